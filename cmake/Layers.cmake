@@ -1,0 +1,21 @@
+# cudaep_layer(NAME [SOURCES ...] [KERNELS ...] [SIM ...] [CUDA ...])
+#
+# One object library `cudaep_<NAME>` per layer folder. SOURCES and KERNELS are built for both devices, SIM and CUDA for
+# theirs alone. KERNELS are `.cu` files: nvcc compiles them for GPUs, the host compiler for the simulated device.
+function(cudaep_layer name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;KERNELS;SIM;CUDA" ${ARGN})
+  set(sources ${ARG_SOURCES} ${ARG_KERNELS})
+  if(CUDAEP_DEVICE STREQUAL "cuda")
+    list(APPEND sources ${ARG_CUDA})
+  else()
+    list(APPEND sources ${ARG_SIM})
+    foreach(kernel IN LISTS ARG_KERNELS ARG_SIM)
+      if(kernel MATCHES "\\.cu$")
+        set_source_files_properties(${kernel} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++")
+      endif()
+    endforeach()
+  endif()
+  add_library(cudaep_${name} OBJECT ${sources})
+  target_link_libraries(cudaep_${name} PUBLIC cudaep_options)
+  set_property(GLOBAL APPEND PROPERTY CUDAEP_LAYERS cudaep_${name})
+endfunction()

@@ -1,0 +1,16 @@
+# cudaep_unit_test(NAME SOURCES ... [KERNELS ...] LAYERS ...)
+#
+# A GoogleTest executable over the named layers, known to ctest test by test. KERNELS are `.cu` files of the test.
+find_package(GTest REQUIRED)
+include(GoogleTest)
+
+function(cudaep_unit_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;KERNELS;LAYERS" ${ARGN})
+  if(NOT CUDAEP_DEVICE STREQUAL "cuda" AND ARG_KERNELS)
+    set_source_files_properties(${ARG_KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++")
+  endif()
+  add_executable(${name} ${ARG_SOURCES} ${ARG_KERNELS})
+  list(TRANSFORM ARG_LAYERS PREPEND cudaep_)
+  target_link_libraries(${name} PRIVATE ${ARG_LAYERS} GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60)
+endfunction()

@@ -1,0 +1,104 @@
+"""Registration of the library with the host, its devices, and sessions on them."""
+
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import onnxruntime as ort
+
+from ._library import Device, get_library_path
+
+_EP_NAME = "CUDAExecutionProvider"
+# Keys of a device's metadata, as src/abi/devices.h has them.
+_SIMULATED_KEY = "simulated"
+_ORDINAL_KEY = "cuda_ordinal"
+
+_lock = threading.Lock()
+_registered: dict[str, str] = {}  # registration name -> library path, as this process registered them
+
+
+def get_ep_name() -> str:
+    """The name of the execution provider, as in `session.get_providers()`."""
+    return _EP_NAME
+
+
+def get_ep_names() -> list[str]:
+    """The names of all execution providers of the library."""
+    return [_EP_NAME]
+
+
+def register(device: Device = "auto", registration_name: str | None = None) -> str:
+    """Registers the library for `device` with the host under `registration_name` and returns the library's path.
+
+    The default name is that of the execution provider. Calling it again for the same library does nothing. Raises
+    RuntimeError when this process holds the other library, or when the host already uses the name: builds of
+    ONNX Runtime that bundle a CUDA plug-in register it under CUDAExecutionProvider themselves.
+    """
+    path = get_library_path(device)
+    name = registration_name or _EP_NAME
+    with _lock:
+        if path in _registered.values():
+            return path
+        if _registered:
+            loaded = next(iter(_registered.values()))
+            raise RuntimeError(f"this process already uses {loaded}; {path} needs a process of its own, "
+                               "since both libraries carry the same provider name")  # fmt: skip
+        try:
+            ort.register_execution_provider_library(name, path)
+        except Exception as error:
+            if "already registered" in str(error).lower():
+                raise RuntimeError(
+                    f"this build of ONNX Runtime ({ort.__version__}) has already registered another library as {name}, "
+                    "probably its bundled CUDA plug-in. Install the plain `onnxruntime` package, or register under "
+                    'another name: register(registration_name="CudaPluginExecutionProvider")'
+                ) from error
+            raise RuntimeError(f"ONNX Runtime {ort.__version__} could not load {path}: {error}") from error
+        _registered[name] = path
+    return path
+
+
+def devices() -> list[Any]:
+    """The registered library's devices (`onnxruntime.OrtEpDevice`), by ordinal; empty before `register`."""
+    ours = [
+        found for found in ort.get_ep_devices() if found.ep_name == _EP_NAME and _SIMULATED_KEY in found.ep_metadata
+    ]
+    return sorted(ours, key=lambda found: int(found.ep_metadata.get(_ORDINAL_KEY, 0)))
+
+
+def is_simulated(device: Any) -> bool:
+    """Whether an `OrtEpDevice` of ours is the simulated device rather than a GPU."""
+    return str(device.ep_metadata.get(_SIMULATED_KEY, "0")).lower() in ("1", "true", "yes")
+
+
+def device_label(device_id: int = 0) -> str:
+    """What device `device_id` is, for people: the GPU's name, or that it is simulated. IndexError if there is none."""
+    device = devices()[device_id]
+    name = device.ep_metadata.get("name", f"GPU {device_id}")
+    return "simulated device" if is_simulated(device) else name
+
+
+def session(
+    model: str | os.PathLike[str] | bytes,
+    options: ort.SessionOptions | None = None,
+    provider_options: Mapping[str, Any] | None = None,
+    device_id: int = 0,
+) -> ort.InferenceSession:
+    """An `InferenceSession` of `model` (path or bytes) on device `device_id`, nodes it lacks on the CPU provider.
+
+    `options` gains our device and must not be used for another session. `provider_options` may hold any printable
+    values; True and False become "1" and "0". Registers the library first unless that has been done. Raises ValueError
+    for a device that does not exist; errors of the host pass through.
+    """
+    if not _registered:
+        register()
+    found = devices()
+    if not 0 <= device_id < len(found):
+        raise ValueError(f"device_id {device_id} does not exist: {len(found)} device(s) were found")
+    options = options if options is not None else ort.SessionOptions()
+    options.add_provider_for_devices([found[device_id]], _as_text(provider_options or {}))
+    return ort.InferenceSession(model if isinstance(model, bytes) else os.fspath(model), sess_options=options)
+
+
+def _as_text(options: Mapping[str, Any]) -> dict[str, str]:
+    return {key: str(int(value)) if isinstance(value, bool) else str(value) for key, value in options.items()}

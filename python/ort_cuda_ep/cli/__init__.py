@@ -1,0 +1,19 @@
+"""The command line `ort-cuda-ep`.
+
+Exit codes: 0 all is well; 1 a check failed (numbers differ, something needed is missing); 2 wrong usage or unusable
+input; 3 the provider, the host or a session failed.
+"""
+
+import typer
+
+from .doctor import doctor
+from .run import run
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+app.command()(run)
+app.command()(doctor)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()

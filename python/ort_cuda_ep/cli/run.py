@@ -1,0 +1,157 @@
+"""`ort-cuda-ep run`: one model on the provider: placement, timing, and a check against the CPU provider."""
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import onnxruntime as ort
+import typer
+from rich.markup import escape
+from rich.table import Column, Table
+
+from .. import _provider
+from ..comparison import Difference, compare
+from ..feeds import FeedError, load_feeds, parse_dims, parse_shapes, random_feeds
+from ..placement import Placement, SessionFactory, run_profiled
+from .output import BAD_INPUT, CHECK_FAILED, PROVIDER_FAILED, console, errors, fail, print_json
+
+CPU = "CPUExecutionProvider"
+
+
+def run(
+    model: Annotated[Path, typer.Argument(help="an ONNX model", exists=True, dir_okay=False)],
+    inputs: Annotated[Path | None, typer.Option(help=".npz file with one array per input", exists=True)] = None,
+    dim: Annotated[list[str] | None, typer.Option(help="value of a named open dimension: name=4")] = None,
+    shape: Annotated[list[str] | None, typer.Option(help="whole shape of an input: input=1,3,224,224")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="provider option: key=value")] = None,
+    device: Annotated[str, typer.Option(help="auto, cuda or sim")] = "auto",
+    device_id: Annotated[int, typer.Option(help="ordinal of the device")] = 0,
+    repeat: Annotated[int, typer.Option(help="timed runs", min=1)] = 10,
+    atol: Annotated[float, typer.Option(help="absolute tolerance of the check")] = 1e-3,
+    rtol: Annotated[float, typer.Option(help="relative tolerance of the check")] = 1e-3,
+    seed: Annotated[int, typer.Option(help="seed of random inputs")] = 0,
+    all_nodes: Annotated[bool, typer.Option("--nodes", help="list every node, not only a summary")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object instead of text")] = False,
+    provider: Annotated[str, typer.Option(hidden=True)] = "",
+) -> None:
+    """Run MODEL on the provider: where each node went, how long it took, and how far it is from the CPU provider."""
+    try:
+        options = dict(text.split("=", 1) for text in option or [])
+    except ValueError:
+        fail(BAD_INPUT, "a provider option is given as key=value", as_json)
+    try:
+        reference = ort.InferenceSession(str(model), _quiet(), providers=[CPU])
+    except Exception as error:
+        fail(BAD_INPUT, f"ONNX Runtime cannot load {escape(str(model))}: {escape(str(error))}", as_json)
+    try:
+        entries = reference.get_inputs()
+        feeds = (
+            load_feeds(entries, inputs)
+            if inputs
+            else random_feeds(entries, parse_dims(dim or []), parse_shapes(shape or []), seed)
+        )
+    except (FeedError, OSError, ValueError) as error:
+        fail(BAD_INPUT, escape(str(error)), as_json)
+    try:
+        expected = reference.run(None, feeds)
+    except Exception as error:
+        fail(BAD_INPUT, f"the CPU provider cannot run the model with these inputs: {escape(str(error))}", as_json)
+
+    def on_cpu(settings: ort.SessionOptions) -> ort.InferenceSession:
+        return ort.InferenceSession(str(model), settings, providers=[CPU])
+
+    def on_provider(settings: ort.SessionOptions) -> ort.InferenceSession:
+        return _provider.session(model, settings, options, device_id)
+
+    try:
+        if provider == "cpu":
+            name, label, make_session = CPU, "CPU", on_cpu
+        else:
+            _provider.register(device)  # type: ignore[arg-type]
+            name, make_session = _provider.get_ep_name(), on_provider
+            label = _provider.device_label(device_id) if device_id < len(_provider.devices()) else "none"
+        placement, outputs = run_profiled(make_session, model, [feeds])
+        times = _time(make_session, feeds, repeat, as_json)
+    except Exception as error:
+        fail(PROVIDER_FAILED, escape(str(error)), as_json)
+    difference = compare(outputs[0], expected, atol, rtol)
+    if as_json:
+        print_json(_report(model, name, label, placement, times, difference))
+    else:
+        _print(name, label, placement, times, difference, all_nodes)
+    if not difference.ok:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _quiet() -> ort.SessionOptions:
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    return options
+
+
+def _time(make_session: SessionFactory, feeds: dict[str, np.ndarray], repeat: int, quiet: bool) -> list[float]:
+    """Milliseconds of each of `repeat` runs after one to warm up, without profiling."""
+    session = make_session(_quiet())
+    session.run(None, feeds)
+    times = []
+    with errors.status("timing") as status:
+        if quiet:
+            status.stop()
+        for index in range(repeat):
+            start = time.perf_counter()
+            session.run(None, feeds)
+            times.append((time.perf_counter() - start) * 1e3)
+            status.update(f"timing: run {index + 1} of {repeat}")
+    return times
+
+
+def _report(
+    model: Path, provider: str, label: str, placement: Placement, times: list[float], difference: Difference
+) -> dict[str, Any]:
+    return {
+        "ok": difference.ok,
+        "model": str(model),
+        "host": ort.__version__,
+        "provider": provider,
+        "device": label,
+        "compute_nodes_on_provider": len(placement.compute_on(provider)),
+        "compute_nodes_elsewhere": len(placement.compute_elsewhere(provider)),
+        "shape_nodes": placement.count("shape"),
+        "copies": placement.count("copy"),
+        "time_ms": {"median": float(np.median(times)), "min": min(times), "max": max(times), "runs": len(times)},
+        "difference": asdict(difference),
+        "nodes": [asdict(node) for node in placement.nodes],
+    }
+
+
+def _print(
+    provider: str, label: str, placement: Placement, times: list[float], difference: Difference, all_nodes: bool
+) -> None:
+    console.print(f"host       ONNX Runtime {ort.__version__}", highlight=False)
+    console.print(f"device     {escape(label)}", highlight=False)
+    elsewhere = placement.compute_elsewhere(provider)
+    console.print(
+        f"nodes      {len(placement.compute_on(provider))} compute nodes on {provider}, {len(elsewhere)} elsewhere; "
+        f"{placement.count('shape')} shape nodes, {placement.count('copy')} copies",
+        highlight=False,
+    )
+    console.print(f"time       median {np.median(times):.3f} ms, best {min(times):.3f} ms", highlight=False)
+    verdict = "[green]ok[/green]" if difference.ok else "[red]too large[/red]"
+    console.print(
+        f"difference {difference.max_abs:.3g} absolute, {difference.max_rel:.3g} relative: {verdict}", highlight=False
+    )
+    shown = placement.nodes if all_nodes else elsewhere
+    if shown:
+        table = Table(
+            Column("node", overflow="fold"),
+            "operator",
+            "provider",
+            "kind",
+            "us",
+            title=None if all_nodes else "compute nodes elsewhere",
+        )
+        for node in shown:
+            table.add_row(escape(node.name), node.op_type, node.provider, node.kind, str(node.duration_us))
+        console.print(table)

@@ -1,0 +1,1 @@
+"""Real applications on the provider."""

@@ -1,0 +1,76 @@
+#include "abi/data_transfer.h"
+
+#include "abi/devices.h"
+#include "abi/thunk.h"
+#include "device/device.h"
+
+namespace cudaep::abi {
+namespace {
+
+bool IsOurs(const OrtMemoryDevice* memory) {
+  return Host().ep->MemoryDevice_GetDeviceType(memory) == OrtMemoryInfoDeviceType_GPU &&
+         Host().ep->MemoryDevice_GetVendorId(memory) == kNvidiaVendorId;
+}
+
+bool IsHost(const OrtMemoryDevice* memory) {
+  return Host().ep->MemoryDevice_GetDeviceType(memory) == OrtMemoryInfoDeviceType_CPU;
+}
+
+bool IsInDeviceMemory(const OrtMemoryDevice* memory) {
+  return IsOurs(memory) && Host().ep->MemoryDevice_GetMemoryType(memory) == OrtDeviceMemoryType_DEFAULT;
+}
+
+// The GPU that carries out the copy: the destination's where it is one.
+int OrdinalOfCopy(const OrtMemoryDevice* source, const OrtMemoryDevice* destination) {
+  const OrtMemoryDevice* memory = IsInDeviceMemory(destination) || !IsInDeviceMemory(source) ? destination : source;
+  return IsOurs(memory) ? static_cast<int>(Host().ep->MemoryDevice_GetDeviceId(memory)) : 0;
+}
+
+Status CopyOne(const OrtValue* source, OrtValue* destination, OrtSyncStream* stream) {
+  const OrtApi& ort = *Host().ort;
+  const void* from = nullptr;
+  void* to = nullptr;
+  size_t bytes = 0;
+  CUDAEP_RETURN_IF_ORT_ERROR(ort.GetTensorSizeInBytes(source, &bytes));
+  if (bytes == 0) return Status::Ok();
+  CUDAEP_RETURN_IF_ORT_ERROR(ort.GetTensorData(source, &from));
+  CUDAEP_RETURN_IF_ORT_ERROR(ort.GetTensorMutableData(destination, &to));
+  const OrtMemoryDevice* source_memory = Host().ep->Value_GetMemoryDevice(source);
+  const OrtMemoryDevice* destination_memory = Host().ep->Value_GetMemoryDevice(destination);
+  device::DeviceGuard guard(OrdinalOfCopy(source_memory, destination_memory));
+  CUDAEP_RETURN_IF_ERROR(guard.status());
+
+  auto* handle = stream != nullptr ? static_cast<device::Stream>(ort.SyncStream_GetHandle(stream)) : nullptr;
+  if (IsInDeviceMemory(source_memory) && IsInDeviceMemory(destination_memory)) {
+    CUDAEP_RETURN_IF_ERROR(device::MemcpyPeerAsync(
+        to, static_cast<int>(Host().ep->MemoryDevice_GetDeviceId(destination_memory)), from,
+        static_cast<int>(Host().ep->MemoryDevice_GetDeviceId(source_memory)), bytes, handle));
+  } else {
+    CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(to, from, bytes, handle));
+  }
+  return stream == nullptr ? device::StreamSynchronize(nullptr) : Status::Ok();
+}
+
+}  // namespace
+
+DataTransfer::DataTransfer() : OrtDataTransferImpl{} {
+  ort_version_supported = Host().version;
+  Release = Thunk<&DataTransfer::OnRelease>();
+  CanCopy = Thunk<&DataTransfer::OnCanCopy>();
+  CopyTensors = Thunk<&DataTransfer::OnCopyTensors>();
+}
+
+bool DataTransfer::OnCanCopy(const OrtMemoryDevice* source, const OrtMemoryDevice* destination) const {
+  return (IsOurs(source) && (IsOurs(destination) || IsHost(destination))) ||
+         (IsHost(source) && IsOurs(destination));
+}
+
+Status DataTransfer::OnCopyTensors(const OrtValue** sources, OrtValue** destinations, OrtSyncStream** streams,
+                                   size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    CUDAEP_RETURN_IF_ERROR(CopyOne(sources[i], destinations[i], streams != nullptr ? streams[i] : nullptr));
+  }
+  return Status::Ok();
+}
+
+}  // namespace cudaep::abi

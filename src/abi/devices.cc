@@ -1,0 +1,116 @@
+#include "abi/devices.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstring>
+
+namespace cudaep::abi {
+namespace {
+
+// PCI ids come with 4 or 8 digits of domain and in either case: compare from the bus on, and the domain as a number.
+bool SamePciBusId(std::string_view a, std::string_view b) {
+  const auto normal = [](std::string_view id) {
+    std::string text(id);
+    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+    const size_t significant = text.find_first_not_of('0');
+    return significant == std::string::npos || text.find(':') < significant ? text.substr(text.find(':'))
+                                                                            : text.substr(significant);
+  };
+  return a.find(':') != std::string_view::npos && b.find(':') != std::string_view::npos && normal(a) == normal(b);
+}
+
+bool IsTheGpu(const OrtHardwareDevice* hardware, const device::DeviceInfo& info) {
+  const OrtApi& ort = *Host().ort;
+  if (ort.HardwareDevice_Type(hardware) != OrtHardwareDeviceType_GPU ||
+      ort.HardwareDevice_VendorId(hardware) != kNvidiaVendorId || info.simulated) {
+    return false;
+  }
+  const OrtKeyValuePairs* metadata = ort.HardwareDevice_Metadata(hardware);
+  const char* id = metadata != nullptr ? ort.GetKeyValue(metadata, kMetadataPciBusId) : nullptr;
+  return id != nullptr && SamePciBusId(id, info.pci_bus_id);
+}
+
+UniqueKeyValuePairs MetadataOf(const device::DeviceInfo& info) {
+  OrtKeyValuePairs* pairs = nullptr;
+  Host().ort->CreateKeyValuePairs(&pairs);
+  const auto add = [&](const char* key, const std::string& value) {
+    Host().ort->AddKeyValuePair(pairs, key, value.c_str());
+  };
+  add(kMetadataOrdinal, std::to_string(info.ordinal));
+  add("name", info.name);
+  add(kMetadataPciBusId, info.pci_bus_id);
+  add(kMetadataUuid, info.uuid);
+  add("compute_capability", StrCat(info.major, ".", info.minor));
+  add("multiprocessors", std::to_string(info.multiprocessors));
+  add("memory_bytes", std::to_string(info.total_bytes));
+  add("driver_version", std::to_string(device::DriverVersion()));
+  add("runtime_version", std::to_string(device::RuntimeVersion()));
+  add(kMetadataSimulated, info.simulated ? "1" : "0");
+  return UniqueKeyValuePairs(pairs);
+}
+
+}  // namespace
+
+DeviceList::~DeviceList() {
+  for (const auto& entry : entries_) {
+    if (entry->owned_hardware != nullptr) Host().ep->ReleaseHardwareDevice(entry->owned_hardware);
+    if (entry->device_memory != nullptr) Host().ort->ReleaseMemoryInfo(entry->device_memory);
+    if (entry->pinned_memory != nullptr) Host().ort->ReleaseMemoryInfo(entry->pinned_memory);
+  }
+}
+
+Result<OrtEpDevice*> DeviceList::DescribeOne(OrtEpFactory* factory, const device::DeviceInfo& info,
+                                             const OrtHardwareDevice* hardware) {
+  const OrtApi& ort = *Host().ort;
+  const OrtEpApi& ep = *Host().ep;
+  auto& entry = *entries_.emplace_back(std::make_unique<Entry>());
+  const UniqueKeyValuePairs metadata = MetadataOf(info);
+  if (hardware == nullptr) {
+    CUDAEP_RETURN_IF_ORT_ERROR(ep.CreateHardwareDevice(OrtHardwareDeviceType_GPU, kNvidiaVendorId, info.pci_device_id,
+                                                       "NVIDIA", metadata.get(), &entry.owned_hardware));
+    hardware = entry.owned_hardware;
+  }
+  CUDAEP_RETURN_IF_ORT_ERROR(ort.CreateMemoryInfo_V2("Cuda", OrtMemoryInfoDeviceType_GPU, kNvidiaVendorId,
+                                                     info.ordinal, OrtDeviceMemoryType_DEFAULT, 0, OrtDeviceAllocator,
+                                                     &entry.device_memory));
+  CUDAEP_RETURN_IF_ORT_ERROR(ort.CreateMemoryInfo_V2("CudaPinned", OrtMemoryInfoDeviceType_GPU, kNvidiaVendorId,
+                                                     info.ordinal, OrtDeviceMemoryType_HOST_ACCESSIBLE, 0,
+                                                     OrtDeviceAllocator, &entry.pinned_memory));
+  OrtEpDevice* device = nullptr;
+  CUDAEP_RETURN_IF_ORT_ERROR(ep.CreateEpDevice(factory, hardware, metadata.get(), nullptr, &device));
+  Status status = FromOrt(ep.EpDevice_AddAllocatorInfo(device, entry.device_memory));
+  if (status.ok()) status = FromOrt(ep.EpDevice_AddAllocatorInfo(device, entry.pinned_memory));
+  if (!status.ok()) {
+    ep.ReleaseEpDevice(device);
+    return status;
+  }
+  return device;
+}
+
+Status DeviceList::Describe(OrtEpFactory* factory, const OrtHardwareDevice* const* host_devices, size_t host_count,
+                            OrtEpDevice** ep_devices, size_t max_ep_devices, size_t* ep_device_count) {
+  int count = 0;
+  *ep_device_count = 0;
+  CUDAEP_RETURN_IF_ERROR(device::GetDeviceCount(&count));
+  for (int ordinal = 0; ordinal < count && *ep_device_count < max_ep_devices; ++ordinal) {
+    CUDAEP_ASSIGN_OR_RETURN(const device::DeviceInfo* info, device::GetDeviceInfo(ordinal));
+    const auto* found = std::find_if(host_devices, host_devices + host_count,
+                                     [&](const OrtHardwareDevice* candidate) { return IsTheGpu(candidate, *info); });
+    const OrtHardwareDevice* hardware = found == host_devices + host_count ? nullptr : *found;
+    CUDAEP_ASSIGN_OR_RETURN(ep_devices[*ep_device_count], DescribeOne(factory, *info, hardware));
+    ++*ep_device_count;
+  }
+  return Status::Ok();
+}
+
+Result<int> DeviceList::OrdinalOf(const OrtKeyValuePairs* metadata) {
+  const char* text = metadata != nullptr ? Host().ort->GetKeyValue(metadata, kMetadataOrdinal) : nullptr;
+  int ordinal = 0;
+  if (text == nullptr || std::from_chars(text, text + std::strlen(text), ordinal).ec != std::errc()) {
+    return InvalidArgument("the selected device carries no ", kMetadataOrdinal, " metadata");
+  }
+  return ordinal;
+}
+
+}  // namespace cudaep::abi

@@ -1,0 +1,66 @@
+// The provider factory: what the host gets when it registers the library.
+//
+// Owns what all sessions share: devices, allocators by ordinal, the kernel registry. Lives from registration until the
+// host unregisters the library; sessions, values and allocators may end in any order before and after, which is why
+// the shared allocators are reference-counted.
+// Threads: the host may call from several threads once registered.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "abi/devices.h"
+#include "abi/host.h"
+#include "memory/allocator.h"
+
+namespace cudaep::abi {
+
+class Factory : public OrtEpFactory {
+ public:
+  Factory(const char* registration_name, const OrtLogger* logger);
+  ~Factory();
+  Factory(const Factory&) = delete;
+  Factory& operator=(const Factory&) = delete;
+
+  const std::string& ep_name() const { return ep_name_; }
+
+  // The registry that holds a kernel definition for every row; built on first use.
+  Result<const OrtKernelRegistry*> KernelRegistry();
+
+  // The device allocator all sessions of `ordinal` share.
+  std::shared_ptr<memory::Allocator> DeviceAllocator(int ordinal);
+
+ private:
+  const char* OnGetName() const { return ep_name_.c_str(); }
+  const char* OnGetVendor() const { return "ort-cuda-ep"; }
+  uint32_t OnGetVendorId() const { return kNvidiaVendorId; }
+  const char* OnGetVersion() const { return CUDAEP_VERSION; }
+  Status OnGetSupportedDevices(const OrtHardwareDevice* const* devices, size_t count, OrtEpDevice** ep_devices,
+                               size_t max_ep_devices, size_t* ep_device_count);
+  Status OnCreateEp(const OrtHardwareDevice* const* devices, const OrtKeyValuePairs* const* metadata, size_t count,
+                    const OrtSessionOptions* options, const OrtLogger* logger, OrtEp** ep);
+  void OnReleaseEp(OrtEp* ep);
+  Status OnCreateAllocator(const OrtMemoryInfo* info, const OrtKeyValuePairs* options, OrtAllocator** allocator);
+  void OnReleaseAllocator(OrtAllocator* allocator);
+  Status OnCreateDataTransfer(OrtDataTransferImpl** transfer);
+  bool OnIsStreamAware() const { return true; }
+  Status OnCreateSyncStreamForDevice(const OrtMemoryDevice* device, const OrtKeyValuePairs* options,
+                                     OrtSyncStreamImpl** stream);
+
+  const std::string ep_name_;
+  DeviceList devices_;
+
+  struct SharedAllocators {
+    std::shared_ptr<memory::Allocator> device;
+    std::shared_ptr<memory::Allocator> pinned;
+  };
+  SharedAllocators& AllocatorsOf(int ordinal);  // caller holds mutex_
+
+  std::mutex mutex_;
+  std::vector<SharedAllocators> allocators_;  // by ordinal; guarded by mutex_
+  OrtKernelRegistry* registry_ = nullptr;     // guarded by mutex_
+};
+
+}  // namespace cudaep::abi

@@ -1,0 +1,46 @@
+// The host's API tables, negotiated once when the library is registered.
+//
+// Threads: written before any factory exists, read-only afterwards.
+#pragma once
+
+#include <onnxruntime_c_api.h>
+
+#include <string>
+
+#include "core/status.h"
+#include "core/unique_handle.h"
+
+namespace cudaep::abi {
+
+struct HostApi {
+  const OrtApi* ort = nullptr;
+  const OrtEpApi* ep = nullptr;
+  uint32_t version = 0;  // min(compiled, host's)
+};
+
+const HostApi& Host();
+
+// Finds the newest API both sides know. Fails on a host older than kMinimumApiVersion; the error can still be handed
+// to the host, through the one function that every version has.
+OrtStatus* NegotiateHost(const OrtApiBase* base);
+
+// Status and OrtStatus, in both directions. ToOrt(OK) is null; FromOrt releases what it is given.
+OrtStatus* ToOrt(const Status& status);
+Status FromOrt(OrtStatus* status);
+
+// Owner of the host's key-value pairs.
+struct KeyValuePairsTraits {
+  using Type = OrtKeyValuePairs*;
+  static Type Null() { return nullptr; }
+  static void Release(Type pairs) { Host().ort->ReleaseKeyValuePairs(pairs); }
+};
+using UniqueKeyValuePairs = UniqueHandle<KeyValuePairsTraits>;
+
+}  // namespace cudaep::abi
+
+// Returns from the enclosing Status function when a call into the host fails.
+#define CUDAEP_RETURN_IF_ORT_ERROR(expression)                                   \
+  do {                                                                           \
+    if (OrtStatus* cudaep_ort_status = (expression)) [[unlikely]]                \
+      return ::cudaep::abi::FromOrt(cudaep_ort_status);                          \
+  } while (false)

@@ -1,0 +1,43 @@
+// OpInfo over the host's kernel info: what an operator is created from when a session builds its kernels.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "abi/host.h"
+#include "ops/op_info.h"
+
+namespace cudaep::abi {
+
+class KernelInfo final : public ops::OpInfo {
+ public:
+  // `info` and `settings` must outlive the object.
+  KernelInfo(const OrtKernelInfo* info, const Settings& settings) : info_(info), settings_(settings) {}
+  // Reads identity and types; call it first.
+  Status Read();
+
+  std::string_view name() const override { return name_; }
+  std::string_view op_type() const override { return op_type_; }
+  std::string_view domain() const override { return domain_; }
+  int since_version() const override { return since_version_; }
+  int input_count() const override { return static_cast<int>(input_types_.size()); }
+  int output_count() const override { return static_cast<int>(output_types_.size()); }
+  DataType input_type(int index) const override { return input_types_[static_cast<size_t>(index)]; }
+  DataType output_type(int index) const override { return output_types_[static_cast<size_t>(index)]; }
+  std::optional<ops::TensorView> host_constant(int index) const override;
+  std::optional<int64_t> Int(const char* attribute) const override;
+  std::optional<float> Float(const char* attribute) const override;
+  std::optional<std::string> String(const char* attribute) const override;
+  std::optional<std::vector<int64_t>> Ints(const char* attribute) const override;
+  std::optional<std::vector<float>> Floats(const char* attribute) const override;
+  const Settings& settings() const override { return settings_; }
+
+ private:
+  const OrtKernelInfo* info_;
+  const Settings& settings_;
+  std::string name_, op_type_, domain_;
+  int since_version_ = 0;
+  std::vector<DataType> input_types_, output_types_;
+};
+
+}  // namespace cudaep::abi

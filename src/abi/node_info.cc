@@ -1,0 +1,97 @@
+#include "abi/node_info.h"
+
+#include "abi/host_tensor.h"
+#include "abi/type_info.h"
+
+namespace cudaep::abi {
+
+Status NodeInfo::Read() {
+  const OrtApi& ort = *Host().ort;
+  const char* name = nullptr;
+  const char* op_type = nullptr;
+  const char* domain = nullptr;
+  CUDAEP_RETURN_IF_ORT_ERROR(ort.Node_GetName(node_, &name));
+  CUDAEP_RETURN_IF_ORT_ERROR(ort.Node_GetOperatorType(node_, &op_type));
+  CUDAEP_RETURN_IF_ORT_ERROR(ort.Node_GetDomain(node_, &domain));
+  CUDAEP_RETURN_IF_ORT_ERROR(ort.Node_GetSinceVersion(node_, &since_version_));
+  name_ = name;
+  op_type_ = op_type;
+  domain_ = std::string_view(domain) == "ai.onnx" ? "" : domain;
+  size_t count = 0;
+  CUDAEP_RETURN_IF_ORT_ERROR(ort.Node_GetNumInputs(node_, &count));
+  inputs_.resize(count);
+  CUDAEP_RETURN_IF_ORT_ERROR(ort.Node_GetInputs(node_, inputs_.data(), count));
+  CUDAEP_RETURN_IF_ORT_ERROR(ort.Node_GetNumOutputs(node_, &count));
+  outputs_.resize(count);
+  CUDAEP_RETURN_IF_ORT_ERROR(ort.Node_GetOutputs(node_, outputs_.data(), count));
+  return Status::Ok();
+}
+
+DataType NodeInfo::TypeOf(const OrtValueInfo* value) {
+  const OrtTypeInfo* type = nullptr;
+  if (value == nullptr || !FromOrt(Host().ort->GetValueInfoTypeInfo(value, &type)).ok()) return DataType::kUndefined;
+  return ElementTypeOf(type);
+}
+
+std::optional<ops::TensorView> NodeInfo::host_constant(int index) const {
+  const OrtApi& ort = *Host().ort;
+  const OrtValueInfo* info = inputs_[static_cast<size_t>(index)];
+  bool constant = false;
+  const OrtValue* value = nullptr;
+  if (info == nullptr || !FromOrt(ort.ValueInfo_IsConstantInitializer(info, &constant)).ok() || !constant ||
+      !FromOrt(ort.ValueInfo_GetInitializerValue(info, &value)).ok() || value == nullptr) {
+    return std::nullopt;
+  }
+  ops::TensorView view;
+  if (!ViewTensor(value, &view).ok()) return std::nullopt;
+  return view;
+}
+
+const OrtOpAttr* NodeInfo::Find(const char* attribute, OrtOpAttrType type) const {
+  const OrtOpAttr* found = nullptr;
+  OrtOpAttrType actual = ORT_OP_ATTR_UNDEFINED;
+  if (!FromOrt(Host().ort->Node_GetAttributeByName(node_, attribute, &found)).ok() || found == nullptr ||
+      !FromOrt(Host().ort->OpAttr_GetType(found, &actual)).ok() || actual != type) {
+    return nullptr;
+  }
+  return found;
+}
+
+template <class T>
+std::optional<std::vector<T>> NodeInfo::ReadArray(const char* attribute, OrtOpAttrType type) const {
+  const OrtOpAttr* found = Find(attribute, type);
+  if (found == nullptr) return std::nullopt;
+  size_t bytes = 0;
+  FromOrt(Host().ort->ReadOpAttr(found, type, nullptr, 0, &bytes)).IgnoreError();  // only the size
+  std::vector<T> values(bytes / sizeof(T));
+  if (bytes != 0 && !FromOrt(Host().ort->ReadOpAttr(found, type, values.data(), bytes, &bytes)).ok()) {
+    return std::nullopt;
+  }
+  return values;
+}
+
+std::optional<int64_t> NodeInfo::Int(const char* attribute) const {
+  const auto values = ReadArray<int64_t>(attribute, ORT_OP_ATTR_INT);
+  return values && values->size() == 1 ? std::optional(values->front()) : std::nullopt;
+}
+
+std::optional<float> NodeInfo::Float(const char* attribute) const {
+  const auto values = ReadArray<float>(attribute, ORT_OP_ATTR_FLOAT);
+  return values && values->size() == 1 ? std::optional(values->front()) : std::nullopt;
+}
+
+std::optional<std::string> NodeInfo::String(const char* attribute) const {
+  const auto characters = ReadArray<char>(attribute, ORT_OP_ATTR_STRING);
+  if (!characters) return std::nullopt;
+  return std::string(characters->begin(), characters->end());
+}
+
+std::optional<std::vector<int64_t>> NodeInfo::Ints(const char* attribute) const {
+  return ReadArray<int64_t>(attribute, ORT_OP_ATTR_INTS);
+}
+
+std::optional<std::vector<float>> NodeInfo::Floats(const char* attribute) const {
+  return ReadArray<float>(attribute, ORT_OP_ATTR_FLOATS);
+}
+
+}  // namespace cudaep::abi

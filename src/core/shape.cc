@@ -1,0 +1,40 @@
+#include "core/shape.h"
+
+#include "core/checked_math.h"
+
+namespace cudaep {
+
+Result<int64_t> CheckedElementCount(Dims dims) {
+  int64_t count = 1;
+  bool empty = false;
+  for (int64_t dim : dims) {
+    if (dim < 0) return InvalidArgument("negative dimension in shape ", dims);
+    if (dim == 0) {
+      empty = true;
+      continue;
+    }
+    if (!CheckedMultiply(count, dim, &count)) return InvalidArgument("element count of ", dims, " exceeds 64 bits");
+  }
+  return empty ? 0 : count;
+}
+
+Result<int> NormalizeAxis(int64_t axis, int rank, std::string_view what) {
+  if (axis < -rank || axis >= rank) {
+    return InvalidArgument(what, " ", axis, " is outside [", -rank, ", ", rank, ")");
+  }
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+Result<Shape> BroadcastShapes(Dims a, Dims b) {
+  const int rank = static_cast<int>(std::max(a.size(), b.size()));
+  Shape out(rank, 1);
+  for (int i = 1; i <= rank; ++i) {
+    const int64_t da = i <= static_cast<int>(a.size()) ? a[a.size() - static_cast<size_t>(i)] : 1;
+    const int64_t db = i <= static_cast<int>(b.size()) ? b[b.size() - static_cast<size_t>(i)] : 1;
+    if (da != db && da != 1 && db != 1) return InvalidArgument("shapes ", a, " and ", b, " do not broadcast");
+    out[rank - i] = da == 1 ? db : da;
+  }
+  return out;
+}
+
+}  // namespace cudaep

@@ -1,0 +1,91 @@
+#include "device/cuda/launch_kernel.h"
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+
+#include "device/cuda/errors.h"
+#include "device/launch_config.h"
+
+namespace cudaep::device::cuda {
+namespace {
+
+constexpr size_t kPlainSharedBytes = size_t{48} << 10;  // what a kernel gets without asking
+
+// The (kernel, device) pairs whose dynamic shared memory limit is raised: an open-addressed set that only grows.
+// A pair that finds no place is raised again at each launch, which is slower and just as right.
+class RaisedLimits {
+ public:
+  bool Contains(uint64_t key) const {
+    for (size_t i = 0; i < kProbes; ++i) {
+      const uint64_t held = slots_[Index(key, i)].load(std::memory_order_acquire);
+      if (held == key) return true;
+      if (held == 0) return false;
+    }
+    return false;
+  }
+  void Insert(uint64_t key) {
+    for (size_t i = 0; i < kProbes; ++i) {
+      uint64_t held = 0;
+      if (slots_[Index(key, i)].compare_exchange_strong(held, key, std::memory_order_release) || held == key) return;
+    }
+  }
+
+ private:
+  static constexpr size_t kSlots = 1024, kProbes = 16;
+  static size_t Index(uint64_t key, size_t probe) { return ((key * 0x9e3779b97f4a7c15u >> 54) + probe) % kSlots; }
+  std::atomic<uint64_t> slots_[kSlots] = {};
+};
+constinit RaisedLimits raised_limits;
+
+Status RaiseSharedLimit(const void* kernel) {
+  int ordinal = 0;
+  CUDAEP_CUDA_RETURN_IF_ERROR(cudaGetDevice(&ordinal));
+  // Addresses have 47 bits, ordinals fit 6.
+  const uint64_t key = reinterpret_cast<uintptr_t>(kernel) << 6 | static_cast<uint64_t>(ordinal);
+  if (raised_limits.Contains(key)) return Status::Ok();
+  int limit = 0;
+  cudaFuncAttributes attributes{};
+  CUDAEP_CUDA_RETURN_IF_ERROR(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal));
+  CUDAEP_CUDA_RETURN_IF_ERROR(cudaFuncGetAttributes(&attributes, kernel));
+  const int dynamic_limit = limit - static_cast<int>(attributes.sharedSizeBytes);
+  CUDAEP_CUDA_RETURN_IF_ERROR(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, dynamic_limit));
+  raised_limits.Insert(key);
+  return Status::Ok();
+}
+
+dim3 ToDim3(const Extent& extent) { return dim3(extent.x, extent.y, extent.z); }
+
+}  // namespace
+
+Status LaunchKernel(const void* kernel, const LaunchConfig& config, Stream stream, void** arguments) {
+  if (config.shared_bytes > kPlainSharedBytes) CUDAEP_RETURN_IF_ERROR(RaiseSharedLimit(kernel));
+  cudaLaunchAttribute attributes[3];
+  unsigned count = 0;
+  const Extent& cluster = config.cluster;
+  if (cluster.x != 1 || cluster.y != 1 || cluster.z != 1) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count].val.clusterDim.x = cluster.x;
+    attributes[count].val.clusterDim.y = cluster.y;
+    attributes[count++].val.clusterDim.z = cluster.z;
+  }
+  if (config.cooperative) {
+    attributes[count].id = cudaLaunchAttributeCooperative;
+    attributes[count++].val.cooperative = 1;
+  }
+  if (config.programmatic) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  cudaLaunchConfig_t launch{};
+  launch.gridDim = ToDim3(config.grid);
+  launch.blockDim = ToDim3(config.block);
+  launch.dynamicSmemBytes = config.shared_bytes;
+  launch.stream = reinterpret_cast<cudaStream_t>(stream);
+  launch.attrs = attributes;
+  launch.numAttrs = count;
+  return CUDAEP_CUDA_STATUS(cudaLaunchKernelExC(&launch, kernel, arguments));
+}
+
+}  // namespace cudaep::device::cuda

@@ -1,0 +1,381 @@
+#include "device/sim/block_executor.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <boost/context/detail/fcontext.hpp>
+#include <numeric>
+
+#include "device/launch.h"
+#include "device/sim/random.h"
+#include "device/sim/sanitizers.h"
+
+namespace cudaep::device::sim {
+namespace {
+
+namespace context = boost::context::detail;
+
+constexpr size_t kPageBytes = 4096;
+// Sanitized frames are several times larger.
+constexpr size_t kStackBytes = (kAddressSanitizer || kThreadSanitizer ? 256 : 64) * 1024;
+
+// Steps of this size visit each of `total` values once.
+uint64_t CoprimeStride(uint64_t random, uint64_t total) {
+  uint64_t stride = random % total;
+  while (std::gcd(stride, total) != 1) ++stride;
+  return stride;
+}
+
+}  // namespace
+
+BlockExecutor::Fiber::~Fiber() {
+  if (map == nullptr) return;
+  UnpoisonMemory(map, map_bytes);
+  munmap(map, map_bytes);
+}
+
+struct BlockExecutor::Warp {
+  unsigned mask[32], ballot[32];
+  Wait wait[32];
+  uint8_t source[32];
+  Slot value[32], result[32];
+};
+
+struct BlockExecutor::Switching {
+  [[gnu::noinline]] static void To(Fiber* from, Fiber* to) {
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_start_switch_fiber(&from->fake_stack, to->bottom, to->stack_bytes);
+#endif
+    TsanSwitch(to->tsan);
+    Landed(context::jump_fcontext(to->context, from), from->fake_stack);
+  }
+
+  static void Landed(context::transfer_t transfer, [[maybe_unused]] void* fake_stack) {
+    auto* previous = static_cast<Fiber*>(transfer.data);
+    previous->context = transfer.fctx;
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_finish_switch_fiber(fake_stack, &previous->bottom, &previous->stack_bytes);
+#endif
+  }
+
+  static void Entry(context::transfer_t transfer) {
+    Unseen unseen;
+    Landed(transfer, nullptr);
+    BlockExecutor& block = Get();
+    Fiber* self = block.entering_;
+    for (;;) {
+      block.self_ = self;
+      block.signature_->invoke(block.kernel_, block.arguments_, block);
+      block.idle_.push_back(self);
+      To(self, block.NextReady());
+    }
+  }
+};
+
+BlockExecutor& BlockExecutor::Get() {
+  static BlockExecutor* const executor = new BlockExecutor;  // outlives every static destructor
+  return *executor;
+}
+
+BlockExecutor::BlockExecutor() : main_(std::make_unique<Fiber>()), warps_(new Warp[kWarps]) {}
+BlockExecutor::~BlockExecutor() = default;
+
+const char* BlockExecutor::WaitName(Wait wait) {
+  constexpr const char* kNames[] = {"nothing", "__syncthreads", "__syncwarp", "a shuffle", "a ballot"};
+  return kNames[static_cast<int>(wait)];
+}
+
+void BlockExecutor::SetOrder(ThreadOrder order, uint64_t seed) {
+  order_ = order;
+  random_ = seed;
+}
+
+Status BlockExecutor::Run(AnyKernel kernel, const KernelSignature& signature, const std::byte* arguments,
+                          const LaunchConfig& config) {
+  kernel_ = kernel;
+  signature_ = &signature;
+  arguments_ = arguments;
+  gridDim = {config.grid.x, config.grid.y, config.grid.z};
+  blockDim = {config.block.x, config.block.y, config.block.z};
+  total_ = blockDim.x * blockDim.y * blockDim.z;
+  PrepareShared(config.shared_bytes);
+  const uint64_t plane = uint64_t{gridDim.x} * gridDim.y;
+  const uint64_t blocks = plane * gridDim.z;
+  uint64_t stride = 1, shift = 0;
+  if (order_ == ThreadOrder::kRandom) {
+    shift = NextRandom(&random_) % blocks;
+    stride = CoprimeStride(NextRandom(&random_), blocks);
+  }
+  for (uint64_t i = 0; i < blocks; ++i) {
+    uint64_t block = i;
+    if (order_ == ThreadOrder::kReversed) block = blocks - 1 - i;
+    if (order_ == ThreadOrder::kRandom) {
+      block = static_cast<uint64_t>((static_cast<unsigned __int128>(i) * stride + shift) % blocks);
+    }
+    blockIdx = {static_cast<unsigned>(block % gridDim.x), static_cast<unsigned>(block % plane / gridDim.x),
+                static_cast<unsigned>(block / plane)};
+    if (!RunBlock()) {
+      std::string failure = std::move(failure_);
+      Abandon();
+      return Status(StatusCode::kDeviceError, std::move(failure));
+    }
+  }
+  return Status::Ok();
+}
+
+bool BlockExecutor::RunBlock() {
+  Unseen unseen;
+  started_ = exited_ = arrived_ = 0;
+  votes_ = 0;
+  const unsigned warps = (total_ + 31) / 32;
+  for (unsigned i = 0; i < warps; ++i) waiting_[i] = gone_[i] = 0;
+  if (total_ % 32 != 0) gone_[warps - 1] = ~0u << (total_ % 32);
+  if (order_ == ThreadOrder::kRandom) {
+    shift_ = static_cast<unsigned>(NextRandom(&random_) % total_);
+    stride_ = static_cast<unsigned>(CoprimeStride(NextRandom(&random_), total_));
+  }
+  if constexpr (kThreadSanitizer) {
+    while (tsan_threads_.size() < total_) tsan_threads_.push_back(TsanCreateFiber());
+    main_->tsan = TsanCurrentFiber();
+  }
+  TsanRelease(&started_);
+  Switching::To(main_.get(), TakeIdle());
+  TsanAcquire(this);
+  if (failure_.empty() && exited_ != total_) failure_ = DescribeStuck();
+  return failure_.empty();
+}
+
+void BlockExecutor::PlaceThread(unsigned started) {
+  unsigned index = started;
+  if (order_ == ThreadOrder::kReversed) index = total_ - 1 - started;
+  if (order_ == ThreadOrder::kRandom) {
+    index = static_cast<unsigned>((uint64_t{started} * stride_ + shift_) % total_);
+  }
+  self_->index = index;
+  threadIdx = {index % blockDim.x, index / blockDim.x % blockDim.y, index / (blockDim.x * blockDim.y)};
+  if constexpr (kThreadSanitizer) {
+    // Device threads that share a fiber stay different threads to TSan.
+    self_->own_tsan = self_->tsan;
+    TsanSwitch(self_->tsan = tsan_threads_[index]);
+    TsanAcquire(&started_);
+  }
+}
+
+// Back to the fiber's own TSan identity, before any bookkeeping is touched.
+void BlockExecutor::LeaveThread() {
+  TsanRelease(this);
+  TsanSwitch(self_->tsan = self_->own_tsan);
+}
+
+// Threads that returned no longer count (CUDA: "all non-exited threads").
+void BlockExecutor::ThreadExited(unsigned index) {
+  if (arrived_ != 0 && arrived_ + exited_ == total_) OpenBarrier(nullptr);
+  const unsigned warp = index / 32;
+  for (unsigned lanes = waiting_[warp]; lanes != 0; lanes &= lanes - 1) {
+    const unsigned mask = warps_[warp].mask[std::countr_zero(lanes)];
+    if ((waiting_[warp] & mask) == (mask & ~gone_[warp])) {
+      FinishWarp(warp, mask & ~gone_[warp], nullptr);
+      return;
+    }
+  }
+}
+
+unsigned BlockExecutor::lane() const { return self_->index & 31; }
+
+unsigned BlockExecutor::ActiveMask() const {
+  return ~gone_[self_->index / 32];
+}
+
+void BlockExecutor::SyncBlock() { SyncBlockCount(false); }
+
+int BlockExecutor::SyncBlockCount(bool predicate) {
+  Unseen unseen;
+  Fiber* self = self_;
+  by_thread_[self->index] = self;
+  self->wait = Wait::kBlock;
+  votes_ += predicate;
+  TsanRelease(&arrived_);
+  if (++arrived_ + exited_ == total_) {
+    OpenBarrier(self);
+  } else {
+    Park(self);
+  }
+  TsanAcquire(&arrived_);
+  return vote_result_;
+}
+
+void BlockExecutor::OpenBarrier(const Fiber* self) {
+  arrived_ = 0;
+  vote_result_ = std::exchange(votes_, 0);
+  for (unsigned i = 0; i < total_; ++i) {
+    Fiber* fiber = by_thread_[i];
+    if (fiber == nullptr || fiber->wait != Wait::kBlock || fiber->index != i) continue;
+    fiber->wait = Wait::kNone;
+    if (fiber != self) ready_.Push(fiber);
+  }
+}
+
+void BlockExecutor::SyncWarp(unsigned mask) {
+  Unseen unseen;
+  MeetWarp(Wait::kSyncWarp, mask);
+}
+
+unsigned BlockExecutor::Ballot(unsigned mask, bool predicate) {
+  Unseen unseen;
+  Warp& warp = warps_[self_->index / 32];
+  const unsigned lane = self_->index & 31;
+  warp.value[lane].bytes[0] = predicate;
+  MeetWarp(Wait::kBallot, mask);
+  return warp.ballot[lane];
+}
+
+void BlockExecutor::Exchange(unsigned mask, Slot* slot, unsigned source) {
+  Unseen unseen;
+  Warp& warp = warps_[self_->index / 32];
+  const unsigned lane = self_->index & 31;
+  warp.value[lane] = *slot;
+  warp.source[lane] = static_cast<uint8_t>(source);
+  MeetWarp(Wait::kShuffle, mask);
+  *slot = warp.result[lane];
+}
+
+void BlockExecutor::MeetWarp(Wait wait, unsigned mask) {
+  Fiber* self = self_;
+  const unsigned index = self->index / 32, lane = self->index & 31;
+  if ((mask >> lane & 1) == 0) Fail(StrCat(WaitName(wait), ": the calling lane is not in its mask"));
+  Warp& warp = warps_[index];
+  by_thread_[self->index] = self;
+  warp.wait[lane] = wait;
+  warp.mask[lane] = mask;
+  waiting_[index] |= 1u << lane;
+  TsanRelease(&warp);
+  const unsigned expected = mask & ~gone_[index];
+  if ((waiting_[index] & mask) == expected) {
+    FinishWarp(index, expected, self);
+  } else {
+    Park(self);
+  }
+  TsanAcquire(&warp);
+}
+
+// The last lane to arrive computes everybody's result.
+void BlockExecutor::FinishWarp(unsigned index, unsigned lanes, const Fiber* self) {
+  Warp& warp = warps_[index];
+  const unsigned first = std::countr_zero(lanes);
+  unsigned ballot = 0;
+  for (unsigned rest = lanes; rest != 0; rest &= rest - 1) {
+    const unsigned lane = std::countr_zero(rest);
+    if (warp.wait[lane] != warp.wait[first] || warp.mask[lane] != warp.mask[first]) {
+      Fail("lanes of one warp meet in different warp operations or with different masks");
+    }
+    if (warp.wait[first] == Wait::kBallot && warp.value[lane].bytes[0] != 0) ballot |= 1u << lane;
+  }
+  for (unsigned rest = lanes; rest != 0; rest &= rest - 1) {
+    const unsigned lane = std::countr_zero(rest);
+    if (warp.wait[first] == Wait::kShuffle) {
+      if ((lanes >> warp.source[lane] & 1) == 0) {
+        Fail(StrCat("a shuffle reads lane ", warp.source[lane], ", which takes no part in it"));
+      }
+      warp.result[lane] = warp.value[warp.source[lane]];
+    }
+    warp.ballot[lane] = ballot;
+    Fiber* fiber = by_thread_[index * 32 + lane];
+    if (fiber != self) hot_.Push(fiber);
+  }
+  waiting_[index] &= ~lanes;
+}
+
+BlockExecutor::Fiber* BlockExecutor::NextReady() {
+  if (!hot_.empty()) return hot_.Pop();
+  if (!ready_.empty()) return ready_.Pop();
+  return main_.get();
+}
+
+void BlockExecutor::Park(Fiber* self) {
+  self->thread = threadIdx;
+  const bool others = !hot_.empty() || !ready_.empty();
+  Switching::To(self, !others && started_ < total_ ? TakeIdle() : NextReady());
+  self_ = self;
+  threadIdx = self->thread;
+}
+
+BlockExecutor::Fiber* BlockExecutor::TakeIdle() {
+  if (idle_.empty()) {
+    fibers_.push_back(MakeFiber());
+    idle_.push_back(fibers_.back().get());
+  }
+  entering_ = idle_.back();
+  idle_.pop_back();
+  return entering_;
+}
+
+std::unique_ptr<BlockExecutor::Fiber> BlockExecutor::MakeFiber() {
+  auto fiber = std::make_unique<Fiber>();
+  // A guard page below the stack, and another cache colour for each stack's top.
+  fiber->map_bytes = kStackBytes + 2 * kPageBytes;
+  fiber->map = mmap(nullptr, fiber->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  mprotect(fiber->map, kPageBytes, PROT_NONE);
+  fiber->bottom = static_cast<std::byte*>(fiber->map) + kPageBytes;
+  fiber->stack_bytes = kStackBytes + (fibers_.size() * 5 % 64) * 64;
+  void* top = static_cast<std::byte*>(const_cast<void*>(fiber->bottom)) + fiber->stack_bytes;
+  fiber->context = context::make_fcontext(top, fiber->stack_bytes, &Switching::Entry);
+  if constexpr (kThreadSanitizer) fiber->tsan = TsanCreateFiber();
+  return fiber;
+}
+
+void BlockExecutor::PrepareShared(size_t bytes) {
+  UnpoisonMemory(shared_.data(), shared_.size() * sizeof(Slot));
+  const size_t slots = std::max<size_t>(1, (bytes + sizeof(Slot) - 1) / sizeof(Slot));
+  if (shared_.size() < slots) shared_.resize(slots);
+  std::memset(static_cast<void*>(shared_.data()), 0xff, slots * sizeof(Slot));
+  PoisonMemory(reinterpret_cast<std::byte*>(shared_.data()) + bytes, shared_.size() * sizeof(Slot) - bytes);
+}
+
+void BlockExecutor::Fail(std::string reason) {
+  Unseen unseen;
+  if (failure_.empty()) failure_ = StrCat(Where(), ": ", reason);
+  Switching::To(self_, main_.get());  // nobody switches back
+  __builtin_unreachable();
+}
+
+// Fibers stuck inside a kernel are dropped with their stacks; the next block starts with new ones.
+void BlockExecutor::Abandon() {
+  failure_.clear();
+  idle_.clear();
+  hot_.head = hot_.tail = ready_.head = ready_.tail = 0;
+  by_thread_.fill(nullptr);
+  if constexpr (kThreadSanitizer) {
+    // TSan cannot destroy a fiber that ignores accesses: leaked, with its stack.
+    for (auto& fiber : fibers_) static_cast<void>(fiber.release());
+    tsan_threads_.clear();
+  }
+  fibers_.clear();
+}
+
+std::string BlockExecutor::Where() const {
+  return StrCat("block (", blockIdx.x, ",", blockIdx.y, ",", blockIdx.z, ") thread (", threadIdx.x, ",", threadIdx.y,
+                ",", threadIdx.z, ")");
+}
+
+std::string BlockExecutor::DescribeStuck() const {
+  std::string text = StrCat("deadlock in block (", blockIdx.x, ",", blockIdx.y, ",", blockIdx.z,
+                            "): no thread can go on");
+  int shown = 0;
+  for (unsigned i = 0; i < total_ && shown < 4; ++i) {
+    const unsigned warp = i / 32, lane = i & 31;
+    const Fiber* fiber = by_thread_[i];
+    const bool in_warp_operation = waiting_[warp] >> lane & 1;
+    const bool at_barrier = fiber != nullptr && fiber->index == i && fiber->wait == Wait::kBlock;
+    if (!in_warp_operation && !at_barrier) continue;
+    // One example of each kind of wait is enough to see the mistake.
+    const Wait wait = in_warp_operation ? warps_[warp].wait[lane] : Wait::kBlock;
+    const std::string kind = StrCat("in ", WaitName(wait));
+    if (text.find(kind) != std::string::npos) continue;
+    text += StrCat("; thread ", i, " waits ", kind);
+    ++shown;
+  }
+  return text;
+}
+
+}  // namespace cudaep::device::sim

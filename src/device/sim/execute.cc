@@ -1,0 +1,142 @@
+// Running one operation. The lock is released while kernels, copies, callbacks and library work run.
+#include <algorithm>
+#include <cstring>
+
+#include "device/sim/block_executor.h"
+#include "device/sim/random.h"
+#include "device/sim/simulator.h"
+
+namespace cudaep::device::sim {
+namespace {
+
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+
+// Callbacks and library work must not call back into the device interface.
+template <class F>
+void RunForeign(Lock& lock, F&& run) {
+  lock.unlock();
+  CurrentThread().in_callback = true;
+  run();
+  CurrentThread().in_callback = false;
+  lock.lock();
+}
+
+}  // namespace
+
+Actor Work::ActorOn(uint32_t stream) const {
+  const auto what = std::visit(Overloaded{[](const KernelWork&) { return "a kernel"; },
+                                          [](const CopyWork&) { return "a copy"; },
+                                          [](const FillWork&) { return "a memset"; },
+                                          [](const CallbackWork&) { return "a host callback"; },
+                                          [](const LibraryWork&) { return "a library call"; },
+                                          [](const EventMark&) { return "an event record"; },
+                                          [](const EventWait&) { return "an event wait"; },
+                                          [](const AllocateWork&) { return "a stream-ordered allocation"; },
+                                          [](const FreeWork&) { return "a stream-ordered free"; },
+                                          [](const GraphWork&) { return "a graph"; }},
+                               payload);
+  const auto* kernel = As<KernelWork>();
+  return {kernel != nullptr ? kernel->kernel : nullptr, what, stream};
+}
+
+std::string Work::Describe() const {
+  if (const auto* kernel = As<KernelWork>()) return StrCat("kernel ", KernelName(kernel->kernel));
+  if (const auto* library = As<LibraryWork>()) return library->name;
+  if (const auto* copy = As<CopyWork>()) return StrCat("a copy of ", copy->bytes, " bytes");
+  if (const auto* fill = As<FillWork>()) return StrCat("a memset of ", fill->bytes, " bytes");
+  return ActorOn(0).what;
+}
+
+Status Simulator::Execute(Lock& lock, const Work& work, const QueuedWork& item) {
+  CUDAEP_RETURN_IF_ERROR(CheckPointers(work, Moment::kExecution));
+  for (const Access& access : work.accesses) {
+    if (!access.write) continue;
+    Heap* heap = HeapOf(access.begin);
+    if (Allocation* allocation = heap->Find(access.begin)) allocation->last_writer = work.ActorOn(item.stream);
+  }
+  Status status = std::visit(
+      Overloaded{[&](const KernelWork& kernel) {
+                   lock.unlock();
+                   Status result = BlockExecutor::Get().Run(kernel.kernel, *kernel.signature, kernel.arguments.get(),
+                                                            kernel.config);
+                   lock.lock();
+                   return result;
+                 },
+                 [&](const CopyWork& copy) {
+                   lock.unlock();
+                   const void* source = copy.snapshot != nullptr ? copy.snapshot.get() : copy.source;
+                   std::memmove(copy.destination, source, copy.bytes);
+                   lock.lock();
+                   return Status::Ok();
+                 },
+                 [&](const FillWork& fill) {
+                   lock.unlock();
+                   std::memset(fill.destination, fill.value, fill.bytes);
+                   lock.lock();
+                   return Status::Ok();
+                 },
+                 [&](const CallbackWork& callback) {
+                   host_clock.Join(item.clock);  // the callback can tell any thread that what precedes it is done
+                   RunForeign(lock, [&] { callback.function(callback.state); });
+                   return Status::Ok();
+                 },
+                 [&](const LibraryWork& library) {
+                   RunForeign(lock, library.run);
+                   return Status::Ok();
+                 },
+                 [&](const EventMark& mark) {
+                   if (mark.event->timing) mark.event->reached = std::chrono::steady_clock::now();
+                   mark.event->reached_generation = mark.generation;
+                   return Status::Ok();
+                 },
+                 [&](const FreeWork& release) {
+                   Heap* heap = HeapOf(release.allocation->begin);
+                   Status zones = heap->CheckRedZone(*release.allocation);
+                   accesses.Forget(release.allocation->begin, release.allocation->end());
+                   heap->Release(release.allocation, calls);
+                   return zones;
+                 },
+                 [&](const GraphWork& graph) { return ExecuteGraph(lock, *graph.body, item); },
+                 [](const EventWait&) { return Status::Ok(); },
+                 [](const AllocateWork&) { return Status::Ok(); }},
+      work.payload);
+  if (status.ok()) status = CheckRedZonesOf(work);
+  if (status.ok() || work.As<GraphWork>()) return status;
+  return std::move(status).WithContext(work.Describe());
+}
+
+// Any order that respects the dependencies is right; random mode draws one for each launch.
+Status Simulator::ExecuteGraph(Lock& lock, const GraphBody& body, const QueuedWork& item) {
+  std::vector<uint32_t> pending(body.nodes.size()), ready;
+  std::vector<std::vector<uint32_t>> successors(body.nodes.size());
+  for (uint32_t i = 0; i < body.nodes.size(); ++i) {
+    pending[i] = static_cast<uint32_t>(body.nodes[i].dependencies.size());
+    for (uint32_t before : body.nodes[i].dependencies) successors[before].push_back(i);
+    if (pending[i] == 0) ready.push_back(i);
+  }
+  while (!ready.empty()) {
+    const size_t choice = config.mode == Mode::kRandom ? NextRandom(&random_) % ready.size() : 0;
+    const uint32_t node = ready[choice];
+    ready.erase(ready.begin() + static_cast<ptrdiff_t>(choice));
+    CUDAEP_RETURN_IF_ERROR(Execute(lock, *body.nodes[node].work, item));
+    for (uint32_t after : successors[node]) {
+      if (--pending[after] == 0) ready.push_back(after);
+    }
+  }
+  return Status::Ok();
+}
+
+Status Simulator::CheckRedZonesOf(const Work& work) {
+  for (const Access& access : work.accesses) {
+    Heap* heap = HeapOf(access.begin);
+    const Allocation* allocation = heap != nullptr && access.write ? heap->Find(access.begin) : nullptr;
+    if (allocation == nullptr || allocation->state == Allocation::State::kFreed) continue;
+    CUDAEP_RETURN_IF_ERROR(heap->CheckRedZone(*allocation));
+  }
+  return Status::Ok();
+}
+
+}  // namespace cudaep::device::sim

@@ -1,0 +1,200 @@
+#include "device/sim/heap.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/checked_math.h"
+#include "device/sim/sanitizers.h"
+
+namespace cudaep::device::sim {
+namespace {
+
+constexpr size_t kAlignment = 256;  // what cudaMalloc promises
+constexpr size_t kRedZoneBytes = 256;
+constexpr size_t kPageBytes = 4096;
+constexpr size_t kCommitBytes = size_t{64} << 20;
+// Larger allocations are filled at both ends only: arenas reserve far more than tests touch.
+constexpr size_t kFillLimitBytes = size_t{64} << 20;
+constexpr size_t kFillEndBytes = size_t{1} << 20;
+constexpr size_t kGiveBackBytes = size_t{1} << 20;  // freed chunks from here on return their pages to the system
+
+// Serials are unique over all heaps, so that histories can be compared.
+uint64_t NextSerial() {
+  static uint64_t serial = 0;
+  return ++serial;
+}
+
+void Fill(uintptr_t begin, size_t bytes) {
+  auto* memory = reinterpret_cast<unsigned char*>(begin);
+  if (bytes <= kFillLimitBytes) {
+    std::memset(memory, kFreshByte, bytes);
+    return;
+  }
+  std::memset(memory, kFreshByte, kFillEndBytes);
+  std::memset(memory + bytes - kFillEndBytes, kFreshByte, kFillEndBytes);
+}
+
+// Offset of the first byte in [begin, end) that is not `value`, or -1.
+ptrdiff_t FirstOther(uintptr_t begin, uintptr_t end, unsigned char value) {
+  const auto* bytes = reinterpret_cast<const unsigned char*>(begin);
+  const size_t count = end - begin;
+  if (count == 0 || (bytes[0] == value && std::memcmp(bytes, bytes + 1, count - 1) == 0)) return -1;
+  return std::find_if(bytes, bytes + count, [value](unsigned char byte) { return byte != value; }) - bytes;
+}
+
+}  // namespace
+
+std::string Allocation::Describe() const {
+  std::string text = StrCat("allocation ", serial, " (", bytes, " bytes at ", reinterpret_cast<void*>(begin),
+                            stream_ordered ? ", stream-ordered" : "", ", made by call ", born);
+  if (died != 0) text += StrCat(", freed by call ", died);
+  if (last_writer.known()) text += StrCat(", last written by ", last_writer.Describe());
+  return text + ")";
+}
+
+Heap::Heap(uintptr_t base, size_t range_bytes, size_t capacity_bytes, size_t quarantine_bytes, bool guard_pages)
+    : base_(base),
+      range_bytes_(range_bytes),
+      capacity_bytes_(capacity_bytes),
+      quarantine_limit_(quarantine_bytes),
+      guard_pages_(guard_pages),
+      frontier_(base),
+      committed_(base) {}
+
+// Whoever maps these addresses next must not meet our poison.
+Heap::~Heap() { UnpoisonMemory(reinterpret_cast<void*>(base_), frontier_ - base_); }
+
+Allocation* Heap::Allocate(size_t bytes, uint64_t call) {
+  if (bytes > capacity_bytes_ - used_bytes_) return nullptr;
+  const size_t chunk_bytes = guard_pages_ ? AlignUp(bytes + kRedZoneBytes, kPageBytes) + kPageBytes
+                                          : AlignUp(bytes, kAlignment) + 2 * kRedZoneBytes;
+  uintptr_t chunk = TakeAddresses(chunk_bytes);
+  while (chunk == 0 && !quarantine_.empty()) {
+    EvictOldest();
+    chunk = TakeAddresses(chunk_bytes);
+  }
+  if (chunk == 0) return nullptr;
+  auto owned = std::make_unique<Allocation>();
+  Allocation* allocation = owned.get();
+  allocation->bytes = bytes;
+  allocation->chunk_begin = chunk;
+  allocation->chunk_bytes = chunk_bytes;
+  allocation->serial = NextSerial();
+  allocation->born = call;
+  uintptr_t chunk_end = chunk + chunk_bytes;
+  if (guard_pages_) {
+    chunk_end -= kPageBytes;
+    mprotect(reinterpret_cast<void*>(chunk), chunk_bytes - kPageBytes, PROT_READ | PROT_WRITE);
+    mprotect(reinterpret_cast<void*>(chunk_end), kPageBytes, PROT_NONE);
+    allocation->begin = chunk_end - AlignUp(bytes, size_t{16});
+  } else {
+    allocation->begin = chunk + kRedZoneBytes;
+  }
+  UnpoisonMemory(reinterpret_cast<void*>(chunk), chunk_end - chunk);
+  // Only the red zone next to the memory is filled and checked; with guard pages the rest of a page lies before it.
+  std::memset(reinterpret_cast<void*>(allocation->begin - kRedZoneBytes), kRedZoneByte, kRedZoneBytes);
+  Fill(allocation->begin, bytes);
+  std::memset(reinterpret_cast<void*>(allocation->end()), kRedZoneByte, chunk_end - allocation->end());
+  PoisonMemory(reinterpret_cast<void*>(chunk), allocation->begin - chunk);
+  PoisonMemory(reinterpret_cast<void*>(allocation->end()), chunk_end - allocation->end());
+  used_bytes_ += bytes;
+  peak_bytes_ = std::max(peak_bytes_, used_bytes_);
+  ++live_;
+  allocations_.emplace(chunk, std::move(owned));
+  return allocation;
+}
+
+Allocation* Heap::Find(uintptr_t address) {
+  auto next = allocations_.upper_bound(address);
+  if (next == allocations_.begin()) return nullptr;
+  Allocation* allocation = std::prev(next)->second.get();
+  return address < allocation->chunk_begin + allocation->chunk_bytes ? allocation : nullptr;
+}
+
+void Heap::Release(Allocation* allocation, uint64_t call) {
+  allocation->state = Allocation::State::kFreed;
+  if (allocation->died == 0) allocation->died = call;
+  used_bytes_ -= allocation->bytes;
+  --live_;
+  Fill(allocation->begin, allocation->bytes);
+  PoisonMemory(reinterpret_cast<void*>(allocation->begin), allocation->bytes);
+  quarantine_.push_back(allocation);
+  quarantine_used_ += allocation->chunk_bytes;
+  while (quarantine_used_ > quarantine_limit_ && !quarantine_.empty()) EvictOldest();
+}
+
+Status Heap::CheckRedZone(const Allocation& allocation) const {
+  if (kAddressSanitizer) return Status::Ok();  // poisoned; ASan reports the access itself
+  const uintptr_t front = allocation.begin - kRedZoneBytes;
+  const uintptr_t end = allocation.chunk_begin + allocation.chunk_bytes - (guard_pages_ ? kPageBytes : 0);
+  const ptrdiff_t before = FirstOther(front, allocation.begin, kRedZoneByte);
+  const ptrdiff_t after = FirstOther(allocation.end(), end, kRedZoneByte);
+  if (before < 0 && after < 0) return Status::Ok();
+  const std::string place = after >= 0 ? StrCat(after, " bytes past the end of ")
+                                       : StrCat(kRedZoneBytes - static_cast<size_t>(before), " bytes before ");
+  return Status(StatusCode::kDeviceError, StrCat("out-of-bounds write ", place, allocation.Describe()));
+}
+
+Status Heap::CheckRedZones() const {
+  for (const auto& [begin, allocation] : allocations_) {
+    if (allocation->state != Allocation::State::kFreed) CUDAEP_RETURN_IF_ERROR(CheckRedZone(*allocation));
+  }
+  return Status::Ok();
+}
+
+uintptr_t Heap::TakeAddresses(size_t bytes) {
+  for (auto span = free_.begin(); span != free_.end(); ++span) {
+    if (span->second < bytes) continue;
+    const uintptr_t begin = span->first;
+    const size_t rest = span->second - bytes;
+    free_.erase(span);
+    if (rest != 0) free_.emplace(begin + bytes, rest);
+    return begin;
+  }
+  if (bytes > base_ + range_bytes_ - frontier_ || !Commit(frontier_ + bytes)) return 0;
+  return std::exchange(frontier_, frontier_ + bytes);
+}
+
+void Heap::ReturnAddresses(uintptr_t begin, size_t bytes) {
+  if (bytes >= kGiveBackBytes) {
+    const uintptr_t first = AlignUp(begin, uintptr_t{kPageBytes}), last = (begin + bytes) / kPageBytes * kPageBytes;
+    madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  }
+  auto [span, inserted] = free_.emplace(begin, bytes);
+  auto next = std::next(span);
+  if (next != free_.end() && begin + bytes == next->first) {
+    span->second += next->second;
+    free_.erase(next);
+  }
+  if (span != free_.begin()) {
+    auto previous = std::prev(span);
+    if (previous->first + previous->second == begin) {
+      previous->second += span->second;
+      free_.erase(span);
+    }
+  }
+}
+
+bool Heap::Commit(uintptr_t end) {
+  if (end <= committed_) return true;
+  const uintptr_t limit = base_ + range_bytes_;
+  const uintptr_t target = std::min(limit, committed_ + AlignUp(end - committed_, uintptr_t{kCommitBytes}));
+  if (mprotect(reinterpret_cast<void*>(committed_), target - committed_, PROT_READ | PROT_WRITE) != 0) return false;
+  committed_ = target;
+  return true;
+}
+
+void Heap::EvictOldest() {
+  Allocation* allocation = quarantine_.front();
+  quarantine_.pop_front();
+  quarantine_used_ -= allocation->chunk_bytes;
+  const uintptr_t begin = allocation->chunk_begin;
+  const size_t bytes = allocation->chunk_bytes;
+  allocations_.erase(begin);
+  ReturnAddresses(begin, bytes);
+}
+
+}  // namespace cudaep::device::sim

@@ -1,0 +1,148 @@
+// The simulated machine: devices, memory, streams, and the one executor thread that runs their work.
+//
+// One lock guards all of it; it is released while an operation runs. Public functions of device.h take the lock, pass
+// through Enter (faults, lost devices, calls that host callbacks may not make) and work on the structures here.
+//
+// Threads: every member is used with the lock held. The executor thread starts with the first work that must run and
+// ends with the library; after that, and in a forked child, waiting threads run the work themselves.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "device/sim/access_table.h"
+#include "device/sim/capture.h"
+#include "device/sim/faults.h"
+#include "device/sim/heap.h"
+#include "device/sim/stream.h"
+
+namespace cudaep::device::sim {
+
+using Lock = std::unique_lock<std::mutex>;
+
+enum class Moment : uint8_t { kSubmission, kExecution };
+
+struct Device {
+  int ordinal = 0;
+  std::unique_ptr<Heap> heap;
+  std::shared_ptr<StreamHandle> legacy;
+  Counters counters;
+  Status lost;  // not ok: the first cause, as later calls report it
+  std::string pending_error;  // planned: reported by the next synchronisation
+  std::unordered_set<int> peers;
+};
+
+class Simulator {
+ public:
+  static Simulator& Get();
+  Lock Acquire() { return Lock(mutex_); }
+
+  // ---- State (simulator.cc) ----
+  Status Configure(Lock& lock, const Configuration& configuration);
+  Configuration config;
+  std::vector<Device> devices;
+  std::unique_ptr<Heap> pinned;
+  FaultPlan faults;
+  Counters host_counters;  // what belongs to no device
+  AccessTable accesses;
+  Clock host_clock;   // what some host thread knows to have finished
+  uint64_t calls = 0;  // numbers calls, for histories
+  StreamHandle* only_stream = nullptr;
+  std::vector<Capture*> captures;  // in progress
+  std::unordered_map<EventHandle*, std::unique_ptr<EventHandle>> events;
+  std::unordered_map<GraphHandle*, std::unique_ptr<GraphHandle>> graphs;
+  std::unordered_map<GraphExecHandle*, std::unique_ptr<GraphExecHandle>> execs;
+
+  // The checks at the start of every call: number it, refuse it inside a callback, inject a planned fault, refuse it
+  // on a lost device (`ordinal` < 0: no device is concerned).
+  Status Enter(CallKind kind, int ordinal);
+  // Enter, and the stream behind a handle; null and kLegacyStream mean the current device's legacy stream.
+  Result<StreamHandle*> EnterStream(CallKind kind, Stream stream);
+  StreamHandle* Lookup(Stream stream);
+  Status CurrentDevice(int* ordinal) const;
+  StreamHandle* AddStream(int ordinal);
+  // The handle is gone at once; what it has queued still runs, and a capture it takes part in fails.
+  void DestroyStream(Lock& lock, StreamHandle* stream);
+  void RemoveStream(StreamHandle* stream);
+  Heap* HeapOf(uintptr_t address);
+  int OrdinalOf(uintptr_t address) const;  // -1 for pinned memory
+  // Refuses what this thread may not call while captures run, and invalidates them.
+  Status CheckCaptures(const char* call);
+  // `stream` waits for an event of a capture: it continues there.
+  Status JoinCapture(StreamHandle* stream, const EventState& event);
+  void EndCapture(Capture* capture);
+  // An overwritten red zone makes the device lost, as an illegal address would.
+  Status CheckAllRedZones(int ordinal);
+  void ResetCounters();
+
+  // ---- Work (submit.cc) ----
+  // Checks the work's pointers, then queues it or adds it to the stream's capture.
+  Status Submit(Lock& lock, StreamHandle* stream, Work work);
+  // Existence, device and extent of everything the work touches.
+  Status CheckPointers(const Work& work, Moment moment);
+  void CountWork(const Work& work, StreamHandle* stream);
+
+  // ---- Scheduling (scheduler.cc) ----
+  void Enqueue(Lock& lock, StreamHandle* stream, std::shared_ptr<const Work> work, Clock clock);
+  // Waits until `sequence` of `stream` has run and lets the host know what precedes it. The status is the device's.
+  Status WaitFor(Lock& lock, StreamHandle* stream, uint64_t sequence, const Clock& clock);
+  Status WaitForStream(Lock& lock, StreamHandle* stream);
+  Status WaitForDevice(Lock& lock, int ordinal);
+  // Lets one operation that `stream` needs run; for queries, so that loops around them end.
+  void Nudge(Lock& lock, StreamHandle* stream);
+  void MarkLost(int ordinal, const Status& cause);
+  void StopExecutor();
+  void ForgetExecutor();  // in a forked child
+
+ private:
+  struct Demand {
+    StreamHandle* stream = nullptr;  // null: any `count` operations
+    uint64_t sequence = 0;
+    uint64_t count = 0;
+    bool met = false;
+  };
+  Simulator() = default;
+  void Meet(Lock& lock, Demand* demand);
+  StreamHandle* Pick();
+  StreamHandle* PickNeeded(StreamHandle* stream);
+  StreamHandle* PickAny();
+  bool IsReady(const StreamHandle& stream) const;
+  void RunHead(Lock& lock, StreamHandle* stream);
+  void SettleDemands();
+  void WakeExecutor();
+  void ExecutorLoop();
+  // execute.cc
+  Status Execute(Lock& lock, const Work& work, const QueuedWork& item);
+  Status ExecuteGraph(Lock& lock, const GraphBody& body, const QueuedWork& item);
+  Status CheckRedZonesOf(const Work& work);
+
+  std::mutex mutex_;
+  std::condition_variable wake_, progress_;
+  std::thread executor_;
+  bool inline_ = false, stop_ = false, executor_idle_ = false, executing_ = false;
+  uint64_t random_ = 1;
+  std::vector<Demand*> demands_;
+  std::vector<std::shared_ptr<StreamHandle>> streams_;  // living, and destroyed ones that still have work
+  std::unordered_map<Stream, StreamHandle*> handles_;
+  std::vector<std::pair<uint32_t, uint64_t>> free_slots_;  // with the sequence to continue from
+  uint32_t next_slot_ = 0, next_stream_ = 1;
+  size_t queued_ = 0;
+  void* range_ = nullptr;  // all devices' memory, then pinned memory
+  size_t range_bytes_ = 0, stride_ = 0;
+};
+
+// The calling thread's current device and capture mode.
+struct ThreadState {
+  int ordinal = 0;
+  CaptureMode capture_mode = CaptureMode::kGlobal;
+  bool in_callback = false;
+};
+ThreadState& CurrentThread();
+
+}  // namespace cudaep::device::sim

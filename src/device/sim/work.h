@@ -1,0 +1,95 @@
+// One operation of the simulated device, immutable once made: the queue, a graph and its replays share it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "device/launch.h"
+#include "device/sim/actor.h"
+#include "device/sim/heap.h"
+
+namespace cudaep::device::sim {
+
+// Memory that an operation touches. Kernel arguments say where it starts, not how much it is.
+struct Access {
+  uintptr_t begin = 0;
+  size_t bytes = 0;      // 0: unknown, at least the first byte
+  bool write = false;
+  bool declared = true;  // false: found by scanning a struct, so that it may be no pointer at all
+};
+
+struct GraphBody;
+struct EventState;
+
+struct KernelWork {
+  AnyKernel kernel;
+  const KernelSignature* signature;
+  LaunchConfig config;
+  std::unique_ptr<std::byte[]> arguments;
+};
+enum class Direction : uint8_t { kHostToDevice, kDeviceToHost, kDeviceToDevice, kHostToHost };
+struct CopyWork {
+  void* destination;
+  const void* source;  // not used when there is a snapshot
+  size_t bytes;
+  Direction direction;
+  std::unique_ptr<std::byte[]> snapshot;  // of a pageable source
+};
+struct FillWork {
+  void* destination;
+  int value;
+  size_t bytes;
+};
+struct CallbackWork {
+  HostFunction function;
+  void* state;
+};
+struct LibraryWork {
+  std::string name;
+  std::function<void()> run;
+};
+struct EventMark {
+  std::shared_ptr<EventState> event;
+  uint64_t generation;
+};
+struct EventWait {
+  std::shared_ptr<StreamHandle> source;
+  uint64_t sequence;
+};
+struct AllocateWork {};
+struct FreeWork {
+  Allocation* allocation;
+};
+struct GraphWork {
+  std::shared_ptr<const GraphBody> body;
+};
+using Payload = std::variant<KernelWork, CopyWork, FillWork, CallbackWork, LibraryWork, EventMark, EventWait,
+                             AllocateWork, FreeWork, GraphWork>;
+
+struct Work {
+  Payload payload;
+  int ordinal = 0;
+  std::vector<Access> accesses;
+
+  template <class T>
+  const T* As() const {
+    return std::get_if<T>(&payload);
+  }
+  Actor ActorOn(uint32_t stream) const;
+  std::string Describe() const;  // "kernel Name", "a copy of 16 bytes", ...
+};
+
+struct GraphNode {
+  std::shared_ptr<const Work> work;
+  std::vector<uint32_t> dependencies;  // earlier nodes
+};
+struct GraphBody {
+  int ordinal = 0;
+  std::vector<GraphNode> nodes;
+};
+
+}  // namespace cudaep::device::sim

@@ -1,0 +1,58 @@
+// The two remainders of ONNX Mod.
+#include "kernels/elementwise/binary_families.h"
+#include "kernels/elementwise/functor_math.cuh"
+#include "kernels/elementwise/functor_table.cuh"
+
+namespace cudaep::kernels {
+namespace {
+
+// a % b of C for integers, 0 where b is 0 (unspecified by ONNX) and without the overflow of lowest % -1.
+template <class T>
+__device__ __forceinline__ T TruncatedRemainder(T a, T b) {
+  if (b == T(0)) return T(0);
+  if constexpr (std::is_signed_v<T>) {
+    if (b == T(-1)) return T(0);
+  }
+  return static_cast<T>(a % b);
+}
+
+// The result has the sign of the divisor, as Python's % and numpy.mod.
+struct Mod {
+  static constexpr std::string_view kName = "Mod";
+  static constexpr DataTypeSet kTypes = kNumericTypes;
+  template <class T>
+  __device__ __forceinline__ T operator()(T a, T b) const {
+    if constexpr (std::is_unsigned_v<T>) {
+      return TruncatedRemainder(a, b);
+    } else if constexpr (std::is_integral_v<T>) {
+      const T r = TruncatedRemainder(a, b);
+      return r != T(0) && (r < T(0)) != (b < T(0)) ? static_cast<T>(r + b) : r;
+    } else {
+      const T r = std::fmod(a, b);
+      if (r == T(0)) return std::copysign(T(0), b);
+      return (r < T(0)) != (b < T(0)) ? r + b : r;
+    }
+  }
+};
+
+// The result has the sign of the dividend, as C's fmod.
+struct FMod {
+  static constexpr std::string_view kName = "FMod";
+  static constexpr DataTypeSet kTypes = kNumericTypes;
+  template <class T>
+  __device__ __forceinline__ T operator()(T a, T b) const {
+    if constexpr (std::is_integral_v<T>) {
+      return TruncatedRemainder(a, b);
+    } else {
+      return std::fmod(a, b);
+    }
+  }
+};
+
+}  // namespace
+
+BinaryKernel FindRemainderKernel(std::string_view functor, DataType type) {
+  return FindBinaryIn<Mod, FMod>(functor, type);
+}
+
+}  // namespace cudaep::kernels

@@ -1,0 +1,124 @@
+#include "kernels/movement/transpose_plan.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels/pack.h"
+
+namespace cudaep::kernels {
+namespace {
+
+// Below this many bytes of the whole tensor, or of one matrix, gathered reads hit the L1 cache and tiles only idle.
+constexpr int64_t kMinTiledBytes = 16 * 1024;
+constexpr int64_t kMinMatrixBytes = 1024;
+
+// Elements in a tile of single elements: 8 KB, or 16 loads for each of 256 threads.
+constexpr int kTileBytes = 8192;
+constexpr int kMaxTileElems = 4096;
+
+bool DividesPacks(int64_t elems, int elem_bytes) { return elems * elem_bytes % kPackBytes == 0; }
+
+int CeilLog2(int64_t value) { return std::bit_width(static_cast<uint64_t>(value - 1)); }
+
+// Fills the shape of a tile of single elements: square for large matrices, long in one direction for thin ones.
+void ShapeTile(TransposeTiles& tiles) {
+  const int log_elems = CeilLog2(std::min(kMaxTileElems, kTileBytes / tiles.elem_bytes));
+  const int half = (log_elems + 1) / 2;
+  tiles.log_tile_a = std::min(CeilLog2(tiles.a_size), half);
+  tiles.log_tile_b = std::min(CeilLog2(tiles.b_size), log_elems - tiles.log_tile_a);
+  tiles.log_tile_a = std::min(CeilLog2(tiles.a_size), log_elems - tiles.log_tile_b);
+}
+
+// Dimensions of the output, innermost first, with the strides of both sides in elements.
+struct Moved {
+  int rank = 0;
+  int64_t size[kMaxStridedRank];
+  int64_t in_stride[kMaxStridedRank];
+  int64_t out_stride[kMaxStridedRank];
+
+  void Erase(int at) {
+    for (int d = at + 1; d < rank; ++d) {
+      size[d - 1] = size[d];
+      in_stride[d - 1] = in_stride[d];
+      out_stride[d - 1] = out_stride[d];
+    }
+    --rank;
+  }
+};
+
+Moved MovedDimensions(const StridedCopy& rows) {
+  Moved moved;
+  moved.rank = rows.rank;
+  int64_t out_stride = 1;
+  for (int d = 0; d < rows.rank; ++d) {
+    moved.size[d] = rows.size[d];
+    moved.in_stride[d] = rows.stride[d];
+    moved.out_stride[d] = out_stride;
+    out_stride *= rows.size[d];
+  }
+  return moved;
+}
+
+// Takes the innermost dimension, which stays innermost, into the element; false when it is too wide for that.
+bool FoldInnermost(Moved& moved, int& elem_bytes) {
+  const int64_t factor = moved.size[0];
+  if (factor > kPackBytes / elem_bytes || !std::has_single_bit(static_cast<uint64_t>(factor))) return false;
+  moved.Erase(0);
+  for (int d = 0; d < moved.rank; ++d) {
+    moved.in_stride[d] /= factor;
+    moved.out_stride[d] /= factor;
+  }
+  elem_bytes *= static_cast<int>(factor);
+  return true;
+}
+
+// False where tiles are of no use.
+bool PlanTiles(const StridedCopy& rows, TransposeTiles& tiles) {
+  Moved moved = MovedDimensions(rows);
+  tiles.elem_bytes = rows.unit_bytes;
+  if (moved.in_stride[0] == 1 && !FoldInnermost(moved, tiles.elem_bytes)) return false;
+  const int a = static_cast<int>(std::find(moved.in_stride, moved.in_stride + moved.rank, 1) - moved.in_stride);
+  if (a == 0 || a == moved.rank) return false;
+  tiles.a_size = moved.size[a];
+  tiles.b_size = moved.size[0];
+  tiles.in_stride = moved.in_stride[0];
+  tiles.out_stride = moved.out_stride[a];
+  if (tiles.a_size * tiles.b_size * tiles.elem_bytes < kMinMatrixBytes) return false;
+  moved.Erase(a);
+  moved.Erase(0);
+  tiles.batch_rank = moved.rank;
+  std::copy_n(moved.size, moved.rank, tiles.batch_size);
+  std::copy_n(moved.in_stride, moved.rank, tiles.batch_in_stride);
+  std::copy_n(moved.out_stride, moved.rank, tiles.batch_out_stride);
+
+  const auto fits = [&](int64_t elems) { return DividesPacks(elems, tiles.elem_bytes); };
+  tiles.packs = fits(tiles.a_size) && fits(tiles.b_size) && fits(tiles.in_stride) && fits(tiles.out_stride) &&
+                std::all_of(tiles.batch_in_stride, tiles.batch_in_stride + tiles.batch_rank, fits) &&
+                std::all_of(tiles.batch_out_stride, tiles.batch_out_stride + tiles.batch_rank, fits) &&
+                // A tile of fixed shape must not be mostly empty.
+                2 * tiles.a_size > PackTileA(tiles.elem_bytes) && 2 * tiles.b_size > PackTileB(tiles.elem_bytes);
+  ShapeTile(tiles);
+  return true;
+}
+
+}  // namespace
+
+Result<TransposePlan> PlanTranspose(Dims dims, Dims perm, size_t elem_bytes) {
+  TransposePlan plan;
+  plan.bytes = ElementCount(dims) * static_cast<int64_t>(elem_bytes);
+  if (plan.bytes == 0) return plan;
+  const Shape in_strides = ContiguousStrides(dims);
+  Shape sizes(static_cast<int>(perm.size()), 1), strides = sizes;
+  for (int i = 0; i < sizes.rank(); ++i) {
+    const auto from = static_cast<size_t>(perm[static_cast<size_t>(i)]);
+    sizes[i] = dims[from];
+    strides[i] = in_strides[static_cast<int>(from)];
+  }
+  CUDAEP_ASSIGN_OR_RETURN(plan.rows, MakeStridedCopy(sizes, strides, 0, elem_bytes));
+  if (plan.rows.contiguous()) return plan;
+  const bool tiled = plan.bytes >= kMinTiledBytes && PlanTiles(plan.rows, plan.tiles);
+  plan.kind = tiled ? TransposeKind::kTiles : TransposeKind::kRows;
+  return plan;
+}
+
+}  // namespace cudaep::kernels

@@ -1,0 +1,48 @@
+// How a transpose runs: a pure function of dimensions, permutation and element size.
+//
+// Dimensions are coalesced first: those of size 1 dropped, neighbours that stay neighbours merged, and an innermost
+// run of up to 16 bytes that stays innermost taken as one wide element. What is left is one of
+//   kCopy   nothing moves;
+//   kRows   the innermost dimension stays: rows are gathered by a strided copy;
+//   kTiles  the innermost dimension changes: tiles go through shared memory, so that reads and writes are both
+//           contiguous. With packs a tile is 128 bytes wide and its threads move 16 bytes at a time; without, elements
+//           move singly and the tile has the shape of the data (long and thin for a small dimension).
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/movement/strided_copy.h"
+
+namespace cudaep::kernels {
+
+enum class TransposeKind : uint8_t { kCopy, kRows, kTiles };
+
+// A batch of matrices: element (a, b) of matrix m is read at a + b * in_stride and written at b + a * out_stride,
+// both from the start that the batch dimensions give.
+struct TransposeTiles {
+  int elem_bytes = 1;  // 1, 2, 4, 8 or 16
+  bool packs = false;  // whether sizes and strides allow packs of 16 bytes; addresses must too
+  int64_t a_size = 0, b_size = 0;
+  int64_t in_stride = 0, out_stride = 0;
+  int log_tile_a = 0, log_tile_b = 0;  // of single elements; with packs the element size fixes the tile
+  int batch_rank = 0;                  // innermost first
+  int64_t batch_size[kMaxStridedRank] = {};
+  int64_t batch_in_stride[kMaxStridedRank] = {};
+  int64_t batch_out_stride[kMaxStridedRank] = {};
+};
+
+struct TransposePlan {
+  TransposeKind kind = TransposeKind::kCopy;
+  int64_t bytes = 0;
+  StridedCopy rows;      // always valid; what runs when a buffer's address suits no tile
+  TransposeTiles tiles;  // of kTiles
+};
+
+// Extent of a tile with packs, in elements: 128 bytes along the input's rows, at least as much along the output's.
+constexpr int PackTileA(int elem_bytes) { return 128 / elem_bytes; }
+constexpr int PackTileB(int elem_bytes) { return elem_bytes == 1 ? 128 : 64; }
+
+// `perm[i]` is the input dimension that becomes output dimension i; it must be a permutation. Dimensions may be zero.
+Result<TransposePlan> PlanTranspose(Dims dims, Dims perm, size_t elem_bytes);
+
+}  // namespace cudaep::kernels

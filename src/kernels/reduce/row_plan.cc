@@ -1,0 +1,41 @@
+#include "kernels/reduce/row_plan.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/checked_math.h"
+
+namespace cudaep::kernels {
+namespace {
+
+constexpr int64_t kRowBlockThreads = 128;
+// Below this many packs in all a GPU is not full and short threads finish sooner.
+constexpr int64_t kSmallProblemPacks = 128 * 1024;
+
+}  // namespace
+
+RowPlan PlanRows(int64_t rows, int64_t row_elems, size_t widest_bytes, int pack) {
+  RowPlan plan;
+  plan.pack = row_elems % pack == 0 ? pack : 1;
+  const int64_t packs = row_elems / plan.pack;
+  if (plan.pack == 1) {
+    plan.packs_per_thread = kScalarPacks;
+  } else {
+    const bool small = packs <= kMaxRowThreads && rows <= kSmallProblemPacks / std::max<int64_t>(packs, 1);
+    plan.packs_per_thread = small ? 1 : ResidentPacks(widest_bytes);
+  }
+  const int64_t threads = std::max<int64_t>(CeilDiv<int64_t>(packs, plan.packs_per_thread), 1);
+  if (threads > kMaxRowThreads) {
+    plan.resident = false;
+    plan.width = kStreamThreads;
+  } else if (threads > 32) {
+    plan.width = static_cast<unsigned>(AlignUp<int64_t>(threads, 32));
+  } else {
+    plan.width = std::bit_ceil(static_cast<unsigned>(threads));
+    const int64_t whole_warp = 32 / plan.width, full_block = kRowBlockThreads / plan.width;
+    plan.rows_per_block = static_cast<unsigned>(std::clamp(AlignUp(rows, whole_warp), whole_warp, full_block));
+  }
+  return plan;
+}
+
+}  // namespace cudaep::kernels

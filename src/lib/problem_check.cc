@@ -1,0 +1,125 @@
+#include "lib/problem_check.h"
+
+#include <algorithm>
+#include <span>
+
+#include "core/checked_math.h"
+
+namespace cudaep::blas {
+namespace {
+
+// A stored matrix of `rows` x `columns` with `stride` elements between rows; one row needs no valid stride.
+Status CheckRows(std::string_view name, int64_t rows, int64_t columns, int64_t stride) {
+  if (rows > 1 && stride < columns) {
+    return InvalidArgument("GEMM: ", name, " has ", columns, " columns but only ", stride, " elements between rows");
+  }
+  int64_t elems = 0;
+  if (!CheckedMultiply(rows, std::max(stride, columns), &elems)) {
+    return InvalidArgument("GEMM: ", name, " has more elements than 64 bits can count");
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status CheckProblem(const GemmProblem& p) {
+  if (!kFloatTypes.Contains(p.type)) return InvalidArgument("GEMM of type ", DataTypeName(p.type), " is not offered");
+  if (p.m <= 0 || p.n <= 0 || p.k <= 0 || p.batch <= 0) {
+    return InvalidArgument("GEMM: sizes must be positive, not ", p.m, 'x', p.n, 'x', p.k, " batch ", p.batch);
+  }
+  if (p.stride_a < 0 || p.stride_b < 0 || p.stride_c < 0) return InvalidArgument("GEMM: batch strides are negative");
+  if (p.batch > 1 && p.stride_c == 0) return InvalidArgument("GEMM: the results of a batch would overlap (stride_c 0)");
+  CUDAEP_RETURN_IF_ERROR(CheckRows("A", p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.lda));
+  CUDAEP_RETURN_IF_ERROR(CheckRows("B", p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, p.ldb));
+  return CheckRows("C", p.m, p.n, p.ldc);
+}
+
+std::string ProblemText(const GemmProblem& p) {
+  return StrCat("GEMM ", DataTypeName(p.type), ' ', p.m, 'x', p.n, 'x', p.k, p.transpose_a ? " A^T" : "",
+                p.transpose_b ? " B^T" : "", " ld ", p.lda, ',', p.ldb, ',', p.ldc, " batch ", p.batch,
+                p.epilogue == Epilogue::kBias ? " bias" : "");
+}
+
+}  // namespace cudaep::blas
+
+namespace cudaep::dnn {
+namespace {
+
+// Outputs of a convolution along one dimension.
+int64_t OutputSize(int64_t in, int64_t kernel, int64_t pads, int64_t stride, int64_t dilation) {
+  const int64_t span = in + pads - dilation * (kernel - 1) - 1;
+  return span < 0 ? 0 : span / stride + 1;
+}
+
+Status CheckDimension(const ConvProblem& p, int d) {
+  if (p.in[d] <= 0 || p.out[d] <= 0 || p.kernel[d] <= 0 || p.stride[d] <= 0 || p.dilation[d] <= 0) {
+    return InvalidArgument("convolution: spatial dimension ", d, " has a size, stride or dilation below 1");
+  }
+  if (p.pad_begin[d] < 0 || p.pad_end[d] < 0) {
+    return InvalidArgument("convolution: negative padding at spatial dimension ", d);
+  }
+  const int64_t pads = p.pad_begin[d] + p.pad_end[d];
+  if (p.direction == Direction::kForward) {
+    const int64_t expected = OutputSize(p.in[d], p.kernel[d], pads, p.stride[d], p.dilation[d]);
+    if (p.out[d] == expected) return Status::Ok();
+    return InvalidArgument("convolution: output size ", p.out[d], " at spatial dimension ", d, ", expected ", expected);
+  }
+  // Transposed: anything from the exact inverse on is output padding; its elements get the bias alone.
+  const int64_t least = (p.in[d] - 1) * p.stride[d] + p.dilation[d] * (p.kernel[d] - 1) + 1 - pads;
+  if (p.out[d] >= least) return Status::Ok();
+  return InvalidArgument("transposed convolution: output size ", p.out[d], " at spatial dimension ", d,
+                         ", expected at least ", least);
+}
+
+Status CheckCount(std::string_view name, int64_t a, int64_t b, const Spatial& spatial, int rank) {
+  int64_t count = 0;
+  bool fits = CheckedMultiply(a, b, &count);
+  for (int d = 0; d < rank && fits; ++d) fits = CheckedMultiply(count, spatial[d], &count);
+  // Room for eight bytes an element.
+  if (fits && count <= INT64_MAX / 8) return Status::Ok();
+  return InvalidArgument("convolution: ", name, " has more elements than 64 bits can count");
+}
+
+std::span<const int64_t> Used(const Spatial& values, const ConvProblem& p) {
+  return {values.data(), static_cast<size_t>(p.spatial_rank)};
+}
+
+}  // namespace
+
+Status CheckProblem(const ConvProblem& p) {
+  if (!kFloatTypes.Contains(p.type)) return InvalidArgument("convolution of ", DataTypeName(p.type), " is not offered");
+  if (p.spatial_rank < 1 || p.spatial_rank > kMaxSpatialRank) {
+    return InvalidArgument("convolution: 1 to ", kMaxSpatialRank, " spatial dimensions, not ", p.spatial_rank);
+  }
+  if (p.batch <= 0 || p.in_channels <= 0 || p.out_channels <= 0 || p.groups <= 0) {
+    return InvalidArgument("convolution: batch, channels and groups must be positive");
+  }
+  if (p.in_channels % p.groups != 0 || p.out_channels % p.groups != 0) {
+    return InvalidArgument("convolution: ", p.in_channels, " input and ", p.out_channels,
+                           " output channels do not divide into ", p.groups, " groups");
+  }
+  for (int d = 0; d < p.spatial_rank; ++d) CUDAEP_RETURN_IF_ERROR(CheckDimension(p, d));
+  CUDAEP_RETURN_IF_ERROR(CheckCount("x", p.batch, p.in_channels, p.in, p.spatial_rank));
+  CUDAEP_RETURN_IF_ERROR(CheckCount("y", p.batch, p.out_channels, p.out, p.spatial_rank));
+  return CheckCount("w", p.in_channels, p.out_channels, p.kernel, p.spatial_rank);
+}
+
+std::string ProblemText(const ConvProblem& p) {
+  return StrCat(p.direction == Direction::kForward ? "convolution " : "transposed convolution ", DataTypeName(p.type),
+                p.layout == Layout::kChannelsFirst ? " NC" : " N..C", " batch ", p.batch, " channels ", p.in_channels,
+                "->", p.out_channels, " groups ", p.groups, " in ", Used(p.in, p), " out ", Used(p.out, p), " kernel ",
+                Used(p.kernel, p), " pads ", Used(p.pad_begin, p), Used(p.pad_end, p), " stride ", Used(p.stride, p),
+                " dilation ", Used(p.dilation, p), p.bias ? " bias" : "");
+}
+
+ConvSizes SizesOf(const ConvProblem& p) {
+  ConvSizes sizes{p.batch * p.in_channels, p.in_channels * p.out_channels / p.groups, p.batch * p.out_channels};
+  for (int d = 0; d < p.spatial_rank; ++d) {
+    sizes.x *= p.in[d];
+    sizes.w *= p.kernel[d];
+    sizes.y *= p.out[d];
+  }
+  return sizes;
+}
+
+}  // namespace cudaep::dnn

@@ -1,0 +1,75 @@
+// The table of operators: one row a kernel, and the only list of operators in the project.
+//
+// Host kernel definitions, the support matrix, the parity report and test generation all read these rows. A row sits
+// next to its operator and registers itself:
+//
+//   const RegisterRows kRows({
+//       {.op = "Softmax", .since = 13, .until = 13, .types = {{"T", kFloatTypes}}, .make = MakeSoftmax},
+//   });
+#pragma once
+
+#include <climits>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ops/operator.h"
+
+namespace cudaep::ops {
+
+inline constexpr const char* kOnnxDomain = "";
+inline constexpr const char* kMicrosoftDomain = "com.microsoft";
+inline constexpr const char* kNhwcDomain = "com.ms.internal.nhwc";
+
+// A type constraint by its name in the operator's schema ("T", "Tind"); a wrong name never matches a node.
+struct TypeConstraint {
+  const char* name;
+  DataTypeSet types;
+};
+
+// An input whose buffer an output may take over.
+struct BufferPair {
+  int input;
+  int output;
+};
+
+using OperatorFactory = Result<OperatorPtr> (*)(const OpInfo& info);
+
+struct KernelRow {
+  const char* domain = kOnnxDomain;
+  const char* op = nullptr;
+  int since = 1;  // first and last schema version the kernel was checked against
+  int until = 1;
+  std::vector<TypeConstraint> types;
+  std::vector<int> host_inputs = {};   // inputs the operator reads in host memory
+  std::vector<int> host_outputs = {};  // outputs it writes in host memory
+  std::vector<BufferPair> aliases = {};   // the output is the input's buffer (Reshape)
+  std::vector<BufferPair> in_place = {};  // the output may overwrite the input (element-wise)
+  OperatorFactory make = nullptr;
+};
+
+// Every registered row, in link order. Stable after static initialisation.
+std::span<const KernelRow> AllRows();
+
+// The row that covers (domain, op, schema version), or null. Types are not looked at.
+const KernelRow* FindRow(std::string_view domain, std::string_view op, int since_version);
+
+// Creates the operator of a node, or says by name why not.
+Result<OperatorPtr> MakeOperator(const OpInfo& info);
+
+// Adds rows during static initialisation.
+class RegisterRows {
+ public:
+  RegisterRows(std::initializer_list<KernelRow> rows);
+  explicit RegisterRows(std::vector<KernelRow> rows);
+};
+
+// The factory of an operator class with a static Create(const OpInfo&) -> Result<std::unique_ptr<Op>>.
+template <class Op>
+Result<OperatorPtr> Make(const OpInfo& info) {
+  CUDAEP_ASSIGN_OR_RETURN(std::unique_ptr<Op> op, Op::Create(info));
+  return OperatorPtr(std::move(op));
+}
+
+}  // namespace cudaep::ops

@@ -1,0 +1,40 @@
+// The provider's options: one table of names, kinds, defaults and documentation, and the parser over it.
+//
+// Provider options, `ep.*` session entries, `doctor`, the generated docs and the fuzzer all read this table.
+// Errors: kInvalidArgument for an unknown name or a malformed value, naming both and the values accepted;
+// kNotSupported for a known option whose value asks for something this build does not offer.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/status.h"
+#include "runtime/settings.h"
+
+namespace cudaep {
+
+struct OptionRow {
+  const char* name;
+  const char* accepts;        // the values, as text for people
+  const char* default_value;
+  const char* doc;            // one line
+  // Parses `value` into `settings`; false when the value is malformed.
+  bool (*set)(Settings& settings, std::string_view value);
+  // The only value on offer yet, when the option exists for compatibility alone; null otherwise.
+  const char* only_value;
+};
+
+std::span<const OptionRow> OptionTable();
+
+using OptionList = std::vector<std::pair<std::string, std::string>>;
+
+// Parses and cross-checks; later entries win over earlier ones of the same name.
+Result<Settings> ParseOptions(const OptionList& options);
+
+// "name=value" of every option as parsed or by default, in table order, for the log.
+std::string DescribeOptions(const OptionList& options);
+
+}  // namespace cudaep

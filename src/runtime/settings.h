@@ -1,0 +1,35 @@
+// What the provider's options mean to operators and streams: plain values, parsed once per session.
+//
+// The options table (runtime/options_table.h) is the only writer; everything below reads a const reference.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cudaep {
+
+// How a convolution plan is chosen.
+enum class ConvSearch : uint8_t {
+  kHeuristic,   // the library's first suggestion that fits the workspace
+  kExhaustive,  // every plan is timed once per problem
+  kDefault,     // the library's first suggestion without workspace where there is one
+};
+
+struct Settings {
+  int device_ordinal = 0;
+  bool use_tf32 = true;               // GEMM, convolution and attention alike
+  bool deterministic = false;
+  bool enable_cudnn = true;
+  ConvSearch conv_search = ConvSearch::kHeuristic;
+  bool conv_use_max_workspace = true;  // false: convolution workspaces stay below 32 MB
+  bool conv1d_pad_to_nc1d = false;     // 1-D convolutions run as [N,C,1,D] instead of [N,C,D,1]
+  bool prefer_nhwc = false;
+  bool strict_skip_layer_norm = false;
+  void* user_stream = nullptr;
+  bool has_user_stream = false;
+  bool copy_in_default_stream = true;
+  bool unified_stream = false;
+  size_t memory_limit_bytes = SIZE_MAX;
+};
+
+}  // namespace cudaep

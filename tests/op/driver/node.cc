@@ -1,0 +1,38 @@
+#include "node.h"
+
+#include <utility>
+
+namespace cudaep::test {
+
+Node::Node(std::string domain, std::string op_type, int since_version)
+    : domain_(std::move(domain)), op_type_(std::move(op_type)), since_version_(since_version) {
+  settings_.use_tf32 = false;  // the tolerances of float32 mean float32
+}
+
+Status Node::SetOption(std::string_view name, int64_t value) {
+  const std::pair<std::string_view, bool Settings::*> flags[] = {
+      {"use_tf32", &Settings::use_tf32},
+      {"deterministic", &Settings::deterministic},
+      {"enable_cudnn", &Settings::enable_cudnn},
+      {"cudnn_conv_use_max_workspace", &Settings::conv_use_max_workspace},
+      {"cudnn_conv1d_pad_to_nc1d", &Settings::conv1d_pad_to_nc1d},
+      {"prefer_nhwc", &Settings::prefer_nhwc},
+      {"enable_skip_layer_norm_strict_mode", &Settings::strict_skip_layer_norm},
+  };
+  for (const auto& [flag, member] : flags) {
+    if (flag == name) {
+      settings_.*member = value != 0;
+      return Status::Ok();
+    }
+  }
+  return InvalidArgument("the operator test driver knows no option '", name, "'");
+}
+
+std::optional<ops::TensorView> Node::host_constant(int index) const {
+  if (index < 0 || index >= input_count()) return std::nullopt;
+  const InputTensor& input = inputs[static_cast<size_t>(index)];
+  if (!input.constant) return std::nullopt;
+  return input.View(input.values.data());
+}
+
+}  // namespace cudaep::test

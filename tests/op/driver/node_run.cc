@@ -1,0 +1,250 @@
+#include "node_run.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "device_traps.h"
+#include "ops/planned_operator.h"
+
+namespace cudaep::test {
+namespace {
+
+bool Holds(const std::vector<int>& list, size_t index) {
+  return std::find(list.begin(), list.end(), static_cast<int>(index)) != list.end();
+}
+
+// NaN in floating point types, an unlikely number in others.
+int PoisonByte(DataType type) { return (kIntTypes | DataTypeSet(DataType::kBool)).Contains(type) ? 0xA5 : 0xFF; }
+
+// One tensor's memory, on the device or in host memory.
+struct Buffer {
+  device::UniqueDeviceMemory device;
+  std::unique_ptr<std::byte[]> host;
+
+  Status Allocate(bool on_host, size_t bytes) {
+    if (bytes == 0) return Status::Ok();  // stays null: what the host gives for empty tensors
+    if (!on_host) return device::Malloc(device.Receive(), bytes);
+    host = std::make_unique<std::byte[]>(bytes);
+    return Status::Ok();
+  }
+  void* pointer() const { return device ? device.get() : host.get(); }
+};
+
+class NodeRun {
+ public:
+  NodeRun(const Node& node, Sharing sharing, StreamContext& context)
+      : node_(node),
+        sharing_(sharing),
+        context_(context),
+        row_(*ops::FindRow(node.domain(), node.op_type(), node.since_version())),
+        input_buffers_(node.inputs.size()),
+        output_buffers_(node.outputs.size()) {}
+
+  bool shared() const { return shared_; }
+
+  Status Create() {
+    CUDAEP_RETURN_IF_ERROR(op_.Init(node_));
+    for (size_t i = 0; i < node_.inputs.size(); ++i) {
+      const InputTensor& input = node_.inputs[i];
+      CUDAEP_RETURN_IF_ERROR(input_buffers_[i].Allocate(Holds(row_.host_inputs, i), input.values.size()));
+      dims_.push_back(input.dims);
+      views_.push_back(input.View(input_buffers_[i].pointer()));
+      views_.back().dim = dims_.back().data();
+    }
+    return Status::Ok();
+  }
+
+  // Makes the inputs what the test wants and the outputs poison.
+  Status Load(Bytes InputTensor::*values) {
+    for (size_t i = 0; i < node_.inputs.size(); ++i) {
+      const InputTensor& input = node_.inputs[i];
+      // What the plan was made for stays as it is.
+      const bool fixed = input.constant || Holds(row_.host_inputs, i);
+      const Bytes& bytes = fixed || (input.*values).size() != input.values.size() ? input.values : input.*values;
+      CUDAEP_RETURN_IF_ERROR(Fill(input_buffers_[i], bytes));
+      dims_[i] = input.dims;
+    }
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      void* const pointer = output_buffers_[i].pointer();  // null when an input's buffer was taken over
+      if (pointer == nullptr) continue;
+      const size_t bytes = OutputBytes(i);
+      const int poison = PoisonByte(node_.outputs[i]);
+      if (output_buffers_[i].host != nullptr) {
+        if (!captured_) std::memset(pointer, poison, bytes);  // written when captured, not when replayed
+      } else {
+        CUDAEP_RETURN_IF_ERROR(device::MemsetAsync(pointer, poison, bytes, context_.stream()));
+      }
+    }
+    return Status::Ok();
+  }
+
+  Status Prepare() {
+    ops::PlannedOperator::Pin pin(op_);
+    CUDAEP_ASSIGN_OR_RETURN(const ops::Plan* plan, op_.PlanFor(pin, views_, context_));
+    shapes_ = plan->outputs;
+    outputs_.assign(node_.outputs.size(), nullptr);
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      if (node_.outputs[i] == DataType::kUndefined) continue;
+      if (TakesOver(i)) {
+        outputs_[i] = input_buffers_[static_cast<size_t>(sharing_.input)].pointer();
+        shared_ = true;
+        continue;
+      }
+      CUDAEP_RETURN_IF_ERROR(output_buffers_[i].Allocate(Holds(row_.host_outputs, i), OutputBytes(i)));
+      outputs_[i] = output_buffers_[i].pointer();
+    }
+    return Status::Ok();
+  }
+
+  // `exact_workspace`: scratch memory of exactly the plan's size in place of the stream's shared block.
+  Status Enqueue(bool exact_workspace) {
+    ops::PlannedOperator::Pin pin(op_);
+    CUDAEP_ASSIGN_OR_RETURN(const ops::Plan* plan, op_.PlanFor(pin, views_, context_));
+    const bool empty = std::all_of(shapes_.begin(), shapes_.end(), [](const Shape& s) { return s.elems() == 0; });
+    if (exact_workspace && !(empty && !shapes_.empty())) {
+      CUDAEP_RETURN_IF_ERROR(workspace_.Allocate(false, plan->workspace_bytes));
+      CUDAEP_RETURN_IF_ERROR(
+          op_.op().Enqueue(*plan, ops::OpContext{views_, outputs_.data(), workspace_.pointer(), context_}));
+    } else {
+      CUDAEP_RETURN_IF_ERROR(op_.Enqueue(*plan, views_, outputs_.data(), context_));
+    }
+    ScribbleHostInputs();
+    return Status::Ok();
+  }
+
+  Status Capture() {
+    const device::Stream stream = context_.stream();
+    CUDAEP_RETURN_IF_ERROR(device::StreamBeginCapture(stream, device::CaptureMode::kThreadLocal));
+    Status enqueued = Enqueue(false);
+    Status ended = device::StreamEndCapture(stream, graph_.Receive());
+    CUDAEP_RETURN_IF_ERROR(std::move(enqueued));
+    CUDAEP_RETURN_IF_ERROR(std::move(ended).WithContext("end of capture"));
+    captured_ = true;
+    return device::GraphInstantiate(exec_.Receive(), graph_.get());
+  }
+
+  Status LaunchGraph() { return device::GraphLaunch(exec_.get(), context_.stream()); }
+
+  Status Download(std::vector<std::vector<OutputTensor>>& launches) {
+    std::vector<OutputTensor>& result = launches.emplace_back(outputs_.size());
+    CUDAEP_RETURN_IF_ERROR(device::StreamSynchronize(context_.stream()));
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      if (node_.outputs[i] == DataType::kUndefined) continue;
+      result[i].shape = shapes_[i];
+      result[i].values.resize(OutputBytes(i));
+      if (result[i].values.empty()) continue;
+      if (Holds(row_.host_outputs, i)) {
+        std::memcpy(result[i].values.data(), outputs_[i], result[i].values.size());
+      } else {
+        CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(result[i].values.data(), outputs_[i], result[i].values.size(),
+                                                   context_.stream()));
+      }
+    }
+    return device::StreamSynchronize(context_.stream());
+  }
+
+ private:
+  size_t OutputBytes(size_t index) const {
+    return static_cast<size_t>(shapes_[index].elems()) * SizeOf(node_.outputs[index]);
+  }
+
+  // The host's own rule for reuse: equal dimensions and equal size of elements.
+  bool TakesOver(size_t output) const {
+    if (sharing_.output != static_cast<int>(output) || sharing_.input >= node_.input_count()) return false;
+    const InputTensor& input = node_.inputs[static_cast<size_t>(sharing_.input)];
+    const bool alias = std::any_of(row_.aliases.begin(), row_.aliases.end(), [&](const ops::BufferPair& pair) {
+      return pair.input == sharing_.input && pair.output == sharing_.output;
+    });
+    return input.type != DataType::kUndefined && SizeOf(input.type) == SizeOf(node_.outputs[output]) &&
+           (alias || SameDims(input.dims, shapes_[output])) && input.values.size() == OutputBytes(output);
+  }
+
+  Status Fill(const Buffer& buffer, const Bytes& bytes) {
+    if (bytes.empty()) return Status::Ok();
+    if (buffer.host == nullptr) {
+      return device::MemcpyAsync(buffer.pointer(), bytes.data(), bytes.size(), context_.stream());
+    }
+    std::memcpy(buffer.pointer(), bytes.data(), bytes.size());
+    return Status::Ok();
+  }
+
+  void ScribbleHostInputs() {
+    for (size_t i = 0; i < input_buffers_.size(); ++i) {
+      if (input_buffers_[i].host != nullptr) std::memset(input_buffers_[i].pointer(), 0xA5, node_.inputs[i].values.size());
+      std::fill(dims_[i].begin(), dims_[i].end(), int64_t{-0x5A5A});
+    }
+  }
+
+  const Node& node_;
+  const Sharing sharing_;
+  StreamContext& context_;
+  const ops::KernelRow& row_;
+  ops::PlannedOperator op_;
+  std::vector<Buffer> input_buffers_, output_buffers_;
+  Buffer workspace_;
+  std::vector<std::vector<int64_t>> dims_;
+  std::vector<ops::TensorView> views_;
+  std::vector<Shape> shapes_;
+  std::vector<void*> outputs_;
+  device::UniqueGraph graph_;
+  device::UniqueGraphExec exec_;
+  bool captured_ = false;
+  bool shared_ = false;
+};
+
+Status RunDirect(NodeRun& run, bool exact_workspace, RunResult& result) {
+  CUDAEP_RETURN_IF_ERROR(run.Load(&InputTensor::values));
+  CUDAEP_RETURN_IF_ERROR(run.Prepare());
+  CUDAEP_RETURN_IF_ERROR(run.Load(&InputTensor::values));
+  CUDAEP_RETURN_IF_ERROR(run.Enqueue(exact_workspace));
+  return run.Download(result.launches);
+}
+
+Status RunCaptured(NodeRun& run, RunResult& result) {
+  RunResult first;  // sizes the workspace and makes the plan
+  CUDAEP_RETURN_IF_ERROR(RunDirect(run, false, first));
+  CUDAEP_RETURN_IF_ERROR(run.Load(&InputTensor::values));
+  CUDAEP_RETURN_IF_ERROR(run.Capture());
+  for (Bytes InputTensor::*values : {&InputTensor::values, &InputTensor::replay_values}) {
+    CUDAEP_RETURN_IF_ERROR(run.Load(values));
+    CUDAEP_RETURN_IF_ERROR(run.LaunchGraph());
+    CUDAEP_RETURN_IF_ERROR(run.Download(result.launches));
+  }
+  return Status::Ok();
+}
+
+Status RunIn(const Node& node, Mode mode, Sharing sharing, RunResult& result) {
+  if (ops::FindRow(node.domain(), node.op_type(), node.since_version()) == nullptr) {
+    return ops::MakeOperator(node).status();
+  }
+  CUDAEP_RETURN_IF_ERROR(device::SetDevice(0));
+  device::UniqueStream stream;
+  CUDAEP_RETURN_IF_ERROR(device::StreamCreate(stream.Receive()));
+  StreamContext context(0, stream.get());
+  NodeRun run(node, sharing, context);
+  CUDAEP_RETURN_IF_ERROR(run.Create());
+  Status status;
+  if (mode == Mode::kUserStream) {
+    const OnlyStream trap(stream.get());
+    status = RunDirect(run, true, result);
+  } else {
+    status = mode == Mode::kGraph ? RunCaptured(run, result) : RunDirect(run, false, result);
+  }
+  result.shared = run.shared();
+  // Nothing may be pending when the buffers go; an error here is one the operator left behind.
+  Status idle = device::StreamSynchronize(stream.get());
+  return status.ok() ? idle : status;
+}
+
+}  // namespace
+
+RunResult Run(const Node& node, Mode mode, Sharing sharing) {
+  RunResult result;
+  result.status = RunIn(node, mode, sharing, result);
+  const StatusCode code = result.status.code();
+  if (code == StatusCode::kDeviceError || code == StatusCode::kDeviceLost) RecoverDevice();
+  return result;
+}
+
+}  // namespace cudaep::test

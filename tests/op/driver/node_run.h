@@ -1,0 +1,41 @@
+// Runs one node in the ways a host, a user's stream and a captured graph would.
+//
+// Tensors lie in allocations of exactly their size, so an access past the end touches a red zone of the simulated
+// device, and outputs are poisoned before each launch. Host inputs are scribbled over as soon as Enqueue returns: the
+// host may reuse their memory while the launched work still waits.
+#pragma once
+
+#include <vector>
+
+#include "node.h"
+#include "ops/registry.h"
+
+namespace cudaep::test {
+
+enum class Mode : int {
+  kEager = 0,       // on a stream of our own
+  kUserStream = 1,  // on a user's stream, work elsewhere refused; scratch memory of exactly the plan's size
+  kGraph = 2,       // once eagerly, then captured; the graph is launched with `values` and then `replay_values`
+};
+
+// How the buffers of a run are laid out.
+struct Sharing {
+  static constexpr int kNone = -1;
+  int input = kNone;  // the input whose buffer `output` takes over when shape and element size allow it
+  int output = kNone;
+};
+
+struct OutputTensor {
+  Shape shape;
+  Bytes values;
+};
+
+struct RunResult {
+  Status status;
+  bool shared = false;                            // whether the wanted buffer was taken over
+  std::vector<std::vector<OutputTensor>> launches;  // one entry, or two of a captured graph
+};
+
+RunResult Run(const Node& node, Mode mode, Sharing sharing);
+
+}  // namespace cudaep::test

@@ -1,0 +1,47 @@
+#include "registry_json.h"
+
+#include "ops/registry.h"
+
+namespace cudaep::test {
+namespace {
+
+template <class List, class Item>
+std::string JsonList(const List& list, const Item& item) {
+  std::string out = "[";
+  for (const auto& value : list) out += (out.size() == 1 ? "" : ",") + item(value);
+  return out + "]";
+}
+
+std::string Numbers(const std::vector<int>& list) {
+  return JsonList(list, [](int value) { return std::to_string(value); });
+}
+
+std::string Pairs(const std::vector<ops::BufferPair>& list) {
+  return JsonList(list, [](const ops::BufferPair& pair) { return StrCat("[", pair.input, ",", pair.output, "]"); });
+}
+
+std::string Codes(DataTypeSet types) {
+  std::vector<int> codes;
+  for (int code = 0; code < kDataTypeCount; ++code) {
+    if (types.Contains(static_cast<DataType>(code))) codes.push_back(code);
+  }
+  return Numbers(codes);
+}
+
+// Names in rows are identifiers, so nothing needs an escape.
+std::string RowJson(const ops::KernelRow& row) {
+  std::string types;
+  for (const ops::TypeConstraint& constraint : row.types) {
+    types += StrCat(types.empty() ? "" : ",", "\"", constraint.name, "\":", Codes(constraint.types));
+  }
+  return StrCat("{\"domain\":\"", row.domain, "\",\"op\":\"", row.op, "\",\"since\":", row.since,
+                ",\"until\":", row.until, ",\"types\":{", types, "},\"host_inputs\":", Numbers(row.host_inputs),
+                ",\"host_outputs\":", Numbers(row.host_outputs), ",\"aliases\":", Pairs(row.aliases),
+                ",\"in_place\":", Pairs(row.in_place), "}");
+}
+
+}  // namespace
+
+std::string RegistryJson() { return JsonList(ops::AllRows(), RowJson); }
+
+}  // namespace cudaep::test

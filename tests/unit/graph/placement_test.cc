@@ -1,0 +1,114 @@
+#include "graph/placement.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+namespace cudaep::graph {
+namespace {
+
+// Builds graphs from lines of names, the way a model reads.
+class Builder {
+ public:
+  Builder& Constant(const std::string& name) {
+    graph_.values[Value(name)].small_constant = true;
+    return *this;
+  }
+  Builder& Output(const std::string& name) {
+    graph_.values[Value(name)].graph_output = true;
+    return *this;
+  }
+  // Inputs written "@name" are read in host memory by our kernel.
+  Builder& Node(const std::vector<std::string>& inputs, const std::string& output, bool claimed = true) {
+    PlacementNode node;
+    node.claimed = claimed;
+    for (const std::string& input : inputs) {
+      const bool host = input.starts_with("@");
+      node.inputs.push_back({static_cast<int>(Value(host ? input.substr(1) : input)), host});
+    }
+    const size_t value = Value(output);
+    graph_.values[value].producer = static_cast<int>(graph_.nodes.size());
+    node.outputs.push_back(static_cast<int>(value));
+    graph_.nodes.push_back(node);
+    return *this;
+  }
+  // Shape or Size: the output is written in host memory.
+  Builder& ShapeOf(const std::string& input, const std::string& output) {
+    Node({input}, output);
+    graph_.values[Value(output)].host_output = true;
+    return *this;
+  }
+  std::vector<bool> Find() const { return FindShapeNodes(graph_); }
+
+ private:
+  size_t Value(const std::string& name) {
+    const auto [entry, fresh] = names_.try_emplace(name, graph_.values.size());
+    if (fresh) graph_.values.emplace_back();
+    return entry->second;
+  }
+  PlacementGraph graph_;
+  std::map<std::string, size_t> names_;
+};
+
+using Flags = std::vector<bool>;
+
+TEST(Placement, ALoneShapeNodeIsOurs) {
+  EXPECT_EQ(Builder().Node({"x"}, "y").ShapeOf("y", "s").Output("s").Find(), (Flags{false, false}));
+}
+
+TEST(Placement, ShapeArithmeticThatEndsInAHostInputStaysOnTheCpu) {
+  EXPECT_EQ(Builder()
+                .Constant("zero").Constant("minus_one")
+                .ShapeOf("x", "s")
+                .Node({"s", "zero"}, "batch")               // Gather
+                .Node({"batch", "minus_one"}, "new_shape")  // Concat
+                .Node({"x", "@new_shape"}, "y")             // Reshape
+                .Output("y").Find(),
+            (Flags{false, true, true, false}));
+}
+
+TEST(Placement, AnythingThatEndsInADeviceInputGoesToTheDevice) {
+  EXPECT_EQ(Builder().Constant("c").ShapeOf("x", "s").Node({"s"}, "f").Node({"f", "c"}, "g").Node({"x", "g"}, "y")
+                .Output("y").Find(),
+            (Flags{false, false, false, false}));
+}
+
+TEST(Placement, MixedUseGoesToTheDevice) {
+  EXPECT_EQ(Builder().ShapeOf("x", "s").Node({"s"}, "t").Node({"x", "@t"}, "y").Node({"y", "t"}, "z").Output("z").Find(),
+            (Flags{false, false, false, false}));
+}
+
+TEST(Placement, GraphInputsNeverSeed) {
+  EXPECT_EQ(Builder().Constant("c").Node({"n", "c"}, "m").Node({"x", "@m"}, "y").Output("y").Find(),
+            (Flags{false, false}));
+}
+
+TEST(Placement, ConstantsAloneNeverSeed) {
+  EXPECT_EQ(Builder().Constant("a").Constant("b").Node({"a", "b"}, "c").Node({"x", "@c"}, "y").Output("y").Find(),
+            (Flags{false, false}));
+}
+
+TEST(Placement, GraphOutputsMayBeHostValues) {
+  EXPECT_EQ(Builder().Constant("c").Node({"x"}, "y").ShapeOf("y", "s").Node({"s", "c"}, "t").Output("t").Output("y").Find(),
+            (Flags{false, false, true}));
+}
+
+TEST(Placement, AGraphOfNothingElseIsNotMoved) {
+  EXPECT_EQ(Builder().Constant("c").ShapeOf("x", "s").Node({"s", "c"}, "t").Output("t").Find(), (Flags{false, false}));
+}
+
+TEST(Placement, NodesWithoutOurKernelAreIgnored) {
+  EXPECT_EQ(Builder().ShapeOf("x", "s").Node({"s"}, "t", false).Node({"t"}, "u").Node({"x", "@u"}, "y").Output("y").Find(),
+            (Flags{false, false, false, false}));
+}
+
+TEST(Placement, ADroppedNodeTakesItsFeedersWithIt) {
+  // s -> a -> b, b wanted on the device: a would only add a copy if it stayed behind.
+  EXPECT_EQ(Builder().Constant("c").ShapeOf("x", "s").Node({"s", "c"}, "a").Node({"a", "c"}, "b").Node({"x", "b"}, "y")
+                .Node({"a", "c"}, "d").Node({"y", "@d"}, "z").Output("z").Find(),
+            (Flags{false, false, false, false, false, false}));
+}
+
+}  // namespace
+}  // namespace cudaep::graph

@@ -1,0 +1,101 @@
+#include "runtime/options_table.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace cudaep {
+namespace {
+
+Settings Parsed(const OptionList& options) {
+  Result<Settings> settings = ParseOptions(options);
+  EXPECT_TRUE(settings.ok()) << settings.status().ToString();
+  return settings.ok() ? settings.value() : Settings{};
+}
+
+TEST(Options, Defaults) {
+  const Settings settings = Parsed({});
+  EXPECT_TRUE(settings.use_tf32);
+  EXPECT_TRUE(settings.enable_cudnn);
+  EXPECT_FALSE(settings.has_user_stream);
+}
+
+TEST(Options, EveryKindParses) {
+  const Settings settings = Parsed({{"device_id", "1"},
+                                    {"use_tf32", "0"},
+                                    {"cudnn_conv_algo_search", "EXHAUSTIVE"},
+                                    {"gpu_mem_limit", "18446744073709551615"},
+                                    {"user_compute_stream", "0x10"},
+                                    {"has_user_compute_stream", "1"}});
+  EXPECT_EQ(settings.device_ordinal, 1);
+  EXPECT_FALSE(settings.use_tf32);
+  EXPECT_EQ(settings.conv_search, ConvSearch::kExhaustive);
+  EXPECT_EQ(settings.memory_limit_bytes, UINT64_MAX);
+  EXPECT_EQ(settings.user_stream, reinterpret_cast<void*>(0x10));
+}
+
+TEST(Options, AUserStreamOfZeroIsTheLegacyStream) {
+  const Settings settings = Parsed({{"user_compute_stream", "0"}});
+  EXPECT_TRUE(settings.has_user_stream);
+  EXPECT_EQ(settings.user_stream, nullptr);
+}
+
+TEST(Options, UnknownNamesAreRefusedByName) {
+  const Status status = ParseOptions({{"gpu_memory_limit", "5"}}).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(status.message().starts_with("unknown provider option 'gpu_memory_limit'; known: device_id, "));
+}
+
+struct Malformed {
+  const char* name;
+  const char* value;
+};
+
+class MalformedOption : public testing::TestWithParam<Malformed> {};
+
+TEST_P(MalformedOption, IsRefusedWithNameValueAndChoices) {
+  const Status status = ParseOptions({{GetParam().name, GetParam().value}}).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find(StrCat(GetParam().name, "='", GetParam().value, "' is malformed; accepted: ")),
+            std::string_view::npos)
+      << status.message();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Values, MalformedOption,
+    testing::Values(Malformed{"gpu_mem_limit", "-5"}, Malformed{"gpu_mem_limit", "0"}, Malformed{"gpu_mem_limit", ""},
+                    Malformed{"gpu_mem_limit", "18446744073709551616"}, Malformed{"gpu_mem_limit", "1e9"},
+                    Malformed{"gpu_mem_limit", "5 "}, Malformed{"device_id", "-1"}, Malformed{"device_id", "cuda:0"},
+                    Malformed{"use_tf32", "yes"}, Malformed{"use_tf32", ""}, Malformed{"use_tf32", "2"},
+                    Malformed{"has_user_compute_stream", "maybe"},
+                    Malformed{"cudnn_conv_algo_search", "FASTEST"}, Malformed{"user_compute_stream", "0xzz"},
+                    Malformed{"user_compute_stream", "-1"}));
+
+TEST(Options, AFlagWithoutItsPointerIsAnError) {
+  EXPECT_EQ(ParseOptions({{"has_user_compute_stream", "1"}}).status().message(),
+            "provider option has_user_compute_stream is set, but user_compute_stream is not");
+}
+
+TEST(Options, WhatIsNotOfferedYetIsRefusedUnlessItIsOff) {
+  EXPECT_EQ(ParseOptions({{"enable_cuda_graph", "1"}}).status().code(), StatusCode::kNotSupported);
+  EXPECT_TRUE(ParseOptions({{"enable_cuda_graph", "0"}}).ok());
+  EXPECT_TRUE(ParseOptions({{"gpu_external_alloc", "0"}}).ok());
+}
+
+TEST(Options, TheTableIsWellFormed) {
+  std::set<std::string_view> names;
+  for (const OptionRow& row : OptionTable()) {
+    EXPECT_TRUE(names.insert(row.name).second) << row.name;
+    EXPECT_NE(std::string_view(row.doc), "") << row.name;
+    EXPECT_NE(std::string_view(row.accepts), "") << row.name;
+  }
+}
+
+TEST(Options, TheDescriptionShowsWhatIsInForce) {
+  const std::string text = DescribeOptions({{"use_tf32", "0"}});
+  EXPECT_NE(text.find("use_tf32=0"), std::string::npos);
+  EXPECT_NE(text.find("enable_cudnn=1"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace cudaep

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# On a GPU machine, beside the parts of a bundle (tools/bundle_gpu.py): unpacks them and runs everything, offline.
+#
+#   gpu_check.sh [STEP...]      steps: cpp session ocr bench; default: all of them
+#
+# OUT names the folder for reports (default: results beside this script). Exit code 1 when any step fails.
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+work=${WORK:-$here/unpacked}
+out=${OUT:-$here/results}
+python=${PYTHON:-python3}
+mkdir -p "$out"
+
+if [ ! -f "$work/.complete" ]; then
+  mkdir -p "$work"
+  cat "$here"/bundle.tar.gz.?? | tar -xz -C "$work" || { echo "gpu_check: a part of the bundle is missing" >&2; exit 2; }
+  touch "$work/.complete"
+fi
+cd "$work" || exit 2
+
+# The host is always ours; of the rest only what this machine lacks, so that its own NumPy and friends stay in charge.
+if [ ! -f site/.complete ]; then
+  "$python" - wheels >wheels/needed <<'PY' || exit 2
+import importlib.metadata, pathlib, sys
+for wheel in sorted(pathlib.Path(sys.argv[1]).glob("*.whl")):
+    name = wheel.name.split("-")[0]
+    try:
+        importlib.metadata.version(name)
+        present = name != "onnxruntime"
+    except importlib.metadata.PackageNotFoundError:
+        present = False
+    if not present:
+        print(wheel)
+PY
+  "$python" -m pip install --quiet --no-index --no-deps --target site --requirement wheels/needed || exit 2
+  touch site/.complete
+fi
+export PYTHONPATH=$work/python:$work/site${PYTHONPATH:+:$PYTHONPATH}
+export CUDAEP_TEST_LIBRARY=$work/build/cuda/lib/libort_cuda_ep.so
+export ORT_CUDA_EP_LIBRARY=$CUDAEP_TEST_LIBRARY
+
+failed=()
+step() {
+  local name=$1 start=$SECONDS
+  shift
+  echo "== $name"
+  "$@" || failed+=("$name")
+  echo "== $name: $((SECONDS - start)) s"
+}
+
+cpp_tests() {
+  local status=0 program
+  for program in build/cuda/bin/*test*; do
+    [ -x "$program" ] || { echo "no C++ tests in the bundle"; return 1; }
+    "$program" --gtest_brief=1 --gtest_output="xml:$out/$(basename "$program").xml" || status=1
+  done
+  return $status
+}
+
+# Exit code 5, no tests found, is a failure like any other.
+session_tests() {
+  "$python" -m pytest -q -p no:cacheprovider --junitxml="$out/pytest.xml" tests/session tests/gpu
+}
+
+ocr() {
+  "$python" -m ort_cuda_ep.demo.ocr --device cuda --json | tee "$out/ocr.json"
+}
+
+benches() {
+  local status=0 program
+  for program in build/cuda/bin/*bench*; do
+    [ -x "$program" ] || { echo "no benches in the bundle"; return 0; }
+    "$program" --json "$out/$(basename "$program").json" || status=1
+  done
+  return $status
+}
+
+"$python" -m ort_cuda_ep doctor || true
+for name in "${@:-all}"; do
+  case $name in
+    all) step "C++ tests" cpp_tests; step "session tests" session_tests; step "OCR" ocr; step "benches" benches ;;
+    cpp) step "C++ tests" cpp_tests ;;
+    session) step "session tests" session_tests ;;
+    ocr) step "OCR" ocr ;;
+    bench) step "benches" benches ;;
+    *) echo "gpu_check: no step is called $name" >&2; exit 2 ;;
+  esac
+done
+if [ ${#failed[@]} -gt 0 ]; then
+  echo "gpu_check: failed: ${failed[*]}"
+  exit 1
+fi
+echo "gpu_check: all steps passed"
