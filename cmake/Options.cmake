@@ -32,6 +32,10 @@ if(CUDAEP_DEVICE STREQUAL "cuda")
   enable_language(CUDA)
   find_package(CUDAToolkit 13.0 REQUIRED)
   set(CMAKE_CUDA_STANDARD 20)
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know the dialects of nvcc 13
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+  endif()
   set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
   target_compile_options(cudaep_options INTERFACE

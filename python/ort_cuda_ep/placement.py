@@ -61,7 +61,7 @@ def run_profiled(
     """Runs each of `feeds` in a profiled session and returns the placement and the outputs of each run."""
     with tempfile.TemporaryDirectory() as folder:
         options = ort.SessionOptions()
-        options.log_severity_level = 3
+        options.log_severity_level = 4  # errors come as exceptions
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(folder) / "profile")
         optimized = Path(folder) / "optimized.onnx"

@@ -1,5 +1,8 @@
 #include "abi/host.h"
 
+#include <algorithm>
+#include <cstdio>
+
 #include "abi/api_version.h"
 
 namespace cudaep::abi {
@@ -38,7 +41,10 @@ StatusCode StatusCodeOf(OrtErrorCode code) {
 const HostApi& Host() { return g_host; }
 
 OrtStatus* NegotiateHost(const OrtApiBase* base) {
-  for (uint32_t version = ORT_API_VERSION; version >= kMinimumApiVersion; --version) {
+  // Asking for a version above the host's makes it print to stderr, so its own number is read first ("1.24.4" is 24).
+  unsigned minor = ORT_API_VERSION;
+  std::sscanf(base->GetVersionString(), "%*u.%u", &minor);
+  for (uint32_t version = std::min<uint32_t>(ORT_API_VERSION, minor); version >= kMinimumApiVersion; --version) {
     const OrtApi* ort = base->GetApi(version);
     const OrtEpApi* ep = ort != nullptr ? ort->GetEpApi() : nullptr;
     if (ep == nullptr) continue;

@@ -34,8 +34,9 @@ void HostAllocator::OnFree(void* pointer) { allocator_->Free(pointer); }
 void* HostAllocator::OnReserve(size_t bytes) { return ValueOrNull(allocator_->Reserve(bytes)); }
 
 void* HostAllocator::OnAllocOnStream(size_t bytes, OrtSyncStream* stream) {
-  if (stream == nullptr) return OnAlloc(bytes);
-  auto* handle = static_cast<device::Stream>(Host().ort->SyncStream_GetHandle(stream));
+  // Host 1.24 passes a stream object without a device stream for copied inputs: whose memory that will be is not said.
+  auto* handle = stream == nullptr ? nullptr : static_cast<device::Stream>(Host().ort->SyncStream_GetHandle(stream));
+  if (handle == nullptr) return OnAlloc(bytes);
   return ValueOrNull(allocator_->AllocateOnStream(bytes, handle));
 }
 

@@ -32,16 +32,16 @@ inline const Stream kLegacyStream = reinterpret_cast<Stream>(0x1);
 
 struct DeviceInfo {
   int ordinal = 0;
-  std::string name;          // as the driver reports it; the simulated device says so
-  std::string pci_bus_id;    // "00000000:65:00.0"
-  std::string uuid;          // "GPU-" and 32 hexadecimal digits with dashes
+  std::string name;            // as the driver reports it; the simulated device says so
+  std::string pci_bus_id;      // "00000000:65:00.0"
+  std::string uuid;            // "GPU-" and 32 hexadecimal digits with dashes
   uint32_t pci_device_id = 0;  // 16-bit PCI device id, 0 when unknown
-  int major = 0, minor = 0;  // compute capability
+  int major = 0, minor = 0;    // compute capability
   int multiprocessors = 0;
   int max_threads_per_multiprocessor = 0;
   size_t total_bytes = 0;
   size_t l2_bytes = 0;
-  size_t shared_bytes_per_block = 0;        // opt-in maximum
+  size_t shared_bytes_per_block = 0;  // opt-in maximum
   size_t shared_bytes_per_multiprocessor = 0;
   bool simulated = false;
 };
@@ -82,8 +82,8 @@ Status GetPointerInfo(const void* pointer, PointerInfo* info);
 // Direction is taken from the pointers. A copy from pageable memory returns after its source was read; a copy to
 // pageable memory blocks until it is done.
 Status MemcpyAsync(void* destination, const void* source, size_t bytes, Stream stream);
-Status MemcpyPeerAsync(void* destination, int destination_ordinal, const void* source, int source_ordinal,
-                       size_t bytes, Stream stream);
+Status MemcpyPeerAsync(void* destination, int destination_ordinal, const void* source, int source_ordinal, size_t bytes,
+                       Stream stream);
 Status MemsetAsync(void* destination, int byte_value, size_t bytes, Stream stream);
 Status CanAccessPeer(bool* can, int ordinal, int peer_ordinal);
 Status EnablePeerAccess(int peer_ordinal);  // OK when already enabled
@@ -93,7 +93,7 @@ Status EnablePeerAccess(int peer_ordinal);  // OK when already enabled
 Status StreamCreate(Stream* stream);  // non-blocking with respect to the legacy stream
 Status StreamDestroy(Stream stream);  // work already queued still runs
 Status StreamSynchronize(Stream stream);
-Status StreamQuery(Stream stream);    // OK when idle, kNotReady while busy
+Status StreamQuery(Stream stream);  // OK when idle, kNotReady while busy
 Status StreamWaitEvent(Stream stream, Event event);
 Status StreamGetDevice(Stream stream, int* ordinal);
 using HostFunction = void (*)(void* state);

@@ -10,8 +10,9 @@ namespace cudaep::kernels {
 
 inline constexpr int kPackBytes = 16;
 
+// Wider ones (an fp16 pack converted to fp32) are moved in pieces of kPackBytes.
 template <class T, int N>
-struct alignas(sizeof(T) * N) Pack {
+struct alignas(sizeof(T) * N < kPackBytes ? sizeof(T) * N : kPackBytes) Pack {
   T value[N];
 };
 

@@ -4,8 +4,7 @@
 #include <link.h>
 #include <unistd.h>
 
-#include <vector>
-
+#include "lib/library_path.h"
 #include "lib/search_places.h"
 
 namespace cudaep::lib {
@@ -18,7 +17,8 @@ std::string LastLinkerError() {
 
 std::string PathOf(void* handle, std::string_view fallback) {
   link_map* map = nullptr;
-  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || *map->l_name == '\0') return std::string(fallback);
+  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || *map->l_name == '\0')
+    return std::string(fallback);
   return map->l_name;
 }
 
@@ -97,9 +97,9 @@ Result<LoadedLibrary> LoadLibrary(const LibrarySpec& spec) {
   for (const Place& place : SearchPlaces(spec.wheel_folders)) {
     if (TryPlace(spec, place, &loaded, &tried)) return loaded;
   }
-  return Status(StatusCode::kLibraryMissing, StrCat(Wanted(spec), " was not found. Searched: ", tried,
-                                                    ". To get it: ", spec.remedy,
-                                                    ", or name its folder in ORT_CUDA_EP_LIBRARY_PATH."));
+  return Status(StatusCode::kLibraryMissing,
+                StrCat(Wanted(spec), " was not found. Searched: ", tried, ". To get it: ", spec.remedy,
+                       ", or name its folder in ", kLibraryPathVariable, '.'));
 }
 
 Status BindSymbol(const LoadedLibrary& library, const char* symbol, void** target) {

@@ -10,7 +10,7 @@
 namespace cudaep::lib {
 
 struct LibraryReport {
-  std::string name;     // "cuDNN"
+  std::string name;  // "cuDNN"
   bool found = false;
   std::string path;     // the loaded file; empty when missing or built in
   std::string version;  // "9.19.0"; empty when missing

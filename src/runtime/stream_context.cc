@@ -34,11 +34,12 @@ Result<blas::Handle*> StreamContext::blas() {
 
 Result<dnn::Handle*> StreamContext::dnn() {
   if (dnn_ == nullptr) {
-    dnn_ = DnnPool().Take(ordinal_);
-    if (dnn_ == nullptr) {
-      CUDAEP_ASSIGN_OR_RETURN(dnn_, dnn::CreateHandle());
+    std::unique_ptr<dnn::Handle> handle = DnnPool().Take(ordinal_);
+    if (handle == nullptr) {
+      CUDAEP_ASSIGN_OR_RETURN(handle, dnn::CreateHandle());
     }
-    CUDAEP_RETURN_IF_ERROR(dnn::BindStream(*dnn_, stream_));
+    CUDAEP_RETURN_IF_ERROR(dnn::BindStream(*handle, stream_));
+    dnn_ = std::move(handle);
   }
   return dnn_.get();
 }

@@ -1,6 +1,7 @@
 """`ort-cuda-ep run`: one model on the provider: placement, timing, and a check against the CPU provider."""
 
 import time
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -87,7 +88,7 @@ def run(
 
 def _quiet() -> ort.SessionOptions:
     options = ort.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # errors come as exceptions
     return options
 
 
@@ -142,16 +143,14 @@ def _print(
     console.print(
         f"difference {difference.max_abs:.3g} absolute, {difference.max_rel:.3g} relative: {verdict}", highlight=False
     )
-    shown = placement.nodes if all_nodes else elsewhere
-    if shown:
-        table = Table(
-            Column("node", overflow="fold"),
-            "operator",
-            "provider",
-            "kind",
-            "us",
-            title=None if all_nodes else "compute nodes elsewhere",
-        )
-        for node in shown:
+    if all_nodes:
+        table = Table(Column("node", overflow="fold"), "operator", "provider", "kind", "us")
+        for node in placement.nodes:
             table.add_row(escape(node.name), node.op_type, node.provider, node.kind, str(node.duration_us))
+        console.print(table)
+    elif elsewhere:
+        table = Table("operator", "provider", "nodes", "us", title="compute nodes elsewhere (all nodes: --nodes)")
+        for (op_type, place), count in Counter((node.op_type, node.provider) for node in elsewhere).most_common():
+            us = sum(node.duration_us for node in elsewhere if (node.op_type, node.provider) == (op_type, place))
+            table.add_row(op_type, place, str(count), str(us))
         console.print(table)

@@ -82,8 +82,7 @@ def main(
 
 
 def _make_session(path: str, options: ort.SessionOptions, provider: str) -> ort.InferenceSession:
-    if options.log_severity_level < 3:
-        options.log_severity_level = 3
+    options.log_severity_level = 4  # errors come as exceptions
     if provider == "cpu":
         return ort.InferenceSession(path, options, providers=[CPU])
     return _provider.session(path, options)

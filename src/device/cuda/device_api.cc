@@ -101,8 +101,7 @@ std::string DriverProblem() {
   // CUDA 13 runs on its own minimum driver and newer ones, not on drivers of the 12 series.
   if (driver == 0 || driver / 1000 >= CUDART_VERSION / 1000) return {};
   return StrCat("the NVIDIA driver supports CUDA ", driver / 1000, ".", driver % 1000 / 10,
-                " at most and this build needs CUDA ", CUDART_VERSION / 1000,
-                ": install driver 580 or newer");
+                " at most and this build needs CUDA ", CUDART_VERSION / 1000, ": install driver 580 or newer");
 }
 
 const char* BackendName() { return "cuda"; }

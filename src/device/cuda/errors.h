@@ -16,7 +16,8 @@ namespace cudaep::device::cuda {
 Status ErrorStatus(cudaError_t error, const char* call);
 
 inline Status ToStatus(cudaError_t error, const char* call) {
-  if (error == cudaSuccess) [[likely]] return Status::Ok();
+  if (error == cudaSuccess) [[likely]]
+    return Status::Ok();
   return ErrorStatus(error, call);
 }
 

@@ -49,8 +49,7 @@ Status RaiseSharedLimit(const void* kernel) {
   CUDAEP_CUDA_RETURN_IF_ERROR(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal));
   CUDAEP_CUDA_RETURN_IF_ERROR(cudaFuncGetAttributes(&attributes, kernel));
   const int dynamic_limit = limit - static_cast<int>(attributes.sharedSizeBytes);
-  CUDAEP_CUDA_RETURN_IF_ERROR(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, dynamic_limit));
+  CUDAEP_CUDA_RETURN_IF_ERROR(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, dynamic_limit));
   raised_limits.Insert(key);
   return Status::Ok();
 }

@@ -68,8 +68,8 @@ Status MemcpyAsync(void* destination, const void* source, size_t bytes, Stream s
   return CUDAEP_CUDA_STATUS(cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDefault, Native(stream)));
 }
 
-Status MemcpyPeerAsync(void* destination, int destination_ordinal, const void* source, int source_ordinal,
-                       size_t bytes, Stream stream) {
+Status MemcpyPeerAsync(void* destination, int destination_ordinal, const void* source, int source_ordinal, size_t bytes,
+                       Stream stream) {
   if (bytes == 0) return Status::Ok();
   return CUDAEP_CUDA_STATUS(
       cudaMemcpyPeerAsync(destination, destination_ordinal, source, source_ordinal, bytes, Native(stream)));

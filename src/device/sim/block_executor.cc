@@ -146,7 +146,7 @@ bool BlockExecutor::RunBlock() {
   return failure_.empty();
 }
 
-void BlockExecutor::PlaceThread(unsigned started) {
+CUDAEP_NO_TSAN void BlockExecutor::PlaceThread(unsigned started) {
   unsigned index = started;
   if (order_ == ThreadOrder::kReversed) index = total_ - 1 - started;
   if (order_ == ThreadOrder::kRandom) {
@@ -159,13 +159,16 @@ void BlockExecutor::PlaceThread(unsigned started) {
     self_->own_tsan = self_->tsan;
     TsanSwitch(self_->tsan = tsan_threads_[index]);
     TsanAcquire(&started_);
+    TsanAcquire(self_);  // whoever ran on this stack before is done with it
   }
 }
 
 // Back to the fiber's own TSan identity, before any bookkeeping is touched.
-void BlockExecutor::LeaveThread() {
+CUDAEP_NO_TSAN void BlockExecutor::LeaveThread() {
   TsanRelease(this);
-  TsanSwitch(self_->tsan = self_->own_tsan);
+  TsanRelease(self_);
+  TsanSwitch(self_->own_tsan);
+  self_->tsan = self_->own_tsan;
 }
 
 // Threads that returned no longer count (CUDA: "all non-exited threads").
@@ -183,9 +186,7 @@ void BlockExecutor::ThreadExited(unsigned index) {
 
 unsigned BlockExecutor::lane() const { return self_->index & 31; }
 
-unsigned BlockExecutor::ActiveMask() const {
-  return ~gone_[self_->index / 32];
-}
+unsigned BlockExecutor::ActiveMask() const { return ~gone_[self_->index / 32]; }
 
 void BlockExecutor::SyncBlock() { SyncBlockCount(false); }
 
@@ -314,7 +315,8 @@ std::unique_ptr<BlockExecutor::Fiber> BlockExecutor::MakeFiber() {
   auto fiber = std::make_unique<Fiber>();
   // A guard page below the stack, and another cache colour for each stack's top.
   fiber->map_bytes = kStackBytes + 2 * kPageBytes;
-  fiber->map = mmap(nullptr, fiber->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  fiber->map =
+      mmap(nullptr, fiber->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   mprotect(fiber->map, kPageBytes, PROT_NONE);
   fiber->bottom = static_cast<std::byte*>(fiber->map) + kPageBytes;
   fiber->stack_bytes = kStackBytes + (fibers_.size() * 5 % 64) * 64;
@@ -334,8 +336,11 @@ void BlockExecutor::PrepareShared(size_t bytes) {
 
 void BlockExecutor::Fail(std::string reason) {
   Unseen unseen;
+  // Nothing may be left to destroy: control does not come back.
   if (failure_.empty()) failure_ = StrCat(Where(), ": ", reason);
-  Switching::To(self_, main_.get());  // nobody switches back
+  std::string().swap(reason);
+  TsanRelease(this);
+  Switching::To(self_, main_.get());
   __builtin_unreachable();
 }
 
@@ -346,6 +351,9 @@ void BlockExecutor::Abandon() {
   hot_.head = hot_.tail = ready_.head = ready_.tail = 0;
   by_thread_.fill(nullptr);
   if constexpr (kThreadSanitizer) {
+    // What the stuck threads did precedes what follows.
+    TsanAcquire(&arrived_);
+    for (unsigned i = 0; i < kWarps; ++i) TsanAcquire(&warps_[i]);
     // TSan cannot destroy a fiber that ignores accesses: leaked, with its stack.
     for (auto& fiber : fibers_) static_cast<void>(fiber.release());
     tsan_threads_.clear();
@@ -359,8 +367,8 @@ std::string BlockExecutor::Where() const {
 }
 
 std::string BlockExecutor::DescribeStuck() const {
-  std::string text = StrCat("deadlock in block (", blockIdx.x, ",", blockIdx.y, ",", blockIdx.z,
-                            "): no thread can go on");
+  std::string text =
+      StrCat("deadlock in block (", blockIdx.x, ",", blockIdx.y, ",", blockIdx.z, "): no thread can go on");
   int shown = 0;
   for (unsigned i = 0; i < total_ && shown < 4; ++i) {
     const unsigned warp = i / 32, lane = i & 31;

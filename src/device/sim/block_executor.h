@@ -45,7 +45,8 @@ class BlockExecutor {
   static BlockExecutor& Get();
 
   // Runs every block of a launch. On failure the text names block and thread; the kernel's name is the caller's part.
-  Status Run(AnyKernel kernel, const KernelSignature& signature, const std::byte* arguments, const LaunchConfig& config);
+  Status Run(AnyKernel kernel, const KernelSignature& signature, const std::byte* arguments,
+             const LaunchConfig& config);
   void SetOrder(ThreadOrder order, uint64_t seed);
 
   // ---- Called by the loop over a block's threads (kernel_call.h), which runs on every fiber ----
@@ -111,8 +112,8 @@ class BlockExecutor {
     void* fake_stack = nullptr;  // ASan's
     void* tsan = nullptr;        // of the thread that runs on it, own_tsan between threads
     void* own_tsan = nullptr;
-    Index3 thread;               // while parked
-    unsigned index = 0;          // of the thread in its block
+    Index3 thread;       // while parked
+    unsigned index = 0;  // of the thread in its block
     Wait wait = Wait::kNone;
   };
   struct Warp;
@@ -157,13 +158,13 @@ class BlockExecutor {
   ThreadOrder order_ = ThreadOrder::kForward;
   uint64_t random_ = 1;
   unsigned stride_ = 1, shift_ = 0;  // random order: thread (n * stride + shift) mod total starts n-th
-  Index3 next_;  // the thread placed last, for the forward walk
+  Index3 next_;                      // the thread placed last, for the forward walk
   Fiber* self_ = nullptr;
   Fiber* entering_ = nullptr;
   std::unique_ptr<Fiber> main_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Fiber*> idle_;
-  std::array<Fiber*, kMaxThreads> by_thread_{};  // fibers of threads that have met anybody
+  std::array<Fiber*, kMaxThreads> by_thread_{};      // fibers of threads that have met anybody
   std::array<unsigned, kWarps> gone_{}, waiting_{};  // lanes that exited, lanes parked in a warp operation
   Ring hot_, ready_;  // a warp that met goes first: its 32 stacks are still in the L1 cache
   std::unique_ptr<Warp[]> warps_;

@@ -5,9 +5,8 @@
 namespace cudaep::device::sim {
 
 bool Capture::Precedes(uint32_t earlier, const std::vector<uint32_t>& tail) const {
-  return std::any_of(tail.begin(), tail.end(), [&](uint32_t node) {
-    return earlier < ancestors_[node].size() && ancestors_[node][earlier];
-  });
+  return std::any_of(tail.begin(), tail.end(),
+                     [&](uint32_t node) { return earlier < ancestors_[node].size() && ancestors_[node][earlier]; });
 }
 
 Status Capture::Add(StreamHandle* stream, std::shared_ptr<const Work> work) {

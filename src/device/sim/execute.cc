@@ -27,17 +27,14 @@ void RunForeign(Lock& lock, F&& run) {
 }  // namespace
 
 Actor Work::ActorOn(uint32_t stream) const {
-  const auto what = std::visit(Overloaded{[](const KernelWork&) { return "a kernel"; },
-                                          [](const CopyWork&) { return "a copy"; },
-                                          [](const FillWork&) { return "a memset"; },
-                                          [](const CallbackWork&) { return "a host callback"; },
-                                          [](const LibraryWork&) { return "a library call"; },
-                                          [](const EventMark&) { return "an event record"; },
-                                          [](const EventWait&) { return "an event wait"; },
-                                          [](const AllocateWork&) { return "a stream-ordered allocation"; },
-                                          [](const FreeWork&) { return "a stream-ordered free"; },
-                                          [](const GraphWork&) { return "a graph"; }},
-                               payload);
+  const auto what = std::visit(
+      Overloaded{[](const KernelWork&) { return "a kernel"; }, [](const CopyWork&) { return "a copy"; },
+                 [](const FillWork&) { return "a memset"; }, [](const CallbackWork&) { return "a host callback"; },
+                 [](const LibraryWork&) { return "a library call"; },
+                 [](const EventMark&) { return "an event record"; }, [](const EventWait&) { return "an event wait"; },
+                 [](const AllocateWork&) { return "a stream-ordered allocation"; },
+                 [](const FreeWork&) { return "a stream-ordered free"; }, [](const GraphWork&) { return "a graph"; }},
+      payload);
   const auto* kernel = As<KernelWork>();
   return {kernel != nullptr ? kernel->kernel : nullptr, what, stream};
 }
@@ -100,8 +97,7 @@ Status Simulator::Execute(Lock& lock, const Work& work, const QueuedWork& item) 
                    return zones;
                  },
                  [&](const GraphWork& graph) { return ExecuteGraph(lock, *graph.body, item); },
-                 [](const EventWait&) { return Status::Ok(); },
-                 [](const AllocateWork&) { return Status::Ok(); }},
+                 [](const EventWait&) { return Status::Ok(); }, [](const AllocateWork&) { return Status::Ok(); }},
       work.payload);
   if (status.ok()) status = CheckRedZonesOf(work);
   if (status.ok() || work.As<GraphWork>()) return status;

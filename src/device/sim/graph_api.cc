@@ -64,10 +64,10 @@ using sim::Lock;
 using sim::Simulator;
 
 template <class Map>
-auto Find(Map& map, typename Map::key_type handle, const char* what)
-    -> Result<typename Map::mapped_type::pointer> {
+auto Find(Map& map, typename Map::key_type handle, const char* what) -> Result<typename Map::mapped_type::pointer> {
   const auto found = map.find(handle);
-  if (found == map.end()) return InvalidArgument("the ", what, " ", static_cast<const void*>(handle), " does not exist");
+  if (found == map.end())
+    return InvalidArgument("the ", what, " ", static_cast<const void*>(handle), " does not exist");
   return found->second.get();
 }
 
@@ -123,9 +123,9 @@ Status StreamCaptureState(Stream stream, CaptureState* state) {
   Lock lock = simulator.Acquire();
   const StreamHandle* target = simulator.Lookup(stream);
   if (target == nullptr) return InvalidArgument("the stream ", static_cast<const void*>(stream), " does not exist");
-  *state = target->capture == nullptr             ? CaptureState::kNone
-           : target->capture->invalid.empty()     ? CaptureState::kActive
-                                                  : CaptureState::kInvalidated;
+  *state = target->capture == nullptr         ? CaptureState::kNone
+           : target->capture->invalid.empty() ? CaptureState::kActive
+                                              : CaptureState::kInvalidated;
   return Status::Ok();
 }
 
@@ -171,8 +171,7 @@ Status GraphLaunch(GraphExec exec, Stream stream) {
   if (body->ordinal != target->ordinal) {
     return InvalidArgument("a graph of device ", body->ordinal, " cannot run on a stream of device ", target->ordinal);
   }
-  return simulator.Submit(lock, target,
-                          sim::Work{sim::GraphWork{body}, target->ordinal, sim::UnionOfAccesses(*body)});
+  return simulator.Submit(lock, target, sim::Work{sim::GraphWork{body}, target->ordinal, sim::UnionOfAccesses(*body)});
 }
 
 Status GraphNodeCount(Graph graph, size_t* count) {

@@ -18,7 +18,7 @@
 
 namespace cudaep::device::sim {
 
-inline constexpr unsigned char kFreshByte = 0xff;    // NaN in every floating point type, -1 in every integer
+inline constexpr unsigned char kFreshByte = 0xff;  // NaN in every floating point type, -1 in every integer
 inline constexpr unsigned char kRedZoneByte = 0xfb;
 
 struct Allocation {
@@ -30,7 +30,7 @@ struct Allocation {
   size_t chunk_bytes = 0;
   State state = State::kLive;
   bool stream_ordered = false;
-  uint64_t serial = 0;        // counts allocations of the process
+  uint64_t serial = 0;          // counts allocations of the process
   uint64_t born = 0, died = 0;  // numbers of the calls that allocated and freed it
   Actor last_writer;            // for messages
 

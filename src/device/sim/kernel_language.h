@@ -1,8 +1,8 @@
 // The CUDA dialect on a host compiler: keywords, index variables, Launch and DynamicShared of the simulated device.
 //
-// No toolkit header is involved. The index variables of block_executor.h and `__shared__` arrays are plain statics because all kernels of a
-// process run on one executor thread, a block at a time (see block_executor.h); kernel code must therefore never be
-// called from any other thread.
+// No toolkit header is involved. The index variables of block_executor.h and `__shared__` arrays are plain statics
+// because all kernels of a process run on one executor thread, a block at a time (see block_executor.h); kernel code
+// must therefore never be called from any other thread.
 #pragma once
 
 #include <cmath>

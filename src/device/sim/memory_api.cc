@@ -137,8 +137,7 @@ Status MallocAsync(void** pointer, size_t bytes, Stream stream) {
   CUDAEP_RETURN_IF_ERROR(AllocateOn(simulator, target->ordinal, bytes, &allocation));
   allocation->stream_ordered = true;
   std::vector<sim::Access> accesses{{allocation->begin, bytes, true, true}};
-  Status status =
-      simulator.Submit(lock, target, sim::Work{sim::AllocateWork{}, target->ordinal, std::move(accesses)});
+  Status status = simulator.Submit(lock, target, sim::Work{sim::AllocateWork{}, target->ordinal, std::move(accesses)});
   if (!status.ok()) {
     simulator.HeapOf(allocation->begin)->Release(allocation, simulator.calls);
     return status;
@@ -222,8 +221,8 @@ Status MemcpyAsync(void* destination, const void* source, size_t bytes, Stream s
   return Copy(simulator, lock, target, destination, source, bytes);
 }
 
-Status MemcpyPeerAsync(void* destination, int destination_ordinal, const void* source, int source_ordinal,
-                       size_t bytes, Stream stream) {
+Status MemcpyPeerAsync(void* destination, int destination_ordinal, const void* source, int source_ordinal, size_t bytes,
+                       Stream stream) {
   Simulator& simulator = Simulator::Get();
   Lock lock = simulator.Acquire();
   CUDAEP_ASSIGN_OR_RETURN(StreamHandle * target, simulator.EnterStream(CallKind::kCopy, stream));
@@ -241,8 +240,8 @@ Status MemsetAsync(void* destination, int byte_value, size_t bytes, Stream strea
   CUDAEP_ASSIGN_OR_RETURN(StreamHandle * target, simulator.EnterStream(CallKind::kMemset, stream));
   if (bytes == 0) return Status::Ok();
   std::vector<sim::Access> accesses{{AddressOf(destination), bytes, true, true}};
-  return simulator.Submit(lock, target,
-                          sim::Work{sim::FillWork{destination, byte_value, bytes}, target->ordinal, std::move(accesses)});
+  return simulator.Submit(
+      lock, target, sim::Work{sim::FillWork{destination, byte_value, bytes}, target->ordinal, std::move(accesses)});
 }
 
 }  // namespace cudaep::device

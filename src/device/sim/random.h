@@ -13,8 +13,6 @@ inline uint64_t NextRandom(uint64_t* state) {
 }
 
 // In [0, 1).
-inline double RandomFraction(uint64_t* state) {
-  return static_cast<double>(NextRandom(state) >> 11) * 0x1.0p-53;
-}
+inline double RandomFraction(uint64_t* state) { return static_cast<double>(NextRandom(state) >> 11) * 0x1.0p-53; }
 
 }  // namespace cudaep::device::sim

@@ -68,8 +68,7 @@ void Simulator::Nudge(Lock& lock, StreamHandle* stream) {
 void Simulator::MarkLost(int ordinal, const Status& cause) {
   Device& device = devices[static_cast<size_t>(ordinal)];
   if (!device.lost.ok()) return;
-  device.lost =
-      Status(StatusCode::kDeviceLost, StrCat("simulated device ", ordinal, " is lost: ", cause.message()));
+  device.lost = Status(StatusCode::kDeviceLost, StrCat("simulated device ", ordinal, " is lost: ", cause.message()));
 }
 
 // Blocks until the demand is met, by the executor thread or, without one, by running work here.
@@ -152,8 +151,8 @@ void Simulator::RunHead(Lock& lock, StreamHandle* stream) {
 void Simulator::SettleDemands() {
   bool settled = inline_ || demands_.empty();  // Configure may wait for the end of an operation
   for (Demand* demand : demands_) {
-    demand->met = demand->met || queued_ == 0 ||
-                  (demand->stream != nullptr && demand->stream->completed >= demand->sequence);
+    demand->met =
+        demand->met || queued_ == 0 || (demand->stream != nullptr && demand->stream->completed >= demand->sequence);
     settled = settled || demand->met;
   }
   if (settled) progress_.notify_all();

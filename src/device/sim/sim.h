@@ -28,9 +28,9 @@ struct Configuration {
   Mode mode = Mode::kLate;
   uint64_t seed = 1;
   int devices = 1;
-  size_t memory_bytes = size_t{16} << 30;       // of each device; virtual until touched
-  size_t quarantine_bytes = size_t{64} << 20;   // freed memory kept from reuse, to catch late uses
-  size_t queue_limit = 1024;                    // operations of one stream before the submitter waits, as on a GPU
+  size_t memory_bytes = size_t{16} << 30;      // of each device; virtual until touched
+  size_t quarantine_bytes = size_t{64} << 20;  // freed memory kept from reuse, to catch late uses
+  size_t queue_limit = 1024;                   // operations of one stream before the submitter waits, as on a GPU
   bool guard_pages = false;  // each allocation ends (to 16 bytes) at a protected page: overruns, reads too, fault
   bool peer_access = true;   // whether devices can reach each other's memory once EnablePeerAccess was called
   ThreadOrder thread_order = {};
@@ -50,8 +50,8 @@ Configuration CurrentConfiguration();
 // ---- Counters ---------------------------------------------------------------------------------------------------
 
 struct Counters {
-  uint64_t launches = 0;         // kernels, also those a graph replays
-  uint64_t host_work = 0;        // EnqueueHostWork operations, also replayed ones
+  uint64_t launches = 0;   // kernels, also those a graph replays
+  uint64_t host_work = 0;  // EnqueueHostWork operations, also replayed ones
   uint64_t graph_launches = 0;
   uint64_t host_to_device = 0, host_to_device_bytes = 0;
   uint64_t device_to_host = 0, device_to_host_bytes = 0;
@@ -86,7 +86,7 @@ enum class CallKind : uint8_t {
   kMalloc,       // Malloc
   kMallocAsync,  // MallocAsync
   kHostMalloc,
-  kFree,         // Free, FreeAsync, HostFree
+  kFree,  // Free, FreeAsync, HostFree
   kLaunch,
   kHostWork,
   kCopy,
@@ -98,7 +98,7 @@ enum class CallKind : uint8_t {
   kSynchronize,  // of a stream, event or device
   kQuery,
   kHostCallback,
-  kCapture,      // begin and end
+  kCapture,  // begin and end
   kGraphInstantiate,
   kGraphUpdate,
   kGraphLaunch,
@@ -126,9 +126,9 @@ void RestrictToStream(Stream stream);
 
 // Queues `work` on `stream` like a kernel: it runs on the executor thread, can be captured and replayed (so it must be
 // callable many times and capture by value), and its pointers get the checks of kernel arguments. `name` shows up in
-// error texts. The work must not call the device interface.
-Status EnqueueHostWork(Stream stream, std::string name, std::function<void()> work,
-                       std::span<const void* const> reads, std::span<void* const> writes);
+// error texts. The work must not call the device interface, and must not own handles or memory of it.
+Status EnqueueHostWork(Stream stream, std::string name, std::function<void()> work, std::span<const void* const> reads,
+                       std::span<void* const> writes);
 
 // Checks the red zones of every allocation now; also done by Free and by every synchronisation.
 Status CheckRedZones(int ordinal);

@@ -33,7 +33,7 @@ struct Device {
   std::unique_ptr<Heap> heap;
   std::shared_ptr<StreamHandle> legacy;
   Counters counters;
-  Status lost;  // not ok: the first cause, as later calls report it
+  Status lost;                // not ok: the first cause, as later calls report it
   std::string pending_error;  // planned: reported by the next synchronisation
   std::unordered_set<int> peers;
 };
@@ -51,7 +51,7 @@ class Simulator {
   FaultPlan faults;
   Counters host_counters;  // what belongs to no device
   AccessTable accesses;
-  Clock host_clock;   // what some host thread knows to have finished
+  Clock host_clock;    // what some host thread knows to have finished
   uint64_t calls = 0;  // numbers calls, for histories
   StreamHandle* only_stream = nullptr;
   std::vector<Capture*> captures;  // in progress

@@ -47,7 +47,7 @@ struct StreamHandle : std::enable_shared_from_this<StreamHandle> {
   bool destroyed = false;
   std::deque<sim::QueuedWork> queue;
   uint64_t submitted = 0, completed = 0;  // sequence numbers
-  sim::Clock clock;  // other streams' work that precedes the next operation
+  sim::Clock clock;                       // other streams' work that precedes the next operation
   sim::Counters counters;
   std::shared_ptr<sim::Capture> capture;
   std::vector<uint32_t> tail;  // capture nodes the next one depends on

@@ -150,6 +150,7 @@ Status EventRecord(Event event, Stream stream) {
                            target->ordinal);
   }
   sim::EventState& state = *handle->state;
+  const sim::EventState before = state;
   ++state.generation;
   state.source = target->shared_from_this();
   state.capture = target->capture;
@@ -159,7 +160,10 @@ Status EventRecord(Event event, Stream stream) {
   }
   state.sequence = target->submitted + 1;
   state.clock = target->clock;
-  return simulator.Submit(lock, target, sim::Work{sim::EventMark{handle->state, state.generation}, target->ordinal, {}});
+  Status status =
+      simulator.Submit(lock, target, sim::Work{sim::EventMark{handle->state, state.generation}, target->ordinal, {}});
+  if (!status.ok()) state = before;
+  return status;
 }
 
 Status EventQuery(Event event) {
@@ -203,7 +207,8 @@ Status EventElapsedMs(float* milliseconds, Event begin, Event end) {
   for (const EventHandle* handle : {first, last}) {
     const sim::EventState& state = *handle->state;
     CUDAEP_RETURN_IF_ERROR(CheckNotCaptured(state, "timing"));
-    if (!state.timing || state.source == nullptr) return InvalidArgument("timing needs recorded events of kind kTiming");
+    if (!state.timing || state.source == nullptr)
+      return InvalidArgument("timing needs recorded events of kind kTiming");
     if (!Reached(state)) return Status(StatusCode::kNotReady, "an event of the timing has not been reached");
   }
   *milliseconds = std::chrono::duration<float, std::milli>(last->state->reached - first->state->reached).count();

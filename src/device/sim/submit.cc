@@ -75,8 +75,8 @@ Status SubmitKernel(AnyKernel kernel, const KernelSignature& signature, const st
   return simulator.Submit(lock, target, Work{std::move(work), target->ordinal, std::move(accesses)});
 }
 
-Status EnqueueHostWork(Stream stream, std::string name, std::function<void()> work,
-                       std::span<const void* const> reads, std::span<void* const> writes) {
+Status EnqueueHostWork(Stream stream, std::string name, std::function<void()> work, std::span<const void* const> reads,
+                       std::span<void* const> writes) {
   Simulator& simulator = Simulator::Get();
   Lock lock = simulator.Acquire();
   CUDAEP_ASSIGN_OR_RETURN(StreamHandle * target, simulator.EnterStream(CallKind::kHostWork, stream));
@@ -88,8 +88,8 @@ Status EnqueueHostWork(Stream stream, std::string name, std::function<void()> wo
   for (void* pointer : writes) {
     if (pointer != nullptr) accesses.push_back({reinterpret_cast<uintptr_t>(pointer), 0, true, true});
   }
-  return simulator.Submit(
-      lock, target, Work{LibraryWork{std::move(name), std::move(work)}, target->ordinal, std::move(accesses)});
+  return simulator.Submit(lock, target,
+                          Work{LibraryWork{std::move(name), std::move(work)}, target->ordinal, std::move(accesses)});
 }
 
 Status Simulator::CheckPointers(const Work& work, Moment moment) {
@@ -150,7 +150,12 @@ Status Simulator::Submit(Lock& lock, StreamHandle* stream, Work work) {
     accesses.Record(access, actor, *stream, stream->submitted + 1, host_clock);
   }
   CountWork(*shared, stream);
-  Enqueue(lock, stream, shared, shared->As<CallbackWork>() || shared->As<GraphWork>() ? stream->clock : Clock());
+  Clock known;  // what the host may conclude from a callback
+  if (shared->As<CallbackWork>() || shared->As<GraphWork>()) {
+    known = stream->clock;
+    known.Reach(stream->slot, stream->submitted + 1);
+  }
+  Enqueue(lock, stream, std::move(shared), std::move(known));
   return Status::Ok();
 }
 

@@ -1,10 +1,9 @@
 // sim.h: configuration, counters and faults.
-#include "device/sim/sim.h"
-
 #include <cstdlib>
 #include <string_view>
 
 #include "device/sim/block_executor.h"
+#include "device/sim/sim.h"
 #include "device/sim/simulator.h"
 
 namespace cudaep::device::sim {
@@ -16,20 +15,31 @@ std::string_view Environment(const char* name) {
 }
 
 // The counter fields in order, for sums and differences.
-constexpr uint64_t Counters::*kFields[] = {
-    &Counters::launches,           &Counters::host_work,
-    &Counters::graph_launches,     &Counters::host_to_device,
-    &Counters::host_to_device_bytes, &Counters::device_to_host,
-    &Counters::device_to_host_bytes, &Counters::device_to_device,
-    &Counters::device_to_device_bytes, &Counters::pageable_copies,
-    &Counters::memsets,            &Counters::memset_bytes,
-    &Counters::device_syncs,       &Counters::stream_syncs,
-    &Counters::event_syncs,        &Counters::queries,
-    &Counters::device_allocations, &Counters::device_frees,
-    &Counters::async_allocations,  &Counters::async_frees,
-    &Counters::host_allocations,   &Counters::host_frees,
-    &Counters::host_callbacks,     &Counters::event_records,
-    &Counters::event_waits};
+constexpr uint64_t Counters::*kFields[] = {&Counters::launches,
+                                           &Counters::host_work,
+                                           &Counters::graph_launches,
+                                           &Counters::host_to_device,
+                                           &Counters::host_to_device_bytes,
+                                           &Counters::device_to_host,
+                                           &Counters::device_to_host_bytes,
+                                           &Counters::device_to_device,
+                                           &Counters::device_to_device_bytes,
+                                           &Counters::pageable_copies,
+                                           &Counters::memsets,
+                                           &Counters::memset_bytes,
+                                           &Counters::device_syncs,
+                                           &Counters::stream_syncs,
+                                           &Counters::event_syncs,
+                                           &Counters::queries,
+                                           &Counters::device_allocations,
+                                           &Counters::device_frees,
+                                           &Counters::async_allocations,
+                                           &Counters::async_frees,
+                                           &Counters::host_allocations,
+                                           &Counters::host_frees,
+                                           &Counters::host_callbacks,
+                                           &Counters::event_records,
+                                           &Counters::event_waits};
 static_assert(sizeof(kFields) / sizeof(kFields[0]) * sizeof(uint64_t) == sizeof(Counters), "a counter is missing");
 
 template <class F>

@@ -17,7 +17,7 @@ namespace cudaep::device::sim {
 // Memory that an operation touches. Kernel arguments say where it starts, not how much it is.
 struct Access {
   uintptr_t begin = 0;
-  size_t bytes = 0;      // 0: unknown, at least the first byte
+  size_t bytes = 0;  // 0: unknown, at least the first byte
   bool write = false;
   bool declared = true;  // false: found by scanning a struct, so that it may be no pointer at all
 };

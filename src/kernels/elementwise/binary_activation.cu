@@ -31,7 +31,7 @@ struct BiasInFront {
   __device__ __forceinline__ T operator()(T x, T bias) const {
     return Gelu()(x + bias);
   }
-  __device__ __forceinline__ float Approximate(float x, float bias) const { return Gelu().Approximate(x + bias); }
+  __device__ __forceinline__ float Approximate(auto x, auto bias) const { return Gelu().Approximate(x + bias); }
 };
 
 struct BiasGelu : BiasInFront<GeluByErf> {

@@ -1,6 +1,5 @@
-// Sums, differences, products and quotients. Integers wrap; integer division rounds towards zero.
+// Sums, differences, products. Integers wrap.
 #include "kernels/elementwise/binary_families.h"
-#include "kernels/elementwise/functor_math.cuh"
 #include "kernels/elementwise/functor_table.cuh"
 
 namespace cudaep::kernels {
@@ -40,26 +39,10 @@ struct Mul {
   }
 };
 
-struct Div {
-  static constexpr std::string_view kName = "Div";
-  static constexpr DataTypeSet kTypes = kNumericTypes;
-  template <class T>
-  __device__ __forceinline__ T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>) {
-      // A device does not trap; the result of x / 0 is unspecified there and must not end a simulated one either.
-      if (b == T(0)) return T(0);
-      if constexpr (std::is_signed_v<T>) {
-        if (b == T(-1)) return Negate(a);
-      }
-    }
-    return static_cast<T>(a / b);
-  }
-};
-
 }  // namespace
 
 BinaryKernel FindArithmeticKernel(std::string_view functor, DataType type) {
-  return FindBinaryIn<Add, Sub, Mul, Div>(functor, type);
+  return FindBinaryIn<Add, Sub, Mul>(functor, type);
 }
 
 }  // namespace cudaep::kernels

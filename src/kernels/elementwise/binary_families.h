@@ -8,8 +8,8 @@ namespace cudaep::kernels {
 BinaryKernel FindArithmeticKernel(std::string_view functor, DataType type);
 BinaryKernel FindBinaryActivationKernel(std::string_view functor, DataType type);
 BinaryKernel FindComparisonKernel(std::string_view functor, DataType type);
+BinaryKernel FindDivisionKernel(std::string_view functor, DataType type);
 BinaryKernel FindLogicKernel(std::string_view functor, DataType type);
-BinaryKernel FindRemainderKernel(std::string_view functor, DataType type);
 BinaryKernel FindSelectionKernel(std::string_view functor, DataType type);
 
 }  // namespace cudaep::kernels

@@ -27,9 +27,9 @@ namespace cudaep::kernels {
 
 inline constexpr int kElementwiseThreads = 256;
 inline constexpr int kMaxElementwisePack = 8;     // elements; more would only lengthen unrolled code
-inline constexpr int kPacksPerThread = 2;         // packed variant, types up to 4 bytes
-inline constexpr int kSinglesPerThread = 4;       // single variant
-inline constexpr int64_t kSliceElems = 1 << 30;   // FastDivider takes dividends below 2^31
+inline constexpr int kPacksPerThread = 2;        // packed variant, floats of up to 4 bytes; one of anything else
+inline constexpr int kSinglesPerThread = 4;      // single variant
+inline constexpr int64_t kSliceElems = 1 << 30;  // FastDivider takes dividends below 2^31
 
 // A broadcast as the kernel reads it; `size` is not divided by for the outermost dimension.
 template <int kInputs>
@@ -46,15 +46,19 @@ struct ElementwiseInputs {
   const void* pointer[kInputs];
 };
 
-// Offsets into the inputs of output element `element`.
+// Offsets into the inputs of output element `element`. A single input is never broadcast.
 template <int kInputs>
 __device__ __forceinline__ void Locate(const Walk<kInputs>& walk, uint32_t element, uint32_t (&offset)[kInputs]) {
-  for (int i = 0; i < kInputs; ++i) offset[i] = 0;
-  uint32_t rest = element;
-  for (int d = 0; d < walk.rank; ++d) {
-    uint32_t coordinate = rest;
-    if (d + 1 < walk.rank) rest = walk.size[d].DivideWithRemainder(coordinate, &coordinate);
-    for (int i = 0; i < kInputs; ++i) offset[i] += coordinate * walk.stride[i][d];
+  if constexpr (kInputs == 1) {
+    offset[0] = element;
+  } else {
+    for (int i = 0; i < kInputs; ++i) offset[i] = 0;
+    uint32_t rest = element;
+    for (int d = 0; d < walk.rank; ++d) {
+      uint32_t coordinate = rest;
+      if (d + 1 < walk.rank) rest = walk.size[d].DivideWithRemainder(coordinate, &coordinate);
+      for (int i = 0; i < kInputs; ++i) offset[i] += coordinate * walk.stride[i][d];
+    }
   }
 }
 
@@ -80,7 +84,7 @@ struct PackedInputs {
     uint32_t offset[kInputs];
     Locate(walk, first, offset);
     [&]<size_t... i>(std::index_sequence<i...>) {
-      (LoadOne(std::get<i>(packs), in.pointer[i], offset[i], walk.stride[i][0] == 0), ...);
+      (LoadOne(std::get<i>(packs), in.pointer[i], offset[i], kInputs > 1 && walk.stride[i][0] == 0), ...);
     }(std::index_sequence_for<In...>{});
   }
 
@@ -189,7 +193,7 @@ Status LaunchElementwise(F f, const std::array<const void*, sizeof...(In)>& inpu
   if constexpr (kInputs > 1 && kPack > 1) {
     if (!packed) return LaunchVariant<1, kSinglesPerThread, F, Out, In...>(f, in, out, b, true, stream);
   }
-  constexpr int kPacks = kWidest <= 4 ? kPacksPerThread : 1;
+  constexpr int kPacks = (std::is_same_v<ComputeType<In>, float> && ...) ? kPacksPerThread : 1;
   return LaunchVariant<kPack, kPacks, F, Out, In...>(f, in, out, b, packed, stream);
 }
 

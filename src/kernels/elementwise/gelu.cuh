@@ -11,7 +11,7 @@ struct GeluByErf {
   __device__ __forceinline__ T operator()(T x) const {
     return T(0.5) * x * (T(1) + std::erf(x * T(0.70710678118654752440)));
   }
-  __device__ __forceinline__ float Approximate(float x) const { return x * FastNormalCdf(x); }
+  __device__ __forceinline__ float Approximate(auto x) const { return x * FastNormalCdf(x); }
 };
 
 // 0.5 x (1 + tanh(y)) with y = sqrt(2 / pi) (x + 0.044715 x^3), written as x sigmoid(2 y), which keeps its digits for
@@ -21,7 +21,7 @@ struct GeluByTanh {
   __device__ __forceinline__ T operator()(T x) const {
     return x / (T(1) + std::exp(-TwoY(x)));
   }
-  __device__ __forceinline__ float Approximate(float x) const { return x * FastSigmoid(TwoY(x)); }
+  __device__ __forceinline__ float Approximate(auto x) const { return x * FastSigmoid(TwoY(x)); }
 
   template <class T>
   static __device__ __forceinline__ T TwoY(T x) {

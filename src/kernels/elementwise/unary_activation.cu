@@ -22,7 +22,7 @@ struct Sigmoid {
   __device__ __forceinline__ T operator()(T x) const {
     return T(1) / (T(1) + std::exp(-x));
   }
-  __device__ __forceinline__ float Approximate(float x) const { return FastSigmoid(x); }
+  __device__ __forceinline__ float Approximate(auto x) const { return FastSigmoid(x); }
 };
 
 struct Tanh {
@@ -32,7 +32,7 @@ struct Tanh {
   __device__ __forceinline__ T operator()(T x) const {
     return std::tanh(x);
   }
-  __device__ __forceinline__ float Approximate(float x) const { return FastTanhOf(x); }
+  __device__ __forceinline__ float Approximate(auto x) const { return FastTanhOf(x); }
 };
 
 struct Softplus {
@@ -164,7 +164,7 @@ struct Swish {
   __device__ __forceinline__ T operator()(T x) const {
     return x / (T(1) + std::exp(-static_cast<T>(alpha) * x));
   }
-  __device__ __forceinline__ float Approximate(float x) const {
+  __device__ __forceinline__ float Approximate(auto x) const {
     return x * FastSigmoid(static_cast<float>(alpha) * x);
   }
 };

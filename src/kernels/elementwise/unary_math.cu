@@ -49,7 +49,7 @@ struct Reciprocal {
   __device__ __forceinline__ T operator()(T x) const {
     return T(1) / x;
   }
-  __device__ __forceinline__ float Approximate(float x) const { return device::FastDivide(1.0f, x); }
+  __device__ __forceinline__ float Approximate(auto x) const { return device::FastDivide(1.0f, x); }
 };
 
 struct Sqrt {

@@ -14,9 +14,10 @@ constexpr int64_t kSmallProblemPacks = 128 * 1024;
 
 }  // namespace
 
-RowPlan PlanRows(int64_t rows, int64_t row_elems, size_t widest_bytes, int pack) {
+RowPlan PlanRows(int64_t rows, int64_t row_elems, size_t widest_bytes, bool packed) {
   RowPlan plan;
-  plan.pack = row_elems % pack == 0 ? pack : 1;
+  const int pack = RowPack(widest_bytes);
+  plan.pack = packed && row_elems % pack == 0 ? pack : 1;
   const int64_t packs = row_elems / plan.pack;
   if (plan.pack == 1) {
     plan.packs_per_thread = kScalarPacks;

@@ -148,11 +148,11 @@ __global__ void __launch_bounds__(kStreamThreads) SoftmaxStreamKernel(SoftmaxInp
 
 template <class T>
 Status Launch(const SoftmaxArgs& args, device::Stream stream) {
-  constexpr int kPack = PackElems(sizeof(T));
+  constexpr int kPack = RowPack(sizeof(T));
   RowPlan plan = args.plan;
   const bool aligned = IsAligned(args.x, kPackBytes) && IsAligned(args.y, kPackBytes) &&
                        (args.bias == nullptr || IsAligned(args.bias, kPackBytes));
-  if (plan.pack != 1 && !aligned) plan = PlanRows(args.rows, args.elems, sizeof(T), 1);
+  if (plan.pack != 1 && !aligned) plan = PlanRows(args.rows, args.elems, sizeof(T), false);
 
   const SoftmaxInput<T> in{static_cast<const T*>(args.x), static_cast<const T*>(args.bias), args.rows,
                            static_cast<int32_t>(args.elems / plan.pack), args.bias_rows};
@@ -174,7 +174,7 @@ Status Launch(const SoftmaxArgs& args, device::Stream stream) {
 }  // namespace
 
 RowPlan PlanSoftmax(DataType type, int64_t rows, int64_t elems) {
-  return PlanRows(rows, elems, SizeOf(type), PackElems(SizeOf(type)));
+  return PlanRows(rows, elems, SizeOf(type), true);
 }
 
 Status LaunchSoftmaxRows(const SoftmaxArgs& args, device::Stream stream) {

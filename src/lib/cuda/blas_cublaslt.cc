@@ -80,10 +80,9 @@ Status SetPreference(const CublasLtApi& api, cublasLtMatmulPreferenceOpaque_t* p
 
 Status InitOperation(const CublasLtApi& api, const GemmProblem& p, bool fuse_bias, LtPlan* plan) {
   const Types types = TypesOf(p);
-  CUDAEP_RETURN_IF_ERROR(ToStatus(api,
-                                  api.cublasLtMatmulDescInit_internal(&plan->operation, sizeof(plan->operation),
-                                                                      types.compute, types.scale),
-                                  "cublasLtMatmulDescInit"));
+  CUDAEP_RETURN_IF_ERROR(ToStatus(
+      api, api.cublasLtMatmulDescInit_internal(&plan->operation, sizeof(plan->operation), types.compute, types.scale),
+      "cublasLtMatmulDescInit"));
   const cublasOperation_t first = p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t second = p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
   CUDAEP_RETURN_IF_ERROR(SetOperation(api, &plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, first));
@@ -117,10 +116,10 @@ Status InitLayout(const CublasLtApi& api, const GemmProblem& p, int64_t rows, in
 }
 
 Status InitLayouts(const CublasLtApi& api, const GemmProblem& p, LtPlan* plan) {
-  CUDAEP_RETURN_IF_ERROR(InitLayout(api, p, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, p.ldb, p.stride_b,
-                                    &plan->first));
-  CUDAEP_RETURN_IF_ERROR(InitLayout(api, p, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.lda, p.stride_a,
-                                    &plan->second));
+  CUDAEP_RETURN_IF_ERROR(
+      InitLayout(api, p, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, p.ldb, p.stride_b, &plan->first));
+  CUDAEP_RETURN_IF_ERROR(
+      InitLayout(api, p, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.lda, p.stride_a, &plan->second));
   return InitLayout(api, p, p.m, p.n, p.ldc, p.stride_c, &plan->result);
 }
 
@@ -144,9 +143,9 @@ Status AddVariant(const LtHandle& handle, const GemmProblem& p, size_t workspace
   }
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
-  const cublasStatus_t status = api.cublasLtMatmulAlgoGetHeuristic(
-      handle.handle.get(), &plan->operation, &plan->first, &plan->second, &plan->result, &plan->result, &preference, 1,
-      &found, &count);
+  const cublasStatus_t status =
+      api.cublasLtMatmulAlgoGetHeuristic(handle.handle.get(), &plan->operation, &plan->first, &plan->second,
+                                         &plan->result, &plan->result, &preference, 1, &found, &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0)) return Status::Ok();
   CUDAEP_RETURN_IF_ERROR(ToStatus(api, status, "cublasLtMatmulAlgoGetHeuristic"));
   if (found.state != CUBLAS_STATUS_SUCCESS) return Status::Ok();
@@ -223,18 +222,19 @@ Status Enqueue(Handle& handle, const GemmPlan& base_plan, const GemmPointers& po
   const double wide[2] = {plan.alpha, plan.beta};
   const void* alpha = plan.wide_scale ? static_cast<const void*>(&wide[0]) : &plan.alpha;
   const void* beta = plan.wide_scale ? static_cast<const void*>(&wide[1]) : &plan.beta;
-  // The library takes descriptors by non-const pointer, and the bias address is part of one: each call has its own copy.
+  // The library takes descriptors by non-const pointer, and the bias address is part of one: each call has its own
+  // copy.
   cublasLtMatmulDescOpaque_t operation = plan.operation;
   if (plan.fused_bias) {
     CUDAEP_RETURN_IF_ERROR(SetOperation(lt.api, &operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointers.bias));
   }
   cublasLtMatrixLayoutOpaque_t first = plan.first, second = plan.second, result = plan.result;
-  return ToStatus(lt.api,
-                  lt.api.cublasLtMatmul(lt.handle.get(), &operation, alpha, pointers.b, &first, pointers.a, &second,
-                                        beta, pointers.c, &result, pointers.c, &result, &variant->algo,
-                                        pointers.workspace, variant->workspace_bytes,
-                                        reinterpret_cast<cudaStream_t>(stream)),
-                  "cublasLtMatmul");
+  return ToStatus(
+      lt.api,
+      lt.api.cublasLtMatmul(lt.handle.get(), &operation, alpha, pointers.b, &first, pointers.a, &second, beta,
+                            pointers.c, &result, pointers.c, &result, &variant->algo, pointers.workspace,
+                            variant->workspace_bytes, reinterpret_cast<cudaStream_t>(stream)),
+      "cublasLtMatmul");
 }
 
 }  // namespace cudaep::blas

@@ -4,8 +4,8 @@ namespace cudaep::blas {
 namespace {
 
 constexpr std::string_view kWheelFolders[] = {"nvidia/cu13/lib", "nvidia/cublas/lib"};
-constexpr lib::LibrarySpec kSpec{"cuBLASLt",    "libcublasLt.so.13", "cublasLtGetVersion",
-                                 130000,        kWheelFolders,       "pip install nvidia-cublas (CUDA 13)"};
+constexpr lib::LibrarySpec kSpec{"cuBLASLt", "libcublasLt.so.13", "cublasLtGetVersion",
+                                 130000,     kWheelFolders,       "pip install nvidia-cublas (CUDA 13)"};
 
 Status Load(CublasLtApi* api) {
   CUDAEP_ASSIGN_OR_RETURN(api->library, lib::LoadLibrary(kSpec));
@@ -25,7 +25,8 @@ Result<const CublasLtApi*> CublasLt() { return api.Get(); }
 const CublasLtApi* LoadedCublasLt() { return api.loaded(); }
 
 Status ToStatus(const CublasLtApi& table, cublasStatus_t status, std::string_view call) {
-  if (status == CUBLAS_STATUS_SUCCESS) [[likely]] return Status::Ok();
+  if (status == CUBLAS_STATUS_SUCCESS) [[likely]]
+    return Status::Ok();
   const std::string text =
       StrCat(call, ": ", std::string_view(table.cublasLtGetStatusString(status)), " (", static_cast<int>(status), ')');
   switch (status) {

@@ -10,16 +10,16 @@
 
 namespace cudaep::blas {
 
-#define CUDAEP_CUBLASLT_SYMBOLS(X)   \
-  X(cublasLtCreate)                  \
-  X(cublasLtDestroy)                 \
-  X(cublasLtGetStatusString)         \
-  X(cublasLtMatmul)                  \
-  X(cublasLtMatmulAlgoGetHeuristic)  \
-  X(cublasLtMatmulDescInit_internal) \
-  X(cublasLtMatmulDescSetAttribute)  \
-  X(cublasLtMatrixLayoutInit_internal) \
-  X(cublasLtMatrixLayoutSetAttribute)  \
+#define CUDAEP_CUBLASLT_SYMBOLS(X)         \
+  X(cublasLtCreate)                        \
+  X(cublasLtDestroy)                       \
+  X(cublasLtGetStatusString)               \
+  X(cublasLtMatmul)                        \
+  X(cublasLtMatmulAlgoGetHeuristic)        \
+  X(cublasLtMatmulDescInit_internal)       \
+  X(cublasLtMatmulDescSetAttribute)        \
+  X(cublasLtMatrixLayoutInit_internal)     \
+  X(cublasLtMatrixLayoutSetAttribute)      \
   X(cublasLtMatmulPreferenceInit_internal) \
   X(cublasLtMatmulPreferenceSetAttribute)
 

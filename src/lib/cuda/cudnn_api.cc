@@ -10,7 +10,8 @@ constexpr lib::LibrarySpec kSpec{"cuDNN", "libcudnn.so.9", "cudnnGetVersion",
                                  90000,   kWheelFolders,   "pip install nvidia-cudnn-cu13"};
 
 constexpr std::string_view kNvrtcFolders[] = {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"};
-constexpr lib::LibrarySpec kNvrtc{"NVRTC", "libnvrtc.so.13", nullptr, 0, kNvrtcFolders, "pip install nvidia-cuda-nvrtc"};
+constexpr lib::LibrarySpec kNvrtc{"NVRTC", "libnvrtc.so.13", nullptr,
+                                  0,       kNvrtcFolders,    "pip install nvidia-cuda-nvrtc"};
 
 // cuDNN opens these two by bare name, late, and only beside itself or through the linker's folders. Opened here first,
 // they are found wherever they lie. Without them cuDNN works with fewer engines, so that failures do not matter.
@@ -60,7 +61,8 @@ Result<const CudnnApi*> Cudnn() { return api.Get(); }
 const CudnnApi* LoadedCudnn() { return api.loaded(); }
 
 Status ToStatus(const CudnnApi& table, cudnnStatus_t status, std::string_view call) {
-  if (status == CUDNN_STATUS_SUCCESS) [[likely]] return Status::Ok();
+  if (status == CUDNN_STATUS_SUCCESS) [[likely]]
+    return Status::Ok();
   char reason[512] = "";
   table.cudnnGetLastErrorString(reason, sizeof(reason));
   return Status(CodeOf(status), StrCat(call, ": ", std::string_view(table.cudnnGetErrorString(status)), " (",

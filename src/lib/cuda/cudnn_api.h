@@ -10,18 +10,18 @@
 
 namespace cudaep::dnn {
 
-#define CUDAEP_CUDNN_SYMBOLS(X)   \
-  X(cudnnCreate)                  \
-  X(cudnnDestroy)                 \
-  X(cudnnSetStream)               \
-  X(cudnnGetCudartVersion)        \
-  X(cudnnGetErrorString)          \
-  X(cudnnGetLastErrorString)      \
-  X(cudnnBackendCreateDescriptor) \
+#define CUDAEP_CUDNN_SYMBOLS(X)    \
+  X(cudnnCreate)                   \
+  X(cudnnDestroy)                  \
+  X(cudnnSetStream)                \
+  X(cudnnGetCudartVersion)         \
+  X(cudnnGetErrorString)           \
+  X(cudnnGetLastErrorString)       \
+  X(cudnnBackendCreateDescriptor)  \
   X(cudnnBackendDestroyDescriptor) \
-  X(cudnnBackendSetAttribute)     \
-  X(cudnnBackendGetAttribute)     \
-  X(cudnnBackendFinalize)         \
+  X(cudnnBackendSetAttribute)      \
+  X(cudnnBackendGetAttribute)      \
+  X(cudnnBackendFinalize)          \
   X(cudnnBackendExecute)
 
 struct CudnnApi {

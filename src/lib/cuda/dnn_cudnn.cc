@@ -62,7 +62,8 @@ Status CheckAlignment(const ConvPointers& pointers, bool fused_bias) {
   const auto bits = reinterpret_cast<uintptr_t>(pointers.x) | reinterpret_cast<uintptr_t>(pointers.w) |
                     reinterpret_cast<uintptr_t>(pointers.y) |
                     (fused_bias ? reinterpret_cast<uintptr_t>(pointers.bias) : 0);
-  if ((bits & (kTensorAlignment - 1)) == 0) [[likely]] return Status::Ok();
+  if ((bits & (kTensorAlignment - 1)) == 0) [[likely]]
+    return Status::Ok();
   return InvalidArgument("convolution: every tensor must be aligned to ", kTensorAlignment, " bytes");
 }
 
@@ -82,9 +83,9 @@ Result<std::unique_ptr<Handle>> CreateHandle() {
 
 Status BindStream(Handle& handle, device::Stream stream) {
   auto& cudnn = static_cast<CudnnConvHandle&>(handle);
-  CUDAEP_RETURN_IF_ERROR(
-      ToStatus(cudnn.api, cudnn.api.cudnnSetStream(cudnn.handle.get(), reinterpret_cast<cudaStream_t>(stream)),
-               "cudnnSetStream"));
+  CUDAEP_RETURN_IF_ERROR(ToStatus(cudnn.api,
+                                  cudnn.api.cudnnSetStream(cudnn.handle.get(), reinterpret_cast<cudaStream_t>(stream)),
+                                  "cudnnSetStream"));
   cudnn.stream = stream;
   return Status::Ok();
 }

@@ -83,8 +83,8 @@ Result<EnginePlan> Finalize(const CudnnApi& api, cudnnHandle_t handle, Descripto
 
 }  // namespace
 
-EngineSearch FindEngines(const CudnnApi& api, cudnnHandle_t handle, const Descriptor& graph,
-                         const ConvProblem& problem, size_t workspace_limit_bytes, size_t limit) {
+EngineSearch FindEngines(const CudnnApi& api, cudnnHandle_t handle, const Descriptor& graph, const ConvProblem& problem,
+                         size_t workspace_limit_bytes, size_t limit) {
   EngineSearch search;
   // Mode A ranks; the fallback list is unranked, but holds engines that work where nothing else does.
   for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {

@@ -24,7 +24,7 @@ struct EngineSearch {
 };
 
 // At most `limit` plans; none when no engine passes the filters.
-EngineSearch FindEngines(const CudnnApi& api, cudnnHandle_t handle, const Descriptor& graph,
-                         const ConvProblem& problem, size_t workspace_limit_bytes, size_t limit);
+EngineSearch FindEngines(const CudnnApi& api, cudnnHandle_t handle, const Descriptor& graph, const ConvProblem& problem,
+                         size_t workspace_limit_bytes, size_t limit);
 
 }  // namespace cudaep::dnn

@@ -53,24 +53,24 @@ Result<float> TimePlan(const CudnnApi& api, cudnnHandle_t handle, device::Stream
 }  // namespace
 
 // A variant pack cannot be changed once it is final (cuDNN 9.19 answers BAD_PARAM), so each call makes one: a small
-// host allocation inside the library, no device work. Keeping packs per plan would need a lock or bind plans to threads.
+// host allocation inside the library, no device work. Keeping packs per plan would need a lock or bind plans to
+// threads.
 Status Execute(const CudnnApi& api, cudnnHandle_t handle, const Descriptor& plan, const ConvPointers& pointers,
                bool fused_bias) {
   const int64_t ids[] = {kTensorX, kTensorW, kTensorY, kTensorBias};
   const void* addresses[] = {pointers.x, pointers.w, pointers.y, pointers.bias};
   const int64_t count = fused_bias ? 4 : 3;
-  CUDAEP_ASSIGN_OR_RETURN(
-      const Descriptor pack,
-      DescriptorBuilder(api, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, "cuDNN variant pack")
-          .SetRaw(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, ids)
-          .SetRaw(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, addresses)
-          .SetRaw(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &pointers.workspace)
-          .Finish());
+  CUDAEP_ASSIGN_OR_RETURN(const Descriptor pack,
+                          DescriptorBuilder(api, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, "cuDNN variant pack")
+                              .SetRaw(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, ids)
+                              .SetRaw(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, addresses)
+                              .SetRaw(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &pointers.workspace)
+                              .Finish());
   return ToStatus(api, api.cudnnBackendExecute(handle, plan.get(), pack.get()), "cudnnBackendExecute");
 }
 
-Result<size_t> FindFastest(const CudnnApi& api, cudnnHandle_t handle, device::Stream stream,
-                           const ConvProblem& problem, const std::vector<EnginePlan>& plans, bool fused_bias) {
+Result<size_t> FindFastest(const CudnnApi& api, cudnnHandle_t handle, device::Stream stream, const ConvProblem& problem,
+                           const std::vector<EnginePlan>& plans, bool fused_bias) {
   size_t workspace_bytes = 0;
   for (const EnginePlan& plan : plans) workspace_bytes = std::max(workspace_bytes, plan.workspace_bytes);
   Scratch scratch;

@@ -17,7 +17,7 @@ Status Execute(const CudnnApi& api, cudnnHandle_t handle, const Descriptor& plan
 // Index of the fastest plan, measured on `stream` (the handle's) with scratch tensors of the problem's size. Plans that
 // fail to run are passed over. Allocates, waits for the stream, and must not run inside a capture.
 // kOutOfMemory when the scratch tensors do not fit.
-Result<size_t> FindFastest(const CudnnApi& api, cudnnHandle_t handle, device::Stream stream,
-                           const ConvProblem& problem, const std::vector<EnginePlan>& plans, bool fused_bias);
+Result<size_t> FindFastest(const CudnnApi& api, cudnnHandle_t handle, device::Stream stream, const ConvProblem& problem,
+                           const std::vector<EnginePlan>& plans, bool fused_bias);
 
 }  // namespace cudaep::dnn

@@ -71,12 +71,12 @@ class GraphBuilder {
     CUDAEP_RETURN_IF_ERROR(AddTensors(fuse_bias));
     CUDAEP_RETURN_IF_ERROR(AddConvolution(fuse_bias));
     if (fuse_bias) CUDAEP_RETURN_IF_ERROR(AddBias());
-    CUDAEP_ASSIGN_OR_RETURN(
-        out_.graph, DescriptorBuilder(api_, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, "cuDNN operation graph")
-                        .SetRaw(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                static_cast<int64_t>(operations_.size()), operations_.data())
-                        .Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle)
-                        .Finish());
+    CUDAEP_ASSIGN_OR_RETURN(out_.graph,
+                            DescriptorBuilder(api_, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, "cuDNN operation graph")
+                                .SetRaw(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                        static_cast<int64_t>(operations_.size()), operations_.data())
+                                .Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle)
+                                .Finish());
     return std::move(out_);
   }
 
@@ -145,16 +145,16 @@ class GraphBuilder {
     const Scale one = 1, zero = 0;
     cudnnBackendDescriptor_t operation = nullptr;
     if (p_.direction == Direction::kForward) {
-      CUDAEP_RETURN_IF_ERROR(Keep(DescriptorBuilder(api_, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
-                                                    "cuDNN convolution operation")
-                                      .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x_)
-                                      .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w_)
-                                      .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, result)
-                                      .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, convolution)
-                                      .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, one)
-                                      .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, zero)
-                                      .Finish(),
-                                  &operation));
+      CUDAEP_RETURN_IF_ERROR(Keep(
+          DescriptorBuilder(api_, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, "cuDNN convolution operation")
+              .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x_)
+              .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w_)
+              .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, result)
+              .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, convolution)
+              .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, one)
+              .Set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, zero)
+              .Finish(),
+          &operation));
     } else {
       CUDAEP_RETURN_IF_ERROR(Keep(DescriptorBuilder(api_, CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
                                                     "cuDNN data gradient operation")

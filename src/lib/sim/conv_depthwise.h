@@ -108,8 +108,8 @@ void RunDepthwise(const dnn::ConvProblem& p, const dnn::ConvPointers& at) {
     for (int64_t k = 0; k < p.out_channels; ++k) {
       // With one input channel a group, [out][1][taps] and [in][out of the group][taps] are the same order.
       detail::DepthwisePlane(g, static_cast<const T*>(at.x) + (n * p.in_channels + k / g.group_out) * g.in_plane,
-                             static_cast<const T*>(at.w) + k * g.taps,
-                             p.bias ? Load(bias[k]) : ComputeType<T>{0}, static_cast<ComputeType<T>*>(at.workspace),
+                             static_cast<const T*>(at.w) + k * g.taps, p.bias ? Load(bias[k]) : ComputeType<T>{0},
+                             static_cast<ComputeType<T>*>(at.workspace),
                              static_cast<T*>(at.y) + (n * p.out_channels + k) * g.out_plane);
     }
   }

@@ -63,15 +63,20 @@ struct Axis {
 // A problem in three spatial dimensions (missing outer ones are 1) and per-group sizes.
 struct Geometry {
   std::array<Axis, 3> axes;
-  int64_t in_plane = 1, out_plane = 1, taps = 1;        // elements of one channel
-  int64_t group_in = 1, group_out = 1;                  // channels of one group
-  int64_t depth() const { return group_in * taps; }     // inner size of the matrix product
-  bool pointwise = true;                                // 1x1, unit stride, no padding: input is the column matrix
+  int64_t in_plane = 1, out_plane = 1, taps = 1;     // elements of one channel
+  int64_t group_in = 1, group_out = 1;               // channels of one group
+  int64_t depth() const { return group_in * taps; }  // inner size of the matrix product
+  bool pointwise = true;                             // 1x1, unit stride, no padding: input is the column matrix
 
-  explicit Geometry(const dnn::ConvProblem& p) : group_in(p.in_channels / p.groups), group_out(p.out_channels / p.groups) {
+  explicit Geometry(const dnn::ConvProblem& p)
+      : group_in(p.in_channels / p.groups), group_out(p.out_channels / p.groups) {
     for (int d = 0; d < p.spatial_rank; ++d) {
-      axes[3 - p.spatial_rank + d] = {p.in[d],       p.out[d],       p.kernel[d],
-                                      p.stride[d],   p.dilation[d],  p.pad_begin[d],
+      axes[3 - p.spatial_rank + d] = {p.in[d],
+                                      p.out[d],
+                                      p.kernel[d],
+                                      p.stride[d],
+                                      p.dilation[d],
+                                      p.pad_begin[d],
                                       p.direction == dnn::Direction::kBackward};
       in_plane *= p.in[d];
       out_plane *= p.out[d];

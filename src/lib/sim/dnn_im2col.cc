@@ -57,7 +57,9 @@ Status Enqueue(Handle& handle, const ConvPlan& base_plan, const ConvPointers& po
   void* writes[] = {pointers.y, pointers.workspace};
   return device::sim::EnqueueHostWork(
       sim.stream, ProblemText(plan.problem),
-      [problem = plan.problem, tiling = plan.tiling, pointers] { cudaep::sim::RunConvolution(problem, tiling, pointers); },
+      [problem = plan.problem, tiling = plan.tiling, pointers] {
+        cudaep::sim::RunConvolution(problem, tiling, pointers);
+      },
       std::span<const void* const>(reads, plan.problem.bias ? 3 : 2),
       std::span<void* const>(writes, plan.workspace_bytes() != 0 ? 2 : 1));
 }

@@ -76,13 +76,13 @@ CUDAEP_TEST_API int cudaep_op_set_option(Job* job, const char* name, int64_t val
 }
 
 // `type` 0 adds an absent input. `replay_data` has the same size as `data`.
-CUDAEP_TEST_API void cudaep_op_add_input(Job* job, int type, const int64_t* dims, size_t rank,
-                                           const void* data, const void* replay_data, size_t bytes, int constant) {
+CUDAEP_TEST_API void cudaep_op_add_input(Job* job, int type, const int64_t* dims, size_t rank, const void* data,
+                                         const void* replay_data, size_t bytes, int constant) {
   job->node.inputs.push_back({.type = static_cast<DataType>(type),
-                                  .dims = std::vector<int64_t>(dims, dims + rank),
-                                  .values = Copy(data, bytes),
-                                  .replay_values = Copy(replay_data, bytes),
-                                  .constant = constant != 0});
+                              .dims = std::vector<int64_t>(dims, dims + rank),
+                              .values = Copy(data, bytes),
+                              .replay_values = Copy(replay_data, bytes),
+                              .constant = constant != 0});
 }
 
 // `type` 0 adds an output that nobody uses.
@@ -105,9 +105,7 @@ CUDAEP_TEST_API const char* cudaep_op_message(const Job* job, size_t* bytes) {
   return job->result.status.message().data();
 }
 CUDAEP_TEST_API int cudaep_op_shared(const Job* job) { return job->result.shared ? 1 : 0; }
-CUDAEP_TEST_API int cudaep_op_launches(const Job* job) {
-  return static_cast<int>(job->result.launches.size());
-}
+CUDAEP_TEST_API int cudaep_op_launches(const Job* job) { return static_cast<int>(job->result.launches.size()); }
 CUDAEP_TEST_API int cudaep_op_output_rank(const Job* job, int launch, int index) {
   return Output(job, launch, index).shape.rank();
 }

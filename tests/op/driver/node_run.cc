@@ -137,8 +137,8 @@ class NodeRun {
       if (Holds(row_.host_outputs, i)) {
         std::memcpy(result[i].values.data(), outputs_[i], result[i].values.size());
       } else {
-        CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(result[i].values.data(), outputs_[i], result[i].values.size(),
-                                                   context_.stream()));
+        CUDAEP_RETURN_IF_ERROR(
+            device::MemcpyAsync(result[i].values.data(), outputs_[i], result[i].values.size(), context_.stream()));
       }
     }
     return device::StreamSynchronize(context_.stream());
@@ -171,7 +171,8 @@ class NodeRun {
 
   void ScribbleHostInputs() {
     for (size_t i = 0; i < input_buffers_.size(); ++i) {
-      if (input_buffers_[i].host != nullptr) std::memset(input_buffers_[i].pointer(), 0xA5, node_.inputs[i].values.size());
+      const size_t bytes = node_.inputs[i].values.size();
+      if (input_buffers_[i].host != nullptr) std::memset(input_buffers_[i].pointer(), 0xA5, bytes);
       std::fill(dims_[i].begin(), dims_[i].end(), int64_t{-0x5A5A});
     }
   }

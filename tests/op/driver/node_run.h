@@ -32,7 +32,7 @@ struct OutputTensor {
 
 struct RunResult {
   Status status;
-  bool shared = false;                            // whether the wanted buffer was taken over
+  bool shared = false;                              // whether the wanted buffer was taken over
   std::vector<std::vector<OutputTensor>> launches;  // one entry, or two of a captured graph
 };
 

@@ -11,22 +11,22 @@
 #include "device/sim/sim.h"
 #include "test_kernels.h"
 
-#define ASSERT_OK(expression)                                 \
-  do {                                                        \
-    const ::cudaep::Status status_ = (expression);            \
+#define ASSERT_OK(expression)                                               \
+  do {                                                                      \
+    const ::cudaep::Status status_ = (expression);                          \
     ASSERT_TRUE(status_.ok()) << #expression << ": " << status_.ToString(); \
   } while (false)
-#define EXPECT_OK(expression)                                 \
-  do {                                                        \
-    const ::cudaep::Status status_ = (expression);            \
+#define EXPECT_OK(expression)                                               \
+  do {                                                                      \
+    const ::cudaep::Status status_ = (expression);                          \
     EXPECT_TRUE(status_.ok()) << #expression << ": " << status_.ToString(); \
   } while (false)
 // The error's code, and that its text contains `text`.
-#define EXPECT_FAILS(expression, expected_code, text)                                          \
-  do {                                                                                         \
-    const ::cudaep::Status status_ = (expression);                                             \
-    EXPECT_EQ(status_.code(), ::cudaep::StatusCode::expected_code) << status_.ToString();      \
-    EXPECT_NE(status_.ToString().find(text), std::string::npos) << status_.ToString();         \
+#define EXPECT_FAILS(expression, expected_code, text)                                     \
+  do {                                                                                    \
+    const ::cudaep::Status status_ = (expression);                                        \
+    EXPECT_EQ(status_.code(), ::cudaep::StatusCode::expected_code) << status_.ToString(); \
+    EXPECT_NE(status_.ToString().find(text), std::string::npos) << status_.ToString();    \
   } while (false)
 
 namespace cudaep::device::testing {

@@ -1,7 +1,6 @@
-#include "test_kernels.h"
-
 #include "core/checked_math.h"
 #include "device/launch.h"
+#include "test_kernels.h"
 
 namespace cudaep::device::testing {
 namespace {
@@ -64,7 +63,8 @@ __global__ void Transpose(const float* in, float* out, int rows, int columns) {
   __shared__ float tile[32][33];
   int column = static_cast<int>(blockIdx.x * 32 + threadIdx.x), row = static_cast<int>(blockIdx.y * 32 + threadIdx.y);
   for (int k = 0; k < 32; k += 8) {
-    if (column < columns && row + k < rows) tile[threadIdx.y + k][threadIdx.x] = in[int64_t{row + k} * columns + column];
+    if (column < columns && row + k < rows)
+      tile[threadIdx.y + k][threadIdx.x] = in[int64_t{row + k} * columns + column];
   }
   __syncthreads();
   column = static_cast<int>(blockIdx.y * 32 + threadIdx.x);
@@ -153,9 +153,9 @@ Status LaunchSoftmax(Stream stream, const float* in, float* out, int rows, int c
   return Launch(Softmax, config, stream, in, out, columns);
 }
 Status LaunchTranspose(Stream stream, const float* in, float* out, int rows, int columns) {
-  const LaunchConfig config{.grid = {static_cast<unsigned>(CeilDiv(columns, 32)),
-                                     static_cast<unsigned>(CeilDiv(rows, 32))},
-                            .block = {32, 8}};
+  const LaunchConfig config{
+      .grid = {static_cast<unsigned>(CeilDiv(columns, 32)), static_cast<unsigned>(CeilDiv(rows, 32))},
+      .block = {32, 8}};
   return Launch(Transpose, config, stream, in, out, rows, columns);
 }
 Status LaunchHistogram(Stream stream, const int* values, int count, int* counts, int buckets, float* total,

@@ -34,10 +34,10 @@ Status LaunchDouble(Stream stream, const Tensors& tensors);
 Status LaunchEarlyExit(Stream stream, int* out, int threads, int active);
 
 // Mistakes.
-Status LaunchPastEnd(Stream stream, float* out, int index);       // out[index] = 1
-Status LaunchStuck(Stream stream, float* out);                    // half a warp shuffles, half is at the barrier
-Status LaunchWrongMask(Stream stream, float* out);                // a lane that is not in its own mask
-Status LaunchReadOnly(Stream stream, const float* in, int count); // reads, writes nothing
+Status LaunchPastEnd(Stream stream, float* out, int index);        // out[index] = 1
+Status LaunchStuck(Stream stream, float* out);                     // half a warp shuffles, half is at the barrier
+Status LaunchWrongMask(Stream stream, float* out);                 // a lane that is not in its own mask
+Status LaunchReadOnly(Stream stream, const float* in, int count);  // reads, writes nothing
 Status LaunchBadBlock(Stream stream, float* out, unsigned threads);
 
 }  // namespace cudaep::device::testing

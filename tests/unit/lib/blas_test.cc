@@ -1,7 +1,7 @@
 // GEMM problems against a double-precision loop.
 #include "lib/blas.h"
 
-#include "tests/unit/lib/device_fixture.h"
+#include "device_fixture.h"
 
 namespace cudaep::blas {
 namespace {
@@ -106,8 +106,8 @@ std::string CaseName(const ::testing::TestParamInfo<std::tuple<GemmCase, DataTyp
 }
 INSTANTIATE_TEST_SUITE_P(Table, GemmTest,
                          ::testing::Combine(::testing::ValuesIn(kCases),
-                                            ::testing::Values(DataType::kFloat, DataType::kFloat16,
-                                                              DataType::kBFloat16, DataType::kDouble)),
+                                            ::testing::Values(DataType::kFloat, DataType::kFloat16, DataType::kBFloat16,
+                                                              DataType::kDouble)),
                          CaseName);
 
 using GemmBehaviourTest = DeviceTest;
@@ -163,8 +163,7 @@ TEST_F(GemmBehaviourTest, ReplaysWithChangedInputs) {
   CUDAEP_ASSERT_OK(device::MemcpyAsync(device_a, bytes.data(), bytes.size(), stream()));
   CUDAEP_ASSERT_OK(device::GraphLaunch(exec.get(), stream()));
   const bool with_bias = !(*plan)->needs_separate_bias();
-  ExpectNear(p.type, Download(p.type, at.c, 64),
-             Reference(p, with_bias, changed, b, std::vector<double>(64), bias));
+  ExpectNear(p.type, Download(p.type, at.c, 64), Reference(p, with_bias, changed, b, std::vector<double>(64), bias));
 }
 
 TEST_F(GemmBehaviourTest, VersionNamesTheLibrary) {

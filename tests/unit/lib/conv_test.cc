@@ -1,7 +1,7 @@
 // Convolution problems of both directions against double-precision loops: forward as a gather, transposed as a scatter.
+#include "device_fixture.h"
 #include "lib/dnn.h"
 #include "lib/problem_check.h"
-#include "tests/unit/lib/device_fixture.h"
 
 namespace cudaep::dnn {
 namespace {
@@ -184,8 +184,7 @@ class ConvTest : public DeviceTest {
   static bool Simulated() { return std::string_view(device::BackendName()) == "simulated"; }
 };
 
-class ConvTableTest : public ConvTest,
-                      public ::testing::WithParamInterface<std::tuple<ConvCase, DataType, Layout>> {};
+class ConvTableTest : public ConvTest, public ::testing::WithParamInterface<std::tuple<ConvCase, DataType, Layout>> {};
 
 TEST_P(ConvTableTest, MatchesReference) {
   const auto& [c, type, layout] = GetParam();
@@ -199,8 +198,8 @@ std::string CaseName(const ::testing::TestParamInfo<std::tuple<ConvCase, DataTyp
 }
 INSTANTIATE_TEST_SUITE_P(Table, ConvTableTest,
                          ::testing::Combine(::testing::ValuesIn(kCases),
-                                            ::testing::Values(DataType::kFloat, DataType::kFloat16,
-                                                              DataType::kBFloat16, DataType::kDouble),
+                                            ::testing::Values(DataType::kFloat, DataType::kFloat16, DataType::kBFloat16,
+                                                              DataType::kDouble),
                                             ::testing::Values(Layout::kChannelsFirst, Layout::kChannelsLast)),
                          CaseName);
 

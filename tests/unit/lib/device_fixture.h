@@ -17,10 +17,10 @@
 
 namespace cudaep {
 
-#define CUDAEP_ASSERT_OK(expression)                                   \
-  do {                                                                 \
-    const ::cudaep::Status cudaep_asserted = (expression);             \
-    ASSERT_TRUE(cudaep_asserted.ok()) << cudaep_asserted.ToString();   \
+#define CUDAEP_ASSERT_OK(expression)                                 \
+  do {                                                               \
+    const ::cudaep::Status cudaep_asserted = (expression);           \
+    ASSERT_TRUE(cudaep_asserted.ok()) << cudaep_asserted.ToString(); \
   } while (false)
 
 inline std::vector<double> TestValues(int64_t count, uint32_t seed) {

@@ -31,9 +31,9 @@ TEST_F(LoaderTest, MissingLibraryNamesFileVersionPlacesAndRemedy) {
   const auto loaded = LoadLibrary(Spec("libcudaepabsent.so.9"));
   ASSERT_EQ(loaded.status().code(), StatusCode::kLibraryMissing);
   const std::string_view text = loaded.status().message();
-  for (std::string_view part :
-       {"libcudaepabsent.so.9", "FakeDNN 9.0.0 or newer", "the process itself", "/nowhere/first", "/nowhere/second",
-        "nvidia/fake/lib", "LD_LIBRARY_PATH", "/usr/local/cuda/lib64", "pip install nvidia-fake", kLibraryPathVariable}) {
+  for (std::string_view part : {"libcudaepabsent.so.9", "FakeDNN 9.0.0 or newer", "the process itself",
+                                "/nowhere/first", "/nowhere/second", "nvidia/fake/lib", "LD_LIBRARY_PATH",
+                                "/usr/local/cuda/lib64", "pip install nvidia-fake", kLibraryPathVariable}) {
     ExpectContains(text, part);
   }
 }

@@ -1,4 +1,4 @@
-// The two remainders of ONNX Mod.
+// Quotients and remainders. A device does not trap on x / 0 with integers: the result, unspecified by ONNX, is 0 here.
 #include "kernels/elementwise/binary_families.h"
 #include "kernels/elementwise/functor_math.cuh"
 #include "kernels/elementwise/functor_table.cuh"
@@ -6,7 +6,23 @@
 namespace cudaep::kernels {
 namespace {
 
-// a % b of C for integers, 0 where b is 0 (unspecified by ONNX) and without the overflow of lowest % -1.
+// Integers are divided towards zero; lowest / -1 wraps.
+struct Div {
+  static constexpr std::string_view kName = "Div";
+  static constexpr DataTypeSet kTypes = kNumericTypes;
+  template <class T>
+  __device__ __forceinline__ T operator()(T a, T b) const {
+    if constexpr (std::is_integral_v<T>) {
+      if (b == T(0)) return T(0);
+      if constexpr (std::is_signed_v<T>) {
+        if (b == T(-1)) return Negate(a);
+      }
+    }
+    return static_cast<T>(a / b);
+  }
+};
+
+// a % b of C for integers, without the overflow of lowest % -1.
 template <class T>
 __device__ __forceinline__ T TruncatedRemainder(T a, T b) {
   if (b == T(0)) return T(0);
@@ -51,8 +67,8 @@ struct FMod {
 
 }  // namespace
 
-BinaryKernel FindRemainderKernel(std::string_view functor, DataType type) {
-  return FindBinaryIn<Mod, FMod>(functor, type);
+BinaryKernel FindDivisionKernel(std::string_view functor, DataType type) {
+  return FindBinaryIn<Div, Mod, FMod>(functor, type);
 }
 
 }  // namespace cudaep::kernels

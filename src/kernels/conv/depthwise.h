@@ -1,0 +1,34 @@
+// Depthwise 2-D convolution, channels first: every output channel sees one input channel.
+//
+// Memory bound: a thread computes several rows of one output column, so that each input row is read once for all of
+// them, neighbouring threads read neighbouring columns, and the overlap of windows is served by the first-level cache.
+#pragma once
+
+#include <cstdint>
+
+#include "core/data_type.h"
+#include "core/status.h"
+#include "device/device.h"
+
+namespace cudaep::kernels {
+
+inline constexpr DataTypeSet kDepthwiseTypes = kFloatTypesNoDouble;
+
+// All sizes are positive; an image plane and the number of planes fit 31 bits.
+struct DepthwiseConv {
+  DataType type = DataType::kFloat;
+  int64_t batch = 0;
+  int32_t in_channels = 0;
+  int32_t multiplier = 1;  // output channels an input channel
+  int32_t in_h = 0, in_w = 0, out_h = 0, out_w = 0;
+  int32_t kernel_h = 0, kernel_w = 0;
+  int32_t stride_h = 1, stride_w = 1;
+  int32_t dilation_h = 1, dilation_w = 1;
+  int32_t pad_top = 0, pad_left = 0;
+};
+
+// w is [in_channels * multiplier, 1, kernel_h, kernel_w]; `bias` may be null.
+Status LaunchDepthwiseConv(const DepthwiseConv& conv, const void* x, const void* w, const void* bias, void* y,
+                           device::Stream stream);
+
+}  // namespace cudaep::kernels

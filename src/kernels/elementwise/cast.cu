@@ -1,0 +1,106 @@
+// One kernel for each source type; the destination is a switch inside it, the same way for every thread. That makes 13
+// kernels of 13 short branches instead of 169 kernels, whose compile time is mostly a fixed cost each.
+#include "kernels/elementwise/cast.h"
+
+#include <algorithm>
+
+#include "core/checked_math.h"
+#include "core/data_type_traits.h"
+#include "kernels/elementwise/conversion.cuh"
+#include "kernels/pack.h"
+
+namespace cudaep::kernels {
+namespace {
+
+constexpr int kCastThreads = 256;
+constexpr int kCastPacksPerThread = 2;
+
+template <class From>
+constexpr int kCastPack = PackElems(sizeof(From)) < 8 ? PackElems(sizeof(From)) : 8;
+
+// One thread's part: whole packs of source elements, and the elements behind the last one, one to a thread.
+template <class From>
+struct CastPart {
+  static constexpr int kPack = kCastPack<From>;
+  static constexpr int kNone = -1;
+  Pack<From, kPack> pack[kCastPacksPerThread];
+  int64_t first[kCastPacksPerThread];    // number of the first element; kNone for no pack
+  From single[kCastPacksPerThread];
+  int64_t element[kCastPacksPerThread];  // number of the single element; kNone for none
+
+  __device__ __forceinline__ void LoadFrom(const From* x, int64_t elems, int64_t packs) {
+#pragma unroll
+    for (int j = 0; j < kCastPacksPerThread; ++j) {
+      const int64_t item = (int64_t{blockIdx.x} * kCastPacksPerThread + j) * kCastThreads + threadIdx.x;
+      const int64_t behind = packs * (kPack - 1) + item;
+      first[j] = item < packs ? item * kPack : kNone;
+      element[j] = item >= packs && behind < elems ? behind : kNone;
+      if (first[j] != kNone) pack[j] = LoadPack<kPack>(x + first[j]);
+      if (element[j] != kNone) single[j] = x[behind];
+    }
+  }
+
+  template <class To>
+  __device__ __forceinline__ void StoreTo(void* output) const {
+    To* y = static_cast<To*>(output);
+#pragma unroll
+    for (int j = 0; j < kCastPacksPerThread; ++j) {
+      if (first[j] != kNone) {
+        Pack<To, kPack> result;
+#pragma unroll
+        for (int k = 0; k < kPack; ++k) result.value[k] = ConvertTo<To>(Load(pack[j].value[k]));
+        StorePack(y + first[j], result);
+      }
+      if (element[j] != kNone) y[element[j]] = ConvertTo<To>(Load(single[j]));
+    }
+  }
+};
+
+template <class From>
+__global__ void __launch_bounds__(kCastThreads)
+    ConvertElements(const From* x, void* y, DataType to, int64_t elems, int64_t packs) {
+  device::TriggerDependents();
+  device::GridDependencyWait();
+  CastPart<From> part;
+  part.LoadFrom(x, elems, packs);
+  switch (to) {
+    case DataType::kFloat: return part.template StoreTo<float>(y);
+    case DataType::kDouble: return part.template StoreTo<double>(y);
+    case DataType::kFloat16: return part.template StoreTo<Half>(y);
+    case DataType::kBFloat16: return part.template StoreTo<BFloat16>(y);
+    case DataType::kInt8: return part.template StoreTo<int8_t>(y);
+    case DataType::kInt16: return part.template StoreTo<int16_t>(y);
+    case DataType::kInt32: return part.template StoreTo<int32_t>(y);
+    case DataType::kInt64: return part.template StoreTo<int64_t>(y);
+    case DataType::kUint8: return part.template StoreTo<uint8_t>(y);
+    case DataType::kUint16: return part.template StoreTo<uint16_t>(y);
+    case DataType::kUint32: return part.template StoreTo<uint32_t>(y);
+    case DataType::kUint64: return part.template StoreTo<uint64_t>(y);
+    case DataType::kBool: return part.template StoreTo<bool>(y);
+    default: return;
+  }
+}
+
+template <class From>
+Status LaunchCast(const CastArgs& args, device::Stream stream) {
+  if (args.elems == 0) return Status::Ok();
+  const size_t widest_bytes = kCastPack<From> * std::max(sizeof(From), SizeOf(args.to));
+  const size_t alignment = std::min<size_t>(kPackBytes, widest_bytes);
+  const bool packed = IsAligned(args.x, alignment) && IsAligned(args.y, alignment);
+  const int64_t packs = packed ? args.elems / kCastPack<From> : 0;
+  const int64_t items = packs + args.elems - packs * kCastPack<From>;
+  device::LaunchConfig config;
+  config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(items, kCastThreads * kCastPacksPerThread));
+  config.block.x = kCastThreads;
+  config.programmatic = true;
+  return device::Launch(ConvertElements<From>, config, stream, static_cast<const From*>(args.x), args.y, args.to,
+                        args.elems, packs);
+}
+
+}  // namespace
+
+CastKernel FindCastKernel(DataType from) {
+  return VisitType<kCastTypes, CastKernel>(from, nullptr, [&]<class From>() { return &LaunchCast<From>; });
+}
+
+}  // namespace cudaep::kernels

@@ -1,0 +1,24 @@
+// Selection between two tensors by a third, with numpy broadcasting: y = condition ? a : b.
+#pragma once
+
+#include <cstddef>
+
+#include "device/device.h"
+#include "kernels/elementwise/broadcast.h"
+
+namespace cudaep::kernels {
+
+struct WhereArgs {
+  const void* condition = nullptr;  // bool
+  const void* a = nullptr;
+  const void* b = nullptr;
+  void* y = nullptr;
+  const Broadcast<3>* broadcast = nullptr;  // of condition, a, b
+};
+
+using WhereKernel = Status (*)(const WhereArgs& args, device::Stream stream);
+
+// For elements of 1, 2, 4, 8 or 16 bytes; null for other sizes.
+WhereKernel FindWhereKernel(size_t element_bytes);
+
+}  // namespace cudaep::kernels

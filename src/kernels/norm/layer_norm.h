@@ -1,0 +1,55 @@
+// Layer and RMS normalisation of contiguous rows, optionally of x + skip + bias (the residual forms).
+//
+//   s = x + skip + bias;  y = (s - mean) / sqrt(variance + epsilon) * scale + beta      (RMS: mean = 0)
+//
+// One launch; each element is read once where a row fits a block's registers and twice where not. fp32 arithmetic
+// (fp64 for double); the variance is taken around the mean (registers) or by Chan's pairwise update (streams), never
+// as a difference of squares. `y` and `sum` may be `x` or `skip` of the same type and shape.
+#pragma once
+
+#include <cstdint>
+
+#include "core/data_type.h"
+#include "device/device.h"
+#include "kernels/reduce/row_plan.h"
+
+namespace cudaep::kernels {
+
+// Where a scale or shift that broadcasts to the input keeps the element of (row, column):
+// (row / row_repeat % rows) * columns + column / column_repeat % columns.
+struct AffineMap {
+  int64_t row_repeat = 1, rows = 1;
+  int64_t column_repeat = 1, columns = 1;
+};
+
+struct LayerNormArgs {
+  DataType x_type = DataType::kUndefined;  // of x, skip, bias and sum
+  DataType y_type = DataType::kUndefined;  // of y, scale and beta
+  const void* x = nullptr;
+  const void* skip = nullptr;  // or null; `skip_rows` rows that repeat
+  const void* bias = nullptr;  // or null; one row
+  const void* scale = nullptr;
+  const void* beta = nullptr;  // or null
+  void* y = nullptr;           // y, sum, mean, inv_std: null where nobody uses it
+  void* sum = nullptr;
+  void* mean = nullptr;
+  void* inv_std = nullptr;
+  bool double_statistics = false;  // mean and inv_std are fp64, else fp32
+  int64_t rows = 0, elems = 0;
+  int64_t skip_rows = 1;
+  AffineMap scale_map = {}, beta_map = {};
+  double epsilon = 0;
+  bool rms = false;
+  RowPlan plan = {};  // of PlanLayerNorm, or a test's choice
+};
+
+// Equal types of kFloatTypes, or one of fp32 and the other a 16-bit one.
+bool LayerNormSupports(DataType x_type, DataType y_type);
+
+// `whole_rows`: scale and beta have one value for each column, so that they can be read in packs.
+RowPlan PlanLayerNorm(DataType x_type, DataType y_type, int64_t rows, int64_t elems, bool whole_rows);
+
+// Pointers that do not allow the plan's packs make it plan again without.
+Status LaunchLayerNorm(const LayerNormArgs& args, device::Stream stream);
+
+}  // namespace cudaep::kernels

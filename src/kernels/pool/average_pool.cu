@@ -1,0 +1,50 @@
+#include "core/data_type_traits.h"
+#include "kernels/pool/pool_window.cuh"
+
+namespace cudaep::kernels {
+namespace {
+
+// Taps of a window inside the input or its padding; a last window of ceil_mode may reach beyond both.
+__device__ __forceinline__ int TapsInPadding(const PoolShape& s, int d, int start) {
+  return device::Min(s.kernel[d], CeilDivPositive(s.in[d] + s.pad_end[d] - start, s.dilation[d]));
+}
+
+__device__ __forceinline__ int TapsInInput(const PoolRange& range) { return device::Max(0, range.last - range.first); }
+
+template <class T>
+__global__ void __launch_bounds__(kPoolThreads)
+    AveragePoolKernel(const T* x, T* y, bool count_padding, PoolArgs args) {
+  using C = ComputeType<T>;
+  device::GridDependencyWait();
+  const uint32_t thread = blockIdx.x * kPoolThreads + threadIdx.x;
+  if (thread >= args.threads) return;
+  const PoolPlace at = LocatePool(args, thread);
+  const T* plane = x + at.plane * args.in_plane;
+  C sum{};
+  VisitWindow(args.shape, at, [&](int offset) { sum += Load(plane[offset]); });
+  int64_t count = 1;
+#pragma unroll
+  for (int d = 0; d < 3; ++d) {
+    count *= count_padding ? TapsInPadding(args.shape, d, at.range[d].start) : TapsInInput(at.range[d]);
+  }
+  y[at.output] = Store<T>(count == 0 ? C{} : sum / static_cast<C>(count));
+}
+
+template <class T>
+Status LaunchAs(const PoolShape& shape, bool count_padding, const void* x, void* y, device::Stream stream) {
+  return LaunchPlanes(shape, [&](const device::LaunchConfig& config, const PoolArgs& args) {
+    return device::Launch(AveragePoolKernel<T>, config, stream, static_cast<const T*>(x), static_cast<T*>(y),
+                          count_padding, args);
+  });
+}
+
+}  // namespace
+
+Status LaunchAveragePool(const PoolShape& shape, bool count_padding, const void* x, void* y, device::Stream stream) {
+  const auto launch = VisitType<kAveragePoolTypes, decltype(&LaunchAs<float>)>(shape.type, nullptr,
+                                                                               []<class T>() { return &LaunchAs<T>; });
+  if (launch == nullptr) return NotSupported("average pooling of element type ", DataTypeName(shape.type));
+  return launch(shape, count_padding, x, y, stream);
+}
+
+}  // namespace cudaep::kernels

@@ -1,0 +1,89 @@
+// What the pooling kernels share: which output a thread has, which taps of its window meet the input, the launch.
+#pragma once
+
+#include <algorithm>
+
+#include "core/checked_math.h"
+#include "device/launch.h"
+#include "kernels/fast_divide.h"
+#include "kernels/pool/pool.h"
+
+namespace cudaep::kernels {
+
+inline constexpr int kPoolThreads = 256;
+
+struct PoolArgs {
+  PoolShape shape;
+  FastDivider out[3];
+  int64_t in_plane, out_plane;
+  int64_t first_plane;  // planes of earlier launches
+  uint32_t threads;
+};
+
+// Taps [first, last) of a window along one dimension meet the input; tap t is at input position start + t * dilation.
+struct PoolRange {
+  int start, first, last;
+};
+
+__device__ __forceinline__ int CeilDivPositive(int value, int divisor) {
+  if (value <= 0) return 0;
+  return divisor == 1 ? value : (value - 1) / divisor + 1;
+}
+
+__device__ __forceinline__ PoolRange MeetInput(const PoolShape& s, int d, int out) {
+  const int start = out * s.stride[d] - s.pad_begin[d];
+  return {start, CeilDivPositive(-start, s.dilation[d]),
+          device::Min(s.kernel[d], CeilDivPositive(s.in[d] - start, s.dilation[d]))};
+}
+
+struct PoolPlace {
+  int64_t plane;
+  int64_t output;  // offset of the result
+  PoolRange range[3];
+};
+
+__device__ __forceinline__ PoolPlace LocatePool(const PoolArgs& args, uint32_t thread) {
+  uint32_t out0, out1, out2;
+  const uint32_t plane = args.out[0].DivideWithRemainder(
+      args.out[1].DivideWithRemainder(args.out[2].DivideWithRemainder(thread, &out2), &out1), &out0);
+  return {args.first_plane + plane, args.first_plane * args.out_plane + thread,
+          {MeetInput(args.shape, 0, static_cast<int>(out0)), MeetInput(args.shape, 1, static_cast<int>(out1)),
+           MeetInput(args.shape, 2, static_cast<int>(out2))}};
+}
+
+// Calls visit(offset in the plane) for every tap that meets the input, in the order of the input.
+template <class Visit>
+__device__ __forceinline__ void VisitWindow(const PoolShape& s, const PoolPlace& at, Visit&& visit) {
+  const auto& [range0, range1, range2] = at.range;
+  for (int t0 = range0.first; t0 < range0.last; ++t0) {
+    for (int t1 = range1.first; t1 < range1.last; ++t1) {
+      const int row = (range0.start + t0 * s.dilation[0]) * s.in[1] + range1.start + t1 * s.dilation[1];
+      for (int t2 = range2.first; t2 < range2.last; ++t2) visit(row * s.in[2] + range2.start + t2 * s.dilation[2]);
+    }
+  }
+}
+
+// launch(config, args) for as many whole planes at a time as 31 bits number threads.
+template <class LaunchPart>
+Status LaunchPlanes(const PoolShape& shape, LaunchPart&& launch) {
+  PoolArgs args{};
+  args.shape = shape;
+  args.in_plane = static_cast<int64_t>(shape.in[0]) * shape.in[1] * shape.in[2];
+  args.out_plane = static_cast<int64_t>(shape.out[0]) * shape.out[1] * shape.out[2];
+  if (shape.planes == 0 || args.out_plane == 0) return Status::Ok();
+  for (int d = 0; d < 3; ++d) args.out[d] = FastDivider(static_cast<uint32_t>(shape.out[d]));
+  constexpr int64_t kMostThreads = (int64_t{1} << 31) - kPoolThreads;
+  const int64_t planes_per_launch = std::max<int64_t>(1, kMostThreads / args.out_plane);
+  for (int64_t plane = 0; plane < shape.planes; plane += planes_per_launch) {
+    args.first_plane = plane;
+    args.threads = static_cast<uint32_t>(std::min(shape.planes - plane, planes_per_launch) * args.out_plane);
+    device::LaunchConfig config;
+    config.grid.x = CeilDiv<unsigned>(args.threads, kPoolThreads);
+    config.block.x = kPoolThreads;
+    config.programmatic = true;
+    CUDAEP_RETURN_IF_ERROR(launch(config, args));
+  }
+  return Status::Ok();
+}
+
+}  // namespace cudaep::kernels

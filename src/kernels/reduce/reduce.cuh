@@ -1,0 +1,212 @@
+// The one reduction kernel, for any functor (reduce_functors.cuh) and element type.
+//
+// A thread accumulates every `lanes`-th access of one output (or of kColumnPack adjacent ones); its block combines the
+// lanes; the last block of a split reduction merges the partial results of all. Memory bound: each element is read
+// once, four accesses of a thread in flight.
+#pragma once
+
+#include "core/data_type_traits.h"
+#include "device/launch.h"
+#include "kernels/pack.h"
+#include "kernels/reduce/reduce_functors.cuh"
+#include "kernels/reduce/reduce_limits.h"
+
+namespace cudaep::kernels {
+
+struct ReduceShape {
+  ReduceDims kept, reduced;
+  int64_t chunk;  // accesses of one split
+  int64_t count;
+  bool columns;
+  ReducePost post;
+};
+
+__device__ __forceinline__ int64_t OffsetOf(const ReduceDims& dims, int64_t index) {
+  int64_t offset = 0;
+  const int outermost = dims.rank - 1;
+  if (FitsInt32(dims.elems)) {
+    uint32_t rest = static_cast<uint32_t>(index), coordinate;
+#pragma unroll 1
+    for (int i = 0; i < outermost; ++i) {
+      rest = dims.divider[i].DivideWithRemainder(rest, &coordinate);
+      offset += coordinate * dims.stride[i];
+    }
+    index = rest;
+  } else {
+#pragma unroll 1
+    for (int i = 0; i < outermost; ++i) {
+      const int64_t quotient = index / dims.size[i];
+      offset += (index - quotient * dims.size[i]) * dims.stride[i];
+      index = quotient;
+    }
+  }
+  return offset + index * dims.stride[device::Max(outermost, 0)];
+}
+
+template <class F, int kColumnPack, int kPack, class T>
+__device__ __forceinline__ void AddPack(const Pack<T, kPack>& pack, typename F::Acc* acc) {
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    const int column = kColumnPack == 1 ? 0 : k;
+    acc[column] = F::Add(acc[column], Load(pack.value[k]));
+  }
+}
+
+// Accesses at, at + lanes, ... below end of one output, or of kColumnPack adjacent ones.
+template <class F, int kRowPack, int kColumnPack, class T>
+__device__ __forceinline__ void Accumulate(const T* base, const ReduceDims& reduced, int64_t at, int64_t end,
+                                           unsigned lanes, typename F::Acc* acc) {
+  constexpr int kInFlight = 4, kPack = kRowPack * kColumnPack;
+  if (reduced.rank <= 1) {
+    const int64_t step = lanes * reduced.stride[0];
+    const T* from = base + at * reduced.stride[0];
+#pragma unroll 1
+    for (; at + (kInFlight - 1) * lanes < end; at += kInFlight * lanes, from += kInFlight * step) {
+      Pack<T, kPack> pack[kInFlight];
+#pragma unroll
+      for (int j = 0; j < kInFlight; ++j) pack[j] = LoadPack<kPack>(from + j * step);
+#pragma unroll
+      for (int j = 0; j < kInFlight; ++j) AddPack<F, kColumnPack>(pack[j], acc);
+    }
+  }
+#pragma unroll 1
+  for (; at < end; at += lanes) AddPack<F, kColumnPack>(LoadPack<kPack>(base + OffsetOf(reduced, at)), acc);
+}
+
+// Merges the lanes of each output; lane 0 has the result.
+template <class F, int kColumnPack>
+__device__ __forceinline__ void CombineLanes(bool columns, typename F::Acc* acc) {
+  using Acc = typename F::Acc;
+  __shared__ Acc scratch[kColumnPack * kReduceThreads];
+  if (!columns) {
+#pragma unroll 1
+    for (unsigned offset = device::Min(blockDim.x, 32u) / 2; offset > 0; offset /= 2) {
+      acc[0] = F::Merge(acc[0], ShuffleXor(acc[0], static_cast<int>(offset)));
+    }
+    if (blockDim.x <= 32) return;
+    if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = acc[0];
+    __syncthreads();
+    if (threadIdx.x == 0) {
+#pragma unroll 1
+      for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) acc[0] = F::Merge(acc[0], scratch[warp]);
+    }
+  } else if (blockDim.y > 1) {
+    const unsigned self = threadIdx.y * blockDim.x + threadIdx.x;
+#pragma unroll
+    for (int k = 0; k < kColumnPack; ++k) scratch[k * kReduceThreads + self] = acc[k];
+    __syncthreads();
+    if (threadIdx.y != 0) return;
+#pragma unroll 1
+    for (unsigned other = self + blockDim.x; other < blockDim.x * blockDim.y; other += blockDim.x) {
+#pragma unroll
+      for (int k = 0; k < kColumnPack; ++k) acc[k] = F::Merge(acc[k], scratch[k * kReduceThreads + other]);
+    }
+  }
+}
+
+// Leaves this split's result in `partials`; true for the block that comes last, which then sees the others'.
+template <int kColumnPack, class Acc>
+__device__ __forceinline__ bool LastToArrive(bool writes, int64_t unit, int64_t units, const Acc* acc, Acc* partials,
+                                             unsigned* tickets) {
+  __shared__ bool is_last;
+  if (writes) {
+#pragma unroll
+    for (int k = 0; k < kColumnPack; ++k) partials[(blockIdx.y * units + unit) * kColumnPack + k] = acc[k];
+  }
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0 && threadIdx.y == 0) is_last = atomicAdd(&tickets[blockIdx.x], 1u) == gridDim.y - 1;
+  __syncthreads();
+  __threadfence();
+  return is_last;
+}
+
+template <class F, class T, int kRowPack, int kColumnPack>
+__global__ void __launch_bounds__(kReduceThreads)
+    ReduceTensorKernel(const T* x, T* y, typename F::Acc* partials, unsigned* tickets, ReduceShape shape) {
+  device::GridDependencyWait();
+  const bool columns = kColumnPack > 1 || (kRowPack == 1 && shape.columns);
+  const unsigned lane = columns ? threadIdx.y : threadIdx.x, lanes = columns ? blockDim.y : blockDim.x;
+  const int64_t unit = columns ? static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x
+                               : static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
+  const bool active = unit < shape.kept.elems;
+  const int64_t begin = blockIdx.y * shape.chunk;
+
+  typename F::Acc acc[kColumnPack];
+#pragma unroll
+  for (int k = 0; k < kColumnPack; ++k) acc[k] = F::Identity();
+  if (active) {
+    Accumulate<F, kRowPack, kColumnPack>(x + OffsetOf(shape.kept, unit), shape.reduced, begin + lane,
+                                         device::Min(begin + shape.chunk, shape.reduced.elems), lanes, acc);
+  }
+  CombineLanes<F, kColumnPack>(columns, acc);
+  if (gridDim.y > 1) {
+    if (!LastToArrive<kColumnPack>(active && lane == 0, unit, shape.kept.elems, acc, partials, tickets)) return;
+#pragma unroll
+    for (int k = 0; k < kColumnPack; ++k) acc[k] = F::Identity();
+#pragma unroll 1
+    for (unsigned split = lane; active && split < gridDim.y; split += lanes) {
+#pragma unroll
+      for (int k = 0; k < kColumnPack; ++k) {
+        acc[k] = F::Merge(acc[k], partials[(split * shape.kept.elems + unit) * kColumnPack + k]);
+      }
+    }
+    CombineLanes<F, kColumnPack>(columns, acc);
+  }
+  if (!active || lane != 0) return;
+  Pack<T, kColumnPack> result;
+#pragma unroll
+  for (int k = 0; k < kColumnPack; ++k) result.value[k] = Finish<T>(F::Value(acc[k]), shape.post, shape.count);
+  StorePack<kColumnPack>(y + unit * kColumnPack, result);
+}
+
+template <template <class> class F, DataType kType, ReduceOp op>
+Status LaunchReduce(const ReduceArgs& args, device::Stream stream) {
+  using T = CppType<kType>;
+  using Functor = F<T>;
+  using Acc = typename Functor::Acc;
+  static_assert(sizeof(Acc) <= kMaxAccumulatorBytes);
+  const ReducePlan& plan = *args.plan;
+  if (plan.outputs == 0) return Status::Ok();
+  const ReduceShape shape{plan.kept,  plan.reduced, CeilDiv<int64_t>(plan.reduced.elems, plan.splits),
+                          plan.count, plan.columns, PostOf(op)};
+  device::LaunchConfig config;
+  config.block = {plan.width, plan.height, 1};
+  config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(plan.kept.elems, plan.columns ? plan.width : plan.height));
+  config.grid.y = static_cast<unsigned>(plan.splits);
+  config.programmatic = true;
+  Acc* partials = nullptr;
+  unsigned* tickets = nullptr;
+  if (plan.splits > 1) {
+    partials = static_cast<Acc*>(args.workspace);
+    tickets = reinterpret_cast<unsigned*>(static_cast<std::byte*>(args.workspace) + ReducePartialBytes(plan));
+    CUDAEP_RETURN_IF_ERROR(device::MemsetAsync(tickets, 0, config.grid.x * sizeof(unsigned), stream));
+  }
+  const auto launch = [&](auto kernel) {
+    return device::Launch(kernel, config, stream, static_cast<const T*>(args.x), static_cast<T*>(args.y), partials,
+                          tickets, shape);
+  };
+  constexpr int kPack = ReducePack(op, kType);
+  if constexpr (kPack > 1) {
+    if (plan.row_pack > 1) return launch(ReduceTensorKernel<Functor, T, kPack, 1>);
+    if (plan.column_pack > 1) return launch(ReduceTensorKernel<Functor, T, 1, kPack>);
+  }
+  return launch(ReduceTensorKernel<Functor, T, 1, 1>);
+}
+
+// The launcher of `op`, whose accumulation is F, for one of its types.
+template <template <class> class F, ReduceOp op>
+ReduceKernel FindReduceIn(DataType type) {
+  ReduceKernel found = nullptr;
+  const auto attempt = [&]<DataType candidate>() {
+    if constexpr (ReduceTypes(op).Contains(candidate)) {
+      if (type == candidate) found = &LaunchReduce<F, candidate, op>;
+    }
+  };
+  [&]<int... i>(std::integer_sequence<int, i...>) {
+    (attempt.template operator()<static_cast<DataType>(i)>(), ...);
+  }(std::make_integer_sequence<int, kDataTypeCount>());
+  return found;
+}
+
+}  // namespace cudaep::kernels

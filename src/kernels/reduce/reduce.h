@@ -1,0 +1,76 @@
+// Reductions of any axes of a tensor: sums, means, extrema, products, norms, log-sum-exp.
+//
+// Dimensions are coalesced into kept and reduced ones; each output is computed by some threads of a block, and by
+// several blocks where there are few outputs and much to reduce: those leave partial results in the workspace and the
+// last block to finish merges them in a fixed order, so results are reproducible. One kernel launch (after a small
+// memset when the work is split).
+//
+// Numerics: 16-bit floats accumulate in fp32; integers in 64 bits (sums and products wrap, means truncate). A NaN makes
+// every floating point reduction NaN, extrema too. Reducing nothing gives the identity: 0 for sums, 1 for products,
+// the lowest or highest value (-/+infinity) for extrema, NaN for a floating point mean, -infinity for logarithms.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/data_type.h"
+#include "core/shape.h"
+#include "core/status.h"
+#include "device/device.h"
+#include "kernels/fast_divide.h"
+
+namespace cudaep::kernels {
+
+enum class ReduceOp : uint8_t { kSum, kMean, kMax, kMin, kProd, kSumSquare, kL1, kL2, kLogSum, kLogSumExp };
+
+// The element types that an operation has kernels for.
+constexpr DataTypeSet ReduceTypes(ReduceOp op) {
+  constexpr DataTypeSet kCommon = kFloatTypes | kIndexTypes;
+  if (op != ReduceOp::kMax && op != ReduceOp::kMin) return kCommon;
+  return kCommon |
+         DataTypeSet{DataType::kUint32, DataType::kUint64, DataType::kInt8, DataType::kUint8, DataType::kBool};
+}
+
+inline constexpr int kMaxReduceRank = 8;
+
+// Coalesced dimensions of one kind, innermost first, with their strides in the input; empty kinds have one of size 1.
+struct ReduceDims {
+  int rank = 0;
+  int64_t elems = 1;
+  int64_t size[kMaxReduceRank] = {};
+  int64_t stride[kMaxReduceRank] = {};
+  FastDivider divider[kMaxReduceRank];  // of size; valid where elems fits 31 bits
+};
+
+struct ReducePlan {
+  ReduceDims kept, reduced;  // the packed one counts packs in its innermost dimension
+  bool columns = false;      // threads along outputs (x) and reduced elements (y); else along reduced elements (x)
+  int row_pack = 1;          // elements of one access along the reduction,
+  int column_pack = 1;       // or along the outputs; at most one of them is not 1
+  int64_t outputs = 0;       // elements
+  int64_t count = 0;         // elements reduced into each output
+  unsigned width = 32, height = 1;  // of a block
+  int splits = 1;                   // blocks that share an output
+  size_t workspace_bytes = 0;
+};
+
+// Pure. `reduced[i]` says whether dimension i of `dims` goes. kNotSupported when more than kMaxReduceRank kept or
+// reduced dimensions remain after coalescing. Without `packed` elements are accessed one by one.
+Result<ReducePlan> PlanReduce(Dims dims, std::span<const bool> reduced, ReduceOp op, DataType type,
+                              int multiprocessors, bool packed = true);
+
+struct ReduceArgs {
+  ReduceOp op = ReduceOp::kSum;
+  const void* x = nullptr;
+  void* y = nullptr;
+  void* workspace = nullptr;  // the plan's bytes
+  const ReducePlan* plan = nullptr;
+};
+
+using ReduceKernel = Status (*)(const ReduceArgs& args, device::Stream stream);
+
+// Null when the operation has no kernel for the type.
+ReduceKernel FindReduceKernel(ReduceOp op, DataType type);
+
+}  // namespace cudaep::kernels

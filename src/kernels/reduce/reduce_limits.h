@@ -1,0 +1,24 @@
+// What the planner and the kernels of reductions must agree on.
+#pragma once
+
+#include "core/checked_math.h"
+#include "kernels/pack.h"
+#include "kernels/reduce/reduce.h"
+
+namespace cudaep::kernels {
+
+inline constexpr int kReduceThreads = 256;        // of the largest block
+inline constexpr int64_t kMaxAccumulatorBytes = 16;
+
+// Elements of one access where alignment and dimensions allow it; 1 where only the element-wise kernels exist.
+constexpr int ReducePack(ReduceOp op, DataType type) {
+  if (op == ReduceOp::kProd || !kFloatTypesNoDouble.Contains(type)) return 1;
+  return PackElems(type == DataType::kFloat ? 4 : 2);
+}
+
+// A split reduction's workspace: the partial results, then one ticket counter for each column of blocks.
+inline int64_t ReducePartialBytes(const ReducePlan& plan) {
+  return AlignUp<int64_t>(plan.outputs * plan.splits * kMaxAccumulatorBytes, 16);
+}
+
+}  // namespace cudaep::kernels

@@ -1,0 +1,120 @@
+#include <algorithm>
+#include <bit>
+
+#include "core/checked_math.h"
+#include "kernels/reduce/reduce.h"
+#include "kernels/reduce/reduce_limits.h"
+
+namespace cudaep::kernels {
+namespace {
+
+constexpr int64_t kMaxSplits = 1024;
+constexpr int64_t kMinRoundsOfSplit = 8;     // loads of each thread that make another block worth its merge
+constexpr int64_t kThreadsPerMultiprocessor = 2048;
+constexpr int64_t kRowBlockThreads = 128;
+
+Status Append(ReduceDims& dims, int64_t size, int64_t stride, Dims shape) {
+  if (dims.rank == kMaxReduceRank) {
+    return NotSupported("reducing ", shape, " needs more than ", kMaxReduceRank, " kept or reduced dimensions");
+  }
+  dims.size[dims.rank] = size;
+  dims.stride[dims.rank] = stride;
+  ++dims.rank;
+  return Status::Ok();
+}
+
+// Makes the innermost dimension count packs.
+void CountPacks(ReduceDims& dims, int pack) {
+  dims.size[0] /= pack;
+  dims.stride[0] *= pack;
+}
+
+void Finish(ReduceDims& dims) {
+  dims.elems = 1;
+  for (int i = 0; i < dims.rank; ++i) dims.elems *= dims.size[i];
+  if (dims.elems == 0 || !FitsInt32(dims.elems)) return;
+  for (int i = 0; i < dims.rank; ++i) dims.divider[i] = FastDivider(static_cast<uint32_t>(dims.size[i]));
+}
+
+// Loads of one thread in a launch that fills the device, or fewer where there is not enough work for that.
+int64_t LoadsPerThread(const ReducePlan& plan, int64_t device_threads) {
+  const double loads = static_cast<double>(plan.kept.elems) * static_cast<double>(plan.reduced.elems);
+  return std::clamp<int64_t>(static_cast<int64_t>(loads / static_cast<double>(device_threads)), 1, 16);
+}
+
+void ShapeRowBlock(ReducePlan& plan, int64_t device_threads) {
+  const int64_t threads = CeilDiv(std::max<int64_t>(plan.reduced.elems, 1), LoadsPerThread(plan, device_threads));
+  if (threads > 32) {
+    plan.width = static_cast<unsigned>(std::min<int64_t>(AlignUp<int64_t>(threads, 32), kReduceThreads));
+    return;
+  }
+  plan.width = std::bit_ceil(static_cast<unsigned>(threads));
+  const int64_t whole_warp = 32 / plan.width, full_block = kRowBlockThreads / plan.width;
+  plan.height =
+      static_cast<unsigned>(std::clamp(AlignUp(plan.kept.elems, whole_warp), whole_warp, full_block));
+}
+
+void ShapeColumnBlock(ReducePlan& plan, int64_t device_threads) {
+  plan.width = plan.kept.elems >= 32 ? 32 : std::bit_ceil(static_cast<unsigned>(plan.kept.elems));
+  const int64_t lanes = CeilDiv(std::max<int64_t>(plan.reduced.elems, 1), LoadsPerThread(plan, device_threads));
+  plan.height = std::bit_floor(static_cast<unsigned>(std::min<int64_t>(lanes, kReduceThreads / plan.width)));
+  if (plan.height == 1 && plan.kept.elems >= kReduceThreads) plan.width = kReduceThreads;
+}
+
+// Blocks for each output, so that few outputs of long reductions fill the device too.
+void Split(ReducePlan& plan, int64_t device_threads) {
+  const int64_t lanes = plan.columns ? plan.height : plan.width;
+  const int64_t per_block = plan.columns ? plan.width : plan.height;
+  const int64_t blocks = CeilDiv(plan.kept.elems, per_block);
+  const int64_t wanted = device_threads / std::max<int64_t>(blocks * plan.width * plan.height, 1);
+  const int64_t worthwhile = plan.reduced.elems / (lanes * kMinRoundsOfSplit);
+  plan.splits = static_cast<int>(std::clamp<int64_t>(std::min(wanted, worthwhile), 1, kMaxSplits));
+  if (plan.splits == 1) return;
+  plan.workspace_bytes = static_cast<size_t>(ReducePartialBytes(plan) + blocks * int64_t{sizeof(unsigned)});
+}
+
+}  // namespace
+
+Result<ReducePlan> PlanReduce(Dims dims, std::span<const bool> reduced, ReduceOp op, DataType type,
+                              int multiprocessors, bool packed) {
+  ReducePlan plan;
+  int64_t stride = 1;
+  bool last_is_reduced = false, first = true;
+  plan.outputs = plan.count = 1;
+  for (size_t i = dims.size(); i-- > 0;) {
+    const int64_t dim = dims[i];
+    (reduced[i] ? plan.count : plan.outputs) *= dim;
+    if (dim == 1) continue;
+    ReduceDims& kind = reduced[i] ? plan.reduced : plan.kept;
+    if (first || reduced[i] != last_is_reduced) {
+      if (first) plan.columns = !reduced[i];
+      CUDAEP_RETURN_IF_ERROR(Append(kind, dim, stride, dims));
+    } else {
+      kind.size[kind.rank - 1] *= dim;
+    }
+    last_is_reduced = reduced[i];
+    first = false;
+    stride *= dim;
+  }
+  if (plan.outputs == 0) return plan;
+
+  const int pack = ReducePack(op, type);
+  ReduceDims& innermost = plan.columns ? plan.kept : plan.reduced;
+  if (packed && pack > 1 && innermost.rank > 0 && innermost.size[0] % pack == 0) {
+    CountPacks(innermost, pack);
+    (plan.columns ? plan.column_pack : plan.row_pack) = pack;
+  }
+  Finish(plan.kept);
+  Finish(plan.reduced);
+
+  const int64_t device_threads = multiprocessors * kThreadsPerMultiprocessor;
+  if (plan.columns) {
+    ShapeColumnBlock(plan, device_threads);
+  } else {
+    ShapeRowBlock(plan, device_threads);
+  }
+  if (plan.columns || plan.width > 32) Split(plan, device_threads);
+  return plan;
+}
+
+}  // namespace cudaep::kernels

@@ -1,0 +1,106 @@
+#include <cmath>
+#include <cstring>
+
+#include "core/data_type_traits.h"
+#include "kernels/pack.h"
+#include "kernels/resize/resize_walk.cuh"
+
+namespace cudaep::kernels {
+namespace {
+
+__device__ __forceinline__ int64_t NearestIndex(NearestMode mode, float coordinate) {
+  const float floor = floorf(coordinate), fraction = coordinate - floor;
+  const bool up = mode == NearestMode::kCeil              ? fraction > 0.0f
+                  : mode == NearestMode::kRoundPreferFloor ? fraction > 0.5f
+                  : mode == NearestMode::kRoundPreferCeil  ? fraction >= 0.5f
+                                                           : false;
+  return static_cast<int64_t>(floor) + up;
+}
+
+// The input index of output `out` along a dimension; `*outside` is set where there is none.
+__device__ __forceinline__ int64_t SourceOf(const ResizeDim& dim, int64_t out, bool* outside) {
+  if (!dim.scaled) return out;
+  const float coordinate = SourceCoordinate(dim, out);
+  *outside |= IsOutside(dim, coordinate);
+  return ClampToInput(dim, NearestIndex(dim.nearest, coordinate));
+}
+
+template <class T, int kPack, class Index>
+__global__ void __launch_bounds__(kResizeThreads)
+    NearestKernel(const T* x, T* y, T extrapolation, ResizeArgs<Index> args) {
+  device::GridDependencyWait();
+  const Index thread = static_cast<Index>(blockIdx.x) * kResizeThreads + threadIdx.x;
+  if (thread >= args.threads) return;
+  Index rest = thread;
+  const int64_t first = static_cast<int64_t>(SplitCoordinate(args, 0, &rest)) * kPack;
+  bool outside = false;
+  int64_t offset = 0;
+  for (int d = 1; d < args.shape.rank; ++d) {
+    const int64_t coordinate = static_cast<int64_t>(SplitCoordinate(args, d, &rest));
+    offset += SourceOf(args.shape.dim[d], coordinate, &outside) * args.in_stride[d];
+  }
+  Pack<T, kPack> pack;
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    bool outside_here = outside;
+    const int64_t source = offset + SourceOf(args.shape.dim[0], first + k, &outside_here);
+    pack.value[k] = args.shape.extrapolate && outside_here ? extrapolation : x[source];
+  }
+  StorePack<kPack>(y + static_cast<int64_t>(thread) * kPack, pack);
+}
+
+template <class T, int kPack, class Index>
+Status LaunchVariant(const ResizeShape& shape, T extrapolation, const void* x, void* y,
+                     device::Stream stream) {
+  const ResizeArgs<Index> args = MakeResizeArgs<Index>(shape, kPack);
+  return device::Launch(NearestKernel<T, kPack, Index>, ResizeConfig(static_cast<int64_t>(args.threads)), stream,
+                        static_cast<const T*>(x), static_cast<T*>(y), extrapolation, args);
+}
+
+template <class T>
+Status LaunchWidth(const ResizeShape& shape, const void* extrapolation, const void* x, void* y,
+                   device::Stream stream) {
+  constexpr int kPack = PackElems(sizeof(T)) > 4 ? 4 : PackElems(sizeof(T));
+  T value;
+  std::memcpy(&value, extrapolation, sizeof(T));
+  const int64_t elems = OutputElems(shape);
+  if (elems == 0) return Status::Ok();
+  if (!FitsInt32(elems)) return LaunchVariant<T, 1, uint64_t>(shape, value, x, y, stream);
+  if (shape.dim[0].out % kPack == 0 && IsAligned(y, kPack * sizeof(T))) {
+    return LaunchVariant<T, kPack, uint32_t>(shape, value, x, y, stream);
+  }
+  return LaunchVariant<T, 1, uint32_t>(shape, value, x, y, stream);
+}
+
+template <class T>
+T FromFloat(float value) {
+  if constexpr (std::is_same_v<ComputeType<T>, float>) {
+    return Store<T>(value);
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+}  // namespace
+
+Status LaunchResizeNearest(const ResizeShape& shape, DataType type, const void* x, void* y, device::Stream stream) {
+  alignas(8) std::byte extrapolation[8] = {};
+  const bool known = VisitType<kNumericTypes, bool>(type, false, [&]<class T>() {
+    const T value = FromFloat<T>(shape.extrapolation);
+    std::memcpy(extrapolation, &value, sizeof(T));
+    return true;
+  });
+  if (!known) return NotSupported("resize of element type ", DataTypeName(type));
+  switch (SizeOf(type)) {
+    case 1:
+      return LaunchWidth<uint8_t>(shape, extrapolation, x, y, stream);
+    case 2:
+      return LaunchWidth<uint16_t>(shape, extrapolation, x, y, stream);
+    case 4:
+      return LaunchWidth<uint32_t>(shape, extrapolation, x, y, stream);
+    default:
+      return LaunchWidth<uint64_t>(shape, extrapolation, x, y, stream);
+  }
+}
+
+}  // namespace cudaep::kernels

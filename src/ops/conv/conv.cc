@@ -1,0 +1,62 @@
+// Conv and ConvTranspose.
+#include "ops/conv/conv_run.h"
+#include "ops/registry.h"
+
+namespace cudaep::ops {
+namespace {
+
+using Place = Result<dnn::ConvProblem> (*)(const ConvAttributes& attributes, Dims x, Dims w, const Dims* bias);
+
+template <Place kPlace>
+class Convolution : public Operator {
+ public:
+  Convolution(ConvAttributes attributes, const OpInfo& info)
+      : attributes_(std::move(attributes)), options_(info.settings()), type_(info.input_type(0)) {}
+
+  static Result<std::unique_ptr<Convolution>> Create(const OpInfo& info) {
+    CUDAEP_ASSIGN_OR_RETURN(ConvAttributes attributes, ParseConv(info));
+    return std::make_unique<Convolution>(std::move(attributes), info);
+  }
+
+  Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
+    CUDAEP_ASSIGN_OR_RETURN(const dnn::ConvProblem problem, ProblemOf(inputs));
+    outputs[0] = OutputOf(problem);
+    return Status::Ok();
+  }
+
+  Result<PlanPtr> MakePlan(const PlanContext& context) const override {
+    CUDAEP_ASSIGN_OR_RETURN(const dnn::ConvProblem problem, ProblemOf(context.inputs));
+    return PlanConvRun(options_, problem, context.stream);
+  }
+
+  Status Enqueue(const Plan& plan, const OpContext& context) const override {
+    return EnqueueConvRun(PlanAs<ConvRunPlan>(plan), context);
+  }
+
+ private:
+  Result<dnn::ConvProblem> ProblemOf(TensorViews inputs) const {
+    const bool has_bias = inputs.size() > 2 && inputs[2].present();
+    const Dims bias = has_bias ? inputs[2].dims() : Dims();
+    CUDAEP_ASSIGN_OR_RETURN(
+        dnn::ConvProblem problem,
+        kPlace(attributes_, inputs[0].dims(), inputs[1].dims(), has_bias ? &bias : nullptr));
+    problem.type = type_;
+    return problem;
+  }
+
+  ConvAttributes attributes_;
+  ConvOptions options_;
+  DataType type_;
+};
+
+const RegisterRows kRows({
+    {.op = "Conv", .since = 1, .until = 22, .types = {{"T", kFloatTypes}}, .make = Make<Convolution<PlaceConv>>},
+    {.op = "ConvTranspose",
+     .since = 1,
+     .until = 22,
+     .types = {{"T", kFloatTypes}},
+     .make = Make<Convolution<PlaceConvTranspose>>},
+});
+
+}  // namespace
+}  // namespace cudaep::ops

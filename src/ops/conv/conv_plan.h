@@ -1,0 +1,52 @@
+// From the shapes and attributes of Conv and ConvTranspose to a convolution problem and the way it runs. Pure.
+#pragma once
+
+#include "kernels/conv/depthwise.h"
+#include "kernels/conv/im2col.h"
+#include "lib/blas.h"
+#include "lib/dnn.h"
+#include "ops/conv/window.h"
+
+namespace cudaep::ops {
+
+struct ConvAttributes {
+  WindowAttributes window;
+  int64_t groups = 1;
+  std::vector<int64_t> output_padding, output_shape;  // ConvTranspose
+};
+
+Result<ConvAttributes> ParseConv(const OpInfo& info);
+
+// `x` [N,C,D...], `w` [M,C/groups,K...] (transposed: [C,M/groups,K...]), `bias` [M] or null. Type and settings are the
+// caller's. Sizes of the problem may be 0.
+Result<dnn::ConvProblem> PlaceConv(const ConvAttributes& attributes, Dims x, Dims w, const Dims* bias);
+Result<dnn::ConvProblem> PlaceConvTranspose(const ConvAttributes& attributes, Dims x, Dims w, const Dims* bias);
+
+// Dimensions of a problem's result.
+Shape OutputOf(const dnn::ConvProblem& problem);
+
+// A 1-D convolution as 2-D one with an outer dimension of 1 (option cudnn_conv1d_pad_to_nc1d).
+dnn::ConvProblem WithOuterDimension(const dnn::ConvProblem& problem);
+
+// Whether the project's own depthwise kernel takes the problem: libraries are slow at small depthwise kernels.
+bool IsDepthwise(const dnn::ConvProblem& problem);
+kernels::DepthwiseConv DepthwiseOf(const dnn::ConvProblem& problem);
+
+// A convolution as column matrix and product, for what no library takes. The output pixels of an image are computed in
+// chunks, so that the column matrix stays bounded.
+struct ColumnConv {
+  kernels::Im2col columns;
+  bool direct = false;     // the input already is the column matrix: no columns are made
+  int64_t images = 0;      // products follow each other
+  int64_t chunk = 0;       // output pixels a product, but for the last
+  int64_t pixels = 0;      // output pixels of an image
+  int64_t column_elems = 0;
+  int64_t packed_elems = 0;  // of the weights of a transposed convolution, rows and columns swapped
+  int64_t x_stride = 0, y_stride = 0;  // elements between images
+  blas::GemmProblem product;           // of a full chunk
+
+  blas::GemmProblem ProductOf(int64_t chunk_pixels) const;
+};
+ColumnConv PlaceColumns(const dnn::ConvProblem& problem);
+
+}  // namespace cudaep::ops

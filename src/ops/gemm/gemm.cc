@@ -1,0 +1,89 @@
+#include "kernels/movement/strided_copy.h"
+#include "ops/gemm/gemm_plan.h"
+#include "ops/gemm/matrix_product.h"
+#include "ops/registry.h"
+
+namespace cudaep::ops {
+namespace {
+
+struct GemmPlan : Plan {
+  GemmAddend addend = GemmAddend::kNone;
+  kernels::StridedCopy broadcast_c;  // of kBroadcast
+  MatrixProduct product;
+};
+
+class Gemm : public Operator {
+ public:
+  static Result<std::unique_ptr<Gemm>> Create(const OpInfo& info) {
+    auto op = std::make_unique<Gemm>();
+    op->type_ = info.input_type(0);
+    op->alpha_ = info.FloatOr("alpha", 1.0f);
+    op->beta_ = info.FloatOr("beta", 1.0f);
+    op->transpose_a_ = info.BoolOr("transA", false);
+    op->transpose_b_ = info.BoolOr("transB", false);
+    op->allow_tf32_ = info.settings().use_tf32;
+    return op;
+  }
+
+  Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
+    CUDAEP_ASSIGN_OR_RETURN(const GemmGeometry geometry, Place(inputs));
+    outputs[0] = {geometry.problem.m, geometry.problem.n};
+    return Status::Ok();
+  }
+
+  Result<PlanPtr> MakePlan(const PlanContext& context) const override {
+    auto plan = std::make_unique<GemmPlan>();
+    CUDAEP_ASSIGN_OR_RETURN(GemmGeometry geometry, Place(context.inputs));
+    if (context.outputs[0].elems() == 0) return PlanPtr(std::move(plan));
+    plan->addend = geometry.addend;
+    blas::GemmProblem& problem = geometry.problem;
+    problem.type = type_;
+    problem.alpha = alpha_;
+    if (geometry.addend == GemmAddend::kBroadcast) {
+      problem.beta = beta_;
+      const Shape strides{geometry.c_row_stride, geometry.c_column_stride};
+      CUDAEP_ASSIGN_OR_RETURN(plan->broadcast_c,
+                              kernels::MakeStridedCopy(context.outputs[0], strides, 0, SizeOf(type_)));
+    }
+    problem.allow_tf32 = allow_tf32_;
+    CUDAEP_ASSIGN_OR_RETURN(plan->product, MatrixProduct::Make(context.stream, problem));
+    plan->workspace_bytes = plan->product.workspace_bytes();
+    return PlanPtr(std::move(plan));
+  }
+
+  Status Enqueue(const Plan& base_plan, const OpContext& context) const override {
+    const auto& plan = PlanAs<GemmPlan>(base_plan);
+    if (plan.addend == GemmAddend::kBroadcast) {
+      CUDAEP_RETURN_IF_ERROR(
+          kernels::LaunchStridedCopy(plan.broadcast_c, context.input(2), context.output(0), context.stream()));
+    }
+    return plan.product.Enqueue(context.context,
+                                {.a = context.input(0),
+                                 .b = context.input(1),
+                                 .c = context.output(0),
+                                 .bias = plan.addend == GemmAddend::kBias ? context.input(2) : nullptr,
+                                 .workspace = context.workspace});
+  }
+
+ private:
+  Result<GemmGeometry> Place(TensorViews inputs) const {
+    const bool has_c = inputs.size() > 2 && inputs[2].present();
+    const Dims c = has_c ? inputs[2].dims() : Dims();
+    return PlaceGemm(inputs[0].dims(), transpose_a_, inputs[1].dims(), transpose_b_, has_c ? &c : nullptr, beta_);
+  }
+
+  DataType type_ = DataType::kFloat;
+  float alpha_ = 1.0f, beta_ = 1.0f;
+  bool transpose_a_ = false, transpose_b_ = false;
+  bool allow_tf32_ = true;
+};
+
+constexpr DataTypeSet kGemmTypes =
+    kFloatTypes | DataTypeSet{DataType::kInt32, DataType::kInt64, DataType::kUint32, DataType::kUint64};
+
+const RegisterRows kRows({
+    {.op = "Gemm", .since = 7, .until = 13, .types = {{"T", kGemmTypes}}, .make = Make<Gemm>},
+});
+
+}  // namespace
+}  // namespace cudaep::ops

@@ -1,0 +1,73 @@
+// The host's own operators for values that cross between host and device memory.
+#include <array>
+#include <cstring>
+
+#include "ops/registry.h"
+
+namespace cudaep::ops {
+namespace {
+
+class Memcpy : public Operator {
+ public:
+  Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const final {
+    outputs[0].Assign(inputs[0].dims());
+    return Status::Ok();
+  }
+};
+
+// The driver stages copies of pageable memory up to this size without waiting for the stream (CUDA runtime API,
+// "API synchronization behavior").
+constexpr size_t kStagedBytes = 64 * 1024;
+
+// The host may reuse or free the source as soon as the kernel call returns. A copy of pageable memory has read its
+// source by then; one of pinned memory reads it when the stream gets there. So a pinned source goes through pageable
+// memory in pieces that the driver stages at once: slower than a direct copy, but it neither waits for the stream
+// nor allocates.
+class MemcpyFromHost final : public Memcpy {
+ public:
+  static Result<std::unique_ptr<MemcpyFromHost>> Create(const OpInfo&) { return std::make_unique<MemcpyFromHost>(); }
+
+  Status Enqueue(const Plan&, const OpContext& context) const override {
+    const void* const source = context.input(0);
+    const size_t bytes = context.inputs[0].bytes();
+    device::PointerInfo info;
+    CUDAEP_RETURN_IF_ERROR(device::GetPointerInfo(source, &info));
+    if (info.kind == device::PointerKind::kPinnedHost) {
+      // A graph reads its source at each replay, from where the owner of the graph promises to keep it.
+      device::CaptureState capture;
+      CUDAEP_RETURN_IF_ERROR(device::StreamCaptureState(context.stream(), &capture));
+      if (capture == device::CaptureState::kNone) return CopyStaged(context, bytes);
+    }
+    return device::MemcpyAsync(context.output(0), source, bytes, context.stream());
+  }
+
+ private:
+  static Status CopyStaged(const OpContext& context, size_t bytes) {
+    std::array<std::byte, kStagedBytes> staging;
+    for (size_t at = 0; at < bytes; at += staging.size()) {
+      const size_t piece = std::min(staging.size(), bytes - at);
+      std::memcpy(staging.data(), context.input<std::byte>(0) + at, piece);
+      CUDAEP_RETURN_IF_ERROR(
+          device::MemcpyAsync(context.output<std::byte>(0) + at, staging.data(), piece, context.stream()));
+    }
+    return Status::Ok();
+  }
+};
+
+// The host waits for the stream before it reads the output.
+class MemcpyToHost final : public Memcpy {
+ public:
+  static Result<std::unique_ptr<MemcpyToHost>> Create(const OpInfo&) { return std::make_unique<MemcpyToHost>(); }
+
+  Status Enqueue(const Plan&, const OpContext& context) const override {
+    return device::MemcpyAsync(context.output(0), context.input(0), context.inputs[0].bytes(), context.stream());
+  }
+};
+
+const RegisterRows kRows({
+    {.op = "MemcpyFromHost", .types = {{"T", kFixedSizeTypes}}, .host_inputs = {0}, .make = Make<MemcpyFromHost>},
+    {.op = "MemcpyToHost", .types = {{"T", kFixedSizeTypes}}, .host_outputs = {0}, .make = Make<MemcpyToHost>},
+});
+
+}  // namespace
+}  // namespace cudaep::ops

@@ -1,0 +1,99 @@
+// MaxPool and AveragePool.
+#include "kernels/pool/pool.h"
+
+#include "core/checked_math.h"
+#include "ops/conv/window.h"
+#include "ops/registry.h"
+
+namespace cudaep::ops {
+namespace {
+
+struct PoolPlan : Plan {
+  kernels::PoolShape shape;
+};
+
+Result<kernels::PoolShape> KernelShape(const Window& w, DataType type, int64_t planes) {
+  kernels::PoolShape out;
+  out.type = type;
+  out.planes = planes;
+  int64_t in_plane = 1, out_plane = 1;
+  for (int d = 0; d < w.rank; ++d) {
+    const size_t i = static_cast<size_t>(d);
+    // The furthest position a window touches, from the first element of the padding on.
+    const int64_t reach = w.in[i] + w.pad_begin[i] + w.pad_end[i] + w.span(d) + w.stride[i];
+    if (!CheckedMultiply(in_plane, w.in[i], &in_plane) || !CheckedMultiply(out_plane, w.out[i], &out_plane) ||
+        !FitsInt32(in_plane) || !FitsInt32(out_plane) || !FitsInt32(reach)) {
+      return NotSupported("pooling over planes of more than 2^31 elements: spatial dimension ", d, " has ", w.in[i]);
+    }
+    const int at = d + 3 - w.rank;
+    out.in[at] = static_cast<int32_t>(w.in[i]), out.out[at] = static_cast<int32_t>(w.out[i]);
+    out.kernel[at] = static_cast<int32_t>(w.kernel[i]);
+    out.stride[at] = static_cast<int32_t>(w.stride[i]), out.dilation[at] = static_cast<int32_t>(w.dilation[i]);
+    out.pad_begin[at] = static_cast<int32_t>(w.pad_begin[i]), out.pad_end[at] = static_cast<int32_t>(w.pad_end[i]);
+  }
+  return out;
+}
+
+class Pool : public Operator {
+ public:
+  static Result<std::unique_ptr<Pool>> Create(const OpInfo& info) {
+    auto op = std::make_unique<Pool>();
+    CUDAEP_ASSIGN_OR_RETURN(op->window_, ParseWindow(info));
+    if (op->window_.kernel.empty()) return InvalidArgument("attribute kernel_shape is missing");
+    op->type_ = info.input_type(0);
+    op->is_max_ = info.op_type() == "MaxPool";
+    op->column_major_ = info.BoolOr("storage_order", false);
+    op->count_padding_ = info.BoolOr("count_include_pad", false);
+    return op;
+  }
+
+  Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
+    CUDAEP_ASSIGN_OR_RETURN(const Window window, Place(inputs[0].dims()));
+    Shape y(inputs[0].dims());
+    for (int d = 0; d < window.rank; ++d) y[d + 2] = window.out[static_cast<size_t>(d)];
+    for (Shape& output : outputs) output = y;
+    return Status::Ok();
+  }
+
+  Result<PlanPtr> MakePlan(const PlanContext& context) const override {
+    auto plan = std::make_unique<PoolPlan>();
+    if (context.outputs[0].elems() == 0) return PlanPtr(std::move(plan));
+    const Dims x = context.inputs[0].dims();
+    CUDAEP_ASSIGN_OR_RETURN(const Window window, Place(x));
+    CUDAEP_ASSIGN_OR_RETURN(plan->shape, KernelShape(window, type_, x[0] * x[1]));
+    return PlanPtr(std::move(plan));
+  }
+
+  Status Enqueue(const Plan& plan, const OpContext& context) const override {
+    const kernels::PoolShape& shape = PlanAs<PoolPlan>(plan).shape;
+    if (!is_max_) {
+      return kernels::LaunchAveragePool(shape, count_padding_, context.input(0), context.output(0), context.stream());
+    }
+    const bool has_indices = plan.outputs.size() > 1;
+    return kernels::LaunchMaxPool(shape, column_major_, context.input(0), context.output(0),
+                                  has_indices ? context.output<int64_t>(1) : nullptr, context.stream());
+  }
+
+ private:
+  Result<Window> Place(Dims x) const {
+    if (x.size() < 3) return InvalidArgument("input X ", x, " needs batch, channels and a spatial dimension");
+    return PlaceWindow(window_, x.subspan(2), window_.kernel);
+  }
+
+  WindowAttributes window_;
+  DataType type_ = DataType::kFloat;
+  bool is_max_ = false, column_major_ = false, count_padding_ = false;
+};
+
+const RegisterRows kRows({
+    {.op = "AveragePool", .since = 7, .until = 22, .types = {{"T", kernels::kAveragePoolTypes}}, .make = Make<Pool>},
+    {.op = "MaxPool", .since = 1, .until = 7, .types = {{"T", kernels::kMaxPoolTypes}}, .make = Make<Pool>},
+    {.op = "MaxPool",
+     .since = 8,
+     .until = 22,
+     .types = {{"T", kernels::kMaxPoolTypes}, {"I", DataType::kInt64}},
+     .make = Make<Pool>},
+});
+
+}  // namespace
+}  // namespace cudaep::ops

@@ -1,0 +1,81 @@
+// Global pooling: a reduction of all spatial dimensions, to 1 each.
+#include "ops/reduce/reduction.h"
+#include "ops/registry.h"
+
+namespace cudaep::ops {
+namespace {
+
+using kernels::ReduceOp;
+
+class GlobalPool : public Operator {
+ public:
+  GlobalPool(const OpInfo& info, ReduceOp op, kernels::ReduceKernel kernel)
+      : op_(op), kernel_(kernel), channels_last_(info.domain() == kNhwcDomain) {}
+
+  static Result<std::unique_ptr<GlobalPool>> Create(const OpInfo& info) {
+    CUDAEP_ASSIGN_OR_RETURN(const ReduceOp op, OpOf(info));
+    const kernels::ReduceKernel kernel = kernels::FindReduceKernel(op, info.input_type(0));
+    if (kernel == nullptr) return NotSupported("element type ", DataTypeName(info.input_type(0)));
+    return std::make_unique<GlobalPool>(info, op, kernel);
+  }
+
+  Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
+    const Dims dims = inputs[0].dims();
+    if (dims.size() < 3) return InvalidArgument("input ", dims, " must have batch, channels and spatial dimensions");
+    const DimFlags spatial = Spatial(dims.size());
+    outputs[0].Assign(dims);
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (spatial[i]) outputs[0][static_cast<int>(i)] = 1;
+    }
+    return Status::Ok();
+  }
+
+  Result<PlanPtr> MakePlan(const PlanContext& context) const override {
+    return PlanReduction(op_, context, Spatial(context.inputs[0].dims().size()));
+  }
+
+  Status Enqueue(const Plan& plan, const OpContext& context) const override {
+    return EnqueueReduction(op_, kernel_, plan, context);
+  }
+
+ private:
+  static Result<ReduceOp> OpOf(const OpInfo& info) {
+    if (info.op_type() == "GlobalAveragePool") return ReduceOp::kMean;
+    if (info.op_type() == "GlobalMaxPool") return ReduceOp::kMax;
+    // An attribute of type float in version 1.
+    const double p = info.since_version() == 1 ? info.FloatOr("p", 2.0f) : static_cast<double>(info.IntOr("p", 2));
+    if (p == 1) return ReduceOp::kL1;
+    if (p == 2) return ReduceOp::kL2;
+    return NotSupported("p ", p, "; norms 1 and 2 are offered");
+  }
+
+  DimFlags Spatial(size_t rank) const {
+    DimFlags spatial(rank, true);
+    spatial[0] = spatial[channels_last_ ? rank - 1 : 1] = false;
+    return spatial;
+  }
+
+  ReduceOp op_;
+  kernels::ReduceKernel kernel_;
+  bool channels_last_;
+};
+
+KernelRow Row(const char* domain, const char* op) {
+  return {.domain = domain,
+          .op = op,
+          .since = 1,
+          .until = 22,
+          .types = {{"T", kFloatTypes}},
+          .make = Make<GlobalPool>};
+}
+
+const RegisterRows kRows({
+    Row(kOnnxDomain, "GlobalAveragePool"),
+    Row(kOnnxDomain, "GlobalLpPool"),
+    Row(kOnnxDomain, "GlobalMaxPool"),
+    Row(kNhwcDomain, "GlobalAveragePool"),
+    Row(kNhwcDomain, "GlobalMaxPool"),
+});
+
+}  // namespace
+}  // namespace cudaep::ops

@@ -1,0 +1,36 @@
+// The part that Reduce* and Global*Pool share: a plan for packed accesses and one for pointers that do not allow them.
+#pragma once
+
+#include "kernels/reduce/reduce.h"
+#include "ops/operator.h"
+
+namespace cudaep::ops {
+
+struct ReductionPlan : Plan {
+  kernels::ReducePlan packed, unpacked;
+};
+
+// `reduced` has one entry for each dimension of input 0.
+Result<PlanPtr> PlanReduction(kernels::ReduceOp op, const PlanContext& context, std::span<const bool> reduced);
+
+Status EnqueueReduction(kernels::ReduceOp op, kernels::ReduceKernel kernel, const Plan& plan,
+                        const OpContext& context);
+
+// One flag a dimension.
+class DimFlags {
+ public:
+  DimFlags() = default;
+  explicit DimFlags(size_t rank, bool value = false) : flags_(new bool[rank]), rank_(rank) {
+    std::fill_n(flags_.get(), rank, value);
+  }
+  bool& operator[](size_t i) { return flags_[i]; }
+  bool operator[](size_t i) const { return flags_[i]; }
+  size_t size() const { return rank_; }
+  operator std::span<const bool>() const { return {flags_.get(), rank_}; }  // NOLINT(google-explicit-constructor)
+
+ private:
+  std::unique_ptr<bool[]> flags_;
+  size_t rank_ = 0;
+};
+
+}  // namespace cudaep::ops

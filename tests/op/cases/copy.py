@@ -1,0 +1,16 @@
+"""MemcpyFromHost and MemcpyToHost, which the host puts between devices."""
+
+from ..harness import Case, Rand
+from ..harness.dtypes import FIXED_SIZE
+from ..harness.tolerances import Tolerance
+
+_EXACT = Tolerance(0.0)
+_SKIP = {"session": "only the host itself makes such nodes"}
+_SHAPES = ((), (7,), (0, 3), (3, 5, 2), (50_001,))
+
+CASES = [
+    *(Case(op=op, inputs=[Rand((3, 5))], dtypes=FIXED_SIZE, opset=1, expected=lambda x: x, tolerance=_EXACT,
+           skip=_SKIP) for op in ("MemcpyFromHost", "MemcpyToHost")),
+    *(Case(op=op, inputs=[Rand(shape)], dtypes=("float32",), opset=1, expected=lambda x: x, tolerance=_EXACT,
+           skip=_SKIP) for op in ("MemcpyFromHost", "MemcpyToHost") for shape in _SHAPES),
+]  # fmt: skip

@@ -1,0 +1,47 @@
+"""DepthToSpace and SpaceToDepth."""
+
+import numpy as np
+
+from ..harness import Case, Rand
+from ..harness.dtypes import FIXED_SIZE
+from ..harness.tolerances import Tolerance
+
+_EXACT = Tolerance(0.0)
+
+
+def _to_space(x: np.ndarray, blocksize: int, mode: str = "DCR") -> np.ndarray:
+    n, c, h, w = x.shape
+    depth = c // blocksize**2
+    if mode == "DCR":
+        blocks = x.reshape(n, blocksize, blocksize, depth, h, w).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        blocks = x.reshape(n, depth, blocksize, blocksize, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return blocks.reshape(n, depth, h * blocksize, w * blocksize)
+
+
+def _to_depth(x: np.ndarray, blocksize: int) -> np.ndarray:
+    n, c, h, w = x.shape
+    blocks = x.reshape(n, c, h // blocksize, blocksize, w // blocksize, blocksize).transpose(0, 3, 5, 1, 2, 4)
+    return blocks.reshape(n, c * blocksize**2, h // blocksize, w // blocksize)
+
+
+_DEPTHS = [((1, 8, 2, 3), 2), ((2, 9, 4, 1), 3), ((2, 4, 3, 5), 1), ((0, 4, 3, 5), 2), ((1, 64, 24, 40), 4)]
+_SPACES = [((1, 2, 4, 6), 2), ((2, 3, 9, 3), 3), ((2, 4, 3, 5), 1), ((1, 0, 4, 4), 2), ((1, 4, 96, 160), 4)]
+_WIDTHS = ("int8", "float16", "float32")
+
+CASES = [
+    *(Case(op="DepthToSpace", inputs=[Rand(shape)], attrs={"blocksize": size, "mode": mode}, dtypes=_WIDTHS,
+           expected=_to_space, tolerance=_EXACT) for shape, size in _DEPTHS for mode in ("DCR", "CRD")),
+    *(Case(op="SpaceToDepth", inputs=[Rand(shape)], attrs={"blocksize": size}, dtypes=_WIDTHS,
+           expected=_to_depth, tolerance=_EXACT) for shape, size in _SPACES),
+    Case(op="DepthToSpace", inputs=[Rand((1, 8, 2, 3))], attrs={"blocksize": 2}, dtypes=FIXED_SIZE, opset="1+",
+         expected=_to_space, tolerance=_EXACT, name="types"),
+    Case(op="SpaceToDepth", inputs=[Rand((1, 2, 4, 6))], attrs={"blocksize": 2}, dtypes=FIXED_SIZE, opset="1+",
+         expected=_to_depth, tolerance=_EXACT, name="types"),
+    *(Case(op="DepthToSpace", inputs=[Rand((1, 8, 2, 3))], attrs={"blocksize": size}, dtypes=("float32",),
+           error=("INVALID_ARGUMENT", text)) for size, text in ((3, "blocks of 3"), (0, "blocksize 0"))),
+    Case(op="SpaceToDepth", inputs=[Rand((1, 2, 5, 6))], attrs={"blocksize": 2}, dtypes=("float32",),
+         error=("INVALID_ARGUMENT", "[1,2,5,6] does not divide into blocks of 2")),
+    Case(op="SpaceToDepth", inputs=[Rand((2, 4, 6))], attrs={"blocksize": 2}, dtypes=("float32",),
+         error=("INVALID_ARGUMENT", "must have 4 dimensions")),
+]  # fmt: skip

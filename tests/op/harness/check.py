@@ -1,0 +1,150 @@
+"""Runs a case in one of its modes and compares the outcome with what the case expects."""
+
+import functools
+
+import numpy as np
+
+from ...session import host
+from . import driver
+from .case import BoundCase
+from .compare import difference
+from .driver import Driver, Row, RunResult
+from .dtypes import COMPLEX
+from .node import BoundNode, default_seed, make_node, one_node_model
+from .reference import expected_outputs
+from .tolerances import tolerance_of
+
+_DIRECT = {"eager": driver.EAGER, "user_stream": driver.USER_STREAM, "graph": driver.GRAPH}
+# A node that our factory refuses is not claimed, so a session that allows no other provider says this instead.
+_LEFT_TO_CPU = "assigned to the default CPU EP"
+
+
+class CaseError(AssertionError):
+    """A case that did not give what it should, with the way to run it again."""
+
+
+def modes_of(bound: BoundCase, row: Row | None) -> list[str]:
+    """The modes that a case runs in. Refusals are the same in all, so two suffice for them."""
+    types = {*map(bound.input_type, range(len(bound.case.inputs)))}
+    sessions = [] if types & {*COMPLEX} else ["session"]  # the host has no tensors of complex numbers
+    if bound.case.error is not None:
+        return ["eager", *sessions]
+    modes = [*_DIRECT]
+    if row is not None and row.in_place:
+        modes.append("in_place")
+    if row is not None and row.aliases:
+        modes.append("alias")
+    return modes + sessions
+
+
+def run_case(bound: BoundCase, mode: str, seed: int | None = None) -> None:
+    """Raises CaseError unless the case holds in `mode`. Session mode needs the plug-in library."""
+    seed = default_seed(bound) if seed is None else seed
+    problem = _problem(bound, mode, seed)
+    if problem is not None:
+        raise CaseError(
+            f"{bound.id} [{mode}]: {problem}\n"
+            f"seed {seed}; run it again: python -m tests.op.harness.rerun '{bound.id}' --mode {mode} --seed {seed}"
+        )
+
+
+def shares(bound: BoundCase, pair: tuple[int, int]) -> bool:
+    """Whether an output of the case can lie in the buffer of an input."""
+    library = driver.load()
+    result = library.run(node_of(bound, default_seed(bound)).spec(), driver.EAGER, share=pair)
+    return result.shared and any(one is not None and one.size > 0 for launch in result.launches for one in launch)
+
+
+@functools.lru_cache(maxsize=4)  # the modes of a case follow each other
+def node_of(bound: BoundCase, seed: int) -> BoundNode:
+    """The case's node with values drawn from `seed`."""
+    case = bound.case
+    return make_node(bound, seed, driver.load().row(case.domain, case.op, bound.schema.since))
+
+
+@functools.lru_cache(maxsize=8)
+def _wanted(bound: BoundCase, seed: int, second: bool) -> list[np.ndarray | None]:
+    node = node_of(bound, seed)
+    return expected_outputs(node, node.second if second else node.first)
+
+
+def _problem(bound: BoundCase, mode: str, seed: int) -> str | None:
+    if mode == "session":
+        return _session_problem(bound, seed)
+    library = driver.load()
+    row = library.row(bound.case.domain, bound.case.op, bound.schema.since)
+    if bound.case.error is None:
+        if row is None:
+            return f"no registered row covers version {bound.schema.since}"
+        unlisted = _unlisted_type(bound, row)
+        if unlisted is not None:
+            return unlisted
+    node = node_of(bound, seed)
+    if mode in _DIRECT:
+        return _result_problem(node, library.run(node.spec(), _DIRECT[mode]))
+    assert row is not None, f"{mode} needs a row"
+    return _shared_problem(node, library, row, mode)
+
+
+def _shared_problem(node: BoundNode, library: Driver, row: Row, mode: str) -> str | None:
+    for pair in row.in_place if mode == "in_place" else row.aliases:
+        result = library.run(node.spec(), driver.EAGER, share=pair)
+        problem = _result_problem(node, result)
+        if problem is None and mode == "alias" and not result.shared:
+            problem = "the output could not be the input's buffer"
+        if problem is not None:
+            return f"output {pair[1]} in the buffer of input {pair[0]}: {problem}"
+    return None
+
+
+def _unlisted_type(bound: BoundCase, row: Row) -> str | None:
+    """A type of the case that the row's constraints leave out: no host would give us such a node."""
+    for index in range(len(bound.case.inputs)):
+        formal, dtype = bound.schema.input(index), bound.input_type(index)
+        if formal is not None and dtype and formal.type in row.types and dtype not in row.types[formal.type]:
+            return f"the row {row} does not list {dtype} for {formal.type}"
+    return None
+
+
+def _result_problem(node: BoundNode, result: RunResult) -> str | None:
+    error = node.bound.case.error
+    if error is not None:
+        code, text = error
+        if result.code == code and text in result.message:
+            return None
+        return f"expected {code} with {text!r}, got {result.code}: {result.message}"
+    if result.code != "OK":
+        return f"{result.code}: {result.message}"
+    for launch, outputs in enumerate(result.launches):
+        problem = _values_problem(node, outputs, second=launch == 1)
+        if problem is not None:
+            return f"launch {launch + 1}, {problem}" if len(result.launches) > 1 else problem
+    return None
+
+
+def _values_problem(node: BoundNode, outputs: list[np.ndarray | None], second: bool) -> str | None:
+    bound = node.bound
+    for index, (got, wanted) in enumerate(zip(outputs, _wanted(bound, node.seed, second), strict=True)):
+        if got is None or wanted is None:
+            continue
+        tolerance = bound.case.tolerance or tolerance_of(bound.case.op, node.outputs[index])
+        problem = difference(got, wanted, tolerance)
+        if problem is not None:
+            return f"output {index}: {problem}"
+    return None
+
+
+def _session_problem(bound: BoundCase, seed: int) -> str | None:
+    node = node_of(bound, seed)
+    model, feeds = one_node_model(node, node.first, node.outputs)
+    options = {"use_tf32": "0"} | {name: str(value) for name, value in bound.case.options.items()}
+    try:
+        session = host.open_session(model.SerializeToString(), options)
+        results = iter(host.run(session, feeds))
+    except Exception as failure:
+        if bound.case.error is not None and any(text in str(failure) for text in (bound.case.error[1], _LEFT_TO_CPU)):
+            return None
+        return f"the host says: {failure}"
+    if bound.case.error is not None:
+        return f"expected an error with {bound.case.error[1]!r}, got none"
+    return _values_problem(node, [next(results) if dtype else None for dtype in node.outputs], second=False)

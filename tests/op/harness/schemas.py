@@ -1,0 +1,108 @@
+"""Operator schemas, from onnx for its own domain and from the installed host for the host's operators."""
+
+import functools
+from dataclasses import dataclass
+
+import onnx
+import onnx.defs
+
+from .dtypes import name_of_type
+
+NEWEST_OPSET = 26  # of the newest host we support (ONNX Runtime 1.31); newer ones are refused by it
+
+
+@dataclass(frozen=True)
+class Formal:
+    """An input or output of a schema; `type` is a constraint's name or a type such as "tensor(bool)"."""
+
+    name: str
+    type: str
+    variadic: bool
+
+
+@dataclass(frozen=True)
+class Schema:
+    """One version of an operator. `types` has each constraint's types by name, `attributes` each one's kind."""
+
+    domain: str
+    op: str
+    since: int
+    inputs: tuple[Formal, ...]
+    outputs: tuple[Formal, ...]
+    types: dict[str, frozenset[str]]
+    attributes: dict[str, str]
+
+    def input(self, index: int) -> Formal | None:
+        """The formal of an actual input; the last one may stand for many."""
+        return _formal(self.inputs, index)
+
+    def output(self, index: int) -> Formal | None:
+        """The formal of an actual output."""
+        return _formal(self.outputs, index)
+
+    def allowed(self, formal: Formal) -> frozenset[str]:
+        """The types that a formal can have."""
+        return self.types.get(formal.type, frozenset({name_of_type(formal.type)}))
+
+
+def versions(domain: str, op: str) -> list[int]:
+    """All versions of an operator up to NEWEST_OPSET, oldest first; empty for an unknown one."""
+    return sorted(_history().get((domain, op), {}))
+
+
+def schema(domain: str, op: str, opset: int = NEWEST_OPSET) -> Schema:
+    """The version of an operator that a model of `opset` gets. KeyError where there is none."""
+    found = [version for version in versions(domain, op) if version <= opset]
+    if not found:
+        raise KeyError(f"no schema of {domain or 'ai.onnx'}.{op} in opset {opset}")
+    return _history()[domain, op][found[-1]]
+
+
+def _formal(formals: tuple[Formal, ...], index: int) -> Formal | None:
+    if index < len(formals):
+        return formals[index]
+    return formals[-1] if formals and formals[-1].variadic else None
+
+
+@functools.cache
+def _history() -> dict[tuple[str, str], dict[int, Schema]]:
+    """(domain, op) -> version -> schema. onnx has the last word on its own operators."""
+    table: dict[tuple[str, str], dict[int, Schema]] = {}
+    for found in _host_schemas() + [_from_onnx(s) for s in onnx.defs.get_all_schemas_with_history()]:
+        if found.since <= NEWEST_OPSET:
+            table.setdefault((found.domain, found.op), {})[found.since] = found
+    return table
+
+
+def _from_onnx(s: onnx.defs.OpSchema) -> Schema:
+    variadic = onnx.defs.OpSchema.FormalParameterOption.Variadic
+    return Schema(
+        domain=s.domain,
+        op=s.name,
+        since=s.since_version,
+        inputs=tuple(Formal(f.name, f.type_str, f.option == variadic) for f in s.inputs),
+        outputs=tuple(Formal(f.name, f.type_str, f.option == variadic) for f in s.outputs),
+        types={c.type_param_str: _names(c.allowed_type_strs) for c in s.type_constraints},
+        attributes={name: str(a.type).rsplit(".", 1)[-1] for name, a in s.attributes.items()},
+    )
+
+
+def _host_schemas() -> list[Schema]:
+    from onnxruntime.capi import onnxruntime_pybind11_state as host
+
+    return [
+        Schema(
+            domain=s.domain,
+            op=s.name,
+            since=s.since_version,
+            inputs=tuple(Formal(f.name, f.typeStr, str(f.option).endswith("Variadic")) for f in s.inputs),
+            outputs=tuple(Formal(f.name, f.typeStr, str(f.option).endswith("Variadic")) for f in s.outputs),
+            types={c.type_param_str: _names(c.allowed_type_strs) for c in s.type_constraints},
+            attributes={name: str(a.type).rsplit(".", 1)[-1] for name, a in s.attributes.items()},
+        )
+        for s in host.get_all_operator_schema()
+    ]
+
+
+def _names(type_strings: list[str]) -> frozenset[str]:
+    return frozenset(filter(None, map(name_of_type, type_strings)))

@@ -1,0 +1,180 @@
+"""What must hold on every supported host: run as a child process, one JSON line a check.
+
+    python -m tests.session.suite LIBRARY
+
+Each function named check_* is one check; its docstring says what it shows.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+
+import numpy as np
+import onnxruntime as ort
+
+from tests.session import models
+
+EP = "CUDAExecutionProvider"
+
+
+def devices() -> list[ort.OrtEpDevice]:
+    return [device for device in ort.get_ep_devices() if device.ep_name == EP]
+
+
+def session(model: bytes, options: dict[str, str] | None = None, cpu_allowed: bool = False) -> ort.InferenceSession:
+    settings = ort.SessionOptions()
+    settings.add_provider_for_devices(devices()[:1], options or {})
+    if not cpu_allowed:
+        settings.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    created = ort.InferenceSession(model, settings, enable_fallback=0)
+    created.disable_fallback()  # otherwise Python repeats a failed Run on the CPU
+    return created
+
+
+def error_of(call: Callable[[], object]) -> str:
+    """The text of the error that `call` raises; a call that succeeds is a failure of the check."""
+    try:
+        call()
+    except Exception as error:
+        return str(error)
+    raise AssertionError("no error was raised")
+
+
+def check_devices_are_described() -> None:
+    """Every GPU once, with its ordinal, and never a simulated one without the label."""
+    found = devices()
+    assert [d.ep_metadata["cuda_ordinal"] for d in found] == [str(i) for i in range(len(found))], found
+    assert found, "no device"
+    for device in found:
+        assert device.ep_vendor == "ort-cuda-ep"
+        assert ("simulated" in device.ep_metadata["name"].lower()) == (device.ep_metadata["simulated"] == "1")
+        assert device.ep_metadata["pci_bus_id"].count(":") == 2
+        assert device.device.vendor_id == 0x10DE
+
+
+def check_a_chain_runs_on_our_provider() -> None:
+    """No node on the CPU, any length of input, also none."""
+    chain = session(models.add_chain(5))
+    for length in (1, 3, 1000, 0, 7):
+        x, b = np.arange(length, dtype=np.float32), np.ones(length, np.float32)
+        (result,) = chain.run(None, {"v0": x, "b": b})
+        np.testing.assert_array_equal(result, x + 5)
+
+
+def check_other_nodes_go_to_the_cpu() -> None:
+    """What the provider does not take runs on the CPU, or fails the session when that is forbidden."""
+    mixed = session(models.add_then_string(), cpu_allowed=True)
+    (text,) = mixed.run(None, {"x": np.array([1.5, 2], np.float32)})
+    assert [float(t) for t in text] == [3.0, 4.0]
+    assert "CPU" in error_of(lambda: session(models.add_then_string()))
+
+
+def check_bad_options_are_refused_by_name() -> None:
+    """The process lives on, and the text names option and value."""
+    cases = {
+        "gpu_mem_limit": "-5",
+        "cudnn_conv_algo_search": "FASTEST",
+        "no_such_option": "1",
+        "has_user_compute_stream": "1",
+        "enable_cuda_graph": "1",
+    }
+    for name, value in cases.items():
+        text = error_of(lambda name=name, value=value: session(models.add_chain(1), {name: value}))
+        assert name in text, text
+    assert session(models.add_chain(1)).run(None, {"v0": np.ones(2, np.float32), "b": np.ones(2, np.float32)})
+
+
+def check_a_wrong_device_id_is_refused() -> None:
+    """device_id must be the selected device's ordinal."""
+    text = error_of(lambda: session(models.add_chain(1), {"device_id": "99"}))
+    assert "device_id" in text and "99" in text, text
+
+
+def check_a_bad_shape_fails_the_run_only() -> None:
+    """The error names node and shapes; the next Run works."""
+    chain = session(models.add_chain(2))
+    text = error_of(lambda: chain.run(None, {"v0": np.ones(3, np.float32), "b": np.ones(2, np.float32)}))
+    assert "[3]" in text and "[2]" in text and "Add" in text, text
+    (result,) = chain.run(None, {"v0": np.ones(3, np.float32), "b": np.ones(3, np.float32)})
+    np.testing.assert_array_equal(result, np.full(3, 3, np.float32))
+
+
+def check_a_corrupt_model_is_refused() -> None:
+    """Truncated and random bytes give an error."""
+    for data in (models.add_chain(3)[:-20], b"\x00\xff" * 64, b""):
+        assert error_of(lambda data=data: session(data))
+
+
+def check_concurrent_runs_agree_with_serial_ones() -> None:
+    """Eight threads with different lengths over one session."""
+    chain = session(models.add_chain(20))
+    wrong: list[str] = []
+
+    def work(seed: int) -> None:
+        generator = np.random.default_rng(seed)
+        for _ in range(20):
+            x = generator.standard_normal(int(generator.integers(1, 3000)), dtype=np.float32)
+            (result,) = chain.run(None, {"v0": x, "b": np.zeros_like(x)})
+            if not np.array_equal(result, x):
+                wrong.append(f"seed {seed}, length {x.size}")
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong, wrong
+
+
+def check_values_and_bindings_outlive_their_session() -> None:
+    """Outputs bound to the device can be read after the session is gone, in either order."""
+    for drop_binding_first in (True, False):
+        chain = session(models.add_chain(1))
+        binding = chain.io_binding()
+        binding.bind_cpu_input("v0", np.arange(4, dtype=np.float32))
+        binding.bind_cpu_input("b", np.ones(4, np.float32))
+        binding.bind_output("v1")
+        chain.run_with_iobinding(binding)
+        (value,) = binding.get_outputs()
+        if drop_binding_first:
+            del binding
+            gc.collect()
+            del chain
+        else:
+            del chain
+            gc.collect()
+            del binding
+        gc.collect()
+        np.testing.assert_array_equal(value.numpy(), np.arange(4, dtype=np.float32) + 1)
+
+
+def check_sessions_come_and_go() -> None:
+    """Many sessions, some alive together, in any order."""
+    alive = [session(models.add_chain(2)) for _ in range(4)]
+    for index in (2, 0, 1, 0):
+        del alive[index % len(alive)]
+        gc.collect()
+        fresh = session(models.add_chain(1))
+        assert fresh.run(None, {"v0": np.ones(1, np.float32), "b": np.ones(1, np.float32)})[0][0] == 2
+
+
+def main() -> None:
+    ort.register_execution_provider_library(EP, sys.argv[1])
+    for name, check in list(globals().items()):
+        if not name.startswith("check_"):
+            continue
+        try:
+            check()
+            failure = ""
+        except Exception:
+            failure = traceback.format_exc()
+        print(json.dumps({"check": name, "failure": failure}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
