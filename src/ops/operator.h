@@ -64,6 +64,10 @@ class Operator {
 
   virtual Result<PlanPtr> MakePlan(const PlanContext&) const { return std::make_unique<Plan>(); }
 
+  // Whether shapes or plan depend on the value of this host input. False for data that merely passes through, so that
+  // a new value does not make a new plan.
+  virtual bool PlanReadsHostInput(int /*index*/) const { return true; }
+
   virtual Status Enqueue(const Plan& plan, const OpContext& context) const = 0;
 };
 using OperatorPtr = std::unique_ptr<Operator>;

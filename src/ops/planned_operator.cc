@@ -21,7 +21,7 @@ Status PlannedOperator::Init(const OpInfo& info) {
   CUDAEP_ASSIGN_OR_RETURN(op_, MakeOperator(info));
   output_count_ = static_cast<size_t>(info.output_count());
   for (int index : FindRow(info.domain(), info.op_type(), info.since_version())->host_inputs) {
-    host_inputs_ |= uint64_t{1} << index;
+    if (op_->PlanReadsHostInput(index)) host_values_ |= uint64_t{1} << index;
   }
   return Status::Ok();
 }
@@ -40,7 +40,7 @@ bool PlannedOperator::Matches(const Entry& entry, TensorViews inputs) const {
     for (int d = 0; d < input.rank; ++d) {
       if (*word++ != input.dim[d]) return false;
     }
-    if (host_inputs_ != 0 && IsHostInput(i)) {
+    if (host_values_ != 0 && IsKeyedByValue(i)) {
       // Equal dimensions make equal sizes, so the value is there.
       if (std::memcmp(word, input.data, input.bytes()) != 0) return false;
       word += ValueWords(input);
@@ -59,7 +59,7 @@ std::vector<int64_t> PlannedOperator::KeyOf(TensorViews inputs) const {
     }
     key.push_back(input.rank);
     key.insert(key.end(), input.dim, input.dim + input.rank);
-    if (IsHostInput(i)) {
+    if (IsKeyedByValue(i)) {
       const size_t at = key.size();
       key.resize(at + ValueWords(input), 0);
       if (input.bytes() != 0) std::memcpy(&key[at], input.data, input.bytes());

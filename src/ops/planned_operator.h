@@ -26,7 +26,7 @@ class PlannedOperator {
   PlannedOperator& operator=(const PlannedOperator&) = delete;
   ~PlannedOperator();
 
-  // Creates the operator of `info` and notes which of its inputs live in host memory.
+  // Creates the operator of `info` and notes which host inputs its plans depend on.
   Status Init(const OpInfo& info);
 
   const Operator& op() const { return *op_; }
@@ -65,11 +65,11 @@ class PlannedOperator {
   std::vector<int64_t> KeyOf(TensorViews inputs) const;
   Result<const Plan*> PlanSlow(const Pin& pin, TensorViews inputs, StreamContext& stream);
   Result<std::unique_ptr<const Plan>> BuildPlan(TensorViews inputs, StreamContext& stream) const;
-  bool IsHostInput(size_t index) const { return index < 64 && ((host_inputs_ >> index) & 1u); }
+  bool IsKeyedByValue(size_t index) const { return index < 64 && ((host_values_ >> index) & 1u); }
 
   OperatorPtr op_;
   size_t output_count_ = 0;
-  uint64_t host_inputs_ = 0;
+  uint64_t host_values_ = 0;  // host inputs whose values plans depend on, one bit each
 
   std::atomic<const Entry*> slot_{nullptr};
   std::atomic<int> pins_{0};

@@ -1,10 +1,9 @@
-#include "kernels/conv/depthwise.h"
-
 #include <algorithm>
 
 #include "core/checked_math.h"
 #include "core/data_type_traits.h"
 #include "device/launch.h"
+#include "kernels/conv/depthwise.h"
 #include "kernels/fast_divide.h"
 
 namespace cudaep::kernels {
@@ -19,7 +18,7 @@ struct DepthwiseArgs {
   FastDivider row_groups;  // groups of output rows
   FastDivider out_channels;
   FastDivider multiplier;
-  uint32_t first_plane;    // planes of earlier launches
+  uint32_t first_plane;  // planes of earlier launches
   uint32_t threads;
 };
 
@@ -32,12 +31,11 @@ struct Place {
 
 __device__ __forceinline__ Place Locate(const DepthwiseArgs& args, uint32_t thread, int rows) {
   uint32_t column, group, channel;
-  const uint32_t plane = args.row_groups.DivideWithRemainder(args.columns.DivideWithRemainder(thread, &column), &group) +
-                         args.first_plane;
+  const uint32_t plane =
+      args.row_groups.DivideWithRemainder(args.columns.DivideWithRemainder(thread, &column), &group) + args.first_plane;
   const uint32_t image = args.out_channels.DivideWithRemainder(plane, &channel);
   const int64_t in_plane = static_cast<int64_t>(image) * args.conv.in_channels + args.multiplier.Divide(channel);
-  return {channel, static_cast<int>(column), static_cast<int>(group) * rows,
-          in_plane * args.conv.in_h * args.conv.in_w,
+  return {channel, static_cast<int>(column), static_cast<int>(group) * rows, in_plane * args.conv.in_h * args.conv.in_w,
           static_cast<int64_t>(plane) * args.conv.out_h * args.conv.out_w};
 }
 
@@ -159,8 +157,8 @@ Status LaunchAs(const DepthwiseConv& conv, const void* x, const void* w, const v
 
 Status LaunchDepthwiseConv(const DepthwiseConv& conv, const void* x, const void* w, const void* bias, void* y,
                            device::Stream stream) {
-  const auto launch = VisitType<kDepthwiseTypes, decltype(&LaunchAs<float>)>(
-      conv.type, nullptr, []<class T>() { return &LaunchAs<T>; });
+  const auto launch = VisitType<kDepthwiseTypes, decltype(&LaunchAs<float>)>(conv.type, nullptr,
+                                                                             [&]<class T>() { return &LaunchAs<T>; });
   if (launch == nullptr) return NotSupported("depthwise convolution of element type ", DataTypeName(conv.type));
   return launch(conv, x, w, bias, y, stream);
 }

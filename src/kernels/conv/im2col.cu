@@ -1,9 +1,8 @@
-#include "kernels/conv/im2col.h"
-
 #include <algorithm>
 
 #include "core/checked_math.h"
 #include "device/launch.h"
+#include "kernels/conv/im2col.h"
 
 namespace cudaep::kernels {
 namespace {

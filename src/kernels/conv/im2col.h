@@ -14,7 +14,7 @@ struct Im2col {
   int64_t channels = 0;
   int64_t in[3] = {}, out[3] = {}, kernel[3] = {};
   int64_t stride[3] = {}, dilation[3] = {}, pad[3] = {};  // padding before the data
-  bool transposed = false;  // of a transposed convolution: strides lie between inputs
+  bool transposed = false;                                // of a transposed convolution: strides lie between inputs
 };
 
 // columns[c * taps + tap][p] for pixels [first_pixel, first_pixel + pixels) of the output; 0 where a tap meets no

@@ -32,21 +32,17 @@ __device__ __forceinline__ T TruncatedRemainder(T a, T b) {
   return static_cast<T>(a % b);
 }
 
-// The result has the sign of the divisor, as Python's % and numpy.mod.
+// The result has the sign of the divisor, as Python's %.
 struct Mod {
   static constexpr std::string_view kName = "Mod";
-  static constexpr DataTypeSet kTypes = kNumericTypes;
+  static constexpr DataTypeSet kTypes = kIntTypes;
   template <class T>
   __device__ __forceinline__ T operator()(T a, T b) const {
     if constexpr (std::is_unsigned_v<T>) {
       return TruncatedRemainder(a, b);
-    } else if constexpr (std::is_integral_v<T>) {
+    } else {
       const T r = TruncatedRemainder(a, b);
       return r != T(0) && (r < T(0)) != (b < T(0)) ? static_cast<T>(r + b) : r;
-    } else {
-      const T r = std::fmod(a, b);
-      if (r == T(0)) return std::copysign(T(0), b);
-      return (r < T(0)) != (b < T(0)) ? r + b : r;
     }
   }
 };

@@ -1,11 +1,10 @@
-#include "kernels/gemm/tiled_gemm.h"
-
 #include <cmath>
 #include <limits>
 
 #include "core/checked_math.h"
 #include "core/data_type_traits.h"
 #include "device/launch.h"
+#include "kernels/gemm/tiled_gemm.h"
 
 namespace cudaep::kernels {
 namespace {
@@ -13,10 +12,10 @@ namespace {
 constexpr int kTile = 64;   // rows and columns of C a block computes
 constexpr int kDepth = 16;  // inner elements staged at a time
 constexpr int kThreads = 256;
-constexpr int kPerThread = 4;                 // rows and columns of C a thread computes
-constexpr int kLanes = kTile / kPerThread;    // threads along each side of the tile
+constexpr int kPerThread = 4;               // rows and columns of C a thread computes
+constexpr int kLanes = kTile / kPerThread;  // threads along each side of the tile
 constexpr int kLoads = kTile * kDepth / kThreads;
-constexpr int kPitch = kTile + 4;             // keeps transposed stores off one bank
+constexpr int kPitch = kTile + 4;  // keeps transposed stores off one bank
 
 struct TiledGemmKernelArgs {
   int64_t m, n, k;
@@ -25,8 +24,8 @@ struct TiledGemmKernelArgs {
   int64_t tiles_m, tiles_n;
   double alpha, beta;
   bool transpose_a, transpose_b;
-  bool whole;        // alpha and beta are whole numbers
-  bool is_signed;    // how an integer is read when they are not
+  bool whole;      // alpha and beta are whole numbers
+  bool is_signed;  // how an integer is read when they are not
 };
 
 template <class C>

@@ -12,8 +12,7 @@
 namespace cudaep::kernels {
 
 inline constexpr DataTypeSet kTiledGemmTypes =
-    kFloatTypes |
-    DataTypeSet{DataType::kInt32, DataType::kInt64, DataType::kUint32, DataType::kUint64};
+    kFloatTypes | DataTypeSet{DataType::kInt32, DataType::kInt64, DataType::kUint32, DataType::kUint64};
 
 // C = alpha * op(A) * op(B) + beta * C + bias, row-major, `batch` times; the fields mean what they do in lib/blas.h.
 // Integers wrap. An alpha or beta that is no whole number scales them in double and truncates towards zero.

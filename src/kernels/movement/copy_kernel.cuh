@@ -4,8 +4,9 @@
 // are moved as units of 1 to 16 bytes: a launcher takes the widest that sizes, strides and addresses allow. Variants
 // are 16-byte packs with 32-bit indices and single units with 64-bit indices, for each of the five widths.
 //
-// A source is a struct passed by value; At(i) gives a cursor to unit i, and the cursor has Load() and
-// Next(source); neither is called for units past the end.
+// A source is a struct passed by value; At(i) gives a cursor to unit i. The cursor has Load(); row_left, the units to
+// the end of its row; Step(source), to the next unit of the row; and Next(source), to the next unit wherever that is.
+// None is called for units past the end.
 #pragma once
 
 #include <algorithm>
@@ -54,10 +55,18 @@ __global__ void __launch_bounds__(kCopyThreads) CopyKernel(Source source, Unit* 
     }
   }
   Pack<Unit, kPack> pack;
+  if (cursor.row_left >= kPack) {
 #pragma unroll
-  for (int k = 0; k < kPack; ++k) {
-    if (k != 0) cursor.Next(source);
-    pack.value[k] = cursor.Load();
+    for (int k = 0; k < kPack; ++k) {
+      if (k != 0) cursor.Step(source);
+      pack.value[k] = cursor.Load();
+    }
+  } else {
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) {
+      if (k != 0) cursor.Next(source);
+      pack.value[k] = cursor.Load();
+    }
   }
   StorePack<kPack>(out + first, pack);
 }
@@ -92,12 +101,18 @@ Status VisitCopyVariant(int unit_bytes, int64_t units, const void* out, F&& laun
     return launch(CopyVariant<Unit, uint64_t, 1>{});
   };
   switch (unit_bytes) {
-    case 1: return visit.template operator()<uint8_t>();
-    case 2: return visit.template operator()<uint16_t>();
-    case 4: return visit.template operator()<uint32_t>();
-    case 8: return visit.template operator()<uint64_t>();
-    case 16: return visit.template operator()<Unit16>();
-    default: return Internal("data movement in units of ", unit_bytes, " bytes");
+    case 1:
+      return visit.template operator()<uint8_t>();
+    case 2:
+      return visit.template operator()<uint16_t>();
+    case 4:
+      return visit.template operator()<uint32_t>();
+    case 8:
+      return visit.template operator()<uint64_t>();
+    case 16:
+      return visit.template operator()<Unit16>();
+    default:
+      return Internal("data movement in units of ", unit_bytes, " bytes");
   }
 }
 

@@ -1,5 +1,4 @@
 #include "kernels/movement/gather.h"
-
 #include "kernels/movement/strided_source.cuh"
 #include "kernels/movement/units.h"
 
@@ -28,12 +27,15 @@ struct RowSource {
     Index row_left;
 
     __device__ __forceinline__ Unit Load() const { return pointer != nullptr ? *pointer : Unit{}; }
+    __device__ __forceinline__ void Step(const RowSource&) {
+      if (pointer != nullptr) ++pointer;
+    }
     __device__ __forceinline__ void Next(const RowSource& source) {
       ++index;
-      if (--row_left == 0) {
+      if (--row_left != 0) {
+        Step(source);
+      } else {
         *this = source.At(index);
-      } else if (pointer != nullptr) {
-        ++pointer;
       }
     }
   };
@@ -63,14 +65,16 @@ struct ElementSource {
     Index row_left;
 
     __device__ __forceinline__ Unit Load() const { return position >= 0 ? pointer[position * axis_stride] : Unit{}; }
-    __device__ __forceinline__ void Next(const ElementSource& source) {
-      if (--row_left == 0) {
-        *this = source.At(index + 1);
-        return;
-      }
-      ++index;
+    __device__ __forceinline__ void Step(const ElementSource& source) {
       pointer += source.base.stride[0];
-      position = ReadIndex(source.indices, static_cast<int64_t>(index), source.axis);
+      position = ReadIndex(source.indices, static_cast<int64_t>(++index), source.axis);
+    }
+    __device__ __forceinline__ void Next(const ElementSource& source) {
+      if (--row_left != 0) {
+        Step(source);
+      } else {
+        *this = source.At(index + 1);
+      }
     }
   };
   __device__ __forceinline__ Cursor At(Index i) const {
@@ -86,15 +90,15 @@ Status LaunchGather(const GatherShape& shape, const void* data, GatherIndices in
                     device::Stream stream) {
   const int64_t bytes = shape.outer * shape.count * shape.row_bytes;
   if (bytes == 0) return Status::Ok();
-  const int unit_bytes =
-      std::max(std::min(shape.elem_bytes, 8), std::min({WidestUnit(shape.row_bytes), WidestUnit(data), WidestUnit(out)}));
+  const int unit_bytes = std::max(std::min(shape.elem_bytes, 8),
+                                  std::min({WidestUnit(shape.row_bytes), WidestUnit(data), WidestUnit(out)}));
   return VisitCopyVariant(unit_bytes, bytes / unit_bytes, out, [&]<class Variant>(Variant) {
     using Index = typename Variant::Index;
     using Unit = typename Variant::Unit;
     const int64_t row_units = shape.row_bytes / unit_bytes;
-    const RowSource<Unit, Index> source{static_cast<const Unit*>(data), indices,
-                                        shape.axis,                     row_units,
-                                        IndexDivider<Index>(row_units), IndexDivider<Index>(shape.count)};
+    const RowSource<Unit, Index> source{
+        static_cast<const Unit*>(data),  indices, shape.axis, row_units, IndexDivider<Index>(row_units),
+        IndexDivider<Index>(shape.count)};
     return LaunchCopy<Variant>(source, out, bytes / unit_bytes, stream);
   });
 }

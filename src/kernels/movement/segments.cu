@@ -1,6 +1,5 @@
-#include "kernels/movement/segments.h"
-
 #include "kernels/movement/copy_kernel.cuh"
+#include "kernels/movement/segments.h"
 #include "kernels/movement/units.h"
 
 namespace cudaep::kernels {
@@ -30,8 +29,11 @@ namespace {
 using detail::Direction;
 using detail::SegmentTable;
 
-constexpr int kUnitsPerThread = 4;
-constexpr int64_t kUnitsPerBlock = int64_t{kCopyThreads} * kUnitsPerThread;
+// More of the narrow ones, to have enough bytes in flight.
+template <class Unit>
+constexpr int kUnitsPerThread = sizeof(Unit) < 4 ? 8 : 4;
+template <class Unit>
+constexpr int64_t kUnitsPerBlock = int64_t{kCopyThreads} * kUnitsPerThread<Unit>;
 
 template <Direction kDirection, class Unit, class Index>
 __device__ __forceinline__ void MoveSegment(const SegmentTable<kDirection, Index>& table, Unit* whole_out,
@@ -47,25 +49,34 @@ __device__ __forceinline__ void MoveSegment(const SegmentTable<kDirection, Index
   }
   const auto& segment = table.entry[low];
   Unit* const pointer = static_cast<Unit*>(segment.pointer);
-  const Index first = static_cast<Index>(blockIdx.x - segment.first_block) * static_cast<Index>(kUnitsPerBlock) + threadIdx.x;
+  const Index first =
+      static_cast<Index>(blockIdx.x - segment.first_block) * static_cast<Index>(kUnitsPerBlock<Unit>) + threadIdx.x;
+  // All loads are issued before the first store, which the compiler must assume to change what is loaded.
+  Unit value[kUnitsPerThread<Unit>];
+  int64_t at[kUnitsPerThread<Unit>];
 #pragma unroll
-  for (int k = 0; k < kUnitsPerThread; ++k) {
+  for (int k = 0; k < kUnitsPerThread<Unit>; ++k) {
     const Index i = first + k * kCopyThreads;
-    if (i >= segment.units) return;
+    if (i >= segment.units) break;
     Index column;
     const Index row = segment.row_units.DivideWithRemainder(i, &column);
-    const int64_t at = static_cast<int64_t>(row) * table.whole_units + segment.offset + column;
+    at[k] = static_cast<int64_t>(row) * table.whole_units + segment.offset + column;
+    value[k] = kDirection == Direction::kJoin ? pointer[i] : whole_in[at[k]];
+  }
+#pragma unroll
+  for (int k = 0; k < kUnitsPerThread<Unit>; ++k) {
+    const Index i = first + k * kCopyThreads;
+    if (i >= segment.units) break;
     if constexpr (kDirection == Direction::kJoin) {
-      whole_out[at] = pointer[i];
+      whole_out[at[k]] = value[k];
     } else {
-      pointer[i] = whole_in[at];
+      pointer[i] = value[k];
     }
   }
 }
 
 template <class Unit, class Index>
-__global__ void __launch_bounds__(kCopyThreads)
-    JoinKernel(SegmentTable<Direction::kJoin, Index> table, Unit* whole) {
+__global__ void __launch_bounds__(kCopyThreads) JoinKernel(SegmentTable<Direction::kJoin, Index> table, Unit* whole) {
   device::GridDependencyWait();
   MoveSegment<Direction::kJoin, Unit, Index>(table, whole, nullptr);
 }
@@ -90,7 +101,7 @@ Status LaunchTable(const SegmentRows& shape, std::span<const Segment> segments, 
                                   .offset = static_cast<Index>(segment.offset_bytes / kUnit),
                                   .row_units = IndexDivider<Index>(row_units),
                                   .first_block = static_cast<uint32_t>(blocks)};
-    blocks += CeilDiv<int64_t>(row_units * shape.rows, kUnitsPerBlock);
+    blocks += CeilDiv<int64_t>(row_units * shape.rows, kUnitsPerBlock<Unit>);
   }
   device::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(blocks);
@@ -107,8 +118,8 @@ template <Direction kDirection>
 Status LaunchGroup(const SegmentRows& shape, std::span<const Segment> segments, void* whole, device::Stream stream) {
   int unit_bytes = std::min(WidestUnit(shape.whole_bytes), WidestUnit(whole));
   for (const Segment& segment : segments) {
-    unit_bytes = std::min({unit_bytes, WidestUnit(segment.row_bytes), WidestUnit(segment.offset_bytes),
-                           WidestUnit(segment.pointer)});
+    unit_bytes = std::min(
+        {unit_bytes, WidestUnit(segment.row_bytes), WidestUnit(segment.offset_bytes), WidestUnit(segment.pointer)});
   }
   unit_bytes = std::max(unit_bytes, std::min(shape.elem_bytes, 8));
   const auto launch = [&]<class Unit>() {
@@ -117,18 +128,22 @@ Status LaunchGroup(const SegmentRows& shape, std::span<const Segment> segments, 
                : LaunchTable<kDirection, Unit, uint64_t>(shape, segments, whole, stream);
   };
   switch (unit_bytes) {
-    case 1: return launch.template operator()<uint8_t>();
-    case 2: return launch.template operator()<uint16_t>();
-    case 4: return launch.template operator()<uint32_t>();
-    case 8: return launch.template operator()<uint64_t>();
-    default: return launch.template operator()<Unit16>();
+    case 1:
+      return launch.template operator()<uint8_t>();
+    case 2:
+      return launch.template operator()<uint16_t>();
+    case 4:
+      return launch.template operator()<uint32_t>();
+    case 8:
+      return launch.template operator()<uint64_t>();
+    default:
+      return launch.template operator()<Unit16>();
   }
 }
 
 // Leaves out what is absent or empty.
 template <Direction kDirection>
-Status LaunchSegments(const SegmentRows& shape, std::span<const Segment> segments, void* whole,
-                      device::Stream stream) {
+Status LaunchSegments(const SegmentRows& shape, std::span<const Segment> segments, void* whole, device::Stream stream) {
   if (segments.size() > kMaxSegments) return Internal("a launch of ", segments.size(), " segments");
   Segment group[kMaxSegments];
   size_t count = 0;

@@ -38,7 +38,8 @@ Result<StridedCopy> MakeStridedCopy(Dims sizes, Dims strides, int64_t offset, si
   if (copy.units == 0) return copy;
   bool fits = AddDimension(copy, units_per_elem, 1);
   for (size_t d = sizes.size(); d-- > 0;) fits = fits && AddDimension(copy, sizes[d], strides[d] * units_per_elem);
-  if (!fits) return NotSupported("a strided copy of shape ", sizes, " needs more than ", kMaxStridedRank, " dimensions");
+  if (!fits)
+    return NotSupported("a strided copy of shape ", sizes, " needs more than ", kMaxStridedRank, " dimensions");
   if (copy.rank == 0) {  // one unit
     copy.rank = 1;
     copy.size[0] = copy.stride[0] = 1;

@@ -52,10 +52,11 @@ struct StridedSource {
     Index row_left;
 
     __device__ __forceinline__ Unit Load() const { return *pointer; }
+    __device__ __forceinline__ void Step(const StridedSource& source) { pointer += source.view.stride[0]; }
     __device__ __forceinline__ void Next(const StridedSource& source) {
       ++index;
       if (--row_left != 0) {
-        pointer += source.view.stride[0];
+        Step(source);
       } else {
         *this = source.At(index);
       }

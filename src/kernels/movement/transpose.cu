@@ -1,6 +1,5 @@
-#include "kernels/movement/transpose.h"
-
 #include "kernels/movement/copy_kernel.cuh"
+#include "kernels/movement/transpose.h"
 
 namespace cudaep::kernels {
 namespace {
@@ -39,14 +38,14 @@ __device__ __forceinline__ Tile LocateTile(const TileGrid& grid, int tile_a, int
   return tile;
 }
 
-// Tiles of 128 bytes by kTileB rows, read and written in packs of 16 bytes. The 8 packs of a row in shared memory are
-// permuted by the number of the row's output pack: the 8 lanes that gather neighbouring output packs then read
-// different banks, as do the 8 lanes that store one row.
+// Tiles read and written in packs of 16 bytes. Each 8 packs of a row in shared memory are permuted by the number of the
+// row's output pack: the 8 lanes that gather neighbouring output packs then read different banks, as do the 8 lanes
+// that store 128 bytes of a row.
 template <class Unit>
 __global__ void __launch_bounds__(kThreads) TransposePacksKernel(const Unit* in, Unit* out, TileGrid grid) {
   constexpr int kPack = PackElems(sizeof(Unit));
   constexpr int kTileA = PackTileA(sizeof(Unit)), kTileB = PackTileB(sizeof(Unit));
-  constexpr int kRowPacks = 8, kColumnPacks = kTileB / kPack;
+  constexpr int kRowPacks = kTileA / kPack, kColumnPacks = kTileB / kPack;
   __shared__ __align__(16) Unit shared[kTileA * kTileB];
   const Tile tile = LocateTile(grid, kTileA, kTileB);
   device::GridDependencyWait();
@@ -56,7 +55,7 @@ __global__ void __launch_bounds__(kThreads) TransposePacksKernel(const Unit* in,
     const int index = p * kThreads + static_cast<int>(threadIdx.x);
     const int b = index / kRowPacks, pack = index % kRowPacks;
     if (b < tile.b && pack * kPack < tile.a) {
-      StorePack(&shared[b * kTileA + (pack ^ (b / kPack % kRowPacks)) * kPack],
+      StorePack(&shared[b * kTileA + (pack ^ (b / kPack % 8)) * kPack],
                 LoadPack<kPack>(in + tile.in + b * grid.in_stride + pack * kPack));
     }
   }
@@ -70,29 +69,51 @@ __global__ void __launch_bounds__(kThreads) TransposePacksKernel(const Unit* in,
     Pack<Unit, kPack> column;
 #pragma unroll
     for (int k = 0; k < kPack; ++k) {
-      column.value[k] =
-          shared[(pack * kPack + k) * kTileA + ((a / kPack) ^ (pack % kRowPacks)) * kPack + a % kPack];
+      column.value[k] = shared[(pack * kPack + k) * kTileA + ((a / kPack) ^ (pack % 8)) * kPack + a % kPack];
     }
     StorePack(out + tile.out + a * grid.out_stride + pack * kPack, column);
   }
 }
 
-// Tiles of any shape, one element at a time; an odd pitch keeps the columns of a tile in different banks.
+// Tiles of any shape, one element at a time; an odd pitch keeps the columns of a tile in different banks. A thread
+// stays in one column of the input's tile and in one row of the output's, and issues all its loads before it waits for
+// one.
 template <class Unit>
 __global__ void __launch_bounds__(kThreads) TransposeElementsKernel(const Unit* in, Unit* out, TileGrid grid) {
+  constexpr int kSteps = ElementTileElems(sizeof(Unit)) / kThreads;
   Unit* const shared = device::DynamicShared<Unit>();
   const int tile_a = 1 << grid.log_tile_a, tile_b = 1 << grid.log_tile_b, pitch = tile_a + 1;
+  const int thread = static_cast<int>(threadIdx.x);
   const Tile tile = LocateTile(grid, tile_a, tile_b);
   device::GridDependencyWait();
-
-  for (int p = static_cast<int>(threadIdx.x); p < tile_a * tile_b; p += kThreads) {
-    const int a = p & (tile_a - 1), b = p >> grid.log_tile_a;
-    if (a < tile.a && b < tile.b) shared[b * pitch + a] = in[tile.in + b * grid.in_stride + a];
+  // Edges in 32 bits and addresses that only grow: index arithmetic is what limits narrow elements.
+  const int a_end = static_cast<int>(device::Min<int64_t>(tile.a, tile_a));
+  const int b_end = static_cast<int>(device::Min<int64_t>(tile.b, tile_b));
+  {
+    const int a = thread & (tile_a - 1), first = thread >> grid.log_tile_a, step = kThreads >> grid.log_tile_a;
+    const int left = a < a_end ? b_end - first : 0;
+    const Unit* from = in + tile.in + first * grid.in_stride + a;
+    const int64_t from_step = step * grid.in_stride;
+    Unit value[kSteps];
+#pragma unroll
+    for (int k = 0; k < kSteps; ++k, from += from_step) {
+      if (k * step < left) value[k] = *from;
+    }
+    Unit* place = shared + first * pitch + a;
+#pragma unroll
+    for (int k = 0; k < kSteps; ++k, place += step * pitch) {
+      if (k * step < left) *place = value[k];
+    }
   }
   __syncthreads();
-  for (int p = static_cast<int>(threadIdx.x); p < tile_a * tile_b; p += kThreads) {
-    const int b = p & (tile_b - 1), a = p >> grid.log_tile_b;
-    if (a < tile.a && b < tile.b) out[tile.out + a * grid.out_stride + b] = shared[b * pitch + a];
+  const int b = thread & (tile_b - 1), first = thread >> grid.log_tile_b, step = kThreads >> grid.log_tile_b;
+  const int left = b < b_end ? a_end - first : 0;
+  const Unit* place = shared + b * pitch + first;
+  Unit* to = out + tile.out + first * grid.out_stride + b;
+  const int64_t to_step = step * grid.out_stride;
+#pragma unroll
+  for (int k = 0; k < kSteps; ++k, to += to_step, place += step) {
+    if (k * step < left) *to = *place;
   }
 }
 
@@ -140,9 +161,12 @@ Status LaunchTiles(const TransposePlan& plan, const void* in, void* out, device:
   }
   config.block.x = kThreads;
   config.programmatic = true;
+  auto kernel = TransposeElementsKernel<Unit>;
+  if constexpr (sizeof(Unit) <= kMaxPackedElemBytes) {
+    if (packs) kernel = TransposePacksKernel<Unit>;
+  }
   if (!packs) config.shared_bytes = static_cast<size_t>((tile_a + 1) * tile_b) * sizeof(Unit);
-  return device::Launch(packs ? TransposePacksKernel<Unit> : TransposeElementsKernel<Unit>, config, stream,
-                        static_cast<const Unit*>(in), static_cast<Unit*>(out), grid);
+  return device::Launch(kernel, config, stream, static_cast<const Unit*>(in), static_cast<Unit*>(out), grid);
 }
 
 }  // namespace
@@ -154,12 +178,18 @@ Status LaunchTranspose(const TransposePlan& plan, const void* in, void* out, dev
   }
   if (plan.kind == TransposeKind::kRows) return LaunchStridedCopy(plan.rows, in, out, stream);
   switch (plan.tiles.elem_bytes) {
-    case 1: return LaunchTiles<uint8_t>(plan, in, out, stream);
-    case 2: return LaunchTiles<uint16_t>(plan, in, out, stream);
-    case 4: return LaunchTiles<uint32_t>(plan, in, out, stream);
-    case 8: return LaunchTiles<uint64_t>(plan, in, out, stream);
-    case 16: return LaunchTiles<Unit16>(plan, in, out, stream);
-    default: return Internal("transpose of elements of ", plan.tiles.elem_bytes, " bytes");
+    case 1:
+      return LaunchTiles<uint8_t>(plan, in, out, stream);
+    case 2:
+      return LaunchTiles<uint16_t>(plan, in, out, stream);
+    case 4:
+      return LaunchTiles<uint32_t>(plan, in, out, stream);
+    case 8:
+      return LaunchTiles<uint64_t>(plan, in, out, stream);
+    case 16:
+      return LaunchTiles<Unit16>(plan, in, out, stream);
+    default:
+      return Internal("transpose of elements of ", plan.tiles.elem_bytes, " bytes");
   }
 }
 

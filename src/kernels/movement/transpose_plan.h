@@ -5,8 +5,8 @@
 //   kCopy   nothing moves;
 //   kRows   the innermost dimension stays: rows are gathered by a strided copy;
 //   kTiles  the innermost dimension changes: tiles go through shared memory, so that reads and writes are both
-//           contiguous. With packs a tile is 128 bytes wide and its threads move 16 bytes at a time; without, elements
-//           move singly and the tile has the shape of the data (long and thin for a small dimension).
+//           contiguous. With packs threads move 16 bytes at a time; without, elements move singly and the tile has the
+//           shape of the data (long and thin for a small dimension).
 #pragma once
 
 #include <cstdint>
@@ -38,9 +38,17 @@ struct TransposePlan {
   TransposeTiles tiles;  // of kTiles
 };
 
-// Extent of a tile with packs, in elements: 128 bytes along the input's rows, at least as much along the output's.
-constexpr int PackTileA(int elem_bytes) { return 128 / elem_bytes; }
-constexpr int PackTileB(int elem_bytes) { return elem_bytes == 1 ? 128 : 64; }
+// Packs are for elements of up to so many bytes; wider ones gain nothing by them.
+inline constexpr int kMaxPackedElemBytes = 4;
+
+// Extent of a tile with packs, in elements: rows of 128 bytes on both sides, of 256 for elements of 4 bytes (the best
+// of both widths on an H200, each).
+constexpr int PackTileA(int elem_bytes) { return (elem_bytes < 4 ? 128 : 256) / elem_bytes; }
+constexpr int PackTileB(int elem_bytes) { return PackTileA(elem_bytes); }
+
+// Elements in a tile of single ones: 8 KB, or 16 for each of 256 threads. Neither side is longer than the block.
+constexpr int ElementTileElems(int elem_bytes) { return elem_bytes == 1 ? 4096 : 8192 / elem_bytes; }
+inline constexpr int kMaxLogElementTile = 8;
 
 // `perm[i]` is the input dimension that becomes output dimension i; it must be a permutation. Dimensions may be zero.
 Result<TransposePlan> PlanTranspose(Dims dims, Dims perm, size_t elem_bytes);

@@ -14,6 +14,8 @@ inline int WidestUnit(int64_t bytes) {
   return 1 << std::min(std::countr_zero(static_cast<uint64_t>(bytes)), std::countr_zero(unsigned{kPackBytes}));
 }
 
-inline int WidestUnit(const void* pointer) { return WidestUnit(static_cast<int64_t>(reinterpret_cast<uintptr_t>(pointer))); }
+inline int WidestUnit(const void* pointer) {
+  return WidestUnit(static_cast<int64_t>(reinterpret_cast<uintptr_t>(pointer)));
+}
 
 }  // namespace cudaep::kernels

@@ -1,11 +1,10 @@
-#include "kernels/norm/batch_norm.h"
-
 #include <cmath>
 
 #include "core/checked_math.h"
 #include "core/data_type_traits.h"
 #include "device/launch.h"
 #include "kernels/fast_divide.h"
+#include "kernels/norm/batch_norm.h"
 #include "kernels/pack.h"
 
 namespace cudaep::kernels {
@@ -17,10 +16,14 @@ constexpr int kThreads = 256;
 template <class C>
 __device__ __forceinline__ C ChannelValue(const void* values, DataType type, int64_t channel) {
   switch (type) {
-    case DataType::kFloat16: return static_cast<C>(Load(static_cast<const Half*>(values)[channel]));
-    case DataType::kBFloat16: return static_cast<C>(Load(static_cast<const BFloat16*>(values)[channel]));
-    case DataType::kDouble: return static_cast<C>(static_cast<const double*>(values)[channel]);
-    default: return static_cast<C>(static_cast<const float*>(values)[channel]);
+    case DataType::kFloat16:
+      return static_cast<C>(Load(static_cast<const Half*>(values)[channel]));
+    case DataType::kBFloat16:
+      return static_cast<C>(Load(static_cast<const BFloat16*>(values)[channel]));
+    case DataType::kDouble:
+      return static_cast<C>(static_cast<const double*>(values)[channel]);
+    default:
+      return static_cast<C>(static_cast<const float*>(values)[channel]);
   }
 }
 
@@ -61,8 +64,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t offset = static_cast<int64_t>(pack) * kPack;
   const Pack<T, kPack> in = LoadPack<kPack>(x + offset);
   const C variance = ChannelValue<C>(p.variance, p.statistics_type, channel);
-  const C factor =
-      ChannelValue<C>(p.scale, p.scale_type, channel) / std::sqrt(variance + static_cast<C>(p.epsilon));
+  const C factor = ChannelValue<C>(p.scale, p.scale_type, channel) / std::sqrt(variance + static_cast<C>(p.epsilon));
   const C mean = ChannelValue<C>(p.mean, p.statistics_type, channel);
   const C bias = ChannelValue<C>(p.bias, p.scale_type, channel);
   Pack<T, kPack> out;
@@ -73,8 +75,8 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class T, int kPack, class Index>
 Status LaunchVariant(const BatchNormArgs& args, device::Stream stream) {
-  const BatchNormParameters parameters{args.scale,      args.bias,            args.mean,   args.variance,
-                                       args.scale_type, args.statistics_type, args.epsilon};
+  const BatchNormParameters parameters{args.scale,           args.bias,   args.mean, args.variance, args.scale_type,
+                                       args.statistics_type, args.epsilon};
   using Divider = typename ChannelMap<Index>::Divider;
   const ChannelMap<Index> map{Divider(static_cast<Index>(args.inner / kPack)),
                               Divider(static_cast<Index>(args.channels))};

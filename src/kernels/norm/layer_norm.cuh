@@ -3,7 +3,7 @@
 
 #include "core/checked_math.h"
 #include "kernels/norm/layer_norm.h"
-#include "kernels/pack.h"
+#include "kernels/reduce/raw_pack.cuh"
 #include "kernels/reduce/row_reduce.cuh"
 
 namespace cudaep::kernels {
@@ -38,17 +38,23 @@ struct LayerNormRow {
         x(input.x + index * input.elems),
         skip(input.skip == nullptr ? nullptr : input.skip + index % input.skip_rows * input.elems) {}
 
-  // x + skip + bias of one pack; written to `sum` unless that is null.
-  __device__ __forceinline__ void Load(int pack, T* sum, C* value) const {
+  __device__ __forceinline__ RawPack<T, kPack> LoadX(int pack) const {
+    return LoadRaw<kPack>(x + static_cast<int64_t>(pack) * kPack);
+  }
+
+  // x + skip + bias of one pack, whose x is there; written to `sum` unless that is null.
+  __device__ __forceinline__ void Sum(const RawPack<T, kPack>& raw, int pack, T* sum, C* value) const {
     const int64_t column = static_cast<int64_t>(pack) * kPack;
-    Add<true>(x + column, value);
-    if (skip != nullptr) Add<false>(skip + column, value);
-    if (in.bias != nullptr) Add<false>(in.bias + column, value);
+    const Pack<T, kPack> x_pack = Unpack<T, kPack>(raw);
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) value[k] = Load(x_pack.value[k]);
+    if (skip != nullptr) Add(skip + column, value);
+    if (in.bias != nullptr) Add(in.bias + column, value);
     if (sum == nullptr) return;
     Pack<T, kPack> result;
 #pragma unroll
     for (int k = 0; k < kPack; ++k) result.value[k] = Store<T>(value[k]);
-    StorePack<kPack>(sum + row * in.elems + column, result);
+    StoreRaw<kPack>(sum + row * in.elems + column, result);
   }
 
   __device__ __forceinline__ void Write(int pack, C mean, C inv_std, const C* value, V* y) const {
@@ -58,17 +64,16 @@ struct LayerNormRow {
     if (in.beta == nullptr) {
 #pragma unroll
       for (int k = 0; k < kPack; ++k) {
-        result.value[k] = Round((value[k] - mean) * inv_std * cudaep::Load(scale.value[k]));
+        result.value[k] = Round((value[k] - mean) * inv_std * Load(scale.value[k]));
       }
     } else {
       const Pack<V, kPack> beta = LoadAffine(in.beta, in.beta_map, column);
 #pragma unroll
       for (int k = 0; k < kPack; ++k) {
-        result.value[k] =
-            Round((value[k] - mean) * inv_std * cudaep::Load(scale.value[k]) + cudaep::Load(beta.value[k]));
+        result.value[k] = Round((value[k] - mean) * inv_std * Load(scale.value[k]) + Load(beta.value[k]));
       }
     }
-    StorePack<kPack>(y + row * in.elems + column, result);
+    StoreRaw<kPack>(y + row * in.elems + column, result);
   }
 
   __device__ __forceinline__ void WriteStatistic(void* out, C value) const {
@@ -83,13 +88,10 @@ struct LayerNormRow {
  private:
   static __device__ __forceinline__ V Round(C value) { return Store<V>(static_cast<ComputeType<V>>(value)); }
 
-  template <bool kFirst>
   static __device__ __forceinline__ void Add(const T* from, C* value) {
-    const Pack<T, kPack> pack = LoadPack<kPack>(from);
+    const Pack<T, kPack> pack = Unpack<T, kPack>(LoadRaw<kPack>(from));
 #pragma unroll
-    for (int k = 0; k < kPack; ++k) {
-      value[k] = kFirst ? cudaep::Load(pack.value[k]) : value[k] + cudaep::Load(pack.value[k]);
-    }
+    for (int k = 0; k < kPack; ++k) value[k] += Load(pack.value[k]);
   }
 
   __device__ __forceinline__ Pack<V, kPack> LoadAffine(const V* from, const AffineMap& map, int column) const {
@@ -97,51 +99,68 @@ struct LayerNormRow {
     if constexpr (kPack == 1) {  // packs are planned for whole rows only
       if (map.columns != in.elems) return {from[column / map.column_repeat % map.columns]};
     }
-    return LoadPack<kPack>(from + column);
+    return Unpack<V, kPack>(LoadRaw<kPack>(from + column));
   }
 };
 
-// One row for each blockDim.x threads, kept in registers; variance in a second sweep over them.
+// One row at a time for each blockDim.x threads, kept in registers, while the next one is on its way; the variance in a
+// second sweep over the registers.
 template <class T, class V, int kPack, int kPacks>
 __global__ void __launch_bounds__(kMaxRowThreads)
-    LayerNormResidentKernel(LayerNormInput<T, V> in, V* y, T* sum, void* mean_out, void* inv_std_out) {
+    LayerNormResidentKernel(LayerNormInput<T, V> in, V* y, T* sum, void* mean_out, void* inv_std_out, int iterations) {
   using C = ComputeType<T>;
+  using Row = LayerNormRow<T, V, kPack>;
   __shared__ C mean_scratch[kMaxRowWarps];
   __shared__ C square_scratch[kMaxRowWarps];
   device::GridDependencyWait();
-  const LayerNormRow<T, V, kPack> row(in, static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y);
-  const int packs = row.row < in.rows ? in.row_packs : 0;
   const auto pack_of = [](int j) { return static_cast<int>(threadIdx.x + j * blockDim.x); };
-
-  C value[kPacks][kPack] = {};
-#pragma unroll
-  for (int j = 0; j < kPacks; ++j) {
-    if (pack_of(j) < packs) row.Load(pack_of(j), sum, value[j]);
-  }
-  C mean = 0;
-  if (!in.rms) {
+  int64_t index = static_cast<int64_t>(blockIdx.x) * iterations * blockDim.y + threadIdx.y;
+  RawPack<T, kPack> next[kPacks] = {};
+  const auto fetch = [&](int64_t from) {
 #pragma unroll
     for (int j = 0; j < kPacks; ++j) {
-#pragma unroll
-      for (int k = 0; k < kPack; ++k) mean += value[j][k];
+      if (from < in.rows && pack_of(j) < in.row_packs) next[j] = Row(in, from).LoadX(pack_of(j));
     }
-    mean = RowReduce(mean, AddOp(), mean_scratch) / static_cast<C>(in.elems);
-  }
-  C squares = 0;
+  };
+  fetch(index);
+
+#pragma unroll 1
+  for (int i = 0; i < iterations; ++i, index += blockDim.y) {
+    const Row row(in, index);
+    const int packs = index < in.rows ? in.row_packs : 0;
+    C value[kPacks][kPack] = {};
 #pragma unroll
-  for (int j = 0; j < kPacks; ++j) {
-    if (pack_of(j) >= packs) continue;
+    for (int j = 0; j < kPacks; ++j) {
+      if (pack_of(j) < packs) row.Sum(next[j], pack_of(j), sum, value[j]);
+    }
+    if (i + 1 < iterations) fetch(index + blockDim.y);
+    C mean = 0;
+    if (!in.rms) {
 #pragma unroll
-    for (int k = 0; k < kPack; ++k) squares += (value[j][k] - mean) * (value[j][k] - mean);
-  }
-  const C variance = RowReduce(squares, AddOp(), square_scratch) / static_cast<C>(in.elems);
-  const C inv_std = C(1) / std::sqrt(variance + static_cast<C>(in.epsilon));
-  if (row.row >= in.rows) return;
-  row.WriteStatistic(mean_out, mean);
-  row.WriteStatistic(inv_std_out, inv_std);
+      for (int j = 0; j < kPacks; ++j) {
 #pragma unroll
-  for (int j = 0; j < kPacks; ++j) {
-    if (pack_of(j) < packs) row.Write(pack_of(j), mean, inv_std, value[j], y);
+        for (int k = 0; k < kPack; ++k) mean += value[j][k];
+      }
+      mean = RowReduce(mean, AddOp(), mean_scratch) / static_cast<C>(in.elems);
+    }
+    C squares = 0;
+#pragma unroll
+    for (int j = 0; j < kPacks; ++j) {
+      if (pack_of(j) >= packs) continue;
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) squares += (value[j][k] - mean) * (value[j][k] - mean);
+    }
+    // A barrier lies between two uses of each array: without a mean they take turns.
+    C* const scratch = in.rms && i % 2 == 1 ? mean_scratch : square_scratch;
+    const C variance = RowReduce(squares, AddOp(), scratch) / static_cast<C>(in.elems);
+    const C inv_std = C(1) / std::sqrt(variance + static_cast<C>(in.epsilon));
+    if (packs == 0) continue;
+    row.WriteStatistic(mean_out, mean);
+    row.WriteStatistic(inv_std_out, inv_std);
+#pragma unroll
+    for (int j = 0; j < kPacks; ++j) {
+      if (pack_of(j) < packs) row.Write(pack_of(j), mean, inv_std, value[j], y);
+    }
   }
 }
 
@@ -171,7 +190,7 @@ struct Moments {
 // One row for each block, read twice.
 template <class T, class V, int kPack>
 __global__ void __launch_bounds__(kStreamThreads)
-    LayerNormStreamKernel(LayerNormInput<T, V> in, V* y, T* sum, void* mean_out, void* inv_std_out) {
+    LayerNormStreamKernel(LayerNormInput<T, V> in, V* y, T* sum, void* mean_out, void* inv_std_out, int cached) {
   using C = ComputeType<T>;
   constexpr int kInFlight = kPack == 1 ? 8 : 4;  // independent loads of a thread, to cover the latency of memory
   __shared__ C mean_scratch[kMaxRowWarps];
@@ -180,16 +199,29 @@ __global__ void __launch_bounds__(kStreamThreads)
   const LayerNormRow<T, V, kPack> row(in, blockIdx.x);
   const int step = static_cast<int>(blockDim.x), first = static_cast<int>(threadIdx.x);
   const int whole = in.row_packs / (kInFlight * step) * (kInFlight * step);  // packs in full rounds
+  auto* const cache = device::DynamicShared<RawPack<T, kPack>>();  // each thread reads back its own packs only
+  const auto load = [&](int pack) {
+    const RawPack<T, kPack> x = row.LoadX(pack);
+    if (pack < cached) cache[pack] = x;
+    return x;
+  };
+  const auto load_again = [&](int pack) { return pack < cached ? cache[pack] : row.LoadX(pack); };
   C value[kInFlight][kPack];
+  RawPack<T, kPack> x[kInFlight];
 
   Moments<C> moments;
   for (int pack = first; pack < whole; pack += kInFlight * step) {
 #pragma unroll
-    for (int j = 0; j < kInFlight; ++j) row.Load(pack + j * step, nullptr, value[j]);
+    for (int j = 0; j < kInFlight; ++j) x[j] = row.LoadX(pack + j * step);
+#pragma unroll
+    for (int j = 0; j < kInFlight; ++j) {
+      if (pack + j * step < cached) cache[pack + j * step] = x[j];
+      row.Sum(x[j], pack + j * step, nullptr, value[j]);
+    }
     moments.template Add<kInFlight * kPack>(value[0], in.rms);
   }
   for (int pack = whole + first; pack < in.row_packs; pack += step) {
-    row.Load(pack, nullptr, value[0]);
+    row.Sum(load(pack), pack, nullptr, value[0]);
     moments.template Add<kPack>(value[0], in.rms);
   }
   const C elems = static_cast<C>(in.elems);
@@ -202,12 +234,14 @@ __global__ void __launch_bounds__(kStreamThreads)
 
   for (int pack = first; pack < whole; pack += kInFlight * step) {
 #pragma unroll
-    for (int j = 0; j < kInFlight; ++j) row.Load(pack + j * step, sum, value[j]);
+    for (int j = 0; j < kInFlight; ++j) x[j] = load_again(pack + j * step);
+#pragma unroll
+    for (int j = 0; j < kInFlight; ++j) row.Sum(x[j], pack + j * step, sum, value[j]);
 #pragma unroll
     for (int j = 0; j < kInFlight; ++j) row.Write(pack + j * step, mean, inv_std, value[j], y);
   }
   for (int pack = whole + first; pack < in.row_packs; pack += step) {
-    row.Load(pack, sum, value[0]);
+    row.Sum(load_again(pack), pack, sum, value[0]);
     row.Write(pack, mean, inv_std, value[0], y);
   }
 }
@@ -242,12 +276,14 @@ Status LaunchLayerNormTypes(const LayerNormArgs& args, device::Stream stream) {
                                 .rms = args.rms,
                                 .double_statistics = args.double_statistics};
   device::LaunchConfig config;
-  config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(args.rows, plan.rows_per_block));
+  config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(args.rows, plan.rows_per_block * plan.iterations));
   config.block = {plan.width, plan.rows_per_block, 1};
+  config.shared_bytes = static_cast<size_t>(plan.cached_packs * kPack) * sizeof(T);
   config.programmatic = true;
+  const int variable = plan.resident ? plan.iterations : static_cast<int>(plan.cached_packs);
   const auto launch = [&](auto kernel) {
     return device::Launch(kernel, config, stream, in, static_cast<V*>(args.y), static_cast<T*>(args.sum), args.mean,
-                          args.inv_std);
+                          args.inv_std, variable);
   };
   if (plan.pack == 1) {
     return plan.resident ? launch(LayerNormResidentKernel<T, V, 1, kScalarPacks>)

@@ -12,8 +12,7 @@ __device__ __forceinline__ int TapsInPadding(const PoolShape& s, int d, int star
 __device__ __forceinline__ int TapsInInput(const PoolRange& range) { return device::Max(0, range.last - range.first); }
 
 template <class T>
-__global__ void __launch_bounds__(kPoolThreads)
-    AveragePoolKernel(const T* x, T* y, bool count_padding, PoolArgs args) {
+__global__ void __launch_bounds__(kPoolThreads) AveragePoolKernel(const T* x, T* y, bool count_padding, PoolArgs args) {
   using C = ComputeType<T>;
   device::GridDependencyWait();
   const uint32_t thread = blockIdx.x * kPoolThreads + threadIdx.x;
@@ -42,7 +41,7 @@ Status LaunchAs(const PoolShape& shape, bool count_padding, const void* x, void*
 
 Status LaunchAveragePool(const PoolShape& shape, bool count_padding, const void* x, void* y, device::Stream stream) {
   const auto launch = VisitType<kAveragePoolTypes, decltype(&LaunchAs<float>)>(shape.type, nullptr,
-                                                                               []<class T>() { return &LaunchAs<T>; });
+                                                                               [&]<class T>() { return &LaunchAs<T>; });
   if (launch == nullptr) return NotSupported("average pooling of element type ", DataTypeName(shape.type));
   return launch(shape, count_padding, x, y, stream);
 }

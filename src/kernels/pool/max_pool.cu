@@ -59,7 +59,7 @@ Status LaunchAs(const PoolShape& shape, bool column_major, const void* x, void* 
 Status LaunchMaxPool(const PoolShape& shape, bool column_major, const void* x, void* y, int64_t* indices,
                      device::Stream stream) {
   const auto launch = VisitType<kMaxPoolTypes, decltype(&LaunchAs<float>)>(shape.type, nullptr,
-                                                                           []<class T>() { return &LaunchAs<T>; });
+                                                                           [&]<class T>() { return &LaunchAs<T>; });
   if (launch == nullptr) return NotSupported("max pooling of element type ", DataTypeName(shape.type));
   return launch(shape, column_major, x, y, indices, stream);
 }

@@ -46,7 +46,8 @@ __device__ __forceinline__ PoolPlace LocatePool(const PoolArgs& args, uint32_t t
   uint32_t out0, out1, out2;
   const uint32_t plane = args.out[0].DivideWithRemainder(
       args.out[1].DivideWithRemainder(args.out[2].DivideWithRemainder(thread, &out2), &out1), &out0);
-  return {args.first_plane + plane, args.first_plane * args.out_plane + thread,
+  return {args.first_plane + plane,
+          args.first_plane * args.out_plane + thread,
           {MeetInput(args.shape, 0, static_cast<int>(out0)), MeetInput(args.shape, 1, static_cast<int>(out1)),
            MeetInput(args.shape, 2, static_cast<int>(out2))}};
 }

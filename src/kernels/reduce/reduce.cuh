@@ -203,9 +203,8 @@ ReduceKernel FindReduceIn(DataType type) {
       if (type == candidate) found = &LaunchReduce<F, candidate, op>;
     }
   };
-  [&]<int... i>(std::integer_sequence<int, i...>) {
-    (attempt.template operator()<static_cast<DataType>(i)>(), ...);
-  }(std::make_integer_sequence<int, kDataTypeCount>());
+  [&]<int... i>(std::integer_sequence<int, i...>) { (attempt.template operator()<static_cast<DataType>(i)>(), ...); }
+  (std::make_integer_sequence<int, kDataTypeCount>());
   return found;
 }
 

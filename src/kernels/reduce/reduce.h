@@ -57,8 +57,8 @@ struct ReducePlan {
 
 // Pure. `reduced[i]` says whether dimension i of `dims` goes. kNotSupported when more than kMaxReduceRank kept or
 // reduced dimensions remain after coalescing. Without `packed` elements are accessed one by one.
-Result<ReducePlan> PlanReduce(Dims dims, std::span<const bool> reduced, ReduceOp op, DataType type,
-                              int multiprocessors, bool packed = true);
+Result<ReducePlan> PlanReduce(Dims dims, std::span<const bool> reduced, ReduceOp op, DataType type, int multiprocessors,
+                              bool packed = true);
 
 struct ReduceArgs {
   ReduceOp op = ReduceOp::kSum;

@@ -18,20 +18,24 @@ enum class ReducePost : uint8_t { kNone, kMean, kSqrt, kLog };
 
 constexpr ReducePost PostOf(ReduceOp op) {
   switch (op) {
-    case ReduceOp::kMean: return ReducePost::kMean;
-    case ReduceOp::kL2: return ReducePost::kSqrt;
-    case ReduceOp::kLogSum: return ReducePost::kLog;
-    default: return ReducePost::kNone;
+    case ReduceOp::kMean:
+      return ReducePost::kMean;
+    case ReduceOp::kL2:
+      return ReducePost::kSqrt;
+    case ReduceOp::kLogSum:
+      return ReducePost::kLog;
+    default:
+      return ReducePost::kNone;
   }
 }
 
 template <class T>
-inline constexpr bool kSignedInteger = std::is_integral_v<T> && std::is_signed_v<T>;
+inline constexpr bool kSignedInteger = std::is_integral_v<T>&& std::is_signed_v<T>;
 
 // The result type of sums and products before the post operation, and what they accumulate in.
 template <class T>
-using WideType = std::conditional_t<std::is_integral_v<T>, std::conditional_t<kSignedInteger<T>, int64_t, uint64_t>,
-                                    ComputeType<T>>;
+using WideType =
+    std::conditional_t<std::is_integral_v<T>, std::conditional_t<kSignedInteger<T>, int64_t, uint64_t>, ComputeType<T>>;
 template <class T>
 using SumType = std::conditional_t<std::is_integral_v<T>, uint64_t, ComputeType<T>>;
 
@@ -162,19 +166,27 @@ template <class T, class W>
 __device__ __forceinline__ T Finish(W value, ReducePost post, int64_t count) {
   if constexpr (std::is_integral_v<T>) {
     switch (post) {
-      case ReducePost::kMean: return count == 0 ? T(0) : static_cast<T>(value / static_cast<W>(count));
-      case ReducePost::kSqrt: return IntegerFrom<T>(sqrt(static_cast<double>(value)));
-      case ReducePost::kLog: return IntegerFrom<T>(log(static_cast<double>(value)));
-      default: break;
+      case ReducePost::kMean:
+        return count == 0 ? T(0) : static_cast<T>(value / static_cast<W>(count));
+      case ReducePost::kSqrt:
+        return IntegerFrom<T>(sqrt(static_cast<double>(value)));
+      case ReducePost::kLog:
+        return IntegerFrom<T>(log(static_cast<double>(value)));
+      default:
+        break;
     }
     if constexpr (std::is_same_v<W, double>) return IntegerFrom<T>(value);
     return static_cast<T>(value);
   } else {
     switch (post) {
-      case ReducePost::kMean: return Store<T>(value / static_cast<W>(count));
-      case ReducePost::kSqrt: return Store<T>(std::sqrt(value));
-      case ReducePost::kLog: return Store<T>(std::log(value));
-      default: return Store<T>(value);
+      case ReducePost::kMean:
+        return Store<T>(value / static_cast<W>(count));
+      case ReducePost::kSqrt:
+        return Store<T>(std::sqrt(value));
+      case ReducePost::kLog:
+        return Store<T>(std::log(value));
+      default:
+        return Store<T>(value);
     }
   }
 }

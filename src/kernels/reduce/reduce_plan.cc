@@ -9,7 +9,7 @@ namespace cudaep::kernels {
 namespace {
 
 constexpr int64_t kMaxSplits = 1024;
-constexpr int64_t kMinRoundsOfSplit = 8;     // loads of each thread that make another block worth its merge
+constexpr int64_t kMinRoundsOfSplit = 8;  // loads of each thread that make another block worth its merge
 constexpr int64_t kThreadsPerMultiprocessor = 2048;
 constexpr int64_t kRowBlockThreads = 128;
 
@@ -50,8 +50,7 @@ void ShapeRowBlock(ReducePlan& plan, int64_t device_threads) {
   }
   plan.width = std::bit_ceil(static_cast<unsigned>(threads));
   const int64_t whole_warp = 32 / plan.width, full_block = kRowBlockThreads / plan.width;
-  plan.height =
-      static_cast<unsigned>(std::clamp(AlignUp(plan.kept.elems, whole_warp), whole_warp, full_block));
+  plan.height = static_cast<unsigned>(std::clamp(AlignUp(plan.kept.elems, whole_warp), whole_warp, full_block));
 }
 
 void ShapeColumnBlock(ReducePlan& plan, int64_t device_threads) {
@@ -75,8 +74,8 @@ void Split(ReducePlan& plan, int64_t device_threads) {
 
 }  // namespace
 
-Result<ReducePlan> PlanReduce(Dims dims, std::span<const bool> reduced, ReduceOp op, DataType type,
-                              int multiprocessors, bool packed) {
+Result<ReducePlan> PlanReduce(Dims dims, std::span<const bool> reduced, ReduceOp op, DataType type, int multiprocessors,
+                              bool packed) {
   ReducePlan plan;
   int64_t stride = 1;
   bool last_is_reduced = false, first = true;

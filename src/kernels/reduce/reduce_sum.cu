@@ -5,10 +5,14 @@ namespace cudaep::kernels {
 
 ReduceKernel FindSumKernel(ReduceOp op, DataType type) {
   switch (op) {
-    case ReduceOp::kSum: return FindReduceIn<Sum, ReduceOp::kSum>(type);
-    case ReduceOp::kMean: return FindReduceIn<Sum, ReduceOp::kMean>(type);
-    case ReduceOp::kLogSum: return FindReduceIn<Sum, ReduceOp::kLogSum>(type);
-    default: return nullptr;
+    case ReduceOp::kSum:
+      return FindReduceIn<Sum, ReduceOp::kSum>(type);
+    case ReduceOp::kMean:
+      return FindReduceIn<Sum, ReduceOp::kMean>(type);
+    case ReduceOp::kLogSum:
+      return FindReduceIn<Sum, ReduceOp::kLogSum>(type);
+    default:
+      return nullptr;
   }
 }
 

@@ -11,10 +11,14 @@ namespace {
 constexpr int64_t kRowBlockThreads = 128;
 // Below this many packs in all a GPU is not full and short threads finish sooner.
 constexpr int64_t kSmallProblemPacks = 128 * 1024;
+// Blocks that keep a large device busy to the end; beyond that each takes several rows.
+constexpr int64_t kManyBlocks = 4096;
+constexpr int64_t kMaxIterations = 8;
+constexpr size_t kReservedSharedBytes = 3072;  // the kernels' static arrays and what the driver keeps
 
 }  // namespace
 
-RowPlan PlanRows(int64_t rows, int64_t row_elems, size_t widest_bytes, bool packed) {
+RowPlan PlanRows(int64_t rows, int64_t row_elems, size_t widest_bytes, bool packed, size_t shared_bytes) {
   RowPlan plan;
   const int pack = RowPack(widest_bytes);
   plan.pack = packed && row_elems % pack == 0 ? pack : 1;
@@ -29,13 +33,20 @@ RowPlan PlanRows(int64_t rows, int64_t row_elems, size_t widest_bytes, bool pack
   if (threads > kMaxRowThreads) {
     plan.resident = false;
     plan.width = kStreamThreads;
-  } else if (threads > 32) {
+    if (plan.pack > 1 && shared_bytes > kReservedSharedBytes) {
+      const auto room = static_cast<int64_t>((shared_bytes - kReservedSharedBytes) / kPackBytes);
+      plan.cached_packs = std::min(room / kStreamThreads * kStreamThreads, packs);
+    }
+    return plan;
+  }
+  if (threads > 32) {
     plan.width = static_cast<unsigned>(AlignUp<int64_t>(threads, 32));
   } else {
     plan.width = std::bit_ceil(static_cast<unsigned>(threads));
     const int64_t whole_warp = 32 / plan.width, full_block = kRowBlockThreads / plan.width;
     plan.rows_per_block = static_cast<unsigned>(std::clamp(AlignUp(rows, whole_warp), whole_warp, full_block));
   }
+  plan.iterations = static_cast<int>(std::clamp<int64_t>(rows / plan.rows_per_block / kManyBlocks, 1, kMaxIterations));
   return plan;
 }
 

@@ -1,8 +1,8 @@
 // How kernels that need a whole row at once (softmax, layer normalisation) spread contiguous rows over threads.
 //
-// A resident row is read once and stays in the registers of `width` threads of one block; a longer one is streamed: a
-// block of kStreamThreads reads it twice, the second time mostly from the L2 cache, because only as many rows are in
-// flight as the device has multiprocessors.
+// A resident row is read once and stays in the registers of `width` threads of one block, which loads its next row
+// while it computes. A longer one is streamed: a block of kStreamThreads reads it twice, the second time from shared
+// memory as far as that goes.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 namespace cudaep::kernels {
 
 inline constexpr unsigned kStreamThreads = 1024;
-inline constexpr unsigned kMaxRowThreads = 1024;
-inline constexpr int kScalarPacks = 8;  // elements of a thread where rows cannot be read in packs
+inline constexpr unsigned kMaxRowThreads = 512;  // of a resident row, so that each thread may have 128 registers
+inline constexpr int kScalarPacks = 8;           // elements of a thread where rows cannot be read in packs
 
 // Elements of one access where pointers and row length allow it: 16 bytes of the widest type. 64-bit elements go one
 // at a time, which is nearly as fast and saves half of their kernels.
@@ -29,10 +29,13 @@ struct RowPlan {
   int pack = 1;                 // elements of one access: RowPack() or 1
   int packs_per_thread = 1;     // resident: 1, ResidentPacks() or, without packs, kScalarPacks
   unsigned width = 32;          // threads of one row: a power of two up to 32, or a multiple of 32
-  unsigned rows_per_block = 1;  // 1 unless width <= 32
+  unsigned rows_per_block = 1;  // at a time; 1 unless width <= 32
+  int iterations = 1;           // resident: times that a block goes on to further rows
+  int64_t cached_packs = 0;     // streamed: packs of the row that stay in shared memory
 };
 
 // `packed` says that pointers and operands allow packs; rows whose length is no multiple of one do not get them.
-RowPlan PlanRows(int64_t rows, int64_t row_elems, size_t widest_bytes, bool packed);
+// `shared_bytes` is what a block of the device may have; 0 keeps streamed rows out of shared memory.
+RowPlan PlanRows(int64_t rows, int64_t row_elems, size_t widest_bytes, bool packed, size_t shared_bytes = 0);
 
 }  // namespace cudaep::kernels

@@ -68,26 +68,32 @@ __device__ __forceinline__ T FromSum(C sum, bool round) {
   }
 }
 
-// Sum over the taps of axes [kAxis, kAxes), the innermost scaled dimension last.
-template <int kAxis, int kAxes, class T, class C, class Index>
-__device__ __forceinline__ C SumTaps(const T* x, int64_t offset, const Taps<C> (&taps)[kAxes],
-                                     const Interpolation& how, const Axes& axes, const ResizeArgs<Index>& args) {
-  if constexpr (kAxis == kAxes) {
-    return static_cast<C>(Load(x[offset]));
-  } else {
-    constexpr int kNow = kAxes - 1 - kAxis;
-    if (kNow >= axes.count) return SumTaps<kAxis + 1>(x, offset, taps, how, axes, args);
-    const ResizeDim& dim = args.shape.dim[axes.dim[kNow]];
-    const int64_t stride = args.in_stride[axes.dim[kNow]];
-    C sum = 0;
-    for (int t = 0; t < taps[kNow].count; ++t) {
-      const int64_t index = taps[kNow].first + t;
-      const float weight = WeightAt(how, dim, taps[kNow].center, index);
-      if (weight == 0.0f) continue;
-      sum += static_cast<C>(weight) *
-             SumTaps<kAxis + 1>(x, offset + ClampToInput(dim, index) * stride, taps, how, axes, args);
+// Walks the products of taps of all axes like an odometer; `kAxes` is 2 or kMaxResizeRank.
+template <int kAxes, class T, class C, class Index>
+__device__ __forceinline__ C SumTaps(const T* x, int64_t offset, const Taps<C> (&taps)[kAxes], const Interpolation& how,
+                                     const Axes& axes, const ResizeArgs<Index>& args) {
+  int at[kAxes] = {};
+  C sum = 0;
+  for (;;) {
+    C weight = 1;
+    int64_t source = offset;
+#pragma unroll
+    for (int axis = 0; axis < kAxes; ++axis) {
+      if (axis >= axes.count) break;
+      const ResizeDim& dim = args.shape.dim[axes.dim[axis]];
+      const int64_t index = taps[axis].first + at[axis];
+      weight *= static_cast<C>(WeightAt(how, dim, taps[axis].center, index)) * taps[axis].norm;
+      source += ClampToInput(dim, index) * args.in_stride[axes.dim[axis]];
     }
-    return sum * taps[kNow].norm;
+    if (weight != C(0)) sum += weight * static_cast<C>(Load(x[source]));
+    bool done = true;
+#pragma unroll
+    for (int axis = 0; axis < kAxes; ++axis) {
+      if (!done || axis >= axes.count) break;
+      done = ++at[axis] == taps[axis].count;
+      if (done) at[axis] = 0;
+    }
+    if (done) return sum;
   }
 }
 
@@ -117,7 +123,7 @@ __global__ void __launch_bounds__(kResizeThreads)
     }
   }
   const C sum = args.shape.extrapolate && outside ? static_cast<C>(args.shape.extrapolation)
-                                                  : SumTaps<0>(x, offset, taps, how, axes, args);
+                                                  : SumTaps(x, offset, taps, how, axes, args);
   y[thread] = FromSum<T, C>(sum, how.antialias);
 }
 
@@ -148,7 +154,7 @@ Status LaunchAs(const ResizeShape& shape, const Interpolation& how, const void* 
 Status LaunchResizeInterpolate(const ResizeShape& shape, const Interpolation& how, DataType type, const void* x,
                                void* y, device::Stream stream) {
   const auto launch = VisitType<kInterpolationTypes, decltype(&LaunchAs<float>)>(
-      type, nullptr, []<class T>() { return &LaunchAs<T>; });
+      type, nullptr, [&]<class T>() { return &LaunchAs<T>; });
   if (launch == nullptr) return NotSupported("interpolation of element type ", DataTypeName(type));
   return launch(shape, how, x, y, stream);
 }

@@ -10,7 +10,7 @@ namespace {
 
 __device__ __forceinline__ int64_t NearestIndex(NearestMode mode, float coordinate) {
   const float floor = floorf(coordinate), fraction = coordinate - floor;
-  const bool up = mode == NearestMode::kCeil              ? fraction > 0.0f
+  const bool up = mode == NearestMode::kCeil               ? fraction > 0.0f
                   : mode == NearestMode::kRoundPreferFloor ? fraction > 0.5f
                   : mode == NearestMode::kRoundPreferCeil  ? fraction >= 0.5f
                                                            : false;
@@ -50,16 +50,14 @@ __global__ void __launch_bounds__(kResizeThreads)
 }
 
 template <class T, int kPack, class Index>
-Status LaunchVariant(const ResizeShape& shape, T extrapolation, const void* x, void* y,
-                     device::Stream stream) {
+Status LaunchVariant(const ResizeShape& shape, T extrapolation, const void* x, void* y, device::Stream stream) {
   const ResizeArgs<Index> args = MakeResizeArgs<Index>(shape, kPack);
   return device::Launch(NearestKernel<T, kPack, Index>, ResizeConfig(static_cast<int64_t>(args.threads)), stream,
                         static_cast<const T*>(x), static_cast<T*>(y), extrapolation, args);
 }
 
 template <class T>
-Status LaunchWidth(const ResizeShape& shape, const void* extrapolation, const void* x, void* y,
-                   device::Stream stream) {
+Status LaunchWidth(const ResizeShape& shape, const void* extrapolation, const void* x, void* y, device::Stream stream) {
   constexpr int kPack = PackElems(sizeof(T)) > 4 ? 4 : PackElems(sizeof(T));
   T value;
   std::memcpy(&value, extrapolation, sizeof(T));

@@ -31,7 +31,8 @@ struct SoftmaxArgs {
   RowPlan plan = {};  // of PlanSoftmax, or a test's choice
 };
 
-RowPlan PlanSoftmax(DataType type, int64_t rows, int64_t elems);
+// `shared_bytes`: of a block of the device.
+RowPlan PlanSoftmax(DataType type, int64_t rows, int64_t elems, size_t shared_bytes = 0);
 
 // Pointers that do not allow the plan's packs make it plan again without. kNotSupported for another type.
 Status LaunchSoftmaxRows(const SoftmaxArgs& args, device::Stream stream);

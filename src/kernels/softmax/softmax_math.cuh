@@ -34,9 +34,7 @@ struct SoftmaxOutput {
   __device__ __forceinline__ SoftmaxOutput(C row_max, C row_sum, bool is_log)
       : max(row_max), factor(is_log ? std::log(row_sum) : C(1) / row_sum), log(is_log) {}
 
-  __device__ __forceinline__ C operator()(C x) const {
-    return log ? x - max - factor : SoftmaxExp(x - max) * factor;
-  }
+  __device__ __forceinline__ C operator()(C x) const { return log ? x - max - factor : SoftmaxExp(x - max) * factor; }
   // From exp(x - max), or from x itself where the logarithm is wanted.
   __device__ __forceinline__ C Finish(C value) const { return log ? value - max - factor : value * factor; }
 };

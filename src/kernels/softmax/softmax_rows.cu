@@ -1,6 +1,6 @@
 #include "core/checked_math.h"
 #include "core/data_type_traits.h"
-#include "kernels/pack.h"
+#include "kernels/reduce/raw_pack.cuh"
 #include "kernels/softmax/softmax.h"
 #include "kernels/softmax/softmax_math.cuh"
 
@@ -22,78 +22,86 @@ struct SoftmaxInput {
   }
 };
 
-// Pack number `pack` of a row, with the bias added in the compute type; beyond the row's end -infinity, which changes
+// The values of a pack of x, with the bias added in the compute type; `inside` the row, or -infinity, which changes
 // neither maximum nor sum.
 template <int kPack, class T>
-__device__ __forceinline__ void LoadValues(const T* x, const T* bias, int64_t pack, int packs, ComputeType<T>* value) {
-  if (pack >= packs) {
+__device__ __forceinline__ void Convert(const RawPack<T, kPack>& raw, const T* bias, bool inside,
+                                        ComputeType<T>* value) {
+  const Pack<T, kPack> x = Unpack<T, kPack>(raw);
 #pragma unroll
-    for (int k = 0; k < kPack; ++k) value[k] = NegativeInfinity<ComputeType<T>>();
-    return;
-  }
-  const Pack<T, kPack> x_pack = LoadPack<kPack>(x + pack * kPack);
-#pragma unroll
-  for (int k = 0; k < kPack; ++k) value[k] = Load(x_pack.value[k]);
-  if (bias == nullptr) return;
-  const Pack<T, kPack> bias_pack = LoadPack<kPack>(bias + pack * kPack);
+  for (int k = 0; k < kPack; ++k) value[k] = inside ? Load(x.value[k]) : NegativeInfinity<ComputeType<T>>();
+  if (bias == nullptr || !inside) return;
+  const Pack<T, kPack> bias_pack = Unpack<T, kPack>(LoadRaw<kPack>(bias));
 #pragma unroll
   for (int k = 0; k < kPack; ++k) value[k] += Load(bias_pack.value[k]);
 }
 
-// One row for each blockDim.x threads, kept in registers.
+// One row at a time for each blockDim.x threads, kept in registers, while the next one is on its way.
 template <class T, int kPack, int kPacks>
-__global__ void __launch_bounds__(kMaxRowThreads) SoftmaxResidentKernel(SoftmaxInput<T> in, T* y, bool log) {
+__global__ void __launch_bounds__(kMaxRowThreads)
+    SoftmaxResidentKernel(SoftmaxInput<T> in, T* y, bool log, int iterations) {
   using C = ComputeType<T>;
   __shared__ C max_scratch[kMaxRowWarps];
   __shared__ C sum_scratch[kMaxRowWarps];
   device::GridDependencyWait();
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
-  const int packs = row < in.rows ? in.row_packs : 0;
-  const T* const x = in.x + row * in.row_packs * kPack;
-  const T* const bias = in.bias == nullptr ? nullptr : in.bias + in.template BiasOffset<kPack>(row);
-  const int step = static_cast<int>(blockDim.x);
-
-  C value[kPacks][kPack];
+  const auto pack_of = [](int j) { return static_cast<int>(threadIdx.x + j * blockDim.x); };
+  int64_t row = static_cast<int64_t>(blockIdx.x) * iterations * blockDim.y + threadIdx.y;
+  RawPack<T, kPack> next[kPacks] = {};
+  const auto fetch = [&](int64_t from) {
 #pragma unroll
-  for (int j = 0; j < kPacks; ++j) {
-    const int pack = static_cast<int>(threadIdx.x) + j * step;
-    LoadValues<kPack>(x, bias, pack, packs, value[j]);
-  }
-  C max = NegativeInfinity<C>();
-#pragma unroll
-  for (int j = 0; j < kPacks; ++j) {
-#pragma unroll
-    for (int k = 0; k < kPack; ++k) max = device::Max(max, value[j][k]);
-  }
-  max = RowReduce(max, MaxOp(), max_scratch);
-
-  C sum = 0;
-#pragma unroll
-  for (int j = 0; j < kPacks; ++j) {
-#pragma unroll
-    for (int k = 0; k < kPack; ++k) {
-      const C exponential = SoftmaxExp(value[j][k] - max);
-      sum += exponential;
-      if (!log) value[j][k] = exponential;
+    for (int j = 0; j < kPacks; ++j) {
+      if (from < in.rows && pack_of(j) < in.row_packs) {
+        next[j] = LoadRaw<kPack>(in.x + (from * in.row_packs + pack_of(j)) * kPack);
+      }
     }
-  }
-  sum = RowReduce(sum, AddOp(), sum_scratch);
+  };
+  fetch(row);
 
-  const SoftmaxOutput<C> output(max, sum, log);
+#pragma unroll 1
+  for (int i = 0; i < iterations; ++i, row += blockDim.y) {
+    const int packs = row < in.rows ? in.row_packs : 0;
+    const T* const bias = in.bias == nullptr ? nullptr : in.bias + in.template BiasOffset<kPack>(row);
+    C value[kPacks][kPack];
 #pragma unroll
-  for (int j = 0; j < kPacks; ++j) {
-    const int pack = static_cast<int>(threadIdx.x) + j * step;
-    if (pack >= packs) continue;
-    Pack<T, kPack> result;
+    for (int j = 0; j < kPacks; ++j) {
+      Convert<kPack>(next[j], bias == nullptr ? nullptr : bias + pack_of(j) * kPack, pack_of(j) < packs, value[j]);
+    }
+    if (i + 1 < iterations) fetch(row + blockDim.y);
+    C max = NegativeInfinity<C>();
 #pragma unroll
-    for (int k = 0; k < kPack; ++k) result.value[k] = Store<T>(output.Finish(value[j][k]));
-    StorePack<kPack>(y + row * in.row_packs * kPack + pack * kPack, result);
+    for (int j = 0; j < kPacks; ++j) {
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) max = device::Max(max, value[j][k]);
+    }
+    max = RowReduce(max, MaxOp(), max_scratch);
+
+    C sum = 0;
+#pragma unroll
+    for (int j = 0; j < kPacks; ++j) {
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) {
+        const C exponential = SoftmaxExp(value[j][k] - max);
+        sum += exponential;
+        if (!log) value[j][k] = exponential;
+      }
+    }
+    sum = RowReduce(sum, AddOp(), sum_scratch);
+
+    const SoftmaxOutput<C> output(max, sum, log);
+#pragma unroll
+    for (int j = 0; j < kPacks; ++j) {
+      if (pack_of(j) >= packs) continue;
+      Pack<T, kPack> result;
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) result.value[k] = Store<T>(output.Finish(value[j][k]));
+      StoreRaw<kPack>(y + (row * in.row_packs + pack_of(j)) * kPack, result);
+    }
   }
 }
 
 // One row for each block, read twice.
 template <class T, int kPack>
-__global__ void __launch_bounds__(kStreamThreads) SoftmaxStreamKernel(SoftmaxInput<T> in, T* y, bool log) {
+__global__ void __launch_bounds__(kStreamThreads) SoftmaxStreamKernel(SoftmaxInput<T> in, T* y, bool log, int cached) {
   using C = ComputeType<T>;
   constexpr int kInFlight = 4;  // independent loads of a thread, to cover the latency of memory
   __shared__ C max_scratch[kMaxRowWarps];
@@ -105,14 +113,26 @@ __global__ void __launch_bounds__(kStreamThreads) SoftmaxStreamKernel(SoftmaxInp
   const T* const bias = in.bias == nullptr ? nullptr : in.bias + in.template BiasOffset<kPack>(row);
   const int step = static_cast<int>(blockDim.x);
   C value[kInFlight][kPack];
-  const auto load = [&](int64_t first) {
+  auto* const cache = device::DynamicShared<RawPack<T, kPack>>();  // each thread reads back its own packs only
+  const auto load = [&](int64_t first, bool again) {
+    RawPack<T, kPack> raw[kInFlight] = {};
 #pragma unroll
-    for (int j = 0; j < kInFlight; ++j) LoadValues<kPack>(x, bias, first + j * step, in.row_packs, value[j]);
+    for (int j = 0; j < kInFlight; ++j) {
+      const int64_t pack = first + j * step;
+      if (pack >= in.row_packs) continue;
+      raw[j] = again && pack < cached ? cache[pack] : LoadRaw<kPack>(x + pack * kPack);
+    }
+#pragma unroll
+    for (int j = 0; j < kInFlight; ++j) {
+      const int64_t pack = first + j * step;
+      if (!again && pack < cached) cache[pack] = raw[j];
+      Convert<kPack>(raw[j], bias == nullptr ? nullptr : bias + pack * kPack, pack < in.row_packs, value[j]);
+    }
   };
 
   OnlineSum<C> online;
   for (int64_t first = threadIdx.x; first < in.row_packs; first += kInFlight * step) {
-    load(first);
+    load(first, false);
     C max = value[0][0];
 #pragma unroll
     for (int j = 0; j < kInFlight; ++j) {
@@ -133,7 +153,7 @@ __global__ void __launch_bounds__(kStreamThreads) SoftmaxStreamKernel(SoftmaxInp
   const SoftmaxOutput<C> output(max, RowReduce(online.sum, AddOp(), sum_scratch), log);
 
   for (int64_t first = threadIdx.x; first < in.row_packs; first += kInFlight * step) {
-    load(first);
+    load(first, true);
 #pragma unroll
     for (int j = 0; j < kInFlight; ++j) {
       const int64_t pack = first + j * step;
@@ -141,7 +161,7 @@ __global__ void __launch_bounds__(kStreamThreads) SoftmaxStreamKernel(SoftmaxInp
       Pack<T, kPack> result;
 #pragma unroll
       for (int k = 0; k < kPack; ++k) result.value[k] = Store<T>(output(value[j][k]));
-      StorePack<kPack>(y + row_offset + pack * kPack, result);
+      StoreRaw<kPack>(y + row_offset + pack * kPack, result);
     }
   }
 }
@@ -157,11 +177,13 @@ Status Launch(const SoftmaxArgs& args, device::Stream stream) {
   const SoftmaxInput<T> in{static_cast<const T*>(args.x), static_cast<const T*>(args.bias), args.rows,
                            static_cast<int32_t>(args.elems / plan.pack), args.bias_rows};
   device::LaunchConfig config;
-  config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(args.rows, plan.rows_per_block));
+  config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(args.rows, plan.rows_per_block * plan.iterations));
   config.block = {plan.width, plan.rows_per_block, 1};
+  config.shared_bytes = static_cast<size_t>(plan.cached_packs * kPackBytes);
   config.programmatic = true;
+  const int variable = plan.resident ? plan.iterations : static_cast<int>(plan.cached_packs);
   const auto launch = [&](auto kernel) {
-    return device::Launch(kernel, config, stream, in, static_cast<T*>(args.y), args.log);
+    return device::Launch(kernel, config, stream, in, static_cast<T*>(args.y), args.log, variable);
   };
   if (plan.pack == 1) {
     return plan.resident ? launch(SoftmaxResidentKernel<T, 1, kScalarPacks>) : launch(SoftmaxStreamKernel<T, 1>);
@@ -173,8 +195,8 @@ Status Launch(const SoftmaxArgs& args, device::Stream stream) {
 
 }  // namespace
 
-RowPlan PlanSoftmax(DataType type, int64_t rows, int64_t elems) {
-  return PlanRows(rows, elems, SizeOf(type), true);
+RowPlan PlanSoftmax(DataType type, int64_t rows, int64_t elems, size_t shared_bytes) {
+  return PlanRows(rows, elems, SizeOf(type), true, shared_bytes);
 }
 
 Status LaunchSoftmaxRows(const SoftmaxArgs& args, device::Stream stream) {

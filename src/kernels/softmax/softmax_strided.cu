@@ -68,8 +68,8 @@ Status Launch(const SoftmaxStridedArgs& args, device::Stream stream) {
   if (config.block.y == 1 && columns >= kThreads) config.block.x = kThreads;
   config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(columns, config.block.x));
   config.programmatic = true;
-  return device::Launch(SoftmaxStridedKernel<T>, config, stream, static_cast<const T*>(args.x),
-                        static_cast<T*>(args.y), columns, args.elems, args.inner, args.log);
+  return device::Launch(SoftmaxStridedKernel<T>, config, stream, static_cast<const T*>(args.x), static_cast<T*>(args.y),
+                        columns, args.elems, args.inner, args.log);
 }
 
 }  // namespace

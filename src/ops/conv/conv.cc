@@ -37,9 +37,8 @@ class Convolution : public Operator {
   Result<dnn::ConvProblem> ProblemOf(TensorViews inputs) const {
     const bool has_bias = inputs.size() > 2 && inputs[2].present();
     const Dims bias = has_bias ? inputs[2].dims() : Dims();
-    CUDAEP_ASSIGN_OR_RETURN(
-        dnn::ConvProblem problem,
-        kPlace(attributes_, inputs[0].dims(), inputs[1].dims(), has_bias ? &bias : nullptr));
+    CUDAEP_ASSIGN_OR_RETURN(dnn::ConvProblem problem,
+                            kPlace(attributes_, inputs[0].dims(), inputs[1].dims(), has_bias ? &bias : nullptr));
     problem.type = type_;
     return problem;
   }

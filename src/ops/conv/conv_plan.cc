@@ -97,7 +97,8 @@ Result<ConvAttributes> ParseConv(const OpInfo& info) {
   out.output_padding = info.IntsOr("output_padding", {});
   out.output_shape = info.IntsOr("output_shape", {});
   for (int64_t value : out.output_padding) {
-    if (value < 0) return InvalidArgument("attribute output_padding ", Dims(out.output_padding), " has a negative value");
+    if (value < 0)
+      return InvalidArgument("attribute output_padding ", Dims(out.output_padding), " has a negative value");
   }
   for (int64_t value : out.output_shape) {
     if (value < 0) return InvalidArgument("attribute output_shape ", Dims(out.output_shape), " has a negative value");

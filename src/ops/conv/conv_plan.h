@@ -36,12 +36,12 @@ kernels::DepthwiseConv DepthwiseOf(const dnn::ConvProblem& problem);
 // chunks, so that the column matrix stays bounded.
 struct ColumnConv {
   kernels::Im2col columns;
-  bool direct = false;     // the input already is the column matrix: no columns are made
-  int64_t images = 0;      // products follow each other
-  int64_t chunk = 0;       // output pixels a product, but for the last
-  int64_t pixels = 0;      // output pixels of an image
+  bool direct = false;  // the input already is the column matrix: no columns are made
+  int64_t images = 0;   // products follow each other
+  int64_t chunk = 0;    // output pixels a product, but for the last
+  int64_t pixels = 0;   // output pixels of an image
   int64_t column_elems = 0;
-  int64_t packed_elems = 0;  // of the weights of a transposed convolution, rows and columns swapped
+  int64_t packed_elems = 0;            // of the weights of a transposed convolution, rows and columns swapped
   int64_t x_stride = 0, y_stride = 0;  // elements between images
   blas::GemmProblem product;           // of a full chunk
 

@@ -18,14 +18,12 @@ constexpr size_t kAlignment = 256;
 Result<std::unique_ptr<const dnn::ConvPlan>> AskLibrary(const ConvOptions& options, const dnn::ConvProblem& problem,
                                                         StreamContext& stream) {
   CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, stream.dnn());
-  const dnn::Choice choice =
-      options.search == ConvSearch::kExhaustive ? dnn::Choice::kFastest : dnn::Choice::kFirst;
+  const dnn::Choice choice = options.search == ConvSearch::kExhaustive ? dnn::Choice::kFastest : dnn::Choice::kFirst;
   if (options.search == ConvSearch::kDefault) {
     auto plan = dnn::MakePlan(*handle, problem, choice, 0);
     if (plan.ok()) return plan;
   }
-  return dnn::MakePlan(*handle, problem, choice,
-                       options.max_workspace ? kMostWorkspaceBytes : kSmallWorkspaceBytes);
+  return dnn::MakePlan(*handle, problem, choice, options.max_workspace ? kMostWorkspaceBytes : kSmallWorkspaceBytes);
 }
 
 // `bias` [M] added to every pixel of y [N, M, pixels].
@@ -42,7 +40,13 @@ Status PlanColumns(StreamContext& stream, ConvRunPlan* plan) {
   const dnn::ConvProblem& p = plan->problem;
   plan->path = ConvPath::kColumns;
   plan->columns = PlaceColumns(p);
-  const ColumnConv& columns = plan->columns;
+  ColumnConv& columns = plan->columns;
+  if (p.bias) {
+    columns.product.beta = 1.0f;
+    plan->starts_from_bias = true;
+    const Shape y{p.batch, p.out_channels, columns.pixels};
+    CUDAEP_ASSIGN_OR_RETURN(plan->spread_bias, kernels::MakeStridedCopy(y, Shape{0, 1, 0}, 0, SizeOf(p.type)));
+  }
   CUDAEP_ASSIGN_OR_RETURN(plan->full_chunk, MatrixProduct::Make(stream, columns.product));
   size_t product_bytes = plan->full_chunk.workspace_bytes();
   if (const int64_t rest = columns.pixels % columns.chunk; rest != 0) {
@@ -56,10 +60,9 @@ Status PlanColumns(StreamContext& stream, ConvRunPlan* plan) {
     CUDAEP_ASSIGN_OR_RETURN(plan->pack_weights, kernels::PlanTranspose(dims, Shape{0, 2, 1, 3}, size));
   }
   plan->columns_offset = AlignUp(static_cast<size_t>(columns.packed_elems) * size, kAlignment);
-  plan->product_offset =
-      plan->columns_offset + AlignUp(static_cast<size_t>(columns.column_elems) * size, kAlignment);
+  plan->product_offset = plan->columns_offset + AlignUp(static_cast<size_t>(columns.column_elems) * size, kAlignment);
   plan->workspace_bytes = plan->product_offset + product_bytes;
-  return p.bias ? PlanBias(plan) : Status::Ok();
+  return Status::Ok();
 }
 
 Status EnqueueColumns(const ConvRunPlan& plan, const OpContext& context) {
@@ -71,6 +74,10 @@ Status EnqueueColumns(const ConvRunPlan& plan, const OpContext& context) {
     CUDAEP_RETURN_IF_ERROR(kernels::LaunchTranspose(plan.pack_weights, weights, workspace, context.stream()));
     weights = workspace;
   }
+  if (plan.starts_from_bias) {
+    CUDAEP_RETURN_IF_ERROR(
+        kernels::LaunchStridedCopy(plan.spread_bias, context.input(2), context.output(0), context.stream()));
+  }
   for (int64_t image = 0; image < columns.images; ++image) {
     const auto* const x = context.input<std::byte>(0) + image * columns.x_stride * size;
     auto* const y = context.output<std::byte>(0) + image * columns.y_stride * size;
@@ -80,14 +87,12 @@ Status EnqueueColumns(const ConvRunPlan& plan, const OpContext& context) {
       if (!columns.direct) {
         matrix = workspace + plan.columns_offset;
         CUDAEP_RETURN_IF_ERROR(kernels::LaunchIm2col(columns.columns, static_cast<size_t>(size), x,
-                                                     workspace + plan.columns_offset, first, pixels,
-                                                     context.stream()));
+                                                     workspace + plan.columns_offset, first, pixels, context.stream()));
       }
       const MatrixProduct& product = pixels == columns.chunk ? plan.full_chunk : plan.last_chunk;
-      CUDAEP_RETURN_IF_ERROR(product.Enqueue(context.context, {.a = weights,
-                                                               .b = matrix,
-                                                               .c = y + first * size,
-                                                               .workspace = workspace + plan.product_offset}));
+      CUDAEP_RETURN_IF_ERROR(product.Enqueue(
+          context.context,
+          {.a = weights, .b = matrix, .c = y + first * size, .workspace = workspace + plan.product_offset}));
     }
   }
   return Status::Ok();

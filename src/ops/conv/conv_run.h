@@ -22,10 +22,12 @@ struct ConvRunPlan : Plan {
 
   ColumnConv columns;
   MatrixProduct full_chunk, last_chunk;
-  kernels::TransposePlan pack_weights;  // of a transposed convolution
+  bool starts_from_bias = false;  // y is filled with it and accumulated to: one rounding
+  kernels::StridedCopy spread_bias;
+  kernels::TransposePlan pack_weights;            // of a transposed convolution
   size_t columns_offset = 0, product_offset = 0;  // into the workspace; packed weights come first
 
-  bool adds_bias = false;            // by a kernel of its own, after the convolution
+  bool adds_bias = false;  // by a kernel of its own, after the library's convolution
   kernels::Broadcast<2> bias;
 };
 

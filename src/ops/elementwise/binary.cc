@@ -23,9 +23,7 @@ Result<Recipe> RecipeOf(const OpInfo& info) {
   if (op == "GreaterOrEqual") return Recipe{"LessOrEqual", true};
   if (op != "Mod") return Recipe{op};
   if (info.BoolOr("fmod", false)) return Recipe{"FMod"};
-  if (kFloatTypes.Contains(info.input_type(0)) && info.since_version() < 28) {
-    return InvalidArgument("Mod of floats needs fmod=1 before version 28");
-  }
+  if (kFloatTypes.Contains(info.input_type(0))) return InvalidArgument("Mod of floats needs fmod=1");
   return Recipe{"Mod"};
 }
 
@@ -91,7 +89,7 @@ constexpr DataTypeSet kPReluTypes =
 const RegisterRows kRows({
     Arithmetic("Add", 7, 14),
     Arithmetic("Div", 7, 14),
-    Arithmetic("Mod", 10, 28),
+    Arithmetic("Mod", 10, 13),
     Arithmetic("Mul", 7, 14),
     Arithmetic("PRelu", 7, 16, kPReluTypes),
     Arithmetic("Sub", 7, 14),

@@ -98,7 +98,7 @@ const RegisterRows kRows({
     Row("Atan", 7, 22),
     Row("Atanh", 9, 22),
     Row("Ceil", 6, 13),
-    Row("Celu", 12, 28),
+    Row("Celu", 12, 12, DataType::kFloat),
     Row("Clip", 6, 10),
     Row("Cos", 7, 22),
     Row("Cosh", 9, 22),

@@ -1,4 +1,5 @@
 // Min, Max and Sum of any number of tensors with numpy broadcasting: the binary kernel, folded over the inputs.
+// 16-bit sums are rounded after each input, as the host's are.
 #include "kernels/elementwise/binary.h"
 #include "ops/registry.h"
 

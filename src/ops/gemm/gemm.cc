@@ -57,12 +57,11 @@ class Gemm : public Operator {
       CUDAEP_RETURN_IF_ERROR(
           kernels::LaunchStridedCopy(plan.broadcast_c, context.input(2), context.output(0), context.stream()));
     }
-    return plan.product.Enqueue(context.context,
-                                {.a = context.input(0),
-                                 .b = context.input(1),
-                                 .c = context.output(0),
-                                 .bias = plan.addend == GemmAddend::kBias ? context.input(2) : nullptr,
-                                 .workspace = context.workspace});
+    return plan.product.Enqueue(context.context, {.a = context.input(0),
+                                                  .b = context.input(1),
+                                                  .c = context.output(0),
+                                                  .bias = plan.addend == GemmAddend::kBias ? context.input(2) : nullptr,
+                                                  .workspace = context.workspace});
   }
 
  private:

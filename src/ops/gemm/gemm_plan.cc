@@ -87,8 +87,8 @@ std::vector<GemmOffsets> EveryOffset(const std::vector<BatchDim>& dims) {
     const size_t inner = offsets.size();
     for (int64_t i = 1; i < dim.size; ++i) {
       for (size_t j = 0; j < inner; ++j) {
-        offsets.push_back({offsets[j].a + i * dim.stride_a, offsets[j].b + i * dim.stride_b,
-                           offsets[j].y + i * dim.stride_y});
+        offsets.push_back(
+            {offsets[j].a + i * dim.stride_a, offsets[j].b + i * dim.stride_b, offsets[j].y + i * dim.stride_y});
       }
     }
   }

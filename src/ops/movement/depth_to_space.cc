@@ -65,10 +65,9 @@ class Blocks final : public Operator {
     enum { kN, kY, kX, kC, kH, kW };
     const int64_t sizes[] = {n, size, size, c, h, w};
     using Order = std::array<int, 6>;
-    const Order deep_order = nhwc ? (attributes_.depth_first ? Order{kN, kH, kW, kY, kX, kC}
-                                                             : Order{kN, kH, kW, kC, kY, kX})
-                                  : (attributes_.depth_first ? Order{kN, kY, kX, kC, kH, kW}
-                                                             : Order{kN, kC, kY, kX, kH, kW});
+    const Order deep_order =
+        nhwc ? (attributes_.depth_first ? Order{kN, kH, kW, kY, kX, kC} : Order{kN, kH, kW, kC, kY, kX})
+             : (attributes_.depth_first ? Order{kN, kY, kX, kC, kH, kW} : Order{kN, kC, kY, kX, kH, kW});
     const Order flat_order = nhwc ? Order{kN, kH, kY, kW, kX, kC} : Order{kN, kC, kH, kY, kW, kX};
     const Order& from = attributes_.to_space ? deep_order : flat_order;
     const Order& to = attributes_.to_space ? flat_order : deep_order;
@@ -92,12 +91,8 @@ class Blocks final : public Operator {
 };
 
 KernelRow Row(const char* domain, const char* op, int until) {
-  return {.domain = domain,
-          .op = op,
-          .since = 1,
-          .until = until,
-          .types = {{"T", kFixedSizeTypes}},
-          .make = Make<Blocks>};
+  return {
+      .domain = domain, .op = op, .since = 1, .until = until, .types = {{"T", kFixedSizeTypes}}, .make = Make<Blocks>};
 }
 
 const RegisterRows kRows({

@@ -1,5 +1,4 @@
 #include "kernels/movement/gather.h"
-
 #include "ops/registry.h"
 
 namespace cudaep::ops {

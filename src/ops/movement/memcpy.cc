@@ -27,6 +27,8 @@ class MemcpyFromHost final : public Memcpy {
  public:
   static Result<std::unique_ptr<MemcpyFromHost>> Create(const OpInfo&) { return std::make_unique<MemcpyFromHost>(); }
 
+  bool PlanReadsHostInput(int) const override { return false; }
+
   Status Enqueue(const Plan&, const OpContext& context) const override {
     const void* const source = context.input(0);
     const size_t bytes = context.inputs[0].bytes();

@@ -102,8 +102,8 @@ class Slice final : public Operator {
     for (size_t d = 0; d < dims.size(); ++d) ranges[d].count = dims[d];
     std::vector<bool> seen(dims.size(), false);
     for (size_t i = 0; i < starts.size(); ++i) {
-      CUDAEP_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(axes ? (*axes)[i] : static_cast<int64_t>(i),
-                                                            static_cast<int>(dims.size())));
+      CUDAEP_ASSIGN_OR_RETURN(
+          const int axis, NormalizeAxis(axes ? (*axes)[i] : static_cast<int64_t>(i), static_cast<int>(dims.size())));
       const auto d = static_cast<size_t>(axis);
       if (seen[d]) return InvalidArgument("axis ", axis, " is sliced twice");
       if (steps[i] == 0) return InvalidArgument("the step along axis ", axis, " is 0");

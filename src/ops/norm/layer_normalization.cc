@@ -61,30 +61,31 @@ class LayerNorm : public Operator {
       CUDAEP_ASSIGN_OR_RETURN(plan->beta, MapAffine(dims, axis, context.inputs[2].dims(), "bias"));
       whole_rows = whole_rows && plan->beta.columns == plan->elems;
     }
-    plan->row_plan = kernels::PlanLayerNorm(x_type_, y_type_, plan->rows, plan->elems, whole_rows);
+    CUDAEP_ASSIGN_OR_RETURN(const device::DeviceInfo* device, device::GetDeviceInfo(context.stream.ordinal()));
+    plan->row_plan =
+        kernels::PlanLayerNorm(x_type_, y_type_, plan->rows, plan->elems, whole_rows, device->shared_bytes_per_block);
     return PlanPtr(std::move(plan));
   }
 
   Status Enqueue(const Plan& base, const OpContext& context) const override {
     const auto& plan = PlanAs<LayerNormPlan>(base);
-    return kernels::LaunchLayerNorm(
-        {.x_type = x_type_,
-         .y_type = y_type_,
-         .x = context.input(0),
-         .scale = context.input(1),
-         .beta = has_beta_ ? context.input(2) : nullptr,
-         .y = context.output(0),
-         .mean = !rms_ && outputs_ > 1 ? context.output(1) : nullptr,
-         .inv_std = outputs_ > inv_std_output_ ? context.output(inv_std_output_) : nullptr,
-         .double_statistics = double_statistics_,
-         .rows = plan.rows,
-         .elems = plan.elems,
-         .scale_map = plan.scale,
-         .beta_map = plan.beta,
-         .epsilon = epsilon_,
-         .rms = rms_,
-         .plan = plan.row_plan},
-        context.stream());
+    return kernels::LaunchLayerNorm({.x_type = x_type_,
+                                     .y_type = y_type_,
+                                     .x = context.input(0),
+                                     .scale = context.input(1),
+                                     .beta = has_beta_ ? context.input(2) : nullptr,
+                                     .y = context.output(0),
+                                     .mean = !rms_ && outputs_ > 1 ? context.output(1) : nullptr,
+                                     .inv_std = outputs_ > inv_std_output_ ? context.output(inv_std_output_) : nullptr,
+                                     .double_statistics = double_statistics_,
+                                     .rows = plan.rows,
+                                     .elems = plan.elems,
+                                     .scale_map = plan.scale,
+                                     .beta_map = plan.beta,
+                                     .epsilon = epsilon_,
+                                     .rms = rms_,
+                                     .plan = plan.row_plan},
+                                    context.stream());
   }
 
  private:
@@ -99,8 +100,6 @@ constexpr DataTypeSet kStatistics{DataType::kFloat, DataType::kDouble};
 
 const RegisterRows kRows({
     {.op = "LayerNormalization",
-     .since = 1,
-     .until = 16,
      .types = {{"T", kFloatTypes}, {"U", kStatistics}, {"V", kFloatTypes}},
      .in_place = {{0, 0}},
      .make = Make<LayerNorm>},

@@ -52,7 +52,9 @@ class SkipLayerNorm : public Operator {
     const int64_t skip_rows = ElementCount(context.inputs[1].dims().subspan(0, context.inputs[1].dims().size() - 1));
     plan->skip_rows = std::max<int64_t>(skip_rows, 1);
     plan->scale.columns = plan->beta.columns = plan->elems;
-    plan->row_plan = kernels::PlanLayerNorm(type_, type_, plan->rows, plan->elems, true);
+    CUDAEP_ASSIGN_OR_RETURN(const device::DeviceInfo* device, device::GetDeviceInfo(context.stream.ordinal()));
+    plan->row_plan =
+        kernels::PlanLayerNorm(type_, type_, plan->rows, plan->elems, true, device->shared_bytes_per_block);
     return PlanPtr(std::move(plan));
   }
 
@@ -95,7 +97,7 @@ class SkipLayerNorm : public Operator {
 KernelRow Row(const char* op) {
   return {.domain = kMicrosoftDomain,
           .op = op,
-          .types = {{"T", kFloatTypesNoDouble}},
+          .types = {{"T", kFloatTypesNoDouble}, {"U", DataType::kFloat}},
           .in_place = {{0, 0}},
           .make = Make<SkipLayerNorm>};
 }

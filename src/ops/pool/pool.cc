@@ -87,7 +87,7 @@ class Pool : public Operator {
 
 const RegisterRows kRows({
     {.op = "AveragePool", .since = 7, .until = 22, .types = {{"T", kernels::kAveragePoolTypes}}, .make = Make<Pool>},
-    {.op = "MaxPool", .since = 1, .until = 7, .types = {{"T", kernels::kMaxPoolTypes}}, .make = Make<Pool>},
+    {.op = "MaxPool", .since = 1, .until = 1, .types = {{"T", kernels::kAveragePoolTypes}}, .make = Make<Pool>},
     {.op = "MaxPool",
      .since = 8,
      .until = 22,

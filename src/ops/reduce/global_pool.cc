@@ -60,21 +60,16 @@ class GlobalPool : public Operator {
   bool channels_last_;
 };
 
-KernelRow Row(const char* domain, const char* op) {
-  return {.domain = domain,
-          .op = op,
-          .since = 1,
-          .until = 22,
-          .types = {{"T", kFloatTypes}},
-          .make = Make<GlobalPool>};
+KernelRow Row(const char* domain, const char* op, int until, DataTypeSet types) {
+  return {.domain = domain, .op = op, .since = 1, .until = until, .types = {{"T", types}}, .make = Make<GlobalPool>};
 }
 
 const RegisterRows kRows({
-    Row(kOnnxDomain, "GlobalAveragePool"),
-    Row(kOnnxDomain, "GlobalLpPool"),
-    Row(kOnnxDomain, "GlobalMaxPool"),
-    Row(kNhwcDomain, "GlobalAveragePool"),
-    Row(kNhwcDomain, "GlobalMaxPool"),
+    Row(kOnnxDomain, "GlobalAveragePool", 22, kFloatTypes),
+    Row(kOnnxDomain, "GlobalLpPool", 22, kFloatTypes),
+    Row(kOnnxDomain, "GlobalMaxPool", 22, kFloatTypes),
+    Row(kNhwcDomain, "GlobalAveragePool", 1, kFloatTypes - DataTypeSet(DataType::kBFloat16)),
+    Row(kNhwcDomain, "GlobalMaxPool", 1, kFloatTypes - DataTypeSet(DataType::kBFloat16)),
 });
 
 }  // namespace

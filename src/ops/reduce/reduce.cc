@@ -75,14 +75,15 @@ class Reduce : public Operator {
 struct Entry {
   const char* name;
   OperatorFactory make;
-  int axes_input_since;
-  int until;
+  int attribute_until;   // the last version with the axes as an attribute,
+  int axes_input_since;  // the first with an input,
+  int until;             // and the last of all
   DataTypeSet types;
 };
 
 template <ReduceOp op>
-constexpr Entry Named(const char* name, int until = 18, int axes_input_since = 18) {
-  return {name, Reduce::Create<op>, axes_input_since, until, kernels::ReduceTypes(op)};
+constexpr Entry Named(const char* name, int until = 18, int axes_input_since = 18, int attribute_until = 13) {
+  return {name, Reduce::Create<op>, attribute_until, axes_input_since, until, kernels::ReduceTypes(op)};
 }
 
 std::vector<KernelRow> Rows() {
@@ -90,18 +91,18 @@ std::vector<KernelRow> Rows() {
   for (const Entry& entry : {
            Named<ReduceOp::kL1>("ReduceL1"),
            Named<ReduceOp::kL2>("ReduceL2"),
-           Named<ReduceOp::kLogSum>("ReduceLogSum", 28),
-           Named<ReduceOp::kLogSumExp>("ReduceLogSumExp", 28),
+           Named<ReduceOp::kLogSum>("ReduceLogSum"),
+           Named<ReduceOp::kLogSumExp>("ReduceLogSumExp"),
            Named<ReduceOp::kMax>("ReduceMax", 20),
            Named<ReduceOp::kMean>("ReduceMean"),
            Named<ReduceOp::kMin>("ReduceMin", 20),
            Named<ReduceOp::kProd>("ReduceProd"),
-           Named<ReduceOp::kSum>("ReduceSum", 13, 13),
+           Named<ReduceOp::kSum>("ReduceSum", 13, 13, 11),
            Named<ReduceOp::kSumSquare>("ReduceSumSquare"),
        }) {
     rows.push_back({.op = entry.name,
                     .since = 1,
-                    .until = entry.axes_input_since - 1,
+                    .until = entry.attribute_until,
                     .types = {{"T", entry.types}},
                     .make = entry.make});
     rows.push_back({.op = entry.name,

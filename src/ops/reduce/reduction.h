@@ -13,8 +13,7 @@ struct ReductionPlan : Plan {
 // `reduced` has one entry for each dimension of input 0.
 Result<PlanPtr> PlanReduction(kernels::ReduceOp op, const PlanContext& context, std::span<const bool> reduced);
 
-Status EnqueueReduction(kernels::ReduceOp op, kernels::ReduceKernel kernel, const Plan& plan,
-                        const OpContext& context);
+Status EnqueueReduction(kernels::ReduceOp op, kernels::ReduceKernel kernel, const Plan& plan, const OpContext& context);
 
 // One flag a dimension.
 class DimFlags {

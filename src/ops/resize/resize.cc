@@ -1,4 +1,4 @@
-// Resize and its predecessor Upsample.
+// Resize and its predecessor Upsample, whose version 10 only says that it is gone.
 #include "core/float16.h"
 #include "ops/registry.h"
 #include "ops/resize/resize_plan.h"
@@ -86,13 +86,14 @@ class Resize : public Operator {
   bool has_roi_ = false;             // inputs are X, roi, scales, sizes
 };
 
+constexpr DataTypeSet kTypesBefore13 = kernels::kInterpolationTypes - DataTypeSet(DataType::kBFloat16);
 constexpr DataTypeSet kRoiTypes{DataType::kFloat, DataType::kFloat16, DataType::kDouble};
 
 const RegisterRows kRows({
     {.op = "Resize",
      .since = 10,
      .until = 10,
-     .types = {{"T", kernels::kInterpolationTypes}},
+     .types = {{"T", kTypesBefore13}},
      .host_inputs = {1},
      .make = Make<Resize>},
     {.op = "Resize",
@@ -101,15 +102,11 @@ const RegisterRows kRows({
      .types = {{"T1", kernels::kInterpolationTypes}, {"T2", kRoiTypes}},
      .host_inputs = {1, 2, 3},
      .make = Make<Resize>},
-    {.op = "Upsample",
-     .since = 7,
-     .until = 7,
-     .types = {{"T", kernels::kInterpolationTypes}},
-     .make = Make<Resize>},
+    {.op = "Upsample", .since = 7, .until = 7, .types = {{"T", kTypesBefore13}}, .make = Make<Resize>},
     {.op = "Upsample",
      .since = 9,
-     .until = 9,
-     .types = {{"T", kernels::kInterpolationTypes}},
+     .until = 10,
+     .types = {{"T", kTypesBefore13}},
      .host_inputs = {1},
      .make = Make<Resize>},
 });

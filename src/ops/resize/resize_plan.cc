@@ -48,6 +48,8 @@ Result<Value> Find(const Named<Value> (&table)[kCount], const char* attribute, s
 }
 
 constexpr float kLargestExtent = 1.0e12f;
+constexpr float kLargestRoi = 1.0e6f;  // in sizes of the input
+constexpr float kWidestFilter = 1.0e6f;
 
 // The size of a dimension at a scale, in the precision that the host's shape inference uses.
 Result<int64_t> Scaled(int64_t in, float scale, int axis) {
@@ -87,7 +89,8 @@ Status KeepAspect(AspectPolicy policy, const std::vector<int>& chosen, std::vect
   for (int i : chosen) {
     ResizeAxis& axis = (*axes)[static_cast<size_t>(i)];
     axis.scale = scale;
-    const float out = std::floor(scale * static_cast<float>(axis.in) + 0.5f);
+    axis.length = scale * static_cast<float>(axis.in);
+    const float out = std::floor(axis.length + 0.5f);
     if (!(out < kLargestExtent)) return InvalidArgument("input sizes enlarges axis ", i, " by ", scale);
     axis.out = static_cast<int64_t>(out);
   }
@@ -95,13 +98,13 @@ Status KeepAspect(AspectPolicy policy, const std::vector<int>& chosen, std::vect
 }
 
 ResizeDim PlaceDim(const ResizeAttributes& attributes, const ResizeAxis& axis) {
-  const float in = static_cast<float>(axis.in), out = static_cast<float>(axis.out);
+  const float in = static_cast<float>(axis.in);
   ResizeDim dim{.in = axis.in, .out = axis.out};
   dim.scaled = axis.in != axis.out || axis.scale != 1.0f || attributes.coordinates == CoordinateMode::kTfCropAndResize;
   dim.denominator = axis.scale;
   switch (attributes.coordinates) {
     case CoordinateMode::kHalfPixelSymmetric:
-      dim.offset = in / 2.0f * (1.0f - out / (axis.scale * in));
+      dim.offset = in / 2.0f * (1.0f - static_cast<float>(axis.out) / axis.length);
       [[fallthrough]];
     case CoordinateMode::kHalfPixel:
       dim.before = dim.after = 0.5f;
@@ -120,12 +123,12 @@ ResizeDim PlaceDim(const ResizeAttributes& attributes, const ResizeAxis& axis) {
       break;
     case CoordinateMode::kAlignCorners:
       dim.numerator = axis.out > 1 ? in - 1.0f : 0.0f;
-      dim.denominator = axis.out > 1 ? out - 1.0f : 1.0f;
+      dim.denominator = axis.out > 1 ? axis.length - 1.0f : 1.0f;
       break;
     case CoordinateMode::kTfCropAndResize:
       dim.offset = axis.roi_begin * (in - 1.0f);
       dim.numerator = (axis.roi_end - axis.roi_begin) * (in - 1.0f);
-      dim.denominator = axis.out > 1 ? out - 1.0f : 1.0f;
+      dim.denominator = axis.out > 1 ? axis.length - 1.0f : 1.0f;
       if (axis.out == 1) {
         dim.offset = 0.5f * (axis.roi_begin + axis.roi_end) * (in - 1.0f);
         dim.numerator = 0;
@@ -157,8 +160,8 @@ Result<ResizeAttributes> ParseResize(const OpInfo& info) {
                                                 info.StringOr("coordinate_transformation_mode", "half_pixel")));
   CUDAEP_ASSIGN_OR_RETURN(out.nearest_mode,
                           Find(kNearestModes, "nearest_mode", info.StringOr("nearest_mode", "round_prefer_floor")));
-  CUDAEP_ASSIGN_OR_RETURN(out.policy, Find(kPolicies, "keep_aspect_ratio_policy",
-                                           info.StringOr("keep_aspect_ratio_policy", "stretch")));
+  CUDAEP_ASSIGN_OR_RETURN(
+      out.policy, Find(kPolicies, "keep_aspect_ratio_policy", info.StringOr("keep_aspect_ratio_policy", "stretch")));
   out.extrapolation = info.FloatOr("extrapolation_value", 0.0f);
   out.axes = info.IntsOr("axes", {});
   out.interpolation.cubic_coefficient = info.FloatOr("cubic_coeff_a", -0.75f);
@@ -180,18 +183,27 @@ Result<std::vector<ResizeAxis>> CombineAxes(const ResizeAttributes& attributes, 
   if (crops) CUDAEP_RETURN_IF_ERROR(CheckLength("roi", inputs.roi.size(), 2 * chosen.size()));
 
   std::vector<ResizeAxis> axes(x.size());
-  for (size_t d = 0; d < axes.size(); ++d) axes[d].in = axes[d].out = x[d];
+  for (size_t d = 0; d < axes.size(); ++d) {
+    axes[d].in = axes[d].out = x[d];
+    axes[d].length = static_cast<float>(x[d]);
+  }
   for (size_t i = 0; i < chosen.size(); ++i) {
     ResizeAxis& axis = axes[static_cast<size_t>(chosen[i])];
     if (by_size) {
       axis.out = inputs.sizes[i];
       if (axis.out < 0) return InvalidArgument("input sizes ", Dims(inputs.sizes), " has a negative value");
-      axis.scale = axis.in == 0 ? 1.0f : static_cast<float>(axis.out) / static_cast<float>(axis.in);
+      axis.length = static_cast<float>(axis.out);
+      axis.scale = axis.in == 0 ? 1.0f : axis.length / static_cast<float>(axis.in);
     } else {
       axis.scale = inputs.scales[i];
+      axis.length = axis.scale * static_cast<float>(axis.in);
       CUDAEP_ASSIGN_OR_RETURN(axis.out, Scaled(axis.in, axis.scale, chosen[i]));
     }
-    if (crops) axis.roi_begin = inputs.roi[i], axis.roi_end = inputs.roi[chosen.size() + i];
+    if (!crops) continue;
+    axis.roi_begin = inputs.roi[i], axis.roi_end = inputs.roi[chosen.size() + i];
+    if (!(std::abs(axis.roi_begin) < kLargestRoi) || !(std::abs(axis.roi_end) < kLargestRoi)) {
+      return InvalidArgument("input roi has ", axis.roi_begin, " to ", axis.roi_end, " for axis ", chosen[i]);
+    }
   }
   if (by_size && attributes.policy != AspectPolicy::kStretch) {
     CUDAEP_RETURN_IF_ERROR(KeepAspect(attributes.policy, chosen, &axes));
@@ -215,6 +227,7 @@ Result<kernels::ResizeShape> PlaceResize(const ResizeAttributes& attributes, con
       shape.dim[rank - 1].out *= dim.out;
       continue;
     }
+    if (dim.shrink * kWidestFilter < 1.0f) return NotSupported("antialias at a scale of ", axis->scale);
     if (rank == kernels::kMaxResizeRank) {
       return NotSupported("resize of more than ", kernels::kMaxResizeRank, " dimensions");
     }

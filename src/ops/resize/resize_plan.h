@@ -47,6 +47,7 @@ struct ResizeInputs {
 struct ResizeAxis {
   int64_t in = 1, out = 1;
   float scale = 1;
+  float length = 1;  // of the output before it was made whole: a scale times `in`, which ONNX aligns corners to
   float roi_begin = 0, roi_end = 1;
 };
 

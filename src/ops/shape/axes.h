@@ -12,8 +12,7 @@ namespace cudaep::ops {
 class Axes {
  public:
   Axes() = default;
-  explicit Axes(const OpInfo& info)
-      : attribute_(info.since_version() < 13 ? info.Ints("axes") : std::nullopt) {}
+  explicit Axes(const OpInfo& info) : attribute_(info.since_version() < 13 ? info.Ints("axes") : std::nullopt) {}
 
   // As written in the model; absent when the node names none.
   Result<std::optional<std::vector<int64_t>>> Read(TensorViews inputs) const {

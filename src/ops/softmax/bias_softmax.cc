@@ -1,7 +1,6 @@
 // BiasSoftmax: softmax(data + bias) over everything from the axis on. The bias has fewer rows than the data: each is
 // used for a group of neighbouring rows (inner broadcast), or all of them in turn (outer broadcast).
 #include "kernels/softmax/softmax.h"
-
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -47,7 +46,8 @@ class BiasSoftmax : public Operator {
       const int64_t count = context.inputs[1].elems() / plan->elems;
       plan->bias_rows = {.repeat = inner_ ? plan->rows / count : 1, .count = count};
     }
-    plan->row_plan = kernels::PlanSoftmax(type_, plan->rows, plan->elems);
+    CUDAEP_ASSIGN_OR_RETURN(const device::DeviceInfo* device, device::GetDeviceInfo(context.stream.ordinal()));
+    plan->row_plan = kernels::PlanSoftmax(type_, plan->rows, plan->elems, device->shared_bytes_per_block);
     return PlanPtr(std::move(plan));
   }
 
@@ -73,7 +73,7 @@ class BiasSoftmax : public Operator {
 const RegisterRows kRows({
     {.domain = kMicrosoftDomain,
      .op = "BiasSoftmax",
-     .types = {{"T", kernels::kSoftmaxTypes}},
+     .types = {{"T", kernels::kSoftmaxTypes - DataTypeSet(DataType::kBFloat16)}},
      .in_place = {{0, 0}},
      .make = Make<BiasSoftmax>},
 });

@@ -1,4 +1,5 @@
-// Softmax and LogSoftmax. Before opset 13 the input is a matrix flattened at the axis; from 13 on the axis stands alone.
+// Softmax and LogSoftmax. Before opset 13 the input is a matrix flattened at the axis; from 13 on the axis stands
+// alone.
 #include "kernels/softmax/softmax.h"
 
 #include "ops/registry.h"
@@ -41,7 +42,8 @@ class Softmax : public Operator {
       plan->elems = dims[at];
       plan->inner = ElementCount(dims.subspan(at + 1));
     }
-    plan->rows = kernels::PlanSoftmax(type_, plan->outer, plan->elems);
+    CUDAEP_ASSIGN_OR_RETURN(const device::DeviceInfo* device, device::GetDeviceInfo(context.stream.ordinal()));
+    plan->rows = kernels::PlanSoftmax(type_, plan->outer, plan->elems, device->shared_bytes_per_block);
     return PlanPtr(std::move(plan));
   }
 

@@ -1,9 +1,10 @@
-"""Add, Sub, Mul, Div."""
+"""Add, Sub, Mul, Div, Mod, PRelu."""
 
 import numpy as np
 
 from ..harness import Case, Of, Rand, T
 from ..harness.dtypes import FLOATS, INTS, NUMERIC
+from ..harness.tolerances import Tolerance
 
 # Both sides of pack (16 bytes) and block (256 threads) boundaries; the last one takes several blocks of every type.
 _LENGTHS = (1, 7, 8, 9, 255, 256, 257, 1023, 4097, 100_003)
@@ -37,6 +38,8 @@ def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where((a < 0) != (b < 0), -(np.abs(a) // np.abs(b)), np.abs(a) // np.abs(b)).astype(a.dtype)
 
 
+# A remainder is exact in the type of its operands.
+_REMAINDER = Tolerance(0.0)
 _REFERENCES = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": _divide}
 
 CASES = [
@@ -70,4 +73,20 @@ CASES = [
          name="constant"),
     Case(op="Add", inputs=[Rand((2, 3)), Rand((4,))], error=("INVALID_ARGUMENT", "[2,3]"), dtypes=("float32",)),
     Case(op="Mul", inputs=[Rand((2, 3), T), Rand((3, 3), T)], error=("INVALID_ARGUMENT", "[3,3]"), dtypes=("int64",)),
+    Case(op="Mod", inputs=[Rand((5, 33)), Rand((5, 33), nonzero=True)], expected=np.mod, dtypes=INTS, opset="10+"),
+    Case(op="Mod", inputs=[Rand((5, 33)), Rand((33,), nonzero=True)], attrs={"fmod": 1}, dtypes=NUMERIC, opset="10+",
+         expected=lambda a, b, fmod: np.fmod(a, b), tolerance=_REMAINDER),
+    Case(op="Mod", inputs=[Rand((99,), full=True), Rand((99,), full=True, nonzero=True)], expected=np.mod, dtypes=INTS,
+         name="full_range"),
+    Case(op="Mod", inputs=[Rand((300,), specials=True), Rand((300,), specials=True)], attrs={"fmod": 1}, dtypes=FLOATS,
+         expected=lambda a, b, fmod: np.fmod(a, b), tolerance=_REMAINDER, name="specials"),
+    Case(op="Mod", inputs=[Rand((3,)), Rand((3,))], dtypes=("float32",),
+         error=("INVALID_ARGUMENT", "fmod=1")),
+    *(
+        Case(op="PRelu", inputs=[Rand(shape), Rand(slope)], expected=lambda x, s: np.where(x < 0, s * x, x),
+             dtypes=(*FLOATS, "int32", "int64", "uint32", "uint64"), opset="7+")
+        for shape, slope in (((5, 33), (33,)), ((2, 3, 5), (3, 1)), ((7,), (7,)), ((), ()), ((0, 3), (3,)))
+    ),
+    Case(op="PRelu", inputs=[Rand((3,)), Rand((2, 3))], dtypes=("float32",),
+         error=("INVALID_ARGUMENT", "[2,3] does not broadcast to [3]")),
 ]  # fmt: skip

@@ -22,8 +22,9 @@ def _to(shape: Sequence[int]) -> Any:
 
 
 def _reshape(before: Sequence[int], wanted: Sequence[int], after: Sequence[int], **attrs: int) -> Case:
+    name = f"{_text(before)}_to_{_text(wanted)}{'z' * len(attrs)}"
     return Case(op="Reshape", inputs=[Rand(before), _ints(*wanted)], attrs=attrs, dtypes=("float32",),
-                expected=_to(after), tolerance=_EXACT, name=f"{_text(before)}_to_{_text(wanted)}{'z' * len(attrs)}")  # fmt: skip
+                expected=_to(after), tolerance=_EXACT, name=name)  # fmt: skip
 
 
 def _text(dims: Sequence[int]) -> str:
@@ -31,7 +32,7 @@ def _text(dims: Sequence[int]) -> str:
 
 
 def _refused(op: str, shape: Sequence[int], text: str, wanted: Sequence[int] | None = None, **attrs: Any) -> Case:
-    inputs = [Rand(shape), *([] if wanted is None else [_ints(*wanted)])]
+    inputs: list[Rand | np.ndarray] = [Rand(shape), *([] if wanted is None else [_ints(*wanted)])]
     return Case(op=op, inputs=inputs, attrs=attrs, dtypes=("float32",), error=("INVALID_ARGUMENT", text))
 
 

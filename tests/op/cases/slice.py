@@ -44,10 +44,10 @@ _STEPS: list[tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int] | 
 def _index(
     rank: int, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None, steps: Sequence[int] | None
 ) -> tuple[slice, ...]:
-    """The same as numpy's slices, which clamp as ONNX does except for ends below the first element."""
+    """The same as numpy's slices, which clamp as ONNX does."""
     where = [slice(None)] * rank
-    for start, end, axis, step in zip(starts, ends, axes or range(len(starts)), steps or [1] * len(starts), strict=True):
-        where[axis] = slice(start, end, step)
+    for i, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        where[axes[i] if axes else i] = slice(start, end, steps[i] if steps else 1)
     return tuple(where)
 
 

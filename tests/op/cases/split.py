@@ -47,7 +47,7 @@ def _equal(dim: int, sizes: Sequence[int], **more: Any) -> Case:
 
 
 def _refused(text: str, dim: int, split: Sequence[int] | None = None, outputs: int = 2, **more: Any) -> Case:
-    inputs = [Rand((dim, 2)), *([] if split is None else [np.array(split, dtype=np.int64)])]
+    inputs: list[Rand | np.ndarray] = [Rand((dim, 2)), *([] if split is None else [np.array(split, dtype=np.int64)])]
     return Case(op="Split", inputs=inputs, dtypes=("float32",), outputs=[T] * outputs,
                 error=("INVALID_ARGUMENT", text), **more)  # fmt: skip
 

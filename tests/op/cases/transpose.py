@@ -37,7 +37,11 @@ _TILED = [
     ((2, 3, 5001), (0, 2, 1)),  # and back
     ((2, 9001), (1, 0)),
     ((9001, 2), (1, 0)),
-    ((3000, 2, 3), (2, 1, 0)),  # matrices below a tile's worth
+    ((3000, 2, 3), (2, 1, 0)),
+    ((3000, 3, 8), (2, 1, 0)),  # thin, and far from dense
+    ((40, 9, 700), (0, 2, 1)),
+    ((40, 700, 9), (0, 2, 1)),
+    ((500, 8, 8), (0, 2, 1)),  # matrices below a tile's worth
 ]
 _INNERMOST_STAYS = [
     ((64, 48, 2), (1, 0, 2)),  # taken as one wide element

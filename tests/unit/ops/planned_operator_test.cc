@@ -38,13 +38,22 @@ class Probe : public Operator {
   Status Enqueue(const Plan&, const OpContext&) const override { return Status::Ok(); }
 };
 
-const RegisterRows kRows({{.domain = "test", .op = "Probe", .types = {{"T", kFloatTypes}}, .host_inputs = {1},
-                           .make = Make<Probe>}});
+// The value of its host input merely passes through.
+class PassingProbe : public Probe {
+ public:
+  static Result<std::unique_ptr<PassingProbe>> Create(const OpInfo&) { return std::make_unique<PassingProbe>(); }
+  bool PlanReadsHostInput(int) const override { return false; }
+};
+
+const RegisterRows kRows(
+    {{.domain = "test", .op = "Probe", .types = {{"T", kFloatTypes}}, .host_inputs = {1}, .make = Make<Probe>},
+     {.domain = "test", .op = "Passing", .types = {{"T", kFloatTypes}}, .host_inputs = {1}, .make = Make<PassingProbe>}});
 
 class ProbeInfo : public OpInfo {
  public:
+  explicit ProbeInfo(const char* op_type = "Probe") : op_type_(op_type) {}
   std::string_view name() const override { return "probe"; }
-  std::string_view op_type() const override { return "Probe"; }
+  std::string_view op_type() const override { return op_type_; }
   std::string_view domain() const override { return "test"; }
   int since_version() const override { return 1; }
   int input_count() const override { return 2; }
@@ -60,6 +69,7 @@ class ProbeInfo : public OpInfo {
   const Settings& settings() const override { return settings_; }
 
  private:
+  const char* op_type_;
   Settings settings_;
 };
 
@@ -68,18 +78,20 @@ class PlannedOperatorTest : public testing::Test {
   void SetUp() override {
     g_plans = 0;
     ASSERT_TRUE(planned_.Init(ProbeInfo()).ok());
+    ASSERT_TRUE(passing_.Init(ProbeInfo("Passing")).ok());
   }
   // The plan for a first input of `dims` and a host input holding `value`; its output's first dimension.
-  int64_t Ask(std::vector<int64_t> dims, std::vector<int64_t> value = {1}) {
+  int64_t Ask(std::vector<int64_t> dims, std::vector<int64_t> value = {1}) { return Ask(planned_, dims, value); }
+  int64_t Ask(PlannedOperator& planned, std::vector<int64_t> dims, std::vector<int64_t> value) {
     const int64_t length = static_cast<int64_t>(value.size());
     const TensorView inputs[] = {
         {.dim = dims.data(), .rank = static_cast<int32_t>(dims.size()), .type = DataType::kFloat},
         {.data = value.data(), .dim = &length, .rank = 1, .type = DataType::kInt64}};
-    const PlannedOperator::Pin pin(planned_);
-    Result<const Plan*> plan = planned_.PlanFor(pin, inputs, stream_);
+    const PlannedOperator::Pin pin(planned);
+    Result<const Plan*> plan = planned.PlanFor(pin, inputs, stream_);
     return plan.ok() ? plan.value()->outputs[0][0] : -1;
   }
-  PlannedOperator planned_;
+  PlannedOperator planned_, passing_;
   StreamContext stream_{0, nullptr};
 };
 
@@ -99,6 +111,14 @@ TEST_F(PlannedOperatorTest, HostValuesBelongToTheKey) {
   Ask({2}, {1, 5});
   Ask({2}, {1});
   EXPECT_EQ(g_plans, 3);
+}
+
+TEST_F(PlannedOperatorTest, UnlessTheOperatorSaysThatTheyDoNot) {
+  Ask(passing_, {2}, {1});
+  Ask(passing_, {2}, {5});
+  EXPECT_EQ(g_plans, 1);
+  Ask(passing_, {2}, {1, 5});
+  EXPECT_EQ(g_plans, 2);
 }
 
 TEST_F(PlannedOperatorTest, ThePlansAreBounded) {

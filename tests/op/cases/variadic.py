@@ -1,0 +1,42 @@
+"""Min, Max and Sum of one tensor or many."""
+
+import functools
+
+import numpy as np
+
+from ..harness import Case, Rand
+from ..harness.dtypes import FLOATS, INTS, NUMERIC
+
+_PAIRS = {"Max": np.maximum, "Min": np.minimum, "Sum": np.add}
+
+
+def _fold(op: str, *xs: np.ndarray) -> np.ndarray:
+    return functools.reduce(_PAIRS[op], xs)
+
+
+_SHAPES = [
+    [(7,)],
+    [()],
+    [(), ()],
+    [(5, 33), (5, 33), (5, 33)],
+    [(3, 1), (1, 5)],
+    [(5,), (3, 1), (2, 1, 1), ()],
+    [(1, 16), (4, 1), (4, 16)],
+    [(0, 3), (1, 3), (1,)],
+    [(4099,), (1,)],
+]
+
+CASES = [
+    *(Case(op=op, inputs=[Rand(shape) for shape in shapes], expected=functools.partial(_fold, op),
+           dtypes=("float32", "float64")) for op in _PAIRS for shapes in _SHAPES),
+    *(Case(op=op, inputs=[Rand((3, 17)), Rand((17,))], expected=functools.partial(_fold, op), dtypes=NUMERIC,
+           opset="8+") for op in _PAIRS),
+    *(Case(op=op, inputs=[Rand((3, 17)), Rand((3, 17))], expected=functools.partial(_fold, op), dtypes=FLOATS,
+           opset=6) for op in _PAIRS),
+    *(Case(op=op, inputs=[Rand((300,), specials=True)] * (2 if op == "Sum" else 3), expected=functools.partial(_fold, op), dtypes=FLOATS,
+           name="specials") for op in _PAIRS),
+    *(Case(op=op, inputs=[Rand((65,), full=True)] * 2, expected=functools.partial(_fold, op), dtypes=INTS,
+           name="full_range") for op in ("Max", "Min")),
+    Case(op="Max", inputs=[Rand((2, 3)), Rand((3,)), Rand((4,))], error=("INVALID_ARGUMENT", "[2,3]"),
+         dtypes=("float32",)),
+]  # fmt: skip
