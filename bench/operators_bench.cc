@@ -43,7 +43,11 @@ std::vector<Case> Cases(bool small) {
       {"LayerNorm fp16 1024x131072", "LayerNormalization", 17, f16, {{1024 / shrink, 131072}, {131072}, {131072}}},
       {"LayerNorm fp32 65536x1024", "LayerNormalization", 17, f32, {{65536 / shrink, 1024}, {1024}, {1024}}},
       {"Transpose fp16 8192x8192", "Transpose", 13, f16, {{8192 / shrink, 8192}}},
-      {"Transpose fp16 BHSD->BSHD", "Transpose", 13, f16, {{16, 32, 2048 / shrink, 64}},
+      {"Transpose fp16 BHSD->BSHD",
+       "Transpose",
+       13,
+       f16,
+       {{16, 32, 2048 / shrink, 64}},
        {{"perm", std::vector<int64_t>{0, 2, 1, 3}}}},
   };
 }
@@ -57,7 +61,8 @@ struct Line {
 Result<Line> MeasureCase(const Case& c, StreamContext& stream) {
   test::Node node("", c.op, c.version);
   node.attributes = c.attributes;
-  for (const auto& dims : c.inputs) node.inputs.push_back({.type = c.type, .dims = dims, .values = {}, .replay_values = {}});
+  for (const auto& dims : c.inputs)
+    node.inputs.push_back({.type = c.type, .dims = dims, .values = {}, .replay_values = {}});
   node.outputs = {c.type};
   ops::PlannedOperator planned;
   CUDAEP_RETURN_IF_ERROR(planned.Init(node));
@@ -75,12 +80,13 @@ Result<Line> MeasureCase(const Case& c, StreamContext& stream) {
   Line line{c.name};
   for (size_t b : bytes) line.bytes += static_cast<double>(b);
   CUDAEP_ASSIGN_OR_RETURN(line.timing, MeasureUs(
-      [&](int call) {
-        for (size_t i = 0; i < views.size(); ++i) views[i].data = buffers.Tensor(call, i);
-        void* output = buffers.Tensor(call, views.size());
-        return planned.Enqueue(*plan, views, &output, stream);
-      },
-      20, 7, stream.stream()));
+                                           [&](int call) {
+                                             for (size_t i = 0; i < views.size(); ++i)
+                                               views[i].data = buffers.Tensor(call, i);
+                                             void* output = buffers.Tensor(call, views.size());
+                                             return planned.Enqueue(*plan, views, &output, stream);
+                                           },
+                                           20, 7, stream.stream()));
   return line;
 }
 
@@ -88,10 +94,11 @@ Result<Line> MeasureCopy(size_t bytes, device::Stream stream) {
   CUDAEP_ASSIGN_OR_RETURN(const RotatingBuffers buffers, RotatingBuffers::Create({bytes, bytes}, stream));
   Line line{"device copy", 2.0 * static_cast<double>(bytes)};
   CUDAEP_ASSIGN_OR_RETURN(line.timing, MeasureUs(
-      [&](int call) {
-        return device::MemcpyAsync(buffers.Tensor(call, 1), buffers.Tensor(call, 0), bytes, stream);
-      },
-      20, 7, stream));
+                                           [&](int call) {
+                                             return device::MemcpyAsync(buffers.Tensor(call, 1),
+                                                                        buffers.Tensor(call, 0), bytes, stream);
+                                           },
+                                           20, 7, stream));
   return line;
 }
 
@@ -103,7 +110,8 @@ Status Run(const char* json_path, bool small) {
   CUDAEP_ASSIGN_OR_RETURN(const Line copy, MeasureCopy((size_t{512} << 20) / (small ? 64 : 1), owned.get()));
   const double copy_rate = copy.bytes / copy.timing.median_us;
   std::printf("%s, device copy %.0f GB/s\n", info->name.c_str(), copy_rate / 1e3);
-  std::string json = StrCat("{\"device\": \"", info->name, "\", \"copy_gb_per_s\": ", copy_rate / 1e3, ", \"cases\": [");
+  std::string json =
+      StrCat("{\"device\": \"", info->name, "\", \"copy_gb_per_s\": ", copy_rate / 1e3, ", \"cases\": [");
   bool first = true;
   for (const Case& c : Cases(small)) {
     Result<Line> measured = MeasureCase(c, stream);
@@ -115,8 +123,9 @@ Status Run(const char* json_path, bool small) {
     const double percent = 100 * line.bytes / line.timing.median_us / copy_rate;
     std::printf("%-30s %9.1f us (%.1f..%.1f)  %5.1f%% of copy\n", line.name.c_str(), line.timing.median_us,
                 line.timing.min_us, line.timing.max_us, percent);
-    json += StrCat(first ? "" : ", ", "{\"name\": \"", line.name, "\", \"us\": ", line.timing.median_us, ", \"min_us\": ",
-                   line.timing.min_us, ", \"max_us\": ", line.timing.max_us, ", \"percent_of_copy\": ", percent, "}");
+    json += StrCat(first ? "" : ", ", "{\"name\": \"", line.name, "\", \"us\": ", line.timing.median_us,
+                   ", \"min_us\": ", line.timing.min_us, ", \"max_us\": ", line.timing.max_us,
+                   ", \"percent_of_copy\": ", percent, "}");
     first = false;
   }
   if (json_path != nullptr) std::ofstream(json_path) << json << "]}\n";

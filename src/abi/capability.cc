@@ -7,7 +7,8 @@ namespace {
 
 void LogTo(const OrtLogger* logger, OrtLoggingLevel level, const std::string& text) {
   if (logger == nullptr) return;
-  FromOrt(Host().ort->Logger_LogMessage(logger, level, text.c_str(), "capability.cc", __LINE__, "ort-cuda-ep")).IgnoreError();
+  FromOrt(Host().ort->Logger_LogMessage(logger, level, text.c_str(), "capability.cc", __LINE__, "ort-cuda-ep"))
+      .IgnoreError();
 }
 
 }  // namespace

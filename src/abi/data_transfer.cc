@@ -42,9 +42,9 @@ Status CopyOne(const OrtValue* source, OrtValue* destination, OrtSyncStream* str
 
   auto* handle = stream != nullptr ? static_cast<device::Stream>(ort.SyncStream_GetHandle(stream)) : nullptr;
   if (IsInDeviceMemory(source_memory) && IsInDeviceMemory(destination_memory)) {
-    CUDAEP_RETURN_IF_ERROR(device::MemcpyPeerAsync(
-        to, static_cast<int>(Host().ep->MemoryDevice_GetDeviceId(destination_memory)), from,
-        static_cast<int>(Host().ep->MemoryDevice_GetDeviceId(source_memory)), bytes, handle));
+    CUDAEP_RETURN_IF_ERROR(
+        device::MemcpyPeerAsync(to, static_cast<int>(Host().ep->MemoryDevice_GetDeviceId(destination_memory)), from,
+                                static_cast<int>(Host().ep->MemoryDevice_GetDeviceId(source_memory)), bytes, handle));
   } else {
     CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(to, from, bytes, handle));
   }
@@ -61,8 +61,7 @@ DataTransfer::DataTransfer() : OrtDataTransferImpl{} {
 }
 
 bool DataTransfer::OnCanCopy(const OrtMemoryDevice* source, const OrtMemoryDevice* destination) const {
-  return (IsOurs(source) && (IsOurs(destination) || IsHost(destination))) ||
-         (IsHost(source) && IsOurs(destination));
+  return (IsOurs(source) && (IsOurs(destination) || IsHost(destination))) || (IsHost(source) && IsOurs(destination));
 }
 
 Status DataTransfer::OnCopyTensors(const OrtValue** sources, OrtValue** destinations, OrtSyncStream** streams,

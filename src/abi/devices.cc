@@ -71,8 +71,8 @@ Result<OrtEpDevice*> DeviceList::DescribeOne(OrtEpFactory* factory, const device
                                                        "NVIDIA", metadata.get(), &entry.owned_hardware));
     hardware = entry.owned_hardware;
   }
-  CUDAEP_RETURN_IF_ORT_ERROR(ort.CreateMemoryInfo_V2("Cuda", OrtMemoryInfoDeviceType_GPU, kNvidiaVendorId,
-                                                     info.ordinal, OrtDeviceMemoryType_DEFAULT, 0, OrtDeviceAllocator,
+  CUDAEP_RETURN_IF_ORT_ERROR(ort.CreateMemoryInfo_V2("Cuda", OrtMemoryInfoDeviceType_GPU, kNvidiaVendorId, info.ordinal,
+                                                     OrtDeviceMemoryType_DEFAULT, 0, OrtDeviceAllocator,
                                                      &entry.device_memory));
   CUDAEP_RETURN_IF_ORT_ERROR(ort.CreateMemoryInfo_V2("CudaPinned", OrtMemoryInfoDeviceType_GPU, kNvidiaVendorId,
                                                      info.ordinal, OrtDeviceMemoryType_HOST_ACCESSIBLE, 0,

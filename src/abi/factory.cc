@@ -19,7 +19,7 @@ constexpr const char* kPluginName = "CudaPluginExecutionProvider";
 // The host keys fusions and budgets on the default name; the other one is taken when asked for by registration.
 const char* NameFor(const char* registration_name) {
   return registration_name != nullptr && std::string_view(registration_name) == kPluginName ? kPluginName
-                                                                                              : kDefaultName;
+                                                                                            : kDefaultName;
 }
 
 void WriteToHostLog(void* logger, LogLevel level, std::string_view message) {
@@ -67,10 +67,10 @@ Factory::SharedAllocators& Factory::AllocatorsOf(int ordinal) {
   SharedAllocators& shared = allocators_[index];
   if (shared.device == nullptr) {
     using memory::MemoryKind;
-    shared.device = std::make_shared<memory::StreamOrderedAllocator>(
-        memory::MemorySource{MemoryKind::kDevice, ordinal});
-    shared.pinned = std::make_shared<memory::StreamOrderedAllocator>(
-        memory::MemorySource{MemoryKind::kPinnedHost, ordinal});
+    shared.device =
+        std::make_shared<memory::StreamOrderedAllocator>(memory::MemorySource{MemoryKind::kDevice, ordinal});
+    shared.pinned =
+        std::make_shared<memory::StreamOrderedAllocator>(memory::MemorySource{MemoryKind::kPinnedHost, ordinal});
   }
   return shared;
 }
@@ -94,13 +94,15 @@ Status Factory::OnCreateEp(const OrtHardwareDevice* const*, const OrtKeyValuePai
   CUDAEP_ASSIGN_OR_RETURN(Settings settings, ParseOptions(list));
   for (const auto& [name, value] : list) {
     if (name == "device_id" && settings.device_ordinal != ordinal) {
-      return InvalidArgument("provider option device_id=", value, " names another GPU than the selected device, which "
-                             "is CUDA ordinal ", ordinal);
+      return InvalidArgument("provider option device_id=", value,
+                             " names another GPU than the selected device, which "
+                             "is CUDA ordinal ",
+                             ordinal);
     }
   }
   settings.device_ordinal = ordinal;
-  Log(LogLevel::kInfo, ep_name_, " on CUDA ordinal ", ordinal, " (", device::BackendName(), "): ",
-      DescribeOptions(list));
+  Log(LogLevel::kInfo, ep_name_, " on CUDA ordinal ", ordinal, " (", device::BackendName(),
+      "): ", DescribeOptions(list));
   int device_count = 0;
   CUDAEP_RETURN_IF_ERROR(device::GetDeviceCount(&device_count));
   auto state = std::make_shared<SessionState>(settings, DeviceAllocator(ordinal), device_count > 1);

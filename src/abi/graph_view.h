@@ -13,9 +13,9 @@ namespace cudaep::abi {
 struct GraphView {
   struct NodeFacts {
     const OrtNode* node = nullptr;
-    std::string label;   // "Add node 'x'"
+    std::string label;        // "Add node 'x'"
     std::string reason = {};  // why the provider has no kernel for it; empty when it has one
-    bool taken = false;  // by another provider already
+    bool taken = false;       // by another provider already
   };
   graph::PlacementGraph placement;
   std::vector<NodeFacts> nodes;  // same order as placement.nodes

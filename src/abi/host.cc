@@ -14,25 +14,34 @@ HostApi g_host;
 // messages begin with a stable word instead.
 OrtErrorCode ErrorCodeOf(StatusCode code) {
   switch (code) {
-    case StatusCode::kOk: return ORT_OK;
-    case StatusCode::kInvalidArgument: return ORT_INVALID_ARGUMENT;
-    case StatusCode::kNotSupported: return ORT_NOT_IMPLEMENTED;
-    case StatusCode::kLibraryMissing: return ORT_NO_SUCHFILE;
+    case StatusCode::kOk:
+      return ORT_OK;
+    case StatusCode::kInvalidArgument:
+      return ORT_INVALID_ARGUMENT;
+    case StatusCode::kNotSupported:
+      return ORT_NOT_IMPLEMENTED;
+    case StatusCode::kLibraryMissing:
+      return ORT_NO_SUCHFILE;
     case StatusCode::kOutOfMemory:
     case StatusCode::kDeviceError:
-    case StatusCode::kDeviceLost: return ORT_EP_FAIL;
+    case StatusCode::kDeviceLost:
+      return ORT_EP_FAIL;
     case StatusCode::kNotReady:
     case StatusCode::kFailedPrecondition:
-    case StatusCode::kInternal: return ORT_FAIL;
+    case StatusCode::kInternal:
+      return ORT_FAIL;
   }
   return ORT_FAIL;
 }
 
 StatusCode StatusCodeOf(OrtErrorCode code) {
   switch (code) {
-    case ORT_INVALID_ARGUMENT: return StatusCode::kInvalidArgument;
-    case ORT_NOT_IMPLEMENTED: return StatusCode::kNotSupported;
-    default: return StatusCode::kInternal;
+    case ORT_INVALID_ARGUMENT:
+      return StatusCode::kInvalidArgument;
+    case ORT_NOT_IMPLEMENTED:
+      return StatusCode::kNotSupported;
+    default:
+      return StatusCode::kInternal;
   }
 }
 
@@ -53,9 +62,8 @@ OrtStatus* NegotiateHost(const OrtApiBase* base) {
   }
   const OrtApi* oldest = base->GetApi(1);
   if (oldest == nullptr) return nullptr;
-  const std::string message =
-      StrCat("ort-cuda-ep ", CUDAEP_VERSION, " needs ONNX Runtime 1.", kMinimumApiVersion, " or newer; this one is ",
-             base->GetVersionString());
+  const std::string message = StrCat("ort-cuda-ep ", CUDAEP_VERSION, " needs ONNX Runtime 1.", kMinimumApiVersion,
+                                     " or newer; this one is ", base->GetVersionString());
   return oldest->CreateStatus(ORT_NOT_IMPLEMENTED, message.c_str());
 }
 

@@ -39,8 +39,8 @@ using UniqueKeyValuePairs = UniqueHandle<KeyValuePairsTraits>;
 }  // namespace cudaep::abi
 
 // Returns from the enclosing Status function when a call into the host fails.
-#define CUDAEP_RETURN_IF_ORT_ERROR(expression)                                   \
-  do {                                                                           \
-    if (OrtStatus* cudaep_ort_status = (expression)) [[unlikely]]                \
-      return ::cudaep::abi::FromOrt(cudaep_ort_status);                          \
+#define CUDAEP_RETURN_IF_ORT_ERROR(expression)                    \
+  do {                                                            \
+    if (OrtStatus* cudaep_ort_status = (expression)) [[unlikely]] \
+      return ::cudaep::abi::FromOrt(cudaep_ort_status);           \
   } while (false)

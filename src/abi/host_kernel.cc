@@ -43,7 +43,8 @@ Status HostKernel::Init(const OrtKernelInfo* host_info) {
 }
 
 Status HostKernel::OnCompute(OrtKernelContext* context) {
-  if (!state_->several_devices()) [[likely]] return Run(context);
+  if (!state_->several_devices()) [[likely]]
+    return Run(context);
   device::DeviceGuard guard(state_->ordinal());
   CUDAEP_RETURN_IF_ERROR(guard.status());
   return Run(context);
@@ -63,7 +64,7 @@ Status HostKernel::Run(OrtKernelContext* context) {
 
   void* handle = nullptr;
   CUDAEP_RETURN_IF_ORT_ERROR(ort.KernelContext_GetGPUComputeStream(context, &handle));
-  CUDAEP_ASSIGN_OR_RETURN(StreamContext* stream, state_->ContextOf(static_cast<device::Stream>(handle)));
+  CUDAEP_ASSIGN_OR_RETURN(StreamContext * stream, state_->ContextOf(static_cast<device::Stream>(handle)));
 
   const ops::PlannedOperator::Pin pin(operator_);
   Result<const ops::Plan*> planned = operator_.PlanFor(pin, inputs, *stream);

@@ -83,12 +83,10 @@ Status AddRow(OrtKernelRegistry* registry, const ops::KernelRow& row, const std:
   CUDAEP_RETURN_IF_ORT_ERROR(ep.KernelDefBuilder_SetExecutionProvider(b, ep_name.c_str()));
   for (const ops::TypeConstraint& constraint : row.types) {
     const auto types = HostTypes(constraint.types);
-    CUDAEP_RETURN_IF_ORT_ERROR(
-        ep.KernelDefBuilder_AddTypeConstraint(b, constraint.name, types.data(), types.size()));
+    CUDAEP_RETURN_IF_ORT_ERROR(ep.KernelDefBuilder_AddTypeConstraint(b, constraint.name, types.data(), types.size()));
   }
   for (int index : row.host_inputs) {
-    CUDAEP_RETURN_IF_ORT_ERROR(
-        ep.KernelDefBuilder_SetInputMemType(b, static_cast<size_t>(index), OrtMemTypeCPUInput));
+    CUDAEP_RETURN_IF_ORT_ERROR(ep.KernelDefBuilder_SetInputMemType(b, static_cast<size_t>(index), OrtMemTypeCPUInput));
   }
   for (int index : row.host_outputs) {
     CUDAEP_RETURN_IF_ORT_ERROR(

@@ -55,8 +55,8 @@ Status KernelInfo::Read() {
 std::optional<ops::TensorView> KernelInfo::host_constant(int index) const {
   int is_constant = 0;
   const OrtValue* value = nullptr;
-  if (!Succeeded(Host().ort->KernelInfoGetConstantInput_tensor(info_, static_cast<size_t>(index), &is_constant,
-                                                               &value)) ||
+  if (!Succeeded(
+          Host().ort->KernelInfoGetConstantInput_tensor(info_, static_cast<size_t>(index), &is_constant, &value)) ||
       is_constant == 0) {
     return std::nullopt;
   }

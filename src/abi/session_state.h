@@ -33,7 +33,8 @@ class SessionState {
 
   // The context of a stream; one made outside this session (a caller's, a region's) gets one here at first sight.
   Result<StreamContext*> ContextOf(device::Stream stream) {
-    if (StreamContext* context = streams_.Find(stream)) [[likely]] return context;
+    if (StreamContext* context = streams_.Find(stream)) [[likely]]
+      return context;
     return Adopt(stream);
   }
 

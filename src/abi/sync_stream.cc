@@ -90,8 +90,6 @@ Status SyncStream::OnCreateNotification(OrtSyncNotificationImpl** notification) 
 }
 
 // Called at the end of a Run. The caller of a user stream orders its own work and waits when it wants to.
-Status SyncStream::OnFlush() {
-  return owned_ ? device::StreamSynchronize(context_->stream()) : Status::Ok();
-}
+Status SyncStream::OnFlush() { return owned_ ? device::StreamSynchronize(context_->stream()) : Status::Ok(); }
 
 }  // namespace cudaep::abi

@@ -6,8 +6,8 @@
 
 #include <memory>
 
-#include "abi/session_state.h"
 #include "abi/host.h"
+#include "abi/session_state.h"
 
 namespace cudaep::abi {
 

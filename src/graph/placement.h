@@ -14,14 +14,14 @@
 namespace cudaep::graph {
 
 struct PlacementValue {
-  int producer = -1;             // node, or -1 for inputs and constants of the graph
-  bool small_constant = false;   // a constant of few elements
-  bool host_output = false;      // its producer writes it in host memory
+  int producer = -1;            // node, or -1 for inputs and constants of the graph
+  bool small_constant = false;  // a constant of few elements
+  bool host_output = false;     // its producer writes it in host memory
   bool graph_output = false;
 };
 
 struct PlacementUse {
-  int value = -1;          // -1 for an absent optional input
+  int value = -1;           // -1 for an absent optional input
   bool host_input = false;  // our kernel reads it in host memory
 };
 

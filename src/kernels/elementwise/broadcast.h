@@ -19,10 +19,10 @@ inline constexpr int kMaxBroadcastRank = 8;
 
 template <int kInputs>
 struct Broadcast {
-  int rank = 0;                                         // coalesced; 0 only for an empty or one-element output
-  int64_t elems = 0;                                    // of the output
-  int64_t size[kMaxBroadcastRank] = {};                 // innermost first
-  int64_t stride[kInputs][kMaxBroadcastRank] = {};      // in elements; 0 where the input is repeated
+  int rank = 0;                                     // coalesced; 0 only for an empty or one-element output
+  int64_t elems = 0;                                // of the output
+  int64_t size[kMaxBroadcastRank] = {};             // innermost first
+  int64_t stride[kInputs][kMaxBroadcastRank] = {};  // in elements; 0 where the input is repeated
 };
 
 namespace detail {
@@ -36,8 +36,7 @@ Status CoalesceBroadcast(Dims output, std::span<const Dims> inputs, int* rank, i
 template <int kInputs>
 Result<Broadcast<kInputs>> MakeBroadcast(Dims output, const std::array<Dims, kInputs>& inputs) {
   Broadcast<kInputs> b;
-  CUDAEP_RETURN_IF_ERROR(
-      detail::CoalesceBroadcast(output, inputs, &b.rank, &b.elems, b.size, &b.stride[0][0]));
+  CUDAEP_RETURN_IF_ERROR(detail::CoalesceBroadcast(output, inputs, &b.rank, &b.elems, b.size, &b.stride[0][0]));
   return b;
 }
 

@@ -1,11 +1,10 @@
 // One kernel for each source type; the destination is a switch inside it, the same way for every thread. That makes 13
 // kernels of 13 short branches instead of 169 kernels, whose compile time is mostly a fixed cost each.
-#include "kernels/elementwise/cast.h"
-
 #include <algorithm>
 
 #include "core/checked_math.h"
 #include "core/data_type_traits.h"
+#include "kernels/elementwise/cast.h"
 #include "kernels/elementwise/conversion.cuh"
 #include "kernels/pack.h"
 
@@ -24,7 +23,7 @@ struct CastPart {
   static constexpr int kPack = kCastPack<From>;
   static constexpr int kNone = -1;
   Pack<From, kPack> pack[kCastPacksPerThread];
-  int64_t first[kCastPacksPerThread];    // number of the first element; kNone for no pack
+  int64_t first[kCastPacksPerThread];  // number of the first element; kNone for no pack
   From single[kCastPacksPerThread];
   int64_t element[kCastPacksPerThread];  // number of the single element; kNone for none
 
@@ -64,20 +63,34 @@ __global__ void __launch_bounds__(kCastThreads)
   CastPart<From> part;
   part.LoadFrom(x, elems, packs);
   switch (to) {
-    case DataType::kFloat: return part.template StoreTo<float>(y);
-    case DataType::kDouble: return part.template StoreTo<double>(y);
-    case DataType::kFloat16: return part.template StoreTo<Half>(y);
-    case DataType::kBFloat16: return part.template StoreTo<BFloat16>(y);
-    case DataType::kInt8: return part.template StoreTo<int8_t>(y);
-    case DataType::kInt16: return part.template StoreTo<int16_t>(y);
-    case DataType::kInt32: return part.template StoreTo<int32_t>(y);
-    case DataType::kInt64: return part.template StoreTo<int64_t>(y);
-    case DataType::kUint8: return part.template StoreTo<uint8_t>(y);
-    case DataType::kUint16: return part.template StoreTo<uint16_t>(y);
-    case DataType::kUint32: return part.template StoreTo<uint32_t>(y);
-    case DataType::kUint64: return part.template StoreTo<uint64_t>(y);
-    case DataType::kBool: return part.template StoreTo<bool>(y);
-    default: return;
+    case DataType::kFloat:
+      return part.template StoreTo<float>(y);
+    case DataType::kDouble:
+      return part.template StoreTo<double>(y);
+    case DataType::kFloat16:
+      return part.template StoreTo<Half>(y);
+    case DataType::kBFloat16:
+      return part.template StoreTo<BFloat16>(y);
+    case DataType::kInt8:
+      return part.template StoreTo<int8_t>(y);
+    case DataType::kInt16:
+      return part.template StoreTo<int16_t>(y);
+    case DataType::kInt32:
+      return part.template StoreTo<int32_t>(y);
+    case DataType::kInt64:
+      return part.template StoreTo<int64_t>(y);
+    case DataType::kUint8:
+      return part.template StoreTo<uint8_t>(y);
+    case DataType::kUint16:
+      return part.template StoreTo<uint16_t>(y);
+    case DataType::kUint32:
+      return part.template StoreTo<uint32_t>(y);
+    case DataType::kUint64:
+      return part.template StoreTo<uint64_t>(y);
+    case DataType::kBool:
+      return part.template StoreTo<bool>(y);
+    default:
+      return;
   }
 }
 

@@ -13,7 +13,7 @@ inline constexpr DataTypeSet kCastTypes = kNumericTypes | DataTypeSet(DataType::
 
 struct CastArgs {
   const void* x = nullptr;
-  void* y = nullptr;  // may be x when elements have the same size
+  void* y = nullptr;                   // may be x when elements have the same size
   DataType to = DataType::kUndefined;  // one of kCastTypes
   int64_t elems = 0;
 };

@@ -1,5 +1,4 @@
 #include "kernels/elementwise/clip.h"
-
 #include "kernels/elementwise/functor_math.cuh"
 #include "kernels/elementwise/functor_table.cuh"
 

@@ -26,7 +26,7 @@
 namespace cudaep::kernels {
 
 inline constexpr int kElementwiseThreads = 256;
-inline constexpr int kMaxElementwisePack = 8;     // elements; more would only lengthen unrolled code
+inline constexpr int kMaxElementwisePack = 8;    // elements; more would only lengthen unrolled code
 inline constexpr int kPacksPerThread = 2;        // packed variant, floats of up to 4 bytes; one of anything else
 inline constexpr int kSinglesPerThread = 4;      // single variant
 inline constexpr int64_t kSliceElems = 1 << 30;  // FastDivider takes dividends below 2^31
@@ -85,7 +85,8 @@ struct PackedInputs {
     Locate(walk, first, offset);
     [&]<size_t... i>(std::index_sequence<i...>) {
       (LoadOne(std::get<i>(packs), in.pointer[i], offset[i], kInputs > 1 && walk.stride[i][0] == 0), ...);
-    }(std::index_sequence_for<In...>{});
+    }
+    (std::index_sequence_for<In...>{});
   }
 
   template <class F>
@@ -95,7 +96,8 @@ struct PackedInputs {
     for (int k = 0; k < kPack; ++k) {
       result.value[k] = [&]<size_t... i>(std::index_sequence<i...>) {
         return Evaluate<Out>(f, std::get<i>(packs).value[k]...);
-      }(std::index_sequence_for<In...>{});
+      }
+      (std::index_sequence_for<In...>{});
     }
     return result;
   }

@@ -43,9 +43,7 @@ __device__ __forceinline__ T Negate(T x) {
 }
 
 // 1 / (1 + exp(-x)), relative error below 1e-6.
-__device__ __forceinline__ float FastSigmoid(float x) {
-  return device::FastDivide(1.0f, 1.0f + device::FastExp(-x));
-}
+__device__ __forceinline__ float FastSigmoid(float x) { return device::FastDivide(1.0f, 1.0f + device::FastExp(-x)); }
 
 // Relative error below 1e-5: by exp, or its series where that would cancel.
 __device__ __forceinline__ float FastTanhOf(float x) {

@@ -35,10 +35,10 @@ struct KernelTypeOf {
   using Type = T;
 };
 template <IgnoresSign F, class T>
-  requires std::is_integral_v<T>
+requires std::is_integral_v<T>
 struct KernelTypeOf<F, T> {
-  using Type = typename std::conditional_t<std::is_same_v<T, bool>, std::type_identity<uint8_t>,
-                                           std::make_unsigned<T>>::type;
+  using Type =
+      typename std::conditional_t<std::is_same_v<T, bool>, std::type_identity<uint8_t>, std::make_unsigned<T>>::type;
 };
 
 template <class F, class T>
@@ -71,8 +71,8 @@ Status LaunchUnaryFunctor(const UnaryArgs& args, device::Stream stream) {
 
 template <class F, class T>
 Status LaunchBinaryFunctor(const BinaryArgs& args, device::Stream stream) {
-  return LaunchElementwise<F, OutputTypeOf<F, T>, T, T>(MakeFunctor<F>(args), {args.a, args.b}, args.y,
-                                                        *args.broadcast, stream);
+  return LaunchElementwise<F, OutputTypeOf<F, T>, T, T>(MakeFunctor<F>(args), {args.a, args.b}, args.y, *args.broadcast,
+                                                        stream);
 }
 
 template <class... Fs>

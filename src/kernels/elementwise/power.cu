@@ -1,8 +1,7 @@
-#include "kernels/elementwise/power.h"
-
 #include "kernels/elementwise/conversion.cuh"
 #include "kernels/elementwise/functor_math.cuh"
 #include "kernels/elementwise/functor_table.cuh"
+#include "kernels/elementwise/power.h"
 
 namespace cudaep::kernels {
 namespace {

@@ -164,9 +164,7 @@ struct Swish {
   __device__ __forceinline__ T operator()(T x) const {
     return x / (T(1) + std::exp(-static_cast<T>(alpha) * x));
   }
-  __device__ __forceinline__ float Approximate(auto x) const {
-    return x * FastSigmoid(static_cast<float>(alpha) * x);
-  }
+  __device__ __forceinline__ float Approximate(auto x) const { return x * FastSigmoid(static_cast<float>(alpha) * x); }
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
-#include "kernels/elementwise/where.h"
-
 #include "kernels/elementwise/elementwise.cuh"
+#include "kernels/elementwise/where.h"
 
 namespace cudaep::kernels {
 namespace {
@@ -26,12 +25,18 @@ Status LaunchWhere(const WhereArgs& args, device::Stream stream) {
 
 WhereKernel FindWhereKernel(size_t element_bytes) {
   switch (element_bytes) {
-    case 1: return &LaunchWhere<uint8_t>;
-    case 2: return &LaunchWhere<uint16_t>;
-    case 4: return &LaunchWhere<uint32_t>;
-    case 8: return &LaunchWhere<uint64_t>;
-    case 16: return &LaunchWhere<Word16>;
-    default: return nullptr;
+    case 1:
+      return &LaunchWhere<uint8_t>;
+    case 2:
+      return &LaunchWhere<uint16_t>;
+    case 4:
+      return &LaunchWhere<uint32_t>;
+    case 8:
+      return &LaunchWhere<uint64_t>;
+    case 16:
+      return &LaunchWhere<Word16>;
+    default:
+      return nullptr;
   }
 }
 

@@ -13,9 +13,8 @@ bool LayerNormSupports(DataType x_type, DataType y_type) {
          (y_type == DataType::kFloat && kFloat16Types.Contains(x_type));
 }
 
-RowPlan PlanLayerNorm(DataType x_type, DataType y_type, int64_t rows, int64_t elems, bool whole_rows,
-                      size_t shared_bytes) {
-  return PlanRows(rows, elems, std::max(SizeOf(x_type), SizeOf(y_type)), whole_rows, shared_bytes);
+RowPlan PlanLayerNorm(DataType x_type, DataType y_type, int64_t rows, int64_t elems, bool whole_rows) {
+  return PlanRows(rows, elems, std::max(SizeOf(x_type), SizeOf(y_type)), whole_rows);
 }
 
 Status LaunchLayerNorm(const LayerNormArgs& args, device::Stream stream) {

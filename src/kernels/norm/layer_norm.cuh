@@ -190,7 +190,7 @@ struct Moments {
 // One row for each block, read twice.
 template <class T, class V, int kPack>
 __global__ void __launch_bounds__(kStreamThreads)
-    LayerNormStreamKernel(LayerNormInput<T, V> in, V* y, T* sum, void* mean_out, void* inv_std_out, int cached) {
+    LayerNormStreamKernel(LayerNormInput<T, V> in, V* y, T* sum, void* mean_out, void* inv_std_out, int) {
   using C = ComputeType<T>;
   constexpr int kInFlight = kPack == 1 ? 8 : 4;  // independent loads of a thread, to cover the latency of memory
   __shared__ C mean_scratch[kMaxRowWarps];
@@ -199,13 +199,6 @@ __global__ void __launch_bounds__(kStreamThreads)
   const LayerNormRow<T, V, kPack> row(in, blockIdx.x);
   const int step = static_cast<int>(blockDim.x), first = static_cast<int>(threadIdx.x);
   const int whole = in.row_packs / (kInFlight * step) * (kInFlight * step);  // packs in full rounds
-  auto* const cache = device::DynamicShared<RawPack<T, kPack>>();  // each thread reads back its own packs only
-  const auto load = [&](int pack) {
-    const RawPack<T, kPack> x = row.LoadX(pack);
-    if (pack < cached) cache[pack] = x;
-    return x;
-  };
-  const auto load_again = [&](int pack) { return pack < cached ? cache[pack] : row.LoadX(pack); };
   C value[kInFlight][kPack];
   RawPack<T, kPack> x[kInFlight];
 
@@ -214,14 +207,11 @@ __global__ void __launch_bounds__(kStreamThreads)
 #pragma unroll
     for (int j = 0; j < kInFlight; ++j) x[j] = row.LoadX(pack + j * step);
 #pragma unroll
-    for (int j = 0; j < kInFlight; ++j) {
-      if (pack + j * step < cached) cache[pack + j * step] = x[j];
-      row.Sum(x[j], pack + j * step, nullptr, value[j]);
-    }
+    for (int j = 0; j < kInFlight; ++j) row.Sum(x[j], pack + j * step, nullptr, value[j]);
     moments.template Add<kInFlight * kPack>(value[0], in.rms);
   }
   for (int pack = whole + first; pack < in.row_packs; pack += step) {
-    row.Sum(load(pack), pack, nullptr, value[0]);
+    row.Sum(row.LoadX(pack), pack, nullptr, value[0]);
     moments.template Add<kPack>(value[0], in.rms);
   }
   const C elems = static_cast<C>(in.elems);
@@ -234,14 +224,14 @@ __global__ void __launch_bounds__(kStreamThreads)
 
   for (int pack = first; pack < whole; pack += kInFlight * step) {
 #pragma unroll
-    for (int j = 0; j < kInFlight; ++j) x[j] = load_again(pack + j * step);
+    for (int j = 0; j < kInFlight; ++j) x[j] = row.LoadX(pack + j * step);
 #pragma unroll
     for (int j = 0; j < kInFlight; ++j) row.Sum(x[j], pack + j * step, sum, value[j]);
 #pragma unroll
     for (int j = 0; j < kInFlight; ++j) row.Write(pack + j * step, mean, inv_std, value[j], y);
   }
   for (int pack = whole + first; pack < in.row_packs; pack += step) {
-    row.Sum(load_again(pack), pack, sum, value[0]);
+    row.Sum(row.LoadX(pack), pack, sum, value[0]);
     row.Write(pack, mean, inv_std, value[0], y);
   }
 }
@@ -278,12 +268,10 @@ Status LaunchLayerNormTypes(const LayerNormArgs& args, device::Stream stream) {
   device::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(args.rows, plan.rows_per_block * plan.iterations));
   config.block = {plan.width, plan.rows_per_block, 1};
-  config.shared_bytes = static_cast<size_t>(plan.cached_packs * kPack) * sizeof(T);
   config.programmatic = true;
-  const int variable = plan.resident ? plan.iterations : static_cast<int>(plan.cached_packs);
   const auto launch = [&](auto kernel) {
     return device::Launch(kernel, config, stream, in, static_cast<V*>(args.y), static_cast<T*>(args.sum), args.mean,
-                          args.inv_std, variable);
+                          args.inv_std, plan.iterations);
   };
   if (plan.pack == 1) {
     return plan.resident ? launch(LayerNormResidentKernel<T, V, 1, kScalarPacks>)

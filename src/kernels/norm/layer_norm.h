@@ -47,9 +47,7 @@ struct LayerNormArgs {
 bool LayerNormSupports(DataType x_type, DataType y_type);
 
 // `whole_rows`: scale and beta have one value for each column, so that they can be read in packs.
-// `shared_bytes`: of a block of the device.
-RowPlan PlanLayerNorm(DataType x_type, DataType y_type, int64_t rows, int64_t elems, bool whole_rows,
-                      size_t shared_bytes = 0);
+RowPlan PlanLayerNorm(DataType x_type, DataType y_type, int64_t rows, int64_t elems, bool whole_rows);
 
 // Pointers that do not allow the plan's packs make it plan again without.
 Status LaunchLayerNorm(const LayerNormArgs& args, device::Stream stream);

@@ -14,11 +14,10 @@ constexpr int64_t kSmallProblemPacks = 128 * 1024;
 // Blocks that keep a large device busy to the end; beyond that each takes several rows.
 constexpr int64_t kManyBlocks = 4096;
 constexpr int64_t kMaxIterations = 8;
-constexpr size_t kReservedSharedBytes = 3072;  // the kernels' static arrays and what the driver keeps
 
 }  // namespace
 
-RowPlan PlanRows(int64_t rows, int64_t row_elems, size_t widest_bytes, bool packed, size_t shared_bytes) {
+RowPlan PlanRows(int64_t rows, int64_t row_elems, size_t widest_bytes, bool packed) {
   RowPlan plan;
   const int pack = RowPack(widest_bytes);
   plan.pack = packed && row_elems % pack == 0 ? pack : 1;
@@ -33,10 +32,6 @@ RowPlan PlanRows(int64_t rows, int64_t row_elems, size_t widest_bytes, bool pack
   if (threads > kMaxRowThreads) {
     plan.resident = false;
     plan.width = kStreamThreads;
-    if (plan.pack > 1 && shared_bytes > kReservedSharedBytes) {
-      const auto room = static_cast<int64_t>((shared_bytes - kReservedSharedBytes) / kPackBytes);
-      plan.cached_packs = std::min(room / kStreamThreads * kStreamThreads, packs);
-    }
     return plan;
   }
   if (threads > 32) {
@@ -46,7 +41,12 @@ RowPlan PlanRows(int64_t rows, int64_t row_elems, size_t widest_bytes, bool pack
     const int64_t whole_warp = 32 / plan.width, full_block = kRowBlockThreads / plan.width;
     plan.rows_per_block = static_cast<unsigned>(std::clamp(AlignUp(rows, whole_warp), whole_warp, full_block));
   }
-  plan.iterations = static_cast<int>(std::clamp<int64_t>(rows / plan.rows_per_block / kManyBlocks, 1, kMaxIterations));
+  // Threads have half as many bytes of 16-bit elements on the way, so the next row is loaded early (measured on an
+  // H200: 62 to 77% of the device copy for softmax of 16384 x 4096; wider types lose by it).
+  if (widest_bytes == 2) {
+    plan.iterations =
+        static_cast<int>(std::clamp<int64_t>(rows / plan.rows_per_block / kManyBlocks, 1, kMaxIterations));
+  }
   return plan;
 }
 

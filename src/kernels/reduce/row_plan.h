@@ -1,8 +1,8 @@
 // How kernels that need a whole row at once (softmax, layer normalisation) spread contiguous rows over threads.
 //
-// A resident row is read once and stays in the registers of `width` threads of one block, which loads its next row
-// while it computes. A longer one is streamed: a block of kStreamThreads reads it twice, the second time from shared
-// memory as far as that goes.
+// A resident row is read once and stays in the registers of `width` threads of one block, which may load its next row
+// while it computes. A longer one is streamed: a block of kStreamThreads reads it twice, the second time mostly from
+// the L2 cache, because only as many rows are in flight as the device has multiprocessors.
 #pragma once
 
 #include <cstddef>
@@ -31,11 +31,9 @@ struct RowPlan {
   unsigned width = 32;          // threads of one row: a power of two up to 32, or a multiple of 32
   unsigned rows_per_block = 1;  // at a time; 1 unless width <= 32
   int iterations = 1;           // resident: times that a block goes on to further rows
-  int64_t cached_packs = 0;     // streamed: packs of the row that stay in shared memory
 };
 
 // `packed` says that pointers and operands allow packs; rows whose length is no multiple of one do not get them.
-// `shared_bytes` is what a block of the device may have; 0 keeps streamed rows out of shared memory.
-RowPlan PlanRows(int64_t rows, int64_t row_elems, size_t widest_bytes, bool packed, size_t shared_bytes = 0);
+RowPlan PlanRows(int64_t rows, int64_t row_elems, size_t widest_bytes, bool packed);
 
 }  // namespace cudaep::kernels

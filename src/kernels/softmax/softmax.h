@@ -31,8 +31,7 @@ struct SoftmaxArgs {
   RowPlan plan = {};  // of PlanSoftmax, or a test's choice
 };
 
-// `shared_bytes`: of a block of the device.
-RowPlan PlanSoftmax(DataType type, int64_t rows, int64_t elems, size_t shared_bytes = 0);
+RowPlan PlanSoftmax(DataType type, int64_t rows, int64_t elems);
 
 // Pointers that do not allow the plan's packs make it plan again without. kNotSupported for another type.
 Status LaunchSoftmaxRows(const SoftmaxArgs& args, device::Stream stream);

@@ -22,18 +22,21 @@ struct SoftmaxInput {
   }
 };
 
-// The values of a pack of x, with the bias added in the compute type; `inside` the row, or -infinity, which changes
+// The values of a pack of x, with the bias added in the compute type; beyond the row's end -infinity, which changes
 // neither maximum nor sum.
 template <int kPack, class T>
-__device__ __forceinline__ void Convert(const RawPack<T, kPack>& raw, const T* bias, bool inside,
-                                        ComputeType<T>* value) {
-  const Pack<T, kPack> x = Unpack<T, kPack>(raw);
+__device__ __forceinline__ void Convert(const Pack<T, kPack>& x, const T* bias, ComputeType<T>* value) {
 #pragma unroll
-  for (int k = 0; k < kPack; ++k) value[k] = inside ? Load(x.value[k]) : NegativeInfinity<ComputeType<T>>();
-  if (bias == nullptr || !inside) return;
-  const Pack<T, kPack> bias_pack = Unpack<T, kPack>(LoadRaw<kPack>(bias));
+  for (int k = 0; k < kPack; ++k) value[k] = Load(x.value[k]);
+  if (bias == nullptr) return;
+  const Pack<T, kPack> bias_pack = LoadPack<kPack>(bias);
 #pragma unroll
   for (int k = 0; k < kPack; ++k) value[k] += Load(bias_pack.value[k]);
+}
+template <int kPack, class C>
+__device__ __forceinline__ void FillBeyondEnd(C* value) {
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) value[k] = NegativeInfinity<C>();
 }
 
 // One row at a time for each blockDim.x threads, kept in registers, while the next one is on its way.
@@ -64,7 +67,11 @@ __global__ void __launch_bounds__(kMaxRowThreads)
     C value[kPacks][kPack];
 #pragma unroll
     for (int j = 0; j < kPacks; ++j) {
-      Convert<kPack>(next[j], bias == nullptr ? nullptr : bias + pack_of(j) * kPack, pack_of(j) < packs, value[j]);
+      if (pack_of(j) < packs) {
+        Convert<kPack>(Unpack<T, kPack>(next[j]), bias == nullptr ? nullptr : bias + pack_of(j) * kPack, value[j]);
+      } else {
+        FillBeyondEnd<kPack>(value[j]);
+      }
     }
     if (i + 1 < iterations) fetch(row + blockDim.y);
     C max = NegativeInfinity<C>();
@@ -101,7 +108,7 @@ __global__ void __launch_bounds__(kMaxRowThreads)
 
 // One row for each block, read twice.
 template <class T, int kPack>
-__global__ void __launch_bounds__(kStreamThreads) SoftmaxStreamKernel(SoftmaxInput<T> in, T* y, bool log, int cached) {
+__global__ void __launch_bounds__(kStreamThreads) SoftmaxStreamKernel(SoftmaxInput<T> in, T* y, bool log, int) {
   using C = ComputeType<T>;
   constexpr int kInFlight = 4;  // independent loads of a thread, to cover the latency of memory
   __shared__ C max_scratch[kMaxRowWarps];
@@ -113,26 +120,21 @@ __global__ void __launch_bounds__(kStreamThreads) SoftmaxStreamKernel(SoftmaxInp
   const T* const bias = in.bias == nullptr ? nullptr : in.bias + in.template BiasOffset<kPack>(row);
   const int step = static_cast<int>(blockDim.x);
   C value[kInFlight][kPack];
-  auto* const cache = device::DynamicShared<RawPack<T, kPack>>();  // each thread reads back its own packs only
-  const auto load = [&](int64_t first, bool again) {
-    RawPack<T, kPack> raw[kInFlight] = {};
+  const auto load = [&](int64_t first) {
 #pragma unroll
     for (int j = 0; j < kInFlight; ++j) {
       const int64_t pack = first + j * step;
-      if (pack >= in.row_packs) continue;
-      raw[j] = again && pack < cached ? cache[pack] : LoadRaw<kPack>(x + pack * kPack);
-    }
-#pragma unroll
-    for (int j = 0; j < kInFlight; ++j) {
-      const int64_t pack = first + j * step;
-      if (!again && pack < cached) cache[pack] = raw[j];
-      Convert<kPack>(raw[j], bias == nullptr ? nullptr : bias + pack * kPack, pack < in.row_packs, value[j]);
+      if (pack < in.row_packs) {
+        Convert<kPack>(LoadPack<kPack>(x + pack * kPack), bias == nullptr ? nullptr : bias + pack * kPack, value[j]);
+      } else {
+        FillBeyondEnd<kPack>(value[j]);
+      }
     }
   };
 
   OnlineSum<C> online;
   for (int64_t first = threadIdx.x; first < in.row_packs; first += kInFlight * step) {
-    load(first, false);
+    load(first);
     C max = value[0][0];
 #pragma unroll
     for (int j = 0; j < kInFlight; ++j) {
@@ -153,7 +155,7 @@ __global__ void __launch_bounds__(kStreamThreads) SoftmaxStreamKernel(SoftmaxInp
   const SoftmaxOutput<C> output(max, RowReduce(online.sum, AddOp(), sum_scratch), log);
 
   for (int64_t first = threadIdx.x; first < in.row_packs; first += kInFlight * step) {
-    load(first, true);
+    load(first);
 #pragma unroll
     for (int j = 0; j < kInFlight; ++j) {
       const int64_t pack = first + j * step;
@@ -161,7 +163,7 @@ __global__ void __launch_bounds__(kStreamThreads) SoftmaxStreamKernel(SoftmaxInp
       Pack<T, kPack> result;
 #pragma unroll
       for (int k = 0; k < kPack; ++k) result.value[k] = Store<T>(output(value[j][k]));
-      StoreRaw<kPack>(y + row_offset + pack * kPack, result);
+      StorePack<kPack>(y + row_offset + pack * kPack, result);
     }
   }
 }
@@ -179,11 +181,9 @@ Status Launch(const SoftmaxArgs& args, device::Stream stream) {
   device::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(args.rows, plan.rows_per_block * plan.iterations));
   config.block = {plan.width, plan.rows_per_block, 1};
-  config.shared_bytes = static_cast<size_t>(plan.cached_packs * kPackBytes);
   config.programmatic = true;
-  const int variable = plan.resident ? plan.iterations : static_cast<int>(plan.cached_packs);
   const auto launch = [&](auto kernel) {
-    return device::Launch(kernel, config, stream, in, static_cast<T*>(args.y), args.log, variable);
+    return device::Launch(kernel, config, stream, in, static_cast<T*>(args.y), args.log, plan.iterations);
   };
   if (plan.pack == 1) {
     return plan.resident ? launch(SoftmaxResidentKernel<T, 1, kScalarPacks>) : launch(SoftmaxStreamKernel<T, 1>);
@@ -195,9 +195,7 @@ Status Launch(const SoftmaxArgs& args, device::Stream stream) {
 
 }  // namespace
 
-RowPlan PlanSoftmax(DataType type, int64_t rows, int64_t elems, size_t shared_bytes) {
-  return PlanRows(rows, elems, SizeOf(type), true, shared_bytes);
-}
+RowPlan PlanSoftmax(DataType type, int64_t rows, int64_t elems) { return PlanRows(rows, elems, SizeOf(type), true); }
 
 Status LaunchSoftmaxRows(const SoftmaxArgs& args, device::Stream stream) {
   if (args.rows == 0 || args.elems == 0) return Status::Ok();

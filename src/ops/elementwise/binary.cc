@@ -80,7 +80,8 @@ KernelRow Arithmetic(const char* op, int since, int until, DataTypeSet types = k
 
 // Comparisons and logic: bool out.
 KernelRow Question(const char* op, int since, int until, DataTypeSet types) {
-  return {.op = op, .since = since, .until = until, .types = {{"T", types}}, .make = Make<Binary>};
+  return {
+      .op = op, .since = since, .until = until, .types = {{"T", types}, {"T1", DataType::kBool}}, .make = Make<Binary>};
 }
 
 constexpr DataTypeSet kPReluTypes =

@@ -26,9 +26,8 @@ class Cast : public Operator {
   }
 
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
-    return kernel_(
-        {.x = context.input(0), .y = context.output(0), .to = to_, .elems = plan.outputs[0].elems()},
-        context.stream());
+    return kernel_({.x = context.input(0), .y = context.output(0), .to = to_, .elems = plan.outputs[0].elems()},
+                   context.stream());
   }
 
  private:

@@ -42,12 +42,7 @@ class Clip : public Operator {
 };
 
 const RegisterRows kRows({
-    {.op = "Clip",
-     .since = 11,
-     .until = 13,
-     .types = {{"T", kNumericTypes}},
-     .in_place = {{0, 0}},
-     .make = Make<Clip>},
+    {.op = "Clip", .since = 11, .until = 13, .types = {{"T", kNumericTypes}}, .in_place = {{0, 0}}, .make = Make<Clip>},
 });
 
 }  // namespace

@@ -35,7 +35,7 @@ class Pow : public Operator {
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     auto plan = std::make_unique<PowPlan>();
     CUDAEP_ASSIGN_OR_RETURN(plan->broadcast, kernels::MakeBroadcast<2>(context.outputs[0], {context.inputs[0].dims(),
-                                                                                          context.inputs[1].dims()}));
+                                                                                            context.inputs[1].dims()}));
     plan->exponent_elems = context.inputs[1].elems();
     if (cast_ != nullptr) plan->workspace_bytes = static_cast<size_t>(plan->exponent_elems) * SizeOf(exponent_);
     return PlanPtr(std::move(plan));
@@ -62,16 +62,12 @@ class Pow : public Operator {
 constexpr DataTypeSet kBaseTypes = kFloatTypes | kIndexTypes;
 
 KernelRow Row(int since, int until, std::vector<TypeConstraint> types) {
-  return {.op = "Pow",
-          .since = since,
-          .until = until,
-          .types = std::move(types),
-          .in_place = {{0, 0}},
-          .make = Make<Pow>};
+  return {
+      .op = "Pow", .since = since, .until = until, .types = std::move(types), .in_place = {{0, 0}}, .make = Make<Pow>};
 }
 
 const RegisterRows kRows({
-    Row(7, 11, {{"T", kFloatTypes}}),
+    Row(7, 7, {{"T", kFloatTypes}}),
     Row(12, 15, {{"T", kBaseTypes}, {"T1", kNumericTypes}}),
 });
 

@@ -81,7 +81,11 @@ KernelRow Row(const char* op, int since, int until, DataTypeSet types = kFloatTy
 
 // Float in, bool out.
 KernelRow Question(const char* op, int since, int until) {
-  return {.op = op, .since = since, .until = until, .types = {{"T1", kFloatTypes}}, .make = Make<Unary>};
+  return {.op = op,
+          .since = since,
+          .until = until,
+          .types = {{"T1", kFloatTypes}, {"T2", DataType::kBool}},
+          .make = Make<Unary>};
 }
 
 KernelRow Microsoft(KernelRow row) {
@@ -99,7 +103,7 @@ const RegisterRows kRows({
     Row("Atanh", 9, 22),
     Row("Ceil", 6, 13),
     Row("Celu", 12, 12, DataType::kFloat),
-    Row("Clip", 6, 10),
+    Row("Clip", 6, 6),
     Row("Cos", 7, 22),
     Row("Cosh", 9, 22),
     Row("Elu", 6, 22),

@@ -27,10 +27,9 @@ class Where : public Operator {
 
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     auto plan = std::make_unique<WherePlan>();
-    CUDAEP_ASSIGN_OR_RETURN(
-        plan->broadcast,
-        kernels::MakeBroadcast<3>(context.outputs[0], {context.inputs[0].dims(), context.inputs[1].dims(),
-                                                       context.inputs[2].dims()}));
+    CUDAEP_ASSIGN_OR_RETURN(plan->broadcast, kernels::MakeBroadcast<3>(context.outputs[0], {context.inputs[0].dims(),
+                                                                                            context.inputs[1].dims(),
+                                                                                            context.inputs[2].dims()}));
     return PlanPtr(std::move(plan));
   }
 
@@ -47,11 +46,14 @@ class Where : public Operator {
   kernels::WhereKernel kernel_;
 };
 
+constexpr DataTypeSet kTypes =
+    kNumericTypes | DataTypeSet{DataType::kBool, DataType::kComplex64, DataType::kComplex128};
+
 const RegisterRows kRows({
     {.op = "Where",
      .since = 9,
      .until = 16,
-     .types = {{"B", DataType::kBool}, {"T", kFixedSizeTypes}},
+     .types = {{"B", DataType::kBool}, {"T", kTypes}},
      .in_place = {{1, 0}, {2, 0}},
      .make = Make<Where>},
 });

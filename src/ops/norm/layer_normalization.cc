@@ -61,9 +61,7 @@ class LayerNorm : public Operator {
       CUDAEP_ASSIGN_OR_RETURN(plan->beta, MapAffine(dims, axis, context.inputs[2].dims(), "bias"));
       whole_rows = whole_rows && plan->beta.columns == plan->elems;
     }
-    CUDAEP_ASSIGN_OR_RETURN(const device::DeviceInfo* device, device::GetDeviceInfo(context.stream.ordinal()));
-    plan->row_plan =
-        kernels::PlanLayerNorm(x_type_, y_type_, plan->rows, plan->elems, whole_rows, device->shared_bytes_per_block);
+    plan->row_plan = kernels::PlanLayerNorm(x_type_, y_type_, plan->rows, plan->elems, whole_rows);
     return PlanPtr(std::move(plan));
   }
 

@@ -52,9 +52,7 @@ class SkipLayerNorm : public Operator {
     const int64_t skip_rows = ElementCount(context.inputs[1].dims().subspan(0, context.inputs[1].dims().size() - 1));
     plan->skip_rows = std::max<int64_t>(skip_rows, 1);
     plan->scale.columns = plan->beta.columns = plan->elems;
-    CUDAEP_ASSIGN_OR_RETURN(const device::DeviceInfo* device, device::GetDeviceInfo(context.stream.ordinal()));
-    plan->row_plan =
-        kernels::PlanLayerNorm(type_, type_, plan->rows, plan->elems, true, device->shared_bytes_per_block);
+    plan->row_plan = kernels::PlanLayerNorm(type_, type_, plan->rows, plan->elems, true);
     return PlanPtr(std::move(plan));
   }
 

@@ -1,6 +1,7 @@
 """com.microsoft activations: Gelu and its forms with a bias."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -11,16 +12,16 @@ from ..harness.dtypes import FLOATS
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
-def _gelu(x: np.ndarray, bias: np.ndarray | float = 0.0) -> np.ndarray:
+def _gelu(x: np.ndarray, bias: np.ndarray | float = 0.0) -> Any:
     return 0.5 * (x + bias) * (1 + _erf((x + bias) / math.sqrt(2)))
 
 
-def _fast_gelu(x: np.ndarray, bias: np.ndarray | float = 0.0) -> np.ndarray:
+def _fast_gelu(x: np.ndarray, bias: np.ndarray | float = 0.0) -> Any:
     z = x + bias
     return 0.5 * z * (1 + np.tanh(math.sqrt(2 / math.pi) * (z + 0.044715 * z**3)))
 
 
-def _quick_gelu(x: np.ndarray, alpha: float = 1.702) -> np.ndarray:
+def _quick_gelu(x: np.ndarray, alpha: float = 1.702) -> Any:
     return x / (1 + np.exp(-np.float32(alpha) * x))
 
 

@@ -1,5 +1,8 @@
 """Add, Sub, Mul, Div, Mod, PRelu."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from ..harness import Case, Of, Rand, T
@@ -31,7 +34,7 @@ _BROADCASTS = [
 ]
 
 
-def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _divide(a: np.ndarray, b: np.ndarray) -> Any:
     """Integers round towards zero."""
     if a.dtype.kind == "f":
         return np.divide(a, b)
@@ -40,7 +43,7 @@ def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 # A remainder is exact in the type of its operands.
 _REMAINDER = Tolerance(0.0)
-_REFERENCES = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": _divide}
+_REFERENCES: dict[str, Callable[..., Any]] = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": _divide}
 
 CASES = [
     *(

@@ -1,11 +1,14 @@
 """Comparisons and logic of two tensors; the result is bool."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from ..harness import Case, Of, Rand
 from ..harness.dtypes import FLOATS, INTS, NUMERIC
 
-_COMPARISONS = {
+_COMPARISONS: dict[str, tuple[Callable[..., Any], int]] = {
     "Equal": (np.equal, 7),
     "Greater": (np.greater, 7),
     "GreaterOrEqual": (np.greater_equal, 12),

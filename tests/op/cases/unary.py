@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -14,24 +15,24 @@ _erf = np.vectorize(math.erf, otypes=[np.float64])
 _SHAPES = ((), (1,), (7,), (8,), (9,), (257,), (4095,), (4097,), (3, 5, 7), (0,), (2, 0, 3), (100_003,))
 
 
-def _sigmoid(x: np.ndarray) -> np.ndarray:
+def _sigmoid(x: np.ndarray) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
-def _softplus(x: np.ndarray) -> np.ndarray:
+def _softplus(x: np.ndarray) -> Any:
     return np.logaddexp(0, x)
 
 
-def _clamp(x: np.ndarray) -> np.ndarray:
+def _clamp(x: np.ndarray) -> Any:
     return np.minimum(np.maximum(x, 0), 1)
 
 
-def _gelu(x: np.ndarray) -> np.ndarray:
+def _gelu(x: np.ndarray) -> Any:
     return 0.5 * x * (1 + _erf(x / math.sqrt(2)))
 
 
 # op -> reference for defaults of attributes, range of the arguments
-_FUNCTIONS: dict[str, tuple[Callable[..., np.ndarray], float, float]] = {
+_FUNCTIONS: dict[str, tuple[Callable[..., Any], float, float]] = {
     "Abs": (np.abs, -4, 4),
     "Acos": (np.arccos, -1, 1),
     "Acosh": (np.arccosh, 1, 9),

@@ -22,11 +22,11 @@ TEST(Half, RoundTripsEveryValue) {
 }
 
 TEST(Half, RoundsToNearestEven) {
-  EXPECT_EQ(HalfFromFloat(1.0f + 0x1p-11f).bits, HalfFromFloat(1.0f).bits);           // tie to even
+  EXPECT_EQ(HalfFromFloat(1.0f + 0x1p-11f).bits, HalfFromFloat(1.0f).bits);                // tie to even
   EXPECT_EQ(HalfFromFloat(1.0f + 3 * 0x1p-11f).bits, HalfFromFloat(1.0f + 0x1p-9f).bits);  // tie to even, upwards
   EXPECT_EQ(HalfFromFloat(65519.0f).bits, 0x7bffu);
   EXPECT_EQ(HalfFromFloat(65520.0f).bits, 0x7c00u);
-  EXPECT_EQ(HalfFromFloat(0x1p-25f).bits, 0u);                // half the smallest subnormal ties to zero
+  EXPECT_EQ(HalfFromFloat(0x1p-25f).bits, 0u);  // half the smallest subnormal ties to zero
   EXPECT_EQ(HalfFromFloat(0x1.000002p-25f).bits, 1u);
   EXPECT_EQ(HalfFromFloat(-0.0f).bits, 0x8000u);
 }

@@ -59,24 +59,33 @@ TEST(Placement, ALoneShapeNodeIsOurs) {
 
 TEST(Placement, ShapeArithmeticThatEndsInAHostInputStaysOnTheCpu) {
   EXPECT_EQ(Builder()
-                .Constant("zero").Constant("minus_one")
+                .Constant("zero")
+                .Constant("minus_one")
                 .ShapeOf("x", "s")
                 .Node({"s", "zero"}, "batch")               // Gather
                 .Node({"batch", "minus_one"}, "new_shape")  // Concat
                 .Node({"x", "@new_shape"}, "y")             // Reshape
-                .Output("y").Find(),
+                .Output("y")
+                .Find(),
             (Flags{false, true, true, false}));
 }
 
 TEST(Placement, AnythingThatEndsInADeviceInputGoesToTheDevice) {
-  EXPECT_EQ(Builder().Constant("c").ShapeOf("x", "s").Node({"s"}, "f").Node({"f", "c"}, "g").Node({"x", "g"}, "y")
-                .Output("y").Find(),
+  EXPECT_EQ(Builder()
+                .Constant("c")
+                .ShapeOf("x", "s")
+                .Node({"s"}, "f")
+                .Node({"f", "c"}, "g")
+                .Node({"x", "g"}, "y")
+                .Output("y")
+                .Find(),
             (Flags{false, false, false, false}));
 }
 
 TEST(Placement, MixedUseGoesToTheDevice) {
-  EXPECT_EQ(Builder().ShapeOf("x", "s").Node({"s"}, "t").Node({"x", "@t"}, "y").Node({"y", "t"}, "z").Output("z").Find(),
-            (Flags{false, false, false, false}));
+  EXPECT_EQ(
+      Builder().ShapeOf("x", "s").Node({"s"}, "t").Node({"x", "@t"}, "y").Node({"y", "t"}, "z").Output("z").Find(),
+      (Flags{false, false, false, false}));
 }
 
 TEST(Placement, GraphInputsNeverSeed) {
@@ -90,8 +99,9 @@ TEST(Placement, ConstantsAloneNeverSeed) {
 }
 
 TEST(Placement, GraphOutputsMayBeHostValues) {
-  EXPECT_EQ(Builder().Constant("c").Node({"x"}, "y").ShapeOf("y", "s").Node({"s", "c"}, "t").Output("t").Output("y").Find(),
-            (Flags{false, false, true}));
+  EXPECT_EQ(
+      Builder().Constant("c").Node({"x"}, "y").ShapeOf("y", "s").Node({"s", "c"}, "t").Output("t").Output("y").Find(),
+      (Flags{false, false, true}));
 }
 
 TEST(Placement, AGraphOfNothingElseIsNotMoved) {
@@ -99,14 +109,23 @@ TEST(Placement, AGraphOfNothingElseIsNotMoved) {
 }
 
 TEST(Placement, NodesWithoutOurKernelAreIgnored) {
-  EXPECT_EQ(Builder().ShapeOf("x", "s").Node({"s"}, "t", false).Node({"t"}, "u").Node({"x", "@u"}, "y").Output("y").Find(),
-            (Flags{false, false, false, false}));
+  EXPECT_EQ(
+      Builder().ShapeOf("x", "s").Node({"s"}, "t", false).Node({"t"}, "u").Node({"x", "@u"}, "y").Output("y").Find(),
+      (Flags{false, false, false, false}));
 }
 
 TEST(Placement, ADroppedNodeTakesItsFeedersWithIt) {
   // s -> a -> b, b wanted on the device: a would only add a copy if it stayed behind.
-  EXPECT_EQ(Builder().Constant("c").ShapeOf("x", "s").Node({"s", "c"}, "a").Node({"a", "c"}, "b").Node({"x", "b"}, "y")
-                .Node({"a", "c"}, "d").Node({"y", "@d"}, "z").Output("z").Find(),
+  EXPECT_EQ(Builder()
+                .Constant("c")
+                .ShapeOf("x", "s")
+                .Node({"s", "c"}, "a")
+                .Node({"a", "c"}, "b")
+                .Node({"x", "b"}, "y")
+                .Node({"a", "c"}, "d")
+                .Node({"y", "@d"}, "z")
+                .Output("z")
+                .Find(),
             (Flags{false, false, false, false, false, false}));
 }
 

@@ -47,7 +47,11 @@ class PassingProbe : public Probe {
 
 const RegisterRows kRows(
     {{.domain = "test", .op = "Probe", .types = {{"T", kFloatTypes}}, .host_inputs = {1}, .make = Make<Probe>},
-     {.domain = "test", .op = "Passing", .types = {{"T", kFloatTypes}}, .host_inputs = {1}, .make = Make<PassingProbe>}});
+     {.domain = "test",
+      .op = "Passing",
+      .types = {{"T", kFloatTypes}},
+      .host_inputs = {1},
+      .make = Make<PassingProbe>}});
 
 class ProbeInfo : public OpInfo {
  public:

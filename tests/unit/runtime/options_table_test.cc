@@ -67,9 +67,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Malformed{"gpu_mem_limit", "18446744073709551616"}, Malformed{"gpu_mem_limit", "1e9"},
                     Malformed{"gpu_mem_limit", "5 "}, Malformed{"device_id", "-1"}, Malformed{"device_id", "cuda:0"},
                     Malformed{"use_tf32", "yes"}, Malformed{"use_tf32", ""}, Malformed{"use_tf32", "2"},
-                    Malformed{"has_user_compute_stream", "maybe"},
-                    Malformed{"cudnn_conv_algo_search", "FASTEST"}, Malformed{"user_compute_stream", "0xzz"},
-                    Malformed{"user_compute_stream", "-1"}));
+                    Malformed{"has_user_compute_stream", "maybe"}, Malformed{"cudnn_conv_algo_search", "FASTEST"},
+                    Malformed{"user_compute_stream", "0xzz"}, Malformed{"user_compute_stream", "-1"}));
 
 TEST(Options, AFlagWithoutItsPointerIsAnError) {
   EXPECT_EQ(ParseOptions({{"has_user_compute_stream", "1"}}).status().message(),
