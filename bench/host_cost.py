@@ -33,6 +33,7 @@ def session(length: int, library: str | None) -> ort.InferenceSession:
     options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     model = models.add_chain(length)
     if library is None:
+        ort.preload_dlls()
         return ort.InferenceSession(model, options, providers=[EP])
     options.add_provider_for_devices([d for d in ort.get_ep_devices() if d.ep_name == EP][:1], {})
     return ort.InferenceSession(model, options, enable_fallback=0)

@@ -1,6 +1,8 @@
-"""Says at the head of every run which libraries are under test."""
+"""What all Python tests share: the library under test, named at the head of every run."""
 
 import os
+
+import pytest
 
 from .op.harness import driver
 from .session import host
@@ -16,3 +18,12 @@ def pytest_report_header() -> list[str]:
         f"operators: {backend}, seeds shifted by {os.environ.get('CUDAEP_TEST_SEED', '0')}",
         f"sessions: {plugin.name if plugin else 'no plug-in library'}",
     ]
+
+
+@pytest.fixture(scope="session")
+def test_library() -> str:
+    """Path of the plug-in library in $CUDAEP_TEST_LIB_DIR, by default the simulated device's."""
+    path = host.plugin_path()
+    if path is None:
+        pytest.fail("there is no plug-in library: make sim")
+    return str(path.resolve())

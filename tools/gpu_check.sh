@@ -36,8 +36,8 @@ PY
   touch site/.complete
 fi
 export PYTHONPATH=$work/python:$work/site${PYTHONPATH:+:$PYTHONPATH}
-export CUDAEP_TEST_LIBRARY=$work/build/cuda/lib/libort_cuda_ep.so
-export ORT_CUDA_EP_LIBRARY=$CUDAEP_TEST_LIBRARY
+export CUDAEP_TEST_LIB_DIR=$work/build/cuda/lib CUDAEP_REQUIRE_SESSION=1
+export ORT_CUDA_EP_LIBRARY=$CUDAEP_TEST_LIB_DIR/libort_cuda_ep.so
 
 failed=()
 step() {
@@ -59,7 +59,7 @@ cpp_tests() {
 
 # Exit code 5, no tests found, is a failure like any other.
 session_tests() {
-  "$python" -m pytest -q -p no:cacheprovider --junitxml="$out/pytest.xml" tests/session tests/gpu
+  "$python" -m pytest -q -p no:cacheprovider --junitxml="$out/pytest.xml" tests/op tests/session
 }
 
 ocr() {

@@ -1,7 +1,7 @@
 """Writes docs/support-matrix.md from the provider's kernel table: `support_matrix.py [--check]`.
 
-The rows come from the built test driver, so the page cannot name an operator that has no kernel. With --check nothing is
-written, and a page that is out of date is a failure.
+The rows come from the built test driver, so the page cannot name an operator that has no kernel. With --check nothing
+is written, and a page that is out of date is a failure.
 """
 
 from __future__ import annotations

@@ -72,9 +72,12 @@ inline constexpr DataTypeSet kUnsignedIntTypes{DataType::kUint8, DataType::kUint
 inline constexpr DataTypeSet kIntTypes = kSignedIntTypes | kUnsignedIntTypes;
 inline constexpr DataTypeSet kNumericTypes = kFloatTypes | kIntTypes;
 inline constexpr DataTypeSet kIndexTypes{DataType::kInt32, DataType::kInt64};
-// Everything of fixed size that data movement can carry (complex included).
+inline constexpr DataTypeSet kFloat8Types{DataType::kFloat8E4M3FN, DataType::kFloat8E4M3FNUZ, DataType::kFloat8E5M2,
+                                          DataType::kFloat8E5M2FNUZ};
+// What data movement can carry: everything of fixed size (complex included), and the same with the 8-bit floats that
+// only some operators of ONNX take.
 inline constexpr DataTypeSet kFixedSizeTypes =
-    kNumericTypes | DataTypeSet{DataType::kBool, DataType::kComplex64, DataType::kComplex128, DataType::kFloat8E4M3FN,
-                                DataType::kFloat8E4M3FNUZ, DataType::kFloat8E5M2, DataType::kFloat8E5M2FNUZ};
+    kNumericTypes | DataTypeSet{DataType::kBool, DataType::kComplex64, DataType::kComplex128};
+inline constexpr DataTypeSet kAnySizedTypes = kFixedSizeTypes | kFloat8Types;
 
 }  // namespace cudaep

@@ -12,19 +12,58 @@ namespace cudaep {
 
 template <DataType>
 struct CppTypeOf;
-template <> struct CppTypeOf<DataType::kFloat> { using Type = float; };
-template <> struct CppTypeOf<DataType::kDouble> { using Type = double; };
-template <> struct CppTypeOf<DataType::kFloat16> { using Type = Half; };
-template <> struct CppTypeOf<DataType::kBFloat16> { using Type = BFloat16; };
-template <> struct CppTypeOf<DataType::kInt8> { using Type = int8_t; };
-template <> struct CppTypeOf<DataType::kInt16> { using Type = int16_t; };
-template <> struct CppTypeOf<DataType::kInt32> { using Type = int32_t; };
-template <> struct CppTypeOf<DataType::kInt64> { using Type = int64_t; };
-template <> struct CppTypeOf<DataType::kUint8> { using Type = uint8_t; };
-template <> struct CppTypeOf<DataType::kUint16> { using Type = uint16_t; };
-template <> struct CppTypeOf<DataType::kUint32> { using Type = uint32_t; };
-template <> struct CppTypeOf<DataType::kUint64> { using Type = uint64_t; };
-template <> struct CppTypeOf<DataType::kBool> { using Type = bool; };
+template <>
+struct CppTypeOf<DataType::kFloat> {
+  using Type = float;
+};
+template <>
+struct CppTypeOf<DataType::kDouble> {
+  using Type = double;
+};
+template <>
+struct CppTypeOf<DataType::kFloat16> {
+  using Type = Half;
+};
+template <>
+struct CppTypeOf<DataType::kBFloat16> {
+  using Type = BFloat16;
+};
+template <>
+struct CppTypeOf<DataType::kInt8> {
+  using Type = int8_t;
+};
+template <>
+struct CppTypeOf<DataType::kInt16> {
+  using Type = int16_t;
+};
+template <>
+struct CppTypeOf<DataType::kInt32> {
+  using Type = int32_t;
+};
+template <>
+struct CppTypeOf<DataType::kInt64> {
+  using Type = int64_t;
+};
+template <>
+struct CppTypeOf<DataType::kUint8> {
+  using Type = uint8_t;
+};
+template <>
+struct CppTypeOf<DataType::kUint16> {
+  using Type = uint16_t;
+};
+template <>
+struct CppTypeOf<DataType::kUint32> {
+  using Type = uint32_t;
+};
+template <>
+struct CppTypeOf<DataType::kUint64> {
+  using Type = uint64_t;
+};
+template <>
+struct CppTypeOf<DataType::kBool> {
+  using Type = bool;
+};
 
 template <DataType type>
 using CppType = typename CppTypeOf<type>::Type;
@@ -36,14 +75,13 @@ R VisitType(DataType type, R otherwise, Visitor&& visit) {
   R result = otherwise;
   auto attempt = [&]<DataType candidate>() {
     if constexpr (types.Contains(candidate)) {
-      if (type == candidate) result = visit.template operator()<CppType<candidate>>();
+      if (type == candidate) static_cast<void>(result = visit.template operator()<CppType<candidate>>());
     }
   };
-  [&]<DataType... all>(std::integer_sequence<DataType, all...>) {
-    (attempt.template operator()<all>(), ...);
-  }(std::integer_sequence<DataType, DataType::kFloat, DataType::kDouble, DataType::kFloat16, DataType::kBFloat16,
-                          DataType::kInt8, DataType::kInt16, DataType::kInt32, DataType::kInt64, DataType::kUint8,
-                          DataType::kUint16, DataType::kUint32, DataType::kUint64, DataType::kBool>{});
+  [&]<DataType... all>(std::integer_sequence<DataType, all...>) { (attempt.template operator()<all>(), ...); }
+  (std::integer_sequence<DataType, DataType::kFloat, DataType::kDouble, DataType::kFloat16, DataType::kBFloat16,
+                         DataType::kInt8, DataType::kInt16, DataType::kInt32, DataType::kInt64, DataType::kUint8,
+                         DataType::kUint16, DataType::kUint32, DataType::kUint64, DataType::kBool>{});
   return result;
 }
 

@@ -53,9 +53,9 @@ inline uint16_t FloatToHalfBits(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint16_t sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
   const uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return sign | 0x7e00u;       // NaN
-  if (magnitude >= 0x477ff000u) return sign | 0x7c00u;      // rounds past 65504
-  if (magnitude < 0x38800000u) {                            // subnormal or zero: add 0.5, whose ulp is 2^-24
+  if (magnitude > 0x7f800000u) return sign | 0x7e00u;   // NaN
+  if (magnitude >= 0x477ff000u) return sign | 0x7c00u;  // rounds past 65504
+  if (magnitude < 0x38800000u) {                        // subnormal or zero: add 0.5, whose ulp is 2^-24
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return sign | static_cast<uint16_t>(std::bit_cast<uint32_t>(shifted) - 0x3f000000u);
   }

@@ -18,15 +18,15 @@ namespace cudaep {
 // What kind of failure a caller can react to. The host sees these through the table in abi/status_fence.h.
 enum class StatusCode : uint8_t {
   kOk = 0,
-  kInvalidArgument,   // an option, attribute, shape or type that is wrong as given
-  kNotSupported,      // well formed, but not offered by this build, device or library version
-  kOutOfMemory,       // device, pinned or workspace memory is exhausted; a smaller request may succeed
-  kLibraryMissing,    // a vendor library is absent or too old; the message names file, version and places
-  kDeviceError,       // a driver or library call failed
-  kDeviceLost,        // the device is unusable until the process ends; carries the first cause
-  kNotReady,          // asked without waiting, and the work is still running
+  kInvalidArgument,     // an option, attribute, shape or type that is wrong as given
+  kNotSupported,        // well formed, but not offered by this build, device or library version
+  kOutOfMemory,         // device, pinned or workspace memory is exhausted; a smaller request may succeed
+  kLibraryMissing,      // a vendor library is absent or too old; the message names file, version and places
+  kDeviceError,         // a driver or library call failed
+  kDeviceLost,          // the device is unusable until the process ends; carries the first cause
+  kNotReady,            // asked without waiting, and the work is still running
   kFailedPrecondition,  // a call in the wrong state (capture, released object)
-  kInternal,          // an invariant of this library broke
+  kInternal,            // an invariant of this library broke
 };
 
 // Stable upper-case name of a code, e.g. "OUT_OF_MEMORY".
@@ -35,8 +35,7 @@ std::string_view StatusCodeName(StatusCode code);
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(StatusCode code, std::string message)
-      : state_(std::make_unique<State>(State{code, std::move(message)})) {}
+  Status(StatusCode code, std::string message) : state_(std::make_unique<State>(State{code, std::move(message)})) {}
 
   Status(Status&&) noexcept = default;
   Status& operator=(Status&&) noexcept = default;
@@ -95,8 +94,8 @@ Status Internal(const Args&... args) {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}            // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(std::move(status)) {}    // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return status_.ok(); }
   const Status& status() const& { return status_; }
@@ -118,10 +117,11 @@ class [[nodiscard]] Result {
 #define CUDAEP_CONCAT(a, b) CUDAEP_CONCAT_INNER(a, b)
 
 // Returns from the enclosing function when `expression` yields an error.
-#define CUDAEP_RETURN_IF_ERROR(expression)                         \
-  do {                                                             \
-    ::cudaep::Status cudaep_status = (expression);                 \
-    if (!cudaep_status.ok()) [[unlikely]] return cudaep_status;    \
+#define CUDAEP_RETURN_IF_ERROR(expression)         \
+  do {                                             \
+    ::cudaep::Status cudaep_status = (expression); \
+    if (!cudaep_status.ok()) [[unlikely]]          \
+      return cudaep_status;                        \
   } while (false)
 
 // Assigns the value of a Result to `target` (which may be a declaration) or returns its error.
@@ -129,5 +129,6 @@ class [[nodiscard]] Result {
   CUDAEP_ASSIGN_OR_RETURN_NAMED(CUDAEP_CONCAT(cudaep_result_, __LINE__), target, expression)
 #define CUDAEP_ASSIGN_OR_RETURN_NAMED(result, target, expression) \
   auto result = (expression);                                     \
-  if (!result.ok()) [[unlikely]] return std::move(result).status(); \
+  if (!result.ok()) [[unlikely]]                                  \
+    return std::move(result).status();                            \
   target = std::move(result).value()

@@ -25,7 +25,7 @@ struct AllocatorStats {
   int64_t allocations = 0;     // successful calls of Allocate
   int64_t reserves = 0;        // successful calls of Reserve
   int64_t driver_allocations = 0;
-  int64_t shrinks = 0;             // calls of Shrink
+  int64_t shrinks = 0;  // calls of Shrink
   int64_t largest_allocation_bytes = 0;
 };
 

@@ -23,7 +23,7 @@ class OpInfo {
   virtual std::string_view domain() const = 0;   // "" is ai.onnx
   virtual int since_version() const = 0;         // of the operator's schema as used by the model
 
-  virtual int input_count() const = 0;   // trailing absent inputs may be included
+  virtual int input_count() const = 0;  // trailing absent inputs may be included
   virtual int output_count() const = 0;
   virtual DataType input_type(int index) const = 0;  // kUndefined for an absent optional input
   virtual DataType output_type(int index) const = 0;

@@ -42,10 +42,12 @@ class PlannedOperator {
     PlannedOperator& owner_;
   };
 
-  // The plan for these inputs, as many and of the types that `info` said; valid while `pin` lives. `plan.outputs` has the output shapes.
+  // The plan for these inputs, as many and of the types that `info` said; valid while `pin` lives. `plan.outputs` has
+  // the output shapes.
   Result<const Plan*> PlanFor(const Pin& pin, TensorViews inputs, StreamContext& stream) {
     const Entry* entry = slot_.load();
-    if (entry != nullptr && Matches(*entry, inputs)) [[likely]] return entry->plan.get();
+    if (entry != nullptr && Matches(*entry, inputs)) [[likely]]
+      return entry->plan.get();
     return PlanSlow(pin, inputs, stream);
   }
 

@@ -42,8 +42,8 @@ struct KernelRow {
   int since = 1;  // first and last schema version the kernel was checked against
   int until = 1;
   std::vector<TypeConstraint> types;
-  std::vector<int> host_inputs = {};   // inputs the operator reads in host memory
-  std::vector<int> host_outputs = {};  // outputs it writes in host memory
+  std::vector<int> host_inputs = {};      // inputs the operator reads in host memory
+  std::vector<int> host_outputs = {};     // outputs it writes in host memory
   std::vector<BufferPair> aliases = {};   // the output is the input's buffer (Reshape)
   std::vector<BufferPair> in_place = {};  // the output may overwrite the input (element-wise)
   OperatorFactory make = nullptr;

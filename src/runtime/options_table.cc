@@ -34,7 +34,7 @@ bool ParsePointer(std::string_view text, void** out) {
   return true;
 }
 
-template <bool Settings::* kMember>
+template <bool Settings::*kMember>
 bool SetBool(Settings& settings, std::string_view value) {
   return ParseBool(value, &(settings.*kMember));
 }
@@ -88,8 +88,8 @@ constexpr OptionRow kTable[] = {
      SetBool<&Settings::conv1d_pad_to_nc1d>, nullptr},
     {"do_copy_in_default_stream", kBool, "1", "copies share the compute stream",
      SetBool<&Settings::copy_in_default_stream>, nullptr},
-    {"use_ep_level_unified_stream", kBool, "0", "one stream for the whole provider",
-     SetBool<&Settings::unified_stream>, nullptr},
+    {"use_ep_level_unified_stream", kBool, "0", "one stream for the whole provider", SetBool<&Settings::unified_stream>,
+     nullptr},
     {"enable_skip_layer_norm_strict_mode", kBool, "0", "accepted; sums are in fp32 either way",
      SetBool<&Settings::strict_skip_layer_norm>, nullptr},
     {"prefer_nhwc", kBool, "0", "channels-last convolution", SetBool<&Settings::prefer_nhwc>, "0"},

@@ -18,9 +18,9 @@ namespace cudaep {
 
 struct OptionRow {
   const char* name;
-  const char* accepts;        // the values, as text for people
+  const char* accepts;  // the values, as text for people
   const char* default_value;
-  const char* doc;            // one line
+  const char* doc;  // one line
   // Parses `value` into `settings`; false when the value is malformed.
   bool (*set)(Settings& settings, std::string_view value);
   // The only value on offer yet, when the option exists for compatibility alone; null otherwise.

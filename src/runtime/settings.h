@@ -17,7 +17,7 @@ enum class ConvSearch : uint8_t {
 
 struct Settings {
   int device_ordinal = 0;
-  bool use_tf32 = true;               // GEMM, convolution and attention alike
+  bool use_tf32 = true;  // GEMM, convolution and attention alike
   bool deterministic = false;
   bool enable_cudnn = true;
   ConvSearch conv_search = ConvSearch::kHeuristic;

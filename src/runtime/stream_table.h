@@ -22,7 +22,8 @@ class StreamTable {
   StreamContext* Find(device::Stream stream) const {
     for (size_t i = SlotOf(stream), probes = 0; probes < kCapacity; i = (i + 1) % kCapacity, ++probes) {
       const device::Stream key = slots_[i].key.load(std::memory_order_acquire);
-      if (key == stream) [[likely]] return slots_[i].context.load(std::memory_order_relaxed);
+      if (key == stream) [[likely]]
+        return slots_[i].context.load(std::memory_order_relaxed);
       if (key == Never()) return nullptr;
     }
     return nullptr;

@@ -24,7 +24,8 @@ class Workspace {
   // A block of at least `bytes`, aligned to 256 bytes; null for 0. Allocates only when the stream never needed this
   // much; in that case a capturing stream gets kFailedPrecondition: one Run before the capture sizes the workspace.
   Result<void*> Reserve(size_t bytes) {
-    if (bytes <= bytes_) [[likely]] return bytes == 0 ? nullptr : block_;
+    if (bytes <= bytes_) [[likely]]
+      return bytes == 0 ? nullptr : block_;
     return Grow(bytes);
   }
 

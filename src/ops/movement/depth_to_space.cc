@@ -96,10 +96,10 @@ KernelRow Row(const char* domain, const char* op, int until) {
 }
 
 const RegisterRows kRows({
-    Row(kOnnxDomain, "DepthToSpace", 28),
-    Row(kOnnxDomain, "SpaceToDepth", 28),
-    Row(kNhwcDomain, "DepthToSpace", 28),
-    Row(kNhwcDomain, "SpaceToDepth", 28),
+    Row(kOnnxDomain, "DepthToSpace", 13),
+    Row(kOnnxDomain, "SpaceToDepth", 13),
+    Row(kNhwcDomain, "DepthToSpace", 13),
+    Row(kNhwcDomain, "SpaceToDepth", 13),
 });
 
 }  // namespace

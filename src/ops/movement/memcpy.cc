@@ -67,8 +67,8 @@ class MemcpyToHost final : public Memcpy {
 };
 
 const RegisterRows kRows({
-    {.op = "MemcpyFromHost", .types = {{"T", kFixedSizeTypes}}, .host_inputs = {0}, .make = Make<MemcpyFromHost>},
-    {.op = "MemcpyToHost", .types = {{"T", kFixedSizeTypes}}, .host_outputs = {0}, .make = Make<MemcpyToHost>},
+    {.op = "MemcpyFromHost", .types = {{"T", kAnySizedTypes}}, .host_inputs = {0}, .make = Make<MemcpyFromHost>},
+    {.op = "MemcpyToHost", .types = {{"T", kAnySizedTypes}}, .host_outputs = {0}, .make = Make<MemcpyToHost>},
 });
 
 }  // namespace

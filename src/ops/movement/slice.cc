@@ -117,7 +117,7 @@ class Slice final : public Operator {
 };
 
 const RegisterRows kRows({
-    {.op = "Slice", .since = 1, .until = 9, .types = {{"T", kFixedSizeTypes}}, .make = Make<Slice>},
+    {.op = "Slice", .since = 1, .until = 1, .types = {{"T", kFixedSizeTypes}}, .make = Make<Slice>},
     {.op = "Slice",
      .since = 10,
      .until = 13,

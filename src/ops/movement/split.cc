@@ -89,7 +89,7 @@ class Split final : public Operator {
 };
 
 const RegisterRows kRows({
-    {.op = "Split", .since = 2, .until = 12, .types = {{"T", kFixedSizeTypes}}, .make = Make<Split>},
+    {.op = "Split", .since = 2, .until = 11, .types = {{"T", kFixedSizeTypes}}, .make = Make<Split>},
     {.op = "Split",
      .since = 13,
      .until = 18,

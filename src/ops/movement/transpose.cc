@@ -57,7 +57,7 @@ class Transpose final : public Operator {
 };
 
 const RegisterRows kRows({
-    {.op = "Transpose", .since = 1, .until = 25, .types = {{"T", kFixedSizeTypes}}, .make = Make<Transpose>},
+    {.op = "Transpose", .since = 1, .until = 25, .types = {{"T", kAnySizedTypes}}, .make = Make<Transpose>},
 });
 
 }  // namespace

@@ -38,9 +38,9 @@ Result<ResizeAttributes> ParseResize(const OpInfo& info);
 
 // Values of the host inputs; empty where absent. For the given axes only when the node has axes.
 struct ResizeInputs {
-  std::vector<float> scales;
-  std::vector<int64_t> sizes;
-  std::vector<float> roi;  // starts, then ends
+  std::vector<float> scales = {};
+  std::vector<int64_t> sizes = {};
+  std::vector<float> roi = {};  // starts, then ends
 };
 
 // One dimension of the input after scales, sizes, axes and policy were combined.

@@ -22,7 +22,7 @@ inline KernelRow AliasRow(const char* op, int since, int until, OperatorFactory 
   return {.op = op,
           .since = since,
           .until = until,
-          .types = {{constraint, kFixedSizeTypes}},
+          .types = {{constraint, until >= 19 ? kAnySizedTypes : kFixedSizeTypes}},  // 8-bit floats came with opset 19
           .host_inputs = std::move(host_inputs),
           .aliases = {{0, 0}},
           .make = make};

@@ -37,35 +37,23 @@ Result<Shape> ReshapeTo(Dims dims, Dims wanted, bool zero_is_zero) {
 
 class Reshape final : public AliasOperator {
  public:
-  // `attribute`: the shape of versions before 5, which have no input for it.
-  Reshape(std::optional<std::vector<int64_t>> attribute, bool zero_is_zero)
-      : attribute_(std::move(attribute)), zero_is_zero_(zero_is_zero) {}
+  explicit Reshape(bool zero_is_zero) : zero_is_zero_(zero_is_zero) {}
 
   static Result<std::unique_ptr<Reshape>> Create(const OpInfo& info) {
-    if (info.since_version() >= 5) {
-      return std::make_unique<Reshape>(std::nullopt, info.since_version() >= 14 && info.BoolOr("allowzero", false));
-    }
-    return std::make_unique<Reshape>(info.IntsOr("shape", {}), false);
+    return std::make_unique<Reshape>(info.since_version() >= 14 && info.BoolOr("allowzero", false));
   }
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
-    std::vector<int64_t> wanted;
-    if (attribute_) {
-      wanted = *attribute_;
-    } else {
-      CUDAEP_ASSIGN_OR_RETURN(wanted, HostInts(inputs[1], "shape"));
-    }
+    CUDAEP_ASSIGN_OR_RETURN(const std::vector<int64_t> wanted, HostInts(inputs[1], "shape"));
     CUDAEP_ASSIGN_OR_RETURN(outputs[0], ReshapeTo(inputs[0].dims(), wanted, zero_is_zero_));
     return Status::Ok();
   }
 
  private:
-  std::optional<std::vector<int64_t>> attribute_;
   bool zero_is_zero_;
 };
 
 const RegisterRows kRows({
-    AliasRow("Reshape", 1, 4, Make<Reshape>),
     AliasRow("Reshape", 5, 25, Make<Reshape>, {1}),
 });
 

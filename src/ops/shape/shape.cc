@@ -54,7 +54,7 @@ KernelRow HostRow(const char* op, OperatorFactory make) {
   return {.op = op,
           .since = 1,
           .until = 25,
-          .types = {{"T", kFixedSizeTypes}, {"T1", DataType::kInt64}},
+          .types = {{"T", kAnySizedTypes}, {"T1", DataType::kInt64}},
           .host_outputs = {0},
           .make = make};
 }

@@ -36,7 +36,7 @@ class Squeeze final : public AliasOperator {
 };
 
 const RegisterRows kRows({
-    AliasRow("Squeeze", 1, 12, Make<Squeeze>),
+    AliasRow("Squeeze", 1, 11, Make<Squeeze>),
     AliasRow("Squeeze", 13, 25, Make<Squeeze>, {1}),
 });
 

@@ -30,7 +30,7 @@ class Unsqueeze final : public AliasOperator {
 };
 
 const RegisterRows kRows({
-    AliasRow("Unsqueeze", 1, 12, Make<Unsqueeze>),
+    AliasRow("Unsqueeze", 1, 11, Make<Unsqueeze>),
     AliasRow("Unsqueeze", 13, 25, Make<Unsqueeze>, {1}),
 });
 

@@ -34,10 +34,11 @@ CASES = [
     ),
     *(
         Case(op="GlobalLpPool", inputs=[Rand((2, 3, 4, 5), low=-1, high=1)], expected=_norm, dtypes=FLOATS,
-             attrs={"p": p}, opset="1+")
+             attrs={"p": p}, opset="1+", skip={"session": "the host's schema has another type for p of version 1"})
         for p in (1, 2)
     ),
     Case(op="GlobalLpPool", inputs=[Rand((2, 3, 4))], dtypes=("float32",), attrs={"p": 3},
+         skip={"session": "the host has no kernel of its own to report"},
          error=("NOT_SUPPORTED", "p 3; norms 1 and 2")),
     Case(op="GlobalMaxPool", inputs=[Rand((2, 3))], dtypes=("float32",),
          error=("INVALID_ARGUMENT", "input [2,3] must have")),

@@ -35,6 +35,7 @@ def _case(x, attrs, scales=None, sizes=None, roi=None, dtypes=("float32", "float
     while inputs[-1] is None:
         inputs.pop()
     more.setdefault("expected", "onnx_reference")
+    more.setdefault("constants", tuple(i for i, value in enumerate(inputs) if i > 0 and value is not None))
     if attrs.get("mode", "nearest") != "nearest":
         more.setdefault("tolerance", _WEIGHTS if dtypes == ("float32",) else None)
     return Case(op="Resize", inputs=inputs, attrs=attrs, dtypes=dtypes, opset=opset, **more)
@@ -204,6 +205,7 @@ CASES = [
             opset="11+" if dtype != "float32" else 13,
             expected="onnx_reference",
             tolerance=_WEIGHTS,
+            skip={"session": "the host reads sizes before it knows them"},
         )
         for dtype in ("float64", "float16", "float32")
     ),

@@ -43,7 +43,9 @@ _ROUNDED = {
 
 BY_OPERATOR: dict[str, dict[str, Tolerance]] = {
     **dict.fromkeys(("Add", "Sub", "Mul", "Div"), _ROUNDED),
-    **dict.fromkeys(("MatMul", "Gemm", "FusedMatMul", "Conv", "ConvTranspose"), _SUMS),
+    **dict.fromkeys(("MatMul", "Gemm", "FusedMatMul", "Conv"), _SUMS),
+    # cuDNN fuses no bias into this direction: it is added to a sum that was rounded to 16 bits once before.
+    "ConvTranspose": _SUMS | {"float16": Tolerance(4e-3), "bfloat16": Tolerance(2e-2)},
 }
 
 _EXACT = Tolerance(0.0)
