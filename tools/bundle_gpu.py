@@ -1,6 +1,6 @@
 """Packs what a GPU machine without network needs into build/gpu-bundle: `bundle_gpu.py [FOLDER]`.
 
-In it: both libraries, C++ tests and benches of build/cuda, the Python package, the tests, and wheels for CPython
+In it: the libraries, C++ tests and benches of build/cuda, the Python package, the tests, and wheels for CPython
 3.12 of what such a machine may lack. The archive is split into parts that fit a narrow door; gpu_check.sh beside
 them joins the parts and runs everything with one command.
 """
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PART_BYTES = 55 * 2**20
 TREES = ("python", "tests", "bench", "tools", "docs")
 FILES = ("pyproject.toml", "requirements.txt", "CMakeLists.txt", "Makefile", "CMakePresets.json")
-LIBRARIES = ("build/cuda/lib/libort_cuda_ep.so", "build/sim/lib/libort_cuda_ep_sim.so")
+LIBRARIES = tuple(f"build/cuda/lib/lib{name}.so" for name in ("ort_cuda_ep", "cudaep_op_driver", "counting_proxy"))
 # Present on the GPU machine, or of use only where code is written.
 NOT_BUNDLED = {
     *("numpy", "onnx", "protobuf", "opencv-python-headless", "pillow", "ml-dtypes"),
@@ -64,7 +64,7 @@ def stage(folder: Path) -> None:
     """Lays out the contents as the source tree has them, so that everything finds everything."""
     for name in LIBRARIES:
         if not (ROOT / name).is_file():
-            sys.exit(f"bundle_gpu: {name} is not built; run make cuda sim")
+            sys.exit(f"bundle_gpu: {name} is not built; run make cuda")
         _link(ROOT / name, folder / name)
     programs = [path for path in (ROOT / "build/cuda/bin").glob("*") if path.is_file() and os.access(path, os.X_OK)]
     for path in programs:

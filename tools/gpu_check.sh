@@ -59,7 +59,9 @@ cpp_tests() {
 
 # Exit code 5, no tests found, is a failure like any other.
 session_tests() {
-  "$python" -m pytest -q -p no:cacheprovider --junitxml="$out/pytest.xml" tests/op tests/session
+  local parallel=()
+  "$python" -c "import xdist" 2>/dev/null && parallel=(-n "$(nproc)")
+  "$python" -m pytest -q "${parallel[@]}" -p no:cacheprovider --junitxml="$out/pytest.xml" tests/op tests/session
 }
 
 ocr() {

@@ -20,7 +20,10 @@ CHECKS = [name for name in dir(suite) if name.startswith("check_")]
 def failures(version: str, library: str) -> dict[str, str]:
     """What the suite printed on a host: the failure of each check that ran, empty where it passed."""
     if version != onnxruntime.__version__:
-        hosts.install(version)
+        try:
+            hosts.install(version)
+        except subprocess.CalledProcessError:
+            pytest.skip(f"onnxruntime {version} is not here and cannot be downloaded")
     environment = None if version == onnxruntime.__version__ else hosts.environment(version)
     command = [sys.executable, "-m", "tests.session.suite", library]
     child = subprocess.run(
