@@ -1,5 +1,5 @@
 // Softmax and log-softmax of [outer, axis, inner], optionally of x + bias: one launch, each element read once where a
-// row fits a block's registers and twice where not.
+// row fits a block's registers or shared memory; of a longer row, what is left over is read twice.
 //
 // Numerics: fp32 (fp64 for double), the row's maximum subtracted. NaN, +infinity or nothing but -infinity in a row
 // make the whole row NaN, as in the reference. `y` may be `x`.
@@ -20,6 +20,17 @@ struct BiasRows {
   int64_t repeat = 1, count = 1;
 };
 
+inline constexpr unsigned kLongThreads = 512;  // at most, of a block that works on a long row
+inline constexpr int kLongChunk = 4;           // packs that one of its threads handles together
+inline constexpr int kLongCachedChunks = 7;    // of a thread in shared memory, at most: 224 KB of a block
+
+struct SoftmaxRowPlan : RowPlan {
+  // Of rows that are not resident:
+  unsigned long_threads = kLongThreads;
+  int cached_chunks = 0;
+  int64_t blocks = 0;  // that share the rows, 0 for one each
+};
+
 struct SoftmaxArgs {
   DataType type = DataType::kUndefined;
   const void* x = nullptr;
@@ -28,10 +39,10 @@ struct SoftmaxArgs {
   int64_t rows = 0, elems = 0;  // contiguous rows
   BiasRows bias_rows = {};
   bool log = false;
-  RowPlan plan = {};  // of PlanSoftmax, or a test's choice
+  SoftmaxRowPlan plan = {};  // of PlanSoftmax, or a test's choice
 };
 
-RowPlan PlanSoftmax(DataType type, int64_t rows, int64_t elems);
+SoftmaxRowPlan PlanSoftmax(DataType type, int64_t rows, int64_t elems, const device::DeviceInfo& device);
 
 // Pointers that do not allow the plan's packs make it plan again without. kNotSupported for another type.
 Status LaunchSoftmaxRows(const SoftmaxArgs& args, device::Stream stream);

@@ -5,8 +5,38 @@
 
 namespace cudaep::kernels {
 
-__device__ __forceinline__ float SoftmaxExp(float x) { return device::FastExp(x); }
-__device__ __forceinline__ double SoftmaxExp(double x) { return exp(x); }
+// exp(x - y), x - y being what rounding makes of it in the units of the exponent. Results below the smallest normal
+// number become zero, which saves the four instructions that FastExp spends on them.
+__device__ __forceinline__ float SoftmaxExp(float x, float y = 0.0f) {
+#if defined(__CUDA_ARCH__)
+  constexpr float kLog2E = 1.4426950408889634f;
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x * kLog2E - y * kLog2E));
+  return result;
+#else
+  return device::FastExp(x - y);
+#endif
+}
+__device__ __forceinline__ double SoftmaxExp(double x, double y = 0.0) { return exp(x - y); }
+
+// The larger number: one instruction, unlike device::Max, as NaN loses. It shows in the sum.
+__device__ __forceinline__ float SoftmaxMax(float a, float b) { return fmaxf(a, b); }
+__device__ __forceinline__ double SoftmaxMax(double a, double b) { return fmax(a, b); }
+
+// The largest of kPacks packs, in as many short chains as there are packs.
+template <int kPacks, int kPack, class C>
+__device__ __forceinline__ C MaxOf(const C (*value)[kPack]) {
+  C max[kPacks];
+#pragma unroll
+  for (int j = 0; j < kPacks; ++j) {
+    max[j] = value[j][0];
+#pragma unroll
+    for (int k = 1; k < kPack; ++k) max[j] = SoftmaxMax(max[j], value[j][k]);
+  }
+#pragma unroll
+  for (int j = 1; j < kPacks; ++j) max[0] = SoftmaxMax(max[0], max[j]);
+  return max[0];
+}
 
 // Maximum and sum of exp(x - maximum) of a growing set of values.
 template <class C>
@@ -25,18 +55,60 @@ struct OnlineSum {
   }
 };
 
-// What turns x into softmax(x) or log-softmax(x), given the row's maximum and sum.
+// The maximum over the threads of a row that are in the calling thread's warp.
+template <class C>
+__device__ __forceinline__ C WarpRowMax(C value) {
+  for (unsigned offset = device::Min(blockDim.x, 32u) / 2; offset > 0; offset /= 2) {
+    value = SoftmaxMax(value, __shfl_xor_sync(device::kFullWarp, value, static_cast<int>(offset)));
+  }
+  return value;
+}
+template <class C>
+__device__ __forceinline__ C WarpRowSum(C value) {
+  for (unsigned offset = device::Min(blockDim.x, 32u) / 2; offset > 0; offset /= 2) {
+    value += __shfl_xor_sync(device::kFullWarp, value, static_cast<int>(offset));
+  }
+  return value;
+}
+
+// Maximum and sum of a row from those of its warps (see RowReduce), with one barrier. `max`: of the caller's warp;
+// `sum`: of exp(x - max) over the warp, or 0 or NaN where max is -infinity. A row of -infinity gets NaN as its sum.
+template <class C>
+__device__ __forceinline__ void CombineWarps(C& max, C& sum, C* max_scratch, C* sum_scratch) {
+  if (blockDim.x <= 32) {
+    if (max == NegativeInfinity<C>()) sum = max - max;
+    return;
+  }
+  if (threadIdx.x % 32 == 0) {
+    max_scratch[threadIdx.x / 32] = max;
+    sum_scratch[threadIdx.x / 32] = sum;
+  }
+  __syncthreads();
+  const unsigned warps = blockDim.x / 32, lane = threadIdx.x % kMaxRowWarps;
+  unsigned lanes = 2;
+  while (lanes < warps) lanes *= 2;
+  const unsigned from = lane & (lanes - 1);
+  const C warp_max = from < warps ? max_scratch[from] : NegativeInfinity<C>();
+  max = warp_max;
+  for (unsigned offset = lanes / 2; offset > 0; offset /= 2) {
+    max = SoftmaxMax(max, __shfl_xor_sync(device::kFullWarp, max, static_cast<int>(offset)));
+  }
+  sum = from < warps ? sum_scratch[from] * SoftmaxExp(warp_max - max) : C(0);
+  for (unsigned offset = lanes / 2; offset > 0; offset /= 2) {
+    sum += __shfl_xor_sync(device::kFullWarp, sum, static_cast<int>(offset));
+  }
+}
+
+// What turns x into softmax(x) or log-softmax(x), given the row's maximum and sum. The sum is taken into the exponent.
 template <class C>
 struct SoftmaxOutput {
-  C max, factor;
+  C max, log_sum;
   bool log;
 
   __device__ __forceinline__ SoftmaxOutput(C row_max, C row_sum, bool is_log)
-      : max(row_max), factor(is_log ? std::log(row_sum) : C(1) / row_sum), log(is_log) {}
+      : max(row_max), log_sum(std::log(row_sum)), log(is_log) {}
 
-  __device__ __forceinline__ C operator()(C x) const { return log ? x - max - factor : SoftmaxExp(x - max) * factor; }
-  // From exp(x - max), or from x itself where the logarithm is wanted.
-  __device__ __forceinline__ C Finish(C value) const { return log ? value - max - factor : value * factor; }
+  __device__ __forceinline__ C operator()(C x) const { return log ? x - max - log_sum : SoftmaxExp(x - max, log_sum); }
 };
 
 }  // namespace cudaep::kernels

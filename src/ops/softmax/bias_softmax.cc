@@ -9,7 +9,7 @@ namespace {
 struct BiasSoftmaxPlan : Plan {
   int64_t rows = 1, elems = 1;
   kernels::BiasRows bias_rows;
-  kernels::RowPlan row_plan;
+  kernels::SoftmaxRowPlan row_plan;
 };
 
 class BiasSoftmax : public Operator {
@@ -46,7 +46,8 @@ class BiasSoftmax : public Operator {
       const int64_t count = context.inputs[1].elems() / plan->elems;
       plan->bias_rows = {.repeat = inner_ ? plan->rows / count : 1, .count = count};
     }
-    plan->row_plan = kernels::PlanSoftmax(type_, plan->rows, plan->elems);
+    CUDAEP_ASSIGN_OR_RETURN(const device::DeviceInfo* info, device::GetDeviceInfo(context.stream.ordinal()));
+    plan->row_plan = kernels::PlanSoftmax(type_, plan->rows, plan->elems, *info);
     return PlanPtr(std::move(plan));
   }
 

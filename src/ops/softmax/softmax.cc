@@ -9,7 +9,7 @@ namespace {
 
 struct SoftmaxPlan : Plan {
   int64_t outer = 1, elems = 1, inner = 1;
-  kernels::RowPlan rows;  // of the kernel for contiguous rows
+  kernels::SoftmaxRowPlan rows;  // of the kernel for contiguous rows
 };
 
 class Softmax : public Operator {
@@ -42,7 +42,8 @@ class Softmax : public Operator {
       plan->elems = dims[at];
       plan->inner = ElementCount(dims.subspan(at + 1));
     }
-    plan->rows = kernels::PlanSoftmax(type_, plan->outer, plan->elems);
+    CUDAEP_ASSIGN_OR_RETURN(const device::DeviceInfo* info, device::GetDeviceInfo(context.stream.ordinal()));
+    plan->rows = kernels::PlanSoftmax(type_, plan->outer, plan->elems, *info);
     return PlanPtr(std::move(plan));
   }
 

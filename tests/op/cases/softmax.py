@@ -70,6 +70,7 @@ _BIAS_SHAPES: list[tuple[tuple[int, ...], tuple[int, ...], int, int]] = [
     ((2, 3, 5, 7), (1, 1, 5, 7), 2, 0),
     ((6, 130), (1, 130), 1, 1),
     ((4, 2, 9000), (4, 1, 9000), 2, 1),
+    ((10, 20488), (1, 20488), 1, 1),
     ((0, 4), (1, 4), 1, 0),
 ]
 
@@ -102,6 +103,13 @@ CASES = [
         for dtype, lengths in _STREAMED.items()
         for n in lengths
     ),
+    # More long rows than the simulated device's multiprocessors take at a time.
+    *(
+        Case(op=op, inputs=[Rand(shape, low=-9, high=9)], expected=_single(op),
+             dtypes=("float32", "float16", "bfloat16"), name=f"long_{shape[1]}", tolerance=_LOG["bfloat16"])
+        for op in _REFERENCES
+        for shape in ((19, 20488), (9, 66560))
+    ),
     # Many rows: several packs for each thread; few threads for each row.
     Case(op="Softmax", inputs=[Rand((300, 512))], expected=_single("Softmax"), dtypes=("float32", "float16")),
     Case(op="Softmax", inputs=[Rand((9000, 24))], expected=_single("Softmax"), dtypes=("float32", "float16")),
@@ -112,7 +120,7 @@ CASES = [
     ),
     *(
         Case(op="Softmax", inputs=[Rand(shape)], expected=_single("Softmax"), dtypes=("float32",), attrs={"axis": axis})
-        for shape, axis in (((0, 3), 1), ((3, 0), 1), ((3, 0), 0), ((2, 0, 4), 0))
+        for shape, axis in (((0, 3), 1), ((0, 40000), 1), ((3, 0), 1), ((3, 0), 0), ((2, 0, 4), 0))
     ),
     Case(op="Softmax", inputs=[Of(3.0)], expected=lambda x: np.ones_like(x), dtypes=("float32",), name="scalar",
          skip={"session": "the host's shape inference refuses it"}),
