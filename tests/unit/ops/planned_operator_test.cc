@@ -9,13 +9,14 @@
 namespace {
 thread_local int64_t g_allocations = 0;
 }
-void* operator new(size_t bytes) {
+// Not inlined: the compiler would take malloc and free for a mismatched pair.
+[[gnu::noinline]] void* operator new(size_t bytes) {
   ++g_allocations;
   if (void* pointer = std::malloc(bytes)) return pointer;
   throw std::bad_alloc();
 }
-void operator delete(void* pointer) noexcept { std::free(pointer); }
-void operator delete(void* pointer, size_t) noexcept { std::free(pointer); }
+[[gnu::noinline]] void operator delete(void* pointer) noexcept { std::free(pointer); }
+[[gnu::noinline]] void operator delete(void* pointer, size_t) noexcept { std::free(pointer); }
 
 namespace cudaep::ops {
 namespace {
