@@ -42,7 +42,8 @@ bool PlannedOperator::Matches(const Entry& entry, TensorViews inputs) const {
     }
     if (host_values_ != 0 && IsKeyedByValue(i)) {
       // Equal dimensions make equal sizes, so the value is there.
-      if (std::memcmp(word, input.data, input.bytes()) != 0) return false;
+      const size_t bytes = input.bytes();
+      if (bytes != 0 && std::memcmp(word, input.data, bytes) != 0) return false;
       word += ValueWords(input);
     }
   }
