@@ -37,104 +37,127 @@ __device__ __forceinline__ void WaitForOldestCopies() {
 #endif
 }
 
-// A row as one thread sees it.
-template <class T, int kPack>
+// The pointer, which the compiler then keeps instead of computing it anew at each use.
+template <class T>
+__device__ __forceinline__ T* Keep(T* pointer) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("" : "+l"(pointer));
+  __builtin_assume(__isGlobal(pointer));
+#endif
+  return pointer;
+}
+
+// A row as one thread of a block of kThreads sees it.
+template <class T, int kPack, int kThreads>
 struct LongRow {
   using C = ComputeType<T>;
   using Raw = RawPack<T, kPack>;
+  static constexpr int kChunkPacks = kThreads * kLongChunk;
   const T* x;     // of the thread's first pack, like bias
   const T* bias;  // or null
   int packs;      // from the thread's first pack to the row's end
 
   __device__ __forceinline__ LongRow(const SoftmaxInput<T>& in, int64_t row)
-      : x(in.x + (row * in.row_packs + threadIdx.x) * kPack),
+      : x(Keep(in.x + (row * in.row_packs + threadIdx.x) * kPack)),
         bias(in.bias == nullptr ? nullptr : in.bias + in.template BiasOffset<kPack>(row) + threadIdx.x * kPack),
         packs(row < in.rows ? in.row_packs - static_cast<int>(threadIdx.x) : 0) {}
 
-  // Distance from the thread's first pack to pack j of a chunk.
-  static __device__ __forceinline__ int At(int chunk, int j) {
-    return (chunk * kLongChunk + j) * static_cast<int>(blockDim.x);
-  }
-  __device__ __forceinline__ const T* X(int at) const { return x + static_cast<int64_t>(at) * kPack; }
-
-  __device__ __forceinline__ void Fetch(int chunk, Raw* slots) const {
-#pragma unroll
-    for (int j = 0; j < kLongChunk; ++j) {
-      const int at = At(chunk, j);
-      if (at < packs) CopyToShared<kPack>(slots + at, X(at));
-    }
-    CommitCopies();
+  // Packs from the thread's first of a chunk to the row's end.
+  __device__ __forceinline__ int Left(int chunk) const { return packs - chunk * kChunkPacks; }
+  __device__ __forceinline__ const T* X(int chunk) const {
+    return x + static_cast<int64_t>(chunk) * kChunkPacks * kPack;
   }
 
-  // Two branches and not one condition for each load, which would be of a generic address.
-  __device__ __forceinline__ void Load(int chunk, bool cached, const Raw* slots, C (*value)[kPack]) const {
-    Raw raw[kLongChunk] = {};
-    const bool whole = At(chunk, kLongChunk - 1) < packs;
-    if (cached) {
+  // Calls function(j) for each pack j of a chunk that is in the row; one branch for the chunks that are whole.
+  template <class Function>
+  static __device__ __forceinline__ void ForPacks(int left, Function function) {
+    if (left > (kLongChunk - 1) * kThreads) {
 #pragma unroll
-      for (int j = 0; j < kLongChunk; ++j) raw[j] = slots[At(chunk, j)];  // beyond the row's end: anything
+      for (int j = 0; j < kLongChunk; ++j) function(j);
     } else {
 #pragma unroll
       for (int j = 0; j < kLongChunk; ++j) {
-        if (whole || At(chunk, j) < packs) raw[j] = LoadRaw<kPack>(X(At(chunk, j)));
+        if (j * kThreads < left) function(j);
       }
     }
+  }
+
+  __device__ __forceinline__ void Fetch(int chunk, Raw* slots) const {
+    const T* const from = Keep(X(chunk));
+    Raw* const to = slots + chunk * kChunkPacks;
+    ForPacks(Left(chunk), [&](int j) { CopyToShared<kPack>(to + j * kThreads, from + j * kThreads * kPack); });
+    CommitCopies();
+  }
+
+  // From device memory. What is beyond the row's end changes neither maximum nor sum.
+  __device__ __forceinline__ void Load(int chunk, Raw (&raw)[kLongChunk]) const {
+    const T* const from = X(chunk);
+    ForPacks(Left(chunk), [&](int j) { raw[j] = LoadRaw<kPack>(from + j * kThreads * kPack); });
+    FillBeyond(chunk, raw);
+  }
+  __device__ __forceinline__ void LoadCached(int chunk, const Raw* slots, Raw (&raw)[kLongChunk]) const {
 #pragma unroll
-    for (int j = 0; j < kLongChunk; ++j) UnpackCompute<T, kPack>(raw[j], value[j]);
-    if (!whole) {
-#pragma unroll
-      for (int j = 0; j < kLongChunk; ++j) {
-        if (At(chunk, j) >= packs) FillBeyondEnd<kPack>(value[j]);
-      }
-    }
-    if (bias == nullptr) return;
+    for (int j = 0; j < kLongChunk; ++j) raw[j] = slots[chunk * kChunkPacks + j * kThreads];
+    FillBeyond(chunk, raw);
+  }
+  __device__ __forceinline__ void FillBeyond(int chunk, Raw (&raw)[kLongChunk]) const {
+    const int left = Left(chunk);
+    if (left > (kLongChunk - 1) * kThreads) return;
 #pragma unroll
     for (int j = 0; j < kLongChunk; ++j) {
-      const int at = At(chunk, j);
-      if (at < packs) AddPack<kPack>(bias + static_cast<int64_t>(at) * kPack, value[j]);
+      if (j * kThreads >= left) raw[j] = FilledRaw<T, kPack>(NegativeInfinity<C>());
+    }
+  }
+
+  __device__ __forceinline__ void Compute(int chunk, const Raw (&raw)[kLongChunk], C (*value)[kPack]) const {
+#pragma unroll
+    for (int j = 0; j < kLongChunk; ++j) UnpackCompute<T, kPack>(raw[j], value[j]);
+    if (bias == nullptr) return;
+    const int left = Left(chunk);
+    const T* const from = bias + static_cast<int64_t>(chunk) * kChunkPacks * kPack;
+#pragma unroll
+    for (int j = 0; j < kLongChunk; ++j) {
+      if (j * kThreads < left) AddPack<kPack>(from + j * kThreads * kPack, value[j]);
     }
   }
 };
 
-template <class T, int kPack>
-__global__ void __launch_bounds__(kLongThreads)
-    SoftmaxLongKernel(SoftmaxInput<T> in, T* y, bool log, int cached_chunks) {
+template <class T, int kPack, int kThreads>
+__global__ void __launch_bounds__(kThreads) SoftmaxLongKernel(SoftmaxInput<T> in, T* y, bool log, int cached_chunks) {
   using C = ComputeType<T>;
-  using Row = LongRow<T, kPack>;
+  using Row = LongRow<T, kPack, kThreads>;
   __shared__ C max_scratch[2][kMaxRowWarps];
   __shared__ C sum_scratch[2][kMaxRowWarps];
   auto* const slots = device::DynamicShared<RawPack<T, kPack>>() + threadIdx.x;
   device::GridDependencyWait();
-  const int chunk_packs = static_cast<int>(blockDim.x) * kLongChunk;
-  const int chunks = (in.row_packs + chunk_packs - 1) / chunk_packs;
+  const int chunks = (in.row_packs + Row::kChunkPacks - 1) / Row::kChunkPacks;
   // As many groups of copies as there can be, some of them empty, so that the wait below is for a constant.
   const auto commit_missing = [&] {
     for (int chunk = cached_chunks; chunk < kLongCachedChunks; ++chunk) CommitCopies();
   };
-  for (int chunk = 0; chunk < cached_chunks; ++chunk) Row(in, blockIdx.x).Fetch(chunk, slots);
+  using Raw = RawPack<T, kPack>;
+  Row row(in, blockIdx.x);
+  for (int chunk = 0; chunk < cached_chunks; ++chunk) row.Fetch(chunk, slots);
   commit_missing();
 
+  Raw raw[kLongChunk];
   C value[kLongChunk][kPack];
   int parity = 0;
   for (int64_t index = blockIdx.x; index < in.rows; index += gridDim.x, parity ^= 1) {
-    const Row row(in, index), next(in, index + gridDim.x);
+    const Row next(in, index + gridDim.x);
     OnlineSum<C> online;
 #pragma unroll 1
     for (int chunk = 0; chunk < chunks; ++chunk) {
       if (chunk < cached_chunks) {
         WaitForOldestCopies<kLongCachedChunks - 1>();
         CommitCopies();
+        row.LoadCached(chunk, slots, raw);
+      } else {
+        row.Load(chunk, raw);
       }
-      row.Load(chunk, chunk < cached_chunks, slots, value);
-      const C base = online.RaiseMax(MaxOf<kLongChunk>(value));
-      C sum[kLongChunk] = {};
-#pragma unroll
-      for (int j = 0; j < kLongChunk; ++j) {
-#pragma unroll
-        for (int k = 0; k < kPack; ++k) sum[j] += SoftmaxExp(value[j][k] - base);
-      }
-#pragma unroll
-      for (int j = 0; j < kLongChunk; ++j) online.sum += sum[j];
+      row.Compute(chunk, raw, value);
+      const C max = row.bias == nullptr ? MaxOfRaw<T, kLongChunk, kPack>(raw, value) : MaxOf<kLongChunk>(value);
+      online.template Add<T>(max, value);
     }
     C max = WarpRowMax(online.max);
     online.RaiseMax(max);
@@ -143,24 +166,25 @@ __global__ void __launch_bounds__(kLongThreads)
 
     T* const out = y + (index * in.row_packs + threadIdx.x) * kPack;
     const SoftmaxOutput<C> output(max, sum, log);
-    // What is not in shared memory first, while the L2 cache has it.
+    // What is not cached before the rest, while the L2 cache has it.
+    const int streamed = chunks - cached_chunks;
 #pragma unroll 1
     for (int i = 0; i < chunks; ++i) {
-      const int streamed = chunks - cached_chunks, chunk = i < streamed ? cached_chunks + i : i - streamed;
-      row.Load(chunk, chunk < cached_chunks, slots, value);
-#pragma unroll
-      for (int j = 0; j < kLongChunk; ++j) {
-#pragma unroll
-        for (int k = 0; k < kPack; ++k) value[j][k] = output(value[j][k]);
+      const int chunk = i < streamed ? cached_chunks + i : i - streamed;
+      if (chunk < cached_chunks) {
+        row.LoadCached(chunk, slots, raw);
+      } else {
+        row.Load(chunk, raw);
       }
-#pragma unroll
-      for (int j = 0; j < kLongChunk; ++j) {
-        const int at = Row::At(chunk, j);
-        if (at < row.packs) StoreWords<kPack>(out + static_cast<int64_t>(at) * kPack, PackCompute<T, kPack>(value[j]));
-      }
+      row.Compute(chunk, raw, value);
+      output.template Apply<T>(value);
+      T* const to = Keep(out + static_cast<int64_t>(chunk) * Row::kChunkPacks * kPack);
+      Row::ForPacks(row.Left(chunk),
+                    [&](int j) { StoreWords<kPack>(to + j * kThreads * kPack, PackCompute<T, kPack>(value[j])); });
       if (chunk < cached_chunks) next.Fetch(chunk, slots);
     }
     commit_missing();
+    row = next;
   }
 }
 

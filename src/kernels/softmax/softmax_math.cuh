@@ -1,6 +1,7 @@
 // The arithmetic that both softmax kernels share.
 #pragma once
 
+#include "kernels/reduce/raw_pack.cuh"
 #include "kernels/reduce/row_reduce.cuh"
 
 namespace cudaep::kernels {
@@ -19,9 +20,47 @@ __device__ __forceinline__ float SoftmaxExp(float x, float y = 0.0f) {
 }
 __device__ __forceinline__ double SoftmaxExp(double x, double y = 0.0) { return exp(x - y); }
 
+// exp(x - shift) for many x with one instruction each beside the exponential, by rounding the shift in the units of the
+// exponent. Where the shift is small that costs less than the rounding of a 16-bit result (2^-14.5 for 1024).
+template <class C>
+struct FoldedExp {
+  C scaled;
+
+  // Whether results of type T are as good as those of SoftmaxExp.
+  template <class T>
+  static __device__ __forceinline__ bool Serves(C shift) {
+    return sizeof(T) == 2 && std::fabs(shift) <= C(1024);
+  }
+  explicit __device__ __forceinline__ FoldedExp(C shift) : scaled(shift * C(1.4426950408889634)) {}
+  __device__ __forceinline__ C operator()(C x) const {
+#if defined(__CUDA_ARCH__)
+    if constexpr (sizeof(C) == 4) {
+      float result;
+      asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(fmaf(x, 1.4426950408889634f, -scaled)));
+      return result;
+    }
+#endif
+    return std::exp2(x * C(1.4426950408889634) - scaled);
+  }
+};
+
 // The larger number: one instruction, unlike device::Max, as NaN loses. It shows in the sum.
 __device__ __forceinline__ float SoftmaxMax(float a, float b) { return fmaxf(a, b); }
 __device__ __forceinline__ double SoftmaxMax(double a, double b) { return fmax(a, b); }
+
+// Of the two 16-bit floats of type T in a word each; again NaN loses.
+template <class T>
+__device__ __forceinline__ uint32_t MaxOfPairs(uint32_t a, uint32_t b) {
+  uint32_t result = 0;
+#if defined(__CUDA_ARCH__)
+  if constexpr (std::is_same_v<T, Half>) {
+    asm("max.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  } else {
+    asm("max.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  }
+#endif
+  return result;
+}
 
 // The largest of kPacks packs, in as many short chains as there are packs.
 template <int kPacks, int kPack, class C>
@@ -38,6 +77,29 @@ __device__ __forceinline__ C MaxOf(const C (*value)[kPack]) {
   return max[0];
 }
 
+// The same of packs that are still in their words: 16-bit floats are compared in pairs.
+template <class T, int kPacks, int kPack>
+__device__ __forceinline__ ComputeType<T> MaxOfRaw([[maybe_unused]] const RawPack<T, kPack> (&raw)[kPacks],
+                                                   const ComputeType<T> (*value)[kPack]) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(T) == 2 && kPack % 2 == 0) {
+    uint32_t max[kPacks];
+#pragma unroll
+    for (int j = 0; j < kPacks; ++j) {
+      max[j] = raw[j].word[0];
+#pragma unroll
+      for (int w = 1; w < kPack / 2; ++w) max[j] = MaxOfPairs<T>(max[j], raw[j].word[w]);
+    }
+#pragma unroll
+    for (int j = 1; j < kPacks; ++j) max[0] = MaxOfPairs<T>(max[0], max[j]);
+    ComputeType<T> pair[2];
+    detail::UnpackPair<T>(max[0], pair);
+    return SoftmaxMax(pair[0], pair[1]);
+  }
+#endif
+  return MaxOf<kPacks>(value);
+}
+
 // Maximum and sum of exp(x - maximum) of a growing set of values.
 template <class C>
 struct OnlineSum {
@@ -52,6 +114,27 @@ struct OnlineSum {
     sum *= SoftmaxExp(max - base);
     max = raised;
     return base;
+  }
+
+  // Adds kPacks packs of values, of type T before they were unpacked, whose maximum is `value_max`.
+  template <class T, int kPacks, int kPack>
+  __device__ __forceinline__ void Add(C value_max, const C (&value)[kPacks][kPack]) {
+    const C base = RaiseMax(value_max);
+    C sums[kPacks] = {};
+    const auto add = [&](auto exponential) {
+#pragma unroll
+      for (int j = 0; j < kPacks; ++j) {
+#pragma unroll
+        for (int k = 0; k < kPack; ++k) sums[j] += exponential(value[j][k]);
+      }
+    };
+    if (FoldedExp<C>::template Serves<T>(base)) {
+      add(FoldedExp<C>(base));
+    } else {
+      add([base](C x) { return SoftmaxExp(x - base); });
+    }
+#pragma unroll
+    for (int j = 0; j < kPacks; ++j) sum += sums[j];
   }
 };
 
@@ -109,6 +192,23 @@ struct SoftmaxOutput {
       : max(row_max), log_sum(std::log(row_sum)), log(is_log) {}
 
   __device__ __forceinline__ C operator()(C x) const { return log ? x - max - log_sum : SoftmaxExp(x - max, log_sum); }
+
+  // In place; T is the type that the results will be rounded to.
+  template <class T, int kPacks, int kPack>
+  __device__ __forceinline__ void Apply(C (&value)[kPacks][kPack]) const {
+    const auto apply = [&](auto function) {
+#pragma unroll
+      for (int j = 0; j < kPacks; ++j) {
+#pragma unroll
+        for (int k = 0; k < kPack; ++k) value[j][k] = function(value[j][k]);
+      }
+    };
+    if (!log && FoldedExp<C>::template Serves<T>(max + log_sum)) {
+      apply(FoldedExp<C>(max + log_sum));
+    } else {
+      apply(*this);
+    }
+  }
 };
 
 }  // namespace cudaep::kernels

@@ -94,9 +94,13 @@ Status Launch(const SoftmaxArgs& args, device::Stream stream) {
                           plan.resident ? plan.iterations : plan.cached_chunks);
   };
   if (plan.pack == 1) {
-    return plan.resident ? launch(SoftmaxResidentKernel<T, 1, kScalarPacks>) : launch(SoftmaxLongKernel<T, 1>);
+    return plan.resident ? launch(SoftmaxResidentKernel<T, 1, kScalarPacks>)
+                         : launch(SoftmaxLongKernel<T, 1, kLongThreads>);
   }
-  if (!plan.resident) return launch(SoftmaxLongKernel<T, kPack>);
+  if (!plan.resident) {
+    return plan.long_threads == kLongThreads ? launch(SoftmaxLongKernel<T, kPack, kLongThreads>)
+                                             : launch(SoftmaxLongKernel<T, kPack, kLongThreads / 2>);
+  }
   if (plan.packs_per_thread == 1) return launch(SoftmaxResidentKernel<T, kPack, 1>);
   return launch(SoftmaxResidentKernel<T, kPack, ResidentPacks(sizeof(T))>);
 }

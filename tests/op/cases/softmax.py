@@ -133,6 +133,13 @@ CASES = [
     ),
     Case(op="Softmax", inputs=[Of(np.where(np.arange(2 * 9001) % 9001 < 9000, -np.inf, 1.0).reshape(2, 9001))],
          expected=_single("Softmax"), dtypes=("float32",), name="streamed_infinities"),
+    # Long rows of 16-bit numbers far from zero, where the maximum must be subtracted before it is scaled; a masked row.
+    *(
+        Case(op="Softmax", inputs=[Of(np.full((2, 20488), low) + np.arange(20488) % 7 * step)],
+             expected=_single("Softmax"), dtypes=dtypes, name=f"long_offset_{low:g}")
+        for low, step, dtypes in ((1020.0, 1.0, ("float16", "float32")), (-60000.0, 32.0, ("float16",)),
+                                  (-3e38, 0.0, ("bfloat16", "float32")), (65000.0, 0.0, ("bfloat16", "float32")))
+    ),
     Case(op="Softmax", inputs=[Of([[1000.0, 1001.0, -1000.0]])], expected=_single("Softmax"), dtypes=FLOATS,
          name="large"),
     *(
