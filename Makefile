@@ -1,17 +1,18 @@
 # Thin front of CMake presets and tools/; `make help` lists the targets. Stamps make a second call do no set-up.
 PYTHON_ENV := .venv/bin/python
-OLD_HOST := 1.24.4
-STAMPS := build/.system .venv/.stamp build/hosts/$(OLD_HOST)/.complete
+# Hosts of every test run beside that of .venv, as tools/hosts.py has them.
+OLD_HOSTS := 1.24.4 1.27.0
+STAMPS := build/.system .venv/.stamp $(OLD_HOSTS:%=build/hosts/%/.complete)
 # The CUDA library is part of `make run` only where it can be built and used.
 GPU := $(shell PATH=$$PATH:/usr/local/cuda/bin command -v nvcc >/dev/null && test -e /dev/nvidiactl && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sim cuda asan tsan run test lint doctor clean
+.PHONY: help setup sim cuda asan tsan run test matrix lint doctor clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 10
 
-setup: $(STAMPS)  ## system packages, .venv and the oldest supported host (done by the others when needed)
+setup: $(STAMPS)  ## system packages, .venv and older hosts (done by the others when needed)
 
 sim: setup  ## build the library for the simulated device, and its tests
 	@tools/build.sh sim
@@ -19,8 +20,8 @@ sim: setup  ## build the library for the simulated device, and its tests
 cuda: setup  ## build the library for NVIDIA GPUs, and its tests
 	@tools/build.sh cuda
 
-asan: setup  ## all C++ tests on the simulated device under the address sanitizer
-	@tools/build.sh asan && ctest --preset asan
+asan: setup  ## all tests on the simulated device under the address sanitizer, but for those that load the host
+	@tools/build.sh asan && ctest --preset asan && tools/asan_cases.sh
 
 tsan: setup  ## the tests below the host's ABI under the thread sanitizer
 	@tools/build.sh tsan && ctest --preset tsan
@@ -32,6 +33,12 @@ run: setup  ## read the text in a picture with three real models, every compute 
 
 test: sim  ## all tests of this machine, on the simulated device
 	@$(PYTHON_ENV) tools/run_tests.py
+
+matrix: sim  ## the session suites on every supported ONNX Runtime, as a table; JSON=PATH writes it to a file too
+	@$(PYTHON_ENV) tools/matrix.py $(if $(JSON),--json $(JSON))
+
+fuzz: sim  ## fuzz options and models through the host for DURATION seconds, an hour by default
+	@$(PYTHON_ENV) -m tests.fuzz.campaign --seconds $(DURATION)
 
 lint: setup  ## format, style, types, layers, file sizes, leaks
 	@$(PYTHON_ENV) tools/lint.py
@@ -50,5 +57,5 @@ build/.system: tools/setup_system.sh tools/python_version.sh
 	@tools/setup_python.sh
 	@touch $@
 
-build/hosts/$(OLD_HOST)/.complete: | .venv/.stamp
-	@$(PYTHON_ENV) tools/hosts.py $(OLD_HOST) >/dev/null
+build/hosts/%/.complete: | .venv/.stamp
+	@$(PYTHON_ENV) tools/hosts.py $* >/dev/null

@@ -19,7 +19,9 @@ ROOT = Path(__file__).resolve().parent.parent
 PART_BYTES = 55 * 2**20
 TREES = ("python", "tests", "bench", "tools", "docs")
 FILES = ("pyproject.toml", "requirements.txt", "CMakeLists.txt", "Makefile", "CMakePresets.json")
-LIBRARIES = tuple(f"build/cuda/lib/lib{name}.so" for name in ("ort_cuda_ep", "cudaep_op_driver", "counting_proxy"))
+LIBRARIES = tuple(
+    f"build/cuda/lib/lib{name}.so" for name in ("ort_cuda_ep", "cudaep_op_driver", "counting_proxy", "device_watch")
+)
 # Present on the GPU machine, or of use only where code is written.
 NOT_BUNDLED = {
     *("numpy", "onnx", "protobuf", "opencv-python-headless", "pillow", "ml-dtypes"),

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # On a GPU machine, beside the parts of a bundle (tools/bundle_gpu.py): unpacks them and runs everything, offline.
 #
-#   gpu_check.sh [STEP...]      steps: cpp session ocr bench; default: all of them
+#   gpu_check.sh [STEP...]      steps: cpp session gpu ocr bench; default: all of them
 #
 # OUT names the folder for reports (default: results beside this script). Exit code 1 when any step fails.
 set -uo pipefail
@@ -64,6 +64,11 @@ session_tests() {
   "$python" -m pytest -q "${parallel[@]}" -p no:cacheprovider --junitxml="$out/pytest.xml" tests/op tests/session
 }
 
+# What looks at the memory of the whole device: alone on it.
+gpu_tests() {
+  "$python" -m pytest -q -rA -p no:cacheprovider --junitxml="$out/gpu.xml" tests/gpu
+}
+
 ocr() {
   "$python" -m ort_cuda_ep.demo.ocr --device cuda --json | tee "$out/ocr.json"
 }
@@ -80,9 +85,10 @@ benches() {
 "$python" -m ort_cuda_ep doctor || true
 for name in "${@:-all}"; do
   case $name in
-    all) step "C++ tests" cpp_tests; step "session tests" session_tests; step "OCR" ocr; step "benches" benches ;;
+    all) step "C++ tests" cpp_tests; step "session tests" session_tests; step "GPU tests" gpu_tests; step "OCR" ocr; step "benches" benches ;;
     cpp) step "C++ tests" cpp_tests ;;
     session) step "session tests" session_tests ;;
+    gpu) step "GPU tests" gpu_tests ;;
     ocr) step "OCR" ocr ;;
     bench) step "benches" benches ;;
     *) echo "gpu_check: no step is called $name" >&2; exit 2 ;;

@@ -1,9 +1,11 @@
-"""Other versions of ONNX Runtime, each in a folder of its own: `hosts.py VERSION...` installs them and prints where.
+"""The supported versions of ONNX Runtime, each in a folder of its own: `hosts.py VERSION...` installs and prints them.
 
-A test runs a child process with PYTHONPATH on that folder; the rest of its environment stays as it is. A folder that
-is there already is used as it is, so nothing is downloaded twice and no network is needed then.
+A test runs a child process with PYTHONPATH on such a folder; the rest of its environment stays as it is. A folder that
+is there already is used as it is, so nothing is downloaded twice and no network is needed then. The version that this
+Python has installed needs no folder.
 """
 
+import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -11,7 +13,12 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-OLDEST = "1.24.4"
+
+# One release of each minor version, oldest first; the last is that of requirements.txt.
+SUPPORTED = ("1.24.4", "1.25.1", "1.26.0", "1.27.0", "1.28.0", "1.29.0", "1.30.0", "1.31.1")
+OLDEST, NEWEST = SUPPORTED[0], SUPPORTED[-1]
+# Of these every test run makes use: no feature of newer hosts, those of the compiled API version, all of them.
+CI = (OLDEST, "1.27.0", NEWEST)
 
 
 def host_path(version: str) -> Path:
@@ -20,13 +27,21 @@ def host_path(version: str) -> Path:
     return (Path(parent) if parent else ROOT / "build" / "hosts") / version
 
 
+def is_own(version: str) -> bool:
+    """Whether `version` is what this Python imports without any folder."""
+    return version == importlib.metadata.version("onnxruntime")
+
+
 def is_installed(version: str) -> bool:
-    """Whether a whole installation of `version` is there."""
+    """Whether a whole installation of `version` is in its folder."""
     return (host_path(version) / ".complete").is_file()
 
 
 def install(version: str) -> Path:
-    """Installs onnxruntime `version` without its dependencies, unless it is there, and returns its folder."""
+    """Installs onnxruntime `version` without its dependencies, unless it is there, and returns its folder.
+
+    Raises subprocess.CalledProcessError when it cannot be downloaded.
+    """
     target = host_path(version)
     if is_installed(version):
         return target
@@ -44,9 +59,17 @@ def environment(version: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": f"{path}{os.pathsep}{rest}" if rest else path}
 
 
+def ready_environment(version: str) -> dict[str, str]:
+    """`environment`, with `version` installed before; as it is for the version this Python has. Raises as `install`."""
+    if is_own(version):
+        return dict(os.environ)
+    install(version)
+    return environment(version)
+
+
 def main() -> None:
-    """Installs the versions of the command line, by default the oldest supported one."""
-    for version in sys.argv[1:] or [OLDEST]:
+    """Installs the versions of the command line, by default those that every test run uses."""
+    for version in sys.argv[1:] or [version for version in CI if not is_own(version)]:
         print(install(version))
 
 

@@ -1,10 +1,10 @@
 """Where the plug-in library is, and whether this machine has a GPU to use it on."""
 
-import ctypes
-import functools
 import os
 from pathlib import Path
 from typing import Literal, get_args
+
+from . import _driver
 
 Device = Literal["auto", "cuda", "sim"]
 
@@ -44,28 +44,9 @@ def find_library(device: str) -> Path | None:
     return next((path for path in _candidates(device) if path.is_file()), None)
 
 
-@functools.cache
 def gpu_driver_present() -> bool:
     """Whether the NVIDIA driver loads and has at least one device."""
-    return bool(gpu_names())
-
-
-@functools.cache
-def gpu_names() -> tuple[str, ...]:
-    """The names of this machine's GPUs as their driver reports them; empty without a driver."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return ()
-    count = ctypes.c_int(0)
-    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
-        return ()
-    names = []
-    for ordinal in range(count.value):
-        text = ctypes.create_string_buffer(256)
-        if driver.cuDeviceGetName(text, len(text), ordinal) == 0:
-            names.append(text.value.decode())
-    return tuple(names)
+    return bool(_driver.probe().names)
 
 
 def _candidates(device: str) -> list[Path]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import onnxruntime as ort
 
+from . import _driver
 from ._library import Device, get_library_path
 
 _EP_NAME = "CUDAExecutionProvider"
@@ -72,8 +73,8 @@ def is_simulated(device: Any) -> bool:
 
 
 def device_label(device_id: int = 0) -> str:
-    """What device `device_id` is, for people: the GPU's name, or that it is simulated. IndexError if there is none."""
-    device = devices()[device_id]
+    """What device `device_id` is, for people: the GPU's name, or that it is simulated. ValueError if there is none."""
+    device = _device(device_id)
     name = device.ep_metadata.get("name", f"GPU {device_id}")
     return "simulated device" if is_simulated(device) else name
 
@@ -88,16 +89,27 @@ def session(
 
     `options` gains our device and must not be used for another session. `provider_options` may hold any printable
     values; True and False become "1" and "0". Registers the library first unless that has been done. Raises ValueError
-    for a device that does not exist; errors of the host pass through.
+    for a device that does not exist; errors of the host pass through, and a failed Run is an error, never repeated on
+    the CPU.
     """
     if not _registered:
         register()
+    device = _device(device_id)
+    options = options if options is not None else ort.SessionOptions()
+    options.add_provider_for_devices([device], _as_text(provider_options or {}))
+    source = model if isinstance(model, bytes) else os.fspath(model)
+    # With the host's fallback a failed Run is repeated on the CPU, and only a line on standard output says so.
+    return ort.InferenceSession(source, sess_options=options, enable_fallback=0)
+
+
+def _device(device_id: int) -> Any:
     found = devices()
+    if not found:
+        reason = _driver.probe().error or "the library found none that it can use"
+        raise ValueError(f"there is no device: {reason}. `ort-cuda-ep doctor` says more")
     if not 0 <= device_id < len(found):
         raise ValueError(f"device_id {device_id} does not exist: {len(found)} device(s) were found")
-    options = options if options is not None else ort.SessionOptions()
-    options.add_provider_for_devices([found[device_id]], _as_text(provider_options or {}))
-    return ort.InferenceSession(model if isinstance(model, bytes) else os.fspath(model), sess_options=options)
+    return found[device_id]
 
 
 def _as_text(options: Mapping[str, Any]) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Inputs for a model: from a .npz file, or random ones with chosen dimensions."""
 
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,13 @@ def parse_shapes(texts: list[str]) -> dict[str, list[int]]:
 
 def load_feeds(inputs: list[Any], path: Path) -> dict[str, np.ndarray]:
     """The arrays of a .npz file, which must have one for each of the model's inputs."""
-    with np.load(path) as archive:
-        feeds = {name: archive[name] for name in archive.files}
+    if not zipfile.is_zipfile(path):
+        raise FeedError(f"{path} {'is not an .npz file' if path.exists() else 'does not exist'}")
+    try:
+        with np.load(path) as archive:
+            feeds = {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise FeedError(f"{path} cannot be read: {error}") from error
     missing = [entry.name for entry in inputs if entry.name not in feeds]
     if missing:
         raise FeedError(f"{path} has no array for input(s) {', '.join(missing)}; it has {', '.join(feeds) or 'none'}")

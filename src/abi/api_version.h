@@ -15,4 +15,17 @@ inline constexpr uint32_t kApiShrink = 25;        // OrtAllocator::Shrink
 inline constexpr uint32_t kApiOpSchema = 25;      // OrtEpApi::GetOpSchema
 inline constexpr uint32_t kApiMemoryDevice = 27;  // OrtEp::GetDefaultMemoryDevice
 
+// What is off on an older host, one row for each gate that the provider uses; logged once when the library is
+// registered.
+struct HostFeature {
+  uint32_t since;
+  const char* name;
+  const char* without;  // what the user does not get
+};
+inline constexpr HostFeature kHostFeatures[] = {
+    {kApiSync, "OrtEp::Sync", "an application cannot wait for the provider through the host"},
+    {kApiShrink, "OrtAllocator::Shrink", "a Run that asks for it does not give unused memory back"},
+    {kApiOpSchema, "OrtEpApi::GetOpSchema", "kernel definitions are not checked against the host's schemas"},
+};
+
 }  // namespace cudaep::abi

@@ -1,6 +1,8 @@
 #include "abi/capability.h"
 
 #include "abi/graph_view.h"
+#include "device/device.h"
+#include "lib/report.h"
 
 namespace cudaep::abi {
 namespace {
@@ -11,29 +13,69 @@ void LogTo(const OrtLogger* logger, OrtLoggingLevel level, const std::string& te
       .IgnoreError();
 }
 
+// Null for a graph without nodes, or where the host cannot say.
+const OrtNode* FirstNode(const OrtGraph* graph) {
+  size_t count = 0;
+  if (!FromOrt(Host().ort->Graph_GetNumNodes(graph, &count)).ok() || count == 0) return nullptr;
+  std::vector<const OrtNode*> nodes(count);
+  return FromOrt(Host().ort->Graph_GetNodes(graph, nodes.data(), count)).ok() ? nodes.front() : nullptr;
+}
+
+// Claims one node for compilation, so that the host calls Compile.
+Status ClaimForCompilation(OrtEpGraphSupportInfo* support, const OrtNode* node) {
+  OrtNodeFusionOptions options{};
+  options.ort_version_supported = Host().version;
+  CUDAEP_RETURN_IF_ORT_ERROR(Host().ep->EpGraphSupportInfo_AddNodesToFuse(support, &node, 1, &options));
+  return Status::Ok();
+}
+
 }  // namespace
 
-Status ClaimNodes(const OrtGraph* graph, OrtEpGraphSupportInfo* support, const SessionState& state,
-                  const std::string& ep_name, const OrtLogger* logger) {
-  CUDAEP_ASSIGN_OR_RETURN(const GraphView view, ReadGraph(graph, support, state.settings(), ep_name));
+Status Capability::Claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support, const SessionState& state,
+                         const std::string& ep_name, const OrtLogger* logger) {
+  const OrtNode* carrier = nullptr;
+  refusal_ = ClaimFrom(graph, support, state, ep_name, logger, &carrier);
+  if (refusal_.ok()) return Status::Ok();
+  if (carrier == nullptr) carrier = FirstNode(graph);
+  if (carrier == nullptr) return refusal_;
+  return ClaimForCompilation(support, carrier);
+}
+
+// `carrier` is the node that a refusal is attached to. One of ours where there is any: before partitioning, the host
+// asks once more for models with functions of their own, to replace the calls that nobody takes by the function's
+// nodes. Such a call must stay unclaimed then, and the refusal is dropped, since the host asks again afterwards. So
+// what a refusal may get wrong is a graph of one such call and nothing else.
+Status Capability::ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* support, const SessionState& state,
+                             const std::string& ep_name, const OrtLogger* logger, const OrtNode** carrier) {
+  CUDAEP_ASSIGN_OR_RETURN(GraphView view, ReadGraph(graph, support, state.settings(), ep_name));
   const std::vector<bool> shape_nodes = graph::FindShapeNodes(view.placement);
-  size_t claimed = 0, shapes = 0;
-  std::string others;
   for (size_t i = 0; i < view.nodes.size(); ++i) {
-    const GraphView::NodeFacts& facts = view.nodes[i];
-    if (view.placement.nodes[i].claimed && !shape_nodes[i]) {
-      CUDAEP_RETURN_IF_ORT_ERROR(Host().ep->EpGraphSupportInfo_AddSingleNode(support, facts.node));
-      ++claimed;
-    } else if (view.placement.nodes[i].claimed) {
-      ++shapes;
-    } else if (!facts.taken) {
-      others += StrCat("\n  ", facts.label, ": ", facts.reason);
+    graph::NodeReport& report = view.report.nodes[i];
+    if (shape_nodes[i]) {
+      report.home = graph::NodeHome::kShapeNode;
+      report.reason.clear();
+    } else if (view.placement.nodes[i].claimed && *carrier == nullptr) {
+      *carrier = view.nodes[i];
     }
   }
-  LogTo(logger, ORT_LOGGING_LEVEL_INFO,
-        StrCat(ep_name, ": ", claimed, " of ", view.nodes.size(), " nodes, ", shapes, " shape nodes left to the CPU",
-               others.empty() ? "" : "; no kernel for:", others));
-  return Status::Ok();
+  LogTo(logger, ORT_LOGGING_LEVEL_INFO, StrCat(ep_name, ": ", graph::Summary(view.report)));
+
+  Status refusal;
+  const Settings& settings = state.settings();
+  if (settings.require_all_compute_nodes) refusal = graph::CheckAllComputeNodes(view.report, ep_name);
+  if (!settings.placement_report.empty()) {
+    report_.Add(view.report);
+    const Status written = graph::WriteReport(settings.placement_report,
+                                              report_.ToJson(ep_name, device::BackendName(), lib::ReportLibraries()));
+    if (refusal.ok()) refusal = written;
+  }
+
+  for (size_t i = 0; i < view.nodes.size(); ++i) {
+    const bool ours = view.report.nodes[i].home == graph::NodeHome::kOurs;
+    if (!ours || (!refusal.ok() && view.nodes[i] == *carrier)) continue;
+    CUDAEP_RETURN_IF_ORT_ERROR(Host().ep->EpGraphSupportInfo_AddSingleNode(support, view.nodes[i]));
+  }
+  return refusal;
 }
 
 }  // namespace cudaep::abi

@@ -1,15 +1,36 @@
 // Which nodes of a graph the provider takes, and why not the others.
+//
+// What the host does with an error from GetCapability is to log it and run every node elsewhere, so an error that must
+// end session creation takes another way: a node is claimed for compilation, and Compile, whose errors do end it,
+// returns the refusal. Nothing is ever compiled.
+// Threads: the host partitions the graphs of a session on one thread.
 #pragma once
 
 #include <string>
 
 #include "abi/host.h"
 #include "abi/session_state.h"
+#include "graph/placement_report.h"
 
 namespace cudaep::abi {
 
-// Claims nodes one by one in `support`, and reports the others with reasons at log level info.
-Status ClaimNodes(const OrtGraph* graph, OrtEpGraphSupportInfo* support, const SessionState& state,
-                  const std::string& ep_name, const OrtLogger* logger);
+class Capability {
+ public:
+  // Claims nodes one by one in `support`, and reports the others with reasons: in the log at level info, and in the
+  // file that the option placement_report names. Under require_all_compute_nodes, a compute node that is not ours is a
+  // refusal.
+  Status Claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support, const SessionState& state,
+               const std::string& ep_name, const OrtLogger* logger);
+
+  // Why session creation must end; what Compile returns.
+  const Status& refusal() const { return refusal_; }
+
+ private:
+  Status ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* support, const SessionState& state,
+                   const std::string& ep_name, const OrtLogger* logger, const OrtNode** carrier);
+
+  graph::PlacementReport report_;
+  Status refusal_;
+};
 
 }  // namespace cudaep::abi

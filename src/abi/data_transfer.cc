@@ -1,5 +1,6 @@
 #include "abi/data_transfer.h"
 
+#include "abi/allocation_failure.h"
 #include "abi/devices.h"
 #include "abi/thunk.h"
 #include "device/device.h"
@@ -35,6 +36,10 @@ Status CopyOne(const OrtValue* source, OrtValue* destination, OrtSyncStream* str
   if (bytes == 0) return Status::Ok();
   CUDAEP_RETURN_IF_ORT_ERROR(ort.GetTensorData(source, &from));
   CUDAEP_RETURN_IF_ORT_ERROR(ort.GetTensorMutableData(destination, &to));
+  if (from == nullptr || to == nullptr) {  // hosts differ in whether they look at what an allocator returned
+    return TakeAllocationFailure(
+        OutOfMemory("a copy of ", bytes, " bytes has no memory to ", from == nullptr ? "come from" : "go to"));
+  }
   const OrtMemoryDevice* source_memory = Host().ep->Value_GetMemoryDevice(source);
   const OrtMemoryDevice* destination_memory = Host().ep->Value_GetMemoryDevice(destination);
   device::DeviceGuard guard(OrdinalOfCopy(source_memory, destination_memory));

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "core/log.h"
+
 namespace cudaep::abi {
 namespace {
 
@@ -38,6 +40,7 @@ UniqueKeyValuePairs MetadataOf(const device::DeviceInfo& info) {
     Host().ort->AddKeyValuePair(pairs, key, value.c_str());
   };
   add(kMetadataOrdinal, std::to_string(info.ordinal));
+  add(kMetadataDeviceId, std::to_string(info.ordinal));
   add("name", info.name);
   add(kMetadataPciBusId, info.pci_bus_id);
   add(kMetadataUuid, info.uuid);
@@ -50,6 +53,14 @@ UniqueKeyValuePairs MetadataOf(const device::DeviceInfo& info) {
   return UniqueKeyValuePairs(pairs);
 }
 
+void LogNoDevice() {
+  if (const std::string problem = device::DriverProblem(); !problem.empty()) {
+    Log(LogLevel::kWarning, "no GPU can be used: ", problem);
+  } else {
+    Log(LogLevel::kInfo, "no GPU is visible to CUDA: no device is offered");
+  }
+}
+
 }  // namespace
 
 DeviceList::~DeviceList() {
@@ -57,6 +68,7 @@ DeviceList::~DeviceList() {
     if (entry->owned_hardware != nullptr) Host().ep->ReleaseHardwareDevice(entry->owned_hardware);
     if (entry->device_memory != nullptr) Host().ort->ReleaseMemoryInfo(entry->device_memory);
     if (entry->pinned_memory != nullptr) Host().ort->ReleaseMemoryInfo(entry->pinned_memory);
+    if (entry->weights_memory != nullptr) Host().ort->ReleaseMemoryInfo(entry->weights_memory);
   }
 }
 
@@ -77,10 +89,15 @@ Result<OrtEpDevice*> DeviceList::DescribeOne(OrtEpFactory* factory, const device
   CUDAEP_RETURN_IF_ORT_ERROR(ort.CreateMemoryInfo_V2("CudaPinned", OrtMemoryInfoDeviceType_GPU, kNvidiaVendorId,
                                                      info.ordinal, OrtDeviceMemoryType_HOST_ACCESSIBLE, 0,
                                                      OrtDeviceAllocator, &entry.pinned_memory));
+  CUDAEP_RETURN_IF_ORT_ERROR(ort.CreateMemoryInfo_V2("Cuda", OrtMemoryInfoDeviceType_GPU, kNvidiaVendorId, info.ordinal,
+                                                     OrtDeviceMemoryType_DEFAULT, 0, OrtReadOnlyAllocator,
+                                                     &entry.weights_memory));
   OrtEpDevice* device = nullptr;
   CUDAEP_RETURN_IF_ORT_ERROR(ep.CreateEpDevice(factory, hardware, metadata.get(), nullptr, &device));
-  Status status = FromOrt(ep.EpDevice_AddAllocatorInfo(device, entry.device_memory));
-  if (status.ok()) status = FromOrt(ep.EpDevice_AddAllocatorInfo(device, entry.pinned_memory));
+  Status status;
+  for (const OrtMemoryInfo* memory : {entry.device_memory, entry.pinned_memory, entry.weights_memory}) {
+    if (status.ok()) status = FromOrt(ep.EpDevice_AddAllocatorInfo(device, memory));
+  }
   if (!status.ok()) {
     ep.ReleaseEpDevice(device);
     return status;
@@ -93,14 +110,31 @@ Status DeviceList::Describe(OrtEpFactory* factory, const OrtHardwareDevice* cons
   int count = 0;
   *ep_device_count = 0;
   CUDAEP_RETURN_IF_ERROR(device::GetDeviceCount(&count));
-  for (int ordinal = 0; ordinal < count && *ep_device_count < max_ep_devices; ++ordinal) {
-    CUDAEP_ASSIGN_OR_RETURN(const device::DeviceInfo* info, device::GetDeviceInfo(ordinal));
-    const auto* found = std::find_if(host_devices, host_devices + host_count,
-                                     [&](const OrtHardwareDevice* candidate) { return IsTheGpu(candidate, *info); });
+  if (count == 0) LogNoDevice();
+  size_t made = 0;
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    if (made == max_ep_devices) {
+      Log(LogLevel::kWarning, "the host takes ", max_ep_devices, " devices and CUDA shows ", count, ": ordinals from ",
+          ordinal, " on are left out; choose with CUDA_VISIBLE_DEVICES");
+      break;
+    }
+    const Result<const device::DeviceInfo*> info = device::GetDeviceInfo(ordinal);
+    if (!info.ok()) {  // one broken GPU must not hide the others
+      Log(LogLevel::kWarning, "CUDA ordinal ", ordinal, " is left out: ", info.status().ToString());
+      continue;
+    }
+    const auto* found = std::find_if(host_devices, host_devices + host_count, [&](const OrtHardwareDevice* candidate) {
+      return IsTheGpu(candidate, *info.value());
+    });
     const OrtHardwareDevice* hardware = found == host_devices + host_count ? nullptr : *found;
-    CUDAEP_ASSIGN_OR_RETURN(ep_devices[*ep_device_count], DescribeOne(factory, *info, hardware));
-    ++*ep_device_count;
+    Result<OrtEpDevice*> device = DescribeOne(factory, *info.value(), hardware);
+    if (!device.ok()) {
+      while (made > 0) Host().ep->ReleaseEpDevice(ep_devices[--made]);  // after an error the host takes none of them
+      return device.status();
+    }
+    ep_devices[made++] = device.value();
   }
+  *ep_device_count = made;
   return Status::Ok();
 }
 

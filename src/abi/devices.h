@@ -14,6 +14,7 @@ inline constexpr uint32_t kNvidiaVendorId = 0x10de;
 
 // Keys of a provider device's metadata.
 inline constexpr const char* kMetadataOrdinal = "cuda_ordinal";
+inline constexpr const char* kMetadataDeviceId = "cuda_device_id";  // the same; the key by which hosts find `device_id`
 inline constexpr const char* kMetadataPciBusId = "pci_bus_id";
 inline constexpr const char* kMetadataUuid = "uuid";
 inline constexpr const char* kMetadataSimulated = "simulated";
@@ -28,7 +29,8 @@ class DeviceList {
   DeviceList& operator=(const DeviceList&) = delete;
 
   // Makes one provider device for each visible GPU, on the host's hardware device with the same PCI bus id, or on a
-  // new one where the host found none. No driver or no GPU gives none, and no error.
+  // new one where the host found none. No driver or no GPU gives none, and no error. A GPU that cannot be read, or for
+  // which `max_ep_devices` leaves no room, is left out with a warning.
   Status Describe(OrtEpFactory* factory, const OrtHardwareDevice* const* host_devices, size_t host_count,
                   OrtEpDevice** ep_devices, size_t max_ep_devices, size_t* ep_device_count);
 
@@ -40,6 +42,7 @@ class DeviceList {
     OrtHardwareDevice* owned_hardware = nullptr;  // null where the host found the device itself
     OrtMemoryInfo* device_memory = nullptr;
     OrtMemoryInfo* pinned_memory = nullptr;
+    OrtMemoryInfo* weights_memory = nullptr;  // for initialisers alone
   };
   Result<OrtEpDevice*> DescribeOne(OrtEpFactory* factory, const device::DeviceInfo& info,
                                    const OrtHardwareDevice* hardware);

@@ -1,7 +1,7 @@
 #include "abi/ep.h"
 
 #include "abi/api_version.h"
-#include "abi/capability.h"
+#include "abi/host_allocator.h"
 #include "abi/sync_stream.h"
 #include "abi/thunk.h"
 
@@ -12,35 +12,62 @@ Ep::Ep(Factory& factory, std::shared_ptr<SessionState> state, const OrtLogger* l
   ort_version_supported = Host().version;
   GetName = Thunk<&Ep::OnGetName>();
   GetCapability = Thunk<&Ep::OnGetCapability>();
+  Compile = Thunk<&Ep::OnCompile>();
+  ReleaseNodeComputeInfos = Thunk<&Ep::OnReleaseNodeComputeInfos>();
   GetKernelRegistry = Thunk<&Ep::OnGetKernelRegistry>();
+  CreateAllocator = Thunk<&Ep::OnCreateAllocator>();
   CreateSyncStreamForDevice = Thunk<&Ep::OnCreateSyncStreamForDevice>();
   IsConcurrentRunSupported = Thunk<&Ep::OnIsConcurrentRunSupported>();
+  OnRunStart = Thunk<&Ep::OnOnRunStart>();
   if (Host().version >= kApiSync) Sync = Thunk<&Ep::OnSync>();
 }
 
 Status Ep::OnGetCapability(const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
-  return ClaimNodes(graph, support, *state_, factory_.ep_name(), logger_);
+  return capability_.Claim(graph, support, *state_, factory_.ep_name(), logger_);
 }
+
+// Only a refusal is ever claimed for compilation.
+Status Ep::OnCompile(const OrtGraph**, const OrtNode**, size_t, OrtNodeComputeInfo**, OrtNode**) {
+  if (!capability_.refusal().ok()) return capability_.refusal();
+  return Internal("the host asks to compile nodes that were not claimed for it");
+}
+
+// The host wants the pair of functions whole; there is nothing to release.
+void Ep::OnReleaseNodeComputeInfos(OrtNodeComputeInfo**, size_t) {}
 
 Status Ep::OnGetKernelRegistry(const OrtKernelRegistry** registry) {
   CUDAEP_ASSIGN_OR_RETURN(*registry, factory_.KernelRegistry());
   return Status::Ok();
 }
 
+// Session's own, so that a configuration that differs from the environment's is in force.
+Status Ep::OnCreateAllocator(const OrtMemoryInfo* info, OrtAllocator** allocator) {
+  *allocator = nullptr;
+  CUDAEP_ASSIGN_OR_RETURN(*allocator, HostAllocator::Create(*state_->memory(), info, state_->spread()));
+  return Status::Ok();
+}
+
 Status Ep::OnCreateSyncStreamForDevice(const OrtMemoryDevice*, OrtSyncStreamImpl** stream) {
-  CUDAEP_ASSIGN_OR_RETURN(*stream, SyncStream::Create(state_));
+  CUDAEP_ASSIGN_OR_RETURN(*stream, SyncStream::Create(state_, SyncStream::Maker::kSession));
   return Status::Ok();
 }
 
 // Scratch memory belongs to a stream, so Runs may overlap exactly when each has a stream of its own.
 Status Ep::OnIsConcurrentRunSupported(bool* supported) {
-  *supported = !state_->settings().has_user_stream && !state_->settings().unified_stream;
+  *supported = state_->only_stream() == nullptr;
+  return Status::Ok();
+}
+
+Status Ep::OnOnRunStart(const OrtRunOptions*) {
+  state_->RunBegins();
   return Status::Ok();
 }
 
 Status Ep::OnSync() {
   device::DeviceGuard guard(state_->ordinal());
   CUDAEP_RETURN_IF_ERROR(guard.status());
+  // Other work of the application on this device is waited for only where Runs have streams that come and go.
+  if (state_->only_stream() != nullptr) return device::StreamSynchronize(state_->only_stream());
   return device::DeviceSynchronize();
 }
 

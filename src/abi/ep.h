@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "abi/capability.h"
 #include "abi/factory.h"
 #include "abi/host.h"
 #include "abi/session_state.h"
@@ -21,14 +22,20 @@ class Ep : public OrtEp {
  private:
   const char* OnGetName() const { return factory_.ep_name().c_str(); }
   Status OnGetCapability(const OrtGraph* graph, OrtEpGraphSupportInfo* support);
+  Status OnCompile(const OrtGraph** graphs, const OrtNode** fused_nodes, size_t count, OrtNodeComputeInfo** infos,
+                   OrtNode** context_nodes);
+  void OnReleaseNodeComputeInfos(OrtNodeComputeInfo** infos, size_t count);
   Status OnGetKernelRegistry(const OrtKernelRegistry** registry);
+  Status OnCreateAllocator(const OrtMemoryInfo* info, OrtAllocator** allocator);
   Status OnCreateSyncStreamForDevice(const OrtMemoryDevice* device, OrtSyncStreamImpl** stream);
   Status OnIsConcurrentRunSupported(bool* supported);
+  Status OnOnRunStart(const OrtRunOptions* options);
   Status OnSync();
 
   Factory& factory_;
   std::shared_ptr<SessionState> state_;
   const OrtLogger* logger_;
+  Capability capability_;
 };
 
 }  // namespace cudaep::abi

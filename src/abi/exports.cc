@@ -1,22 +1,51 @@
 // The two functions the library exports.
+#include <dlfcn.h>
+
+#include <mutex>
+
 #include "abi/factory.h"
 #include "abi/host.h"
+#include "memory/memory_registry.h"
 
 #define CUDAEP_EXPORT extern "C" __attribute__((visibility("default")))
+
+CUDAEP_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory);
+
+namespace {
+
+// A process can hold two copies of the host, which find the same copy of this library: the host's tables must not
+// change under a live factory.
+constinit std::mutex g_mutex;
+constinit int g_live_factories = 0;  // guarded by g_mutex
+
+// Unloading does not happen any more, in this process.
+void StayMapped() {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&ReleaseEpFactory), &info) == 0) return;
+  dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+}  // namespace
 
 CUDAEP_EXPORT OrtStatus* CreateEpFactories(const char* registration_name, const OrtApiBase* api_base,
                                            const OrtLogger* logger, OrtEpFactory** factories, size_t max_factories,
                                            size_t* factory_count) {
   using cudaep::abi::Factory;
   *factory_count = 0;
-  if (OrtStatus* error = cudaep::abi::NegotiateHost(api_base)) return error;
-  if (cudaep::abi::Host().ort == nullptr) return nullptr;  // a host without any C API: nothing can be said to it
+  std::lock_guard lock(g_mutex);
+  bool found = false;
+  if (OrtStatus* error = cudaep::abi::NegotiateHost(api_base, g_live_factories > 0, &found)) return error;
+  if (!found) return nullptr;  // nothing can be said to a host without any C API
   if (max_factories < 1) {
     return cudaep::abi::ToOrt(cudaep::InvalidArgument("the host offers no room for a factory"));
   }
   try {
-    factories[0] = new Factory(registration_name, logger);
+    cudaep::Result<Factory*> factory = Factory::Create(registration_name, logger);
+    if (!factory.ok()) return cudaep::abi::ToOrt(factory.status());
+    cudaep::abi::LogMissingFeatures();
+    factories[0] = factory.value();
     *factory_count = 1;
+    ++g_live_factories;
     return nullptr;
   } catch (...) {
     return cudaep::abi::ToOrt(cudaep::OutOfMemory("host memory is exhausted"));
@@ -24,6 +53,15 @@ CUDAEP_EXPORT OrtStatus* CreateEpFactories(const char* registration_name, const 
 }
 
 CUDAEP_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) {
+  if (factory == nullptr) return nullptr;
+  std::lock_guard lock(g_mutex);
+  --g_live_factories;
+  if (cudaep::memory::IsMemoryHeld()) {
+    // Sessions or values outlive the environment. Newer hosts unmap the library after this call, and then end them
+    // through it: they keep their factory, and the code.
+    StayMapped();
+    return nullptr;
+  }
   delete static_cast<cudaep::abi::Factory*>(factory);
   return nullptr;
 }

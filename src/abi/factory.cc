@@ -8,7 +8,7 @@
 #include "abi/sync_stream.h"
 #include "abi/thunk.h"
 #include "core/log.h"
-#include "memory/stream_ordered_allocator.h"
+#include "memory/memory_registry.h"
 
 namespace cudaep::abi {
 namespace {
@@ -30,9 +30,17 @@ void WriteToHostLog(void* logger, LogLevel level, std::string_view message) {
 
 }  // namespace
 
-Factory::Factory(const char* registration_name, const OrtLogger* logger)
-    : OrtEpFactory{}, ep_name_(NameFor(registration_name)) {
+Result<Factory*> Factory::Create(const char* registration_name, const OrtLogger* logger) {
   if (logger != nullptr) SetLogSink(WriteToHostLog, const_cast<OrtLogger*>(logger));
+  std::unique_ptr<Factory> created(new Factory(registration_name));
+  CUDAEP_ASSIGN_OR_RETURN(
+      created->environment_,
+      ReadEnvironmentOptions(created->ep_name_, registration_name == nullptr ? "" : registration_name));
+  CUDAEP_ASSIGN_OR_RETURN(created->defaults_, ParseOptions(created->environment_));
+  return created.release();
+}
+
+Factory::Factory(const char* registration_name) : OrtEpFactory{}, ep_name_(NameFor(registration_name)) {
   ort_version_supported = Host().version;
   GetName = Thunk<&Factory::OnGetName>();
   GetVendor = Thunk<&Factory::OnGetVendor>();
@@ -61,23 +69,10 @@ Result<const OrtKernelRegistry*> Factory::KernelRegistry() {
   return registry_;
 }
 
-Factory::SharedAllocators& Factory::AllocatorsOf(int ordinal) {
-  const auto index = static_cast<size_t>(ordinal);
-  if (allocators_.size() <= index) allocators_.resize(index + 1);
-  SharedAllocators& shared = allocators_[index];
-  if (shared.device == nullptr) {
-    using memory::MemoryKind;
-    shared.device =
-        std::make_shared<memory::StreamOrderedAllocator>(memory::MemorySource{MemoryKind::kDevice, ordinal});
-    shared.pinned =
-        std::make_shared<memory::StreamOrderedAllocator>(memory::MemorySource{MemoryKind::kPinnedHost, ordinal});
-  }
-  return shared;
-}
-
-std::shared_ptr<memory::Allocator> Factory::DeviceAllocator(int ordinal) {
-  std::lock_guard lock(mutex_);
-  return AllocatorsOf(ordinal).device;
+memory::MemoryConfig Factory::DefaultMemory(int ordinal) const {
+  memory::MemoryConfig config = defaults_.memory;
+  config.ordinal = ordinal;
+  return config;
 }
 
 Status Factory::OnGetSupportedDevices(const OrtHardwareDevice* const* devices, size_t count, OrtEpDevice** ep_devices,
@@ -91,7 +86,7 @@ Status Factory::OnCreateEp(const OrtHardwareDevice* const*, const OrtKeyValuePai
   if (count != 1) return InvalidArgument(ep_name_, " takes one device a session, not ", count);
   CUDAEP_ASSIGN_OR_RETURN(const int ordinal, DeviceList::OrdinalOf(metadata[0]));
   CUDAEP_ASSIGN_OR_RETURN(const OptionList list, ReadSessionOptions(options, ep_name_));
-  CUDAEP_ASSIGN_OR_RETURN(Settings settings, ParseOptions(list));
+  CUDAEP_ASSIGN_OR_RETURN(Settings settings, ParseOptions(list, defaults_));
   for (const auto& [name, value] : list) {
     if (name == "device_id" && settings.device_ordinal != ordinal) {
       return InvalidArgument("provider option device_id=", value,
@@ -100,26 +95,36 @@ Status Factory::OnCreateEp(const OrtHardwareDevice* const*, const OrtKeyValuePai
                              ordinal);
     }
   }
-  settings.device_ordinal = ordinal;
+  settings.device_ordinal = settings.memory.ordinal = ordinal;
+  OptionList in_force = environment_;
+  in_force.insert(in_force.end(), list.begin(), list.end());
   Log(LogLevel::kInfo, ep_name_, " on CUDA ordinal ", ordinal, " (", device::BackendName(),
-      "): ", DescribeOptions(list));
+      "): ", DescribeOptions(in_force));
+  if (settings.memory != DefaultMemory(ordinal)) {
+    Log(LogLevel::kInfo, ep_name_, ": the session's memory options differ from the environment's, so it gets ",
+        settings.memory.shareable() ? "memory of its own or shares that of sessions with the same ones"
+                                    : "memory of its own");
+  }
+  CUDAEP_ASSIGN_OR_RETURN(auto memory, memory::AcquireDeviceMemory(settings.memory));
   int device_count = 0;
   CUDAEP_RETURN_IF_ERROR(device::GetDeviceCount(&device_count));
-  auto state = std::make_shared<SessionState>(settings, DeviceAllocator(ordinal), device_count > 1);
+  CUDAEP_ASSIGN_OR_RETURN(auto state, SessionState::Create(settings, std::move(memory), device_count > 1));
   *ep = new Ep(*this, std::move(state), logger);
   return Status::Ok();
 }
 
 void Factory::OnReleaseEp(OrtEp* ep) { delete static_cast<Ep*>(ep); }
 
-Status Factory::OnCreateAllocator(const OrtMemoryInfo* info, const OrtKeyValuePairs*, OrtAllocator** allocator) {
+// A shared allocator, made at registration or when an application asks for one; the options are arena.* ones.
+Status Factory::OnCreateAllocator(const OrtMemoryInfo* info, const OrtKeyValuePairs* options,
+                                  OrtAllocator** allocator) {
   *allocator = nullptr;
   int ordinal = 0;
   CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->MemoryInfoGetId(info, &ordinal));
-  const bool pinned = Host().ort->MemoryInfoGetDeviceMemType(info) == OrtDeviceMemoryType_HOST_ACCESSIBLE;
-  std::lock_guard lock(mutex_);
-  const SharedAllocators& shared = AllocatorsOf(ordinal);
-  *allocator = new HostAllocator(pinned ? shared.pinned : shared.device, info);
+  CUDAEP_ASSIGN_OR_RETURN(Settings settings, ParseOptions(ReadPlainOptions(options), defaults_));
+  settings.memory.ordinal = ordinal;
+  CUDAEP_ASSIGN_OR_RETURN(const auto memory, memory::AcquireDeviceMemory(settings.memory));
+  CUDAEP_ASSIGN_OR_RETURN(*allocator, HostAllocator::Create(*memory, info));
   return Status::Ok();
 }
 
@@ -130,13 +135,24 @@ Status Factory::OnCreateDataTransfer(OrtDataTransferImpl** transfer) {
   return Status::Ok();
 }
 
-// A stream made outside any session (by an application, for copies or for Runs of several sessions).
-Status Factory::OnCreateSyncStreamForDevice(const OrtMemoryDevice* memory, const OrtKeyValuePairs*,
+// A stream made outside any session (by an application, for copies or for Runs of several sessions); the options say
+// which one, by the names that provider options have.
+Status Factory::OnCreateSyncStreamForDevice(const OrtMemoryDevice* memory, const OrtKeyValuePairs* options,
                                             OrtSyncStreamImpl** stream) {
-  Settings settings;
+  const OptionList list = ReadPlainOptions(options);
+  for (const auto& [name, value] : list) {
+    if (name == "user_compute_stream" || name == "has_user_compute_stream" || name == "order_with_legacy_stream")
+      continue;
+    return InvalidArgument("stream option ", name, "='", value,
+                           "' is not known; a stream takes user_compute_stream, has_user_compute_stream and "
+                           "order_with_legacy_stream");
+  }
+  CUDAEP_ASSIGN_OR_RETURN(Settings settings, ParseOptions(list));
   settings.device_ordinal = static_cast<int>(Host().ep->MemoryDevice_GetDeviceId(memory));
-  auto state = std::make_shared<SessionState>(settings, DeviceAllocator(settings.device_ordinal), true);
-  CUDAEP_ASSIGN_OR_RETURN(*stream, SyncStream::Create(std::move(state)));
+  settings.memory = DefaultMemory(settings.device_ordinal);
+  CUDAEP_ASSIGN_OR_RETURN(auto device_memory, memory::AcquireDeviceMemory(settings.memory));
+  CUDAEP_ASSIGN_OR_RETURN(auto state, SessionState::Create(settings, std::move(device_memory), true));
+  CUDAEP_ASSIGN_OR_RETURN(*stream, SyncStream::Create(std::move(state), SyncStream::Maker::kApplication));
   return Status::Ok();
 }
 

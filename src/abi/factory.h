@@ -1,8 +1,8 @@
 // The provider factory: what the host gets when it registers the library.
 //
-// Owns what all sessions share: devices, allocators by ordinal, the kernel registry. Lives from registration until the
-// host unregisters the library; sessions, values and allocators may end in any order before and after, which is why
-// the shared allocators are reference-counted.
+// Owns what all sessions share: devices, the environment's options, the kernel registry. Lives from registration until
+// the host unregisters the library; sessions, values and allocators may end in any order before and after, which is why
+// device memory is reference-counted (memory/memory_registry.h).
 // Threads: the host may call from several threads once registered.
 #pragma once
 
@@ -13,13 +13,15 @@
 
 #include "abi/devices.h"
 #include "abi/host.h"
-#include "memory/allocator.h"
+#include "memory/device_memory.h"
+#include "runtime/options_table.h"
 
 namespace cudaep::abi {
 
 class Factory : public OrtEpFactory {
  public:
-  Factory(const char* registration_name, const OrtLogger* logger);
+  // Fails on malformed environment entries.
+  static Result<Factory*> Create(const char* registration_name, const OrtLogger* logger);
   ~Factory();
   Factory(const Factory&) = delete;
   Factory& operator=(const Factory&) = delete;
@@ -29,10 +31,8 @@ class Factory : public OrtEpFactory {
   // The registry that holds a kernel definition for every row; built on first use.
   Result<const OrtKernelRegistry*> KernelRegistry();
 
-  // The device allocator all sessions of `ordinal` share.
-  std::shared_ptr<memory::Allocator> DeviceAllocator(int ordinal);
-
  private:
+  explicit Factory(const char* registration_name);
   const char* OnGetName() const { return ep_name_.c_str(); }
   const char* OnGetVendor() const { return "ort-cuda-ep"; }
   uint32_t OnGetVendorId() const { return kNvidiaVendorId; }
@@ -49,18 +49,16 @@ class Factory : public OrtEpFactory {
   Status OnCreateSyncStreamForDevice(const OrtMemoryDevice* device, const OrtKeyValuePairs* options,
                                      OrtSyncStreamImpl** stream);
 
+  // The environment's configuration for a device: what sessions without memory options share.
+  memory::MemoryConfig DefaultMemory(int ordinal) const;
+
   const std::string ep_name_;
+  OptionList environment_;  // of the host, as given
+  Settings defaults_;       // as parsed from it
   DeviceList devices_;
 
-  struct SharedAllocators {
-    std::shared_ptr<memory::Allocator> device;
-    std::shared_ptr<memory::Allocator> pinned;
-  };
-  SharedAllocators& AllocatorsOf(int ordinal);  // caller holds mutex_
-
   std::mutex mutex_;
-  std::vector<SharedAllocators> allocators_;  // by ordinal; guarded by mutex_
-  OrtKernelRegistry* registry_ = nullptr;     // guarded by mutex_
+  OrtKernelRegistry* registry_ = nullptr;  // guarded by mutex_
 };
 
 }  // namespace cudaep::abi

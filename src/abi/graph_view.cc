@@ -13,6 +13,24 @@ namespace {
 // Constants up to this size may follow shape computations to the CPU.
 constexpr int64_t kSmallConstantElems = 64;
 
+// Why no row of the registry covers the node.
+Status MissingRow(const NodeInfo& info) {
+  std::string versions;
+  for (const ops::KernelRow& row : ops::AllRows()) {
+    if (row.op != info.op_type() || row.domain != info.domain()) continue;
+    versions += StrCat(versions.empty() ? "" : ", ", row.since);
+    if (row.until != row.since) versions += StrCat("-", row.until);
+  }
+  if (versions.empty()) return NotSupported("no kernel for this operator");
+  return NotSupported("no kernel for version ", info.since_version(), " of the operator, only for ", versions);
+}
+
+std::string Types(int count, const NodeInfo& info, DataType (NodeInfo::*type_of)(int) const) {
+  std::string types;
+  for (int i = 0; i < count; ++i) types += StrCat(i == 0 ? "" : ", ", DataTypeName((info.*type_of)(i)));
+  return types;
+}
+
 class GraphReader {
  public:
   GraphReader(OrtEpGraphSupportInfo* support, const Settings& settings, const std::string& ep_name)
@@ -23,6 +41,7 @@ class GraphReader {
     CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetNumNodes(graph, &count));
     std::vector<const OrtNode*> nodes(count);
     CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetNodes(graph, nodes.data(), count));
+    CUDAEP_RETURN_IF_ERROR(ReadIdentity(graph));
     for (const OrtNode* node : nodes) {
       CUDAEP_RETURN_IF_ERROR(ReadNode(node));
     }
@@ -30,6 +49,35 @@ class GraphReader {
   }
 
  private:
+  Status ReadIdentity(const OrtGraph* graph) {
+    const OrtApi& ort = *Host().ort;
+    const char* name = nullptr;
+    const OrtNode* parent = nullptr;
+    CUDAEP_RETURN_IF_ORT_ERROR(ort.Graph_GetName(graph, &name));
+    CUDAEP_RETURN_IF_ORT_ERROR(ort.Graph_GetParentNode(graph, &parent));
+    view_.report.name = name;
+    if (parent == nullptr) return Status::Ok();
+    NodeInfo info(parent, settings_);
+    CUDAEP_RETURN_IF_ERROR(info.Read());
+    CUDAEP_ASSIGN_OR_RETURN(const graph::NodeReport report, Describe(info));
+    view_.report.parent = graph::Label(report);
+    return Status::Ok();
+  }
+
+  static Result<graph::NodeReport> Describe(const NodeInfo& info) {
+    const char* output = "";
+    for (const OrtValueInfo* value : info.outputs()) {
+      if (value == nullptr) continue;
+      CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->GetValueInfoName(value, &output));
+      if (*output != '\0') break;
+    }
+    return graph::NodeReport{.name = std::string(info.name()),
+                             .first_output = output,
+                             .op_type = std::string(info.op_type()),
+                             .domain = std::string(info.domain()),
+                             .since_version = info.since_version()};
+  }
+
   Result<int> ValueOf(const OrtValueInfo* info) {
     if (info == nullptr) return -1;
     const OrtApi& ort = *Host().ort;
@@ -54,15 +102,12 @@ class GraphReader {
 
   // Why the node cannot be ours, or OK.
   Status Claimable(const OrtNode* node, const NodeInfo& info, const ops::KernelRow* row) {
-    if (row == nullptr) return NotSupported("no kernel for version ", info.since_version());
+    if (row == nullptr) return MissingRow(info);
     const OrtKernelDef* definition = nullptr;
     CUDAEP_RETURN_IF_ORT_ERROR(Host().ep->EpGraphSupportInfo_LookUpKernel(support_, node, &definition));
     if (definition == nullptr) {
-      std::string types;
-      for (int i = 0; i < info.input_count(); ++i) {
-        types += StrCat(i == 0 ? "" : ", ", DataTypeName(info.input_type(i)));
-      }
-      return NotSupported("no kernel for element types (", types, ")");
+      return NotSupported("no kernel for element types (", Types(info.input_count(), info, &NodeInfo::input_type),
+                          ") -> (", Types(info.output_count(), info, &NodeInfo::output_type), ")");
     }
     return row->make(info).status();
   }
@@ -71,16 +116,21 @@ class GraphReader {
     NodeInfo info(node, settings_);
     CUDAEP_RETURN_IF_ERROR(info.Read());
     const ops::KernelRow* row = ops::FindRow(info.domain(), info.op_type(), info.since_version());
-    GraphView::NodeFacts facts{.node = node, .label = StrCat(info.op_type(), " node '", info.name(), "'")};
+    CUDAEP_ASSIGN_OR_RETURN(graph::NodeReport report, Describe(info));
     const char* owner = nullptr;
     CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Node_GetEpName(node, &owner));
-    facts.taken = owner != nullptr && *owner != '\0' && owner != ep_name_;
-
     graph::PlacementNode placed;
-    if (!facts.taken) {
-      const Status claimable = Claimable(node, info, row);
-      placed.claimed = claimable.ok();
-      facts.reason = claimable.message();
+    if (owner != nullptr && *owner != '\0' && owner != ep_name_) {
+      report.home = graph::NodeHome::kOtherTaken;
+      report.reason = StrCat("taken by ", owner);
+    } else if (const Status claimable = Claimable(node, info, row); claimable.ok()) {
+      placed.claimed = true;
+    } else {
+      size_t subgraphs = 0;
+      CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Node_GetNumSubgraphs(node, &subgraphs));
+      placed.falls_to_cpu = subgraphs == 0;
+      report.home = graph::NodeHome::kUnsupported;
+      report.reason = claimable.message();
     }
     const auto listed = [&](const std::vector<int>& list, size_t index) {
       return placed.claimed && std::find(list.begin(), list.end(), static_cast<int>(index)) != list.end();
@@ -99,7 +149,8 @@ class GraphReader {
       facts_of_value.host_output = row != nullptr && listed(row->host_outputs, i);
     }
     view_.placement.nodes.push_back(std::move(placed));
-    view_.nodes.push_back(std::move(facts));
+    view_.nodes.push_back(node);
+    view_.report.nodes.push_back(std::move(report));
     return Status::Ok();
   }
 

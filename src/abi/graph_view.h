@@ -6,19 +6,17 @@
 
 #include "abi/host.h"
 #include "graph/placement.h"
+#include "graph/placement_report.h"
 #include "runtime/settings.h"
 
 namespace cudaep::abi {
 
 struct GraphView {
-  struct NodeFacts {
-    const OrtNode* node = nullptr;
-    std::string label;        // "Add node 'x'"
-    std::string reason = {};  // why the provider has no kernel for it; empty when it has one
-    bool taken = false;       // by another provider already
-  };
   graph::PlacementGraph placement;
-  std::vector<NodeFacts> nodes;  // same order as placement.nodes
+  std::vector<const OrtNode*> nodes;  // same order as placement.nodes
+  // The same nodes for reports. A home is kOurs where a kernel of ours takes the node; shape nodes are not yet told
+  // apart.
+  graph::GraphReport report;
 };
 
 Result<GraphView> ReadGraph(const OrtGraph* graph, OrtEpGraphSupportInfo* support, const Settings& settings,

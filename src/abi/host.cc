@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "abi/api_version.h"
+#include "core/log.h"
 
 namespace cudaep::abi {
 namespace {
@@ -45,26 +46,73 @@ StatusCode StatusCodeOf(OrtErrorCode code) {
   }
 }
 
+// The API numbers are the host's minor versions ("1.24.4" has 24), up to the next major one.
+struct HostVersion {
+  unsigned major = 1, minor = ORT_API_VERSION;
+};
+
+HostVersion ParseVersion(const char* text) {
+  HostVersion version;
+  if (std::sscanf(text, "%u.%u", &version.major, &version.minor) != 2) return {};
+  return version;
+}
+
+// Asking for a version above the host's makes it print to stderr, so its own number is read first.
+uint32_t NewestVersionToAsk(const char* text) {
+  const HostVersion version = ParseVersion(text);
+  return version.major == 1 ? std::min<uint32_t>(ORT_API_VERSION, version.minor) : ORT_API_VERSION;
+}
+
+std::string WhyRefused(const char* text, bool has_api) {
+  const std::string ours = StrCat("ort-cuda-ep ", CUDAEP_VERSION);
+  if (has_api) {
+    return StrCat(ours, " needs the execution provider API, and this ONNX Runtime (", text,
+                  ") was built without it: install a standard build");
+  }
+  const HostVersion version = ParseVersion(text);
+  if (version.major > 1 || version.minor >= kMinimumApiVersion) {
+    return StrCat(ours, " speaks the API versions ", kMinimumApiVersion, " to ", ORT_API_VERSION,
+                  ", and this ONNX Runtime (", text,
+                  ") offers none of them: install another release of one of the two");
+  }
+  return StrCat(ours, " needs ONNX Runtime 1.", kMinimumApiVersion, " or newer; this one is ", text);
+}
+
 }  // namespace
 
 const HostApi& Host() { return g_host; }
 
-OrtStatus* NegotiateHost(const OrtApiBase* base) {
-  // Asking for a version above the host's makes it print to stderr, so its own number is read first ("1.24.4" is 24).
-  unsigned minor = ORT_API_VERSION;
-  std::sscanf(base->GetVersionString(), "%*u.%u", &minor);
-  for (uint32_t version = std::min<uint32_t>(ORT_API_VERSION, minor); version >= kMinimumApiVersion; --version) {
+OrtStatus* NegotiateHost(const OrtApiBase* base, bool in_use, bool* found) {
+  *found = false;
+  const char* text = base->GetVersionString();
+  if (text == nullptr) text = "of unknown version";
+  bool has_api = false;
+  for (uint32_t version = NewestVersionToAsk(text); version >= kMinimumApiVersion; --version) {
     const OrtApi* ort = base->GetApi(version);
-    const OrtEpApi* ep = ort != nullptr ? ort->GetEpApi() : nullptr;
+    if (ort == nullptr) continue;
+    has_api = true;
+    const OrtEpApi* ep = ort->GetEpApi();
     if (ep == nullptr) continue;
-    g_host = {.ort = ort, .ep = ep, .version = version};
+    if (in_use && g_host.ort != ort) {
+      return ort->CreateStatus(ORT_FAIL, StrCat("this process already uses ort-cuda-ep with another copy of ONNX "
+                                                "Runtime (",
+                                                g_host.version_text, "); one library serves one copy")
+                                             .c_str());
+    }
+    g_host = {.ort = ort, .ep = ep, .version = version, .version_text = text};
+    *found = true;
     return nullptr;
   }
   const OrtApi* oldest = base->GetApi(1);
-  if (oldest == nullptr) return nullptr;
-  const std::string message = StrCat("ort-cuda-ep ", CUDAEP_VERSION, " needs ONNX Runtime 1.", kMinimumApiVersion,
-                                     " or newer; this one is ", base->GetVersionString());
-  return oldest->CreateStatus(ORT_NOT_IMPLEMENTED, message.c_str());
+  return oldest == nullptr ? nullptr : oldest->CreateStatus(ORT_NOT_IMPLEMENTED, WhyRefused(text, has_api).c_str());
+}
+
+void LogMissingFeatures() {
+  for (const HostFeature& feature : kHostFeatures) {
+    if (g_host.version >= feature.since) continue;
+    Log(LogLevel::kInfo, "ONNX Runtime ", g_host.version_text, " has no ", feature.name, " (since 1.", feature.since,
+        "): ", feature.without);
+  }
 }
 
 OrtStatus* ToOrt(const Status& status) {

@@ -15,14 +15,20 @@ namespace cudaep::abi {
 struct HostApi {
   const OrtApi* ort = nullptr;
   const OrtEpApi* ep = nullptr;
-  uint32_t version = 0;  // min(compiled, host's)
+  uint32_t version = 0;           // min(compiled, host's)
+  const char* version_text = "";  // the host's own, e.g. "1.31.1"
 };
 
 const HostApi& Host();
 
-// Finds the newest API both sides know. Fails on a host older than kMinimumApiVersion; the error can still be handed
-// to the host, through the one function that every version has.
-OrtStatus* NegotiateHost(const OrtApiBase* base);
+// Finds the newest API both sides know; `found` tells whether there is one. Fails on a host older than
+// kMinimumApiVersion, one built without the provider API, and, while `in_use`, on any other host than the present one.
+// The error can be handed to the host, since every version has the function that makes it; one without any API at all
+// gets neither an API nor an error.
+OrtStatus* NegotiateHost(const OrtApiBase* base, bool in_use, bool* found);
+
+// One line at level info for each of kHostFeatures that the host lacks.
+void LogMissingFeatures();
 
 // Status and OrtStatus, in both directions. ToOrt(OK) is null; FromOrt releases what it is given.
 OrtStatus* ToOrt(const Status& status);

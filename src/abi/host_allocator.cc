@@ -1,5 +1,6 @@
 #include "abi/host_allocator.h"
 
+#include "abi/allocation_failure.h"
 #include "abi/api_version.h"
 #include "abi/thunk.h"
 #include "core/log.h"
@@ -10,13 +11,27 @@ namespace {
 void* ValueOrNull(Result<void*> pointer) {
   if (pointer.ok()) return pointer.value();
   Log(LogLevel::kError, pointer.status().ToString());
+  NoteAllocationFailure(pointer.status());
   return nullptr;
 }
 
 }  // namespace
 
-HostAllocator::HostAllocator(std::shared_ptr<memory::Allocator> allocator, const OrtMemoryInfo* info)
-    : OrtAllocator{}, allocator_(std::move(allocator)), info_(info) {
+Result<HostAllocator*> HostAllocator::Create(memory::DeviceMemory& memory, const OrtMemoryInfo* info,
+                                             std::shared_ptr<const std::atomic<bool>> spread) {
+  // Page-locked memory is read and written by the CPU too, which no stream orders.
+  if (Host().ort->MemoryInfoGetDeviceMemType(info) == OrtDeviceMemoryType_HOST_ACCESSIBLE) {
+    return new HostAllocator(memory.pinned(), info, nullptr, nullptr);
+  }
+  OrtAllocatorType type = OrtDeviceAllocator;
+  CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->MemoryInfoGetType(info, &type));
+  return new HostAllocator(type == OrtReadOnlyAllocator ? memory.weights() : memory.tensors(), info, &memory.budget(),
+                           std::move(spread));
+}
+
+HostAllocator::HostAllocator(std::shared_ptr<memory::Allocator> allocator, const OrtMemoryInfo* info,
+                             const memory::Budget* budget, std::shared_ptr<const std::atomic<bool>> spread)
+    : OrtAllocator{}, allocator_(std::move(allocator)), info_(info), budget_(budget), spread_(std::move(spread)) {
   version = Host().version;
   Alloc = Thunk<&HostAllocator::OnAlloc>();
   Free = Thunk<&HostAllocator::OnFree>();
@@ -35,7 +50,9 @@ void* HostAllocator::OnReserve(size_t bytes) { return ValueOrNull(allocator_->Re
 
 void* HostAllocator::OnAllocOnStream(size_t bytes, OrtSyncStream* stream) {
   // Host 1.24 passes a stream object without a device stream for copied inputs: whose memory that will be is not said.
-  auto* handle = stream == nullptr ? nullptr : static_cast<device::Stream>(Host().ort->SyncStream_GetHandle(stream));
+  const bool spread = spread_ != nullptr && spread_->load(std::memory_order_relaxed);
+  const bool tagged = budget_ != nullptr && stream != nullptr && !spread;
+  auto* handle = !tagged ? nullptr : static_cast<device::Stream>(Host().ort->SyncStream_GetHandle(stream));
   if (handle == nullptr) return OnAlloc(bytes);
   return ValueOrNull(allocator_->AllocateOnStream(bytes, handle));
 }
@@ -56,6 +73,21 @@ Status HostAllocator::OnGetStats(OrtKeyValuePairs** stats) const {
   add("NumArenaExtensions", s.driver_allocations);
   add("NumArenaShrinkages", s.shrinks);
   add("MaxAllocSize", s.largest_allocation_bytes);
+  // More than the host has a name for: seen through a shared allocator, left out by a session's.
+  add("MaxTotalAllocated", s.peak_bytes_reserved);
+  add("NumDriverFrees", s.driver_frees);
+  add("NumStreamWaits", s.stream_waits);
+  add("NumFailures", s.failures);
+  if (budget_ == nullptr) return Status::Ok();
+  add("BudgetLimit", static_cast<int64_t>(budget_->limit_bytes()));
+  add("BudgetCharged", static_cast<int64_t>(budget_->charged_bytes()));
+  for (const auto& [key, kind] :
+       {std::pair("BudgetArena", memory::BudgetKind::kArena), std::pair("BudgetWeights", memory::BudgetKind::kWeights),
+        std::pair("BudgetWorkspace", memory::BudgetKind::kWorkspace),
+        std::pair("BudgetLibraries", memory::BudgetKind::kLibraries),
+        std::pair("BudgetGraphs", memory::BudgetKind::kGraphs)}) {
+    add(key, static_cast<int64_t>(budget_->charged_bytes(kind)));
+  }
   return Status::Ok();
 }
 

@@ -4,10 +4,12 @@
 
 #include <optional>
 
+#include "abi/allocation_failure.h"
 #include "abi/ep.h"
 #include "abi/host_tensor.h"
 #include "abi/kernel_info.h"
 #include "abi/thunk.h"
+#include "memory/allocation_label.h"
 
 namespace cudaep::abi {
 
@@ -35,7 +37,7 @@ Status HostKernel::Init(const OrtKernelInfo* host_info) {
   KernelInfo info(host_info, state_->settings());
   CUDAEP_RETURN_IF_ERROR(info.Read());
   CUDAEP_RETURN_IF_ERROR(operator_.Init(info));
-  label_ = StrCat(info.op_type(), " node '", info.name(), "'");
+  label_ = memory::InternLabel(StrCat(info.op_type(), " node '", info.name(), "'"));
   input_count_ = static_cast<size_t>(info.input_count());
   output_count_ = static_cast<size_t>(info.output_count());
   for (size_t i = 0; i < output_count_; ++i) has_output_.push_back(info.has_output(static_cast<int>(i)));
@@ -52,6 +54,8 @@ Status HostKernel::OnCompute(OrtKernelContext* context) {
 
 Status HostKernel::Run(OrtKernelContext* context) {
   const OrtApi& ort = *Host().ort;
+  const memory::LabelScope label(label_);
+  ForgetAllocationFailure();
   auto* views = static_cast<ops::TensorView*>(alloca(sizeof(ops::TensorView) * input_count_));
   auto** outputs = static_cast<void**>(alloca(sizeof(void*) * output_count_));
   for (size_t i = 0; i < input_count_; ++i) {
@@ -76,12 +80,16 @@ Status HostKernel::Run(OrtKernelContext* context) {
     if (has_output_[i] == 0) continue;
     const Shape& shape = plan.outputs[i];
     OrtValue* value = nullptr;
-    CUDAEP_RETURN_IF_ORT_ERROR(
-        ort.KernelContext_GetOutput(context, i, shape.data(), static_cast<size_t>(shape.rank()), &value));
+    OrtStatus* const failure =
+        ort.KernelContext_GetOutput(context, i, shape.data(), static_cast<size_t>(shape.rank()), &value);
+    // The host's own text of a failed allocation does not say why.
+    if (failure != nullptr) [[unlikely]]
+      return Annotate(TakeAllocationFailure(FromOrt(failure)), inputs);
     if (value == nullptr) continue;
     CUDAEP_RETURN_IF_ORT_ERROR(ort.GetTensorMutableData(value, &outputs[i]));
     if (outputs[i] == nullptr && shape.elems() != 0) {
-      return Annotate(OutOfMemory("no memory for output ", i, " of shape ", shape.dims()), inputs);
+      return Annotate(TakeAllocationFailure(OutOfMemory("no memory for output ", i, " of shape ", shape.dims())),
+                      inputs);
     }
   }
   Status status = operator_.Enqueue(plan, inputs, outputs, *stream);

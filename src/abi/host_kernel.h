@@ -28,7 +28,7 @@ class HostKernel : public OrtKernelImpl {
 
   std::shared_ptr<SessionState> state_;
   ops::PlannedOperator operator_;
-  std::string label_;  // "Add node 'x'"
+  const char* label_ = "";  // "Add node 'x'"
   size_t input_count_ = 0;
   size_t output_count_ = 0;
   std::vector<uint8_t> has_output_;

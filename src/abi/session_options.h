@@ -1,4 +1,7 @@
-// The provider's options of one session, out of the host's session configuration.
+// The provider's options out of the host's configuration: those of one session, and those of the environment.
+//
+// Keys keep their case. Where two prefixes give one option different values, the one with the provider's name wins and
+// the log has a warning that names both.
 #pragma once
 
 #include <string>
@@ -9,7 +12,14 @@
 namespace cudaep::abi {
 
 // Hosts store provider options under a prefix: `ep.<provider name in lower case>.` up to 1.24, `ep.cuda.` later. Both
-// are read; the same option given under both with different values is an error. Keys keep their case.
+// are read.
 Result<OptionList> ReadSessionOptions(const OrtSessionOptions* options, const std::string& ep_name);
+
+// The entries `ep_factory.<name>.arena.*`, for the provider's and the registration name: what shared allocators and
+// sessions start from. Anything else there belongs to nobody and is left alone.
+Result<OptionList> ReadEnvironmentOptions(const std::string& ep_name, const std::string& registration_name);
+
+// What an application or the host passes with the request for a shared allocator or a stream; null is none.
+OptionList ReadPlainOptions(const OrtKeyValuePairs* options);
 
 }  // namespace cudaep::abi

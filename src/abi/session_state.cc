@@ -1,14 +1,138 @@
 #include "abi/session_state.h"
 
+#include <algorithm>
+#include <map>
+
+#include "memory/memory_registry.h"
+
 namespace cudaep::abi {
+namespace {
+
+// The handle that stands for another stream on each thread.
+const auto kPerThreadStream = reinterpret_cast<void*>(0x2);
+
+// Never destroyed: sessions may end in static destructors.
+struct LiveStates {
+  std::mutex mutex;
+  std::vector<SessionState*> states;
+  std::map<std::pair<int, device::Stream>, int> application_streams;  // with the number of objects for each
+};
+LiveStates& Live() {
+  static auto* const live = new LiveStates;
+  return *live;
+}
+
+// Streams made for the Run that this thread is in.
+struct RunStreams {
+  const SessionState* session = nullptr;
+  int made = 0;
+};
+thread_local RunStreams t_run_streams;
+
+device::Stream UserStreamOf(const Settings& settings) {
+  auto* stream = static_cast<device::Stream>(settings.user_stream);
+  return stream == nullptr ? device::kLegacyStream : stream;
+}
+
+Status CheckUserStream(const Settings& settings) {
+  if (!settings.has_user_stream || UserStreamOf(settings) == device::kLegacyStream) return Status::Ok();
+  const std::string option = StrCat("provider option user_compute_stream=", settings.user_stream);
+  if (settings.user_stream == kPerThreadStream) {
+    return InvalidArgument(option,
+                           " is the per-thread default stream, another one on each thread that runs the session");
+  }
+  int ordinal = -1;
+  CUDAEP_RETURN_IF_ERROR(device::StreamGetDevice(UserStreamOf(settings), &ordinal).WithContext(option));
+  if (ordinal == settings.device_ordinal) return Status::Ok();
+  return InvalidArgument(option, " is a stream of CUDA ordinal ", ordinal, "; it is used for CUDA ordinal ",
+                         settings.device_ordinal);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<SessionState>> SessionState::Create(const Settings& settings,
+                                                           std::shared_ptr<memory::DeviceMemory> memory,
+                                                           bool several_devices) {
+  device::DeviceGuard guard(settings.device_ordinal);
+  CUDAEP_RETURN_IF_ERROR(guard.status());
+  CUDAEP_RETURN_IF_ERROR(CheckUserStream(settings));
+  device::UniqueStream unified;
+  if (settings.unified_stream && !settings.has_user_stream) {
+    const auto kind =
+        settings.order_with_legacy_stream ? device::StreamKind::kBlocking : device::StreamKind::kNonBlocking;
+    CUDAEP_RETURN_IF_ERROR(device::StreamCreate(unified.Receive(), kind));
+  }
+  return std::shared_ptr<SessionState>(
+      new SessionState(settings, std::move(memory), several_devices, std::move(unified)));
+}
+
+SessionState::SessionState(const Settings& settings, std::shared_ptr<memory::DeviceMemory> memory, bool several_devices,
+                           device::UniqueStream unified)
+    : settings_(settings),
+      memory_(std::move(memory)),
+      several_devices_(several_devices),
+      unified_(std::move(unified)),
+      only_stream_(settings.has_user_stream ? UserStreamOf(settings) : unified_.get()),
+      spread_(std::make_shared<std::atomic<bool>>(false)) {
+  memory_->AddSession();
+  if (settings_.has_user_stream) memory::BorrowStream(ordinal(), only_stream_);
+  if (unified_) memory_->AddStream(only_stream_);
+  std::lock_guard lock(Live().mutex);
+  Live().states.push_back(this);
+}
+
+SessionState::~SessionState() {
+  {
+    std::lock_guard lock(Live().mutex);
+    std::erase(Live().states, this);
+  }
+  device::DeviceGuard guard(ordinal());
+  if (only_stream_ != nullptr) device::StreamSynchronize(only_stream_).IgnoreError();
+  foreign_.clear();
+  if (settings_.has_user_stream) memory::ReturnStream(ordinal(), only_stream_);
+  if (unified_) memory::StreamEnded(ordinal(), only_stream_);
+  memory_->RemoveSession();
+}
 
 Result<StreamContext*> SessionState::Adopt(device::Stream stream) {
   std::lock_guard lock(mutex_);
   if (StreamContext* context = streams_.Find(stream)) return context;
-  auto context = std::make_unique<StreamContext>(ordinal(), stream);
+  auto context = std::make_unique<StreamContext>(memory_, stream);
   CUDAEP_RETURN_IF_ERROR(streams_.Add(context.get()));
+  if (stream != unified_.get()) memory_->ExpectCaptures(stream);  // whoever made the stream may capture it
   foreign_.push_back(std::move(context));
   return foreign_.back().get();
+}
+
+void SessionState::Forget(device::Stream stream) {
+  std::lock_guard lock(mutex_);
+  const auto found =
+      std::find_if(foreign_.begin(), foreign_.end(), [&](const auto& context) { return context->stream() == stream; });
+  if (found == foreign_.end()) return;
+  streams_.Remove(found->get());
+  foreign_.erase(found);
+}
+
+void SessionState::RunBegins() { t_run_streams = {this, 0}; }
+
+void SessionState::StreamMade() {
+  if (t_run_streams.session == this && ++t_run_streams.made > 1) spread_->store(true);
+}
+
+void SessionState::ApplicationHas(int ordinal, device::Stream stream) {
+  std::lock_guard lock(Live().mutex);
+  ++Live().application_streams[{ordinal, stream}];
+}
+
+void SessionState::ApplicationReleases(int ordinal, device::Stream stream) {
+  std::lock_guard lock(Live().mutex);
+  const auto found = Live().application_streams.find({ordinal, stream});
+  if (found == Live().application_streams.end() || --found->second > 0) return;
+  Live().application_streams.erase(found);
+  for (SessionState* state : Live().states) {
+    // A session whose own stream it is goes on with it.
+    if (state->ordinal() == ordinal && state->only_stream() != stream) state->Forget(stream);
+  }
 }
 
 }  // namespace cudaep::abi

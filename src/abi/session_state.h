@@ -1,14 +1,19 @@
-// What one session's provider, streams and kernels share: settings, the stream table, the allocator.
+// What one session's provider, streams and kernels share: settings, the stream table, the device's memory.
 //
-// Reference-counted: a stream may outlive the provider object that made it.
-// Threads: immutable apart from the stream table and the foreign contexts, which guard themselves.
+// Reference-counted: a stream may outlive the provider object that made it. A stream of the caller's must outlive the
+// session: its scratch memory and its chunks are given up when the state ends, after waiting for it.
+// An application may also make streams outside any session, around one of its own or a new one, and give them to Runs
+// of several sessions: each of these adopts the stream, and lets go of it when the application releases it. Threads:
+// immutable apart from the stream table, the foreign contexts and `spread`, which guard themselves. Lock order: the
+// list of live states is locked first, a state's lock inside it, the memory's locks inside both.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
 
-#include "memory/allocator.h"
+#include "memory/device_memory.h"
 #include "runtime/settings.h"
 #include "runtime/stream_table.h"
 
@@ -16,34 +21,56 @@ namespace cudaep::abi {
 
 class SessionState {
  public:
-  SessionState(const Settings& settings, std::shared_ptr<memory::Allocator> allocator, bool several_devices)
-      : settings_(settings), allocator_(std::move(allocator)), several_devices_(several_devices) {}
+  // Fails for a stream of the caller's that is not one of the settings' device.
+  static Result<std::shared_ptr<SessionState>> Create(const Settings& settings,
+                                                      std::shared_ptr<memory::DeviceMemory> memory,
+                                                      bool several_devices);
+  ~SessionState();
+  SessionState(const SessionState&) = delete;
+  SessionState& operator=(const SessionState&) = delete;
 
   int ordinal() const { return settings_.device_ordinal; }
   const Settings& settings() const { return settings_; }
-  memory::Allocator& allocator() const { return *allocator_; }
+  const std::shared_ptr<memory::DeviceMemory>& memory() const { return memory_; }
   StreamTable& streams() { return streams_; }
   // Only with several GPUs can a thread's current device differ from ours.
   bool several_devices() const { return several_devices_; }
-  // Null, the legacy default stream, as the value that differs from "no stream".
-  device::Stream user_stream() const {
-    auto* stream = static_cast<device::Stream>(settings_.user_stream);
-    return stream == nullptr ? device::kLegacyStream : stream;
-  }
 
-  // The context of a stream; one made outside this session (a caller's, a region's) gets one here at first sight.
+  // The stream that all Runs share, the caller's or the unified one; null where each Run has its own. The legacy
+  // default stream has the value that differs from null.
+  device::Stream only_stream() const { return only_stream_; }
+
+  // The context of a stream; one made outside this session gets one here at first sight.
   Result<StreamContext*> ContextOf(device::Stream stream) {
     if (StreamContext* context = streams_.Find(stream)) [[likely]]
       return context;
     return Adopt(stream);
   }
 
+  // Whether the nodes of one Run are spread over several streams, so that memory is used by other streams than the one
+  // it was asked for. Known before the first node of such a Run: the host makes a Run's streams on the Run's thread,
+  // after its beginning and before its nodes.
+  std::shared_ptr<const std::atomic<bool>> spread() const { return spread_; }
+  void RunBegins();
+  void StreamMade();
+
+  // An application has made, or is about to release, an object for `stream`. With the last of them, sessions that have
+  // adopted the stream let go of it; its work is done by then.
+  static void ApplicationHas(int ordinal, device::Stream stream);
+  static void ApplicationReleases(int ordinal, device::Stream stream);
+
  private:
+  SessionState(const Settings& settings, std::shared_ptr<memory::DeviceMemory> memory, bool several_devices,
+               device::UniqueStream unified);
   Result<StreamContext*> Adopt(device::Stream stream);
+  void Forget(device::Stream stream);
 
   const Settings settings_;
-  std::shared_ptr<memory::Allocator> allocator_;
+  const std::shared_ptr<memory::DeviceMemory> memory_;
   const bool several_devices_;
+  const device::UniqueStream unified_;
+  const device::Stream only_stream_;
+  const std::shared_ptr<std::atomic<bool>> spread_;
   StreamTable streams_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<StreamContext>> foreign_;  // guarded by mutex_

@@ -1,6 +1,7 @@
 #include "abi/sync_stream.h"
 
 #include "abi/thunk.h"
+#include "memory/memory_registry.h"
 
 namespace cudaep::abi {
 namespace {
@@ -42,27 +43,27 @@ class Notification : public OrtSyncNotificationImpl {
 
 }  // namespace
 
-Result<SyncStream*> SyncStream::Create(std::shared_ptr<SessionState> state) {
+Result<SyncStream*> SyncStream::Create(std::shared_ptr<SessionState> state, Maker maker) {
   device::DeviceGuard guard(state->ordinal());
   CUDAEP_RETURN_IF_ERROR(guard.status());
   device::UniqueStream owned;
-  device::Stream stream = nullptr;
-  if (state->settings().has_user_stream) {
-    stream = state->user_stream();
-  } else {
-    CUDAEP_RETURN_IF_ERROR(device::StreamCreate(owned.Receive()));
-    stream = owned.get();
+  if (state->only_stream() == nullptr) {
+    const bool ordered = state->settings().order_with_legacy_stream;
+    const auto kind = ordered ? device::StreamKind::kBlocking : device::StreamKind::kNonBlocking;
+    CUDAEP_RETURN_IF_ERROR(device::StreamCreate(owned.Receive(), kind));
   }
-  std::unique_ptr<SyncStream> created(new SyncStream(std::move(state), std::move(owned), stream));
-  CUDAEP_RETURN_IF_ERROR(created->state_->streams().Add(created->context_.get()));
+  std::unique_ptr<SyncStream> created(new SyncStream(std::move(state), maker, std::move(owned)));
+  CUDAEP_RETURN_IF_ERROR(created->Init());
   return created.release();
 }
 
-SyncStream::SyncStream(std::shared_ptr<SessionState> state, device::UniqueStream owned, device::Stream stream)
+SyncStream::SyncStream(std::shared_ptr<SessionState> state, Maker maker, device::UniqueStream owned)
     : OrtSyncStreamImpl{},
       state_(std::move(state)),
+      maker_(maker),
       owned_(std::move(owned)),
-      context_(std::make_unique<StreamContext>(state_->ordinal(), stream)) {
+      stream_(owned_ ? owned_.get() : state_->only_stream()),
+      context_(owned_ ? std::make_unique<StreamContext>(state_->memory(), stream_) : nullptr) {
   ort_version_supported = Host().version;
   Release = Thunk<&SyncStream::OnRelease>();
   GetHandle = Thunk<&SyncStream::OnGetHandle>();
@@ -71,12 +72,29 @@ SyncStream::SyncStream(std::shared_ptr<SessionState> state, device::UniqueStream
   OnSessionRunEnd = Thunk<&SyncStream::OnOnSessionRunEnd>();
 }
 
+Status SyncStream::Init() {
+  if (owned_) {
+    CUDAEP_RETURN_IF_ERROR(state_->streams().Add(context_.get()));
+    state_->memory()->AddStream(stream_);
+    state_->StreamMade();
+  } else {
+    CUDAEP_RETURN_IF_ERROR(state_->ContextOf(stream_).status());
+  }
+  if (maker_ == Maker::kApplication) SessionState::ApplicationHas(state_->ordinal(), stream_);
+  return Status::Ok();
+}
+
 void SyncStream::OnRelease() {
-  device::DeviceGuard guard(state_->ordinal());
+  const int ordinal = state_->ordinal();
+  device::DeviceGuard guard(ordinal);
   // Scratch memory and chunks of this stream may be in use until its work is done.
-  device::StreamSynchronize(context_->stream()).IgnoreError();
-  state_->streams().Remove(context_.get());
-  if (owned_) state_->allocator().ReleaseStream(context_->stream());
+  if (owned_ || maker_ == Maker::kApplication) device::StreamSynchronize(stream_).IgnoreError();
+  if (maker_ == Maker::kApplication) SessionState::ApplicationReleases(ordinal, stream_);
+  if (owned_) {
+    state_->streams().Remove(context_.get());
+    context_.reset();
+    memory::StreamEnded(ordinal, stream_);
+  }
   delete this;
 }
 
@@ -85,11 +103,16 @@ Status SyncStream::OnCreateNotification(OrtSyncNotificationImpl** notification) 
   CUDAEP_RETURN_IF_ERROR(guard.status());
   device::UniqueEvent event;
   CUDAEP_RETURN_IF_ERROR(device::EventCreate(event.Receive(), device::EventKind::kOrderOnly));
-  *notification = new Notification(state_->ordinal(), context_->stream(), std::move(event));
+  *notification = new Notification(state_->ordinal(), stream_, std::move(event));
   return Status::Ok();
 }
 
 // Called at the end of a Run. The caller of a user stream orders its own work and waits when it wants to.
-Status SyncStream::OnFlush() { return owned_ ? device::StreamSynchronize(context_->stream()) : Status::Ok(); }
+Status SyncStream::OnFlush() {
+  if (state_->settings().has_user_stream) return Status::Ok();
+  CUDAEP_RETURN_IF_ERROR(device::StreamSynchronize(stream_));
+  state_->memory()->StreamIdle(stream_);
+  return Status::Ok();
+}
 
 }  // namespace cudaep::abi

@@ -1,7 +1,9 @@
 // The host's stream and notification objects over device streams and events.
 //
-// A stream owns its context (library handles, scratch memory) and is known to its session's table while it lives. A
-// user's stream is wrapped, never owned, and no call here waits for it.
+// A stream owns its context (library handles, scratch memory) and is known to its session's table while it lives. The
+// one stream that all Runs of a session share (the user's, or the unified one) is wrapped: it and its context belong to
+// the session's state. A user's stream is never owned, and no call here waits for it, apart from the release of an
+// object that an application made around it.
 #pragma once
 
 #include <memory>
@@ -13,21 +15,28 @@ namespace cudaep::abi {
 
 class SyncStream : public OrtSyncStreamImpl {
  public:
-  // A new stream of the state's device, or a wrapper of its user stream. `state` without a table (a stream made
-  // outside any session) is allowed.
-  static Result<SyncStream*> Create(std::shared_ptr<SessionState> state);
+  enum class Maker : uint8_t {
+    kSession,
+    kApplication,  // outside any session: Runs of any session may be given the stream
+  };
+  // A new stream of the state's device, or a wrapper of its only stream. What an application makes has a state of its
+  // own.
+  static Result<SyncStream*> Create(std::shared_ptr<SessionState> state, Maker maker);
 
  private:
-  SyncStream(std::shared_ptr<SessionState> state, device::UniqueStream owned, device::Stream stream);
+  SyncStream(std::shared_ptr<SessionState> state, Maker maker, device::UniqueStream owned);
+  Status Init();
   void OnRelease();
-  void* OnGetHandle() { return context_->stream(); }
+  void* OnGetHandle() { return stream_; }
   Status OnCreateNotification(OrtSyncNotificationImpl** notification);
   Status OnFlush();
   Status OnOnSessionRunEnd() { return Status::Ok(); }
 
   std::shared_ptr<SessionState> state_;
-  device::UniqueStream owned_;
-  std::unique_ptr<StreamContext> context_;
+  const Maker maker_;
+  device::UniqueStream owned_;              // none: the state's only stream
+  device::Stream stream_;                   // owned_, or the state's
+  std::unique_ptr<StreamContext> context_;  // of an own stream
 };
 
 }  // namespace cudaep::abi

@@ -24,6 +24,7 @@ using Stream = struct StreamHandle*;
 using Event = struct EventHandle*;
 using Graph = struct GraphHandle*;
 using GraphExec = struct GraphExecHandle*;
+using MemoryPool = struct MemoryPoolHandle*;
 
 // The handle value CUDA gives the legacy default stream when it must differ from null.
 inline const Stream kLegacyStream = reinterpret_cast<Stream>(0x1);
@@ -72,6 +73,26 @@ Status HostMalloc(void** pointer, size_t bytes);
 Status HostFree(void* pointer);
 Status MemGetInfo(size_t* free_bytes, size_t* total_bytes);
 
+// A stream-ordered pool of its own, of memory on one device. It takes memory from the driver in steps and keeps what is
+// freed: for the stream of the free at once, for others once the free has run or they wait for an event after it. It
+// never makes one stream wait for another by itself. FreeAsync gives memory back to the pool it came from.
+// MemGetInfo counts what a pool holds as taken.
+struct MemoryPoolStats {
+  size_t reserved_bytes = 0;  // taken from the driver and not given back
+  size_t used_bytes = 0;      // allocated and not yet freed
+};
+// kNotSupported where the driver has no pools on that device.
+Status MemoryPoolCreate(MemoryPool* pool, int ordinal);
+// With allocations left it lives on, without a handle, until they are freed.
+Status MemoryPoolDestroy(MemoryPool pool);
+// On a stream of the pool's device.
+Status MallocFromPoolAsync(void** pointer, size_t bytes, MemoryPool pool, Stream stream);
+// What unused memory a pool may keep when the host synchronises with a stream, an event or the device. At first 0.
+Status MemoryPoolSetReleaseThreshold(MemoryPool pool, size_t bytes);
+// Gives unused memory back; at least `bytes_to_keep` stay reserved, and what queued frees have not released yet.
+Status MemoryPoolTrim(MemoryPool pool, size_t bytes_to_keep);
+Status MemoryPoolGetStats(MemoryPool pool, MemoryPoolStats* stats);
+
 enum class PointerKind : uint8_t { kUnregisteredHost, kPinnedHost, kDevice, kManaged };
 struct PointerInfo {
   PointerKind kind = PointerKind::kUnregisteredHost;
@@ -90,7 +111,12 @@ Status EnablePeerAccess(int peer_ordinal);  // OK when already enabled
 
 // ---- Streams and events -----------------------------------------------------------------------------------------
 
-Status StreamCreate(Stream* stream);  // non-blocking with respect to the legacy stream
+// How a stream stands to its device's legacy default stream.
+enum class StreamKind : uint8_t {
+  kNonBlocking,  // unordered with it
+  kBlocking,     // waits for all earlier work of the legacy stream, which waits for all earlier work of such streams
+};
+Status StreamCreate(Stream* stream, StreamKind kind = StreamKind::kNonBlocking);
 Status StreamDestroy(Stream stream);  // work already queued still runs
 Status StreamSynchronize(Stream stream);
 Status StreamQuery(Stream stream);  // OK when idle, kNotReady while busy
@@ -138,6 +164,7 @@ using UniqueStream = UniqueHandle<HandleTraits<Stream, StreamDestroy>>;
 using UniqueEvent = UniqueHandle<HandleTraits<Event, EventDestroy>>;
 using UniqueGraph = UniqueHandle<HandleTraits<Graph, GraphDestroy>>;
 using UniqueGraphExec = UniqueHandle<HandleTraits<GraphExec, GraphExecDestroy>>;
+using UniqueMemoryPool = UniqueHandle<HandleTraits<MemoryPool, MemoryPoolDestroy>>;
 using UniqueDeviceMemory = UniqueHandle<HandleTraits<void*, Free>>;
 using UniquePinnedMemory = UniqueHandle<HandleTraits<void*, HostFree>>;
 

@@ -1,5 +1,8 @@
 // Which nodes stay on the CPU although the provider has a kernel for them: the ones that compute shapes.
 //
+// Nodes without a kernel of ours run on the CPU in any case. Those that fit the rule are shape nodes too, so that a
+// chain is not split around them, and what is no shape node is a *compute node*.
+//
 // A pure function over a small description of the graph, so that it can be tested with tables.
 //
 // Host values are small constants and outputs that a kernel of ours writes in host memory (Shape, Size). A *shape node*
@@ -27,6 +30,8 @@ struct PlacementUse {
 
 struct PlacementNode {
   bool claimed = false;  // we have a kernel that takes the node
+  // We have none, no other provider took it, and all it reads are its inputs (control-flow nodes read more).
+  bool falls_to_cpu = false;
   std::vector<PlacementUse> inputs;
   std::vector<int> outputs;  // values
 };
@@ -36,7 +41,7 @@ struct PlacementGraph {
   std::vector<PlacementValue> values;
 };
 
-// For each node whether it is a shape node, to be left to the CPU.
+// For each node whether it is a shape node, to be left to the CPU. Never true for what another provider took.
 std::vector<bool> FindShapeNodes(const PlacementGraph& graph);
 
 }  // namespace cudaep::graph

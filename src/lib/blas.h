@@ -29,7 +29,8 @@ struct GemmProblem {
   int64_t stride_a = 0, stride_b = 0, stride_c = 0;  // elements between matrices; 0 shares one matrix
   float alpha = 1.0f, beta = 0.0f;
   Epilogue epilogue = Epilogue::kNone;
-  bool allow_tf32 = true;  // fp32 only; 16-bit types always accumulate in fp32
+  bool allow_tf32 = true;      // fp32 only; 16-bit types always accumulate in fp32
+  bool deterministic = false;  // the same bits from the same plan, in every call
 
   bool operator==(const GemmProblem&) const = default;
 };

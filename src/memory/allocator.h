@@ -3,12 +3,18 @@
 // Threads: every function may be called from any thread. Memory is aligned to 256 bytes.
 // Streams: memory allocated on a stream may be used by work queued there afterwards. Freeing says that no *later* work
 // uses it; work queued before may still run, so a chunk goes back to its own stream at once and to another one only
-// after the two are ordered.
-// Failure: kOutOfMemory naming the bytes asked for, in use and limit; the allocator stays usable.
+// after the two are ordered. Memory allocated without a stream may have been used by any stream the allocator knows
+// (AddStream): once freed it is reused only after all work that these had queued by then. Streams the allocator does
+// not know must be done with the memory when it is freed.
+// Capture: on a capturing stream nothing is asked of the driver and no other stream is waited for. What a capturing
+// stream gets stays with it until ReleaseStream, because a graph may have recorded the address; where no chunk of its
+// own is free the answer is kFailedPrecondition.
+// Failure: kOutOfMemory with the text of memory/out_of_memory.h; the allocator stays usable.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "core/status.h"
 #include "device/device.h"
@@ -18,15 +24,27 @@ namespace cudaep::memory {
 inline constexpr size_t kAlignmentBytes = 256;
 
 struct AllocatorStats {
-  int64_t bytes_in_use = 0;
+  int64_t bytes_in_use = 0;  // as handed out, after rounding
   int64_t peak_bytes_in_use = 0;
-  int64_t bytes_reserved = 0;  // taken from the driver
-  int64_t limit_bytes = 0;     // 0: none
-  int64_t allocations = 0;     // successful calls of Allocate
-  int64_t reserves = 0;        // successful calls of Reserve
-  int64_t driver_allocations = 0;
-  int64_t shrinks = 0;  // calls of Shrink
+  int64_t bytes_reserved = 0;  // taken from the driver and not yet given back
+  int64_t peak_bytes_reserved = 0;
+  int64_t limit_bytes = 0;         // 0: none
+  int64_t allocations = 0;         // successful calls of Allocate and AllocateOnStream
+  int64_t reserves = 0;            // successful calls of Reserve
+  int64_t driver_allocations = 0;  // regions taken from the driver; extensions of an arena
+  int64_t driver_frees = 0;
+  int64_t shrinks = 0;       // calls of Shrink
+  int64_t stream_waits = 0;  // times one stream was made to wait for another for the sake of memory
+  int64_t compactions = 0;   // times scattered free memory was made one piece
+  int64_t failures = 0;      // requests that ended with an error
   int64_t largest_allocation_bytes = 0;
+};
+
+// Live memory of one user: the node under whose label it was allocated (memory/allocation_label.h).
+struct MemoryUser {
+  const char* label = nullptr;  // null: allocated outside any node
+  size_t bytes = 0;
+  size_t chunks = 0;
 };
 
 class Allocator {
@@ -38,13 +56,24 @@ class Allocator {
   virtual Result<void*> AllocateOnStream(size_t bytes, device::Stream stream) = 0;
   // Memory for the life of a session (weights), kept apart from what comes and goes.
   virtual Result<void*> Reserve(size_t bytes) = 0;
-  // Null is ignored. Anything else must come from this allocator.
+  // Null is ignored. Anything else must come from this allocator; another pointer is logged and ignored.
   virtual void Free(void* pointer) = 0;
+
+  // A stream that may use memory of this allocator. Known ones are not added twice; AllocateOnStream adds its own.
+  virtual void AddStream(device::Stream stream) = 0;
+  // The stream is the caller's, who may capture it; only such streams are asked whether they capture.
+  virtual void ExpectCaptures(device::Stream stream) { AddStream(stream); }
   // The stream is about to be destroyed and its work is done: its chunks become free for every stream.
   virtual void ReleaseStream(device::Stream stream) = 0;
-  // Returns memory without live chunks to the driver.
+  // The caller has just waited for the stream: what was freed there before is free for every stream.
+  virtual void StreamIdle(device::Stream stream) = 0;
+
+  // Returns memory without live chunks to the driver, waiting for the work that may still use it, never for anything
+  // that is submitted meanwhile. Other threads go on allocating.
   virtual Status Shrink() = 0;
   virtual AllocatorStats Stats() const = 0;
+  // Live memory by user, largest first, at most `most` of them.
+  virtual std::vector<MemoryUser> LargestUsers(size_t most) const = 0;
 };
 
 }  // namespace cudaep::memory

@@ -108,13 +108,42 @@ Result<const Plan*> PlannedOperator::PlanSlow(const Pin&, TensorViews inputs, St
   return fresh->plan.get();
 }
 
-Status PlannedOperator::Enqueue(const Plan& plan, TensorViews inputs, void* const* outputs,
-                                StreamContext& stream) const {
+Result<const Plan*> PlannedOperator::PlanSmaller(TensorViews inputs, StreamContext& stream, size_t workspace_bytes) {
+  std::lock_guard lock(mutex_);
+  auto entry = std::make_unique<Entry>();
+  entry->key = KeyOf(inputs);
+  {
+    const Workspace::Ceiling scope(stream.workspace(), workspace_bytes);
+    CUDAEP_ASSIGN_OR_RETURN(entry->plan, BuildPlan(inputs, stream));
+  }
+  entry->last_use = ++clock_;
+  const Entry* fresh = entry.get();
+  const auto same = std::find_if(entries_.begin(), entries_.end(), [&](const auto& e) { return e->key == fresh->key; });
+  if (same == entries_.end()) {  // evicted meanwhile: this plan lives as long as an evicted one
+    graveyard_.push_back(std::move(entry));
+    return fresh->plan.get();
+  }
+  slot_.store(fresh);
+  graveyard_.push_back(std::exchange(*same, std::move(entry)));
+  return fresh->plan.get();
+}
+
+Status PlannedOperator::Enqueue(const Plan& plan, TensorViews inputs, void* const* outputs, StreamContext& stream) {
   bool empty = !plan.outputs.empty();
   for (const Shape& shape : plan.outputs) empty = empty && shape.elems() == 0;
   if (empty) return Status::Ok();
-  CUDAEP_ASSIGN_OR_RETURN(void* workspace, stream.workspace().Reserve(plan.workspace_bytes));
-  return op_->Enqueue(plan, OpContext{inputs, outputs, workspace, stream});
+  Result<void*> workspace = stream.workspace().Reserve(plan.workspace_bytes);
+  if (workspace.ok()) [[likely]]
+    return op_->Enqueue(plan, OpContext{inputs, outputs, workspace.value(), stream});
+  if (workspace.status().code() != StatusCode::kOutOfMemory) return std::move(workspace).status();
+
+  for (const size_t limit : {plan.workspace_bytes / 4, size_t{0}}) {
+    CUDAEP_ASSIGN_OR_RETURN(const Plan* const smaller, PlanSmaller(inputs, stream, limit));
+    if (smaller->workspace_bytes >= plan.workspace_bytes) break;
+    Result<void*> less = stream.workspace().Reserve(smaller->workspace_bytes);
+    if (less.ok()) return op_->Enqueue(*smaller, OpContext{inputs, outputs, less.value(), stream});
+  }
+  return std::move(workspace).status();
 }
 
 size_t PlannedOperator::plan_count() const {

@@ -51,8 +51,9 @@ class PlannedOperator {
     return PlanSlow(pin, inputs, stream);
   }
 
-  // Reserves scratch memory and launches. Does nothing when every output is empty.
-  Status Enqueue(const Plan& plan, TensorViews inputs, void* const* outputs, StreamContext& stream) const;
+  // Reserves scratch memory and launches. Does nothing when every output is empty. Where there is no memory for the
+  // plan's scratch, a plan that needs less takes its place. The caller still holds the pin that `plan` came with.
+  Status Enqueue(const Plan& plan, TensorViews inputs, void* const* outputs, StreamContext& stream);
 
   size_t plan_count() const;
 
@@ -66,6 +67,8 @@ class PlannedOperator {
   bool Matches(const Entry& entry, TensorViews inputs) const;
   std::vector<int64_t> KeyOf(TensorViews inputs) const;
   Result<const Plan*> PlanSlow(const Pin& pin, TensorViews inputs, StreamContext& stream);
+  // The plan for these inputs again, with at most `workspace_bytes` or what the stream has already.
+  Result<const Plan*> PlanSmaller(TensorViews inputs, StreamContext& stream, size_t workspace_bytes);
   Result<std::unique_ptr<const Plan>> BuildPlan(TensorViews inputs, StreamContext& stream) const;
   bool IsKeyedByValue(size_t index) const { return index < 64 && ((host_values_ >> index) & 1u); }
 

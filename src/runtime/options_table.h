@@ -1,5 +1,7 @@
 // The provider's options: one table of names, kinds, defaults and documentation, and the parser over it.
 //
+// The table is made of groups: streams (runtime/stream_options.cc), memory (runtime/memory_options.cc), and everything
+// else (runtime/options_table.cc).
 // Provider options, `ep.*` session entries, `doctor`, the generated docs and the fuzzer all read this table.
 // Errors: kInvalidArgument for an unknown name or a malformed value, naming both and the values accepted;
 // kNotSupported for a known option whose value asks for something this build does not offer.
@@ -31,8 +33,8 @@ std::span<const OptionRow> OptionTable();
 
 using OptionList = std::vector<std::pair<std::string, std::string>>;
 
-// Parses and cross-checks; later entries win over earlier ones of the same name.
-Result<Settings> ParseOptions(const OptionList& options);
+// Parses and cross-checks; later entries win over earlier ones of the same name, and all of them over `base`.
+Result<Settings> ParseOptions(const OptionList& options, const Settings& base = {});
 
 // "name=value" of every option as parsed or by default, in table order, for the log.
 std::string DescribeOptions(const OptionList& options);

@@ -5,6 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+
+#include "memory/memory_config.h"
 
 namespace cudaep {
 
@@ -17,8 +20,8 @@ enum class ConvSearch : uint8_t {
 
 struct Settings {
   int device_ordinal = 0;
-  bool use_tf32 = true;  // GEMM, convolution and attention alike
-  bool deterministic = false;
+  bool use_tf32 = true;        // GEMM, convolution and attention alike
+  bool deterministic = false;  // the same bits in every Run, on every thread and in every process
   bool enable_cudnn = true;
   ConvSearch conv_search = ConvSearch::kHeuristic;
   bool conv_use_max_workspace = true;  // false: convolution workspaces stay below 32 MB
@@ -27,9 +30,12 @@ struct Settings {
   bool strict_skip_layer_norm = false;
   void* user_stream = nullptr;
   bool has_user_stream = false;
+  bool order_with_legacy_stream = false;  // of the provider's own streams, both ways
   bool copy_in_default_stream = true;
   bool unified_stream = false;
-  size_t memory_limit_bytes = SIZE_MAX;
+  bool require_all_compute_nodes = false;  // a compute node that is not ours fails the session
+  std::string placement_report;            // file that GetCapability writes its decisions to; empty: none
+  memory::MemoryConfig memory;             // its ordinal is set where the session's device is known
 };
 
 }  // namespace cudaep

@@ -2,7 +2,8 @@
 //
 // This is what operators get instead of looking anything up. Handles come from the device's pool when first used and
 // go back when the context ends.
-// Ownership: owns handles and scratch; the stream is owned or wrapped (a user's stream is never destroyed).
+// Ownership: owns handles and scratch; shares the device's memory. The stream belongs to somebody else (a user's stream
+// is never destroyed) and must outlive the context.
 // Threads: one thread at a time.
 #pragma once
 
@@ -10,32 +11,42 @@
 
 #include "lib/blas.h"
 #include "lib/dnn.h"
+#include "runtime/copy_stream.h"
+#include "runtime/handle_pool.h"
 #include "runtime/workspace.h"
 
 namespace cudaep {
 
 class StreamContext {
  public:
-  // Wraps `stream` of device `ordinal`, which must outlive the context.
-  StreamContext(int ordinal, device::Stream stream) : ordinal_(ordinal), stream_(stream), workspace_(stream) {}
+  StreamContext(std::shared_ptr<memory::DeviceMemory> memory, device::Stream stream)
+      : memory_(memory), stream_(stream), workspace_(std::move(memory), stream) {}
+  // With the default memory of device `ordinal`, outside any session.
+  StreamContext(int ordinal, device::Stream stream);
   ~StreamContext();
   StreamContext(const StreamContext&) = delete;
   StreamContext& operator=(const StreamContext&) = delete;
 
-  int ordinal() const { return ordinal_; }
+  int ordinal() const { return memory_->config().ordinal; }
   device::Stream stream() const { return stream_; }
   Workspace& workspace() { return workspace_; }
+  // Where a library's own allocations (timing of plans) have to fit.
+  const memory::Budget& budget() const { return memory_->budget(); }
 
-  // Created at first use (while planning); kLibraryMissing where the library cannot be loaded.
+  // Created at first use (while planning); kLibraryMissing where the library cannot be loaded. What the library takes
+  // is charged by measurement, so the memory limit may be exceeded once; the log says so.
   Result<blas::Handle*> blas();
   Result<dnn::Handle*> dnn();
+  // Created at first use.
+  Result<CopyStream*> copies();
 
  private:
-  int ordinal_;
-  device::Stream stream_;
+  const std::shared_ptr<memory::DeviceMemory> memory_;
+  const device::Stream stream_;
   Workspace workspace_;
-  std::unique_ptr<blas::Handle> blas_;
-  std::unique_ptr<dnn::Handle> dnn_;
+  MeasuredHandle<blas::Handle> blas_;
+  MeasuredHandle<dnn::Handle> dnn_;
+  CopyStream copies_;
 };
 
 }  // namespace cudaep

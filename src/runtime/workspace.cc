@@ -1,16 +1,25 @@
 #include "runtime/workspace.h"
 
-#include <algorithm>
-
 #include "core/checked_math.h"
 
 namespace cudaep {
 
 namespace {
 constexpr size_t kFirstBlockBytes = size_t{1} << 20;
+constexpr size_t kGranularity = size_t{1} << 16;
 }  // namespace
 
-Workspace::~Workspace() = default;
+Workspace::~Workspace() {
+  if (blocks_.empty()) return;
+  const auto allocator = memory_->workspaces();
+  for (void* block : blocks_) allocator->Free(block);
+}
+
+size_t Workspace::PlanLimit() const {
+  const size_t available = memory_->budget().available_bytes();
+  const size_t share = available == SIZE_MAX ? SIZE_MAX : available / 4;
+  return std::max(bytes_, std::min(share, ceiling_));
+}
 
 Result<void*> Workspace::Grow(size_t bytes) {
   device::CaptureState capture = device::CaptureState::kNone;
@@ -19,12 +28,19 @@ Result<void*> Workspace::Grow(size_t bytes) {
     return FailedPrecondition("workspace must grow to ", bytes,
                               " bytes while its stream is captured; run the same shapes once before capturing");
   }
-  const size_t size = AlignUp(std::max({bytes, 2 * bytes_, kFirstBlockBytes}), size_t{1} << 16);
-  device::UniqueDeviceMemory block;
-  CUDAEP_RETURN_IF_ERROR(device::Malloc(block.Receive(), size).WithContext("workspace"));
-  block_ = block.get();
+  if (bytes > SIZE_MAX / 4) return OutOfMemory("a workspace of ", bytes, " bytes is impossible");
+  const auto allocator = memory_->workspaces();
+  const size_t generous = std::max({bytes, 2 * bytes_, kFirstBlockBytes});
+  size_t size = AlignUp(memory_->budget().limit_bytes() == 0 ? generous : bytes, kGranularity);
+  Result<void*> block = allocator->AllocateOnStream(size, stream_);
+  if (block.status().code() == StatusCode::kOutOfMemory) {
+    size = AlignUp(bytes, memory::kAlignmentBytes);
+    block = allocator->AllocateOnStream(size, stream_);
+  }
+  if (!block.ok()) return std::move(block).status().WithContext("workspace");
+  blocks_.push_back(block.value());
+  block_ = block.value();
   bytes_ = size;
-  blocks_.push_back(std::move(block));
   return block_;
 }
 

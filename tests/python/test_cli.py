@@ -44,6 +44,22 @@ def test_run_takes_npz_inputs(model: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "does not exist"), (b"text", "is not an .npz file"), (b"PK\x05\x06" + b"\0" * 18, "no array")],
+)
+def test_run_refuses_inputs_that_cannot_be_read(
+    model: Path, tmp_path: Path, content: bytes | None, message: str
+) -> None:
+    path = tmp_path / "in.npz"
+    if content is not None:
+        path.write_bytes(content)
+    result = invoke("run", model, "--inputs", path, "--provider", "cpu", "--json")
+    assert result.exit_code == 2
+    assert f"{path} " in json.loads(result.stdout)["error"]
+    assert message in json.loads(result.stdout)["error"]
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--dim", "height=3"], "the model has no dimension height; it has batch"),
@@ -81,6 +97,6 @@ def test_doctor_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     result = invoke("doctor", "--json")
     report = json.loads(result.stdout)
     assert result.exit_code == 1
-    provider = next(finding for finding in report["findings"] if finding["subject"] == "provider")
-    assert provider["state"] == "missing"
+    provider = next(finding for finding in report["findings"] if finding["subject"] == "registration")
+    assert provider["state"] == "problem"
     assert provider["advice"]

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import ort_cuda_ep
+from ort_cuda_ep import _host
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -14,8 +15,11 @@ def test_one_version() -> None:
     assert project[1] == ort_cuda_ep.__version__
 
 
-def test_the_oldest_host_is_the_same_everywhere() -> None:
+def test_the_hosts_are_the_same_everywhere() -> None:
     import hosts
 
-    assert f"OLD_HOST := {hosts.OLDEST}\n" in (ROOT / "Makefile").read_text()
+    older = " ".join(version for version in hosts.CI if version != hosts.NEWEST)
+    assert f"OLD_HOSTS := {older}\n" in (ROOT / "Makefile").read_text()
+    for version, tested in ((hosts.OLDEST, _host.OLDEST), (hosts.NEWEST, _host.NEWEST_TESTED)):
+        assert version.startswith(f"{tested[0]}.{tested[1]}.")
     assert f'"onnxruntime>={hosts.OLDEST}"' in (ROOT / "pyproject.toml").read_text()

@@ -7,7 +7,7 @@ from typing import Any
 import onnxruntime as ort
 import ort_cuda_ep
 import pytest
-from ort_cuda_ep import _provider
+from ort_cuda_ep import _driver, _provider
 
 
 @pytest.fixture
@@ -85,6 +85,24 @@ def test_a_wrong_device_id_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     replace_devices(monkeypatch, {"simulated": "1"})
     with pytest.raises(ValueError, match="device_id 3 does not exist: 1 device"):
         ort_cuda_ep.session("model.onnx", device_id=3)
+
+
+@pytest.mark.usefixtures("library")
+def test_without_a_device_the_reason_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_register(monkeypatch)
+    replace_devices(monkeypatch)
+    monkeypatch.setattr(_driver, "probe", lambda: _driver.Driver(error="the driver is asleep"))
+    with pytest.raises(ValueError, match="there is no device: the driver is asleep"):
+        ort_cuda_ep.session("model.onnx")
+
+
+@pytest.mark.usefixtures("library")
+def test_a_failed_run_is_not_repeated_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_register(monkeypatch)
+    replace_devices(monkeypatch, {"simulated": "1"})
+    monkeypatch.setattr(ort, "SessionOptions", lambda: SimpleNamespace(add_provider_for_devices=lambda *_: None))
+    monkeypatch.setattr(ort, "InferenceSession", lambda *_, **settings: settings)
+    assert dict(ort_cuda_ep.session("model.onnx"))["enable_fallback"] == 0  # type: ignore[call-overload]
 
 
 def test_options_become_text() -> None:

@@ -45,3 +45,99 @@ def add_then_string() -> bytes:
         helper.make_node("Cast", ["y"], ["text"], to=TensorProto.STRING, name="not_ours"),
     ]
     return model(nodes, {"x": (TensorProto.FLOAT, ["n"])}, {"text": (TensorProto.STRING, ["n"])})
+
+
+def product_chain(length: int, size: int = 256) -> bytes:
+    """`length` products of float rows [n, size] with weights of their own, 4 * size * size bytes each."""
+    rng = np.random.default_rng(0)
+    constants = {f"w{i}": rng.standard_normal((size, size), dtype=np.float32) / 16 for i in range(length)}
+    nodes = [helper.make_node("MatMul", [f"v{i}", f"w{i}"], [f"v{i + 1}"], name=f"product{i}") for i in range(length)]
+    rows: tuple[int, Dims] = (TensorProto.FLOAT, ["n", size])
+    return model(nodes, {"v0": rows}, {f"v{length}": rows}, constants)
+
+
+def convolution(channels: int, transposed: bool = False) -> bytes:
+    """One 3x3 convolution that keeps its image's size; the column matrix is nine times the image."""
+    rng = np.random.default_rng(7)
+    constants = {"w": rng.standard_normal((channels, channels, 3, 3), dtype=np.float32) * np.float32(0.05)}
+    kind = "ConvTranspose" if transposed else "Conv"
+    nodes = [helper.make_node(kind, ["x", "w"], ["y"], name="conv", pads=[1, 1, 1, 1])]
+    image: tuple[int, Dims] = (TensorProto.FLOAT, ["n", channels, "h", "w"])
+    return model(nodes, {"x": image}, {"y": image}, constants)
+
+
+def residual_network(blocks: int = 3, channels: int = 16) -> bytes:
+    """Convolutions with batch normalization and skips, a strided one in each block, pooled to 10 classes."""
+    rng = np.random.default_rng(1)
+    nodes: list[onnx.NodeProto] = []
+    constants: dict[str, np.ndarray] = {}
+
+    def weights(name: str, *shape: int) -> str:
+        constants[name] = rng.standard_normal(shape, dtype=np.float32) * np.float32(0.2)
+        return name
+
+    def convolution(x: str, name: str, inputs: int, stride: int) -> str:
+        conv = helper.make_node(
+            "Conv",
+            [x, weights(f"{name}_w", channels, inputs, 3, 3), weights(f"{name}_b", channels)],
+            [f"{name}_y"],
+            name=name,
+            pads=[1, 1, 1, 1],
+            strides=[stride, stride],
+        )
+        norms = [weights(f"{name}_{part}", channels) for part in ("scale", "shift", "mean")]
+        constants[f"{name}_var"] = np.ones(channels, np.float32)
+        norm = helper.make_node(
+            "BatchNormalization", [f"{name}_y", *norms, f"{name}_var"], [f"{name}_n"], name=f"{name}_norm"
+        )
+        relu = helper.make_node("Relu", [f"{name}_n"], [f"{name}_out"], name=f"{name}_relu")
+        nodes.extend((conv, norm, relu))
+        return f"{name}_out"
+
+    value = convolution("x", "stem", 3, 1)
+    for i in range(blocks):
+        down = convolution(value, f"down{i}", channels, 2)
+        same = convolution(down, f"same{i}", channels, 1)
+        nodes.append(helper.make_node("Add", [down, same], [f"sum{i}"], name=f"skip{i}"))
+        value = f"sum{i}"
+    nodes.append(helper.make_node("GlobalAveragePool", [value], ["pooled"], name="pool"))
+    nodes.append(helper.make_node("Flatten", ["pooled"], ["flat"], name="flatten"))
+    nodes.append(
+        helper.make_node("Gemm", ["flat", weights("head_w", channels, 10), weights("head_b", 10)], ["y"], name="head")
+    )
+    image: tuple[int, Dims] = (TensorProto.FLOAT, ["n", 3, "h", "w"])
+    return model(nodes, {"x": image}, {"y": (TensorProto.FLOAT, ["n", 10])}, constants)
+
+
+def mixer(layers: int = 2, width: int = 32, tokens: int = 8) -> bytes:
+    """Normalization, products along tokens and along channels, softmax and movement of data, as transformers have."""
+    rng = np.random.default_rng(2)
+    nodes: list[onnx.NodeProto] = []
+    constants: dict[str, np.ndarray] = {"one": np.float32(1)}
+
+    def weights(name: str, *shape: int) -> str:
+        constants[name] = rng.standard_normal(shape, dtype=np.float32) * np.float32(0.3)
+        return name
+
+    def node(kind: str, inputs: list[str], name: str, **attributes: object) -> str:
+        nodes.append(helper.make_node(kind, inputs, [f"{name}_out"], name=name, **attributes))
+        return f"{name}_out"
+
+    value = "x"
+    for i in range(layers):
+        norm = node(
+            "LayerNormalization", [value, weights(f"g{i}", width), weights(f"s{i}", width)], f"norm{i}", axis=-1
+        )
+        turned = node("Transpose", [norm], f"turn{i}", perm=[0, 2, 1])
+        mixed = node("MatMul", [turned, weights(f"t{i}", tokens, tokens)], f"tokens{i}")
+        weight = node("Softmax", [mixed], f"softmax{i}", axis=-1)
+        back = node("Transpose", [weight], f"back{i}", perm=[0, 2, 1])
+        value = node("Add", [value, back], f"skip{i}")
+        wide = node("MatMul", [value, weights(f"u{i}", width, 2 * width)], f"wide{i}")
+        active = node("Sigmoid", [wide], f"active{i}")
+        gated = node("Mul", [wide, active], f"gate{i}")
+        narrow = node("MatMul", [gated, weights(f"d{i}", 2 * width, width)], f"narrow{i}")
+        value = node("Add", [value, narrow], f"sum{i}")
+    nodes.append(helper.make_node("Mul", [value, "one"], ["y"], name="last"))
+    rows: tuple[int, Dims] = (TensorProto.FLOAT, ["n", tokens, width])
+    return model(nodes, {"x": rows}, {"y": rows}, constants)

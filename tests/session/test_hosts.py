@@ -1,43 +1,44 @@
-"""The session suite on the oldest and the newest supported host, a child process each."""
+"""The session suites on the oldest, a middle and the newest supported host; `make matrix` runs them on all."""
 
 from __future__ import annotations
 
 import functools
-import json
+import importlib
 import subprocess
-import sys
+from pathlib import Path
 
 import hosts
-import onnxruntime
+import matrix
 import pytest
 
-from tests.session import suite
-
-CHECKS = [name for name in dir(suite) if name.startswith("check_")]
+SUITES = {suite.module: suite for suite in matrix.SUITES}
+CHECKS = [
+    (module, name)
+    for module in SUITES
+    for name in [*(n for n in vars(importlib.import_module(module)) if n.startswith("check_")), matrix.EXIT]
+]
 
 
 @functools.cache
-def failures(version: str, library: str) -> dict[str, str]:
-    """What the suite printed on a host: the failure of each check that ran, empty where it passed."""
-    if version != onnxruntime.__version__:
-        try:
-            hosts.install(version)
-        except subprocess.CalledProcessError:
-            pytest.skip(f"onnxruntime {version} is not here and cannot be downloaded")
-    environment = None if version == onnxruntime.__version__ else hosts.environment(version)
-    command = [sys.executable, "-m", "tests.session.suite", library]
-    child = subprocess.run(
-        command, cwd=hosts.ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
-    lines = [json.loads(line) for line in child.stdout.splitlines() if line.startswith("{")]
-    result = {line["check"]: line["failure"] for line in lines}
-    result["exit"] = "" if child.returncode == 0 else f"exit code {child.returncode}\n{child.stderr[-2000:]}"
-    return result
+def results(module: str, version: str, library: str) -> dict[str, tuple[str, str]]:
+    """What a suite said on a host: for each check its failure and why it was skipped; both empty: passed."""
+    try:
+        hosts.ready_environment(version)
+    except subprocess.CalledProcessError:
+        pytest.skip(f"onnxruntime {version} is not here and cannot be downloaded")
+    found = matrix.run_suite(SUITES[module], version, Path(library))
+    text = {result.check: (result.outcome, result.detail) for result in found}
+    return {check: (detail * (is_ == "failed"), detail * (is_ == "skipped")) for check, (is_, detail) in text.items()}
 
 
-@pytest.mark.parametrize("check", [*CHECKS, "exit"])
-@pytest.mark.parametrize("version", [hosts.OLDEST, onnxruntime.__version__])
-def test_host(version: str, check: str, test_library: str) -> None:
-    result = failures(version, test_library)
-    assert check in result, f"the check did not run; {result['exit']}"
-    assert not result[check], result[check]
+@pytest.mark.parametrize(("module", "check"), CHECKS)
+@pytest.mark.parametrize("version", hosts.CI)
+def test_host(version: str, module: str, check: str, test_library: str) -> None:
+    found = results(module, version, test_library)
+    if check not in found and found[matrix.EXIT][1]:
+        pytest.skip(found[matrix.EXIT][1])
+    assert check in found, f"the check did not run; {found[matrix.EXIT][0]}"
+    failure, skipped = found[check]
+    if skipped:
+        pytest.skip(skipped)
+    assert not failure, failure

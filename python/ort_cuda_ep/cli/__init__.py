@@ -7,10 +7,12 @@ input; 3 the provider, the host or a session failed.
 import typer
 
 from .doctor import doctor
+from .explain import explain
 from .run import run
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 app.command()(run)
+app.command()(explain)
 app.command()(doctor)
 
 

@@ -10,25 +10,37 @@ import numpy as np
 import onnxruntime as ort
 import typer
 from rich.markup import escape
-from rich.table import Column, Table
 
 from .. import _provider
+from .._library import Device
 from ..comparison import Difference, compare
 from ..feeds import FeedError, load_feeds, parse_dims, parse_shapes, random_feeds
 from ..placement import Placement, SessionFactory, run_profiled
-from .output import BAD_INPUT, CHECK_FAILED, PROVIDER_FAILED, console, errors, fail, print_json
+from .output import (
+    BAD_INPUT,
+    CHECK_FAILED,
+    check_model,
+    console,
+    error_text,
+    errors,
+    exit_code_of,
+    fail,
+    parse_options,
+    print_json,
+    print_table,
+)
 
 CPU = "CPUExecutionProvider"
 
 
 def run(
-    model: Annotated[Path, typer.Argument(help="an ONNX model", exists=True, dir_okay=False)],
-    inputs: Annotated[Path | None, typer.Option(help=".npz file with one array per input", exists=True)] = None,
+    model: Annotated[Path, typer.Argument(help="an ONNX model")],
+    inputs: Annotated[Path | None, typer.Option(help=".npz file with one array per input")] = None,
     dim: Annotated[list[str] | None, typer.Option(help="value of a named open dimension: name=4")] = None,
     shape: Annotated[list[str] | None, typer.Option(help="whole shape of an input: input=1,3,224,224")] = None,
     option: Annotated[list[str] | None, typer.Option(help="provider option: key=value")] = None,
-    device: Annotated[str, typer.Option(help="auto, cuda or sim")] = "auto",
-    device_id: Annotated[int, typer.Option(help="ordinal of the device")] = 0,
+    device: Annotated[Device, typer.Option(help="auto, cuda or sim")] = "auto",
+    device_id: Annotated[int, typer.Option(help="ordinal of the device", min=0)] = 0,
     repeat: Annotated[int, typer.Option(help="timed runs", min=1)] = 10,
     atol: Annotated[float, typer.Option(help="absolute tolerance of the check")] = 1e-3,
     rtol: Annotated[float, typer.Option(help="relative tolerance of the check")] = 1e-3,
@@ -38,14 +50,12 @@ def run(
     provider: Annotated[str, typer.Option(hidden=True)] = "",
 ) -> None:
     """Run MODEL on the provider: where each node went, how long it took, and how far it is from the CPU provider."""
-    try:
-        options = dict(text.split("=", 1) for text in option or [])
-    except ValueError:
-        fail(BAD_INPUT, "a provider option is given as key=value", as_json)
+    check_model(model, as_json)
+    options = parse_options(option, as_json)
     try:
         reference = ort.InferenceSession(str(model), _quiet(), providers=[CPU])
     except Exception as error:
-        fail(BAD_INPUT, f"ONNX Runtime cannot load {escape(str(model))}: {escape(str(error))}", as_json)
+        fail(BAD_INPUT, f"ONNX Runtime cannot load {model}: {error_text(error)}", as_json)
     try:
         entries = reference.get_inputs()
         feeds = (
@@ -54,11 +64,11 @@ def run(
             else random_feeds(entries, parse_dims(dim or []), parse_shapes(shape or []), seed)
         )
     except (FeedError, OSError, ValueError) as error:
-        fail(BAD_INPUT, escape(str(error)), as_json)
+        fail(BAD_INPUT, str(error), as_json)
     try:
         expected = reference.run(None, feeds)
     except Exception as error:
-        fail(BAD_INPUT, f"the CPU provider cannot run the model with these inputs: {escape(str(error))}", as_json)
+        fail(BAD_INPUT, f"the CPU provider cannot run the model with these inputs: {error_text(error)}", as_json)
 
     def on_cpu(settings: ort.SessionOptions) -> ort.InferenceSession:
         return ort.InferenceSession(str(model), settings, providers=[CPU])
@@ -70,13 +80,13 @@ def run(
         if provider == "cpu":
             name, label, make_session = CPU, "CPU", on_cpu
         else:
-            _provider.register(device)  # type: ignore[arg-type]
+            _provider.register(device)
             name, make_session = _provider.get_ep_name(), on_provider
-            label = _provider.device_label(device_id) if device_id < len(_provider.devices()) else "none"
+            label = _provider.device_label(device_id)
         placement, outputs = run_profiled(make_session, model, [feeds])
         times = _time(make_session, feeds, repeat, as_json)
     except Exception as error:
-        fail(PROVIDER_FAILED, escape(str(error)), as_json)
+        fail(exit_code_of(error), error_text(error), as_json)
     difference = compare(outputs[0], expected, atol, rtol)
     if as_json:
         print_json(_report(model, name, label, placement, times, difference))
@@ -144,13 +154,12 @@ def _print(
         f"difference {difference.max_abs:.3g} absolute, {difference.max_rel:.3g} relative: {verdict}", highlight=False
     )
     if all_nodes:
-        table = Table(Column("node", overflow="fold"), "operator", "provider", "kind", "us")
-        for node in placement.nodes:
-            table.add_row(escape(node.name), node.op_type, node.provider, node.kind, str(node.duration_us))
-        console.print(table)
-    elif elsewhere:
-        table = Table("operator", "provider", "nodes", "us", title="compute nodes elsewhere (all nodes: --nodes)")
-        for (op_type, place), count in Counter((node.op_type, node.provider) for node in elsewhere).most_common():
-            us = sum(node.duration_us for node in elsewhere if (node.op_type, node.provider) == (op_type, place))
-            table.add_row(op_type, place, str(count), str(us))
-        console.print(table)
+        nodes = [(node.name, node.op_type, node.provider, node.kind, str(node.duration_us)) for node in placement.nodes]
+        print_table("nodes", ("node", "operator", "provider", "kind", "us"), nodes)
+        return
+    rows = []
+    for (op_type, place), count in Counter((node.op_type, node.provider) for node in elsewhere).most_common():
+        us = sum(node.duration_us for node in elsewhere if (node.op_type, node.provider) == (op_type, place))
+        rows.append((op_type, place, str(count), str(us)))
+    title = "compute nodes elsewhere (all nodes: --nodes; why: ort-cuda-ep explain)"
+    print_table(title, ("operator", "provider", "nodes", "us"), rows)

@@ -6,6 +6,7 @@ namespace cudaep::device {
 namespace {
 
 cudaStream_t Native(Stream stream) { return reinterpret_cast<cudaStream_t>(stream); }
+cudaMemPool_t Native(MemoryPool pool) { return reinterpret_cast<cudaMemPool_t>(pool); }
 
 // On failure the out parameter is null, as in the simulated device.
 Status NullOnError(cudaError_t error, const char* call, void** pointer) {
@@ -28,6 +29,53 @@ Status MallocAsync(void** pointer, size_t bytes, Stream stream) {
 Status FreeAsync(void* pointer, Stream stream) {
   if (pointer == nullptr) return Status::Ok();
   return CUDAEP_CUDA_STATUS(cudaFreeAsync(pointer, Native(stream)));
+}
+
+Status MemoryPoolCreate(MemoryPool* pool, int ordinal) {
+  *pool = nullptr;
+  int supported = 0;
+  CUDAEP_CUDA_RETURN_IF_ERROR(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, ordinal));
+  if (supported == 0) return NotSupported("the driver has no memory pools on CUDA device ", ordinal);
+  cudaMemPoolProps properties{};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.location.id = ordinal;
+  cudaMemPool_t native = nullptr;
+  CUDAEP_CUDA_RETURN_IF_ERROR(cudaMemPoolCreate(&native, &properties));
+  UniqueMemoryPool owner(reinterpret_cast<MemoryPool>(native));
+  // A wait that nobody asked for would serialise streams that are meant to overlap.
+  int insert_waits = 0;
+  CUDAEP_CUDA_RETURN_IF_ERROR(
+      cudaMemPoolSetAttribute(native, cudaMemPoolReuseAllowInternalDependencies, &insert_waits));
+  *pool = owner.Detach();
+  return Status::Ok();
+}
+
+Status MemoryPoolDestroy(MemoryPool pool) { return CUDAEP_CUDA_STATUS(cudaMemPoolDestroy(Native(pool))); }
+
+Status MallocFromPoolAsync(void** pointer, size_t bytes, MemoryPool pool, Stream stream) {
+  *pointer = nullptr;
+  if (bytes == 0) return Status::Ok();
+  return NullOnError(cudaMallocFromPoolAsync(pointer, bytes, Native(pool), Native(stream)), "cudaMallocFromPoolAsync",
+                     pointer);
+}
+
+Status MemoryPoolSetReleaseThreshold(MemoryPool pool, size_t bytes) {
+  uint64_t threshold = bytes;
+  return CUDAEP_CUDA_STATUS(cudaMemPoolSetAttribute(Native(pool), cudaMemPoolAttrReleaseThreshold, &threshold));
+}
+
+Status MemoryPoolTrim(MemoryPool pool, size_t bytes_to_keep) {
+  return CUDAEP_CUDA_STATUS(cudaMemPoolTrimTo(Native(pool), bytes_to_keep));
+}
+
+Status MemoryPoolGetStats(MemoryPool pool, MemoryPoolStats* stats) {
+  *stats = MemoryPoolStats();
+  uint64_t reserved = 0, used = 0;
+  CUDAEP_CUDA_RETURN_IF_ERROR(cudaMemPoolGetAttribute(Native(pool), cudaMemPoolAttrReservedMemCurrent, &reserved));
+  CUDAEP_CUDA_RETURN_IF_ERROR(cudaMemPoolGetAttribute(Native(pool), cudaMemPoolAttrUsedMemCurrent, &used));
+  *stats = {reserved, used};
+  return Status::Ok();
 }
 
 Status HostMalloc(void** pointer, size_t bytes) {

@@ -41,9 +41,10 @@ CaptureMode FromNative(cudaStreamCaptureMode mode) {
 
 }  // namespace
 
-Status StreamCreate(Stream* stream) {
+Status StreamCreate(Stream* stream, StreamKind kind) {
   cudaStream_t native = nullptr;
-  const cudaError_t error = cudaStreamCreateWithFlags(&native, cudaStreamNonBlocking);
+  const unsigned flags = kind == StreamKind::kBlocking ? cudaStreamDefault : cudaStreamNonBlocking;
+  const cudaError_t error = cudaStreamCreateWithFlags(&native, flags);
   return Give(error, "cudaStreamCreateWithFlags", native, stream);
 }
 

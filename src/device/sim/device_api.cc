@@ -91,6 +91,7 @@ Status DeviceSynchronize() {
   sim::Device& device = simulator.devices[static_cast<size_t>(ordinal)];
   ++device.counters.device_syncs;
   CUDAEP_RETURN_IF_ERROR(simulator.WaitForDevice(lock, ordinal));
+  simulator.ReleaseUnusedPoolMemory(ordinal);
   return simulator.CheckAllRedZones(ordinal);
 }
 

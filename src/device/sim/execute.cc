@@ -49,6 +49,11 @@ std::string Work::Describe() const {
 
 Status Simulator::Execute(Lock& lock, const Work& work, const QueuedWork& item) {
   CUDAEP_RETURN_IF_ERROR(CheckPointers(work, Moment::kExecution));
+  const bool computes = work.As<KernelWork>() != nullptr || work.As<LibraryWork>() != nullptr;
+  if (computes && ++kernels_run_ == config.lose_at_kernel) {
+    return Status(StatusCode::kDeviceError, StrCat(work.Describe(), " is number ", kernels_run_,
+                                                   ": CUDAEP_SIM_LOSE_DEVICE_AT asks for a failure"));
+  }
   for (const Access& access : work.accesses) {
     if (!access.write) continue;
     Heap* heap = HeapOf(access.begin);
@@ -93,7 +98,9 @@ Status Simulator::Execute(Lock& lock, const Work& work, const QueuedWork& item) 
                    Heap* heap = HeapOf(release.allocation->begin);
                    Status zones = heap->CheckRedZone(*release.allocation);
                    accesses.Forget(release.allocation->begin, release.allocation->end());
+                   const auto pool = release.allocation->pool;  // the release may forget the allocation
                    heap->Release(release.allocation, calls);
+                   if (pool != nullptr) pool->Complete(heap, release.credit);
                    return zones;
                  },
                  [&](const GraphWork& graph) { return ExecuteGraph(lock, *graph.body, item); },

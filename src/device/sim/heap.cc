@@ -67,15 +67,18 @@ Heap::Heap(uintptr_t base, size_t range_bytes, size_t capacity_bytes, size_t qua
 // Whoever maps these addresses next must not meet our poison.
 Heap::~Heap() { UnpoisonMemory(reinterpret_cast<void*>(base_), frontier_ - base_); }
 
-Allocation* Heap::Allocate(size_t bytes, uint64_t call) {
-  if (bytes > capacity_bytes_ - used_bytes_) return nullptr;
+bool Heap::TakeBytes(size_t bytes) {
+  if (bytes > capacity_bytes_ - used_bytes_) return false;
+  used_bytes_ += bytes;
+  peak_bytes_ = std::max(peak_bytes_, used_bytes_);
+  return true;
+}
+
+Allocation* Heap::Allocate(size_t bytes, uint64_t call, std::shared_ptr<MemoryPoolHandle> pool) {
+  if (pool == nullptr && bytes > capacity_bytes_ - used_bytes_) return nullptr;
   const size_t chunk_bytes = guard_pages_ ? AlignUp(bytes + kRedZoneBytes, kPageBytes) + kPageBytes
                                           : AlignUp(bytes, kAlignment) + 2 * kRedZoneBytes;
-  uintptr_t chunk = TakeAddresses(chunk_bytes);
-  while (chunk == 0 && !quarantine_.empty()) {
-    EvictOldest();
-    chunk = TakeAddresses(chunk_bytes);
-  }
+  const uintptr_t chunk = TakeChunk(chunk_bytes);
   if (chunk == 0) return nullptr;
   auto owned = std::make_unique<Allocation>();
   Allocation* allocation = owned.get();
@@ -100,11 +103,66 @@ Allocation* Heap::Allocate(size_t bytes, uint64_t call) {
   std::memset(reinterpret_cast<void*>(allocation->end()), kRedZoneByte, chunk_end - allocation->end());
   PoisonMemory(reinterpret_cast<void*>(chunk), allocation->begin - chunk);
   PoisonMemory(reinterpret_cast<void*>(allocation->end()), chunk_end - allocation->end());
-  used_bytes_ += bytes;
-  peak_bytes_ = std::max(peak_bytes_, used_bytes_);
+  if (pool == nullptr) TakeBytes(bytes);
+  allocation->pool = std::move(pool);
   ++live_;
   allocations_.emplace(chunk, std::move(owned));
   return allocation;
+}
+
+// Addresses, in need those of the freed memory that was kept from reuse.
+uintptr_t Heap::TakeChunk(size_t bytes) {
+  uintptr_t chunk = TakeAddresses(bytes);
+  while (chunk == 0 && !quarantine_.empty()) {
+    EvictOldest();
+    chunk = TakeAddresses(bytes);
+  }
+  return chunk;
+}
+
+Allocation* Heap::Reserve(size_t most_bytes, uint64_t call) {
+  const size_t chunk_bytes = AlignUp(most_bytes, kAlignment) + 2 * kRedZoneBytes;
+  const uintptr_t chunk = TakeChunk(chunk_bytes);
+  if (chunk == 0) return nullptr;
+  auto owned = std::make_unique<Allocation>();
+  Allocation* allocation = owned.get();
+  allocation->begin = chunk + kRedZoneBytes;
+  allocation->chunk_begin = chunk;
+  allocation->chunk_bytes = chunk_bytes;
+  allocation->growable = true;
+  allocation->serial = NextSerial();
+  allocation->born = call;
+  UnpoisonMemory(reinterpret_cast<void*>(chunk), kRedZoneBytes);
+  std::memset(reinterpret_cast<void*>(chunk), kRedZoneByte, kRedZoneBytes);
+  PoisonMemory(reinterpret_cast<void*>(chunk), kRedZoneBytes);
+  MarkEnd(*allocation);
+  ++live_;
+  allocations_.emplace(chunk, std::move(owned));
+  return allocation;
+}
+
+// The red zone behind growable memory.
+void Heap::MarkEnd(const Allocation& allocation) {
+  auto* const end = reinterpret_cast<void*>(allocation.end());
+  UnpoisonMemory(end, kRedZoneBytes);
+  std::memset(end, kRedZoneByte, kRedZoneBytes);
+  PoisonMemory(end, kRedZoneBytes);
+}
+
+void Heap::Resize(Allocation* allocation, size_t bytes) {
+  const size_t before = allocation->bytes;
+  if (bytes == before) return;
+  const uintptr_t from = allocation->begin + std::min(before, bytes), to = allocation->begin + std::max(before, bytes);
+  if (bytes > before) {
+    UnpoisonMemory(reinterpret_cast<void*>(from), to - from);
+    Fill(from, to - from);
+  } else {
+    const uintptr_t first = AlignUp(from + kRedZoneBytes, uintptr_t{kPageBytes}), last = to / kPageBytes * kPageBytes;
+    PoisonMemory(reinterpret_cast<void*>(from), to - from);
+    if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  }
+  allocation->bytes = bytes;
+  MarkEnd(*allocation);
 }
 
 Allocation* Heap::Find(uintptr_t address) {
@@ -116,8 +174,14 @@ Allocation* Heap::Find(uintptr_t address) {
 
 void Heap::Release(Allocation* allocation, uint64_t call) {
   allocation->state = Allocation::State::kFreed;
+  if (allocation->growable) {  // addresses that were never mapped are nobody's
+    const uintptr_t end = allocation->chunk_begin + allocation->chunk_bytes;
+    allocation->chunk_bytes = AlignUp(allocation->bytes, kAlignment) + 2 * kRedZoneBytes;
+    const uintptr_t kept = allocation->chunk_begin + allocation->chunk_bytes;
+    if (kept < end) ReturnAddresses(kept, end - kept);
+  }
   if (allocation->died == 0) allocation->died = call;
-  used_bytes_ -= allocation->bytes;
+  if (allocation->pool == nullptr && !allocation->growable) used_bytes_ -= allocation->bytes;
   --live_;
   Fill(allocation->begin, allocation->bytes);
   PoisonMemory(reinterpret_cast<void*>(allocation->begin), allocation->bytes);
@@ -129,7 +193,9 @@ void Heap::Release(Allocation* allocation, uint64_t call) {
 Status Heap::CheckRedZone(const Allocation& allocation) const {
   if (kAddressSanitizer) return Status::Ok();  // poisoned; ASan reports the access itself
   const uintptr_t front = allocation.begin - kRedZoneBytes;
-  const uintptr_t end = allocation.chunk_begin + allocation.chunk_bytes - (guard_pages_ ? kPageBytes : 0);
+  const uintptr_t end = allocation.growable
+                            ? allocation.end() + kRedZoneBytes
+                            : allocation.chunk_begin + allocation.chunk_bytes - (guard_pages_ ? kPageBytes : 0);
   const ptrdiff_t before = FirstOther(front, allocation.begin, kRedZoneByte);
   const ptrdiff_t after = FirstOther(allocation.end(), end, kRedZoneByte);
   if (before < 0 && after < 0) return Status::Ok();

@@ -16,6 +16,10 @@
 #include "core/status.h"
 #include "device/sim/actor.h"
 
+namespace cudaep::device {
+struct MemoryPoolHandle;
+}  // namespace cudaep::device
+
 namespace cudaep::device::sim {
 
 inline constexpr unsigned char kFreshByte = 0xff;  // NaN in every floating point type, -1 in every integer
@@ -30,9 +34,11 @@ struct Allocation {
   size_t chunk_bytes = 0;
   State state = State::kLive;
   bool stream_ordered = false;
-  uint64_t serial = 0;          // counts allocations of the process
-  uint64_t born = 0, died = 0;  // numbers of the calls that allocated and freed it
-  Actor last_writer;            // for messages
+  bool growable = false;                   // Heap::Reserve made it: addresses follow that are not mapped
+  uint64_t serial = 0;                     // counts allocations of the process
+  uint64_t born = 0, died = 0;             // numbers of the calls that allocated and freed it
+  Actor last_writer;                       // for messages
+  std::shared_ptr<MemoryPoolHandle> pool;  // whose reserve holds the bytes; null: counted by the heap itself
 
   uintptr_t end() const { return begin + bytes; }
   // "allocation 7 (4096 bytes at 0x..., made by call 12, freed by call 40, last written by AddKernel on stream 2)"
@@ -47,8 +53,15 @@ class Heap {
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
 
-  // Null when `bytes` do not fit. `call` numbers the call for histories.
-  Allocation* Allocate(size_t bytes, uint64_t call);
+  // Null when `bytes` do not fit. `call` numbers the call for histories. With a pool the bytes were taken before.
+  Allocation* Allocate(size_t bytes, uint64_t call, std::shared_ptr<MemoryPoolHandle> pool = nullptr);
+  // An allocation of no bytes with addresses for `most_bytes`, for Resize. Null when there are none left.
+  Allocation* Reserve(size_t most_bytes, uint64_t call);
+  // Moves the end of what Reserve made; its owner keeps the account of capacity.
+  void Resize(Allocation* allocation, size_t bytes);
+  // Capacity without addresses, for pools. False when it does not fit.
+  bool TakeBytes(size_t bytes);
+  void GiveBytes(size_t bytes) { used_bytes_ -= bytes; }
   // The allocation, live or freed but not yet reused, whose memory or red zones contain `address`; null for none.
   Allocation* Find(uintptr_t address);
   // The memory is poisoned and enters quarantine; `allocation` stays findable until it leaves it.
@@ -72,6 +85,8 @@ class Heap {
   void ReturnAddresses(uintptr_t begin, size_t bytes);
   bool Commit(uintptr_t end);
   void EvictOldest();
+  uintptr_t TakeChunk(size_t bytes);
+  void MarkEnd(const Allocation& allocation);
 
   const uintptr_t base_;
   const size_t range_bytes_, capacity_bytes_, quarantine_limit_;

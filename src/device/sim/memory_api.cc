@@ -49,6 +49,7 @@ Status ReleaseNow(Simulator& simulator, Lock& lock, Allocation* allocation) {
   sim::Heap* heap = simulator.HeapOf(allocation->begin);
   Status zones = heap->CheckRedZone(*allocation);
   simulator.accesses.Forget(allocation->begin, allocation->end());
+  if (allocation->pool != nullptr) allocation->pool->Return(heap, allocation->bytes);
   heap->Release(allocation, simulator.calls);
   return zones;
 }
@@ -156,8 +157,16 @@ Status FreeAsync(void* pointer, Stream stream) {
   }
   CUDAEP_ASSIGN_OR_RETURN(Allocation * allocation, FindStart(simulator, pointer, false));
   std::vector<sim::Access> accesses{{allocation->begin, allocation->bytes, true, true}};
-  CUDAEP_RETURN_IF_ERROR(
-      simulator.Submit(lock, target, sim::Work{sim::FreeWork{allocation}, target->ordinal, std::move(accesses)}));
+  std::shared_ptr<sim::PoolCredit> credit;
+  const auto pool = allocation->pool;
+  // Before the submission, which may run the free at once.
+  if (pool != nullptr) credit = pool->QueueFree(allocation->bytes, target->slot, target->submitted + 1);
+  Status status = simulator.Submit(lock, target,
+                                   sim::Work{sim::FreeWork{allocation, credit}, target->ordinal, std::move(accesses)});
+  if (!status.ok()) {
+    if (pool != nullptr) pool->Revoke(credit);
+    return status;
+  }
   // Eager and random mode may have run it already.
   if (allocation->state == Allocation::State::kLive) allocation->state = Allocation::State::kFreeQueued;
   if (allocation->died == 0) allocation->died = simulator.calls;
@@ -172,7 +181,7 @@ Status HostMalloc(void** pointer, size_t bytes) {
   CUDAEP_RETURN_IF_ERROR(simulator.CheckCaptures("HostMalloc"));
   ++simulator.host_counters.host_allocations;
   if (bytes == 0) return Status::Ok();
-  Allocation* allocation = simulator.pinned->Allocate(bytes, simulator.calls);
+  Allocation* allocation = simulator.pinned != nullptr ? simulator.pinned->Allocate(bytes, simulator.calls) : nullptr;
   if (allocation == nullptr) return OutOfMemory("no ", bytes, " bytes of simulated pinned memory are left");
   *pointer = reinterpret_cast<void*>(allocation->begin);
   return Status::Ok();

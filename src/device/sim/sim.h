@@ -34,9 +34,11 @@ struct Configuration {
   bool guard_pages = false;  // each allocation ends (to 16 bytes) at a protected page: overruns, reads too, fault
   bool peer_access = true;   // whether devices can reach each other's memory once EnablePeerAccess was called
   ThreadOrder thread_order = {};
+  uint64_t lose_at_kernel = 0;  // the device is lost when this kernel or library call runs, counted from 1; 0: never
 
   // The defaults above, overridden by CUDAEP_SIM_MODE (late, eager, random or random:SEED), CUDAEP_SIM_DEVICES,
-  // CUDAEP_SIM_MEMORY_BYTES, CUDAEP_SIM_GUARD_PAGES (0, 1), CUDAEP_SIM_THREAD_ORDER (forward, reversed, random).
+  // CUDAEP_SIM_MEMORY_BYTES, CUDAEP_SIM_GUARD_PAGES (0, 1), CUDAEP_SIM_THREAD_ORDER (forward, reversed, random),
+  // CUDAEP_SIM_LOSE_DEVICE_AT.
   static Configuration FromEnvironment();
 };
 
@@ -60,7 +62,8 @@ struct Counters {
   uint64_t memsets = 0, memset_bytes = 0;
   uint64_t device_syncs = 0, stream_syncs = 0, event_syncs = 0, queries = 0;
   uint64_t device_allocations = 0, device_frees = 0;  // Malloc, Free: what the driver does slowly
-  uint64_t async_allocations = 0, async_frees = 0;    // MallocAsync, FreeAsync
+  uint64_t async_allocations = 0, async_frees = 0;    // MallocAsync, MallocFromPoolAsync, FreeAsync
+  uint64_t pool_growths = 0, pool_releases = 0;       // times a pool took memory from the driver and gave some back
   uint64_t host_allocations = 0, host_frees = 0;      // pinned memory
   uint64_t host_callbacks = 0;
   uint64_t event_records = 0, event_waits = 0;
@@ -73,7 +76,7 @@ Counters Snapshot();
 Counters SnapshotOf(int ordinal);
 Counters SnapshotOf(Stream stream);
 void ResetCounters();
-// Bytes that device allocations occupy now, and the most they did since the last Configure.
+// Bytes that device allocations occupy now, with all that pools hold, and the most they did since the last Configure.
 size_t BytesInUse(int ordinal);
 size_t PeakBytes(int ordinal);
 // Allocations of device memory not yet freed.
@@ -84,7 +87,8 @@ size_t LiveAllocations(int ordinal);
 enum class CallKind : uint8_t {
   kAny,
   kMalloc,       // Malloc
-  kMallocAsync,  // MallocAsync
+  kMallocAsync,  // MallocAsync, MallocFromPoolAsync
+  kPool,         // creation, settings, trimming and statistics of a memory pool
   kHostMalloc,
   kFree,  // Free, FreeAsync, HostFree
   kLaunch,
@@ -110,7 +114,7 @@ enum class CallKind : uint8_t {
 void FailCall(CallKind kind, uint64_t nth, Status status, uint64_t count = 1);
 // Each call of `kind` fails with `probability`, decided by `seed`.
 void FailRandomly(CallKind kind, double probability, uint64_t seed, Status status);
-// The `nth` allocation of device memory from now on (Malloc or MallocAsync) finds none left.
+// The `nth` allocation of device memory from now on (Malloc, MallocAsync, or a pool that must grow) finds none left.
 void OutOfMemoryAt(uint64_t nth);
 void ClearFaults();
 // An error of work that runs, as if a kernel had failed: the next synchronisation reports it, later calls are lost.

@@ -15,11 +15,16 @@ namespace {
 // pointer next to a small integer then never looks like a pointer to memory in use.
 constexpr size_t kWindowBytes = size_t{4} << 30;
 constexpr size_t kFirstByte = size_t{1} << 30;
+constexpr size_t kAddressFactor = 12;
 constexpr size_t kPinnedBytes = size_t{16} << 30;
 
-// Ends the executor thread before the library's code goes away.
+// Ends the executor thread before the library's code goes away, and returns the address range of a library that is
+// unloaded, which may be loaded again.
 struct ExecutorEnd {
-  ~ExecutorEnd() { Simulator::Get().StopExecutor(); }
+  ~ExecutorEnd() {
+    Simulator::Get().StopExecutor();
+    Simulator::Get().ReturnRange();
+  }
 };
 
 }  // namespace
@@ -54,20 +59,22 @@ Status Simulator::Configure(Lock& lock, const Configuration& configuration) {
   events.clear();
   graphs.clear();
   execs.clear();
+  pools.clear();
   devices.clear();
   pinned.reset();
   accesses.Clear();
   faults.Clear();
   host_counters = Counters();
   only_stream = nullptr;
-  queued_ = 0;
+  queued_ = kernels_run_ = 0;
   if (range_ != nullptr) munmap(range_, range_bytes_);
+  ++era;
   config = configuration;
   random_ = config.seed;
   CurrentThread().ordinal = 0;
   BlockExecutor::Get().SetOrder(config.thread_order, config.seed);
-  // Twice the capacity of addresses: freed ranges need not be reused soon.
-  stride_ = AlignUp(2 * config.memory_bytes + kFirstByte, kWindowBytes);
+  // Several times the capacity of addresses: freed ranges need not be reused soon, growable memory reserves plenty.
+  stride_ = AlignUp(kAddressFactor * config.memory_bytes + kFirstByte, kWindowBytes);
   range_bytes_ = stride_ * static_cast<size_t>(config.devices) + kPinnedBytes + 2 * kWindowBytes;
   range_ = mmap(nullptr, range_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range_ == MAP_FAILED) {
@@ -88,6 +95,21 @@ Status Simulator::Configure(Lock& lock, const Configuration& configuration) {
   next_stream_ = 1;
   pinned = std::make_unique<Heap>(base, kPinnedBytes, kPinnedBytes / 2, config.quarantine_bytes, config.guard_pages);
   return Status::Ok();
+}
+
+// What still lives may be used and freed by whoever ends later, so it keeps its memory. With nothing alive the machine
+// has no devices from here on, and late calls fail with statuses.
+void Simulator::ReturnRange() {
+  Lock lock(mutex_);
+  if (range_ == nullptr || pinned->live() != 0) return;
+  for (const Device& device : devices) {
+    if (device.heap->live() != 0) return;
+  }
+  Configuration none = config;
+  none.devices = 0;
+  Configure(lock, none).IgnoreError();
+  pinned.reset();
+  if (range_ != nullptr) munmap(std::exchange(range_, nullptr), range_bytes_);
 }
 
 Status Simulator::Enter(CallKind kind, int ordinal) {
@@ -122,7 +144,27 @@ Result<StreamHandle*> Simulator::EnterStream(CallKind kind, Stream stream) {
   if (found == nullptr) return InvalidArgument("the stream ", static_cast<const void*>(stream), " does not exist");
   CUDAEP_RETURN_IF_ERROR(Enter(kind, found->ordinal));
   if (found->legacy) CUDAEP_RETURN_IF_ERROR(CheckCaptures("use of the legacy default stream"));
+  const bool queues = kind != CallKind::kSynchronize && kind != CallKind::kQuery && kind != CallKind::kCapture;
+  if (queues && found->capture == nullptr) OrderWithLegacy(found);
   return found;
+}
+
+// The wait is part of the operation that follows: nothing wakes the executor for it, and no counter shows it.
+void Simulator::OrderWithLegacy(StreamHandle* stream) {
+  const auto wait_for = [&](const std::shared_ptr<StreamHandle>& earlier) {
+    if (stream->clock.Covers(earlier->slot, earlier->submitted)) return;
+    stream->clock.Join(earlier->clock);
+    stream->clock.Reach(earlier->slot, earlier->submitted);
+    if (earlier->completed == earlier->submitted) return;
+    Work wait{EventWait{earlier, earlier->submitted}, stream->ordinal, {}};
+    stream->queue.push_back({std::make_shared<const Work>(std::move(wait)), ++stream->submitted, stream->id, {}});
+    ++queued_;
+  };
+  if (stream->blocking) wait_for(devices[static_cast<size_t>(stream->ordinal)].legacy);
+  if (!stream->legacy) return;
+  for (const auto& other : streams_) {
+    if (other->blocking && other->ordinal == stream->ordinal) wait_for(other);
+  }
 }
 
 StreamHandle* Simulator::AddStream(int ordinal) {

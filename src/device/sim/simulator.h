@@ -20,6 +20,7 @@
 #include "device/sim/capture.h"
 #include "device/sim/faults.h"
 #include "device/sim/heap.h"
+#include "device/sim/memory_pool.h"
 #include "device/sim/stream.h"
 
 namespace cudaep::device::sim {
@@ -53,18 +54,23 @@ class Simulator {
   AccessTable accesses;
   Clock host_clock;    // what some host thread knows to have finished
   uint64_t calls = 0;  // numbers calls, for histories
+  uint64_t era = 0;    // counts calls of Configure
   StreamHandle* only_stream = nullptr;
   std::vector<Capture*> captures;  // in progress
   std::unordered_map<EventHandle*, std::unique_ptr<EventHandle>> events;
   std::unordered_map<GraphHandle*, std::unique_ptr<GraphHandle>> graphs;
   std::unordered_map<GraphExecHandle*, std::unique_ptr<GraphExecHandle>> execs;
+  std::unordered_map<MemoryPool, std::shared_ptr<MemoryPoolHandle>> pools;
 
   // The checks at the start of every call: number it, refuse it inside a callback, inject a planned fault, refuse it
   // on a lost device (`ordinal` < 0: no device is concerned).
   Status Enter(CallKind kind, int ordinal);
-  // Enter, and the stream behind a handle; null and kLegacyStream mean the current device's legacy stream.
+  // Enter, and the stream behind a handle; null and kLegacyStream mean the current device's legacy stream. A call that
+  // queues something is ordered with the legacy stream here.
   Result<StreamHandle*> EnterStream(CallKind kind, Stream stream);
   StreamHandle* Lookup(Stream stream);
+  // What CUDA adds before each operation of the legacy stream and of blocking streams: waits for each other's work.
+  void OrderWithLegacy(StreamHandle* stream);
   Status CurrentDevice(int* ordinal) const;
   StreamHandle* AddStream(int ordinal);
   // The handle is gone at once; what it has queued still runs, and a capture it takes part in fails.
@@ -77,6 +83,8 @@ class Simulator {
   // `stream` waits for an event of a capture: it continues there.
   Status JoinCapture(StreamHandle* stream, const EventState& event);
   void EndCapture(Capture* capture);
+  // What pools release when the host has synchronised with `ordinal`.
+  void ReleaseUnusedPoolMemory(int ordinal);
   // An overwritten red zone makes the device lost, as an illegal address would.
   Status CheckAllRedZones(int ordinal);
   void ResetCounters();
@@ -99,6 +107,7 @@ class Simulator {
   void MarkLost(int ordinal, const Status& cause);
   void StopExecutor();
   void ForgetExecutor();  // in a forked child
+  void ReturnRange();     // when the library ends
 
  private:
   struct Demand {
@@ -133,7 +142,8 @@ class Simulator {
   std::vector<std::pair<uint32_t, uint64_t>> free_slots_;  // with the sequence to continue from
   uint32_t next_slot_ = 0, next_stream_ = 1;
   size_t queued_ = 0;
-  void* range_ = nullptr;  // all devices' memory, then pinned memory
+  uint64_t kernels_run_ = 0;  // since Configure, for Configuration::lose_at_kernel
+  void* range_ = nullptr;     // all devices' memory, then pinned memory
   size_t range_bytes_ = 0, stride_ = 0;
 };
 

@@ -44,6 +44,7 @@ struct StreamHandle : std::enable_shared_from_this<StreamHandle> {
   uint32_t slot = 0;
   int ordinal = 0;
   bool legacy = false;
+  bool blocking = false;  // ordered with the legacy stream, both ways
   bool destroyed = false;
   std::deque<sim::QueuedWork> queue;
   uint64_t submitted = 0, completed = 0;  // sequence numbers

@@ -34,14 +34,16 @@ bool Reached(const sim::EventState& state) {
 
 }  // namespace
 
-Status StreamCreate(Stream* stream) {
+Status StreamCreate(Stream* stream, StreamKind kind) {
   *stream = nullptr;
   Simulator& simulator = Simulator::Get();
   Lock lock = simulator.Acquire();
   int ordinal = 0;
   CUDAEP_RETURN_IF_ERROR(simulator.CurrentDevice(&ordinal));
   CUDAEP_RETURN_IF_ERROR(simulator.Enter(CallKind::kStreamCreate, ordinal));
-  *stream = simulator.AddStream(ordinal);
+  StreamHandle* const created = simulator.AddStream(ordinal);
+  created->blocking = kind == StreamKind::kBlocking;
+  *stream = created;
   return Status::Ok();
 }
 
@@ -67,6 +69,7 @@ Status StreamSynchronize(Stream stream) {
   const int ordinal = target->ordinal;
   ++simulator.devices[static_cast<size_t>(ordinal)].counters.stream_syncs;
   CUDAEP_RETURN_IF_ERROR(simulator.WaitForStream(lock, target));
+  simulator.ReleaseUnusedPoolMemory(ordinal);
   return simulator.CheckAllRedZones(ordinal);
 }
 
@@ -195,6 +198,7 @@ Status EventSynchronize(Event event) {
   if (state->source == nullptr) return Status::Ok();
   const auto source = state->source;
   CUDAEP_RETURN_IF_ERROR(simulator.WaitFor(lock, source.get(), state->sequence, sim::Clock(state->clock)));
+  simulator.ReleaseUnusedPoolMemory(ordinal);
   return simulator.CheckAllRedZones(ordinal);
 }
 

@@ -35,6 +35,8 @@ constexpr uint64_t Counters::*kFields[] = {&Counters::launches,
                                            &Counters::device_frees,
                                            &Counters::async_allocations,
                                            &Counters::async_frees,
+                                           &Counters::pool_growths,
+                                           &Counters::pool_releases,
                                            &Counters::host_allocations,
                                            &Counters::host_frees,
                                            &Counters::host_callbacks,
@@ -70,6 +72,9 @@ Configuration Configuration::FromEnvironment() {
     if (bytes != 0) result.memory_bytes = bytes;
   }
   result.guard_pages = Environment("CUDAEP_SIM_GUARD_PAGES") == "1";
+  if (const auto text = Environment("CUDAEP_SIM_LOSE_DEVICE_AT"); !text.empty()) {
+    result.lose_at_kernel = std::strtoull(text.data(), nullptr, 10);
+  }
   const std::string_view order = Environment("CUDAEP_SIM_THREAD_ORDER");
   if (order == "reversed") result.thread_order = ThreadOrder::kReversed;
   if (order == "random") result.thread_order = ThreadOrder::kRandom;

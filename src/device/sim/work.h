@@ -24,6 +24,7 @@ struct Access {
 
 struct GraphBody;
 struct EventState;
+struct PoolCredit;
 
 struct KernelWork {
   AnyKernel kernel;
@@ -63,6 +64,7 @@ struct EventWait {
 struct AllocateWork {};
 struct FreeWork {
   Allocation* allocation;
+  std::shared_ptr<PoolCredit> credit;  // what its pool gets back; null outside of pools
 };
 struct GraphWork {
   std::shared_ptr<const GraphBody> body;

@@ -136,8 +136,9 @@ Status AddVariant(const LtHandle& handle, const GemmProblem& p, size_t workspace
                          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
     CUDAEP_RETURN_IF_ERROR(SetPreference(api, &preference, attribute, alignment));
   }
-  if (kFloat16Types.Contains(p.type)) {
-    // Split-K partial sums stay in fp32: the other schemes add them up in the 16-bit output.
+  if (kFloat16Types.Contains(p.type) || p.deterministic) {
+    // Split-K partial sums stay in fp32 and are added in one order: the other schemes add them up in the output, of 16
+    // bits or as they come.
     const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     CUDAEP_RETURN_IF_ERROR(SetPreference(api, &preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes));
   }

@@ -15,6 +15,7 @@ constexpr int64_t kMostDepthwiseTaps = 64;
 // Of a column matrix; below it small convolutions take one product an image.
 constexpr int64_t kColumnBytes = int64_t{32} << 20;
 constexpr int64_t kFewestPixels = 256;
+constexpr int64_t kAlignment = 256;  // of the parts of a workspace
 
 Status CheckTensors(Dims x, Dims w, const Dims* bias, int64_t groups) {
   if (x.size() < 3 || w.size() != x.size()) {
@@ -186,7 +187,7 @@ kernels::DepthwiseConv DepthwiseOf(const ConvProblem& problem) {
           .pad_left = narrow(p.pad_begin[1])};
 }
 
-ColumnConv PlaceColumns(const ConvProblem& p) {
+ColumnConv PlaceColumns(const ConvProblem& p, size_t workspace_limit_bytes) {
   const bool transposed = p.direction == Direction::kBackward;
   const int64_t taps = ProductOfUsed(p.kernel, p.spatial_rank);
   const int64_t group_in = p.in_channels / p.groups, group_out = p.out_channels / p.groups;
@@ -212,13 +213,18 @@ ColumnConv PlaceColumns(const ConvProblem& p) {
   out.x_stride = p.in_channels * ProductOfUsed(p.in, p.spatial_rank);
   out.y_stride = p.out_channels * out.pixels;
   const int64_t pixel_bytes = std::max<int64_t>(1, p.in_channels * taps * static_cast<int64_t>(SizeOf(p.type)));
-  out.chunk = out.direct ? out.pixels : std::min(out.pixels, std::max(kFewestPixels, kColumnBytes / pixel_bytes));
-  out.column_elems = out.direct ? 0 : p.in_channels * taps * out.chunk;
   out.packed_elems = transposed ? p.in_channels * group_out * taps : 0;
+  const int64_t packed_bytes = AlignUp<int64_t>(out.packed_elems * static_cast<int64_t>(SizeOf(p.type)), kAlignment);
+  const int64_t limit = static_cast<int64_t>(std::min<size_t>(workspace_limit_bytes, INT64_MAX));
+  const int64_t most = std::max<int64_t>(1, std::max<int64_t>(limit - packed_bytes, 0) / pixel_bytes);
+  out.chunk = std::min(out.pixels, std::max(kFewestPixels, kColumnBytes / pixel_bytes));
+  out.chunk = out.direct ? out.pixels : std::min(out.chunk, most);
+  out.column_elems = out.direct ? 0 : p.in_channels * taps * out.chunk;
 
   blas::GemmProblem& product = out.product;
   product.type = p.type;
   product.allow_tf32 = p.allow_tf32;
+  product.deterministic = p.deterministic;
   product.m = group_out, product.k = group_in * taps;
   product.lda = product.k, product.ldc = out.pixels;
   product.batch = p.groups;

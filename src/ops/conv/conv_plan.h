@@ -47,6 +47,7 @@ struct ColumnConv {
 
   blas::GemmProblem ProductOf(int64_t chunk_pixels) const;
 };
-ColumnConv PlaceColumns(const dnn::ConvProblem& problem);
+// `workspace_limit_bytes`: chunks get smaller to stay below it, down to one pixel.
+ColumnConv PlaceColumns(const dnn::ConvProblem& problem, size_t workspace_limit_bytes = SIZE_MAX);
 
 }  // namespace cudaep::ops

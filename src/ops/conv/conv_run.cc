@@ -15,15 +15,36 @@ constexpr size_t kSmallWorkspaceBytes = size_t{32} << 20;  // of cudnn_conv_use_
 constexpr size_t kMostWorkspaceBytes = size_t{1} << 30;
 constexpr size_t kAlignment = 256;
 
+// What the stream may still take, unless the same bits are wanted each time: the choice of an algorithm must not depend
+// on the moment then.
+size_t AvailableWorkspace(const dnn::ConvProblem& problem, StreamContext& stream) {
+  return problem.deterministic ? SIZE_MAX : stream.workspace().PlanLimit();
+}
+
+// Timing needs a second set of tensors, and a workspace of the limit at worst.
+bool TimingFits(const dnn::ConvProblem& problem, size_t workspace_bytes, const memory::Budget& budget) {
+  if (budget.limit_bytes() == 0) return true;
+  const dnn::ConvSizes sizes = dnn::SizesOf(problem);
+  const size_t tensors = static_cast<size_t>(sizes.x + sizes.w + sizes.y + problem.out_channels) * SizeOf(problem.type);
+  return tensors + workspace_bytes <= budget.available_bytes();
+}
+
 Result<std::unique_ptr<const dnn::ConvPlan>> AskLibrary(const ConvOptions& options, const dnn::ConvProblem& problem,
                                                         StreamContext& stream) {
   CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, stream.dnn());
-  const dnn::Choice choice = options.search == ConvSearch::kExhaustive ? dnn::Choice::kFastest : dnn::Choice::kFirst;
+  const size_t limit =
+      std::min(options.max_workspace ? kMostWorkspaceBytes : kSmallWorkspaceBytes, AvailableWorkspace(problem, stream));
+  // What is fastest differs from one measurement to the next.
+  const bool time = options.search == ConvSearch::kExhaustive && !problem.deterministic &&
+                    TimingFits(problem, limit, stream.budget());
+  const dnn::Choice choice = time ? dnn::Choice::kFastest : dnn::Choice::kFirst;
   if (options.search == ConvSearch::kDefault) {
     auto plan = dnn::MakePlan(*handle, problem, choice, 0);
     if (plan.ok()) return plan;
   }
-  return dnn::MakePlan(*handle, problem, choice, options.max_workspace ? kMostWorkspaceBytes : kSmallWorkspaceBytes);
+  auto plan = dnn::MakePlan(*handle, problem, choice, limit);
+  if (plan.ok() || !time || plan.status().code() != StatusCode::kOutOfMemory) return plan;
+  return dnn::MakePlan(*handle, problem, dnn::Choice::kFirst, limit);  // no room for timing
 }
 
 // `bias` [M] added to every pixel of y [N, M, pixels].
@@ -39,19 +60,14 @@ Status PlanBias(ConvRunPlan* plan) {
 Status PlanColumns(StreamContext& stream, ConvRunPlan* plan) {
   const dnn::ConvProblem& p = plan->problem;
   plan->path = ConvPath::kColumns;
-  plan->columns = PlaceColumns(p);
+  const size_t limit = AvailableWorkspace(p, stream);
+  plan->columns = PlaceColumns(p, limit == SIZE_MAX ? limit : limit / 2);  // the rest is for the product
   ColumnConv& columns = plan->columns;
   if (p.bias) {
     columns.product.beta = 1.0f;
     plan->starts_from_bias = true;
     const Shape y{p.batch, p.out_channels, columns.pixels};
     CUDAEP_ASSIGN_OR_RETURN(plan->spread_bias, kernels::MakeStridedCopy(y, Shape{0, 1, 0}, 0, SizeOf(p.type)));
-  }
-  CUDAEP_ASSIGN_OR_RETURN(plan->full_chunk, MatrixProduct::Make(stream, columns.product));
-  size_t product_bytes = plan->full_chunk.workspace_bytes();
-  if (const int64_t rest = columns.pixels % columns.chunk; rest != 0) {
-    CUDAEP_ASSIGN_OR_RETURN(plan->last_chunk, MatrixProduct::Make(stream, columns.ProductOf(rest)));
-    product_bytes = std::max(product_bytes, plan->last_chunk.workspace_bytes());
   }
   const size_t size = SizeOf(p.type);
   if (columns.packed_elems != 0) {  // [groups, in, out, taps] to [groups, out, in, taps]
@@ -61,6 +77,13 @@ Status PlanColumns(StreamContext& stream, ConvRunPlan* plan) {
   }
   plan->columns_offset = AlignUp(static_cast<size_t>(columns.packed_elems) * size, kAlignment);
   plan->product_offset = plan->columns_offset + AlignUp(static_cast<size_t>(columns.column_elems) * size, kAlignment);
+  const size_t rest_bytes = limit - std::min(limit, plan->product_offset);
+  CUDAEP_ASSIGN_OR_RETURN(plan->full_chunk, MatrixProduct::Make(stream, columns.product, rest_bytes));
+  size_t product_bytes = plan->full_chunk.workspace_bytes();
+  if (const int64_t rest = columns.pixels % columns.chunk; rest != 0) {
+    CUDAEP_ASSIGN_OR_RETURN(plan->last_chunk, MatrixProduct::Make(stream, columns.ProductOf(rest), rest_bytes));
+    product_bytes = std::max(product_bytes, plan->last_chunk.workspace_bytes());
+  }
   plan->workspace_bytes = plan->product_offset + product_bytes;
   return Status::Ok();
 }

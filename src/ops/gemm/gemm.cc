@@ -22,6 +22,7 @@ class Gemm : public Operator {
     op->transpose_a_ = info.BoolOr("transA", false);
     op->transpose_b_ = info.BoolOr("transB", false);
     op->allow_tf32_ = info.settings().use_tf32;
+    op->deterministic_ = info.settings().deterministic;
     return op;
   }
 
@@ -46,6 +47,7 @@ class Gemm : public Operator {
                               kernels::MakeStridedCopy(context.outputs[0], strides, 0, SizeOf(type_)));
     }
     problem.allow_tf32 = allow_tf32_;
+    problem.deterministic = deterministic_;
     CUDAEP_ASSIGN_OR_RETURN(plan->product, MatrixProduct::Make(context.stream, problem));
     plan->workspace_bytes = plan->product.workspace_bytes();
     return PlanPtr(std::move(plan));
@@ -74,7 +76,7 @@ class Gemm : public Operator {
   DataType type_ = DataType::kFloat;
   float alpha_ = 1.0f, beta_ = 1.0f;
   bool transpose_a_ = false, transpose_b_ = false;
-  bool allow_tf32_ = true;
+  bool allow_tf32_ = true, deterministic_ = false;
 };
 
 constexpr DataTypeSet kGemmTypes =

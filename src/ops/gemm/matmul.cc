@@ -17,6 +17,7 @@ class MatMul : public Operator {
     auto op = std::make_unique<MatMul>();
     op->type_ = info.input_type(0);
     op->allow_tf32_ = info.settings().use_tf32;
+    op->deterministic_ = info.settings().deterministic;
     if (info.domain() != kMicrosoftDomain) return op;
     op->alpha_ = info.FloatOr("alpha", 1.0f);
     op->a_ = {info.BoolOr("transA", false), info.BoolOr("transBatchA", false)};
@@ -38,6 +39,7 @@ class MatMul : public Operator {
     geometry.problem.type = type_;
     geometry.problem.alpha = alpha_;
     geometry.problem.allow_tf32 = allow_tf32_;
+    geometry.problem.deterministic = deterministic_;
     CUDAEP_ASSIGN_OR_RETURN(plan->product, MatrixProduct::Make(context.stream, geometry.problem));
     plan->workspace_bytes = plan->product.workspace_bytes();
     plan->launches = std::move(geometry.launches);
@@ -61,7 +63,7 @@ class MatMul : public Operator {
   DataType type_ = DataType::kFloat;
   float alpha_ = 1.0f;
   OperandForm a_, b_;
-  bool allow_tf32_ = true;
+  bool allow_tf32_ = true, deterministic_ = false;
 };
 
 constexpr DataTypeSet kMatMulTypes =

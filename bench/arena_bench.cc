@@ -1,0 +1,210 @@
+// What a request costs and how much memory it takes, arena beside the driver's own stream-ordered allocation:
+//   arena_bench [--json FILE] [--trace FILE] [--small]
+//
+// A trace (memory_trace.h) is replayed several times on device 0; the first time warms up. No work is queued, so the
+// figures are the allocators' own. A call's time has the clock's own cost taken off.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include "memory/arena.h"
+#include "memory_trace.h"
+
+namespace cudaep::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// One way to get memory.
+struct Subject {
+  std::string name;
+  std::function<Result<void*>(size_t, device::Stream)> allocate;
+  std::function<Status(void*, device::Stream)> free;
+  std::function<void(device::Stream)> idle;  // the stream was waited for
+};
+
+struct CallTimes {
+  double mean_ns = 0, p99_ns = 0;
+};
+
+double Nanoseconds(Clock::duration time) { return std::chrono::duration<double, std::nano>(time).count(); }
+
+// What two readings of the clock are apart, at the least.
+double ClockCostNs() {
+  double least = 1e9;
+  for (int i = 0; i < 1000; ++i) {
+    const auto begin = Clock::now();
+    least = std::min(least, Nanoseconds(Clock::now() - begin));
+  }
+  return least;
+}
+
+CallTimes Summarize(std::vector<double>* times, double clock_ns) {
+  CallTimes summary;
+  if (times->empty()) return summary;
+  double sum = 0;
+  for (const double time : *times) sum += time - clock_ns;
+  summary.mean_ns = sum / static_cast<double>(times->size());
+  const auto p99 = times->begin() + static_cast<ptrdiff_t>(times->size() * 99 / 100);
+  std::nth_element(times->begin(), p99, times->end());
+  summary.p99_ns = *p99 - clock_ns;
+  return summary;
+}
+
+struct Replay {
+  CallTimes allocate, free;
+};
+
+Result<Replay> ReplayTrace(const Trace& trace, const Subject& subject, const std::vector<device::UniqueStream>& streams,
+                           int repeats) {
+  struct Live {
+    void* pointer = nullptr;
+    uint32_t lane = 0;
+  };
+  std::vector<Live> live(trace.ids);
+  std::vector<double> allocate, free;
+  for (int repeat = 0; repeat <= repeats; ++repeat) {
+    for (const TraceStep& step : trace.steps) {
+      if (step.kind == TraceStep::Kind::kIdle) {
+        CUDAEP_RETURN_IF_ERROR(device::StreamSynchronize(streams[step.lane].get()));
+        subject.idle(streams[step.lane].get());
+        continue;
+      }
+      Live& memory = live[step.id];
+      const auto begin = Clock::now();
+      if (step.kind == TraceStep::Kind::kAllocate) {
+        CUDAEP_ASSIGN_OR_RETURN(memory.pointer, subject.allocate(step.bytes, streams[step.lane].get()));
+        memory.lane = step.lane;
+      } else {
+        CUDAEP_RETURN_IF_ERROR(subject.free(memory.pointer, streams[memory.lane].get()));
+      }
+      const double time = Nanoseconds(Clock::now() - begin);
+      if (repeat != 0) (step.kind == TraceStep::Kind::kAllocate ? allocate : free).push_back(time);
+    }
+  }
+  const double clock_ns = ClockCostNs();
+  return Replay{Summarize(&allocate, clock_ns), Summarize(&free, clock_ns)};
+}
+
+// Nanoseconds of a thread for one request and its free, when `threads` of them use the arena at once.
+Result<double> ContendedPairNs(memory::Arena& arena, int threads, int pairs) {
+  std::vector<device::UniqueStream> streams(static_cast<size_t>(threads));
+  for (device::UniqueStream& stream : streams) CUDAEP_RETURN_IF_ERROR(device::StreamCreate(stream.Receive()));
+  std::atomic<bool> go{false}, failed{false};
+  std::atomic<int> ready{0};
+  std::vector<std::thread> workers;
+  for (const device::UniqueStream& stream : streams) {
+    workers.emplace_back([&, own = stream.get()] {
+      constexpr size_t kSizes[] = {1000, 70000, 4096, 300000, 256, 20000};
+      const auto pair = [&](int i) {
+        Result<void*> pointer = arena.AllocateOnStream(kSizes[static_cast<size_t>(i) % std::size(kSizes)], own);
+        if (!pointer.ok()) failed = true;
+        arena.Free(*pointer);
+      };
+      for (int i = 0; i < 100; ++i) pair(i);
+      ++ready;
+      while (!go) std::this_thread::yield();
+      for (int i = 0; i < pairs; ++i) pair(i);
+    });
+  }
+  while (ready < threads) std::this_thread::yield();
+  const auto begin = Clock::now();
+  go = true;
+  for (std::thread& worker : workers) worker.join();
+  const double elapsed = Nanoseconds(Clock::now() - begin);
+  for (const device::UniqueStream& stream : streams) {
+    CUDAEP_RETURN_IF_ERROR(device::StreamSynchronize(stream.get()));
+    arena.ReleaseStream(stream.get());
+  }
+  if (failed) return OutOfMemory("a request failed under contention");
+  return elapsed / pairs;
+}
+
+std::string Line(const std::string& name, const Replay& replay) {
+  std::printf("%-24s allocate %7.0f ns (p99 %7.0f)   free %7.0f ns (p99 %7.0f)\n", name.c_str(),
+              replay.allocate.mean_ns, replay.allocate.p99_ns, replay.free.mean_ns, replay.free.p99_ns);
+  return StrCat("{\"name\": \"", name, "\", \"allocate_ns\": ", replay.allocate.mean_ns,
+                ", \"allocate_p99_ns\": ", replay.allocate.p99_ns, ", \"free_ns\": ", replay.free.mean_ns,
+                ", \"free_p99_ns\": ", replay.free.p99_ns);
+}
+
+Status Run(const char* json_path, const char* trace_path, bool small) {
+  CUDAEP_ASSIGN_OR_RETURN(const device::DeviceInfo* info, device::GetDeviceInfo(0));
+  CUDAEP_RETURN_IF_ERROR(device::SetDevice(0));
+  Trace trace = ModelRuns(4, small ? 5 : 50, 1);
+  if (trace_path != nullptr) {
+    CUDAEP_ASSIGN_OR_RETURN(trace, ReadTrace(trace_path));
+  }
+  std::vector<device::UniqueStream> streams(trace.lanes);
+  for (device::UniqueStream& stream : streams) CUDAEP_RETURN_IF_ERROR(device::StreamCreate(stream.Receive()));
+  memory::Arena arena({memory::MemoryKind::kDevice, 0}, {});
+  const Subject in_arena{"arena",
+                         [&](size_t bytes, device::Stream stream) { return arena.AllocateOnStream(bytes, stream); },
+                         [&](void* pointer, device::Stream) {
+                           arena.Free(pointer);
+                           return Status::Ok();
+                         },
+                         [&](device::Stream stream) { arena.StreamIdle(stream); }};
+  const Subject in_driver{"stream-ordered driver",
+                          [](size_t bytes, device::Stream stream) -> Result<void*> {
+                            void* pointer = nullptr;
+                            CUDAEP_RETURN_IF_ERROR(device::MallocAsync(&pointer, bytes, stream));
+                            return pointer;
+                          },
+                          [](void* pointer, device::Stream stream) { return device::FreeAsync(pointer, stream); },
+                          [](device::Stream) {}};
+  const int repeats = small ? 2 : 10;
+  std::printf("%s: %zu steps on %u streams, at most %.1f MiB live\n", info->name.c_str(), trace.steps.size(),
+              trace.lanes, static_cast<double>(trace.peak_live_bytes) / (1 << 20));
+  std::string json = StrCat("{\"device\": \"", info->name, "\", \"steps\": ", trace.steps.size(),
+                            ", \"peak_live_bytes\": ", trace.peak_live_bytes, ", \"allocators\": [");
+  CUDAEP_ASSIGN_OR_RETURN(const Replay arena_replay, ReplayTrace(trace, in_arena, streams, repeats));
+  const memory::AllocatorStats stats = arena.Stats();
+  const double ratio = static_cast<double>(stats.peak_bytes_reserved) / static_cast<double>(trace.peak_live_bytes);
+  json += Line(in_arena.name, arena_replay);
+  std::printf("%-24s reserved %.3f of peak live, %lld extensions, %lld stream waits\n", "", ratio,
+              static_cast<long long>(stats.driver_allocations), static_cast<long long>(stats.stream_waits));
+  json += StrCat(", \"reserved_over_peak_live\": ", ratio, ", \"extensions\": ", stats.driver_allocations,
+                 ", \"stream_waits\": ", stats.stream_waits, "}, ");
+  CUDAEP_ASSIGN_OR_RETURN(const Replay driver_replay, ReplayTrace(trace, in_driver, streams, repeats));
+  json += Line(in_driver.name, driver_replay) + "}], \"contention\": [";
+  for (const int threads : {1, 4, 16}) {
+    CUDAEP_ASSIGN_OR_RETURN(const double ns, ContendedPairNs(arena, threads, small ? 10000 : 200000));
+    std::printf("%2d threads               %7.0f ns a pair\n", threads, ns);
+    json += StrCat(threads == 1 ? "" : ", ", "{\"threads\": ", threads, ", \"pair_ns\": ", ns, "}");
+  }
+  if (json_path != nullptr) {
+    std::ofstream file(json_path);
+    file << json << "]}\n";
+    if (!file.flush()) return InvalidArgument(json_path, " cannot be written");
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+}  // namespace cudaep::bench
+
+int main(int argc, char** argv) {
+  const char *json = nullptr, *trace = nullptr;
+  bool small = false;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc) {
+      json = argv[++i];
+    } else if (std::strcmp(argv[i], "--trace") == 0 && i + 1 < argc) {
+      trace = argv[++i];
+    } else if (std::strcmp(argv[i], "--small") == 0) {
+      small = true;
+    } else {
+      std::fprintf(stderr, "usage: %s [--json FILE] [--trace FILE] [--small]\n", argv[0]);
+      return 2;
+    }
+  }
+  const cudaep::Status status = cudaep::bench::Run(json, trace, small);
+  if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}

@@ -1,0 +1,179 @@
+"""Where each node of a model goes and why, without running it.
+
+The plug-in writes its decisions to the file that the provider option `placement_report` names. The host asks for them
+after its first optimisers (constant folding, removal of what does nothing) and before its fusions, so the nodes are
+those of that moment. The graph that the host keeps in the end tells which nodes its fusions made of them, and which
+copies between host and device memory it put in.
+"""
+
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnxruntime as ort
+
+from . import _provider
+
+REPORT_OPTION = "placement_report"
+REPORT_FORMAT = 1
+
+_DIRECTIONS = {"MemcpyFromHost": "to device", "MemcpyToHost": "to host"}
+
+
+class ExplainError(RuntimeError):
+    """The session ended before the provider was asked about the model's nodes."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node and its place: "provider", "shape" (stays on the CPU), "other" (another provider's), "unsupported"."""
+
+    name: str
+    first_output: str
+    op_type: str
+    domain: str
+    since_version: int
+    placement: str
+    reason: str
+    graph: str  # the control-flow node around it; empty in the main graph
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether this is a compute node that is not on the provider."""
+        return self.placement in ("other", "unsupported")
+
+    @property
+    def operator(self) -> str:
+        """The operator, with its domain unless that is ONNX's own."""
+        return f"{self.domain}.{self.op_type}" if self.domain else self.op_type
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy between host and device memory that the host put in; producer and consumers are node labels."""
+
+    direction: str
+    value: str
+    producer: str
+    consumers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What became of a model. `copies` and `fused` are None where the host could not save the graph it ended with."""
+
+    nodes: tuple[Node, ...]
+    model_nodes: int | None  # in the file, before the host's optimisers; None when it cannot be read on its own
+    libraries: tuple[dict[str, Any], ...]  # as the plug-in found them: name, found, path, version, status
+    copies: tuple[Copy, ...] | None = None
+    fused: dict[str, int] | None = None  # operators of nodes that the host's fusions made
+    error: str = ""  # why the session could not be created all the same
+
+    def count(self, placement: str) -> int:
+        """The number of nodes with a placement."""
+        return sum(node.placement == placement for node in self.nodes)
+
+    @property
+    def elsewhere(self) -> list[Node]:
+        """The compute nodes that are not on the provider."""
+        return [node for node in self.nodes if node.elsewhere]
+
+
+def explain(
+    model: str | os.PathLike[str], provider_options: Mapping[str, Any] | None = None, device_id: int = 0
+) -> Explanation:
+    """Creates a session of `model` and returns what the provider decided; nothing is run.
+
+    Raises ExplainError when the provider was never asked: the host could not load the model, or refused an option.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        report, optimized = Path(folder) / "report.json", Path(folder) / "optimized.onnx"
+        options = {**(provider_options or {}), REPORT_OPTION: report}
+        error = _create(model, options, device_id, optimized)
+        if error and report.is_file():
+            # Some graphs cannot be saved; that is no error of the session.
+            error = _create(model, options, device_id, None)
+        if not report.is_file():
+            raise ExplainError(error or "the provider was not asked: the model has no nodes left after optimisation")
+        raw = json.loads(report.read_text(errors="replace"))
+        if raw["format"] != REPORT_FORMAT:
+            raise ExplainError(
+                f"the library writes reports of format {raw['format']}, this package reads {REPORT_FORMAT}"
+            )
+        nodes = tuple(_nodes_of(raw))
+        copies, fused = _final_graph(optimized, nodes) if optimized.is_file() else (None, None)
+        return Explanation(nodes, _count_nodes(model), tuple(raw["libraries"]), copies, fused, error)
+
+
+def _create(
+    model: str | os.PathLike[str], provider_options: Mapping[str, Any], device_id: int, optimized: Path | None
+) -> str:
+    """The error text of a session's creation; empty when it succeeds. Writes the final graph to `optimized`."""
+    options = ort.SessionOptions()
+    options.log_severity_level = 4  # errors come as exceptions
+    if optimized:
+        options.optimized_model_filepath = str(optimized)
+    try:
+        _provider.session(model, options, provider_options, device_id)
+    except Exception as error:
+        if optimized:
+            optimized.unlink(missing_ok=True)
+        return str(error)
+    return ""
+
+
+def _nodes_of(report: dict[str, Any]) -> Iterator[Node]:
+    for graph in report["graphs"]:
+        for node in graph["nodes"]:
+            yield Node(**node, graph=graph["parent"])
+
+
+def _count_nodes(model: str | os.PathLike[str]) -> int | None:
+    try:
+        return sum(1 for _ in _walk(onnx.load(os.fspath(model), load_external_data=False).graph))
+    except Exception:
+        return None  # the host's own format, for instance
+
+
+def _walk(graph: onnx.GraphProto) -> Iterator[tuple[onnx.GraphProto, onnx.NodeProto]]:
+    """Every node of a graph and of those inside its nodes, each with its graph."""
+    for node in graph.node:
+        yield graph, node
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _walk(inner)
+
+
+def _final_graph(path: Path, nodes: tuple[Node, ...]) -> tuple[tuple[Copy, ...], dict[str, int]]:
+    copies = []
+    made: Counter[str] = Counter()
+    known = {(node.op_type, node.first_output) for node in nodes} | {(node.op_type, node.name) for node in nodes}
+    for graph, node in _walk(onnx.load(path, load_external_data=False).graph):
+        if node.op_type in _DIRECTIONS:
+            copies.append(_copy(graph, node))
+        elif not {(node.op_type, name) for name in (node.name, *node.output)} & known:
+            made[f"{node.domain}.{node.op_type}" if node.domain not in ("", "ai.onnx") else node.op_type] += 1
+    return tuple(copies), dict(made.most_common())
+
+
+def _copy(graph: onnx.GraphProto, node: onnx.NodeProto) -> Copy:
+    source, target = node.input[0], node.output[0]
+    producer = next((_label(other) for other in graph.node if source in other.output), "graph input")
+    if source in {tensor.name for tensor in graph.initializer}:
+        producer = "constant"
+    consumers = [_label(other) for other in graph.node if target in other.input]
+    if target in {value.name for value in graph.output}:
+        consumers.append("graph output")
+    # The copy on the device carries a name of the host's making.
+    value = source if node.op_type == "MemcpyFromHost" else target
+    return Copy(_DIRECTIONS[node.op_type], value, producer, tuple(consumers))
+
+
+def _label(node: onnx.NodeProto) -> str:
+    return f"{node.op_type} {node.name or node.output[0]}"

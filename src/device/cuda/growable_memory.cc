@@ -1,0 +1,180 @@
+// device/growable_memory.h over the driver's virtual memory management.
+#include "device/growable_memory.h"
+
+#include <cuda.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/checked_math.h"
+#include "device/cuda/errors.h"
+#include "device/device.h"
+
+namespace cudaep::device {
+namespace {
+
+// The driver's functions, found through the runtime: nothing links against the driver.
+struct Driver {
+  decltype(&cuMemGetAllocationGranularity) granularity = nullptr;
+  decltype(&cuMemAddressReserve) reserve = nullptr;
+  decltype(&cuMemAddressFree) free = nullptr;
+  decltype(&cuMemCreate) create = nullptr;
+  decltype(&cuMemRelease) release = nullptr;
+  decltype(&cuMemMap) map = nullptr;
+  decltype(&cuMemUnmap) unmap = nullptr;
+  decltype(&cuMemSetAccess) set_access = nullptr;
+  decltype(&cuDeviceGetAttribute) attribute = nullptr;
+  bool complete = false;
+};
+
+template <class F>
+bool Find(const char* name, F* function) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+  const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result);
+  *function = reinterpret_cast<F>(found);
+  return error == cudaSuccess && result == cudaDriverEntryPointSuccess && found != nullptr;
+}
+
+const Driver& TheDriver() {
+  static const Driver driver = [] {
+    Driver d;
+    d.complete = Find("cuMemGetAllocationGranularity", &d.granularity) && Find("cuMemAddressReserve", &d.reserve) &&
+                 Find("cuMemAddressFree", &d.free) && Find("cuMemCreate", &d.create) &&
+                 Find("cuMemRelease", &d.release) && Find("cuMemMap", &d.map) && Find("cuMemUnmap", &d.unmap) &&
+                 Find("cuMemSetAccess", &d.set_access) && Find("cuDeviceGetAttribute", &d.attribute);
+    cudaGetLastError();
+    return d;
+  }();
+  return driver;
+}
+
+Status ToStatus(CUresult result, const char* call) {
+  if (result == CUDA_SUCCESS) return Status::Ok();
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) return OutOfMemory(call, ": the device has no memory left");
+  return Status(StatusCode::kDeviceError, StrCat(call, " failed with driver error ", static_cast<int>(result)));
+}
+
+CUmemAllocationProp PropertiesOf(int ordinal) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = ordinal;
+  return properties;
+}
+
+}  // namespace
+
+struct GrowableMemoryHandle {
+  int ordinal = 0;
+  CUdeviceptr base = 0;
+  size_t reserved = 0;
+  std::vector<CUmemGenericAllocationHandle> steps;  // by address; 0: not mapped
+
+  ~GrowableMemoryHandle() {
+    if (base != 0) TheDriver().free(base, reserved);
+  }
+  CUdeviceptr At(size_t step) const { return base + step * kGrowableStepBytes; }
+
+  Status Map(size_t step, CUmemGenericAllocationHandle handle) {
+    CUDAEP_RETURN_IF_ERROR(ToStatus(TheDriver().map(At(step), kGrowableStepBytes, 0, handle, 0), "cuMemMap"));
+    if (steps.size() <= step) steps.resize(step + 1);
+    steps[step] = handle;
+    return Status::Ok();
+  }
+  Status Open(size_t first, size_t count) {
+    CUmemAccessDesc access{};
+    access.location = PropertiesOf(ordinal).location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    return ToStatus(TheDriver().set_access(At(first), count * kGrowableStepBytes, &access, 1), "cuMemSetAccess");
+  }
+  CUmemGenericAllocationHandle Unmap(size_t step) {
+    TheDriver().unmap(At(step), kGrowableStepBytes);
+    const CUmemGenericAllocationHandle handle = std::exchange(steps[step], 0);
+    while (!steps.empty() && steps.back() == 0) steps.pop_back();
+    return handle;
+  }
+  void TrimTo(size_t count) {
+    while (steps.size() > count) TheDriver().release(Unmap(steps.size() - 1));
+  }
+};
+
+Status GrowableCreate(GrowableMemory* memory, int ordinal, size_t most_bytes) {
+  *memory = nullptr;
+  const Driver& driver = TheDriver();
+  int supported = 0;
+  if (!driver.complete ||
+      driver.attribute(&supported, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, ordinal) != CUDA_SUCCESS ||
+      supported == 0) {
+    return NotSupported("CUDA device ", ordinal, " has no virtual memory management");
+  }
+  const CUmemAllocationProp properties = PropertiesOf(ordinal);
+  size_t granularity = 0;
+  CUDAEP_RETURN_IF_ERROR(
+      ToStatus(driver.granularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM), "cuMemGranularity"));
+  if (granularity == 0 || kGrowableStepBytes % granularity != 0) {
+    return NotSupported("CUDA device ", ordinal, " maps memory in steps of ", granularity, " bytes");
+  }
+  auto made = std::make_unique<GrowableMemoryHandle>();
+  made->ordinal = ordinal;
+  made->reserved = AlignUp(most_bytes, kGrowableStepBytes);
+  CUDAEP_RETURN_IF_ERROR(ToStatus(driver.reserve(&made->base, made->reserved, 0, 0, 0), "cuMemAddressReserve"));
+  *memory = made.release();
+  return Status::Ok();
+}
+
+void* GrowableBase(GrowableMemory memory) { return reinterpret_cast<void*>(memory->base); }
+size_t GrowableEnd(GrowableMemory memory) { return memory->steps.size() * kGrowableStepBytes; }
+
+Status GrowableExtend(GrowableMemory memory, size_t bytes) {
+  const size_t before = memory->steps.size(), wanted = bytes / kGrowableStepBytes;
+  if (bytes > memory->reserved) return OutOfMemory("the reserved addresses end after ", memory->reserved, " bytes");
+  const CUmemAllocationProp properties = PropertiesOf(memory->ordinal);
+  Status status;
+  for (size_t step = before; status.ok() && step < wanted; ++step) {
+    CUmemGenericAllocationHandle handle = 0;
+    status = ToStatus(TheDriver().create(&handle, kGrowableStepBytes, &properties, 0), "cuMemCreate");
+    if (!status.ok()) break;
+    status = memory->Map(step, handle);
+    if (!status.ok()) TheDriver().release(handle);
+  }
+  if (status.ok() && wanted > before) status = memory->Open(before, wanted - before);
+  if (!status.ok()) memory->TrimTo(before);
+  return status;
+}
+
+Status GrowableMove(GrowableMemory memory, size_t from, size_t to, size_t bytes) {
+  if (to + bytes > memory->reserved)
+    return OutOfMemory("the reserved addresses end after ", memory->reserved, " bytes");
+  const size_t count = bytes / kGrowableStepBytes, first = from / kGrowableStepBytes, target = to / kGrowableStepBytes;
+  Status status;
+  size_t moved = 0;
+  const auto move_one = [memory](size_t source, size_t destination) {
+    const CUmemGenericAllocationHandle handle = memory->Unmap(source);
+    Status mapped = memory->Map(destination, handle);
+    if (!mapped.ok() && !memory->Map(source, handle).ok()) TheDriver().release(handle);
+    return mapped;
+  };
+  for (; moved < count && status.ok(); ++moved) status = move_one(first + moved, target + moved);
+  if (status.ok()) return memory->Open(target, count);
+  // All or nothing: the steps that went come back.
+  for (--moved; moved-- > 0;) move_one(target + moved, first + moved).IgnoreError();
+  memory->Open(first, count).IgnoreError();
+  return status;
+}
+
+Status GrowableTrim(GrowableMemory memory, size_t bytes) {
+  memory->TrimTo((bytes + kGrowableStepBytes - 1) / kGrowableStepBytes);
+  return Status::Ok();
+}
+
+Status GrowableDestroy(GrowableMemory memory) {
+  DeviceGuard guard(memory->ordinal);
+  const Status status = guard.status().ok() ? DeviceSynchronize() : guard.status();
+  memory->TrimTo(0);
+  delete memory;
+  return status;
+}
+
+}  // namespace cudaep::device

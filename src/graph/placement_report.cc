@@ -1,0 +1,144 @@
+#include "graph/placement_report.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+namespace cudaep::graph {
+namespace {
+
+constexpr size_t kMostNamed = 20;  // an error text is read by a person; the file has all of them
+
+const char* PlacementName(NodeHome home) {
+  switch (home) {
+    case NodeHome::kOurs:
+      return "provider";
+    case NodeHome::kShapeNode:
+      return "shape";
+    case NodeHome::kOtherTaken:
+      return "other";
+    case NodeHome::kUnsupported:
+      return "unsupported";
+  }
+  return "";
+}
+
+bool IsElsewhere(const NodeReport& node) {
+  return node.home == NodeHome::kOtherTaken || node.home == NodeHome::kUnsupported;
+}
+
+size_t CountOf(const GraphReport& graph, NodeHome home) {
+  return static_cast<size_t>(
+      std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const auto& node) { return node.home == home; }));
+}
+
+// One line for each node that is not ours, up to `most`.
+std::string LinesOfOthers(const GraphReport& graph, size_t most) {
+  std::string lines;
+  size_t count = 0;
+  for (const NodeReport& node : graph.nodes) {
+    if (!IsElsewhere(node)) continue;
+    if (++count <= most) lines += StrCat("\n  ", Label(node), ": ", node.reason);
+  }
+  if (count > most) lines += StrCat("\n  and ", count - most, " more");
+  return lines;
+}
+
+std::string Quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += StrCat('\\', c);
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      char escaped[8];
+      std::snprintf(escaped, sizeof(escaped), "\\u%04x", static_cast<unsigned>(c));
+      out += escaped;
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+std::string Field(std::string_view key, std::string_view value) { return StrCat(Quoted(key), ": ", Quoted(value)); }
+
+// The texts of `items` as a JSON array, an item a line.
+template <class Items, class Text>
+std::string Array(const Items& items, Text text) {
+  std::string out = "[";
+  for (const auto& item : items) out += StrCat(out.size() == 1 ? "\n" : ",\n", text(item));
+  return out + "]";
+}
+
+std::string NodeText(const NodeReport& node) {
+  return StrCat("{", Field("name", node.name), ", ", Field("first_output", node.first_output), ", ",
+                Field("op_type", node.op_type), ", ", Field("domain", node.domain),
+                ", \"since_version\": ", node.since_version, ", ", Field("placement", PlacementName(node.home)), ", ",
+                Field("reason", node.reason), "}");
+}
+
+std::string LibraryText(const lib::LibraryReport& library) {
+  return StrCat("{", Field("name", library.name), ", \"found\": ", library.found, ", ", Field("path", library.path),
+                ", ", Field("version", library.version), ", ", Field("status", library.status), "}");
+}
+
+std::string GraphText(const GraphReport& graph) {
+  return StrCat("{", Field("name", graph.name), ", ", Field("parent", graph.parent),
+                ", \"nodes\": ", Array(graph.nodes, NodeText), "}");
+}
+
+}  // namespace
+
+std::string Label(const NodeReport& node) {
+  if (node.name.empty()) return StrCat(node.op_type, " node with output '", node.first_output, "'");
+  return StrCat(node.op_type, " node '", node.name, "'");
+}
+
+std::string Summary(const GraphReport& graph) {
+  const std::string others = LinesOfOthers(graph, graph.nodes.size());
+  return StrCat(CountOf(graph, NodeHome::kOurs), " of ", graph.nodes.size(), " nodes, ",
+                CountOf(graph, NodeHome::kShapeNode), " shape nodes left to the CPU",
+                others.empty() ? "" : "; elsewhere:", others);
+}
+
+Status CheckAllComputeNodes(const GraphReport& graph, std::string_view provider) {
+  const auto elsewhere = std::count_if(graph.nodes.begin(), graph.nodes.end(), IsElsewhere);
+  if (elsewhere == 0) return Status::Ok();
+  return NotSupported("require_all_compute_nodes is set, and ", elsewhere, " of ",
+                      graph.nodes.size() - CountOf(graph, NodeHome::kShapeNode), " compute nodes",
+                      graph.parent.empty() ? "" : StrCat(" inside ", graph.parent), " are not on ", provider, ":",
+                      LinesOfOthers(graph, kMostNamed));
+}
+
+void PlacementReport::Add(GraphReport graph) {
+  // The two branches of an If may carry one name, so the value that the graph ends in counts too.
+  const auto end_of = [](const GraphReport& g) { return g.nodes.empty() ? "" : g.nodes.back().first_output; };
+  const auto earlier = std::find_if(graphs_.begin(), graphs_.end(), [&](const GraphReport& other) {
+    return other.name == graph.name && other.parent == graph.parent && end_of(other) == end_of(graph);
+  });
+  if (earlier == graphs_.end()) {
+    graphs_.push_back(std::move(graph));
+  } else {
+    *earlier = std::move(graph);
+  }
+}
+
+std::string PlacementReport::ToJson(std::string_view provider, std::string_view backend,
+                                    std::span<const lib::LibraryReport> libraries) const {
+  return StrCat("{\"format\": 1, ", Field("provider", provider), ", ", Field("version", CUDAEP_VERSION), ", ",
+                Field("backend", backend), ",\n\"libraries\": ", Array(libraries, LibraryText),
+                ",\n\"graphs\": ", Array(graphs_, GraphText), "}\n");
+}
+
+Status WriteReport(const std::string& path, std::string_view text) {
+  const auto close = [](FILE* file) { std::fclose(file); };
+  std::unique_ptr<FILE, decltype(close)> file(std::fopen(path.c_str(), "w"), close);
+  const bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file.get()) == text.size() &&
+                       std::fclose(file.release()) == 0;
+  if (written) return Status::Ok();
+  return InvalidArgument("provider option placement_report: cannot write ", path, ": ", std::strerror(errno));
+}
+
+}  // namespace cudaep::graph

@@ -1,0 +1,70 @@
+// What GetCapability decided about every node of a session, for people and for tools.
+//
+// One report a session. The host asks once for each graph (the main graph and those inside control-flow nodes), and may
+// ask twice for the same one before it settles: the last answer counts.
+// A *compute node* is any node that is not a shape node (graph/placement.h).
+// Threads: none of its own; the host partitions a session's graphs on one thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/status.h"
+#include "lib/report.h"
+
+namespace cudaep::graph {
+
+enum class NodeHome : uint8_t {
+  kOurs,         // a kernel of the provider
+  kShapeNode,    // computes shapes only: left to the CPU
+  kOtherTaken,   // another provider had taken the node before; `reason` names it
+  kUnsupported,  // no kernel of ours; `reason` says why
+};
+
+struct NodeReport {
+  std::string name;          // may be empty
+  std::string first_output;  // tells nodes without a name apart
+  std::string op_type;
+  std::string domain;
+  int since_version = 0;
+  NodeHome home = NodeHome::kOurs;
+  std::string reason = {};  // why the node is not ours; empty for kOurs and kShapeNode
+};
+
+struct GraphReport {
+  std::string name;
+  std::string parent;  // the control-flow node that holds the graph, as Label() writes it; empty for the main graph
+  std::vector<NodeReport> nodes;
+};
+
+// "Add node 'x'", or "Add node with output 'y'" where the node has no name.
+std::string Label(const NodeReport& node);
+
+// Counts by home, and one line for each node that is not ours, for the log.
+std::string Summary(const GraphReport& graph);
+
+// OK when all compute nodes are ours; otherwise kNotSupported naming the first 20 others with their reasons.
+Status CheckAllComputeNodes(const GraphReport& graph, std::string_view provider);
+
+class PlacementReport {
+ public:
+  // Adds a graph, in place of an earlier answer about the same one.
+  void Add(GraphReport graph);
+
+  // A JSON object: format (1), provider, version, backend, libraries[], graphs[] in the order of their first answer,
+  // each with nodes[] of name, op_type, domain, since_version, placement ("provider", "shape", "other", "unsupported")
+  // and reason.
+  std::string ToJson(std::string_view provider, std::string_view backend,
+                     std::span<const lib::LibraryReport> libraries) const;
+
+ private:
+  std::vector<GraphReport> graphs_;
+};
+
+// Replaces the file; kInvalidArgument naming the path and the system's reason when it cannot be written.
+Status WriteReport(const std::string& path, std::string_view text);
+
+}  // namespace cudaep::graph

@@ -1,0 +1,155 @@
+// The arena: best fit with coalescing over regions of device or pinned memory, aware of streams.
+//
+// Stream rules (docs/adr/005-arena-stream-rules.md). A freed chunk belongs to the stream it was used on and serves its
+// next request at once. Another stream gets it when the owner's work up to the free is known to be done (StreamIdle,
+// ReleaseStream, an event that was seen to be reached), or after it was made to wait for the owner. Such waits are
+// counted in AllocatorStats::stream_waits. Neighbours merge when they belong to the same stream, or when the work on
+// both is done; what could not merge when it was freed merges before the arena grows.
+//
+// On devices whose driver can map memory behind reserved addresses there is one region, which grows and shrinks at its
+// end (device/growable_memory.h); elsewhere, and for pinned memory, there are several.
+//
+// Where free memory is scattered, whole steps of it are taken to one place instead of growing.
+//
+// Growth: while all that is reserved stays below 6/5 of the most that was in use at once, or below kSlackBytes, a
+// request that no usable chunk serves gets a new region; otherwise streams wait for each other first. So concurrent
+// Runs of small models never wait, and large ones stay within the bound.
+//
+// Shrink gives back what lies behind the last live chunk, and every other region without one. Free memory below a live
+// chunk stays; best fit keeps small requests away from large free chunks while anything smaller serves them.
+//
+// Memory of the one region is mapped for its own device alone: other devices reach it by copies.
+//
+// Cost: a request that a free chunk serves takes one lock, no driver call and no host allocation. Streams announced by
+// ExpectCaptures cost one driver query more.
+#pragma once
+
+#include <deque>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "device/growable_memory.h"
+#include "memory/allocator.h"
+#include "memory/arena_config.h"
+#include "memory/chunk_bins.h"
+#include "memory/memory_source.h"
+#include "memory/stream_progress.h"
+
+namespace cudaep::memory {
+
+class Arena final : public Allocator {
+ public:
+  // What may be reserved beyond the bound, for the sake of streams that need not wait.
+  static constexpr size_t kSlackBytes = size_t{64} << 20;
+
+  Arena(MemorySource source, const ArenaConfig& config) : source_(std::move(source)), config_(config), streams_(1) {}
+  ~Arena() override;
+
+  Result<void*> Allocate(size_t bytes) override;
+  Result<void*> AllocateOnStream(size_t bytes, device::Stream stream) override;
+  Result<void*> Reserve(size_t bytes) override;
+  void Free(void* pointer) override;
+  void AddStream(device::Stream stream) override;
+  void ExpectCaptures(device::Stream stream) override;
+  void ReleaseStream(device::Stream stream) override;
+  void StreamIdle(device::Stream stream) override;
+  Status Shrink() override;
+  AllocatorStats Stats() const override;
+  std::vector<MemoryUser> LargestUsers(size_t most) const override;
+
+ private:
+  // What belongs to one stream; entry 0 is nobody's, for chunks that every stream may use.
+  struct StreamState {
+    struct Mark {
+      uint64_t stamp;
+      StreamProgress::Point point;
+    };
+    device::Stream stream = nullptr;
+    bool used = false;  // the entry stands for a stream
+    bool may_capture = false;
+    uint32_t generation = 0;  // how often the entry changed hands
+    uint64_t freed = 0;       // chunks freed so far
+    uint32_t unmarked = 0;    // of them, since the last mark or idle moment
+    uint64_t done = 0;        // those up to this one are free for everybody
+    ChunkBins bins;
+    ChunkBins captured;
+    std::deque<Mark> marks;
+    std::vector<uint64_t> waited;  // by entry: what this stream was made to wait for
+  };
+  struct Quarantined {
+    Chunk* chunk;
+    std::vector<StreamProgress::Point> points;
+  };
+  static constexpr ChunkOwner kNobody = 0;
+
+  // All of these: the caller holds mutex_; those that get the lock let go of it while they wait for the device.
+  ChunkOwner OwnerOf(device::Stream stream);
+  uint64_t UsableBy(ChunkOwner user, ChunkOwner owner) const;
+  bool IsDone(const Chunk& chunk) const;
+  ChunkBins& BinsOf(const Chunk& chunk);
+  Chunk* FindUsable(size_t bytes, ChunkOwner user);
+  Chunk* FindCaptured(size_t bytes, ChunkOwner user);
+  void* HandOut(Chunk* chunk, size_t bytes, ChunkOwner user, bool captured);
+  void PutBack(Chunk* chunk);
+  bool MayMerge(const Chunk& kept, const Chunk& gone) const;
+  Chunk* MergeNeighbours(Chunk* chunk);
+  void GiveToNobody(Chunk* chunk);
+
+  Chunk* SlowFind(std::unique_lock<std::mutex>* lock, size_t bytes, ChunkOwner user, Status* why);
+  void Poll();
+  void Sweep();
+  void MarkPending();
+  void MarkAndSweep(StreamState* state);
+  bool OrderAfter(ChunkOwner user, ChunkOwner owner);
+  Chunk* FindByWaiting(size_t bytes, ChunkOwner user);
+  bool WithinBound(size_t bytes) const;
+  size_t RegionBytes(size_t bytes) const;
+  Chunk* UsableTail(ChunkOwner user);
+  Chunk* Grow(size_t bytes, ChunkOwner user, bool within_bound, Status* why);
+  bool CanGrow();
+  Status Extend(size_t bytes, Chunk** chunk);
+  Status TakeRegion(size_t bytes, Chunk** chunk);
+  void TrimTail();
+  struct Place {
+    Chunk* at = nullptr;      // a hole, or null for the end of the region
+    Chunk* before = nullptr;  // free memory that adjoins it
+    size_t missing = 0;       // bytes to bring there, in whole steps
+  };
+  Place PlaceFor(size_t bytes);
+  size_t BringMemory(const Place& place);
+  Chunk* Compact(size_t bytes);
+  Chunk* GrowAtLast(std::unique_lock<std::mutex>* lock, size_t bytes, ChunkOwner user, Status* why);
+  void WaitForEverything(std::unique_lock<std::mutex>* lock);
+  std::vector<ChunkHeap::Region> TakeIdleRegions();
+  Result<void*> Fail(size_t bytes, const Status& why);
+  void Give(const std::vector<ChunkHeap::Region>& regions) const;
+  std::vector<MemoryUser> UsersLocked(size_t most) const;
+  AllocatorStats StatsLocked() const;
+  void CountUse(size_t bytes);
+
+  const MemorySource source_;
+  const ArenaConfig config_;
+  mutable std::mutex mutex_;
+  // Everything below is guarded by mutex_.
+  ChunkHeap heap_;
+  std::vector<StreamState> streams_;
+  StreamProgress progress_;
+  std::vector<Quarantined> quarantine_;
+  struct Reservation {
+    size_t bytes;
+    const char* label;
+  };
+  std::unordered_map<void*, Reservation> reservations_;
+  AllocatorStats stats_;
+  size_t region_bytes_ = 0;  // of all regions
+  size_t arena_in_use_ = 0;  // in regions
+  size_t arena_peak_ = 0;    // the most of it since the last shrink
+  size_t last_region_ = 0;   // bytes of the region taken last
+  enum class Growable : uint8_t { kUntried, kAvailable, kMissing };
+  Growable growable_state_ = Growable::kUntried;
+  device::UniqueGrowableMemory growable_;
+  bool shrunk_ = false;  // nothing was taken since the last shrink
+};
+
+}  // namespace cudaep::memory

@@ -1,0 +1,353 @@
+// What the arena does when no free chunk serves a request, and how it gives memory back.
+#include <algorithm>
+#include <bit>
+
+#include "core/checked_math.h"
+#include "memory/arena.h"
+#include "memory/relaxed_capture.h"
+
+namespace cudaep::memory {
+namespace {
+
+// The driver maps device memory in pieces of this size.
+constexpr size_t kRegionStepBytes = size_t{2} << 20;
+// Small regions are not rounded up to it.
+constexpr size_t kSmallRegionBytes = size_t{1} << 20;
+// Under a smaller limit too much would be lost to whole steps.
+constexpr size_t kLeastLimitForSteps = size_t{32} << 20;
+// Addresses are reserved for so many times the device's memory: compaction leaves holes behind.
+constexpr size_t kAddressFactor = 4;
+
+}  // namespace
+
+// Finds out what is done: chunks in quarantine and the marks of all streams.
+void Arena::Poll() {
+  progress_.Poll();
+  for (StreamState& state : streams_) {
+    while (!state.marks.empty() && progress_.IsPast(state.marks.front().point)) {
+      state.done = std::max(state.done, state.marks.front().stamp);
+      state.marks.pop_front();
+    }
+  }
+  std::vector<Chunk*> past;
+  std::erase_if(quarantine_, [&](const Quarantined& entry) {
+    const bool is_past = progress_.IsPast(entry.points);
+    if (is_past) past.push_back(entry.chunk);
+    return is_past;
+  });
+  for (Chunk* chunk : past) GiveToNobody(chunk);
+}
+
+// Every stream with free chunks gets a mark, so that a later Poll finds them done.
+void Arena::MarkPending() {
+  for (StreamState& state : streams_) {
+    if (!state.used || state.bins.empty() || state.done == state.freed) continue;
+    if (!state.marks.empty() && state.marks.back().stamp == state.freed) continue;
+    state.marks.push_back({state.freed, progress_.Mark(state.stream)});
+  }
+}
+
+// For streams that run on without anybody waiting for them: what is done by now is found out as they go.
+void Arena::MarkAndSweep(StreamState* state) {
+  device::DeviceGuard guard(source_.ordinal);
+  if (!guard.status().ok()) return;
+  RelaxedCapture relaxed;
+  state->unmarked = 0;
+  const uint64_t done = state->done;
+  Poll();
+  state->marks.push_back({state->freed, progress_.Mark(state->stream)});
+  if (state->done != done) Sweep();
+}
+
+// Chunks whose work is done become nobody's and merge; so do neighbours of one stream.
+void Arena::Sweep() {
+  for (const ChunkHeap::Region& region : heap_.regions()) {
+    for (Chunk* chunk = region.first; chunk != nullptr; chunk = chunk->after) {
+      if (!chunk->free || !IsDone(*chunk)) continue;
+      BinsOf(*chunk).Remove(chunk);
+      chunk->owner = kNobody;
+      chunk->stamp = 0;
+      chunk = MergeNeighbours(chunk);
+      BinsOf(*chunk).Insert(chunk);
+    }
+  }
+}
+
+// Makes the user's stream wait for all that is queued on the owner's.
+bool Arena::OrderAfter(ChunkOwner user, ChunkOwner owner) {
+  if (!StreamProgress::Order(streams_[user].stream, streams_[owner].stream).ok()) return false;
+  std::vector<uint64_t>& waited = streams_[user].waited;
+  if (waited.size() < streams_.size()) waited.resize(streams_.size());
+  waited[owner] = streams_[owner].freed;
+  ++stats_.stream_waits;
+  return true;
+}
+
+// A chunk of another stream, for which the user's stream waits; or all free memory of all streams, merged.
+Chunk* Arena::FindByWaiting(size_t bytes, ChunkOwner user) {
+  if (user == kNobody) return nullptr;
+  const auto can_wait_for = [&](ChunkOwner owner) {
+    const StreamState& state = streams_[owner];
+    return owner != user && state.used && !state.bins.empty() && !IsCapturing(state.stream);
+  };
+  Chunk* best = nullptr;
+  for (ChunkOwner owner = 1; owner < streams_.size(); ++owner) {
+    Chunk* const chunk = streams_[owner].bins.Find(bytes, UINT64_MAX);
+    if (chunk != nullptr && (best == nullptr || chunk->bytes < best->bytes) && can_wait_for(owner)) best = chunk;
+  }
+  if (best != nullptr && OrderAfter(user, best->owner)) return best;
+  size_t free_bytes = 0;
+  for (const StreamState& state : streams_) free_bytes += state.bins.bytes();
+  if (free_bytes < bytes) return nullptr;
+  for (ChunkOwner owner = 1; owner < streams_.size(); ++owner) {
+    if (can_wait_for(owner) && UsableBy(user, owner) < streams_[owner].freed) OrderAfter(user, owner);
+  }
+  // All that may be used now becomes the user's, so that it merges.
+  StreamState& own = streams_[user];
+  ++own.freed;
+  for (const ChunkHeap::Region& region : heap_.regions()) {
+    for (Chunk* chunk = region.first; chunk != nullptr; chunk = chunk->after) {
+      if (!chunk->free || chunk->captured || chunk->stamp > UsableBy(user, chunk->owner)) continue;
+      BinsOf(*chunk).Remove(chunk);
+      chunk->owner = user;
+      chunk->stamp = own.freed;
+      chunk = MergeNeighbours(chunk);
+      BinsOf(*chunk).Insert(chunk);
+    }
+  }
+  return own.bins.Find(bytes, UINT64_MAX);
+}
+
+// Whether a region of `bytes` keeps what is reserved in proportion to what was needed at once.
+bool Arena::WithinBound(size_t bytes) const {
+  const size_t reserved = region_bytes_ + bytes;
+  const size_t needed = std::max(arena_peak_, arena_in_use_ + bytes);
+  return reserved <= std::max(needed + needed / 5, kSlackBytes);
+}
+
+size_t Arena::RegionBytes(size_t bytes) const {
+  size_t wanted = bytes;
+  if (config_.extend_strategy == ExtendStrategy::kNextPowerOfTwo) {
+    const size_t first = shrunk_ ? config_.initial_growth_chunk_bytes : config_.initial_chunk_bytes;
+    const size_t next = last_region_ == 0 || shrunk_ ? first : std::bit_ceil(last_region_ + 1);
+    const size_t most = std::min(next, config_.max_power_of_two_extend_bytes);
+    // Doubling stays in proportion: no more than an eighth of what is in use beyond the request, or the slack.
+    const size_t headroom = std::max(arena_in_use_ / 8, region_bytes_ < kSlackBytes ? kSlackBytes - region_bytes_ : 0);
+    wanted = std::max(bytes, std::min(most, bytes + headroom));
+  }
+  wanted = AlignUp(wanted, wanted > kSmallRegionBytes ? kRegionStepBytes : kAlignmentBytes);
+  if (config_.max_bytes == 0) return wanted;
+  const size_t reserved = static_cast<size_t>(stats_.bytes_reserved);
+  const size_t left = config_.max_bytes > reserved ? config_.max_bytes - reserved : 0;
+  return std::max(bytes, std::min(wanted, left / kAlignmentBytes * kAlignmentBytes));
+}
+
+// Whether there is one region that grows; found out at the first growth.
+bool Arena::CanGrow() {
+  if (growable_state_ == Growable::kUntried) {
+    growable_state_ = Growable::kMissing;
+    const size_t budget = source_.budget != nullptr ? source_.budget->limit_bytes() : 0;
+    for (size_t limit : {config_.max_bytes, budget}) {
+      if (limit != 0 && limit < kLeastLimitForSteps) return false;
+    }
+    const Result<const device::DeviceInfo*> info = device::GetDeviceInfo(source_.ordinal);
+    if (source_.kind != MemoryKind::kDevice || !info.ok()) return false;
+    const size_t most = kAddressFactor * info.value()->total_bytes;
+    if (device::GrowableCreate(growable_.Receive(), source_.ordinal, most).ok()) growable_state_ = Growable::kAvailable;
+  }
+  return growable_state_ == Growable::kAvailable;
+}
+
+// The free chunk at the end of the region that grows, if the user may have it.
+Chunk* Arena::UsableTail(ChunkOwner user) {
+  if (!CanGrow() || heap_.regions().empty()) return nullptr;
+  Chunk* const last = heap_.LastOf(0);
+  // What a graph may know stays as it is.
+  const bool usable = last->free && !last->captured && last->stamp <= UsableBy(user, last->owner);
+  return usable ? last : nullptr;
+}
+
+// Maps `bytes`, a multiple of the step, at the end of the region that grows.
+Status Arena::Extend(size_t bytes, Chunk** chunk) {
+  if (source_.budget != nullptr && !source_.budget->TryCharge(source_.budget_kind, bytes)) {
+    return OutOfMemory("the memory limit is reached (", source_.budget->Describe(), ")");
+  }
+  const size_t before = device::GrowableEnd(growable_.get());
+  const Status status = device::GrowableExtend(growable_.get(), before + bytes);
+  if (!status.ok()) {
+    if (source_.budget != nullptr) source_.budget->Release(source_.budget_kind, bytes);
+    return status;
+  }
+  *chunk = heap_.regions().empty() ? heap_.AddRegion(device::GrowableBase(growable_.get()), bytes)
+                                   : heap_.ExtendRegion(0, bytes);
+  return Status::Ok();
+}
+
+Status Arena::TakeRegion(size_t bytes, Chunk** chunk) {
+  void* data = nullptr;
+  CUDAEP_RETURN_IF_ERROR(source_.Take(&data, bytes));
+  *chunk = heap_.AddRegion(data, bytes);
+  return Status::Ok();
+}
+
+// More memory: a chunk of at least `bytes` in no list. Null: the status says why, or the bound forbids it.
+Chunk* Arena::Grow(size_t bytes, ChunkOwner user, bool within_bound, Status* why) {
+  Chunk* const tail = UsableTail(user);
+  if (tail != nullptr && tail->bytes >= bytes) return tail;  // a search of its bin ended before it
+  const size_t missing = bytes - (tail != nullptr ? tail->bytes : 0);
+  const size_t least = AlignUp(missing, CanGrow() ? kRegionStepBytes : kAlignmentBytes);
+  const size_t reserved = static_cast<size_t>(stats_.bytes_reserved);
+  size_t wanted = within_bound ? std::max(RegionBytes(missing), least) : least;
+  if (CanGrow()) wanted = AlignUp(wanted, kRegionStepBytes);
+  if (within_bound && !WithinBound(wanted)) wanted = least;
+  if (within_bound && !WithinBound(wanted)) return nullptr;
+  if (config_.max_bytes != 0 && reserved + wanted > config_.max_bytes) wanted = least;
+  if (config_.max_bytes != 0 && reserved + wanted > config_.max_bytes) {
+    *why = OutOfMemory("the arena's limit is reached");
+    return nullptr;
+  }
+  Chunk* chunk = nullptr;
+  const auto take = [&] { return CanGrow() ? Extend(wanted, &chunk) : TakeRegion(wanted, &chunk); };
+  *why = take();
+  if (why->code() == StatusCode::kOutOfMemory && wanted > least) {
+    wanted = least;
+    *why = take();
+  }
+  if (!why->ok()) return nullptr;
+  region_bytes_ += wanted;
+  last_region_ = wanted;
+  shrunk_ = false;
+  stats_.bytes_reserved += static_cast<int64_t>(wanted);
+  stats_.peak_bytes_reserved = std::max(stats_.peak_bytes_reserved, stats_.bytes_reserved);
+  ++stats_.driver_allocations;
+  if (tail == nullptr) return chunk;
+  // The request takes all of the tail; what it leaves over is new, and nobody's.
+  BinsOf(*tail).Remove(tail);
+  tail->owner = kNobody;
+  tail->stamp = 0;
+  heap_.MergeAfter(tail);
+  return tail;
+}
+
+Chunk* Arena::SlowFind(std::unique_lock<std::mutex>* lock, size_t bytes, ChunkOwner user, Status* why) {
+  device::DeviceGuard guard(source_.ordinal);
+  if (!guard.status().ok()) {
+    *why = guard.status();
+    return nullptr;
+  }
+  RelaxedCapture relaxed;
+  Poll();
+  Sweep();
+  if (Chunk* chunk = FindUsable(bytes, user)) return chunk;
+  MarkPending();
+  if (Chunk* chunk = Grow(bytes, user, true, why)) return chunk;
+  if (Chunk* chunk = FindByWaiting(bytes, user)) return chunk;
+  return GrowAtLast(lock, bytes, user, why);
+}
+
+// Beyond the bound, or against the limit: what lies idle goes back first, so that one region can take its place.
+Chunk* Arena::GrowAtLast(std::unique_lock<std::mutex>* lock, size_t bytes, ChunkOwner user, Status* why) {
+  WaitForEverything(lock);
+  if (Chunk* chunk = FindUsable(bytes, user)) return chunk;
+  if (CanGrow()) {
+    if (Chunk* chunk = Compact(bytes)) return chunk;
+  } else {
+    Give(TakeIdleRegions());
+  }
+  return Grow(bytes, user, false, why);
+}
+
+// Blocks, without the lock, until all that was freed is done; streams that capture keep theirs.
+void Arena::WaitForEverything(std::unique_lock<std::mutex>* lock) {
+  device::DeviceGuard guard(source_.ordinal);
+  RelaxedCapture relaxed;
+  MarkPending();
+  const std::vector<StreamProgress::SharedEvent> pending = progress_.Pending();
+  lock->unlock();
+  StreamProgress::Wait(pending).IgnoreError();
+  lock->lock();
+  Poll();
+  Sweep();
+}
+
+// The end of the region that grows goes back as far as it is nobody's.
+void Arena::TrimTail() {
+  size_t given = 0, end = 0;
+  while (!heap_.regions().empty()) {
+    Chunk* const last = heap_.LastOf(0);
+    end = heap_.regions()[0].bytes;
+    if (last->hole) {
+      heap_.DropLast(0);
+      continue;
+    }
+    if (!last->free || last->owner != kNobody) break;
+    const size_t begin = end - last->bytes, kept_end = AlignUp(begin, kRegionStepBytes);
+    if (kept_end == end) break;
+    BinsOf(*last).Remove(last);
+    given += end - kept_end;
+    end = kept_end;
+    heap_.DropLast(0, kept_end - begin);
+    if (kept_end == begin) continue;
+    BinsOf(*last).Insert(last);
+    break;
+  }
+  if (heap_.regions().empty()) end = 0;
+  device::GrowableTrim(growable_.get(), end).IgnoreError();
+  if (given == 0) return;
+  region_bytes_ -= given;
+  stats_.bytes_reserved -= static_cast<int64_t>(given);
+  ++stats_.driver_frees;
+  if (source_.budget != nullptr) source_.budget->Release(source_.budget_kind, given);
+}
+
+// Regions that are one chunk of nobody's; they are the arena's no more.
+std::vector<ChunkHeap::Region> Arena::TakeIdleRegions() {
+  std::vector<ChunkHeap::Region> idle;
+  if (CanGrow()) {
+    TrimTail();
+    return idle;
+  }
+  for (const ChunkHeap::Region& region : heap_.regions()) {
+    const Chunk& chunk = *region.first;
+    if (chunk.free && chunk.owner == kNobody && chunk.bytes == region.bytes) idle.push_back(region);
+  }
+  for (const ChunkHeap::Region& region : idle) {
+    streams_[kNobody].bins.Remove(region.first);
+    heap_.RemoveRegion(region);
+    region_bytes_ -= region.bytes;
+    stats_.bytes_reserved -= static_cast<int64_t>(region.bytes);
+    ++stats_.driver_frees;
+  }
+  return idle;
+}
+
+void Arena::Give(const std::vector<ChunkHeap::Region>& regions) const {
+  for (const ChunkHeap::Region& region : regions) source_.Give(region.data, region.bytes).IgnoreError();
+}
+
+Status Arena::Shrink() {
+  device::DeviceGuard guard(source_.ordinal);
+  CUDAEP_RETURN_IF_ERROR(guard.status());
+  RelaxedCapture relaxed;
+  std::vector<StreamProgress::SharedEvent> pending;
+  {
+    std::lock_guard lock(mutex_);
+    ++stats_.shrinks;
+    MarkPending();
+    pending = progress_.Pending();
+  }
+  CUDAEP_RETURN_IF_ERROR(StreamProgress::Wait(pending));
+  std::vector<ChunkHeap::Region> idle;
+  {
+    std::lock_guard lock(mutex_);
+    Poll();
+    Sweep();
+    idle = TakeIdleRegions();
+    arena_peak_ = arena_in_use_;
+    shrunk_ = true;
+  }
+  Give(idle);
+  return Status::Ok();
+}
+
+}  // namespace cudaep::memory

@@ -1,0 +1,131 @@
+#include "memory/chunk_heap.h"
+
+#include <algorithm>
+
+namespace cudaep::memory {
+namespace {
+
+constexpr size_t kRecordsPerBlock = 64;
+
+}  // namespace
+
+void ChunkHeap::Table::Grow() {
+  std::vector<Chunk*> old(entries_.size() * 2);
+  old.swap(entries_);
+  --shift_;
+  count_ = 0;
+  for (Chunk* chunk : old) {
+    if (chunk != nullptr) Insert(chunk);
+  }
+}
+
+void ChunkHeap::Table::Insert(Chunk* chunk) {
+  if (2 * (count_ + 1) > entries_.size()) Grow();
+  const size_t mask = entries_.size() - 1;
+  size_t at = Home(chunk->data);
+  while (entries_[at] != nullptr) at = (at + 1) & mask;
+  entries_[at] = chunk;
+  ++count_;
+}
+
+Chunk* ChunkHeap::Table::Remove(const void* data) {
+  const size_t mask = entries_.size() - 1;
+  size_t at = Home(data);
+  while (entries_[at] != nullptr && entries_[at]->data != data) at = (at + 1) & mask;
+  Chunk* const found = entries_[at];
+  if (found == nullptr) return nullptr;
+  // Entries behind the gap move up where their home lies before it, so that searches never stop short.
+  for (size_t next = (at + 1) & mask; entries_[next] != nullptr; next = (next + 1) & mask) {
+    const size_t home = Home(entries_[next]->data);
+    if (((next - home) & mask) < ((next - at) & mask)) continue;
+    entries_[at] = entries_[next];
+    at = next;
+  }
+  entries_[at] = nullptr;
+  --count_;
+  return found;
+}
+
+Chunk* ChunkHeap::NewRecord() {
+  if (spare_ == nullptr) {
+    blocks_.push_back(std::make_unique<Chunk[]>(kRecordsPerBlock));
+    for (size_t i = 0; i < kRecordsPerBlock; ++i) {
+      blocks_.back()[i].after = spare_;
+      spare_ = &blocks_.back()[i];
+    }
+  }
+  Chunk* const record = spare_;
+  spare_ = record->after;
+  *record = {};
+  return record;
+}
+
+Chunk* ChunkHeap::AddRegion(void* data, size_t bytes) {
+  Chunk* const chunk = NewRecord();
+  chunk->data = static_cast<char*>(data);
+  chunk->bytes = bytes;
+  regions_.push_back({chunk->data, bytes, chunk});
+  return chunk;
+}
+
+Chunk* ChunkHeap::LastOf(size_t index) const {
+  Chunk* chunk = regions_[index].first;
+  while (chunk->after != nullptr) chunk = chunk->after;
+  return chunk;
+}
+
+Chunk* ChunkHeap::ExtendRegion(size_t index, size_t bytes) {
+  Region& region = regions_[index];
+  Chunk* const last = LastOf(index);
+  Chunk* const chunk = NewRecord();
+  chunk->data = region.data + region.bytes;
+  chunk->bytes = bytes;
+  chunk->before = last;
+  last->after = chunk;
+  region.bytes += bytes;
+  return chunk;
+}
+
+void ChunkHeap::DropLast(size_t index, size_t kept) {
+  Region& region = regions_[index];
+  Chunk* const last = LastOf(index);
+  region.bytes -= last->bytes - kept;
+  last->bytes = kept;
+  if (kept != 0) return;
+  if (last->before != nullptr) last->before->after = nullptr;
+  last->after = spare_;
+  spare_ = last;
+  if (region.bytes == 0) regions_.erase(regions_.begin() + static_cast<ptrdiff_t>(index));
+}
+
+void ChunkHeap::RemoveRegion(const Region& region) {
+  region.first->after = spare_;
+  spare_ = region.first;
+  const char* const data = region.data;
+  std::erase_if(regions_, [data](const Region& other) { return other.data == data; });
+}
+
+Chunk* ChunkHeap::Split(Chunk* chunk, size_t bytes) {
+  Chunk* const rest = NewRecord();
+  *rest = *chunk;
+  rest->bin_before = rest->bin_after = nullptr;
+  rest->data += bytes;
+  rest->bytes -= bytes;
+  rest->before = chunk;
+  if (rest->after != nullptr) rest->after->before = rest;
+  chunk->after = rest;
+  chunk->bytes = bytes;
+  return rest;
+}
+
+void ChunkHeap::MergeAfter(Chunk* chunk) {
+  Chunk* const gone = chunk->after;
+  chunk->bytes += gone->bytes;
+  chunk->stamp = std::max(chunk->stamp, gone->stamp);
+  chunk->after = gone->after;
+  if (chunk->after != nullptr) chunk->after->before = chunk;
+  gone->after = spare_;
+  spare_ = gone;
+}
+
+}  // namespace cudaep::memory

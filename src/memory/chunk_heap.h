@@ -1,0 +1,103 @@
+// Regions of memory cut into chunks: the bookkeeping of an arena, without any device call and without a policy.
+//
+// The chunks of a region are linked in address order and cover it. Records are recycled, so that splitting and merging
+// in a steady state takes nothing from the host's heap. Live chunks are found by address.
+// Threads: guarded by the owner's lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace cudaep::memory {
+
+// The slot of a stream in the arena.
+using ChunkOwner = uint32_t;
+
+struct Chunk {
+  char* data = nullptr;
+  size_t bytes = 0;
+  Chunk* before = nullptr;  // in address order, of the same region
+  Chunk* after = nullptr;
+  Chunk* bin_before = nullptr;  // in the free list
+  Chunk* bin_after = nullptr;
+  const char* label = nullptr;  // of the user, while live
+  uint64_t stamp = 0;           // of the free in its owner's count
+  ChunkOwner owner = 0;
+  uint32_t generation = 0;  // of the owner's slot when the chunk was handed out
+  bool free = false;        // in a free list
+  bool hole = false;        // addresses without memory
+  bool captured = false;    // stays with its owner, a graph may know the address
+  bool untagged = false;    // handed out without a stream
+};
+
+class ChunkHeap {
+ public:
+  struct Region {
+    char* data = nullptr;
+    size_t bytes = 0;
+    Chunk* first = nullptr;
+  };
+
+  // One chunk that covers the region; neither free nor live.
+  Chunk* AddRegion(void* data, size_t bytes);
+  // The region grows by `bytes`, which are a chunk of their own, neither free nor live.
+  Chunk* ExtendRegion(size_t index, size_t bytes);
+  // The region ends where its last chunk began, or with `kept` bytes of it. A region without chunks is gone.
+  void DropLast(size_t index, size_t kept = 0);
+  Chunk* LastOf(size_t index) const;
+  // `region.first` must be its only chunk.
+  void RemoveRegion(const Region& region);
+  const std::vector<Region>& regions() const { return regions_; }
+
+  // Cuts the chunk to `bytes`; what is left over is a chunk of its own with the same tags.
+  Chunk* Split(Chunk* chunk, size_t bytes);
+  // The chunk takes in its successor, whose record ends.
+  void MergeAfter(Chunk* chunk);
+
+  void AddLive(Chunk* chunk) { live_.Insert(chunk); }
+  // Null for an address that is not live.
+  Chunk* TakeLive(const void* data) { return live_.Remove(data); }
+  size_t live_count() const { return live_.count(); }
+  template <class F>
+  void ForEachLive(F&& visit) const {
+    live_.ForEach(visit);
+  }
+
+ private:
+  // Open addressing by address with linear probing.
+  class Table {
+   public:
+    void Insert(Chunk* chunk);
+    Chunk* Remove(const void* data);
+    size_t count() const { return count_; }
+    template <class F>
+    void ForEach(F&& visit) const {
+      for (const Chunk* chunk : entries_) {
+        if (chunk != nullptr) visit(*chunk);
+      }
+    }
+
+   private:
+    // Chunks are aligned to 256 bytes.
+    size_t Home(const void* data) const {
+      return static_cast<size_t>((reinterpret_cast<uintptr_t>(data) >> 8) * 0x9e3779b97f4a7c15u >> shift_);
+    }
+    void Grow();
+
+    std::vector<Chunk*> entries_ = std::vector<Chunk*>(64);
+    unsigned shift_ = 64 - 6;
+    size_t count_ = 0;
+  };
+
+  Chunk* NewRecord();
+
+  std::vector<Region> regions_;
+  Table live_;
+  std::vector<std::unique_ptr<Chunk[]>> blocks_;
+  Chunk* spare_ = nullptr;  // linked by `after`
+};
+
+}  // namespace cudaep::memory

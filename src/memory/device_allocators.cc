@@ -1,0 +1,83 @@
+#include "memory/device_allocators.h"
+
+#include "memory/arena.h"
+#include "memory/direct_allocator.h"
+#include "memory/external_allocator.h"
+#include "memory/fault_allocator.h"
+#include "memory/memory_source.h"
+#include "memory/pool_allocator.h"
+#include "memory/reclaiming_allocator.h"
+#include "memory/strict_allocator.h"
+
+namespace cudaep::memory {
+namespace {
+
+MemorySource DeviceSource(const MemoryConfig& config, BudgetKind kind, std::shared_ptr<Budget> budget) {
+  return {MemoryKind::kDevice, config.ordinal, std::move(budget), kind};
+}
+
+std::shared_ptr<Allocator> MakeDirect(const MemoryConfig& config, BudgetKind kind, std::shared_ptr<Budget> budget) {
+  return std::make_shared<DirectAllocator>(DeviceSource(config, kind, std::move(budget)));
+}
+
+Result<std::shared_ptr<Allocator>> MakeExternal(const MemoryConfig& config, std::shared_ptr<Budget> budget) {
+  const ExternalAddresses& given = config.external;
+  ExternalCallbacks callbacks;
+  callbacks.alloc = reinterpret_cast<decltype(callbacks.alloc)>(given.alloc);
+  callbacks.free = reinterpret_cast<decltype(callbacks.free)>(given.free);
+  callbacks.empty_cache = reinterpret_cast<decltype(callbacks.empty_cache)>(given.empty_cache);
+  callbacks.caller_stream = static_cast<device::Stream>(given.caller_stream);
+  CUDAEP_ASSIGN_OR_RETURN(auto allocator, ExternalAllocator::Create(config.ordinal, callbacks, std::move(budget)));
+  return std::shared_ptr<Allocator>(std::move(allocator));
+}
+
+Result<std::shared_ptr<Allocator>> MakeOwn(const MemoryConfig& config, std::shared_ptr<Budget> budget) {
+  switch (config.arena.mode) {
+    case ArenaMode::kPool: {
+      CUDAEP_ASSIGN_OR_RETURN(auto pool, PoolAllocator::Create(config.ordinal, config.arena, std::move(budget)));
+      return std::shared_ptr<Allocator>(std::move(pool));
+    }
+    case ArenaMode::kNone:
+      return MakeDirect(config, BudgetKind::kArena, std::move(budget));
+    case ArenaMode::kArena:
+      break;
+  }
+  return std::shared_ptr<Allocator>(
+      std::make_shared<Arena>(DeviceSource(config, BudgetKind::kArena, std::move(budget)), config.arena));
+}
+
+void AddAdaptors(const MemoryConfig& config, DeviceAllocators* allocators) {
+  const auto all = {&allocators->tensors, &allocators->weights, &allocators->workspaces};
+  for (auto* allocator : all) {
+    *allocator = std::make_shared<ReclaimingAllocator>(std::move(*allocator), config.ordinal, config.limit_bytes);
+  }
+  if (config.fail_allocation != 0) {  // outermost: an injected failure is not repaired
+    const auto counter = std::make_shared<FaultCounter>(config.fail_allocation, FaultCounter::Extent::kOnce);
+    for (auto* allocator : all) *allocator = std::make_shared<FaultAllocator>(std::move(*allocator), counter);
+  }
+  if (config.require_stream_tags) {
+    allocators->tensors = std::make_shared<StrictAllocator>(std::move(allocators->tensors));
+  }
+}
+
+}  // namespace
+
+Result<DeviceAllocators> MakeDeviceAllocators(const MemoryConfig& config, const std::shared_ptr<Budget>& budget) {
+  DeviceAllocators allocators;
+  if (config.is_external()) {
+    CUDAEP_ASSIGN_OR_RETURN(allocators.tensors, MakeExternal(config, budget));
+    allocators.weights = allocators.workspaces = allocators.tensors;
+  } else {
+    CUDAEP_ASSIGN_OR_RETURN(allocators.tensors, MakeOwn(config, budget));
+    allocators.weights = MakeDirect(config, BudgetKind::kWeights, budget);
+    allocators.workspaces = MakeDirect(config, BudgetKind::kWorkspace, budget);
+  }
+  AddAdaptors(config, &allocators);
+  return allocators;
+}
+
+std::shared_ptr<Allocator> MakePinnedAllocator(int ordinal) {
+  return std::make_shared<Arena>(MemorySource{MemoryKind::kPinnedHost, ordinal}, ArenaConfig{});
+}
+
+}  // namespace cudaep::memory

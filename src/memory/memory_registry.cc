@@ -1,0 +1,115 @@
+#include "memory/memory_registry.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "memory/device_allocators.h"
+
+namespace cudaep::memory {
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<DeviceMemory>> devices;        // guarded by mutex
+  std::map<int, std::weak_ptr<Allocator>> pinned;          // by ordinal; guarded by mutex
+  std::map<std::pair<int, device::Stream>, int> borrowed;  // sessions on a caller's stream; guarded by mutex
+};
+
+// Never destroyed, as the header says.
+Registry& TheRegistry() {
+  static auto* const registry = new Registry;
+  return *registry;
+}
+
+using LiveMemory = std::vector<std::shared_ptr<DeviceMemory>>;
+
+// All objects alive; the others are forgotten. The caller holds the lock, and drops the result after it.
+LiveMemory Live(Registry& registry) {
+  LiveMemory live;
+  std::erase_if(registry.devices, [&](const auto& weak) {
+    std::shared_ptr<DeviceMemory> memory = weak.lock();
+    if (memory == nullptr) return true;
+    live.push_back(std::move(memory));
+    return false;
+  });
+  return live;
+}
+
+std::shared_ptr<Allocator> PinnedOf(Registry& registry, int ordinal) {
+  std::weak_ptr<Allocator>& known = registry.pinned[ordinal];
+  std::shared_ptr<Allocator> pinned = known.lock();
+  if (pinned == nullptr) known = pinned = MakePinnedAllocator(ordinal);
+  return pinned;
+}
+
+LiveMemory LiveOf(int ordinal) {
+  Registry& registry = TheRegistry();
+  std::lock_guard lock(registry.mutex);
+  LiveMemory live = Live(registry);
+  std::erase_if(live, [&](const auto& memory) { return memory->config().ordinal != ordinal; });
+  return live;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<DeviceMemory>> AcquireDeviceMemory(const MemoryConfig& config) {
+  Registry& registry = TheRegistry();
+  LiveMemory live;  // outlives the lock: dropping the last reference frees memory
+  std::lock_guard lock(registry.mutex);
+  live = Live(registry);
+  if (config.shareable()) {
+    for (const auto& memory : live) {
+      if (memory->config() == config) return memory;
+    }
+  }
+  CUDAEP_ASSIGN_OR_RETURN(std::shared_ptr<DeviceMemory> created,
+                          DeviceMemory::Create(config, PinnedOf(registry, config.ordinal)));
+  registry.devices.push_back(created);
+  return created;
+}
+
+std::shared_ptr<Allocator> AcquirePinnedMemory(int ordinal) {
+  Registry& registry = TheRegistry();
+  std::lock_guard lock(registry.mutex);
+  return PinnedOf(registry, ordinal);
+}
+
+bool IsMemoryHeld() {
+  Registry& registry = TheRegistry();
+  std::lock_guard lock(registry.mutex);
+  return std::any_of(registry.devices.begin(), registry.devices.end(),
+                     [](const auto& one) { return !one.expired(); }) ||
+         std::any_of(registry.pinned.begin(), registry.pinned.end(),
+                     [](const auto& one) { return !one.second.expired(); });
+}
+
+void ReclaimIdleMemory(int ordinal) {
+  for (const auto& memory : LiveOf(ordinal)) memory->tensors()->Shrink().IgnoreError();
+}
+
+void StreamEnded(int ordinal, device::Stream stream) {
+  for (const auto& memory : LiveOf(ordinal)) memory->ReleaseStream(stream);
+}
+
+void BorrowStream(int ordinal, device::Stream stream) {
+  Registry& registry = TheRegistry();
+  std::lock_guard lock(registry.mutex);
+  ++registry.borrowed[{ordinal, stream}];
+}
+
+void ReturnStream(int ordinal, device::Stream stream) {
+  bool last = false;
+  {
+    Registry& registry = TheRegistry();
+    std::lock_guard lock(registry.mutex);
+    const auto found = registry.borrowed.find({ordinal, stream});
+    last = found != registry.borrowed.end() && --found->second == 0;
+    if (last) registry.borrowed.erase(found);
+  }
+  for (const auto& memory : LiveOf(ordinal)) last ? memory->ReleaseStream(stream) : memory->StreamIdle(stream);
+}
+
+}  // namespace cudaep::memory

@@ -1,0 +1,318 @@
+#include "memory/pool_allocator.h"
+
+#include <thread>
+#include <utility>
+
+#include "memory/out_of_memory.h"
+#include "memory/relaxed_capture.h"
+
+namespace cudaep::memory {
+
+PoolAllocator::PoolAllocator(int ordinal, const ArenaConfig& config, std::shared_ptr<Budget> budget)
+    : config_(config), source_{MemoryKind::kDevice, ordinal, std::move(budget), BudgetKind::kArena} {}
+
+Result<std::unique_ptr<PoolAllocator>> PoolAllocator::Create(int ordinal, const ArenaConfig& config,
+                                                             std::shared_ptr<Budget> budget) {
+  std::unique_ptr<PoolAllocator> made(new PoolAllocator(ordinal, config, std::move(budget)));
+  device::DeviceGuard guard(ordinal);
+  CUDAEP_RETURN_IF_ERROR(guard.status());
+  CUDAEP_RETURN_IF_ERROR(device::MemoryPoolCreate(made->pool_.Receive(), ordinal));
+  CUDAEP_RETURN_IF_ERROR(device::MemoryPoolSetReleaseThreshold(made->pool_.get(), config.pool_release_threshold_bytes));
+  CUDAEP_RETURN_IF_ERROR(device::StreamCreate(made->own_stream_.Receive()));
+  return made;
+}
+
+PoolAllocator::~PoolAllocator() {
+  device::DeviceGuard guard(source_.ordinal);
+  RelaxedCapture relaxed;
+  std::vector<HeldBlock> rest = held_.TakeAll();
+  live_.ForEach([&](void* pointer, const Block& block) { rest.push_back({pointer, block, {}}); });
+  // Nobody says what uses these: memory that was never freed, and what a capture has recorded.
+  if (!rest.empty()) device::DeviceSynchronize().IgnoreError();
+  for (const HeldBlock& held : rest) {
+    if (held.block.owner == BlockOwner::kReserved) {
+      source_.Give(held.pointer, held.block.bytes).IgnoreError();
+    } else {
+      device::FreeAsync(held.pointer, own_stream_.get()).IgnoreError();
+    }
+  }
+  if (own_stream_) WaitForOwnStream().IgnoreError();
+  if (source_.budget != nullptr) source_.budget->Release(BudgetKind::kArena, pool_bytes_);
+}
+
+Result<void*> PoolAllocator::Allocate(size_t bytes) { return Request(bytes, {.owner = BlockOwner::kAnyStream}); }
+
+Result<void*> PoolAllocator::AllocateOnStream(size_t bytes, device::Stream stream) {
+  return Request(bytes, {.owner = BlockOwner::kStream, .stream = stream});
+}
+
+Result<void*> PoolAllocator::Reserve(size_t bytes) { return Request(bytes, {.owner = BlockOwner::kReserved}); }
+
+Result<void*> PoolAllocator::Request(size_t bytes, Block block) {
+  if (bytes == 0) return nullptr;
+  Result<void*> pointer = Serve(bytes, block);
+  if (!pointer.ok()) {
+    std::lock_guard lock(mutex_);
+    ++live_.stats.failures;
+    if (pointer.status().code() == StatusCode::kOutOfMemory) return Fail(bytes, pointer.status().message());
+  }
+  return pointer;
+}
+
+Result<void*> PoolAllocator::Serve(size_t bytes, Block block) {
+  const std::optional<size_t> size = LiveBlocks::RoundUp(bytes);
+  if (!size) return OutOfMemory("no allocation can be as large");
+  device::DeviceGuard guard(source_.ordinal);
+  CUDAEP_RETURN_IF_ERROR(guard.status());
+  RelaxedCapture relaxed;
+  block.bytes = *size;
+  Lock lock(mutex_);
+  void* pointer = nullptr;
+  if (block.owner == BlockOwner::kReserved) {
+    CUDAEP_ASSIGN_OR_RETURN(pointer, TakeDirectly(lock, *size));
+  } else {
+    CUDAEP_ASSIGN_OR_RETURN(pointer, FromHeld(*size, &block));
+    if (pointer == nullptr) {
+      const bool tagged = block.owner == BlockOwner::kStream;
+      CUDAEP_ASSIGN_OR_RETURN(pointer, FromPool(lock, *size, tagged ? block.stream : own_stream_.get()));
+      used_pool_bytes_ += *size;
+    }
+  }
+  live_.Insert(pointer, block);
+  return pointer;
+}
+
+Result<void*> PoolAllocator::FromHeld(size_t bytes, Block* block) {
+  if (block->owner == BlockOwner::kStream) {
+    progress_.Add(block->stream);
+    block->captured = IsCapturing(block->stream);
+  }
+  const std::optional<HeldBlock> held = held_.TakeFor(bytes, block, &progress_);
+  if (held) return held->pointer;
+  if (!block->captured) {
+    GiveToPool(held_.TakeAllPast(progress_));
+    return nullptr;
+  }
+  return FailedPrecondition("allocation of ", bytes,
+                            " bytes on a capturing stream that holds no freed block as large: ",
+                            "the driver's pool cannot be asked during a capture; use the arena");
+}
+
+Result<void*> PoolAllocator::FromPool(Lock& lock, size_t bytes, device::Stream stream) {
+  Result<void*> pointer = TryPool(bytes, stream);
+  if (pointer.status().code() != StatusCode::kOutOfMemory) return pointer;
+  CUDAEP_RETURN_IF_ERROR(EmptyPool(lock, 0));
+  pointer = TryPool(bytes, stream);
+  return pointer;
+}
+
+Result<void*> PoolAllocator::TryPool(size_t bytes, device::Stream stream) {
+  const size_t before = pool_bytes_;
+  // Where the pool is certain to grow, the refusal costs nothing.
+  if (used_pool_bytes_ + bytes > before && !HasRoom(used_pool_bytes_ + bytes - before)) {
+    return OutOfMemory("the memory limit is reached");
+  }
+  void* pointer = nullptr;
+  CUDAEP_RETURN_IF_ERROR(device::MallocFromPoolAsync(&pointer, bytes, pool_.get(), stream));
+  Status status = stream == own_stream_.get() ? WaitForOwnStream() : Status::Ok();
+  if (status.ok() && Update()) return pointer;
+  // Undone with a wait: the pool can give back only what is freed.
+  device::FreeAsync(pointer, stream).IgnoreError();
+  CUDAEP_RETURN_IF_ERROR(status);
+  CUDAEP_RETURN_IF_ERROR(device::StreamSynchronize(stream));
+  CUDAEP_RETURN_IF_ERROR(device::MemoryPoolTrim(pool_.get(), before));
+  Update();
+  return OutOfMemory("the memory limit is reached: the driver's pool grows in steps");
+}
+
+Result<void*> PoolAllocator::TakeDirectly(Lock& lock, size_t bytes) {
+  const auto take = [&]() -> Result<void*> {
+    if (!HasRoom(bytes)) return OutOfMemory("the memory limit is reached");
+    direct_bytes_ += bytes;
+    lock.unlock();
+    void* pointer = nullptr;
+    Status status = source_.Take(&pointer, bytes);
+    lock.lock();
+    if (!status.ok()) {
+      direct_bytes_ -= bytes;
+      return status;
+    }
+    live_.CountReserved(bytes);
+    ++live_.stats.driver_allocations;
+    return pointer;
+  };
+  Result<void*> pointer = take();
+  if (pointer.status().code() != StatusCode::kOutOfMemory) return pointer;
+  CUDAEP_RETURN_IF_ERROR(EmptyPool(lock, 0));
+  pointer = take();
+  return pointer;
+}
+
+bool PoolAllocator::HasRoom(size_t more) const {
+  if (config_.max_bytes != 0) {
+    const size_t taken = pool_bytes_ + direct_bytes_;
+    if (taken > config_.max_bytes || more > config_.max_bytes - taken) return false;
+  }
+  return source_.budget == nullptr || more <= source_.budget->available_bytes();
+}
+
+bool PoolAllocator::Update() const {
+  device::MemoryPoolStats stats;
+  if (!device::MemoryPoolGetStats(pool_.get(), &stats).ok()) return true;  // nothing is known to be wrong
+  const size_t now = stats.reserved_bytes, before = std::exchange(pool_bytes_, now);
+  bool within = config_.max_bytes == 0 || now <= before || now + direct_bytes_ <= config_.max_bytes;
+  Budget* budget = source_.budget.get();
+  if (now > before) {
+    ++live_.stats.driver_allocations;
+    live_.CountReserved(now - before);
+    if (budget != nullptr && !budget->TryCharge(BudgetKind::kArena, now - before)) {
+      budget->ChargeMeasured(BudgetKind::kArena, now - before);
+      within = false;
+    }
+  } else if (now < before) {
+    ++live_.stats.driver_frees;
+    live_.CountGivenBack(before - now);
+    if (budget != nullptr) budget->Release(BudgetKind::kArena, before - now);
+  }
+  return within;
+}
+
+void PoolAllocator::Free(void* pointer) {
+  if (pointer == nullptr) return;
+  device::DeviceGuard guard(source_.ordinal);
+  RelaxedCapture relaxed;
+  Lock lock(mutex_);
+  const std::optional<Block> removed = live_.Remove(pointer);
+  if (!removed) return;
+  HeldBlock held{pointer, *removed, {}};
+  switch (held.block.owner) {
+    case BlockOwner::kStream:
+      held.block.captured = held.block.captured || IsCapturing(held.block.stream);
+      if (held.block.captured) {
+        held_.Add(std::move(held));
+      } else {
+        freed_on_.insert(held.block.stream);
+        FreeOn(held.block.stream, std::move(held));
+      }
+      break;
+    case BlockOwner::kNobody:
+      GiveToPool({std::move(held)});
+      break;
+    case BlockOwner::kAnyStream:
+      held.points = progress_.MarkAll();
+      held_.Add(std::move(held));
+      break;
+    case BlockOwner::kReserved:
+      direct_bytes_ -= held.block.bytes;
+      live_.CountGivenBack(held.block.bytes);
+      ++live_.stats.driver_frees;
+      lock.unlock();
+      source_.Give(pointer, held.block.bytes).IgnoreError();
+      break;
+  }
+}
+
+void PoolAllocator::FreeOn(device::Stream stream, HeldBlock held) {
+  const Status status = device::FreeAsync(held.pointer, stream);
+  if (status.ok() || status.code() == StatusCode::kDeviceLost) {
+    used_pool_bytes_ -= held.block.bytes;
+    return;
+  }
+  // Tried again on our stream, once what uses it is done.
+  held.points.clear();
+  if (stream != own_stream_.get()) held.points.push_back(progress_.Mark(stream));
+  held_.Add(std::move(held));
+}
+
+void PoolAllocator::GiveToPool(std::vector<HeldBlock> blocks) {
+  if (blocks.empty()) return;
+  for (HeldBlock& held : blocks) FreeOn(own_stream_.get(), std::move(held));
+  WaitForOwnStream().IgnoreError();  // it serves every stream from here on
+}
+
+Status PoolAllocator::WaitForOwnStream() {
+  // By asking: a synchronisation would make the driver give back what the pool should keep. The stream holds nothing
+  // but allocations and frees, so this takes no time.
+  for (;;) {
+    Status status = device::StreamQuery(own_stream_.get());
+    if (status.code() != StatusCode::kNotReady) return status;
+    std::this_thread::yield();
+  }
+}
+
+Status PoolAllocator::EmptyPool(Lock& lock, size_t bytes_to_keep) {
+  const std::unordered_set<device::Stream> freed_on = std::exchange(freed_on_, {});
+  for (device::Stream stream : freed_on) {
+    if (IsCapturing(stream)) {
+      freed_on_.insert(stream);
+    } else {
+      progress_.Mark(stream);
+    }
+  }
+  const auto events = progress_.Pending();
+  lock.unlock();
+  Status waited = StreamProgress::Wait(events);
+  lock.lock();
+  if (!waited.ok()) freed_on_.insert(freed_on.begin(), freed_on.end());
+  CUDAEP_RETURN_IF_ERROR(waited);
+  progress_.Poll();
+  GiveToPool(held_.TakeAllPast(progress_));
+  CUDAEP_RETURN_IF_ERROR(WaitForOwnStream());
+  CUDAEP_RETURN_IF_ERROR(device::MemoryPoolTrim(pool_.get(), bytes_to_keep));
+  Update();
+  return Status::Ok();
+}
+
+void PoolAllocator::AddStream(device::Stream stream) {
+  std::lock_guard lock(mutex_);
+  progress_.Add(stream);
+}
+
+void PoolAllocator::ReleaseStream(device::Stream stream) {
+  device::DeviceGuard guard(source_.ordinal);
+  RelaxedCapture relaxed;
+  std::lock_guard lock(mutex_);
+  live_.ReleaseStream(stream);
+  held_.ReleaseStream(stream);
+  progress_.Release(stream);
+  freed_on_.erase(stream);
+  GiveToPool(held_.TakeAllPast(progress_));
+}
+
+void PoolAllocator::StreamIdle(device::Stream stream) {
+  device::DeviceGuard guard(source_.ordinal);
+  RelaxedCapture relaxed;
+  std::lock_guard lock(mutex_);
+  progress_.Idle(stream);
+  freed_on_.erase(stream);
+  GiveToPool(held_.TakeAllPast(progress_));
+  Update();  // the caller's wait may have made the driver give memory back
+}
+
+Status PoolAllocator::Shrink() {
+  device::DeviceGuard guard(source_.ordinal);
+  CUDAEP_RETURN_IF_ERROR(guard.status());
+  RelaxedCapture relaxed;
+  Lock lock(mutex_);
+  ++live_.stats.shrinks;
+  return EmptyPool(lock, config_.pool_bytes_to_keep_on_shrink);
+}
+
+AllocatorStats PoolAllocator::Stats() const {
+  std::lock_guard lock(mutex_);
+  Update();
+  AllocatorStats stats = live_.stats;
+  stats.limit_bytes = static_cast<int64_t>(config_.max_bytes);
+  return stats;
+}
+
+std::vector<MemoryUser> PoolAllocator::LargestUsers(size_t most) const {
+  std::lock_guard lock(mutex_);
+  return live_.LargestUsers(most);
+}
+
+Status PoolAllocator::Fail(size_t bytes, std::string_view cause) const {
+  return OutOfMemoryError(bytes, source_, cause, live_.stats, live_.LargestUsers(kUsersInError));
+}
+
+}  // namespace cudaep::memory

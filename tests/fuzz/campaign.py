@@ -1,0 +1,172 @@
+"""Fuzzes the plug-in through the host's C ABI for a while: `make fuzz`, and two minutes of it in `make test`.
+
+    python -m tests.fuzz.campaign [--seconds S] [--first NUMBER] [--host VERSION] [--library PLUGIN] [models|options]
+
+A child process (`fuzz_host`) draws case after case; each is known by its number, which it writes down first. A child
+that dies, hangs or reports a finding ends at a number: the campaign keeps that case as a file below --keep, looks
+whether the host dies of it on its own CPU provider too, prints how to run it again, and goes on behind it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnxruntime
+
+from . import seeds
+
+ROOT = Path(__file__).resolve().parents[2]
+CORPUS = Path(__file__).resolve().parent / "corpus"
+KINDS = ("models", "options")
+DEVICE_BYTES = 64 << 20  # what models ask for beyond it is an error, and soon
+GRACE_S = 60  # a child ends itself after its time; its last case may be slow
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A case that ended in something other than a status."""
+
+    kind: str
+    number: int
+    what: str
+    host_alone: bool  # the host dies of it without the plug-in
+    again: str  # the command that runs it
+    file: Path
+
+    def __str__(self) -> str:
+        whose = "the host alone dies of it too" if self.host_alone else "not the host's"
+        return f"{self.kind} case {self.number}: {self.what} ({whose})\n  kept as {self.file}\n  {self.again}"
+
+
+@dataclass
+class Result:
+    """What a campaign saw. `counts` sums up the children that ended by themselves."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    failures: list[Failure] = field(default_factory=list)
+
+    @property
+    def ours(self) -> list[Failure]:
+        return [failure for failure in self.failures if not failure.host_alone]
+
+
+class Program:
+    """`fuzz_host` on one host and one build of the plug-in."""
+
+    def __init__(self, host: Path, plugin: Path, folder: Path) -> None:
+        program = plugin.parent.parent / "bin" / "fuzz_host"
+        if not program.is_file():
+            raise FileNotFoundError(f"{program} is not built: make sim")
+        self.command = [str(program), str(host), str(plugin)]
+        self._folder = folder
+        self.seeds = folder / "seeds"
+        self.environment = {**os.environ, "CUDAEP_SIM_MEMORY_BYTES": str(DEVICE_BYTES)}
+
+    def arguments(self, kind: str, *rest: str) -> list[str]:
+        if kind == "models" and not self.seeds.exists():
+            seeds.write(self.seeds)
+        return [*self.command, kind, *(("--seeds", str(self.seeds)) if kind == "models" else ()), *rest]
+
+    def run(self, arguments: list[str], seconds: float) -> tuple[int, str, str]:
+        """Exit code (negative: a signal), output and errors; a child beyond its time is killed."""
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+            child = subprocess.Popen(arguments, stdout=out, stderr=errors, env=self.environment)
+            try:
+                code = child.wait(seconds)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+                code = -signal.SIGALRM
+            texts = []
+            for file in (out, errors):
+                file.seek(0)
+                texts.append(file.read().decode(errors="replace"))
+        return code, texts[0], texts[1]
+
+    def replay(self, file: Path, *rest: str) -> tuple[int, str]:
+        code, _, errors = self.run([*self.command, "replay", str(file), *rest], 120)
+        return code, errors
+
+    def fuzz(self, kind: str, first: int, seconds: float, result: Result, keep: Path) -> int:
+        """One child; returns the number to go on from."""
+        state = self._folder / "state"
+        state.write_bytes(first.to_bytes(8, "little"))
+        budget = ("--seconds", str(max(1, round(seconds))), "--state", str(state))
+        arguments = self.arguments(kind, "--first", str(first), *budget)
+        code, out, errors = self.run(arguments, seconds + GRACE_S)
+        last = int.from_bytes(state.read_bytes(), "little")
+        if code == 0:
+            result.counts += Counter(json.loads(out.splitlines()[-1]))
+        elif code == 2:
+            raise RuntimeError(f"fuzz_host does not run: {errors}")
+        else:
+            result.counts["cases"] += last - first + 1
+            result.failures.append(self._keep(kind, last, code, errors, keep))
+        return last + 1
+
+    def _keep(self, kind: str, number: int, code: int, errors: str, keep: Path) -> Failure:
+        keep.mkdir(parents=True, exist_ok=True)
+        file = keep / f"{kind}-{number}.case"
+        self.run(self.arguments(kind, "--write", str(number), str(file)), 60)
+        alone = False
+        for _ in range(3):  # what reads beyond its memory does not die each time
+            alone = alone or self.replay(file, "--cpu")[0] not in (0, 3)
+        name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        what = f"{name} {'(a hang)' if code == -signal.SIGALRM else ''}: {errors.strip()[-3000:]}"
+        again = " ".join([f"CUDAEP_SIM_MEMORY_BYTES={DEVICE_BYTES}", *self.command, "replay", str(file)])
+        return Failure(kind, number, what, alone, again, file)
+
+
+def campaign(program: Program, kinds: tuple[str, ...], seconds: float, first: int, keep: Path) -> Result:
+    """Fuzzes each kind for its share of the time."""
+    result = Result()
+    for kind in kinds:
+        number, end = first, time.monotonic() + seconds / len(kinds)
+        while (left := end - time.monotonic()) > 0:
+            number = program.fuzz(kind, number, left, result, keep)
+    return result
+
+
+def shared_library(version: str) -> Path:
+    """libonnxruntime.so of a host, which its Python package brings along."""
+    folder = Path(onnxruntime.__file__).parent
+    if version != onnxruntime.__version__:
+        sys.path.insert(0, str(ROOT / "tools"))
+        import hosts
+
+        folder = hosts.install(version) / "onnxruntime"
+    return folder / "capi" / f"libonnxruntime.so.{version}"
+
+
+def main() -> None:
+    """Exit code 1 when a case failed for which the host alone is not to blame."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kinds", nargs="*", choices=[*KINDS, []], help="what to fuzz; both without it")
+    parser.add_argument("--seconds", type=float, default=3600)
+    parser.add_argument("--first", type=int, default=int(time.time()) * 1000, help="number of the first case")
+    parser.add_argument("--host", default=onnxruntime.__version__, help="version of ONNX Runtime")
+    parser.add_argument("--library", type=Path, default=ROOT / "build/sim/lib/libort_cuda_ep_sim.so")
+    parser.add_argument("--keep", type=Path, default=ROOT / "build/fuzz", help="where failing cases go")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        program = Program(shared_library(args.host), args.library, Path(folder))
+        print(f"first case {args.first}, {args.seconds:.0f} s", flush=True)
+        result = campaign(program, tuple(args.kinds) or KINDS, args.seconds, args.first, args.keep)
+    for failure in result.failures:
+        print(failure)
+    print(json.dumps({**result.counts, "failures": len(result.failures), "ours": len(result.ours)}))
+    sys.exit(1 if result.ours else 0)
+
+
+if __name__ == "__main__":
+    main()

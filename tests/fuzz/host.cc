@@ -1,0 +1,194 @@
+#include "host.h"
+
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include "onnx_model.h"
+
+namespace cudaep::fuzz {
+namespace {
+
+constexpr const char* kName = "CUDAExecutionProvider";
+constexpr OrtLoggingLevel kLogLevel = ORT_LOGGING_LEVEL_FATAL;
+constexpr size_t kMaxInputBytes = size_t{1} << 20;
+
+struct Input {
+  std::string name;
+  std::vector<int64_t> dims;
+  ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+  std::string bytes;
+};
+
+// False when no moderate tensor can be made for it.
+bool Draw(const Ort::TypeInfo& info, Input* input, Random& random) {
+  if (info.GetONNXType() != ONNX_TYPE_TENSOR) return false;
+  const auto tensor = info.GetTensorTypeAndShapeInfo();
+  input->type = tensor.GetElementType();
+  input->dims = tensor.GetShape();
+  size_t bytes = ElementBytes(input->type);
+  if (bytes == 0) return false;
+  const int64_t open = random.Between(0, 6);
+  for (int64_t& dim : input->dims) {
+    if (dim < 0) dim = random.OneIn(4) ? random.Between(0, 6) : open;
+    if (dim != 0 && bytes > kMaxInputBytes / static_cast<size_t>(dim)) return false;
+    bytes *= static_cast<size_t>(dim);
+  }
+  input->bytes.resize(bytes);
+  const bool whole_numbers = input->type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64;
+  for (size_t at = 0; at < bytes; at += 8) {
+    const uint64_t word = whole_numbers ? static_cast<uint64_t>(random.Integer()) : random.Next();
+    std::memcpy(input->bytes.data() + at, &word, std::min<size_t>(8, bytes - at));
+  }
+  if (input->type == ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL) {
+    for (char& byte : input->bytes) byte &= 1;
+  }
+  return true;
+}
+
+}  // namespace
+
+Host::Host(const char* library, const char* plugin, bool provider) : plugin_(plugin), provider_(provider) {
+  void* handle = dlopen(library, RTLD_NOW | RTLD_GLOBAL);
+  auto* get_base =
+      handle == nullptr ? nullptr : reinterpret_cast<const OrtApiBase* (*)() noexcept>(dlsym(handle, "OrtGetApiBase"));
+  if (get_base == nullptr) throw Ort::Exception(dlerror(), ORT_NO_SUCHFILE);
+  unsigned minor = 0;
+  std::sscanf(get_base()->GetVersionString(), "%*u.%u", &minor);
+  Ort::InitApi(get_base()->GetApi(minor < ORT_API_VERSION ? minor : ORT_API_VERSION));
+  Start({});
+}
+
+void Host::Start(const std::vector<Setting>& settings) {
+  const OrtApi& api = Ort::GetApi();
+  OrtKeyValuePairs* pairs = nullptr;
+  api.CreateKeyValuePairs(&pairs);
+  for (const Setting& setting : settings) {
+    if (setting.where == Entry::kEnvironment) api.AddKeyValuePair(pairs, setting.key.c_str(), setting.value.c_str());
+  }
+  OrtEnvCreationOptions options{};
+  options.version = 24;
+  options.logging_severity_level = kLogLevel;
+  options.log_id = "fuzz";
+  options.config_entries = pairs;
+  OrtEnv* env = nullptr;
+  OrtStatus* status = api.CreateEnvWithOptions(&options, &env);
+  api.ReleaseKeyValuePairs(pairs);
+  Ort::ThrowOnError(status);
+  env_ = Ort::Env(env);
+  Ort::ThrowOnError(api.RegisterExecutionProviderLibrary(env_, kName, plugin_));
+  const OrtEpDevice* const* devices = nullptr;
+  size_t count = 0;
+  Ort::ThrowOnError(api.GetEpDevices(env_, &devices, &count));
+  for (size_t i = 0; i < count && device_ == nullptr; ++i) {
+    if (std::strcmp(api.EpDevice_EpName(devices[i]), kName) == 0) device_ = devices[i];
+  }
+  if (device_ == nullptr) throw Ort::Exception("the plug-in offers no device", ORT_FAIL);
+}
+
+void Host::Restart(const std::vector<Setting>& settings) {
+  device_ = nullptr;
+  env_ = Ort::Env(nullptr);
+  Start(settings);
+}
+
+Outcome Host::TryModel(const std::string& model, const std::vector<Setting>& settings, bool optimize, bool cpu_allowed,
+                       Random& random) {
+  Outcome outcome;
+  try {
+    Ort::SessionOptions options;
+    options.SetIntraOpNumThreads(1);
+    options.SetInterOpNumThreads(1);
+    options.SetLogSeverityLevel(kLogLevel);
+    options.SetGraphOptimizationLevel(optimize ? ORT_ENABLE_ALL : ORT_DISABLE_ALL);
+    std::vector<const char*> keys, values;
+    for (const Setting& setting : settings) {
+      if (setting.where == Entry::kSession) options.AddConfigEntry(setting.key.c_str(), setting.value.c_str());
+      if (setting.where != Entry::kProviderOption) continue;
+      keys.push_back(setting.key.c_str());
+      values.push_back(setting.value.c_str());
+    }
+    if (provider_) {
+      if (!cpu_allowed) options.AddConfigEntry("session.disable_cpu_ep_fallback", "1");
+      Ort::ThrowOnError(Ort::GetApi().SessionOptionsAppendExecutionProvider_V2(options, env_, &device_, 1, keys.data(),
+                                                                               values.data(), keys.size()));
+    }
+    Ort::Session session(env_, model.data(), model.size(), options);
+    outcome.created = true;
+    Run(session, &outcome, random);
+  } catch (const Ort::Exception& exception) {
+    outcome.error = exception.what();
+  }
+  return outcome;
+}
+
+void Host::Run(Ort::Session& session, Outcome* outcome, Random& random) {
+  Ort::AllocatorWithDefaultOptions allocator;
+  std::vector<Input> inputs;
+  std::vector<std::string> output_names;
+  for (size_t i = 0; i < session.GetInputCount(); ++i) {
+    Input& input = inputs.emplace_back();
+    input.name = session.GetInputNameAllocated(i, allocator).get();
+    if (!Draw(session.GetInputTypeInfo(i), &input, random)) {
+      outcome->skipped = true;
+      return;
+    }
+  }
+  // Default values of inputs make valid Runs of valid seeds; now and then they are replaced.
+  for (size_t i = 0; i < session.GetOverridableInitializerCount(); ++i) {
+    if (!random.OneIn(5)) continue;
+    Input input;
+    input.name = session.GetOverridableInitializerNameAllocated(i, allocator).get();
+    if (Draw(session.GetOverridableInitializerTypeInfo(i), &input, random)) inputs.push_back(std::move(input));
+  }
+  for (size_t i = 0; i < session.GetOutputCount(); ++i) {
+    output_names.emplace_back(session.GetOutputNameAllocated(i, allocator).get());
+  }
+  const Ort::MemoryInfo memory = Ort::MemoryInfo::CreateCpu(OrtDeviceAllocator, OrtMemTypeDefault);
+  std::vector<const char*> names, outputs;
+  std::vector<Ort::Value> values;
+  for (Input& input : inputs) {
+    names.push_back(input.name.c_str());
+    values.push_back(Ort::Value::CreateTensor(memory, input.bytes.data(), input.bytes.size(), input.dims.data(),
+                                              input.dims.size(), input.type));
+  }
+  for (const std::string& name : output_names) outputs.push_back(name.c_str());
+  session.Run(Ort::RunOptions(), names.data(), values.data(), values.size(), outputs.data(), outputs.size());
+  outcome->ran = true;
+}
+
+std::string Host::Problem(const Outcome& outcome) {
+  // A device that is lost or that refuses work means wrong pointers, races or overruns of ours.
+  for (const char* text : {"DEVICE_LOST", "DEVICE_ERROR", "FAILED_PRECONDITION", "unexpected exception"}) {
+    if (outcome.error.find(text) != std::string::npos) return outcome.error;
+  }
+  if (!provider_) return "";
+  const std::pair<OrtAllocatorType, OrtDeviceMemoryType> kinds[] = {
+      {OrtDeviceAllocator, OrtDeviceMemoryType_DEFAULT},
+      {OrtReadOnlyAllocator, OrtDeviceMemoryType_DEFAULT},
+      {OrtDeviceAllocator, OrtDeviceMemoryType_HOST_ACCESSIBLE}};
+  for (const auto& [type, memory_type] : kinds) {
+    const int64_t held = BytesHeld(type, memory_type);
+    if (held != 0) return std::to_string(held) + " bytes are still held after the session is gone";
+  }
+  return "";
+}
+
+int64_t Host::BytesHeld(OrtAllocatorType type, OrtDeviceMemoryType memory_type) {
+  const OrtApi& api = Ort::GetApi();
+  OrtMemoryInfo* info = nullptr;
+  Ort::ThrowOnError(api.CreateMemoryInfo_V2(memory_type == OrtDeviceMemoryType_DEFAULT ? "Cuda" : "CudaPinned",
+                                            OrtMemoryInfoDeviceType_GPU, 0x10de, 0, memory_type, 0, type, &info));
+  const Ort::MemoryInfo owner(info);
+  OrtAllocator* allocator = nullptr;
+  Ort::ThrowOnError(api.GetSharedAllocator(env_, info, &allocator));
+  if (allocator == nullptr) return 0;
+  OrtKeyValuePairs* stats = nullptr;
+  Ort::ThrowOnError(api.AllocatorGetStats(allocator, &stats));
+  const char* text = api.GetKeyValue(stats, "InUse");
+  const int64_t held = text == nullptr ? -1 : std::atoll(text);
+  api.ReleaseKeyValuePairs(stats);
+  return held;
+}
+
+}  // namespace cudaep::fuzz

@@ -1,0 +1,68 @@
+"""Two minutes of fuzzing, and everything that ever failed.
+
+CUDAEP_FUZZ_SECONDS changes the time, CUDAEP_FUZZ_FIRST the first case's number; without it the cases stay the same.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import onnxruntime
+import pytest
+
+from . import campaign
+
+SECONDS = float(os.environ.get("CUDAEP_FUZZ_SECONDS", "100"))
+FIRST = int(os.environ.get("CUDAEP_FUZZ_FIRST", "1"))
+CASES = sorted(campaign.CORPUS.glob("*.case"))
+
+
+@pytest.fixture(scope="module")
+def program(test_library: str, tmp_path_factory: pytest.TempPathFactory) -> campaign.Program:
+    host = campaign.shared_library(onnxruntime.__version__)
+    return campaign.Program(host, Path(test_library), tmp_path_factory.mktemp("fuzz"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_corpus(case: Path, program: campaign.Program) -> None:
+    code, errors = program.replay(case)
+    assert code == 0, errors
+
+
+def test_corpus_is_there() -> None:
+    assert CASES
+
+
+@pytest.mark.timeout(SECONDS + 300)
+@pytest.mark.parametrize("kind", campaign.KINDS)
+def test_fuzz(kind: str, program: campaign.Program, tmp_path: Path) -> None:
+    result = campaign.campaign(program, (kind,), SECONDS / len(campaign.KINDS), FIRST, tmp_path / "failures")
+    assert not result.ours, "\n".join(map(str, result.ours))
+    counts = result.counts
+    print(dict(counts))
+    # A fuzzer that is refused everywhere tests nothing behind the first check.
+    assert counts["created"] > counts["cases"] / 8, counts
+    assert counts["ran"] > counts["cases"] / 12, counts
+
+
+def test_a_finding_is_kept_and_told(program: campaign.Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device that is lost while it works is what the fuzzer must not overlook."""
+    monkeypatch.setitem(program.environment, "CUDAEP_SIM_LOSE_DEVICE_AT", "40")
+    result = campaign.Result()
+    program.fuzz("models", 1, 30, result, tmp_path)
+    (failure,) = result.failures
+    assert "DEVICE_LOST" in failure.what
+    assert not failure.host_alone
+    assert failure.file.is_file()
+    monkeypatch.setitem(program.environment, "CUDAEP_SIM_LOSE_DEVICE_AT", "1")
+    code, errors = program.replay(failure.file)
+    assert code == 3, errors
+    assert "CUDAEP_SIM_LOSE_DEVICE_AT" in errors
+
+
+@pytest.mark.parametrize("name", ["depth-to-space-blocksize-overflow", "split-fewer-num-outputs"])
+def test_known_bugs_of_the_host(name: str, program: campaign.Program) -> None:
+    """Without the plug-in too; once this fails, the generator need not avoid such models any more (host_bugs.cc)."""
+    code, _ = program.replay(campaign.CORPUS / "host" / f"{name}.case", "--cpu")
+    assert code < 0, code

@@ -1,0 +1,336 @@
+// Runs one session on several streams of the application's through stock ONNX Runtime's C interface.
+//
+//   stream_host LIBONNXRUNTIME PROBE MODEL
+//
+// PROBE is the test build of the plug-in (tests/session/probe); MODEL takes and gives [n, columns] of floats. Prints
+// one JSON line a check, as the Python suites do.
+#include <dlfcn.h>
+
+#define ORT_API_MANUAL_INIT
+#include <onnxruntime_cxx_api.h>
+
+#include <barrier>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+constexpr const char* kName = "CUDAExecutionProvider";
+constexpr int64_t kRows = 5, kColumns = 64, kCount = kRows * kColumns;
+constexpr int kStreams = 4, kValues = 6, kLoops = 30;
+
+[[noreturn]] void Fail(const std::string& text) { throw Ort::Exception(text, ORT_FAIL); }
+
+// The probe's functions; see probe.cc.
+struct Probe {
+  explicit Probe(const char* path) : library(dlopen(path, RTLD_NOW)) {
+    if (library == nullptr) Fail(dlerror());
+    const auto load = [&](auto& function, const char* name) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+      if (function == nullptr) Fail(std::string(name) + " is missing");
+    };
+    load(counters, "ProbeCounters");
+    load(stream_create, "ProbeStreamCreate");
+    load(stream_destroy, "ProbeStreamDestroy");
+    load(synchronize, "ProbeStreamSynchronize");
+    load(malloc, "ProbeMalloc");
+    load(free, "ProbeFree");
+    load(produce, "ProbeProduce");
+    load(read, "ProbeRead");
+    load(bytes_in_use, "ProbeBytesInUse");
+  }
+  uint64_t Waits() const {
+    uint64_t values[18];
+    counters(values);
+    return values[6] + values[7] + values[8];
+  }
+  void* library;
+  void (*counters)(uint64_t*);
+  void* (*stream_create)(int, int);
+  const char* (*stream_destroy)(void*);
+  const char* (*synchronize)(void*);
+  void* (*malloc)(size_t);
+  const char* (*free)(void*);
+  const char* (*produce)(void*, float*, float, int64_t);
+  const char* (*read)(void*, void*, const void*, size_t);
+  size_t (*bytes_in_use)(int);
+};
+std::unique_ptr<Probe> probe;
+
+void Check(const char* error) {
+  if (error != nullptr) Fail(error);
+}
+
+struct ReleaseStream {
+  void operator()(OrtSyncStream* stream) const { Ort::GetApi().ReleaseSyncStream(stream); }
+};
+using SyncStream = std::unique_ptr<OrtSyncStream, ReleaseStream>;
+
+Ort::Env env{nullptr};
+const OrtEpDevice* ep_device = nullptr;
+const char* model = nullptr;
+
+Ort::Session Open() {
+  Ort::SessionOptions options;
+  options.AddConfigEntry("session.disable_cpu_ep_fallback", "1");
+  Ort::ThrowOnError(
+      Ort::GetApi().SessionOptionsAppendExecutionProvider_V2(options, env, &ep_device, 1, nullptr, nullptr, 0));
+  return Ort::Session(env, model, options);
+}
+
+SyncStream MakeStream(const char* key = nullptr, const std::string& value = "") {
+  const OrtApi& api = Ort::GetApi();
+  OrtKeyValuePairs* pairs = nullptr;
+  api.CreateKeyValuePairs(&pairs);
+  if (key != nullptr) api.AddKeyValuePair(pairs, key, value.c_str());
+  OrtSyncStream* stream = nullptr;
+  OrtStatus* status = api.CreateSyncStreamForEpDevice(ep_device, pairs, &stream);
+  api.ReleaseKeyValuePairs(pairs);
+  Ort::ThrowOnError(status);
+  return SyncStream(stream);
+}
+SyncStream Wrap(void* stream) {
+  return MakeStream("user_compute_stream", std::to_string(reinterpret_cast<uintptr_t>(stream)));
+}
+
+// Buffers in device memory and Runs on them on a given stream; nothing here waits.
+class Lane {
+ public:
+  Lane(Ort::Session& session, OrtSyncStream* stream)
+      : session_(session),
+        stream_(stream),
+        handle_(Ort::GetApi().SyncStream_GetHandle(stream)),
+        x_(static_cast<float*>(probe->malloc(kCount * sizeof(float)))),
+        y_(static_cast<float*>(probe->malloc(kCount * sizeof(float)))),
+        binding_(session) {
+    OrtMemoryInfo* info = nullptr;
+    Ort::ThrowOnError(Ort::GetApi().CreateMemoryInfo_V2("Cuda", OrtMemoryInfoDeviceType_GPU, 0x10de, 0,
+                                                        OrtDeviceMemoryType_DEFAULT, 0, OrtDeviceAllocator, &info));
+    const Ort::MemoryInfo memory(info);
+    const int64_t dims[] = {kRows, kColumns};
+    Ort::AllocatorWithDefaultOptions allocator;
+    input_ = Ort::Value::CreateTensor<float>(memory, x_, kCount, dims, 2);
+    output_ = Ort::Value::CreateTensor<float>(memory, y_, kCount, dims, 2);
+    binding_.BindInput(session.GetInputNameAllocated(0, allocator).get(), input_);
+    binding_.BindOutput(session.GetOutputNameAllocated(0, allocator).get(), output_);
+    options_.AddConfigEntry("disable_synchronize_execution_providers", "1");
+    options_.SetSyncStream(stream_);
+  }
+  ~Lane() {
+    probe->synchronize(handle_);
+    probe->free(x_);
+    probe->free(y_);
+  }
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  // Produce, Run and consume on the stream; the only wait is the read's.
+  std::vector<float> Run(float value) {
+    std::vector<float> result(kCount);
+    Check(probe->produce(handle_, x_, value, kCount));
+    session_.Run(options_, binding_);
+    Check(probe->read(handle_, result.data(), y_, kCount * sizeof(float)));
+    return result;
+  }
+
+ private:
+  Ort::Session& session_;
+  OrtSyncStream* stream_;
+  void* handle_;
+  float *x_, *y_;
+  Ort::IoBinding binding_;
+  Ort::Value input_{nullptr}, output_{nullptr};
+  Ort::RunOptions options_;
+};
+
+std::vector<std::vector<float>> Serial(Ort::Session& session) {
+  const SyncStream stream = MakeStream();
+  Lane lane(session, stream.get());
+  std::vector<std::vector<float>> results;
+  for (int i = 0; i < kValues; ++i) results.push_back(lane.Run(static_cast<float>(i) * 0.37f));
+  return results;
+}
+
+// Threads over one session, each on its stream, against one thread's numbers; exactly one wait a Run, the read's.
+void RunTogether(Ort::Session& session, const std::vector<SyncStream>& streams) {
+  const std::vector<std::vector<float>> expected = Serial(session);
+  std::vector<std::unique_ptr<Lane>> lanes;
+  for (const SyncStream& stream : streams) lanes.push_back(std::make_unique<Lane>(session, stream.get()));
+  // Counted while all threads live and have made a Run: newer hosts make streams for each thread, which they release
+  // when it has ended.
+  uint64_t before = 0, after = 0;
+  std::barrier begin(static_cast<std::ptrdiff_t>(lanes.size()), [&]() noexcept { before = probe->Waits(); });
+  std::barrier end(static_cast<std::ptrdiff_t>(lanes.size()), [&]() noexcept { after = probe->Waits(); });
+  std::vector<std::string> errors(lanes.size());
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < lanes.size(); ++t) {
+    threads.emplace_back([&, t] {
+      const auto guarded = [&](auto&& work) {
+        try {
+          work();
+        } catch (const std::exception& error) {
+          errors[t] = error.what();
+        }
+      };
+      guarded([&] { lanes[t]->Run(1.0f); });
+      begin.arrive_and_wait();
+      guarded([&] {
+        for (size_t i = 0; i < kLoops; ++i) {
+          const size_t choice = (i * 5 + t) % kValues;
+          const std::vector<float> found = lanes[t]->Run(static_cast<float>(choice) * 0.37f);
+          if (std::memcmp(found.data(), expected[choice].data(), kCount * sizeof(float)) != 0) Fail("other numbers");
+        }
+      });
+      end.arrive_and_wait();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& error : errors) {
+    if (!error.empty()) Fail(error);
+  }
+  const uint64_t waits = after - before, reads = lanes.size() * kLoops;
+  if (waits != reads) Fail(std::to_string(waits) + " synchronisations for " + std::to_string(reads) + " reads");
+}
+
+void CheckCallerStreamsShareOneSession() {
+  std::vector<void*> handles;
+  for (int i = 0; i < kStreams; ++i) handles.push_back(probe->stream_create(0, i % 2));
+  {
+    Ort::Session session = Open();
+    std::vector<SyncStream> streams;
+    for (void* handle : handles) {
+      streams.push_back(Wrap(handle));
+      if (Ort::GetApi().SyncStream_GetHandle(streams.back().get()) != handle) Fail("another stream was wrapped");
+    }
+    RunTogether(session, streams);
+  }
+  for (void* handle : handles) Check(probe->stream_destroy(handle));  // never owned: alive until here
+}
+
+void CheckStreamsOfOursShareOneSession() {
+  Ort::Session session = Open();
+  std::vector<SyncStream> streams;
+  for (int i = 0; i < kStreams; ++i) streams.push_back(MakeStream());
+  RunTogether(session, streams);
+}
+
+void CheckStreamsComeAndGo() {
+  Ort::Session session = Open();
+  const std::vector<std::vector<float>> expected = Serial(session);
+  size_t after_five = 0;
+  for (int cycle = 0; cycle < 60; ++cycle) {
+    void* handle = cycle % 2 == 0 ? probe->stream_create(0, 0) : nullptr;
+    {
+      const SyncStream stream = handle != nullptr ? Wrap(handle) : MakeStream();
+      Lane lane(session, stream.get());
+      const int choice = cycle % kValues;
+      if (lane.Run(static_cast<float>(choice) * 0.37f) != expected[static_cast<size_t>(choice)]) Fail("other numbers");
+    }
+    if (handle != nullptr) Check(probe->stream_destroy(handle));
+    if (cycle == 5) after_five = probe->bytes_in_use(0);
+  }
+  const size_t now = probe->bytes_in_use(0);
+  if (now > after_five) Fail(std::to_string(now - after_five) + " bytes more after 60 streams than after 6");
+}
+
+void CheckOneStreamServesTwoSessions() {
+  const SyncStream stream = MakeStream();
+  for (int i = 0; i < 2; ++i) {
+    Ort::Session first = Open(), second = Open();
+    Lane a(first, stream.get()), b(second, stream.get());
+    for (int k = 0; k < 5; ++k) {
+      if (a.Run(static_cast<float>(k)) != b.Run(static_cast<float>(k))) Fail("two sessions disagree");
+    }
+  }
+}
+
+void CheckASessionMayOutliveItsStreamAndTheReverse() {
+  SyncStream stream = MakeStream();
+  {
+    Ort::Session session = Open();
+    Lane(session, stream.get()).Run(1.0f);
+    stream.reset();
+    stream = MakeStream();
+    Lane(session, stream.get()).Run(1.0f);
+  }
+  stream.reset();
+}
+
+void ExpectError(const char* key, const std::string& value, const std::string& text) {
+  try {
+    MakeStream(key, value);
+  } catch (const std::exception& error) {
+    if (std::string(error.what()).find(text) == std::string::npos) Fail(error.what());
+    return;
+  }
+  Fail(std::string(key) + "=" + value + " was accepted");
+}
+
+void CheckBadStreamOptionsAreRefused() {
+  ExpectError("user_compute_stream", "0xzz", "user_compute_stream='0xzz'");
+  ExpectError("user_compute_stream", "64", "user_compute_stream");
+  ExpectError("no_such_key", "1", "no_such_key");
+  void* other = probe->stream_create(1, 0);
+  ExpectError("user_compute_stream", std::to_string(reinterpret_cast<uintptr_t>(other)), "CUDA ordinal 1");
+}
+
+void Start(const char* plugin) {
+  env = Ort::Env(ORT_LOGGING_LEVEL_ERROR, "stream_host");
+  const OrtApi& api = Ort::GetApi();
+  Ort::ThrowOnError(api.RegisterExecutionProviderLibrary(env, kName, plugin));
+  const OrtEpDevice* const* devices = nullptr;
+  size_t count = 0;
+  Ort::ThrowOnError(api.GetEpDevices(env, &devices, &count));
+  for (size_t i = 0; i < count && ep_device == nullptr; ++i) {
+    if (std::strcmp(api.EpDevice_EpName(devices[i]), kName) == 0) ep_device = devices[i];
+  }
+  if (ep_device == nullptr) Fail("no device");
+}
+
+void Report(const char* name, void (*check)()) {
+  std::string failure;
+  try {
+    check();
+  } catch (const std::exception& error) {
+    for (const char c : std::string(error.what())) {
+      failure += c == '"' || c == '\\' ? "'" : static_cast<unsigned char>(c) < 0x20 ? " " : std::string(1, c);
+    }
+    if (failure.empty()) failure = "an error without text";
+  }
+  std::printf("{\"check\": \"%s\", \"failure\": \"%s\", \"skipped\": \"\"}\n", name, failure.c_str());
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) return 2;
+  void* library = dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL);
+  auto* get_base = library == nullptr
+                       ? nullptr
+                       : reinterpret_cast<const OrtApiBase* (*)() noexcept>(dlsym(library, "OrtGetApiBase"));
+  if (get_base == nullptr) return std::fprintf(stderr, "%s\n", dlerror()), 2;
+  unsigned minor = 0;
+  std::sscanf(get_base()->GetVersionString(), "%*u.%u", &minor);
+  Ort::InitApi(get_base()->GetApi(minor < ORT_API_VERSION ? minor : ORT_API_VERSION));
+  setenv("CUDAEP_SIM_DEVICES", "2", 1);
+  model = argv[3];
+  try {
+    Start(argv[2]);
+    probe = std::make_unique<Probe>(argv[2]);
+  } catch (const std::exception& error) {
+    return std::fprintf(stderr, "%s\n", error.what()), 1;
+  }
+  Report("caller_streams_share_one_session", CheckCallerStreamsShareOneSession);
+  Report("streams_of_ours_share_one_session", CheckStreamsOfOursShareOneSession);
+  Report("streams_come_and_go", CheckStreamsComeAndGo);
+  Report("one_stream_serves_two_sessions", CheckOneStreamServesTwoSessions);
+  Report("a_session_may_outlive_its_stream_and_the_reverse", CheckASessionMayOutliveItsStreamAndTheReverse);
+  Report("bad_stream_options_are_refused", CheckBadStreamOptionsAreRefused);
+  env = Ort::Env{nullptr};
+  return 0;
+}

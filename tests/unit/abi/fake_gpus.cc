@@ -1,0 +1,24 @@
+#include "fake_gpus.h"
+
+namespace cudaep::device {
+
+FakeGpus& TheFakeGpus() {
+  static FakeGpus gpus;
+  return gpus;
+}
+
+Status GetDeviceCount(int* count) {
+  *count = static_cast<int>(TheFakeGpus().gpus.size());
+  return TheFakeGpus().count_status;
+}
+
+Result<const DeviceInfo*> GetDeviceInfo(int ordinal) {
+  if (TheFakeGpus().broken.contains(ordinal)) return Status(StatusCode::kDeviceError, "the GPU has fallen off the bus");
+  return static_cast<const DeviceInfo*>(&TheFakeGpus().gpus.at(static_cast<size_t>(ordinal)));
+}
+
+int DriverVersion() { return 13010; }
+int RuntimeVersion() { return 13000; }
+std::string DriverProblem() { return TheFakeGpus().driver_problem; }
+
+}  // namespace cudaep::device

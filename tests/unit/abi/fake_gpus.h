@@ -1,0 +1,21 @@
+// The part of device/device.h that describes devices, over a list that the test makes: GPUs without any hardware.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+
+namespace cudaep::device {
+
+struct FakeGpus {
+  std::vector<DeviceInfo> gpus;
+  std::set<int> broken;  // GetDeviceInfo fails for these
+  Status count_status;   // of GetDeviceCount
+  std::string driver_problem;
+};
+
+FakeGpus& TheFakeGpus();
+
+}  // namespace cudaep::device

@@ -1,0 +1,225 @@
+// Registration with hosts that are too old, too new, incomplete or second: through the library's two exported
+// functions.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "abi/api_version.h"
+#include "fake_host.h"
+
+namespace cudaep::abi {
+namespace {
+
+struct Library {
+  CreateEpApiFactoriesFn create = nullptr;
+  ReleaseEpApiFactoryFn release = nullptr;
+};
+
+const Library& ThePlugin() {
+  static const Library library = [] {
+    void* handle = dlopen(CUDAEP_TEST_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) ADD_FAILURE() << dlerror();
+    return handle == nullptr ? Library{}
+                             : Library{reinterpret_cast<CreateEpApiFactoriesFn>(dlsym(handle, "CreateEpFactories")),
+                                       reinterpret_cast<ReleaseEpApiFactoryFn>(dlsym(handle, "ReleaseEpFactory"))};
+  }();
+  return library;
+}
+
+struct Outcome {
+  OrtErrorCode code = ORT_OK;
+  std::string error;
+  OrtEpFactory* factory = nullptr;
+  size_t count = 77;
+};
+
+class Registration : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(ThePlugin().create, nullptr);
+    ASSERT_NE(ThePlugin().release, nullptr);
+    FakeHost::ClearLog();
+    live_before_ = FakeHost::live_objects();
+  }
+  void TearDown() override { EXPECT_EQ(FakeHost::live_objects(), live_before_); }
+
+  static Outcome Register(const FakeHost& host, const char* name = "CUDAExecutionProvider", size_t room = 4) {
+    Outcome outcome;
+    OrtEpFactory* factories[4] = {};
+    OrtStatus* status = ThePlugin().create(name, host.base(), FakeHost::logger(), factories, room, &outcome.count);
+    outcome.factory = factories[0];
+    if (status != nullptr) {
+      outcome.code = status->code;
+      outcome.error = status->message;
+      host.Release(status);
+    }
+    return outcome;
+  }
+
+  static void ExpectFactory(const Outcome& outcome, uint32_t version) {
+    EXPECT_EQ(outcome.error, "");
+    ASSERT_EQ(outcome.count, 1u);
+    EXPECT_EQ(outcome.factory->ort_version_supported, version);
+    ThePlugin().release(outcome.factory);
+  }
+
+  static void ExpectRefused(const Outcome& outcome, OrtErrorCode code, std::initializer_list<const char*> parts) {
+    EXPECT_EQ(outcome.code, code);
+    EXPECT_EQ(outcome.count, 0u);
+    EXPECT_EQ(outcome.factory, nullptr);
+    for (const char* part : parts) EXPECT_NE(outcome.error.find(part), std::string::npos) << outcome.error;
+  }
+
+ private:
+  int live_before_ = 0;
+};
+
+FakeHostConfig Version(const char* text, uint32_t newest_api) { return {.version = text, .newest_api = newest_api}; }
+
+TEST_F(Registration, HostUnderTheMinimumIsToldWhatIsNeeded) {
+  for (const char* version : {"1.23.2", "1.16.0", "1.1.0"}) {
+    FakeHost host(Version(version, version[2] == '2' ? 23 : 16));
+    ExpectRefused(Register(host), ORT_NOT_IMPLEMENTED,
+                  {"ort-cuda-ep " CUDAEP_VERSION " needs ONNX Runtime 1.24 or newer", "this one is ", version});
+    EXPECT_EQ(host.asked_versions(), std::vector<uint32_t>{1});  // more would make the host complain on stderr
+  }
+}
+
+TEST_F(Registration, NewerHostGetsTheVersionThatWasCompiled) {
+  for (const char* version : {"1.28.0", "1.31.1", "1.99.0", "2.0.0", "10.3.1"}) {
+    FakeHost host(Version(version, 99));
+    ExpectFactory(Register(host), ORT_API_VERSION);
+    EXPECT_EQ(host.asked_versions(), std::vector<uint32_t>{ORT_API_VERSION});
+  }
+}
+
+TEST_F(Registration, HostBetweenGetsItsOwnVersion) {
+  for (uint32_t minor = kMinimumApiVersion; minor < ORT_API_VERSION; ++minor) {
+    FakeHost host(Version(("1." + std::to_string(minor) + ".1").c_str(), minor));
+    ExpectFactory(Register(host), minor);
+    EXPECT_EQ(host.asked_versions(), std::vector<uint32_t>{minor});
+  }
+}
+
+TEST_F(Registration, VersionsAreTriedDownwardsWhereTheHostLacksTheCompiledOne) {
+  FakeHost host({.version = "1.40.0", .newest_api = 40, .gaps = {26, ORT_API_VERSION}});
+  ExpectFactory(Register(host), 25);
+  EXPECT_EQ(host.asked_versions().front(), uint32_t{ORT_API_VERSION});
+  EXPECT_EQ(host.asked_versions().back(), 25u);
+}
+
+TEST_F(Registration, UnreadableVersionTextIsProbed) {
+  for (const char* version : {"", "nightly", "v1.31", "1", "-1.-1"}) {
+    ExpectFactory(Register(FakeHost(Version(version, 25))), 25);
+  }
+  ExpectFactory(Register(FakeHost({.has_version = false, .newest_api = 26})), 26);
+}
+
+TEST_F(Registration, HostThatDroppedEveryVersionIsToldWhichWereTried) {
+  for (const char* version : {"1.60.0", "2.1.0"}) {
+    FakeHost host(Version(version, 23));
+    ExpectRefused(Register(host), ORT_NOT_IMPLEMENTED,
+                  {"API versions 24 to ", version, "offers none of them", "another release"});
+  }
+}
+
+TEST_F(Registration, HostBuiltWithoutTheProviderApiIsNamed) {
+  FakeHost host({.version = "1.27.0", .has_ep_api = false});
+  ExpectRefused(Register(host), ORT_NOT_IMPLEMENTED, {"built without it", "1.27.0", "standard build"});
+}
+
+TEST_F(Registration, HostWithoutAnyApiGetsNothing) {
+  FakeHost host({.version = "1.27.0", .newest_api = 0});
+  ExpectRefused(Register(host), ORT_OK, {});
+}
+
+TEST_F(Registration, HostWithoutRoomForAFactoryIsRefused) {
+  ExpectRefused(Register(FakeHost({}), "CUDAExecutionProvider", 0), ORT_INVALID_ARGUMENT, {"no room for a factory"});
+}
+
+TEST_F(Registration, MalformedEnvironmentEntryLeavesNothingBehind) {
+  FakeHost host({.environment = {{"ep_factory.CUDAExecutionProvider.arena.max_mem", "-1"}}});
+  ExpectRefused(Register(host), ORT_INVALID_ARGUMENT, {"ep_factory.CUDAExecutionProvider.arena.max_mem", "-1"});
+}
+
+TEST_F(Registration, NameFollowsTheRegistration) {
+  const std::pair<const char*, const char*> cases[] = {{"CUDAExecutionProvider", "CUDAExecutionProvider"},
+                                                       {"CudaPluginExecutionProvider", "CudaPluginExecutionProvider"},
+                                                       {"anything", "CUDAExecutionProvider"},
+                                                       {nullptr, "CUDAExecutionProvider"}};
+  for (const auto& [registered, expected] : cases) {
+    const Outcome outcome = Register(FakeHost({}), registered);
+    ASSERT_EQ(outcome.count, 1u) << outcome.error;
+    EXPECT_STREQ(outcome.factory->GetName(outcome.factory), expected);
+    ThePlugin().release(outcome.factory);
+  }
+  EXPECT_EQ(ThePlugin().release(nullptr), nullptr);
+}
+
+TEST_F(Registration, WhatAHostLacksIsSaidOnceEach) {
+  for (uint32_t version = kMinimumApiVersion; version <= ORT_API_VERSION; ++version) {
+    FakeHost::ClearLog();
+    ExpectFactory(Register(FakeHost(Version(("1." + std::to_string(version) + ".0").c_str(), version))), version);
+    for (const HostFeature& feature : kHostFeatures) {
+      const std::string part = std::string(" has no ") + feature.name + " (since 1." + std::to_string(feature.since);
+      const auto lines = std::count_if(FakeHost::log().begin(), FakeHost::log().end(), [&](const std::string& line) {
+        return line.starts_with("1 ONNX Runtime 1.") && line.find(part) != std::string::npos;  // 1: level info
+      });
+      EXPECT_EQ(lines, version < feature.since ? 1 : 0) << "1." << version << part;
+    }
+  }
+}
+
+bool IsZero(const void* object, size_t from, size_t to) {
+  const auto* bytes = static_cast<const char*>(object);
+  return std::all_of(bytes + from, bytes + to, [](char byte) { return byte == 0; });
+}
+
+TEST_F(Registration, CallbacksNewerThanTheHostStayNull) {
+  for (uint32_t version = kMinimumApiVersion; version <= ORT_API_VERSION; ++version) {
+    FakeHost host(Version(("1." + std::to_string(version) + ".0").c_str(), version));
+    const Outcome outcome = Register(host);
+    ASSERT_EQ(outcome.count, 1u) << outcome.error;
+    OrtEpFactory* factory = outcome.factory;
+    const OrtKeyValuePairs metadata{{{"cuda_ordinal", "0"}}, {}, {}};
+    const OrtKeyValuePairs* pairs = &metadata;
+    OrtEp* ep = nullptr;
+    OrtStatus* status = factory->CreateEp(factory, nullptr, &pairs, 1, nullptr, FakeHost::logger(), &ep);
+    if (status != nullptr && CUDAEP_TEST_NEEDS_GPU) GTEST_SKIP() << status->message;
+    ASSERT_EQ(status, nullptr) << status->message;
+    EXPECT_EQ(ep->ort_version_supported, version);
+    EXPECT_EQ(ep->Sync != nullptr, version >= kApiSync);
+    size_t known = sizeof(OrtEp);
+    if (version < 27) known = offsetof(OrtEp, OnSessionInitializationEnd);
+    if (version < 26) known = offsetof(OrtEp, IsGraphCaptureEnabled);
+    if (version < 25) known = offsetof(OrtEp, Sync);
+    EXPECT_TRUE(IsZero(ep, known, sizeof(OrtEp))) << "a slot that 1." << version << " does not have is set";
+
+    const OrtMemoryInfo info{"Cuda"};
+    OrtAllocator* allocator = nullptr;
+    ASSERT_EQ(factory->CreateAllocator(factory, &info, nullptr, &allocator), nullptr);
+    EXPECT_EQ(allocator->version, version);
+    EXPECT_EQ(allocator->Shrink != nullptr, version >= kApiShrink);
+    factory->ReleaseAllocator(factory, allocator);
+    factory->ReleaseEp(factory, ep);
+    ThePlugin().release(factory);
+  }
+}
+
+TEST_F(Registration, SecondCopyOfTheHostIsRefusedWhileTheFirstIsInUse) {
+  FakeHost first(Version("1.25.0", 25), 0);
+  FakeHost second(Version("1.27.0", 27), 1);
+  const Outcome outcome = Register(first);
+  ASSERT_EQ(outcome.count, 1u) << outcome.error;
+  ExpectRefused(Register(second), ORT_FAIL, {"already uses ort-cuda-ep", "another copy of ONNX Runtime (1.25.0)"});
+  FakeHost mute({.newest_api = 0}, 1);
+  ExpectRefused(Register(mute), ORT_OK, {});
+  ExpectFactory(Register(first, "CudaPluginExecutionProvider"), 25);  // the same host, under another name
+  ThePlugin().release(outcome.factory);
+  ExpectFactory(Register(FakeHost(Version("1.27.0", 27), 1)), 27);
+}
+
+}  // namespace
+}  // namespace cudaep::abi

@@ -1,0 +1,132 @@
+#include "graph/placement_report.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+namespace cudaep::graph {
+namespace {
+
+NodeReport Node(const std::string& name, NodeHome home = NodeHome::kOurs, const std::string& reason = "") {
+  return {.name = name,
+          .first_output = name + "_out",
+          .op_type = "Add",
+          .domain = "",
+          .since_version = 14,
+          .home = home,
+          .reason = reason};
+}
+
+GraphReport Graph(std::vector<NodeReport> nodes, const std::string& parent = "") {
+  return {.name = "g", .parent = parent, .nodes = std::move(nodes)};
+}
+
+TEST(PlacementReport, NodesWithoutANameAreToldApartByTheirOutput) {
+  EXPECT_EQ(Label(Node("a")), "Add node 'a'");
+  NodeReport unnamed = Node("");
+  unnamed.first_output = "y";
+  EXPECT_EQ(Label(unnamed), "Add node with output 'y'");
+}
+
+TEST(PlacementReport, TheSummaryCountsAndGivesReasons) {
+  EXPECT_EQ(Summary(Graph({Node("a"), Node("b", NodeHome::kShapeNode)})),
+            "1 of 2 nodes, 1 shape nodes left to the CPU");
+  EXPECT_EQ(Summary(Graph({Node("a"), Node("b", NodeHome::kUnsupported, "no kernel")})),
+            "1 of 2 nodes, 0 shape nodes left to the CPU; elsewhere:\n  Add node 'b': no kernel");
+}
+
+TEST(PlacementReport, ShapeNodesMayBeElsewhere) {
+  EXPECT_TRUE(CheckAllComputeNodes(Graph({Node("a"), Node("s", NodeHome::kShapeNode)}), "EP").ok());
+  EXPECT_TRUE(CheckAllComputeNodes(Graph({}), "EP").ok());
+}
+
+TEST(PlacementReport, AComputeNodeElsewhereIsNamedWithItsReason) {
+  const Status status = CheckAllComputeNodes(
+      Graph({Node("a"), Node("s", NodeHome::kShapeNode), Node("b", NodeHome::kUnsupported, "no kernel"),
+             Node("c", NodeHome::kOtherTaken, "taken by X")}),
+      "EP");
+  EXPECT_EQ(status.code(), StatusCode::kNotSupported);
+  EXPECT_EQ(status.message(),
+            "require_all_compute_nodes is set, and 2 of 3 compute nodes are not on EP:\n"
+            "  Add node 'b': no kernel\n  Add node 'c': taken by X");
+}
+
+TEST(PlacementReport, ASubgraphIsNamed) {
+  const Status status =
+      CheckAllComputeNodes(Graph({Node("b", NodeHome::kUnsupported, "no kernel")}, "If node 'i'"), "EP");
+  EXPECT_NE(status.message().find("1 of 1 compute nodes inside If node 'i' are not on EP"), std::string_view::npos)
+      << status.message();
+}
+
+TEST(PlacementReport, OnlyTwentyAreNamed) {
+  std::vector<NodeReport> nodes;
+  for (int i = 0; i < 20; ++i) nodes.push_back(Node(StrCat("n", i), NodeHome::kUnsupported, "r"));
+  const std::string twenty(CheckAllComputeNodes(Graph(nodes), "EP").message());
+  EXPECT_TRUE(twenty.ends_with("'n19': r")) << twenty;
+  nodes.push_back(Node("n20", NodeHome::kUnsupported, "r"));
+  nodes.push_back(Node("n21", NodeHome::kUnsupported, "r"));
+  const std::string more(CheckAllComputeNodes(Graph(nodes), "EP").message());
+  EXPECT_TRUE(more.ends_with("'n19': r\n  and 2 more")) << more;
+}
+
+TEST(PlacementReport, Json) {
+  PlacementReport report;
+  report.Add(Graph({Node("a\"\\\n", NodeHome::kUnsupported, "no")}));
+  const lib::LibraryReport library{"cuDNN", true, "/l/libcudnn.so.9", "9.1.0", "wheels"};
+  EXPECT_EQ(report.ToJson("EP", "simulated", {&library, 1}),
+            "{\"format\": 1, \"provider\": \"EP\", \"version\": \"" CUDAEP_VERSION
+            "\", \"backend\": \"simulated\",\n\"libraries\": [\n"
+            R"({"name": "cuDNN", "found": true, "path": "/l/libcudnn.so.9", "version": "9.1.0", "status": "wheels"}])"
+            ",\n\"graphs\": [\n"
+            R"({"name": "g", "parent": "", "nodes": [)"
+            "\n"
+            R"({"name": "a\"\\\u000a", "first_output": "a\"\\\u000a_out", "op_type": "Add", "domain": "", )"
+            R"("since_version": 14, "placement": "unsupported", "reason": "no"}]}]})"
+            "\n");
+}
+
+size_t Count(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(PlacementReport, ALaterAnswerReplacesAnEarlierOneAboutTheSameGraph) {
+  PlacementReport report;
+  report.Add(Graph({Node("function"), Node("end")}));
+  report.Add(Graph({Node("body"), Node("end")}));
+  const std::string text = report.ToJson("EP", "", {});
+  EXPECT_EQ(Count(text, "\"nodes\""), 1u);
+  EXPECT_EQ(Count(text, "\"function\""), 0u);
+  EXPECT_EQ(Count(text, "\"body\""), 1u);
+}
+
+TEST(PlacementReport, BranchesOfOneNameAreKeptApart) {
+  PlacementReport report;
+  report.Add(Graph({Node("then")}, "If node 'i'"));
+  report.Add(Graph({Node("else")}, "If node 'i'"));
+  report.Add(Graph({Node("then")}));
+  EXPECT_EQ(Count(report.ToJson("EP", "", {}), "\"nodes\""), 3u);
+}
+
+TEST(PlacementReport, TheFileIsReplaced) {
+  const std::string path = testing::TempDir() + "placement_report_test.json";
+  ASSERT_TRUE(WriteReport(path, "a longer text").ok());
+  ASSERT_TRUE(WriteReport(path, "text").ok());
+  std::ostringstream read;
+  read << std::ifstream(path).rdbuf();
+  EXPECT_EQ(read.str(), "text");
+  std::remove(path.c_str());
+}
+
+TEST(PlacementReport, AFileThatCannotBeWrittenIsNamed) {
+  const Status status = WriteReport("/nowhere/report.json", "text");
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(),
+            "provider option placement_report: cannot write /nowhere/report.json: No such file or directory");
+}
+
+}  // namespace
+}  // namespace cudaep::graph

@@ -1,0 +1,142 @@
+// What a planned operator does when there is no memory for its plan's workspace.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "device/sim/sim.h"
+#include "memory/memory_registry.h"
+#include "ops/planned_operator.h"
+
+namespace cudaep::ops {
+namespace {
+
+constexpr size_t kWants = size_t{8} << 20;
+size_t g_least = 0;     // what a plan cannot do without
+size_t g_ran_with = 0;  // workspace of the last plan that was enqueued
+
+class Greedy : public Operator {
+ public:
+  static Result<std::unique_ptr<Greedy>> Create(const OpInfo&) { return std::make_unique<Greedy>(); }
+  Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
+    outputs[0] = Shape(inputs[0].dims());
+    return Status::Ok();
+  }
+  Result<PlanPtr> MakePlan(const PlanContext& context) const override {
+    auto plan = std::make_unique<Plan>();
+    plan->workspace_bytes = std::max(g_least, std::min(kWants, context.stream.workspace().PlanLimit()));
+    return plan;
+  }
+  Status Enqueue(const Plan& plan, const OpContext& context) const override {
+    if (plan.workspace_bytes != 0 && context.workspace == nullptr) return Internal("no workspace");
+    g_ran_with = plan.workspace_bytes;
+    return Status::Ok();
+  }
+};
+
+const RegisterRows kRows({{.domain = "test", .op = "Greedy", .types = {{"T", kFloatTypes}}, .make = Make<Greedy>}});
+
+class GreedyInfo : public OpInfo {
+ public:
+  std::string_view name() const override { return "greedy"; }
+  std::string_view op_type() const override { return "Greedy"; }
+  std::string_view domain() const override { return "test"; }
+  int since_version() const override { return 1; }
+  int input_count() const override { return 1; }
+  int output_count() const override { return 1; }
+  DataType input_type(int) const override { return DataType::kFloat; }
+  DataType output_type(int) const override { return DataType::kFloat; }
+  std::optional<TensorView> host_constant(int) const override { return std::nullopt; }
+  std::optional<int64_t> Int(const char*) const override { return std::nullopt; }
+  std::optional<float> Float(const char*) const override { return std::nullopt; }
+  std::optional<std::string> String(const char*) const override { return std::nullopt; }
+  std::optional<std::vector<int64_t>> Ints(const char*) const override { return std::nullopt; }
+  std::optional<std::vector<float>> Floats(const char*) const override { return std::nullopt; }
+  const Settings& settings() const override { return settings_; }
+
+ private:
+  Settings settings_;
+};
+
+class ScratchMemory : public testing::Test {
+ protected:
+  void SetUp() override {
+    g_least = g_ran_with = 0;
+    ASSERT_TRUE(device::sim::Configure({}).ok());
+    ASSERT_TRUE(device::StreamCreate(stream_.Receive()).ok());
+    ASSERT_TRUE(planned_.Init(GreedyInfo()).ok());
+  }
+  void TearDown() override {
+    stream_.Reset();
+    ASSERT_TRUE(device::sim::Configure({}).ok());
+  }
+
+  static std::shared_ptr<memory::DeviceMemory> Memory(size_t limit_bytes) {
+    memory::MemoryConfig config;
+    config.limit_bytes = limit_bytes;
+    return memory::AcquireDeviceMemory(config).value();
+  }
+  // Runs the operator; `between` is called after planning, as a node's outputs are allocated then.
+  template <class F>
+  Status Run(StreamContext& context, F&& between) {
+    const int64_t dims[] = {4};
+    float value[4] = {};
+    const TensorView inputs[] = {{.data = value, .dim = dims, .rank = 1, .type = DataType::kFloat}};
+    void* outputs[] = {value};
+    const PlannedOperator::Pin pin(planned_);
+    CUDAEP_ASSIGN_OR_RETURN(const Plan* const plan, planned_.PlanFor(pin, inputs, context));
+    between();
+    return planned_.Enqueue(*plan, inputs, outputs, context);
+  }
+
+  device::UniqueStream stream_;
+  PlannedOperator planned_;
+};
+
+TEST_F(ScratchMemory, ThePlanIsMadeForWhatTheLimitLeaves) {
+  StreamContext context(Memory(size_t{16} << 20), stream_.get());
+  ASSERT_TRUE(Run(context, [] {}).ok());
+  EXPECT_EQ(g_ran_with, size_t{4} << 20);
+}
+
+TEST_F(ScratchMemory, ASmallerPlanTakesOverWhenTheMemoryIsGoneMeanwhile) {
+  const auto memory = Memory(size_t{16} << 20);
+  StreamContext context(memory, stream_.get());
+  void* tensor = nullptr;
+  const auto take = [&] { tensor = memory->tensors()->AllocateOnStream(size_t{14} << 20, stream_.get()).value(); };
+  const Status status = Run(context, take);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_GT(g_ran_with, 0u);
+  EXPECT_LE(g_ran_with, size_t{1} << 20);
+  // The smaller plan stays: nothing is tried in vain again.
+  ASSERT_TRUE(Run(context, [] {}).ok());
+  EXPECT_LE(g_ran_with, size_t{1} << 20);
+  EXPECT_EQ(planned_.plan_count(), 1u);
+  memory->tensors()->Free(tensor);
+}
+
+TEST_F(ScratchMemory, NoScratchMemoryAtAllIsTheLastResort) {
+  const auto memory = Memory(size_t{16} << 20);
+  StreamContext context(memory, stream_.get());
+  void* tensor = memory->tensors()->AllocateOnStream(size_t{15} << 20, stream_.get()).value();
+  const auto take = [&] {
+    while (memory->weights()->Reserve(size_t{1} << 14).ok()) {
+    }
+  };
+  ASSERT_TRUE(Run(context, take).ok());
+  EXPECT_EQ(g_ran_with, 0u);
+  memory->tensors()->Free(tensor);
+}
+
+TEST_F(ScratchMemory, APlanThatCannotShrinkFailsWithTheFirstReason) {
+  g_least = kWants;
+  const auto memory = Memory(size_t{4} << 20);
+  StreamContext context(memory, stream_.get());
+  const Status status = Run(context, [] {});
+  EXPECT_EQ(status.code(), StatusCode::kOutOfMemory);
+  EXPECT_NE(status.message().find("workspace"), std::string_view::npos) << status.message();
+  g_least = 0;
+  EXPECT_TRUE(Run(context, [] {}).ok());
+}
+
+}  // namespace
+}  // namespace cudaep::ops
