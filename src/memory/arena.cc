@@ -12,6 +12,8 @@ namespace cudaep::memory {
 namespace {
 
 constexpr size_t kMostBytes = SIZE_MAX / 4;
+constexpr int kLockTries = 100;
+constexpr int kPauses = 32;  // between tries: more of them only take the line away from the holder
 // A chunk is cut when what is left over is at least this part of the request.
 constexpr size_t kSplitDivisor = 32;
 // A stream that nobody waits for gets a mark after so many frees.
@@ -30,6 +32,16 @@ Arena::~Arena() {
       source_.Give(region.data, region.bytes).IgnoreError();
     }
   }
+}
+
+std::unique_lock<std::mutex> Arena::Acquire() const {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  for (int i = 0; i < kLockTries && !lock.owns_lock(); ++i) {
+    for (int pause = 0; pause < kPauses; ++pause) __builtin_ia32_pause();
+    static_cast<void>(lock.try_lock());
+  }
+  if (!lock.owns_lock()) lock.lock();
+  return lock;
 }
 
 // ---- Streams ----------------------------------------------------------------------------------------------------
@@ -65,7 +77,7 @@ void Arena::ExpectCaptures(device::Stream stream) {
 }
 
 void Arena::StreamIdle(device::Stream stream) {
-  std::lock_guard lock(mutex_);
+  const std::unique_lock<std::mutex> lock = Acquire();
   StreamState& state = streams_[OwnerOf(stream)];
   progress_.Idle(stream);
   state.done = state.freed;
@@ -204,7 +216,7 @@ Chunk* Arena::MergeNeighbours(Chunk* chunk) {
 
 Result<void*> Arena::AllocateOnStream(size_t bytes, device::Stream stream) {
   if (bytes == 0) return nullptr;
-  std::unique_lock lock(mutex_);
+  std::unique_lock<std::mutex> lock = Acquire();
   if (bytes > kMostBytes) return Fail(bytes, OutOfMemory("no memory can be as large"));
   const size_t size = AlignUp(bytes, kAlignmentBytes);
   const ChunkOwner user = OwnerOf(stream);
@@ -224,7 +236,7 @@ Result<void*> Arena::AllocateOnStream(size_t bytes, device::Stream stream) {
 
 Result<void*> Arena::Allocate(size_t bytes) {
   if (bytes == 0) return nullptr;
-  std::unique_lock lock(mutex_);
+  std::unique_lock<std::mutex> lock = Acquire();
   if (bytes > kMostBytes) return Fail(bytes, OutOfMemory("no memory can be as large"));
   const size_t size = AlignUp(bytes, kAlignmentBytes);
   Status why;
@@ -241,7 +253,7 @@ Result<void*> Arena::Allocate(size_t bytes) {
 
 Result<void*> Arena::Reserve(size_t bytes) {
   if (bytes == 0) return nullptr;
-  std::unique_lock lock(mutex_);
+  std::unique_lock<std::mutex> lock = Acquire();
   if (bytes > kMostBytes) return Fail(bytes, OutOfMemory("no memory can be as large"));
   const size_t size = AlignUp(bytes, kAlignmentBytes);
   void* pointer = nullptr;
@@ -267,7 +279,7 @@ Result<void*> Arena::Reserve(size_t bytes) {
 
 void Arena::Free(void* pointer) {
   if (pointer == nullptr) return;
-  std::unique_lock lock(mutex_);
+  std::unique_lock<std::mutex> lock = Acquire();
   if (Chunk* chunk = heap_.TakeLive(pointer)) {
     arena_in_use_ -= chunk->bytes;
     stats_.bytes_in_use -= static_cast<int64_t>(chunk->bytes);

@@ -83,6 +83,9 @@ class Arena final : public Allocator {
   };
   static constexpr ChunkOwner kNobody = 0;
 
+  // Takes mutex_: holders are done within some hundred nanoseconds, so a while of trying is cheaper than sleeping.
+  std::unique_lock<std::mutex> Acquire() const;
+
   // All of these: the caller holds mutex_; those that get the lock let go of it while they wait for the device.
   ChunkOwner OwnerOf(device::Stream stream);
   uint64_t UsableBy(ChunkOwner user, ChunkOwner owner) const;

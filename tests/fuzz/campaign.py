@@ -67,8 +67,11 @@ class Program:
         program = plugin.parent.parent / "bin" / "fuzz_host"
         if not program.is_file():
             raise FileNotFoundError(f"{program} is not built: make sim")
-        self.command = [str(program), str(host), str(plugin)]
+        self.command = [str(path.resolve()) for path in (program, host, plugin)]
         self._folder = folder
+        # Options that name files get random names: the child works where these may lie.
+        self._scratch = folder / "scratch"
+        self._scratch.mkdir(parents=True, exist_ok=True)
         self.seeds = folder / "seeds"
         self.environment = {**os.environ, "CUDAEP_SIM_MEMORY_BYTES": str(DEVICE_BYTES)}
 
@@ -80,7 +83,7 @@ class Program:
     def run(self, arguments: list[str], seconds: float) -> tuple[int, str, str]:
         """Exit code (negative: a signal), output and errors; a child beyond its time is killed."""
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
-            child = subprocess.Popen(arguments, stdout=out, stderr=errors, env=self.environment)
+            child = subprocess.Popen(arguments, stdout=out, stderr=errors, env=self.environment, cwd=self._scratch)
             try:
                 code = child.wait(seconds)
             except subprocess.TimeoutExpired:
