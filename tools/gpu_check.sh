@@ -48,11 +48,12 @@ step() {
   echo "== $name: $((SECONDS - start)) s"
 }
 
+# The loader's tests open libraries of the build tree, which are not in the bundle.
 cpp_tests() {
   local status=0 program
   for program in build/cuda/bin/*test*; do
     [ -x "$program" ] || { echo "no C++ tests in the bundle"; return 1; }
-    "$program" --gtest_brief=1 --gtest_output="xml:$out/$(basename "$program").xml" || status=1
+    "$program" --gtest_brief=1 --gtest_filter=-LoaderTest.* --gtest_output="xml:$out/$(basename "$program").xml" || status=1
   done
   return $status
 }

@@ -119,7 +119,7 @@ class Program:
 
     def _keep(self, kind: str, number: int, code: int, errors: str, keep: Path) -> Failure:
         keep.mkdir(parents=True, exist_ok=True)
-        file = keep / f"{kind}-{number}.case"
+        file = keep.resolve() / f"{kind}-{number}.case"
         self.run(self.arguments(kind, "--write", str(number), str(file)), 60)
         alone = False
         for _ in range(3):  # what reads beyond its memory does not die each time

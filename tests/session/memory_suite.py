@@ -142,6 +142,8 @@ def check_a_model_that_does_not_fit_fails_its_session() -> None:
 
 def check_convolutions_and_products_make_do_with_little_scratch_memory() -> None:
     """Under a limit far below what the fastest plan wants, results stay right; without any room they still do."""
+    if devices()[0].ep_metadata["simulated"] == "0":
+        raise SkippedError("NVIDIA's libraries alone take more than these limits")
     for transposed in (False, True):
         model = models.convolution(64, transposed)
         x = {"x": np.random.default_rng(8).standard_normal((1, 64, 128, 128), dtype=np.float32)}

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
+#include <string>
 
 #include "abi/api_version.h"
 #include "fake_host.h"
@@ -19,7 +21,11 @@ struct Library {
 
 const Library& ThePlugin() {
   static const Library library = [] {
-    void* handle = dlopen(CUDAEP_TEST_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+    // The build's own, or the one of $CUDAEP_TEST_LIB_DIR where the tests run elsewhere.
+    const std::string built = CUDAEP_TEST_PLUGIN;
+    const char* const folder = std::getenv("CUDAEP_TEST_LIB_DIR");
+    const std::string path = folder == nullptr ? built : folder + built.substr(built.rfind('/'));
+    void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) ADD_FAILURE() << dlerror();
     return handle == nullptr ? Library{}
                              : Library{reinterpret_cast<CreateEpApiFactoriesFn>(dlsym(handle, "CreateEpFactories")),
