@@ -10,10 +10,9 @@ namespace cudaep::abi {
 
 inline constexpr uint32_t kMinimumApiVersion = 24;  // kernel registry, control-flow kernels, hardware devices
 
-inline constexpr uint32_t kApiSync = 25;          // OrtEp::Sync
-inline constexpr uint32_t kApiShrink = 25;        // OrtAllocator::Shrink
-inline constexpr uint32_t kApiOpSchema = 25;      // OrtEpApi::GetOpSchema
-inline constexpr uint32_t kApiMemoryDevice = 27;  // OrtEp::GetDefaultMemoryDevice
+inline constexpr uint32_t kApiSync = 25;      // OrtEp::Sync
+inline constexpr uint32_t kApiShrink = 25;    // OrtAllocator::Shrink
+inline constexpr uint32_t kApiOpSchema = 25;  // OrtEpApi::GetOpSchema
 
 // What is off on an older host, one row for each gate that the provider uses; logged once when the library is
 // registered.
