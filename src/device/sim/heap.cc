@@ -61,11 +61,37 @@ Heap::Heap(uintptr_t base, size_t range_bytes, size_t capacity_bytes, size_t qua
       capacity_bytes_(capacity_bytes),
       quarantine_limit_(quarantine_bytes),
       guard_pages_(guard_pages),
+      top_(base + range_bytes),
       frontier_(base),
       committed_(base) {}
 
 // Whoever maps these addresses next must not meet our poison.
-Heap::~Heap() { UnpoisonMemory(reinterpret_cast<void*>(base_), frontier_ - base_); }
+Heap::~Heap() {
+  UnpoisonMemory(reinterpret_cast<void*>(base_), frontier_ - base_);
+  for (const auto& [begin, allocation] : allocations_) {
+    if (allocation->growable) Forget(*allocation);
+  }
+}
+
+// The poison around and behind growable memory goes; that of what was never mapped was never there.
+void Heap::Forget(const Allocation& growable) {
+  UnpoisonMemory(reinterpret_cast<void*>(growable.chunk_begin), growable.bytes + 2 * kRedZoneBytes);
+}
+
+// Addresses for growable memory: those of an earlier one of the same size, or new ones.
+uintptr_t Heap::TakeReserve(size_t bytes) {
+  for (auto span = free_reserves_.begin(); span != free_reserves_.end(); ++span) {
+    if (span->second != bytes) continue;
+    const uintptr_t begin = span->first;
+    free_reserves_.erase(span);
+    return begin;
+  }
+  if (bytes > top_ - frontier_) return 0;
+  const uintptr_t begin = (top_ - bytes) / kPageBytes * kPageBytes;
+  if (begin < committed_ || mprotect(reinterpret_cast<void*>(begin), top_ - begin, PROT_READ | PROT_WRITE) != 0)
+    return 0;
+  return top_ = begin;
+}
 
 bool Heap::TakeBytes(size_t bytes) {
   if (bytes > capacity_bytes_ - used_bytes_) return false;
@@ -122,7 +148,7 @@ uintptr_t Heap::TakeChunk(size_t bytes) {
 
 Allocation* Heap::Reserve(size_t most_bytes, uint64_t call) {
   const size_t chunk_bytes = AlignUp(most_bytes, kAlignment) + 2 * kRedZoneBytes;
-  const uintptr_t chunk = TakeChunk(chunk_bytes);
+  const uintptr_t chunk = TakeReserve(chunk_bytes);
   if (chunk == 0) return nullptr;
   auto owned = std::make_unique<Allocation>();
   Allocation* allocation = owned.get();
@@ -174,19 +200,13 @@ Allocation* Heap::Find(uintptr_t address) {
 
 void Heap::Release(Allocation* allocation, uint64_t call) {
   allocation->state = Allocation::State::kFreed;
-  if (allocation->growable) {  // addresses that were never mapped are nobody's
-    const uintptr_t end = allocation->chunk_begin + allocation->chunk_bytes;
-    allocation->chunk_bytes = AlignUp(allocation->bytes, kAlignment) + 2 * kRedZoneBytes;
-    const uintptr_t kept = allocation->chunk_begin + allocation->chunk_bytes;
-    if (kept < end) ReturnAddresses(kept, end - kept);
-  }
   if (allocation->died == 0) allocation->died = call;
   if (allocation->pool == nullptr && !allocation->growable) used_bytes_ -= allocation->bytes;
   --live_;
   Fill(allocation->begin, allocation->bytes);
   PoisonMemory(reinterpret_cast<void*>(allocation->begin), allocation->bytes);
   quarantine_.push_back(allocation);
-  quarantine_used_ += allocation->chunk_bytes;
+  quarantine_used_ += allocation->quarantine_bytes();
   while (quarantine_used_ > quarantine_limit_ && !quarantine_.empty()) EvictOldest();
 }
 
@@ -220,7 +240,7 @@ uintptr_t Heap::TakeAddresses(size_t bytes) {
     if (rest != 0) free_.emplace(begin + bytes, rest);
     return begin;
   }
-  if (bytes > base_ + range_bytes_ - frontier_ || !Commit(frontier_ + bytes)) return 0;
+  if (bytes > top_ - frontier_ || !Commit(frontier_ + bytes)) return 0;
   return std::exchange(frontier_, frontier_ + bytes);
 }
 
@@ -246,7 +266,7 @@ void Heap::ReturnAddresses(uintptr_t begin, size_t bytes) {
 
 bool Heap::Commit(uintptr_t end) {
   if (end <= committed_) return true;
-  const uintptr_t limit = base_ + range_bytes_;
+  const uintptr_t limit = top_;
   const uintptr_t target = std::min(limit, committed_ + AlignUp(end - committed_, uintptr_t{kCommitBytes}));
   if (mprotect(reinterpret_cast<void*>(committed_), target - committed_, PROT_READ | PROT_WRITE) != 0) return false;
   committed_ = target;
@@ -256,11 +276,17 @@ bool Heap::Commit(uintptr_t end) {
 void Heap::EvictOldest() {
   Allocation* allocation = quarantine_.front();
   quarantine_.pop_front();
-  quarantine_used_ -= allocation->chunk_bytes;
+  quarantine_used_ -= allocation->quarantine_bytes();
   const uintptr_t begin = allocation->chunk_begin;
   const size_t bytes = allocation->chunk_bytes;
+  const bool growable = allocation->growable;
+  if (growable) {
+    Forget(*allocation);
+    madvise(reinterpret_cast<void*>(begin), AlignUp(allocation->bytes, kPageBytes), MADV_DONTNEED);
+    free_reserves_.emplace(begin, bytes);
+  }
   allocations_.erase(begin);
-  ReturnAddresses(begin, bytes);
+  if (!growable) ReturnAddresses(begin, bytes);
 }
 
 }  // namespace cudaep::device::sim

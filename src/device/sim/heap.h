@@ -41,6 +41,7 @@ struct Allocation {
   std::shared_ptr<MemoryPoolHandle> pool;  // whose reserve holds the bytes; null: counted by the heap itself
 
   uintptr_t end() const { return begin + bytes; }
+  size_t quarantine_bytes() const { return growable ? bytes : chunk_bytes; }
   // "allocation 7 (4096 bytes at 0x..., made by call 12, freed by call 40, last written by AddKernel on stream 2)"
   std::string Describe() const;
 };
@@ -86,11 +87,15 @@ class Heap {
   bool Commit(uintptr_t end);
   void EvictOldest();
   uintptr_t TakeChunk(size_t bytes);
+  uintptr_t TakeReserve(size_t bytes);
+  void Forget(const Allocation& growable);
   void MarkEnd(const Allocation& allocation);
 
   const uintptr_t base_;
   const size_t range_bytes_, capacity_bytes_, quarantine_limit_;
   const bool guard_pages_;
+  uintptr_t top_;  // growable memory is reserved from the end of the range downwards, apart from everything else
+  std::map<uintptr_t, size_t> free_reserves_;
   uintptr_t frontier_, committed_;  // addresses from here on were never given out; never made accessible
   size_t used_bytes_ = 0, peak_bytes_ = 0, live_ = 0, quarantine_used_ = 0;
   std::map<uintptr_t, std::unique_ptr<Allocation>> allocations_;  // by chunk_begin
