@@ -12,6 +12,7 @@
 // Failure: kOutOfMemory with the text of memory/out_of_memory.h; the allocator stays usable.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -38,6 +39,23 @@ struct AllocatorStats {
   int64_t compactions = 0;   // times scattered free memory was made one piece
   int64_t failures = 0;      // requests that ended with an error
   int64_t largest_allocation_bytes = 0;
+
+  void CountUse(size_t bytes) {
+    bytes_in_use += static_cast<int64_t>(bytes);
+    peak_bytes_in_use = std::max(peak_bytes_in_use, bytes_in_use);
+    largest_allocation_bytes = std::max(largest_allocation_bytes, static_cast<int64_t>(bytes));
+  }
+  void CountFree(size_t bytes) { bytes_in_use -= static_cast<int64_t>(bytes); }
+  // From and to the driver.
+  void CountTaken(size_t bytes) {
+    bytes_reserved += static_cast<int64_t>(bytes);
+    peak_bytes_reserved = std::max(peak_bytes_reserved, bytes_reserved);
+    ++driver_allocations;
+  }
+  void CountGiven(size_t bytes) {
+    bytes_reserved -= static_cast<int64_t>(bytes);
+    ++driver_frees;
+  }
 };
 
 // Live memory of one user: the node under whose label it was allocated (memory/allocation_label.h).

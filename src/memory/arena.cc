@@ -7,6 +7,7 @@
 #include "memory/allocation_label.h"
 #include "memory/out_of_memory.h"
 #include "memory/relaxed_capture.h"
+#include "memory/user_table.h"
 
 namespace cudaep::memory {
 namespace {
@@ -27,7 +28,7 @@ Arena::~Arena() {
   for (const auto& [pointer, reservation] : reservations_) source_.Give(pointer, reservation.bytes).IgnoreError();
   for (const ChunkHeap::Region& region : heap_.regions()) {
     if (growable_ && region.data == device::GrowableBase(growable_.get())) {
-      if (source_.budget != nullptr) source_.budget->Release(source_.budget_kind, region_bytes_);
+      source_.Release(region_bytes_);
     } else {
       source_.Give(region.data, region.bytes).IgnoreError();
     }
@@ -170,14 +171,15 @@ void* Arena::HandOut(Chunk* chunk, size_t bytes, ChunkOwner user, bool captured)
   heap_.AddLive(chunk);
   arena_in_use_ += chunk->bytes;
   arena_peak_ = std::max(arena_peak_, arena_in_use_);
-  CountUse(chunk->bytes);
+  stats_.CountUse(chunk->bytes);
   ++stats_.allocations;
   return chunk->data;
 }
 
-void Arena::PutBack(Chunk* chunk) {
+Chunk* Arena::PutBack(Chunk* chunk) {
   chunk = MergeNeighbours(chunk);
   BinsOf(*chunk).Insert(chunk);
+  return chunk;
 }
 
 void Arena::GiveToNobody(Chunk* chunk) {
@@ -185,6 +187,14 @@ void Arena::GiveToNobody(Chunk* chunk) {
   chunk->stamp = 0;
   chunk->captured = false;
   PutBack(chunk);
+}
+
+// A free chunk changes hands; returns what it has become part of.
+Chunk* Arena::Retag(Chunk* chunk, ChunkOwner owner, uint64_t stamp) {
+  BinsOf(*chunk).Remove(chunk);
+  chunk->owner = owner;
+  chunk->stamp = stamp;
+  return PutBack(chunk);
 }
 
 // Whether `gone` may become part of `kept` and take its tags.
@@ -269,11 +279,9 @@ Result<void*> Arena::Reserve(size_t bytes) {
     if (!status.ok()) return Fail(bytes, status);
   }
   reservations_.emplace(pointer, Reservation{size, CurrentLabel()});
-  stats_.bytes_reserved += static_cast<int64_t>(size);
-  stats_.peak_bytes_reserved = std::max(stats_.peak_bytes_reserved, stats_.bytes_reserved);
-  ++stats_.driver_allocations;
+  stats_.CountTaken(size);
   ++stats_.reserves;
-  CountUse(size);
+  stats_.CountUse(size);
   return pointer;
 }
 
@@ -282,7 +290,7 @@ void Arena::Free(void* pointer) {
   std::unique_lock<std::mutex> lock = Acquire();
   if (Chunk* chunk = heap_.TakeLive(pointer)) {
     arena_in_use_ -= chunk->bytes;
-    stats_.bytes_in_use -= static_cast<int64_t>(chunk->bytes);
+    stats_.CountFree(chunk->bytes);
     chunk->label = nullptr;
     if (chunk->untagged) {
       std::vector<StreamProgress::Point> points;
@@ -306,9 +314,8 @@ void Arena::Free(void* pointer) {
   if (const auto found = reservations_.find(pointer); found != reservations_.end()) {
     const size_t bytes = found->second.bytes;
     reservations_.erase(found);
-    stats_.bytes_in_use -= static_cast<int64_t>(bytes);
-    stats_.bytes_reserved -= static_cast<int64_t>(bytes);
-    ++stats_.driver_frees;
+    stats_.CountFree(bytes);
+    stats_.CountGiven(bytes);
     lock.unlock();  // the driver waits for the device
     source_.Give(pointer, bytes).IgnoreError();
     return;
@@ -323,12 +330,6 @@ Result<void*> Arena::Fail(size_t bytes, const Status& why) {
 }
 
 // ---- Statistics -------------------------------------------------------------------------------------------------
-
-void Arena::CountUse(size_t bytes) {
-  stats_.bytes_in_use += static_cast<int64_t>(bytes);
-  stats_.peak_bytes_in_use = std::max(stats_.peak_bytes_in_use, stats_.bytes_in_use);
-  stats_.largest_allocation_bytes = std::max(stats_.largest_allocation_bytes, static_cast<int64_t>(bytes));
-}
 
 AllocatorStats Arena::StatsLocked() const {
   AllocatorStats stats = stats_;
@@ -347,20 +348,10 @@ std::vector<MemoryUser> Arena::LargestUsers(size_t most) const {
 }
 
 std::vector<MemoryUser> Arena::UsersLocked(size_t most) const {
-  std::unordered_map<const char*, MemoryUser> users;
-  const auto add = [&](const char* label, size_t bytes) {
-    MemoryUser& user = users[label];
-    user.label = label;
-    user.bytes += bytes;
-    ++user.chunks;
-  };
-  heap_.ForEachLive([&](const Chunk& chunk) { add(chunk.label, chunk.bytes); });
-  for (const auto& [pointer, reservation] : reservations_) add(reservation.label, reservation.bytes);
-  std::vector<MemoryUser> sorted;
-  for (const auto& [label, user] : users) sorted.push_back(user);
-  std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
-  if (sorted.size() > most) sorted.resize(most);
-  return sorted;
+  UserTable users;
+  heap_.ForEachLive([&](const Chunk& chunk) { users.Add(chunk.label, chunk.bytes); });
+  for (const auto& [pointer, reservation] : reservations_) users.Add(reservation.label, reservation.bytes);
+  return users.Largest(most);
 }
 
 }  // namespace cudaep::memory

@@ -94,7 +94,8 @@ class Arena final : public Allocator {
   Chunk* FindUsable(size_t bytes, ChunkOwner user);
   Chunk* FindCaptured(size_t bytes, ChunkOwner user);
   void* HandOut(Chunk* chunk, size_t bytes, ChunkOwner user, bool captured);
-  void PutBack(Chunk* chunk);
+  Chunk* PutBack(Chunk* chunk);
+  Chunk* Retag(Chunk* chunk, ChunkOwner owner, uint64_t stamp);
   bool MayMerge(const Chunk& kept, const Chunk& gone) const;
   Chunk* MergeNeighbours(Chunk* chunk);
   void GiveToNobody(Chunk* chunk);
@@ -129,7 +130,6 @@ class Arena final : public Allocator {
   void Give(const std::vector<ChunkHeap::Region>& regions) const;
   std::vector<MemoryUser> UsersLocked(size_t most) const;
   AllocatorStats StatsLocked() const;
-  void CountUse(size_t bytes);
 
   const MemorySource source_;
   const ArenaConfig config_;

@@ -9,8 +9,7 @@
 namespace cudaep::memory {
 namespace {
 
-// The driver maps device memory in pieces of this size.
-constexpr size_t kRegionStepBytes = size_t{2} << 20;
+constexpr size_t kRegionStepBytes = device::kGrowableStepBytes;  // what the driver maps device memory in, anywhere
 // Small regions are not rounded up to it.
 constexpr size_t kSmallRegionBytes = size_t{1} << 20;
 // Under a smaller limit too much would be lost to whole steps.
@@ -63,12 +62,7 @@ void Arena::MarkAndSweep(StreamState* state) {
 void Arena::Sweep() {
   for (const ChunkHeap::Region& region : heap_.regions()) {
     for (Chunk* chunk = region.first; chunk != nullptr; chunk = chunk->after) {
-      if (!chunk->free || !IsDone(*chunk)) continue;
-      BinsOf(*chunk).Remove(chunk);
-      chunk->owner = kNobody;
-      chunk->stamp = 0;
-      chunk = MergeNeighbours(chunk);
-      BinsOf(*chunk).Insert(chunk);
+      if (chunk->free && IsDone(*chunk)) chunk = Retag(chunk, kNobody, 0);
     }
   }
 }
@@ -108,11 +102,7 @@ Chunk* Arena::FindByWaiting(size_t bytes, ChunkOwner user) {
   for (const ChunkHeap::Region& region : heap_.regions()) {
     for (Chunk* chunk = region.first; chunk != nullptr; chunk = chunk->after) {
       if (!chunk->free || chunk->captured || chunk->stamp > UsableBy(user, chunk->owner)) continue;
-      BinsOf(*chunk).Remove(chunk);
-      chunk->owner = user;
-      chunk->stamp = own.freed;
-      chunk = MergeNeighbours(chunk);
-      BinsOf(*chunk).Insert(chunk);
+      chunk = Retag(chunk, user, own.freed);
     }
   }
   return own.bins.Find(bytes, UINT64_MAX);
@@ -169,13 +159,11 @@ Chunk* Arena::UsableTail(ChunkOwner user) {
 
 // Maps `bytes`, a multiple of the step, at the end of the region that grows.
 Status Arena::Extend(size_t bytes, Chunk** chunk) {
-  if (source_.budget != nullptr && !source_.budget->TryCharge(source_.budget_kind, bytes)) {
-    return OutOfMemory("the memory limit is reached (", source_.budget->Describe(), ")");
-  }
+  CUDAEP_RETURN_IF_ERROR(source_.Charge(bytes));
   const size_t before = device::GrowableEnd(growable_.get());
   const Status status = device::GrowableExtend(growable_.get(), before + bytes);
   if (!status.ok()) {
-    if (source_.budget != nullptr) source_.budget->Release(source_.budget_kind, bytes);
+    source_.Release(bytes);
     return status;
   }
   *chunk = heap_.regions().empty() ? heap_.AddRegion(device::GrowableBase(growable_.get()), bytes)
@@ -217,9 +205,7 @@ Chunk* Arena::Grow(size_t bytes, ChunkOwner user, bool within_bound, Status* why
   region_bytes_ += wanted;
   last_region_ = wanted;
   shrunk_ = false;
-  stats_.bytes_reserved += static_cast<int64_t>(wanted);
-  stats_.peak_bytes_reserved = std::max(stats_.peak_bytes_reserved, stats_.bytes_reserved);
-  ++stats_.driver_allocations;
+  stats_.CountTaken(wanted);
   if (tail == nullptr) return chunk;
   // The request takes all of the tail; what it leaves over is new, and nobody's.
   BinsOf(*tail).Remove(tail);
@@ -295,9 +281,8 @@ void Arena::TrimTail() {
   device::GrowableTrim(growable_.get(), end).IgnoreError();
   if (given == 0) return;
   region_bytes_ -= given;
-  stats_.bytes_reserved -= static_cast<int64_t>(given);
-  ++stats_.driver_frees;
-  if (source_.budget != nullptr) source_.budget->Release(source_.budget_kind, given);
+  stats_.CountGiven(given);
+  source_.Release(given);
 }
 
 // Regions that are one chunk of nobody's; they are the arena's no more.
@@ -315,8 +300,7 @@ std::vector<ChunkHeap::Region> Arena::TakeIdleRegions() {
     streams_[kNobody].bins.Remove(region.first);
     heap_.RemoveRegion(region);
     region_bytes_ -= region.bytes;
-    stats_.bytes_reserved -= static_cast<int64_t>(region.bytes);
-    ++stats_.driver_frees;
+    stats_.CountGiven(region.bytes);
   }
   return idle;
 }

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "core/log.h"
-#include "memory/out_of_memory.h"
 #include "memory/relaxed_capture.h"
 
 namespace cudaep::memory {
@@ -35,7 +34,7 @@ Result<std::unique_ptr<ExternalAllocator>> ExternalAllocator::Create(int ordinal
 }
 
 ExternalAllocator::~ExternalAllocator() {
-  device::DeviceGuard guard(ordinal_);
+  device::DeviceGuard guard(source_.ordinal);
   RelaxedCapture relaxed;
   GiveBack(WaitForHeld());
   std::vector<HeldBlock> rest = held_.TakeAll();
@@ -45,41 +44,19 @@ ExternalAllocator::~ExternalAllocator() {
   GiveBack(rest);
 }
 
-Result<void*> ExternalAllocator::Allocate(size_t bytes) { return Request(bytes, {.owner = BlockOwner::kAnyStream}); }
-
-Result<void*> ExternalAllocator::AllocateOnStream(size_t bytes, device::Stream stream) {
-  return Request(bytes, {.owner = BlockOwner::kStream, .stream = stream});
-}
-
-Result<void*> ExternalAllocator::Reserve(size_t bytes) { return Request(bytes, {.owner = BlockOwner::kReserved}); }
-
-Result<void*> ExternalAllocator::Request(size_t bytes, Block block) {
-  if (bytes == 0) return nullptr;
-  Result<void*> pointer = Serve(bytes, block);
-  if (!pointer.ok()) {
-    std::lock_guard lock(mutex_);
-    ++live_.stats.failures;
-    if (pointer.status().code() == StatusCode::kOutOfMemory) return Fail(bytes, pointer.status().message());
-  }
-  return pointer;
-}
-
-Result<void*> ExternalAllocator::Serve(size_t bytes, Block block) {
-  const std::optional<size_t> size = LiveBlocks::RoundUp(bytes);
-  if (!size) return OutOfMemory("no allocation can be as large");
-  device::DeviceGuard guard(ordinal_);
+Result<void*> ExternalAllocator::Serve(Block block) {
+  device::DeviceGuard guard(source_.ordinal);
   CUDAEP_RETURN_IF_ERROR(guard.status());
   RelaxedCapture relaxed;
   std::vector<HeldBlock> done;
   {
     std::lock_guard lock(mutex_);
-    CUDAEP_ASSIGN_OR_RETURN(void* held, FromHeld(*size, &block));
+    CUDAEP_ASSIGN_OR_RETURN(void* held, FromHeld(block.bytes, &block));
     if (held != nullptr) return held;
     done = held_.TakeAllPast(progress_);
   }
   GiveBack(done);
-  CUDAEP_ASSIGN_OR_RETURN(void* pointer, FromCaller(*size));
-  block.bytes = *size;
+  CUDAEP_ASSIGN_OR_RETURN(void* pointer, FromCaller(block.bytes));
   if (Status status = OrderAfterCaller(block); !status.ok()) {
     GiveBack({{pointer, block, {}}});
     return status;
@@ -107,11 +84,9 @@ Result<void*> ExternalAllocator::FromHeld(size_t bytes, Block* block) {
 
 Result<void*> ExternalAllocator::FromCaller(size_t bytes) {
   const auto take = [&]() -> Result<void*> {
-    if (budget_ != nullptr && !budget_->TryCharge(BudgetKind::kArena, bytes)) {
-      return OutOfMemory("the memory limit is reached");
-    }
+    CUDAEP_RETURN_IF_ERROR(source_.Charge(bytes));
     Result<void*> pointer = CallAlloc(bytes);
-    if (!pointer.ok() && budget_ != nullptr) budget_->Release(BudgetKind::kArena, bytes);
+    if (!pointer.ok()) source_.Release(bytes);
     return pointer;
   };
   Result<void*> pointer = take();
@@ -122,8 +97,7 @@ Result<void*> ExternalAllocator::FromCaller(size_t bytes) {
   }
   if (!pointer.ok()) return pointer;
   std::lock_guard lock(mutex_);
-  live_.CountReserved(bytes);
-  ++live_.stats.driver_allocations;
+  live_.stats.CountTaken(bytes);
   return pointer;
 }
 
@@ -148,9 +122,9 @@ Status ExternalAllocator::Check(void* pointer) const {
   device::PointerInfo info;
   CUDAEP_RETURN_IF_ERROR(device::GetPointerInfo(pointer, &info));
   const bool device = info.kind == device::PointerKind::kDevice || info.kind == device::PointerKind::kManaged;
-  if (device && info.ordinal == ordinal_) return Status::Ok();
+  if (device && info.ordinal == source_.ordinal) return Status::Ok();
   return InvalidArgument("the external allocator returned ", pointer, ", which is not memory of CUDA device ",
-                         ordinal_);
+                         source_.ordinal);
 }
 
 bool ExternalAllocator::IsCallerStream(device::Stream stream) const {
@@ -180,7 +154,7 @@ Status ExternalAllocator::OrderAfterCaller(const Block& block) {
 
 void ExternalAllocator::Free(void* pointer) {
   if (pointer == nullptr) return;
-  device::DeviceGuard guard(ordinal_);
+  device::DeviceGuard guard(source_.ordinal);
   RelaxedCapture relaxed;
   std::vector<HeldBlock> done;
   {
@@ -250,19 +224,18 @@ void ExternalAllocator::CallFree(void* pointer) {
 
 void ExternalAllocator::GiveBack(const std::vector<HeldBlock>& blocks) {
   if (blocks.empty()) return;
-  device::DeviceGuard guard(ordinal_);
+  device::DeviceGuard guard(source_.ordinal);
   RelaxedCapture relaxed;
   for (const HeldBlock& held : blocks) CallFree(held.pointer);
   std::lock_guard lock(mutex_);
   for (const HeldBlock& held : blocks) {
-    live_.CountGivenBack(held.block.bytes);
-    ++live_.stats.driver_frees;
-    if (budget_ != nullptr) budget_->Release(BudgetKind::kArena, held.block.bytes);
+    live_.stats.CountGiven(held.block.bytes);
+    source_.Release(held.block.bytes);
   }
 }
 
 Status ExternalAllocator::Shrink() {
-  device::DeviceGuard guard(ordinal_);
+  device::DeviceGuard guard(source_.ordinal);
   CUDAEP_RETURN_IF_ERROR(guard.status());
   RelaxedCapture relaxed;
   GiveBack(WaitForHeld());
@@ -281,18 +254,8 @@ Status ExternalAllocator::Shrink() {
 AllocatorStats ExternalAllocator::Stats() const {
   std::lock_guard lock(mutex_);
   AllocatorStats stats = live_.stats;
-  if (budget_ != nullptr) stats.limit_bytes = static_cast<int64_t>(budget_->limit_bytes());
+  if (source_.budget != nullptr) stats.limit_bytes = static_cast<int64_t>(source_.budget->limit_bytes());
   return stats;
-}
-
-std::vector<MemoryUser> ExternalAllocator::LargestUsers(size_t most) const {
-  std::lock_guard lock(mutex_);
-  return live_.LargestUsers(most);
-}
-
-Status ExternalAllocator::Fail(size_t bytes, std::string_view cause) {
-  return OutOfMemoryError(bytes, MemorySource{MemoryKind::kDevice, ordinal_, budget_}, cause, live_.stats,
-                          live_.LargestUsers(kUsersInError));
 }
 
 }  // namespace cudaep::memory

@@ -23,13 +23,10 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
-#include "memory/allocator.h"
-#include "memory/budget.h"
+#include "memory/block_allocator.h"
 #include "memory/held_blocks.h"
-#include "memory/live_blocks.h"
 #include "memory/stream_progress.h"
 
 namespace cudaep::memory {
@@ -41,7 +38,7 @@ struct ExternalCallbacks {
   device::Stream caller_stream = nullptr;
 };
 
-class ExternalAllocator final : public Allocator {
+class ExternalAllocator final : public BlockAllocator {
  public:
   // `budget` may be null. kInvalidArgument when `alloc` or `free` is null.
   static Result<std::unique_ptr<ExternalAllocator>> Create(int ordinal, const ExternalCallbacks& callbacks,
@@ -49,9 +46,6 @@ class ExternalAllocator final : public Allocator {
   // Waits for the work that may use memory of this allocator, and gives all of it back.
   ~ExternalAllocator() override;
 
-  Result<void*> Allocate(size_t bytes) override;
-  Result<void*> AllocateOnStream(size_t bytes, device::Stream stream) override;
-  Result<void*> Reserve(size_t bytes) override;
   void Free(void* pointer) override;
   void AddStream(device::Stream stream) override;
   void ReleaseStream(device::Stream stream) override;
@@ -59,14 +53,12 @@ class ExternalAllocator final : public Allocator {
   // Waits for the work of freed blocks, gives them back and calls `empty_cache`.
   Status Shrink() override;
   AllocatorStats Stats() const override;
-  std::vector<MemoryUser> LargestUsers(size_t most) const override;
 
  private:
   ExternalAllocator(int ordinal, const ExternalCallbacks& callbacks, std::shared_ptr<Budget> budget)
-      : ordinal_(ordinal), callbacks_(callbacks), budget_(std::move(budget)) {}
+      : BlockAllocator({MemoryKind::kDevice, ordinal, std::move(budget), BudgetKind::kArena}), callbacks_(callbacks) {}
 
-  Result<void*> Request(size_t bytes, Block block);
-  Result<void*> Serve(size_t bytes, Block block);
+  Result<void*> Serve(Block block) override;
   // A held block that serves the request, counted as live; null for none.
   Result<void*> FromHeld(size_t bytes, Block* block);
   Result<void*> FromCaller(size_t bytes);
@@ -78,13 +70,8 @@ class ExternalAllocator final : public Allocator {
   std::vector<HeldBlock> WaitForHeld();
   void GiveBack(const std::vector<HeldBlock>& blocks);
   void CallFree(void* pointer);
-  Status Fail(size_t bytes, std::string_view cause);
 
-  const int ordinal_;
   const ExternalCallbacks callbacks_;
-  const std::shared_ptr<Budget> budget_;
-  mutable std::mutex mutex_;
-  LiveBlocks live_;          // guarded by mutex_
   HeldBlocks held_;          // guarded by mutex_
   StreamProgress progress_;  // guarded by mutex_
 };

@@ -1,10 +1,9 @@
 #include "memory/live_blocks.h"
 
-#include <algorithm>
-
 #include "core/checked_math.h"
 #include "core/log.h"
 #include "memory/allocation_label.h"
+#include "memory/user_table.h"
 
 namespace cudaep::memory {
 
@@ -15,10 +14,7 @@ std::optional<size_t> LiveBlocks::RoundUp(size_t bytes) {
 
 void LiveBlocks::Insert(void* pointer, Block block) {
   block.label = CurrentLabel();
-  const auto bytes = static_cast<int64_t>(block.bytes);
-  stats.bytes_in_use += bytes;
-  stats.peak_bytes_in_use = std::max(stats.peak_bytes_in_use, stats.bytes_in_use);
-  stats.largest_allocation_bytes = std::max(stats.largest_allocation_bytes, bytes);
+  stats.CountUse(block.bytes);
   ++(block.owner == BlockOwner::kReserved ? stats.reserves : stats.allocations);
   blocks_[pointer] = block;
 }
@@ -31,7 +27,7 @@ std::optional<Block> LiveBlocks::Remove(void* pointer) {
   }
   const Block block = found->second;
   blocks_.erase(found);
-  stats.bytes_in_use -= static_cast<int64_t>(block.bytes);
+  stats.CountFree(block.bytes);
   return block;
 }
 
@@ -43,25 +39,10 @@ void LiveBlocks::ReleaseStream(device::Stream stream) {
   }
 }
 
-void LiveBlocks::CountReserved(size_t bytes) {
-  stats.bytes_reserved += static_cast<int64_t>(bytes);
-  stats.peak_bytes_reserved = std::max(stats.peak_bytes_reserved, stats.bytes_reserved);
-}
-
 std::vector<MemoryUser> LiveBlocks::LargestUsers(size_t most) const {
-  std::unordered_map<const char*, MemoryUser> by_label;
-  for (const auto& [pointer, block] : blocks_) {
-    MemoryUser& user = by_label[block.label];
-    user.label = block.label;
-    user.bytes += block.bytes;
-    ++user.chunks;
-  }
-  std::vector<MemoryUser> users;
-  users.reserve(by_label.size());
-  for (const auto& [label, user] : by_label) users.push_back(user);
-  std::sort(users.begin(), users.end(), [](const MemoryUser& a, const MemoryUser& b) { return a.bytes > b.bytes; });
-  if (users.size() > most) users.resize(most);
-  return users;
+  UserTable users;
+  for (const auto& [pointer, block] : blocks_) users.Add(block.label, block.bytes);
+  return users.Largest(most);
 }
 
 }  // namespace cudaep::memory

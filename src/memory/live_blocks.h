@@ -41,9 +41,6 @@ class LiveBlocks {
   // Blocks of the stream belong to nobody from now on.
   void ReleaseStream(device::Stream stream);
 
-  void CountReserved(size_t bytes);
-  void CountGivenBack(size_t bytes) { stats.bytes_reserved -= static_cast<int64_t>(bytes); }
-
   size_t size() const { return blocks_.size(); }
   std::vector<MemoryUser> LargestUsers(size_t most) const;
   template <class F>

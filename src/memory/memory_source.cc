@@ -4,23 +4,30 @@
 
 namespace cudaep::memory {
 
+Status MemorySource::Charge(size_t bytes) const {
+  if (budget == nullptr || budget->TryCharge(budget_kind, bytes)) return Status::Ok();
+  return OutOfMemory("the memory limit is reached");
+}
+
+void MemorySource::Release(size_t bytes) const {
+  if (budget != nullptr) budget->Release(budget_kind, bytes);
+}
+
 Status MemorySource::Take(void** pointer, size_t bytes) const {
   *pointer = nullptr;
-  if (budget != nullptr && !budget->TryCharge(budget_kind, bytes)) {
-    return OutOfMemory("the memory limit is reached (", budget->Describe(), ")");
-  }
+  CUDAEP_RETURN_IF_ERROR(Charge(bytes));
   device::DeviceGuard guard(ordinal);
   Status status = guard.status();
   if (status.ok()) {
     RelaxedCapture relaxed;
     status = kind == MemoryKind::kDevice ? device::Malloc(pointer, bytes) : device::HostMalloc(pointer, bytes);
   }
-  if (!status.ok() && budget != nullptr) budget->Release(budget_kind, bytes);
+  if (!status.ok()) Release(bytes);
   return status;
 }
 
 Status MemorySource::Give(void* pointer, size_t bytes) const {
-  if (budget != nullptr) budget->Release(budget_kind, bytes);
+  Release(bytes);
   device::DeviceGuard guard(ordinal);
   CUDAEP_RETURN_IF_ERROR(guard.status());
   RelaxedCapture relaxed;

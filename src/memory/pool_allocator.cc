@@ -3,13 +3,12 @@
 #include <thread>
 #include <utility>
 
-#include "memory/out_of_memory.h"
 #include "memory/relaxed_capture.h"
 
 namespace cudaep::memory {
 
 PoolAllocator::PoolAllocator(int ordinal, const ArenaConfig& config, std::shared_ptr<Budget> budget)
-    : config_(config), source_{MemoryKind::kDevice, ordinal, std::move(budget), BudgetKind::kArena} {}
+    : BlockAllocator({MemoryKind::kDevice, ordinal, std::move(budget), BudgetKind::kArena}), config_(config) {}
 
 Result<std::unique_ptr<PoolAllocator>> PoolAllocator::Create(int ordinal, const ArenaConfig& config,
                                                              std::shared_ptr<Budget> budget) {
@@ -37,45 +36,24 @@ PoolAllocator::~PoolAllocator() {
     }
   }
   if (own_stream_) WaitForOwnStream().IgnoreError();
-  if (source_.budget != nullptr) source_.budget->Release(BudgetKind::kArena, pool_bytes_);
+  source_.Release(pool_bytes_);
 }
 
-Result<void*> PoolAllocator::Allocate(size_t bytes) { return Request(bytes, {.owner = BlockOwner::kAnyStream}); }
-
-Result<void*> PoolAllocator::AllocateOnStream(size_t bytes, device::Stream stream) {
-  return Request(bytes, {.owner = BlockOwner::kStream, .stream = stream});
-}
-
-Result<void*> PoolAllocator::Reserve(size_t bytes) { return Request(bytes, {.owner = BlockOwner::kReserved}); }
-
-Result<void*> PoolAllocator::Request(size_t bytes, Block block) {
-  if (bytes == 0) return nullptr;
-  Result<void*> pointer = Serve(bytes, block);
-  if (!pointer.ok()) {
-    std::lock_guard lock(mutex_);
-    ++live_.stats.failures;
-    if (pointer.status().code() == StatusCode::kOutOfMemory) return Fail(bytes, pointer.status().message());
-  }
-  return pointer;
-}
-
-Result<void*> PoolAllocator::Serve(size_t bytes, Block block) {
-  const std::optional<size_t> size = LiveBlocks::RoundUp(bytes);
-  if (!size) return OutOfMemory("no allocation can be as large");
+Result<void*> PoolAllocator::Serve(Block block) {
   device::DeviceGuard guard(source_.ordinal);
   CUDAEP_RETURN_IF_ERROR(guard.status());
   RelaxedCapture relaxed;
-  block.bytes = *size;
+  const size_t bytes = block.bytes;
   Lock lock(mutex_);
   void* pointer = nullptr;
   if (block.owner == BlockOwner::kReserved) {
-    CUDAEP_ASSIGN_OR_RETURN(pointer, TakeDirectly(lock, *size));
+    CUDAEP_ASSIGN_OR_RETURN(pointer, TakeDirectly(lock, bytes));
   } else {
-    CUDAEP_ASSIGN_OR_RETURN(pointer, FromHeld(*size, &block));
+    CUDAEP_ASSIGN_OR_RETURN(pointer, FromHeld(bytes, &block));
     if (pointer == nullptr) {
       const bool tagged = block.owner == BlockOwner::kStream;
-      CUDAEP_ASSIGN_OR_RETURN(pointer, FromPool(lock, *size, tagged ? block.stream : own_stream_.get()));
-      used_pool_bytes_ += *size;
+      CUDAEP_ASSIGN_OR_RETURN(pointer, FromPool(lock, bytes, tagged ? block.stream : own_stream_.get()));
+      used_pool_bytes_ += bytes;
     }
   }
   live_.Insert(pointer, block);
@@ -99,11 +77,10 @@ Result<void*> PoolAllocator::FromHeld(size_t bytes, Block* block) {
 }
 
 Result<void*> PoolAllocator::FromPool(Lock& lock, size_t bytes, device::Stream stream) {
-  Result<void*> pointer = TryPool(bytes, stream);
+  const Result<void*> pointer = TryPool(bytes, stream);
   if (pointer.status().code() != StatusCode::kOutOfMemory) return pointer;
   CUDAEP_RETURN_IF_ERROR(EmptyPool(lock, 0));
-  pointer = TryPool(bytes, stream);
-  return pointer;
+  return TryPool(bytes, stream);
 }
 
 Result<void*> PoolAllocator::TryPool(size_t bytes, device::Stream stream) {
@@ -137,15 +114,13 @@ Result<void*> PoolAllocator::TakeDirectly(Lock& lock, size_t bytes) {
       direct_bytes_ -= bytes;
       return status;
     }
-    live_.CountReserved(bytes);
-    ++live_.stats.driver_allocations;
+    live_.stats.CountTaken(bytes);
     return pointer;
   };
-  Result<void*> pointer = take();
+  const Result<void*> pointer = take();
   if (pointer.status().code() != StatusCode::kOutOfMemory) return pointer;
   CUDAEP_RETURN_IF_ERROR(EmptyPool(lock, 0));
-  pointer = take();
-  return pointer;
+  return take();
 }
 
 bool PoolAllocator::HasRoom(size_t more) const {
@@ -163,16 +138,14 @@ bool PoolAllocator::Update() const {
   bool within = config_.max_bytes == 0 || now <= before || now + direct_bytes_ <= config_.max_bytes;
   Budget* budget = source_.budget.get();
   if (now > before) {
-    ++live_.stats.driver_allocations;
-    live_.CountReserved(now - before);
+    live_.stats.CountTaken(now - before);
     if (budget != nullptr && !budget->TryCharge(BudgetKind::kArena, now - before)) {
       budget->ChargeMeasured(BudgetKind::kArena, now - before);
       within = false;
     }
   } else if (now < before) {
-    ++live_.stats.driver_frees;
-    live_.CountGivenBack(before - now);
-    if (budget != nullptr) budget->Release(BudgetKind::kArena, before - now);
+    live_.stats.CountGiven(before - now);
+    source_.Release(before - now);
   }
   return within;
 }
@@ -204,8 +177,7 @@ void PoolAllocator::Free(void* pointer) {
       break;
     case BlockOwner::kReserved:
       direct_bytes_ -= held.block.bytes;
-      live_.CountGivenBack(held.block.bytes);
-      ++live_.stats.driver_frees;
+      live_.stats.CountGiven(held.block.bytes);
       lock.unlock();
       source_.Give(pointer, held.block.bytes).IgnoreError();
       break;
@@ -304,15 +276,6 @@ AllocatorStats PoolAllocator::Stats() const {
   AllocatorStats stats = live_.stats;
   stats.limit_bytes = static_cast<int64_t>(config_.max_bytes);
   return stats;
-}
-
-std::vector<MemoryUser> PoolAllocator::LargestUsers(size_t most) const {
-  std::lock_guard lock(mutex_);
-  return live_.LargestUsers(most);
-}
-
-Status PoolAllocator::Fail(size_t bytes, std::string_view cause) const {
-  return OutOfMemoryError(bytes, source_, cause, live_.stats, live_.LargestUsers(kUsersInError));
 }
 
 }  // namespace cudaep::memory

@@ -23,21 +23,18 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_set>
 #include <vector>
 
-#include "memory/allocator.h"
 #include "memory/arena_config.h"
+#include "memory/block_allocator.h"
 #include "memory/held_blocks.h"
-#include "memory/live_blocks.h"
-#include "memory/memory_source.h"
 #include "memory/stream_progress.h"
 
 namespace cudaep::memory {
 
-class PoolAllocator final : public Allocator {
+class PoolAllocator final : public BlockAllocator {
  public:
   // `budget` may be null. kNotSupported where the driver has no pools.
   static Result<std::unique_ptr<PoolAllocator>> Create(int ordinal, const ArenaConfig& config,
@@ -45,24 +42,19 @@ class PoolAllocator final : public Allocator {
   // Waits for the device when memory was not freed or is still held.
   ~PoolAllocator() override;
 
-  Result<void*> Allocate(size_t bytes) override;
-  Result<void*> AllocateOnStream(size_t bytes, device::Stream stream) override;
-  Result<void*> Reserve(size_t bytes) override;
   void Free(void* pointer) override;
   void AddStream(device::Stream stream) override;
   void ReleaseStream(device::Stream stream) override;
   void StreamIdle(device::Stream stream) override;
   Status Shrink() override;
   AllocatorStats Stats() const override;
-  std::vector<MemoryUser> LargestUsers(size_t most) const override;
 
  private:
   using Lock = std::unique_lock<std::mutex>;
 
   PoolAllocator(int ordinal, const ArenaConfig& config, std::shared_ptr<Budget> budget);
 
-  Result<void*> Request(size_t bytes, Block block);
-  Result<void*> Serve(size_t bytes, Block block);
+  Result<void*> Serve(Block block) override;
   Result<void*> FromHeld(size_t bytes, Block* block);
   // Takes `bytes` from the pool; when there is no memory, waits for what was freed and tries once more.
   Result<void*> FromPool(Lock& lock, size_t bytes, device::Stream stream);
@@ -79,15 +71,11 @@ class PoolAllocator final : public Allocator {
   // Waits, without the lock, until all that was freed so far is unused in the pool, and trims it.
   Status EmptyPool(Lock& lock, size_t bytes_to_keep);
   Status WaitForOwnStream();
-  Status Fail(size_t bytes, std::string_view cause) const;
 
   const ArenaConfig config_;
-  const MemorySource source_;
   device::UniqueMemoryPool pool_;
   device::UniqueStream own_stream_;
 
-  mutable std::mutex mutex_;
-  mutable LiveBlocks live_;                      // guarded by mutex_
   mutable size_t pool_bytes_ = 0;                // reserved by the pool, as charged; guarded by mutex_
   size_t used_pool_bytes_ = 0;                   // of live and held blocks of the pool; guarded by mutex_
   size_t direct_bytes_ = 0;                      // taken by Reserve; guarded by mutex_

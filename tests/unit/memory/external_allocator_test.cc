@@ -46,7 +46,7 @@ TEST_F(ExternalAllocatorTest, NullAndExceptionsAreErrorsAndTheNextRequestWorks) 
   EXPECT_FAILS(external_->Allocate(64).status(), kOutOfMemory, "it threw: caller is out of memory");
   CallerMemory::FailNext(CallerMemory::Failure::kThrowInt, 1);
   EXPECT_FAILS(external_->Reserve(64).status(), kOutOfMemory, "it threw an unknown exception");
-  EXPECT_FAILS(external_->Allocate(SIZE_MAX).status(), kOutOfMemory, "no allocation can be as large");
+  EXPECT_FAILS(external_->Allocate(SIZE_MAX).status(), kOutOfMemory, "no memory can be as large");
   EXPECT_EQ(external_->Stats().failures, 4);
   EXPECT_EQ(external_->Stats().bytes_reserved, 0);
   On(64, stream());

@@ -1,0 +1,65 @@
+// The arena's bookkeeping and its free list, without a device.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "memory/chunk_bins.h"
+
+namespace cudaep::memory {
+namespace {
+
+TEST(ChunkBins, TheBestFitIsFoundAmongManySizes) {
+  ChunkHeap heap;
+  ChunkBins bins;
+  std::mt19937 random(3);
+  static char memory[1];
+  std::vector<Chunk*> chunks;
+  for (int i = 0; i < 200; ++i) {
+    Chunk* chunk = heap.AddRegion(memory + (static_cast<size_t>(i) << 30), 256 * (1 + random() % 100000));
+    chunk->stamp = random() % 10;
+    chunks.push_back(chunk);
+    bins.Insert(chunk);
+  }
+  for (int i = 0; i < 1000; ++i) {
+    const size_t bytes = 256 * (1 + random() % 110000);
+    const uint64_t newest = random() % 12;
+    const Chunk* const found = bins.Find(bytes, newest);
+    const Chunk* best = nullptr;
+    for (const Chunk* chunk : chunks) {
+      if (chunk->bytes < bytes || chunk->stamp > newest) continue;
+      if (best == nullptr || chunk->bytes < best->bytes) best = chunk;
+    }
+    ASSERT_EQ(found == nullptr, best == nullptr);
+    if (best == nullptr) continue;
+    EXPECT_EQ(found->bytes, best->bytes);
+  }
+  for (Chunk* chunk : chunks) bins.Remove(chunk);
+  EXPECT_TRUE(bins.empty());
+  EXPECT_EQ(bins.bytes(), 0u);
+  EXPECT_EQ(bins.Any(), nullptr);
+}
+
+TEST(ChunkHeap, LiveChunksAreFoundAfterManyChanges) {
+  ChunkHeap heap;
+  static char memory[1];
+  std::vector<Chunk*> live;
+  std::mt19937 random(11);
+  Chunk* rest = heap.AddRegion(memory, size_t{256} * 5000);
+  for (int i = 0; i < 4000; ++i) {
+    Chunk* const chunk = rest;
+    rest = heap.Split(chunk, 256);
+    heap.AddLive(chunk);
+    live.push_back(chunk);
+    if (random() % 2 == 0) {
+      std::swap(live[random() % live.size()], live.back());
+      ASSERT_EQ(heap.TakeLive(live.back()->data), live.back());
+      ASSERT_EQ(heap.TakeLive(live.back()->data), nullptr);
+      live.pop_back();
+    }
+  }
+  EXPECT_EQ(heap.live_count(), live.size());
+  for (Chunk* chunk : live) EXPECT_EQ(heap.TakeLive(chunk->data), chunk);
+}
+
+}  // namespace
+}  // namespace cudaep::memory
