@@ -24,11 +24,14 @@ using Clock = std::chrono::steady_clock;
 struct Subject {
   std::string name;
   std::function<Result<void*>(size_t, device::Stream)> allocate;
+  std::function<Result<void*>(size_t)> allocate_untagged;
   std::function<Status(void*, device::Stream)> free;
   std::function<void(device::Stream)> idle;  // the stream was waited for
+  std::function<int64_t()> searches;         // requests so far that no free memory served at once
 };
 
 struct CallTimes {
+  size_t calls = 0;
   double mean_ns = 0, p99_ns = 0;
 };
 
@@ -47,6 +50,7 @@ double ClockCostNs() {
 CallTimes Summarize(std::vector<double>* times, double clock_ns) {
   CallTimes summary;
   if (times->empty()) return summary;
+  summary.calls = times->size();
   double sum = 0;
   for (const double time : *times) sum += time - clock_ns;
   summary.mean_ns = sum / static_cast<double>(times->size());
@@ -57,7 +61,7 @@ CallTimes Summarize(std::vector<double>* times, double clock_ns) {
 }
 
 struct Replay {
-  CallTimes allocate, free;
+  CallTimes hit, search, free;
 };
 
 Result<Replay> ReplayTrace(const Trace& trace, const Subject& subject, const std::vector<device::UniqueStream>& streams,
@@ -67,7 +71,8 @@ Result<Replay> ReplayTrace(const Trace& trace, const Subject& subject, const std
     uint32_t lane = 0;
   };
   std::vector<Live> live(trace.ids);
-  std::vector<double> allocate, free;
+  std::vector<double> hit, search, free;
+  std::vector<double>* group = &hit;
   for (int repeat = 0; repeat <= repeats; ++repeat) {
     for (const TraceStep& step : trace.steps) {
       if (step.kind == TraceStep::Kind::kIdle) {
@@ -76,19 +81,25 @@ Result<Replay> ReplayTrace(const Trace& trace, const Subject& subject, const std
         continue;
       }
       Live& memory = live[step.id];
+      if (step.kind == TraceStep::Kind::kAllocate) memory.lane = step.lane;
+      const bool tagged = memory.lane != TraceStep::kNoLane;
+      const device::Stream stream = streams[tagged ? memory.lane : 0].get();
+      const int64_t searches = subject.searches();
       const auto begin = Clock::now();
-      if (step.kind == TraceStep::Kind::kAllocate) {
-        CUDAEP_ASSIGN_OR_RETURN(memory.pointer, subject.allocate(step.bytes, streams[step.lane].get()));
-        memory.lane = step.lane;
+      if (step.kind == TraceStep::Kind::kFree) {
+        CUDAEP_RETURN_IF_ERROR(subject.free(memory.pointer, stream));
+      } else if (tagged) {
+        CUDAEP_ASSIGN_OR_RETURN(memory.pointer, subject.allocate(step.bytes, stream));
       } else {
-        CUDAEP_RETURN_IF_ERROR(subject.free(memory.pointer, streams[memory.lane].get()));
+        CUDAEP_ASSIGN_OR_RETURN(memory.pointer, subject.allocate_untagged(step.bytes));
       }
       const double time = Nanoseconds(Clock::now() - begin);
-      if (repeat != 0) (step.kind == TraceStep::Kind::kAllocate ? allocate : free).push_back(time);
+      if (step.kind != TraceStep::Kind::kFree) group = subject.searches() == searches ? &hit : &search;
+      if (repeat != 0) (step.kind == TraceStep::Kind::kFree ? free : *group).push_back(time);
     }
   }
   const double clock_ns = ClockCostNs();
-  return Replay{Summarize(&allocate, clock_ns), Summarize(&free, clock_ns)};
+  return Replay{Summarize(&hit, clock_ns), Summarize(&search, clock_ns), Summarize(&free, clock_ns)};
 }
 
 // Nanoseconds of a thread for one request and its free, when `threads` of them use the arena at once.
@@ -125,12 +136,18 @@ Result<double> ContendedPairNs(memory::Arena& arena, int threads, int pairs) {
   return elapsed / pairs;
 }
 
-std::string Line(const std::string& name, const Replay& replay) {
-  std::printf("%-24s allocate %7.0f ns (p99 %7.0f)   free %7.0f ns (p99 %7.0f)\n", name.c_str(),
-              replay.allocate.mean_ns, replay.allocate.p99_ns, replay.free.mean_ns, replay.free.p99_ns);
-  return StrCat("{\"name\": \"", name, "\", \"allocate_ns\": ", replay.allocate.mean_ns,
-                ", \"allocate_p99_ns\": ", replay.allocate.p99_ns, ", \"free_ns\": ", replay.free.mean_ns,
-                ", \"free_p99_ns\": ", replay.free.p99_ns);
+// Prints a line, and returns it as JSON.
+std::string Line(const char* name, const CallTimes& times) {
+  std::printf("  %-34s %8zu calls  %8.0f ns (p99 %8.0f)\n", name, times.calls, times.mean_ns, times.p99_ns);
+  return StrCat("\"", name, "\": {\"calls\": ", times.calls, ", \"mean_ns\": ", times.mean_ns,
+                ", \"p99_ns\": ", times.p99_ns, "}");
+}
+
+std::string Lines(const std::string& name, const Replay& replay) {
+  std::printf("%s\n", name.c_str());
+  std::string json = StrCat("{\"name\": \"", name, "\", ", Line("allocation", replay.hit));
+  if (replay.search.calls != 0) json += ", " + Line("allocation that waits or grows", replay.search);
+  return json + ", " + Line("free", replay.free);
 }
 
 Status Run(const char* json_path, const char* trace_path, bool small) {
@@ -140,24 +157,29 @@ Status Run(const char* json_path, const char* trace_path, bool small) {
   if (trace_path != nullptr) {
     CUDAEP_ASSIGN_OR_RETURN(trace, ReadTrace(trace_path));
   }
-  std::vector<device::UniqueStream> streams(trace.lanes);
+  std::vector<device::UniqueStream> streams(std::max(trace.lanes, 1u));
   for (device::UniqueStream& stream : streams) CUDAEP_RETURN_IF_ERROR(device::StreamCreate(stream.Receive()));
   memory::Arena arena({memory::MemoryKind::kDevice, 0}, {});
   const Subject in_arena{"arena",
                          [&](size_t bytes, device::Stream stream) { return arena.AllocateOnStream(bytes, stream); },
+                         [&](size_t bytes) { return arena.Allocate(bytes); },
                          [&](void* pointer, device::Stream) {
                            arena.Free(pointer);
                            return Status::Ok();
                          },
-                         [&](device::Stream stream) { arena.StreamIdle(stream); }};
+                         [&](device::Stream stream) { arena.StreamIdle(stream); },
+                         [&] { return arena.Stats().searches; }};
+  const auto malloc_async = [](size_t bytes, device::Stream stream) -> Result<void*> {
+    void* pointer = nullptr;
+    CUDAEP_RETURN_IF_ERROR(device::MallocAsync(&pointer, bytes, stream));
+    return pointer;
+  };
   const Subject in_driver{"stream-ordered driver",
-                          [](size_t bytes, device::Stream stream) -> Result<void*> {
-                            void* pointer = nullptr;
-                            CUDAEP_RETURN_IF_ERROR(device::MallocAsync(&pointer, bytes, stream));
-                            return pointer;
-                          },
+                          malloc_async,
+                          [&](size_t bytes) { return malloc_async(bytes, streams[0].get()); },
                           [](void* pointer, device::Stream stream) { return device::FreeAsync(pointer, stream); },
-                          [](device::Stream) {}};
+                          [](device::Stream) {},
+                          [] { return int64_t{0}; }};
   const int repeats = small ? 2 : 10;
   std::printf("%s: %zu steps on %u streams, at most %.1f MiB live\n", info->name.c_str(), trace.steps.size(),
               trace.lanes, static_cast<double>(trace.peak_live_bytes) / (1 << 20));
@@ -166,13 +188,13 @@ Status Run(const char* json_path, const char* trace_path, bool small) {
   CUDAEP_ASSIGN_OR_RETURN(const Replay arena_replay, ReplayTrace(trace, in_arena, streams, repeats));
   const memory::AllocatorStats stats = arena.Stats();
   const double ratio = static_cast<double>(stats.peak_bytes_reserved) / static_cast<double>(trace.peak_live_bytes);
-  json += Line(in_arena.name, arena_replay);
-  std::printf("%-24s reserved %.3f of peak live, %lld extensions, %lld stream waits\n", "", ratio,
+  json += Lines(in_arena.name, arena_replay);
+  std::printf("  reserved %.3f of peak live, %lld extensions, %lld stream waits\n", ratio,
               static_cast<long long>(stats.driver_allocations), static_cast<long long>(stats.stream_waits));
   json += StrCat(", \"reserved_over_peak_live\": ", ratio, ", \"extensions\": ", stats.driver_allocations,
                  ", \"stream_waits\": ", stats.stream_waits, "}, ");
   CUDAEP_ASSIGN_OR_RETURN(const Replay driver_replay, ReplayTrace(trace, in_driver, streams, repeats));
-  json += Line(in_driver.name, driver_replay) + "}], \"contention\": [";
+  json += Lines(in_driver.name, driver_replay) + "}], \"contention\": [";
   for (const int threads : {1, 4, 16}) {
     CUDAEP_ASSIGN_OR_RETURN(const double ns, ContendedPairNs(arena, threads, small ? 10000 : 200000));
     std::printf("%2d threads               %7.0f ns a pair\n", threads, ns);

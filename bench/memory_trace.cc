@@ -105,6 +105,16 @@ Trace ModelRuns(uint32_t lanes, int runs, uint32_t seed) {
   return writer.Finish(lanes);
 }
 
+namespace {
+
+bool ReadLane(std::istringstream& words, uint32_t* lane) {
+  if ((words >> std::ws).peek() != '-') return static_cast<bool>(words >> *lane);
+  *lane = TraceStep::kNoLane;
+  return true;
+}
+
+}  // namespace
+
 Result<Trace> ReadTrace(const std::string& path) {
   std::ifstream file(path);
   if (!file) return InvalidArgument("the trace ", path, " cannot be read");
@@ -120,7 +130,7 @@ Result<Trace> ReadTrace(const std::string& path) {
     TraceStep step;
     const auto wrong = [&](const char* what) { return InvalidArgument(path, ", line ", number, ": ", what); };
     words >> kind;
-    if (kind == 'a' && words >> step.id >> step.bytes >> step.lane) {
+    if (kind == 'a' && words >> step.id >> step.bytes && ReadLane(words, &step.lane)) {
       if (step.bytes == 0) return wrong("no bytes");
       if (!live.emplace(step.id, step.bytes).second) return wrong("this memory is live already");
       live_bytes += step.bytes;
@@ -135,9 +145,10 @@ Result<Trace> ReadTrace(const std::string& path) {
     } else {
       return wrong("not one of: a ID BYTES LANE, f ID, i LANE");
     }
-    if (step.id >= kMost || step.lane >= kMost) return wrong("IDs and lanes are below 2^24");
+    if (step.id >= kMost || (step.lane >= kMost && step.lane != TraceStep::kNoLane))
+      return wrong("IDs and lanes are below 2^24");
     trace.ids = std::max(trace.ids, step.id + 1);
-    trace.lanes = std::max(trace.lanes, step.lane + 1);
+    if (step.lane != TraceStep::kNoLane) trace.lanes = std::max(trace.lanes, step.lane + 1);
     trace.peak_live_bytes = std::max(trace.peak_live_bytes, live_bytes);
     trace.steps.push_back(step);
   }

@@ -1,10 +1,11 @@
 // A sequence of memory requests and frees to replay through an allocator: read from a file, or like whole-model Runs.
 //
 // A file has one step a line; empty lines and lines that begin with # are skipped:
-//   a ID BYTES LANE   memory ID of so many bytes is asked for on stream LANE
+//   a ID BYTES LANE   memory ID of so many bytes is asked for on stream LANE, or - for memory of no stream
 //   f ID              it is freed
 //   i LANE            the host waits for the stream, as at the end of a Run
-// IDs and lanes are small numbers of the trace's own; an ID may be used again once it was freed.
+// IDs and lanes are small numbers of the trace's own; an ID may be used again once it was freed. The provider option
+// debug.record_allocations writes such files.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +19,7 @@ namespace cudaep::bench {
 
 struct TraceStep {
   enum class Kind : uint8_t { kAllocate, kFree, kIdle };
+  static constexpr uint32_t kNoLane = UINT32_MAX;
   Kind kind = Kind::kAllocate;
   uint32_t id = 0;
   uint32_t lane = 0;

@@ -77,6 +77,7 @@ Status HostAllocator::OnGetStats(OrtKeyValuePairs** stats) const {
   add("MaxTotalAllocated", s.peak_bytes_reserved);
   add("NumDriverFrees", s.driver_frees);
   add("NumStreamWaits", s.stream_waits);
+  add("NumSearches", s.searches);
   add("NumFailures", s.failures);
   if (budget_ == nullptr) return Status::Ok();
   add("BudgetLimit", static_cast<int64_t>(budget_->limit_bytes()));

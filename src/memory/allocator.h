@@ -25,9 +25,9 @@ namespace cudaep::memory {
 inline constexpr size_t kAlignmentBytes = 256;
 
 struct AllocatorStats {
-  int64_t bytes_in_use = 0;  // as handed out, after rounding
-  int64_t peak_bytes_in_use = 0;
-  int64_t bytes_reserved = 0;  // taken from the driver and not yet given back
+  int64_t bytes_in_use = 0;       // as handed out, after rounding
+  int64_t peak_bytes_in_use = 0;  // an arena's may be 1 MiB a stream too high
+  int64_t bytes_reserved = 0;     // taken from the driver and not yet given back
   int64_t peak_bytes_reserved = 0;
   int64_t limit_bytes = 0;         // 0: none
   int64_t allocations = 0;         // successful calls of Allocate and AllocateOnStream
@@ -36,6 +36,7 @@ struct AllocatorStats {
   int64_t driver_frees = 0;
   int64_t shrinks = 0;       // calls of Shrink
   int64_t stream_waits = 0;  // times one stream was made to wait for another for the sake of memory
+  int64_t searches = 0;      // requests that no free chunk served at once
   int64_t compactions = 0;   // times scattered free memory was made one piece
   int64_t failures = 0;      // requests that ended with an error
   int64_t largest_allocation_bytes = 0;
@@ -43,6 +44,9 @@ struct AllocatorStats {
   void CountUse(size_t bytes) {
     bytes_in_use += static_cast<int64_t>(bytes);
     peak_bytes_in_use = std::max(peak_bytes_in_use, bytes_in_use);
+    CountLargest(bytes);
+  }
+  void CountLargest(size_t bytes) {
     largest_allocation_bytes = std::max(largest_allocation_bytes, static_cast<int64_t>(bytes));
   }
   void CountFree(size_t bytes) { bytes_in_use -= static_cast<int64_t>(bytes); }

@@ -19,8 +19,6 @@ constexpr int kPauses = 32;  // between tries: more of them only take the line a
 constexpr size_t kSplitDivisor = 32;
 // A stream that nobody waits for gets a mark after so many frees.
 constexpr uint32_t kFreesPerMark = 256;
-// Chunks that become nobody's when their stream is idle.
-constexpr int kMostAtIdle = 256;
 
 }  // namespace
 
@@ -43,84 +41,6 @@ std::unique_lock<std::mutex> Arena::Acquire() const {
   }
   if (!lock.owns_lock()) lock.lock();
   return lock;
-}
-
-// ---- Streams ----------------------------------------------------------------------------------------------------
-
-ChunkOwner Arena::OwnerOf(device::Stream stream) {
-  ChunkOwner vacant = 0;
-  for (ChunkOwner i = 1; i < streams_.size(); ++i) {
-    if (!streams_[i].used) {
-      vacant = i;
-    } else if (streams_[i].stream == stream) {
-      return i;
-    }
-  }
-  if (vacant == 0) {
-    vacant = static_cast<ChunkOwner>(streams_.size());
-    streams_.emplace_back();
-  }
-  StreamState& state = streams_[vacant];
-  state.stream = stream;
-  state.used = true;
-  progress_.Add(stream);
-  return vacant;
-}
-
-void Arena::AddStream(device::Stream stream) {
-  std::lock_guard lock(mutex_);
-  OwnerOf(stream);
-}
-
-void Arena::ExpectCaptures(device::Stream stream) {
-  std::lock_guard lock(mutex_);
-  streams_[OwnerOf(stream)].may_capture = true;
-}
-
-void Arena::StreamIdle(device::Stream stream) {
-  const std::unique_lock<std::mutex> lock = Acquire();
-  StreamState& state = streams_[OwnerOf(stream)];
-  progress_.Idle(stream);
-  state.done = state.freed;
-  state.marks.clear();
-  state.unmarked = 0;
-  // Merged with their neighbours at once, so that the next Run of any stream finds large chunks; the sweep takes the
-  // rest of a very long list.
-  for (int i = 0; i < kMostAtIdle; ++i) {
-    Chunk* const chunk = state.bins.Any();
-    if (chunk == nullptr) return;
-    state.bins.Remove(chunk);
-    GiveToNobody(chunk);
-  }
-}
-
-void Arena::ReleaseStream(device::Stream stream) {
-  std::lock_guard lock(mutex_);
-  const ChunkOwner owner = OwnerOf(stream);
-  progress_.Release(stream);
-  StreamState& state = streams_[owner];
-  for (ChunkBins* bins : {&state.bins, &state.captured}) {
-    while (Chunk* chunk = bins->Any()) {
-      bins->Remove(chunk);
-      GiveToNobody(chunk);
-    }
-  }
-  // Live chunks outlast the stream (a session's outputs): their generation tells.
-  state = {.generation = state.generation + 1};
-  for (StreamState& other : streams_) {
-    if (owner < other.waited.size()) other.waited[owner] = 0;
-  }
-}
-
-// The newest free of `owner` whose chunk `user` may have.
-uint64_t Arena::UsableBy(ChunkOwner user, ChunkOwner owner) const {
-  if (user == owner || owner == kNobody) return UINT64_MAX;
-  const std::vector<uint64_t>& waited = streams_[user].waited;
-  return std::max(streams_[owner].done, owner < waited.size() ? waited[owner] : 0);
-}
-
-bool Arena::IsDone(const Chunk& chunk) const {
-  return chunk.owner == kNobody || (!chunk.captured && chunk.stamp <= streams_[chunk.owner].done);
 }
 
 // ---- The free lists ---------------------------------------------------------------------------------------------
@@ -164,14 +84,20 @@ void* Arena::HandOut(Chunk* chunk, size_t bytes, ChunkOwner user, bool captured)
     BinsOf(*remainder).Insert(remainder);
   }
   chunk->captured = captured || (chunk->captured && chunk->owner == user);
+  const StreamState& state = streams_[user];
   chunk->owner = user;
-  chunk->generation = streams_[user].generation;
+  chunk->generation = state.generation;
   chunk->untagged = user == kNobody;
   chunk->label = CurrentLabel();
+  chunk->requested = bytes;
+  chunk->cache = state.cache.get();
   heap_.AddLive(chunk);
-  arena_in_use_ += chunk->bytes;
-  arena_peak_ = std::max(arena_peak_, arena_in_use_);
-  stats_.CountUse(chunk->bytes);
+  if (chunk->cache != nullptr) {
+    chunk->cache->Charge(chunk->bytes);
+  } else {
+    use_.Add(chunk->bytes);
+  }
+  stats_.CountLargest(chunk->bytes);
   ++stats_.allocations;
   return chunk->data;
 }
@@ -226,9 +152,12 @@ Chunk* Arena::MergeNeighbours(Chunk* chunk) {
 
 Result<void*> Arena::AllocateOnStream(size_t bytes, device::Stream stream) {
   if (bytes == 0) return nullptr;
+  const size_t size = AlignUp(std::min(bytes, kMostBytes), kAlignmentBytes);
+  if (StreamCache* cache = caches_.Find(stream)) {
+    if (Chunk* chunk = cache->Take(stream, size)) return chunk->data;
+  }
   std::unique_lock<std::mutex> lock = Acquire();
   if (bytes > kMostBytes) return Fail(bytes, OutOfMemory("no memory can be as large"));
-  const size_t size = AlignUp(bytes, kAlignmentBytes);
   const ChunkOwner user = OwnerOf(stream);
   if (streams_[user].may_capture && IsCapturing(stream)) {
     if (Chunk* chunk = FindCaptured(size, user)) return HandOut(chunk, size, user, true);
@@ -281,46 +210,53 @@ Result<void*> Arena::Reserve(size_t bytes) {
   reservations_.emplace(pointer, Reservation{size, CurrentLabel()});
   stats_.CountTaken(size);
   ++stats_.reserves;
-  stats_.CountUse(size);
+  stats_.CountLargest(size);
+  use_.AddReserved(size);
   return pointer;
 }
 
 void Arena::Free(void* pointer) {
   if (pointer == nullptr) return;
-  std::unique_lock<std::mutex> lock = Acquire();
-  if (Chunk* chunk = heap_.TakeLive(pointer)) {
-    arena_in_use_ -= chunk->bytes;
-    stats_.CountFree(chunk->bytes);
-    chunk->label = nullptr;
-    if (chunk->untagged) {
-      std::vector<StreamProgress::Point> points;
-      {
-        device::DeviceGuard guard(source_.ordinal);
-        RelaxedCapture relaxed;
-        points = progress_.MarkAll();
-      }
-      if (points.empty()) return GiveToNobody(chunk);
-      quarantine_.push_back({chunk, std::move(points)});
-      return;
-    }
-    StreamState& state = streams_[chunk->owner];
-    if (chunk->generation != state.generation) return GiveToNobody(chunk);
-    chunk->stamp = ++state.freed;
-    PutBack(chunk);
-    if (++state.unmarked >= kFreesPerMark) [[unlikely]]
-      MarkAndSweep(&state);
-    return;
+  StreamCache::Answer answer = StreamCache::Answer::kRefused;
+  if (Chunk* chunk = heap_.FindLive(pointer); chunk != nullptr && chunk->cache != nullptr) {
+    answer = chunk->cache->Put(chunk);
+    if (answer == StreamCache::Answer::kTaken) return;
   }
-  if (const auto found = reservations_.find(pointer); found != reservations_.end()) {
-    const size_t bytes = found->second.bytes;
-    reservations_.erase(found);
-    stats_.CountFree(bytes);
-    stats_.CountGiven(bytes);
-    lock.unlock();  // the driver waits for the device
-    source_.Give(pointer, bytes).IgnoreError();
-    return;
+  if (answer == StreamCache::Answer::kRefused) {
+    std::unique_lock<std::mutex> lock = Acquire();
+    if (Chunk* chunk = heap_.TakeLive(pointer)) return FreeChunk(chunk);
+    if (const auto found = reservations_.find(pointer); found != reservations_.end()) {
+      const size_t bytes = found->second.bytes;
+      reservations_.erase(found);
+      use_.SubtractReserved(bytes);
+      stats_.CountGiven(bytes);
+      lock.unlock();  // the driver waits for the device
+      return source_.Give(pointer, bytes).IgnoreError();
+    }
   }
   Log(LogLevel::kError, StrCat("free of ", pointer, ", which is not memory of this arena; ignored"));
+}
+
+void Arena::FreeChunk(Chunk* chunk) {
+  use_.Subtract(chunk->bytes);
+  chunk->label = nullptr;
+  if (chunk->untagged) {
+    std::vector<StreamProgress::Point> points;
+    {
+      device::DeviceGuard guard(source_.ordinal);
+      RelaxedCapture relaxed;
+      points = progress_.MarkAll();
+    }
+    if (points.empty()) return GiveToNobody(chunk);
+    quarantine_.push_back({chunk, std::move(points)});
+    return;
+  }
+  StreamState& state = streams_[chunk->owner];
+  if (chunk->generation != state.generation) return GiveToNobody(chunk);
+  chunk->stamp = state.cache->CountFree();
+  PutBack(chunk);
+  if (++state.unmarked >= kFreesPerMark) [[unlikely]]
+    MarkAndSweep(&state);
 }
 
 Result<void*> Arena::Fail(size_t bytes, const Status& why) {
@@ -334,6 +270,13 @@ Result<void*> Arena::Fail(size_t bytes, const Status& why) {
 AllocatorStats Arena::StatsLocked() const {
   AllocatorStats stats = stats_;
   stats.limit_bytes = static_cast<int64_t>(config_.max_bytes);
+  stats.bytes_in_use = static_cast<int64_t>(use_.now() + use_.reserved());
+  stats.peak_bytes_in_use = use_.peak();
+  for (const StreamState& state : streams_) {
+    if (state.cache == nullptr) continue;
+    stats.bytes_in_use -= static_cast<int64_t>(state.cache->spare());
+    stats.allocations += state.cache->hits();
+  }
   return stats;
 }
 
@@ -349,7 +292,13 @@ std::vector<MemoryUser> Arena::LargestUsers(size_t most) const {
 
 std::vector<MemoryUser> Arena::UsersLocked(size_t most) const {
   UserTable users;
-  heap_.ForEachLive([&](const Chunk& chunk) { users.Add(chunk.label, chunk.bytes); });
+  std::vector<std::unique_lock<SpinLock>> quiet;  // labels stay while the caches are locked
+  for (const StreamState& state : streams_) {
+    if (state.cache != nullptr) quiet.emplace_back(state.cache->lock());
+  }
+  heap_.ForEachLive([&](const Chunk& chunk) {
+    if (!chunk.cached) users.Add(chunk.label, chunk.bytes);
+  });
   for (const auto& [pointer, reservation] : reservations_) users.Add(reservation.label, reservation.bytes);
   return users.Largest(most);
 }

@@ -20,11 +20,16 @@
 //
 // Memory of the one region is mapped for its own device alone: other devices reach it by copies.
 //
-// Cost: a request that a free chunk serves takes one lock, no driver call and no host allocation. Streams announced by
-// ExpectCaptures cost one driver query more.
+// Cost: what a stream asks for again and again is served by a cache of its own (stream_cache.h), without the arena's
+// lock; any other request that a free chunk serves takes that lock, no driver call and no host allocation. Streams
+// announced by ExpectCaptures have no cache and cost one driver query more.
+//
+// Locks: the arena's, then one of a cache or of a part of the table of live chunks, several caches' only to list the
+// users.
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -34,7 +39,10 @@
 #include "memory/arena_config.h"
 #include "memory/chunk_bins.h"
 #include "memory/memory_source.h"
+#include "memory/stream_cache.h"
+#include "memory/stream_directory.h"
 #include "memory/stream_progress.h"
+#include "memory/use_count.h"
 
 namespace cudaep::memory {
 
@@ -69,13 +77,13 @@ class Arena final : public Allocator {
     bool used = false;  // the entry stands for a stream
     bool may_capture = false;
     uint32_t generation = 0;  // how often the entry changed hands
-    uint64_t freed = 0;       // chunks freed so far
     uint32_t unmarked = 0;    // of them, since the last mark or idle moment
     uint64_t done = 0;        // those up to this one are free for everybody
     ChunkBins bins;
     ChunkBins captured;
     std::deque<Mark> marks;
-    std::vector<uint64_t> waited;  // by entry: what this stream was made to wait for
+    std::vector<uint64_t> waited;        // by entry: what this stream was made to wait for
+    std::unique_ptr<StreamCache> cache;  // stays with the entry; counts the chunks that were freed
   };
   struct Quarantined {
     Chunk* chunk;
@@ -94,11 +102,14 @@ class Arena final : public Allocator {
   Chunk* FindUsable(size_t bytes, ChunkOwner user);
   Chunk* FindCaptured(size_t bytes, ChunkOwner user);
   void* HandOut(Chunk* chunk, size_t bytes, ChunkOwner user, bool captured);
+  void FreeChunk(Chunk* chunk);
   Chunk* PutBack(Chunk* chunk);
   Chunk* Retag(Chunk* chunk, ChunkOwner owner, uint64_t stamp);
   bool MayMerge(const Chunk& kept, const Chunk& gone) const;
   Chunk* MergeNeighbours(Chunk* chunk);
   void GiveToNobody(Chunk* chunk);
+  void TakeBack(Chunk* cached);
+  void TakeBackAll();
 
   Chunk* SlowFind(std::unique_lock<std::mutex>* lock, size_t bytes, ChunkOwner user, Status* why);
   void Poll();
@@ -133,6 +144,8 @@ class Arena final : public Allocator {
 
   const MemorySource source_;
   const ArenaConfig config_;
+  UseCount use_;
+  StreamDirectory caches_;
   mutable std::mutex mutex_;
   // Everything below is guarded by mutex_.
   ChunkHeap heap_;
@@ -144,10 +157,8 @@ class Arena final : public Allocator {
     const char* label;
   };
   std::unordered_map<void*, Reservation> reservations_;
-  AllocatorStats stats_;
+  AllocatorStats stats_;     // what is counted under the lock
   size_t region_bytes_ = 0;  // of all regions
-  size_t arena_in_use_ = 0;  // in regions
-  size_t arena_peak_ = 0;    // the most of it since the last shrink
   size_t last_region_ = 0;   // bytes of the region taken last
   enum class Growable : uint8_t { kUntried, kAvailable, kMissing };
   Growable growable_state_ = Growable::kUntried;

@@ -40,9 +40,10 @@ void Arena::Poll() {
 // Every stream with free chunks gets a mark, so that a later Poll finds them done.
 void Arena::MarkPending() {
   for (StreamState& state : streams_) {
-    if (!state.used || state.bins.empty() || state.done == state.freed) continue;
-    if (!state.marks.empty() && state.marks.back().stamp == state.freed) continue;
-    state.marks.push_back({state.freed, progress_.Mark(state.stream)});
+    if (!state.used || state.bins.empty()) continue;
+    const uint64_t freed = state.cache->freed();
+    if (state.done == freed || (!state.marks.empty() && state.marks.back().stamp == freed)) continue;
+    state.marks.push_back({freed, progress_.Mark(state.stream)});
   }
 }
 
@@ -54,7 +55,8 @@ void Arena::MarkAndSweep(StreamState* state) {
   state->unmarked = 0;
   const uint64_t done = state->done;
   Poll();
-  state->marks.push_back({state->freed, progress_.Mark(state->stream)});
+  const uint64_t freed = state->cache->freed();
+  state->marks.push_back({freed, progress_.Mark(state->stream)});
   if (state->done != done) Sweep();
 }
 
@@ -69,10 +71,11 @@ void Arena::Sweep() {
 
 // Makes the user's stream wait for all that is queued on the owner's.
 bool Arena::OrderAfter(ChunkOwner user, ChunkOwner owner) {
+  const uint64_t freed = streams_[owner].cache->freed();  // first: frees go on meanwhile
   if (!StreamProgress::Order(streams_[user].stream, streams_[owner].stream).ok()) return false;
   std::vector<uint64_t>& waited = streams_[user].waited;
   if (waited.size() < streams_.size()) waited.resize(streams_.size());
-  waited[owner] = streams_[owner].freed;
+  waited[owner] = freed;
   ++stats_.stream_waits;
   return true;
 }
@@ -94,15 +97,15 @@ Chunk* Arena::FindByWaiting(size_t bytes, ChunkOwner user) {
   for (const StreamState& state : streams_) free_bytes += state.bins.bytes();
   if (free_bytes < bytes) return nullptr;
   for (ChunkOwner owner = 1; owner < streams_.size(); ++owner) {
-    if (can_wait_for(owner) && UsableBy(user, owner) < streams_[owner].freed) OrderAfter(user, owner);
+    if (can_wait_for(owner) && UsableBy(user, owner) < streams_[owner].cache->freed()) OrderAfter(user, owner);
   }
   // All that may be used now becomes the user's, so that it merges.
   StreamState& own = streams_[user];
-  ++own.freed;
+  const uint64_t stamp = own.cache->CountFree();
   for (const ChunkHeap::Region& region : heap_.regions()) {
     for (Chunk* chunk = region.first; chunk != nullptr; chunk = chunk->after) {
       if (!chunk->free || chunk->captured || chunk->stamp > UsableBy(user, chunk->owner)) continue;
-      chunk = Retag(chunk, user, own.freed);
+      chunk = Retag(chunk, user, stamp);
     }
   }
   return own.bins.Find(bytes, UINT64_MAX);
@@ -111,7 +114,7 @@ Chunk* Arena::FindByWaiting(size_t bytes, ChunkOwner user) {
 // Whether a region of `bytes` keeps what is reserved in proportion to what was needed at once.
 bool Arena::WithinBound(size_t bytes) const {
   const size_t reserved = region_bytes_ + bytes;
-  const size_t needed = std::max(arena_peak_, arena_in_use_ + bytes);
+  const size_t needed = std::max(use_.recent_peak(), use_.now() + bytes);
   return reserved <= std::max(needed + needed / 5, kSlackBytes);
 }
 
@@ -122,7 +125,7 @@ size_t Arena::RegionBytes(size_t bytes) const {
     const size_t next = last_region_ == 0 || shrunk_ ? first : std::bit_ceil(last_region_ + 1);
     const size_t most = std::min(next, config_.max_power_of_two_extend_bytes);
     // Doubling stays in proportion: no more than an eighth of what is in use beyond the request, or the slack.
-    const size_t headroom = std::max(arena_in_use_ / 8, region_bytes_ < kSlackBytes ? kSlackBytes - region_bytes_ : 0);
+    const size_t headroom = std::max(use_.now() / 8, region_bytes_ < kSlackBytes ? kSlackBytes - region_bytes_ : 0);
     wanted = std::max(bytes, std::min(most, bytes + headroom));
   }
   wanted = AlignUp(wanted, wanted > kSmallRegionBytes ? kRegionStepBytes : kAlignmentBytes);
@@ -216,12 +219,14 @@ Chunk* Arena::Grow(size_t bytes, ChunkOwner user, bool within_bound, Status* why
 }
 
 Chunk* Arena::SlowFind(std::unique_lock<std::mutex>* lock, size_t bytes, ChunkOwner user, Status* why) {
+  ++stats_.searches;
   device::DeviceGuard guard(source_.ordinal);
   if (!guard.status().ok()) {
     *why = guard.status();
     return nullptr;
   }
   RelaxedCapture relaxed;
+  TakeBackAll();
   Poll();
   Sweep();
   if (Chunk* chunk = FindUsable(bytes, user)) return chunk;
@@ -247,11 +252,13 @@ Chunk* Arena::GrowAtLast(std::unique_lock<std::mutex>* lock, size_t bytes, Chunk
 void Arena::WaitForEverything(std::unique_lock<std::mutex>* lock) {
   device::DeviceGuard guard(source_.ordinal);
   RelaxedCapture relaxed;
+  TakeBackAll();
   MarkPending();
   const std::vector<StreamProgress::SharedEvent> pending = progress_.Pending();
   lock->unlock();
   StreamProgress::Wait(pending).IgnoreError();
   lock->lock();
+  TakeBackAll();
   Poll();
   Sweep();
 }
@@ -317,6 +324,7 @@ Status Arena::Shrink() {
   {
     std::lock_guard lock(mutex_);
     ++stats_.shrinks;
+    TakeBackAll();
     MarkPending();
     pending = progress_.Pending();
   }
@@ -324,10 +332,11 @@ Status Arena::Shrink() {
   std::vector<ChunkHeap::Region> idle;
   {
     std::lock_guard lock(mutex_);
+    TakeBackAll();
     Poll();
     Sweep();
     idle = TakeIdleRegions();
-    arena_peak_ = arena_in_use_;
+    use_.ResetRecentPeak();
     shrunk_ = true;
   }
   Give(idle);

@@ -9,43 +9,6 @@ constexpr size_t kRecordsPerBlock = 64;
 
 }  // namespace
 
-void ChunkHeap::Table::Grow() {
-  std::vector<Chunk*> old(entries_.size() * 2);
-  old.swap(entries_);
-  --shift_;
-  count_ = 0;
-  for (Chunk* chunk : old) {
-    if (chunk != nullptr) Insert(chunk);
-  }
-}
-
-void ChunkHeap::Table::Insert(Chunk* chunk) {
-  if (2 * (count_ + 1) > entries_.size()) Grow();
-  const size_t mask = entries_.size() - 1;
-  size_t at = Home(chunk->data);
-  while (entries_[at] != nullptr) at = (at + 1) & mask;
-  entries_[at] = chunk;
-  ++count_;
-}
-
-Chunk* ChunkHeap::Table::Remove(const void* data) {
-  const size_t mask = entries_.size() - 1;
-  size_t at = Home(data);
-  while (entries_[at] != nullptr && entries_[at]->data != data) at = (at + 1) & mask;
-  Chunk* const found = entries_[at];
-  if (found == nullptr) return nullptr;
-  // Entries behind the gap move up where their home lies before it, so that searches never stop short.
-  for (size_t next = (at + 1) & mask; entries_[next] != nullptr; next = (next + 1) & mask) {
-    const size_t home = Home(entries_[next]->data);
-    if (((next - home) & mask) < ((next - at) & mask)) continue;
-    entries_[at] = entries_[next];
-    at = next;
-  }
-  entries_[at] = nullptr;
-  --count_;
-  return found;
-}
-
 Chunk* ChunkHeap::NewRecord() {
   if (spare_ == nullptr) {
     blocks_.push_back(std::make_unique<Chunk[]>(kRecordsPerBlock));

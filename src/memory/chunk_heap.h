@@ -2,16 +2,19 @@
 //
 // The chunks of a region are linked in address order and cover it. Records are recycled, so that splitting and merging
 // in a steady state takes nothing from the host's heap. Live chunks are found by address.
-// Threads: guarded by the owner's lock.
+// Threads: guarded by the owner's lock, but for FindLive.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
+#include "memory/live_chunks.h"
+
 namespace cudaep::memory {
+
+class StreamCache;
 
 // The slot of a stream in the arena.
 using ChunkOwner = uint32_t;
@@ -23,11 +26,14 @@ struct Chunk {
   Chunk* after = nullptr;
   Chunk* bin_before = nullptr;  // in the free list
   Chunk* bin_after = nullptr;
-  const char* label = nullptr;  // of the user, while live
-  uint64_t stamp = 0;           // of the free in its owner's count
+  const char* label = nullptr;   // of the user, while live
+  uint64_t stamp = 0;            // of the free in its owner's count; in a cache, in the cache's count
+  size_t requested = 0;          // bytes that were asked for, rounded up
+  StreamCache* cache = nullptr;  // of the stream it was handed out to
   ChunkOwner owner = 0;
   uint32_t generation = 0;  // of the owner's slot when the chunk was handed out
   bool free = false;        // in a free list
+  bool cached = false;      // in `cache`
   bool hole = false;        // addresses without memory
   bool captured = false;    // stays with its owner, a graph may know the address
   bool untagged = false;    // handed out without a stream
@@ -58,7 +64,8 @@ class ChunkHeap {
   void MergeAfter(Chunk* chunk);
 
   void AddLive(Chunk* chunk) { live_.Insert(chunk); }
-  // Null for an address that is not live.
+  // Null for an address that is not live. This one may be called without the owner's lock.
+  Chunk* FindLive(const void* data) const { return live_.Find(data); }
   Chunk* TakeLive(const void* data) { return live_.Remove(data); }
   size_t live_count() const { return live_.count(); }
   template <class F>
@@ -67,35 +74,10 @@ class ChunkHeap {
   }
 
  private:
-  // Open addressing by address with linear probing.
-  class Table {
-   public:
-    void Insert(Chunk* chunk);
-    Chunk* Remove(const void* data);
-    size_t count() const { return count_; }
-    template <class F>
-    void ForEach(F&& visit) const {
-      for (const Chunk* chunk : entries_) {
-        if (chunk != nullptr) visit(*chunk);
-      }
-    }
-
-   private:
-    // Chunks are aligned to 256 bytes.
-    size_t Home(const void* data) const {
-      return static_cast<size_t>((reinterpret_cast<uintptr_t>(data) >> 8) * 0x9e3779b97f4a7c15u >> shift_);
-    }
-    void Grow();
-
-    std::vector<Chunk*> entries_ = std::vector<Chunk*>(64);
-    unsigned shift_ = 64 - 6;
-    size_t count_ = 0;
-  };
-
   Chunk* NewRecord();
 
   std::vector<Region> regions_;
-  Table live_;
+  LiveChunks live_;
   std::vector<std::unique_ptr<Chunk[]>> blocks_;
   Chunk* spare_ = nullptr;  // linked by `after`
 };

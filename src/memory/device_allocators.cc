@@ -7,6 +7,7 @@
 #include "memory/memory_source.h"
 #include "memory/pool_allocator.h"
 #include "memory/reclaiming_allocator.h"
+#include "memory/recording_allocator.h"
 #include "memory/strict_allocator.h"
 
 namespace cudaep::memory {
@@ -46,7 +47,11 @@ Result<std::shared_ptr<Allocator>> MakeOwn(const MemoryConfig& config, std::shar
       std::make_shared<Arena>(DeviceSource(config, BudgetKind::kArena, std::move(budget)), config.arena));
 }
 
-void AddAdaptors(const MemoryConfig& config, DeviceAllocators* allocators) {
+Status AddAdaptors(const MemoryConfig& config, DeviceAllocators* allocators) {
+  if (!config.record_path.empty()) {
+    CUDAEP_ASSIGN_OR_RETURN(allocators->tensors,
+                            RecordingAllocator::Create(std::move(allocators->tensors), config.record_path));
+  }
   const auto all = {&allocators->tensors, &allocators->weights, &allocators->workspaces};
   for (auto* allocator : all) {
     *allocator = std::make_shared<ReclaimingAllocator>(std::move(*allocator), config.ordinal, config.limit_bytes);
@@ -58,6 +63,7 @@ void AddAdaptors(const MemoryConfig& config, DeviceAllocators* allocators) {
   if (config.require_stream_tags) {
     allocators->tensors = std::make_shared<StrictAllocator>(std::move(allocators->tensors));
   }
+  return Status::Ok();
 }
 
 }  // namespace
@@ -72,7 +78,7 @@ Result<DeviceAllocators> MakeDeviceAllocators(const MemoryConfig& config, const 
     allocators.weights = MakeDirect(config, BudgetKind::kWeights, budget);
     allocators.workspaces = MakeDirect(config, BudgetKind::kWorkspace, budget);
   }
-  AddAdaptors(config, &allocators);
+  CUDAEP_RETURN_IF_ERROR(AddAdaptors(config, &allocators));
   return allocators;
 }
 

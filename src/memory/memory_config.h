@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "memory/arena_config.h"
 
@@ -27,12 +28,15 @@ struct MemoryConfig {
   ExternalAddresses external;        // `alloc` null: the provider's own memory
   uint64_t fail_allocation = 0;      // the request of this number, counted from 1, fails once; 0: none
   bool require_stream_tags = false;  // a request that names no stream is an error
+  std::string record_path;           // where requests for tensors are written; empty: nowhere
 
   bool operator==(const MemoryConfig&) const = default;
 
   bool is_external() const { return external.alloc != nullptr; }
-  // Callbacks belong to the session that gave them, and so do injected failures.
-  bool shareable() const { return !is_external() && fail_allocation == 0 && !require_stream_tags; }
+  // Callbacks belong to the session that gave them, and so do the aids for debugging.
+  bool shareable() const {
+    return !is_external() && fail_allocation == 0 && !require_stream_tags && record_path.empty();
+  }
 };
 
 }  // namespace cudaep::memory

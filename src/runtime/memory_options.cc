@@ -87,6 +87,11 @@ bool SetRequireTags(Settings& settings, std::string_view text) {
   return ParseBool(text, &settings.memory.require_stream_tags);
 }
 
+bool SetRecord(Settings& settings, std::string_view text) {
+  settings.memory.record_path = text;
+  return text.find('\0') == std::string_view::npos;
+}
+
 constexpr OptionRow kTable[] = {
     {"gpu_mem_limit", "bytes, 1 to 18446744073709551615, the greatest for none", "none",
      "most device memory the provider takes: weights, arena, scratch memory, library handles", SetMemoryLimit, nullptr},
@@ -119,6 +124,8 @@ constexpr OptionRow kTable[] = {
      "the session's allocation request of this number, from 1, fails once", SetFailure, nullptr},
     {"debug.require_stream_tags", kBool, "0", "1: a request for device memory that names no stream fails",
      SetRequireTags, nullptr},
+    {"debug.record_allocations", "a file's path", "none", "writes the session's requests for tensor memory there",
+     SetRecord, nullptr},
 };
 
 Status CheckStrategies(const OptionList& given) {

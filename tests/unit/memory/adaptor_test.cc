@@ -1,9 +1,13 @@
-// FaultAllocator and StrictAllocator, over the caller's memory.
+// FaultAllocator, StrictAllocator and RecordingAllocator, over the caller's memory.
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "caller_memory.h"
 #include "memory/allocation_label.h"
 #include "memory/fault_allocator.h"
+#include "memory/recording_allocator.h"
 #include "memory/strict_allocator.h"
 
 namespace cudaep::memory {
@@ -139,6 +143,37 @@ TEST_F(AdaptorTest, TheRestPassesThrough) {
   EXPECT_EQ(CallerMemory::empties(), 1u);
   EXPECT_EQ(inner_->Stats().shrinks, 1);
   EXPECT_EQ(faults->requests(), 1u);
+}
+
+TEST_F(AdaptorTest, ARecordHasEveryRequestThatWasServed) {
+  const std::string path = ::testing::TempDir() + "cudaep_record.txt";
+  {
+    auto made = RecordingAllocator::Create(inner_, path);
+    ASSERT_OK(made.status());
+    Allocator& recording = *made.value();
+    Result<void*> first = recording.AllocateOnStream(1000, stream(1));
+    Result<void*> second = recording.Allocate(64);
+    ASSERT_OK(first.status());
+    ASSERT_OK(second.status());
+    recording.Free(*first);
+    Result<void*> third = recording.AllocateOnStream(5, stream(0));
+    ASSERT_OK(third.status());
+    EXPECT_FALSE(recording.AllocateOnStream(SIZE_MAX, stream(0)).ok());
+    EXPECT_EQ(recording.AllocateOnStream(0, stream(0)).value(), nullptr);
+    recording.Free(nullptr);
+    recording.StreamIdle(stream(1));
+    recording.Free(*third);
+    recording.Free(*second);
+  }
+  std::ifstream file(path);
+  std::string comment;
+  std::getline(file, comment);
+  EXPECT_EQ(comment[0], '#');
+  std::stringstream rest;
+  rest << file.rdbuf();
+  EXPECT_EQ(rest.str(), "a 0 1000 0\na 1 64 -\nf 0\na 0 5 1\ni 0\nf 0\nf 1\n");
+  std::filesystem::remove(path);
+  EXPECT_FAILS(RecordingAllocator::Create(inner_, "/nowhere/at/all").status(), kInvalidArgument, "/nowhere/at/all");
 }
 
 }  // namespace

@@ -1,0 +1,124 @@
+// What the arena knows of streams, and their caches.
+#include <algorithm>
+
+#include "memory/arena.h"
+
+namespace cudaep::memory {
+namespace {
+
+// Chunks that become nobody's when their stream is idle.
+constexpr int kMostAtIdle = 256;
+
+}  // namespace
+
+ChunkOwner Arena::OwnerOf(device::Stream stream) {
+  ChunkOwner vacant = 0;
+  for (ChunkOwner i = 1; i < streams_.size(); ++i) {
+    if (!streams_[i].used) {
+      vacant = i;
+    } else if (streams_[i].stream == stream) {
+      return i;
+    }
+  }
+  if (vacant == 0) {
+    vacant = static_cast<ChunkOwner>(streams_.size());
+    streams_.emplace_back();
+  }
+  StreamState& state = streams_[vacant];
+  state.stream = stream;
+  state.used = true;
+  progress_.Add(stream);
+  if (state.cache == nullptr) state.cache = std::make_unique<StreamCache>(&use_);
+  state.cache->Open(stream, state.generation);
+  caches_.Add(stream, state.cache.get());
+  return vacant;
+}
+
+void Arena::AddStream(device::Stream stream) {
+  std::lock_guard lock(mutex_);
+  OwnerOf(stream);
+}
+
+void Arena::ExpectCaptures(device::Stream stream) {
+  std::lock_guard lock(mutex_);
+  StreamState& state = streams_[OwnerOf(stream)];
+  state.may_capture = true;
+  caches_.Remove(stream);
+  TakeBack(state.cache->Close());
+}
+
+void Arena::StreamIdle(device::Stream stream) {
+  const std::unique_lock<std::mutex> lock = Acquire();
+  StreamState& state = streams_[OwnerOf(stream)];
+  progress_.Idle(stream);
+  state.done = state.cache->freed();
+  state.marks.clear();
+  state.unmarked = 0;
+  TakeBack(state.cache->Idle());
+  // Merged with their neighbours at once, so that the next Run of any stream finds large chunks; the sweep takes the
+  // rest of a very long list.
+  for (int i = 0; i < kMostAtIdle; ++i) {
+    Chunk* const chunk = state.bins.Any();
+    if (chunk == nullptr) return;
+    state.bins.Remove(chunk);
+    GiveToNobody(chunk);
+  }
+}
+
+void Arena::ReleaseStream(device::Stream stream) {
+  std::lock_guard lock(mutex_);
+  const ChunkOwner owner = OwnerOf(stream);
+  progress_.Release(stream);
+  StreamState& state = streams_[owner];
+  caches_.Remove(stream);
+  state.done = state.cache->freed();
+  TakeBack(state.cache->Close());
+  for (ChunkBins* bins : {&state.bins, &state.captured}) {
+    while (Chunk* chunk = bins->Any()) {
+      bins->Remove(chunk);
+      GiveToNobody(chunk);
+    }
+  }
+  // Live chunks outlast the stream (a session's outputs): their generation tells.
+  StreamState vacant{.generation = state.generation + 1};
+  vacant.cache = std::move(state.cache);
+  state = std::move(vacant);
+  for (StreamState& other : streams_) {
+    if (owner < other.waited.size()) other.waited[owner] = 0;
+  }
+}
+
+// The newest free of `owner` whose chunk `user` may have.
+uint64_t Arena::UsableBy(ChunkOwner user, ChunkOwner owner) const {
+  if (user == owner || owner == kNobody) return UINT64_MAX;
+  const std::vector<uint64_t>& waited = streams_[user].waited;
+  return std::max(streams_[owner].done, owner < waited.size() ? waited[owner] : 0);
+}
+
+bool Arena::IsDone(const Chunk& chunk) const {
+  return chunk.owner == kNobody || (!chunk.captured && chunk.stamp <= streams_[chunk.owner].done);
+}
+
+// Chunks that left a cache, linked by `bin_after`.
+void Arena::TakeBack(Chunk* cached) {
+  while (cached != nullptr) {
+    Chunk* const chunk = cached;
+    cached = chunk->bin_after;
+    chunk->bin_after = nullptr;
+    heap_.TakeLive(chunk->data);
+    if (IsDone(*chunk)) {
+      GiveToNobody(chunk);
+    } else {
+      PutBack(chunk);
+    }
+  }
+}
+
+// Before memory is looked for elsewhere.
+void Arena::TakeBackAll() {
+  for (const StreamState& state : streams_) {
+    if (state.cache != nullptr) TakeBack(state.cache->TakeAll());
+  }
+}
+
+}  // namespace cudaep::memory

@@ -1,0 +1,93 @@
+// Chunks that one stream freed and will ask for again, in front of the arena's lock.
+//
+// A cache keeps chunks of the sizes that its stream asks for more than once between two moments of idleness (in a Run),
+// in lists by exact size. So most requests of a Run are served here, whatever other threads do. What a cache holds
+// counts as live in the arena's heap: it is not cut or merged. The arena takes it back when the stream is idle, and
+// before it waits for a stream or asks the driver for more.
+//
+// Stream rules: a chunk was freed in its stream's order and serves the same stream, so nothing needs to be known about
+// the work on it. Its stamp counts the frees of the stream, here and in the arena, for those who get it later.
+//
+// Threads: any function from any thread. Open and Close are called under the arena's lock.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+#include "core/spin_lock.h"
+#include "device/device.h"
+#include "memory/chunk_heap.h"
+#include "memory/use_count.h"
+
+namespace cudaep::memory {
+
+class StreamCache {
+ public:
+  // `use` outlives the cache.
+  explicit StreamCache(UseCount* use) : use_(use) {}
+
+  // From now on it serves `stream`; chunks handed out under another generation are not taken.
+  void Open(device::Stream stream, uint32_t generation);
+  // It serves nobody and takes nothing; returns what it held, linked by `bin_after`, like the other functions.
+  Chunk* Close();
+
+  // A chunk for a request of `bytes` of the stream; null if there is none, which is noted.
+  Chunk* Take(device::Stream stream, size_t bytes);
+  enum class Answer : uint8_t { kTaken, kRefused, kTwice };
+  // Takes a chunk that is freed. kRefused: it is the arena's business. kTwice: it was freed before.
+  Answer Put(Chunk* chunk);
+
+  // All chunks; sizes stay known.
+  Chunk* TakeAll();
+  // The same when the stream was waited for; sizes that it asked for once or not at all since then are forgotten.
+  Chunk* Idle();
+  // Frees of the stream so far, and the stamp of one more. What is queued on the stream after freed() was read comes
+  // after the work on all chunks with stamps up to it.
+  uint64_t freed() const { return freed_.load(std::memory_order_acquire); }
+  uint64_t CountFree() { return freed_.fetch_add(1, std::memory_order_acq_rel) + 1; }
+
+  // A request that the arena serves counts as in use.
+  void Charge(size_t bytes);
+  // Requests served.
+  int64_t hits() const;
+  // Counted as in use by UseCount, although it is free here.
+  size_t spare() const;
+
+  // Labels and marks of its stream's live chunks may be read while it is held.
+  SpinLock& lock() const { return lock_; }
+
+ private:
+  struct Size {
+    size_t bytes = 0;  // 0: vacant
+    Chunk* first = nullptr;
+    uint32_t requests = 0;  // since the stream was idle
+    bool repeats = false;   // asked for more than once before that
+  };
+  static constexpr size_t kSizes = 128;
+  static constexpr size_t kProbes = 4;
+  // Use is given back to UseCount in pieces of more than this, so that threads seldom write to the same line.
+  static constexpr size_t kMostSpareBytes = size_t{1} << 20;
+
+  Size* Find(size_t bytes);
+  void ChargeLocked(size_t bytes);
+  void ReturnSpare();
+  Chunk* TakeAllLocked();
+
+  UseCount* const use_;
+  mutable SpinLock lock_;
+  // Everything below is guarded by lock_.
+  device::Stream stream_ = nullptr;
+  bool open_ = false;
+  uint32_t generation_ = 0;
+  size_t spare_ = 0;
+  size_t held_ = 0;  // chunks
+  int64_t hits_ = 0;
+  std::array<Size, kSizes> sizes_;
+  std::array<uint64_t, kSizes / 64> used_{};  // sizes that are not vacant
+  std::atomic<uint64_t> freed_{0};
+};
+
+}  // namespace cudaep::memory

@@ -1,0 +1,189 @@
+// The caches in front of the arena's lock, alone and in the arena.
+#include "memory/stream_cache.h"
+
+#include <thread>
+
+#include "arena_fixture.h"
+#include "memory/allocation_label.h"
+#include "memory/stream_directory.h"
+
+namespace cudaep::memory {
+namespace {
+
+using testing::ArenaTest;
+using testing::kMiB;
+using Answer = StreamCache::Answer;
+
+device::Stream FakeStream(uintptr_t handle) { return reinterpret_cast<device::Stream>(handle); }
+
+class StreamCacheTest : public ::testing::Test {
+ protected:
+  StreamCacheTest() { cache_.Open(kStream, 0); }
+  // A chunk that the arena handed out after the cache had none.
+  Chunk* HandOut(size_t bytes) {
+    EXPECT_EQ(cache_.Take(kStream, bytes), nullptr);
+    Chunk* const chunk = heap_.AddRegion(memory_ + 256 * count_++, bytes);
+    chunk->requested = bytes;
+    cache_.Charge(bytes);
+    return chunk;
+  }
+
+  const device::Stream kStream = FakeStream(0x100);
+  UseCount use_;
+  StreamCache cache_{&use_};
+  ChunkHeap heap_;
+  char memory_[1];
+  size_t count_ = 0;
+};
+
+TEST_F(StreamCacheTest, ASizeIsKeptFromItsSecondRequestOn) {
+  Chunk* const once = HandOut(512);
+  EXPECT_EQ(cache_.Put(once), Answer::kRefused);
+  Chunk* const twice = HandOut(512);
+  EXPECT_EQ(cache_.Put(twice), Answer::kTaken);
+  EXPECT_EQ(cache_.Take(kStream, 256), nullptr);
+  EXPECT_EQ(cache_.Take(FakeStream(0x200), 512), nullptr);
+  EXPECT_EQ(cache_.Take(kStream, 512), twice);
+  EXPECT_EQ(cache_.Take(kStream, 512), nullptr);
+  EXPECT_EQ(cache_.hits(), 1);
+}
+
+TEST_F(StreamCacheTest, AnIdleStreamGivesUpItsChunksAndRemembersWhatRepeats) {
+  Chunk* const first = HandOut(512);
+  Chunk* const second = HandOut(512);
+  Chunk* const rare = HandOut(1024);
+  EXPECT_EQ(cache_.Put(first), Answer::kTaken);
+  EXPECT_EQ(cache_.Put(second), Answer::kTaken);
+  EXPECT_EQ(cache_.Put(rare), Answer::kRefused);
+  const Chunk* const held = cache_.Idle();
+  EXPECT_EQ(held, first);
+  EXPECT_EQ(held->bin_after, second);
+  EXPECT_EQ(cache_.Put(HandOut(512)), Answer::kTaken);  // known to repeat
+  cache_.Idle();                                        // once this time
+  EXPECT_EQ(cache_.Put(HandOut(512)), Answer::kRefused);
+}
+
+TEST_F(StreamCacheTest, ChunksOfAnotherLifeAreRefused) {
+  HandOut(512);
+  Chunk* const chunk = HandOut(512);
+  EXPECT_EQ(cache_.Close(), nullptr);
+  EXPECT_EQ(cache_.Put(chunk), Answer::kRefused);
+  EXPECT_EQ(cache_.Take(kStream, 512), nullptr);
+  cache_.Open(kStream, 1);
+  HandOut(512);
+  HandOut(512);
+  EXPECT_EQ(cache_.Put(chunk), Answer::kRefused);
+  chunk->generation = 1;
+  EXPECT_EQ(cache_.Put(chunk), Answer::kTaken);
+  EXPECT_EQ(cache_.Put(chunk), Answer::kTwice);
+}
+
+TEST_F(StreamCacheTest, UseIsCountedToTheByteOnceTheSpareIsTakenOff) {
+  Chunk* const small = HandOut(512);
+  HandOut(512);
+  EXPECT_EQ(use_.peak(), 1024);
+  cache_.Put(small);
+  EXPECT_EQ(use_.now() - cache_.spare(), 512u);
+  cache_.Take(kStream, 512);
+  EXPECT_EQ(use_.now() - cache_.spare(), 1024u);
+  EXPECT_EQ(use_.peak(), 1024);
+  HandOut(4 * kMiB);
+  Chunk* const large = HandOut(4 * kMiB);
+  cache_.Put(large);
+  EXPECT_EQ(cache_.spare(), 0u);  // given back at once
+  EXPECT_EQ(use_.now(), 4 * kMiB + 1024);
+}
+
+TEST_F(StreamCacheTest, ManyMoreSizesThanItHoldsAreServedAllTheSame) {
+  std::vector<Chunk*> kept;
+  for (size_t i = 1; i <= 1000; ++i) {
+    HandOut(256 * i);
+    Chunk* const chunk = HandOut(256 * i);
+    if (cache_.Put(chunk) == Answer::kTaken) kept.push_back(chunk);
+  }
+  EXPECT_GE(kept.size(), 100u);
+  for (Chunk* chunk : kept) EXPECT_EQ(cache_.Take(kStream, chunk->bytes), chunk);
+}
+
+TEST(StreamDirectory, FindsEveryStreamThatHasRoom) {
+  StreamDirectory directory;
+  UseCount use;
+  StreamCache first(&use), second(&use);
+  EXPECT_EQ(directory.Find(nullptr), nullptr);
+  directory.Add(nullptr, &first);
+  directory.Add(FakeStream(2), &second);
+  EXPECT_EQ(directory.Find(nullptr), &first);
+  EXPECT_EQ(directory.Find(FakeStream(2)), &second);
+  for (int round = 0; round < 20; ++round) {
+    for (uintptr_t i = 1; i <= 100; ++i) directory.Add(FakeStream(i * 4096), &first);
+    for (uintptr_t i = 1; i <= 100; ++i) EXPECT_EQ(directory.Find(FakeStream(i * 4096)), &first);
+    for (uintptr_t i = 1; i <= 100; ++i) directory.Remove(FakeStream(i * 4096));
+  }
+  EXPECT_EQ(directory.Find(FakeStream(4096)), nullptr);
+  for (uintptr_t i = 1; i <= 1000; ++i) directory.Add(FakeStream(i * 4096), &first);  // some without success
+  EXPECT_EQ(directory.Find(FakeStream(2)), &second);
+}
+
+// ---- In the arena -----------------------------------------------------------------------------------------------
+
+TEST_F(ArenaTest, WhatACacheHoldsServesOthersBeforeTheArenaGrows) {
+  Make({.extend_strategy = ExtendStrategy::kSameAsRequested});
+  for (int i = 0; i < 3; ++i) arena_->Free(On(100 * kMiB, stream(0)));
+  EXPECT_EQ(Reserved(), static_cast<int64_t>(100 * kMiB));
+  On(60 * kMiB, stream(1));
+  EXPECT_EQ(Reserved(), static_cast<int64_t>(100 * kMiB));
+  EXPECT_EQ(arena_->Stats().stream_waits, 1);
+}
+
+TEST_F(ArenaTest, ACachedChunkIsNobodysUse) {
+  Make({.max_bytes = 16 * kMiB});
+  const LabelScope label(InternLabel("Conv node 'cached'"));
+  On(kMiB, stream());
+  void* const pointer = On(kMiB, stream());
+  arena_->Free(pointer);
+  EXPECT_EQ(arena_->Stats().bytes_in_use, static_cast<int64_t>(kMiB));
+  ASSERT_EQ(arena_->LargestUsers(10).size(), 1u);
+  EXPECT_EQ(arena_->LargestUsers(10)[0].bytes, kMiB);
+  arena_->Free(pointer);  // a second time: logged and ignored
+  EXPECT_EQ(arena_->Stats().bytes_in_use, static_cast<int64_t>(kMiB));
+  EXPECT_EQ(On(kMiB, stream()), pointer);
+  EXPECT_NE(On(kMiB, stream()), pointer);
+}
+
+TEST_F(ArenaTest, AStreamThatMayCaptureHasNoCacheAnyMore) {
+  Make({.extend_strategy = ExtendStrategy::kSameAsRequested});
+  for (int i = 0; i < 3; ++i) arena_->Free(On(2 * kMiB, stream()));
+  arena_->ExpectCaptures(stream());
+  void* const half = On(kMiB, stream());  // cut from what the cache held
+  EXPECT_EQ(Reserved(), static_cast<int64_t>(2 * kMiB));
+  arena_->Free(half);
+}
+
+TEST_F(ArenaTest, CountsOfManyThreadsAreExact) {
+  Make();
+  constexpr int kThreads = 3, kPairs = 20000;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([this, own = stream(i)] {
+      constexpr size_t kSizes[] = {256, 4096, 700000, 256, 3 * kMiB};
+      void* held[std::size(kSizes)] = {};
+      for (int pair = 0; pair < kPairs; ++pair) {
+        void*& slot = held[static_cast<size_t>(pair) % std::size(kSizes)];
+        arena_->Free(slot);
+        slot = On(kSizes[static_cast<size_t>(pair) % std::size(kSizes)], own);
+        if (pair % 1000 == 999) arena_->Stats();
+      }
+      for (void* pointer : held) arena_->Free(pointer);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const AllocatorStats stats = arena_->Stats();
+  EXPECT_EQ(stats.allocations, kThreads * kPairs);
+  EXPECT_EQ(stats.bytes_in_use, 0);
+  EXPECT_GE(stats.peak_bytes_in_use, static_cast<int64_t>(3 * kMiB));
+  EXPECT_LE(stats.peak_bytes_in_use, static_cast<int64_t>(kThreads * 5 * kMiB));
+  EXPECT_EQ(stats.failures, 0);
+}
+
+}  // namespace
+}  // namespace cudaep::memory
