@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import os
 import sys
+import tempfile
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,6 +101,22 @@ def check_every_mode_gives_the_same_numbers() -> None:
         with_options = session(models.residual_network(), options)
         for _ in range(3):
             np.testing.assert_array_equal(with_options.run(None, x)[0], expected)
+
+
+def check_requests_are_recorded() -> None:
+    """debug.record_allocations: what a session asked for, and where it cannot be written, a refusal."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "record.txt"
+        recorded = session(models.product_chain(3), {"debug.record_allocations": str(path)})
+        recorded.run(None, rows(7))
+        del recorded
+        gc.collect()
+        steps = [line.split() for line in path.read_text().splitlines() if not line.startswith("#")]
+    asked = [step for step in steps if step[0] == "a"]
+    assert asked and all(int(bytes_asked) > 0 for _, _, bytes_asked, _ in asked), steps
+    assert len(asked) == sum(step[0] == "f" for step in steps), steps
+    text = error_of(lambda: session(models.add_chain(1), {"debug.record_allocations": "/nowhere/record.txt"}))
+    assert "/nowhere/record.txt" in text and "cannot be written" in text, text
 
 
 def check_a_session_with_other_options_has_memory_of_its_own() -> None:
@@ -279,13 +297,14 @@ def check_a_failure_at_every_request_of_a_mixer() -> None:
 
 
 def check_failures_in_the_reading_models() -> None:
-    """The three models of `make run`, at every 29th request: each has some 300 to 700 of them."""
+    """The three models of `make run`, each with some 300 to 700 requests: at every 29th, or $CUDAEP_FAILURE_STEP-th."""
     found = importlib.util.find_spec("rapidocr_onnxruntime")
     if found is None or found.origin is None:
         raise SkippedError("rapidocr_onnxruntime is not installed")
+    step = int(os.environ.get("CUDAEP_FAILURE_STEP", "29"))
     for path in sorted((Path(found.origin).parent / "models").glob("*.onnx")):
         x = np.random.default_rng(6).random((1, 3, 48 if "det" not in path.name else 64, 64), np.float32)
-        problem = outcomes(str(path), {"x": x}, iter(range(1, 5000, 29)), 1e-3)
+        problem = outcomes(str(path), {"x": x}, iter(range(1, 5000, step)), 1e-3)
         assert not problem, f"{path.name}: {problem}"
 
 

@@ -214,6 +214,38 @@ TEST_F(Registration, CallbacksNewerThanTheHostStayNull) {
   }
 }
 
+// Exactly where each Run has a stream of its own.
+TEST_F(Registration, ConcurrentRunsAreAdvertisedUnlessTheyShareAStream) {
+  const struct {
+    std::map<std::string, std::string> session;
+    bool concurrent;
+  } cases[] = {{{}, true},
+               {{{"use_ep_level_unified_stream", "0"}, {"do_copy_in_default_stream", "0"}}, true},
+               {{{"order_with_legacy_stream", "1"}}, true},
+               {{{"use_ep_level_unified_stream", "1"}}, false},
+               {{{"user_compute_stream", "0"}}, false},
+               {{{"user_compute_stream", "0"}, {"has_user_compute_stream", "0"}}, true}};
+  for (const auto& expected : cases) {
+    FakeHostConfig config = Version("1.27.0", 27);
+    for (const auto& [name, value] : expected.session) config.session["ep.cudaexecutionprovider." + name] = value;
+    FakeHost host(std::move(config));
+    const Outcome outcome = Register(host);
+    ASSERT_EQ(outcome.count, 1u) << outcome.error;
+    OrtEpFactory* factory = outcome.factory;
+    const OrtKeyValuePairs metadata{{{"cuda_ordinal", "0"}}, {}, {}};
+    const OrtKeyValuePairs* pairs = &metadata;
+    OrtEp* ep = nullptr;
+    OrtStatus* status = factory->CreateEp(factory, nullptr, &pairs, 1, nullptr, FakeHost::logger(), &ep);
+    if (status != nullptr && CUDAEP_TEST_NEEDS_GPU) GTEST_SKIP() << status->message;
+    ASSERT_EQ(status, nullptr) << status->message;
+    bool concurrent = !expected.concurrent;
+    ASSERT_EQ(ep->IsConcurrentRunSupported(ep, &concurrent), nullptr);
+    EXPECT_EQ(concurrent, expected.concurrent) << (expected.session.empty() ? "" : expected.session.begin()->first);
+    factory->ReleaseEp(factory, ep);
+    ThePlugin().release(factory);
+  }
+}
+
 TEST_F(Registration, SecondCopyOfTheHostIsRefusedWhileTheFirstIsInUse) {
   FakeHost first(Version("1.25.0", 25), 0);
   FakeHost second(Version("1.27.0", 27), 1);
