@@ -22,6 +22,8 @@ FILES = ("pyproject.toml", "requirements.txt", "CMakeLists.txt", "Makefile", "CM
 LIBRARIES = tuple(
     f"build/cuda/lib/lib{name}.so" for name in ("ort_cuda_ep", "cudaep_op_driver", "counting_proxy", "device_watch")
 )
+# Applications that tests start; whatever else lies beside them is bundled too.
+PROGRAMS = tuple(f"build/cuda/bin/{name}" for name in ("memory_host", "run_rate", "stream_host", "teardown"))
 # Present on the GPU machine, or of use only where code is written.
 NOT_BUNDLED = {
     *("numpy", "onnx", "protobuf", "opencv-python-headless", "pillow", "ml-dtypes"),
@@ -64,9 +66,10 @@ def download_wheels(folder: Path, cache: Path) -> None:
 
 def stage(folder: Path) -> None:
     """Lays out the contents as the source tree has them, so that everything finds everything."""
-    for name in LIBRARIES:
+    for name in (*LIBRARIES, *PROGRAMS):
         if not (ROOT / name).is_file():
             sys.exit(f"bundle_gpu: {name} is not built; run make cuda")
+    for name in LIBRARIES:
         _link(ROOT / name, folder / name)
     programs = [path for path in (ROOT / "build/cuda/bin").glob("*") if path.is_file() and os.access(path, os.X_OK)]
     for path in programs:

@@ -47,7 +47,10 @@ SUITES = (
     Suite("tests.session.memory_suite"),
     Suite("tests.session.device_suite", {"CUDAEP_SIM_DEVICES": "3"}),
     Suite("tests.session.current_device", {"CUDAEP_SIM_DEVICES": "3"}, "libdevice_watch.so"),
-    Suite("tests.session.stream_suite", library="libsession_probe.so", simulated=True),
+    *(
+        Suite(f"tests.session.{name}", {"CUDAEP_SIM_DEVICES": "2"}, "libsession_probe.so", simulated=True)
+        for name in ("stream_suite", "stream_options_suite")
+    ),
 )
 
 
@@ -61,11 +64,42 @@ class Result:
     detail: str = ""
 
 
-def run_suite(suite: Suite, version: str, library: Path) -> list[Result]:
-    """Runs `suite` in a child process on a host, which is installed if need be.
+@dataclass(frozen=True)
+class ChildRun:
+    """What a child process said that prints a JSON line for each check, and all of its output."""
+
+    results: list[Result]
+    output: str = ""
+
+
+def run_child(name: str, command: list[str], environment: dict[str, str], timeout_s: float) -> ChildRun:
+    """Runs a suite's process.
 
     The last result is that of the process itself: a suite that ends early has failed there, with its error output.
     """
+    try:
+        child = subprocess.run(
+            command, cwd=hosts.ROOT, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return ChildRun([Result(name, EXIT, "failed", f"still running after {timeout_s} s")])
+    lines = [json.loads(line) for line in child.stdout.splitlines() if line.startswith('{"check"')]
+    results = [_result_of(name, line) for line in lines]
+    problem = "" if child.returncode == 0 else f"exit code {child.returncode}\n{child.stderr[-2000:]}"
+    if not problem and not results:
+        problem = "no check ran"
+    return ChildRun([*results, Result(name, EXIT, "failed" if problem else "passed", problem)], child.stdout)
+
+
+def _result_of(name: str, line: dict[str, str]) -> Result:
+    if line["failure"]:
+        return Result(name, line["check"], "failed", line["failure"])
+    outcome = "skipped" if line["skipped"] else "passed"
+    return Result(name, line["check"], outcome, line["skipped"])
+
+
+def run_suite(suite: Suite, version: str, library: Path) -> list[Result]:
+    """Runs `suite` in a child process on a host, which is installed if need be."""
     if suite.simulated and library.name == "libort_cuda_ep.so":
         return [Result(suite.module, EXIT, "skipped", "needs the simulated device's build")]
     try:
@@ -74,25 +108,7 @@ def run_suite(suite: Suite, version: str, library: Path) -> list[Result]:
         return [Result(suite.module, EXIT, "failed", f"onnxruntime {version} could not be installed: {error}")]
     path = library.resolve().with_name(suite.library) if suite.library else library.resolve()
     command = [sys.executable, "-m", suite.module, str(path)]
-    try:
-        child = subprocess.run(
-            command, cwd=hosts.ROOT, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return [Result(suite.module, EXIT, "failed", f"still running after {TIMEOUT_S} s")]
-    lines = [json.loads(line) for line in child.stdout.splitlines() if line.startswith('{"check"')]
-    results = [_result_of(suite, line) for line in lines]
-    problem = "" if child.returncode == 0 else f"exit code {child.returncode}\n{child.stderr[-2000:]}"
-    if not problem and not results:
-        problem = "no check ran"
-    return [*results, Result(suite.module, EXIT, "failed" if problem else "passed", problem)]
-
-
-def _result_of(suite: Suite, line: dict[str, str]) -> Result:
-    if line["failure"]:
-        return Result(suite.module, line["check"], "failed", line["failure"])
-    outcome = "skipped" if line["skipped"] else "passed"
-    return Result(suite.module, line["check"], outcome, line["skipped"])
+    return run_child(suite.module, command, environment, TIMEOUT_S).results
 
 
 @dataclass

@@ -140,17 +140,6 @@ def campaign(program: Program, kinds: tuple[str, ...], seconds: float, first: in
     return result
 
 
-def shared_library(version: str) -> Path:
-    """libonnxruntime.so of a host, which its Python package brings along."""
-    folder = Path(onnxruntime.__file__).parent
-    if version != onnxruntime.__version__:
-        sys.path.insert(0, str(ROOT / "tools"))
-        import hosts
-
-        folder = hosts.install(version) / "onnxruntime"
-    return folder / "capi" / f"libonnxruntime.so.{version}"
-
-
 def main() -> None:
     """Exit code 1 when a case failed for which the host alone is not to blame."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -161,6 +150,9 @@ def main() -> None:
     parser.add_argument("--library", type=Path, default=ROOT / "build/sim/lib/libort_cuda_ep_sim.so")
     parser.add_argument("--keep", type=Path, default=ROOT / "build/fuzz", help="where failing cases go")
     args = parser.parse_args()
+    sys.path.insert(0, str(ROOT / "tools"))
+    from tests.session.programs import shared_library
+
     with tempfile.TemporaryDirectory() as folder:
         program = Program(shared_library(args.host), args.library, Path(folder))
         print(f"first case {args.first}, {args.seconds:.0f} s", flush=True)

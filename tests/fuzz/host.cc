@@ -1,15 +1,12 @@
 #include "host.h"
 
 #include <cstring>
-#include <map>
-#include <memory>
 
 #include "onnx_model.h"
 
 namespace cudaep::fuzz {
 namespace {
 
-constexpr const char* kName = "CUDAExecutionProvider";
 constexpr OrtLoggingLevel kLogLevel = ORT_LOGGING_LEVEL_FATAL;
 constexpr size_t kMaxInputBytes = size_t{1} << 20;
 
@@ -49,41 +46,17 @@ bool Draw(const Ort::TypeInfo& info, Input* input, Random& random) {
 }  // namespace
 
 Host::Host(const char* library, const char* plugin, bool provider) : plugin_(plugin), provider_(provider) {
-  void* handle = dlopen(library, RTLD_NOW | RTLD_GLOBAL);
-  auto* get_base =
-      handle == nullptr ? nullptr : reinterpret_cast<const OrtApiBase* (*)() noexcept>(dlsym(handle, "OrtGetApiBase"));
-  if (get_base == nullptr) throw Ort::Exception(dlerror(), ORT_NO_SUCHFILE);
-  unsigned minor = 0;
-  std::sscanf(get_base()->GetVersionString(), "%*u.%u", &minor);
-  Ort::InitApi(get_base()->GetApi(minor < ORT_API_VERSION ? minor : ORT_API_VERSION));
+  host_api::LoadHost(library);
   Start({});
 }
 
 void Host::Start(const std::vector<Setting>& settings) {
-  const OrtApi& api = Ort::GetApi();
-  OrtKeyValuePairs* pairs = nullptr;
-  api.CreateKeyValuePairs(&pairs);
+  host_api::Entries entries;
   for (const Setting& setting : settings) {
-    if (setting.where == Entry::kEnvironment) api.AddKeyValuePair(pairs, setting.key.c_str(), setting.value.c_str());
+    if (setting.where == Entry::kEnvironment) entries.emplace_back(setting.key, setting.value);
   }
-  OrtEnvCreationOptions options{};
-  options.version = 24;
-  options.logging_severity_level = kLogLevel;
-  options.log_id = "fuzz";
-  options.config_entries = pairs;
-  OrtEnv* env = nullptr;
-  OrtStatus* status = api.CreateEnvWithOptions(&options, &env);
-  api.ReleaseKeyValuePairs(pairs);
-  Ort::ThrowOnError(status);
-  env_ = Ort::Env(env);
-  Ort::ThrowOnError(api.RegisterExecutionProviderLibrary(env_, kName, plugin_));
-  const OrtEpDevice* const* devices = nullptr;
-  size_t count = 0;
-  Ort::ThrowOnError(api.GetEpDevices(env_, &devices, &count));
-  for (size_t i = 0; i < count && device_ == nullptr; ++i) {
-    if (std::strcmp(api.EpDevice_EpName(devices[i]), kName) == 0) device_ = devices[i];
-  }
-  if (device_ == nullptr) throw Ort::Exception("the plug-in offers no device", ORT_FAIL);
+  env_ = host_api::MakeEnv("fuzz", kLogLevel, entries);
+  device_ = host_api::RegisterPlugin(env_, plugin_);
 }
 
 void Host::Restart(const std::vector<Setting>& settings) {
@@ -101,17 +74,14 @@ Outcome Host::TryModel(const std::string& model, const std::vector<Setting>& set
     options.SetInterOpNumThreads(1);
     options.SetLogSeverityLevel(kLogLevel);
     options.SetGraphOptimizationLevel(optimize ? ORT_ENABLE_ALL : ORT_DISABLE_ALL);
-    std::vector<const char*> keys, values;
+    host_api::Entries provider_options;
     for (const Setting& setting : settings) {
       if (setting.where == Entry::kSession) options.AddConfigEntry(setting.key.c_str(), setting.value.c_str());
-      if (setting.where != Entry::kProviderOption) continue;
-      keys.push_back(setting.key.c_str());
-      values.push_back(setting.value.c_str());
+      if (setting.where == Entry::kProviderOption) provider_options.emplace_back(setting.key, setting.value);
     }
     if (provider_) {
-      if (!cpu_allowed) options.AddConfigEntry("session.disable_cpu_ep_fallback", "1");
-      Ort::ThrowOnError(Ort::GetApi().SessionOptionsAppendExecutionProvider_V2(options, env_, &device_, 1, keys.data(),
-                                                                               values.data(), keys.size()));
+      if (!cpu_allowed) options.AddConfigEntry(host_api::kNoCpuFallback, "1");
+      host_api::AppendDevice(options, env_, device_, provider_options);
     }
     Ort::Session session(env_, model.data(), model.size(), options);
     outcome.created = true;
@@ -144,7 +114,7 @@ void Host::Run(Ort::Session& session, Outcome* outcome, Random& random) {
   for (size_t i = 0; i < session.GetOutputCount(); ++i) {
     output_names.emplace_back(session.GetOutputNameAllocated(i, allocator).get());
   }
-  const Ort::MemoryInfo memory = Ort::MemoryInfo::CreateCpu(OrtDeviceAllocator, OrtMemTypeDefault);
+  const Ort::MemoryInfo memory = host_api::HostMemory();
   std::vector<const char*> names, outputs;
   std::vector<Ort::Value> values;
   for (Input& input : inputs) {
@@ -175,20 +145,11 @@ std::string Host::Problem(const Outcome& outcome) {
 }
 
 int64_t Host::BytesHeld(OrtAllocatorType type, OrtDeviceMemoryType memory_type) {
-  const OrtApi& api = Ort::GetApi();
-  OrtMemoryInfo* info = nullptr;
-  Ort::ThrowOnError(api.CreateMemoryInfo_V2(memory_type == OrtDeviceMemoryType_DEFAULT ? "Cuda" : "CudaPinned",
-                                            OrtMemoryInfoDeviceType_GPU, 0x10de, 0, memory_type, 0, type, &info));
-  const Ort::MemoryInfo owner(info);
-  OrtAllocator* allocator = nullptr;
-  Ort::ThrowOnError(api.GetSharedAllocator(env_, info, &allocator));
+  const Ort::UnownedAllocator allocator = env_.GetSharedAllocator(host_api::DeviceMemory(type, memory_type));
   if (allocator == nullptr) return 0;
-  OrtKeyValuePairs* stats = nullptr;
-  Ort::ThrowOnError(api.AllocatorGetStats(allocator, &stats));
-  const char* text = api.GetKeyValue(stats, "InUse");
-  const int64_t held = text == nullptr ? -1 : std::atoll(text);
-  api.ReleaseKeyValuePairs(stats);
-  return held;
+  const Ort::KeyValuePairs stats = allocator.GetStats();
+  const char* text = stats.GetValue("InUse");
+  return text == nullptr ? -1 : std::atoll(text);
 }
 
 }  // namespace cudaep::fuzz

@@ -4,15 +4,11 @@
 // After each case the provider's shared allocators must hold nothing, or the case has leaked.
 #pragma once
 
-#include <dlfcn.h>
-
-#define ORT_API_MANUAL_INIT
-#include <onnxruntime_cxx_api.h>
-
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "host_api/host_api.h"
 #include "random.h"
 
 namespace cudaep::fuzz {

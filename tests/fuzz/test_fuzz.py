@@ -11,6 +11,8 @@ from pathlib import Path
 import onnxruntime
 import pytest
 
+from tests.session.programs import shared_library
+
 from . import campaign
 
 SECONDS = float(os.environ.get("CUDAEP_FUZZ_SECONDS", "100"))
@@ -20,7 +22,7 @@ CASES = sorted(campaign.CORPUS.glob("*.case"))
 
 @pytest.fixture(scope="module")
 def program(test_library: str, tmp_path_factory: pytest.TempPathFactory) -> campaign.Program:
-    host = campaign.shared_library(onnxruntime.__version__)
+    host = shared_library(onnxruntime.__version__)
     return campaign.Program(host, Path(test_library), tmp_path_factory.mktemp("fuzz"))
 
 

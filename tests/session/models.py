@@ -56,6 +56,21 @@ def product_chain(length: int, size: int = 256) -> bytes:
     return model(nodes, {"v0": rows}, {f"v{length}": rows}, constants)
 
 
+def dense_chain(layers: int, size: int = 64) -> bytes:
+    """`layers` times a product of float rows [n, size], a bias and a Relu, as small networks have them."""
+    rng = np.random.default_rng(9)
+    nodes: list[onnx.NodeProto] = []
+    constants: dict[str, np.ndarray] = {}
+    for i in range(layers):
+        constants[f"w{i}"] = rng.standard_normal((size, size), dtype=np.float32) / np.float32(np.sqrt(size / 2))
+        constants[f"b{i}"] = rng.standard_normal(size, dtype=np.float32)
+        nodes.append(helper.make_node("MatMul", [f"v{i}", f"w{i}"], [f"p{i}"], name=f"product{i}"))
+        nodes.append(helper.make_node("Add", [f"p{i}", f"b{i}"], [f"s{i}"], name=f"bias{i}"))
+        nodes.append(helper.make_node("Relu", [f"s{i}"], [f"v{i + 1}"], name=f"relu{i}"))
+    rows: tuple[int, Dims] = (TensorProto.FLOAT, ["n", size])
+    return model(nodes, {"v0": rows}, {f"v{layers}": rows}, constants)
+
+
 def convolution(channels: int, transposed: bool = False) -> bytes:
     """One 3x3 convolution that keeps its image's size; the column matrix is nine times the image."""
     rng = np.random.default_rng(7)

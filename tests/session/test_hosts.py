@@ -11,6 +11,8 @@ import hosts
 import matrix
 import pytest
 
+from tests.session.programs import settle
+
 SUITES = {suite.module: suite for suite in matrix.SUITES}
 CHECKS = [
     (module, name)
@@ -20,25 +22,16 @@ CHECKS = [
 
 
 @functools.cache
-def results(module: str, version: str, library: str) -> dict[str, tuple[str, str]]:
-    """What a suite said on a host: for each check its failure and why it was skipped; both empty: passed."""
+def results(module: str, version: str, library: str) -> list[matrix.Result]:
+    """What a suite said on a host."""
     try:
         hosts.ready_environment(version)
     except subprocess.CalledProcessError:
         pytest.skip(f"onnxruntime {version} is not here and cannot be downloaded")
-    found = matrix.run_suite(SUITES[module], version, Path(library))
-    text = {result.check: (result.outcome, result.detail) for result in found}
-    return {check: (detail * (is_ == "failed"), detail * (is_ == "skipped")) for check, (is_, detail) in text.items()}
+    return matrix.run_suite(SUITES[module], version, Path(library))
 
 
 @pytest.mark.parametrize(("module", "check"), CHECKS)
 @pytest.mark.parametrize("version", hosts.CI)
 def test_host(version: str, module: str, check: str, test_library: str) -> None:
-    found = results(module, version, test_library)
-    if check not in found and found[matrix.EXIT][1]:
-        pytest.skip(found[matrix.EXIT][1])
-    assert check in found, f"the check did not run; {found[matrix.EXIT][0]}"
-    failure, skipped = found[check]
-    if skipped:
-        pytest.skip(skipped)
-    assert not failure, failure
+    settle(results(module, version, test_library), check)

@@ -6,64 +6,44 @@ Python has no interface to these; `memory_host` (tests/session/memory_host) has,
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
-import hosts
-import onnxruntime
 import pytest
 
 from tests.session import models
+from tests.session.programs import VERSIONS, Program
 
 SIZE = 256
 WEIGHTS = 3 * 4 * SIZE * SIZE
-VERSIONS = [hosts.OLDEST, onnxruntime.__version__]
 FACTORY = "ep_factory.CUDAExecutionProvider."
 
 
-def shared_library(version: str) -> Path:
-    """libonnxruntime.so of a host, which its Python package brings along."""
-    if version == onnxruntime.__version__:
-        folder = Path(onnxruntime.__file__).parent
-    else:
-        try:
-            folder = hosts.install(version) / "onnxruntime"
-        except subprocess.CalledProcessError:
-            pytest.skip(f"onnxruntime {version} is not here and cannot be downloaded")
-    return folder / "capi" / f"libonnxruntime.so.{version}"
-
-
-class Program:
-    """`memory_host` on one host; calling it runs the steps of its command line."""
+class MemoryHost(Program):
+    """Calling it runs the steps of its command line and returns what it printed."""
 
     def __init__(self, version: str, library: str, folder: Path) -> None:
-        self.version = tuple(int(part) for part in version.split("."))
+        super().__init__("memory_host", version, library)
         self._model = folder / "model.onnx"
         self._model.write_bytes(models.product_chain(3, SIZE))
-        program = Path(library).parent.parent / "bin" / "memory_host"
-        if not program.exists():
-            pytest.fail(f"{program} is not built")
-        self._command = [str(program), str(shared_library(version)), library, str(self._model)]
 
     def __call__(self, *steps: str) -> dict[str, Any]:
-        child = subprocess.run([*self._command, *steps], capture_output=True, text=True, timeout=120, check=False)
-        assert child.returncode == 0, child.stderr
+        child = self.run(self.host, self.library, self._model, *steps)
         result: dict[str, Any] = json.loads(child.stdout)
         result["log"] = child.stderr
         return result
 
 
 @pytest.fixture(params=VERSIONS)
-def host(request: pytest.FixtureRequest, test_library: str, tmp_path: Path) -> Program:
-    return Program(request.param, test_library, tmp_path)
+def host(request: pytest.FixtureRequest, test_library: str, tmp_path: Path) -> MemoryHost:
+    return MemoryHost(request.param, test_library, tmp_path)
 
 
 def number(result: dict[str, Any], step: str, key: str, allocator: str = "tensors") -> int:
     return int(result["stats"][step][allocator][key])
 
 
-def test_statistics_are_reachable_and_add_up(host: Program) -> None:
+def test_statistics_are_reachable_and_add_up(host: MemoryHost) -> None:
     result = host("--open", "--run", "4", "--stats", "small", "--run", "4000", "--stats", "large", "--close")
     assert result["error"] == ""
     for step, rows in (("small", 4), ("large", 4000)):
@@ -75,20 +55,20 @@ def test_statistics_are_reachable_and_add_up(host: Program) -> None:
     assert number(result, "large", "NumArenaExtensions") > 0
 
 
-def test_shared_allocators_answer_before_any_session(host: Program) -> None:
+def test_shared_allocators_answer_before_any_session(host: MemoryHost) -> None:
     stats = host("--stats", "start")["stats"]["start"]
     assert set(stats) == {"tensors", "weights", "pinned"}
     for name in ("InUse", "TotalAllocated", "MaxInUse", "Limit", "NumAllocs", "NumReserves", "NumArenaExtensions"):
         assert all(allocator[name] == "0" for allocator in stats.values()), name
 
 
-def test_a_session_without_options_shares_the_environments_memory(host: Program) -> None:
+def test_a_session_without_options_shares_the_environments_memory(host: MemoryHost) -> None:
     result = host("--open", "--run", "4", "--close", "--stats", "shared")
     assert number(result, "shared", "NumAllocs") > 0
     assert number(result, "shared", "BudgetCharged") == 0  # everything went back with the session
 
 
-def test_a_session_with_options_does_not(host: Program) -> None:
+def test_a_session_with_options_does_not(host: MemoryHost) -> None:
     result = host("--session", "ep.cuda.arena.max_mem=100000000", "--open", "--run", "4", "--stats", "own", "--close",
                   "--stats", "shared")  # fmt: skip
     assert number(result, "own", "NumAllocs") > 0
@@ -96,12 +76,12 @@ def test_a_session_with_options_does_not(host: Program) -> None:
     assert number(result, "shared", "NumAllocs") == 0
 
 
-def test_weights_are_not_in_the_arena(host: Program) -> None:
+def test_weights_are_not_in_the_arena(host: MemoryHost) -> None:
     result = host("--open", "--run", "1", "--stats", "run", "--close")
     assert number(result, "run", "MaxInUse") < WEIGHTS
 
 
-def test_shrinking_brings_the_footprint_back(host: Program) -> None:
+def test_shrinking_brings_the_footprint_back(host: MemoryHost) -> None:
     if host.version < (1, 25):
         pytest.skip("hosts before 1.25 cannot shrink a plug-in's memory")
     result = host("--open", "--run", "4", "--stats", "small", "--run", "20000", "--stats", "giant",
@@ -113,12 +93,12 @@ def test_shrinking_brings_the_footprint_back(host: Program) -> None:
 
 
 @pytest.mark.parametrize("name", ["arena.max_mem=x", "arena.max_mem=-1", "arena.enable=2", "arena.size=1"])
-def test_malformed_environment_entries_fail_the_registration_by_name(host: Program, name: str) -> None:
+def test_malformed_environment_entries_fail_the_registration_by_name(host: MemoryHost, name: str) -> None:
     error = host("--env", FACTORY + name)["error"]
     assert f"environment entry {FACTORY}{name.split('=')[0]}: " in error
 
 
-def test_environment_entries_are_what_sessions_start_from(host: Program) -> None:
+def test_environment_entries_are_what_sessions_start_from(host: MemoryHost) -> None:
     result = host("--env", FACTORY + "arena.max_mem=200000000", "--open", "--run", "4", "--stats", "inherits",
                   "--session", "ep.cuda.arena.max_mem=300000000", "--open", "--run", "4", "--stats", "overrides",
                   "--close", "--close", "--stats", "shared")  # fmt: skip
@@ -127,14 +107,14 @@ def test_environment_entries_are_what_sessions_start_from(host: Program) -> None
     assert number(result, "overrides", "Limit") == 300000000
 
 
-def test_an_application_may_replace_the_shared_allocator(host: Program) -> None:
+def test_an_application_may_replace_the_shared_allocator(host: MemoryHost) -> None:
     result = host("--shared", "arena.max_mem=400000000", "--stats", "shared")
     assert result["error"] == ""
     assert number(result, "shared", "Limit") == 400000000
     assert "arena.max_mem='-1' is malformed" in host("--shared", "arena.max_mem=-1")["error"]
 
 
-def test_sessions_on_the_environments_allocators_run(host: Program) -> None:
+def test_sessions_on_the_environments_allocators_run(host: MemoryHost) -> None:
     """The host's own switch: the session's options cannot hold then, and nothing breaks."""
     result = host("--session", "session.use_env_allocators=1", "--session", "ep.cuda.arena.max_mem=100000000", "--open",
                   "--run", "4", "--run", "400", "--close", "--stats", "shared")  # fmt: skip
@@ -143,11 +123,11 @@ def test_sessions_on_the_environments_allocators_run(host: Program) -> None:
     assert number(result, "shared", "InUse") == 0
 
 
-def test_other_environment_entries_are_left_alone(host: Program) -> None:
+def test_other_environment_entries_are_left_alone(host: MemoryHost) -> None:
     assert host("--env", FACTORY + "anything=x", "--env", "ep_factory.Other.arena.max_mem=x")["error"] == ""
 
 
-def test_the_providers_own_prefix_wins_with_a_warning(host: Program) -> None:
+def test_the_providers_own_prefix_wins_with_a_warning(host: MemoryHost) -> None:
     result = host("--session", "ep.cuda.arena.max_mem=1000000", "--session",
                   "ep.cudaexecutionprovider.arena.max_mem=2000000", "--open", "--run", "4", "--stats", "run",
                   "--close")  # fmt: skip
@@ -155,13 +135,13 @@ def test_the_providers_own_prefix_wins_with_a_warning(host: Program) -> None:
     assert "ep.cuda.arena.max_mem='1000000' is ignored" in result["log"]
 
 
-def test_equal_values_under_both_prefixes_are_no_warning(host: Program) -> None:
+def test_equal_values_under_both_prefixes_are_no_warning(host: MemoryHost) -> None:
     result = host("--session", "ep.cuda.arena.max_mem=2000000", "--session",
                   "ep.cudaexecutionprovider.arena.max_mem=2000000", "--open", "--close")  # fmt: skip
     assert result["error"] == "" and "is ignored" not in result["log"]
 
 
-def test_untagged_requests_are_named(host: Program) -> None:
+def test_untagged_requests_are_named(host: MemoryHost) -> None:
     """Newer hosts name a stream with every request; older ones do not for the block of a known shape."""
     result = host("--session", "ep.cuda.debug.require_stream_tags=1", "--open", "--run", "4", "--run", "4", "--close")
     assert result["error"] == ""
@@ -169,14 +149,14 @@ def test_untagged_requests_are_named(host: Program) -> None:
     assert refused == (host.version < (1, 29))
 
 
-def test_the_budget_holds_for_everything(host: Program) -> None:
+def test_the_budget_holds_for_everything(host: MemoryHost) -> None:
     limit = WEIGHTS + (2 << 20)
     result = host("--session", f"ep.cuda.gpu_mem_limit={limit}", "--open", "--run", "4", "--run", "100000")
     assert "Allocation failed" in result["error"] or "[CUDAEP_OUT_OF_MEMORY]" in result["error"]
     assert "[CUDAEP_OUT_OF_MEMORY]" in result["log"]
 
 
-def test_callbacks_see_every_byte_and_get_it_back(host: Program) -> None:
+def test_callbacks_see_every_byte_and_get_it_back(host: MemoryHost) -> None:
     result = host("--external", "--open", "--run", "4", "--run", "4000", "--run", "4", "--close", "--stats", "shared")
     assert result["error"] == ""
     calls = result["callbacks"]
@@ -186,7 +166,7 @@ def test_callbacks_see_every_byte_and_get_it_back(host: Program) -> None:
     assert number(result, "shared", "InUse") == 0
 
 
-def test_callbacks_are_asked_to_empty_their_cache(host: Program) -> None:
+def test_callbacks_are_asked_to_empty_their_cache(host: MemoryHost) -> None:
     if host.version < (1, 25):
         pytest.skip("hosts before 1.25 cannot shrink a plug-in's memory")
     result = host("--external", "--open", "--run-entry", "memory.enable_memory_arena_shrinkage=gpu:0", "--run", "4",

@@ -6,46 +6,37 @@ Python cannot give a Run a stream; `stream_host` (tests/session/stream_host) can
 from __future__ import annotations
 
 import functools
-import json
-import subprocess
+import os
 import tempfile
 from pathlib import Path
 
-import hosts
-import onnxruntime
+import matrix
 import pytest
 
 from tests.session import models, session_probe
-from tests.session.test_memory_host import shared_library
+from tests.session.programs import VERSIONS, require_host, require_program, settle
 
 SOURCE = Path(__file__).parent / "stream_host" / "stream_host.cc"
 CHECKS = [line.split('"')[1] for line in SOURCE.read_text().splitlines() if line.startswith("  Report(")]
 
 
 @functools.cache
-def failures(version: str, library: str) -> dict[str, str]:
-    """What each check of the program failed with; empty where it passed."""
-    program = Path(library).parent.parent / "bin" / "stream_host"
+def results(version: str, library: str) -> list[matrix.Result]:
+    """What each check of the program ended with."""
+    host, program = require_host(version), require_program("stream_host", library)
     probe = session_probe.path_beside(library)
-    for path in (program, probe):
-        if not path.exists():
-            pytest.fail(f"{path} is not built")
+    if not probe.exists():
+        pytest.fail(f"{probe} is not built")
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "model.onnx"
         model.write_bytes(models.product_chain(3, 64))
-        command = [str(program), str(shared_library(version)), str(probe), str(model)]
-        child = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    lines = [json.loads(line) for line in child.stdout.splitlines() if line.startswith("{")]
-    result = {line["check"]: line["failure"] for line in lines}
-    result["exit"] = "" if child.returncode == 0 else f"exit code {child.returncode}\n{child.stderr[-2000:]}"
-    return result
+        command = [str(word) for word in (program, host, probe, model)]
+        return matrix.run_child("stream_host", command, dict(os.environ), 300).results
 
 
-@pytest.mark.parametrize("check", [*CHECKS, "exit"])
-@pytest.mark.parametrize("version", [hosts.OLDEST, onnxruntime.__version__])
+@pytest.mark.parametrize("check", [*CHECKS, matrix.EXIT])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_stream_host(version: str, check: str, test_library: str) -> None:
     if Path(test_library).name == "libort_cuda_ep.so":
         pytest.skip("the probe is a build of the simulated device")
-    result = failures(version, test_library)
-    assert check in result, f"the check did not run; {result['exit']}"
-    assert not result[check], result[check]
+    settle(results(version, test_library), check)

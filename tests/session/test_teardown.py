@@ -26,57 +26,37 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests.session import models
+from tests.session.programs import VERSIONS, Program, require_host
 
-VERSIONS = [hosts.OLDEST, onnxruntime.__version__]
 STRIDE = int(os.environ.get("CUDAEP_TEARDOWN_STRIDE", "1"))
 UNLOADS_FROM = (1, 27)  # older hosts keep a reference of the loader's for ever
 EARLY_ENDS = ["HESBVWAT", "BVWAHTES", "SVWAHTEB", "SBWAHTEV", "SBVHTEWA", "SBVWAHET", "HLESBVWAT", "HLSBVWATE"]
 LEFT_ALIVE = ["-", "E", "SE", "S", "B", "T", "SB", "VWAH", "SBVWAHT", "SBVWAHTL", "BSTVWAHLE", "HLE"]
 
 
-def shared_library(version: str) -> Path:
-    """libonnxruntime.so of a host, which its Python package brings along."""
-    if version == onnxruntime.__version__:
-        folder = Path(onnxruntime.__file__).parent
-    else:
-        try:
-            folder = hosts.install(version) / "onnxruntime"
-        except subprocess.CalledProcessError:
-            pytest.skip(f"onnxruntime {version} is not here and cannot be downloaded")
-    return folder / "capi" / f"libonnxruntime.so.{version}"
+def write_model(folder: Path) -> Path:
+    """A vector added to itself."""
+    path = folder / "model.onnx"
+    add = helper.make_node("Add", ["x", "x"], ["y"], name="sum")
+    path.write_bytes(models.model([add], {"x": (TensorProto.FLOAT, ["n"])}, {"y": (TensorProto.FLOAT, ["n"])}))
+    return path
 
 
-class Program:
-    """`teardown` on one host; calling it does the orders and returns what it printed of each."""
+class Teardown(Program):
+    """Calling it does the orders and returns what it printed of each."""
 
     def __init__(self, version: str, library: str, folder: Path) -> None:
-        self.version = tuple(int(part) for part in version.split("."))
-        model = folder / "model.onnx"
-        vector: dict[str, tuple[int, models.Dims]] = {"x": (TensorProto.FLOAT, ["n"])}
-        outputs: dict[str, tuple[int, models.Dims | None]] = {"y": (TensorProto.FLOAT, ["n"])}
-        model.write_bytes(models.model([helper.make_node("Add", ["x", "x"], ["y"], name="sum")], vector, outputs))
-        program = Path(library).parent.parent / "bin" / "teardown"
-        if not program.exists():
-            pytest.fail(f"{program} is not built")
-        self._command = [str(program), library, str(model)]
-        self._host = {"TEARDOWN_HOST": str(shared_library(version))}
+        super().__init__("teardown", version, library)
+        self._model = write_model(folder)
 
     def __call__(self, *words: str, **environment: str) -> list[dict[str, Any]]:
-        child = subprocess.run(
-            [*self._command, *words],
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-            env={**os.environ, **self._host, **environment},
-        )
-        assert child.returncode == 0, f"exit code {child.returncode}, {child.stderr[-3000:]}"
+        child = self.run(self.library, self._model, *words, TEARDOWN_HOST=self.host, **environment)
         return [json.loads(line) for line in child.stdout.splitlines()]
 
 
 @pytest.fixture(params=VERSIONS)
-def program(request: pytest.FixtureRequest, test_library: str, tmp_path: Path) -> Program:
-    return Program(request.param, test_library, tmp_path)
+def program(request: pytest.FixtureRequest, test_library: str, tmp_path: Path) -> Teardown:
+    return Teardown(request.param, test_library, tmp_path)
 
 
 def orders(units: Sequence[str], end: str) -> list[str]:
@@ -85,7 +65,7 @@ def orders(units: Sequence[str], end: str) -> list[str]:
 
 
 @pytest.mark.parametrize("end", ["LE", "E"])
-def test_every_order(program: Program, end: str) -> None:
+def test_every_order(program: Teardown, end: str) -> None:
     """In one process: the library is registered anew, and on newer hosts loaded anew, for each order."""
     every = orders(["S", "B", "V", "WA", "H", "T"], end)[::STRIDE]
     results = program(*every)
@@ -97,20 +77,20 @@ def test_every_order(program: Program, end: str) -> None:
 
 
 @pytest.mark.parametrize("order", EARLY_ENDS)
-def test_an_environment_that_ends_early(program: Program, order: str) -> None:
+def test_an_environment_that_ends_early(program: Teardown, order: str) -> None:
     """Twice, for the second time beside what the first has left behind."""
     assert len(program(order, order)) == 2
 
 
 @pytest.mark.parametrize("when", ["end", "atexit", "static"])
-def test_objects_alive_at_exit(program: Program, when: str) -> None:
+def test_objects_alive_at_exit(program: Teardown, when: str) -> None:
     """Released at the end of main, by an atexit handler or a static destructor; what has no letter lives on."""
     for order in LEFT_ALIVE:
         assert len(program("--when", when, order)) == 1, order
 
 
 @pytest.mark.parametrize("nth", [1, 2, 3])
-def test_a_lost_device(program: Program, nth: int, test_library: str) -> None:
+def test_a_lost_device(program: Teardown, nth: int, test_library: str) -> None:
     """Every call behind the loss reports the first cause, with a new session too, and everything can be destroyed."""
     if not test_library.endswith("_sim.so"):
         pytest.skip("only a simulated device can be lost on purpose")
@@ -162,23 +142,20 @@ def run_python(text: str, version: str, library: str, model: Path) -> subprocess
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    path = tmp_path / "model.onnx"
-    add = helper.make_node("Add", ["x", "x"], ["y"])
-    path.write_bytes(models.model([add], {"x": (TensorProto.FLOAT, ["n"])}, {"y": (TensorProto.FLOAT, ["n"])}))
-    return path
+    return write_model(tmp_path)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", ENDS)
 def test_the_interpreter_ends(name: str, version: str, test_library: str, model: Path) -> None:
-    shared_library(version)  # installed, or a skip
+    require_host(version)  # installed, or a skip
     child = run_python(PROLOGUE + ENDS[name], version, test_library, model)
     assert (child.returncode, child.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_interpreter_ends_by_an_exception(version: str, test_library: str, model: Path) -> None:
-    shared_library(version)
+    require_host(version)
     child = run_python(PROLOGUE + "raise RuntimeError('meant')", version, test_library, model)
     assert child.returncode == 1
     assert child.stderr.rstrip().endswith("RuntimeError: meant"), child.stderr

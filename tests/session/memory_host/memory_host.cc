@@ -9,56 +9,29 @@
 // their memory through callbacks, from the environment's shared allocator; the calls are counted. --shared: replaces
 // the shared allocator by one with this option. An error of the host
 // ends the program normally, as "error" in the output, after the step that had it.
-#include <dlfcn.h>
-
-#define ORT_API_MANUAL_INIT
-#include <onnxruntime_cxx_api.h>
-
 #include <atomic>
 #include <cstdio>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "host_api/host_api.h"
+
 namespace {
 
-using Entries = std::map<std::string, std::string>;
-constexpr const char* kName = "CUDAExecutionProvider";
+using namespace cudaep::host_api;  // NOLINT(google-build-using-namespace)
+using Map = std::map<std::string, std::string>;
 
-std::string Quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (c == '\n') {
-      out += "\\n";
-    } else if (static_cast<unsigned char>(c) >= 0x20) {
-      out += c;
-    }
-  }
-  return out + "\"";
+Map MapOf(const Ort::KeyValuePairs& pairs) {
+  const auto entries = pairs.GetKeyValuePairs();
+  return {entries.begin(), entries.end()};
 }
 
-Entries EntriesOf(const OrtKeyValuePairs* pairs) {
-  const char* const* keys = nullptr;
-  const char* const* values = nullptr;
-  size_t count = 0;
-  Ort::GetApi().GetKeyValuePairs(pairs, &keys, &values, &count);
-  Entries entries;
-  for (size_t i = 0; i < count; ++i) entries[keys[i]] = values[i];
-  return entries;
-}
-
-std::string JsonOf(const Entries& entries) {
+std::string JsonOf(const Map& entries) {
   std::string text;
   for (const auto& [key, value] : entries) text += (text.empty() ? "" : ", ") + Quoted(key) + ": " + Quoted(value);
   return "{" + text + "}";
-}
-
-std::pair<std::string, std::string> Split(const std::string& entry) {
-  const size_t at = entry.find('=');
-  return {entry.substr(0, at), at == std::string::npos ? "" : entry.substr(at + 1)};
 }
 
 // The caller's allocator of --external.
@@ -79,68 +52,33 @@ std::string AddressOf(const void* function) { return std::to_string(reinterpret_
 
 class Application {
  public:
-  Application(const char* plugin, const char* model) : plugin_(plugin), model_(model) {}
+  Application(const char* plugin, const char* model, const Map& environment)
+      : model_(model),
+        env_(MakeEnv("memory_host", ORT_LOGGING_LEVEL_WARNING, {environment.begin(), environment.end()})),
+        device_(RegisterPlugin(env_, plugin)) {}
 
-  void Start(const Entries& environment) {
-    const OrtApi& api = Ort::GetApi();
-    OrtKeyValuePairs* pairs = nullptr;
-    api.CreateKeyValuePairs(&pairs);
-    for (const auto& [key, value] : environment) api.AddKeyValuePair(pairs, key.c_str(), value.c_str());
-    OrtEnvCreationOptions options{};
-    options.version = 24;
-    options.logging_severity_level = ORT_LOGGING_LEVEL_WARNING;
-    options.log_id = "memory_host";
-    options.config_entries = pairs;
-    OrtEnv* env = nullptr;
-    OrtStatus* status = api.CreateEnvWithOptions(&options, &env);
-    api.ReleaseKeyValuePairs(pairs);
-    Ort::ThrowOnError(status);
-    env_ = Ort::Env(env);
-    Ort::ThrowOnError(api.RegisterExecutionProviderLibrary(env_, kName, plugin_));
-    const OrtEpDevice* const* devices = nullptr;
-    size_t count = 0;
-    Ort::ThrowOnError(api.GetEpDevices(env_, &devices, &count));
-    for (size_t i = 0; i < count && device_ == nullptr; ++i) {
-      if (std::strcmp(api.EpDevice_EpName(devices[i]), kName) == 0) device_ = devices[i];
-    }
-    if (device_ == nullptr) throw Ort::Exception("no device", ORT_FAIL);
-  }
-
-  void Open(const Entries& entries) {
-    Ort::SessionOptions options;
+  void Open(const Map& entries) {
+    Ort::SessionOptions options = AllNodesOn(env_, device_);
     for (const auto& [key, value] : entries) options.AddConfigEntry(key.c_str(), value.c_str());
-    options.AddConfigEntry("session.disable_cpu_ep_fallback", "1");
-    Ort::ThrowOnError(
-        Ort::GetApi().SessionOptionsAppendExecutionProvider_V2(options, env_, &device_, 1, nullptr, nullptr, 0));
     sessions_.push_back(std::make_unique<Ort::Session>(env_, model_, options));
   }
 
   void Close() { sessions_.pop_back(); }
 
-  void ReplaceShared(const std::pair<std::string, std::string>& option) {
-    const OrtApi& api = Ort::GetApi();
-    OrtKeyValuePairs* pairs = nullptr;
-    api.CreateKeyValuePairs(&pairs);
-    api.AddKeyValuePair(pairs, option.first.c_str(), option.second.c_str());
-    OrtAllocator* allocator = nullptr;
-    OrtStatus* status =
-        api.CreateSharedAllocator(env_, device_, OrtDeviceMemoryType_DEFAULT, OrtDeviceAllocator, pairs, &allocator);
-    api.ReleaseKeyValuePairs(pairs);
-    Ort::ThrowOnError(status);
+  void ReplaceShared(const std::string& key, const std::string& value) {
+    Ort::KeyValuePairs option;
+    option.Add(key.c_str(), value.c_str());
+    env_.CreateSharedAllocator(device_, OrtDeviceMemoryType_DEFAULT, OrtDeviceAllocator, option);
   }
 
-  Entries ExternalEntries() {
-    OrtMemoryInfo* info = nullptr;
-    Ort::ThrowOnError(Ort::GetApi().CreateMemoryInfo_V2("Cuda", OrtMemoryInfoDeviceType_GPU, 0x10de, 0,
-                                                        OrtDeviceMemoryType_DEFAULT, 0, OrtDeviceAllocator, &info));
-    const Ort::MemoryInfo owner(info);
-    Ort::ThrowOnError(Ort::GetApi().GetSharedAllocator(env_, info, &caller_allocator));
+  Map ExternalEntries() {
+    caller_allocator = env_.GetSharedAllocator(DeviceMemory());
     return {{"ep.cuda.gpu_external_alloc", AddressOf(reinterpret_cast<const void*>(CallerAlloc))},
             {"ep.cuda.gpu_external_free", AddressOf(reinterpret_cast<const void*>(CallerFree))},
             {"ep.cuda.gpu_external_empty_cache", AddressOf(reinterpret_cast<const void*>(CallerEmptyCache))}};
   }
 
-  void Run(int64_t rows, const Entries& entries) {
+  void Run(int64_t rows, const Map& entries) {
     Ort::Session& session = *sessions_.back();
     Ort::AllocatorWithDefaultOptions allocator;
     const Ort::AllocatedStringPtr input = session.GetInputNameAllocated(0, allocator);
@@ -150,8 +88,7 @@ class Application {
     size_t count = 1;
     for (const int64_t dim : dims) count *= static_cast<size_t>(dim);
     std::vector<float> data(count, 1.0f);
-    const Ort::MemoryInfo memory = Ort::MemoryInfo::CreateCpu(OrtDeviceAllocator, OrtMemTypeDefault);
-    Ort::Value x = Ort::Value::CreateTensor<float>(memory, data.data(), count, dims.data(), dims.size());
+    Ort::Value x = Ort::Value::CreateTensor<float>(HostMemory(), data.data(), count, dims.data(), dims.size());
     Ort::RunOptions options;
     for (const auto& [key, value] : entries) options.AddConfigEntry(key.c_str(), value.c_str());
     const char* inputs[] = {input.get()};
@@ -162,7 +99,7 @@ class Application {
   std::string Stats() {
     std::string text;
     const auto add = [&](const char* name, OrtAllocatorType type, OrtDeviceMemoryType memory) {
-      const Entries entries = StatsOf(type, memory);
+      const Map entries = StatsOf(type, memory);
       if (!entries.empty()) text += (text.empty() ? "" : ", ") + Quoted(name) + ": " + JsonOf(entries);
     };
     add("tensors", OrtDeviceAllocator, OrtDeviceMemoryType_DEFAULT);
@@ -173,32 +110,21 @@ class Application {
 
  private:
   // Empty where the host has no such allocator.
-  Entries StatsOf(OrtAllocatorType type, OrtDeviceMemoryType memory_type) {
-    const OrtApi& api = Ort::GetApi();
-    OrtMemoryInfo* info = nullptr;
-    const char* name = memory_type == OrtDeviceMemoryType_DEFAULT ? "Cuda" : "CudaPinned";
-    Ort::ThrowOnError(
-        api.CreateMemoryInfo_V2(name, OrtMemoryInfoDeviceType_GPU, 0x10de, 0, memory_type, 0, type, &info));
-    const Ort::MemoryInfo owner(info);
-    OrtAllocator* allocator = nullptr;
-    OrtStatus* status = sessions_.empty() ? api.GetSharedAllocator(env_, info, &allocator)
-                                          : api.CreateAllocator(*sessions_.back(), info, &allocator);
-    if (status != nullptr || allocator == nullptr) {
-      api.ReleaseStatus(status);
-      return {};
+  Map StatsOf(OrtAllocatorType type, OrtDeviceMemoryType memory) {
+    const Ort::MemoryInfo info = DeviceMemory(type, memory);
+    if (sessions_.empty()) {
+      const Ort::UnownedAllocator shared = env_.GetSharedAllocator(info);
+      return shared == nullptr ? Map() : MapOf(shared.GetStats());
     }
-    OrtKeyValuePairs* pairs = nullptr;
-    Ort::ThrowOnError(api.AllocatorGetStats(allocator, &pairs));
-    Entries entries = EntriesOf(pairs);
-    api.ReleaseKeyValuePairs(pairs);
-    if (!sessions_.empty()) api.ReleaseAllocator(allocator);
-    return entries;
+    OrtAllocator* found = nullptr;
+    const Ort::Status status(Ort::GetApi().CreateAllocator(*sessions_.back(), info, &found));
+    const Ort::Allocator allocator(found);
+    return found == nullptr ? Map() : MapOf(allocator.GetStats());
   }
 
-  const char* plugin_;
   const char* model_;
-  Ort::Env env_{nullptr};
-  const OrtEpDevice* device_ = nullptr;
+  Ort::Env env_;
+  const OrtEpDevice* device_;
   std::vector<std::unique_ptr<Ort::Session>> sessions_;
 };
 
@@ -206,19 +132,10 @@ class Application {
 
 int main(int argc, char** argv) {
   if (argc < 4) return 2;
-  void* library = dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL);
-  auto* get_base = library == nullptr
-                       ? nullptr
-                       : reinterpret_cast<const OrtApiBase* (*)() noexcept>(dlsym(library, "OrtGetApiBase"));
-  if (get_base == nullptr) return std::fprintf(stderr, "%s\n", dlerror()), 2;
-  unsigned minor = 0;
-  std::sscanf(get_base()->GetVersionString(), "%*u.%u", &minor);
-  Ort::InitApi(get_base()->GetApi(minor < ORT_API_VERSION ? minor : ORT_API_VERSION));
-
-  std::string error, stats;
+  std::string version, error, stats;
   try {
-    Application application(argv[2], argv[3]);
-    Entries environment, session, run;
+    version = LoadHost(argv[1]);
+    Map environment, session, run;
     std::vector<std::pair<std::string, std::string>> steps;
     for (int i = 4; i < argc; ++i) {
       const std::string name = argv[i];
@@ -226,14 +143,15 @@ int main(int argc, char** argv) {
       steps.emplace_back(name, takes_value && i + 1 < argc ? argv[++i] : "");
     }
     for (const auto& [name, value] : steps) {
-      if (name == "--env") environment.insert(Split(value));
+      if (name == "--env") environment.insert(SplitEntry(value));
     }
-    application.Start(environment);
+    Application application(argv[2], argv[3], environment);
     for (const auto& [name, value] : steps) {
-      if (name == "--session") session.insert_or_assign(Split(value).first, Split(value).second);
-      if (name == "--run-entry") run.insert_or_assign(Split(value).first, Split(value).second);
+      const auto [entry, setting] = SplitEntry(value);
+      if (name == "--session") session.insert_or_assign(entry, setting);
+      if (name == "--run-entry") run.insert_or_assign(entry, setting);
       if (name == "--external") session.merge(application.ExternalEntries());
-      if (name == "--shared") application.ReplaceShared(Split(value));
+      if (name == "--shared") application.ReplaceShared(entry, setting);
       if (name == "--open") application.Open(session);
       if (name == "--close") application.Close();
       if (name == "--run") application.Run(std::stoll(value), run);
@@ -245,7 +163,7 @@ int main(int argc, char** argv) {
   std::printf(
       "{\"host\": %s, \"error\": %s, \"callbacks\": {\"alloc\": %d, \"free\": %d, \"empty_cache\": %d}, "
       "\"stats\": {%s}}\n",
-      Quoted(get_base()->GetVersionString()).c_str(), Quoted(error).c_str(), callback_allocs.load(),
-      callback_frees.load(), callback_trims.load(), stats.c_str());
+      Quoted(version).c_str(), Quoted(error).c_str(), callback_allocs.load(), callback_frees.load(),
+      callback_trims.load(), stats.c_str());
   return 0;
 }

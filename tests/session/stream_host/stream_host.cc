@@ -6,9 +6,6 @@
 // one JSON line a check, as the Python suites do.
 #include <dlfcn.h>
 
-#define ORT_API_MANUAL_INIT
-#include <onnxruntime_cxx_api.h>
-
 #include <barrier>
 #include <cstdio>
 #include <cstring>
@@ -17,13 +14,14 @@
 #include <thread>
 #include <vector>
 
+#include "host_api/host_api.h"
+
 namespace {
 
-constexpr const char* kName = "CUDAExecutionProvider";
+using namespace cudaep::host_api;  // NOLINT(google-build-using-namespace)
+
 constexpr int64_t kRows = 5, kColumns = 64, kCount = kRows * kColumns;
 constexpr int kStreams = 4, kValues = 6, kLoops = 30;
-
-[[noreturn]] void Fail(const std::string& text) { throw Ort::Exception(text, ORT_FAIL); }
 
 // The probe's functions; see probe.cc.
 struct Probe {
@@ -65,52 +63,27 @@ void Check(const char* error) {
   if (error != nullptr) Fail(error);
 }
 
-struct ReleaseStream {
-  void operator()(OrtSyncStream* stream) const { Ort::GetApi().ReleaseSyncStream(stream); }
-};
-using SyncStream = std::unique_ptr<OrtSyncStream, ReleaseStream>;
-
 Ort::Env env{nullptr};
 const OrtEpDevice* ep_device = nullptr;
 const char* model = nullptr;
 
-Ort::Session Open() {
-  Ort::SessionOptions options;
-  options.AddConfigEntry("session.disable_cpu_ep_fallback", "1");
-  Ort::ThrowOnError(
-      Ort::GetApi().SessionOptionsAppendExecutionProvider_V2(options, env, &ep_device, 1, nullptr, nullptr, 0));
-  return Ort::Session(env, model, options);
-}
+Ort::Session Open() { return Ort::Session(env, model, AllNodesOn(env, ep_device)); }
 
-SyncStream MakeStream(const char* key = nullptr, const std::string& value = "") {
-  const OrtApi& api = Ort::GetApi();
-  OrtKeyValuePairs* pairs = nullptr;
-  api.CreateKeyValuePairs(&pairs);
-  if (key != nullptr) api.AddKeyValuePair(pairs, key, value.c_str());
-  OrtSyncStream* stream = nullptr;
-  OrtStatus* status = api.CreateSyncStreamForEpDevice(ep_device, pairs, &stream);
-  api.ReleaseKeyValuePairs(pairs);
-  Ort::ThrowOnError(status);
-  return SyncStream(stream);
-}
-SyncStream Wrap(void* stream) {
-  return MakeStream("user_compute_stream", std::to_string(reinterpret_cast<uintptr_t>(stream)));
+Ort::SyncStream OwnStream() { return MakeStream(ep_device); }
+Ort::SyncStream Wrap(void* stream) {
+  return MakeStream(ep_device, {{"user_compute_stream", std::to_string(reinterpret_cast<uintptr_t>(stream))}});
 }
 
 // Buffers in device memory and Runs on them on a given stream; nothing here waits.
 class Lane {
  public:
-  Lane(Ort::Session& session, OrtSyncStream* stream)
+  Lane(Ort::Session& session, Ort::SyncStream& stream)
       : session_(session),
-        stream_(stream),
-        handle_(Ort::GetApi().SyncStream_GetHandle(stream)),
+        handle_(stream.GetHandle()),
         x_(static_cast<float*>(probe->malloc(kCount * sizeof(float)))),
         y_(static_cast<float*>(probe->malloc(kCount * sizeof(float)))),
         binding_(session) {
-    OrtMemoryInfo* info = nullptr;
-    Ort::ThrowOnError(Ort::GetApi().CreateMemoryInfo_V2("Cuda", OrtMemoryInfoDeviceType_GPU, 0x10de, 0,
-                                                        OrtDeviceMemoryType_DEFAULT, 0, OrtDeviceAllocator, &info));
-    const Ort::MemoryInfo memory(info);
+    const Ort::MemoryInfo memory = DeviceMemory();
     const int64_t dims[] = {kRows, kColumns};
     Ort::AllocatorWithDefaultOptions allocator;
     input_ = Ort::Value::CreateTensor<float>(memory, x_, kCount, dims, 2);
@@ -118,7 +91,7 @@ class Lane {
     binding_.BindInput(session.GetInputNameAllocated(0, allocator).get(), input_);
     binding_.BindOutput(session.GetOutputNameAllocated(0, allocator).get(), output_);
     options_.AddConfigEntry("disable_synchronize_execution_providers", "1");
-    options_.SetSyncStream(stream_);
+    options_.SetSyncStream(stream);
   }
   ~Lane() {
     probe->synchronize(handle_);
@@ -139,7 +112,6 @@ class Lane {
 
  private:
   Ort::Session& session_;
-  OrtSyncStream* stream_;
   void* handle_;
   float *x_, *y_;
   Ort::IoBinding binding_;
@@ -148,18 +120,18 @@ class Lane {
 };
 
 std::vector<std::vector<float>> Serial(Ort::Session& session) {
-  const SyncStream stream = MakeStream();
-  Lane lane(session, stream.get());
+  Ort::SyncStream stream = OwnStream();
+  Lane lane(session, stream);
   std::vector<std::vector<float>> results;
   for (int i = 0; i < kValues; ++i) results.push_back(lane.Run(static_cast<float>(i) * 0.37f));
   return results;
 }
 
 // Threads over one session, each on its stream, against one thread's numbers; exactly one wait a Run, the read's.
-void RunTogether(Ort::Session& session, const std::vector<SyncStream>& streams) {
+void RunTogether(Ort::Session& session, std::vector<Ort::SyncStream>& streams) {
   const std::vector<std::vector<float>> expected = Serial(session);
   std::vector<std::unique_ptr<Lane>> lanes;
-  for (const SyncStream& stream : streams) lanes.push_back(std::make_unique<Lane>(session, stream.get()));
+  for (Ort::SyncStream& stream : streams) lanes.push_back(std::make_unique<Lane>(session, stream));
   // Counted while all threads live and have made a Run: newer hosts make streams for each thread, which they release
   // when it has ended.
   uint64_t before = 0, after = 0;
@@ -201,10 +173,10 @@ void CheckCallerStreamsShareOneSession() {
   for (int i = 0; i < kStreams; ++i) handles.push_back(probe->stream_create(0, i % 2));
   {
     Ort::Session session = Open();
-    std::vector<SyncStream> streams;
+    std::vector<Ort::SyncStream> streams;
     for (void* handle : handles) {
       streams.push_back(Wrap(handle));
-      if (Ort::GetApi().SyncStream_GetHandle(streams.back().get()) != handle) Fail("another stream was wrapped");
+      if (streams.back().GetHandle() != handle) Fail("another stream was wrapped");
     }
     RunTogether(session, streams);
   }
@@ -213,8 +185,8 @@ void CheckCallerStreamsShareOneSession() {
 
 void CheckStreamsOfOursShareOneSession() {
   Ort::Session session = Open();
-  std::vector<SyncStream> streams;
-  for (int i = 0; i < kStreams; ++i) streams.push_back(MakeStream());
+  std::vector<Ort::SyncStream> streams;
+  for (int i = 0; i < kStreams; ++i) streams.push_back(OwnStream());
   RunTogether(session, streams);
 }
 
@@ -225,8 +197,8 @@ void CheckStreamsComeAndGo() {
   for (int cycle = 0; cycle < 60; ++cycle) {
     void* handle = cycle % 2 == 0 ? probe->stream_create(0, 0) : nullptr;
     {
-      const SyncStream stream = handle != nullptr ? Wrap(handle) : MakeStream();
-      Lane lane(session, stream.get());
+      Ort::SyncStream stream = handle != nullptr ? Wrap(handle) : OwnStream();
+      Lane lane(session, stream);
       const int choice = cycle % kValues;
       if (lane.Run(static_cast<float>(choice) * 0.37f) != expected[static_cast<size_t>(choice)]) Fail("other numbers");
     }
@@ -238,10 +210,10 @@ void CheckStreamsComeAndGo() {
 }
 
 void CheckOneStreamServesTwoSessions() {
-  const SyncStream stream = MakeStream();
+  Ort::SyncStream stream = OwnStream();
   for (int i = 0; i < 2; ++i) {
     Ort::Session first = Open(), second = Open();
-    Lane a(first, stream.get()), b(second, stream.get());
+    Lane a(first, stream), b(second, stream);
     for (int k = 0; k < 5; ++k) {
       if (a.Run(static_cast<float>(k)) != b.Run(static_cast<float>(k))) Fail("two sessions disagree");
     }
@@ -249,20 +221,18 @@ void CheckOneStreamServesTwoSessions() {
 }
 
 void CheckASessionMayOutliveItsStreamAndTheReverse() {
-  SyncStream stream = MakeStream();
-  {
-    Ort::Session session = Open();
-    Lane(session, stream.get()).Run(1.0f);
-    stream.reset();
-    stream = MakeStream();
-    Lane(session, stream.get()).Run(1.0f);
-  }
-  stream.reset();
+  Ort::SyncStream stream = OwnStream();
+  Ort::Session session = Open();
+  Lane(session, stream).Run(1.0f);
+  stream = Ort::SyncStream(nullptr);
+  stream = OwnStream();
+  Lane(session, stream).Run(1.0f);
+  session = Ort::Session(nullptr);
 }
 
 void ExpectError(const char* key, const std::string& value, const std::string& text) {
   try {
-    MakeStream(key, value);
+    MakeStream(ep_device, {{key, value}});
   } catch (const std::exception& error) {
     if (std::string(error.what()).find(text) == std::string::npos) Fail(error.what());
     return;
@@ -278,30 +248,15 @@ void CheckBadStreamOptionsAreRefused() {
   ExpectError("user_compute_stream", std::to_string(reinterpret_cast<uintptr_t>(other)), "CUDA ordinal 1");
 }
 
-void Start(const char* plugin) {
-  env = Ort::Env(ORT_LOGGING_LEVEL_ERROR, "stream_host");
-  const OrtApi& api = Ort::GetApi();
-  Ort::ThrowOnError(api.RegisterExecutionProviderLibrary(env, kName, plugin));
-  const OrtEpDevice* const* devices = nullptr;
-  size_t count = 0;
-  Ort::ThrowOnError(api.GetEpDevices(env, &devices, &count));
-  for (size_t i = 0; i < count && ep_device == nullptr; ++i) {
-    if (std::strcmp(api.EpDevice_EpName(devices[i]), kName) == 0) ep_device = devices[i];
-  }
-  if (ep_device == nullptr) Fail("no device");
-}
-
 void Report(const char* name, void (*check)()) {
   std::string failure;
   try {
     check();
   } catch (const std::exception& error) {
-    for (const char c : std::string(error.what())) {
-      failure += c == '"' || c == '\\' ? "'" : static_cast<unsigned char>(c) < 0x20 ? " " : std::string(1, c);
-    }
+    failure = error.what();
     if (failure.empty()) failure = "an error without text";
   }
-  std::printf("{\"check\": \"%s\", \"failure\": \"%s\", \"skipped\": \"\"}\n", name, failure.c_str());
+  std::printf("{\"check\": \"%s\", \"failure\": %s, \"skipped\": \"\"}\n", name, Quoted(failure).c_str());
   std::fflush(stdout);
 }
 
@@ -309,18 +264,12 @@ void Report(const char* name, void (*check)()) {
 
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
-  void* library = dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL);
-  auto* get_base = library == nullptr
-                       ? nullptr
-                       : reinterpret_cast<const OrtApiBase* (*)() noexcept>(dlsym(library, "OrtGetApiBase"));
-  if (get_base == nullptr) return std::fprintf(stderr, "%s\n", dlerror()), 2;
-  unsigned minor = 0;
-  std::sscanf(get_base()->GetVersionString(), "%*u.%u", &minor);
-  Ort::InitApi(get_base()->GetApi(minor < ORT_API_VERSION ? minor : ORT_API_VERSION));
   setenv("CUDAEP_SIM_DEVICES", "2", 1);
   model = argv[3];
   try {
-    Start(argv[2]);
+    LoadHost(argv[1]);
+    env = MakeEnv("stream_host", ORT_LOGGING_LEVEL_ERROR);
+    ep_device = RegisterPlugin(env, argv[2]);
     probe = std::make_unique<Probe>(argv[2]);
   } catch (const std::exception& error) {
     return std::fprintf(stderr, "%s\n", error.what()), 1;

@@ -12,20 +12,19 @@
 // --lost, where calls are meant to fail, what they said. Without it, any error is exit code 4.
 #include <dlfcn.h>
 
-#define ORT_API_MANUAL_INIT
-#include <onnxruntime_cxx_api.h>
-
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "host_api/host_api.h"
+
 namespace {
 
-constexpr const char* kName = "CUDAExecutionProvider";
+using namespace cudaep::host_api;  // NOLINT(google-build-using-namespace)
+
 const char* plugin = nullptr;
 const char* model = nullptr;
 bool lost = false;
@@ -57,33 +56,19 @@ bool IsMapped() {
 class Objects {
  public:
   Objects() {
-    const OrtApi& api = Ort::GetApi();
-    env_.emplace(ORT_LOGGING_LEVEL_FATAL, "teardown");
-    Ort::ThrowOnError(api.RegisterExecutionProviderLibrary(*env_, kName, plugin));
-    const OrtEpDevice* const* devices = nullptr;
-    size_t count = 0;
-    Ort::ThrowOnError(api.GetEpDevices(*env_, &devices, &count));
-    for (size_t i = 0; i < count && device_ == nullptr; ++i) {
-      if (std::strcmp(api.EpDevice_EpName(devices[i]), kName) == 0) device_ = devices[i];
-    }
-    if (device_ == nullptr) throw Ort::Exception("no device", ORT_FAIL);
-    OrtMemoryInfo* info = nullptr;
-    Ort::ThrowOnError(api.CreateMemoryInfo_V2("Cuda", OrtMemoryInfoDeviceType_GPU, 0x10de, 0,
-                                              OrtDeviceMemoryType_DEFAULT, 0, OrtDeviceAllocator, &info));
-    memory_ = Ort::MemoryInfo(info);
+    env_.emplace(MakeEnv("teardown", ORT_LOGGING_LEVEL_FATAL));
+    device_ = RegisterPlugin(*env_, plugin);
+    memory_ = DeviceMemory();
     Step("session", [&] {
-      Ort::SessionOptions options;
+      Ort::SessionOptions options = AllNodesOn(*env_, device_);
       options.SetIntraOpNumThreads(1);
-      options.AddConfigEntry("session.disable_cpu_ep_fallback", "1");
-      Ort::ThrowOnError(api.SessionOptionsAppendExecutionProvider_V2(options, *env_, &device_, 1, nullptr, nullptr, 0));
       session_.emplace(*env_, model, options);
     });
     if (!session_) return;
     const int64_t dims[] = {4};
     Step("binding", [&] {
-      const Ort::MemoryInfo host = Ort::MemoryInfo::CreateCpu(OrtDeviceAllocator, OrtMemTypeDefault);
       binding_.emplace(*session_);
-      binding_->BindInput("x", Ort::Value::CreateTensor<float>(host, data_, 4, dims, 1));
+      binding_->BindInput("x", Ort::Value::CreateTensor<float>(HostMemory(), data_, 4, dims, 1));
       binding_->BindOutput("y", memory_);
     });
     for (int run = 0; run < (lost ? 3 : 1); ++run) {
@@ -97,12 +82,9 @@ class Objects {
       allocator_.emplace(*session_, memory_);
       own_ = Ort::Value::CreateTensor<float>(*allocator_, dims, 1);
     });
-    Step("shared allocator", [&] {
-      OrtAllocator* shared = nullptr;
-      Ort::ThrowOnError(api.GetSharedAllocator(*env_, memory_, &shared));
-      shared_ = Ort::Value::CreateTensor<float>(shared, dims, 1);
-    });
-    Step("stream", [&] { Ort::ThrowOnError(api.CreateSyncStreamForEpDevice(device_, nullptr, &stream_)); });
+    Step("shared allocator",
+         [&] { shared_ = Ort::Value::CreateTensor<float>(env_->GetSharedAllocator(memory_), dims, 1); });
+    Step("stream", [&] { stream_ = MakeStream(device_); });
     Step("copy", [&] { Check(); });
   }
 
@@ -129,10 +111,10 @@ class Objects {
           shared_ = Ort::Value(nullptr);
           break;
         case 'T':
-          if (stream_ != nullptr) Ort::GetApi().ReleaseSyncStream(std::exchange(stream_, nullptr));
+          stream_ = Ort::SyncStream(nullptr);
           break;
         case 'L':
-          Ort::ThrowOnError(Ort::GetApi().UnregisterExecutionProviderLibrary(*env_, kName));
+          env_->UnregisterExecutionProviderLibrary(kProvider);
           break;
         case 'E':
           env_.reset();
@@ -154,14 +136,14 @@ class Objects {
     own_.release();
     shared_.release();
     memory_.release();
+    stream_.release();
   }
 
  private:
   void Check() {
     float back[4] = {};
     const int64_t dims[] = {4};
-    const Ort::MemoryInfo host = Ort::MemoryInfo::CreateCpu(OrtDeviceAllocator, OrtMemTypeDefault);
-    Ort::Value to = Ort::Value::CreateTensor<float>(host, back, 4, dims, 1);
+    Ort::Value to = Ort::Value::CreateTensor<float>(HostMemory(), back, 4, dims, 1);
     const OrtValue* const from[] = {output_};
     OrtValue* const into[] = {to};
     if (from[0] == nullptr) return;
@@ -177,7 +159,7 @@ class Objects {
   std::optional<Ort::IoBinding> binding_;
   std::optional<Ort::Allocator> allocator_;
   Ort::Value output_{nullptr}, own_{nullptr}, shared_{nullptr};
-  OrtSyncStream* stream_ = nullptr;
+  Ort::SyncStream stream_{nullptr};
 };
 
 long VirtualPages() {
@@ -188,14 +170,7 @@ long VirtualPages() {
 
 void Report(const std::string& order) {
   std::string text;
-  for (const std::string& error : errors) {
-    text += text.empty() ? "\"" : ", \"";
-    for (const char c : error) {
-      if (c == '"' || c == '\\') text += '\\';
-      text += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-    text += '"';
-  }
+  for (const std::string& error : errors) text += (text.empty() ? "" : ", ") + Quoted(error);
   errors.clear();
   std::printf("{\"order\": \"%s\", \"mapped\": %s, \"virtual_pages\": %ld, \"errors\": [%s]}\n", order.c_str(),
               IsMapped() ? "true" : "false", VirtualPages(), text.c_str());
@@ -220,10 +195,9 @@ struct Last {
 // As of a program that is linked with the host: the host is loaded first, so its own statics end last.
 struct LoadedHost {
   LoadedHost() {
-    const char* path = std::getenv("TEARDOWN_HOST");
-    library = path == nullptr ? nullptr : dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    if (path != nullptr) dlopen(path, RTLD_NOW | RTLD_GLOBAL);
   }
-  void* library = nullptr;
+  const char* path = std::getenv("TEARDOWN_HOST");
 } loaded_host;
 Last last;
 
@@ -231,14 +205,7 @@ Last last;
 
 int main(int argc, char** argv) {
   if (argc < 4) return 2;
-  auto* get_base =
-      loaded_host.library == nullptr
-          ? nullptr
-          : reinterpret_cast<const OrtApiBase* (*)() noexcept>(dlsym(loaded_host.library, "OrtGetApiBase"));
-  if (get_base == nullptr) return std::fprintf(stderr, "set TEARDOWN_HOST to the host's library\n"), 2;
-  unsigned minor = 0;
-  std::sscanf(get_base()->GetVersionString(), "%*u.%u", &minor);
-  Ort::InitApi(get_base()->GetApi(minor < ORT_API_VERSION ? minor : ORT_API_VERSION));
+  if (loaded_host.path == nullptr) return std::fprintf(stderr, "set TEARDOWN_HOST to the host's library\n"), 2;
   plugin = argv[1];
   model = argv[2];
   std::string when = "end";
@@ -254,6 +221,7 @@ int main(int argc, char** argv) {
     }
   }
   try {
+    LoadHost(loaded_host.path);
     for (const std::string& order : orders) {
       std::fprintf(stderr, "order %s\n", order.c_str());  // names the one that does not return
       last.order = order;
