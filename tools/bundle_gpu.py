@@ -1,8 +1,8 @@
 """Packs what a GPU machine without network needs into build/gpu-bundle: `bundle_gpu.py [FOLDER]`.
 
 In it: the libraries, C++ tests and benches of build/cuda, the Python package, the tests, and wheels for CPython
-3.12 of what such a machine may lack. The archive is split into parts that fit a narrow door; gpu_check.sh beside
-them joins the parts and runs everything with one command.
+3.12 of what such a machine may lack, with the oldest supported host. The archive is split into parts that fit a narrow
+door; gpu_check.sh beside them joins the parts and runs everything with one command.
 """
 
 import os
@@ -13,10 +13,12 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+import hosts
 from rich.console import Console
 
 ROOT = Path(__file__).resolve().parent.parent
 PART_BYTES = 55 * 2**20
+OLDEST_HOST = "oldest_host"
 TREES = ("python", "tests", "bench", "tools", "docs")
 FILES = ("pyproject.toml", "requirements.txt", "CMakeLists.txt", "Makefile", "CMakePresets.json")
 LIBRARIES = tuple(
@@ -48,20 +50,24 @@ def wheel_requirements(text: str) -> list[str]:
 
 
 def download_wheels(folder: Path, cache: Path) -> None:
-    """Fills `folder` with the wheels, from `cache` (refreshed when the requirements change)."""
+    """Fills `folder` with the wheels, from `cache` (refreshed when the requirements change).
+
+    The oldest supported host is in a folder of its own below, because it is no requirement.
+    """
     requirements = wheel_requirements((ROOT / "requirements.txt").read_text())
+    wanted = {cache: requirements, cache / OLDEST_HOST: [f"onnxruntime=={hosts.OLDEST}"]}
     stamp = cache / ".requirements"
-    if not stamp.is_file() or stamp.read_text() != "\n".join(requirements):
+    if not stamp.is_file() or stamp.read_text() != str(list(wanted.values())):
         shutil.rmtree(cache, ignore_errors=True)
         platforms = [f"manylinux_2_{minor}_x86_64" for minor in range(17, 29)] + ["manylinux2014_x86_64"]
         target = ["--only-binary=:all:", "--implementation=cp", "--python-version=3.12"]
         target += [f"--abi={abi}" for abi in ("cp312", "abi3", "none")] + [f"--platform={p}" for p in platforms]
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        subprocess.run([*command, *target, "--dest", str(cache), *requirements], check=True)
-        stamp.write_text("\n".join(requirements))
-    folder.mkdir(parents=True)
-    for wheel in sorted(cache.glob("*.whl")):
-        os.link(wheel, folder / wheel.name)
+        for place, names in wanted.items():
+            subprocess.run([*command, *target, "--dest", str(place), *names], check=True)
+        stamp.write_text(str(list(wanted.values())))
+    for wheel in sorted(cache.rglob("*.whl")):
+        _link(wheel, folder / wheel.relative_to(cache))
 
 
 def stage(folder: Path) -> None:

@@ -35,6 +35,15 @@ PY
   "$python" -m pip install --quiet --no-index --no-deps --target site --requirement wheels/needed || exit 2
   touch site/.complete
 fi
+for wheel in wheels/oldest_host/*.whl; do
+  version=$(basename "$wheel" | cut -d- -f2)
+  [ -f "hosts/$version/.complete" ] && continue
+  "$python" -m pip install --quiet --no-index --no-deps --target "hosts/$version" "$wheel" || exit 2
+  touch "hosts/$version/.complete"
+done
+export ORT_CUDA_EP_HOSTS=$work/hosts
+# An order of the teardown tests makes a CUDA context: a part of them will do here, the simulated device does all.
+export CUDAEP_TEARDOWN_STRIDE=${CUDAEP_TEARDOWN_STRIDE:-12}
 export PYTHONPATH=$work/python:$work/site${PYTHONPATH:+:$PYTHONPATH}
 export CUDAEP_TEST_LIB_DIR=$work/build/cuda/lib CUDAEP_REQUIRE_SESSION=1
 export ORT_CUDA_EP_LIBRARY=$CUDAEP_TEST_LIB_DIR/libort_cuda_ep.so

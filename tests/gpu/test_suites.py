@@ -8,10 +8,11 @@ import os
 import sys
 from pathlib import Path
 
+import hosts
 import matrix
 import pytest
 
-from tests.session.programs import settle
+from tests.session.programs import require_host, settle
 
 SUITES = ("memory_suite", "stream_suite")
 TIMEOUT_S = 900
@@ -24,10 +25,11 @@ def checks(suite: str) -> list[str]:
 
 
 @functools.cache
-def results(suite: str, library: str) -> list[matrix.Result]:
-    """What each check ended with; the numbers that the suite printed are printed again."""
-    command = [sys.executable, "-m", f"tests.gpu.{suite}", library]
-    child = matrix.run_child(suite, command, dict(os.environ), TIMEOUT_S)
+def results(suite: str, library: str, version: str = hosts.NEWEST, *chosen: str) -> list[matrix.Result]:
+    """What each check, or each chosen one, ended with; the numbers that the suite printed are printed again."""
+    command = [sys.executable, "-m", f"tests.gpu.{suite}", library, *chosen]
+    environment = dict(os.environ) if hosts.is_own(version) else hosts.environment(version)
+    child = matrix.run_child(suite, command, environment, TIMEOUT_S)
     print(child.output[-20000:])
     return child.results
 
@@ -36,8 +38,20 @@ def results(suite: str, library: str) -> list[matrix.Result]:
     ("suite", "check"), [(suite, name) for suite in SUITES for name in [*checks(suite), matrix.EXIT]]
 )
 def test_suite(suite: str, check: str, test_library: str) -> None:
+    require_gpu(test_library)
+    settle(results(suite, test_library), check)
+
+
+def test_weights_on_the_oldest_host(test_library: str) -> None:
+    require_gpu(test_library)
+    require_host(hosts.OLDEST)
+    check = "check_weights_are_loaded_once"
+    settle(results("memory_suite", test_library, hosts.OLDEST, check), check)
+
+
+def require_gpu(test_library: str) -> None:
+    """Skips where there is none to test."""
     if Path(test_library).name != "libort_cuda_ep.so":
         pytest.skip("the library under test simulates its device")
     if importlib.util.find_spec("torch") is None:
         pytest.skip("PyTorch is not installed")
-    settle(results(suite, test_library), check)
