@@ -25,10 +25,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.session import models
 
 ROOT = Path(__file__).resolve().parent.parent
-# Name, model, and how many kernels one Run of it launches at least.
+# Name, model, and what one Run of it launches: additions or what is as small, and products.
 MODELS = (
-    ("8 products with bias and Relu, 8x64", models.dense_chain(8), 16),
-    ("100 Adds of 8 floats", models.add_chain(100), 100),
+    ("8 products with bias and Relu, 8x64", models.dense_chain(8), "8,8"),
+    ("100 Adds of 8 floats", models.add_chain(100), "100,0"),
 )
 # A GPU or driver counts as saturated from this share of what bare launches reach with as many threads.
 SATURATED = 0.75
@@ -78,8 +78,8 @@ def shortfall(report: dict[str, Any], kind: str, threads: int = 16, target: floa
     """Why Runs do not scale as they should; empty if they do.
 
     They should grow `target`-fold over one thread's until GPU and driver are saturated. That is what they are when
-    bare launches in the same process, as many for each Run and with the same wait, do little better: then no lock of
-    the host's or the provider's is what holds the Runs up.
+    bare launches in the same process, as many and alike for each Run and with the same wait, do little better: then no
+    lock of the host's or the provider's is what holds the Runs up.
     """
     runs, bare = rates(report, kind), rates(report, "bare")
     speed_up, share = runs[threads] / runs[1], runs[threads] / bare[threads]
@@ -102,9 +102,9 @@ def main() -> None:
     library = parsed.library if parsed.provider == "plugin" else None
     program = parsed.program or program_beside(library or ROOT / "build" / "cuda" / "lib" / "libort_cuda_ep.so")
     reports = {}
-    for name, model, launches in MODELS:
+    for name, model, bare in MODELS:
         print(f"{name}:", flush=True)
-        reports[name] = measure(program, library, model, ["--bare", str(launches), *rest])
+        reports[name] = measure(program, library, model, ["--bare", bare, *rest])
     if parsed.json:
         parsed.json.write_text(json.dumps(reports) + "\n")
 

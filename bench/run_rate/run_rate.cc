@@ -3,7 +3,7 @@
 //   run_rate LIBONNXRUNTIME MODEL --plugin LIBRARY | --provider cuda    the host's own CUDA provider
 //     [--threads 1,2,4,8,16] [--seconds S] [--streams hosts,callers]    S of each measurement, 2 without it
 //     [--option KEY=VALUE] [--dim N] [--cpu-allowed]                    N: dimensions that the model leaves open, 8
-//     [--bare LAUNCHES]       beside it: threads that launch a small kernel so often for each "Run" (launch_loop.h)
+//     [--bare SUMS,PRODUCTS]  beside it: threads that launch so many small kernels for each "Run" (launch_loop.h)
 //     [--tolerance SHARE]     what results may differ from the CPU provider's, 0.01 of the largest number
 //     [--check-all] [--profile] [--json FILE]
 //
@@ -29,7 +29,7 @@ struct Arguments {
   std::vector<int> threads = {1, 2, 4, 8, 16};
   std::set<std::string> streams = {"hosts", "callers"};
   double seconds = 2;
-  int launches = 0;
+  bench::BareRun bare;
   bool check_all = false, profile = false, built_in = false;
   const char* json = nullptr;
 };
@@ -73,7 +73,9 @@ bool Parse(int argc, char** argv, Arguments* out) {
     } else if (name == "--dim") {
       out->settings.free_dim = std::atoll(argv[i]);
     } else if (name == "--bare") {
-      out->launches = std::atoi(argv[i]);
+      const std::vector<std::string> counts = ListOf(argv[i]);
+      if (counts.size() != 2) return false;
+      out->bare = {std::atoi(counts[0].c_str()), std::atoi(counts[1].c_str())};
     } else if (name == "--tolerance") {
       out->settings.tolerance = std::atof(argv[i]);
     } else if (name == "--json") {
@@ -144,7 +146,7 @@ std::string MeasureBare(const Arguments& arguments) {
   std::string json;
   double first = 0;
   for (const int threads : arguments.threads) {
-    const auto rate = bench::BareRunsPerSecond(threads, arguments.launches, arguments.seconds);
+    const auto rate = bench::BareRunsPerSecond(threads, arguments.bare, arguments.seconds);
     if (!rate.ok()) host_api::Fail(rate.status().ToString());
     if (first == 0) first = rate.value() / threads;
     const double speed_up = rate.value() / first;
@@ -168,8 +170,8 @@ void Main(const Arguments& arguments) {
   std::string json = "{\"host\": " + host_api::Quoted(version) + ", \"provider\": " + host_api::Quoted(provider) +
                      ", \"model\": " + host_api::Quoted(arguments.settings.model) +
                      ", \"results_checked\": " + (subject.CanCopy() ? "true" : "false");
-  if (arguments.launches > 0) {
-    json += ", \"launches\": " + std::to_string(arguments.launches) + ", \"bare\": " + MeasureBare(arguments);
+  if (arguments.bare.sums + arguments.bare.products > 0) {
+    json += ", \"bare\": " + MeasureBare(arguments);
   }
   if (arguments.streams.contains("hosts")) {
     json += ", \"hosts\": " + MeasureAll(subject, arguments, Streams::kHosts, "hosts", profiler);

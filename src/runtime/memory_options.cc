@@ -89,7 +89,7 @@ bool SetRequireTags(Settings& settings, std::string_view text) {
 
 bool SetRecord(Settings& settings, std::string_view text) {
   settings.memory.record_path = text;
-  return text.find('\0') == std::string_view::npos;
+  return text.starts_with('/') && text.find('\0') == std::string_view::npos;
 }
 
 constexpr OptionRow kTable[] = {
@@ -124,7 +124,7 @@ constexpr OptionRow kTable[] = {
      "the session's allocation request of this number, from 1, fails once", SetFailure, nullptr},
     {"debug.require_stream_tags", kBool, "0", "1: a request for device memory that names no stream fails",
      SetRequireTags, nullptr},
-    {"debug.record_allocations", "a file's path", "none", "writes the session's requests for tensor memory there",
+    {"debug.record_allocations", "a file's absolute path", "none", "writes the session's requests for tensor memory there",
      SetRecord, nullptr},
 };
 

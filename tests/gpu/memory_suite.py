@@ -87,18 +87,23 @@ def check_memory_is_flat_over_fresh_threads() -> None:
 
 
 def check_memory_is_flat_over_a_pool_of_threads() -> None:
-    """64 threads that come and go over two sessions."""
+    """64 threads that come and go over two sessions.
+
+    How many Runs overlap, and so how many streams with scratch memory there are in the end, differs from round to round
+    by some ten; what grows by a stream's memory a round is far beyond all early rounds at the end.
+    """
     sessions = [open_session(models.product_chain(3, 1024)) for _ in range(2)]
     totals = []
-    for _ in range(8):
+    for _ in range(30):
         threads = [threading.Thread(target=run, args=(sessions[i % 2], 64 + i)) for i in range(64)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         totals.append(used())
-    report(**{f"round{i}_mib": total / MIB for i, total in enumerate(totals)})
-    assert totals[-1] <= totals[2] + GRANULE, totals
+    early, late = totals[:10], totals[-10:]
+    report(early_least=min(early) / MIB, early_most=max(early) / MIB, late_least=min(late) / MIB)
+    assert min(late) <= max(early), totals
 
 
 def check_memory_returns_after_each_session() -> None:

@@ -84,8 +84,8 @@ def check_throughput_grows_with_threads() -> None:
     """
     program = throughput.program_beside(sys.argv[1])
     shortfalls = []
-    for name, model, launches in throughput.MODELS:
-        arguments = ["--threads", "1,4,16", "--seconds", "3", "--bare", str(launches)]
+    for name, model, bare in throughput.MODELS:
+        arguments = ["--threads", "1,4,16", "--seconds", "3", "--bare", bare]
         measured = throughput.measure(program, sys.argv[1], model, arguments)
         for kind in ("bare", "hosts", "callers"):
             rates = throughput.rates(measured, kind)
