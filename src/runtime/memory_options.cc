@@ -124,8 +124,8 @@ constexpr OptionRow kTable[] = {
      "the session's allocation request of this number, from 1, fails once", SetFailure, nullptr},
     {"debug.require_stream_tags", kBool, "0", "1: a request for device memory that names no stream fails",
      SetRequireTags, nullptr},
-    {"debug.record_allocations", "a file's absolute path", "none", "writes the session's requests for tensor memory there",
-     SetRecord, nullptr},
+    {"debug.record_allocations", "a file's absolute path", "none",
+     "writes the session's requests for tensor memory there", SetRecord, nullptr},
 };
 
 Status CheckStrategies(const OptionList& given) {
