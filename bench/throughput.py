@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Name, model, and what one Run of it launches: additions or what is as small, and products.
 MODELS = (
     ("8 products with bias and Relu, 8x64", models.dense_chain(8), "8,8"),
+    ("8 products with bias and Relu, 8x1024", models.dense_chain(8, 1024), "8,8"),
     ("100 Adds of 8 floats", models.add_chain(100), "100,0"),
 )
 # A GPU or driver counts as saturated from this share of what bare launches reach with as many threads.
