@@ -12,7 +12,7 @@
 #include <functional>
 #include <thread>
 
-#include "memory/arena.h"
+#include "memory/arena/arena.h"
 #include "memory_trace.h"
 
 namespace cudaep::bench {

@@ -1,14 +1,14 @@
 #include "memory/device_allocators.h"
 
-#include "memory/arena.h"
-#include "memory/direct_allocator.h"
-#include "memory/external_allocator.h"
-#include "memory/fault_allocator.h"
+#include "memory/adaptors/fault_allocator.h"
+#include "memory/adaptors/reclaiming_allocator.h"
+#include "memory/adaptors/recording_allocator.h"
+#include "memory/adaptors/strict_allocator.h"
+#include "memory/arena/arena.h"
+#include "memory/blocks/direct_allocator.h"
+#include "memory/blocks/external_allocator.h"
+#include "memory/blocks/pool_allocator.h"
 #include "memory/memory_source.h"
-#include "memory/pool_allocator.h"
-#include "memory/reclaiming_allocator.h"
-#include "memory/recording_allocator.h"
-#include "memory/strict_allocator.h"
 
 namespace cudaep::memory {
 namespace {

@@ -11,7 +11,7 @@
 
 namespace cudaep::memory {
 
-// Addresses of the caller's C functions; memory/external_allocator.h has their types.
+// Addresses of the caller's C functions; memory/blocks/external_allocator.h has their types.
 struct ExternalAddresses {
   void* alloc = nullptr;
   void* free = nullptr;

@@ -5,10 +5,10 @@
 #include <thread>
 
 #include "caller_memory.h"
+#include "memory/adaptors/fault_allocator.h"
+#include "memory/adaptors/recording_allocator.h"
+#include "memory/adaptors/strict_allocator.h"
 #include "memory/allocation_label.h"
-#include "memory/fault_allocator.h"
-#include "memory/recording_allocator.h"
-#include "memory/strict_allocator.h"
 
 namespace cudaep::memory {
 namespace {

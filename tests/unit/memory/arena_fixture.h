@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "../device/device_fixture.h"
-#include "memory/arena.h"
+#include "memory/arena/arena.h"
 
 namespace cudaep::memory::testing {
 

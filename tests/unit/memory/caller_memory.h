@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "../device/device_fixture.h"
-#include "memory/external_allocator.h"
+#include "memory/blocks/external_allocator.h"
 
 namespace cudaep::memory::testing {
 

@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "memory/chunk_bins.h"
+#include "memory/arena/chunk_bins.h"
 
 namespace cudaep::memory {
 namespace {

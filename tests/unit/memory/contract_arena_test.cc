@@ -1,7 +1,7 @@
 // The arena and the allocator without one keep the contract.
 #include "contract_suite.h"
-#include "memory/arena.h"
-#include "memory/direct_allocator.h"
+#include "memory/arena/arena.h"
+#include "memory/blocks/direct_allocator.h"
 
 namespace cudaep::memory::testing {
 namespace {

@@ -1,6 +1,6 @@
 // The driver's pool keeps the contract.
 #include "contract_suite.h"
-#include "memory/pool_allocator.h"
+#include "memory/blocks/pool_allocator.h"
 
 namespace cudaep::memory::testing {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "../device/device_fixture.h"
 #include "device/sim/memory_pool.h"
-#include "memory/pool_allocator.h"
+#include "memory/blocks/pool_allocator.h"
 
 namespace cudaep::memory::testing {
 

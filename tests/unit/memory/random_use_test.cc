@@ -6,8 +6,8 @@
 #include <random>
 
 #include "caller_memory.h"
-#include "memory/arena.h"
-#include "memory/pool_allocator.h"
+#include "memory/arena/arena.h"
+#include "memory/blocks/pool_allocator.h"
 
 namespace cudaep::memory {
 namespace {

@@ -1,11 +1,11 @@
 // The caches in front of the arena's lock, alone and in the arena.
-#include "memory/stream_cache.h"
+#include "memory/arena/stream_cache.h"
 
 #include <thread>
 
 #include "arena_fixture.h"
 #include "memory/allocation_label.h"
-#include "memory/stream_directory.h"
+#include "memory/arena/stream_directory.h"
 
 namespace cudaep::memory {
 namespace {

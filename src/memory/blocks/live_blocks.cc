@@ -1,4 +1,4 @@
-#include "memory/live_blocks.h"
+#include "memory/blocks/live_blocks.h"
 
 #include "core/checked_math.h"
 #include "core/log.h"

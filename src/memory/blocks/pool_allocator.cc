@@ -1,4 +1,4 @@
-#include "memory/pool_allocator.h"
+#include "memory/blocks/pool_allocator.h"
 
 #include <thread>
 #include <utility>

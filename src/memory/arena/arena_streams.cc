@@ -1,7 +1,7 @@
 // What the arena knows of streams, and their caches.
 #include <algorithm>
 
-#include "memory/arena.h"
+#include "memory/arena/arena.h"
 
 namespace cudaep::memory {
 namespace {

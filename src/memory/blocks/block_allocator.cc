@@ -1,4 +1,4 @@
-#include "memory/block_allocator.h"
+#include "memory/blocks/block_allocator.h"
 
 #include "memory/out_of_memory.h"
 

@@ -1,4 +1,4 @@
-#include "memory/arena.h"
+#include "memory/arena/arena.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "memory/fault_allocator.h"
+#include "memory/adaptors/fault_allocator.h"
 
 namespace cudaep::memory {
 

@@ -1,4 +1,4 @@
-#include "memory/chunk_bins.h"
+#include "memory/arena/chunk_bins.h"
 
 #include <algorithm>
 #include <bit>

@@ -4,7 +4,7 @@
 // driver. On a capturing stream the request is refused.
 #pragma once
 
-#include "memory/block_allocator.h"
+#include "memory/blocks/block_allocator.h"
 
 namespace cudaep::memory {
 

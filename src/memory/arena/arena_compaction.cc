@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "core/checked_math.h"
-#include "memory/arena.h"
+#include "memory/arena/arena.h"
 
 namespace cudaep::memory {
 namespace {

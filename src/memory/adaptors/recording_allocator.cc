@@ -1,4 +1,4 @@
-#include "memory/recording_allocator.h"
+#include "memory/adaptors/recording_allocator.h"
 
 #include "core/log.h"
 

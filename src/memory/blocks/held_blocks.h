@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "memory/live_blocks.h"
+#include "memory/blocks/live_blocks.h"
 #include "memory/stream_progress.h"
 
 namespace cudaep::memory {

@@ -1,4 +1,4 @@
-#include "memory/held_blocks.h"
+#include "memory/blocks/held_blocks.h"
 
 #include <algorithm>
 #include <utility>

@@ -3,7 +3,7 @@
 #include <bit>
 
 #include "core/checked_math.h"
-#include "memory/arena.h"
+#include "memory/arena/arena.h"
 #include "memory/relaxed_capture.h"
 
 namespace cudaep::memory {

@@ -36,13 +36,13 @@
 
 #include "device/growable_memory.h"
 #include "memory/allocator.h"
+#include "memory/arena/chunk_bins.h"
+#include "memory/arena/stream_cache.h"
+#include "memory/arena/stream_directory.h"
+#include "memory/arena/use_count.h"
 #include "memory/arena_config.h"
-#include "memory/chunk_bins.h"
 #include "memory/memory_source.h"
-#include "memory/stream_cache.h"
-#include "memory/stream_directory.h"
 #include "memory/stream_progress.h"
-#include "memory/use_count.h"
 
 namespace cudaep::memory {
 

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "memory/chunk_heap.h"
+#include "memory/arena/chunk_heap.h"
 
 namespace cudaep::memory {
 

@@ -1,4 +1,4 @@
-#include "memory/direct_allocator.h"
+#include "memory/blocks/direct_allocator.h"
 
 #include "memory/stream_progress.h"
 

@@ -7,7 +7,7 @@
 
 #include <atomic>
 
-#include "memory/forwarding_allocator.h"
+#include "memory/adaptors/forwarding_allocator.h"
 
 namespace cudaep::memory {
 

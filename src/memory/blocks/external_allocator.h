@@ -25,8 +25,8 @@
 #include <memory>
 #include <vector>
 
-#include "memory/block_allocator.h"
-#include "memory/held_blocks.h"
+#include "memory/blocks/block_allocator.h"
+#include "memory/blocks/held_blocks.h"
 #include "memory/stream_progress.h"
 
 namespace cudaep::memory {

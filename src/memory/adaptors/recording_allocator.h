@@ -11,7 +11,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "memory/forwarding_allocator.h"
+#include "memory/adaptors/forwarding_allocator.h"
 
 namespace cudaep::memory {
 

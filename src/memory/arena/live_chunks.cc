@@ -1,6 +1,6 @@
-#include "memory/live_chunks.h"
+#include "memory/arena/live_chunks.h"
 
-#include "memory/chunk_heap.h"
+#include "memory/arena/chunk_heap.h"
 
 namespace cudaep::memory {
 

@@ -1,4 +1,4 @@
-#include "memory/external_allocator.h"
+#include "memory/blocks/external_allocator.h"
 
 #include <exception>
 #include <utility>

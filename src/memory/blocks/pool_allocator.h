@@ -28,8 +28,8 @@
 #include <vector>
 
 #include "memory/arena_config.h"
-#include "memory/block_allocator.h"
-#include "memory/held_blocks.h"
+#include "memory/blocks/block_allocator.h"
+#include "memory/blocks/held_blocks.h"
 #include "memory/stream_progress.h"
 
 namespace cudaep::memory {

@@ -10,7 +10,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "memory/forwarding_allocator.h"
+#include "memory/adaptors/forwarding_allocator.h"
 
 namespace cudaep::memory {
 

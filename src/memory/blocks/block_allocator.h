@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "memory/live_blocks.h"
+#include "memory/blocks/live_blocks.h"
 #include "memory/memory_source.h"
 
 namespace cudaep::memory {

@@ -1,4 +1,4 @@
-#include "memory/chunk_heap.h"
+#include "memory/arena/chunk_heap.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "memory/stream_cache.h"
+#include "memory/arena/stream_cache.h"
 
 #include <bit>
 

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "memory/live_chunks.h"
+#include "memory/arena/live_chunks.h"
 
 namespace cudaep::memory {
 

@@ -1,4 +1,4 @@
-#include "memory/strict_allocator.h"
+#include "memory/adaptors/strict_allocator.h"
 
 #include "memory/allocation_label.h"
 

@@ -4,7 +4,7 @@
 // A request above the configuration's limit fails at once. Threads: any; no lock is held while memory is given back.
 #pragma once
 
-#include "memory/forwarding_allocator.h"
+#include "memory/adaptors/forwarding_allocator.h"
 #include "memory/memory_registry.h"
 
 namespace cudaep::memory {

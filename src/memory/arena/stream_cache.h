@@ -19,8 +19,8 @@
 
 #include "core/spin_lock.h"
 #include "device/device.h"
-#include "memory/chunk_heap.h"
-#include "memory/use_count.h"
+#include "memory/arena/chunk_heap.h"
+#include "memory/arena/use_count.h"
 
 namespace cudaep::memory {
 
