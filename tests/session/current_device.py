@@ -74,6 +74,7 @@ def device_value(ordinal: int, length: int = 6) -> ort.OrtValue:
 
 def check_the_watch_sees_a_change() -> None:
     """The negative test of this suite."""
+    several_devices()
     text = error_of(lambda: in_fresh_thread(0, lambda: watch().DeviceWatchSet(1)))
     assert "device 0 was current before the call and 1 after it" in text, text
 
