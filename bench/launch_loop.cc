@@ -38,9 +38,9 @@ class Launcher {
   }
 
   Status LaunchAndWait(const BareRun& run) {
-    for (int i = 0; i < run.sums; ++i) CUDAEP_RETURN_IF_ERROR(add_(args_, stream_.get()));
-    for (int i = 0; i < run.products; ++i) {
-      CUDAEP_RETURN_IF_ERROR(blas::Enqueue(*handle_, *plan_, pointers_, stream_.get()));
+    for (int i = 0; i < std::max(run.sums, run.products); ++i) {
+      if (i < run.products) CUDAEP_RETURN_IF_ERROR(blas::Enqueue(*handle_, *plan_, pointers_, stream_.get()));
+      if (i < run.sums) CUDAEP_RETURN_IF_ERROR(add_(args_, stream_.get()));
     }
     return device::StreamSynchronize(stream_.get());
   }

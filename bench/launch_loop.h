@@ -9,7 +9,8 @@ namespace cudaep::bench {
 // Microseconds a launch, from the first to the end of the last, on one stream.
 Result<double> LaunchUs(int launches);
 
-// What stands for one Run: `sums` additions of 16 floats, and `products` of 8 x 64 by 64 x 64 floats with a bias.
+// What stands for one Run: `sums` additions of 16 floats, and `products` of 8 x 64 by 64 x 64 floats with a bias, in
+// turn while there are both.
 struct BareRun {
   int sums = 0, products = 0;
 };
