@@ -1,190 +1,221 @@
 // Softmax of long rows, one at a time for each block of a grid that covers the device once.
 //
-// A thread's packs are blockDim.x apart and handled in chunks of kLongChunk. The row's first chunks lie in shared
-// memory, where those of the block's next row replace them as soon as they are written; the others are read twice, the
-// second time from the L2 cache. A thread keeps to its own slots of shared memory, so that these need no barrier.
+// A row is cut into chunks, each warp having a piece of every chunk. Its first kLongHeld chunks stay in registers while
+// it is worked on, the last ones in the slots of a ring in shared memory, and those between, of rows too long for both,
+// are read twice, the second time from the L2 cache. As soon as a slot is free, what comes next is on its way to it:
+// the rest of the row, then the block's next row, whose first chunks so arrive while this one is summed and written.
 #pragma once
 
+#include "kernels/softmax/copy_ring.cuh"
 #include "kernels/softmax/softmax_input.cuh"
 
 namespace cudaep::kernels {
 
-// Copies a pack to shared memory without waiting for it.
-template <int kPack, class T>
-__device__ __forceinline__ void CopyToShared(RawPack<T, kPack>* slot, const T* from) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  if constexpr (sizeof(T) * kPack == 16) {
-    asm volatile(
-        "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(slot))),
-        "l"(from)
-        : "memory");
-    return;
-  }
-#endif
-  *slot = LoadRaw<kPack>(from);
-}
-// Ends a group of copies.
-__device__ __forceinline__ void CommitCopies() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-// Waits until no more than kNewest groups of the thread are under way.
-template <int kNewest>
-__device__ __forceinline__ void WaitForOldestCopies() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group %0;" ::"n"(kNewest) : "memory");
-#endif
-}
-
-// The pointer, which the compiler then keeps instead of computing it anew at each use.
-template <class T>
-__device__ __forceinline__ T* Keep(T* pointer) {
-#if defined(__CUDA_ARCH__)
-  asm volatile("" : "+l"(pointer));
-  __builtin_assume(__isGlobal(pointer));
-#endif
-  return pointer;
-}
-
-// A row as one thread of a block of kThreads sees it.
-template <class T, int kPack, int kThreads>
+// The chunks of a row as one thread sees them: kChunk packs, 32 apart.
+template <class T, int kPack, int kThreads, int kChunk, bool kBias>
 struct LongRow {
   using C = ComputeType<T>;
   using Raw = RawPack<T, kPack>;
-  static constexpr int kChunkPacks = kThreads * kLongChunk;
-  const T* x;     // of the thread's first pack, like bias
-  const T* bias;  // or null
-  int packs;      // from the thread's first pack to the row's end
+  static constexpr int kChunkPacks = kThreads * kChunk, kPiecePacks = 32 * kChunk;
+  const T* bias;  // if there is one, from the thread's first pack
+  T* y;           // likewise
+  int packs;      // from there to the row's end
 
-  __device__ __forceinline__ LongRow(const SoftmaxInput<T>& in, int64_t row)
-      : x(Keep(in.x + (row * in.row_packs + threadIdx.x) * kPack)),
-        bias(in.bias == nullptr ? nullptr : in.bias + in.template BiasOffset<kPack>(row) + threadIdx.x * kPack),
-        packs(row < in.rows ? in.row_packs - static_cast<int>(threadIdx.x) : 0) {}
+  // Packs of the row before the calling warp's piece of the first chunk.
+  static __device__ __forceinline__ int First() { return static_cast<int>(threadIdx.x / 32) * kPiecePacks; }
+
+  __device__ __forceinline__ LongRow(const SoftmaxInput<T>& in, T* out, int64_t row) {
+    const int first = First() + static_cast<int>(threadIdx.x % 32);
+    bias = !kBias ? nullptr : in.bias + in.template BiasOffset<kPack>(row) + first * kPack;
+    y = out + (row * in.row_packs + first) * kPack;
+    packs = in.row_packs - first;
+  }
 
   // Packs from the thread's first of a chunk to the row's end.
   __device__ __forceinline__ int Left(int chunk) const { return packs - chunk * kChunkPacks; }
-  __device__ __forceinline__ const T* X(int chunk) const {
-    return x + static_cast<int64_t>(chunk) * kChunkPacks * kPack;
+  static __device__ __forceinline__ int64_t Offset(int chunk) {
+    return static_cast<int64_t>(chunk) * kChunkPacks * kPack;
   }
 
   // Calls function(j) for each pack j of a chunk that is in the row; one branch for the chunks that are whole.
   template <class Function>
   static __device__ __forceinline__ void ForPacks(int left, Function function) {
-    if (left > (kLongChunk - 1) * kThreads) {
+    if (left > (kChunk - 1) * 32) {
 #pragma unroll
-      for (int j = 0; j < kLongChunk; ++j) function(j);
+      for (int j = 0; j < kChunk; ++j) function(j);
     } else {
 #pragma unroll
-      for (int j = 0; j < kLongChunk; ++j) {
-        if (j * kThreads < left) function(j);
+      for (int j = 0; j < kChunk; ++j) {
+        if (j * 32 < left) function(j);
       }
     }
   }
 
-  __device__ __forceinline__ void Fetch(int chunk, Raw* slots) const {
-    const T* const from = Keep(X(chunk));
-    Raw* const to = slots + chunk * kChunkPacks;
-    ForPacks(Left(chunk), [&](int j) { CopyToShared<kPack>(to + j * kThreads, from + j * kThreads * kPack); });
-    CommitCopies();
-  }
-
-  // From device memory. What is beyond the row's end changes neither maximum nor sum.
-  __device__ __forceinline__ void Load(int chunk, Raw (&raw)[kLongChunk]) const {
-    const T* const from = X(chunk);
-    ForPacks(Left(chunk), [&](int j) { raw[j] = LoadRaw<kPack>(from + j * kThreads * kPack); });
-    FillBeyond(chunk, raw);
-  }
-  __device__ __forceinline__ void LoadCached(int chunk, const Raw* slots, Raw (&raw)[kLongChunk]) const {
-#pragma unroll
-    for (int j = 0; j < kLongChunk; ++j) raw[j] = slots[chunk * kChunkPacks + j * kThreads];
-    FillBeyond(chunk, raw);
-  }
-  __device__ __forceinline__ void FillBeyond(int chunk, Raw (&raw)[kLongChunk]) const {
+  // What is beyond the row's end then changes neither maximum nor sum.
+  __device__ __forceinline__ void FillBeyond(int chunk, Raw (&raw)[kChunk]) const {
     const int left = Left(chunk);
-    if (left > (kLongChunk - 1) * kThreads) return;
+    if (left > (kChunk - 1) * 32) return;
 #pragma unroll
-    for (int j = 0; j < kLongChunk; ++j) {
-      if (j * kThreads >= left) raw[j] = FilledRaw<T, kPack>(NegativeInfinity<C>());
+    for (int j = 0; j < kChunk; ++j) {
+      if (j * 32 >= left) raw[j] = FilledRaw<T, kPack>(NegativeInfinity<C>());
+    }
+  }
+  __device__ __forceinline__ void Compute(int chunk, const Raw (&raw)[kChunk], C (&value)[kChunk][kPack]) const {
+#pragma unroll
+    for (int j = 0; j < kChunk; ++j) UnpackCompute<T, kPack>(raw[j], value[j]);
+    if (!kBias) return;
+    const int left = Left(chunk);
+#pragma unroll
+    for (int j = 0; j < kChunk; ++j) {
+      if (j * 32 < left) AddPack<kPack>(bias + Offset(chunk) + j * 32 * kPack, value[j]);
     }
   }
 
-  __device__ __forceinline__ void Compute(int chunk, const Raw (&raw)[kLongChunk], C (*value)[kPack]) const {
-#pragma unroll
-    for (int j = 0; j < kLongChunk; ++j) UnpackCompute<T, kPack>(raw[j], value[j]);
-    if (bias == nullptr) return;
-    const int left = Left(chunk);
-    const T* const from = bias + static_cast<int64_t>(chunk) * kChunkPacks * kPack;
-#pragma unroll
-    for (int j = 0; j < kLongChunk; ++j) {
-      if (j * kThreads < left) AddPack<kPack>(from + j * kThreads * kPack, value[j]);
-    }
+  __device__ __forceinline__ void Add(int chunk, const Raw (&raw)[kChunk], OnlineSum<C>& online) const {
+    C value[kChunk][kPack];
+    Compute(chunk, raw, value);
+    const C max = !kBias ? MaxOfRaw<T, kChunk, kPack>(raw, value) : MaxOf<kChunk>(value);
+    online.template Add<T>(max, value);
+  }
+  __device__ __forceinline__ void Write(int chunk, const Raw (&raw)[kChunk], const SoftmaxOutput<C>& output) const {
+    C value[kChunk][kPack];
+    Compute(chunk, raw, value);
+    output.template Apply<T>(value);
+    T* const to = y + Offset(chunk);
+    ForPacks(Left(chunk), [&](int j) { StoreWords<kPack>(to + j * 32 * kPack, PackCompute<T, kPack>(value[j])); });
   }
 };
 
-template <class T, int kPack, int kThreads>
-__global__ void __launch_bounds__(kThreads) SoftmaxLongKernel(SoftmaxInput<T> in, T* y, bool log, int cached_chunks) {
-  using C = ComputeType<T>;
-  using Row = LongRow<T, kPack, kThreads>;
-  __shared__ C max_scratch[2][kMaxRowWarps];
-  __shared__ C sum_scratch[2][kMaxRowWarps];
-  auto* const slots = device::DynamicShared<RawPack<T, kPack>>() + threadIdx.x;
-  device::GridDependencyWait();
-  const int chunks = (in.row_packs + Row::kChunkPacks - 1) / Row::kChunkPacks;
-  // As many groups of copies as there can be, some of them empty, so that the wait below is for a constant.
-  const auto commit_missing = [&] {
-    for (int chunk = cached_chunks; chunk < kLongCachedChunks; ++chunk) CommitCopies();
-  };
-  using Raw = RawPack<T, kPack>;
-  Row row(in, blockIdx.x);
-  for (int chunk = 0; chunk < cached_chunks; ++chunk) row.Fetch(chunk, slots);
-  commit_missing();
+// The row's maximum and sum from those of a thread.
+template <int kWarps, class C>
+__device__ __forceinline__ void CombineThreads(OnlineSum<C>& online, C (&max_scratch)[kWarps],
+                                               C (&sum_scratch)[kWarps]) {
+  online.RaiseMax(WarpRowMax(online.max));
+  online.sum = WarpRowSum(online.sum);
+  CombineWarps(online.max, online.sum, max_scratch, sum_scratch);
+}
 
-  Raw raw[kLongChunk];
-  C value[kLongChunk][kPack];
+// Makes the compiler forget what it knows of the words, lest it keeps the elements of bf16 in registers of their own.
+template <int kChunks, int kPacks, size_t kBytes>
+__device__ __forceinline__ void Forget([[maybe_unused]] PackWords<kBytes> (&raw)[kChunks][kPacks]) {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+  for (int i = 0; i < kChunks * kPacks; ++i) {
+#pragma unroll
+    for (uint32_t& word : raw[i / kPacks][i % kPacks].word) asm volatile("" : "+r"(word));
+  }
+#endif
+}
+
+template <class T, int kPack, int kThreads, bool kBias>
+__global__ void __launch_bounds__(kThreads, kLongThreads / kThreads)
+    SoftmaxLongKernel(SoftmaxInput<T> in, T* y, bool log, int slots) {
+  using C = ComputeType<T>;
+  using Row = LongRow<T, kPack, kThreads, kLongChunk, kBias>;
+  using Raw = typename Row::Raw;
+  using Ring = CopyRing<Raw, kLongChunk, Row::kChunkPacks>;
+  __shared__ C max_scratch[2][kThreads / 32];
+  __shared__ C sum_scratch[2][kThreads / 32];
+  __shared__ uint64_t barriers[kThreads / 32][kLongSlots];
+  Ring ring(device::DynamicShared<Raw>() + Row::First(), barriers[threadIdx.x / 32], slots);
+  device::GridDependencyWait();
+
+  // A row's chunks up to `kept` leave their slots when they are summed; of these, those that are not held come again.
+  const int chunks = device::Max((in.row_packs + Row::kChunkPacks - 1) / Row::kChunkPacks, kLongHeld);
+  const int kept = chunks - kLongHeld <= slots ? kLongHeld : chunks - (slots - (slots + 3) / 4);
+  const int steps = chunks + kept - kLongHeld;
+  const auto chunk_of = [&](int step) { return step < chunks ? step : step - chunks + kLongHeld; };
+  int64_t next_row = blockIdx.x;
+  int next_step = 0;
+  const auto push_next = [&] {
+    if (next_row >= in.rows) return;
+    const int at = chunk_of(next_step) * Row::kChunkPacks + Row::First();
+    ring.Push(in.x + (next_row * in.row_packs + at) * kPack, device::Min(in.row_packs - at, Row::kPiecePacks));
+    if (++next_step < steps) return;
+    next_step = 0;
+    next_row += gridDim.x;
+  };
+  for (int i = 0; i < slots; ++i) push_next();
+
+  Raw held[kLongHeld][kLongChunk], raw[kLongChunk];
+  typename Ring::Cursor cursor;
   int parity = 0;
   for (int64_t index = blockIdx.x; index < in.rows; index += gridDim.x, parity ^= 1) {
-    const Row next(in, index + gridDim.x);
+    const Row row(in, y, index);
     OnlineSum<C> online;
+    const auto add = [&](int chunk, Raw(&to)[kLongChunk], const typename Ring::Cursor& from) {
+      ring.Wait(from);
+      ring.Read(from, to);
+      row.FillBeyond(chunk, to);
+      row.Add(chunk, to, online);
+    };
+#pragma unroll
+    for (int chunk = 0; chunk < kLongHeld; ++chunk) {
+      add(chunk, held[chunk], cursor);
+      push_next();
+      ring.Advance(cursor);
+    }
+#pragma unroll 1
+    for (int chunk = kLongHeld; chunk < kept; ++chunk) {
+      add(chunk, raw, cursor);
+      push_next();
+      ring.Advance(cursor);
+    }
+    auto ahead = cursor;
+#pragma unroll 1
+    for (int chunk = kept; chunk < chunks; ++chunk) {
+      add(chunk, raw, ahead);
+      ring.Advance(ahead);
+    }
+    CombineThreads(online, max_scratch[parity], sum_scratch[parity]);
+    Forget(held);
+
+    const SoftmaxOutput<C> output(online.max, online.sum, log);
+#pragma unroll 1
+    for (int step = kept; step < steps; ++step) {
+      if (step >= chunks) ring.Wait(cursor);
+      ring.Read(cursor, raw);
+      row.Write(chunk_of(step), raw, output);
+      push_next();
+      ring.Advance(cursor);
+    }
+#pragma unroll
+    for (int chunk = 0; chunk < kLongHeld; ++chunk) row.Write(chunk, held[chunk], output);
+  }
+}
+
+// Rows that cannot be read in packs: twice from device memory or the L2 cache.
+template <class T, bool kBias>
+__global__ void __launch_bounds__(kLongThreads) SoftmaxUnpackedKernel(SoftmaxInput<T> in, T* y, bool log, int) {
+  constexpr int kChunk = 4;
+  using C = ComputeType<T>;
+  using Row = LongRow<T, 1, kLongThreads, kChunk, kBias>;
+  __shared__ C max_scratch[2][kLongThreads / 32];
+  __shared__ C sum_scratch[2][kLongThreads / 32];
+  device::GridDependencyWait();
+  int parity = 0;
+  for (int64_t index = blockIdx.x; index < in.rows; index += gridDim.x, parity ^= 1) {
+    const Row row(in, y, index);
+    const T* const x = in.x + (row.y - y);
+    typename Row::Raw raw[kChunk];
+    const auto load = [&](int chunk) {
+      Row::ForPacks(row.Left(chunk), [&](int j) { raw[j] = LoadRaw<1>(x + Row::Offset(chunk) + j * 32); });
+      row.FillBeyond(chunk, raw);
+    };
+    OnlineSum<C> online;
+    const int chunks = (in.row_packs + Row::kChunkPacks - 1) / Row::kChunkPacks;
 #pragma unroll 1
     for (int chunk = 0; chunk < chunks; ++chunk) {
-      if (chunk < cached_chunks) {
-        WaitForOldestCopies<kLongCachedChunks - 1>();
-        CommitCopies();
-        row.LoadCached(chunk, slots, raw);
-      } else {
-        row.Load(chunk, raw);
-      }
-      row.Compute(chunk, raw, value);
-      const C max = row.bias == nullptr ? MaxOfRaw<T, kLongChunk, kPack>(raw, value) : MaxOf<kLongChunk>(value);
-      online.template Add<T>(max, value);
+      load(chunk);
+      row.Add(chunk, raw, online);
     }
-    C max = WarpRowMax(online.max);
-    online.RaiseMax(max);
-    C sum = WarpRowSum(online.sum);
-    CombineWarps(max, sum, max_scratch[parity], sum_scratch[parity]);
-
-    T* const out = y + (index * in.row_packs + threadIdx.x) * kPack;
-    const SoftmaxOutput<C> output(max, sum, log);
-    // What is not cached before the rest, while the L2 cache has it.
-    const int streamed = chunks - cached_chunks;
+    CombineThreads(online, max_scratch[parity], sum_scratch[parity]);
+    const SoftmaxOutput<C> output(online.max, online.sum, log);
 #pragma unroll 1
-    for (int i = 0; i < chunks; ++i) {
-      const int chunk = i < streamed ? cached_chunks + i : i - streamed;
-      if (chunk < cached_chunks) {
-        row.LoadCached(chunk, slots, raw);
-      } else {
-        row.Load(chunk, raw);
-      }
-      row.Compute(chunk, raw, value);
-      output.template Apply<T>(value);
-      T* const to = Keep(out + static_cast<int64_t>(chunk) * Row::kChunkPacks * kPack);
-      Row::ForPacks(row.Left(chunk),
-                    [&](int j) { StoreWords<kPack>(to + j * kThreads * kPack, PackCompute<T, kPack>(value[j])); });
-      if (chunk < cached_chunks) next.Fetch(chunk, slots);
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      load(chunk);
+      row.Write(chunk, raw, output);
     }
-    commit_missing();
-    row = next;
   }
 }
 

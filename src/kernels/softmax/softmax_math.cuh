@@ -81,7 +81,7 @@ __device__ __forceinline__ C MaxOf(const C (*value)[kPack]) {
 template <class T, int kPacks, int kPack>
 __device__ __forceinline__ ComputeType<T> MaxOfRaw([[maybe_unused]] const RawPack<T, kPack> (&raw)[kPacks],
                                                    const ComputeType<T> (*value)[kPack]) {
-#if defined(__CUDA_ARCH__)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   if constexpr (sizeof(T) == 2 && kPack % 2 == 0) {
     uint32_t max[kPacks];
 #pragma unroll

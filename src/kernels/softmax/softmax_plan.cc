@@ -6,8 +6,11 @@
 namespace cudaep::kernels {
 namespace {
 
-// What a block takes beside its dynamic shared memory: the kernel's arrays, and what the system reserves.
-constexpr size_t kOtherSharedBytes = 2048;
+// What a block takes beside its dynamic shared memory: what the system reserves, and the kernel's arrays.
+constexpr size_t kSystemSharedBytes = 1024;
+constexpr size_t OtherSharedBytes(size_t threads) {
+  return kSystemSharedBytes + threads / 32 * (kLongSlots * sizeof(uint64_t) + 4 * sizeof(float));
+}
 
 }  // namespace
 
@@ -20,18 +23,18 @@ SoftmaxRowPlan PlanSoftmax(DataType type, int64_t rows, int64_t elems, const dev
     return plan;
   }
   if (plan.pack == 1 || rows == 0) return plan;
-  // Two blocks for each multiprocessor where one of them can hold a row.
+  // Two blocks for each multiprocessor where one of them can hold a row and has a slot left for the next.
   const int64_t packs = elems / plan.pack;
-  const int64_t blocks_per_processor = packs <= kLongThreads / 2 * kLongChunk * (kLongCachedChunks + 1) ? 2 : 1;
+  const int64_t half_chunk = int64_t{kLongThreads} / 2 * kLongChunk;
+  const int64_t blocks_per_processor = packs <= half_chunk * (kLongHeld + kLongSlots - 1) ? 2 : 1;
   plan.long_threads = static_cast<unsigned>(kLongThreads / blocks_per_processor);
   const size_t chunk_bytes = size_t{plan.long_threads} * kLongChunk * kPackBytes;
   const size_t shared_bytes =
       std::min(device.shared_bytes_per_multiprocessor / static_cast<size_t>(blocks_per_processor),
-               device.shared_bytes_per_block + kOtherSharedBytes / 2);
-  const int64_t fitting =
-      static_cast<int64_t>((std::max(shared_bytes, kOtherSharedBytes) - kOtherSharedBytes) / chunk_bytes);
-  const int64_t chunks = CeilDiv<int64_t>(packs, int64_t{plan.long_threads} * kLongChunk);
-  plan.cached_chunks = static_cast<int>(std::min<int64_t>({fitting, chunks, kLongCachedChunks}));
+               device.shared_bytes_per_block + kSystemSharedBytes);
+  const size_t other_bytes = OtherSharedBytes(plan.long_threads);
+  const size_t fitting = (std::max(shared_bytes, other_bytes) - other_bytes) / chunk_bytes;
+  plan.slots = static_cast<int>(std::clamp<size_t>(fitting, 1, kLongSlots));
   // As few rounds as there can be, and of blocks no more than these take.
   const int64_t resident_blocks = std::max(device.multiprocessors, 1) * blocks_per_processor;
   plan.blocks = CeilDiv(rows, CeilDiv(rows, resident_blocks));

@@ -70,6 +70,18 @@ __global__ void __launch_bounds__(kMaxRowThreads)
   }
 }
 
+template <class T, bool kBias, class Launch>
+Status LaunchLong(const SoftmaxRowPlan& plan, Launch launch) {
+  constexpr int kPack = RowPack(sizeof(T));
+  if constexpr (kPack > 1) {
+    if (plan.pack != 1) {
+      return plan.long_threads == kLongThreads ? launch(SoftmaxLongKernel<T, kPack, kLongThreads, kBias>)
+                                               : launch(SoftmaxLongKernel<T, kPack, kLongThreads / 2, kBias>);
+    }
+  }
+  return launch(SoftmaxUnpackedKernel<T, kBias>);
+}
+
 template <class T>
 Status Launch(const SoftmaxArgs& args, device::Stream stream) {
   constexpr int kPack = RowPack(sizeof(T));
@@ -87,20 +99,15 @@ Status Launch(const SoftmaxArgs& args, device::Stream stream) {
   if (!plan.resident) {
     if (plan.blocks != 0) config.grid.x = static_cast<unsigned>(plan.blocks);
     config.block.x = plan.long_threads;
-    config.shared_bytes = static_cast<size_t>(plan.cached_chunks) * kLongChunk * config.block.x * plan.pack * sizeof(T);
+    config.shared_bytes = static_cast<size_t>(plan.slots) * config.block.x * kLongChunk * kPackBytes;
   }
   const auto launch = [&](auto kernel) {
     return device::Launch(kernel, config, stream, in, static_cast<T*>(args.y), args.log,
-                          plan.resident ? plan.iterations : plan.cached_chunks);
+                          plan.resident ? plan.iterations : plan.slots);
   };
-  if (plan.pack == 1) {
-    return plan.resident ? launch(SoftmaxResidentKernel<T, 1, kScalarPacks>)
-                         : launch(SoftmaxLongKernel<T, 1, kLongThreads>);
-  }
-  if (!plan.resident) {
-    return plan.long_threads == kLongThreads ? launch(SoftmaxLongKernel<T, kPack, kLongThreads>)
-                                             : launch(SoftmaxLongKernel<T, kPack, kLongThreads / 2>);
-  }
+  if (!plan.resident)
+    return args.bias == nullptr ? LaunchLong<T, false>(plan, launch) : LaunchLong<T, true>(plan, launch);
+  if (plan.pack == 1) return launch(SoftmaxResidentKernel<T, 1, kScalarPacks>);
   if (plan.packs_per_thread == 1) return launch(SoftmaxResidentKernel<T, kPack, 1>);
   return launch(SoftmaxResidentKernel<T, kPack, ResidentPacks(sizeof(T))>);
 }

@@ -71,6 +71,7 @@ _BIAS_SHAPES: list[tuple[tuple[int, ...], tuple[int, ...], int, int]] = [
     ((6, 130), (1, 130), 1, 1),
     ((4, 2, 9000), (4, 1, 9000), 2, 1),
     ((10, 20488), (1, 20488), 1, 1),
+    ((6, 90008), (3, 90008), 1, 0),
     ((0, 4), (1, 4), 1, 0),
 ]
 
@@ -103,12 +104,12 @@ CASES = [
         for dtype, lengths in _STREAMED.items()
         for n in lengths
     ),
-    # More long rows than the simulated device's multiprocessors take at a time.
+    # More long rows than the simulated device's multiprocessors take at a time; the longest exceed a block's memory.
     *(
         Case(op=op, inputs=[Rand(shape, low=-9, high=9)], expected=_single(op),
              dtypes=("float32", "float16", "bfloat16"), name=f"long_{shape[1]}", tolerance=_LOG["bfloat16"])
         for op in _REFERENCES
-        for shape in ((19, 20488), (9, 66560))
+        for shape in ((19, 20488), (9, 66560), (9, 90008))
     ),
     # Many rows: several packs for each thread; few threads for each row.
     Case(op="Softmax", inputs=[Rand((300, 512))], expected=_single("Softmax"), dtypes=("float32", "float16")),
