@@ -21,6 +21,10 @@ OLDEST, NEWEST = SUPPORTED[0], SUPPORTED[-1]
 CI = (OLDEST, "1.27.0", NEWEST)
 
 
+# For child processes that must stumble over memory which was freed: it is overwritten, and used again only late.
+STRICT_MALLOC = {"GLIBC_TUNABLES": "glibc.malloc.perturb=165:glibc.malloc.tcache_count=0"}
+
+
 def host_path(version: str) -> Path:
     """The folder for `version`; $ORT_CUDA_EP_HOSTS names another parent folder than build/hosts."""
     parent = os.environ.get("ORT_CUDA_EP_HOSTS")

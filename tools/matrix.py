@@ -103,7 +103,7 @@ def run_suite(suite: Suite, version: str, library: Path) -> list[Result]:
     if suite.simulated and library.name == "libort_cuda_ep.so":
         return [Result(suite.module, EXIT, "skipped", "needs the simulated device's build")]
     try:
-        environment = {**hosts.ready_environment(version), **suite.environment}
+        environment = {**hosts.ready_environment(version), **hosts.STRICT_MALLOC, **suite.environment}
     except subprocess.CalledProcessError as error:
         return [Result(suite.module, EXIT, "failed", f"onnxruntime {version} could not be installed: {error}")]
     path = library.resolve().with_name(suite.library) if suite.library else library.resolve()

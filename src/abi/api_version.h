@@ -13,6 +13,8 @@ inline constexpr uint32_t kMinimumApiVersion = 24;  // kernel registry, control-
 inline constexpr uint32_t kApiSync = 25;      // OrtEp::Sync
 inline constexpr uint32_t kApiShrink = 25;    // OrtAllocator::Shrink
 inline constexpr uint32_t kApiOpSchema = 25;  // OrtEpApi::GetOpSchema
+// A release, above the compiled API: before it a session's allocators must not outlive it (abi/kept_allocators.h).
+inline constexpr uint32_t kAllocatorsOutliveSessions = 28;
 
 // What is off on an older host, one row for each gate that the provider uses; logged once when the library is
 // registered.

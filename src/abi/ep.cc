@@ -43,7 +43,9 @@ Status Ep::OnGetKernelRegistry(const OrtKernelRegistry** registry) {
 // Session's own, so that a configuration that differs from the environment's is in force.
 Status Ep::OnCreateAllocator(const OrtMemoryInfo* info, OrtAllocator** allocator) {
   *allocator = nullptr;
-  CUDAEP_ASSIGN_OR_RETURN(*allocator, HostAllocator::Create(*state_->memory(), info, state_->spread()));
+  CUDAEP_ASSIGN_OR_RETURN(HostAllocator* const made, HostAllocator::Create(*state_->memory(), info, state_->spread()));
+  allocators_.Add(made);
+  *allocator = made;
   return Status::Ok();
 }
 

@@ -9,6 +9,7 @@
 #include "abi/capability.h"
 #include "abi/factory.h"
 #include "abi/host.h"
+#include "abi/kept_allocators.h"
 #include "abi/session_state.h"
 
 namespace cudaep::abi {
@@ -18,6 +19,7 @@ class Ep : public OrtEp {
   Ep(Factory& factory, std::shared_ptr<SessionState> state, const OrtLogger* logger);
 
   const std::shared_ptr<SessionState>& state() const { return state_; }
+  KeptAllocators& allocators() { return allocators_; }
 
  private:
   const char* OnGetName() const { return factory_.ep_name().c_str(); }
@@ -36,6 +38,7 @@ class Ep : public OrtEp {
   std::shared_ptr<SessionState> state_;
   const OrtLogger* logger_;
   Capability capability_;
+  KeptAllocators allocators_;
 };
 
 }  // namespace cudaep::abi

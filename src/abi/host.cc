@@ -99,7 +99,12 @@ OrtStatus* NegotiateHost(const OrtApiBase* base, bool in_use, bool* found) {
                                                 g_host.version_text, "); one library serves one copy")
                                              .c_str());
     }
-    g_host = {.ort = ort, .ep = ep, .version = version, .version_text = text};
+    const HostVersion own = ParseVersion(text);
+    g_host = {.ort = ort,
+              .ep = ep,
+              .version = version,
+              .version_text = text,
+              .allocators_outlive_sessions = own.major > 1 || own.minor >= kAllocatorsOutliveSessions};
     *found = true;
     return nullptr;
   }

@@ -17,6 +17,8 @@ struct HostApi {
   const OrtEpApi* ep = nullptr;
   uint32_t version = 0;           // min(compiled, host's)
   const char* version_text = "";  // the host's own, e.g. "1.31.1"
+  // Whether a session's allocators may end after it; from 1.28 on (abi/kept_allocators.h).
+  bool allocators_outlive_sessions = true;
 };
 
 const HostApi& Host();

@@ -21,17 +21,25 @@ Result<HostAllocator*> HostAllocator::Create(memory::DeviceMemory& memory, const
                                              std::shared_ptr<const std::atomic<bool>> spread) {
   // Page-locked memory is read and written by the CPU too, which no stream orders.
   if (Host().ort->MemoryInfoGetDeviceMemType(info) == OrtDeviceMemoryType_HOST_ACCESSIBLE) {
-    return new HostAllocator(memory.pinned(), info, nullptr, nullptr);
+    return new HostAllocator(memory.pinned(), info, nullptr, nullptr, true);
   }
   OrtAllocatorType type = OrtDeviceAllocator;
   CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->MemoryInfoGetType(info, &type));
-  return new HostAllocator(type == OrtReadOnlyAllocator ? memory.weights() : memory.tensors(), info, &memory.budget(),
-                           std::move(spread));
+  const bool tensors = type != OrtReadOnlyAllocator;
+  return new HostAllocator(tensors ? memory.tensors() : memory.weights(), info, &memory.budget(), std::move(spread),
+                           tensors);
 }
 
 HostAllocator::HostAllocator(std::shared_ptr<memory::Allocator> allocator, const OrtMemoryInfo* info,
-                             const memory::Budget* budget, std::shared_ptr<const std::atomic<bool>> spread)
-    : OrtAllocator{}, allocator_(std::move(allocator)), info_(info), budget_(budget), spread_(std::move(spread)) {
+                             const memory::Budget* budget, std::shared_ptr<const std::atomic<bool>> spread,
+                             bool serves_tensors)
+    : OrtAllocator{},
+      allocator_(std::move(allocator)),
+      info_(info),
+      budget_(budget),
+      spread_(std::move(spread)),
+      serves_tensors_(serves_tensors),
+      counts_(!Host().allocators_outlive_sessions) {
   version = Host().version;
   Alloc = Thunk<&HostAllocator::OnAlloc>();
   Free = Thunk<&HostAllocator::OnFree>();
@@ -42,11 +50,22 @@ HostAllocator::HostAllocator(std::shared_ptr<memory::Allocator> allocator, const
   if (Host().version >= kApiShrink) Shrink = Thunk<&HostAllocator::OnShrink>();
 }
 
-void* HostAllocator::OnAlloc(size_t bytes) { return ValueOrNull(allocator_->Allocate(bytes)); }
+void* HostAllocator::Counted(Result<void*> result) {
+  void* const pointer = ValueOrNull(std::move(result));
+  if (counts_ && pointer != nullptr) uses_.fetch_add(1, std::memory_order_relaxed);
+  return pointer;
+}
 
-void HostAllocator::OnFree(void* pointer) { allocator_->Free(pointer); }
+bool HostAllocator::LetGo() { return uses_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
 
-void* HostAllocator::OnReserve(size_t bytes) { return ValueOrNull(allocator_->Reserve(bytes)); }
+void* HostAllocator::OnAlloc(size_t bytes) { return Counted(allocator_->Allocate(bytes)); }
+
+void HostAllocator::OnFree(void* pointer) {
+  allocator_->Free(pointer);
+  if (counts_ && pointer != nullptr && LetGo()) allocator_.reset();
+}
+
+void* HostAllocator::OnReserve(size_t bytes) { return Counted(allocator_->Reserve(bytes)); }
 
 void* HostAllocator::OnAllocOnStream(size_t bytes, OrtSyncStream* stream) {
   // Host 1.24 passes a stream object without a device stream for copied inputs: whose memory that will be is not said.
@@ -54,7 +73,7 @@ void* HostAllocator::OnAllocOnStream(size_t bytes, OrtSyncStream* stream) {
   const bool tagged = budget_ != nullptr && stream != nullptr && !spread;
   auto* handle = !tagged ? nullptr : static_cast<device::Stream>(Host().ort->SyncStream_GetHandle(stream));
   if (handle == nullptr) return OnAlloc(bytes);
-  return ValueOrNull(allocator_->AllocateOnStream(bytes, handle));
+  return Counted(allocator_->AllocateOnStream(bytes, handle));
 }
 
 Status HostAllocator::OnGetStats(OrtKeyValuePairs** stats) const {

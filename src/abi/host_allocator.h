@@ -21,9 +21,18 @@ class HostAllocator : public OrtAllocator {
   static Result<HostAllocator*> Create(memory::DeviceMemory& memory, const OrtMemoryInfo* info,
                                        std::shared_ptr<const std::atomic<bool>> spread = nullptr);
 
+  const OrtMemoryInfo* info() const { return info_; }
+  // Of values that come and go, on the device or in page-locked memory.
+  bool serves_tensors() const { return serves_tensors_; }
+  // Expires when the allocator ends.
+  std::weak_ptr<const void> life() const { return life_; }
+  // The session it was made for has ended. Whether none of its memory is alive; if some is, the last of it takes the
+  // reference to the wrapped allocator along. To be called once, and nothing else but Free afterwards.
+  bool SessionEnds() { return LetGo(); }
+
  private:
   HostAllocator(std::shared_ptr<memory::Allocator> allocator, const OrtMemoryInfo* info, const memory::Budget* budget,
-                std::shared_ptr<const std::atomic<bool>> spread);
+                std::shared_ptr<const std::atomic<bool>> spread, bool serves_tensors);
   void* OnAlloc(size_t bytes);
   void OnFree(void* pointer);
   const OrtMemoryInfo* OnInfo() const { return info_; }
@@ -31,12 +40,18 @@ class HostAllocator : public OrtAllocator {
   void* OnAllocOnStream(size_t bytes, OrtSyncStream* stream);
   Status OnGetStats(OrtKeyValuePairs** stats) const;
   Status OnShrink();
+  void* Counted(Result<void*> pointer);
+  bool LetGo();
 
   std::shared_ptr<memory::Allocator> allocator_;
   const OrtMemoryInfo* info_;
   // The account the allocator belongs to, kept alive by it; null for pinned host memory.
   const memory::Budget* budget_;
   const std::shared_ptr<const std::atomic<bool>> spread_;
+  const bool serves_tensors_;
+  const std::shared_ptr<const void> life_ = std::make_shared<char>();
+  const bool counts_;             // on hosts that abi/kept_allocators.h is for
+  std::atomic<int64_t> uses_{1};  // live memory, and one for the session
 };
 
 }  // namespace cudaep::abi

@@ -18,7 +18,9 @@ OrtStatus* ORT_API_CALL HostKernel::Create(void*, const OrtKernelInfo* info, Ort
   try {
     const OrtEp* ep = nullptr;
     if (OrtStatus* error = Host().ep->KernelInfo_GetEp(info, &ep)) return error;
-    std::unique_ptr<HostKernel> created(new HostKernel(static_cast<const Ep*>(ep)->state()));
+    Ep& own = *const_cast<Ep*>(static_cast<const Ep*>(ep));
+    own.allocators().Keep(info);
+    std::unique_ptr<HostKernel> created(new HostKernel(own.state()));
     if (Status status = created->Init(info); !status.ok()) return ToOrt(status);
     *kernel = created.release();
     return nullptr;

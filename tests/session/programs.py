@@ -54,7 +54,7 @@ class Program:
         """Its output with these words as its command line; any exit code but 0 fails the calling test."""
         child = subprocess.run(
             [str(word) for word in (self.path, *words)],
-            env={**os.environ, **environment},
+            env={**os.environ, **hosts.STRICT_MALLOC, **environment},
             capture_output=True,
             text=True,
             timeout=240,

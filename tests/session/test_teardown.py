@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import hosts
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
@@ -135,7 +134,7 @@ ENDS = {
 
 
 def run_python(text: str, version: str, library: str, model: Path) -> subprocess.CompletedProcess[str]:
-    environment = None if version == onnxruntime.__version__ else hosts.environment(version)
+    environment = {**(os.environ if hosts.is_own(version) else hosts.environment(version)), **hosts.STRICT_MALLOC}
     command = [sys.executable, "-c", textwrap.dedent(text), library, str(model)]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
