@@ -1,6 +1,8 @@
 // device/growable_memory.h on the simulated device: one allocation whose end moves.
 #include "device/growable_memory.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -95,6 +97,7 @@ Status GrowableMove(GrowableMemory memory, size_t from, size_t to, size_t bytes)
     memory->mapped[target] = true;
   }
   simulator.accesses.Forget(allocation->begin + from, allocation->begin + from + bytes);
+  madvise(reinterpret_cast<void*>(allocation->begin + from), bytes, MADV_DONTNEED);
   // Only the beginnings: an arena moves far more than tests touch.
   for (size_t i = 0; i < bytes; i += kGrowableStepBytes) {
     std::memset(reinterpret_cast<void*>(allocation->begin + to + i), sim::kFreshByte, kFreshBytes);

@@ -118,7 +118,7 @@ class Arena final : public Allocator {
   void MarkAndSweep(StreamState* state);
   bool OrderAfter(ChunkOwner user, ChunkOwner owner);
   Chunk* FindByWaiting(size_t bytes, ChunkOwner user);
-  bool WithinBound(size_t bytes) const;
+  bool WithinBound(size_t more, size_t bytes) const;
   size_t RegionBytes(size_t bytes) const;
   Chunk* UsableTail(ChunkOwner user);
   Chunk* Grow(size_t bytes, ChunkOwner user, bool within_bound, Status* why);
@@ -131,8 +131,11 @@ class Arena final : public Allocator {
     Chunk* before = nullptr;  // free memory that adjoins it
     size_t missing = 0;       // bytes to bring there, in whole steps
   };
+  static Place PlaceAt(Chunk* at, Chunk* before, size_t bytes);
+  Place PlaceAtEnd(size_t bytes);
   Place PlaceFor(size_t bytes);
   size_t BringMemory(const Place& place);
+  void GatherHoles();
   Chunk* Compact(size_t bytes);
   Chunk* GrowAtLast(std::unique_lock<std::mutex>* lock, size_t bytes, ChunkOwner user, Status* why);
   void WaitForEverything(std::unique_lock<std::mutex>* lock);

@@ -111,9 +111,9 @@ Chunk* Arena::FindByWaiting(size_t bytes, ChunkOwner user) {
   return own.bins.Find(bytes, UINT64_MAX);
 }
 
-// Whether a region of `bytes` keeps what is reserved in proportion to what was needed at once.
-bool Arena::WithinBound(size_t bytes) const {
-  const size_t reserved = region_bytes_ + bytes;
+// Whether `more` memory for a request of `bytes` keeps what is reserved in proportion to what was needed at once.
+bool Arena::WithinBound(size_t more, size_t bytes) const {
+  const size_t reserved = region_bytes_ + more;
   const size_t needed = std::max(use_.recent_peak(), use_.now() + bytes);
   return reserved <= std::max(needed + needed / 5, kSlackBytes);
 }
@@ -190,8 +190,8 @@ Chunk* Arena::Grow(size_t bytes, ChunkOwner user, bool within_bound, Status* why
   const size_t reserved = static_cast<size_t>(stats_.bytes_reserved);
   size_t wanted = within_bound ? std::max(RegionBytes(missing), least) : least;
   if (CanGrow()) wanted = AlignUp(wanted, kRegionStepBytes);
-  if (within_bound && !WithinBound(wanted)) wanted = least;
-  if (within_bound && !WithinBound(wanted)) return nullptr;
+  if (within_bound && !WithinBound(wanted, bytes)) wanted = least;
+  if (within_bound && !WithinBound(wanted, bytes)) return nullptr;
   if (config_.max_bytes != 0 && reserved + wanted > config_.max_bytes) wanted = least;
   if (config_.max_bytes != 0 && reserved + wanted > config_.max_bytes) {
     *why = OutOfMemory("the arena's limit is reached");

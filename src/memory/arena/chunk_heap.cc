@@ -81,6 +81,13 @@ Chunk* ChunkHeap::Split(Chunk* chunk, size_t bytes) {
   return rest;
 }
 
+void ChunkHeap::MoveBoundary(Chunk* chunk, size_t bytes) {
+  Chunk* const next = chunk->after;
+  next->bytes = chunk->bytes + next->bytes - bytes;
+  chunk->bytes = bytes;
+  next->data = chunk->data + bytes;
+}
+
 void ChunkHeap::MergeAfter(Chunk* chunk) {
   Chunk* const gone = chunk->after;
   chunk->bytes += gone->bytes;

@@ -60,6 +60,8 @@ class ChunkHeap {
 
   // Cuts the chunk to `bytes`; what is left over is a chunk of its own with the same tags.
   Chunk* Split(Chunk* chunk, size_t bytes);
+  // The chunk gets `bytes` of what it and its successor have, which keeps the rest.
+  void MoveBoundary(Chunk* chunk, size_t bytes);
   // The chunk takes in its successor, whose record ends.
   void MergeAfter(Chunk* chunk);
 
