@@ -1,8 +1,8 @@
 // deterministic_compute: plans must not depend on how much memory happens to be free.
 #include <gtest/gtest.h>
 
-#include "device/sim/sim.h"
-#include "memory/memory_registry.h"
+#include "../device/device_fixture.h"
+#include "../runtime/limited_memory.h"
 #include "node.h"
 #include "ops/planned_operator.h"
 
@@ -16,17 +16,8 @@ struct Problem {
   bool library;
 };
 
-class DeterministicTest : public testing::TestWithParam<Problem> {
+class DeterministicTest : public device::testing::DeviceTest, public ::testing::WithParamInterface<Problem> {
  protected:
-  void SetUp() override {
-    ASSERT_TRUE(device::sim::Configure({}).ok());
-    ASSERT_TRUE(device::StreamCreate(stream_.Receive()).ok());
-  }
-  void TearDown() override {
-    stream_.Reset();
-    ASSERT_TRUE(device::sim::Configure({}).ok());
-  }
-
   // Scratch bytes of the plan that is made under a memory limit (0: none).
   size_t ScratchUnder(size_t limit_bytes, bool deterministic) {
     test::Node node("", GetParam().op, GetParam().op == std::string_view("MatMul") ? 13 : 11);
@@ -38,9 +29,7 @@ class DeterministicTest : public testing::TestWithParam<Problem> {
       views.push_back({.dim = dims.data(), .rank = static_cast<int32_t>(dims.size()), .type = DataType::kFloat});
     }
     node.outputs = {DataType::kFloat};
-    memory::MemoryConfig config;
-    config.limit_bytes = limit_bytes;
-    StreamContext context(memory::AcquireDeviceMemory(config).value(), stream_.get());
+    StreamContext context(cudaep::testing::LimitedMemory(limit_bytes), stream());
     PlannedOperator planned;
     EXPECT_TRUE(planned.Init(node).ok());
     const PlannedOperator::Pin pin(planned);
@@ -48,8 +37,6 @@ class DeterministicTest : public testing::TestWithParam<Problem> {
     EXPECT_TRUE(plan.ok()) << plan.status().ToString();
     return plan.ok() ? plan.value()->workspace_bytes : 0;
   }
-
-  device::UniqueStream stream_;
 };
 
 TEST_P(DeterministicTest, WhatIsFreeDoesNotChooseThePlan) {
@@ -61,10 +48,10 @@ TEST_P(DeterministicTest, WhatIsFreeDoesNotChooseThePlan) {
 
 INSTANTIATE_TEST_SUITE_P(
     Problems, DeterministicTest,
-    testing::Values(Problem{"MatMul", "MatMul", {{256, 256}, {256, 256}}, true},
-                    Problem{"Conv", "Conv", {{1, 64, 56, 56}, {64, 64, 3, 3}}, true},
-                    Problem{"ConvByColumns", "Conv", {{1, 64, 56, 56}, {64, 64, 3, 3}}, false},
-                    Problem{"ConvTransposeByColumns", "ConvTranspose", {{1, 64, 56, 56}, {64, 64, 3, 3}}, false}),
+    ::testing::Values(Problem{"MatMul", "MatMul", {{256, 256}, {256, 256}}, true},
+                      Problem{"Conv", "Conv", {{1, 64, 56, 56}, {64, 64, 3, 3}}, true},
+                      Problem{"ConvByColumns", "Conv", {{1, 64, 56, 56}, {64, 64, 3, 3}}, false},
+                      Problem{"ConvTransposeByColumns", "ConvTranspose", {{1, 64, 56, 56}, {64, 64, 3, 3}}, false}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <new>
 #include <thread>
 
+#include "plain_info.h"
+
 namespace {
 thread_local int64_t g_allocations = 0;
 }
@@ -54,36 +56,12 @@ const RegisterRows kRows(
       .host_inputs = {1},
       .make = Make<PassingProbe>}});
 
-class ProbeInfo : public OpInfo {
- public:
-  explicit ProbeInfo(const char* op_type = "Probe") : op_type_(op_type) {}
-  std::string_view name() const override { return "probe"; }
-  std::string_view op_type() const override { return op_type_; }
-  std::string_view domain() const override { return "test"; }
-  int since_version() const override { return 1; }
-  int input_count() const override { return 2; }
-  int output_count() const override { return 1; }
-  DataType input_type(int) const override { return DataType::kFloat; }
-  DataType output_type(int) const override { return DataType::kFloat; }
-  std::optional<TensorView> host_constant(int) const override { return std::nullopt; }
-  std::optional<int64_t> Int(const char*) const override { return std::nullopt; }
-  std::optional<float> Float(const char*) const override { return std::nullopt; }
-  std::optional<std::string> String(const char*) const override { return std::nullopt; }
-  std::optional<std::vector<int64_t>> Ints(const char*) const override { return std::nullopt; }
-  std::optional<std::vector<float>> Floats(const char*) const override { return std::nullopt; }
-  const Settings& settings() const override { return settings_; }
-
- private:
-  const char* op_type_;
-  Settings settings_;
-};
-
-class PlannedOperatorTest : public testing::Test {
+class PlannedOperatorTest : public ::testing::Test {
  protected:
   void SetUp() override {
     g_plans = 0;
-    ASSERT_TRUE(planned_.Init(ProbeInfo()).ok());
-    ASSERT_TRUE(passing_.Init(ProbeInfo("Passing")).ok());
+    ASSERT_TRUE(planned_.Init(testing::PlainInfo("Probe", 2)).ok());
+    ASSERT_TRUE(passing_.Init(testing::PlainInfo("Passing", 2)).ok());
   }
   // The plan for a first input of `dims` and a host input holding `value`; its output's first dimension.
   int64_t Ask(std::vector<int64_t> dims, std::vector<int64_t> value = {1}) { return Ask(planned_, dims, value); }

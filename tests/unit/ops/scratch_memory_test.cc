@@ -3,12 +3,15 @@
 
 #include <algorithm>
 
-#include "device/sim/sim.h"
-#include "memory/memory_registry.h"
+#include "../device/device_fixture.h"
+#include "../runtime/limited_memory.h"
 #include "ops/planned_operator.h"
+#include "plain_info.h"
 
 namespace cudaep::ops {
 namespace {
+
+using cudaep::testing::LimitedMemory;
 
 constexpr size_t kWants = size_t{8} << 20;
 size_t g_least = 0;     // what a plan cannot do without
@@ -35,46 +38,14 @@ class Greedy : public Operator {
 
 const RegisterRows kRows({{.domain = "test", .op = "Greedy", .types = {{"T", kFloatTypes}}, .make = Make<Greedy>}});
 
-class GreedyInfo : public OpInfo {
- public:
-  std::string_view name() const override { return "greedy"; }
-  std::string_view op_type() const override { return "Greedy"; }
-  std::string_view domain() const override { return "test"; }
-  int since_version() const override { return 1; }
-  int input_count() const override { return 1; }
-  int output_count() const override { return 1; }
-  DataType input_type(int) const override { return DataType::kFloat; }
-  DataType output_type(int) const override { return DataType::kFloat; }
-  std::optional<TensorView> host_constant(int) const override { return std::nullopt; }
-  std::optional<int64_t> Int(const char*) const override { return std::nullopt; }
-  std::optional<float> Float(const char*) const override { return std::nullopt; }
-  std::optional<std::string> String(const char*) const override { return std::nullopt; }
-  std::optional<std::vector<int64_t>> Ints(const char*) const override { return std::nullopt; }
-  std::optional<std::vector<float>> Floats(const char*) const override { return std::nullopt; }
-  const Settings& settings() const override { return settings_; }
-
- private:
-  Settings settings_;
-};
-
-class ScratchMemory : public testing::Test {
+class ScratchMemory : public device::testing::DeviceTest {
  protected:
   void SetUp() override {
     g_least = g_ran_with = 0;
-    ASSERT_TRUE(device::sim::Configure({}).ok());
-    ASSERT_TRUE(device::StreamCreate(stream_.Receive()).ok());
-    ASSERT_TRUE(planned_.Init(GreedyInfo()).ok());
-  }
-  void TearDown() override {
-    stream_.Reset();
-    ASSERT_TRUE(device::sim::Configure({}).ok());
+    DeviceTest::SetUp();
+    ASSERT_TRUE(planned_.Init(testing::PlainInfo("Greedy", 1)).ok());
   }
 
-  static std::shared_ptr<memory::DeviceMemory> Memory(size_t limit_bytes) {
-    memory::MemoryConfig config;
-    config.limit_bytes = limit_bytes;
-    return memory::AcquireDeviceMemory(config).value();
-  }
   // Runs the operator; `between` is called after planning, as a node's outputs are allocated then.
   template <class F>
   Status Run(StreamContext& context, F&& between) {
@@ -88,21 +59,20 @@ class ScratchMemory : public testing::Test {
     return planned_.Enqueue(*plan, inputs, outputs, context);
   }
 
-  device::UniqueStream stream_;
   PlannedOperator planned_;
 };
 
 TEST_F(ScratchMemory, ThePlanIsMadeForWhatTheLimitLeaves) {
-  StreamContext context(Memory(size_t{16} << 20), stream_.get());
+  StreamContext context(LimitedMemory(size_t{16} << 20), stream());
   ASSERT_TRUE(Run(context, [] {}).ok());
   EXPECT_EQ(g_ran_with, size_t{4} << 20);
 }
 
 TEST_F(ScratchMemory, ASmallerPlanTakesOverWhenTheMemoryIsGoneMeanwhile) {
-  const auto memory = Memory(size_t{16} << 20);
-  StreamContext context(memory, stream_.get());
+  const auto memory = LimitedMemory(size_t{16} << 20);
+  StreamContext context(memory, stream());
   void* tensor = nullptr;
-  const auto take = [&] { tensor = memory->tensors()->AllocateOnStream(size_t{14} << 20, stream_.get()).value(); };
+  const auto take = [&] { tensor = memory->tensors()->AllocateOnStream(size_t{14} << 20, stream()).value(); };
   const Status status = Run(context, take);
   ASSERT_TRUE(status.ok()) << status.ToString();
   EXPECT_GT(g_ran_with, 0u);
@@ -115,9 +85,9 @@ TEST_F(ScratchMemory, ASmallerPlanTakesOverWhenTheMemoryIsGoneMeanwhile) {
 }
 
 TEST_F(ScratchMemory, NoScratchMemoryAtAllIsTheLastResort) {
-  const auto memory = Memory(size_t{16} << 20);
-  StreamContext context(memory, stream_.get());
-  void* tensor = memory->tensors()->AllocateOnStream(size_t{15} << 20, stream_.get()).value();
+  const auto memory = LimitedMemory(size_t{16} << 20);
+  StreamContext context(memory, stream());
+  void* tensor = memory->tensors()->AllocateOnStream(size_t{15} << 20, stream()).value();
   const auto take = [&] {
     while (memory->weights()->Reserve(size_t{1} << 14).ok()) {
     }
@@ -129,8 +99,8 @@ TEST_F(ScratchMemory, NoScratchMemoryAtAllIsTheLastResort) {
 
 TEST_F(ScratchMemory, APlanThatCannotShrinkFailsWithTheFirstReason) {
   g_least = kWants;
-  const auto memory = Memory(size_t{4} << 20);
-  StreamContext context(memory, stream_.get());
+  const auto memory = LimitedMemory(size_t{4} << 20);
+  StreamContext context(memory, stream());
   const Status status = Run(context, [] {});
   EXPECT_EQ(status.code(), StatusCode::kOutOfMemory);
   EXPECT_NE(status.message().find("workspace"), std::string_view::npos) << status.message();

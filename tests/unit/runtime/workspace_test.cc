@@ -2,38 +2,22 @@
 
 #include <gtest/gtest.h>
 
-#include "device/sim/sim.h"
-#include "memory/memory_registry.h"
+#include "../device/device_fixture.h"
+#include "limited_memory.h"
 #include "runtime/stream_context.h"
 
 namespace cudaep {
 namespace {
 
 using memory::BudgetKind;
+using testing::LimitedMemory;
 
-class WorkspaceTest : public testing::Test {
- protected:
-  void SetUp() override {
-    ASSERT_TRUE(device::sim::Configure({}).ok());
-    ASSERT_TRUE(device::StreamCreate(stream_.Receive()).ok());
-  }
-  void TearDown() override {
-    stream_.Reset();
-    ASSERT_TRUE(device::sim::Configure({}).ok());
-  }
-  static std::shared_ptr<memory::DeviceMemory> Memory(size_t limit_bytes) {
-    memory::MemoryConfig config;
-    config.limit_bytes = limit_bytes;
-    return memory::AcquireDeviceMemory(config).value();
-  }
-
-  device::UniqueStream stream_;
-};
+using WorkspaceTest = device::testing::DeviceTest;
 
 TEST_F(WorkspaceTest, BlocksGrowAndAreChargedUntilTheEnd) {
-  const auto memory = Memory(0);
+  const auto memory = LimitedMemory(0);
   {
-    Workspace workspace(memory, stream_.get());
+    Workspace workspace(memory, stream());
     EXPECT_EQ(workspace.Reserve(0).value(), nullptr);
     void* const first = workspace.Reserve(100).value();
     ASSERT_NE(first, nullptr);
@@ -46,15 +30,15 @@ TEST_F(WorkspaceTest, BlocksGrowAndAreChargedUntilTheEnd) {
 }
 
 TEST_F(WorkspaceTest, UnderALimitABlockIsNoLargerThanAskedFor) {
-  const auto memory = Memory(size_t{1} << 20);
-  Workspace workspace(memory, stream_.get());
+  const auto memory = LimitedMemory(size_t{1} << 20);
+  Workspace workspace(memory, stream());
   ASSERT_TRUE(workspace.Reserve(100).ok());
   EXPECT_LE(memory->budget().charged_bytes(), size_t{1} << 16);
 }
 
 TEST_F(WorkspaceTest, BeyondTheLimitItFailsAndStaysUsable) {
-  const auto memory = Memory(size_t{1} << 20);
-  Workspace workspace(memory, stream_.get());
+  const auto memory = LimitedMemory(size_t{1} << 20);
+  Workspace workspace(memory, stream());
   const Status status = workspace.Reserve(size_t{2} << 20).status();
   EXPECT_EQ(status.code(), StatusCode::kOutOfMemory);
   EXPECT_TRUE(workspace.Reserve(size_t{1} << 18).ok());
@@ -62,25 +46,25 @@ TEST_F(WorkspaceTest, BeyondTheLimitItFailsAndStaysUsable) {
 }
 
 TEST_F(WorkspaceTest, IdleTensorMemoryMakesRoom) {
-  const auto memory = Memory(size_t{4} << 20);
+  const auto memory = LimitedMemory(size_t{4} << 20);
   const auto tensors = memory->tensors();
-  void* tensor = tensors->AllocateOnStream(size_t{3} << 20, stream_.get()).value();
+  void* tensor = tensors->AllocateOnStream(size_t{3} << 20, stream()).value();
   tensors->Free(tensor);
-  Workspace workspace(memory, stream_.get());
+  Workspace workspace(memory, stream());
   EXPECT_TRUE(workspace.Reserve(size_t{3} << 20).ok());
 }
 
 TEST_F(WorkspaceTest, APlanMayAskForAQuarterOfWhatTheLimitLeaves) {
-  Workspace unlimited(Memory(0), stream_.get());
+  Workspace unlimited(LimitedMemory(0), stream());
   EXPECT_EQ(unlimited.PlanLimit(), SIZE_MAX);
-  Workspace workspace(Memory(size_t{8} << 20), stream_.get());
+  Workspace workspace(LimitedMemory(size_t{8} << 20), stream());
   EXPECT_EQ(workspace.PlanLimit(), size_t{2} << 20);
   ASSERT_TRUE(workspace.Reserve(size_t{6} << 20).ok());
   EXPECT_EQ(workspace.PlanLimit(), size_t{6} << 20);  // what is there already
 }
 
 TEST_F(WorkspaceTest, ACeilingBoundsPlansWhileItLives) {
-  Workspace workspace(Memory(0), stream_.get());
+  Workspace workspace(LimitedMemory(0), stream());
   {
     const Workspace::Ceiling ceiling(workspace, 1000);
     EXPECT_EQ(workspace.PlanLimit(), 1000u);
@@ -91,18 +75,18 @@ TEST_F(WorkspaceTest, ACeilingBoundsPlansWhileItLives) {
 }
 
 TEST_F(WorkspaceTest, ACapturingStreamIsNotMadeToAllocate) {
-  Workspace workspace(Memory(0), stream_.get());
+  Workspace workspace(LimitedMemory(0), stream());
   ASSERT_TRUE(workspace.Reserve(100).ok());
-  ASSERT_TRUE(device::StreamBeginCapture(stream_.get(), device::CaptureMode::kRelaxed).ok());
+  ASSERT_TRUE(device::StreamBeginCapture(stream(), device::CaptureMode::kRelaxed).ok());
   EXPECT_TRUE(workspace.Reserve(100).ok());
   EXPECT_EQ(workspace.Reserve(size_t{8} << 20).status().code(), StatusCode::kFailedPrecondition);
   device::UniqueGraph graph;
-  EXPECT_TRUE(device::StreamEndCapture(stream_.get(), graph.Receive()).ok());
+  EXPECT_TRUE(device::StreamEndCapture(stream(), graph.Receive()).ok());
 }
 
 TEST_F(WorkspaceTest, AContextOutsideASessionUsesTheDefaultMemory) {
-  const auto memory = Memory(0);
-  StreamContext context(0, stream_.get());
+  const auto memory = LimitedMemory(0);
+  StreamContext context(0, stream());
   ASSERT_TRUE(context.workspace().Reserve(100).ok());
   EXPECT_EQ(memory->budget().charged_bytes(BudgetKind::kWorkspace), size_t{1} << 20);
   ASSERT_TRUE(context.blas().ok());
