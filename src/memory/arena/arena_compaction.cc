@@ -37,23 +37,26 @@ Arena::Place Arena::PlaceFor(size_t bytes) {
 size_t Arena::BringMemory(const Place& place) {
   const char* const base = heap_.regions()[0].data;
   const size_t to = place.at != nullptr ? static_cast<size_t>(place.at->data - base) : heap_.regions()[0].bytes;
-  std::vector<Chunk*> donors;
+  struct Donor {
+    Chunk* chunk;
+    size_t begin, first, end;  // of the chunk, and of its whole steps
+  };
+  std::vector<Donor> donors;
   size_t available = 0;
   for (Chunk* chunk = heap_.regions()[0].first; chunk != nullptr; chunk = chunk->after) {
     if (!chunk->free || chunk->owner != kNobody || chunk == place.before || chunk->bytes < kStep) continue;
     const auto begin = static_cast<size_t>(chunk->data - base);
     const size_t first = AlignUp(begin, kStep), end = (begin + chunk->bytes) / kStep * kStep;
     if (first >= end) continue;
-    donors.push_back(chunk);
+    donors.push_back({chunk, begin, first, end});
     available += end - first;
   }
   if (available < place.missing && place.at != nullptr) return 0;
   size_t brought = 0;
-  std::sort(donors.begin(), donors.end(), [](const Chunk* a, const Chunk* b) { return a->bytes > b->bytes; });
-  for (Chunk* donor : donors) {
+  std::sort(donors.begin(), donors.end(),
+            [](const Donor& a, const Donor& b) { return a.chunk->bytes > b.chunk->bytes; });
+  for (const auto& [donor, begin, first, end] : donors) {
     if (brought == place.missing) break;
-    const auto begin = static_cast<size_t>(donor->data - base);
-    const size_t first = AlignUp(begin, kStep), end = (begin + donor->bytes) / kStep * kStep;
     const size_t bytes = std::min(end - first, place.missing - brought);
     if (!device::GrowableMove(growable_.get(), first, to + brought, bytes).ok()) break;
     brought += bytes;
