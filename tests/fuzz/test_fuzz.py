@@ -15,7 +15,7 @@ from tests.session.programs import shared_library
 
 from . import campaign
 
-SECONDS = float(os.environ.get("CUDAEP_FUZZ_SECONDS", "100"))
+SECONDS = float(os.environ.get("CUDAEP_FUZZ_SECONDS", "120"))
 FIRST = int(os.environ.get("CUDAEP_FUZZ_FIRST", "1"))
 CASES = sorted(campaign.CORPUS.glob("*.case"))
 
