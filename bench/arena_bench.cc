@@ -150,13 +150,8 @@ std::string Lines(const std::string& name, const Replay& replay) {
   return json + ", " + Line("free", replay.free);
 }
 
-Status Run(const char* json_path, const char* trace_path, bool small) {
-  CUDAEP_ASSIGN_OR_RETURN(const device::DeviceInfo* info, device::GetDeviceInfo(0));
-  CUDAEP_RETURN_IF_ERROR(device::SetDevice(0));
-  Trace trace = ModelRuns(4, small ? 5 : 50, 1);
-  if (trace_path != nullptr) {
-    CUDAEP_ASSIGN_OR_RETURN(trace, ReadTrace(trace_path));
-  }
+// Replays the trace in an arena and in the driver's own allocation; returns the JSON.
+Result<std::string> Compare(const std::string& name, const Trace& trace, int repeats) {
   std::vector<device::UniqueStream> streams(std::max(trace.lanes, 1u));
   for (device::UniqueStream& stream : streams) CUDAEP_RETURN_IF_ERROR(device::StreamCreate(stream.Receive()));
   memory::Arena arena({memory::MemoryKind::kDevice, 0}, {});
@@ -180,10 +175,9 @@ Status Run(const char* json_path, const char* trace_path, bool small) {
                           [](void* pointer, device::Stream stream) { return device::FreeAsync(pointer, stream); },
                           [](device::Stream) {},
                           [] { return int64_t{0}; }};
-  const int repeats = small ? 2 : 10;
-  std::printf("%s: %zu steps on %u streams, at most %.1f MiB live\n", info->name.c_str(), trace.steps.size(),
-              trace.lanes, static_cast<double>(trace.peak_live_bytes) / (1 << 20));
-  std::string json = StrCat("{\"device\": \"", info->name, "\", \"steps\": ", trace.steps.size(),
+  std::printf("%s: %zu steps on %u streams, at most %.1f MiB live\n", name.c_str(), trace.steps.size(), trace.lanes,
+              static_cast<double>(trace.peak_live_bytes) / (1 << 20));
+  std::string json = StrCat("{\"trace\": \"", name, "\", \"steps\": ", trace.steps.size(),
                             ", \"peak_live_bytes\": ", trace.peak_live_bytes, ", \"allocators\": [");
   CUDAEP_ASSIGN_OR_RETURN(const Replay arena_replay, ReplayTrace(trace, in_arena, streams, repeats));
   const memory::AllocatorStats stats = arena.Stats();
@@ -194,7 +188,30 @@ Status Run(const char* json_path, const char* trace_path, bool small) {
   json += StrCat(", \"reserved_over_peak_live\": ", ratio, ", \"extensions\": ", stats.driver_allocations,
                  ", \"stream_waits\": ", stats.stream_waits, "}, ");
   CUDAEP_ASSIGN_OR_RETURN(const Replay driver_replay, ReplayTrace(trace, in_driver, streams, repeats));
-  json += Lines(in_driver.name, driver_replay) + "}], \"contention\": [";
+  json += Lines(in_driver.name, driver_replay) + "}]}";
+  for (const device::UniqueStream& stream : streams) arena.ReleaseStream(stream.get());
+  return json;
+}
+
+Status Run(const char* json_path, const char* trace_path, bool small) {
+  CUDAEP_ASSIGN_OR_RETURN(const device::DeviceInfo* info, device::GetDeviceInfo(0));
+  CUDAEP_RETURN_IF_ERROR(device::SetDevice(0));
+  std::vector<std::pair<std::string, Trace>> traces;
+  if (trace_path != nullptr) {
+    CUDAEP_ASSIGN_OR_RETURN(Trace trace, ReadTrace(trace_path));
+    traces.emplace_back(trace_path, std::move(trace));
+  } else {
+    traces.emplace_back("made-up Runs", ModelRuns(4, small ? 5 : 50, 1, false));
+    traces.emplace_back("made-up Runs, all sizes unlike", ModelRuns(8, small ? 5 : 50, 1, true));
+  }
+  std::printf("%s\n", info->name.c_str());
+  std::string json = StrCat("{\"device\": \"", info->name, "\", \"traces\": [");
+  for (const auto& [name, trace] : traces) {
+    CUDAEP_ASSIGN_OR_RETURN(const std::string compared, Compare(name, trace, small ? 2 : 10));
+    json += (&trace == &traces.front().second ? "" : ", ") + compared;
+  }
+  json += "], \"contention\": [";
+  memory::Arena arena({memory::MemoryKind::kDevice, 0}, {});
   for (const int threads : {1, 4, 16}) {
     CUDAEP_ASSIGN_OR_RETURN(const double ns, ContendedPairNs(arena, threads, small ? 10000 : 200000));
     std::printf("%2d threads               %7.0f ns a pair\n", threads, ns);

@@ -49,7 +49,7 @@ class Writer {
 // A network on its way: each layer makes its output, sometimes scratch memory, and lets go of what is not needed again.
 class Network {
  public:
-  explicit Network(uint32_t lane) : lane_(lane) {}
+  Network(uint32_t lane, bool unlike) : lane_(lane), unlike_(unlike) {}
 
   void Begin(std::mt19937& random) {
     batch_ = size_t{1} << random() % 4;
@@ -65,9 +65,10 @@ class Network {
       return false;
     }
     const size_t width = size_t{256} << random() % 4;
+    const size_t odd = unlike_ ? 256 * (random() % 4096) : 0;
     const bool needs_scratch = random() % 4 == 0;
-    const uint32_t scratch = needs_scratch ? writer.Allocate(batch_ * length_ * 64 + 4096, lane_) : 0;
-    live_.push_back(writer.Allocate(batch_ * length_ * width * 2, lane_));
+    const uint32_t scratch = needs_scratch ? writer.Allocate(batch_ * length_ * 64 + 4096 + odd, lane_) : 0;
+    live_.push_back(writer.Allocate(batch_ * length_ * width * 2 + odd, lane_));
     if (needs_scratch) writer.Free(scratch);
     const size_t kept = 1 + random() % 3;  // the last output, and what skip connections still need
     while (live_.size() > kept) {
@@ -79,6 +80,7 @@ class Network {
 
  private:
   uint32_t lane_;
+  bool unlike_;
   size_t batch_ = 1, length_ = 1;
   int layers_ = 0;
   std::deque<uint32_t> live_;
@@ -86,11 +88,11 @@ class Network {
 
 }  // namespace
 
-Trace ModelRuns(uint32_t lanes, int runs, uint32_t seed) {
+Trace ModelRuns(uint32_t lanes, int runs, uint32_t seed, bool unlike) {
   std::mt19937 random(seed);
   Writer writer;
   std::vector<Network> networks;
-  for (uint32_t lane = 0; lane < lanes; ++lane) networks.emplace_back(lane);
+  for (uint32_t lane = 0; lane < lanes; ++lane) networks.emplace_back(lane, unlike);
   for (int round = 0; round < runs; ++round) {
     std::vector<Network*> running;
     for (Network& network : networks) {

@@ -36,7 +36,7 @@ struct Trace {
 Result<Trace> ReadTrace(const std::string& path);
 
 // `runs` Runs of networks with skip connections on each of `lanes` streams, interleaved; batch and length differ from
-// Run to Run. All memory is freed in the end.
-Trace ModelRuns(uint32_t lanes, int runs, uint32_t seed);
+// Run to Run; `unlike`: so do all tensors of a Run. All memory is freed in the end.
+Trace ModelRuns(uint32_t lanes, int runs, uint32_t seed, bool unlike);
 
 }  // namespace cudaep::bench

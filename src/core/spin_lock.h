@@ -26,6 +26,9 @@ class SpinLock {
       }
     }
   }
+  bool try_lock() noexcept {
+    return !taken_.load(std::memory_order_relaxed) && !taken_.exchange(true, std::memory_order_acquire);
+  }
   void unlock() noexcept { taken_.store(false, std::memory_order_release); }
 
  private:

@@ -15,8 +15,6 @@ namespace {
 constexpr size_t kMostBytes = SIZE_MAX / 4;
 constexpr int kLockTries = 100;
 constexpr int kPauses = 32;  // between tries: more of them only take the line away from the holder
-// A chunk is cut when what is left over is at least this part of the request.
-constexpr size_t kSplitDivisor = 32;
 // A stream that nobody waits for gets a mark after so many frees.
 constexpr uint32_t kFreesPerMark = 256;
 
@@ -43,122 +41,18 @@ std::unique_lock<std::mutex> Arena::Acquire() const {
   return lock;
 }
 
-// ---- The free lists ---------------------------------------------------------------------------------------------
-
-ChunkBins& Arena::BinsOf(const Chunk& chunk) {
-  return chunk.captured ? streams_[chunk.owner].captured : streams_[chunk.owner].bins;
-}
-
-// The best fit among all that the user may have: of equals its own, then nobody's. Taking a worse one because it is at
-// hand would scatter what is left.
-Chunk* Arena::FindUsable(size_t bytes, ChunkOwner user) {
-  Chunk* best = nullptr;
-  const auto consider = [&](const ChunkBins& bins, uint64_t newest) {
-    if (bins.empty() || (best != nullptr && best->bytes == bytes)) return;
-    Chunk* const chunk = bins.Find(bytes, newest);
-    if (chunk != nullptr && (best == nullptr || chunk->bytes < best->bytes)) best = chunk;
-  };
-  if (user != kNobody) {
-    consider(streams_[user].bins, UINT64_MAX);
-    consider(streams_[user].captured, UINT64_MAX);
-  }
-  consider(streams_[kNobody].bins, UINT64_MAX);
-  for (ChunkOwner owner = 1; owner < streams_.size(); ++owner) {
-    if (owner != user) consider(streams_[owner].bins, UsableBy(user, owner));
-  }
-  return best;
-}
-
-// For a capturing stream: its own chunks, those of earlier captures first, then nobody's.
-Chunk* Arena::FindCaptured(size_t bytes, ChunkOwner user) {
-  if (Chunk* chunk = streams_[user].captured.Find(bytes, UINT64_MAX)) return chunk;
-  if (Chunk* chunk = streams_[user].bins.Find(bytes, UINT64_MAX)) return chunk;
-  return streams_[kNobody].bins.Find(bytes, UINT64_MAX);
-}
-
-void* Arena::HandOut(Chunk* chunk, size_t bytes, ChunkOwner user, bool captured) {
-  if (chunk->free) BinsOf(*chunk).Remove(chunk);
-  const size_t rest = chunk->bytes - bytes;
-  if (rest >= kAlignmentBytes && (rest > bytes / kSplitDivisor || rest > config_.max_dead_bytes_per_chunk)) {
-    Chunk* const remainder = heap_.Split(chunk, bytes);
-    BinsOf(*remainder).Insert(remainder);
-  }
-  chunk->captured = captured || (chunk->captured && chunk->owner == user);
-  const StreamState& state = streams_[user];
-  chunk->owner = user;
-  chunk->generation = state.generation;
-  chunk->untagged = user == kNobody;
-  chunk->label = CurrentLabel();
-  chunk->requested = bytes;
-  chunk->cache = state.cache.get();
-  heap_.AddLive(chunk);
-  if (chunk->cache != nullptr) {
-    chunk->cache->Charge(chunk->bytes);
-  } else {
-    use_.Add(chunk->bytes);
-  }
-  stats_.CountLargest(chunk->bytes);
-  ++stats_.allocations;
-  return chunk->data;
-}
-
-Chunk* Arena::PutBack(Chunk* chunk) {
-  chunk = MergeNeighbours(chunk);
-  BinsOf(*chunk).Insert(chunk);
-  return chunk;
-}
-
-void Arena::GiveToNobody(Chunk* chunk) {
-  chunk->owner = kNobody;
-  chunk->stamp = 0;
-  chunk->captured = false;
-  PutBack(chunk);
-}
-
-// A free chunk changes hands; returns what it has become part of.
-Chunk* Arena::Retag(Chunk* chunk, ChunkOwner owner, uint64_t stamp) {
-  BinsOf(*chunk).Remove(chunk);
-  chunk->owner = owner;
-  chunk->stamp = stamp;
-  return PutBack(chunk);
-}
-
-// Whether `gone` may become part of `kept` and take its tags.
-bool Arena::MayMerge(const Chunk& kept, const Chunk& gone) const {
-  if (!gone.free) return false;
-  if (gone.owner == kept.owner) return gone.captured == kept.captured;
-  return kept.owner == kNobody && IsDone(gone);
-}
-
-// `chunk` is in no list; neither is the result.
-Chunk* Arena::MergeNeighbours(Chunk* chunk) {
-  if (Chunk* after = chunk->after; after != nullptr && MayMerge(*chunk, *after)) {
-    BinsOf(*after).Remove(after);
-    if (chunk->owner == kNobody) after->stamp = 0;
-    heap_.MergeAfter(chunk);
-  }
-  if (Chunk* before = chunk->before; before != nullptr && MayMerge(*chunk, *before)) {
-    BinsOf(*before).Remove(before);
-    before->owner = chunk->owner;
-    before->captured = chunk->captured;
-    before->stamp = chunk->owner == kNobody ? 0 : std::max(before->stamp, chunk->stamp);
-    heap_.MergeAfter(before);
-    chunk = before;
-  }
-  return chunk;
-}
-
 // ---- Requests ---------------------------------------------------------------------------------------------------
 
 Result<void*> Arena::AllocateOnStream(size_t bytes, device::Stream stream) {
   if (bytes == 0) return nullptr;
   const size_t size = AlignUp(std::min(bytes, kMostBytes), kAlignmentBytes);
-  if (StreamCache* cache = caches_.Find(stream)) {
+  StreamCache* const cache = caches_.Find(stream);
+  if (cache != nullptr) {
     if (Chunk* chunk = cache->Take(stream, size)) return chunk->data;
   }
   std::unique_lock<std::mutex> lock = Acquire();
   if (bytes > kMostBytes) return Fail(bytes, OutOfMemory("no memory can be as large"));
-  const ChunkOwner user = OwnerOf(stream);
+  const ChunkOwner user = cache != nullptr && IsOf(cache->owner(), stream) ? cache->owner() : OwnerOf(stream);
   if (streams_[user].may_capture && IsCapturing(stream)) {
     if (Chunk* chunk = FindCaptured(size, user)) return HandOut(chunk, size, user, true);
     ++stats_.failures;
@@ -217,14 +111,18 @@ Result<void*> Arena::Reserve(size_t bytes) {
 
 void Arena::Free(void* pointer) {
   if (pointer == nullptr) return;
-  StreamCache::Answer answer = StreamCache::Answer::kRefused;
-  if (Chunk* chunk = heap_.FindLive(pointer); chunk != nullptr && chunk->cache != nullptr) {
-    answer = chunk->cache->Put(chunk);
-    if (answer == StreamCache::Answer::kTaken) return;
+  std::unique_lock<std::mutex> lock;
+  Chunk* chunk = heap_.FindLive(pointer);
+  if (chunk == nullptr) {
+    lock = Acquire();
+    chunk = heap_.FindLive(pointer);  // now it is sure
   }
+  StreamCache::Answer answer = StreamCache::Answer::kRefused;
+  if (chunk != nullptr && chunk->cache != nullptr) answer = chunk->cache->Put(chunk);
+  if (answer == StreamCache::Answer::kTaken) return;
   if (answer == StreamCache::Answer::kRefused) {
-    std::unique_lock<std::mutex> lock = Acquire();
-    if (Chunk* chunk = heap_.TakeLive(pointer)) return FreeChunk(chunk);
+    if (!lock.owns_lock()) lock = Acquire();
+    if (Chunk* live = heap_.TakeLive(pointer)) return FreeChunk(live);
     if (const auto found = reservations_.find(pointer); found != reservations_.end()) {
       const size_t bytes = found->second.bytes;
       reservations_.erase(found);
@@ -238,7 +136,7 @@ void Arena::Free(void* pointer) {
 }
 
 void Arena::FreeChunk(Chunk* chunk) {
-  use_.Subtract(chunk->bytes);
+  use_.SubtractLocked(chunk->requested);
   chunk->label = nullptr;
   if (chunk->untagged) {
     std::vector<StreamProgress::Point> points;
@@ -253,7 +151,6 @@ void Arena::FreeChunk(Chunk* chunk) {
   }
   StreamState& state = streams_[chunk->owner];
   if (chunk->generation != state.generation) return GiveToNobody(chunk);
-  chunk->stamp = state.cache->CountFree();
   PutBack(chunk);
   if (++state.unmarked >= kFreesPerMark) [[unlikely]]
     MarkAndSweep(&state);
@@ -270,12 +167,10 @@ Result<void*> Arena::Fail(size_t bytes, const Status& why) {
 AllocatorStats Arena::StatsLocked() const {
   AllocatorStats stats = stats_;
   stats.limit_bytes = static_cast<int64_t>(config_.max_bytes);
-  stats.bytes_in_use = static_cast<int64_t>(use_.now() + use_.reserved());
+  stats.bytes_in_use = use_.InUse();
   stats.peak_bytes_in_use = use_.peak();
   for (const StreamState& state : streams_) {
-    if (state.cache == nullptr) continue;
-    stats.bytes_in_use -= static_cast<int64_t>(state.cache->spare());
-    stats.allocations += state.cache->hits();
+    if (state.cache != nullptr) stats.allocations += state.cache->hits();
   }
   return stats;
 }
@@ -297,7 +192,7 @@ std::vector<MemoryUser> Arena::UsersLocked(size_t most) const {
     if (state.cache != nullptr) quiet.emplace_back(state.cache->lock());
   }
   heap_.ForEachLive([&](const Chunk& chunk) {
-    if (!chunk.cached) users.Add(chunk.label, chunk.bytes);
+    if (!chunk.cached) users.Add(chunk.label, chunk.requested);
   });
   for (const auto& [pointer, reservation] : reservations_) users.Add(reservation.label, reservation.bytes);
   return users.Largest(most);

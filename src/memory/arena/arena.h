@@ -11,7 +11,7 @@
 //
 // Where free memory is scattered, whole steps of it are taken to one place instead of growing.
 //
-// Growth: while all that is reserved stays below 6/5 of the most that was in use at once, or below kSlackBytes, a
+// Growth: while all that is reserved stays below 1.22 times the most that was in use at once, or below kSlackBytes, a
 // request that no usable chunk serves gets a new region; otherwise streams wait for each other first. So concurrent
 // Runs of small models never wait, and large ones stay within the bound.
 //
@@ -28,6 +28,7 @@
 // users.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -90,17 +91,24 @@ class Arena final : public Allocator {
     std::vector<StreamProgress::Point> points;
   };
   static constexpr ChunkOwner kNobody = 0;
+  static constexpr size_t kStepBytes = device::kGrowableStepBytes;  // what the driver maps device memory in, anywhere
 
   // Takes mutex_: holders are done within some hundred nanoseconds, so a while of trying is cheaper than sleeping.
   std::unique_lock<std::mutex> Acquire() const;
 
   // All of these: the caller holds mutex_; those that get the lock let go of it while they wait for the device.
+  bool IsOf(ChunkOwner owner, device::Stream stream) const;
   ChunkOwner OwnerOf(device::Stream stream);
-  uint64_t UsableBy(ChunkOwner user, ChunkOwner owner) const;
+  // The newest free of `owner` whose chunk `user` may have.
+  uint64_t UsableBy(const StreamState& user, ChunkOwner owner) const {
+    if (owner == kNobody || &user == &streams_[owner]) return UINT64_MAX;
+    return std::max(streams_[owner].done, owner < user.waited.size() ? user.waited[owner] : 0);
+  }
   bool IsDone(const Chunk& chunk) const;
   ChunkBins& BinsOf(const Chunk& chunk);
   Chunk* FindUsable(size_t bytes, ChunkOwner user);
   Chunk* FindCaptured(size_t bytes, ChunkOwner user);
+  Chunk* CutToStep(Chunk* chunk, size_t bytes);
   void* HandOut(Chunk* chunk, size_t bytes, ChunkOwner user, bool captured);
   void FreeChunk(Chunk* chunk);
   Chunk* PutBack(Chunk* chunk);
@@ -147,7 +155,7 @@ class Arena final : public Allocator {
 
   const MemorySource source_;
   const ArenaConfig config_;
-  UseCount use_;
+  UseCount use_{kSlackBytes / 2};
   StreamDirectory caches_;
   mutable std::mutex mutex_;
   // Everything below is guarded by mutex_.

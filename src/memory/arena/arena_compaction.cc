@@ -7,7 +7,6 @@
 namespace cudaep::memory {
 namespace {
 
-constexpr size_t kStep = device::kGrowableStepBytes;
 // Holes are gathered once addresses take this many times the memory behind them.
 constexpr size_t kMostSpread = 2;
 
@@ -16,7 +15,7 @@ constexpr size_t kMostSpread = 2;
 // What a chunk of `bytes` lacks behind the free memory that `before` may be.
 Arena::Place Arena::PlaceAt(Chunk* at, Chunk* before, size_t bytes) {
   const bool usable = before != nullptr && before->free && before->owner == kNobody;
-  return {at, usable ? before : nullptr, AlignUp(bytes - std::min(bytes, usable ? before->bytes : 0), kStep)};
+  return {at, usable ? before : nullptr, AlignUp(bytes - std::min(bytes, usable ? before->bytes : 0), kStepBytes)};
 }
 
 Arena::Place Arena::PlaceAtEnd(size_t bytes) { return PlaceAt(nullptr, heap_.LastOf(0), bytes); }
@@ -44,9 +43,9 @@ size_t Arena::BringMemory(const Place& place) {
   std::vector<Donor> donors;
   size_t available = 0;
   for (Chunk* chunk = heap_.regions()[0].first; chunk != nullptr; chunk = chunk->after) {
-    if (!chunk->free || chunk->owner != kNobody || chunk == place.before || chunk->bytes < kStep) continue;
+    if (!chunk->free || chunk->owner != kNobody || chunk == place.before || chunk->bytes < kStepBytes) continue;
     const auto begin = static_cast<size_t>(chunk->data - base);
-    const size_t first = AlignUp(begin, kStep), end = (begin + chunk->bytes) / kStep * kStep;
+    const size_t first = AlignUp(begin, kStepBytes), end = (begin + chunk->bytes) / kStepBytes * kStepBytes;
     if (first >= end) continue;
     donors.push_back({chunk, begin, first, end});
     available += end - first;
@@ -86,8 +85,8 @@ void Arena::GatherHoles() {
     if (!hole->hole) continue;
     while (hole->after != nullptr && hole->after->hole) heap_.MergeAfter(hole);
     Chunk* const next = hole->after;
-    if (next == nullptr || !next->free || next->owner != kNobody || next->bytes < kStep) continue;
-    const size_t whole = next->bytes / kStep * kStep, moved = std::min(whole, hole->bytes);
+    if (next == nullptr || !next->free || next->owner != kNobody || next->bytes < kStepBytes) continue;
+    const size_t whole = next->bytes / kStepBytes * kStepBytes, moved = std::min(whole, hole->bytes);
     const auto to = static_cast<size_t>(hole->data - base), from = static_cast<size_t>(next->data - base);
     // The last of its steps, where there are more of them than the hole takes.
     if (!device::GrowableMove(growable_.get(), from + whole - moved, to, moved).ok()) break;

@@ -1,4 +1,4 @@
-// What the arena does when no free chunk serves a request, and how it gives memory back.
+// What the arena does when no free chunk serves a request.
 #include <algorithm>
 #include <bit>
 
@@ -9,11 +9,12 @@
 namespace cudaep::memory {
 namespace {
 
-constexpr size_t kRegionStepBytes = device::kGrowableStepBytes;  // what the driver maps device memory in, anywhere
 // Small regions are not rounded up to it.
 constexpr size_t kSmallRegionBytes = size_t{1} << 20;
 // Under a smaller limit too much would be lost to whole steps.
 constexpr size_t kLeastLimitForSteps = size_t{32} << 20;
+// What may be reserved beyond the most that was in use at once.
+constexpr size_t kSparePercent = 22;
 // Addresses are reserved for so many times the device's memory: compaction leaves holes behind.
 constexpr size_t kAddressFactor = 4;
 
@@ -89,7 +90,7 @@ Chunk* Arena::FindByWaiting(size_t bytes, ChunkOwner user) {
   };
   Chunk* best = nullptr;
   for (ChunkOwner owner = 1; owner < streams_.size(); ++owner) {
-    Chunk* const chunk = streams_[owner].bins.Find(bytes, UINT64_MAX);
+    Chunk* const chunk = streams_[owner].bins.Find(bytes);
     if (chunk != nullptr && (best == nullptr || chunk->bytes < best->bytes) && can_wait_for(owner)) best = chunk;
   }
   if (best != nullptr && OrderAfter(user, best->owner)) return best;
@@ -97,25 +98,26 @@ Chunk* Arena::FindByWaiting(size_t bytes, ChunkOwner user) {
   for (const StreamState& state : streams_) free_bytes += state.bins.bytes();
   if (free_bytes < bytes) return nullptr;
   for (ChunkOwner owner = 1; owner < streams_.size(); ++owner) {
-    if (can_wait_for(owner) && UsableBy(user, owner) < streams_[owner].cache->freed()) OrderAfter(user, owner);
+    if (can_wait_for(owner) && UsableBy(streams_[user], owner) < streams_[owner].cache->freed())
+      OrderAfter(user, owner);
   }
   // All that may be used now becomes the user's, so that it merges.
   StreamState& own = streams_[user];
   const uint64_t stamp = own.cache->CountFree();
   for (const ChunkHeap::Region& region : heap_.regions()) {
     for (Chunk* chunk = region.first; chunk != nullptr; chunk = chunk->after) {
-      if (!chunk->free || chunk->captured || chunk->stamp > UsableBy(user, chunk->owner)) continue;
+      if (!chunk->free || chunk->captured || chunk->stamp > UsableBy(streams_[user], chunk->owner)) continue;
       chunk = Retag(chunk, user, stamp);
     }
   }
-  return own.bins.Find(bytes, UINT64_MAX);
+  return own.bins.Find(bytes);
 }
 
 // Whether `more` memory for a request of `bytes` keeps what is reserved in proportion to what was needed at once.
 bool Arena::WithinBound(size_t more, size_t bytes) const {
   const size_t reserved = region_bytes_ + more;
   const size_t needed = std::max(use_.recent_peak(), use_.now() + bytes);
-  return reserved <= std::max(needed + needed / 5, kSlackBytes);
+  return reserved <= std::max(needed + needed / 100 * kSparePercent, kSlackBytes);
 }
 
 size_t Arena::RegionBytes(size_t bytes) const {
@@ -128,7 +130,7 @@ size_t Arena::RegionBytes(size_t bytes) const {
     const size_t headroom = std::max(use_.now() / 8, region_bytes_ < kSlackBytes ? kSlackBytes - region_bytes_ : 0);
     wanted = std::max(bytes, std::min(most, bytes + headroom));
   }
-  wanted = AlignUp(wanted, wanted > kSmallRegionBytes ? kRegionStepBytes : kAlignmentBytes);
+  wanted = AlignUp(wanted, wanted > kSmallRegionBytes ? kStepBytes : kAlignmentBytes);
   if (config_.max_bytes == 0) return wanted;
   const size_t reserved = static_cast<size_t>(stats_.bytes_reserved);
   const size_t left = config_.max_bytes > reserved ? config_.max_bytes - reserved : 0;
@@ -156,7 +158,7 @@ Chunk* Arena::UsableTail(ChunkOwner user) {
   if (!CanGrow() || heap_.regions().empty()) return nullptr;
   Chunk* const last = heap_.LastOf(0);
   // What a graph may know stays as it is.
-  const bool usable = last->free && !last->captured && last->stamp <= UsableBy(user, last->owner);
+  const bool usable = last->free && !last->captured && last->stamp <= UsableBy(streams_[user], last->owner);
   return usable ? last : nullptr;
 }
 
@@ -186,10 +188,10 @@ Chunk* Arena::Grow(size_t bytes, ChunkOwner user, bool within_bound, Status* why
   Chunk* const tail = UsableTail(user);
   if (tail != nullptr && tail->bytes >= bytes) return tail;  // a search of its bin ended before it
   const size_t missing = bytes - (tail != nullptr ? tail->bytes : 0);
-  const size_t least = AlignUp(missing, CanGrow() ? kRegionStepBytes : kAlignmentBytes);
+  const size_t least = AlignUp(missing, CanGrow() ? kStepBytes : kAlignmentBytes);
   const size_t reserved = static_cast<size_t>(stats_.bytes_reserved);
   size_t wanted = within_bound ? std::max(RegionBytes(missing), least) : least;
-  if (CanGrow()) wanted = AlignUp(wanted, kRegionStepBytes);
+  if (CanGrow()) wanted = AlignUp(wanted, kStepBytes);
   if (within_bound && !WithinBound(wanted, bytes)) wanted = least;
   if (within_bound && !WithinBound(wanted, bytes)) return nullptr;
   if (config_.max_bytes != 0 && reserved + wanted > config_.max_bytes) wanted = least;
@@ -246,101 +248,6 @@ Chunk* Arena::GrowAtLast(std::unique_lock<std::mutex>* lock, size_t bytes, Chunk
     Give(TakeIdleRegions());
   }
   return Grow(bytes, user, false, why);
-}
-
-// Blocks, without the lock, until all that was freed is done; streams that capture keep theirs.
-void Arena::WaitForEverything(std::unique_lock<std::mutex>* lock) {
-  device::DeviceGuard guard(source_.ordinal);
-  RelaxedCapture relaxed;
-  TakeBackAll();
-  MarkPending();
-  const std::vector<StreamProgress::SharedEvent> pending = progress_.Pending();
-  lock->unlock();
-  StreamProgress::Wait(pending).IgnoreError();
-  lock->lock();
-  TakeBackAll();
-  Poll();
-  Sweep();
-}
-
-// The end of the region that grows goes back as far as it is nobody's.
-void Arena::TrimTail() {
-  size_t given = 0, end = 0;
-  while (!heap_.regions().empty()) {
-    Chunk* const last = heap_.LastOf(0);
-    end = heap_.regions()[0].bytes;
-    if (last->hole) {
-      heap_.DropLast(0);
-      continue;
-    }
-    if (!last->free || last->owner != kNobody) break;
-    const size_t begin = end - last->bytes, kept_end = AlignUp(begin, kRegionStepBytes);
-    if (kept_end == end) break;
-    BinsOf(*last).Remove(last);
-    given += end - kept_end;
-    end = kept_end;
-    heap_.DropLast(0, kept_end - begin);
-    if (kept_end == begin) continue;
-    BinsOf(*last).Insert(last);
-    break;
-  }
-  if (heap_.regions().empty()) end = 0;
-  device::GrowableTrim(growable_.get(), end).IgnoreError();
-  if (given == 0) return;
-  region_bytes_ -= given;
-  stats_.CountGiven(given);
-  source_.Release(given);
-}
-
-// Regions that are one chunk of nobody's; they are the arena's no more.
-std::vector<ChunkHeap::Region> Arena::TakeIdleRegions() {
-  std::vector<ChunkHeap::Region> idle;
-  if (CanGrow()) {
-    TrimTail();
-    return idle;
-  }
-  for (const ChunkHeap::Region& region : heap_.regions()) {
-    const Chunk& chunk = *region.first;
-    if (chunk.free && chunk.owner == kNobody && chunk.bytes == region.bytes) idle.push_back(region);
-  }
-  for (const ChunkHeap::Region& region : idle) {
-    streams_[kNobody].bins.Remove(region.first);
-    heap_.RemoveRegion(region);
-    region_bytes_ -= region.bytes;
-    stats_.CountGiven(region.bytes);
-  }
-  return idle;
-}
-
-void Arena::Give(const std::vector<ChunkHeap::Region>& regions) const {
-  for (const ChunkHeap::Region& region : regions) source_.Give(region.data, region.bytes).IgnoreError();
-}
-
-Status Arena::Shrink() {
-  device::DeviceGuard guard(source_.ordinal);
-  CUDAEP_RETURN_IF_ERROR(guard.status());
-  RelaxedCapture relaxed;
-  std::vector<StreamProgress::SharedEvent> pending;
-  {
-    std::lock_guard lock(mutex_);
-    ++stats_.shrinks;
-    TakeBackAll();
-    MarkPending();
-    pending = progress_.Pending();
-  }
-  CUDAEP_RETURN_IF_ERROR(StreamProgress::Wait(pending));
-  std::vector<ChunkHeap::Region> idle;
-  {
-    std::lock_guard lock(mutex_);
-    TakeBackAll();
-    Poll();
-    Sweep();
-    idle = TakeIdleRegions();
-    use_.ResetRecentPeak();
-    shrunk_ = true;
-  }
-  Give(idle);
-  return Status::Ok();
 }
 
 }  // namespace cudaep::memory

@@ -11,6 +11,10 @@ constexpr int kMostAtIdle = 256;
 
 }  // namespace
 
+bool Arena::IsOf(ChunkOwner owner, device::Stream stream) const {
+  return streams_[owner].used && streams_[owner].stream == stream;
+}
+
 ChunkOwner Arena::OwnerOf(device::Stream stream) {
   ChunkOwner vacant = 0;
   for (ChunkOwner i = 1; i < streams_.size(); ++i) {
@@ -28,7 +32,7 @@ ChunkOwner Arena::OwnerOf(device::Stream stream) {
   state.stream = stream;
   state.used = true;
   progress_.Add(stream);
-  if (state.cache == nullptr) state.cache = std::make_unique<StreamCache>(&use_);
+  if (state.cache == nullptr) state.cache = std::make_unique<StreamCache>(&use_, vacant);
   state.cache->Open(stream, state.generation);
   caches_.Add(stream, state.cache.get());
   return vacant;
@@ -86,13 +90,6 @@ void Arena::ReleaseStream(device::Stream stream) {
   for (StreamState& other : streams_) {
     if (owner < other.waited.size()) other.waited[owner] = 0;
   }
-}
-
-// The newest free of `owner` whose chunk `user` may have.
-uint64_t Arena::UsableBy(ChunkOwner user, ChunkOwner owner) const {
-  if (user == owner || owner == kNobody) return UINT64_MAX;
-  const std::vector<uint64_t>& waited = streams_[user].waited;
-  return std::max(streams_[owner].done, owner < waited.size() ? waited[owner] : 0);
 }
 
 bool Arena::IsDone(const Chunk& chunk) const {

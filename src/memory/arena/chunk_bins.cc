@@ -11,13 +11,6 @@ constexpr int kSearchDepth = 64;
 
 }  // namespace
 
-size_t ChunkBins::BinOf(size_t bytes) {
-  const size_t units = std::max<size_t>(bytes >> 8, 1);
-  const auto exponent = static_cast<size_t>(std::bit_width(units)) - 1;
-  const size_t quarter = exponent >= 2 ? units >> (exponent - 2) & 3 : (units << (2 - exponent)) & 3;
-  return std::min(exponent * 4 + quarter, kBins - 1);
-}
-
 size_t ChunkBins::NextUsed(size_t bin) const {
   for (size_t word = bin / 64; word < used_.size(); ++word) {
     const uint64_t bits = word == bin / 64 ? used_[word] & ~uint64_t{0} << (bin % 64) : used_[word];
@@ -36,6 +29,7 @@ void ChunkBins::Insert(Chunk* chunk) {
   used_[bin / 64] |= uint64_t{1} << (bin % 64);
   ++count_;
   bytes_ += chunk->bytes;
+  oldest_ = std::min(oldest_, chunk->stamp);
 }
 
 void ChunkBins::Remove(Chunk* chunk) {
@@ -49,22 +43,23 @@ void ChunkBins::Remove(Chunk* chunk) {
     if (heads_[bin] == nullptr) used_[bin / 64] &= ~(uint64_t{1} << (bin % 64));
   }
   chunk->bin_before = chunk->bin_after = nullptr;
-  --count_;
   bytes_ -= chunk->bytes;
+  if (--count_ == 0) oldest_ = UINT64_MAX;
 }
 
-Chunk* ChunkBins::Find(size_t bytes, uint64_t newest) const {
-  for (size_t bin = NextUsed(BinOf(bytes)); bin < kBins; bin = NextUsed(bin + 1)) {
-    Chunk* best = nullptr;
+Chunk* ChunkBins::Search(size_t bytes, uint64_t newest, Chunk* known) const {
+  const size_t last = known != nullptr ? BinOf(known->bytes) : kBins - 1;
+  for (size_t bin = NextUsed(BinOf(bytes)); bin <= last; bin = NextUsed(bin + 1)) {
+    Chunk* best = known;
     int depth = kSearchDepth;
     for (Chunk* chunk = heads_[bin]; chunk != nullptr && depth > 0; chunk = chunk->bin_after, --depth) {
       if (chunk->bytes < bytes || chunk->stamp > newest) continue;
       if (best == nullptr || chunk->bytes < best->bytes) best = chunk;
       if (best->bytes == bytes) break;
     }
-    if (best != nullptr) return best;
+    if (best != known) return best;
   }
-  return nullptr;
+  return known;
 }
 
 Chunk* ChunkBins::Any() const {

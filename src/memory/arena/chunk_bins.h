@@ -5,7 +5,9 @@
 // Threads: guarded by the owner's lock.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -21,18 +23,29 @@ class ChunkBins {
   void Insert(Chunk* chunk);
   void Remove(Chunk* chunk);
   // The best chunk of at least `bytes` that was freed at `newest` or before; null if there is none.
-  Chunk* Find(size_t bytes, uint64_t newest) const;
+  Chunk* Find(size_t bytes, uint64_t newest = UINT64_MAX) const { return FindBetter(bytes, newest, nullptr); }
+  // The same if it is smaller than `known`, which may be null; else `known`.
+  Chunk* FindBetter(size_t bytes, uint64_t newest, Chunk* known) const {
+    if (count_ == 0 || newest < oldest_ || (known != nullptr && known->bytes == bytes)) return known;
+    return Search(bytes, newest, known);
+  }
   // Some chunk; null if there is none.
   Chunk* Any() const;
 
  private:
   static constexpr size_t kBins = 192;
-  static size_t BinOf(size_t bytes);
+  static constexpr size_t kLeastBytes = 256, kFirst = 4 * 8;
+  static size_t BinOf(size_t bytes) {
+    const auto exponent = static_cast<size_t>(std::bit_width(std::max(bytes, kLeastBytes))) - 1;
+    return std::min(4 * exponent + (bytes >> (exponent - 2) & 3) - kFirst, kBins - 1);
+  }
+  Chunk* Search(size_t bytes, uint64_t newest, Chunk* known) const;
   size_t NextUsed(size_t bin) const;  // kBins if there is none
 
-  std::array<Chunk*, kBins> heads_{};
-  std::array<uint64_t, kBins / 64> used_{};
   size_t count_ = 0, bytes_ = 0;
+  uint64_t oldest_ = UINT64_MAX;  // of all since it was empty
+  std::array<uint64_t, kBins / 64> used_{};
+  std::array<Chunk*, kBins> heads_{};
 };
 
 }  // namespace cudaep::memory

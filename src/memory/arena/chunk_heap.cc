@@ -9,6 +9,7 @@ constexpr size_t kRecordsPerBlock = 64;
 
 }  // namespace
 
+// Its contents are left over from its last use.
 Chunk* ChunkHeap::NewRecord() {
   if (spare_ == nullptr) {
     blocks_.push_back(std::make_unique<Chunk[]>(kRecordsPerBlock));
@@ -19,12 +20,12 @@ Chunk* ChunkHeap::NewRecord() {
   }
   Chunk* const record = spare_;
   spare_ = record->after;
-  *record = {};
   return record;
 }
 
 Chunk* ChunkHeap::AddRegion(void* data, size_t bytes) {
   Chunk* const chunk = NewRecord();
+  *chunk = {};
   chunk->data = static_cast<char*>(data);
   chunk->bytes = bytes;
   regions_.push_back({chunk->data, bytes, chunk});
@@ -41,6 +42,7 @@ Chunk* ChunkHeap::ExtendRegion(size_t index, size_t bytes) {
   Region& region = regions_[index];
   Chunk* const last = LastOf(index);
   Chunk* const chunk = NewRecord();
+  *chunk = {};
   chunk->data = region.data + region.bytes;
   chunk->bytes = bytes;
   chunk->before = last;

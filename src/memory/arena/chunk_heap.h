@@ -66,7 +66,7 @@ class ChunkHeap {
   void MergeAfter(Chunk* chunk);
 
   void AddLive(Chunk* chunk) { live_.Insert(chunk); }
-  // Null for an address that is not live. This one may be called without the owner's lock.
+  // Null for an address that is not live. This one may be called without the owner's lock (live_chunks.h).
   Chunk* FindLive(const void* data) const { return live_.Find(data); }
   Chunk* TakeLive(const void* data) { return live_.Remove(data); }
   size_t live_count() const { return live_.count(); }

@@ -4,67 +4,69 @@
 
 namespace cudaep::memory {
 
-void LiveChunks::Part::Add(Chunk* chunk) {
-  entries[Search(chunk->data)] = chunk;
-  ++count;
+LiveChunks::LiveChunks() {
+  tables_.push_back(std::make_unique<Table>(kFirstBits));
+  table_ = tables_.back().get();
 }
 
-void LiveChunks::Part::Grow() {
-  std::vector<Chunk*> old(entries.size() * 2);
-  old.swap(entries);
-  --shift;
-  count = 0;
-  for (Chunk* chunk : old) {
-    if (chunk != nullptr) Add(chunk);
-  }
+// Who reads the new chunk sees that the address is no longer the old one.
+void LiveChunks::Entry::Set(const void* new_data, Chunk* new_chunk) {
+  data.store(nullptr, std::memory_order_relaxed);
+  chunk.store(new_chunk, std::memory_order_release);
+  data.store(new_data, std::memory_order_release);
 }
 
-size_t LiveChunks::Part::Search(const void* data) const {
-  const size_t mask = entries.size() - 1;
+void LiveChunks::Table::Add(const void* data, Chunk* chunk) {
   size_t at = Home(data);
-  while (entries[at] != nullptr && entries[at]->data != data) at = (at + 1) & mask;
-  return at;
+  while (entries[at].chunk.load(std::memory_order_relaxed) != nullptr) at = (at + 1) & mask;
+  entries[at].Set(data, chunk);
 }
 
 void LiveChunks::Insert(Chunk* chunk) {
-  Part& part = PartOf(chunk->data);
-  std::lock_guard lock(part.lock);
-  if (2 * (part.count + 1) > part.entries.size()) part.Grow();
-  part.Add(chunk);
+  Table* table = table_.load(std::memory_order_relaxed);
+  if (2 * ++count_ > table->mask) {
+    tables_.push_back(std::make_unique<Table>(64 - table->shift + 1));
+    for (size_t i = 0; i <= table->mask; ++i) {
+      Chunk* const live = table->entries[i].chunk.load(std::memory_order_relaxed);
+      if (live != nullptr) tables_.back()->Add(live->data, live);
+    }
+    table = tables_.back().get();
+    table_.store(table, std::memory_order_release);
+  }
+  table->Add(chunk->data, chunk);
 }
 
 Chunk* LiveChunks::Find(const void* data) const {
-  const Part& part = PartOf(data);
-  std::lock_guard lock(part.lock);
-  return part.entries[part.Search(data)];
+  const Table& table = *table_.load(std::memory_order_acquire);
+  size_t at = table.Home(data);
+  for (size_t i = 0; i <= table.mask; ++i, at = (at + 1) & table.mask) {
+    const Entry& entry = table.entries[at];
+    const void* const found = entry.data.load(std::memory_order_acquire);
+    if (found == nullptr) return nullptr;
+    if (found != data) continue;
+    Chunk* const chunk = entry.chunk.load(std::memory_order_acquire);
+    return entry.data.load(std::memory_order_relaxed) == data ? chunk : nullptr;
+  }
+  return nullptr;
 }
 
 Chunk* LiveChunks::Remove(const void* data) {
-  Part& part = PartOf(data);
-  std::lock_guard lock(part.lock);
-  size_t at = part.Search(data);
-  Chunk* const found = part.entries[at];
-  if (found == nullptr) return nullptr;
+  const Table& table = *table_.load(std::memory_order_relaxed);
+  const auto data_at = [&](size_t at) { return table.entries[at].data.load(std::memory_order_relaxed); };
+  size_t at = table.Home(data);
+  while (data_at(at) != nullptr && data_at(at) != data) at = (at + 1) & table.mask;
+  if (data_at(at) == nullptr) return nullptr;
+  Chunk* const found = table.entries[at].chunk.load(std::memory_order_relaxed);
   // Entries behind the gap move up where their home lies before it, so that searches never stop short.
-  const size_t mask = part.entries.size() - 1;
-  for (size_t next = (at + 1) & mask; part.entries[next] != nullptr; next = (next + 1) & mask) {
-    const size_t home = part.Home(part.entries[next]->data);
-    if (((next - home) & mask) < ((next - at) & mask)) continue;
-    part.entries[at] = part.entries[next];
+  for (size_t next = (at + 1) & table.mask; data_at(next) != nullptr; next = (next + 1) & table.mask) {
+    const size_t home = table.Home(data_at(next));
+    if (((next - home) & table.mask) < ((next - at) & table.mask)) continue;
+    table.entries[at].Set(data_at(next), table.entries[next].chunk.load(std::memory_order_relaxed));
     at = next;
   }
-  part.entries[at] = nullptr;
-  --part.count;
+  table.entries[at].Set(nullptr, nullptr);
+  --count_;
   return found;
-}
-
-size_t LiveChunks::count() const {
-  size_t count = 0;
-  for (const Part& part : parts_) {
-    std::lock_guard lock(part.lock);
-    count += part.count;
-  }
-  return count;
 }
 
 }  // namespace cudaep::memory

@@ -1,16 +1,15 @@
 // The chunks that are handed out, found by their address.
 //
-// Threads: any function from any thread. The table is cut in parts by address, each under a lock of its own, so that
-// threads that look up different chunks seldom meet.
+// Threads: guarded by the owner's lock, but for Find, which any thread may call at any time without a lock: a hash
+// table of atomic entries, each the address and its chunk. Tables that were grown out of stay for those who still read
+// them.
 #pragma once
 
-#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
+#include <memory>
 #include <vector>
-
-#include "core/spin_lock.h"
 
 namespace cudaep::memory {
 
@@ -18,42 +17,47 @@ struct Chunk;
 
 class LiveChunks {
  public:
+  LiveChunks();
+
   void Insert(Chunk* chunk);
   // Null for an address that is not live.
-  Chunk* Find(const void* data) const;
   Chunk* Remove(const void* data);
-  size_t count() const;
-  // One part is locked at a time; `visit` must not call back.
+  // The same without removing it. While another thread removes chunks it may be null for a live one; it is never wrong.
+  Chunk* Find(const void* data) const;
+  size_t count() const { return count_; }
   template <class F>
   void ForEach(F&& visit) const {
-    for (const Part& part : parts_) {
-      std::lock_guard lock(part.lock);
-      for (const Chunk* chunk : part.entries) {
-        if (chunk != nullptr) visit(*chunk);
-      }
+    for (size_t i = 0; i <= table_.load(std::memory_order_relaxed)->mask; ++i) {
+      const Chunk* const chunk =
+          table_.load(std::memory_order_relaxed)->entries[i].chunk.load(std::memory_order_relaxed);
+      if (chunk != nullptr) visit(*chunk);
     }
   }
 
  private:
-  static constexpr unsigned kPartBits = 5;
   // Open addressing with linear probing.
-  struct alignas(64) Part {
-    mutable SpinLock lock;
-    unsigned shift = 64 - 4;  // for 16 entries
-    size_t count = 0;
-    std::vector<Chunk*> entries = std::vector<Chunk*>(16);
-
-    size_t Home(const void* data) const { return Hash(data) << kPartBits >> shift; }
-    void Add(Chunk* chunk);
-    void Grow();
-    size_t Search(const void* data) const;  // where it is, or the gap where it would be
+  struct Entry {
+    std::atomic<const void*> data{nullptr};
+    std::atomic<Chunk*> chunk{nullptr};
+    void Set(const void* new_data, Chunk* new_chunk);
   };
-  // Chunks are aligned to 256 bytes.
-  static size_t Hash(const void* data) { return (reinterpret_cast<uintptr_t>(data) >> 8) * 0x9e3779b97f4a7c15u; }
-  Part& PartOf(const void* data) { return parts_[Hash(data) >> (64 - kPartBits)]; }
-  const Part& PartOf(const void* data) const { return parts_[Hash(data) >> (64 - kPartBits)]; }
+  struct Table {
+    explicit Table(unsigned bits)
+        : shift(64 - bits), mask((size_t{1} << bits) - 1), entries(std::make_unique<Entry[]>(mask + 1)) {}
+    // Chunks are aligned to 256 bytes.
+    size_t Home(const void* data) const {
+      return (reinterpret_cast<uintptr_t>(data) >> 8) * 0x9e3779b97f4a7c15u >> shift;
+    }
+    void Add(const void* data, Chunk* chunk);
+    const unsigned shift;
+    const size_t mask;
+    const std::unique_ptr<Entry[]> entries;
+  };
+  static constexpr unsigned kFirstBits = 9;
 
-  std::array<Part, size_t{1} << kPartBits> parts_;
+  std::vector<std::unique_ptr<Table>> tables_;
+  std::atomic<Table*> table_;  // the last of them
+  size_t count_ = 0;
 };
 
 }  // namespace cudaep::memory

@@ -66,24 +66,23 @@ Chunk* StreamCache::Take(device::Stream stream, size_t bytes) {
   chunk->label = CurrentLabel();
   --held_;
   ++hits_;
-  ChargeLocked(chunk->bytes);
+  lease_.Add(chunk->requested);
   return chunk;
 }
 
 StreamCache::Answer StreamCache::Put(Chunk* chunk) {
   std::lock_guard lock(lock_);
   if (chunk->cached) return Answer::kTwice;
+  chunk->stamp = CountFreeLocked();
   if (!open_ || chunk->generation != generation_) return Answer::kRefused;
   Size* const size = Find(chunk->requested);
   if (size == nullptr || size->bytes != chunk->requested) return Answer::kRefused;
   if (size->requests < 2 && !size->repeats) return Answer::kRefused;
   chunk->cached = true;
   chunk->label = nullptr;
-  chunk->stamp = CountFree();
   Push(&size->first, chunk);
   ++held_;
-  spare_ += chunk->bytes;
-  if (spare_ > kMostSpareBytes) ReturnSpare();
+  lease_.Subtract(chunk->requested);
   return Answer::kTaken;
 }
 
@@ -110,7 +109,7 @@ Chunk* StreamCache::TakeAll() {
 }
 
 Chunk* StreamCache::TakeAllLocked() {
-  ReturnSpare();
+  lease_.Settle();
   Chunk* all = nullptr;
   for (size_t word = 0; word < used_.size() && held_ != 0; ++word) {
     for (uint64_t bits = used_[word]; bits != 0; bits &= bits - 1) {
@@ -125,33 +124,20 @@ Chunk* StreamCache::TakeAllLocked() {
   return all;
 }
 
-void StreamCache::Charge(size_t bytes) {
+uint64_t StreamCache::CountFree() {
   std::lock_guard lock(lock_);
-  ChargeLocked(bytes);
+  return CountFreeLocked();
 }
 
-void StreamCache::ChargeLocked(size_t bytes) {
-  if (spare_ >= bytes) {
-    spare_ -= bytes;
-  } else {
-    use_->Add(bytes - spare_);
-    spare_ = 0;
-  }
-}
-
-void StreamCache::ReturnSpare() {
-  if (spare_ != 0) use_->Subtract(spare_);
-  spare_ = 0;
+uint64_t StreamCache::CountFreeLocked() {
+  const uint64_t freed = freed_.load(std::memory_order_relaxed) + 1;
+  freed_.store(freed, std::memory_order_release);
+  return freed;
 }
 
 int64_t StreamCache::hits() const {
   std::lock_guard lock(lock_);
   return hits_;
-}
-
-size_t StreamCache::spare() const {
-  std::lock_guard lock(lock_);
-  return spare_;
 }
 
 }  // namespace cudaep::memory

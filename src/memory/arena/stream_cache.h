@@ -27,7 +27,10 @@ namespace cudaep::memory {
 class StreamCache {
  public:
   // `use` outlives the cache.
-  explicit StreamCache(UseCount* use) : use_(use) {}
+  StreamCache(UseCount* use, ChunkOwner owner) : owner_(owner), lease_(use, &lock_) {}
+
+  // The slot of its stream in the arena.
+  ChunkOwner owner() const { return owner_; }
 
   // From now on it serves `stream`; chunks handed out under another generation are not taken.
   void Open(device::Stream stream, uint32_t generation);
@@ -37,7 +40,8 @@ class StreamCache {
   // A chunk for a request of `bytes` of the stream; null if there is none, which is noted.
   Chunk* Take(device::Stream stream, size_t bytes);
   enum class Answer : uint8_t { kTaken, kRefused, kTwice };
-  // Takes a chunk that is freed. kRefused: it is the arena's business. kTwice: it was freed before.
+  // Takes a chunk that is freed and gives it its stamp. kRefused: the rest is the arena's business. kTwice: it was
+  // freed before.
   Answer Put(Chunk* chunk);
 
   // All chunks; sizes stay known.
@@ -47,14 +51,10 @@ class StreamCache {
   // Frees of the stream so far, and the stamp of one more. What is queued on the stream after freed() was read comes
   // after the work on all chunks with stamps up to it.
   uint64_t freed() const { return freed_.load(std::memory_order_acquire); }
-  uint64_t CountFree() { return freed_.fetch_add(1, std::memory_order_acq_rel) + 1; }
+  uint64_t CountFree();
 
-  // A request that the arena serves counts as in use.
-  void Charge(size_t bytes);
   // Requests served.
   int64_t hits() const;
-  // Counted as in use by UseCount, although it is free here.
-  size_t spare() const;
 
   // Labels and marks of its stream's live chunks may be read while it is held.
   SpinLock& lock() const { return lock_; }
@@ -68,26 +68,23 @@ class StreamCache {
   };
   static constexpr size_t kSizes = 128;
   static constexpr size_t kProbes = 4;
-  // Use is given back to UseCount in pieces of more than this, so that threads seldom write to the same line.
-  static constexpr size_t kMostSpareBytes = size_t{1} << 20;
 
   Size* Find(size_t bytes);
-  void ChargeLocked(size_t bytes);
-  void ReturnSpare();
+  uint64_t CountFreeLocked();
   Chunk* TakeAllLocked();
 
-  UseCount* const use_;
+  const ChunkOwner owner_;
   mutable SpinLock lock_;
   // Everything below is guarded by lock_.
+  UseLease lease_;
   device::Stream stream_ = nullptr;
   bool open_ = false;
   uint32_t generation_ = 0;
-  size_t spare_ = 0;
   size_t held_ = 0;  // chunks
   int64_t hits_ = 0;
   std::array<Size, kSizes> sizes_;
   std::array<uint64_t, kSizes / 64> used_{};  // sizes that are not vacant
-  std::atomic<uint64_t> freed_{0};
+  std::atomic<uint64_t> freed_{0};            // written under lock_
 };
 
 }  // namespace cudaep::memory

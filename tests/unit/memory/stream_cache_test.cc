@@ -24,13 +24,13 @@ class StreamCacheTest : public ::testing::Test {
     EXPECT_EQ(cache_.Take(kStream, bytes), nullptr);
     Chunk* const chunk = heap_.AddRegion(memory_ + 256 * count_++, bytes);
     chunk->requested = bytes;
-    cache_.Charge(bytes);
+    use_.AddLocked(bytes);
     return chunk;
   }
 
   const device::Stream kStream = FakeStream(0x100);
-  UseCount use_;
-  StreamCache cache_{&use_};
+  UseCount use_{0};
+  StreamCache cache_{&use_, 1};
   ChunkHeap heap_;
   char memory_[1];
   size_t count_ = 0;
@@ -83,15 +83,43 @@ TEST_F(StreamCacheTest, UseIsCountedToTheByteOnceTheSpareIsTakenOff) {
   HandOut(512);
   EXPECT_EQ(use_.peak(), 1024);
   cache_.Put(small);
-  EXPECT_EQ(use_.now() - cache_.spare(), 512u);
+  EXPECT_EQ(use_.now(), 1024u);
+  EXPECT_EQ(use_.InUse(), 512);
   cache_.Take(kStream, 512);
-  EXPECT_EQ(use_.now() - cache_.spare(), 1024u);
+  EXPECT_EQ(use_.InUse(), 1024);
   EXPECT_EQ(use_.peak(), 1024);
   HandOut(4 * kMiB);
   Chunk* const large = HandOut(4 * kMiB);
-  cache_.Put(large);
-  EXPECT_EQ(cache_.spare(), 0u);  // given back at once
+  cache_.Put(large);  // given back at once
   EXPECT_EQ(use_.now(), 4 * kMiB + 1024);
+}
+
+TEST(UseCount, PeaksLeaveOutWhatLeasesHaveToSpare) {
+  UseCount use(4096);
+  SpinLock locks[2];
+  UseLease first(&use, &locks[0]), second(&use, &locks[1]);
+  first.Add(4000);
+  first.Subtract(3000);
+  second.Add(3000);  // 4000 in use, 7000 counted
+  EXPECT_EQ(use.peak(), 4000);
+  EXPECT_EQ(use.recent_peak(), 4000u);
+  EXPECT_EQ(use.now(), 4000u);
+  first.Add(500);
+  EXPECT_EQ(use.peak(), 4500);
+  second.Subtract(1000);
+  second.Add(1000);  // its own spare
+  use.AddReserved(100);
+  EXPECT_EQ(use.peak(), 4600);
+  EXPECT_EQ(use.InUse(), 4600);
+  first.Subtract(500);
+  locks[0].lock();  // in use just now: its spare stays counted
+  second.Add(600);
+  EXPECT_EQ(use.peak(), 5200);
+  locks[0].unlock();
+  EXPECT_EQ(use.InUse(), 4700);
+  use.ResetRecentPeak();
+  second.Add(8);
+  EXPECT_EQ(use.recent_peak(), 4608u);
 }
 
 TEST_F(StreamCacheTest, ManyMoreSizesThanItHoldsAreServedAllTheSame) {
@@ -107,8 +135,8 @@ TEST_F(StreamCacheTest, ManyMoreSizesThanItHoldsAreServedAllTheSame) {
 
 TEST(StreamDirectory, FindsEveryStreamThatHasRoom) {
   StreamDirectory directory;
-  UseCount use;
-  StreamCache first(&use), second(&use);
+  UseCount use(0);
+  StreamCache first(&use, 1), second(&use, 2);
   EXPECT_EQ(directory.Find(nullptr), nullptr);
   directory.Add(nullptr, &first);
   directory.Add(FakeStream(2), &second);

@@ -1,0 +1,126 @@
+// The arena's free lists: which chunk serves a request, and how chunks are cut and merged.
+#include <algorithm>
+
+#include "core/checked_math.h"
+#include "memory/allocation_label.h"
+#include "memory/arena/arena.h"
+
+namespace cudaep::memory {
+namespace {
+
+// A chunk is cut when what is left over is at least this part of the request.
+constexpr size_t kSplitDivisor = 32;
+// Regions smaller than this are few steps.
+constexpr size_t kFewStepsBytes = size_t{256} << 20;
+
+}  // namespace
+
+ChunkBins& Arena::BinsOf(const Chunk& chunk) {
+  return chunk.captured ? streams_[chunk.owner].captured : streams_[chunk.owner].bins;
+}
+
+// The best fit of the user's own chunks, of nobody's, of those of other streams that it may have: the first of them
+// that is at most twice the request, else the best of all. A much larger chunk that is at hand would be missed later.
+Chunk* Arena::FindUsable(size_t bytes, ChunkOwner user) {
+  const auto is_good = [bytes](const Chunk* chunk) { return chunk != nullptr && chunk->bytes / 2 <= bytes; };
+  const StreamState& own = streams_[user];
+  Chunk* best = own.bins.Find(bytes);
+  best = own.captured.FindBetter(bytes, UINT64_MAX, best);
+  if (is_good(best)) return best;
+  best = streams_[kNobody].bins.FindBetter(bytes, UINT64_MAX, best);
+  if (is_good(best)) return best;
+  for (ChunkOwner owner = 1; owner < streams_.size(); ++owner) {
+    if (owner != user) best = streams_[owner].bins.FindBetter(bytes, UsableBy(own, owner), best);
+  }
+  return best;
+}
+
+// For a capturing stream: its own chunks, those of earlier captures first, then nobody's.
+Chunk* Arena::FindCaptured(size_t bytes, ChunkOwner user) {
+  if (Chunk* chunk = streams_[user].captured.Find(bytes)) return chunk;
+  if (Chunk* chunk = streams_[user].bins.Find(bytes)) return chunk;
+  return streams_[kNobody].bins.Find(bytes);
+}
+
+// Where steps are few, a large chunk begins where a step does if there is room: once it is free, more of it can be
+// moved.
+Chunk* Arena::CutToStep(Chunk* chunk, size_t bytes) {
+  if (bytes < kStepBytes || region_bytes_ >= kFewStepsBytes || !CanGrow()) return chunk;
+  const auto begin = static_cast<size_t>(chunk->data - heap_.regions()[0].data);
+  const size_t head = AlignUp(begin, kStepBytes) - begin;
+  if (head == 0 || chunk->bytes - bytes < head) return chunk;
+  Chunk* const rest = heap_.Split(chunk, head);
+  BinsOf(*chunk).Insert(chunk);
+  return rest;
+}
+
+void* Arena::HandOut(Chunk* chunk, size_t bytes, ChunkOwner user, bool captured) {
+  if (chunk->free) BinsOf(*chunk).Remove(chunk);
+  chunk = CutToStep(chunk, bytes);
+  const size_t rest = chunk->bytes - bytes;
+  if (rest >= kAlignmentBytes && (rest > bytes / kSplitDivisor || rest > config_.max_dead_bytes_per_chunk)) {
+    Chunk* const remainder = heap_.Split(chunk, bytes);
+    BinsOf(*remainder).Insert(remainder);
+  }
+  chunk->captured = captured || (chunk->captured && chunk->owner == user);
+  const StreamState& state = streams_[user];
+  chunk->owner = user;
+  chunk->generation = state.generation;
+  chunk->untagged = user == kNobody;
+  chunk->label = CurrentLabel();
+  chunk->requested = bytes;
+  chunk->cache = state.cache.get();
+  heap_.AddLive(chunk);
+  use_.AddLocked(bytes);
+  stats_.CountLargest(bytes);
+  ++stats_.allocations;
+  return chunk->data;
+}
+
+Chunk* Arena::PutBack(Chunk* chunk) {
+  chunk = MergeNeighbours(chunk);
+  BinsOf(*chunk).Insert(chunk);
+  return chunk;
+}
+
+void Arena::GiveToNobody(Chunk* chunk) {
+  chunk->owner = kNobody;
+  chunk->stamp = 0;
+  chunk->captured = false;
+  PutBack(chunk);
+}
+
+// A free chunk changes hands; returns what it has become part of.
+Chunk* Arena::Retag(Chunk* chunk, ChunkOwner owner, uint64_t stamp) {
+  BinsOf(*chunk).Remove(chunk);
+  chunk->owner = owner;
+  chunk->stamp = stamp;
+  return PutBack(chunk);
+}
+
+// Whether `gone` may become part of `kept` and take its tags.
+bool Arena::MayMerge(const Chunk& kept, const Chunk& gone) const {
+  if (!gone.free) return false;
+  if (gone.owner == kept.owner) return gone.captured == kept.captured;
+  return kept.owner == kNobody && IsDone(gone);
+}
+
+// `chunk` is in no list; neither is the result.
+Chunk* Arena::MergeNeighbours(Chunk* chunk) {
+  if (Chunk* after = chunk->after; after != nullptr && MayMerge(*chunk, *after)) {
+    BinsOf(*after).Remove(after);
+    if (chunk->owner == kNobody) after->stamp = 0;
+    heap_.MergeAfter(chunk);
+  }
+  if (Chunk* before = chunk->before; before != nullptr && MayMerge(*chunk, *before)) {
+    BinsOf(*before).Remove(before);
+    before->owner = chunk->owner;
+    before->captured = chunk->captured;
+    before->stamp = chunk->owner == kNobody ? 0 : std::max(before->stamp, chunk->stamp);
+    heap_.MergeAfter(before);
+    chunk = before;
+  }
+  return chunk;
+}
+
+}  // namespace cudaep::memory
