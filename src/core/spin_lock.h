@@ -1,10 +1,12 @@
-// A lock for sections of some ten nanoseconds that threads seldom want at once; works with std::lock_guard.
+// A lock for sections that mostly take some ten nanoseconds; works with std::lock_guard and std::unique_lock.
 //
-// Who finds it taken tries for a while and then lets other threads run, so that a holder that was put to sleep is not
-// waited for in vain.
+// Taking and leaving it costs one atomic exchange. Who finds it taken tries for a while, then lets other threads run,
+// and at last sleeps between tries, so that a holder that calls the driver or was put to sleep is waited for without a
+// busy core.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 namespace cudaep {
@@ -16,15 +18,7 @@ class SpinLock {
   SpinLock& operator=(const SpinLock&) = delete;
 
   void lock() noexcept {
-    while (taken_.exchange(true, std::memory_order_acquire)) {
-      for (int tries = 0; taken_.load(std::memory_order_relaxed); ++tries) {
-        if (tries < kTries) {
-          __builtin_ia32_pause();
-        } else {
-          std::this_thread::yield();
-        }
-      }
-    }
+    while (taken_.exchange(true, std::memory_order_acquire)) Wait();
   }
   bool try_lock() noexcept {
     return !taken_.load(std::memory_order_relaxed) && !taken_.exchange(true, std::memory_order_acquire);
@@ -32,7 +26,21 @@ class SpinLock {
   void unlock() noexcept { taken_.store(false, std::memory_order_release); }
 
  private:
-  static constexpr int kTries = 200;
+  static constexpr int kPauses = 200, kYields = 200;
+  static constexpr std::chrono::microseconds kSleep{20};
+
+  // Until it looks free.
+  void Wait() const noexcept {
+    for (int tries = 0; taken_.load(std::memory_order_relaxed); ++tries) {
+      if (tries < kPauses) {
+        __builtin_ia32_pause();
+      } else if (tries < kPauses + kYields) {
+        std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(kSleep);
+      }
+    }
+  }
   std::atomic<bool> taken_{false};
 };
 

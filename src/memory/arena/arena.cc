@@ -13,8 +13,6 @@ namespace cudaep::memory {
 namespace {
 
 constexpr size_t kMostBytes = SIZE_MAX / 4;
-constexpr int kLockTries = 100;
-constexpr int kPauses = 32;  // between tries: more of them only take the line away from the holder
 // A stream that nobody waits for gets a mark after so many frees.
 constexpr uint32_t kFreesPerMark = 256;
 
@@ -31,16 +29,6 @@ Arena::~Arena() {
   }
 }
 
-std::unique_lock<std::mutex> Arena::Acquire() const {
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  for (int i = 0; i < kLockTries && !lock.owns_lock(); ++i) {
-    for (int pause = 0; pause < kPauses; ++pause) __builtin_ia32_pause();
-    static_cast<void>(lock.try_lock());
-  }
-  if (!lock.owns_lock()) lock.lock();
-  return lock;
-}
-
 // ---- Requests ---------------------------------------------------------------------------------------------------
 
 Result<void*> Arena::AllocateOnStream(size_t bytes, device::Stream stream) {
@@ -50,7 +38,7 @@ Result<void*> Arena::AllocateOnStream(size_t bytes, device::Stream stream) {
   if (cache != nullptr) {
     if (Chunk* chunk = cache->Take(stream, size)) return chunk->data;
   }
-  std::unique_lock<std::mutex> lock = Acquire();
+  std::unique_lock lock(mutex_);
   if (bytes > kMostBytes) return Fail(bytes, OutOfMemory("no memory can be as large"));
   const ChunkOwner user = cache != nullptr && IsOf(cache->owner(), stream) ? cache->owner() : OwnerOf(stream);
   if (streams_[user].may_capture && IsCapturing(stream)) {
@@ -69,7 +57,7 @@ Result<void*> Arena::AllocateOnStream(size_t bytes, device::Stream stream) {
 
 Result<void*> Arena::Allocate(size_t bytes) {
   if (bytes == 0) return nullptr;
-  std::unique_lock<std::mutex> lock = Acquire();
+  std::unique_lock lock(mutex_);
   if (bytes > kMostBytes) return Fail(bytes, OutOfMemory("no memory can be as large"));
   const size_t size = AlignUp(bytes, kAlignmentBytes);
   Status why;
@@ -86,7 +74,7 @@ Result<void*> Arena::Allocate(size_t bytes) {
 
 Result<void*> Arena::Reserve(size_t bytes) {
   if (bytes == 0) return nullptr;
-  std::unique_lock<std::mutex> lock = Acquire();
+  std::unique_lock lock(mutex_);
   if (bytes > kMostBytes) return Fail(bytes, OutOfMemory("no memory can be as large"));
   const size_t size = AlignUp(bytes, kAlignmentBytes);
   void* pointer = nullptr;
@@ -111,17 +99,17 @@ Result<void*> Arena::Reserve(size_t bytes) {
 
 void Arena::Free(void* pointer) {
   if (pointer == nullptr) return;
-  std::unique_lock<std::mutex> lock;
+  std::unique_lock<SpinLock> lock;
   Chunk* chunk = heap_.FindLive(pointer);
   if (chunk == nullptr) {
-    lock = Acquire();
+    lock = std::unique_lock(mutex_);
     chunk = heap_.FindLive(pointer);  // now it is sure
   }
   StreamCache::Answer answer = StreamCache::Answer::kRefused;
   if (chunk != nullptr && chunk->cache != nullptr) answer = chunk->cache->Put(chunk);
   if (answer == StreamCache::Answer::kTaken) return;
   if (answer == StreamCache::Answer::kRefused) {
-    if (!lock.owns_lock()) lock = Acquire();
+    if (!lock.owns_lock()) lock = std::unique_lock(mutex_);
     if (Chunk* live = heap_.TakeLive(pointer)) return FreeChunk(live);
     if (const auto found = reservations_.find(pointer); found != reservations_.end()) {
       const size_t bytes = found->second.bytes;

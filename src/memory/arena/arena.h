@@ -35,6 +35,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/spin_lock.h"
 #include "device/growable_memory.h"
 #include "memory/allocator.h"
 #include "memory/arena/chunk_bins.h"
@@ -93,9 +94,6 @@ class Arena final : public Allocator {
   static constexpr ChunkOwner kNobody = 0;
   static constexpr size_t kStepBytes = device::kGrowableStepBytes;  // what the driver maps device memory in, anywhere
 
-  // Takes mutex_: holders are done within some hundred nanoseconds, so a while of trying is cheaper than sleeping.
-  std::unique_lock<std::mutex> Acquire() const;
-
   // All of these: the caller holds mutex_; those that get the lock let go of it while they wait for the device.
   bool IsOf(ChunkOwner owner, device::Stream stream) const;
   ChunkOwner OwnerOf(device::Stream stream);
@@ -119,7 +117,7 @@ class Arena final : public Allocator {
   void TakeBack(Chunk* cached);
   void TakeBackAll();
 
-  Chunk* SlowFind(std::unique_lock<std::mutex>* lock, size_t bytes, ChunkOwner user, Status* why);
+  Chunk* SlowFind(std::unique_lock<SpinLock>* lock, size_t bytes, ChunkOwner user, Status* why);
   void Poll();
   void Sweep();
   void MarkPending();
@@ -145,8 +143,8 @@ class Arena final : public Allocator {
   size_t BringMemory(const Place& place);
   void GatherHoles();
   Chunk* Compact(size_t bytes);
-  Chunk* GrowAtLast(std::unique_lock<std::mutex>* lock, size_t bytes, ChunkOwner user, Status* why);
-  void WaitForEverything(std::unique_lock<std::mutex>* lock);
+  Chunk* GrowAtLast(std::unique_lock<SpinLock>* lock, size_t bytes, ChunkOwner user, Status* why);
+  void WaitForEverything(std::unique_lock<SpinLock>* lock);
   std::vector<ChunkHeap::Region> TakeIdleRegions();
   Result<void*> Fail(size_t bytes, const Status& why);
   void Give(const std::vector<ChunkHeap::Region>& regions) const;
@@ -157,7 +155,7 @@ class Arena final : public Allocator {
   const ArenaConfig config_;
   UseCount use_{kSlackBytes / 2};
   StreamDirectory caches_;
-  mutable std::mutex mutex_;
+  mutable SpinLock mutex_;
   // Everything below is guarded by mutex_.
   ChunkHeap heap_;
   std::vector<StreamState> streams_;

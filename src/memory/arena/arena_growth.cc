@@ -220,7 +220,7 @@ Chunk* Arena::Grow(size_t bytes, ChunkOwner user, bool within_bound, Status* why
   return tail;
 }
 
-Chunk* Arena::SlowFind(std::unique_lock<std::mutex>* lock, size_t bytes, ChunkOwner user, Status* why) {
+Chunk* Arena::SlowFind(std::unique_lock<SpinLock>* lock, size_t bytes, ChunkOwner user, Status* why) {
   ++stats_.searches;
   device::DeviceGuard guard(source_.ordinal);
   if (!guard.status().ok()) {
@@ -239,7 +239,7 @@ Chunk* Arena::SlowFind(std::unique_lock<std::mutex>* lock, size_t bytes, ChunkOw
 }
 
 // Beyond the bound, or against the limit: what lies idle goes back first, so that one region can take its place.
-Chunk* Arena::GrowAtLast(std::unique_lock<std::mutex>* lock, size_t bytes, ChunkOwner user, Status* why) {
+Chunk* Arena::GrowAtLast(std::unique_lock<SpinLock>* lock, size_t bytes, ChunkOwner user, Status* why) {
   WaitForEverything(lock);
   if (Chunk* chunk = FindUsable(bytes, user)) return chunk;
   if (CanGrow()) {

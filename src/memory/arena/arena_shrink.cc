@@ -6,7 +6,7 @@
 namespace cudaep::memory {
 
 // Blocks, without the lock, until all that was freed is done; streams that capture keep theirs.
-void Arena::WaitForEverything(std::unique_lock<std::mutex>* lock) {
+void Arena::WaitForEverything(std::unique_lock<SpinLock>* lock) {
   device::DeviceGuard guard(source_.ordinal);
   RelaxedCapture relaxed;
   TakeBackAll();

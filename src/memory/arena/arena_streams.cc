@@ -52,7 +52,7 @@ void Arena::ExpectCaptures(device::Stream stream) {
 }
 
 void Arena::StreamIdle(device::Stream stream) {
-  const std::unique_lock<std::mutex> lock = Acquire();
+  std::lock_guard lock(mutex_);
   StreamState& state = streams_[OwnerOf(stream)];
   progress_.Idle(stream);
   state.done = state.cache->freed();
