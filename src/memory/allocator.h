@@ -25,8 +25,8 @@ namespace cudaep::memory {
 inline constexpr size_t kAlignmentBytes = 256;
 
 struct AllocatorStats {
-  int64_t bytes_in_use = 0;       // as handed out, after rounding
-  int64_t peak_bytes_in_use = 0;  // an arena's may be 1 MiB a stream too high
+  int64_t bytes_in_use = 0;       // as asked for, rounded up to the alignment
+  int64_t peak_bytes_in_use = 0;  // an arena's may be 1 MiB a stream too high while it is below 32 MiB
   int64_t bytes_reserved = 0;     // taken from the driver and not yet given back
   int64_t peak_bytes_reserved = 0;
   int64_t limit_bytes = 0;         // 0: none

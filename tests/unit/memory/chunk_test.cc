@@ -1,7 +1,9 @@
 // The arena's bookkeeping and its free list, without a device.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <random>
+#include <thread>
 
 #include "memory/arena/chunk_bins.h"
 
@@ -32,6 +34,10 @@ TEST(ChunkBins, TheBestFitIsFoundAmongManySizes) {
     ASSERT_EQ(found == nullptr, best == nullptr);
     if (best == nullptr) continue;
     EXPECT_EQ(found->bytes, best->bytes);
+    Chunk known = *best;
+    EXPECT_EQ(bins.FindBetter(bytes, newest, &known), &known);
+    known.bytes = best->bytes + 256;
+    EXPECT_EQ(bins.FindBetter(bytes, newest, &known)->bytes, best->bytes);
   }
   for (Chunk* chunk : chunks) bins.Remove(chunk);
   EXPECT_TRUE(bins.empty());
@@ -59,6 +65,46 @@ TEST(ChunkHeap, LiveChunksAreFoundAfterManyChanges) {
   }
   EXPECT_EQ(heap.live_count(), live.size());
   for (Chunk* chunk : live) EXPECT_EQ(heap.TakeLive(chunk->data), chunk);
+}
+
+TEST(LiveChunks, AreFoundRightWhileOthersComeAndGo) {
+  constexpr size_t kKept = 64, kOthers = 4000;
+  static char memory[256 * (kKept + kOthers + 1)];
+  std::vector<Chunk> chunks(kKept + kOthers);
+  LiveChunks live;
+  for (size_t i = 0; i < chunks.size(); ++i) chunks[i].data = memory + 256 * i;
+  for (size_t i = 0; i < kKept; ++i) live.Insert(&chunks[i * (kOthers / kKept)]);
+  std::atomic<bool> done{false};
+  std::atomic<size_t> found{0}, missed{0}, wrong{0};
+  std::vector<std::thread> readers;
+  for (int reader = 0; reader < 2; ++reader) {
+    readers.emplace_back([&] {
+      while (!done) {
+        for (size_t i = 0; i < kKept; ++i) {
+          Chunk* const kept = &chunks[i * (kOthers / kKept)];
+          const Chunk* const seen = live.Find(kept->data);
+          ++(seen == kept ? found : seen == nullptr ? missed : wrong);
+        }
+        if (live.Find(memory + sizeof(memory) - 256) != nullptr) ++wrong;
+      }
+    });
+  }
+  for (int round = 0; round < 20 || found < 10000; ++round) {
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      if (i % (kOthers / kKept) != 0) live.Insert(&chunks[i]);
+    }
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      if (i % (kOthers / kKept) != 0) {
+        EXPECT_EQ(live.Remove(chunks[i].data), &chunks[i]);
+      }
+    }
+  }
+  done = true;
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_GT(found, 10 * missed);
+  for (size_t i = 0; i < kKept; ++i) EXPECT_NE(live.Remove(chunks[i * (kOthers / kKept)].data), nullptr);
+  EXPECT_EQ(live.count(), 0u);
 }
 
 }  // namespace
