@@ -228,12 +228,16 @@ Chunk* Arena::SlowFind(std::unique_lock<SpinLock>* lock, size_t bytes, ChunkOwne
     return nullptr;
   }
   RelaxedCapture relaxed;
-  TakeBackAll();
+  use_.Settle();
   Poll();
   Sweep();
   if (Chunk* chunk = FindUsable(bytes, user)) return chunk;
   MarkPending();
+  // Before streams lose their caches: they would search for the same again.
   if (Chunk* chunk = Grow(bytes, user, true, why)) return chunk;
+  TakeBackAll();
+  Sweep();
+  if (Chunk* chunk = FindUsable(bytes, user)) return chunk;
   if (Chunk* chunk = FindByWaiting(bytes, user)) return chunk;
   return GrowAtLast(lock, bytes, user, why);
 }

@@ -3,7 +3,7 @@
 // A cache keeps chunks of the sizes that its stream asks for more than once between two moments of idleness (in a Run),
 // in lists by exact size. So most requests of a Run are served here, whatever other threads do. What a cache holds
 // counts as live in the arena's heap: it is not cut or merged. The arena takes it back when the stream is idle, and
-// before it waits for a stream or asks the driver for more.
+// before it waits for a stream or grows beyond its bound.
 //
 // Stream rules: a chunk was freed in its stream's order and serves the same stream, so nothing needs to be known about
 // the work on it. Its stamp counts the frees of the stream, here and in the arena, for those who get it later.

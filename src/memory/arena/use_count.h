@@ -18,7 +18,7 @@ namespace cudaep::memory {
 
 class UseCount;
 
-// The part of one user. Guarded by the user's lock, which UseCount tries to take for TakeBack alone.
+// The part of one user. Guarded by the user's lock, which UseCount tries to take for Settle alone.
 class UseLease {
  public:
   // Both outlive the lease; and the lease outlives every use of `count`.
@@ -71,11 +71,22 @@ class UseCount {
     }
     return Now() + reserved_.load(std::memory_order_relaxed) - spare;
   }
+  // Takes back what leases have to spare, but for those just in use; returns how much it was.
+  int64_t Settle() {
+    int64_t spare = 0;
+    for (UseLease* lease = leases_.load(std::memory_order_acquire); lease != nullptr; lease = lease->next_) {
+      const std::unique_lock lock(*lease->lock_, std::try_to_lock);
+      if (!lock.owns_lock()) continue;
+      spare += Signed(lease->spare_);
+      lease->Settle();
+    }
+    return spare;
+  }
   int64_t peak() const { return peak_.load(std::memory_order_relaxed); }
   // Of now(), since the last ResetRecentPeak.
   size_t recent_peak() const { return static_cast<size_t>(recent_peak_.load(std::memory_order_relaxed)); }
   void ResetRecentPeak() {
-    TakeBack();
+    Settle();
     recent_peak_.store(Now(), std::memory_order_relaxed);
   }
 
@@ -95,20 +106,9 @@ class UseCount {
     const bool is_peak =
         now > recent_peak_.load(std::memory_order_relaxed) || now + reserved > peak_.load(std::memory_order_relaxed);
     if (!is_peak) return;
-    if (now > exact_from_) now -= TakeBack();
+    if (now > exact_from_) now -= Settle();
     Raise(&recent_peak_, now);
     Raise(&peak_, now + reserved);
-  }
-  // From all leases that nobody uses right now; returns how much it was.
-  int64_t TakeBack() {
-    int64_t taken = 0;
-    for (UseLease* lease = leases_.load(std::memory_order_acquire); lease != nullptr; lease = lease->next_) {
-      const std::unique_lock lock(*lease->lock_, std::try_to_lock);
-      if (!lock.owns_lock()) continue;
-      taken += Signed(lease->spare_);
-      lease->Settle();
-    }
-    return taken;
   }
   static void Raise(std::atomic<int64_t>* peak, int64_t value) {
     int64_t seen = peak->load(std::memory_order_relaxed);

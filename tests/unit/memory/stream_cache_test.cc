@@ -163,6 +163,16 @@ TEST_F(ArenaTest, WhatACacheHoldsServesOthersBeforeTheArenaGrows) {
   EXPECT_EQ(arena_->Stats().stream_waits, 1);
 }
 
+TEST_F(ArenaTest, AStreamKeepsItsCacheWhileTheArenaMayGrow) {
+  Make({.extend_strategy = ExtendStrategy::kSameAsRequested});
+  for (int i = 0; i < 3; ++i) arena_->Free(On(2 * kMiB, stream(0)));
+  On(kMiB, stream(1));
+  EXPECT_EQ(Reserved(), static_cast<int64_t>(4 * kMiB));
+  const int64_t searches = arena_->Stats().searches;
+  On(2 * kMiB, stream(0));
+  EXPECT_EQ(arena_->Stats().searches, searches);
+}
+
 TEST_F(ArenaTest, ACachedChunkIsNobodysUse) {
   Make({.max_bytes = 16 * kMiB});
   const LabelScope label(InternLabel("Conv node 'cached'"));
