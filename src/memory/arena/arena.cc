@@ -175,10 +175,7 @@ std::vector<MemoryUser> Arena::LargestUsers(size_t most) const {
 
 std::vector<MemoryUser> Arena::UsersLocked(size_t most) const {
   UserTable users;
-  std::vector<std::unique_lock<SpinLock>> quiet;  // labels stay while the caches are locked
-  for (const StreamState& state : streams_) {
-    if (state.cache != nullptr) quiet.emplace_back(state.cache->lock());
-  }
+  const std::vector<std::unique_lock<SpinLock>> quiet = use_.LockLeases();  // labels stay while the caches are locked
   heap_.ForEachLive([&](const Chunk& chunk) {
     if (!chunk.cached) users.Add(chunk.label, chunk.requested);
   });

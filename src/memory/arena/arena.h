@@ -24,8 +24,8 @@
 // lock; any other request that a free chunk serves takes that lock, no driver call and no host allocation. Streams
 // announced by ExpectCaptures have no cache and cost one driver query more.
 //
-// Locks: the arena's, then one of a cache or of a part of the table of live chunks, several caches' only to list the
-// users.
+// Locks: the arena's, then one of a cache; several caches' to list the users and to count what is in use. Who holds a
+// cache's may try others' without waiting.
 #pragma once
 
 #include <algorithm>

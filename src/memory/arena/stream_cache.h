@@ -56,9 +56,6 @@ class StreamCache {
   // Requests served.
   int64_t hits() const;
 
-  // Labels and marks of its stream's live chunks may be read while it is held.
-  SpinLock& lock() const { return lock_; }
-
  private:
   struct Size {
     size_t bytes = 0;  // 0: vacant
@@ -75,7 +72,7 @@ class StreamCache {
 
   const ChunkOwner owner_;
   mutable SpinLock lock_;
-  // Everything below is guarded by lock_.
+  // Everything below is guarded by lock_; so are label and mark of its stream's live chunks.
   UseLease lease_;
   device::Stream stream_ = nullptr;
   bool open_ = false;

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <vector>
 
 #include "core/spin_lock.h"
 
@@ -62,14 +63,22 @@ class UseCount {
 
   // But for AddReserved, with what leases have to spare.
   size_t now() const { return static_cast<size_t>(Now()); }
-  // All of it, without what they have to spare.
+  // All of it, without what they have to spare. The arena's lock is held.
   int64_t InUse() const {
+    const std::vector<std::unique_lock<SpinLock>> quiet = LockLeases();
     int64_t spare = 0;
     for (const UseLease* lease = leases_.load(std::memory_order_acquire); lease != nullptr; lease = lease->next_) {
-      const std::lock_guard lock(*lease->lock_);
       spare += Signed(lease->spare_);
     }
     return Now() + reserved_.load(std::memory_order_relaxed) - spare;
+  }
+  // The locks of all leases, for one thread at a time.
+  std::vector<std::unique_lock<SpinLock>> LockLeases() const {
+    std::vector<std::unique_lock<SpinLock>> locks;
+    for (const UseLease* lease = leases_.load(std::memory_order_acquire); lease != nullptr; lease = lease->next_) {
+      locks.emplace_back(*lease->lock_);
+    }
+    return locks;
   }
   // Takes back what leases have to spare, but for those just in use; returns how much it was.
   int64_t Settle() {
