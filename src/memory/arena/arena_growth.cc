@@ -90,8 +90,8 @@ Chunk* Arena::FindByWaiting(size_t bytes, ChunkOwner user) {
   };
   Chunk* best = nullptr;
   for (ChunkOwner owner = 1; owner < streams_.size(); ++owner) {
-    Chunk* const chunk = streams_[owner].bins.Find(bytes);
-    if (chunk != nullptr && (best == nullptr || chunk->bytes < best->bytes) && can_wait_for(owner)) best = chunk;
+    Chunk* const better = streams_[owner].bins.FindBetter(bytes, UINT64_MAX, best);
+    if (better != best && can_wait_for(owner)) best = better;
   }
   if (best != nullptr && OrderAfter(user, best->owner)) return best;
   size_t free_bytes = 0;
@@ -236,7 +236,6 @@ Chunk* Arena::SlowFind(std::unique_lock<SpinLock>* lock, size_t bytes, ChunkOwne
   // Before streams lose their caches: they would search for the same again.
   if (Chunk* chunk = Grow(bytes, user, true, why)) return chunk;
   TakeBackAll();
-  Sweep();
   if (Chunk* chunk = FindUsable(bytes, user)) return chunk;
   if (Chunk* chunk = FindByWaiting(bytes, user)) return chunk;
   return GrowAtLast(lock, bytes, user, why);

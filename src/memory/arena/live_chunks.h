@@ -27,9 +27,9 @@ class LiveChunks {
   size_t count() const { return count_; }
   template <class F>
   void ForEach(F&& visit) const {
-    for (size_t i = 0; i <= table_.load(std::memory_order_relaxed)->mask; ++i) {
-      const Chunk* const chunk =
-          table_.load(std::memory_order_relaxed)->entries[i].chunk.load(std::memory_order_relaxed);
+    const Table& table = *table_.load(std::memory_order_relaxed);
+    for (size_t i = 0; i <= table.mask; ++i) {
+      const Chunk* const chunk = table.entries[i].chunk.load(std::memory_order_relaxed);
       if (chunk != nullptr) visit(*chunk);
     }
   }

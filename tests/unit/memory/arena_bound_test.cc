@@ -103,7 +103,7 @@ struct Load {
 };
 class ArenaBoundTest : public ArenaTest, public ::testing::WithParamInterface<Load> {};
 
-// The same thousand Runs again and again: once their peak is known, nothing may go on growing.
+// The same thousand Runs again and again: once their peak is known, nothing may grow any more.
 TEST_P(ArenaBoundTest, RandomRunsStayWithinTheBoundAndDoNotGrow) {
   const Load& load = GetParam();
   // Small, so that an arena whose addresses spread further and further comes to their end.
