@@ -34,7 +34,8 @@ using PlanPtr = std::unique_ptr<Plan>;
 struct PlanContext {
   TensorViews inputs;
   std::span<const Shape> outputs;
-  StreamContext& stream;  // for library handles
+  StreamContext& runtime;  // of the stream that will run the plan: scratch limits, library handles
+  const device::DeviceInfo& device;
 };
 
 // What Enqueue gets. Lives on the caller's stack.
@@ -42,9 +43,9 @@ struct OpContext {
   TensorViews inputs;
   void* const* outputs;  // null for an optional output that nobody uses, or for an empty one
   void* workspace;       // the plan's bytes, 256-byte aligned
-  StreamContext& context;
+  StreamContext& runtime;
 
-  device::Stream stream() const { return context.stream(); }
+  device::Stream stream() const { return runtime.stream(); }
   template <class T = void>
   const T* input(int index) const {
     return static_cast<const T*>(inputs[static_cast<size_t>(index)].data);

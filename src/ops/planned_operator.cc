@@ -75,7 +75,7 @@ Result<std::unique_ptr<const Plan>> PlannedOperator::BuildPlan(TensorViews input
   for (const Shape& shape : outputs) {
     CUDAEP_RETURN_IF_ERROR(CheckedElementCount(shape).status());
   }
-  CUDAEP_ASSIGN_OR_RETURN(PlanPtr plan, op_->MakePlan({inputs, outputs, stream}));
+  CUDAEP_ASSIGN_OR_RETURN(PlanPtr plan, op_->MakePlan({inputs, outputs, stream, stream.device_info()}));
   plan->outputs = std::move(outputs);
   return std::unique_ptr<const Plan>(std::move(plan));
 }

@@ -20,7 +20,10 @@ namespace cudaep {
 class StreamContext {
  public:
   StreamContext(std::shared_ptr<memory::DeviceMemory> memory, device::Stream stream)
-      : memory_(memory), stream_(stream), workspace_(std::move(memory), stream) {}
+      : memory_(memory),
+        device_(*device::GetDeviceInfo(memory->config().ordinal).value()),
+        stream_(stream),
+        workspace_(std::move(memory), stream) {}
   // With the default memory of device `ordinal`, outside any session.
   StreamContext(int ordinal, device::Stream stream);
   ~StreamContext();
@@ -28,6 +31,7 @@ class StreamContext {
   StreamContext& operator=(const StreamContext&) = delete;
 
   int ordinal() const { return memory_->config().ordinal; }
+  const device::DeviceInfo& device_info() const { return device_; }
   device::Stream stream() const { return stream_; }
   Workspace& workspace() { return workspace_; }
   // Where a library's own allocations (timing of plans) have to fit.
@@ -42,6 +46,7 @@ class StreamContext {
 
  private:
   const std::shared_ptr<memory::DeviceMemory> memory_;
+  const device::DeviceInfo& device_;
   const device::Stream stream_;
   Workspace workspace_;
   MeasuredHandle<blas::Handle> blas_;

@@ -26,7 +26,7 @@ class Convolution : public Operator {
 
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     CUDAEP_ASSIGN_OR_RETURN(const dnn::ConvProblem problem, ProblemOf(context.inputs));
-    return PlanConvRun(options_, problem, context.stream);
+    return PlanConvRun(options_, problem, context.runtime);
   }
 
   Status Enqueue(const Plan& plan, const OpContext& context) const override {

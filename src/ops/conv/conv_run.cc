@@ -114,7 +114,7 @@ Status EnqueueColumns(const ConvRunPlan& plan, const OpContext& context) {
       }
       const MatrixProduct& product = pixels == columns.chunk ? plan.full_chunk : plan.last_chunk;
       CUDAEP_RETURN_IF_ERROR(product.Enqueue(
-          context.context,
+          context.runtime,
           {.a = weights, .b = matrix, .c = y + first * size, .workspace = workspace + plan.product_offset}));
     }
   }
@@ -122,7 +122,7 @@ Status EnqueueColumns(const ConvRunPlan& plan, const OpContext& context) {
 }
 
 Status EnqueueLibrary(const ConvRunPlan& plan, const OpContext& context) {
-  CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, context.context.dnn());
+  CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, context.runtime.dnn());
   return dnn::Enqueue(*handle, *plan.library,
                       {.x = context.input(0),
                        .w = context.input(1),

@@ -48,7 +48,7 @@ class Gemm : public Operator {
     }
     problem.allow_tf32 = allow_tf32_;
     problem.deterministic = deterministic_;
-    CUDAEP_ASSIGN_OR_RETURN(plan->product, MatrixProduct::Make(context.stream, problem));
+    CUDAEP_ASSIGN_OR_RETURN(plan->product, MatrixProduct::Make(context.runtime, problem));
     plan->workspace_bytes = plan->product.workspace_bytes();
     return PlanPtr(std::move(plan));
   }
@@ -59,7 +59,7 @@ class Gemm : public Operator {
       CUDAEP_RETURN_IF_ERROR(
           kernels::LaunchStridedCopy(plan.broadcast_c, context.input(2), context.output(0), context.stream()));
     }
-    return plan.product.Enqueue(context.context, {.a = context.input(0),
+    return plan.product.Enqueue(context.runtime, {.a = context.input(0),
                                                   .b = context.input(1),
                                                   .c = context.output(0),
                                                   .bias = plan.addend == GemmAddend::kBias ? context.input(2) : nullptr,

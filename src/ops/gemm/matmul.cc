@@ -40,7 +40,7 @@ class MatMul : public Operator {
     geometry.problem.alpha = alpha_;
     geometry.problem.allow_tf32 = allow_tf32_;
     geometry.problem.deterministic = deterministic_;
-    CUDAEP_ASSIGN_OR_RETURN(plan->product, MatrixProduct::Make(context.stream, geometry.problem));
+    CUDAEP_ASSIGN_OR_RETURN(plan->product, MatrixProduct::Make(context.runtime, geometry.problem));
     plan->workspace_bytes = plan->product.workspace_bytes();
     plan->launches = std::move(geometry.launches);
     const int64_t size = static_cast<int64_t>(SizeOf(type_));
@@ -51,7 +51,7 @@ class MatMul : public Operator {
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
     const auto& matmul = PlanAs<MatMulPlan>(plan);
     for (const GemmOffsets& offset : matmul.launches) {
-      CUDAEP_RETURN_IF_ERROR(matmul.product.Enqueue(context.context, {.a = context.input<std::byte>(0) + offset.a,
+      CUDAEP_RETURN_IF_ERROR(matmul.product.Enqueue(context.runtime, {.a = context.input<std::byte>(0) + offset.a,
                                                                       .b = context.input<std::byte>(1) + offset.b,
                                                                       .c = context.output<std::byte>(0) + offset.y,
                                                                       .workspace = context.workspace}));

@@ -18,7 +18,7 @@ class Memcpy : public Operator {
 
   Status Enqueue(const Plan&, const OpContext& context) const final {
     if (!own_stream_) return Copy(context, context.stream());
-    CUDAEP_ASSIGN_OR_RETURN(CopyStream* const copies, context.context.copies());
+    CUDAEP_ASSIGN_OR_RETURN(CopyStream* const copies, context.runtime.copies());
     CUDAEP_ASSIGN_OR_RETURN(const device::Stream stream, copies->Begin(context.stream()));
     const Status copied = Copy(context, stream);
     const Status joined = copies->End(context.stream());

@@ -9,8 +9,7 @@ namespace cudaep::ops {
 Result<PlanPtr> PlanReduction(kernels::ReduceOp op, const PlanContext& context, std::span<const bool> reduced) {
   auto plan = std::make_unique<ReductionPlan>();
   const TensorView& x = context.inputs[0];
-  CUDAEP_ASSIGN_OR_RETURN(const device::DeviceInfo* info, device::GetDeviceInfo(context.stream.ordinal()));
-  const int processors = info->multiprocessors;
+  const int processors = context.device.multiprocessors;
   CUDAEP_ASSIGN_OR_RETURN(plan->packed, kernels::PlanReduce(x.dims(), reduced, op, x.type, processors));
   CUDAEP_ASSIGN_OR_RETURN(plan->unpacked, kernels::PlanReduce(x.dims(), reduced, op, x.type, processors, false));
   plan->workspace_bytes = std::max(plan->packed.workspace_bytes, plan->unpacked.workspace_bytes);

@@ -42,8 +42,7 @@ class Softmax : public Operator {
       plan->elems = dims[at];
       plan->inner = ElementCount(dims.subspan(at + 1));
     }
-    CUDAEP_ASSIGN_OR_RETURN(const device::DeviceInfo* info, device::GetDeviceInfo(context.stream.ordinal()));
-    plan->rows = kernels::PlanSoftmax(type_, plan->outer, plan->elems, *info);
+      plan->rows = kernels::PlanSoftmax(type_, plan->outer, plan->elems, context.device);
     return PlanPtr(std::move(plan));
   }
 

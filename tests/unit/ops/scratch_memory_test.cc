@@ -26,7 +26,7 @@ class Greedy : public Operator {
   }
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     auto plan = std::make_unique<Plan>();
-    plan->workspace_bytes = std::max(g_least, std::min(kWants, context.stream.workspace().PlanLimit()));
+    plan->workspace_bytes = std::max(g_least, std::min(kWants, context.runtime.workspace().PlanLimit()));
     return plan;
   }
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
