@@ -13,6 +13,7 @@
 #include "lib/dnn.h"
 #include "runtime/copy_stream.h"
 #include "runtime/handle_pool.h"
+#include "runtime/tickets.h"
 #include "runtime/workspace.h"
 
 namespace cudaep {
@@ -23,7 +24,8 @@ class StreamContext {
       : memory_(memory),
         device_(*device::GetDeviceInfo(memory->config().ordinal).value()),
         stream_(stream),
-        workspace_(std::move(memory), stream) {}
+        workspace_(memory, stream),
+        tickets_(std::move(memory), stream) {}
   // With the default memory of device `ordinal`, outside any session.
   StreamContext(int ordinal, device::Stream stream);
   ~StreamContext();
@@ -34,6 +36,7 @@ class StreamContext {
   const device::DeviceInfo& device_info() const { return device_; }
   device::Stream stream() const { return stream_; }
   Workspace& workspace() { return workspace_; }
+  Tickets& tickets() { return tickets_; }
   // Where a library's own allocations (timing of plans) have to fit.
   const memory::Budget& budget() const { return memory_->budget(); }
 
@@ -49,6 +52,7 @@ class StreamContext {
   const device::DeviceInfo& device_;
   const device::Stream stream_;
   Workspace workspace_;
+  Tickets tickets_;
   MeasuredHandle<blas::Handle> blas_;
   MeasuredHandle<dnn::Handle> dnn_;
   CopyStream copies_;

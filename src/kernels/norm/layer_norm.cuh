@@ -2,9 +2,9 @@
 #pragma once
 
 #include "core/checked_math.h"
+#include "kernels/common/raw_pack.cuh"
+#include "kernels/common/row_reduce.cuh"
 #include "kernels/norm/layer_norm.h"
-#include "kernels/reduce/raw_pack.cuh"
-#include "kernels/reduce/row_reduce.cuh"
 
 namespace cudaep::kernels {
 

@@ -11,7 +11,7 @@
 
 #include "core/data_type.h"
 #include "device/device.h"
-#include "kernels/reduce/row_plan.h"
+#include "kernels/common/row_plan.h"
 
 namespace cudaep::kernels {
 

@@ -5,7 +5,8 @@
 namespace cudaep::kernels {
 
 ReduceKernel FindReduceKernel(ReduceOp op, DataType type) {
-  for (auto find : {FindSumKernel, FindNormKernel, FindExtremaKernel, FindProductKernel, FindLogSumExpKernel}) {
+  for (auto find :
+       {FindSumKernel, FindNormKernel, FindExtremaKernel, FindPositionKernel, FindProductKernel, FindLogSumExpKernel}) {
     if (ReduceKernel kernel = find(op, type)) return kernel;
   }
   return nullptr;

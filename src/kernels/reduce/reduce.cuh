@@ -5,6 +5,7 @@
 // once, four accesses of a thread in flight.
 #pragma once
 
+#include "core/checked_math.h"
 #include "core/data_type_traits.h"
 #include "device/launch.h"
 #include "kernels/pack.h"
@@ -43,19 +44,20 @@ __device__ __forceinline__ int64_t OffsetOf(const ReduceDims& dims, int64_t inde
   return offset + index * dims.stride[device::Max(outermost, 0)];
 }
 
-template <class F, int kColumnPack, int kPack, class T>
-__device__ __forceinline__ void AddPack(const Pack<T, kPack>& pack, typename F::Acc* acc) {
+// Adds access number `at`.
+template <int kColumnPack, int kPack, class F, class T>
+__device__ __forceinline__ void AddPack(const F& f, const Pack<T, kPack>& pack, int64_t at, typename F::Acc* acc) {
 #pragma unroll
   for (int k = 0; k < kPack; ++k) {
     const int column = kColumnPack == 1 ? 0 : k;
-    acc[column] = F::Add(acc[column], Load(pack.value[k]));
+    acc[column] = f.Add(acc[column], Load(pack.value[k]), kColumnPack == 1 ? at * kPack + k : at);
   }
 }
 
 // Accesses at, at + lanes, ... below end of one output, or of kColumnPack adjacent ones.
-template <class F, int kRowPack, int kColumnPack, class T>
-__device__ __forceinline__ void Accumulate(const T* base, const ReduceDims& reduced, int64_t at, int64_t end,
-                                           unsigned lanes, typename F::Acc* acc) {
+template <int kRowPack, int kColumnPack, class F, class T>
+__device__ __forceinline__ void Accumulate(const F& f, const T* base, const ReduceDims& reduced, int64_t at,
+                                           int64_t end, unsigned lanes, typename F::Acc* acc) {
   constexpr int kInFlight = 4, kPack = kRowPack * kColumnPack;
   if (reduced.rank <= 1) {
     const int64_t step = lanes * reduced.stride[0];
@@ -66,29 +68,29 @@ __device__ __forceinline__ void Accumulate(const T* base, const ReduceDims& redu
 #pragma unroll
       for (int j = 0; j < kInFlight; ++j) pack[j] = LoadPack<kPack>(from + j * step);
 #pragma unroll
-      for (int j = 0; j < kInFlight; ++j) AddPack<F, kColumnPack>(pack[j], acc);
+      for (int j = 0; j < kInFlight; ++j) AddPack<kColumnPack>(f, pack[j], at + j * lanes, acc);
     }
   }
 #pragma unroll 1
-  for (; at < end; at += lanes) AddPack<F, kColumnPack>(LoadPack<kPack>(base + OffsetOf(reduced, at)), acc);
+  for (; at < end; at += lanes) AddPack<kColumnPack>(f, LoadPack<kPack>(base + OffsetOf(reduced, at)), at, acc);
 }
 
 // Merges the lanes of each output; lane 0 has the result.
-template <class F, int kColumnPack>
-__device__ __forceinline__ void CombineLanes(bool columns, typename F::Acc* acc) {
+template <int kColumnPack, class F>
+__device__ __forceinline__ void CombineLanes(const F& f, bool columns, typename F::Acc* acc) {
   using Acc = typename F::Acc;
   __shared__ Acc scratch[kColumnPack * kReduceThreads];
   if (!columns) {
 #pragma unroll 1
     for (unsigned offset = device::Min(blockDim.x, 32u) / 2; offset > 0; offset /= 2) {
-      acc[0] = F::Merge(acc[0], ShuffleXor(acc[0], static_cast<int>(offset)));
+      acc[0] = f.Merge(acc[0], ShuffleXor(acc[0], static_cast<int>(offset)));
     }
     if (blockDim.x <= 32) return;
     if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = acc[0];
     __syncthreads();
     if (threadIdx.x == 0) {
 #pragma unroll 1
-      for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) acc[0] = F::Merge(acc[0], scratch[warp]);
+      for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) acc[0] = f.Merge(acc[0], scratch[warp]);
     }
   } else if (blockDim.y > 1) {
     const unsigned self = threadIdx.y * blockDim.x + threadIdx.x;
@@ -99,12 +101,13 @@ __device__ __forceinline__ void CombineLanes(bool columns, typename F::Acc* acc)
 #pragma unroll 1
     for (unsigned other = self + blockDim.x; other < blockDim.x * blockDim.y; other += blockDim.x) {
 #pragma unroll
-      for (int k = 0; k < kColumnPack; ++k) acc[k] = F::Merge(acc[k], scratch[k * kReduceThreads + other]);
+      for (int k = 0; k < kColumnPack; ++k) acc[k] = f.Merge(acc[k], scratch[k * kReduceThreads + other]);
     }
   }
 }
 
-// Leaves this split's result in `partials`; true for the block that comes last, which then sees the others'.
+// Leaves this split's result in `partials`; true for the block that comes last, which then sees the others' and has
+// put the ticket back to zero.
 template <int kColumnPack, class Acc>
 __device__ __forceinline__ bool LastToArrive(bool writes, int64_t unit, int64_t units, const Acc* acc, Acc* partials,
                                              unsigned* tickets) {
@@ -115,7 +118,10 @@ __device__ __forceinline__ bool LastToArrive(bool writes, int64_t unit, int64_t 
   }
   __threadfence();
   __syncthreads();
-  if (threadIdx.x == 0 && threadIdx.y == 0) is_last = atomicAdd(&tickets[blockIdx.x], 1u) == gridDim.y - 1;
+  if (threadIdx.x == 0 && threadIdx.y == 0) {
+    is_last = atomicAdd(&tickets[blockIdx.x], 1u) == gridDim.y - 1;
+    if (is_last) tickets[blockIdx.x] = 0;
+  }
   __syncthreads();
   __threadfence();
   return is_last;
@@ -123,7 +129,8 @@ __device__ __forceinline__ bool LastToArrive(bool writes, int64_t unit, int64_t 
 
 template <class F, class T, int kRowPack, int kColumnPack>
 __global__ void __launch_bounds__(kReduceThreads)
-    ReduceTensorKernel(const T* x, T* y, typename F::Acc* partials, unsigned* tickets, ReduceShape shape) {
+    ReduceTensorKernel(const F f, const T* x, typename F::Result* y, typename F::Acc* partials, unsigned* tickets,
+                       const __grid_constant__ ReduceShape shape) {
   device::GridDependencyWait();
   const bool columns = kColumnPack > 1 || (kRowPack == 1 && shape.columns);
   const unsigned lane = columns ? threadIdx.y : threadIdx.x, lanes = columns ? blockDim.y : blockDim.x;
@@ -134,29 +141,30 @@ __global__ void __launch_bounds__(kReduceThreads)
 
   typename F::Acc acc[kColumnPack];
 #pragma unroll
-  for (int k = 0; k < kColumnPack; ++k) acc[k] = F::Identity();
+  for (int k = 0; k < kColumnPack; ++k) acc[k] = f.Identity();
   if (active) {
-    Accumulate<F, kRowPack, kColumnPack>(x + OffsetOf(shape.kept, unit), shape.reduced, begin + lane,
-                                         device::Min(begin + shape.chunk, shape.reduced.elems), lanes, acc);
+    Accumulate<kRowPack, kColumnPack>(f, x + OffsetOf(shape.kept, unit), shape.reduced, begin + lane,
+                                      device::Min(begin + shape.chunk, shape.reduced.elems), lanes, acc);
   }
-  CombineLanes<F, kColumnPack>(columns, acc);
+  CombineLanes<kColumnPack>(f, columns, acc);
   if (gridDim.y > 1) {
     if (!LastToArrive<kColumnPack>(active && lane == 0, unit, shape.kept.elems, acc, partials, tickets)) return;
 #pragma unroll
-    for (int k = 0; k < kColumnPack; ++k) acc[k] = F::Identity();
+    for (int k = 0; k < kColumnPack; ++k) acc[k] = f.Identity();
 #pragma unroll 1
     for (unsigned split = lane; active && split < gridDim.y; split += lanes) {
 #pragma unroll
       for (int k = 0; k < kColumnPack; ++k) {
-        acc[k] = F::Merge(acc[k], partials[(split * shape.kept.elems + unit) * kColumnPack + k]);
+        acc[k] = f.Merge(acc[k], partials[(split * shape.kept.elems + unit) * kColumnPack + k]);
       }
     }
-    CombineLanes<F, kColumnPack>(columns, acc);
+    CombineLanes<kColumnPack>(f, columns, acc);
   }
   if (!active || lane != 0) return;
-  Pack<T, kColumnPack> result;
+  using Result = typename F::Result;
+  Pack<Result, kColumnPack> result;
 #pragma unroll
-  for (int k = 0; k < kColumnPack; ++k) result.value[k] = Finish<T>(F::Value(acc[k]), shape.post, shape.count);
+  for (int k = 0; k < kColumnPack; ++k) result.value[k] = Finish<Result>(f.Value(acc[k]), shape.post, shape.count);
   StorePack<kColumnPack>(y + unit * kColumnPack, result);
 }
 
@@ -179,12 +187,11 @@ Status LaunchReduce(const ReduceArgs& args, device::Stream stream) {
   unsigned* tickets = nullptr;
   if (plan.splits > 1) {
     partials = static_cast<Acc*>(args.workspace);
-    tickets = reinterpret_cast<unsigned*>(static_cast<std::byte*>(args.workspace) + ReducePartialBytes(plan));
-    CUDAEP_RETURN_IF_ERROR(device::MemsetAsync(tickets, 0, config.grid.x * sizeof(unsigned), stream));
+    tickets = args.tickets;
   }
   const auto launch = [&](auto kernel) {
-    return device::Launch(kernel, config, stream, static_cast<const T*>(args.x), static_cast<T*>(args.y), partials,
-                          tickets, shape);
+    return device::Launch(kernel, config, stream, Functor(args), static_cast<const T*>(args.x),
+                          static_cast<typename Functor::Result*>(args.y), partials, tickets, shape);
   };
   constexpr int kPack = ReducePack(op, kType);
   if constexpr (kPack > 1) {

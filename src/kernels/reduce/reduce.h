@@ -1,13 +1,16 @@
-// Reductions of any axes of a tensor: sums, means, extrema, products, norms, log-sum-exp.
+// Reductions of any axes of a tensor: sums, means, extrema and where they are, products, norms, log-sum-exp.
 //
 // Dimensions are coalesced into kept and reduced ones; each output is computed by some threads of a block, and by
 // several blocks where there are few outputs and much to reduce: those leave partial results in the workspace and the
-// last block to finish merges them in a fixed order, so results are reproducible. One kernel launch (after a small
-// memset when the work is split).
+// last block to finish merges them in a fixed order, so results are reproducible. One kernel launch.
 //
 // Numerics: 16-bit floats accumulate in fp32; integers in 64 bits (sums and products wrap, means truncate). A NaN makes
 // every floating point reduction NaN, extrema too. Reducing nothing gives the identity: 0 for sums, 1 for products,
 // the lowest or highest value (-/+infinity) for extrema, NaN for a floating point mean, -infinity for logarithms.
+//
+// kArgMax and kArgMin write int64 positions of the extremum among the reduced elements, counted as they lie in memory
+// (the index along a single axis). NaN is the extremum, as for numpy; equal elements, NaNs among themselves too, are
+// told apart by `last`. At most 2^31 - 1 elements are reduced into each; of none the result is 0.
 #pragma once
 
 #include <cstddef>
@@ -22,11 +25,25 @@
 
 namespace cudaep::kernels {
 
-enum class ReduceOp : uint8_t { kSum, kMean, kMax, kMin, kProd, kSumSquare, kL1, kL2, kLogSum, kLogSumExp };
+enum class ReduceOp : uint8_t {
+  kSum,
+  kMean,
+  kMax,
+  kMin,
+  kProd,
+  kSumSquare,
+  kL1,
+  kL2,
+  kLogSum,
+  kLogSumExp,
+  kArgMax,
+  kArgMin
+};
 
 // The element types that an operation has kernels for.
 constexpr DataTypeSet ReduceTypes(ReduceOp op) {
   constexpr DataTypeSet kCommon = kFloatTypes | kIndexTypes;
+  if (op == ReduceOp::kArgMax || op == ReduceOp::kArgMin) return kNumericTypes;
   if (op != ReduceOp::kMax && op != ReduceOp::kMin) return kCommon;
   return kCommon |
          DataTypeSet{DataType::kUint32, DataType::kUint64, DataType::kInt8, DataType::kUint8, DataType::kBool};
@@ -53,18 +70,28 @@ struct ReducePlan {
   unsigned width = 32, height = 1;  // of a block
   int splits = 1;                   // blocks that share an output
   size_t workspace_bytes = 0;
+  bool needs_tickets() const { return splits > 1; }
 };
 
+// Of the counters by which blocks that share outputs find out which of them is the last. They belong to the stream
+// (runtime/stream_context.h) and are zero between kernels.
+inline constexpr int kReduceTickets = 4096;
+
 // Pure. `reduced[i]` says whether dimension i of `dims` goes. kNotSupported when more than kMaxReduceRank kept or
-// reduced dimensions remain after coalescing. Without `packed` elements are accessed one by one.
+// reduced dimensions remain after coalescing, or for positions beyond 2^31. Without `packed` elements are accessed one
+// by one.
+// `forced_splits` is what a test or a measurement wants instead of the planner's choice: kInvalidArgument where there
+// are fewer elements to reduce or too many outputs for it.
 Result<ReducePlan> PlanReduce(Dims dims, std::span<const bool> reduced, ReduceOp op, DataType type, int multiprocessors,
-                              bool packed = true);
+                              bool packed = true, int forced_splits = 0);
 
 struct ReduceArgs {
   ReduceOp op = ReduceOp::kSum;
   const void* x = nullptr;
   void* y = nullptr;
-  void* workspace = nullptr;  // the plan's bytes
+  void* workspace = nullptr;    // the plan's bytes
+  unsigned* tickets = nullptr;  // of a plan that needs_tickets(): kReduceTickets zeros, which it leaves as zeros
+  bool last = false;            // of equal extrema the last one's position counts, not the first one's
   const ReducePlan* plan = nullptr;
 };
 

@@ -8,6 +8,7 @@ namespace cudaep::kernels {
 ReduceKernel FindSumKernel(ReduceOp op, DataType type);
 ReduceKernel FindNormKernel(ReduceOp op, DataType type);
 ReduceKernel FindExtremaKernel(ReduceOp op, DataType type);
+ReduceKernel FindPositionKernel(ReduceOp op, DataType type);
 ReduceKernel FindProductKernel(ReduceOp op, DataType type);
 ReduceKernel FindLogSumExpKernel(ReduceOp op, DataType type);
 

@@ -1,7 +1,6 @@
 // What the planner and the kernels of reductions must agree on.
 #pragma once
 
-#include "core/checked_math.h"
 #include "kernels/pack.h"
 #include "kernels/reduce/reduce.h"
 
@@ -16,9 +15,7 @@ constexpr int ReducePack(ReduceOp op, DataType type) {
   return PackElems(type == DataType::kFloat ? 4 : 2);
 }
 
-// A split reduction's workspace: the partial results, then one ticket counter for each column of blocks.
-inline int64_t ReducePartialBytes(const ReducePlan& plan) {
-  return AlignUp<int64_t>(plan.outputs * plan.splits * kMaxAccumulatorBytes, 16);
-}
+// A split reduction's workspace.
+inline int64_t ReducePartialBytes(const ReducePlan& plan) { return plan.outputs * plan.splits * kMaxAccumulatorBytes; }
 
 }  // namespace cudaep::kernels

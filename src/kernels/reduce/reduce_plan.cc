@@ -61,21 +61,31 @@ void ShapeColumnBlock(ReducePlan& plan, int64_t device_threads) {
 }
 
 // Blocks for each output, so that few outputs of long reductions fill the device too.
-void Split(ReducePlan& plan, int64_t device_threads) {
+Status Split(ReducePlan& plan, int64_t device_threads, int forced) {
   const int64_t lanes = plan.columns ? plan.height : plan.width;
   const int64_t per_block = plan.columns ? plan.width : plan.height;
   const int64_t blocks = CeilDiv(plan.kept.elems, per_block);
-  const int64_t wanted = device_threads / std::max<int64_t>(blocks * plan.width * plan.height, 1);
-  const int64_t worthwhile = plan.reduced.elems / (lanes * kMinRoundsOfSplit);
-  plan.splits = static_cast<int>(std::clamp<int64_t>(std::min(wanted, worthwhile), 1, kMaxSplits));
-  if (plan.splits == 1) return;
-  plan.workspace_bytes = static_cast<size_t>(ReducePartialBytes(plan) + blocks * int64_t{sizeof(unsigned)});
+  if (forced > 0) {
+    if (forced > 1 && (forced > plan.reduced.elems || forced > kMaxSplits || blocks > kReduceTickets)) {
+      return InvalidArgument(forced, " blocks for each output, of ", plan.outputs, " with ", plan.count,
+                             " elements each");
+    }
+    plan.splits = forced;
+  } else if (plan.columns || plan.width > 32) {
+    const int64_t wanted = device_threads / std::max<int64_t>(blocks * plan.width * plan.height, 1);
+    const int64_t worthwhile = plan.reduced.elems / (lanes * kMinRoundsOfSplit);
+    if (blocks <= kReduceTickets) {
+      plan.splits = static_cast<int>(std::clamp<int64_t>(std::min(wanted, worthwhile), 1, kMaxSplits));
+    }
+  }
+  if (plan.splits > 1) plan.workspace_bytes = static_cast<size_t>(ReducePartialBytes(plan));
+  return Status::Ok();
 }
 
 }  // namespace
 
 Result<ReducePlan> PlanReduce(Dims dims, std::span<const bool> reduced, ReduceOp op, DataType type, int multiprocessors,
-                              bool packed) {
+                              bool packed, int forced_splits) {
   ReducePlan plan;
   int64_t stride = 1;
   bool last_is_reduced = false, first = true;
@@ -96,6 +106,9 @@ Result<ReducePlan> PlanReduce(Dims dims, std::span<const bool> reduced, ReduceOp
     stride *= dim;
   }
   if (plan.outputs == 0) return plan;
+  if ((op == ReduceOp::kArgMax || op == ReduceOp::kArgMin) && !FitsInt32(plan.count)) {
+    return NotSupported("positions among ", plan.count, " elements, more than 2^31 - 1");
+  }
 
   const int pack = ReducePack(op, type);
   ReduceDims& innermost = plan.columns ? plan.kept : plan.reduced;
@@ -112,7 +125,7 @@ Result<ReducePlan> PlanReduce(Dims dims, std::span<const bool> reduced, ReduceOp
   } else {
     ShapeRowBlock(plan, device_threads);
   }
-  if (plan.columns || plan.width > 32) Split(plan, device_threads);
+  CUDAEP_RETURN_IF_ERROR(Split(plan, device_threads, forced_splits));
   return plan;
 }
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "device/launch.h"
-#include "kernels/reduce/raw_pack.cuh"
+#include "kernels/common/raw_pack.cuh"
 
 namespace cudaep::kernels {
 

@@ -1,7 +1,7 @@
 // What the kernels for contiguous rows read, and how.
 #pragma once
 
-#include "kernels/reduce/raw_pack.cuh"
+#include "kernels/common/raw_pack.cuh"
 #include "kernels/softmax/softmax.h"
 #include "kernels/softmax/softmax_math.cuh"
 

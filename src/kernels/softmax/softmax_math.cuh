@@ -1,8 +1,8 @@
 // The arithmetic that both softmax kernels share.
 #pragma once
 
-#include "kernels/reduce/raw_pack.cuh"
-#include "kernels/reduce/row_reduce.cuh"
+#include "kernels/common/raw_pack.cuh"
+#include "kernels/common/row_reduce.cuh"
 
 namespace cudaep::kernels {
 

@@ -8,12 +8,15 @@ namespace cudaep::ops {
 
 struct ReductionPlan : Plan {
   kernels::ReducePlan packed, unpacked;
+  bool needs_tickets() const { return packed.needs_tickets() || unpacked.needs_tickets(); }
 };
 
 // `reduced` has one entry for each dimension of input 0.
 Result<PlanPtr> PlanReduction(kernels::ReduceOp op, const PlanContext& context, std::span<const bool> reduced);
 
-Status EnqueueReduction(kernels::ReduceOp op, kernels::ReduceKernel kernel, const Plan& plan, const OpContext& context);
+// `last`: of equal extrema, where positions are asked for.
+Status EnqueueReduction(kernels::ReduceOp op, kernels::ReduceKernel kernel, const Plan& plan, const OpContext& context,
+                        bool last = false);
 
 // One flag a dimension.
 class DimFlags {

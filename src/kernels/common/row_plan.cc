@@ -1,4 +1,4 @@
-#include "kernels/reduce/row_plan.h"
+#include "kernels/common/row_plan.h"
 
 #include <algorithm>
 #include <bit>

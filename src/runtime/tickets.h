@@ -1,0 +1,43 @@
+// The counters of one stream by which the blocks of a kernel find out which of them comes last.
+//
+// They are zero between kernels: a kernel that counts puts back to zero what it has used, so no launch has to clear
+// them. Nobody else writes this memory; the stream's scratch blocks change hands between operators and would not do.
+// Ownership: memory from the workspace allocator, given back with the context after the stream's work.
+// Threads: one thread at a time (the one that runs the stream).
+#pragma once
+
+#include <memory>
+
+#include "core/status.h"
+#include "device/device.h"
+#include "memory/device_memory.h"
+
+namespace cudaep {
+
+class Tickets {
+ public:
+  static constexpr int kCount = 4096;
+
+  Tickets(std::shared_ptr<memory::DeviceMemory> memory, device::Stream stream)
+      : memory_(std::move(memory)), stream_(stream) {}
+  ~Tickets();
+  Tickets(const Tickets&) = delete;
+  Tickets& operator=(const Tickets&) = delete;
+
+  // kCount counters. The first call allocates them, so whoever plans a kernel that counts makes it; on a capturing
+  // stream the first call is kFailedPrecondition.
+  Result<unsigned*> Get() {
+    if (counters_ == nullptr) [[unlikely]]
+      CUDAEP_RETURN_IF_ERROR(Create());
+    return counters_;
+  }
+
+ private:
+  Status Create();
+
+  const std::shared_ptr<memory::DeviceMemory> memory_;
+  const device::Stream stream_;
+  unsigned* counters_ = nullptr;
+};
+
+}  // namespace cudaep

@@ -1,0 +1,162 @@
+#include "kernels/reduce/reduce.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "../device/device_fixture.h"
+#include "core/data_type_traits.h"
+
+namespace cudaep::kernels {
+namespace {
+
+constexpr int kProcessors = 8;
+
+class ReduceKernelTest : public device::testing::DeviceTest {
+ protected:
+  void SetUp() override {
+    DeviceTest::SetUp();
+    tickets_ = Upload(std::vector<unsigned>(kReduceTickets, 0u));
+  }
+
+  // Reduces axis `axis` of x, whose last dimension is contiguous.
+  template <class Result, DataType type, class T>
+  std::vector<Result> Reduce(ReduceOp op, const std::vector<T>& x, Dims dims, int axis, bool last, int splits,
+                             bool packed = true) {
+    bool reduced[3] = {};
+    reduced[axis] = true;
+    const auto plan = PlanReduce(dims, std::span(reduced, dims.size()), op, type, kProcessors, packed, splits);
+    EXPECT_TRUE(plan.ok()) << plan.status().ToString();
+    EXPECT_EQ(plan.value().splits, splits);
+    Result* const y = Allocate<Result>(static_cast<size_t>(plan.value().outputs));
+    void* const workspace = Allocate<char>(plan.value().workspace_bytes + 1);
+    EXPECT_OK(FindReduceKernel(op, type)({.op = op,
+                                          .x = Upload(x),
+                                          .y = y,
+                                          .workspace = workspace,
+                                          .tickets = tickets_,
+                                          .last = last,
+                                          .plan = &plan.value()},
+                                         stream()));
+    return Download(y, static_cast<size_t>(plan.value().outputs));
+  }
+
+  unsigned* tickets_ = nullptr;
+};
+
+// numpy: NaN is the extremum, the first of equals (or the last) is the one.
+template <class C>
+int64_t Position(const std::vector<C>& row, bool maximum, bool last) {
+  size_t best = 0;
+  for (size_t i = 1; i < row.size(); ++i) {
+    const bool nan = row[i] != row[i], best_nan = row[best] != row[best];
+    const bool better = !best_nan && (nan || (maximum ? row[i] > row[best] : row[i] < row[best]));
+    if (better || (last && (row[i] == row[best] || (nan && best_nan)))) best = i;
+  }
+  return static_cast<int64_t>(best);
+}
+
+struct Layout {
+  int outer, elems, inner;
+};
+
+template <DataType type>
+void CheckPositions(auto reduce, const Layout& layout) {
+  using T = CppType<type>;
+  using C = ComputeType<T>;
+  constexpr bool kFloat = std::is_floating_point_v<C>;
+  const auto [outer, elems, inner] = layout;
+  std::vector<T> x(static_cast<size_t>(outer * elems * inner));
+  uint32_t state = 12345;
+  for (T& value : x) {
+    state = state * 1664525u + 1013904223u;
+    value = Store<T>(static_cast<C>(state >> 24 & 7));  // few values, so many are equal
+  }
+  if constexpr (kFloat) {  // a row with NaNs, one that is all -infinity
+    const size_t row = static_cast<size_t>(elems), step = static_cast<size_t>(inner);
+    if (elems > 2) x[step] = x[2 * step] = Store<T>(std::numeric_limits<C>::quiet_NaN());
+    if (outer * inner > 1) {
+      const size_t from = inner > 1 ? 1 : row;
+      for (size_t i = 0; i < row; ++i) x[from + i * step] = Store<T>(-std::numeric_limits<C>::infinity());
+    }
+  } else {
+    for (size_t i = 0; i < static_cast<size_t>(elems); ++i) {
+      x[i * static_cast<size_t>(inner)] = std::numeric_limits<T>::lowest();
+    }
+  }
+  for (const ReduceOp op : {ReduceOp::kArgMax, ReduceOp::kArgMin}) {
+    for (const bool last : {false, true}) {
+      const std::vector<int64_t> positions = reduce(op, x, last);
+      for (int o = 0; o < outer; ++o) {
+        for (int i = 0; i < inner; ++i) {
+          std::vector<C> row;
+          for (int e = 0; e < elems; ++e) row.push_back(Load(x[static_cast<size_t>((o * elems + e) * inner + i)]));
+          EXPECT_EQ(positions[static_cast<size_t>(o * inner + i)], Position(row, op == ReduceOp::kArgMax, last))
+              << DataTypeName(type) << " " << outer << "x" << elems << "x" << inner << " at " << o << "," << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(ReduceKernelTest, PositionsOfExtremaInEveryLayoutAndType) {
+  const Layout layouts[] = {{3, 7, 1}, {2, 40, 1}, {1, 1000, 1}, {1, 500, 3}, {2, 5, 8}, {2, 64, 24}};
+  for (const Layout& layout : layouts) {
+    const Shape dims{layout.outer, layout.elems, layout.inner};
+    const auto check = [&]<DataType type>() {
+      using T = CppType<type>;
+      for (const int splits : {1, 4}) {
+        if (splits > layout.elems / 8) continue;  // packs are what is split
+        CheckPositions<type>([&](ReduceOp op, const std::vector<T>& x,
+                                 bool last) { return Reduce<int64_t, type>(op, x, dims, 1, last, splits); },
+                             layout);
+      }
+    };
+    check.template operator()<DataType::kFloat>();
+    check.template operator()<DataType::kDouble>();
+    check.template operator()<DataType::kFloat16>();
+    check.template operator()<DataType::kBFloat16>();
+    check.template operator()<DataType::kInt8>();
+    check.template operator()<DataType::kUint8>();
+    check.template operator()<DataType::kInt16>();
+    check.template operator()<DataType::kUint16>();
+    check.template operator()<DataType::kInt32>();
+    check.template operator()<DataType::kUint32>();
+    check.template operator()<DataType::kInt64>();
+    check.template operator()<DataType::kUint64>();
+  }
+}
+
+TEST_F(ReduceKernelTest, ASplitReductionLeavesItsTicketsAsItFoundThem) {
+  std::vector<float> x(4096);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 7);
+  const Shape dims{4096};
+  const auto memsets = [&] { return device::sim::Snapshot().memsets; };
+  const auto before = memsets();
+  for (int run = 0; run < 3; ++run) {
+    const auto sum = Reduce<float, DataType::kFloat>(ReduceOp::kSum, x, dims, 0, false, 16);
+    EXPECT_EQ(sum[0], 12285.0f);
+  }
+  EXPECT_EQ(memsets(), before);
+  EXPECT_EQ(Download(tickets_, kReduceTickets), std::vector<unsigned>(kReduceTickets, 0u));
+}
+
+TEST_F(ReduceKernelTest, SplitsThatCannotBeAreRefused) {
+  const bool reduced[] = {false, true};
+  const auto plan = [&](Dims dims, int splits) {
+    return PlanReduce(dims, reduced, ReduceOp::kSum, DataType::kFloat, kProcessors, true, splits).status();
+  };
+  EXPECT_OK(plan(Shape{2, 64}, 16));
+  EXPECT_FAILS(plan(Shape{2, 64}, 17), kInvalidArgument, "17 blocks for each output");
+  EXPECT_FAILS(plan(Shape{1 << 20, 1024}, 2), kInvalidArgument, "2 blocks for each output");
+}
+
+TEST_F(ReduceKernelTest, PositionsFit32Bits) {
+  const bool reduced[] = {true};
+  EXPECT_FAILS(PlanReduce(Shape{int64_t{1} << 31}, reduced, ReduceOp::kArgMax, DataType::kInt8, kProcessors).status(),
+               kNotSupported, "positions among 2147483648 elements");
+}
+
+}  // namespace
+}  // namespace cudaep::kernels
