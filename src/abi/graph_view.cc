@@ -109,6 +109,7 @@ class GraphReader {
       return NotSupported("no kernel for element types (", Types(info.input_count(), info, &NodeInfo::input_type),
                           ") -> (", Types(info.output_count(), info, &NodeInfo::output_type), ")");
     }
+    if (row->kind != ops::RowKind::kOperator) return Status::Ok();
     return row->make(info).status();
   }
 

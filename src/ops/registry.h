@@ -9,6 +9,7 @@
 #pragma once
 
 #include <climits>
+#include <cstdint>
 #include <initializer_list>
 #include <span>
 #include <string_view>
@@ -36,7 +37,14 @@ struct BufferPair {
 
 using OperatorFactory = Result<OperatorPtr> (*)(const OpInfo& info);
 
+// Who runs a row's nodes: an operator of ours, or the host's own control flow around kernels of ours. Rows of the
+// latter have no factory.
+enum class RowKind : uint8_t { kOperator, kIf, kLoop, kScan };
+
+std::string_view RowKindName(RowKind kind);  // "operator", "if", "loop", "scan"
+
 struct KernelRow {
+  RowKind kind = RowKind::kOperator;
   const char* domain = kOnnxDomain;
   const char* op = nullptr;
   int since = 1;  // first and last schema version the kernel was checked against
@@ -46,7 +54,7 @@ struct KernelRow {
   std::vector<int> host_outputs = {};     // outputs it writes in host memory
   std::vector<BufferPair> aliases = {};   // the output is the input's buffer (Reshape)
   std::vector<BufferPair> in_place = {};  // the output may overwrite the input (element-wise)
-  OperatorFactory make = nullptr;
+  OperatorFactory make = nullptr;         // of every kOperator row, and of no other
 };
 
 // Every registered row, in link order. Stable after static initialisation.
@@ -55,7 +63,7 @@ std::span<const KernelRow> AllRows();
 // The row that covers (domain, op, schema version), or null. Types are not looked at.
 const KernelRow* FindRow(std::string_view domain, std::string_view op, int since_version);
 
-// Creates the operator of a node, or says by name why not.
+// Creates the operator of a node, or says by name why not. Control flow has none.
 Result<OperatorPtr> MakeOperator(const OpInfo& info);
 
 // Adds rows during static initialisation.

@@ -10,7 +10,7 @@ from .harness.check import shares
 from .harness.driver import Row
 from .harness.families import all_cases
 
-# What the host inserts into graphs: no model has them, so session tests of whole models cover them.
+# What the host inserts into graphs: no model has them. Session tests of whole models cover them, and control flow.
 _HOST_DOMAINS = ("com.ms.internal.nhwc",)
 _HOST_OPERATORS = ("MemcpyFromHost", "MemcpyToHost")
 
@@ -34,7 +34,7 @@ def _cases_of(row: Row) -> list[BoundCase]:
 
 
 def _of_models(row: Row) -> bool:
-    return row.domain not in _HOST_DOMAINS and row.op not in _HOST_OPERATORS
+    return row.kind == "operator" and row.domain not in _HOST_DOMAINS and row.op not in _HOST_OPERATORS
 
 
 def _versions(row: Row) -> list[int]:

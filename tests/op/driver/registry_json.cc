@@ -34,10 +34,10 @@ std::string RowJson(const ops::KernelRow& row) {
   for (const ops::TypeConstraint& constraint : row.types) {
     types += StrCat(types.empty() ? "" : ",", "\"", constraint.name, "\":", Codes(constraint.types));
   }
-  return StrCat("{\"domain\":\"", row.domain, "\",\"op\":\"", row.op, "\",\"since\":", row.since,
-                ",\"until\":", row.until, ",\"types\":{", types, "},\"host_inputs\":", Numbers(row.host_inputs),
-                ",\"host_outputs\":", Numbers(row.host_outputs), ",\"aliases\":", Pairs(row.aliases),
-                ",\"in_place\":", Pairs(row.in_place), "}");
+  return StrCat("{\"kind\":\"", ops::RowKindName(row.kind), "\",\"domain\":\"", row.domain, "\",\"op\":\"", row.op,
+                "\",\"since\":", row.since, ",\"until\":", row.until, ",\"types\":{", types,
+                "},\"host_inputs\":", Numbers(row.host_inputs), ",\"host_outputs\":", Numbers(row.host_outputs),
+                ",\"aliases\":", Pairs(row.aliases), ",\"in_place\":", Pairs(row.in_place), "}");
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 
 namespace cudaep::test {
 
-// A list of objects: domain, op, since, until, types ({constraint: [type codes]}), host_inputs, host_outputs, aliases
-// and in_place (lists of [input, output]).
+// A list of objects: kind, domain, op, since, until, types ({constraint: [type codes]}), host_inputs, host_outputs,
+// aliases and in_place (lists of [input, output]).
 std::string RegistryJson();
 
 }  // namespace cudaep::test

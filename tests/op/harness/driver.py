@@ -30,6 +30,7 @@ def library_dir() -> Path:
 class Row:
     """A row of the registry (ops/registry.h); types by name."""
 
+    kind: str  # "operator"; "if", "loop" or "scan" for what the host runs
     domain: str
     op: str
     since: int
@@ -148,6 +149,7 @@ def load() -> Driver:
 
 def _row(fields: dict[str, Any]) -> Row:
     return Row(
+        kind=fields["kind"],
         domain=fields["domain"],
         op=fields["op"],
         since=fields["since"],
