@@ -40,6 +40,8 @@ struct BlockExecutor::Warp {
   Wait wait[32];
   uint8_t source[32];
   Slot value[32], result[32];
+  WarpFunction compute[32];
+  void* operand[32];
 };
 
 struct BlockExecutor::Switching {
@@ -82,7 +84,8 @@ BlockExecutor::BlockExecutor() : main_(std::make_unique<Fiber>()), warps_(new Wa
 BlockExecutor::~BlockExecutor() = default;
 
 const char* BlockExecutor::WaitName(Wait wait) {
-  constexpr const char* kNames[] = {"nothing", "__syncthreads", "__syncwarp", "a shuffle", "a ballot"};
+  constexpr const char* kNames[] = {
+      "nothing", "__syncthreads", "__syncwarp", "a shuffle", "a ballot", "a warp's matrix operation", "a copy barrier"};
   return kNames[static_cast<int>(wait)];
 }
 
@@ -126,7 +129,7 @@ Status BlockExecutor::Run(AnyKernel kernel, const KernelSignature& signature, co
 
 bool BlockExecutor::RunBlock() {
   Unseen unseen;
-  started_ = exited_ = arrived_ = 0;
+  started_ = exited_ = arrived_ = at_copy_barriers_ = 0;
   votes_ = 0;
   const unsigned warps = (total_ + 31) / 32;
   for (unsigned i = 0; i < warps; ++i) waiting_[i] = gone_[i] = 0;
@@ -143,6 +146,8 @@ bool BlockExecutor::RunBlock() {
   Switching::To(main_.get(), TakeIdle());
   TsanAcquire(this);
   if (failure_.empty() && exited_ != total_) failure_ = DescribeStuck();
+  const CopyEngine::Error copies = copies_.Finish();
+  if (failure_.empty() && copies != nullptr) failure_ = StrCat(BlockName(), ": ", copies);
   return failure_.empty();
 }
 
@@ -241,6 +246,15 @@ void BlockExecutor::Exchange(unsigned mask, Slot* slot, unsigned source) {
   *slot = warp.result[lane];
 }
 
+void BlockExecutor::ComputeInWarp(WarpFunction compute, void* operand) {
+  Unseen unseen;
+  Warp& warp = warps_[self_->index / 32];
+  const unsigned lane = self_->index & 31;
+  warp.compute[lane] = compute;
+  warp.operand[lane] = operand;
+  MeetWarp(Wait::kCompute, ~0u);
+}
+
 void BlockExecutor::MeetWarp(Wait wait, unsigned mask) {
   Fiber* self = self_;
   const unsigned index = self->index / 32, lane = self->index & 31;
@@ -271,6 +285,13 @@ void BlockExecutor::FinishWarp(unsigned index, unsigned lanes, const Fiber* self
       Fail("lanes of one warp meet in different warp operations or with different masks");
     }
     if (warp.wait[first] == Wait::kBallot && warp.value[lane].bytes[0] != 0) ballot |= 1u << lane;
+    if (warp.wait[first] == Wait::kCompute && warp.compute[lane] != warp.compute[first]) {
+      Fail("lanes of one warp meet in different matrix operations");
+    }
+  }
+  if (warp.wait[first] == Wait::kCompute) {
+    if (lanes != ~0u) Fail("a warp's matrix operation takes all 32 lanes; some have ended or never were");
+    warp.compute[first](warp.operand);
   }
   for (unsigned rest = lanes; rest != 0; rest &= rest - 1) {
     const unsigned lane = std::countr_zero(rest);
@@ -285,6 +306,82 @@ void BlockExecutor::FinishWarp(unsigned index, unsigned lanes, const Fiber* self
     if (fiber != self) hot_.Push(fiber);
   }
   waiting_[index] &= ~lanes;
+}
+
+// ---- Copies -----------------------------------------------------------------------------------------------------
+
+void BlockExecutor::FailIf(CopyEngine::Error error) {
+  if (error != nullptr) Fail(error);
+}
+
+void BlockExecutor::CopyAsync(void* to, const void* from, unsigned bytes, unsigned valid) {
+  Unseen unseen;
+  FailIf(copies_.Copy(self_->index, to, from, bytes, valid));
+}
+
+void BlockExecutor::CommitCopies() {
+  Unseen unseen;
+  copies_.Commit(self_->index);
+}
+
+void BlockExecutor::WaitForCopies(unsigned pending) {
+  Unseen unseen;
+  copies_.Wait(self_->index, pending);
+}
+
+void BlockExecutor::InitBarrier(uint64_t* barrier, unsigned arrivals) {
+  Unseen unseen;
+  FailIf(copies_.Init(barrier, arrivals));
+  TsanRelease(barrier);
+}
+
+void BlockExecutor::ArriveAtBarrier(uint64_t* barrier, unsigned bytes) {
+  Unseen unseen;
+  TsanRelease(barrier);
+  bool woken = false;
+  FailIf(copies_.Arrive(barrier, bytes, &woken));
+  if (woken) WakeAtBarrier(barrier);
+}
+
+void BlockExecutor::ArriveAfterCopies(uint64_t* barrier) {
+  Unseen unseen;
+  TsanRelease(barrier);
+  bool woken = false;
+  FailIf(copies_.ArriveAfterCopies(barrier, self_->index, &woken));
+  if (woken) WakeAtBarrier(barrier);
+}
+
+void BlockExecutor::BulkCopy(void* to, const void* from, unsigned bytes, uint64_t* barrier) {
+  Unseen unseen;
+  bool woken = false;
+  FailIf(copies_.BulkCopy(to, from, bytes, barrier, &woken));
+  if (woken) WakeAtBarrier(barrier);
+}
+
+void BlockExecutor::WaitAtBarrier(uint64_t* barrier, unsigned parity) {
+  Unseen unseen;
+  Fiber* self = self_;
+  for (bool over = false;;) {
+    FailIf(copies_.Poll(barrier, parity, &over));
+    if (over) break;
+    by_thread_[self->index] = self;
+    self->wait = Wait::kCopyBarrier;
+    self->barrier = barrier;
+    ++at_copy_barriers_;
+    Park(self);
+  }
+  TsanAcquire(barrier);
+}
+
+void BlockExecutor::WakeAtBarrier(const uint64_t* barrier) {
+  for (unsigned i = 0; i < total_ && at_copy_barriers_ != 0; ++i) {
+    Fiber* fiber = by_thread_[i];
+    if (fiber == nullptr || fiber->wait != Wait::kCopyBarrier || fiber->index != i) continue;
+    if (fiber->barrier != barrier) continue;
+    fiber->wait = Wait::kNone;
+    --at_copy_barriers_;
+    ready_.Push(fiber);
+  }
 }
 
 BlockExecutor::Fiber* BlockExecutor::NextReady() {
@@ -361,23 +458,25 @@ void BlockExecutor::Abandon() {
   fibers_.clear();
 }
 
+std::string BlockExecutor::BlockName() const {
+  return StrCat("block (", blockIdx.x, ",", blockIdx.y, ",", blockIdx.z, ")");
+}
+
 std::string BlockExecutor::Where() const {
-  return StrCat("block (", blockIdx.x, ",", blockIdx.y, ",", blockIdx.z, ") thread (", threadIdx.x, ",", threadIdx.y,
-                ",", threadIdx.z, ")");
+  return StrCat(BlockName(), " thread (", threadIdx.x, ",", threadIdx.y, ",", threadIdx.z, ")");
 }
 
 std::string BlockExecutor::DescribeStuck() const {
-  std::string text =
-      StrCat("deadlock in block (", blockIdx.x, ",", blockIdx.y, ",", blockIdx.z, "): no thread can go on");
+  std::string text = StrCat("deadlock in ", BlockName(), ": no thread can go on");
   int shown = 0;
   for (unsigned i = 0; i < total_ && shown < 4; ++i) {
     const unsigned warp = i / 32, lane = i & 31;
     const Fiber* fiber = by_thread_[i];
     const bool in_warp_operation = waiting_[warp] >> lane & 1;
-    const bool at_barrier = fiber != nullptr && fiber->index == i && fiber->wait == Wait::kBlock;
-    if (!in_warp_operation && !at_barrier) continue;
+    const bool parked = fiber != nullptr && fiber->index == i && fiber->wait != Wait::kNone;
+    if (!in_warp_operation && !parked) continue;
     // One example of each kind of wait is enough to see the mistake.
-    const Wait wait = in_warp_operation ? warps_[warp].wait[lane] : Wait::kBlock;
+    const Wait wait = in_warp_operation ? warps_[warp].wait[lane] : fiber->wait;
     const std::string kind = StrCat("in ", WaitName(wait));
     if (text.find(kind) != std::string::npos) continue;
     text += StrCat("; thread ", i, " waits ", kind);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/status.h"
+#include "device/sim/copy_engine.h"
 #include "device/sim/kernel_call.h"
 #include "device/sim/sanitizers.h"
 
@@ -95,13 +96,27 @@ class BlockExecutor {
     std::memcpy(&value, slot.bytes, sizeof(T));
     return value;
   }
+  // Waits until all 32 lanes have come with an operand each; the last one to come calls `compute` with them, by lane.
+  using WarpFunction = void (*)(void* const* operands);
+  void ComputeInWarp(WarpFunction compute, void* operand);
+  // Asynchronous copies and their barriers (device/async_copy.h).
+  void CopyAsync(void* to, const void* from, unsigned bytes, unsigned valid);
+  void CommitCopies();
+  void WaitForCopies(unsigned pending);
+  void InitBarrier(uint64_t* barrier, unsigned arrivals);
+  void ArriveAtBarrier(uint64_t* barrier, unsigned bytes);
+  void ArriveAfterCopies(uint64_t* barrier);
+  void BulkCopy(void* to, const void* from, unsigned bytes, uint64_t* barrier);
+  void WaitAtBarrier(uint64_t* barrier, unsigned parity);
+  // GridDependencyWait().
+  void WaitForDependency() {}
   [[noreturn]] void Fail(std::string reason);
 
  private:
   struct Slot {
     alignas(16) unsigned char bytes[16];
   };
-  enum class Wait : uint8_t { kNone, kBlock, kSyncWarp, kShuffle, kBallot };
+  enum class Wait : uint8_t { kNone, kBlock, kSyncWarp, kShuffle, kBallot, kCompute, kCopyBarrier };
   struct Fiber {
     ~Fiber();
     void* context = nullptr;
@@ -115,6 +130,7 @@ class BlockExecutor {
     Index3 thread;       // while parked
     unsigned index = 0;  // of the thread in its block
     Wait wait = Wait::kNone;
+    const uint64_t* barrier = nullptr;  // that it waits at
   };
   struct Warp;
   struct Switching;  // the only code that touches Boost.Context
@@ -140,6 +156,8 @@ class BlockExecutor {
   void MeetWarp(Wait wait, unsigned mask);
   void FinishWarp(unsigned index, unsigned lanes, const Fiber* self);
   void OpenBarrier(const Fiber* self);
+  void FailIf(CopyEngine::Error error);
+  void WakeAtBarrier(const uint64_t* barrier);
   void Park(Fiber* self);
   Fiber* NextReady();
   Fiber* TakeIdle();
@@ -147,6 +165,7 @@ class BlockExecutor {
   void PrepareShared(size_t bytes);
   void Abandon();
   std::string DescribeStuck() const;
+  std::string BlockName() const;
   std::string Where() const;
 
   AnyKernel kernel_ = nullptr;
@@ -169,6 +188,8 @@ class BlockExecutor {
   Ring hot_, ready_;  // a warp that met goes first: its 32 stacks are still in the L1 cache
   std::unique_ptr<Warp[]> warps_;
   std::vector<Slot> shared_;
+  CopyEngine copies_;
+  unsigned at_copy_barriers_ = 0;  // threads parked there
   std::vector<void*> tsan_threads_;
 };
 

@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kThreads, kLongThreads / kThreads)
   using Ring = CopyRing<Raw, kLongChunk, Row::kChunkPacks>;
   __shared__ C max_scratch[2][kThreads / 32];
   __shared__ C sum_scratch[2][kThreads / 32];
-  __shared__ uint64_t barriers[kThreads / 32][kLongSlots];
+  __shared__ device::CopyBarrier barriers[kThreads / 32][kLongSlots];
   Ring ring(device::DynamicShared<Raw>() + Row::First(), barriers[threadIdx.x / 32], slots);
   device::GridDependencyWait();
 

@@ -9,14 +9,8 @@ namespace cudaep::kernels {
 // exp(x - y), x - y being what rounding makes of it in the units of the exponent. Results below the smallest normal
 // number become zero, which saves the four instructions that FastExp spends on them.
 __device__ __forceinline__ float SoftmaxExp(float x, float y = 0.0f) {
-#if defined(__CUDA_ARCH__)
   constexpr float kLog2E = 1.4426950408889634f;
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x * kLog2E - y * kLog2E));
-  return result;
-#else
-  return device::FastExp(x - y);
-#endif
+  return device::FastExp2(x * kLog2E - y * kLog2E);
 }
 __device__ __forceinline__ double SoftmaxExp(double x, double y = 0.0) { return exp(x - y); }
 
@@ -33,34 +27,17 @@ struct FoldedExp {
   }
   explicit __device__ __forceinline__ FoldedExp(C shift) : scaled(shift * C(1.4426950408889634)) {}
   __device__ __forceinline__ C operator()(C x) const {
-#if defined(__CUDA_ARCH__)
     if constexpr (sizeof(C) == 4) {
-      float result;
-      asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(fmaf(x, 1.4426950408889634f, -scaled)));
-      return result;
+      return device::FastExp2(fmaf(x, 1.4426950408889634f, -scaled));
+    } else {
+      return std::exp2(x * C(1.4426950408889634) - scaled);
     }
-#endif
-    return std::exp2(x * C(1.4426950408889634) - scaled);
   }
 };
 
 // The larger number: one instruction, unlike device::Max, as NaN loses. It shows in the sum.
 __device__ __forceinline__ float SoftmaxMax(float a, float b) { return fmaxf(a, b); }
 __device__ __forceinline__ double SoftmaxMax(double a, double b) { return fmax(a, b); }
-
-// Of the two 16-bit floats of type T in a word each; again NaN loses.
-template <class T>
-__device__ __forceinline__ uint32_t MaxOfPairs(uint32_t a, uint32_t b) {
-  uint32_t result = 0;
-#if defined(__CUDA_ARCH__)
-  if constexpr (std::is_same_v<T, Half>) {
-    asm("max.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
-  } else {
-    asm("max.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
-  }
-#endif
-  return result;
-}
 
 // The largest of kPacks packs, in as many short chains as there are packs.
 template <int kPacks, int kPack, class C>
@@ -79,25 +56,24 @@ __device__ __forceinline__ C MaxOf(const C (*value)[kPack]) {
 
 // The same of packs that are still in their words: 16-bit floats are compared in pairs.
 template <class T, int kPacks, int kPack>
-__device__ __forceinline__ ComputeType<T> MaxOfRaw([[maybe_unused]] const RawPack<T, kPack> (&raw)[kPacks],
+__device__ __forceinline__ ComputeType<T> MaxOfRaw(const RawPack<T, kPack> (&raw)[kPacks],
                                                    const ComputeType<T> (*value)[kPack]) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  if constexpr (sizeof(T) == 2 && kPack % 2 == 0) {
+  if constexpr (sizeof(T) == 2 && kPack % 2 == 0 && device::kTargetArch >= 800) {
     uint32_t max[kPacks];
 #pragma unroll
     for (int j = 0; j < kPacks; ++j) {
       max[j] = raw[j].word[0];
 #pragma unroll
-      for (int w = 1; w < kPack / 2; ++w) max[j] = MaxOfPairs<T>(max[j], raw[j].word[w]);
+      for (int w = 1; w < kPack / 2; ++w) max[j] = device::MaxOfPairs<T>(max[j], raw[j].word[w]);
     }
 #pragma unroll
-    for (int j = 1; j < kPacks; ++j) max[0] = MaxOfPairs<T>(max[0], max[j]);
+    for (int j = 1; j < kPacks; ++j) max[0] = device::MaxOfPairs<T>(max[0], max[j]);
     ComputeType<T> pair[2];
     detail::UnpackPair<T>(max[0], pair);
     return SoftmaxMax(pair[0], pair[1]);
+  } else {
+    return MaxOf<kPacks>(value);
   }
-#endif
-  return MaxOf<kPacks>(value);
 }
 
 // Maximum and sum of exp(x - maximum) of a growing set of values.
