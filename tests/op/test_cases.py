@@ -5,8 +5,9 @@ import pytest
 from ..session import host
 from .harness import driver
 from .harness.case import BoundCase
-from .harness.check import modes_of, run_case
+from .harness.check import run_case
 from .harness.families import all_cases
+from .harness.modes import chosen_modes
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -14,13 +15,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         library = driver.load()
     except FileNotFoundError:
         library = None  # each test fails with the reason
-    params = [
-        pytest.param(bound, mode, id=f"{bound.id}-{mode}")
-        for bound in all_cases().values()
-        for mode in modes_of(
-            bound, library.row(bound.case.domain, bound.case.op, bound.schema.since) if library else None
-        )
-    ]
+    chosen = chosen_modes(all_cases().values(), library)
+    params = [pytest.param(bound, mode, id=f"{bound.id}-{mode}") for bound, mode in chosen]
     assert params, "no case table has a case"
     metafunc.parametrize(("bound", "mode"), params)
 

@@ -6,7 +6,10 @@ import pytest
 from .harness import Case, Rand, Tolerance, driver
 from .harness.case import BoundCase
 from .harness.check import CaseError, run_case
-from .harness.compare import difference
+from .harness.compare import difference, ulp
+from .harness.dtypes import numpy_dtype
+from .harness.families import all_cases
+from .harness.modes import chosen_modes
 from .harness.schemas import Formal, Schema
 
 _TYPES = {"T": frozenset({"float32", "uint8"})}
@@ -26,7 +29,7 @@ def simulated() -> bool:
     return driver.load().backend == "simulated"
 
 
-@pytest.mark.parametrize("mode", ["eager", "user_stream", "graph", "in_place", "alias"])
+@pytest.mark.parametrize("mode", ["user_stream", "graph", "shifted", "create", "in_place", "alias"])
 def test_a_correct_operator_passes(mode: str) -> None:
     run_case(_bound("Correct"), mode)
 
@@ -34,12 +37,15 @@ def test_a_correct_operator_passes(mode: str) -> None:
 @pytest.mark.parametrize(
     ("op", "mode", "text"),
     [
-        ("LastByteMissing", "eager", "1 of 37 elements differ"),
-        ("AliasOnly", "eager", "37 of 37 elements differ"),
-        ("StaleValues", "graph", "launch 2, output 0"),
+        ("LastByteMissing", "user_stream", "1 of 37 elements differ"),
+        ("AliasOnly", "user_stream", "37 of 37 elements differ"),
+        ("RightWhenRepeated", "graph", "before the capture, output 0"),
+        ("StaleValues", "graph", "replayed with other inputs, output 0"),
+        ("WholePacks", "shifted", "elements differ"),
+        ("WrongShape", "create", r"inferred shape \[38\], expected \[37\]"),
         ("WaitsInEnqueue", "graph", "(?i)capture"),
         ("ClearsFirst", "in_place", "in the buffer of input 0"),
-        ("LastByteMissing", "user_stream", "elements differ"),
+        ("LastByteMissing", "shifted", "elements differ"),
     ],
 )
 def test_a_bug_is_caught(op: str, mode: str, text: str) -> None:
@@ -50,10 +56,11 @@ def test_a_bug_is_caught(op: str, mode: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("op", "mode", "text"),
     [
-        ("OneByteMore", "eager", "DEVICE_ERROR"),
-        ("WorkspaceOverrun", "user_stream", "DEVICE_ERROR"),
-        ("OtherStream", "user_stream", "stream"),
-        ("LateHostRead", "eager", "elements differ"),
+        ("OneByteMore", "shifted", "DEVICE_ERROR"),
+        ("WorkspaceOverrun", "graph", "DEVICE_ERROR"),
+        ("OtherStream", "graph", "stream"),
+        ("OtherStream", "shifted", "stream"),
+        ("LateHostRead", "user_stream", "elements differ"),
     ],
 )
 def test_a_bug_is_caught_on_the_simulated_device(op: str, mode: str, text: str, simulated: bool) -> None:
@@ -67,17 +74,17 @@ def test_the_device_recovers_after_a_bug() -> None:
     for _ in range(3):
         with pytest.raises(CaseError):
             run_case(_bound("WaitsInEnqueue"), "graph")
-        run_case(_bound("Correct"), "eager")
+        run_case(_bound("Correct"), "user_stream")
 
 
 def test_a_failure_names_seed_and_command() -> None:
     with pytest.raises(CaseError, match=r"seed 5; run it again: python -m \S+ 'broken/AliasOnly'"):
-        run_case(_bound("AliasOnly"), "eager", seed=5)
+        run_case(_bound("AliasOnly"), "user_stream", seed=5)
 
 
 def test_a_missing_row_is_an_error() -> None:
     with pytest.raises(CaseError, match="no registered row"):
-        run_case(_bound("Unknown"), "eager")
+        run_case(_bound("Unknown"), "user_stream")
 
 
 @pytest.mark.parametrize(
@@ -89,20 +96,58 @@ def test_a_missing_row_is_an_error() -> None:
         ([np.nan], [1.0], False),
         ([1.0], [np.nan], False),
         ([1.0], [np.inf], False),
-        ([1.0], [1.0 + 1e-7], True),
-        ([1.0], [1.0 + 1e-3], False),
+        ([1.0], [1.0 + 2**-22], True),  # two ulps
+        ([1.0], [1.0 + 5 * 2**-24], False),  # two and a half
+        ([1.0], [1.0 - 3 * 2**-24], False),  # three, since ulps are half as large below 1
+        ([1e6], [1e6 + 0.125], True),
+        ([1e6], [1e6 + 0.25], False),
+        ([1e-9], [0.0], False),
+        ([2.0**-148], [0.0], True),  # subnormal numbers are one ulp of the smallest normal one apart
+        ([2.0**-147], [0.0], False),
         ([1.0, 2.0], [1.0], False),
-        ([1000.0], [1000.01], False),
-        ([1e-9], [0.0], True),
     ],
 )
 def test_difference(got: list[float], wanted: list[float], equal: bool) -> None:
-    result = difference(np.array(got, np.float32), np.array(wanted, np.float64), Tolerance(1e-6))
+    result = difference(np.array(got, np.float32), np.array(wanted, np.float64), Tolerance(2))
     assert (result is None) == equal
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_narrow_types_have_their_own_ulps(dtype: str) -> None:
+    one = np.ones(1, numpy_dtype(dtype))
+    unit = float(ulp(np.ones(1), one.dtype)[0])
+    assert unit == {"float16": 2.0**-10, "bfloat16": 2.0**-7}[dtype]
+    assert difference(one, np.array([1 + 0.59 * unit]), Tolerance(0.6)) is None
+    assert difference(one, np.array([1 + 0.61 * unit]), Tolerance(0.6)) is not None
+
+
+def test_terms_allow_for_what_cancels() -> None:
+    got, wanted = np.array([1e-5], np.float32), np.array([0.0])
+    assert difference(got, wanted, Tolerance(4)) is not None
+    assert difference(got, wanted, Tolerance(4, terms=4), magnitude=22.0) is None  # 4 * 2^-23 * 22 = 1.05e-5
+    assert difference(got, wanted, Tolerance(4, terms=4), magnitude=20.0) is not None
+    assert difference(got, wanted, Tolerance(4, abs=1e-5, reason="a test")) is None
+
+
+def test_an_absolute_tolerance_needs_a_reason() -> None:
+    with pytest.raises(ValueError, match="reason"):
+        Tolerance(1, abs=1e-3)
 
 
 def test_difference_of_exact_types() -> None:
     assert difference(np.array([255], np.uint8), np.array([-1], np.int64), Tolerance(0)) is None
-    assert difference(np.array([1], np.int32), np.array([2], np.int32), Tolerance(1.0)) is not None
+    assert difference(np.array([1], np.int32), np.array([2], np.int32), Tolerance(1)) is not None
+    assert difference(np.array([1 + 1j], np.complex64), np.array([1 + 1.1j]), Tolerance(1)) is not None
     poison = np.frombuffer(b"\xa5", np.bool_)
     assert "neither 0 nor 1" in str(difference(poison, np.array([True]), Tolerance(0)))
+
+
+def test_versions_of_one_row_are_created_and_one_case_of_each_runs() -> None:
+    library = driver.load()
+    chosen: dict[str, list[str]] = {}
+    for bound, mode in chosen_modes(all_cases().values(), library):
+        if (bound.case.op, bound.dtype) == ("Transpose", "float32") and bound.case.error is None:
+            chosen.setdefault(str(bound.schema.since), []).append(mode)
+    assert "graph" in chosen.pop(max(chosen, key=int))
+    assert len(chosen) >= 3
+    assert all(modes.count("create") >= 1 and not {"graph", "shifted"} & {*modes} for modes in chosen.values())

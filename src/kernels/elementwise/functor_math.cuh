@@ -53,13 +53,15 @@ __device__ __forceinline__ float FastTanhOf(float x) {
   return std::copysign(device::FastDivide(1.0f - e, 1.0f + e), x);
 }
 
-// The normal distribution's integral from -infinity to x, relative error below 1e-5 where fp16 can tell it from 0.
-// Source: M. Abramowitz, I. Stegun, "Handbook of Mathematical Functions", 7.1.26.
+// The normal distribution's integral from -infinity to x, relative error below 2e-5 for all x that float32 can tell
+// from minus infinity: exp(z^2) erfc(z) is a polynomial of t = 1 / (1 + 0.65 z), fitted for the smallest relative
+// error.
 __device__ __forceinline__ float FastNormalCdf(float x) {
   const float z = std::fabs(x) * 0.70710678f;
-  const float t = device::FastDivide(1.0f, 1.0f + 0.3275911f * z);
+  const float t = device::FastDivide(1.0f, 1.0f + 0.65f * z);
   const float series =
-      t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
+      t *
+      (0.36639114f + t * (0.37380907f + t * (0.23216478f + t * (0.35571312f + t * (-0.47173301f + t * 0.14366037f)))));
   const float tail = 0.5f * series * device::FastExp(-z * z);
   return x < 0 ? tail : 1.0f - tail;
 }

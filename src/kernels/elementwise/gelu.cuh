@@ -5,11 +5,11 @@
 
 namespace cudaep::kernels {
 
-// x * (integral of the standard normal distribution up to x).
+// x * (integral of the standard normal distribution up to x); by erfc, which keeps its digits for negative x.
 struct GeluByErf {
   template <class T>
   __device__ __forceinline__ T operator()(T x) const {
-    return T(0.5) * x * (T(1) + std::erf(x * T(0.70710678118654752440)));
+    return T(0.5) * x * std::erfc(x * T(-0.70710678118654752440));
   }
   __device__ __forceinline__ float Approximate(auto x) const { return x * FastNormalCdf(x); }
 };

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..harness import Case, Of, Rand, T
 from ..harness.dtypes import FLOATS, INTS, NUMERIC
-from ..harness.tolerances import Tolerance
+from ..harness.tolerances import EXACT
 
 # Both sides of pack (16 bytes) and block (256 threads) boundaries; the last one takes several blocks of every type.
 _LENGTHS = (1, 7, 8, 9, 255, 256, 257, 1023, 4097, 100_003)
@@ -41,8 +41,6 @@ def _divide(a: np.ndarray, b: np.ndarray) -> Any:
     return np.where((a < 0) != (b < 0), -(np.abs(a) // np.abs(b)), np.abs(a) // np.abs(b)).astype(a.dtype)
 
 
-# A remainder is exact in the type of its operands.
-_REMAINDER = Tolerance(0.0)
 _REFERENCES: dict[str, Callable[..., Any]] = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": _divide}
 
 CASES = [
@@ -78,11 +76,11 @@ CASES = [
     Case(op="Mul", inputs=[Rand((2, 3), T), Rand((3, 3), T)], error=("INVALID_ARGUMENT", "[3,3]"), dtypes=("int64",)),
     Case(op="Mod", inputs=[Rand((5, 33)), Rand((5, 33), nonzero=True)], expected=np.mod, dtypes=INTS, opset="10+"),
     Case(op="Mod", inputs=[Rand((5, 33)), Rand((33,), nonzero=True)], attrs={"fmod": 1}, dtypes=NUMERIC, opset="10+",
-         expected=lambda a, b, fmod: np.fmod(a, b), tolerance=_REMAINDER),
+         expected=lambda a, b, fmod: np.fmod(a, b), tolerance=EXACT),
     Case(op="Mod", inputs=[Rand((99,), full=True), Rand((99,), full=True, nonzero=True)], expected=np.mod, dtypes=INTS,
          name="full_range"),
     Case(op="Mod", inputs=[Rand((300,), specials=True), Rand((300,), specials=True)], attrs={"fmod": 1}, dtypes=FLOATS,
-         expected=lambda a, b, fmod: np.fmod(a, b), tolerance=_REMAINDER, name="specials"),
+         expected=lambda a, b, fmod: np.fmod(a, b), tolerance=EXACT, name="specials"),
     Case(op="Mod", inputs=[Rand((3,)), Rand((3,))], dtypes=("float32",),
          error=("INVALID_ARGUMENT", "fmod=1")),
     *(

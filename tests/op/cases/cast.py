@@ -8,9 +8,8 @@ import numpy as np
 
 from ..harness import Case, Of, Rand
 from ..harness.dtypes import FLOATS, INTS, NUMERIC, code_of, numpy_dtype
-from ..harness.tolerances import Tolerance
+from ..harness.tolerances import EXACT
 
-_EXACT = Tolerance(0.0)
 _TYPES = (*NUMERIC, "bool")
 
 
@@ -32,7 +31,7 @@ def _to(to: str) -> Callable[..., Any]:
 
 def _cast(to: str, source: Rand | Of, **more: Any) -> Case:
     return Case(op="Cast", inputs=[source], attrs={"to": code_of(to)}, outputs=[to], expected=_to(to),
-                tolerance=_EXACT, **more)  # fmt: skip
+                tolerance=EXACT, **more)  # fmt: skip
 
 
 CASES = [
@@ -49,7 +48,7 @@ CASES = [
             dtypes=("float64",), name=f"once_rounded_to_{to}")
       for to in ("float16",)),
     *(_cast("float16", Rand(shape), dtypes=("float32", "uint8", "int64")) for shape in ((), (0,), (1,), (7,), (4097,))),
-    *(Case(op="CastLike", inputs=[Rand((3, 7)), Rand((2,), to)], outputs=[to], expected=_to(to), tolerance=_EXACT,
+    *(Case(op="CastLike", inputs=[Rand((3, 7)), Rand((2,), to)], outputs=[to], expected=_to(to), tolerance=EXACT,
            dtypes=_TYPES, opset="15+" if to == "float16" else 15, name=f"like_{to}")
       for to in _TYPES),
     _cast("float32", Of([1.0]), dtypes=("float32",), constants=(0,), name="constant"),

@@ -6,9 +6,8 @@ import numpy as np
 
 from ..harness import Case, Rand
 from ..harness.dtypes import FIXED_SIZE
-from ..harness.tolerances import Tolerance
+from ..harness.tolerances import EXACT
 
-_EXACT = Tolerance(0.0)
 _WIDTHS = ("int8", "float16", "float32", "float64", "complex128")
 
 _SHAPES: list[tuple[list[tuple[int, ...]], int]] = [
@@ -31,7 +30,7 @@ _SHAPES: list[tuple[list[tuple[int, ...]], int]] = [
 
 def _case(shapes: Sequence[tuple[int, ...]], axis: int, dtypes: tuple[str, ...], name: str = "") -> Case:
     return Case(op="Concat", inputs=[Rand(shape) for shape in shapes], attrs={"axis": axis}, dtypes=dtypes, name=name,
-                expected=lambda *xs, axis: np.concatenate(xs, axis), tolerance=_EXACT)  # fmt: skip
+                expected=lambda *xs, axis: np.concatenate(xs, axis), tolerance=EXACT)  # fmt: skip
 
 
 CASES = [
@@ -39,7 +38,7 @@ CASES = [
     # One launch holds 64 inputs.
     *(_case([(2, 1 + i % 3) for i in range(count)], 1, ("float16",), f"{count}_inputs") for count in (63, 64, 65, 200)),
     Case(op="Concat", inputs=[Rand((2, 3)), Rand((2, 3))], attrs={"axis": 1}, dtypes=FIXED_SIZE, opset="4+",
-         expected=lambda a, b, axis: np.concatenate([a, b], axis), tolerance=_EXACT, name="types"),
+         expected=lambda a, b, axis: np.concatenate([a, b], axis), tolerance=EXACT, name="types"),
     Case(op="Concat", inputs=[Rand((2, 3)), Rand((3, 3))], attrs={"axis": 1}, dtypes=("float32",),
          error=("INVALID_ARGUMENT", "input 1 of shape [3,3] does not fit [2,3] along axis 1")),
     Case(op="Concat", inputs=[Rand((2, 3)), Rand((6,))], attrs={"axis": 0}, dtypes=("float32",),

@@ -78,6 +78,7 @@ def _cases(geometries, dtypes=("float32", "float16"), **more):
             inputs=[Rand(x), Rand(w, low=-1, high=1), *([Rand((w[1] * attrs.get("group", 1),))] if bias else [])],
             attrs=attrs,
             expected=_conv_transpose,
+            magnitude="absolute",
             dtypes=dtypes,
             **more,
         )

@@ -2,9 +2,8 @@
 
 from ..harness import Case, Rand
 from ..harness.dtypes import FIXED_SIZE
-from ..harness.tolerances import Tolerance
+from ..harness.tolerances import EXACT
 
-_EXACT = Tolerance(0.0)
 _SKIP = {
     "session": "only the host itself makes such nodes",
     "graph": "the driver's host tensors are pageable, which a capture refuses",
@@ -12,8 +11,8 @@ _SKIP = {
 _SHAPES = ((), (7,), (0, 3), (3, 5, 2), (50_001,))
 
 CASES = [
-    *(Case(op=op, inputs=[Rand((3, 5))], dtypes=FIXED_SIZE, opset=1, expected=lambda x: x, tolerance=_EXACT,
+    *(Case(op=op, inputs=[Rand((3, 5))], dtypes=FIXED_SIZE, opset=1, expected=lambda x: x, tolerance=EXACT,
            skip=_SKIP) for op in ("MemcpyFromHost", "MemcpyToHost")),
-    *(Case(op=op, inputs=[Rand(shape)], dtypes=("float32",), opset=1, expected=lambda x: x, tolerance=_EXACT,
+    *(Case(op=op, inputs=[Rand(shape)], dtypes=("float32",), opset=1, expected=lambda x: x, tolerance=EXACT,
            skip=_SKIP) for op in ("MemcpyFromHost", "MemcpyToHost") for shape in _SHAPES),
 ]  # fmt: skip

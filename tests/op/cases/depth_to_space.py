@@ -4,9 +4,7 @@ import numpy as np
 
 from ..harness import Case, Rand
 from ..harness.dtypes import FIXED_SIZE
-from ..harness.tolerances import Tolerance
-
-_EXACT = Tolerance(0.0)
+from ..harness.tolerances import EXACT
 
 
 def _to_space(x: np.ndarray, blocksize: int, mode: str = "DCR") -> np.ndarray:
@@ -31,13 +29,13 @@ _WIDTHS = ("int8", "float16", "float32")
 
 CASES = [
     *(Case(op="DepthToSpace", inputs=[Rand(shape)], attrs={"blocksize": size, "mode": mode}, dtypes=_WIDTHS,
-           expected=_to_space, tolerance=_EXACT) for shape, size in _DEPTHS for mode in ("DCR", "CRD")),
+           expected=_to_space, tolerance=EXACT) for shape, size in _DEPTHS for mode in ("DCR", "CRD")),
     *(Case(op="SpaceToDepth", inputs=[Rand(shape)], attrs={"blocksize": size}, dtypes=_WIDTHS,
-           expected=_to_depth, tolerance=_EXACT) for shape, size in _SPACES),
+           expected=_to_depth, tolerance=EXACT) for shape, size in _SPACES),
     Case(op="DepthToSpace", inputs=[Rand((1, 8, 2, 3))], attrs={"blocksize": 2}, dtypes=FIXED_SIZE, opset="1+",
-         expected=_to_space, tolerance=_EXACT, name="types"),
+         expected=_to_space, tolerance=EXACT, name="types"),
     Case(op="SpaceToDepth", inputs=[Rand((1, 2, 4, 6))], attrs={"blocksize": 2}, dtypes=FIXED_SIZE, opset="1+",
-         expected=_to_depth, tolerance=_EXACT, name="types"),
+         expected=_to_depth, tolerance=EXACT, name="types"),
     Case(op="DepthToSpace", inputs=[Rand((1, 8, 2, 3))], attrs={"blocksize": 3}, dtypes=("float32",),
          error=("INVALID_ARGUMENT", "blocks of 3")),
     Case(op="DepthToSpace", inputs=[Rand((1, 8, 2, 3))], attrs={"blocksize": 0}, dtypes=("float32",),

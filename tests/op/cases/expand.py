@@ -4,9 +4,8 @@ import numpy as np
 
 from ..harness import Case, Rand
 from ..harness.dtypes import FIXED_SIZE
-from ..harness.tolerances import Tolerance
+from ..harness.tolerances import EXACT
 
-_EXACT = Tolerance(0.0)
 _WIDTHS = ("int8", "float16", "float32", "float64", "complex128")
 
 _SHAPES = [
@@ -39,12 +38,12 @@ def _name(before: tuple[int, ...], shape: tuple[int, ...]) -> str:
 
 
 CASES = [
-    *(Case(op="Expand", inputs=[Rand(before), _ints(*shape)], dtypes=_WIDTHS, expected=_expand, tolerance=_EXACT,
+    *(Case(op="Expand", inputs=[Rand(before), _ints(*shape)], dtypes=_WIDTHS, expected=_expand, tolerance=EXACT,
            name=_name(before, shape)) for before, shape in _SHAPES),
     Case(op="Expand", inputs=[Rand((3, 1)), _ints(2, 1, 5)], dtypes=FIXED_SIZE, opset="8+", expected=_expand,
-         tolerance=_EXACT, name="types"),
+         tolerance=EXACT, name="types"),
     Case(op="Expand", inputs=[Rand((3, 1)), _ints(3, 5)], dtypes=("float32",), expected=_expand, constants=(1,),
-         tolerance=_EXACT, name="constant"),
+         tolerance=EXACT, name="constant"),
     Case(op="Expand", inputs=[Rand((3, 2)), _ints(3, 4)], dtypes=("float32",),
          error=("INVALID_ARGUMENT", "[3,2] and [3,4] do not broadcast")),
     Case(op="Expand", inputs=[Rand((3, 1)), _ints(3, -1)], dtypes=("float32",),

@@ -6,9 +6,8 @@ import numpy as np
 
 from ..harness import Case, Of, Rand
 from ..harness.dtypes import FIXED_SIZE
-from ..harness.tolerances import Tolerance
+from ..harness.tolerances import EXACT
 
-_EXACT = Tolerance(0.0)
 _WIDTHS = ("int8", "float16", "float32", "float64", "complex128")
 
 # data, axis, indices
@@ -55,7 +54,7 @@ def _take_along(data: np.ndarray, indices: np.ndarray, axis: int = 0) -> np.ndar
 def _case(op: str, row: tuple[Any, ...], dtypes: tuple[str, ...], index_dtype: str = "int64", **more: Any) -> Case:
     shape, axis, indices = row
     return Case(op=op, inputs=[Rand(shape), _indices(indices, shape[axis], index_dtype)], attrs={"axis": axis},
-                dtypes=dtypes, expected=_take if op == "Gather" else _take_along, tolerance=_EXACT, **more)  # fmt: skip
+                dtypes=dtypes, expected=_take if op == "Gather" else _take_along, tolerance=EXACT, **more)  # fmt: skip
 
 
 CASES = [
@@ -63,10 +62,10 @@ CASES = [
     *(_case("Gather", row, ("float32",), "int32") for row in _GATHERS),
     _case("Gather", ((5, 3), 0, (4,)), FIXED_SIZE, opset="1+", name="types"),
     Case(op="Gather", inputs=[Rand((3, 4)), Of([0, 3, -4, -1, 2**62, -(2**63)], "int64")], dtypes=_WIDTHS,
-         expected=lambda x, i: np.stack([x[k] if -3 <= k < 3 else np.zeros_like(x[0]) for k in i]), tolerance=_EXACT,
+         expected=lambda x, i: np.stack([x[k] if -3 <= k < 3 else np.zeros_like(x[0]) for k in i]), tolerance=EXACT,
          name="outside", skip={"session": "the host's shape inference may refuse the values"}),
     Case(op="Gather", inputs=[Rand((0, 4)), Of([0, 1], "int64")], dtypes=("float32",),
-         expected=lambda x, i: np.zeros((2, 4)), tolerance=_EXACT, name="of_nothing"),
+         expected=lambda x, i: np.zeros((2, 4)), tolerance=EXACT, name="of_nothing"),
     Case(op="Gather", inputs=[Rand((3, 4)), Of([0], "int64")], attrs={"axis": 2}, dtypes=("float32",),
          error=("INVALID_ARGUMENT", "axis 2 is outside [-2, 2)")),
     Case(op="Gather", inputs=[Rand(()), Of([0], "int64")], dtypes=("float32",),
@@ -76,7 +75,7 @@ CASES = [
     *(_case("GatherElements", row, ("float32",), "int32") for row in _GATHER_ELEMENTS),
     _case("GatherElements", ((5, 3), 0, (4, 3)), FIXED_SIZE, opset="11+", name="types"),
     Case(op="GatherElements", inputs=[Rand((3,)), Of([0, 3, -3, -4], "int64")], dtypes=("float32",),
-         expected=lambda x, i: np.array([x[k] if -3 <= k < 3 else 0 for k in i]), tolerance=_EXACT, name="outside"),
+         expected=lambda x, i: np.array([x[k] if -3 <= k < 3 else 0 for k in i]), tolerance=EXACT, name="outside"),
     Case(op="GatherElements", inputs=[Rand((3, 4)), Of([[0]] * 4, "int64")], attrs={"axis": 1}, dtypes=("float32",),
          error=("INVALID_ARGUMENT", "indices of shape [4,1] do not fit data of shape [3,4]")),
     Case(op="GatherElements", inputs=[Rand((3, 4)), Of([0], "int64")], dtypes=("float32",),

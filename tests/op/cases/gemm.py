@@ -32,7 +32,14 @@ _C_SHAPES = [(), (1,), (4,), (1, 1), (1, 4), (3, 1), (3, 4)]
 
 CASES = [
     *(
-        Case(op="Gemm", inputs=[Rand(a), Rand(b, low=-1, high=1), None], attrs=attrs, expected=_gemm, dtypes=_SOME)
+        Case(
+            op="Gemm",
+            inputs=[Rand(a), Rand(b, low=-1, high=1), None],
+            attrs=attrs,
+            expected=_gemm,
+            magnitude="absolute",
+            dtypes=_SOME,
+        )
         for a, b, attrs in _TRANSPOSES
     ),
     *(
@@ -41,6 +48,7 @@ CASES = [
             inputs=[Rand((3, 5)), Rand((5, 4)), Rand(c)],
             attrs=attrs,
             expected=_gemm,
+            magnitude="absolute",
             dtypes=_SOME if c else (*FLOATS, *_INTS),
         )
         for c in _C_SHAPES
@@ -50,6 +58,7 @@ CASES = [
         op="Gemm",
         inputs=[Rand((3, 5)), Rand((5, 4)), Rand((4,))],
         expected=_gemm,
+        magnitude="absolute",
         dtypes=(*FLOATS, *_INTS),
         opset="7+",
     ),
@@ -58,6 +67,7 @@ CASES = [
         inputs=[Rand((3, 5)), Rand((4, 5)), Rand((3, 4))],
         attrs={"alpha": -2.0, "beta": 3.0, "transB": 1},
         expected=_gemm,
+        magnitude="absolute",
         dtypes=("int32", "int64"),
         name="whole_scales",
     ),

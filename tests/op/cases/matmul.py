@@ -63,11 +63,19 @@ CASES = [
             op="MatMul",
             inputs=[Rand(a), Rand(b, low=-1, high=1)],
             expected=np.matmul,
+            magnitude="absolute",
             dtypes=("float32", "float16", "int32"),
         )
         for a, b in _SHAPES
     ),
-    Case(op="MatMul", inputs=[Rand((3, 5)), Rand((5, 4))], expected=np.matmul, dtypes=(*FLOATS, *_INTS), opset="1+"),
+    Case(
+        op="MatMul",
+        inputs=[Rand((3, 5)), Rand((5, 4))],
+        expected=np.matmul,
+        magnitude="absolute",
+        dtypes=(*FLOATS, *_INTS),
+        opset="1+",
+    ),
     Case(
         op="MatMul",
         inputs=[Rand((4, 70), full=True), Rand((70, 66), full=True)],
@@ -82,6 +90,7 @@ CASES = [
         inputs=[Rand((2, 5, 3)), Rand((4, 5))],
         attrs={"transA": 1, "transB": 1, "alpha": 0.5},
         expected=_fused,
+        magnitude="absolute",
         dtypes=FLOATS,
     ),
     *(
@@ -92,6 +101,7 @@ CASES = [
             inputs=[Rand(a), Rand(b)],
             attrs=attrs,
             expected=_fused,
+            magnitude="absolute",
             dtypes=FLOATS if attrs == {"alpha": 0.5} else ("float32", "bfloat16"),
         )
         for a, b, attrs in _FUSED

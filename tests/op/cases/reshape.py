@@ -7,9 +7,7 @@ import numpy as np
 
 from ..harness import Case, Rand
 from ..harness.dtypes import FIXED_SIZE
-from ..harness.tolerances import Tolerance
-
-_EXACT = Tolerance(0.0)
+from ..harness.tolerances import EXACT
 
 
 def _ints(*values: int) -> np.ndarray:
@@ -24,7 +22,7 @@ def _to(shape: Sequence[int]) -> Any:
 def _reshape(before: Sequence[int], wanted: Sequence[int], after: Sequence[int], **attrs: int) -> Case:
     name = f"{_text(before)}_to_{_text(wanted)}{'z' * len(attrs)}"
     return Case(op="Reshape", inputs=[Rand(before), _ints(*wanted)], attrs=attrs, dtypes=("float32",),
-                expected=_to(after), tolerance=_EXACT, name=name)  # fmt: skip
+                expected=_to(after), tolerance=EXACT, name=name)  # fmt: skip
 
 
 def _text(dims: Sequence[int]) -> str:
@@ -83,7 +81,7 @@ _UNSQUEEZES = [
 
 def _with_axes(op: str, before: Sequence[int], axes: Sequence[int] | None, after: Sequence[int]) -> list[Case]:
     """The axes as an input, and as an attribute for opset 11."""
-    common: dict[str, Any] = {"op": op, "dtypes": ("float32",), "expected": _to(after), "tolerance": _EXACT}
+    common: dict[str, Any] = {"op": op, "dtypes": ("float32",), "expected": _to(after), "tolerance": EXACT}
     name = f"{_text(before)}_axes_{'none' if axes is None else _text(axes)}"
     if axes is None:
         return [Case(**common, inputs=[Rand(before)], opset=opset, name=name) for opset in (11, 25)]
@@ -96,9 +94,9 @@ def _with_axes(op: str, before: Sequence[int], axes: Sequence[int] | None, after
 CASES = [
     *_RESHAPES,
     Case(op="Reshape", inputs=[Rand((3, 4)), _ints(2, 6)], dtypes=FIXED_SIZE, opset="5+", expected=_to((2, 6)),
-         tolerance=_EXACT, name="types"),
+         tolerance=EXACT, name="types"),
     Case(op="Reshape", inputs=[Rand((3, 4)), _ints(2, 6)], dtypes=("float32",), expected=_to((2, 6)), constants=(1,),
-         tolerance=_EXACT, name="constant"),
+         tolerance=EXACT, name="constant"),
     _refused("Reshape", (2, 3), "cannot be reshaped to [4,2]", (4, 2)),
     _refused("Reshape", (2, 3), "cannot be reshaped to [4,-1]", (4, -1)),
     _refused("Reshape", (2, 3), "more than one -1", (-1, -1)),
@@ -109,31 +107,31 @@ CASES = [
     _refused("Reshape", (2, 3), "exceeds 64 bits", (2**40, 2**40)),
 
     *(Case(op="Flatten", inputs=[Rand(before)], attrs={"axis": axis}, dtypes=("float32",), expected=_to(after),
-           tolerance=_EXACT) for before, axis, after in _FLATTENS),
+           tolerance=EXACT) for before, axis, after in _FLATTENS),
     Case(op="Flatten", inputs=[Rand((3, 2, 2))], dtypes=FIXED_SIZE, opset="1+", expected=_to((3, 4)),
-         tolerance=_EXACT, name="types"),
+         tolerance=EXACT, name="types"),
     _refused("Flatten", (2, 3), "axis 3 is outside [-2, 2]", axis=3),
     _refused("Flatten", (), "axis 1 is outside", axis=1),
 
     *(case for row in _SQUEEZES for case in _with_axes("Squeeze", *row)),
-    Case(op="Squeeze", inputs=[Rand((3, 1)), _ints()], dtypes=("float32",), expected=_to((3, 1)), tolerance=_EXACT,
+    Case(op="Squeeze", inputs=[Rand((3, 1)), _ints()], dtypes=("float32",), expected=_to((3, 1)), tolerance=EXACT,
          name="no_axis"),
-    Case(op="Squeeze", inputs=[Rand((1, 12))], dtypes=FIXED_SIZE, opset="1+", expected=_to((12,)), tolerance=_EXACT,
+    Case(op="Squeeze", inputs=[Rand((1, 12))], dtypes=FIXED_SIZE, opset="1+", expected=_to((12,)), tolerance=EXACT,
          name="types"),
     _refused("Squeeze", (2, 1), "axis 0 of shape [2,1]", (0,)),
     _refused("Squeeze", (2, 1), "axis 2 is outside [-2, 2)", (2,)),
 
     *(case for row in _UNSQUEEZES for case in _with_axes("Unsqueeze", *row)),
     Case(op="Unsqueeze", inputs=[Rand((12,)), _ints(0)], dtypes=FIXED_SIZE, opset="13+", expected=_to((1, 12)),
-         tolerance=_EXACT, name="types"),
+         tolerance=EXACT, name="types"),
     Case(op="Unsqueeze", inputs=[Rand((2, 3))], attrs={"axes": (0, 3)}, dtypes=FIXED_SIZE, opset=(1, 11),
-         expected=_to((1, 2, 3, 1)), tolerance=_EXACT, skip={"session": "no host runs opset 1"}),
+         expected=_to((1, 2, 3, 1)), tolerance=EXACT, skip={"session": "no host runs opset 1"}),
     _refused("Unsqueeze", (2, 3), "named twice", (0, -4)),
     _refused("Unsqueeze", (2, 3), "axis 3 is outside [-3, 3)", (3,)),
 
-    Case(op="Identity", inputs=[Rand((3, 5))], dtypes=FIXED_SIZE, opset="1+", expected=_to((3, 5)), tolerance=_EXACT),
-    Case(op="Identity", inputs=[Rand(())], dtypes=("float32",), expected=_to(()), tolerance=_EXACT),
-    Case(op="Identity", inputs=[Rand((0, 2))], dtypes=("float32",), expected=_to((0, 2)), tolerance=_EXACT),
+    Case(op="Identity", inputs=[Rand((3, 5))], dtypes=FIXED_SIZE, opset="1+", expected=_to((3, 5)), tolerance=EXACT),
+    Case(op="Identity", inputs=[Rand(())], dtypes=("float32",), expected=_to(()), tolerance=EXACT),
+    Case(op="Identity", inputs=[Rand((0, 2))], dtypes=("float32",), expected=_to((0, 2)), tolerance=EXACT),
     Case(op="Identity", inputs=[Rand((99,), specials=True)], dtypes=("float16",), expected=_to((99,)),
-         tolerance=_EXACT, name="specials"),
+         tolerance=EXACT, name="specials"),
 ]  # fmt: skip

@@ -7,9 +7,8 @@ import numpy as np
 
 from ..harness import Case, Rand
 from ..harness.dtypes import FIXED_SIZE
-from ..harness.tolerances import Tolerance
+from ..harness.tolerances import EXACT
 
-_EXACT = Tolerance(0.0)
 _WIDTHS = ("int8", "float16", "float32", "float64", "complex128")
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
@@ -65,7 +64,7 @@ def _case(row: tuple[Any, ...], dtypes: Sequence[str], index_dtype: str = "int64
     while inputs[-1] is None:
         inputs.pop()
     text = "_".join(str(part).replace(" ", "") for part in row[1:])
-    return Case(op="Slice", inputs=inputs, dtypes=dtypes, expected=lambda x, *_: x[where], tolerance=_EXACT,
+    return Case(op="Slice", inputs=inputs, dtypes=dtypes, expected=lambda x, *_: x[where], tolerance=EXACT,
                 **({"name": f"{'x'.join(map(str, shape)) or 'scalar'}_{text}_{index_dtype}"} | more))  # fmt: skip
 
 
@@ -82,9 +81,9 @@ CASES = [
     _case(_PLAIN, FIXED_SIZE, opset="10+", name="types"),
     _case(_PLAIN, ("float32",), constants=(1, 2, 3), name="constant"),
     Case(op="Slice", inputs=[Rand((4, 5, 6))], attrs={"starts": (1, -4), "ends": (3, 99), "axes": (0, 2)}, opset=9,
-         dtypes=FIXED_SIZE, expected=lambda x, **_: x[1:3, :, -4:], tolerance=_EXACT),
+         dtypes=FIXED_SIZE, expected=lambda x, **_: x[1:3, :, -4:], tolerance=EXACT),
     Case(op="Slice", inputs=[Rand((4, 5))], attrs={"starts": (1, 0), "ends": (3, -1)}, opset=1,
-         dtypes=("float32",), expected=lambda x, **_: x[1:3, :-1], tolerance=_EXACT),
+         dtypes=("float32",), expected=lambda x, **_: x[1:3, :-1], tolerance=EXACT),
     _refused("differ in length", (4, 5), (0, 0), (1,)),
     _refused("differ in length", (4, 5), (0,), (1,), (0, 1)),
     _refused("is sliced twice", (4, 5), (0, 0), (1, 1), (0, -2)),

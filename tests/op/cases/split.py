@@ -7,9 +7,8 @@ import numpy as np
 
 from ..harness import Case, Rand, T
 from ..harness.dtypes import FIXED_SIZE
-from ..harness.tolerances import Tolerance
+from ..harness.tolerances import EXACT
 
-_EXACT = Tolerance(0.0)
 _WIDTHS = ("int8", "float16", "float32", "float64", "complex128")
 
 _SHAPES: list[tuple[tuple[int, ...], int, tuple[int, ...]]] = [
@@ -32,7 +31,7 @@ def _cut(sizes: Sequence[int]) -> Any:
 
 def _given(shape: Sequence[int], axis: int, sizes: Sequence[int]) -> list[Case]:
     """The sizes as an input, and as an attribute for opset 11."""
-    common: dict[str, Any] = {"op": "Split", "dtypes": _WIDTHS, "expected": _cut(sizes), "tolerance": _EXACT,
+    common: dict[str, Any] = {"op": "Split", "dtypes": _WIDTHS, "expected": _cut(sizes), "tolerance": EXACT,
                               "outputs": len(sizes)}  # fmt: skip
     name = f"{'x'.join(map(str, shape))}_into_{'_'.join(map(str, sizes))}_axis{axis}"
     return [
@@ -43,7 +42,7 @@ def _given(shape: Sequence[int], axis: int, sizes: Sequence[int]) -> list[Case]:
 
 def _equal(dim: int, sizes: Sequence[int], **more: Any) -> Case:
     return Case(op="Split", inputs=[Rand((dim, 5))], dtypes=("float32",), expected=_cut(sizes), outputs=len(sizes),
-                tolerance=_EXACT, **more)  # fmt: skip
+                tolerance=EXACT, **more)  # fmt: skip
 
 
 def _refused(text: str, dim: int, split: Sequence[int] | None = None, outputs: int = 2, **more: Any) -> Case:
@@ -61,13 +60,13 @@ CASES = [
     _equal(0, (0, 0), attrs={"num_outputs": 2}),
     _equal(5, (5,), attrs={"num_outputs": 1}),
     Case(op="Split", inputs=[Rand((4, 6))], attrs={"axis": 1}, outputs=2, dtypes=FIXED_SIZE, opset=(2, 11, 13),
-         expected=_cut((3, 3)), tolerance=_EXACT, name="types"),
+         expected=_cut((3, 3)), tolerance=EXACT, name="types"),
     Case(op="Split", inputs=[Rand((4, 6))], attrs={"axis": 1, "num_outputs": 2}, outputs=2, dtypes=FIXED_SIZE,
-         expected=_cut((3, 3)), tolerance=_EXACT, name="types"),
+         expected=_cut((3, 3)), tolerance=EXACT, name="types"),
     Case(op="Split", inputs=[Rand((3, 200))], attrs={"axis": 1, "num_outputs": 100}, outputs=100, dtypes=("float16",),
-         expected=_cut((2,) * 100), tolerance=_EXACT, name="100_outputs"),
+         expected=_cut((2,) * 100), tolerance=EXACT, name="100_outputs"),
     Case(op="Split", inputs=[Rand((6, 3))], attrs={"num_outputs": 3}, outputs=(T, "", T), dtypes=("float32",),
-         expected=_cut((2, 2, 2)), tolerance=_EXACT, name="unused_output"),
+         expected=_cut((2, 2, 2)), tolerance=EXACT, name="unused_output"),
     _refused("does not divide 6 along axis 0", 6, (2, 3)),
     _refused("does not divide 6 along axis 0", 6, (2, 2, 2)),
     _refused("does not divide 6 along axis 0", 6, (7, -1)),

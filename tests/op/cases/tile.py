@@ -4,9 +4,7 @@ import numpy as np
 
 from ..harness import Case, Rand
 from ..harness.dtypes import FIXED_SIZE
-from ..harness.tolerances import Tolerance
-
-_EXACT = Tolerance(0.0)
+from ..harness.tolerances import EXACT
 
 _REPEATS = [
     ((5,), (3,)),
@@ -25,13 +23,13 @@ _REPEATS = [
 def _case(shape: tuple[int, ...], repeats: tuple[int, ...]) -> Case:
     name = f"{'x'.join(map(str, shape)) or 'scalar'}_times_{'x'.join(map(str, repeats))}"
     return Case(op="Tile", inputs=[Rand(shape), np.array(repeats, dtype=np.int64)], expected=np.tile, name=name,
-                dtypes=("int8", "float16", "float32", "float64", "complex128"), tolerance=_EXACT)  # fmt: skip
+                dtypes=("int8", "float16", "float32", "float64", "complex128"), tolerance=EXACT)  # fmt: skip
 
 
 CASES = [
     *(_case(shape, repeats) for shape, repeats in _REPEATS),
     Case(op="Tile", inputs=[Rand((2, 3)), np.array([2, 2])], expected=np.tile, dtypes=FIXED_SIZE, opset="6+",
-         tolerance=_EXACT, name="types"),
+         tolerance=EXACT, name="types"),
     Case(op="Tile", inputs=[Rand((2, 3)), np.array([2])], dtypes=("float32",),
          error=("INVALID_ARGUMENT", "repeats [2] must have one number for each dimension of [2,3]")),
     Case(op="Tile", inputs=[Rand((2, 3)), np.array([2, -1])], dtypes=("float32",),

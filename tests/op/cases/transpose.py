@@ -6,9 +6,8 @@ import numpy as np
 
 from ..harness import Case, Rand
 from ..harness.dtypes import FIXED_SIZE
-from ..harness.tolerances import Tolerance
+from ..harness.tolerances import EXACT
 
-_EXACT = Tolerance(0.0)
 _WIDTHS = ("int8", "float16", "float32", "float64", "complex128")
 
 # Below 16 KB nothing is tiled: small shapes test coalescing, the others tiles and their edges.
@@ -54,7 +53,7 @@ _INNERMOST_STAYS = [
 
 
 def _case(shape: tuple[int, ...], perm: tuple[int, ...], dtypes: tuple[str, ...]) -> Case:
-    return Case(op="Transpose", inputs=[Rand(shape)], attrs={"perm": perm}, dtypes=dtypes, tolerance=_EXACT,
+    return Case(op="Transpose", inputs=[Rand(shape)], attrs={"perm": perm}, dtypes=dtypes, tolerance=EXACT,
                 expected=lambda x, perm: np.transpose(x, perm))  # fmt: skip
 
 
@@ -62,9 +61,9 @@ CASES = [
     *(_case(shape, perm, ("float32", "float16")) for shape, perm in _SMALL),
     *(_case(shape, perm, _WIDTHS) for shape, perm in _TILED + _INNERMOST_STAYS),
     Case(op="Transpose", inputs=[Rand((2, 3, 5))], expected=np.transpose, dtypes=FIXED_SIZE, opset="1+",
-         tolerance=_EXACT, name="reversed"),
+         tolerance=EXACT, name="reversed"),
     Case(op="Transpose", inputs=[Rand((300,), specials=True)], expected=np.transpose, dtypes=("float16", "float32"),
-         tolerance=_EXACT, name="specials"),
+         tolerance=EXACT, name="specials"),
     Case(op="Transpose", inputs=[Rand((2, 3))], attrs={"perm": (0, 0)}, dtypes=("float32",),
          error=("INVALID_ARGUMENT", "perm [0,0]")),
     Case(op="Transpose", inputs=[Rand((2, 3))], attrs={"perm": (0, 1, 2)}, dtypes=("float32",),

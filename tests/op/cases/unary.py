@@ -8,8 +8,10 @@ import numpy as np
 
 from ..harness import Case, Of, Rand
 from ..harness.dtypes import FLOATS, NUMERIC, SIGNED
+from ..harness.magnitudes import of_argument
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 # Both sides of pack (16 bytes) and block boundaries, several blocks, rank 0, empty.
 _SHAPES = ((), (1,), (7,), (8,), (9,), (257,), (4095,), (4097,), (3, 5, 7), (0,), (2, 0, 3), (100_003,))
@@ -28,7 +30,12 @@ def _clamp(x: np.ndarray) -> Any:
 
 
 def _gelu(x: np.ndarray) -> Any:
-    return 0.5 * x * (1 + _erf(x / math.sqrt(2)))
+    return 0.5 * x * _erfc(-x / math.sqrt(2))
+
+
+def _tanh_gelu(x: np.ndarray) -> Any:
+    """With 1 + tanh(u) = 2 / (1 + exp(-2u)), which loses nothing in the tail."""
+    return x / (1 + np.exp(-2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
 # op -> reference for defaults of attributes, range of the arguments
@@ -77,14 +84,21 @@ _FIRST = {**dict.fromkeys(("Acos", "Asin", "Atan", "Cos", "Sin", "Tan"), 7),
           "Celu": 12, "HardSwish": 14, "Mish": 18, "Round": 11, "Swish": 24, "ThresholdedRelu": 10}  # fmt: skip
 _INTEGERS = {"Abs": NUMERIC, "Neg": FLOATS + SIGNED, "Relu": FLOATS + SIGNED, "Sign": NUMERIC}
 
+# What cancels: the sums inside.
+_MAGNITUDES: dict[str, Callable[..., Any]] = {
+    "HardSigmoid": lambda x, alpha=0.2, beta=0.5: np.abs(alpha * x) + beta,
+    "HardSwish": lambda x: np.abs(x) * (np.abs(x) / 6 + 0.5),
+}
+
 CASES = [
     *(
         Case(op=op, inputs=[Rand((5, 33), low=low, high=high)], expected=f, dtypes=FLOATS,
-             opset=f"{_FIRST.get(op, 6)}+")
+             opset=f"{_FIRST.get(op, 6)}+", magnitude=_MAGNITUDES.get(op))
         for op, (f, low, high) in _FUNCTIONS.items()
     ),
     *(
-        Case(op=op, inputs=[Rand((301,), specials=True)], expected=_FUNCTIONS[op][0], dtypes=FLOATS, name="specials")
+        Case(op=op, inputs=[Rand((301,), specials=True)], expected=_FUNCTIONS[op][0], dtypes=FLOATS, name="specials",
+             magnitude=_MAGNITUDES.get(op))
         for op in _FUNCTIONS
     ),
     *(
@@ -115,7 +129,7 @@ CASES = [
         for alpha in (0.5, 2.0)
     ),
     Case(op="HardSigmoid", inputs=[Rand((50,))], attrs={"alpha": 0.5, "beta": 0.25}, dtypes=FLOATS,
-         expected=lambda x, alpha, beta: _clamp(alpha * x + beta)),
+         expected=lambda x, alpha, beta: _clamp(alpha * x + beta), magnitude=_MAGNITUDES["HardSigmoid"]),
     Case(op="LeakyRelu", inputs=[Rand((50,))], attrs={"alpha": -0.5}, dtypes=FLOATS,
          expected=lambda x, alpha: np.where(x < 0, alpha * x, x)),
     Case(op="Selu", inputs=[Rand((50,))], attrs={"alpha": 2.0, "gamma": 3.0}, dtypes=FLOATS,
@@ -124,11 +138,14 @@ CASES = [
          expected=lambda x, alpha: x * _sigmoid(alpha * x)),
     Case(op="ThresholdedRelu", inputs=[Rand((50,))], attrs={"alpha": 0.5}, dtypes=FLOATS,
          expected=lambda x, alpha: np.where(x > alpha, x, 0)),
-    Case(op="Gelu", inputs=[Rand((5, 33), low=-6, high=6)], expected=_gelu, dtypes=FLOATS, opset="20+"),
+    Case(op="Gelu", inputs=[Rand((5, 33), low=-6, high=6)], expected=_gelu, dtypes=FLOATS, opset="20+",
+         magnitude=of_argument(_gelu)),
     Case(op="Gelu", inputs=[Rand((301,), specials=True)], attrs={"approximate": "none"},
-         expected=lambda x, approximate: _gelu(x), dtypes=FLOATS, name="specials"),
+         expected=lambda x, approximate: _gelu(x), magnitude=lambda x, approximate: of_argument(_gelu)(x),
+         dtypes=FLOATS, name="specials"),
     Case(op="Gelu", inputs=[Rand((5, 33), low=-6, high=6)], attrs={"approximate": "tanh"}, dtypes=FLOATS,
-         expected=lambda x, approximate: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))),
+         expected=lambda x, approximate: _tanh_gelu(x),
+         magnitude=lambda x, approximate: of_argument(_tanh_gelu)(x)),
     Case(op="Gelu", inputs=[Rand((5,))], attrs={"approximate": "sinh"}, dtypes=("float32",),
          error=("INVALID_ARGUMENT", "'sinh'")),
     Case(op="IsNaN", inputs=[Rand((301,), specials=True)], expected=np.isnan, dtypes=FLOATS, opset="9+"),

@@ -4,9 +4,8 @@ import numpy as np
 
 from ..harness import Case, Rand
 from ..harness.dtypes import FIXED_SIZE
-from ..harness.tolerances import Tolerance
+from ..harness.tolerances import EXACT
 
-_EXACT = Tolerance(0.0)
 _WIDTHS = ("int8", "float16", "float32", "float64", "complex128")
 
 _SHAPES = [
@@ -22,12 +21,12 @@ _SHAPES = [
 ]
 
 CASES = [
-    *(Case(op="Where", inputs=[Rand(c, "bool"), Rand(a), Rand(b)], expected=np.where, dtypes=_WIDTHS, tolerance=_EXACT)
+    *(Case(op="Where", inputs=[Rand(c, "bool"), Rand(a), Rand(b)], expected=np.where, dtypes=_WIDTHS, tolerance=EXACT)
       for c, a, b in _SHAPES),
     Case(op="Where", inputs=[Rand((5, 1), "bool"), Rand((5, 9)), Rand((9,))], expected=np.where, dtypes=FIXED_SIZE,
-         opset="9+", tolerance=_EXACT, name="types"),
+         opset="9+", tolerance=EXACT, name="types"),
     Case(op="Where", inputs=[Rand((99,), "bool"), Rand((99,), specials=True), Rand((99,), specials=True)],
-         expected=np.where, dtypes=("float32", "float16"), tolerance=_EXACT, name="specials"),
+         expected=np.where, dtypes=("float32", "float16"), tolerance=EXACT, name="specials"),
     Case(op="Where", inputs=[Rand((3,), "bool"), Rand((2, 3)), Rand((4,))], dtypes=("float32",),
          error=("INVALID_ARGUMENT", "[2,3]")),
 ]  # fmt: skip

@@ -85,6 +85,32 @@ struct WaitsInEnqueue : CopyBase {
   }
 };
 
+// Nothing at first, as a plan that is not ready would.
+struct RightWhenRepeated : CopyBase {
+  Status Enqueue(const Plan&, const OpContext& context) const override {
+    return runs_++ == 0 ? Status::Ok() : Copy(context, Bytes(context), context.stream());
+  }
+  mutable int runs_ = 0;
+};
+
+// Packs of 16 bytes from the address below, whatever the pointer.
+struct WholePacks : CopyBase {
+  Status Enqueue(const Plan&, const OpContext& context) const override {
+    const size_t past = reinterpret_cast<uintptr_t>(context.output(0)) % 16;
+    return Copy(context, Bytes(context) - past, context.stream());
+  }
+};
+
+struct WrongShape : CopyBase {
+  Status InferShapes(ops::TensorViews inputs, std::vector<Shape>& outputs) const override {
+    outputs[0] = Shape({inputs[0].dims()[0] + 1});
+    return Status::Ok();
+  }
+  Status Enqueue(const Plan&, const OpContext& context) const override {
+    return Copy(context, Bytes(context), context.stream());
+  }
+};
+
 // Writes before it reads, though its row lets the output be the input's buffer.
 struct ClearsFirst : CopyBase {
   Status Enqueue(const Plan&, const OpContext& context) const override {
@@ -132,6 +158,8 @@ std::vector<ops::KernelRow> Rows() {
       Row<StaleValues>("StaleValues"), Row<WorkspaceOverrun>("WorkspaceOverrun"),
       Row<ClearsFirst>("ClearsFirst"), Row<WaitsInEnqueue>("WaitsInEnqueue"),
       Row<AliasOnly>("AliasOnly"),     Row<LateHostRead>("LateHostRead"),
+      Row<WholePacks>("WholePacks"),   Row<RightWhenRepeated>("RightWhenRepeated"),
+      Row<WrongShape>("WrongShape"),
   };
   for (ops::KernelRow& row : rows) {
     const std::string_view name = row.op;

@@ -17,25 +17,31 @@ bool Holds(const std::vector<int>& list, size_t index) {
 // NaN in floating point types, an unlikely number in others.
 int PoisonByte(DataType type) { return (kIntTypes | DataTypeSet(DataType::kBool)).Contains(type) ? 0xA5 : 0xFF; }
 
-// One tensor's memory, on the device or in host memory.
+// One tensor's memory, on the device or in host memory, `shift` bytes into an allocation that ends where it does.
 struct Buffer {
   device::UniqueDeviceMemory device;
   std::unique_ptr<std::byte[]> host;
+  size_t shift = 0;
 
-  Status Allocate(bool on_host, size_t bytes) {
+  Status Allocate(bool on_host, size_t bytes, size_t shift_bytes = 0) {
     if (bytes == 0) return Status::Ok();  // stays null: what the host gives for empty tensors
-    if (!on_host) return device::Malloc(device.Receive(), bytes);
-    host = std::make_unique<std::byte[]>(bytes);
+    shift = shift_bytes;
+    if (!on_host) return device::Malloc(device.Receive(), shift + bytes);
+    host = std::make_unique<std::byte[]>(shift + bytes);
     return Status::Ok();
   }
-  void* pointer() const { return device ? device.get() : host.get(); }
+  std::byte* pointer() const {
+    std::byte* const start = device ? static_cast<std::byte*>(device.get()) : host.get();
+    return start == nullptr ? nullptr : start + shift;
+  }
 };
 
 class NodeRun {
  public:
-  NodeRun(const Node& node, Sharing sharing, StreamContext& context)
+  NodeRun(const Node& node, Sharing sharing, Mode mode, StreamContext& context)
       : node_(node),
         sharing_(sharing),
+        mode_(mode),
         context_(context),
         row_(*ops::FindRow(node.domain(), node.op_type(), node.since_version())),
         input_buffers_(node.inputs.size()),
@@ -47,7 +53,8 @@ class NodeRun {
     CUDAEP_RETURN_IF_ERROR(op_.Init(node_));
     for (size_t i = 0; i < node_.inputs.size(); ++i) {
       const InputTensor& input = node_.inputs[i];
-      CUDAEP_RETURN_IF_ERROR(input_buffers_[i].Allocate(Holds(row_.host_inputs, i), input.values.size()));
+      CUDAEP_RETURN_IF_ERROR(
+          input_buffers_[i].Allocate(Holds(row_.host_inputs, i), input.values.size(), Shift(input.type)));
       dims_.push_back(input.dims);
       views_.push_back(input.View(input_buffers_[i].pointer()));
       views_.back().dim = dims_.back().data();
@@ -91,23 +98,23 @@ class NodeRun {
         shared_ = true;
         continue;
       }
-      CUDAEP_RETURN_IF_ERROR(output_buffers_[i].Allocate(Holds(row_.host_outputs, i), OutputBytes(i)));
+      CUDAEP_RETURN_IF_ERROR(
+          output_buffers_[i].Allocate(Holds(row_.host_outputs, i), OutputBytes(i), Shift(node_.outputs[i])));
       outputs_[i] = output_buffers_[i].pointer();
     }
     return Status::Ok();
   }
 
-  // `exact_workspace`: scratch memory of exactly the plan's size in place of the stream's shared block.
-  Status Enqueue(bool exact_workspace) {
+  Status Enqueue() {
     ops::PlannedOperator::Pin pin(op_);
     CUDAEP_ASSIGN_OR_RETURN(const ops::Plan* plan, op_.PlanFor(pin, views_, context_));
     const bool empty = std::all_of(shapes_.begin(), shapes_.end(), [](const Shape& s) { return s.elems() == 0; });
-    if (exact_workspace && !(empty && !shapes_.empty())) {
-      CUDAEP_RETURN_IF_ERROR(workspace_.Allocate(false, plan->workspace_bytes));
+    if (mode_ == Mode::kShifted || (empty && !shapes_.empty())) {
+      CUDAEP_RETURN_IF_ERROR(op_.Enqueue(*plan, views_, outputs_.data(), context_));
+    } else {
+      if (workspace_.pointer() == nullptr) CUDAEP_RETURN_IF_ERROR(workspace_.Allocate(false, plan->workspace_bytes));
       CUDAEP_RETURN_IF_ERROR(
           op_.op().Enqueue(*plan, ops::OpContext{views_, outputs_.data(), workspace_.pointer(), context_}));
-    } else {
-      CUDAEP_RETURN_IF_ERROR(op_.Enqueue(*plan, views_, outputs_.data(), context_));
     }
     ScribbleHostInputs();
     return Status::Ok();
@@ -116,7 +123,7 @@ class NodeRun {
   Status Capture() {
     const device::Stream stream = context_.stream();
     CUDAEP_RETURN_IF_ERROR(device::StreamBeginCapture(stream, device::CaptureMode::kThreadLocal));
-    Status enqueued = Enqueue(false);
+    Status enqueued = Enqueue();
     Status ended = device::StreamEndCapture(stream, graph_.Receive());
     CUDAEP_RETURN_IF_ERROR(std::move(enqueued));
     CUDAEP_RETURN_IF_ERROR(std::move(ended).WithContext("end of capture"));
@@ -149,6 +156,8 @@ class NodeRun {
     return static_cast<size_t>(shapes_[index].elems()) * SizeOf(node_.outputs[index]);
   }
 
+  size_t Shift(DataType type) const { return mode_ == Mode::kShifted ? SizeOf(type) : 0; }
+
   // The host's own rule for reuse: equal dimensions and equal size of elements.
   bool TakesOver(size_t output) const {
     if (sharing_.output != static_cast<int>(output) || sharing_.input >= node_.input_count()) return false;
@@ -179,6 +188,7 @@ class NodeRun {
 
   const Node& node_;
   const Sharing sharing_;
+  const Mode mode_;
   StreamContext& context_;
   const ops::KernelRow& row_;
   ops::PlannedOperator op_;
@@ -194,17 +204,16 @@ class NodeRun {
   bool shared_ = false;
 };
 
-Status RunDirect(NodeRun& run, bool exact_workspace, RunResult& result) {
+Status RunDirect(NodeRun& run, RunResult& result) {
   CUDAEP_RETURN_IF_ERROR(run.Load(&InputTensor::values));
   CUDAEP_RETURN_IF_ERROR(run.Prepare());
   CUDAEP_RETURN_IF_ERROR(run.Load(&InputTensor::values));
-  CUDAEP_RETURN_IF_ERROR(run.Enqueue(exact_workspace));
+  CUDAEP_RETURN_IF_ERROR(run.Enqueue());
   return run.Download(result.launches);
 }
 
 Status RunCaptured(NodeRun& run, RunResult& result) {
-  RunResult first;  // sizes the workspace and makes the plan
-  CUDAEP_RETURN_IF_ERROR(RunDirect(run, false, first));
+  CUDAEP_RETURN_IF_ERROR(RunDirect(run, result));
   CUDAEP_RETURN_IF_ERROR(run.Load(&InputTensor::values));
   CUDAEP_RETURN_IF_ERROR(run.Capture());
   for (Bytes InputTensor::*values : {&InputTensor::values, &InputTensor::replay_values}) {
@@ -215,22 +224,37 @@ Status RunCaptured(NodeRun& run, RunResult& result) {
   return Status::Ok();
 }
 
+Status CreateOnly(const Node& node, RunResult& result) {
+  const ops::KernelRow& row = *ops::FindRow(node.domain(), node.op_type(), node.since_version());
+  CUDAEP_ASSIGN_OR_RETURN(const ops::OperatorPtr op, ops::MakeOperator(node));
+  std::vector<ops::TensorView> views;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    views.push_back(node.inputs[i].View(Holds(row.host_inputs, i) ? node.inputs[i].values.data() : nullptr));
+  }
+  std::vector<Shape> shapes(node.outputs.size());
+  CUDAEP_RETURN_IF_ERROR(op->InferShapes(views, shapes));
+  for (Shape& shape : shapes) {
+    result.launches.resize(1);
+    result.launches[0].push_back({.shape = std::move(shape), .values = {}});
+  }
+  return Status::Ok();
+}
+
 Status RunIn(const Node& node, Mode mode, Sharing sharing, RunResult& result) {
   if (ops::FindRow(node.domain(), node.op_type(), node.since_version()) == nullptr) {
     return ops::MakeOperator(node).status();
   }
+  if (mode == Mode::kCreate) return CreateOnly(node, result);
   CUDAEP_RETURN_IF_ERROR(device::SetDevice(0));
   device::UniqueStream stream;
   CUDAEP_RETURN_IF_ERROR(device::StreamCreate(stream.Receive()));
   StreamContext context(0, stream.get());
-  NodeRun run(node, sharing, context);
+  NodeRun run(node, sharing, mode, context);
   CUDAEP_RETURN_IF_ERROR(run.Create());
   Status status;
-  if (mode == Mode::kUserStream) {
+  {
     const OnlyStream trap(stream.get());
-    status = RunDirect(run, true, result);
-  } else {
-    status = mode == Mode::kGraph ? RunCaptured(run, result) : RunDirect(run, false, result);
+    status = mode == Mode::kGraph ? RunCaptured(run, result) : RunDirect(run, result);
   }
   result.shared = run.shared();
   // Nothing may be pending when the buffers go; an error here is one the operator left behind.

@@ -12,10 +12,12 @@
 
 namespace cudaep::test {
 
+// All but kCreate run on a user's stream and refuse work elsewhere.
 enum class Mode : int {
-  kEager = 0,       // on a stream of our own
-  kUserStream = 1,  // on a user's stream, work elsewhere refused; scratch memory of exactly the plan's size
-  kGraph = 2,       // once eagerly, then captured; the graph is launched with `values` and then `replay_values`
+  kUserStream = 0,  // scratch memory of exactly the plan's size
+  kGraph = 1,       // the same, then captured; the graph is launched with `values` and then `replay_values`
+  kShifted = 2,     // each tensor starts one element past an aligned address; scratch memory of the stream
+  kCreate = 3,      // only the operator and its output shapes: one launch without values
 };
 
 // How the buffers of a run are laid out.
@@ -33,7 +35,7 @@ struct OutputTensor {
 struct RunResult {
   Status status;
   bool shared = false;                              // whether the wanted buffer was taken over
-  std::vector<std::vector<OutputTensor>> launches;  // one entry, or two of a captured graph
+  std::vector<std::vector<OutputTensor>> launches;  // one entry, or three of a captured graph
 };
 
 RunResult Run(const Node& node, Mode mode, Sharing sharing);

@@ -38,7 +38,10 @@ class Case:
     outputs: int | Sequence[str] = 1  # how many, or the type of each: a name, T, or "" for one that nobody uses
     constants: Collection[int] = ()  # inputs that the operator knows when it is created
     options: Mapping[str, int] = field(default_factory=dict)  # of the provider
-    tolerance: Tolerance | None = None  # instead of the table's
+    # What the terms of each output add up to without their signs, where they may cancel: a function as `expected`, or
+    # "absolute": `expected` of the inputs' absolute values. See harness/tolerances.py.
+    magnitude: Reference | Literal["absolute"] | None = None
+    tolerance: Tolerance | Mapping[str, Tolerance] | None = None  # instead of the table's, or by type of the output
     skip: Mapping[str, str] = field(default_factory=dict)  # mode -> why the case cannot run in it
     name: str = ""  # by default made of shapes and attributes
 

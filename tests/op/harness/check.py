@@ -1,6 +1,7 @@
 """Runs a case in one of its modes and compares the outcome with what the case expects."""
 
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -9,32 +10,26 @@ from . import driver
 from .case import BoundCase
 from .compare import difference
 from .driver import Driver, Row, RunResult
-from .dtypes import COMPLEX
 from .node import BoundNode, default_seed, make_node, one_node_model
-from .reference import expected_outputs
-from .tolerances import tolerance_of
+from .reference import expected_outputs, magnitudes
+from .tolerances import Tolerance, tolerance_of
 
-_DIRECT = {"eager": driver.EAGER, "user_stream": driver.USER_STREAM, "graph": driver.GRAPH}
+_DIRECT = {
+    "user_stream": driver.USER_STREAM,
+    "graph": driver.GRAPH,
+    "shifted": driver.SHIFTED,
+    "create": driver.CREATE,
+}
 # A node that our factory refuses is not claimed, so a session that allows no other provider says this instead.
 _LEFT_TO_CPU = "assigned to the default CPU EP"
 
 
+_LAUNCHES = ("before the capture", "replayed", "replayed with other inputs")
+_CHANGED = 2  # the launch with other inputs
+
+
 class CaseError(AssertionError):
     """A case that did not give what it should, with the way to run it again."""
-
-
-def modes_of(bound: BoundCase, row: Row | None) -> list[str]:
-    """The modes that a case runs in. Refusals are the same in all, so two suffice for them."""
-    types = {*map(bound.input_type, range(len(bound.case.inputs)))}
-    sessions = [] if types & {*COMPLEX} else ["session"]  # the host has no tensors of complex numbers
-    if bound.case.error is not None:
-        return ["eager", *sessions]
-    modes = [*_DIRECT]
-    if row is not None and row.in_place:
-        modes.append("in_place")
-    if row is not None and row.aliases:
-        modes.append("alias")
-    return modes + sessions
 
 
 def run_case(bound: BoundCase, mode: str, seed: int | None = None) -> None:
@@ -51,7 +46,7 @@ def run_case(bound: BoundCase, mode: str, seed: int | None = None) -> None:
 def shares(bound: BoundCase, pair: tuple[int, int]) -> bool:
     """Whether an output of the case can lie in the buffer of an input."""
     library = driver.load()
-    result = library.run(node_of(bound, default_seed(bound)).spec(), driver.EAGER, share=pair)
+    result = library.run(node_of(bound, default_seed(bound)).spec(), driver.USER_STREAM, share=pair)
     return result.shared and any(one is not None and one.size > 0 for launch in result.launches for one in launch)
 
 
@@ -63,9 +58,19 @@ def node_of(bound: BoundCase, seed: int) -> BoundNode:
 
 
 @functools.lru_cache(maxsize=8)
-def _wanted(bound: BoundCase, seed: int, second: bool) -> list[np.ndarray | None]:
+def wanted_of(bound: BoundCase, seed: int, second: bool = False) -> tuple[list[np.ndarray | None], list[Any]]:
+    """What the case expects of its first or second inputs: values (None: unused), and the magnitudes of their terms."""
     node = node_of(bound, seed)
-    return expected_outputs(node, node.second if second else node.first)
+    inputs = node.second if second else node.first
+    return expected_outputs(node, inputs), magnitudes(node, inputs)
+
+
+def tolerance_for(bound: BoundCase, dtype: str) -> Tolerance:
+    """The tolerance of a case for an output of type `dtype`."""
+    own = bound.case.tolerance
+    if own is None or isinstance(own, Tolerance):
+        return own or tolerance_of(bound.case.op, dtype)
+    return own.get(dtype) or tolerance_of(bound.case.op, dtype)
 
 
 def _problem(bound: BoundCase, mode: str, seed: int) -> str | None:
@@ -81,14 +86,14 @@ def _problem(bound: BoundCase, mode: str, seed: int) -> str | None:
             return unlisted
     node = node_of(bound, seed)
     if mode in _DIRECT:
-        return _result_problem(node, library.run(node.spec(), _DIRECT[mode]))
+        return _result_problem(node, library.run(node.spec(), _DIRECT[mode]), values=mode != "create")
     assert row is not None, f"{mode} needs a row"
     return _shared_problem(node, library, row, mode)
 
 
 def _shared_problem(node: BoundNode, library: Driver, row: Row, mode: str) -> str | None:
     for pair in row.in_place if mode == "in_place" else row.aliases:
-        result = library.run(node.spec(), driver.EAGER, share=pair)
+        result = library.run(node.spec(), driver.USER_STREAM, share=pair)
         problem = _result_problem(node, result)
         if problem is None and mode == "alias" and not result.shared:
             problem = "the output could not be the input's buffer"
@@ -106,7 +111,7 @@ def _unlisted_type(bound: BoundCase, row: Row) -> str | None:
     return None
 
 
-def _result_problem(node: BoundNode, result: RunResult) -> str | None:
+def _result_problem(node: BoundNode, result: RunResult, values: bool = True) -> str | None:
     error = node.bound.case.error
     if error is not None:
         code, text = error
@@ -115,20 +120,30 @@ def _result_problem(node: BoundNode, result: RunResult) -> str | None:
         return f"expected {code} with {text!r}, got {result.code}: {result.message}"
     if result.code != "OK":
         return f"{result.code}: {result.message}"
+    if not values:
+        return _shapes_problem(node, result.launches[0])
     for launch, outputs in enumerate(result.launches):
-        problem = _values_problem(node, outputs, second=launch == 1)
+        problem = _values_problem(node, outputs, second=launch == _CHANGED)
         if problem is not None:
-            return f"launch {launch + 1}, {problem}" if len(result.launches) > 1 else problem
+            return f"{_LAUNCHES[launch]}, {problem}" if len(result.launches) > 1 else problem
+    return None
+
+
+def _shapes_problem(node: BoundNode, outputs: list[np.ndarray | None]) -> str | None:
+    wanted, _ = wanted_of(node.bound, node.seed)
+    for index, (got, want) in enumerate(zip(outputs, wanted, strict=True)):
+        if got is not None and want is not None and got.shape != want.shape:
+            return f"output {index}: inferred shape {list(got.shape)}, expected {list(want.shape)}"
     return None
 
 
 def _values_problem(node: BoundNode, outputs: list[np.ndarray | None], second: bool) -> str | None:
     bound = node.bound
-    for index, (got, wanted) in enumerate(zip(outputs, _wanted(bound, node.seed, second), strict=True)):
-        if got is None or wanted is None:
+    wanted, scales = wanted_of(bound, node.seed, second)
+    for index, (got, want) in enumerate(zip(outputs, wanted, strict=True)):
+        if got is None or want is None:
             continue
-        tolerance = bound.case.tolerance or tolerance_of(bound.case.op, node.outputs[index])
-        problem = difference(got, wanted, tolerance)
+        problem = difference(got, want, tolerance_for(bound, node.outputs[index]), scales[index])
         if problem is not None:
             return f"output {index}: {problem}"
     return None

@@ -18,7 +18,7 @@ _LIBRARY = "libcudaep_op_driver.so"
 _ROOT = Path(__file__).resolve().parents[3]
 
 BROKEN_DOMAIN = "test.broken"  # of the driver's own operators with deliberate bugs
-EAGER, USER_STREAM, GRAPH = 0, 1, 2  # enum Mode of node_run.h
+USER_STREAM, GRAPH, SHIFTED, CREATE = range(4)  # enum Mode of node_run.h
 
 
 def library_dir() -> Path:
@@ -62,7 +62,7 @@ class NodeSpec:
 
 @dataclass(frozen=True)
 class RunResult:
-    """Outcome of a run; `launches` has the outputs of each launch (None for absent ones)."""
+    """Outcome of a run; `launches` has the outputs of each launch (None for absent ones), of CREATE only the shapes."""
 
     code: str
     message: str
@@ -134,7 +134,9 @@ class Driver:
         shape = lib.cudaep_op_output_dims(job, launch, index)[:rank]
         bytes_ = ctypes.c_size_t()
         data = lib.cudaep_op_output_data(job, launch, index, ctypes.byref(bytes_))
-        raw = bytearray(ctypes.string_at(data, bytes_.value)) if bytes_.value else bytearray()
+        if bytes_.value == 0:  # no values, or none asked for
+            return np.broadcast_to(np.zeros((), numpy_dtype(dtype)), shape)
+        raw = bytearray(ctypes.string_at(data, bytes_.value))
         return np.frombuffer(raw, dtype=numpy_dtype(dtype)).reshape(shape)
 
 

@@ -1,5 +1,6 @@
 """The values that a case expects."""
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -25,6 +26,21 @@ def expected_outputs(node: BoundNode, inputs: list[np.ndarray | None]) -> list[n
     if len(values) < len(node.outputs):
         raise ValueError(f"{node.bound.id}: the reference gives {len(values)} of {len(node.outputs)} outputs")
     return [np.asarray(v) if dtype else None for v, dtype in zip(values, node.outputs, strict=False)]
+
+
+def magnitudes(node: BoundNode, inputs: list[np.ndarray | None]) -> list[Any]:
+    """For each output what its terms add up to without their signs; 0 where the case does not say."""
+    given = node.bound.case.magnitude
+    if given is None:
+        return [0.0] * len(node.outputs)
+    if callable(given):
+        with np.errstate(all="ignore"):
+            result = given(*[_widen(values) for values in inputs], **node.attrs)
+    else:
+        floats = [np.abs(x) if x is not None and is_float(name_of(x)) else x for x in inputs]
+        attrs = {name: abs(value) if isinstance(value, float) else value for name, value in node.attrs.items()}
+        result = expected_outputs(dataclasses.replace(node, attrs=attrs), floats)
+    return [*result, *[0.0] * len(node.outputs)] if isinstance(result, tuple | list) else [result] * len(node.outputs)
 
 
 def _widen(values: np.ndarray | None) -> np.ndarray | None:

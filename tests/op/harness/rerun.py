@@ -5,9 +5,10 @@ import sys
 
 from ...session import host
 from . import driver
-from .check import CaseError, modes_of, node_of, run_case
+from .check import CaseError, node_of, run_case
 from .dtypes import name_of
 from .families import all_cases
+from .modes import modes_of
 from .node import default_seed
 
 
@@ -15,7 +16,9 @@ def main() -> int:
     """Runs the cases whose id holds the given text; 1 when one fails, 2 when there is none."""
     parser = argparse.ArgumentParser(prog="python -m tests.op.harness.rerun", description=__doc__)
     parser.add_argument("case", help="id of a case, or a part of it")
-    parser.add_argument("--mode", help="eager, user_stream, graph, in_place, alias or session; all of them without")
+    parser.add_argument(
+        "--mode", help="user_stream, graph, shifted, create, in_place, alias or session; the case's own without"
+    )
     parser.add_argument("--seed", type=int, help="instead of the case's own")
     arguments = parser.parse_args()
 
