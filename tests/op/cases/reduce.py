@@ -12,8 +12,6 @@ from ..harness.dtypes import FLOATS
 _TYPES = (*FLOATS, "int32", "int64")
 _EXTREMA_TYPES = (*_TYPES, "uint32", "uint64", "int8", "uint8", "bool")
 _EXTREMA = ("ReduceMax", "ReduceMin")
-# Sums lose what cancels.
-_MAGNITUDES: dict[str, Any] = dict.fromkeys(("ReduceSum", "ReduceMean"), "absolute")
 
 
 def _log_sum_exp(x: np.ndarray, **kw: Any) -> np.ndarray:
@@ -54,19 +52,38 @@ _REFERENCES: dict[str, Any] = {
     "ReduceLogSum": _integral(lambda x, **kw: np.log(np.sum(x, **kw))),
     "ReduceLogSumExp": _integral(lambda x, **kw: _log_sum_exp(x.astype(np.float64), **kw)),
 }
+
+
+def _log_terms(x: np.ndarray, **kw: Any) -> np.ndarray:
+    """What the logarithm of a sum of exponentials adds up; the sum's relative error is an absolute one of it."""
+    return np.max(np.abs(x), initial=0, **kw) + np.abs(_log_sum_exp(x, **kw)) + 1
+
+
 _INPUT_SINCE = {op: 13 if op == "ReduceSum" else 18 for op in _REFERENCES}
 _OLD = {"ReduceSum": (1, 11), "ReduceMax": (1, 11, 12, 13), "ReduceMin": (1, 11, 12, 13)}
 
 
 def _reference(op: str, fixed: Sequence[int] | None = None) -> Any:
+    return _over_axes(_REFERENCES[op], fixed)
+
+
+def _over_axes(f: Any, fixed: Sequence[int] | None = None) -> Any:
     """The axes come as an attribute, as an input, or (`fixed`) as what they mean."""
 
     def reference(x: np.ndarray, given: Any = None, axes: Any = None, keepdims: int = 1, **_: Any) -> np.ndarray:
         chosen = fixed if fixed is not None else given if given is not None and given.size else axes
         axis = None if chosen is None or (fixed is None and not len(chosen)) else tuple(int(a) for a in chosen)
-        return np.asarray(_REFERENCES[op](x, axis=axis, keepdims=bool(keepdims)))
+        return np.asarray(f(x, axis=axis, keepdims=bool(keepdims)))
 
     return reference
+
+
+# Sums lose what cancels.
+_MAGNITUDES: dict[str, Any] = {
+    "ReduceSum": "absolute",
+    "ReduceMean": "absolute",
+    "ReduceLogSumExp": _over_axes(_log_terms),
+}
 
 
 def _values(op: str, shape: Sequence[int]) -> Rand:
