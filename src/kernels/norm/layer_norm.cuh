@@ -20,7 +20,7 @@ struct LayerNormInput {
   int32_t elems, row_packs;
   AffineMap scale_map, beta_map;
   double epsilon;
-  bool rms, double_statistics;
+  int32_t rms, double_statistics;  // whole words: padding would hold whatever the stack did
 };
 
 // One row as its threads see it.
