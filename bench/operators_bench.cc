@@ -73,8 +73,8 @@ Result<Line> MeasureCase(const Case& c, StreamContext& stream) {
     views.push_back(input.View(nullptr));
     bytes.push_back(views.back().bytes());
   }
-  const ops::PlannedOperator::Pin pin(planned);
-  CUDAEP_ASSIGN_OR_RETURN(const ops::Plan* plan, planned.PlanFor(pin, views, stream));
+  PlanPin pin(stream.plan_pins());
+  CUDAEP_ASSIGN_OR_RETURN(const ops::PlannedCall call, planned.PlanFor(pin, views, stream));
   bytes.push_back(static_cast<size_t>(plan->outputs[0].elems()) * SizeOf(c.type));
   CUDAEP_ASSIGN_OR_RETURN(const RotatingBuffers buffers, RotatingBuffers::Create(bytes, stream.stream()));
   Line line{c.name};
@@ -84,7 +84,7 @@ Result<Line> MeasureCase(const Case& c, StreamContext& stream) {
                                              for (size_t i = 0; i < views.size(); ++i)
                                                views[i].data = buffers.Tensor(call, i);
                                              void* output = buffers.Tensor(call, views.size());
-                                             return planned.Enqueue(*plan, views, &output, stream);
+                                             return planned.Enqueue(pin, call, views, &output, nullptr, stream);
                                            },
                                            20, 7, stream.stream()));
   return line;

@@ -10,9 +10,10 @@ namespace cudaep::abi {
 
 inline constexpr uint32_t kMinimumApiVersion = 24;  // kernel registry, control-flow kernels, hardware devices
 
-inline constexpr uint32_t kApiSync = 25;      // OrtEp::Sync
-inline constexpr uint32_t kApiShrink = 25;    // OrtAllocator::Shrink
-inline constexpr uint32_t kApiOpSchema = 25;  // OrtEpApi::GetOpSchema
+inline constexpr uint32_t kApiSync = 25;              // OrtEp::Sync
+inline constexpr uint32_t kApiShrink = 25;            // OrtAllocator::Shrink
+inline constexpr uint32_t kApiOpSchema = 25;          // OrtEpApi::GetOpSchema
+inline constexpr uint32_t kApiStringsAttribute = 25;  // OrtApi::KernelInfoGetAttributeArray_string
 // A release, above the compiled API: before it a session's allocators must not outlive it (abi/kept_allocators.h).
 inline constexpr uint32_t kAllocatorsOutliveSessions = 28;
 
@@ -26,6 +27,8 @@ struct HostFeature {
 inline constexpr HostFeature kHostFeatures[] = {
     {kApiSync, "OrtEp::Sync", "an application cannot wait for the provider through the host"},
     {kApiShrink, "OrtAllocator::Shrink", "a Run that asks for it does not give unused memory back"},
+    {kApiStringsAttribute, "OrtApi::KernelInfoGetAttributeArray_string",
+     "operators with attributes that are lists of strings stay on the CPU"},
     {kApiOpSchema, "OrtEpApi::GetOpSchema", "kernel definitions are not checked against the host's schemas"},
 };
 

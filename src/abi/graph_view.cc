@@ -13,18 +13,6 @@ namespace {
 // Constants up to this size may follow shape computations to the CPU.
 constexpr int64_t kSmallConstantElems = 64;
 
-// Why no row of the registry covers the node.
-Status MissingRow(const NodeInfo& info) {
-  std::string versions;
-  for (const ops::KernelRow& row : ops::AllRows()) {
-    if (row.op != info.op_type() || row.domain != info.domain()) continue;
-    versions += StrCat(versions.empty() ? "" : ", ", row.since);
-    if (row.until != row.since) versions += StrCat("-", row.until);
-  }
-  if (versions.empty()) return NotSupported("no kernel for this operator");
-  return NotSupported("no kernel for version ", info.since_version(), " of the operator, only for ", versions);
-}
-
 std::string Types(int count, const NodeInfo& info, DataType (NodeInfo::*type_of)(int) const) {
   std::string types;
   for (int i = 0; i < count; ++i) types += StrCat(i == 0 ? "" : ", ", DataTypeName((info.*type_of)(i)));
@@ -102,7 +90,7 @@ class GraphReader {
 
   // Why the node cannot be ours, or OK.
   Status Claimable(const OrtNode* node, const NodeInfo& info, const ops::KernelRow* row) {
-    if (row == nullptr) return MissingRow(info);
+    if (row == nullptr) return ops::MissingRow(info);
     const OrtKernelDef* definition = nullptr;
     CUDAEP_RETURN_IF_ORT_ERROR(Host().ep->EpGraphSupportInfo_LookUpKernel(support_, node, &definition));
     if (definition == nullptr) {
@@ -110,7 +98,7 @@ class GraphReader {
                           ") -> (", Types(info.output_count(), info, &NodeInfo::output_type), ")");
     }
     if (row->kind != ops::RowKind::kOperator) return Status::Ok();
-    return row->make(info).status();
+    return row->make(info, *row).status();
   }
 
   Status ReadNode(const OrtNode* node) {
@@ -138,7 +126,7 @@ class GraphReader {
     };
     for (size_t i = 0; i < info.inputs().size(); ++i) {
       CUDAEP_ASSIGN_OR_RETURN(const int value, ValueOf(info.inputs()[i]));
-      placed.inputs.push_back({value, row != nullptr && listed(row->host_inputs, i)});
+      placed.inputs.push_back({value, placed.claimed && row->IsHostInput(static_cast<int>(i))});
     }
     const int index = static_cast<int>(view_.nodes.size());
     for (size_t i = 0; i < info.outputs().size(); ++i) {

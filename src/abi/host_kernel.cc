@@ -2,18 +2,44 @@
 
 #include <alloca.h>
 
-#include <optional>
-
 #include "abi/allocation_failure.h"
 #include "abi/ep.h"
 #include "abi/host_tensor.h"
-#include "abi/kernel_info.h"
 #include "abi/thunk.h"
+#include "core/log.h"
 #include "memory/allocation_label.h"
 
 namespace cudaep::abi {
 
-OrtStatus* ORT_API_CALL HostKernel::Create(void*, const OrtKernelInfo* info, OrtKernelImpl** kernel) noexcept {
+// What the host gives for the outputs of one call.
+class HostKernel::Outputs final : public ops::OutputSource {
+ public:
+  Outputs(const HostKernel& kernel, OrtKernelContext* context) : kernel_(kernel), context_(context) {}
+
+  Result<void*> Output(int index, Dims dims) override {
+    if (kernel_.has_output_[static_cast<size_t>(index)] == 0) return nullptr;
+    const OrtApi& ort = *Host().ort;
+    OrtValue* value = nullptr;
+    OrtStatus* const failure =
+        ort.KernelContext_GetOutput(context_, static_cast<size_t>(index), dims.data(), dims.size(), &value);
+    // The host's own text of a failed allocation does not say why.
+    if (failure != nullptr) [[unlikely]]
+      return TakeAllocationFailure(FromOrt(failure));
+    if (value == nullptr) return nullptr;
+    void* data = nullptr;
+    CUDAEP_RETURN_IF_ORT_ERROR(ort.GetTensorMutableData(value, &data));
+    if (data == nullptr && ElementCount(dims) != 0) {
+      return TakeAllocationFailure(OutOfMemory("no memory for output ", index, " of shape ", dims));
+    }
+    return data;
+  }
+
+ private:
+  const HostKernel& kernel_;
+  OrtKernelContext* const context_;
+};
+
+OrtStatus* ORT_API_CALL HostKernel::Create(void* state, const OrtKernelInfo* info, OrtKernelImpl** kernel) noexcept {
   *kernel = nullptr;
   try {
     const OrtEp* ep = nullptr;
@@ -21,11 +47,13 @@ OrtStatus* ORT_API_CALL HostKernel::Create(void*, const OrtKernelInfo* info, Ort
     Ep& own = *const_cast<Ep*>(static_cast<const Ep*>(ep));
     own.allocators().Keep(info);
     std::unique_ptr<HostKernel> created(new HostKernel(own.state()));
-    if (Status status = created->Init(info); !status.ok()) return ToOrt(status);
+    if (Status status = created->Init(info, *static_cast<const ops::KernelRow*>(state)); !status.ok()) {
+      return ToOrt(status);
+    }
     *kernel = created.release();
     return nullptr;
   } catch (...) {
-    return ToOrt(OutOfMemory("host memory is exhausted"));
+    return Host().ort->CreateStatus(ORT_FAIL, "OUT_OF_MEMORY: host memory is exhausted");
   }
 }
 
@@ -33,16 +61,60 @@ HostKernel::HostKernel(std::shared_ptr<SessionState> state) : OrtKernelImpl{}, s
   ort_version_supported = Host().version;
   Compute = Thunk<&HostKernel::OnCompute>();
   Release = Thunk<&HostKernel::OnRelease>();
+  PrePackWeight = Thunk<&HostKernel::OnPrePackWeight>();
 }
 
-Status HostKernel::Init(const OrtKernelInfo* host_info) {
+Status HostKernel::Init(const OrtKernelInfo* host_info, const ops::KernelRow& row) {
   KernelInfo info(host_info, state_->settings());
   CUDAEP_RETURN_IF_ERROR(info.Read());
-  CUDAEP_RETURN_IF_ERROR(operator_.Init(info));
+  CUDAEP_RETURN_IF_ERROR(operator_.Init(info, row));
   label_ = memory::InternLabel(StrCat(info.op_type(), " node '", info.name(), "'"));
-  input_count_ = static_cast<size_t>(info.input_count());
-  output_count_ = static_cast<size_t>(info.output_count());
-  for (size_t i = 0; i < output_count_; ++i) has_output_.push_back(info.has_output(static_cast<int>(i)));
+  inputs_.resize(static_cast<size_t>(info.input_count()));
+  for (int i = 0; i < info.input_count(); ++i) {
+    if (info.has_input(i)) inputs_[static_cast<size_t>(i)].view = info.ConstantTensor(i);
+  }
+  for (int i = 0; i < info.output_count(); ++i) has_output_.push_back(info.has_output(i));
+  return Status::Ok();
+}
+
+Status HostKernel::OnPrePackWeight(const OrtValue* tensor, int index, OrtAllocator*, OrtSharedPrePackedWeightCache*,
+                                   bool* packed) {
+  *packed = false;
+  device::DeviceGuard guard(state_->ordinal());
+  CUDAEP_RETURN_IF_ERROR(guard.status());
+  ops::TensorView weight;
+  CUDAEP_RETURN_IF_ERROR(ViewTensor(tensor, &weight));
+  CUDAEP_ASSIGN_OR_RETURN(const size_t bytes, operator_.op().PackedBytes(index, weight));
+  if (bytes == 0) return Status::Ok();
+  const Status status = Pack(index, weight, bytes).WithContext(label_);
+  if (status.code() == StatusCode::kOutOfMemory) {
+    Log(LogLevel::kWarning, "a weight is used as it is, since there is no memory to pack it: ", status.message());
+    return Status::Ok();
+  }
+  CUDAEP_RETURN_IF_ERROR(status);
+  *packed = true;
+  return Status::Ok();
+}
+
+// Waits for the device: the host may free the weight afterwards.
+Status HostKernel::Pack(int index, const ops::TensorView& weight, size_t bytes) {
+  const memory::LabelScope label(label_);
+  const std::shared_ptr<memory::Allocator> weights = state_->memory()->weights();
+  CUDAEP_ASSIGN_OR_RETURN(void* const pointer, weights->Reserve(bytes));
+  const std::shared_ptr<void> memory(pointer, [weights](void* block) { weights->Free(block); });
+  device::UniqueStream stream;
+  CUDAEP_RETURN_IF_ERROR(device::StreamCreate(stream.Receive()));
+  {
+    StreamContext runtime(state_->memory(), stream.get());
+    const Status packed = operator_.op().Pack(index, weight, pointer, runtime);
+    const Status done = device::StreamSynchronize(stream.get());
+    CUDAEP_RETURN_IF_ERROR(packed);
+    CUDAEP_RETURN_IF_ERROR(done);
+  }
+  FixedInput& input = inputs_[static_cast<size_t>(index)];
+  input.dims = Shape(weight.dims());
+  input.memory = memory;
+  input.view = {.data = pointer, .dim = input.dims.data(), .rank = weight.rank, .type = weight.type, .packed = true};
   return Status::Ok();
 }
 
@@ -54,47 +126,46 @@ Status HostKernel::OnCompute(OrtKernelContext* context) {
   return Run(context);
 }
 
-Status HostKernel::Run(OrtKernelContext* context) {
+Status HostKernel::ReadInputs(OrtKernelContext* context, ops::TensorView* views) const {
   const OrtApi& ort = *Host().ort;
-  const memory::LabelScope label(label_);
-  ForgetAllocationFailure();
-  auto* views = static_cast<ops::TensorView*>(alloca(sizeof(ops::TensorView) * input_count_));
-  auto** outputs = static_cast<void**>(alloca(sizeof(void*) * output_count_));
-  for (size_t i = 0; i < input_count_; ++i) {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    views[i] = inputs_[i].view;
+    if (views[i].present()) continue;
     const OrtValue* value = nullptr;
     CUDAEP_RETURN_IF_ORT_ERROR(ort.KernelContext_GetInput(context, i, &value));
-    views[i] = {};
     CUDAEP_RETURN_IF_ERROR(ViewTensor(value, &views[i]));
-  }
-  const ops::TensorViews inputs(views, input_count_);
-
-  void* handle = nullptr;
-  CUDAEP_RETURN_IF_ORT_ERROR(ort.KernelContext_GetGPUComputeStream(context, &handle));
-  CUDAEP_ASSIGN_OR_RETURN(StreamContext * stream, state_->ContextOf(static_cast<device::Stream>(handle)));
-
-  const ops::PlannedOperator::Pin pin(operator_);
-  Result<const ops::Plan*> planned = operator_.PlanFor(pin, inputs, *stream);
-  if (!planned.ok()) return Annotate(std::move(planned).status(), inputs);
-  const ops::Plan& plan = *planned.value();
-
-  for (size_t i = 0; i < output_count_; ++i) {
-    outputs[i] = nullptr;
-    if (has_output_[i] == 0) continue;
-    const Shape& shape = plan.outputs[i];
-    OrtValue* value = nullptr;
-    OrtStatus* const failure =
-        ort.KernelContext_GetOutput(context, i, shape.data(), static_cast<size_t>(shape.rank()), &value);
-    // The host's own text of a failed allocation does not say why.
-    if (failure != nullptr) [[unlikely]]
-      return Annotate(TakeAllocationFailure(FromOrt(failure)), inputs);
-    if (value == nullptr) continue;
-    CUDAEP_RETURN_IF_ORT_ERROR(ort.GetTensorMutableData(value, &outputs[i]));
-    if (outputs[i] == nullptr && shape.elems() != 0) {
-      return Annotate(TakeAllocationFailure(OutOfMemory("no memory for output ", i, " of shape ", shape.dims())),
-                      inputs);
+    if (views[i].data == nullptr && views[i].present() && views[i].elems() != 0) [[unlikely]] {
+      return OutOfMemory(label_, ": the host has no memory behind input ", i, " of shape ", views[i].dims());
     }
   }
-  Status status = operator_.Enqueue(plan, inputs, outputs, *stream);
+  return Status::Ok();
+}
+
+Status HostKernel::Run(OrtKernelContext* context) {
+  const memory::LabelScope label(label_);
+  ForgetAllocationFailure();
+  auto* views = static_cast<ops::TensorView*>(alloca(sizeof(ops::TensorView) * inputs_.size()));
+  auto** pointers = static_cast<void**>(alloca(sizeof(void*) * has_output_.size()));
+  CUDAEP_RETURN_IF_ERROR(ReadInputs(context, views));
+  const ops::TensorViews inputs(views, inputs_.size());
+
+  void* handle = nullptr;
+  CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->KernelContext_GetGPUComputeStream(context, &handle));
+  CUDAEP_ASSIGN_OR_RETURN(StreamContext * stream, state_->ContextOf(static_cast<device::Stream>(handle)));
+
+  PlanPin pin(stream->plan_pins());
+  Result<ops::PlannedCall> planned = operator_.PlanFor(pin, inputs, *stream);
+  if (!planned.ok()) return Annotate(std::move(planned).status(), inputs);
+  Outputs source(*this, context);
+  for (size_t i = 0; i < has_output_.size(); ++i) {
+    pointers[i] = nullptr;
+    const Shape& shape = planned.value().outputs[i];
+    if (!ops::IsKnown(shape)) continue;
+    Result<void*> output = source.Output(static_cast<int>(i), shape);
+    if (!output.ok()) return Annotate(std::move(output).status(), inputs);
+    pointers[i] = output.value();
+  }
+  Status status = operator_.Enqueue(pin, planned.value(), inputs, pointers, &source, *stream);
   return status.ok() ? Status::Ok() : Annotate(std::move(status), inputs);
 }
 

@@ -1,13 +1,17 @@
 // One node's kernel as the host calls it.
 //
 // A call makes, for two inputs and one output, nine calls into the host: value, shape and data of each input, output
-// and its data, and the stream. It allocates nothing and takes no lock while shapes stay as they were.
-// Threads: Compute may run concurrently on different streams.
+// and its data, and the stream. A constant input costs none of its three: the host keeps it where it is for the
+// session, so its view is taken once. The call allocates nothing and takes no lock while shapes stay as they were.
+// Weights that the operator packs replace the host's, which may free its own.
+// Threads: Compute may run concurrently on different streams; creation and packing come before.
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "abi/host.h"
+#include "abi/kernel_info.h"
 #include "abi/session_state.h"
 #include "ops/planned_operator.h"
 
@@ -15,22 +19,33 @@ namespace cudaep::abi {
 
 class HostKernel : public OrtKernelImpl {
  public:
-  // Creation function of the host's kernel registry; `state` is the KernelRow.
+  // Creation function of the host's kernel registry; `state` is the KernelRow that the kernel was registered with.
   static OrtStatus* ORT_API_CALL Create(void* state, const OrtKernelInfo* info, OrtKernelImpl** kernel) noexcept;
 
  private:
+  // An input that is the same in every Run, and where the kernel's own packed form of it lies.
+  struct FixedInput {
+    ops::TensorView view;  // not present: read from the host at each call
+    Shape dims;            // what a packed view's dimensions point to
+    std::shared_ptr<void> memory;
+  };
+  class Outputs;
+
   explicit HostKernel(std::shared_ptr<SessionState> state);
-  Status Init(const OrtKernelInfo* info);
+  Status Init(const OrtKernelInfo* info, const ops::KernelRow& row);
   Status OnCompute(OrtKernelContext* context);
+  Status OnPrePackWeight(const OrtValue* tensor, int index, OrtAllocator* allocator,
+                         OrtSharedPrePackedWeightCache* cache, bool* packed);
   Status Run(OrtKernelContext* context);
+  Status ReadInputs(OrtKernelContext* context, ops::TensorView* views) const;
+  Status Pack(int index, const ops::TensorView& weight, size_t bytes);
   Status Annotate(Status status, ops::TensorViews inputs) const;
   void OnRelease() { delete this; }
 
   std::shared_ptr<SessionState> state_;
   ops::PlannedOperator operator_;
   const char* label_ = "";  // "Add node 'x'"
-  size_t input_count_ = 0;
-  size_t output_count_ = 0;
+  std::vector<FixedInput> inputs_;
   std::vector<uint8_t> has_output_;
 };
 

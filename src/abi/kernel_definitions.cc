@@ -2,6 +2,7 @@
 
 #include "abi/api_version.h"
 #include "abi/host_kernel.h"
+#include "abi/type_info.h"
 #include "core/log.h"
 #include "ops/registry.h"
 
@@ -24,12 +25,15 @@ struct SchemaTraits {
   static void Release(Type schema) { Host().ep->ReleaseOpSchema(schema); }
 };
 
+// Of the variadic inputs that a row puts in host memory this many are declared; no model has more.
+constexpr int kMostInputs = 1024;
+
 std::vector<const OrtDataType*> HostTypes(DataTypeSet types) {
   std::vector<const OrtDataType*> host_types;
   for (int i = 0; i < kDataTypeCount; ++i) {
     if (!types.Contains(static_cast<DataType>(i))) continue;
     const OrtDataType* type = nullptr;
-    if (FromOrt(Host().ep->GetTensorDataType(static_cast<ONNXTensorElementDataType>(i), &type)).ok()) {
+    if (FromOrt(Host().ep->GetTensorDataType(ToHostType(static_cast<DataType>(i)), &type)).ok()) {
       host_types.push_back(type);
     }
   }
@@ -85,7 +89,8 @@ Status AddRow(OrtKernelRegistry* registry, const ops::KernelRow& row, const std:
     const auto types = HostTypes(constraint.types);
     CUDAEP_RETURN_IF_ORT_ERROR(ep.KernelDefBuilder_AddTypeConstraint(b, constraint.name, types.data(), types.size()));
   }
-  for (int index : row.host_inputs) {
+  for (int index = 0; index < kMostInputs; ++index) {
+    if (!row.IsHostInput(index)) continue;
     CUDAEP_RETURN_IF_ORT_ERROR(ep.KernelDefBuilder_SetInputMemType(b, static_cast<size_t>(index), OrtMemTypeCPUInput));
   }
   for (int index : row.host_outputs) {

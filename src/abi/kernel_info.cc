@@ -1,7 +1,7 @@
 #include "abi/kernel_info.h"
 
+#include "abi/api_version.h"
 #include "abi/host_tensor.h"
-#include "abi/type_info.h"
 
 namespace cudaep::abi {
 namespace {
@@ -19,12 +19,12 @@ Status ReadText(std::string& text, F&& read) {
 }
 
 template <class F>
-DataType ReadType(F&& read) {
+ValueType ReadType(F&& read) {
   OrtTypeInfo* type = nullptr;
-  if (!FromOrt(read(&type)).ok() || type == nullptr) return DataType::kUndefined;
-  const DataType element = ElementTypeOf(type);
-  Host().ort->ReleaseTypeInfo(type);
-  return element;
+  if (!FromOrt(read(&type)).ok()) return {};
+  ValueType value = ReadValueType(type);
+  if (type != nullptr) Host().ort->ReleaseTypeInfo(type);
+  return value;
 }
 
 bool Succeeded(OrtStatus* status) { return FromOrt(status).ok(); }
@@ -52,22 +52,22 @@ Status KernelInfo::Read() {
   return Status::Ok();
 }
 
-std::optional<ops::TensorView> KernelInfo::host_constant(int index) const {
+ops::TensorView KernelInfo::ConstantTensor(int index) const {
   int is_constant = 0;
   const OrtValue* value = nullptr;
+  ops::TensorView view;
   if (!Succeeded(
           Host().ort->KernelInfoGetConstantInput_tensor(info_, static_cast<size_t>(index), &is_constant, &value)) ||
-      is_constant == 0) {
-    return std::nullopt;
+      is_constant == 0 || !ViewTensor(value, &view).ok()) {
+    return {};
   }
-  const OrtMemoryDevice* memory = Host().ep->Value_GetMemoryDevice(value);
-  if (Host().ep->MemoryDevice_GetDeviceType(memory) != OrtMemoryInfoDeviceType_CPU &&
-      Host().ep->MemoryDevice_GetMemoryType(memory) != OrtDeviceMemoryType_HOST_ACCESSIBLE) {
-    return std::nullopt;
-  }
-  ops::TensorView view;
-  if (!ViewTensor(value, &view).ok()) return std::nullopt;
   return view;
+}
+
+std::optional<ops::ConstantInfo> KernelInfo::constant(int index) const {
+  const ops::TensorView view = ConstantTensor(index);
+  if (!view.present()) return std::nullopt;
+  return ops::ConstantInfo{.type = view.type, .dims = Shape(view.dims())};
 }
 
 std::optional<int64_t> KernelInfo::Int(const char* attribute) const {
@@ -82,12 +82,14 @@ std::optional<float> KernelInfo::Float(const char* attribute) const {
   return value;
 }
 
+// The size of a text counts its end, so a present attribute never has size 0.
 std::optional<std::string> KernelInfo::String(const char* attribute) const {
-  std::string text;
-  const Status status = ReadText(text, [&](char* out, size_t* size) {
-    return Host().ort->KernelInfoGetAttribute_string(info_, attribute, out, size);
-  });
-  if (!status.ok() || text.empty()) return std::nullopt;
+  size_t size = 0;
+  FromOrt(Host().ort->KernelInfoGetAttribute_string(info_, attribute, nullptr, &size)).IgnoreError();
+  if (size == 0) return std::nullopt;
+  std::string text(size, '\0');
+  if (!Succeeded(Host().ort->KernelInfoGetAttribute_string(info_, attribute, text.data(), &size))) return std::nullopt;
+  text.resize(size - 1);
   return text;
 }
 
@@ -111,6 +113,33 @@ std::optional<std::vector<float>> KernelInfo::Floats(const char* attribute) cons
     return std::nullopt;
   }
   return values;
+}
+
+std::optional<std::vector<std::string>> KernelInfo::Strings(const char* attribute) const {
+  if (Host().version < kApiStringsAttribute) return std::nullopt;
+  OrtAllocator* allocator = nullptr;
+  char** texts = nullptr;
+  size_t count = 0;
+  if (!Succeeded(Host().ort->GetAllocatorWithDefaultOptions(&allocator)) ||
+      !Succeeded(Host().ort->KernelInfoGetAttributeArray_string(info_, attribute, allocator, &texts, &count))) {
+    return std::nullopt;
+  }
+  std::vector<std::string> strings(texts, texts + count);
+  for (size_t i = 0; i < count; ++i) allocator->Free(allocator, texts[i]);
+  if (texts != nullptr) allocator->Free(allocator, static_cast<void*>(texts));
+  return strings;
+}
+
+std::optional<ops::HostTensor> KernelInfo::Tensor(const char* attribute) const {
+  OrtAllocator* allocator = nullptr;
+  OrtValue* value = nullptr;
+  if (!Succeeded(Host().ort->GetAllocatorWithDefaultOptions(&allocator)) ||
+      !Succeeded(Host().ort->KernelInfoGetAttribute_tensor(info_, attribute, allocator, &value))) {
+    return std::nullopt;
+  }
+  auto tensor = CopyHostTensor(value);
+  Host().ort->ReleaseValue(value);
+  return tensor;
 }
 
 }  // namespace cudaep::abi

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "abi/host.h"
+#include "abi/type_info.h"
 #include "ops/op_info.h"
 
 namespace cudaep::abi {
@@ -22,22 +23,32 @@ class KernelInfo final : public ops::OpInfo {
   int since_version() const override { return since_version_; }
   int input_count() const override { return static_cast<int>(input_types_.size()); }
   int output_count() const override { return static_cast<int>(output_types_.size()); }
-  DataType input_type(int index) const override { return input_types_[static_cast<size_t>(index)]; }
-  DataType output_type(int index) const override { return output_types_[static_cast<size_t>(index)]; }
-  std::optional<ops::TensorView> host_constant(int index) const override;
+  ops::ValueKind input_kind(int index) const override { return input_types_[static_cast<size_t>(index)].kind; }
+  ops::ValueKind output_kind(int index) const override { return output_types_[static_cast<size_t>(index)].kind; }
+  DataType input_type(int index) const override { return input_types_[static_cast<size_t>(index)].element; }
+  DataType output_type(int index) const override { return output_types_[static_cast<size_t>(index)].element; }
+  std::optional<Shape> input_dims(int index) const override { return input_types_[static_cast<size_t>(index)].dims; }
+  std::optional<ops::ConstantInfo> constant(int index) const override;
   std::optional<int64_t> Int(const char* attribute) const override;
   std::optional<float> Float(const char* attribute) const override;
   std::optional<std::string> String(const char* attribute) const override;
   std::optional<std::vector<int64_t>> Ints(const char* attribute) const override;
   std::optional<std::vector<float>> Floats(const char* attribute) const override;
+  // Absent on hosts before kApiStringsAttribute.
+  std::optional<std::vector<std::string>> Strings(const char* attribute) const override;
+  std::optional<ops::HostTensor> Tensor(const char* attribute) const override;
   const Settings& settings() const override { return settings_; }
+
+  // A constant input where the host keeps it for the session, on the device or in host memory; not present where the
+  // input may differ between Runs.
+  ops::TensorView ConstantTensor(int index) const;
 
  private:
   const OrtKernelInfo* info_;
   const Settings& settings_;
   std::string name_, op_type_, domain_;
   int since_version_ = 0;
-  std::vector<DataType> input_types_, output_types_;
+  std::vector<ValueType> input_types_, output_types_;
 };
 
 }  // namespace cudaep::abi

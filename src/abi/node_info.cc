@@ -1,9 +1,21 @@
 #include "abi/node_info.h"
 
+#include <algorithm>
+
 #include "abi/host_tensor.h"
-#include "abi/type_info.h"
 
 namespace cudaep::abi {
+namespace {
+
+ValueType TypeOf(const OrtValueInfo* value) {
+  const OrtTypeInfo* type = nullptr;
+  if (value == nullptr || !FromOrt(Host().ort->GetValueInfoTypeInfo(value, &type)).ok()) return {};
+  const char* name = nullptr;  // some hosts give an absent value as one without a name
+  if (FromOrt(Host().ort->GetValueInfoName(value, &name)).ok() && *name == '\0') return {};
+  return ReadValueType(type);
+}
+
+}  // namespace
 
 Status NodeInfo::Read() {
   const OrtApi& ort = *Host().ort;
@@ -24,27 +36,24 @@ Status NodeInfo::Read() {
   CUDAEP_RETURN_IF_ORT_ERROR(ort.Node_GetNumOutputs(node_, &count));
   outputs_.resize(count);
   CUDAEP_RETURN_IF_ORT_ERROR(ort.Node_GetOutputs(node_, outputs_.data(), count));
+  for (const OrtValueInfo* value : inputs_) input_types_.push_back(TypeOf(value));
+  for (const OrtValueInfo* value : outputs_) output_types_.push_back(TypeOf(value));
   return Status::Ok();
 }
 
-DataType NodeInfo::TypeOf(const OrtValueInfo* value) {
-  const OrtTypeInfo* type = nullptr;
-  if (value == nullptr || !FromOrt(Host().ort->GetValueInfoTypeInfo(value, &type)).ok()) return DataType::kUndefined;
-  return ElementTypeOf(type);
-}
-
-std::optional<ops::TensorView> NodeInfo::host_constant(int index) const {
+std::optional<ops::ConstantInfo> NodeInfo::constant(int index) const {
   const OrtApi& ort = *Host().ort;
   const OrtValueInfo* info = inputs_[static_cast<size_t>(index)];
-  bool constant = false;
+  bool constant = false, outer = false;
   const OrtValue* value = nullptr;
   if (info == nullptr || !FromOrt(ort.ValueInfo_IsConstantInitializer(info, &constant)).ok() || !constant ||
+      !FromOrt(ort.ValueInfo_IsFromOuterScope(info, &outer)).ok() || outer ||
       !FromOrt(ort.ValueInfo_GetInitializerValue(info, &value)).ok() || value == nullptr) {
     return std::nullopt;
   }
   ops::TensorView view;
   if (!ViewTensor(value, &view).ok()) return std::nullopt;
-  return view;
+  return ops::ConstantInfo{.type = view.type, .dims = Shape(view.dims())};
 }
 
 const OrtOpAttr* NodeInfo::Find(const char* attribute, OrtOpAttrType type) const {
@@ -92,6 +101,30 @@ std::optional<std::vector<int64_t>> NodeInfo::Ints(const char* attribute) const 
 
 std::optional<std::vector<float>> NodeInfo::Floats(const char* attribute) const {
   return ReadArray<float>(attribute, ORT_OP_ATTR_FLOATS);
+}
+
+// Each string ends with a zero byte.
+std::optional<std::vector<std::string>> NodeInfo::Strings(const char* attribute) const {
+  const auto characters = ReadArray<char>(attribute, ORT_OP_ATTR_STRINGS);
+  if (!characters) return std::nullopt;
+  std::vector<std::string> strings;
+  for (auto at = characters->begin(); at != characters->end();) {
+    const auto end = std::find(at, characters->end(), '\0');
+    strings.emplace_back(at, end);
+    at = end == characters->end() ? end : end + 1;
+  }
+  return strings;
+}
+
+std::optional<ops::HostTensor> NodeInfo::Tensor(const char* attribute) const {
+  const OrtOpAttr* const found = Find(attribute, ORT_OP_ATTR_TENSOR);
+  OrtValue* value = nullptr;
+  if (found == nullptr || !FromOrt(Host().ort->OpAttr_GetTensorAttributeAsOrtValue(found, &value)).ok()) {
+    return std::nullopt;
+  }
+  auto tensor = CopyHostTensor(value);
+  Host().ort->ReleaseValue(value);
+  return tensor;
 }
 
 }  // namespace cudaep::abi

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "abi/host.h"
+#include "abi/type_info.h"
 #include "ops/op_info.h"
 
 namespace cudaep::abi {
@@ -26,18 +27,22 @@ class NodeInfo final : public ops::OpInfo {
   int since_version() const override { return since_version_; }
   int input_count() const override { return static_cast<int>(inputs_.size()); }
   int output_count() const override { return static_cast<int>(outputs_.size()); }
-  DataType input_type(int index) const override { return TypeOf(inputs_[static_cast<size_t>(index)]); }
-  DataType output_type(int index) const override { return TypeOf(outputs_[static_cast<size_t>(index)]); }
-  std::optional<ops::TensorView> host_constant(int index) const override;
+  ops::ValueKind input_kind(int index) const override { return input_types_[static_cast<size_t>(index)].kind; }
+  ops::ValueKind output_kind(int index) const override { return output_types_[static_cast<size_t>(index)].kind; }
+  DataType input_type(int index) const override { return input_types_[static_cast<size_t>(index)].element; }
+  DataType output_type(int index) const override { return output_types_[static_cast<size_t>(index)].element; }
+  std::optional<Shape> input_dims(int index) const override { return input_types_[static_cast<size_t>(index)].dims; }
+  std::optional<ops::ConstantInfo> constant(int index) const override;
   std::optional<int64_t> Int(const char* attribute) const override;
   std::optional<float> Float(const char* attribute) const override;
   std::optional<std::string> String(const char* attribute) const override;
   std::optional<std::vector<int64_t>> Ints(const char* attribute) const override;
   std::optional<std::vector<float>> Floats(const char* attribute) const override;
+  std::optional<std::vector<std::string>> Strings(const char* attribute) const override;
+  std::optional<ops::HostTensor> Tensor(const char* attribute) const override;
   const Settings& settings() const override { return settings_; }
 
  private:
-  static DataType TypeOf(const OrtValueInfo* value);
   // The attribute when the node has it with this type.
   const OrtOpAttr* Find(const char* attribute, OrtOpAttrType type) const;
   template <class T>
@@ -48,6 +53,7 @@ class NodeInfo final : public ops::OpInfo {
   std::string name_, op_type_, domain_;
   int since_version_ = 0;
   std::vector<const OrtValueInfo*> inputs_, outputs_;
+  std::vector<ValueType> input_types_, output_types_;
 };
 
 }  // namespace cudaep::abi

@@ -1,15 +1,30 @@
-// Element types out of the host's type descriptions.
+// Kinds, element types and dimensions out of the host's type descriptions.
 #pragma once
+
+#include <optional>
 
 #include "abi/host.h"
 #include "core/data_type.h"
+#include "core/shape.h"
+#include "ops/op_info.h"
 
 namespace cudaep::abi {
 
-// The numbers are ONNX's on both sides; types newer than the project's list become kUndefined.
+// The host numbers its newest types unlike ONNX. Types that one side does not know become undefined.
 DataType ToDataType(ONNXTensorElementDataType type);
+ONNXTensorElementDataType ToHostType(DataType type);
 
-// kUndefined for anything that is not a tensor.
-DataType ElementTypeOf(const OrtTypeInfo* info);
+// What a node's input or output is, as the model states it.
+struct ValueType {
+  ops::ValueKind kind = ops::ValueKind::kAbsent;
+  DataType element = DataType::kUndefined;  // of a tensor
+  std::optional<Shape> dims;                // of a tensor; absent without a known rank, kUnknownDim where not stated
+};
+
+// A null `info` is an absent value.
+ValueType ReadValueType(const OrtTypeInfo* info);
+
+// The host's tensor in host memory, copied.
+std::optional<ops::HostTensor> CopyHostTensor(const OrtValue* value);
 
 }  // namespace cudaep::abi

@@ -5,15 +5,16 @@ namespace {
 
 struct TypeFacts {
   std::string_view name;
-  size_t bytes;
+  int bits;
 };
 
 constexpr TypeFacts kFacts[kDataTypeCount] = {
-    {"undefined", 0},      {"float", 4},    {"uint8", 1},        {"int8", 1},           {"uint16", 2},
-    {"int16", 2},          {"int32", 4},    {"int64", 8},        {"string", 0},         {"bool", 1},
-    {"float16", 2},        {"double", 8},   {"uint32", 4},       {"uint64", 8},         {"complex64", 8},
-    {"complex128", 16},    {"bfloat16", 2}, {"float8e4m3fn", 1}, {"float8e4m3fnuz", 1}, {"float8e5m2", 1},
-    {"float8e5m2fnuz", 1},
+    {"undefined", 0},      {"float", 32},    {"uint8", 8},        {"int8", 8},           {"uint16", 16},
+    {"int16", 16},         {"int32", 32},    {"int64", 64},       {"string", 0},         {"bool", 8},
+    {"float16", 16},       {"double", 64},   {"uint32", 32},      {"uint64", 64},        {"complex64", 64},
+    {"complex128", 128},   {"bfloat16", 16}, {"float8e4m3fn", 8}, {"float8e4m3fnuz", 8}, {"float8e5m2", 8},
+    {"float8e5m2fnuz", 8}, {"uint4", 4},     {"int4", 4},         {"float4e2m1", 4},     {"float8e8m0", 8},
+    {"uint2", 2},          {"int2", 2},
 };
 
 const TypeFacts& FactsOf(DataType type) {
@@ -23,7 +24,14 @@ const TypeFacts& FactsOf(DataType type) {
 
 }  // namespace
 
-size_t SizeOf(DataType type) { return FactsOf(type).bytes; }
+int BitsOf(DataType type) { return FactsOf(type).bits; }
+
+size_t SizeOf(DataType type) { return static_cast<size_t>(FactsOf(type).bits / 8); }
+
+size_t StorageBytes(DataType type, int64_t elems) {
+  const auto bits = static_cast<size_t>(FactsOf(type).bits), count = static_cast<size_t>(elems);
+  return bits >= 8 ? count * (bits / 8) : (count * bits + 7) / 8;
+}
 
 std::string_view DataTypeName(DataType type) { return FactsOf(type).name; }
 

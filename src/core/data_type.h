@@ -1,4 +1,4 @@
-// Element types, numbered as in ONNX TensorProto.DataType (and therefore as the host's ONNXTensorElementDataType).
+// Element types, numbered as in ONNX TensorProto.DataType.
 #pragma once
 
 #include <cstddef>
@@ -30,11 +30,21 @@ enum class DataType : uint8_t {
   kFloat8E4M3FNUZ = 18,
   kFloat8E5M2 = 19,
   kFloat8E5M2FNUZ = 20,
+  kUint4 = 21,
+  kInt4 = 22,
+  kFloat4E2M1 = 23,
+  kFloat8E8M0 = 24,
+  kUint2 = 25,
+  kInt2 = 26,
 };
-inline constexpr int kDataTypeCount = 21;
+inline constexpr int kDataTypeCount = 27;
 
-// Bytes of one element; 0 for types without a fixed size (undefined, string).
+// Bits of one element; 0 for types without a fixed size (undefined, string).
+int BitsOf(DataType type);
+// Bytes of one element; 0 for types without a fixed size and for those that share a byte (2 and 4 bits).
 size_t SizeOf(DataType type);
+// Bytes of `elems` elements, those of 2 and 4 bits packed from the lowest bits of a byte on; 0 without a fixed size.
+size_t StorageBytes(DataType type, int64_t elems);
 
 // Lower-case ONNX name, e.g. "float16"; "undefined" for values outside the enumeration.
 std::string_view DataTypeName(DataType type);
@@ -74,6 +84,9 @@ inline constexpr DataTypeSet kNumericTypes = kFloatTypes | kIntTypes;
 inline constexpr DataTypeSet kIndexTypes{DataType::kInt32, DataType::kInt64};
 inline constexpr DataTypeSet kFloat8Types{DataType::kFloat8E4M3FN, DataType::kFloat8E4M3FNUZ, DataType::kFloat8E5M2,
                                           DataType::kFloat8E5M2FNUZ};
+// Several elements share a byte.
+inline constexpr DataTypeSet kSubByteTypes{DataType::kUint4, DataType::kInt4, DataType::kFloat4E2M1, DataType::kUint2,
+                                           DataType::kInt2};
 // What data movement can carry: everything of fixed size (complex included), and the same with the 8-bit floats that
 // only some operators of ONNX take.
 inline constexpr DataTypeSet kFixedSizeTypes =

@@ -17,6 +17,9 @@ namespace cudaep {
 
 using Dims = std::span<const int64_t>;
 
+// In place of a dimension that is not known yet; only where a declaration says that it may occur.
+inline constexpr int64_t kUnknownDim = -1;
+
 // Product of the dimensions; 1 for rank 0. Fails on a negative dimension or a product over int64.
 Result<int64_t> CheckedElementCount(Dims dims);
 

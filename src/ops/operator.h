@@ -1,11 +1,13 @@
 // The operator contract: create, infer shapes, plan, enqueue.
 //
 // The host's kernel call, a compiled region and a unit test run an operator through the same four steps:
-//   1. a factory (ops/registry.h) reads attributes once and refuses what is wrong or not offered;
+//   1. a factory (ops/registry.h) reads attributes once and refuses what is wrong or not offered; it never touches
+//      weights, which Pack does where the caller knows one;
 //   2. InferShapes gives the output shapes; the only shape inference there is;
-//   3. Plan turns shapes into an immutable plan: algorithm, launch sizes, scratch bytes;
-//   4. Enqueue launches. It does not allocate, lock, look anything up or wait.
-// Steps 2 and 3 run once for each new set of input shapes (and values of host inputs); the caller keeps the plan.
+//   3. MakePlan turns shapes into an immutable plan: algorithm, launch sizes, scratch bytes;
+//   4. Enqueue launches. It does not allocate, lock, look anything up or wait, but for plans that say so.
+// Steps 2 and 3 run once for each new plan key (input shapes and values of host inputs, unless the operator has a key
+// of its own); the caller keeps the plan.
 //
 // Threads: an operator is immutable after creation; all methods are const and may run on many threads at once.
 #pragma once
@@ -13,9 +15,11 @@
 #include <memory>
 #include <vector>
 
+#include "core/checked_math.h"
 #include "core/status.h"
 #include "device/device.h"
 #include "ops/op_info.h"
+#include "ops/plan_key.h"
 #include "ops/tensor_view.h"
 #include "runtime/stream_context.h"
 
@@ -25,12 +29,32 @@ namespace cudaep::ops {
 class Plan {
  public:
   virtual ~Plan() = default;
+
+  // A part of the scratch memory, aligned to 256 bytes: its offset, for OpContext::scratch. Parts that are never needed
+  // together may share one.
+  size_t AddScratch(size_t bytes) {
+    const size_t offset = AlignUp(workspace_bytes, kScratchAlignment);
+    workspace_bytes = offset + bytes;
+    return offset;
+  }
+
   size_t workspace_bytes = 0;
-  std::vector<Shape> outputs;  // filled by the caller from InferShapes
+  // Enqueue waits for the device (OpContext::ReadBack). Such work cannot be captured into a CUDA graph.
+  bool synchronizes = false;
+  // What is launched replays correctly from a CUDA graph with other values in the same buffers.
+  bool capturable = true;
+  // Estimates of one call for choices and budgets. Bytes are those of inputs and outputs unless MakePlan says
+  // otherwise.
+  double cost_bytes = 0, cost_flops = 0;
+  // Filled by the caller from InferShapes; empty for a plan that serves several shapes (PlanKey).
+  std::vector<Shape> outputs;
+
+ private:
+  static constexpr size_t kScratchAlignment = 256;
 };
 using PlanPtr = std::unique_ptr<Plan>;
 
-// What Plan gets. Device pointers in `inputs` are not valid yet; host inputs are.
+// What MakePlan gets. Device pointers in `inputs` are not valid yet; host inputs are.
 struct PlanContext {
   TensorViews inputs;
   std::span<const Shape> outputs;
@@ -38,12 +62,22 @@ struct PlanContext {
   const device::DeviceInfo& device;
 };
 
+// Where the outputs of a call come from: the host, a region's memory, a test.
+class OutputSource {
+ public:
+  virtual ~OutputSource() = default;
+  // Memory of output `index` in the given shape; null for an output that nobody uses, or for an empty one.
+  virtual Result<void*> Output(int index, Dims dims) = 0;
+};
+
 // What Enqueue gets. Lives on the caller's stack.
 struct OpContext {
   TensorViews inputs;
-  void* const* outputs;  // null for an optional output that nobody uses, or for an empty one
+  void* const* outputs;  // null for an optional output that nobody uses, for an empty one, for one of unknown shape
   void* workspace;       // the plan's bytes, 256-byte aligned
   StreamContext& runtime;
+  std::span<const Shape> shapes = {};  // of the outputs
+  OutputSource* source = nullptr;
 
   device::Stream stream() const { return runtime.stream(); }
   template <class T = void>
@@ -54,13 +88,31 @@ struct OpContext {
   T* output(int index) const {
     return static_cast<T*>(outputs[index]);
   }
+  // A part of the workspace that the plan made with AddScratch.
+  template <class T = void>
+  T* scratch(size_t offset) const {
+    return reinterpret_cast<T*>(static_cast<std::byte*>(workspace) + offset);
+  }
+  // Whether an output lies in the buffer of an input (KernelRow::in_place, or the caller's own binding).
+  bool Shares(int input_index, int output_index) const {
+    return outputs[output_index] != nullptr && outputs[output_index] == input(input_index);
+  }
+
+  // An output whose shape InferShapes left open (kUnknownDim), once it is known. At most once for each.
+  Result<void*> Output(int index, Dims dims) const { return source->Output(index, dims); }
+  // Copies from the device to `destination` and waits for the stream, so everything queued before is done. Only for
+  // plans that synchronize.
+  Status ReadBack(const void* device_source, size_t bytes, void* destination) const {
+    return runtime.ReadBack(device_source, bytes, destination);
+  }
 };
 
 class Operator {
  public:
   virtual ~Operator() = default;
 
-  // One shape for every output of the node, also for those nobody uses.
+  // One shape for every output of the node, also for those nobody uses. A dimension that depends on device data is
+  // kUnknownDim; the operator then asks for that output in Enqueue.
   virtual Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const = 0;
 
   virtual Result<PlanPtr> MakePlan(const PlanContext&) const { return std::make_unique<Plan>(); }
@@ -68,6 +120,20 @@ class Operator {
   // Whether shapes or plan depend on the value of this host input. False for data that merely passes through, so that
   // a new value does not make a new plan.
   virtual bool PlanReadsHostInput(int /*index*/) const { return true; }
+
+  // A key of the operator's own, for plans that serve several shapes: adds to `key` and returns true. Its plans have no
+  // `outputs`; the shapes are inferred at each call and found in OpContext::shapes. False: dimensions of all inputs and
+  // values of host inputs.
+  virtual bool MakePlanKey(TensorViews /*inputs*/, PlanKey& /*key*/) const { return false; }
+
+  // Bytes of the form in which the operator wants a constant weight, 0 to take it as it is. `weight` has dimensions and
+  // type. The caller packs at most once, into memory of its own, and gives the packed form in place of the input from
+  // then on (TensorView::packed). It need not: a weight may be no constant, or packing switched off.
+  virtual Result<size_t> PackedBytes(int /*index*/, const TensorView& /*weight*/) const { return size_t{0}; }
+  // Launches the packing of `weight` into `packed`, on the stream.
+  virtual Status Pack(int /*index*/, const TensorView& /*weight*/, void* /*packed*/, StreamContext&) const {
+    return Internal("the operator packs nothing");
+  }
 
   virtual Status Enqueue(const Plan& plan, const OpContext& context) const = 0;
 };

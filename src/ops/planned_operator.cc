@@ -1,154 +1,136 @@
 #include "ops/planned_operator.h"
 
 #include <algorithm>
-#include <cstring>
-
-#include "core/checked_math.h"
 
 namespace cudaep::ops {
 namespace {
 
-// A key is, for each input: -1 when absent; else rank, dimensions and, for host inputs, the padded bytes of the value.
-constexpr int64_t kAbsent = -1;
+Status RefuseWhileCaptured(const StreamContext& stream, const char* why) {
+  device::CaptureState capture = device::CaptureState::kNone;
+  CUDAEP_RETURN_IF_ERROR(device::StreamCaptureState(stream.stream(), &capture));
+  if (capture == device::CaptureState::kNone) return Status::Ok();
+  return FailedPrecondition("the stream is being captured into a CUDA graph, and ", why);
+}
 
-size_t ValueWords(const TensorView& input) { return CeilDiv<size_t>(input.bytes(), sizeof(int64_t)); }
+double BytesOf(TensorViews inputs) {
+  double bytes = 0;
+  for (const TensorView& input : inputs) bytes += input.present() ? static_cast<double>(input.bytes()) : 0;
+  return bytes;
+}
 
 }  // namespace
 
-PlannedOperator::~PlannedOperator() = default;
-
 Status PlannedOperator::Init(const OpInfo& info) {
-  CUDAEP_ASSIGN_OR_RETURN(op_, MakeOperator(info));
+  const KernelRow* const row = FindRow(info.domain(), info.op_type(), info.since_version());
+  return row == nullptr ? MissingRow(info) : Init(info, *row);
+}
+
+Status PlannedOperator::Init(const OpInfo& info, const KernelRow& row) {
+  CUDAEP_ASSIGN_OR_RETURN(op_, MakeOperator(info, row));
   output_count_ = static_cast<size_t>(info.output_count());
-  for (int index : FindRow(info.domain(), info.op_type(), info.since_version())->host_inputs) {
-    if (op_->PlanReadsHostInput(index)) host_values_ |= uint64_t{1} << index;
+  for (int index = 0; index < info.input_count(); ++index) {
+    if (!row.IsHostInput(index) || !op_->PlanReadsHostInput(index)) continue;
+    if (static_cast<size_t>(index) < kMaskedInputs) {
+      host_values_ |= uint64_t{1} << index;
+    } else {
+      all_later_host_values_ = true;
+    }
   }
   return Status::Ok();
 }
 
-bool PlannedOperator::Matches(const Entry& entry, TensorViews inputs) const {
-  const int64_t* word = entry.key.data();
-  const int64_t* const end = word + entry.key.size();
+bool PlannedOperator::MakeKey(TensorViews inputs, PlanKey& key) const {
+  if (op_->MakePlanKey(inputs, key)) return true;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const TensorView& input = inputs[i];
-    if (word == end) return false;
-    if (!input.present()) {
-      if (*word++ != kAbsent) return false;
-      continue;
-    }
-    if (*word++ != input.rank || end - word < input.rank) return false;
-    for (int d = 0; d < input.rank; ++d) {
-      if (*word++ != input.dim[d]) return false;
-    }
-    if (host_values_ != 0 && IsKeyedByValue(i)) {
-      // Equal dimensions make equal sizes, so the value is there.
-      const size_t bytes = input.bytes();
-      if (bytes != 0 && std::memcmp(word, input.data, bytes) != 0) return false;
-      word += ValueWords(input);
-    }
+    key.AddDims(inputs[i]);
+    if ((host_values_ != 0 || all_later_host_values_) && IsKeyedByValue(i)) key.AddValue(inputs[i]);
   }
-  return word == end;
+  return false;
 }
 
-std::vector<int64_t> PlannedOperator::KeyOf(TensorViews inputs) const {
-  std::vector<int64_t> key;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const TensorView& input = inputs[i];
-    if (!input.present()) {
-      key.push_back(kAbsent);
-      continue;
-    }
-    key.push_back(input.rank);
-    key.insert(key.end(), input.dim, input.dim + input.rank);
-    if (IsKeyedByValue(i)) {
-      const size_t at = key.size();
-      key.resize(at + ValueWords(input), 0);
-      if (input.bytes() != 0) std::memcpy(&key[at], input.data, input.bytes());
-    }
-  }
-  return key;
-}
-
-Result<std::unique_ptr<const Plan>> PlannedOperator::BuildPlan(TensorViews inputs, StreamContext& stream) const {
-  std::vector<Shape> outputs(output_count_);
+Status PlannedOperator::InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const {
+  outputs.resize(output_count_);
   CUDAEP_RETURN_IF_ERROR(op_->InferShapes(inputs, outputs));
   for (const Shape& shape : outputs) {
-    CUDAEP_RETURN_IF_ERROR(CheckedElementCount(shape).status());
+    if (IsKnown(shape)) CUDAEP_RETURN_IF_ERROR(CheckedElementCount(shape).status());
   }
+  return Status::Ok();
+}
+
+Result<std::unique_ptr<const Plan>> PlannedOperator::BuildPlan(TensorViews inputs, bool own_key,
+                                                               StreamContext& stream) const {
+  std::vector<Shape> outputs;
+  CUDAEP_RETURN_IF_ERROR(InferShapes(inputs, outputs));
   CUDAEP_ASSIGN_OR_RETURN(PlanPtr plan, op_->MakePlan({inputs, outputs, stream, stream.device_info()}));
-  plan->outputs = std::move(outputs);
+  if (plan->synchronizes) plan->capturable = false;
+  if (plan->cost_bytes == 0) plan->cost_bytes = BytesOf(inputs);
+  if (!own_key) plan->outputs = std::move(outputs);
   return std::unique_ptr<const Plan>(std::move(plan));
 }
 
-Result<const Plan*> PlannedOperator::PlanSlow(const Pin&, TensorViews inputs, StreamContext& stream) {
-  std::lock_guard lock(mutex_);
-  std::vector<int64_t> key = KeyOf(inputs);
-  for (const auto& entry : entries_) {
-    if (entry->key == key) {
-      entry->last_use = ++clock_;
-      slot_.store(entry.get());
-      return entry->plan.get();
-    }
-  }
-  auto entry = std::make_unique<Entry>();
-  entry->key = std::move(key);
-  CUDAEP_ASSIGN_OR_RETURN(entry->plan, BuildPlan(inputs, stream));
-  entry->last_use = ++clock_;
-  if (entries_.size() == kMaxPlans) {
-    auto oldest = std::min_element(entries_.begin(), entries_.end(),
-                                   [](const auto& a, const auto& b) { return a->last_use < b->last_use; });
-    graveyard_.push_back(std::exchange(*oldest, std::move(entries_.back())));
-    entries_.pop_back();
-  }
-  const Entry* fresh = entry.get();
-  entries_.push_back(std::move(entry));
-  slot_.store(fresh);
-  // A thread that pins from now on can only find live entries; only our own pin is left, so nobody uses the others.
-  if (pins_.load() == 1) graveyard_.clear();
-  return fresh->plan.get();
+// A plan of one set of shapes has them; one that serves several gets them inferred.
+Result<PlannedCall> PlannedOperator::CallOf(const Plan& plan, TensorViews inputs, StreamContext& stream) const {
+  if (plan.outputs.size() == output_count_) return PlannedCall{&plan, plan.outputs};
+  std::vector<Shape>& shapes = stream.shapes();
+  CUDAEP_RETURN_IF_ERROR(InferShapes(inputs, shapes));
+  return PlannedCall{&plan, shapes};
 }
 
-Result<const Plan*> PlannedOperator::PlanSmaller(TensorViews inputs, StreamContext& stream, size_t workspace_bytes) {
-  std::lock_guard lock(mutex_);
-  auto entry = std::make_unique<Entry>();
-  entry->key = KeyOf(inputs);
-  {
-    const Workspace::Ceiling scope(stream.workspace(), workspace_bytes);
-    CUDAEP_ASSIGN_OR_RETURN(entry->plan, BuildPlan(inputs, stream));
+Result<PlannedCall> PlannedOperator::PlanFor(PlanPin& pin, TensorViews inputs, StreamContext& stream) {
+  PlanKey key;
+  const bool own_key = MakeKey(inputs, key);
+  const uint64_t hash = key.Hash();
+  const PlanEntry* entry = plans_.Find(pin, key, hash);
+  if (entry == nullptr) [[unlikely]] {
+    CUDAEP_RETURN_IF_ERROR(
+        RefuseWhileCaptured(stream, "these shapes are new to the node; run them once before the capture"));
+    CUDAEP_ASSIGN_OR_RETURN(entry,
+                            plans_.FindOrBuild(pin, key, hash, [&] { return BuildPlan(inputs, own_key, stream); }));
   }
-  entry->last_use = ++clock_;
-  const Entry* fresh = entry.get();
-  const auto same = std::find_if(entries_.begin(), entries_.end(), [&](const auto& e) { return e->key == fresh->key; });
-  if (same == entries_.end()) {  // evicted meanwhile: this plan lives as long as an evicted one
-    graveyard_.push_back(std::move(entry));
-    return fresh->plan.get();
-  }
-  slot_.store(fresh);
-  graveyard_.push_back(std::exchange(*same, std::move(entry)));
-  return fresh->plan.get();
+  return CallOf(*entry->plan, inputs, stream);
 }
 
-Status PlannedOperator::Enqueue(const Plan& plan, TensorViews inputs, void* const* outputs, StreamContext& stream) {
-  bool empty = !plan.outputs.empty();
-  for (const Shape& shape : plan.outputs) empty = empty && shape.elems() == 0;
+Status PlannedOperator::Enqueue(PlanPin& pin, const PlannedCall& call, TensorViews inputs, void* const* outputs,
+                                OutputSource* source, StreamContext& stream) {
+  bool empty = !call.outputs.empty();
+  for (const Shape& shape : call.outputs) empty = empty && shape.elems() == 0 && IsKnown(shape);
   if (empty) return Status::Ok();
-  Result<void*> workspace = stream.workspace().Reserve(plan.workspace_bytes);
-  if (workspace.ok()) [[likely]]
-    return op_->Enqueue(plan, OpContext{inputs, outputs, workspace.value(), stream});
-  if (workspace.status().code() != StatusCode::kOutOfMemory) return std::move(workspace).status();
-
-  for (const size_t limit : {plan.workspace_bytes / 4, size_t{0}}) {
-    CUDAEP_ASSIGN_OR_RETURN(const Plan* const smaller, PlanSmaller(inputs, stream, limit));
-    if (smaller->workspace_bytes >= plan.workspace_bytes) break;
-    Result<void*> less = stream.workspace().Reserve(smaller->workspace_bytes);
-    if (less.ok()) return op_->Enqueue(*smaller, OpContext{inputs, outputs, less.value(), stream});
+  if (!call.plan->capturable) [[unlikely]] {
+    CUDAEP_RETURN_IF_ERROR(RefuseWhileCaptured(stream, "the operator's work on these inputs cannot be captured"));
   }
-  return std::move(workspace).status();
+  OpContext context{inputs, outputs, nullptr, stream, call.outputs, source};
+  Result<void*> workspace = stream.workspace().Reserve(call.plan->workspace_bytes);
+  if (workspace.ok()) [[likely]] {
+    context.workspace = workspace.value();
+    return op_->Enqueue(*call.plan, context);
+  }
+  if (workspace.status().code() != StatusCode::kOutOfMemory) return std::move(workspace).status();
+  return EnqueueWithLess(pin, call, context, std::move(workspace).status());
 }
 
-size_t PlannedOperator::plan_count() const {
-  std::lock_guard lock(mutex_);
-  return entries_.size();
+// With a plan for the same inputs that needs at most a quarter of the scratch memory, or what the stream has already.
+Status PlannedOperator::EnqueueWithLess(PlanPin& pin, const PlannedCall& call, const OpContext& first, Status why) {
+  const size_t wanted = call.plan->workspace_bytes;
+  OpContext context = first;
+  StreamContext& stream = context.runtime;
+  PlanKey key;
+  const bool own_key = MakeKey(context.inputs, key);
+  for (const size_t limit : {wanted / 4, size_t{0}}) {
+    Result<std::unique_ptr<const Plan>> built = [&] {
+      const Workspace::Ceiling scope(stream.workspace(), limit);
+      return BuildPlan(context.inputs, own_key, stream);
+    }();
+    if (!built.ok()) return std::move(built).status();
+    if (built.value()->workspace_bytes >= wanted) break;
+    const Plan& smaller = *plans_.Replace(pin, key, key.Hash(), std::move(built).value())->plan;
+    CUDAEP_ASSIGN_OR_RETURN(const PlannedCall less, CallOf(smaller, context.inputs, stream));
+    Result<void*> workspace = stream.workspace().Reserve(smaller.workspace_bytes);
+    if (!workspace.ok()) continue;
+    context.workspace = workspace.value();
+    context.shapes = less.outputs;
+    return op_->Enqueue(smaller, context);
+  }
+  return why;
 }
 
 }  // namespace cudaep::ops

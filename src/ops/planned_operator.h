@@ -1,87 +1,76 @@
 // An operator with its plans: the part of a node's execution that is the same for the host, a region and a test.
 //
-// Plans are kept by input shapes and host-input values: the last one in an inline slot, which a steady Run hits with
-// one comparison and no lock, and up to kMaxPlans of them in a table behind a mutex that also makes concurrent misses
-// of one key build one plan.
+//   PlanPin pin(stream.plan_pins());
+//   call = planned.PlanFor(pin, inputs, stream)      // a hit takes no lock and allocates nothing (ops/plan_cache.h)
+//   ... the caller gets memory for call.outputs ...
+//   planned.Enqueue(pin, call, inputs, outputs, source, stream)
 //
-// Lifetime of a plan: a Pin keeps every plan that its thread may see. Evicted plans wait in a graveyard that a later
-// miss empties when no other thread holds a pin.
-// Threads: all methods may run concurrently.
+// Threads: all methods may run concurrently, one call at a time on each stream.
 #pragma once
 
-#include <atomic>
-#include <mutex>
 #include <vector>
 
+#include "ops/plan_cache.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
 
+// What one call runs with; valid while its pin lives and until the stream's next call.
+struct PlannedCall {
+  const Plan* plan = nullptr;
+  std::span<const Shape> outputs;  // a dimension may be kUnknownDim: that output is asked for in Enqueue
+};
+
+inline bool IsKnown(Dims dims) {
+  for (const int64_t dim : dims) {
+    if (dim == kUnknownDim) return false;
+  }
+  return true;
+}
+
 class PlannedOperator {
  public:
-  static constexpr size_t kMaxPlans = 64;
-
   PlannedOperator() = default;
   PlannedOperator(const PlannedOperator&) = delete;
   PlannedOperator& operator=(const PlannedOperator&) = delete;
-  ~PlannedOperator();
 
-  // Creates the operator of `info` and notes which host inputs its plans depend on.
+  // Creates the operator of `info` by `row`, or by the row that is found for it.
+  Status Init(const OpInfo& info, const KernelRow& row);
   Status Init(const OpInfo& info);
 
   const Operator& op() const { return *op_; }
 
-  class Pin {
-   public:
-    explicit Pin(PlannedOperator& owner) : owner_(owner) { owner_.pins_.fetch_add(1); }
-    ~Pin() { owner_.pins_.fetch_sub(1); }
-    Pin(const Pin&) = delete;
-    Pin& operator=(const Pin&) = delete;
-
-   private:
-    PlannedOperator& owner_;
-  };
-
-  // The plan for these inputs, as many and of the types that `info` said; valid while `pin` lives. `plan.outputs` has
-  // the output shapes.
-  Result<const Plan*> PlanFor(const Pin& pin, TensorViews inputs, StreamContext& stream) {
-    const Entry* entry = slot_.load();
-    if (entry != nullptr && Matches(*entry, inputs)) [[likely]]
-      return entry->plan.get();
-    return PlanSlow(pin, inputs, stream);
-  }
+  // The plan and output shapes for these inputs, as many and of the types that `info` said. A shape that needs a new
+  // plan is refused while the stream is captured (kFailedPrecondition): planning may ask the driver for memory.
+  Result<PlannedCall> PlanFor(PlanPin& pin, TensorViews inputs, StreamContext& stream);
 
   // Reserves scratch memory and launches. Does nothing when every output is empty. Where there is no memory for the
-  // plan's scratch, a plan that needs less takes its place. The caller still holds the pin that `plan` came with.
-  Status Enqueue(const Plan& plan, TensorViews inputs, void* const* outputs, StreamContext& stream);
+  // plan's scratch, a plan that needs less takes its place. kFailedPrecondition for a plan that cannot be captured on
+  // a stream that is. `source` may be null where all shapes are known.
+  Status Enqueue(PlanPin& pin, const PlannedCall& call, TensorViews inputs, void* const* outputs, OutputSource* source,
+                 StreamContext& stream);
 
-  size_t plan_count() const;
+  size_t plan_count() const { return plans_.size(); }
+  int64_t slow_calls() const { return plans_.slow_calls(); }
 
  private:
-  struct Entry {
-    std::vector<int64_t> key;
-    std::unique_ptr<const Plan> plan;
-    uint64_t last_use = 0;
-  };
+  // Whether the operator has a key of its own.
+  bool MakeKey(TensorViews inputs, PlanKey& key) const;
+  Result<std::unique_ptr<const Plan>> BuildPlan(TensorViews inputs, bool own_key, StreamContext& stream) const;
+  Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const;
+  Result<PlannedCall> CallOf(const Plan& plan, TensorViews inputs, StreamContext& stream) const;
+  Status EnqueueWithLess(PlanPin& pin, const PlannedCall& call, const OpContext& context, Status why);
+  bool IsKeyedByValue(size_t index) const {
+    return index < kMaskedInputs ? ((host_values_ >> index) & 1u) != 0 : all_later_host_values_;
+  }
 
-  bool Matches(const Entry& entry, TensorViews inputs) const;
-  std::vector<int64_t> KeyOf(TensorViews inputs) const;
-  Result<const Plan*> PlanSlow(const Pin& pin, TensorViews inputs, StreamContext& stream);
-  // The plan for these inputs again, with at most `workspace_bytes` or what the stream has already.
-  Result<const Plan*> PlanSmaller(TensorViews inputs, StreamContext& stream, size_t workspace_bytes);
-  Result<std::unique_ptr<const Plan>> BuildPlan(TensorViews inputs, StreamContext& stream) const;
-  bool IsKeyedByValue(size_t index) const { return index < 64 && ((host_values_ >> index) & 1u); }
+  static constexpr size_t kMaskedInputs = 64;
 
   OperatorPtr op_;
   size_t output_count_ = 0;
-  uint64_t host_values_ = 0;  // host inputs whose values plans depend on, one bit each
-
-  std::atomic<const Entry*> slot_{nullptr};
-  std::atomic<int> pins_{0};
-  mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<Entry>> entries_;    // guarded by mutex_
-  std::vector<std::unique_ptr<Entry>> graveyard_;  // guarded by mutex_
-  uint64_t clock_ = 0;                             // guarded by mutex_
+  uint64_t host_values_ = 0;            // host inputs whose values plans depend on, one bit each
+  bool all_later_host_values_ = false;  // of inputs beyond the bits
+  PlanCache plans_;
 };
 
 }  // namespace cudaep::ops

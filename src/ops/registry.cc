@@ -1,23 +1,50 @@
 #include "ops/registry.h"
 
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+
 namespace cudaep::ops {
 namespace {
 
-std::vector<KernelRow>& Rows() {
-  static std::vector<KernelRow> rows;
-  return rows;
+struct Registry {
+  std::deque<KernelRow> rows;  // rows keep their address
+  std::unordered_map<std::string, std::vector<const KernelRow*>> by_name;
+
+  void Add(KernelRow row) {
+    rows.push_back(std::move(row));
+    by_name[Name(rows.back().domain, rows.back().op)].push_back(&rows.back());
+  }
+  static std::string Name(std::string_view domain, std::string_view op) { return StrCat(domain, ":", op); }
+};
+
+Registry& TheRegistry() {
+  static Registry registry;
+  return registry;
 }
 
-std::string_view DisplayDomain(std::string_view domain) { return domain.empty() ? "ai.onnx" : domain; }
+std::string DisplayName(const OpInfo& info) {
+  return StrCat(info.domain().empty() ? "ai.onnx" : info.domain(), ".", info.op_type());
+}
+
+const std::vector<const KernelRow*>& RowsOf(std::string_view domain, std::string_view op) {
+  static const std::vector<const KernelRow*> none;
+  const auto found = TheRegistry().by_name.find(Registry::Name(domain, op));
+  return found == TheRegistry().by_name.end() ? none : found->second;
+}
 
 }  // namespace
 
+bool KernelRow::IsHostInput(int index) const {
+  return index >= host_inputs_from || std::find(host_inputs.begin(), host_inputs.end(), index) != host_inputs.end();
+}
+
 RegisterRows::RegisterRows(std::initializer_list<KernelRow> rows) {
-  Rows().insert(Rows().end(), rows.begin(), rows.end());
+  for (const KernelRow& row : rows) TheRegistry().Add(row);
 }
 
 RegisterRows::RegisterRows(std::vector<KernelRow> rows) {
-  Rows().insert(Rows().end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
+  for (KernelRow& row : rows) TheRegistry().Add(std::move(row));
 }
 
 std::string_view RowKindName(RowKind kind) {
@@ -34,23 +61,29 @@ std::string_view RowKindName(RowKind kind) {
   return "";
 }
 
-std::span<const KernelRow> AllRows() { return Rows(); }
+const std::deque<KernelRow>& AllRows() { return TheRegistry().rows; }
 
 const KernelRow* FindRow(std::string_view domain, std::string_view op, int since_version) {
-  for (const KernelRow& row : Rows()) {
-    if (row.op == op && row.domain == domain && row.since <= since_version && since_version <= row.until) return &row;
+  for (const KernelRow* row : RowsOf(domain, op)) {
+    if (row->since <= since_version && since_version <= row->until) return row;
   }
   return nullptr;
 }
 
-Result<OperatorPtr> MakeOperator(const OpInfo& info) {
-  const KernelRow* row = FindRow(info.domain(), info.op_type(), info.since_version());
-  if (row == nullptr) {
-    return NotSupported("no kernel for ", DisplayDomain(info.domain()), ".", info.op_type(), " version ",
-                        info.since_version());
+Status MissingRow(const OpInfo& info) {
+  std::string versions;
+  for (const KernelRow* row : RowsOf(info.domain(), info.op_type())) {
+    versions += StrCat(versions.empty() ? "" : ", ", row->since);
+    if (row->until != row->since) versions += StrCat("-", row->until);
   }
-  if (row->kind != RowKind::kOperator) return Internal(info.op_type(), " is control flow: it has no operator");
-  Result<OperatorPtr> op = row->make(info);
+  if (versions.empty()) return NotSupported("no kernel for ", DisplayName(info));
+  return NotSupported("no kernel for version ", info.since_version(), " of ", DisplayName(info), ", only for ",
+                      versions);
+}
+
+Result<OperatorPtr> MakeOperator(const OpInfo& info, const KernelRow& row) {
+  if (row.kind != RowKind::kOperator) return Internal(info.op_type(), " is control flow: it has no operator");
+  Result<OperatorPtr> op = row.make(info, row);
   if (!op.ok()) return std::move(op).status().WithContext(StrCat(info.op_type(), " node '", info.name(), "'"));
   return op;
 }

@@ -4,15 +4,16 @@
 // next to its operator and registers itself:
 //
 //   const RegisterRows kRows({
-//       {.op = "Softmax", .since = 13, .until = 13, .types = {{"T", kFloatTypes}}, .make = MakeSoftmax},
+//       {.op = "Softmax", .since = 13, .until = 13, .types = {{"T", kFloatTypes}}, .make = Make<Softmax>},
 //   });
 #pragma once
 
 #include <climits>
 #include <cstdint>
+#include <deque>
 #include <initializer_list>
-#include <span>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "ops/operator.h"
@@ -35,7 +36,8 @@ struct BufferPair {
   int output;
 };
 
-using OperatorFactory = Result<OperatorPtr> (*)(const OpInfo& info);
+struct KernelRow;
+using OperatorFactory = Result<OperatorPtr> (*)(const OpInfo& info, const KernelRow& row);
 
 // Who runs a row's nodes: an operator of ours, or the host's own control flow around kernels of ours. Rows of the
 // latter have no factory.
@@ -44,27 +46,41 @@ enum class RowKind : uint8_t { kOperator, kIf, kLoop, kScan };
 std::string_view RowKindName(RowKind kind);  // "operator", "if", "loop", "scan"
 
 struct KernelRow {
+  static constexpr int kNone = INT_MAX;
+
   RowKind kind = RowKind::kOperator;
   const char* domain = kOnnxDomain;
   const char* op = nullptr;
   int since = 1;  // first and last schema version the kernel was checked against
   int until = 1;
   std::vector<TypeConstraint> types;
-  std::vector<int> host_inputs = {};      // inputs the operator reads in host memory
+  std::vector<int> host_inputs = {};      // inputs the operator reads in host memory,
+  int host_inputs_from = kNone;           // and all from this one on (variadic inputs)
   std::vector<int> host_outputs = {};     // outputs it writes in host memory
   std::vector<BufferPair> aliases = {};   // the output is the input's buffer (Reshape)
-  std::vector<BufferPair> in_place = {};  // the output may overwrite the input (element-wise)
-  OperatorFactory make = nullptr;         // of every kOperator row, and of no other
+  std::vector<BufferPair> in_place = {};  // the output may overwrite the input (element-wise, TensorScatter)
+  // Which of the operators that one class makes: an enumerator of the class's own.
+  int variant = 0;
+  OperatorFactory make = nullptr;  // of every kOperator row, and of no other
+
+  bool IsHostInput(int index) const;
+  template <class Enum>
+  Enum VariantAs() const {
+    return static_cast<Enum>(variant);
+  }
 };
 
 // Every registered row, in link order. Stable after static initialisation.
-std::span<const KernelRow> AllRows();
+const std::deque<KernelRow>& AllRows();
 
 // The row that covers (domain, op, schema version), or null. Types are not looked at.
 const KernelRow* FindRow(std::string_view domain, std::string_view op, int since_version);
 
+// Why FindRow has none for the node.
+Status MissingRow(const OpInfo& info);
+
 // Creates the operator of a node, or says by name why not. Control flow has none.
-Result<OperatorPtr> MakeOperator(const OpInfo& info);
+Result<OperatorPtr> MakeOperator(const OpInfo& info, const KernelRow& row);
 
 // Adds rows during static initialisation.
 class RegisterRows {
@@ -73,11 +89,17 @@ class RegisterRows {
   explicit RegisterRows(std::vector<KernelRow> rows);
 };
 
-// The factory of an operator class with a static Create(const OpInfo&) -> Result<std::unique_ptr<Op>>.
+// The factory of an operator class with a static Create(info) or Create(info, row) -> Result<std::unique_ptr<Op>>.
+// The row tells operators of one class apart by `variant`.
 template <class Op>
-Result<OperatorPtr> Make(const OpInfo& info) {
-  CUDAEP_ASSIGN_OR_RETURN(std::unique_ptr<Op> op, Op::Create(info));
-  return OperatorPtr(std::move(op));
+Result<OperatorPtr> Make(const OpInfo& info, const KernelRow& row) {
+  if constexpr (std::is_invocable_v<decltype(&Op::Create), const OpInfo&, const KernelRow&>) {
+    CUDAEP_ASSIGN_OR_RETURN(std::unique_ptr<Op> op, Op::Create(info, row));
+    return OperatorPtr(std::move(op));
+  } else {
+    CUDAEP_ASSIGN_OR_RETURN(std::unique_ptr<Op> op, Op::Create(info));
+    return OperatorPtr(std::move(op));
+  }
 }
 
 }  // namespace cudaep::ops

@@ -1,5 +1,7 @@
 #include "runtime/stream_context.h"
 
+#include <cstring>
+
 #include "core/format_bytes.h"
 #include "core/log.h"
 #include "memory/memory_registry.h"
@@ -8,6 +10,8 @@ namespace cudaep {
 namespace {
 
 using memory::BudgetKind;
+
+constexpr size_t kReadBackBytes = 256;  // counts and flags, not data
 
 // Never destroyed: static destructors of the process may run after the driver went away.
 HandlePool<blas::Handle>& BlasPool() {
@@ -100,6 +104,15 @@ Result<dnn::Handle*> StreamContext::dnn() {
     dnn_ = std::move(handle);
   }
   return dnn_.handle.get();
+}
+
+Status StreamContext::ReadBack(const void* device_source, size_t bytes, void* destination) {
+  if (bytes > kReadBackBytes) return Internal("reads back ", bytes, " bytes, ", kReadBackBytes, " are offered");
+  if (!read_back_) CUDAEP_RETURN_IF_ERROR(device::HostMalloc(read_back_.Receive(), kReadBackBytes));
+  CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(read_back_.get(), device_source, bytes, stream_));
+  CUDAEP_RETURN_IF_ERROR(device::StreamSynchronize(stream_));
+  std::memcpy(destination, read_back_.get(), bytes);
+  return Status::Ok();
 }
 
 Result<CopyStream*> StreamContext::copies() {

@@ -9,10 +9,12 @@
 
 #include <memory>
 
+#include "core/shape.h"
 #include "lib/blas.h"
 #include "lib/dnn.h"
 #include "runtime/copy_stream.h"
 #include "runtime/handle_pool.h"
+#include "runtime/plan_pins.h"
 #include "runtime/tickets.h"
 #include "runtime/workspace.h"
 
@@ -37,6 +39,11 @@ class StreamContext {
   device::Stream stream() const { return stream_; }
   Workspace& workspace() { return workspace_; }
   Tickets& tickets() { return tickets_; }
+  PlanPins& plan_pins() { return plan_pins_; }
+  // Room for the output shapes of the call that the stream is in.
+  std::vector<Shape>& shapes() { return shapes_; }
+  // Copies device memory to the host and waits for all work queued so far.
+  Status ReadBack(const void* device_source, size_t bytes, void* destination);
   // Where a library's own allocations (timing of plans) have to fit.
   const memory::Budget& budget() const { return memory_->budget(); }
 
@@ -53,6 +60,9 @@ class StreamContext {
   const device::Stream stream_;
   Workspace workspace_;
   Tickets tickets_;
+  PlanPins plan_pins_;
+  std::vector<Shape> shapes_;
+  device::UniquePinnedMemory read_back_;
   MeasuredHandle<blas::Handle> blas_;
   MeasuredHandle<dnn::Handle> dnn_;
   CopyStream copies_;

@@ -31,10 +31,15 @@ def model(
     return bytes(proto.SerializeToString())
 
 
-def add_chain(length: int) -> bytes:
-    """`length` Add nodes in a row over float vectors of any length: out = x + length * b."""
+def add_chain(length: int, constant: bool = False) -> bytes:
+    """`length` Add nodes in a row over float vectors of any length: out = x + length * b.
+
+    constant: b is an initializer of four ones instead of an input.
+    """
     nodes = [helper.make_node("Add", [f"v{i}", "b"], [f"v{i + 1}"], name=f"add{i}") for i in range(length)]
     vector: tuple[int, Dims] = (TensorProto.FLOAT, ["n"])
+    if constant:
+        return model(nodes, {"v0": vector}, {f"v{length}": vector}, {"b": np.ones(4, np.float32)})
     return model(nodes, {"v0": vector, "b": vector}, {f"v{length}": vector})
 
 

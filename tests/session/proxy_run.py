@@ -1,4 +1,7 @@
-"""Child process of test_host_calls: prints the calls into the host that one more Add node costs a Run."""
+"""Child process of test_host_calls: prints the calls into the host that one more Add node costs a Run.
+
+With the argument "constant" the node's second input is a constant.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,12 @@ import onnxruntime as ort
 from tests.session import models
 
 
-def calls_of_one_run(proxy: ctypes.CDLL, length: int) -> int:
+def calls_of_one_run(proxy: ctypes.CDLL, length: int, constant: bool) -> int:
     options = ort.SessionOptions()
     options.add_provider_for_devices([d for d in ort.get_ep_devices() if d.ep_name == "CUDAExecutionProvider"], {})
     options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    session = ort.InferenceSession(models.add_chain(length), options)
-    feeds = {"v0": np.ones(4, np.float32), "b": np.ones(4, np.float32)}
+    session = ort.InferenceSession(models.add_chain(length, constant), options)
+    feeds = {"v0": np.ones(4, np.float32)} | ({} if constant else {"b": np.ones(4, np.float32)})
     for _ in range(3):  # plans, streams and workspaces are made by the first Run
         session.run(None, feeds)
     proxy.CountingProxyReset()
@@ -29,7 +32,8 @@ def main() -> None:
     proxy = ctypes.CDLL(sys.argv[1])
     proxy.CountingProxyTotal.restype = ctypes.c_uint64
     ort.register_execution_provider_library("CUDAExecutionProvider", sys.argv[1])
-    print((calls_of_one_run(proxy, 30) - calls_of_one_run(proxy, 10)) / 20)
+    constant = "constant" in sys.argv[2:]
+    print((calls_of_one_run(proxy, 30, constant) - calls_of_one_run(proxy, 10, constant)) / 20)
 
 
 if __name__ == "__main__":

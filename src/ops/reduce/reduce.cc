@@ -20,7 +20,7 @@ class Reduce : public Operator {
         noop_with_empty_axes_(info.BoolOr("noop_with_empty_axes", false)) {}
 
   template <ReduceOp op>
-  static Result<OperatorPtr> Create(const OpInfo& info) {
+  static Result<OperatorPtr> Create(const OpInfo& info, const KernelRow&) {
     const kernels::ReduceKernel kernel = kernels::FindReduceKernel(op, info.input_type(0));
     if (kernel == nullptr) return NotSupported("element type ", DataTypeName(info.input_type(0)));
     return OperatorPtr(std::make_unique<Reduce>(info, op, kernel));

@@ -142,7 +142,7 @@ struct LateHostRead : CopyBase {
 };
 
 template <class Op>
-Result<ops::OperatorPtr> MakeBroken(const OpInfo&) {
+Result<ops::OperatorPtr> MakeBroken(const OpInfo&, const ops::KernelRow&) {
   return ops::OperatorPtr(std::make_unique<Op>());
 }
 

@@ -70,6 +70,15 @@ CUDAEP_TEST_API void cudaep_op_set_floats(Job* job, const char* name, const floa
   job->node.attributes[name] = std::vector<float>(values, values + count);
 }
 
+CUDAEP_TEST_API void cudaep_op_set_strings(Job* job, const char* name, const char* const* values, size_t count) {
+  job->node.attributes[name] = std::vector<std::string>(values, values + count);
+}
+CUDAEP_TEST_API void cudaep_op_set_tensor(Job* job, const char* name, int type, const int64_t* dims, size_t rank,
+                                          const void* data, size_t bytes) {
+  job->node.attributes[name] =
+      ops::HostTensor{.type = static_cast<DataType>(type), .dims = Shape(Dims(dims, rank)), .data = Copy(data, bytes)};
+}
+
 // 0, or -1 for an option that the driver does not know.
 CUDAEP_TEST_API int cudaep_op_set_option(Job* job, const char* name, int64_t value) {
   return job->node.SetOption(name, value).ok() ? 0 : -1;

@@ -28,11 +28,11 @@ Status Node::SetOption(std::string_view name, int64_t value) {
   return InvalidArgument("the operator test driver knows no option '", name, "'");
 }
 
-std::optional<ops::TensorView> Node::host_constant(int index) const {
+std::optional<ops::ConstantInfo> Node::constant(int index) const {
   if (index < 0 || index >= input_count()) return std::nullopt;
   const InputTensor& input = inputs[static_cast<size_t>(index)];
   if (!input.constant) return std::nullopt;
-  return input.View(input.values.data());
+  return ops::ConstantInfo{.type = input.type, .dims = Shape(Dims(input.dims))};
 }
 
 }  // namespace cudaep::test

@@ -27,7 +27,8 @@ struct InputTensor {
   }
 };
 
-using Attribute = std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>>;
+using Attribute = std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>,
+                               std::vector<std::string>, ops::HostTensor>;
 
 class Node : public ops::OpInfo {
  public:
@@ -48,7 +49,10 @@ class Node : public ops::OpInfo {
   int output_count() const override { return static_cast<int>(outputs.size()); }
   DataType input_type(int index) const override { return inputs[static_cast<size_t>(index)].type; }
   DataType output_type(int index) const override { return outputs[static_cast<size_t>(index)]; }
-  std::optional<ops::TensorView> host_constant(int index) const override;
+  ops::ValueKind input_kind(int index) const override { return KindOf(input_type(index)); }
+  ops::ValueKind output_kind(int index) const override { return KindOf(output_type(index)); }
+  std::optional<Shape> input_dims(int /*index*/) const override { return std::nullopt; }
+  std::optional<ops::ConstantInfo> constant(int index) const override;
   std::optional<int64_t> Int(const char* attribute) const override { return Get<int64_t>(attribute); }
   std::optional<float> Float(const char* attribute) const override { return Get<float>(attribute); }
   std::optional<std::string> String(const char* attribute) const override { return Get<std::string>(attribute); }
@@ -58,9 +62,18 @@ class Node : public ops::OpInfo {
   std::optional<std::vector<float>> Floats(const char* attribute) const override {
     return Get<std::vector<float>>(attribute);
   }
+  std::optional<std::vector<std::string>> Strings(const char* attribute) const override {
+    return Get<std::vector<std::string>>(attribute);
+  }
+  std::optional<ops::HostTensor> Tensor(const char* attribute) const override {
+    return Get<ops::HostTensor>(attribute);
+  }
   const Settings& settings() const override { return settings_; }
 
  private:
+  static ops::ValueKind KindOf(DataType type) {
+    return type == DataType::kUndefined ? ops::ValueKind::kAbsent : ops::ValueKind::kTensor;
+  }
   template <class T>
   std::optional<T> Get(const char* attribute) const {
     const auto found = attributes.find(attribute);

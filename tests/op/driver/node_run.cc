@@ -36,7 +36,7 @@ struct Buffer {
   }
 };
 
-class NodeRun {
+class NodeRun : public ops::OutputSource {
  public:
   NodeRun(const Node& node, Sharing sharing, Mode mode, StreamContext& context)
       : node_(node),
@@ -54,10 +54,28 @@ class NodeRun {
     for (size_t i = 0; i < node_.inputs.size(); ++i) {
       const InputTensor& input = node_.inputs[i];
       CUDAEP_RETURN_IF_ERROR(
-          input_buffers_[i].Allocate(Holds(row_.host_inputs, i), input.values.size(), Shift(input.type)));
+          input_buffers_[i].Allocate(row_.IsHostInput(static_cast<int>(i)), input.values.size(), Shift(input.type)));
       dims_.push_back(input.dims);
       views_.push_back(input.View(input_buffers_[i].pointer()));
       views_.back().dim = dims_.back().data();
+    }
+    return Status::Ok();
+  }
+
+  // Gives the operator its own form of each constant that it wants packed, in place of the constant.
+  Status PackConstants() {
+    for (size_t i = 0; i < node_.inputs.size(); ++i) {
+      if (!node_.inputs[i].constant) continue;
+      CUDAEP_ASSIGN_OR_RETURN(const size_t bytes, op_.op().PackedBytes(static_cast<int>(i), views_[i]));
+      if (bytes == 0) continue;
+      Buffer packed;
+      CUDAEP_RETURN_IF_ERROR(packed.Allocate(false, bytes));
+      CUDAEP_RETURN_IF_ERROR(Fill(input_buffers_[i], node_.inputs[i].values));
+      CUDAEP_RETURN_IF_ERROR(op_.op().Pack(static_cast<int>(i), views_[i], packed.pointer(), context_));
+      CUDAEP_RETURN_IF_ERROR(device::StreamSynchronize(context_.stream()));
+      input_buffers_[i] = std::move(packed);
+      views_[i].data = input_buffers_[i].pointer();
+      views_[i].packed = true;
     }
     return Status::Ok();
   }
@@ -67,9 +85,9 @@ class NodeRun {
     for (size_t i = 0; i < node_.inputs.size(); ++i) {
       const InputTensor& input = node_.inputs[i];
       // What the plan was made for stays as it is.
-      const bool fixed = input.constant || Holds(row_.host_inputs, i);
+      const bool fixed = input.constant || row_.IsHostInput(static_cast<int>(i));
       const Bytes& bytes = fixed || (input.*values).size() != input.values.size() ? input.values : input.*values;
-      CUDAEP_RETURN_IF_ERROR(Fill(input_buffers_[i], bytes));
+      if (!views_[i].packed) CUDAEP_RETURN_IF_ERROR(Fill(input_buffers_[i], bytes));
       dims_[i] = input.dims;
     }
     for (size_t i = 0; i < outputs_.size(); ++i) {
@@ -87,12 +105,13 @@ class NodeRun {
   }
 
   Status Prepare() {
-    ops::PlannedOperator::Pin pin(op_);
-    CUDAEP_ASSIGN_OR_RETURN(const ops::Plan* plan, op_.PlanFor(pin, views_, context_));
-    shapes_ = plan->outputs;
+    PlanPin pin(context_.plan_pins());
+    CUDAEP_ASSIGN_OR_RETURN(const ops::PlannedCall call, op_.PlanFor(pin, views_, context_));
+    shapes_.assign(call.outputs.begin(), call.outputs.end());
+    capturable_ = call.plan->capturable;
     outputs_.assign(node_.outputs.size(), nullptr);
     for (size_t i = 0; i < outputs_.size(); ++i) {
-      if (node_.outputs[i] == DataType::kUndefined) continue;
+      if (node_.outputs[i] == DataType::kUndefined || !ops::IsKnown(shapes_[i])) continue;
       if (TakesOver(i)) {
         outputs_[i] = input_buffers_[static_cast<size_t>(sharing_.input)].pointer();
         shared_ = true;
@@ -105,16 +124,39 @@ class NodeRun {
     return Status::Ok();
   }
 
-  Status Enqueue() {
-    ops::PlannedOperator::Pin pin(op_);
-    CUDAEP_ASSIGN_OR_RETURN(const ops::Plan* plan, op_.PlanFor(pin, views_, context_));
-    const bool empty = std::all_of(shapes_.begin(), shapes_.end(), [](const Shape& s) { return s.elems() == 0; });
-    if (mode_ == Mode::kShifted || (empty && !shapes_.empty())) {
-      CUDAEP_RETURN_IF_ERROR(op_.Enqueue(*plan, views_, outputs_.data(), context_));
-    } else {
-      if (workspace_.pointer() == nullptr) CUDAEP_RETURN_IF_ERROR(workspace_.Allocate(false, plan->workspace_bytes));
+  bool capturable() const { return capturable_; }
+
+  // An output whose shape only the operator's work tells.
+  Result<void*> Output(int index, Dims dims) override {
+    const auto i = static_cast<size_t>(index);
+    if (ops::IsKnown(inferred_[i])) return Internal("output ", index, " is asked for although its shape was known");
+    shapes_[i] = Shape(dims);
+    if (node_.outputs[i] == DataType::kUndefined) return nullptr;
+    output_buffers_[i] = {};
+    CUDAEP_RETURN_IF_ERROR(
+        output_buffers_[i].Allocate(Holds(row_.host_outputs, i), OutputBytes(i), Shift(node_.outputs[i])));
+    outputs_[i] = output_buffers_[i].pointer();
+    if (outputs_[i] != nullptr && output_buffers_[i].host == nullptr) {
       CUDAEP_RETURN_IF_ERROR(
-          op_.op().Enqueue(*plan, ops::OpContext{views_, outputs_.data(), workspace_.pointer(), context_}));
+          device::MemsetAsync(outputs_[i], PoisonByte(node_.outputs[i]), OutputBytes(i), context_.stream()));
+    }
+    return outputs_[i];
+  }
+
+  Status Enqueue() {
+    PlanPin pin(context_.plan_pins());
+    CUDAEP_ASSIGN_OR_RETURN(const ops::PlannedCall call, op_.PlanFor(pin, views_, context_));
+    inferred_.assign(call.outputs.begin(), call.outputs.end());
+    const bool empty = std::all_of(inferred_.begin(), inferred_.end(),
+                                   [](const Shape& s) { return s.elems() == 0 && ops::IsKnown(s); });
+    if (mode_ == Mode::kShifted || !capturable_ || (empty && !inferred_.empty())) {
+      CUDAEP_RETURN_IF_ERROR(op_.Enqueue(pin, call, views_, outputs_.data(), this, context_));
+    } else {
+      if (workspace_.pointer() == nullptr) {
+        CUDAEP_RETURN_IF_ERROR(workspace_.Allocate(false, call.plan->workspace_bytes));
+      }
+      CUDAEP_RETURN_IF_ERROR(
+          op_.op().Enqueue(*call.plan, {views_, outputs_.data(), workspace_.pointer(), context_, call.outputs, this}));
     }
     ScribbleHostInputs();
     return Status::Ok();
@@ -153,7 +195,7 @@ class NodeRun {
 
  private:
   size_t OutputBytes(size_t index) const {
-    return static_cast<size_t>(shapes_[index].elems()) * SizeOf(node_.outputs[index]);
+    return ops::IsKnown(shapes_[index]) ? StorageBytes(node_.outputs[index], shapes_[index].elems()) : 0;
   }
 
   size_t Shift(DataType type) const { return mode_ == Mode::kShifted ? SizeOf(type) : 0; }
@@ -200,8 +242,10 @@ class NodeRun {
   std::vector<void*> outputs_;
   device::UniqueGraph graph_;
   device::UniqueGraphExec exec_;
+  std::vector<Shape> inferred_;  // of the last call, with dimensions that were open
   bool captured_ = false;
   bool shared_ = false;
+  bool capturable_ = true;
 };
 
 Status RunDirect(NodeRun& run, RunResult& result) {
@@ -212,8 +256,25 @@ Status RunDirect(NodeRun& run, RunResult& result) {
   return run.Download(result.launches);
 }
 
+// Work that cannot be captured is refused while its stream is, and runs twice more without.
+Status RunRefusingCapture(NodeRun& run, RunResult& result) {
+  CUDAEP_RETURN_IF_ERROR(run.Load(&InputTensor::values));
+  const Status refused = run.Capture();
+  if (refused.code() != StatusCode::kFailedPrecondition) {
+    return Internal("a plan that is not capturable was captured: ", refused.ToString());
+  }
+  for (Bytes InputTensor::*values : {&InputTensor::values, &InputTensor::replay_values}) {
+    CUDAEP_RETURN_IF_ERROR(run.Load(values));
+    CUDAEP_RETURN_IF_ERROR(run.Enqueue());
+    CUDAEP_RETURN_IF_ERROR(run.Download(result.launches));
+  }
+  return Status::Ok();
+}
+
 Status RunCaptured(NodeRun& run, RunResult& result) {
+  CUDAEP_RETURN_IF_ERROR(run.PackConstants());
   CUDAEP_RETURN_IF_ERROR(RunDirect(run, result));
+  if (!run.capturable()) return RunRefusingCapture(run, result);
   CUDAEP_RETURN_IF_ERROR(run.Load(&InputTensor::values));
   CUDAEP_RETURN_IF_ERROR(run.Capture());
   for (Bytes InputTensor::*values : {&InputTensor::values, &InputTensor::replay_values}) {
@@ -226,10 +287,10 @@ Status RunCaptured(NodeRun& run, RunResult& result) {
 
 Status CreateOnly(const Node& node, RunResult& result) {
   const ops::KernelRow& row = *ops::FindRow(node.domain(), node.op_type(), node.since_version());
-  CUDAEP_ASSIGN_OR_RETURN(const ops::OperatorPtr op, ops::MakeOperator(node));
+  CUDAEP_ASSIGN_OR_RETURN(const ops::OperatorPtr op, ops::MakeOperator(node, row));
   std::vector<ops::TensorView> views;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    views.push_back(node.inputs[i].View(Holds(row.host_inputs, i) ? node.inputs[i].values.data() : nullptr));
+    views.push_back(node.inputs[i].View(row.IsHostInput(static_cast<int>(i)) ? node.inputs[i].values.data() : nullptr));
   }
   std::vector<Shape> shapes(node.outputs.size());
   CUDAEP_RETURN_IF_ERROR(op->InferShapes(views, shapes));
@@ -242,7 +303,7 @@ Status CreateOnly(const Node& node, RunResult& result) {
 
 Status RunIn(const Node& node, Mode mode, Sharing sharing, RunResult& result) {
   if (ops::FindRow(node.domain(), node.op_type(), node.since_version()) == nullptr) {
-    return ops::MakeOperator(node).status();
+    return ops::MissingRow(node);
   }
   if (mode == Mode::kCreate) return CreateOnly(node, result);
   CUDAEP_RETURN_IF_ERROR(device::SetDevice(0));

@@ -15,7 +15,9 @@ namespace cudaep::test {
 // All but kCreate run on a user's stream and refuse work elsewhere.
 enum class Mode : int {
   kUserStream = 0,  // scratch memory of exactly the plan's size
-  kGraph = 1,       // the same, then captured; the graph is launched with `values` and then `replay_values`
+  // The same, then captured; the graph is launched with `values` and then `replay_values`. Constants are given in the
+  // form that the operator packs; other modes give them as they are. Work that cannot be captured is launched instead.
+  kGraph = 1,
   kShifted = 2,     // each tensor starts one element past an aligned address; scratch memory of the stream
   kCreate = 3,      // only the operator and its output shapes: one launch without values
 };

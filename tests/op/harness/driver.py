@@ -171,6 +171,13 @@ def _set_attribute(lib: ctypes.CDLL, job: int, name: bytes, value: Any) -> None:
         lib.cudaep_op_set_int(job, name, value)
     elif isinstance(value, float):
         lib.cudaep_op_set_float(job, name, value)
+    elif isinstance(value, np.ndarray):
+        data = np.ascontiguousarray(value)
+        dims = (ctypes.c_int64 * max(value.ndim, 1))(*value.shape)
+        lib.cudaep_op_set_tensor(job, name, code_of(name_of(value)), dims, value.ndim, data.ctypes.data, data.nbytes)
+    elif value and isinstance(value[0], str):
+        texts = (ctypes.c_char_p * len(value))(*[text.encode() for text in value])
+        lib.cudaep_op_set_strings(job, name, texts, len(value))
     elif value and isinstance(value[0], float):
         lib.cudaep_op_set_floats(job, name, (ctypes.c_float * len(value))(*value), len(value))
     else:
@@ -193,6 +200,8 @@ def _declare(lib: ctypes.CDLL) -> None:
         ("set_string", None, [handle, text, text]),
         ("set_ints", None, [handle, text, pointer, size]),
         ("set_floats", None, [handle, text, pointer, size]),
+        ("set_strings", None, [handle, text, pointer, size]),
+        ("set_tensor", None, [handle, text, integer, pointer, size, pointer, size]),
         ("set_option", integer, [handle, text, int64]),
         ("add_input", None, [handle, integer, pointer, size, pointer, pointer, size, integer]),
         ("add_output", None, [handle, integer]),

@@ -77,15 +77,15 @@ class Chain {
         const Weights& constant = constants_[static_cast<size_t>(index)];
         inputs.push_back(View(constant.memory.get(), constant.dims));
       }
-      const PlannedOperator::Pin pin(step.planned);
-      CUDAEP_ASSIGN_OR_RETURN(const Plan* const plan, step.planned.PlanFor(pin, inputs, stream));
-      const Shape& shape = plan->outputs[0];
+      PlanPin pin(stream.plan_pins());
+      CUDAEP_ASSIGN_OR_RETURN(const PlannedCall call, step.planned.PlanFor(pin, inputs, stream));
+      const Shape& shape = call.outputs[0];
       CUDAEP_ASSIGN_OR_RETURN(
           void* next,
           arena.AllocateOnStream(static_cast<size_t>(ElementCount(shape.dims())) * sizeof(float), stream.stream()));
-      std::vector<void*> outputs(plan->outputs.size(), nullptr);
+      std::vector<void*> outputs(call.outputs.size(), nullptr);
       outputs[0] = next;
-      CUDAEP_RETURN_IF_ERROR(step.planned.Enqueue(*plan, inputs, outputs.data(), stream));
+      CUDAEP_RETURN_IF_ERROR(step.planned.Enqueue(pin, call, inputs, outputs.data(), nullptr, stream));
       dims.assign(shape.dims().begin(), shape.dims().end());
       arena.Free(std::exchange(current, next));
     }
@@ -165,8 +165,8 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 TEST_P(ConcurrencyTest, ThirtyTwoThreadsOfMixedShapesAgreeWithOne) {
-  // More sizes than an operator keeps plans for; some long enough to be reduced by several blocks.
-  std::vector<int64_t> sizes(PlannedOperator::kMaxPlans + 8);
+  // More sizes than fit an operator's first table of plans; one long enough to be reduced by several blocks.
+  std::vector<int64_t> sizes(9 * PlanCache::kWays);
   std::iota(sizes.begin(), sizes.end(), int64_t{1});
   sizes.push_back(1200);
   const auto memory = memory::AcquireDeviceMemory({}).value();

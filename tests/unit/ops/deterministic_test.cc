@@ -32,10 +32,10 @@ class DeterministicTest : public device::testing::DeviceTest, public ::testing::
     StreamContext context(cudaep::testing::LimitedMemory(limit_bytes), stream());
     PlannedOperator planned;
     EXPECT_TRUE(planned.Init(node).ok());
-    const PlannedOperator::Pin pin(planned);
-    const Result<const Plan*> plan = planned.PlanFor(pin, views, context);
-    EXPECT_TRUE(plan.ok()) << plan.status().ToString();
-    return plan.ok() ? plan.value()->workspace_bytes : 0;
+    PlanPin pin(context.plan_pins());
+    const Result<PlannedCall> call = planned.PlanFor(pin, views, context);
+    EXPECT_TRUE(call.ok()) << call.status().ToString();
+    return call.ok() ? call.value().plan->workspace_bytes : 0;
   }
 };
 

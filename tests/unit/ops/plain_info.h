@@ -16,12 +16,17 @@ class PlainInfo : public OpInfo {
   int output_count() const override { return 1; }
   DataType input_type(int) const override { return DataType::kFloat; }
   DataType output_type(int) const override { return DataType::kFloat; }
-  std::optional<TensorView> host_constant(int) const override { return std::nullopt; }
+  ValueKind input_kind(int) const override { return ValueKind::kTensor; }
+  ValueKind output_kind(int) const override { return ValueKind::kTensor; }
+  std::optional<Shape> input_dims(int) const override { return std::nullopt; }
+  std::optional<ConstantInfo> constant(int) const override { return std::nullopt; }
   std::optional<int64_t> Int(const char*) const override { return std::nullopt; }
   std::optional<float> Float(const char*) const override { return std::nullopt; }
   std::optional<std::string> String(const char*) const override { return std::nullopt; }
   std::optional<std::vector<int64_t>> Ints(const char*) const override { return std::nullopt; }
   std::optional<std::vector<float>> Floats(const char*) const override { return std::nullopt; }
+  std::optional<std::vector<std::string>> Strings(const char*) const override { return std::nullopt; }
+  std::optional<HostTensor> Tensor(const char*) const override { return std::nullopt; }
   const Settings& settings() const override { return settings_; }
 
  private:

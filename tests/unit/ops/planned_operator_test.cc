@@ -48,13 +48,20 @@ class PassingProbe : public Probe {
   bool PlanReadsHostInput(int) const override { return false; }
 };
 
+// One plan for eight lengths.
+class BucketedProbe : public Probe {
+ public:
+  static Result<std::unique_ptr<BucketedProbe>> Create(const OpInfo&) { return std::make_unique<BucketedProbe>(); }
+  bool MakePlanKey(TensorViews inputs, PlanKey& key) const override {
+    key.Add(inputs[0].dim[0] / 8);
+    return true;
+  }
+};
+
 const RegisterRows kRows(
     {{.domain = "test", .op = "Probe", .types = {{"T", kFloatTypes}}, .host_inputs = {1}, .make = Make<Probe>},
-     {.domain = "test",
-      .op = "Passing",
-      .types = {{"T", kFloatTypes}},
-      .host_inputs = {1},
-      .make = Make<PassingProbe>}});
+     {.domain = "test", .op = "Passing", .types = {{"T", kFloatTypes}}, .host_inputs = {1}, .make = Make<PassingProbe>},
+     {.domain = "test", .op = "Bucketed", .types = {{"T", kFloatTypes}}, .make = Make<BucketedProbe>}});
 
 class PlannedOperatorTest : public ::testing::Test {
  protected:
@@ -62,6 +69,7 @@ class PlannedOperatorTest : public ::testing::Test {
     g_plans = 0;
     ASSERT_TRUE(planned_.Init(testing::PlainInfo("Probe", 2)).ok());
     ASSERT_TRUE(passing_.Init(testing::PlainInfo("Passing", 2)).ok());
+    ASSERT_TRUE(bucketed_.Init(testing::PlainInfo("Bucketed", 2)).ok());
   }
   // The plan for a first input of `dims` and a host input holding `value`; its output's first dimension.
   int64_t Ask(std::vector<int64_t> dims, std::vector<int64_t> value = {1}) { return Ask(planned_, dims, value); }
@@ -70,11 +78,14 @@ class PlannedOperatorTest : public ::testing::Test {
     const TensorView inputs[] = {
         {.dim = dims.data(), .rank = static_cast<int32_t>(dims.size()), .type = DataType::kFloat},
         {.data = value.data(), .dim = &length, .rank = 1, .type = DataType::kInt64}};
-    const PlannedOperator::Pin pin(planned);
-    Result<const Plan*> plan = planned.PlanFor(pin, inputs, stream_);
-    return plan.ok() ? plan.value()->outputs[0][0] : -1;
+    return AskOn(stream_, planned, inputs);
   }
-  PlannedOperator planned_, passing_;
+  static int64_t AskOn(StreamContext& stream, PlannedOperator& planned, TensorViews inputs) {
+    PlanPin pin(stream.plan_pins());
+    const Result<PlannedCall> call = planned.PlanFor(pin, inputs, stream);
+    return call.ok() ? call.value().outputs[0][0] : -1;
+  }
+  PlannedOperator planned_, passing_, bucketed_;
   StreamContext stream_{0, nullptr};
 };
 
@@ -105,8 +116,9 @@ TEST_F(PlannedOperatorTest, UnlessTheOperatorSaysThatTheyDoNot) {
 }
 
 TEST_F(PlannedOperatorTest, ThePlansAreBounded) {
-  for (int64_t i = 1; i <= 1000; ++i) EXPECT_EQ(Ask({i}), i);
-  EXPECT_EQ(planned_.plan_count(), PlannedOperator::kMaxPlans);
+  for (int64_t i = 1; i <= 5000; ++i) EXPECT_EQ(Ask({i}), i);
+  EXPECT_LE(planned_.plan_count(), PlanCache::kMaxPlans);
+  EXPECT_GT(planned_.plan_count(), PlanCache::kMaxPlans / 2);
 }
 
 TEST_F(PlannedOperatorTest, AFailureIsNotKept) {
@@ -120,9 +132,9 @@ TEST_F(PlannedOperatorTest, ASteadyCallAllocatesNothing) {
                                {.data = &value, .dim = &length, .rank = 1, .type = DataType::kInt64}};
   void* outputs[] = {nullptr};
   const auto call = [&] {
-    const PlannedOperator::Pin pin(planned_);
-    const Plan& plan = *planned_.PlanFor(pin, inputs, stream_).value();
-    return planned_.Enqueue(plan, inputs, outputs, stream_).ok();
+    PlanPin pin(stream_.plan_pins());
+    const PlannedCall planned = planned_.PlanFor(pin, inputs, stream_).value();
+    return planned_.Enqueue(pin, planned, inputs, outputs, nullptr, stream_).ok();
   };
   ASSERT_TRUE(call());
   const int64_t before = g_allocations;
@@ -130,20 +142,76 @@ TEST_F(PlannedOperatorTest, ASteadyCallAllocatesNothing) {
   EXPECT_EQ(g_allocations, before);
 }
 
+TEST_F(PlannedOperatorTest, WhatIsUsedStaysWhileOthersComeAndGo) {
+  Ask({7});
+  for (int64_t i = 100; i < 4000; ++i) {
+    Ask({i});
+    Ask({7});
+  }
+  EXPECT_EQ(g_plans, 1 + 3900);
+}
+
+TEST_F(PlannedOperatorTest, AKeyOfTheOperatorsOwnServesSeveralShapes) {
+  for (int64_t i = 8; i < 16; ++i) EXPECT_EQ(Ask(bucketed_, {i}, {1}), i);
+  EXPECT_EQ(g_plans, 1);
+  EXPECT_EQ(Ask(bucketed_, {16}, {1}), 16);
+  EXPECT_EQ(g_plans, 2);
+}
+
+TEST_F(PlannedOperatorTest, AKeyLongerThanItsInlineWords) {
+  std::vector<int64_t> value(3 * PlanKey::kInlineWords, 1);
+  EXPECT_EQ(Ask({2}, value), 2);
+  EXPECT_EQ(Ask({2}, value), 2);
+  EXPECT_EQ(g_plans, 1);
+  value.back() = 2;
+  EXPECT_EQ(Ask({2}, value), 2);
+  EXPECT_EQ(g_plans, 2);
+}
+
+// As the Runs of one session on threads of their own: hits take no lock and write nothing that the threads share.
+TEST_F(PlannedOperatorTest, EightThreadsWithSixShapesTakeNoLock) {
+  for (int64_t i = 1; i <= 6; ++i) Ask({i});
+  const int64_t slow = planned_.slow_calls();
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0}, allocated{0};
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      StreamContext stream(0, nullptr);
+      const int64_t length = 1, value = 1;
+      const int64_t before = g_allocations;
+      for (int64_t i = 0; i < 20000; ++i) {
+        const int64_t n = 1 + (i + t) % 6;
+        const TensorView inputs[] = {{.dim = &n, .rank = 1, .type = DataType::kFloat},
+                                     {.data = &value, .dim = &length, .rank = 1, .type = DataType::kInt64}};
+        if (AskOn(stream, planned_, inputs) != n) ++wrong;
+      }
+      if (g_allocations != before) ++allocated;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(allocated, 0);
+  EXPECT_EQ(planned_.slow_calls(), slow);
+}
+
 TEST_F(PlannedOperatorTest, ManyThreadsShareOnePlanAndSurviveEviction) {
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
+      StreamContext stream(0, nullptr);
+      const int64_t length = 1, value = 1;
       for (int64_t i = 0; i < 3000; ++i) {
-        const int64_t n = 1 + (i * 7 + t) % 150;  // more shapes than plans are kept
-        if (Ask({n}) != n) ++wrong;
+        const int64_t n = 1 + (i * 7 + t) % 1500;  // more shapes than plans are kept
+        const TensorView inputs[] = {{.dim = &n, .rank = 1, .type = DataType::kFloat},
+                                     {.data = &value, .dim = &length, .rank = 1, .type = DataType::kInt64}};
+        if (AskOn(stream, planned_, inputs) != n) ++wrong;
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
-  EXPECT_LE(planned_.plan_count(), PlannedOperator::kMaxPlans);
+  EXPECT_LE(planned_.plan_count(), PlanCache::kMaxPlans);
 }
 
 }  // namespace

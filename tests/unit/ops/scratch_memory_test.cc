@@ -53,10 +53,10 @@ class ScratchMemory : public device::testing::DeviceTest {
     float value[4] = {};
     const TensorView inputs[] = {{.data = value, .dim = dims, .rank = 1, .type = DataType::kFloat}};
     void* outputs[] = {value};
-    const PlannedOperator::Pin pin(planned_);
-    CUDAEP_ASSIGN_OR_RETURN(const Plan* const plan, planned_.PlanFor(pin, inputs, context));
+    PlanPin pin(context.plan_pins());
+    CUDAEP_ASSIGN_OR_RETURN(const PlannedCall call, planned_.PlanFor(pin, inputs, context));
     between();
-    return planned_.Enqueue(*plan, inputs, outputs, context);
+    return planned_.Enqueue(pin, call, inputs, outputs, nullptr, context);
   }
 
   PlannedOperator planned_;

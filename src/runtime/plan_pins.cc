@@ -1,0 +1,43 @@
+#include "runtime/plan_pins.h"
+
+#include <algorithm>
+#include <mutex>
+
+namespace cudaep {
+namespace {
+
+// Never destroyed: streams may end in static destructors.
+struct LivePins {
+  std::mutex mutex;
+  std::vector<const PlanPins*> pins;  // guarded by mutex
+};
+LivePins& Live() {
+  static auto* const live = new LivePins;
+  return *live;
+}
+
+}  // namespace
+
+PlanPins::PlanPins() {
+  std::lock_guard lock(Live().mutex);
+  Live().pins.push_back(this);
+}
+
+PlanPins::~PlanPins() {
+  std::lock_guard lock(Live().mutex);
+  std::erase(Live().pins, this);
+}
+
+std::vector<const void*> PlanPins::All() {
+  std::vector<const void*> all;
+  std::lock_guard lock(Live().mutex);
+  for (const PlanPins* pins : Live().pins) {
+    for (const auto& slot : pins->slots_) {
+      if (const void* plan = slot.load(std::memory_order_seq_cst)) all.push_back(plan);
+    }
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+}  // namespace cudaep
