@@ -132,6 +132,8 @@ class Driver:
         lib = self._lib
         rank = lib.cudaep_op_output_rank(job, launch, index)
         shape = lib.cudaep_op_output_dims(job, launch, index)[:rank]
+        if any(dim < 0 for dim in shape):
+            return None  # created only, and the shape depends on the values
         bytes_ = ctypes.c_size_t()
         data = lib.cudaep_op_output_data(job, launch, index, ctypes.byref(bytes_))
         if bytes_.value == 0:  # no values, or none asked for
