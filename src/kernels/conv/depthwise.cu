@@ -5,6 +5,7 @@
 #include "device/launch.h"
 #include "kernels/conv/depthwise.h"
 #include "kernels/fast_divide.h"
+#include "kernels/index_limit.h"
 
 namespace cudaep::kernels {
 namespace {
@@ -136,10 +137,10 @@ Status LaunchAs(const DepthwiseConv& conv, const void* x, const void* w, const v
   args.out_channels = FastDivider(static_cast<uint32_t>(out_channels));
   args.multiplier = FastDivider(static_cast<uint32_t>(conv.multiplier));
   // Thread numbers stay below 2^31: as many whole planes a launch as fit.
-  constexpr int64_t kMostThreads = (int64_t{1} << 31) - kThreads;
+  const int64_t most_threads = index_limit + 1 - kThreads;
   const int64_t plane_threads = row_groups * conv.out_w;
   const int64_t planes = conv.batch * out_channels;
-  const int64_t planes_per_launch = std::max<int64_t>(1, kMostThreads / plane_threads);
+  const int64_t planes_per_launch = std::max<int64_t>(1, most_threads / plane_threads);
   for (int64_t plane = 0; plane < planes; plane += planes_per_launch) {
     args.first_plane = static_cast<uint32_t>(plane);
     args.threads = static_cast<uint32_t>(std::min(planes - plane, planes_per_launch) * plane_threads);

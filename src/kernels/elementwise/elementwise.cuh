@@ -21,6 +21,7 @@
 #include "core/checked_math.h"
 #include "device/launch.h"
 #include "kernels/elementwise/broadcast.h"
+#include "kernels/index_limit.h"
 #include "kernels/pack.h"
 
 namespace cudaep::kernels {
@@ -175,7 +176,7 @@ Status LaunchElementwise(F f, const std::array<const void*, sizeof...(In)>& inpu
   constexpr int kPack = std::min(PackElems(kWidest), kMaxElementwisePack);
   constexpr size_t kInputBytes[] = {sizeof(In)...};
   if (b.elems == 0) return Status::Ok();
-  if (b.elems > kSliceElems) {
+  if (b.elems > std::min(kSliceElems, index_limit)) {
     const BroadcastHalves<kInputs> halves = SplitBroadcast(b);
     std::array<const void*, kInputs> rest = inputs;
     for (size_t i = 0; i < kInputs; ++i) {

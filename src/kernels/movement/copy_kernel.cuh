@@ -11,9 +11,9 @@
 
 #include <algorithm>
 
-#include "core/checked_math.h"
 #include "device/launch.h"
 #include "kernels/fast_divide.h"
+#include "kernels/index_limit.h"
 #include "kernels/pack.h"
 
 namespace cudaep::kernels {
@@ -95,7 +95,7 @@ Status LaunchCopy(const Source& source, void* out, int64_t units, device::Stream
 template <class F>
 Status VisitCopyVariant(int unit_bytes, int64_t units, const void* out, F&& launch) {
   const auto visit = [&]<class Unit>() {
-    if (FitsInt32(units) && IsAligned(out, kPackBytes)) {
+    if (FitsIndex(units) && IsAligned(out, kPackBytes)) {
       return launch(CopyVariant<Unit, uint32_t, PackElems(sizeof(Unit))>{});
     }
     return launch(CopyVariant<Unit, uint64_t, 1>{});

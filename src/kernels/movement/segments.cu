@@ -1,3 +1,4 @@
+#include "kernels/index_limit.h"
 #include "kernels/movement/copy_kernel.cuh"
 #include "kernels/movement/segments.h"
 #include "kernels/movement/units.h"
@@ -123,7 +124,7 @@ Status LaunchGroup(const SegmentRows& shape, std::span<const Segment> segments, 
   }
   unit_bytes = std::max(unit_bytes, std::min(shape.elem_bytes, 8));
   const auto launch = [&]<class Unit>() {
-    return FitsInt32(shape.rows * shape.whole_bytes / unit_bytes)
+    return FitsIndex(shape.rows * shape.whole_bytes / unit_bytes)
                ? LaunchTable<kDirection, Unit, uint32_t>(shape, segments, whole, stream)
                : LaunchTable<kDirection, Unit, uint64_t>(shape, segments, whole, stream);
   };

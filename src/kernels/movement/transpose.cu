@@ -1,3 +1,4 @@
+#include "kernels/index_limit.h"
 #include "kernels/movement/copy_kernel.cuh"
 #include "kernels/movement/transpose.h"
 
@@ -125,7 +126,7 @@ bool MakeGrid(const TransposeTiles& tiles, int64_t tile_a, int64_t tile_b, TileG
   for (int d = 0; d < tiles.batch_rank; ++d) {
     if (!CheckedMultiply(count, tiles.batch_size[d], &count)) return false;
   }
-  if (!FitsInt32(count)) return false;
+  if (!FitsIndex(count)) return false;
   *blocks = static_cast<unsigned>(count);
   grid = {.a_size = tiles.a_size,
           .b_size = tiles.b_size,

@@ -4,6 +4,7 @@
 #include "core/data_type_traits.h"
 #include "device/launch.h"
 #include "kernels/fast_divide.h"
+#include "kernels/index_limit.h"
 #include "kernels/norm/batch_norm.h"
 #include "kernels/pack.h"
 
@@ -93,8 +94,8 @@ template <class T>
 Status Launch(const BatchNormArgs& args, device::Stream stream) {
   constexpr int kPack = PackElems(sizeof(T));
   const bool packs = args.inner % kPack == 0 && IsAligned(args.x, kPackBytes) && IsAligned(args.y, kPackBytes);
-  if (packs && FitsInt32(args.elems / kPack)) return LaunchVariant<T, kPack, uint32_t>(args, stream);
-  if (FitsInt32(args.elems)) return LaunchVariant<T, 1, uint32_t>(args, stream);
+  if (packs && FitsIndex(args.elems / kPack)) return LaunchVariant<T, kPack, uint32_t>(args, stream);
+  if (FitsIndex(args.elems)) return LaunchVariant<T, 1, uint32_t>(args, stream);
   return LaunchVariant<T, 1, uint64_t>(args, stream);
 }
 

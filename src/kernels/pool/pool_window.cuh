@@ -6,6 +6,7 @@
 #include "core/checked_math.h"
 #include "device/launch.h"
 #include "kernels/fast_divide.h"
+#include "kernels/index_limit.h"
 #include "kernels/pool/pool.h"
 
 namespace cudaep::kernels {
@@ -73,8 +74,8 @@ Status LaunchPlanes(const PoolShape& shape, LaunchPart&& launch) {
   args.out_plane = static_cast<int64_t>(shape.out[0]) * shape.out[1] * shape.out[2];
   if (shape.planes == 0 || args.out_plane == 0) return Status::Ok();
   for (int d = 0; d < 3; ++d) args.out[d] = FastDivider(static_cast<uint32_t>(shape.out[d]));
-  constexpr int64_t kMostThreads = (int64_t{1} << 31) - kPoolThreads;
-  const int64_t planes_per_launch = std::max<int64_t>(1, kMostThreads / args.out_plane);
+  const int64_t most_threads = index_limit + 1 - kPoolThreads;
+  const int64_t planes_per_launch = std::max<int64_t>(1, most_threads / args.out_plane);
   for (int64_t plane = 0; plane < shape.planes; plane += planes_per_launch) {
     args.first_plane = plane;
     args.threads = static_cast<uint32_t>(std::min(shape.planes - plane, planes_per_launch) * args.out_plane);

@@ -25,7 +25,7 @@ struct ReduceShape {
 __device__ __forceinline__ int64_t OffsetOf(const ReduceDims& dims, int64_t index) {
   int64_t offset = 0;
   const int outermost = dims.rank - 1;
-  if (FitsInt32(dims.elems)) {
+  if (!dims.wide) {
     uint32_t rest = static_cast<uint32_t>(index), coordinate;
 #pragma unroll 1
     for (int i = 0; i < outermost; ++i) {

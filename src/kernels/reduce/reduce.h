@@ -53,11 +53,12 @@ inline constexpr int kMaxReduceRank = 8;
 
 // Coalesced dimensions of one kind, innermost first, with their strides in the input; empty kinds have one of size 1.
 struct ReduceDims {
-  int rank = 0;
+  int32_t rank = 0;
+  int32_t wide = 0;  // whether elements are counted with 64 bits (kernels/index_limit.h)
   int64_t elems = 1;
   int64_t size[kMaxReduceRank] = {};
   int64_t stride[kMaxReduceRank] = {};
-  FastDivider divider[kMaxReduceRank];  // of size; valid where elems fits 31 bits
+  FastDivider divider[kMaxReduceRank];  // of size; not valid where `wide`
 };
 
 struct ReducePlan {

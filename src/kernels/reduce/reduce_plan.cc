@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "core/checked_math.h"
+#include "kernels/index_limit.h"
 #include "kernels/reduce/reduce.h"
 #include "kernels/reduce/reduce_limits.h"
 
@@ -32,7 +33,8 @@ void CountPacks(ReduceDims& dims, int pack) {
 void Finish(ReduceDims& dims) {
   dims.elems = 1;
   for (int i = 0; i < dims.rank; ++i) dims.elems *= dims.size[i];
-  if (dims.elems == 0 || !FitsInt32(dims.elems)) return;
+  dims.wide = FitsIndex(dims.elems) ? 0 : 1;
+  if (dims.elems == 0 || dims.wide) return;
   for (int i = 0; i < dims.rank; ++i) dims.divider[i] = FastDivider(static_cast<uint32_t>(dims.size[i]));
 }
 

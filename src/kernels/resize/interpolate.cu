@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "core/data_type_traits.h"
+#include "kernels/index_limit.h"
 #include "kernels/resize/resize_walk.cuh"
 
 namespace cudaep::kernels {
@@ -143,7 +144,7 @@ Status LaunchAs(const ResizeShape& shape, const Interpolation& how, const void* 
   }
   const int64_t elems = OutputElems(shape);
   if (elems == 0) return Status::Ok();
-  if (axes.count <= 2 && FitsInt32(elems)) {
+  if (axes.count <= 2 && FitsIndex(elems)) {
     return LaunchVariant<T, 2, uint32_t>(shape, how, axes, x, y, stream);
   }
   return LaunchVariant<T, kMaxResizeRank, uint64_t>(shape, how, axes, x, y, stream);

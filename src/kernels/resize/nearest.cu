@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "core/data_type_traits.h"
+#include "kernels/index_limit.h"
 #include "kernels/pack.h"
 #include "kernels/resize/resize_walk.cuh"
 
@@ -63,7 +64,7 @@ Status LaunchWidth(const ResizeShape& shape, const void* extrapolation, const vo
   std::memcpy(&value, extrapolation, sizeof(T));
   const int64_t elems = OutputElems(shape);
   if (elems == 0) return Status::Ok();
-  if (!FitsInt32(elems)) return LaunchVariant<T, 1, uint64_t>(shape, value, x, y, stream);
+  if (!FitsIndex(elems)) return LaunchVariant<T, 1, uint64_t>(shape, value, x, y, stream);
   if (shape.dim[0].out % kPack == 0 && IsAligned(y, kPack * sizeof(T))) {
     return LaunchVariant<T, kPack, uint32_t>(shape, value, x, y, stream);
   }

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "device_traps.h"
+#include "kernels/index_limit.h"
 #include "ops/planned_operator.h"
 
 namespace cudaep::test {
@@ -327,7 +329,9 @@ Status RunIn(const Node& node, Mode mode, Sharing sharing, RunResult& result) {
 
 RunResult Run(const Node& node, Mode mode, Sharing sharing) {
   RunResult result;
+  const int64_t usual_limit = std::exchange(kernels::index_limit, mode == Mode::kSliced ? 64 : kernels::index_limit);
   result.status = RunIn(node, mode, sharing, result);
+  kernels::index_limit = usual_limit;
   const StatusCode code = result.status.code();
   if (code == StatusCode::kDeviceError || code == StatusCode::kDeviceLost) RecoverDevice();
   return result;

@@ -19,7 +19,8 @@ enum class Mode : int {
   // form that the operator packs; other modes give them as they are. Work that cannot be captured is launched instead.
   kGraph = 1,
   kShifted = 2,     // each tensor starts one element past an aligned address; scratch memory of the stream
-  kCreate = 3,      // only the operator and its output shapes: one launch without values
+  kSliced = 3,      // as kUserStream, with 64-bit indices or several launches from 65 elements on
+  kCreate = 4,      // only the operator and its output shapes: one launch without values
 };
 
 // How the buffers of a run are laid out.

@@ -18,6 +18,7 @@ _DIRECT = {
     "user_stream": driver.USER_STREAM,
     "graph": driver.GRAPH,
     "shifted": driver.SHIFTED,
+    "sliced": driver.SLICED,
     "create": driver.CREATE,
 }
 # A node that our factory refuses is not claimed, so a session that allows no other provider says this instead.

@@ -17,8 +17,9 @@ LIBRARY_DIR_VARIABLE = "CUDAEP_TEST_LIB_DIR"
 _LIBRARY = "libcudaep_op_driver.so"
 _ROOT = Path(__file__).resolve().parents[3]
 
+SLICED_ELEMS = 64  # up to which SLICED changes nothing
 BROKEN_DOMAIN = "test.broken"  # of the driver's own operators with deliberate bugs
-USER_STREAM, GRAPH, SHIFTED, CREATE = range(4)  # enum Mode of node_run.h
+USER_STREAM, GRAPH, SHIFTED, SLICED, CREATE = range(5)  # enum Mode of node_run.h
 
 
 def library_dir() -> Path:

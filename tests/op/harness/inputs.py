@@ -98,9 +98,11 @@ def changed(spec: Input, first: np.ndarray | None, sweep: str, generator: np.ran
     return np.roll(first.reshape(-1), 1).reshape(first.shape)
 
 
+def shape_of(spec: Rand | Of | np.ndarray) -> Sequence[int]:
+    """The dimensions of an input."""
+    return spec.shape if isinstance(spec, Rand | np.ndarray) else np.asarray(spec.values).shape
+
+
 def label(spec: Input) -> str:
     """A few characters that tell an input from others: its shape."""
-    if spec is None:
-        return "absent"
-    shape = spec.shape if isinstance(spec, Rand | np.ndarray) else np.asarray(spec.values).shape
-    return "x".join(map(str, shape)) or "scalar"
+    return "absent" if spec is None else "x".join(map(str, shape_of(spec))) or "scalar"

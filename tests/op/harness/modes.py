@@ -1,10 +1,12 @@
 """Which modes each bound case runs in; docs/guides/testing-operators.md says what each mode shows."""
 
+import math
 from collections.abc import Iterable, Iterator
 
 from .case import BoundCase
-from .driver import Driver, Row
+from .driver import SLICED_ELEMS, Driver, Row
 from .dtypes import COMPLEX
+from .inputs import shape_of
 
 
 def modes_of(bound: BoundCase, row: Row | None) -> list[str]:
@@ -12,6 +14,8 @@ def modes_of(bound: BoundCase, row: Row | None) -> list[str]:
     if bound.case.error is not None:
         return ["user_stream", *_session(bound)]
     modes = ["graph", "shifted"]
+    if bound.dtype in (*bound.case.dtypes[:1], "") and _largest(bound) > SLICED_ELEMS:
+        modes.append("sliced")
     if row is not None and row.in_place:
         modes.append("in_place")
     if row is not None and row.aliases:
@@ -52,6 +56,11 @@ def chosen_modes(cases: Iterable[BoundCase], library: Driver | None) -> Iterator
 
 def _group(bound: BoundCase, row: Row | None) -> tuple[int, str, str]:
     return id(bound.case), bound.dtype, str(row)
+
+
+def _largest(bound: BoundCase) -> int:
+    """Elements of its largest input."""
+    return max((math.prod(shape_of(spec)) for spec in bound.case.inputs if spec is not None), default=0)
 
 
 def _session(bound: BoundCase) -> list[str]:

@@ -17,7 +17,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.op.harness.rerun", description=__doc__)
     parser.add_argument("case", help="id of a case, or a part of it")
     parser.add_argument(
-        "--mode", help="user_stream, graph, shifted, create, in_place, alias or session; the case's own without"
+        "--mode", help="user_stream, graph, shifted, sliced, create, in_place, alias or session; the case's own without"
     )
     parser.add_argument("--seed", type=int, help="instead of the case's own")
     arguments = parser.parse_args()
