@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # On a GPU machine, beside the parts of a bundle (tools/bundle_gpu.py): unpacks them and runs everything, offline.
 #
-#   gpu_check.sh [STEP...]      steps: cpp session gpu ocr bench; default: all of them
+#   gpu_check.sh [STEP...]      steps: cpp session gpu ocr bench sanitize; default: all but the last
 #
 # OUT names the folder for reports (default: results beside this script). Exit code 1 when any step fails.
 set -uo pipefail
@@ -79,6 +79,18 @@ gpu_tests() {
   "$python" -m pytest -q -rA -p no:cacheprovider --junitxml="$out/gpu.xml" tests/gpu
 }
 
+# One case for each operator and class of types under memcheck, and where threads share memory under racecheck.
+sanitize() {
+  local tool status=0
+  command -v compute-sanitizer >/dev/null || PATH=$PATH:/usr/local/cuda/bin
+  for tool in memcheck racecheck; do
+    timeout "${SANITIZE_SECONDS:-150}" compute-sanitizer --tool "$tool" --error-exitcode 9 --log-file "$out/$tool.txt" \
+      "$python" -m tests.op.harness.sweep --sanitizer "$tool" >"$out/$tool.log" 2>&1 || status=1
+    tail -n 3 "$out/$tool.log" "$out/$tool.txt"
+  done
+  return $status
+}
+
 ocr() {
   "$python" -m ort_cuda_ep.demo.ocr --device cuda --json | tee "$out/ocr.json"
 }
@@ -101,6 +113,7 @@ for name in "${@:-all}"; do
     gpu) step "GPU tests" gpu_tests ;;
     ocr) step "OCR" ocr ;;
     bench) step "benches" benches ;;
+    sanitize) step "compute-sanitizer" sanitize ;;
     *) echo "gpu_check: no step is called $name" >&2; exit 2 ;;
   esac
 done

@@ -1,4 +1,4 @@
-"""Runs the C++ tests of build/sim through ctest, then pytest on tests/, and ends with one line that sums up both.
+"""Runs the C++ tests of build/sim through ctest, then pytest on tests/, one process a core; ends with a line of both.
 
 Finding no tests in either is a failure. A skip is counted and, by pytest and ctest, reported with its reason.
 """
@@ -47,7 +47,9 @@ def main() -> None:
     jobs = str(os.cpu_count() or 1)
     cpp, python = BUILD / "ctest.xml", BUILD / "pytest.xml"
     ctest = ["ctest", "--preset", "sim", "--parallel", jobs, "--output-junit", str(cpp), "--progress"]
-    pytest = [sys.executable, "-m", "pytest", "-q", f"--junitxml={python}", "tests", *sys.argv[1:]]
+    # By file: what the tests of one file share, a child process for each suite and host, is made once.
+    pytest = [sys.executable, "-m", "pytest", "-q", "-n", jobs, "--dist", "loadfile", f"--junitxml={python}", "tests"]
+    pytest += sys.argv[1:]
     cpp_counts, cpp_ok = run("ctest", ctest, cpp)
     python_counts, python_ok = run("pytest", pytest, python)
     total = cpp_counts + python_counts

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/status.h"
 #include "kernels/pack.h"
 
 namespace cudaep::kernels {
@@ -35,5 +36,15 @@ struct RowPlan {
 
 // `packed` says that pointers and operands allow packs; rows whose length is no multiple of one do not get them.
 RowPlan PlanRows(int64_t rows, int64_t row_elems, size_t widest_bytes, bool packed);
+
+// What a test or a measurement wants instead of the planner's choice.
+struct RowChoice {
+  bool resident = true;
+  bool packs = true;
+  int packs_per_thread = 0;  // one of those that RowPlan names, 0 for the planner's
+};
+
+// kInvalidArgument where rows are not whole packs or do not fit the registers of a block.
+Result<RowPlan> PlanRows(int64_t rows, int64_t row_elems, size_t widest_bytes, const RowChoice& forced);
 
 }  // namespace cudaep::kernels

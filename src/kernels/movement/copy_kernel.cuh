@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "core/checked_math.h"
 #include "device/launch.h"
 #include "kernels/fast_divide.h"
 #include "kernels/index_limit.h"

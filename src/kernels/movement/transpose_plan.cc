@@ -72,8 +72,8 @@ bool FoldInnermost(Moved& moved, int& elem_bytes) {
   return true;
 }
 
-// False where tiles are of no use.
-bool PlanTiles(const StridedCopy& rows, TransposeTiles& tiles) {
+// False where tiles are impossible. `*worthwhile` is whether they are of use.
+bool PlanTiles(const StridedCopy& rows, TransposeTiles& tiles, bool* worthwhile) {
   Moved moved = MovedDimensions(rows);
   tiles.elem_bytes = rows.unit_bytes;
   if (moved.in_stride[0] == 1 && !FoldInnermost(moved, tiles.elem_bytes)) return false;
@@ -84,10 +84,8 @@ bool PlanTiles(const StridedCopy& rows, TransposeTiles& tiles) {
   tiles.in_stride = moved.in_stride[0];
   tiles.out_stride = moved.out_stride[a];
   const bool dense_in = tiles.in_stride == tiles.a_size, dense_out = tiles.out_stride == tiles.b_size;
-  if ((dense_in && tiles.a_size * tiles.b_size * tiles.elem_bytes <= kMinMatrixBytes) ||
-      (dense_in && tiles.a_size <= kMaxThinRow) || (dense_out && tiles.b_size <= kMaxThinRow)) {
-    return false;
-  }
+  *worthwhile = !(dense_in && tiles.a_size * tiles.b_size * tiles.elem_bytes <= kMinMatrixBytes) &&
+                !(dense_in && tiles.a_size <= kMaxThinRow) && !(dense_out && tiles.b_size <= kMaxThinRow);
   moved.Erase(a);
   moved.Erase(0);
   tiles.batch_rank = moved.rank;
@@ -99,16 +97,38 @@ bool PlanTiles(const StridedCopy& rows, TransposeTiles& tiles) {
   tiles.packs = tiles.elem_bytes <= kMaxPackedElemBytes && fits(tiles.a_size) && fits(tiles.b_size) &&
                 fits(tiles.in_stride) && fits(tiles.out_stride) &&
                 std::all_of(tiles.batch_in_stride, tiles.batch_in_stride + tiles.batch_rank, fits) &&
-                std::all_of(tiles.batch_out_stride, tiles.batch_out_stride + tiles.batch_rank, fits) &&
-                // A tile of fixed shape must not be mostly empty.
-                2 * tiles.a_size > PackTileA(tiles.elem_bytes) && 2 * tiles.b_size > PackTileB(tiles.elem_bytes);
+                std::all_of(tiles.batch_out_stride, tiles.batch_out_stride + tiles.batch_rank, fits);
   ShapeTile(tiles);
   return true;
 }
 
+// Whether tiles of the fixed shape that packs need are not mostly empty.
+bool FillsPackTiles(const TransposeTiles& tiles) {
+  return 2 * tiles.a_size > PackTileA(tiles.elem_bytes) && 2 * tiles.b_size > PackTileB(tiles.elem_bytes);
+}
+
+Status Force(TransposePlan& plan, const TransposeChoice& forced) {
+  plan.kind = forced.kind;
+  if (forced.kind == TransposeKind::kRows) return Status::Ok();
+  if (forced.kind == TransposeKind::kCopy) {
+    if (plan.rows.contiguous()) return Status::Ok();
+    return InvalidArgument("this transpose moves elements, so that a copy is none");
+  }
+  bool worthwhile = false;
+  if (plan.rows.contiguous() || !PlanTiles(plan.rows, plan.tiles, &worthwhile)) {
+    return InvalidArgument("this transpose has no tiles: its innermost dimension stays");
+  }
+  if (forced.packs && !plan.tiles.packs) {
+    return InvalidArgument("tiles of ", plan.tiles.a_size, 'x', plan.tiles.b_size, " elements of ",
+                           plan.tiles.elem_bytes, " bytes have no packs");
+  }
+  plan.tiles.packs = forced.packs;
+  return Status::Ok();
+}
+
 }  // namespace
 
-Result<TransposePlan> PlanTranspose(Dims dims, Dims perm, size_t elem_bytes) {
+Result<TransposePlan> PlanTranspose(Dims dims, Dims perm, size_t elem_bytes, const TransposeChoice* forced) {
   TransposePlan plan;
   plan.bytes = ElementCount(dims) * static_cast<int64_t>(elem_bytes);
   if (plan.bytes == 0) return plan;
@@ -120,9 +140,15 @@ Result<TransposePlan> PlanTranspose(Dims dims, Dims perm, size_t elem_bytes) {
     strides[i] = in_strides[static_cast<int>(from)];
   }
   CUDAEP_ASSIGN_OR_RETURN(plan.rows, MakeStridedCopy(sizes, strides, 0, elem_bytes));
+  if (forced != nullptr) {
+    CUDAEP_RETURN_IF_ERROR(Force(plan, *forced));
+    return plan;
+  }
   if (plan.rows.contiguous()) return plan;
-  const bool tiled = plan.bytes >= kMinTiledBytes && PlanTiles(plan.rows, plan.tiles);
+  bool worthwhile = false;
+  const bool tiled = plan.bytes >= kMinTiledBytes && PlanTiles(plan.rows, plan.tiles, &worthwhile) && worthwhile;
   plan.kind = tiled ? TransposeKind::kTiles : TransposeKind::kRows;
+  plan.tiles.packs = plan.tiles.packs && FillsPackTiles(plan.tiles);
   return plan;
 }
 

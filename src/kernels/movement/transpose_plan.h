@@ -50,7 +50,14 @@ constexpr int PackTileB(int elem_bytes) { return PackTileA(elem_bytes); }
 constexpr int ElementTileElems(int elem_bytes) { return elem_bytes == 1 ? 4096 : 8192 / elem_bytes; }
 inline constexpr int kMaxLogElementTile = 8;
 
+// What a test or a measurement wants instead of the planner's choice.
+struct TransposeChoice {
+  TransposeKind kind = TransposeKind::kRows;
+  bool packs = false;  // of kTiles
+};
+
 // `perm[i]` is the input dimension that becomes output dimension i; it must be a permutation. Dimensions may be zero.
-Result<TransposePlan> PlanTranspose(Dims dims, Dims perm, size_t elem_bytes);
+// kInvalidArgument where `forced` cannot be: a copy of what moves, tiles of what does not, packs of other sizes.
+Result<TransposePlan> PlanTranspose(Dims dims, Dims perm, size_t elem_bytes, const TransposeChoice* forced = nullptr);
 
 }  // namespace cudaep::kernels

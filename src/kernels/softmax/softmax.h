@@ -45,6 +45,14 @@ struct SoftmaxArgs {
 
 SoftmaxRowPlan PlanSoftmax(DataType type, int64_t rows, int64_t elems, const device::DeviceInfo& device);
 
+struct SoftmaxChoice : RowChoice {
+  unsigned long_threads = kLongThreads;  // of rows that are not resident: kLongThreads or half of them
+};
+
+// What a test or a measurement wants; kInvalidArgument where it cannot be.
+Result<SoftmaxRowPlan> PlanSoftmax(DataType type, int64_t rows, int64_t elems, const device::DeviceInfo& device,
+                                   const SoftmaxChoice& forced);
+
 // Pointers that do not allow the plan's packs make it plan again without. kNotSupported for another type.
 Status LaunchSoftmaxRows(const SoftmaxArgs& args, device::Stream stream);
 
