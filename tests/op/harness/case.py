@@ -16,7 +16,7 @@ MICROSOFT = "com.microsoft"
 # Called with the inputs (floats widened to float64, None for absent ones) and the attributes by name; returns one array
 # or a tuple of arrays.
 Reference = Callable[..., Any]
-Attribute = int | float | str | Sequence[int] | Sequence[float]
+Attribute = int | float | str | Sequence[int] | Sequence[float] | Sequence[str] | np.ndarray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -81,6 +81,8 @@ def one_node_model(
     for name, value in node.attrs.items():
         kind = schema.attributes.get(name)  # an empty list has none of its own
         number = onnx.AttributeProto.AttributeType.Value(kind) if kind else None
+        if isinstance(value, np.ndarray):
+            value = helper.make_tensor(name, code_of(name_of(value)), value.shape, value.tobytes(), raw=True)
         one.attribute.append(helper.make_attribute(name, value, attr_type=number))
     used = [helper.make_tensor_value_info(name, code_of(dtype), None)
             for name, dtype in zip(results, outputs, strict=True) if name]  # fmt: skip
