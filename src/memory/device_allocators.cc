@@ -1,5 +1,6 @@
 #include "memory/device_allocators.h"
 
+#include "memory/adaptors/declaring_allocator.h"
 #include "memory/adaptors/fault_allocator.h"
 #include "memory/adaptors/reclaiming_allocator.h"
 #include "memory/adaptors/recording_allocator.h"
@@ -77,13 +78,18 @@ Result<DeviceAllocators> MakeDeviceAllocators(const MemoryConfig& config, const 
     CUDAEP_ASSIGN_OR_RETURN(allocators.tensors, MakeOwn(config, budget));
     allocators.weights = MakeDirect(config, BudgetKind::kWeights, budget);
     allocators.workspaces = MakeDirect(config, BudgetKind::kWorkspace, budget);
+    // Memory of the caller may be used in ways that are not known here.
+    for (auto* allocator : {&allocators.tensors, &allocators.weights, &allocators.workspaces}) {
+      *allocator = DeclaringAllocator::Wrap(std::move(*allocator));
+    }
   }
   CUDAEP_RETURN_IF_ERROR(AddAdaptors(config, &allocators));
   return allocators;
 }
 
 std::shared_ptr<Allocator> MakePinnedAllocator(int ordinal) {
-  return std::make_shared<Arena>(MemorySource{MemoryKind::kPinnedHost, ordinal}, ArenaConfig{});
+  return DeclaringAllocator::Wrap(
+      std::make_shared<Arena>(MemorySource{MemoryKind::kPinnedHost, ordinal}, ArenaConfig{}));
 }
 
 }  // namespace cudaep::memory

@@ -84,6 +84,8 @@ std::string FirstCause(const std::string& text) {
 
 Status ErrorStatus(cudaError_t error, const char* call) {
   static_cast<void>(cudaGetLastError());
+  // A normal answer to a query, asked often: no text, and nothing on the heap.
+  if (error == cudaErrorNotReady) return Status(StatusCode::kNotReady, std::string());
   std::string text = StrCat(NameOf(call), ": ", std::string_view(cudaGetErrorName(error)), ", ",
                             std::string_view(cudaGetErrorString(error)));
   if (IsSticky(error)) return Status(StatusCode::kDeviceLost, FirstCause(text));

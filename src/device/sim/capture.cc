@@ -17,10 +17,11 @@ Status Capture::Add(StreamHandle* stream, std::shared_ptr<const Work> work) {
                              reinterpret_cast<void*>(use.begin), ", and no event joins their streams"));
   };
   for (const Access& access : work->accesses) {
-    const uintptr_t end = access.begin + std::max<size_t>(access.bytes, 1);
-    for (auto it = points_.lower_bound(access.begin); it != points_.end() && it->first < end; ++it) {
+    const uintptr_t end = access.end();
+    for (auto it = points_.lower_bound(access.first()); it != points_.end() && it->first < end; ++it) {
       const Use& use = it->second;
-      if ((access.write || use.write) && !Precedes(use.node, stream->tail)) return conflict(use);
+      if (use.end > access.begin && (access.write || use.write) && !Precedes(use.node, stream->tail))
+        return conflict(use);
     }
     for (const Use& use : ranges_) {
       if (use.begin >= end || use.end <= access.begin || !(access.write || use.write)) continue;
@@ -29,7 +30,7 @@ Status Capture::Add(StreamHandle* stream, std::shared_ptr<const Work> work) {
   }
   const auto node = static_cast<uint32_t>(body->nodes.size());
   for (const Access& access : work->accesses) {
-    const Use use{node, access.begin, access.begin + std::max<size_t>(access.bytes, 1), access.write};
+    const Use use{node, access.begin, access.end(), access.write};
     if (access.bytes == 0) {
       points_.emplace(access.begin, use);
     } else {

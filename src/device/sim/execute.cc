@@ -9,6 +9,9 @@
 namespace cudaep::device::sim {
 namespace {
 
+// Of a larger block that ends both ends are overwritten: arenas hand out far more than tests touch.
+constexpr size_t kOverwrittenBytes = size_t{1} << 20;
+
 template <class... F>
 struct Overloaded : F... {
   using F::operator()...;
@@ -33,7 +36,8 @@ Actor Work::ActorOn(uint32_t stream) const {
                  [](const LibraryWork&) { return "a library call"; },
                  [](const EventMark&) { return "an event record"; }, [](const EventWait&) { return "an event wait"; },
                  [](const AllocateWork&) { return "a stream-ordered allocation"; },
-                 [](const FreeWork&) { return "a stream-ordered free"; }, [](const GraphWork&) { return "a graph"; }},
+                 [](const FreeWork&) { return "a stream-ordered free"; },
+                 [](const OverwriteWork&) { return "the end of a block"; }, [](const GraphWork&) { return "a graph"; }},
       payload);
   const auto* kernel = As<KernelWork>();
   return {kernel != nullptr ? kernel->kernel : nullptr, what, stream};
@@ -103,12 +107,43 @@ Status Simulator::Execute(Lock& lock, const Work& work, const QueuedWork& item) 
                    if (pool != nullptr) pool->Complete(heap, release.credit);
                    return zones;
                  },
+                 [&](const OverwriteWork& block) {
+                   Overwrite(block);
+                   return Status::Ok();
+                 },
                  [&](const GraphWork& graph) { return ExecuteGraph(lock, *graph.body, item); },
                  [](const EventWait&) { return Status::Ok(); }, [](const AllocateWork&) { return Status::Ok(); }},
       work.payload);
   if (status.ok()) status = CheckRedZonesOf(work);
   if (status.ok() || work.As<GraphWork>()) return status;
   return std::move(status).WithContext(work.Describe());
+}
+
+// What a block that has ended held turns into NaN patterns, in its stream's order: whoever uses the memory now does so
+// after that. Between live blocks ASan lets nobody in.
+void Simulator::Overwrite(const OverwriteWork& block) {
+  Heap* heap = HeapOf(block.begin);
+  const Allocation* allocation = heap != nullptr ? heap->Find(block.begin) : nullptr;
+  // The allocation itself may be gone, or its end may have moved.
+  if (allocation == nullptr || allocation->state != Allocation::State::kLive) return;
+  const uintptr_t end = std::min(block.end, allocation->end());
+  if (block.begin >= end) return;
+  auto* const memory = reinterpret_cast<unsigned char*>(block.begin);
+  const size_t bytes = end - block.begin, head = std::min(bytes, kOverwrittenBytes);
+  UnpoisonMemory(memory, bytes);
+  std::memset(memory, kFreshByte, head);
+  std::memset(memory + bytes - head, kFreshByte, head);
+  accesses.blocks.ForEachGap(
+      block.begin, end, [](uintptr_t from, uintptr_t to) { PoisonMemory(reinterpret_cast<void*>(from), to - from); });
+}
+
+// Without anything queued it happens at once, so that an idle stream stays idle.
+void Simulator::OverwriteBlock(Lock& lock, StreamHandle* stream, const Block& block) {
+  const OverwriteWork work{block.begin, block.end};
+  OrderWithLegacy(stream);
+  if (stream->completed == stream->submitted) return Overwrite(work);
+  if (!devices[static_cast<size_t>(stream->ordinal)].lost.ok()) return;
+  Enqueue(lock, stream, std::make_shared<const Work>(Work{work, stream->ordinal, {}}), Clock());
 }
 
 // Any order that respects the dependencies is right; random mode draws one for each launch.

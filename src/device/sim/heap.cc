@@ -182,6 +182,7 @@ void Heap::Resize(Allocation* allocation, size_t bytes) {
   if (bytes > before) {
     UnpoisonMemory(reinterpret_cast<void*>(from), to - from);
     Fill(from, to - from);
+    if (allocation->divided) PoisonMemory(reinterpret_cast<void*>(from), to - from);
   } else {
     const uintptr_t first = AlignUp(from + kRedZoneBytes, uintptr_t{kPageBytes}), last = to / kPageBytes * kPageBytes;
     PoisonMemory(reinterpret_cast<void*>(from), to - from);
@@ -203,6 +204,7 @@ void Heap::Release(Allocation* allocation, uint64_t call) {
   if (allocation->died == 0) allocation->died = call;
   if (allocation->pool == nullptr && !allocation->growable) used_bytes_ -= allocation->bytes;
   --live_;
+  if (allocation->divided) UnpoisonMemory(reinterpret_cast<void*>(allocation->begin), allocation->bytes);
   Fill(allocation->begin, allocation->bytes);
   PoisonMemory(reinterpret_cast<void*>(allocation->begin), allocation->bytes);
   quarantine_.push_back(allocation);

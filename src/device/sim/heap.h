@@ -34,6 +34,7 @@ struct Allocation {
   size_t chunk_bytes = 0;
   State state = State::kLive;
   bool stream_ordered = false;
+  bool divided = false;                    // used through the blocks that were declared in it
   bool growable = false;                   // Heap::Reserve made it: addresses follow that are not mapped
   uint64_t serial = 0;                     // counts allocations of the process
   uint64_t born = 0, died = 0;             // numbers of the calls that allocated and freed it

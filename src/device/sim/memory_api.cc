@@ -1,6 +1,8 @@
 // device.h: memory, copies and memsets.
 #include <cstring>
 
+#include "device/blocks.h"
+#include "device/sim/sanitizers.h"
 #include "device/sim/simulator.h"
 
 namespace cudaep::device {
@@ -208,6 +210,54 @@ Status MemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   *total_bytes = heap.capacity();
   *free_bytes = heap.capacity() - heap.used();
   return Status::Ok();
+}
+
+// ---- Blocks inside allocations ----------------------------------------------------------------------------------
+
+namespace {
+
+void Declare(Simulator& simulator, sim::Block block) {
+  sim::Heap* heap = simulator.HeapOf(block.begin);
+  Allocation* allocation = heap != nullptr ? heap->Find(block.begin) : nullptr;
+  if (allocation == nullptr || block.begin == block.end) return;
+  if (!allocation->divided) {
+    allocation->divided = true;
+    sim::PoisonMemory(reinterpret_cast<void*>(allocation->begin), allocation->bytes);
+  }
+  block.born = ++simulator.calls;
+  simulator.accesses.blocks.Declare(block);
+  sim::UnpoisonMemory(reinterpret_cast<void*>(block.begin), block.end - block.begin);
+}
+
+}  // namespace
+
+void DeclareBlock(const void* pointer, size_t bytes, Stream stream) {
+  Simulator& simulator = Simulator::Get();
+  Lock lock = simulator.Acquire();
+  sim::Block block{AddressOf(pointer), AddressOf(pointer) + bytes};
+  if (const StreamHandle* found = simulator.Lookup(stream)) {
+    block.stream = stream;
+    block.stream_id = found->id;
+  }
+  Declare(simulator, block);
+}
+
+void DeclareBlock(const void* pointer, size_t bytes) {
+  Simulator& simulator = Simulator::Get();
+  Lock lock = simulator.Acquire();
+  Declare(simulator, {AddressOf(pointer), AddressOf(pointer) + bytes});
+}
+
+void ForgetBlock(const void* pointer) {
+  if (pointer == nullptr) return;
+  Simulator& simulator = Simulator::Get();
+  Lock lock = simulator.Acquire();
+  const sim::Block* ended = simulator.accesses.EndBlock(AddressOf(pointer), ++simulator.calls, simulator.host_clock);
+  if (ended == nullptr || ended->stream_id == sim::kNoStream) return;
+  // A graph may go on using what ended while it was captured.
+  StreamHandle* stream = simulator.Lookup(ended->stream);
+  if (stream == nullptr || stream->id != ended->stream_id || stream->capture != nullptr) return;
+  simulator.OverwriteBlock(lock, stream, *ended);
 }
 
 Status GetPointerInfo(const void* pointer, PointerInfo* info) {

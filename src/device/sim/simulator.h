@@ -94,7 +94,10 @@ class Simulator {
   Status Submit(Lock& lock, StreamHandle* stream, Work work);
   // Existence, device and extent of everything the work touches.
   Status CheckPointers(const Work& work, Moment moment);
+  Status CheckBlocks(Work* work);
   void CountWork(const Work& work, StreamHandle* stream);
+  // A declared block of `stream` has ended: once what is queued there has run, its bytes are overwritten.
+  void OverwriteBlock(Lock& lock, StreamHandle* stream, const Block& block);
 
   // ---- Scheduling (scheduler.cc) ----
   void Enqueue(Lock& lock, StreamHandle* stream, std::shared_ptr<const Work> work, Clock clock);
@@ -130,6 +133,7 @@ class Simulator {
   Status Execute(Lock& lock, const Work& work, const QueuedWork& item);
   Status ExecuteGraph(Lock& lock, const GraphBody& body, const QueuedWork& item);
   Status CheckRedZonesOf(const Work& work);
+  void Overwrite(const OverwriteWork& block);
 
   std::mutex mutex_;
   std::condition_variable wake_, progress_;

@@ -133,6 +133,35 @@ Status Simulator::CheckPointers(const Work& work, Moment moment) {
   return Status::Ok();
 }
 
+// What lies in a divided allocation must lie in a live block, and learns where that ends. A graph's work did when it
+// was captured; what has ended since may stay reserved for it.
+Status Simulator::CheckBlocks(Work* work) {
+  if (work->As<GraphWork>() || work->As<AllocateWork>() || work->As<FreeWork>()) return Status::Ok();
+  for (Access& access : work->accesses) {
+    Heap* heap = HeapOf(access.begin);
+    const Allocation* allocation = heap != nullptr ? heap->Find(access.begin) : nullptr;
+    if (allocation == nullptr || !allocation->divided) continue;
+    const Block* block = accesses.blocks.Find(access.begin);
+    if (block == nullptr) {
+      const Block* ended = accesses.blocks.FindEnded(access.begin);
+      // A scanned word may be an integer; one that is exactly a block's start is not.
+      if (!access.declared && (ended == nullptr || ended->begin != access.begin)) continue;
+      const std::string what = ended != nullptr
+                                   ? StrCat("use after the end of ", ended->Describe())
+                                   : StrCat("the pointer ", reinterpret_cast<void*>(access.begin), " lies in no block");
+      return Status(StatusCode::kDeviceError, StrCat(work->Describe(), ": ", what, " of ", allocation->Describe()));
+    }
+    if (access.bytes > block->end - access.begin) {
+      return Status(StatusCode::kDeviceError,
+                    StrCat(work->Describe(), ": ", access.bytes - (block->end - access.begin), " bytes too many for ",
+                           block->Describe(), " of ", allocation->Describe()));
+    }
+    access.block_end = block->end;
+    access.block_begin = accesses.blocks.OutermostOf(*block).begin;
+  }
+  return Status::Ok();
+}
+
 Status Simulator::Submit(Lock& lock, StreamHandle* stream, Work work) {
   if (only_stream != nullptr && stream != only_stream) {
     return FailedPrecondition(work.Describe(), " was given stream ", stream->id, "; only stream ", only_stream->id,
@@ -140,6 +169,7 @@ Status Simulator::Submit(Lock& lock, StreamHandle* stream, Work work) {
   }
   if (stream->capture != nullptr && !stream->capture->invalid.empty()) return stream->capture->InvalidError();
   CUDAEP_RETURN_IF_ERROR(CheckPointers(work, Moment::kSubmission));
+  CUDAEP_RETURN_IF_ERROR(CheckBlocks(&work));
   auto shared = std::make_shared<const Work>(std::move(work));
   if (stream->capture != nullptr) return stream->capture->Add(stream, std::move(shared));
   const Actor actor = shared->ActorOn(stream->id);

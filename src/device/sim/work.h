@@ -1,6 +1,7 @@
 // One operation of the simulated device, immutable once made: the queue, a graph and its replays share it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,6 +21,13 @@ struct Access {
   size_t bytes = 0;  // 0: unknown, at least the first byte
   bool write = false;
   bool declared = true;  // false: found by scanning a struct, so that it may be no pointer at all
+  // Of the declared block that it lies in, if there is one: where that ends, and where the outermost around it begins.
+  uintptr_t block_end = 0, block_begin = 0;
+
+  // What it may touch.
+  uintptr_t end() const { return bytes != 0 ? begin + bytes : std::max(block_end, begin + 1); }
+  // Where accesses begin that may reach into it.
+  uintptr_t first() const { return block_end != 0 ? block_begin : begin; }
 };
 
 struct GraphBody;
@@ -62,6 +70,9 @@ struct EventWait {
   uint64_t sequence;
 };
 struct AllocateWork {};
+struct OverwriteWork {  // of a block that has ended
+  uintptr_t begin, end;
+};
 struct FreeWork {
   Allocation* allocation;
   std::shared_ptr<PoolCredit> credit;  // what its pool gets back; null outside of pools
@@ -70,7 +81,7 @@ struct GraphWork {
   std::shared_ptr<const GraphBody> body;
 };
 using Payload = std::variant<KernelWork, CopyWork, FillWork, CallbackWork, LibraryWork, EventMark, EventWait,
-                             AllocateWork, FreeWork, GraphWork>;
+                             AllocateWork, FreeWork, OverwriteWork, GraphWork>;
 
 struct Work {
   Payload payload;
