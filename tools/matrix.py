@@ -45,6 +45,8 @@ class Suite:
 SUITES = (
     Suite("tests.session.suite"),
     Suite("tests.session.memory_suite"),
+    Suite("tests.session.control_flow_suite"),
+    Suite("tests.session.control_flow_cost_suite", library="libsession_probe.so", simulated=True),
     Suite("tests.session.device_suite", {"CUDAEP_SIM_DEVICES": "3"}),
     Suite("tests.session.current_device", {"CUDAEP_SIM_DEVICES": "3"}, "libdevice_watch.so"),
     *(

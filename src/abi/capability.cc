@@ -47,7 +47,7 @@ Status Capability::Claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support, 
 // what a refusal may get wrong is a graph of one such call and nothing else.
 Status Capability::ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* support, const SessionState& state,
                              const std::string& ep_name, const OrtLogger* logger, const OrtNode** carrier) {
-  CUDAEP_ASSIGN_OR_RETURN(GraphView view, ReadGraph(graph, support, state.settings(), ep_name));
+  CUDAEP_ASSIGN_OR_RETURN(GraphView view, ReadGraph(graph, support, state.settings(), ep_name, report_));
   const std::vector<bool> shape_nodes = graph::FindShapeNodes(view.placement);
   for (size_t i = 0; i < view.nodes.size(); ++i) {
     graph::NodeReport& report = view.report.nodes[i];
@@ -63,8 +63,8 @@ Status Capability::ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
   Status refusal;
   const Settings& settings = state.settings();
   if (settings.require_all_compute_nodes) refusal = graph::CheckAllComputeNodes(view.report, ep_name);
+  report_.Add(view.report);
   if (!settings.placement_report.empty()) {
-    report_.Add(view.report);
     const Status written = graph::WriteReport(settings.placement_report,
                                               report_.ToJson(ep_name, device::BackendName(), lib::ReportLibraries()));
     if (refusal.ok()) refusal = written;

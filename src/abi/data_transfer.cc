@@ -2,6 +2,7 @@
 
 #include "abi/allocation_failure.h"
 #include "abi/devices.h"
+#include "abi/sync_stream.h"
 #include "abi/thunk.h"
 #include "device/device.h"
 
@@ -27,6 +28,14 @@ int OrdinalOfCopy(const OrtMemoryDevice* source, const OrtMemoryDevice* destinat
   return IsOurs(memory) ? static_cast<int>(Host().ep->MemoryDevice_GetDeviceId(memory)) : 0;
 }
 
+// Copies to pageable memory are done when they return.
+Status NoteCopyTo(const void* destination, OrtSyncStream* stream) {
+  device::PointerInfo info;
+  CUDAEP_RETURN_IF_ERROR(device::GetPointerInfo(destination, &info));
+  if (info.kind == device::PointerKind::kPinnedHost) SyncStream::HostCopyQueued(stream);
+  return Status::Ok();
+}
+
 Status CopyOne(const OrtValue* source, OrtValue* destination, OrtSyncStream* stream) {
   const OrtApi& ort = *Host().ort;
   const void* from = nullptr;
@@ -46,12 +55,19 @@ Status CopyOne(const OrtValue* source, OrtValue* destination, OrtSyncStream* str
   CUDAEP_RETURN_IF_ERROR(guard.status());
 
   auto* handle = stream != nullptr ? static_cast<device::Stream>(ort.SyncStream_GetHandle(stream)) : nullptr;
+  if (handle != nullptr) {
+    SessionState::RunWorksOn(handle);
+  } else if (IsInDeviceMemory(source_memory)) {
+    // Hosts before 1.31 copy what a Loop ends with outside any stream, from where it may not have been written yet.
+    CUDAEP_RETURN_IF_ERROR(SessionState::AwaitRun());
+  }
   if (IsInDeviceMemory(source_memory) && IsInDeviceMemory(destination_memory)) {
     CUDAEP_RETURN_IF_ERROR(
         device::MemcpyPeerAsync(to, static_cast<int>(Host().ep->MemoryDevice_GetDeviceId(destination_memory)), from,
                                 static_cast<int>(Host().ep->MemoryDevice_GetDeviceId(source_memory)), bytes, handle));
   } else {
     CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(to, from, bytes, handle));
+    if (handle != nullptr && !IsInDeviceMemory(destination_memory)) CUDAEP_RETURN_IF_ERROR(NoteCopyTo(to, stream));
   }
   return stream == nullptr ? device::StreamSynchronize(nullptr) : Status::Ok();
 }

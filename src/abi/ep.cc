@@ -19,6 +19,7 @@ Ep::Ep(Factory& factory, std::shared_ptr<SessionState> state, const OrtLogger* l
   CreateSyncStreamForDevice = Thunk<&Ep::OnCreateSyncStreamForDevice>();
   IsConcurrentRunSupported = Thunk<&Ep::OnIsConcurrentRunSupported>();
   OnRunStart = Thunk<&Ep::OnOnRunStart>();
+  OnRunEnd = Thunk<&Ep::OnOnRunEnd>();
   if (Host().version >= kApiSync) Sync = Thunk<&Ep::OnSync>();
 }
 
@@ -62,6 +63,11 @@ Status Ep::OnIsConcurrentRunSupported(bool* supported) {
 
 Status Ep::OnOnRunStart(const OrtRunOptions*) {
   state_->RunBegins();
+  return Status::Ok();
+}
+
+Status Ep::OnOnRunEnd(const OrtRunOptions*, bool) {
+  SessionState::RunEnds();
   return Status::Ok();
 }
 

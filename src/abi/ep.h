@@ -32,6 +32,7 @@ class Ep : public OrtEp {
   Status OnCreateSyncStreamForDevice(const OrtMemoryDevice* device, OrtSyncStreamImpl** stream);
   Status OnIsConcurrentRunSupported(bool* supported);
   Status OnOnRunStart(const OrtRunOptions* options);
+  Status OnOnRunEnd(const OrtRunOptions* options, bool sync);
   Status OnSync();
 
   Factory& factory_;

@@ -5,6 +5,7 @@
 
 #include "abi/host_tensor.h"
 #include "abi/node_info.h"
+#include "abi/type_info.h"
 #include "ops/registry.h"
 
 namespace cudaep::abi {
@@ -12,6 +13,34 @@ namespace {
 
 // Constants up to this size may follow shape computations to the CPU.
 constexpr int64_t kSmallConstantElems = 64;
+
+// kUndefined for anything that is not a tensor.
+DataType TypeOf(const OrtValueInfo* value) {
+  const OrtTypeInfo* type = nullptr;
+  if (!FromOrt(Host().ort->GetValueInfoTypeInfo(value, &type)).ok()) return DataType::kUndefined;
+  return ReadValueType(type).element;
+}
+
+// Whether a control-flow node has a value that its row does not carry. The host looks at the first of the variadic ones
+// alone, and puts what the graphs inside read from around them in device memory, whatever it is.
+Status CheckCarriedTypes(const NodeInfo& info, const std::vector<const OrtValueInfo*>& read_inside,
+                         const ops::KernelRow& row) {
+  DataTypeSet types;
+  for (const ops::TypeConstraint& constraint : row.types) types = types | constraint.types;
+  const auto check = [&](const std::vector<const OrtValueInfo*>& values, std::string_view what) -> Status {
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i] == nullptr) continue;
+      const DataType type = TypeOf(values[i]);
+      if (types.Contains(type)) continue;
+      return NotSupported(what, ' ', i, " is ",
+                          type == DataType::kUndefined ? "no tensor" : StrCat("a tensor of ", DataTypeName(type)));
+    }
+    return Status::Ok();
+  };
+  CUDAEP_RETURN_IF_ERROR(check(info.inputs(), "input"));
+  CUDAEP_RETURN_IF_ERROR(check(read_inside, "implicit input"));
+  return check(info.outputs(), "output");
+}
 
 std::string Types(int count, const NodeInfo& info, DataType (NodeInfo::*type_of)(int) const) {
   std::string types;
@@ -21,8 +50,9 @@ std::string Types(int count, const NodeInfo& info, DataType (NodeInfo::*type_of)
 
 class GraphReader {
  public:
-  GraphReader(OrtEpGraphSupportInfo* support, const Settings& settings, const std::string& ep_name)
-      : support_(support), settings_(settings), ep_name_(ep_name) {}
+  GraphReader(OrtEpGraphSupportInfo* support, const Settings& settings, const std::string& ep_name,
+              const graph::PlacementReport& earlier)
+      : support_(support), settings_(settings), ep_name_(ep_name), earlier_(earlier) {}
 
   Result<GraphView> Read(const OrtGraph* graph) {
     size_t count = 0;
@@ -49,6 +79,20 @@ class GraphReader {
     CUDAEP_RETURN_IF_ERROR(info.Read());
     CUDAEP_ASSIGN_OR_RETURN(const graph::NodeReport report, Describe(info));
     view_.report.parent = graph::Label(report);
+    return report.op_type == "Loop" && report.domain.empty() ? ReadLoopInputs(graph) : Status::Ok();
+  }
+
+  // The host hands a Loop's body the iteration and the condition in host memory.
+  Status ReadLoopInputs(const OrtGraph* body) {
+    size_t count = 0;
+    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetNumInputs(body, &count));
+    std::vector<const OrtValueInfo*> inputs(count);
+    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetInputs(body, inputs.data(), count));
+    inputs.resize(std::min<size_t>(count, 2));
+    for (const OrtValueInfo* input : inputs) {
+      CUDAEP_ASSIGN_OR_RETURN(const int value, ValueOf(input));
+      if (value >= 0) view_.placement.values[static_cast<size_t>(value)].host_output = true;
+    }
     return Status::Ok();
   }
 
@@ -89,8 +133,10 @@ class GraphReader {
   }
 
   // Why the node cannot be ours, or OK.
-  Status Claimable(const OrtNode* node, const NodeInfo& info, const ops::KernelRow* row) {
+  Status Claimable(const OrtNode* node, const NodeInfo& info, const std::vector<const OrtValueInfo*>& read_inside,
+                   const ops::KernelRow* row) {
     if (row == nullptr) return ops::MissingRow(info);
+    if (row->kind != ops::RowKind::kOperator) CUDAEP_RETURN_IF_ERROR(CheckCarriedTypes(info, read_inside, *row));
     const OrtKernelDef* definition = nullptr;
     CUDAEP_RETURN_IF_ORT_ERROR(Host().ep->EpGraphSupportInfo_LookUpKernel(support_, node, &definition));
     if (definition == nullptr) {
@@ -108,18 +154,26 @@ class GraphReader {
     CUDAEP_ASSIGN_OR_RETURN(graph::NodeReport report, Describe(info));
     const char* owner = nullptr;
     CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Node_GetEpName(node, &owner));
+    CUDAEP_ASSIGN_OR_RETURN(const std::vector<const OrtValueInfo*> read_inside, ImplicitInputs(node));
+    size_t subgraphs = 0;
+    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Node_GetNumSubgraphs(node, &subgraphs));
+    const graph::NodeCount inside = subgraphs == 0 ? graph::NodeCount{} : earlier_.Inside(graph::Label(report));
     graph::PlacementNode placed;
+    placed.runs_graphs = inside.ours != 0;
     if (owner != nullptr && *owner != '\0' && owner != ep_name_) {
       report.home = graph::NodeHome::kOtherTaken;
       report.reason = StrCat("taken by ", owner);
-    } else if (const Status claimable = Claimable(node, info, row); claimable.ok()) {
-      placed.claimed = true;
-    } else {
-      size_t subgraphs = 0;
-      CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Node_GetNumSubgraphs(node, &subgraphs));
-      placed.falls_to_cpu = subgraphs == 0;
+    } else if (const Status claimable = Claimable(node, info, read_inside, row); !claimable.ok()) {
+      placed.falls_to_cpu = true;
       report.home = graph::NodeHome::kUnsupported;
       report.reason = claimable.message();
+    } else if (inside.all != 0 && inside.ours == 0) {
+      // What runs on the CPU inside is best fed from there.
+      placed.falls_to_cpu = true;
+      report.home = inside.elsewhere == 0 ? graph::NodeHome::kShapeNode : graph::NodeHome::kUnsupported;
+      if (inside.elsewhere != 0) report.reason = "no node inside it has a kernel";
+    } else {
+      placed.claimed = true;
     }
     const auto listed = [&](const std::vector<int>& list, size_t index) {
       return placed.claimed && std::find(list.begin(), list.end(), static_cast<int>(index)) != list.end();
@@ -127,6 +181,10 @@ class GraphReader {
     for (size_t i = 0; i < info.inputs().size(); ++i) {
       CUDAEP_ASSIGN_OR_RETURN(const int value, ValueOf(info.inputs()[i]));
       placed.inputs.push_back({value, placed.claimed && row->IsHostInput(static_cast<int>(i))});
+    }
+    for (const OrtValueInfo* input : read_inside) {
+      CUDAEP_ASSIGN_OR_RETURN(const int value, ValueOf(input));
+      if (!placed.runs_graphs) placed.inputs.push_back({value, false});
     }
     const int index = static_cast<int>(view_.nodes.size());
     for (size_t i = 0; i < info.outputs().size(); ++i) {
@@ -143,9 +201,19 @@ class GraphReader {
     return Status::Ok();
   }
 
+  // What the graphs inside a control-flow node read from around them.
+  static Result<std::vector<const OrtValueInfo*>> ImplicitInputs(const OrtNode* node) {
+    size_t count = 0;
+    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Node_GetNumImplicitInputs(node, &count));
+    std::vector<const OrtValueInfo*> inputs(count);
+    if (count != 0) CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Node_GetImplicitInputs(node, inputs.data(), count));
+    return inputs;
+  }
+
   OrtEpGraphSupportInfo* support_;
   const Settings& settings_;
   const std::string& ep_name_;
+  const graph::PlacementReport& earlier_;
   GraphView view_;
   std::unordered_map<std::string, int> values_;
 };
@@ -153,8 +221,8 @@ class GraphReader {
 }  // namespace
 
 Result<GraphView> ReadGraph(const OrtGraph* graph, OrtEpGraphSupportInfo* support, const Settings& settings,
-                            const std::string& ep_name) {
-  return GraphReader(support, settings, ep_name).Read(graph);
+                            const std::string& ep_name, const graph::PlacementReport& earlier) {
+  return GraphReader(support, settings, ep_name, earlier).Read(graph);
 }
 
 }  // namespace cudaep::abi

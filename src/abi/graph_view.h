@@ -15,11 +15,12 @@ struct GraphView {
   graph::PlacementGraph placement;
   std::vector<const OrtNode*> nodes;  // same order as placement.nodes
   // The same nodes for reports. A home is kOurs where a kernel of ours takes the node; shape nodes are not yet told
-  // apart.
+  // apart, but for control flow around nothing else.
   graph::GraphReport report;
 };
 
+// `earlier` has what was decided about the graphs inside control-flow nodes of this one.
 Result<GraphView> ReadGraph(const OrtGraph* graph, OrtEpGraphSupportInfo* support, const Settings& settings,
-                            const std::string& ep_name);
+                            const std::string& ep_name, const graph::PlacementReport& earlier);
 
 }  // namespace cudaep::abi

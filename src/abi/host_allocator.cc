@@ -2,6 +2,7 @@
 
 #include "abi/allocation_failure.h"
 #include "abi/api_version.h"
+#include "abi/session_state.h"
 #include "abi/thunk.h"
 #include "core/log.h"
 
@@ -68,6 +69,7 @@ void HostAllocator::OnFree(void* pointer) {
 void* HostAllocator::OnReserve(size_t bytes) { return Counted(allocator_->Reserve(bytes)); }
 
 void* HostAllocator::OnAllocOnStream(size_t bytes, OrtSyncStream* stream) {
+  SessionState::RunAsksForMemory();
   // Host 1.24 passes a stream object without a device stream for copied inputs: whose memory that will be is not said.
   const bool spread = spread_ != nullptr && spread_->load(std::memory_order_relaxed);
   const bool tagged = budget_ != nullptr && stream != nullptr && !spread;

@@ -152,6 +152,7 @@ Status HostKernel::Run(OrtKernelContext* context) {
   void* handle = nullptr;
   CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->KernelContext_GetGPUComputeStream(context, &handle));
   CUDAEP_ASSIGN_OR_RETURN(StreamContext * stream, state_->ContextOf(static_cast<device::Stream>(handle)));
+  SessionState::RunWorksOn(stream->stream());
 
   PlanPin pin(stream->plan_pins());
   Result<ops::PlannedCall> planned = operator_.PlanFor(pin, inputs, *stream);

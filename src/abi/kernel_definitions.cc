@@ -1,6 +1,7 @@
 #include "abi/kernel_definitions.h"
 
 #include "abi/api_version.h"
+#include "abi/control_flow.h"
 #include "abi/host_kernel.h"
 #include "abi/type_info.h"
 #include "core/log.h"
@@ -105,8 +106,10 @@ Status AddRow(OrtKernelRegistry* registry, const ops::KernelRow& row, const std:
   }));
   UniqueHandle<DefinitionTraits> definition;
   CUDAEP_RETURN_IF_ORT_ERROR(ep.KernelDefBuilder_Build(b, definition.Receive()));
+  const OrtKernelCreateFunc create =
+      row.kind == ops::RowKind::kOperator ? HostKernel::Create : ControlFlowKernel(row.kind);
   CUDAEP_RETURN_IF_ORT_ERROR(
-      ep.KernelRegistry_AddKernel(registry, definition.get(), HostKernel::Create, const_cast<ops::KernelRow*>(&row)));
+      ep.KernelRegistry_AddKernel(registry, definition.get(), create, const_cast<ops::KernelRow*>(&row)));
   return Status::Ok();
 }
 

@@ -22,12 +22,14 @@ LiveStates& Live() {
   return *live;
 }
 
-// Streams made for the Run that this thread is in.
-struct RunStreams {
-  const SessionState* session = nullptr;
-  int made = 0;
+// The Run that this thread is in.
+struct RunOfThread {
+  SessionState* session = nullptr;  // whose Run may have failed, and which may be gone by now
+  int streams_made = 0;             // before it asked for memory
+  bool asked_for_memory = false;
+  device::Stream stream = nullptr;  // that was given work last
 };
-thread_local RunStreams t_run_streams;
+thread_local constinit RunOfThread t_run;
 
 device::Stream UserStreamOf(const Settings& settings) {
   auto* stream = static_cast<device::Stream>(settings.user_stream);
@@ -113,10 +115,24 @@ void SessionState::Forget(device::Stream stream) {
   foreign_.erase(found);
 }
 
-void SessionState::RunBegins() { t_run_streams = {this, 0}; }
-
 void SessionState::StreamMade() {
-  if (t_run_streams.session == this && ++t_run_streams.made > 1) spread_->store(true);
+  if (t_run.session == this && !t_run.asked_for_memory && ++t_run.streams_made > 1) spread_->store(true);
+}
+
+void SessionState::RunBegins() { t_run = {.session = this}; }
+void SessionState::RunEnds() { t_run = {}; }
+void SessionState::RunAsksForMemory() { t_run.asked_for_memory = true; }
+void SessionState::RunWorksOn(device::Stream stream) { t_run.stream = stream; }
+
+Status SessionState::AwaitRun() {
+  if (t_run.session == nullptr || t_run.stream == nullptr) return Status::Ok();
+  {
+    std::lock_guard lock(Live().mutex);
+    const auto& states = Live().states;
+    if (std::find(states.begin(), states.end(), t_run.session) == states.end()) return Status::Ok();
+    if (t_run.session->streams_.Find(t_run.stream) == nullptr) return Status::Ok();
+  }
+  return device::StreamSynchronize(t_run.stream);
 }
 
 void SessionState::ApplicationHas(int ordinal, device::Stream stream) {

@@ -49,10 +49,18 @@ class SessionState {
 
   // Whether the nodes of one Run are spread over several streams, so that memory is used by other streams than the one
   // it was asked for. Known before the first node of such a Run: the host makes a Run's streams on the Run's thread,
-  // after its beginning and before its nodes.
+  // after its beginning and before anything asks for memory. Those it makes later are for graphs inside control flow,
+  // whose nodes then run on the stream of the node around them.
   std::shared_ptr<const std::atomic<bool>> spread() const { return spread_; }
-  void RunBegins();
   void StreamMade();
+
+  // The Run that the calling thread is in.
+  void RunBegins();
+  static void RunEnds();
+  static void RunAsksForMemory();
+  static void RunWorksOn(device::Stream stream);
+  // Waits for the stream that the Run worked on last; OK outside of a Run.
+  static Status AwaitRun();
 
   // An application has made, or is about to release, an object for `stream`. With the last of them, sessions that have
   // adopted the stream let go of it; its work is done by then.

@@ -9,8 +9,8 @@ namespace {
 // Created by the host for one Run: recorded on the producing stream, waited for by consumers.
 class Notification : public OrtSyncNotificationImpl {
  public:
-  Notification(int ordinal, device::Stream stream, device::UniqueEvent event)
-      : OrtSyncNotificationImpl{}, ordinal_(ordinal), stream_(stream), event_(std::move(event)) {
+  Notification(StreamContext& producer, device::UniqueEvent event)
+      : OrtSyncNotificationImpl{}, producer_(producer), event_(std::move(event)) {
     ort_version_supported = Host().version;
     Release = Thunk<&Notification::OnRelease>();
     Activate = Thunk<&Notification::OnActivate>();
@@ -22,9 +22,10 @@ class Notification : public OrtSyncNotificationImpl {
   void OnRelease() { delete this; }
 
   Status OnActivate() {
-    device::DeviceGuard guard(ordinal_);
+    device::DeviceGuard guard(producer_.ordinal());
     CUDAEP_RETURN_IF_ERROR(guard.status());
-    return device::EventRecord(event_.get(), stream_);
+    copies_ = producer_.host_copies_queued();
+    return device::EventRecord(event_.get(), producer_.stream());
   }
 
   // A null consumer is the CPU: its kernels have no stream, so the calling thread waits.
@@ -34,10 +35,14 @@ class Notification : public OrtSyncNotificationImpl {
     return device::StreamWaitEvent(static_cast<device::Stream>(handle), event_.get());
   }
 
-  Status OnWaitOnHost() { return device::EventSynchronize(event_.get()); }
+  Status OnWaitOnHost() {
+    CUDAEP_RETURN_IF_ERROR(device::EventSynchronize(event_.get()));
+    producer_.HostCopiesDone(copies_);
+    return Status::Ok();
+  }
 
-  int ordinal_;
-  device::Stream stream_;
+  StreamContext& producer_;
+  uint64_t copies_ = 0;  // queued before the event
   device::UniqueEvent event_;
 };
 
@@ -63,7 +68,7 @@ SyncStream::SyncStream(std::shared_ptr<SessionState> state, Maker maker, device:
       maker_(maker),
       owned_(std::move(owned)),
       stream_(owned_ ? owned_.get() : state_->only_stream()),
-      context_(owned_ ? std::make_unique<StreamContext>(state_->memory(), stream_) : nullptr) {
+      owned_context_(owned_ ? std::make_unique<StreamContext>(state_->memory(), stream_) : nullptr) {
   ort_version_supported = Host().version;
   Release = Thunk<&SyncStream::OnRelease>();
   GetHandle = Thunk<&SyncStream::OnGetHandle>();
@@ -74,11 +79,12 @@ SyncStream::SyncStream(std::shared_ptr<SessionState> state, Maker maker, device:
 
 Status SyncStream::Init() {
   if (owned_) {
-    CUDAEP_RETURN_IF_ERROR(state_->streams().Add(context_.get()));
+    context_ = owned_context_.get();
+    CUDAEP_RETURN_IF_ERROR(state_->streams().Add(context_));
     state_->memory()->AddStream(stream_);
     state_->StreamMade();
   } else {
-    CUDAEP_RETURN_IF_ERROR(state_->ContextOf(stream_).status());
+    CUDAEP_ASSIGN_OR_RETURN(context_, state_->ContextOf(stream_));
   }
   if (maker_ == Maker::kApplication) SessionState::ApplicationHas(state_->ordinal(), stream_);
   return Status::Ok();
@@ -91,8 +97,8 @@ void SyncStream::OnRelease() {
   if (owned_ || maker_ == Maker::kApplication) device::StreamSynchronize(stream_).IgnoreError();
   if (maker_ == Maker::kApplication) SessionState::ApplicationReleases(ordinal, stream_);
   if (owned_) {
-    state_->streams().Remove(context_.get());
-    context_.reset();
+    state_->streams().Remove(context_);
+    owned_context_.reset();
     memory::StreamEnded(ordinal, stream_);
   }
   delete this;
@@ -103,16 +109,34 @@ Status SyncStream::OnCreateNotification(OrtSyncNotificationImpl** notification) 
   CUDAEP_RETURN_IF_ERROR(guard.status());
   device::UniqueEvent event;
   CUDAEP_RETURN_IF_ERROR(device::EventCreate(event.Receive(), device::EventKind::kOrderOnly));
-  *notification = new Notification(state_->ordinal(), stream_, std::move(event));
+  *notification = new Notification(*context_, std::move(event));
   return Status::Ok();
 }
 
-// Called at the end of a Run. The caller of a user stream orders its own work and waits when it wants to.
+Status SyncStream::OnOnSessionRunEnd() {
+  run_ends_ = true;
+  return Status::Ok();
+}
+
+// At the end of a Run everything is waited for, unless the stream is the user's, who orders the work and waits when it
+// wants to. The host also flushes inside a Run: after each iteration of a Loop, to read the condition. All that it can
+// read then are copies into pinned memory.
 Status SyncStream::OnFlush() {
-  if (state_->settings().has_user_stream) return Status::Ok();
+  const bool wait =
+      std::exchange(run_ends_, false) ? !state_->settings().has_user_stream : context_->HostCopiesPending();
+  if (!wait) return Status::Ok();
+  const uint64_t copies = context_->host_copies_queued();
   CUDAEP_RETURN_IF_ERROR(device::StreamSynchronize(stream_));
+  context_->HostCopiesDone(copies);
   state_->memory()->StreamIdle(stream_);
   return Status::Ok();
+}
+
+void SyncStream::HostCopyQueued(const OrtSyncStream* stream) {
+  const OrtSyncStreamImpl* const implementation = Host().ep->SyncStream_GetImpl(stream);
+  const decltype(OrtSyncStreamImpl::Flush) ours = Thunk<&SyncStream::OnFlush>();
+  if (implementation == nullptr || implementation->Flush != ours) return;
+  static_cast<const SyncStream*>(implementation)->context_->HostCopyQueued();
 }
 
 }  // namespace cudaep::abi

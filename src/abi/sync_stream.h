@@ -23,6 +23,9 @@ class SyncStream : public OrtSyncStreamImpl {
   // own.
   static Result<SyncStream*> Create(std::shared_ptr<SessionState> state, Maker maker);
 
+  // A copy into pinned memory was queued on a stream of the host's; nothing happens where that is not one of ours.
+  static void HostCopyQueued(const OrtSyncStream* stream);
+
  private:
   SyncStream(std::shared_ptr<SessionState> state, Maker maker, device::UniqueStream owned);
   Status Init();
@@ -30,13 +33,15 @@ class SyncStream : public OrtSyncStreamImpl {
   void* OnGetHandle() { return stream_; }
   Status OnCreateNotification(OrtSyncNotificationImpl** notification);
   Status OnFlush();
-  Status OnOnSessionRunEnd() { return Status::Ok(); }
+  Status OnOnSessionRunEnd();
 
   std::shared_ptr<SessionState> state_;
   const Maker maker_;
-  device::UniqueStream owned_;              // none: the state's only stream
-  device::Stream stream_;                   // owned_, or the state's
-  std::unique_ptr<StreamContext> context_;  // of an own stream
+  device::UniqueStream owned_;                    // none: the state's only stream
+  device::Stream stream_;                         // owned_, or the state's
+  std::unique_ptr<StreamContext> owned_context_;  // of an own stream
+  StreamContext* context_ = nullptr;              // the same, or the state's
+  bool run_ends_ = false;                         // between the end of a Run and the flush that follows it
 };
 
 }  // namespace cudaep::abi

@@ -16,7 +16,7 @@ class ShapeNodeFinder {
     GrowForward();
     while (DropThoseWithDeviceUses()) {
     }
-    if (NothingElse()) std::fill(shape_.begin(), shape_.end(), false);
+    if (NothingElse() && !HasValuesOfTheHost()) std::fill(shape_.begin(), shape_.end(), false);
     return shape_;
   }
 
@@ -26,7 +26,7 @@ class ShapeNodeFinder {
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       const PlacementNode& node = graph_.nodes[n];
       bool computed = false;
-      bool all_host = node.claimed || node.falls_to_cpu;
+      bool all_host = (node.claimed || node.falls_to_cpu) && !node.runs_graphs;
       for (const PlacementUse& use : node.inputs) {
         if (use.value < 0) continue;
         const auto v = static_cast<size_t>(use.value);
@@ -93,6 +93,11 @@ class ShapeNodeFinder {
       if (!shape_[n] && !source) return false;
     }
     return true;
+  }
+
+  bool HasValuesOfTheHost() const {
+    return std::any_of(graph_.values.begin(), graph_.values.end(),
+                       [](const PlacementValue& value) { return value.host_output && value.producer < 0; });
   }
 
   const PlacementGraph& graph_;

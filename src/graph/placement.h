@@ -5,10 +5,11 @@
 //
 // A pure function over a small description of the graph, so that it can be tested with tables.
 //
-// Host values are small constants and outputs that a kernel of ours writes in host memory (Shape, Size). A *shape node*
-// takes only host values and small constants, at least one of them not a constant, and each of its outputs ends in
-// inputs that are read in host memory, in other shape nodes, or in a graph output. Values that come from a graph input
-// never seed one. Where a graph consists of nothing else, nothing is moved: one device is better than two.
+// Host values are small constants, outputs that a kernel of ours writes in host memory (Shape, Size), and what the host
+// hands to a Loop's body there (iteration and condition). A *shape node* takes only host values and small constants, at
+// least one of them not a constant, and each of its outputs ends in inputs that are read in host memory, in other shape
+// nodes, or in a graph output. Other inputs of a graph never seed one. Where a graph consists of nothing else, nothing
+// is moved, since one device is better than two, unless the host itself gave the values.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@ namespace cudaep::graph {
 struct PlacementValue {
   int producer = -1;            // node, or -1 for inputs and constants of the graph
   bool small_constant = false;  // a constant of few elements
-  bool host_output = false;     // its producer writes it in host memory
+  bool host_output = false;     // its producer writes it in host memory, or the host itself where there is none
   bool graph_output = false;
 };
 
@@ -29,9 +30,9 @@ struct PlacementUse {
 };
 
 struct PlacementNode {
-  bool claimed = false;  // we have a kernel that takes the node
-  // We have none, no other provider took it, and all it reads are its inputs (control-flow nodes read more).
-  bool falls_to_cpu = false;
+  bool claimed = false;       // we have a kernel that takes the node
+  bool falls_to_cpu = false;  // we have none, and no other provider took it
+  bool runs_graphs = false;   // control flow with nodes of ours inside: never a shape node
   std::vector<PlacementUse> inputs;
   std::vector<int> outputs;  // values
 };

@@ -125,6 +125,17 @@ void PlacementReport::Add(GraphReport graph) {
   }
 }
 
+NodeCount PlacementReport::Inside(std::string_view node) const {
+  NodeCount count;
+  for (const GraphReport& graph : graphs_) {
+    if (graph.parent != node) continue;
+    count.all += graph.nodes.size();
+    count.ours += CountOf(graph, NodeHome::kOurs);
+    count.elsewhere += static_cast<size_t>(std::count_if(graph.nodes.begin(), graph.nodes.end(), IsElsewhere));
+  }
+  return count;
+}
+
 std::string PlacementReport::ToJson(std::string_view provider, std::string_view backend,
                                     std::span<const lib::LibraryReport> libraries) const {
   return StrCat("{\"format\": 1, ", Field("provider", provider), ", ", Field("version", CUDAEP_VERSION), ", ",

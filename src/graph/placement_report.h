@@ -49,10 +49,21 @@ std::string Summary(const GraphReport& graph);
 // OK when all compute nodes are ours; otherwise kNotSupported naming the first 20 others with their reasons.
 Status CheckAllComputeNodes(const GraphReport& graph, std::string_view provider);
 
+// How many nodes have which home.
+struct NodeCount {
+  size_t all = 0;
+  size_t ours = 0;
+  size_t elsewhere = 0;  // compute nodes that are not ours
+};
+
 class PlacementReport {
  public:
   // Adds a graph, in place of an earlier answer about the same one.
   void Add(GraphReport graph);
+
+  // The nodes of the graphs inside a control-flow node, given as Label() writes it. The host asks for these graphs
+  // before it asks for the one that the node is in.
+  NodeCount Inside(std::string_view node) const;
 
   // A JSON object: format (1), provider, version, backend, libraries[], graphs[] in the order of their first answer,
   // each with nodes[] of name, op_type, domain, since_version, placement ("provider", "shape", "other", "unsupported")

@@ -7,6 +7,7 @@
 // Threads: one thread at a time.
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "core/shape.h"
@@ -54,6 +55,15 @@ class StreamContext {
   // Created at first use.
   Result<CopyStream*> copies();
 
+  // Copies into pinned memory, which return before they are done: numbered as they are queued, done up to a number that
+  // somebody has waited for. These may be called from any thread.
+  void HostCopyQueued() { copies_queued_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t host_copies_queued() const { return copies_queued_.load(std::memory_order_relaxed); }
+  void HostCopiesDone(uint64_t number) {
+    if (number > copies_done_.load(std::memory_order_relaxed)) copies_done_.store(number, std::memory_order_relaxed);
+  }
+  bool HostCopiesPending() const { return copies_done_.load(std::memory_order_relaxed) != host_copies_queued(); }
+
  private:
   const std::shared_ptr<memory::DeviceMemory> memory_;
   const device::DeviceInfo& device_;
@@ -66,6 +76,7 @@ class StreamContext {
   MeasuredHandle<blas::Handle> blas_;
   MeasuredHandle<dnn::Handle> dnn_;
   CopyStream copies_;
+  std::atomic<uint64_t> copies_queued_{0}, copies_done_{0};
 };
 
 }  // namespace cudaep

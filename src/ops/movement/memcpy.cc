@@ -74,7 +74,7 @@ class MemcpyFromHost final : public Memcpy {
   }
 };
 
-// The host waits for the stream before it reads the output.
+// The host waits before it reads the output: by a notification, or by flushing the stream after a Loop's iteration.
 class MemcpyToHost final : public Memcpy {
  public:
   using Memcpy::Memcpy;
@@ -84,6 +84,7 @@ class MemcpyToHost final : public Memcpy {
 
  private:
   Status Copy(const OpContext& context, device::Stream stream) const override {
+    context.runtime.HostCopyQueued();
     return device::MemcpyAsync(context.output(0), context.input(0), context.inputs[0].bytes(), stream);
   }
 };

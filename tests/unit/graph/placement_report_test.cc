@@ -53,6 +53,21 @@ TEST(PlacementReport, AComputeNodeElsewhereIsNamedWithItsReason) {
             "  Add node 'b': no kernel\n  Add node 'c': taken by X");
 }
 
+TEST(PlacementReport, TheGraphsInsideANodeAreCountedTogether) {
+  PlacementReport report;
+  GraphReport other = Graph({Node("b", NodeHome::kShapeNode)}, "If node 'i'");
+  other.name = "else";
+  report.Add(Graph({Node("a"), Node("c", NodeHome::kUnsupported, "no kernel")}, "If node 'i'"));
+  report.Add(other);
+  report.Add(other);
+  report.Add(Graph({Node("d"), Node("e")}, "Loop node 'l'"));
+  const NodeCount inside = report.Inside("If node 'i'");
+  EXPECT_EQ(inside.all, 3u);
+  EXPECT_EQ(inside.ours, 1u);
+  EXPECT_EQ(inside.elsewhere, 1u);
+  EXPECT_EQ(report.Inside("If node 'j'").all, 0u);
+}
+
 TEST(PlacementReport, ASubgraphIsNamed) {
   const Status status =
       CheckAllComputeNodes(Graph({Node("b", NodeHome::kUnsupported, "no kernel")}, "If node 'i'"), "EP");

@@ -39,6 +39,17 @@ class Builder {
     graph_.nodes.back().falls_to_cpu = true;
     return *this;
   }
+  // What the host hands to a Loop's body in its own memory.
+  Builder& OfTheHost(const std::string& name) {
+    graph_.values[Value(name)].host_output = true;
+    return *this;
+  }
+  // Control flow with nodes of ours inside.
+  Builder& Graphs(const std::vector<std::string>& inputs, const std::string& output) {
+    Node(inputs, output);
+    graph_.nodes.back().runs_graphs = true;
+    return *this;
+  }
   // Shape or Size: the output is written in host memory.
   Builder& ShapeOf(const std::string& input, const std::string& output) {
     Node({input}, output);
@@ -112,6 +123,35 @@ TEST(Placement, GraphOutputsMayBeHostValues) {
 
 TEST(Placement, AGraphOfNothingElseIsNotMoved) {
   EXPECT_EQ(Builder().Constant("c").ShapeOf("x", "s").Node({"s", "c"}, "t").Output("t").Find(), (Flags{false, false}));
+}
+
+TEST(Placement, ALoopsConditionStaysWhereTheHostReadsIt) {
+  EXPECT_EQ(Builder()
+                .Constant("last")
+                .OfTheHost("i")
+                .OfTheHost("c_in")
+                .Node({"i", "last"}, "less")
+                .Node({"less", "c_in"}, "c")
+                .Node({"v", "b"}, "w")
+                .Output("c")
+                .Output("w")
+                .Find(),
+            (Flags{true, true, false}));
+}
+
+TEST(Placement, AnIterationThatTheDeviceWantsIsComputedThere) {
+  EXPECT_EQ(Builder().OfTheHost("i").Node({"i"}, "f").Node({"v", "f"}, "w").Output("w").Find(), (Flags{false, false}));
+}
+
+TEST(Placement, ALoopWhoseBodyIsTheConditionAloneIsMoved) {
+  EXPECT_EQ(Builder().OfTheHost("c_in").Node({"c_in"}, "c").Output("c").Find(), (Flags{true}));
+}
+
+TEST(Placement, ControlFlowIsNoShapeNode) {
+  EXPECT_EQ(Builder().ShapeOf("x", "s").Node({"s"}, "c").Graphs({"@c"}, "y").Output("y").Find(),
+            (Flags{false, true, false}));
+  EXPECT_EQ(Builder().Constant("k").ShapeOf("x", "s").Graphs({"s", "k"}, "y").Node({"x", "y"}, "z").Output("z").Find(),
+            (Flags{false, false, false}));
 }
 
 TEST(Placement, NodesWithoutOurKernelAreIgnored) {
