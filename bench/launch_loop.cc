@@ -126,7 +126,7 @@ Result<double> BareRunsPerSecond(int threads, const BareRun& run, double seconds
 
 }  // namespace cudaep::bench
 
-// For host_cost.py; negative on failure.
+// For bench/worker.py; negative on failure.
 extern "C" __attribute__((visibility("default"))) double LaunchLoopUs(int launches) {
   const auto us = cudaep::bench::LaunchUs(launches);
   return us.ok() ? us.value() : -1;

@@ -1,81 +1,199 @@
-"""Whole models, one Run with bound inputs and outputs: median and spread of one provider.
+"""The models of the benchmark, as an exporter writes them, with random weights: no file and no framework is needed.
 
-    python bench/models.py --provider plugin --library LIBRARY | --provider builtin  [--json FILE] MODEL:INPUT=DIMS ...
-
-`MODEL:x=1x3x48x320` names an ONNX file and the shape of its (float) input. Run both providers on one machine, one after
-the other.
+Weights are drawn as fp16 numbers whatever the element type is, so that the fp32 twin of a model computes the same
+function and serves as its reference. Batches (and tokens) are open dimensions.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import statistics
-import sys
-import time
-from pathlib import Path
+import functools
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-import onnxruntime as ort
+import onnx
+from onnx import TensorProto, helper, numpy_helper
 
-EP = "CUDAExecutionProvider"
-
-
-def session(model: str, library: str | None) -> ort.InferenceSession:
-    """A session on the provider under test, with its default options."""
-    if library is None:
-        ort.preload_dlls()
-        return ort.InferenceSession(model, providers=[EP])
-    options = ort.SessionOptions()
-    options.add_provider_for_devices([d for d in ort.get_ep_devices() if d.ep_name == EP][:1], {})
-    return ort.InferenceSession(model, options, enable_fallback=0)
+Dims = Sequence[int | str]
 
 
-def run_ms(model: str, name: str, dims: list[int], library: str | None, repeats: int) -> list[float]:
-    """Milliseconds of each Run after warm-up: input copied in, output copied out."""
-    subject = session(model, library)
-    binding = subject.io_binding()
-    binding.bind_cpu_input(name, np.random.default_rng(0).random(dims, np.float32))
-    for output in subject.get_outputs():
-        binding.bind_output(output.name, "cpu")
-    samples = []
-    for i in range(repeats + 10):
-        begin = time.perf_counter()
-        subject.run_with_iobinding(binding)
-        if i >= 10:
-            samples.append((time.perf_counter() - begin) * 1e3)
-    return samples
+@functools.cache
+def _block() -> np.ndarray:
+    """Normal numbers, of which all weights are made: soon done, and as random as any to a GPU."""
+    return np.random.default_rng(11).standard_normal(1_000_003, np.float32)
 
 
-def main() -> None:
-    """Measures and prints one provider."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--provider", choices=["plugin", "builtin"], required=True)
-    parser.add_argument("--library")
-    parser.add_argument("--repeats", type=int, default=100)
-    parser.add_argument("--json")
-    parser.add_argument("models", nargs="+")
-    arguments = parser.parse_args()
-    if arguments.provider == "plugin":
-        ort.register_execution_provider_library(EP, str(Path(arguments.library).resolve()))
-    report = {}
-    for description in arguments.models:
-        model, _, rest = description.rpartition(":")
-        name, _, dims = rest.partition("=")
-        if not model or not dims:
-            sys.exit(f"not MODEL:INPUT=DIMS: {description}")
-        shape = [int(dim) for dim in dims.split("x")]
-        library = arguments.library if arguments.provider == "plugin" else None
-        samples = run_ms(model, name, shape, library, arguments.repeats)
-        report[f"{Path(model).stem} {dims}"] = {
-            "median_ms": statistics.median(samples),
-            "range_ms": [min(samples), max(samples)],
-        }
-    text = json.dumps({"provider": arguments.provider, "host": ort.__version__, "models": report})
-    print(text)
-    if arguments.json:
-        Path(arguments.json).write_text(text + "\n")
+def numbers(dtype: str, *shape: int) -> np.ndarray:
+    """Random normal numbers that fp16 holds, for inputs."""
+    return np.resize(_block().astype(np.float16).astype(dtype), shape)
 
 
-if __name__ == "__main__":
-    main()
+class Builder:
+    """Collects the nodes and constants of one graph; `dtype` is the type of its numbers."""
+
+    def __init__(self, dtype: str, seed: int = 0) -> None:
+        self.dtype = np.dtype(dtype)
+        self.kind = helper.np_dtype_to_tensor_dtype(self.dtype)
+        self._nodes: list[onnx.NodeProto] = []
+        self._constants: list[onnx.TensorProto] = []
+        self._rng = np.random.default_rng(seed)
+
+    def weight(self, *shape: int, scale: float = 1.0, mean: float = 0.0) -> str:
+        """A random constant of the model's own type."""
+        block = _block()
+        values = np.resize(np.roll(block, int(self._rng.integers(block.size))), shape)
+        values = values * np.float32(scale) + np.float32(mean)
+        return self.constant(values.astype(np.float16).astype(self.dtype))
+
+    def number(self, value: float) -> str:
+        """A scalar of the model's own type."""
+        return self.constant(np.asarray(value, self.dtype))
+
+    def constant(self, value: np.ndarray) -> str:
+        """The name of a constant."""
+        name = f"c{len(self._constants)}"
+        self._constants.append(numpy_helper.from_array(value, name))
+        return name
+
+    def node(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+        """The output of a new node."""
+        name = f"{kind}_{len(self._nodes)}"
+        self._nodes.append(helper.make_node(kind, inputs, [f"{name}_out"], name, domain=domain, **attributes))
+        return f"{name}_out"
+
+    def finish(self, inputs: dict[str, tuple[int, Dims]], outputs: dict[str, str], opset: int = 17) -> onnx.ModelProto:
+        """The model; `outputs` maps names of outputs to the values that they are."""
+        for name, value in outputs.items():
+            for node in self._nodes:
+                node.input[:] = [name if given == value else given for given in node.input]
+                node.output[:] = [name if made == value else made for made in node.output]
+        graph = helper.make_graph(
+            self._nodes,
+            "graph",
+            [helper.make_tensor_value_info(name, kind, dims) for name, (kind, dims) in inputs.items()],
+            [helper.make_tensor_value_info(name, self.kind, None) for name in outputs],
+            self._constants,
+        )
+        imports = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+        return helper.make_model(graph, opset_imports=imports, ir_version=9)
+
+
+def resnet(dtype: str, width: int = 64, blocks: Sequence[int] = (3, 4, 6, 3), classes: int = 1000) -> onnx.ModelProto:
+    """ResNet with bottleneck blocks (He et al. 2015, stride in the 3x3), normalisation folded; defaults: ResNet-50.
+
+    x [batch, 3, side, side] -> y [batch, classes].
+    """
+    b = Builder(dtype)
+
+    def convolution(x: str, inputs: int, outputs: int, kernel: int, stride: int = 1, gain: float = 2.0) -> str:
+        weight = b.weight(outputs, inputs, kernel, kernel, scale=float(np.sqrt(gain / (inputs * kernel * kernel))))
+        pads, strides = [kernel // 2] * 4, [stride] * 2
+        bias = b.weight(outputs, scale=0.05)
+        return b.node("Conv", x, weight, bias, kernel_shape=[kernel] * 2, pads=pads, strides=strides)
+
+    value = b.node("Relu", convolution("x", 3, width, 7, 2))
+    value = b.node("MaxPool", value, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    channels = width
+    for stage, count in enumerate(blocks):
+        inner = width << stage
+        for block in range(count):
+            stride = 2 if stage > 0 and block == 0 else 1
+            branch = b.node("Relu", convolution(value, channels, inner, 1))
+            branch = b.node("Relu", convolution(branch, inner, inner, 3, stride))
+            # A small last step keeps a deep random network within the range of fp16.
+            branch = convolution(branch, inner, 4 * inner, 1, gain=0.1)
+            skip = convolution(value, channels, 4 * inner, 1, stride, gain=1.0) if block == 0 else value
+            value = b.node("Relu", b.node("Add", branch, skip))
+            channels = 4 * inner
+    flat = b.node("Flatten", b.node("GlobalAveragePool", value), axis=1)
+    head = b.weight(classes, channels, scale=float(np.sqrt(1 / channels)))
+    y = b.node("Gemm", flat, head, b.weight(classes, scale=0.05), transB=1)
+    return b.finish({"x": (b.kind, ["batch", 3, "height", "width"])}, {"y": y})
+
+
+def bert(
+    dtype: str, layers: int = 12, width: int = 768, heads: int = 12, words: int = 30522, positions: int = 512
+) -> onnx.ModelProto:
+    """A BERT encoder with pooler as the tracing exporter writes it; defaults: BERT-base.
+
+    Dimensions of reshapes are computed by nodes, the mask by arithmetic, GELU is spelled out with Erf.
+    input_ids, attention_mask, token_type_ids [batch, tokens] -> hidden [batch, tokens, width], pooled [batch, width].
+    """
+    b = Builder(dtype)
+    ints = {name: b.constant(np.asarray(value, np.int64)) for name, value in
+            {"0": 0, "1": 1, "[0]": [0], "[1]": [1], "[2]": [2], "[-1]": [-1], "[heads]": [heads], "[size]": [width // heads]}.items()}  # fmt: skip
+
+    def dim(x: str, axis: str) -> str:
+        return b.node("Gather", b.node("Shape", x), ints[axis], axis=0)
+
+    def reshape(x: str, dims: Sequence[str], rest: Sequence[str]) -> str:
+        parts = [b.node("Unsqueeze", each, ints["[0]"]) for each in dims]
+        return b.node("Reshape", x, b.node("Concat", *parts, *(ints[name] for name in rest), axis=0))
+
+    def dense(x: str, inputs: int, outputs: int) -> str:
+        product = b.node("MatMul", x, b.weight(inputs, outputs, scale=0.04))
+        return b.node("Add", b.weight(outputs, scale=0.02), product)
+
+    def norm(x: str) -> str:
+        scale, shift = b.weight(width, scale=0.1, mean=1.0), b.weight(width, scale=0.1)
+        return b.node("LayerNormalization", x, scale, shift, axis=-1, epsilon=1e-12)
+
+    mask = b.node("Unsqueeze", b.node("Unsqueeze", "attention_mask", ints["[1]"]), ints["[2]"])
+    mask = b.node("Sub", b.number(1), b.node("Cast", mask, to=b.kind))
+    mask = b.node("Mul", mask, b.number(float(np.finfo(np.float16).min)))
+    tokens = b.node("Unsqueeze", dim("input_ids", "1"), ints["[0]"])
+    places = b.constant(np.arange(positions, dtype=np.int64)[None])
+    places = b.node("Slice", places, ints["[0]"], tokens, ints["[1]"])
+    value = b.node("Gather", b.weight(words, width, scale=0.5), "input_ids")
+    value = b.node("Add", value, b.node("Gather", b.weight(2, width, scale=0.5), "token_type_ids"))
+    value = norm(b.node("Add", value, b.node("Gather", b.weight(positions, width, scale=0.5), places)))
+    for _ in range(layers):
+        dims = [dim(value, "0"), dim(value, "1")]
+        split = [reshape(dense(value, width, width), dims, ["[heads]", "[size]"]) for _ in range(3)]
+        q, k, v = (
+            b.node("Transpose", part, perm=perm)
+            for part, perm in zip(split, ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]), strict=True)
+        )
+        scores = b.node("Div", b.node("MatMul", q, k), b.number(float(np.sqrt(width // heads))))
+        weights = b.node("Softmax", b.node("Add", scores, mask), axis=-1)
+        context = b.node("Transpose", b.node("MatMul", weights, v), perm=[0, 2, 1, 3])
+        context = dense(reshape(context, dims, ["[-1]"]), width, width)
+        value = norm(b.node("Add", context, value))
+        wide = dense(value, width, 4 * width)
+        erf = b.node("Add", b.node("Erf", b.node("Div", wide, b.number(float(np.sqrt(2))))), b.number(1))
+        active = b.node("Mul", b.node("Mul", wide, erf), b.number(0.5))
+        value = norm(b.node("Add", dense(active, 4 * width, width), value))
+    first = b.node("Gather", value, ints["0"], axis=1)
+    pooled = b.node("Gemm", first, b.weight(width, width, scale=0.04), b.weight(width, scale=0.02), transB=1)
+    rows: tuple[int, Dims] = (TensorProto.INT64, ["batch", "tokens"])
+    inputs = {name: rows for name in ("input_ids", "attention_mask", "token_type_ids")}
+    return b.finish(inputs, {"hidden": value, "pooled": b.node("Tanh", pooled)})
+
+
+def products(dtype: str, size: int, length: int) -> onnx.ModelProto:
+    """x [rows, size] through `length` products with weights of their own: cold weights when they outgrow the cache."""
+    b = Builder(dtype)
+    value = "x"
+    for _ in range(length):
+        value = b.node("MatMul", value, b.weight(size, size, scale=1 / float(np.sqrt(size))))
+    return b.finish({"x": (b.kind, ["rows", size])}, {"y": value})
+
+
+def operator(dtype: str, kind: str, inputs: int, parameters: int = 0, size: int = 1, **attributes: Any) -> onnx.ModelProto:
+    """One node of a kind; after its inputs of any shape come `parameters` constants of `size` numbers."""
+    b = Builder(dtype)
+    names = [f"x{i}" for i in range(inputs)]
+    weights = [b.weight(size, scale=0.1, mean=1.0) for _ in range(parameters)]
+    y = b.node(kind, *names, *weights, **attributes)
+    rank = len(attributes.get("perm", [])) or (2 if parameters or kind in ("Softmax", "Transpose") else 1)
+    dims = [f"d{i}" for i in range(rank)]
+    return b.finish({name: (b.kind, dims) for name in names}, {"y": y})
+
+
+def add_chain(length: int) -> onnx.ModelProto:
+    """`length` Adds in a row of vectors: y = x + length * step."""
+    b = Builder("float32")
+    value = "x"
+    for _ in range(length):
+        value = b.node("Add", value, "step")
+    return b.finish({"x": (b.kind, ["n"]), "step": (b.kind, ["n"])}, {"y": value})

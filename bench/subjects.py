@@ -1,0 +1,111 @@
+"""Who is measured: a provider with one of its settings, and how a worker opens a session on it."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+EP = "CUDAExecutionProvider"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Options of a provider under one name, and the cases (name or group patterns) where they can matter."""
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    only: str = "*"
+    offline: str = ""  # model type that the host's offline transformer optimiser rewrites first
+
+
+_GRAPH = {"enable_cuda_graph": "1"}
+_NHWC = {"prefer_nhwc": "1"}
+# The settings of upstream's provider; "default" is the provider without options.
+UPSTREAM = {
+    "default": Setting(),
+    "graph": Setting(_GRAPH, "host,model"),
+    "nhwc": Setting(_NHWC, "resnet50*"),
+    "nhwc+graph": Setting({**_NHWC, **_GRAPH}, "resnet50*"),
+    "offline": Setting({}, "bert*", "bert"),
+    "offline+graph": Setting(_GRAPH, "bert*", "bert"),
+    "fp32": Setting({"use_tf32": "0"}, "product/float32*"),
+}
+# The settings of this provider. What upstream's option names ask for here is documented in the options table.
+OURS = {
+    "default": Setting(),
+    "fp32": Setting({"use_tf32": "0"}, "product/float32*"),
+}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A provider, a build and a setting. `kind`: plugin (a library of ours), builtin (upstream), cpu, bare (launches)."""
+
+    name: str
+    kind: str
+    library: str = ""  # of a plug-in, or the launch loop's
+    site: str = ""  # folder with the onnxruntime to import; empty: the one of this environment
+    options: dict[str, str] = field(default_factory=dict)
+    only: str = "*"
+    offline: str = ""
+
+    def takes(self, name: str, group: str) -> bool:
+        """Whether it is measured on a case."""
+        if self.kind == "bare" and group != "host":
+            return False
+        return any(fnmatch.fnmatch(name, pattern) or group == pattern for pattern in self.only.split(","))
+
+    def describe(self) -> dict[str, Any]:
+        """Its entry in a report: no path of the machine, but a hash of the library."""
+        found = asdict(self)
+        del found["site"], found["only"]
+        found["library"] = Path(self.library).name
+        if self.library:
+            found["sha256"] = hashlib.sha256(Path(self.library).read_bytes()).hexdigest()[:16]
+        return found
+
+    def environment(self) -> dict[str, str]:
+        """Of its worker: its onnxruntime first, and the vendor libraries of the nvidia packages on the library path."""
+        root = Path(__file__).resolve().parent.parent
+        places = [self.site, str(root), str(root / "python"), os.environ.get("PYTHONPATH", "")]
+        folders = [str(path) for place in sys.path if place for path in sorted(Path(place).glob("nvidia/*/lib"))]
+        libraries = [*folders, os.environ.get("LD_LIBRARY_PATH", "")]
+        return {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, places)),
+            "LD_LIBRARY_PATH": os.pathsep.join(filter(None, libraries)),
+        }
+
+
+def builds(library: str, name: str, settings: str) -> list[Subject]:
+    """Subjects of one build of ours, one for each wanted setting."""
+    return [
+        Subject(_name(name, key), "plugin", library, options=dict(setting.options), only=setting.only)
+        for key, setting in _chosen(OURS, settings)
+    ]
+
+
+def upstream(site: str, settings: str) -> list[Subject]:
+    """Subjects of upstream's provider as the onnxruntime-gpu in `site` brings it."""
+    return [
+        Subject(_name("upstream", key), "builtin", "", site, dict(setting.options), setting.only, setting.offline)
+        for key, setting in _chosen(UPSTREAM, settings)
+    ]
+
+
+def _name(provider: str, setting: str) -> str:
+    return provider if setting == "default" else f"{provider}:{setting}"
+
+
+def _chosen(settings: Mapping[str, Setting], wanted: str) -> list[tuple[str, Setting]]:
+    """Those named; "all" names all. Names that only the other provider has are passed over."""
+    names = list(settings) if wanted == "all" else wanted.split(",")
+    unknown = [name for name in names if name not in OURS and name not in UPSTREAM]
+    if unknown:
+        raise ValueError(f"no setting is called {', '.join(unknown)}; there are {', '.join(UPSTREAM | OURS)}")
+    return [(name, settings[name]) for name in names if name in settings]
