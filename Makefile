@@ -7,7 +7,7 @@ STAMPS := build/.system .venv/.stamp $(OLD_HOSTS:%=build/hosts/%/.complete)
 GPU := $(shell PATH=$$PATH:/usr/local/cuda/bin command -v nvcc >/dev/null && test -e /dev/nvidiactl && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sim cuda asan tsan run test matrix lint doctor clean
+.PHONY: help setup sim cuda asan tsan run test bench matrix lint doctor clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 10
@@ -33,6 +33,10 @@ run: setup  ## read the text in a picture with three real models, every compute 
 
 test: sim  ## all tests of this machine, on the simulated device
 	@$(PYTHON_ENV) tools/run_tests.py
+
+bench: setup  ## measure against upstream: UPSTREAM=FOLDER, BASELINE=LIBRARY, BENCH="--cases ... --json FILE"; tiny without a GPU
+	@tools/build.sh $(if $(GPU),cuda,sim) lib/libort_cuda_ep$(if $(GPU),,_sim).so launch_loop
+	@PYTHONPATH=python:. $(PYTHON_ENV) -m bench run $(if $(UPSTREAM),--upstream $(UPSTREAM)) $(if $(BASELINE),--baseline $(BASELINE)) $(BENCH)
 
 matrix: sim  ## the session suites on every supported ONNX Runtime, as a table; JSON=PATH writes it to a file too
 	@$(PYTHON_ENV) tools/matrix.py $(if $(JSON),--json $(JSON))

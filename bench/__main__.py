@@ -8,13 +8,13 @@ import sys
 import time
 from pathlib import Path
 
+from ort_cuda_ep import get_library_path, gpu_driver_present
 from rich.console import Console
 from rich.table import Table
 
 from bench import cases, report, subjects
 from bench.compare import compare
 from bench.driver import Driver, temporary_folder
-from ort_cuda_ep import get_library_path, gpu_driver_present
 
 BEYOND_THE_LIMIT, UNUSABLE = 1, 2
 

@@ -1,7 +1,7 @@
-"""What the GPU did, from CUPTI's activity records: kernels, copies and fills of this process, with device time stamps.
+"""What the GPU did, from CUPTI's activity records: kernels, copies and fills of this process on the device's clock.
 
-Layouts are those of CUDA 11 to 13: in all three kinds of record used here start and end (ns) lie at bytes 16 and 24, and
-a kernel's name at byte 104.
+Layouts are those of CUDA 13: in all three kinds of record used here start and end (ns) lie at bytes 16 and 24, and a
+kernel's name at byte 104 (CUpti_ActivityKernel10, CUpti_ActivityMemcpy6, CUpti_ActivityMemset4).
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class Recorder:
     """
 
     def __init__(self) -> None:
+        """Loads CUPTI; FileNotFoundError where there is none."""
         self._cupti = ctypes.CDLL(find_library())
         self._libc = ctypes.CDLL(None)
         self._libc.malloc.restype = ctypes.c_void_p
@@ -105,7 +106,7 @@ class Recorder:
     def _read(self, at: int) -> Activity:
         kind = ctypes.c_uint32.from_address(at).value
         start, end = (ctypes.c_uint64.from_address(at + offset).value for offset in (_START, _END))
-        if kind != _KERNEL and kind != 3:  # the older kind of kernel records
+        if kind != _KERNEL:
             return Activity({_COPY: "copy", _FILL: "fill"}.get(kind, f"kind {kind}"), start, end)
         name = ctypes.c_void_p.from_address(at + _NAME).value or 0
         if name not in self._names:
@@ -116,16 +117,16 @@ class Recorder:
 def find_library() -> str:
     """libcupti by name, from the nvidia packages, or from a toolkit. Raises FileNotFoundError if there is none."""
     folders = [Path(place) / "nvidia" for place in (*site.getsitepackages(), *sys.path) if place]
-    found = [str(path) for folder in folders for path in sorted(folder.glob("*/lib/libcupti.so.*"))]
+    found = [str(path) for folder in folders for path in sorted(folder.glob("*/lib/libcupti.so.13*"))]
     for place in ("lib64", "lib", "extras/CUPTI/lib64"):
-        found += [str(path) for path in sorted(Path("/usr/local").glob(f"cuda*/{place}/libcupti.so.1?"))]
-    for name in ("libcupti.so.13", "libcupti.so.12", *found):
+        found += [str(path) for path in sorted(Path("/usr/local").glob(f"cuda*/{place}/libcupti.so.13*"))]
+    for name in ("libcupti.so.13", *found):
         try:
             ctypes.CDLL(name)
         except OSError:
             continue
         return name
-    raise FileNotFoundError("there is no libcupti: neither on the library path nor in nvidia-cuda-cupti or a toolkit")
+    raise FileNotFoundError("there is no libcupti: version 13, on the library path, in nvidia-cuda-cupti or a toolkit")
 
 
 def split(activities: Sequence[Activity], runs: int) -> list[RunTime]:

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime as ort
+from ort_cuda_ep.feeds import parse_dims, random_feeds
 
 from bench import models
-from ort_cuda_ep.feeds import parse_dims, random_feeds
 
 Feeds = dict[str, np.ndarray]
 
@@ -114,8 +114,14 @@ def _product(rows: int, dtype: str, tiny: bool) -> Case:
 
 
 def _memory(
-    name: str, dtype: str, shape: tuple[int, ...], inputs: int = 1, parameters: int = 0, tiny: bool = False, **attributes: Any
-) -> Case:  # fmt: skip
+    name: str,
+    dtype: str,
+    shape: tuple[int, ...],
+    tiny: bool = False,
+    inputs: int = 1,
+    parameters: int = 0,
+    **attributes: Any,
+) -> Case:
     shape = tuple(max(1, dim // 32) if dim >= 64 else dim for dim in shape) if tiny else shape
     count = int(np.prod(shape))
     return Case(
@@ -151,7 +157,7 @@ def table(tiny: bool) -> tuple[Case, ...]:
     """All cases. What only costs host time comes first, before anything is recorded on the device."""
     memory = functools.partial(_memory, tiny=tiny)
     norm: dict[str, Any] = {"parameters": 2, "axis": -1}
-    skip = {"parameters": 2, "domain": "com.microsoft", "epsilon": 1e-5}
+    skip: dict[str, Any] = {"parameters": 2, "domain": "com.microsoft", "epsilon": 1e-5}
     rows = (("float16", (16384, 4096)), ("float16", (1024, 131072)), ("float32", (65536, 1024)))
     flat = (64 << 20,)
     return (

@@ -32,6 +32,7 @@ class Builder:
     """Collects the nodes and constants of one graph; `dtype` is the type of its numbers."""
 
     def __init__(self, dtype: str, seed: int = 0) -> None:
+        """An empty graph."""
         self.dtype = np.dtype(dtype)
         self.kind = helper.np_dtype_to_tensor_dtype(self.dtype)
         self._nodes: list[onnx.NodeProto] = []
@@ -116,12 +117,14 @@ def bert(
 ) -> onnx.ModelProto:
     """A BERT encoder with pooler as the tracing exporter writes it; defaults: BERT-base.
 
-    Dimensions of reshapes are computed by nodes, the mask by arithmetic, GELU is spelled out with Erf.
+    Dimensions of reshapes are computed by nodes, GELU is spelled out with Erf, the mask is the arithmetic of
+    transformers 4 (that of transformers 5 has some ten nodes more, once in the model).
     input_ids, attention_mask, token_type_ids [batch, tokens] -> hidden [batch, tokens, width], pooled [batch, width].
     """
     b = Builder(dtype)
-    ints = {name: b.constant(np.asarray(value, np.int64)) for name, value in
-            {"0": 0, "1": 1, "[0]": [0], "[1]": [1], "[2]": [2], "[-1]": [-1], "[heads]": [heads], "[size]": [width // heads]}.items()}  # fmt: skip
+    values = {"0": 0, "1": 1, "[0]": [0], "[1]": [1], "[2]": [2], "[-1]": [-1]}
+    values |= {"[heads]": [heads], "[size]": [width // heads]}
+    ints = {name: b.constant(np.asarray(value, np.int64)) for name, value in values.items()}
 
     def dim(x: str, axis: str) -> str:
         return b.node("Gather", b.node("Shape", x), ints[axis], axis=0)
@@ -179,7 +182,9 @@ def products(dtype: str, size: int, length: int) -> onnx.ModelProto:
     return b.finish({"x": (b.kind, ["rows", size])}, {"y": value})
 
 
-def operator(dtype: str, kind: str, inputs: int, parameters: int = 0, size: int = 1, **attributes: Any) -> onnx.ModelProto:
+def operator(
+    dtype: str, kind: str, inputs: int, parameters: int = 0, size: int = 1, **attributes: Any
+) -> onnx.ModelProto:
     """One node of a kind; after its inputs of any shape come `parameters` constants of `size` numbers."""
     b = Builder(dtype)
     names = [f"x{i}" for i in range(inputs)]

@@ -1,19 +1,19 @@
 """Reports: their form as JSON, and as tables for people.
 
-    {"schema": "ort-cuda-ep-bench/1", "created": ISO time, "simulated": bool, "scale": "full" | "tiny",
-     "machine": {gpu, driver, cpu, cores, python, libraries: {package: version}},
-     "subjects": {NAME: {name, kind, library, sha256, options, offline, onnxruntime, device, device_clock}},
-     "copy": {SUBJECT: series},                      the device's own copy, copy_bytes read and as many written
-     "copy_bytes": int,
-     "cases": [{name, group, axes, bytes, flops, launches, repeated, results: {SUBJECT: result}}]}
+{"schema": "ort-cuda-ep-bench/1", "created": ISO time, "simulated": bool, "scale": "full" | "tiny",
+ "machine": {gpu, driver, cpu, cores, python, libraries: {package: version}},
+ "subjects": {NAME: {name, kind, library, sha256, options, offline, onnxruntime, device, device_clock}},
+ "copy": {SUBJECT: series},                      the device's own copy, copy_bytes read and as many written
+ "copy_bytes": int,
+ "cases": [{name, group, axes, bytes, flops, launches, repeated, results: {SUBJECT: result}}]}
 
-    result  {"error": text}, or series and: create_ms, first_run_ms, placement {provider: nodes, before the host's last
-            fusions}, error_norm (|output - reference| / |reference|), timeline [{name, calls, us}: a Run's, of the last
-            repeat]
-    series  {"wall_us": [...], "device_us": [...], "span_us": [...], "activities": [...]}: one entry a repeat, each the
-            median over the repeat's Runs. wall: host time of a Run and its wait; device: time with a kernel, copy or
-            fill running; span: from the first one's start to the last one's end; activities: how many there were.
-            The last three are empty without a device clock. Repeat i of all subjects of a file was measured together.
+result  {"error": text}, or series and: create_ms, first_run_ms, placement {provider: nodes, before the host's last
+        fusions}, error_norm (|output - reference| / |reference|), timeline [{name, calls, us}: a Run's, of the last
+        repeat]
+series  {"wall_us": [...], "device_us": [...], "span_us": [...], "activities": [...]}: one entry a repeat, each the
+        median over the repeat's Runs. wall: host time of a Run and its wait; device: time with a kernel, copy or
+        fill running; span: from the first one's start to the last one's end; activities: how many there were.
+        The last three are empty without a device clock. Repeat i of all subjects of a file was measured together.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ort_cuda_ep import _driver
 from rich.console import Console
 from rich.table import Table
 
 from bench.cases import Case
 from bench.driver import COPY_BYTES
 from bench.subjects import Subject
-from ort_cuda_ep import _driver
 
 SCHEMA = "ort-cuda-ep-bench/1"
 Json = dict[str, Any]
@@ -40,7 +40,7 @@ Json = dict[str, Any]
 def new(subjects: list[Subject], hello: dict[str, Json], tiny: bool) -> Json:
     """A report without figures."""
     entries = {s.name: {**s.describe(), **hello[s.name]} for s in subjects}
-    libraries = next((entry["libraries"] for entry in entries.values() if entry.get("libraries")), {})
+    libraries: dict[str, str] = next((entry["libraries"] for entry in entries.values() if entry.get("libraries")), {})
     for entry in entries.values():
         entry.pop("libraries", None)
     driver = _driver.probe()
@@ -97,13 +97,13 @@ def show(report: Json, case: Json, console: Console) -> None:
         first = first or middle
         table.add_row(
             name,
-            *(f"{statistics.median(result[key]):.1f}" if result[key] else "" for key in ("wall_us", "device_us", "span_us")),
+            *(_median(result[key]) for key in ("wall_us", "device_us", "span_us")),
             f"{min(values):.1f}..{max(values):.1f}",
             f"{middle / first:.3f}",
             rate(report, case, name, middle),
             f"{result.get('error_norm', 0):.1e}",
             " ".join(f"{ep.removesuffix('ExecutionProvider')} {n}" for ep, n in result.get("placement", {}).items()),
-        )  # fmt: skip
+        )
     console.print(table)
 
 
@@ -140,6 +140,10 @@ def show_timeline(case: Json, console: Console, rows: int = 12) -> None:
         if rest:
             table.add_row(f"{sum(r['us'] for r in rest):.1f}", f"{sum(r['calls'] for r in rest):g}", "others")
         console.print(table)
+
+
+def _median(values: list[float]) -> str:
+    return f"{statistics.median(values):.1f}" if values else ""
 
 
 def _cpu() -> str:

@@ -23,6 +23,7 @@ class BoundSession:
     """
 
     def __init__(self, subject: Subject, device: Any, request: dict[str, Any]) -> None:
+        """`device`: the plug-in's, None for other providers."""
         import onnxruntime as ort
 
         self._ort, self._subject, self._request = ort, subject, request
@@ -49,7 +50,7 @@ class BoundSession:
         return 1e6 * (time.perf_counter() - begin)
 
     def check(self) -> float:
-        """The largest |output - reference| / |reference| of the outputs of the Run before; RuntimeError if too large."""
+        """The largest |output - reference| / |reference| of the last Run's outputs; RuntimeError if too large."""
         largest = 0.0
         _, _, values = self._sets[self._next - 1]
         for name, expected in self._expected.items():
@@ -69,6 +70,7 @@ class BoundSession:
 
     def _create(self, device: Any) -> Any:
         options = self._ort.SessionOptions()
+        options.intra_op_num_threads = 1  # a pool would spin on into the next subject's turn
         options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
         if not self._request["optimised"]:
             options.graph_optimization_level = self._ort.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -117,6 +119,7 @@ class DeviceCopy:
     """A copy from device memory to device memory by the driver, which other figures are shares of."""
 
     def __init__(self, size: int) -> None:
+        """Two blocks of `size` bytes, random ones in the first."""
         self._driver, self._size = ctypes.CDLL("libcuda.so.1"), size
         device, context = ctypes.c_int(), ctypes.c_void_p()
         self._call("cuInit", 0)

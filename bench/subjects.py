@@ -44,7 +44,7 @@ OURS = {
 
 @dataclass(frozen=True)
 class Subject:
-    """A provider, a build and a setting. `kind`: plugin (a library of ours), builtin (upstream), cpu, bare (launches)."""
+    """A provider, a build and a setting. `kind`: plugin (ours), builtin (upstream's), cpu, bare (launches alone)."""
 
     name: str
     kind: str

@@ -20,15 +20,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ort_cuda_ep import gpu_driver_present
 
 from bench.activities import Recorder, by_name, split
 from bench.sessions import BoundSession, DeviceCopy
 from bench.subjects import EP, Subject
-from ort_cuda_ep import gpu_driver_present
 
 Reply = dict[str, Any]
-WARM_UP_SECONDS, WARM_UP_RUNS = 0.3, 5
+WARM_UP_SECONDS, TINY_WARM_UP_SECONDS, WARM_UP_RUNS = 0.3, 0.03, 5
 STEP_SECONDS = 0.06  # of one repeat: long enough for a median, short enough that drift hits all subjects alike
+SETTLE_SECONDS = 0.02  # after the other subjects' turns
 MOST_RUNS, MOST_TRACED_RUNS = 300, 30
 
 
@@ -36,6 +37,7 @@ class BareLoop:
     """Launches without any host or provider, through the launch loop's library."""
 
     def __init__(self, library: str, launches: int) -> None:
+        """Loads the library."""
         self._loop = ctypes.CDLL(library)
         self._loop.LaunchLoopUs.restype = ctypes.c_double
         self._launches = launches
@@ -52,6 +54,7 @@ class Worker:
     """The state between requests: at most one thing to measure."""
 
     def __init__(self, subject: Subject) -> None:
+        """Loads nothing yet."""
         self._subject = subject
         self._recorder: Recorder | None = None
         self._no_recorder = "not a GPU"
@@ -110,12 +113,14 @@ class Worker:
             reply["placement"] = bound.placement
             reply["error_norm"] = bound.check()
             self._bound, self._run_us = bound, bound.run_us
-        self._warm_up()
+        self._warm_up(TINY_WARM_UP_SECONDS if request.get("tiny") else WARM_UP_SECONDS)
         return reply
 
-    def measure(self, _: dict[str, Any]) -> Reply:
+    def measure(self, _request: dict[str, Any]) -> Reply:
         """One repeat: the median host time of a Run, then, recorded, what the device did in one."""
-        self._run_us()
+        begin = time.perf_counter()
+        while time.perf_counter() - begin < SETTLE_SECONDS:
+            self._run_us()
         reply: Reply = {"wall_us": statistics.median(self._run_us() for _ in range(self._runs))}
         if self._recorder is None:
             return reply
@@ -126,15 +131,16 @@ class Worker:
         activities = self._recorder.stop()
         times = split(activities, self._traced_runs)
         if times:
-            reply["device_us"] = statistics.median(entry.busy_us for entry in times)
-            reply["span_us"] = statistics.median(entry.span_us for entry in times)
+            times = times[len(times) // 2 :]  # clocks have settled by then
+            reply["device_us"] = statistics.median(run.busy_us for run in times)
+            reply["span_us"] = statistics.median(run.span_us for run in times)
         elif activities:
-            reply["device_us"] = sum(a.end - a.start for a in activities) / 1e3 / self._traced_runs
+            reply["device_us"] = sum(one.end - one.start for one in activities) / 1e3 / self._traced_runs
         reply["activities"] = len(activities) / self._traced_runs
         self._timeline = by_name(activities, self._traced_runs)
         return reply
 
-    def close(self, _: dict[str, Any]) -> Reply:
+    def close(self, _request: dict[str, Any]) -> Reply:
         """Checks the last Run's results too, gives the last repeat's timeline, and lets go of the session."""
         reply: Reply = {}
         if isinstance(self._bound, BoundSession):
@@ -145,9 +151,9 @@ class Worker:
         self._bound, self._timeline, self._run_us = None, [], lambda: 0.0
         return reply
 
-    def _warm_up(self) -> None:
+    def _warm_up(self, seconds: float) -> None:
         begin, samples = time.perf_counter(), list[float]()
-        while len(samples) < WARM_UP_RUNS or time.perf_counter() - begin < WARM_UP_SECONDS:
+        while len(samples) < WARM_UP_RUNS or time.perf_counter() - begin < seconds:
             samples.append(self._run_us())
         run_us = max(1.0, statistics.median(samples[len(samples) // 2 :]))
         self._runs = int(max(3, min(MOST_RUNS, STEP_SECONDS * 1e6 / run_us)))
@@ -184,6 +190,14 @@ def serve(worker: Worker) -> None:
         replies.flush()
 
 
+def pin() -> None:
+    """To two CPUs, the same ones for all workers: moving between CPUs made host times differ by half."""
+    mine = sorted(os.sched_getaffinity(0))
+    if len(mine) >= 4:
+        os.sched_setaffinity(0, mine[2:4])
+
+
 if __name__ == "__main__":
+    pin()
     np.seterr(all="ignore")
     serve(Worker(Subject(**json.loads(sys.argv[1]))))

@@ -18,8 +18,8 @@ def commands() -> list[tuple[str, list[str]]]:
     module = [sys.executable, "-m"]
     return [
         ("clang-format", ["clang-format", "--dry-run", "-Werror", *map(str, cpp_files(ROOT))]),
-        ("ruff check", [*module, "ruff", "check", "--quiet", "python", "tools", "tests"]),
-        ("ruff format", [*module, "ruff", "format", "--quiet", "--check", "python", "tools", "tests"]),
+        ("ruff check", [*module, "ruff", "check", "--quiet", "python", "tools", "tests", "bench"]),
+        ("ruff format", [*module, "ruff", "format", "--quiet", "--check", "python", "tools", "tests", "bench"]),
         ("mypy", [*module, "mypy"]),
         ("codespell", [*module, "codespell_lib", *text]),
         *((name, [sys.executable, str(checks / f"{name}.py")]) for name in ("layers", "file_size", "leaks")),

@@ -133,7 +133,7 @@ def mixer(layers: int = 2, width: int = 32, tokens: int = 8) -> bytes:
     """Normalization, products along tokens and along channels, softmax and movement of data, as transformers have."""
     rng = np.random.default_rng(2)
     nodes: list[onnx.NodeProto] = []
-    constants: dict[str, np.ndarray] = {"one": np.float32(1)}
+    constants: dict[str, np.ndarray] = {"one": np.ones((), np.float32)}
 
     def weights(name: str, *shape: int) -> str:
         constants[name] = rng.standard_normal(shape, dtype=np.float32) * np.float32(0.3)

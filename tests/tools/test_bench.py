@@ -1,0 +1,180 @@
+"""The benchmark (`python -m bench`): that it measures in turn, notices wrong results and dead workers, and reports."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench import __main__ as command_line
+from bench import activities, cases, driver, models, report, subjects
+from bench.activities import Activity
+
+ROOT = Path(__file__).resolve().parents[2]
+CPU = subjects.Subject("cpu", "cpu")
+
+
+def the(name: str) -> cases.Case:
+    return cases.select(cases.table(True), name)[0]
+
+
+@pytest.fixture
+def cpu(tmp_path: Path) -> Iterator[driver.Driver]:
+    measuring = driver.Driver([CPU], tmp_path, tiny=True, repeats=2, say=pytest.fail)
+    assert measuring.hello()["cpu"]["device"] == "CPU"
+    yield measuring
+    measuring.end()
+
+
+def test_both_builds_and_bare_launches_in_one_run_by_the_command_line(test_library: str, tmp_path: Path) -> None:
+    if not test_library.endswith("_sim.so"):
+        pytest.skip("sizes and expectations are those of the simulated device")
+    path = tmp_path / "report.json"
+    words = ["run", "--library", test_library, "--baseline", test_library, "--repeats", "3", "--json", str(path)]
+    words += ["--cases", "chain/*,resnet50/b2,bert/b1,product/float32*,Add*"]
+    where = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "python")])}
+    command = [sys.executable, "-m", "bench", *words]
+    child = subprocess.run(command, env=where, capture_output=True, text=True, timeout=300, check=False)
+    assert child.returncode == 0, child.stdout + child.stderr
+    assert child.stdout.count("simulated device: no measure of speed") == 6
+    found = json.loads(path.read_text())
+    assert (found["schema"], found["simulated"], found["scale"]) == (report.SCHEMA, True, "tiny")
+    assert found["subjects"]["ours"]["sha256"] == found["subjects"]["baseline"]["sha256"]
+    assert str(ROOT) not in path.read_text()
+    results = {case["name"]: case["results"] for case in found["cases"]}
+    assert set(results["chain/20"]) == {"ours", "baseline", "bare", "cpu"}
+    assert set(results["product/float32/m16"]) == {"ours", "ours:fp32", "baseline", "baseline:fp32"}
+    assert results["chain/20"]["ours"]["placement"] == {subjects.EP: 20}
+    assert results["resnet50/b2"]["ours"]["placement"] == {subjects.EP: 38}
+    for name, case in results.items():
+        for subject, result in case.items():
+            assert len(result["wall_us"]) == 3 and min(result["wall_us"]) > 0, (name, subject, result)
+            assert result["device_us"] == []  # there is no device clock
+            if subject != "bare":
+                assert 0 <= result["error_norm"] < 5e-3, (name, subject)
+    assert command_line.main(["compare", str(path), "--limit", "900"]) == 0
+    assert command_line.main(["compare", str(path), "--limit", "900", "--old", "cpu"]) == command_line.BEYOND_THE_LIMIT
+
+
+class Recorded:
+    """Stands for a worker and writes down what it is asked."""
+
+    asked: list[tuple[str, str]]
+
+    def __init__(self, subject: subjects.Subject) -> None:
+        self.subject = subject
+
+    def ask(self, action: str, **_: object) -> dict[str, Any]:
+        Recorded.asked.append((self.subject.name, action))
+        if action == "open" and self.subject.name == "c":
+            return {"error": "refused"}
+        return {"wall_us": 1.0} if action == "measure" else {}
+
+
+def test_subjects_take_turns_back_and_forth(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(driver, "Child", Recorded)
+    Recorded.asked = []
+    measuring = driver.Driver([subjects.Subject(name, "cpu") for name in "abc"], tmp_path, tiny=True, repeats=3)
+    results = measuring.measure(the("chain/1"))
+    assert [name for name, action in Recorded.asked if action == "measure"] == list("abbaab")
+    assert results["a"]["wall_us"] == [1.0] * 3 and results["c"] == {"error": "refused"}
+
+
+def test_a_wrong_result_is_an_error_of_its_case(cpu: driver.Driver) -> None:
+    """The model adds in the wrong direction; its twin, which the reference comes from, does not."""
+
+    def wrong(dtype: str) -> Any:
+        return models.operator(dtype, "Sub" if dtype == "float16" else "Add", inputs=2)
+
+    case = dataclasses.replace(the("Add*"), model=wrong, model_key="wrong")
+    assert "wrong result: output y is off by" in cpu.measure(case)["cpu"]["error"]
+    right = dataclasses.replace(case, model=lambda dtype: models.operator(dtype, "Add", inputs=2), model_key="right")
+    assert cpu.measure(right)["cpu"]["error_norm"] < 1e-3
+
+
+def test_nan_is_a_wrong_result(cpu: driver.Driver) -> None:
+    """Outputs start as NaN, so what nobody wrote shows."""
+    case = dataclasses.replace(
+        the("chain/1"), feeds=lambda: {name: np.full(16, np.nan, "f4") for name in ("x", "step")}
+    )
+    assert "wrong result" in cpu.measure(case)["cpu"]["error"]
+
+
+def test_a_worker_that_dies_is_an_error_of_its_case_alone(cpu: driver.Driver) -> None:
+    (child,) = cpu._children
+    assert child._process is not None
+    child._process.kill()
+    assert "the worker ended with exit code -9" in cpu.measure(the("chain/1"))["cpu"]["error"]
+    assert cpu.measure(the("chain/20"))["cpu"]["error_norm"] == 0
+
+
+def test_a_provider_that_is_not_there_is_left_out(tmp_path: Path) -> None:
+    said: list[str] = []
+    who = [CPU, subjects.Subject("ours", "plugin", str(tmp_path / "nothing.so"))]
+    measuring = driver.Driver(who, tmp_path, tiny=True, repeats=1, say=said.append)
+    assert "error" in measuring.hello()["ours"] and "nothing.so" in said[0]
+    assert set(measuring.measure(the("chain/1"))) == {"cpu"}
+    measuring.end()
+
+
+def test_upstream_without_its_provider_says_so(tmp_path: Path) -> None:
+    """As it is when the folder holds the plain package."""
+    (who,) = subjects.upstream("", "default")
+    measuring = driver.Driver([who], tmp_path, tiny=True, repeats=1)
+    measuring.hello()
+    assert "has no CUDAExecutionProvider" in measuring.measure(the("chain/1"))["upstream"]["error"]
+    measuring.end()
+
+
+def test_settings_are_those_of_their_cases() -> None:
+    who = {subject.name: subject for subject in subjects.upstream("site", "all")}
+    assert who["upstream:nhwc+graph"].options == {"prefer_nhwc": "1", "enable_cuda_graph": "1"}
+    taken = {name for name, subject in who.items() if subject.takes("bert/b1", "model")}
+    assert taken == {"upstream", "upstream:graph", "upstream:offline", "upstream:offline+graph"}
+    assert not subjects.Subject("bare", "bare").takes("bert/b1", "model")
+    with pytest.raises(ValueError, match="no setting is called fast; there are default, graph"):
+        subjects.builds("library", "ours", "default,fast")
+
+
+def test_every_case_has_a_tiny_twin_of_the_same_group() -> None:
+    full, tiny = cases.table(False), cases.table(True)
+    assert {case.group for case in full} == {case.group for case in tiny} == {"host", "model", "product", "memory"}
+    assert len({case.name for case in full}) == len(full)
+    with pytest.raises(ValueError, match="no case matches nothing"):
+        cases.select(tiny, "nothing")
+
+
+def test_rows_that_are_compared_hold_the_first_and_the_last() -> None:
+    sample = cases.select(cases.table(False), "LayerNormalization/float16/16384x4096")[0].sample()
+    assert sample is not None and (sample[0], sample[-1], len(sample)) == (0, 16383, 64)
+
+
+def test_bytes_are_inputs_once_and_the_output_once() -> None:
+    by_name = {case.name: case for case in cases.table(False)}
+    assert by_name["Add/float16/67108864"].bytes == 3 * 2 * (64 << 20)
+    assert by_name["Softmax/float32/65536x1024"].bytes == 2 * 4 * (64 << 20)
+
+
+def test_device_time_counts_what_overlaps_once() -> None:
+    run = [Activity("a", 1000, 3000), Activity("b", 2000, 2500), Activity("c", 2800, 4000), Activity("d", 9000, 9500)]
+    later = [Activity(one.name, one.start + 50_000, one.end + 51_000) for one in run]
+    first, second = activities.split(run + later, 2)
+    assert (first.busy_us, first.span_us) == (3.5, 8.5)
+    assert (second.busy_us, second.span_us) == (5.5, 9.5)
+    assert activities.split(run, 3) == []  # Runs that differ cannot be told apart
+
+
+def test_kernels_are_summed_by_name_a_run() -> None:
+    found = activities.by_name(
+        [Activity("_Z3addv", 0, 1000), Activity("copy", 0, 9000), Activity("_Z3addv", 0, 3000)], 2
+    )
+    assert [(row["calls"], row["us"]) for row in found] == [(0.5, 4.5), (1, 2)]
+    assert found[1]["name"] in ("add", "_Z3addv")
