@@ -22,7 +22,8 @@ OLDEST_HOST = "oldest_host"
 TREES = ("python", "tests", "bench", "tools", "docs")
 FILES = ("pyproject.toml", "requirements.txt", "CMakeLists.txt", "Makefile", "CMakePresets.json")
 LIBRARIES = tuple(
-    f"build/cuda/lib/lib{name}.so" for name in ("ort_cuda_ep", "cudaep_op_driver", "counting_proxy", "device_watch")
+    f"build/cuda/lib/lib{name}.so"
+    for name in ("ort_cuda_ep", "cudaep_op_driver", "counting_proxy", "device_watch", "launch_loop")
 )
 # Applications that tests start; whatever else lies beside them is bundled too.
 PROGRAMS = tuple(f"build/cuda/bin/{name}" for name in ("memory_host", "run_rate", "stream_host", "teardown"))
