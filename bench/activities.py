@@ -49,9 +49,9 @@ class Recorder:
     Not thread-safe, one a process.
     """
 
-    def __init__(self) -> None:
-        """Loads CUPTI; FileNotFoundError where there is none."""
-        self._cupti = ctypes.CDLL(find_library())
+    def __init__(self, library: str = "") -> None:
+        """Loads CUPTI, by default the one that is found; FileNotFoundError where there is none."""
+        self._cupti = ctypes.CDLL(library or find_library())
         self._libc = ctypes.CDLL(None)
         self._libc.malloc.restype = ctypes.c_void_p
         self._libc.malloc.argtypes = [ctypes.c_size_t]

@@ -179,3 +179,28 @@ def test_kernels_are_summed_by_name_a_run() -> None:
     )
     assert [(row["calls"], row["us"]) for row in found] == [(0.5, 4.5), (1, 2)]
     assert found[1]["name"] in ("add", "_Z3addv")
+
+
+@pytest.fixture(scope="module")
+def fake_cupti(tmp_path_factory: pytest.TempPathFactory) -> str:
+    headers = Path(os.environ.get("CUDA_PATH", "/usr/local/cuda")) / "include"
+    if not (headers / "cupti.h").is_file():
+        pytest.skip(f"the toolkit's cupti.h is not in {headers}")
+    library = tmp_path_factory.mktemp("cupti") / "libfake_cupti.so"
+    source = Path(__file__).with_name("fake_cupti.c")
+    subprocess.run(["cc", "-shared", "-fPIC", f"-I{headers}", str(source), "-o", str(library)], check=True)
+    return str(library)
+
+
+def test_records_are_read_as_the_toolkit_lays_them_out(fake_cupti: str) -> None:
+    recorder = activities.Recorder(fake_cupti)
+    for _ in range(2):  # detached in between
+        recorder.start()
+        found = recorder.stop()
+        assert found == [Activity("_Z6kernelv", 1000, 3500), Activity("fill", 4000, 4500), Activity("copy", 5000, 6000)]
+
+
+def test_a_driver_that_does_not_allow_it_says_so(fake_cupti: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_CUPTI_REFUSES", "1")
+    with pytest.raises(RuntimeError, match="CUPTI: refused"):
+        activities.Recorder(fake_cupti).start()
