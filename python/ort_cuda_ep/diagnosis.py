@@ -2,6 +2,11 @@
 
 import os
 import platform
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import onnxruntime as ort
@@ -156,7 +161,8 @@ def _libraries(expected: bool) -> list[Finding]:
 def _provider_findings(device: Device) -> tuple[list[Finding], list[selftest.Outcome]]:
     section = "provider"
     try:
-        path = _provider.register(device)
+        with _logged_warnings() as warnings:
+            path = _provider.register(device)
     except Exception as error:
         advice = "build the library: make sim, or make cuda" if isinstance(error, FileNotFoundError) else ""
         return [Finding(section, "registration", PROBLEM, str(error), advice)], []
@@ -166,6 +172,10 @@ def _provider_findings(device: Device) -> tuple[list[Finding], list[selftest.Out
     found = _provider.devices()
     if not found:
         findings.append(Finding(section, "devices", NOTE, "none: the library found no GPU that it can use"))
+    state = PROBLEM if not found and gpu_expected(device) else NOTE
+    for text in warnings:
+        what, _, advice = text.rpartition(": ") if " is left out: " in text and text.count(": ") > 1 else (text, "", "")
+        findings.append(Finding(section, "warning", state, what, advice))
     outcomes = []
     for ordinal, entry in enumerate(found):
         findings.append(Finding(section, f"device {ordinal}", OK, describe_device(entry.ep_metadata)))
@@ -174,6 +184,30 @@ def _provider_findings(device: Device) -> tuple[list[Finding], list[selftest.Out
         detail = outcome.error or f"convolution and matrix product agree with the CPU, {outcome.milliseconds:.1f} ms"
         findings.append(Finding(section, f"self-test {ordinal}", PROBLEM if outcome.error else OK, detail))
     return findings, outcomes
+
+
+@contextmanager
+def _logged_warnings() -> Iterator[list[str]]:
+    """Collects what the library warns of through the host's log, which is the process's standard error.
+
+    The list is filled at the end. Everything that was written goes on to standard error.
+    """
+    warnings: list[str] = []
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield warnings
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            file.seek(0)
+            text = file.read()
+            if text:
+                os.write(2, text)
+            plain = re.sub(r"\x1b\[[0-9;]*m", "", text.decode(errors="replace"))
+            warnings += re.findall(r"\[W:[^\]]*ort-cuda-ep[^\]]*\] (.+)", plain)
 
 
 def describe_device(metadata: dict[str, str]) -> str:

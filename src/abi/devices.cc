@@ -123,6 +123,10 @@ Status DeviceList::Describe(OrtEpFactory* factory, const OrtHardwareDevice* cons
       Log(LogLevel::kWarning, "CUDA ordinal ", ordinal, " is left out: ", info.status().ToString());
       continue;
     }
+    if (const Status code = device::CheckCode(*info.value()); !code.ok()) {
+      Log(LogLevel::kWarning, "CUDA ordinal ", ordinal, " is left out: ", code.message());
+      continue;
+    }
     const auto* found = std::find_if(host_devices, host_devices + host_count, [&](const OrtHardwareDevice* candidate) {
       return IsTheGpu(candidate, *info.value());
     });

@@ -29,8 +29,8 @@ class DeviceList {
   DeviceList& operator=(const DeviceList&) = delete;
 
   // Makes one provider device for each visible GPU, on the host's hardware device with the same PCI bus id, or on a
-  // new one where the host found none. No driver or no GPU gives none, and no error. A GPU that cannot be read, or for
-  // which `max_ep_devices` leaves no room, is left out with a warning.
+  // new one where the host found none. No driver or no GPU gives none, and no error. A GPU that cannot be read,
+  // that this build has no code for, or for which `max_ep_devices` leaves no room, is left out with a warning.
   Status Describe(OrtEpFactory* factory, const OrtHardwareDevice* const* host_devices, size_t host_count,
                   OrtEpDevice** ep_devices, size_t max_ep_devices, size_t* ep_device_count);
 

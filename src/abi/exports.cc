@@ -34,21 +34,22 @@ CUDAEP_EXPORT OrtStatus* CreateEpFactories(const char* registration_name, const 
   *factory_count = 0;
   std::lock_guard lock(g_mutex);
   bool found = false;
-  if (OrtStatus* error = cudaep::abi::NegotiateHost(api_base, g_live_factories > 0, &found)) return error;
-  if (!found) return nullptr;  // nothing can be said to a host without any C API
-  if (max_factories < 1) {
-    return cudaep::abi::ToOrt(cudaep::InvalidArgument("the host offers no room for a factory"));
-  }
   try {
-    cudaep::Result<Factory*> factory = Factory::Create(registration_name, logger);
+    if (OrtStatus* error = cudaep::abi::NegotiateHost(api_base, g_live_factories > 0, &found)) return error;
+    if (!found) return nullptr;  // nothing can be said to a host without any C API
+    if (max_factories < 1) {
+      return cudaep::abi::ToOrt(cudaep::InvalidArgument("the host offers no room for a factory"));
+    }
+    cudaep::Result<std::unique_ptr<Factory>> factory = Factory::Create(registration_name, logger);
     if (!factory.ok()) return cudaep::abi::ToOrt(factory.status());
     cudaep::abi::LogMissingFeatures();
-    factories[0] = factory.value();
+    factories[0] = factory.value().release();
     *factory_count = 1;
     ++g_live_factories;
     return nullptr;
   } catch (...) {
-    return cudaep::abi::ToOrt(cudaep::OutOfMemory("host memory is exhausted"));
+    const OrtApi* const ort = found ? cudaep::abi::Host().ort : api_base->GetApi(1);
+    return ort == nullptr ? nullptr : cudaep::abi::StatusOfException(ort);
   }
 }
 
@@ -56,6 +57,7 @@ CUDAEP_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) {
   if (factory == nullptr) return nullptr;
   std::lock_guard lock(g_mutex);
   --g_live_factories;
+  static_cast<cudaep::abi::Factory*>(factory)->StopLogging();
   if (cudaep::memory::IsMemoryHeld()) {
     // Sessions or values outlive the environment. Newer hosts unmap the library after this call, and then end them
     // through it: they keep their factory, and the code.

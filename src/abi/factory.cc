@@ -30,14 +30,14 @@ void WriteToHostLog(void* logger, LogLevel level, std::string_view message) {
 
 }  // namespace
 
-Result<Factory*> Factory::Create(const char* registration_name, const OrtLogger* logger) {
-  if (logger != nullptr) SetLogSink(WriteToHostLog, const_cast<OrtLogger*>(logger));
+Result<std::unique_ptr<Factory>> Factory::Create(const char* registration_name, const OrtLogger* logger) {
   std::unique_ptr<Factory> created(new Factory(registration_name));
+  if (logger != nullptr) created->log_sink_.emplace(WriteToHostLog, const_cast<OrtLogger*>(logger));
   CUDAEP_ASSIGN_OR_RETURN(
       created->environment_,
       ReadEnvironmentOptions(created->ep_name_, registration_name == nullptr ? "" : registration_name));
   CUDAEP_ASSIGN_OR_RETURN(created->defaults_, ParseOptions(created->environment_));
-  return created.release();
+  return created;
 }
 
 Factory::Factory(const char* registration_name) : OrtEpFactory{}, ep_name_(NameFor(registration_name)) {
@@ -57,7 +57,6 @@ Factory::Factory(const char* registration_name) : OrtEpFactory{}, ep_name_(NameF
 }
 
 Factory::~Factory() {
-  SetLogSink(nullptr, nullptr);
   if (registry_ != nullptr) Host().ep->ReleaseKernelRegistry(registry_);
 }
 

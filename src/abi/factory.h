@@ -8,11 +8,13 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "abi/devices.h"
 #include "abi/host.h"
+#include "core/log.h"
 #include "memory/device_memory.h"
 #include "runtime/options_table.h"
 
@@ -21,10 +23,14 @@ namespace cudaep::abi {
 class Factory : public OrtEpFactory {
  public:
   // Fails on malformed environment entries.
-  static Result<Factory*> Create(const char* registration_name, const OrtLogger* logger);
+  static Result<std::unique_ptr<Factory>> Create(const char* registration_name, const OrtLogger* logger);
   ~Factory();
   Factory(const Factory&) = delete;
   Factory& operator=(const Factory&) = delete;
+
+  // The registration is over and the host's logger may end: nothing more is logged through it. The factory itself may
+  // have to live on for sessions and values that do.
+  void StopLogging() { log_sink_.reset(); }
 
   const std::string& ep_name() const { return ep_name_; }
 
@@ -52,6 +58,7 @@ class Factory : public OrtEpFactory {
   // The environment's configuration for a device: what sessions without memory options share.
   memory::MemoryConfig DefaultMemory(int ordinal) const;
 
+  std::optional<LogSink> log_sink_;  // none where the host gave no logger
   const std::string ep_name_;
   OptionList environment_;  // of the host, as given
   Settings defaults_;       // as parsed from it

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <new>
 
 #include "abi/api_version.h"
 #include "core/log.h"
@@ -123,6 +124,16 @@ void LogMissingFeatures() {
 OrtStatus* ToOrt(const Status& status) {
   if (status.ok()) return nullptr;
   return g_host.ort->CreateStatus(ErrorCodeOf(status.code()), status.ToString().c_str());
+}
+
+OrtStatus* StatusOfException(const OrtApi* ort) noexcept {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return ort->CreateStatus(ORT_FAIL, "OUT_OF_MEMORY: host memory is exhausted");
+  } catch (...) {
+    return ort->CreateStatus(ORT_FAIL, "INTERNAL: unexpected exception");
+  }
 }
 
 Status FromOrt(OrtStatus* status) {

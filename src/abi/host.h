@@ -34,6 +34,9 @@ void LogMissingFeatures();
 
 // Status and OrtStatus, in both directions. ToOrt(OK) is null; FromOrt releases what it is given.
 OrtStatus* ToOrt(const Status& status);
+// What a catch block says of the exception in flight; takes no memory of ours. For the host of `ort`.
+OrtStatus* StatusOfException(const OrtApi* ort) noexcept;
+inline OrtStatus* StatusOfException() noexcept { return StatusOfException(Host().ort); }
 Status FromOrt(OrtStatus* status);
 
 // Owner of the host's key-value pairs.

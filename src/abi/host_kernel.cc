@@ -53,7 +53,7 @@ OrtStatus* ORT_API_CALL HostKernel::Create(void* state, const OrtKernelInfo* inf
     *kernel = created.release();
     return nullptr;
   } catch (...) {
-    return Host().ort->CreateStatus(ORT_FAIL, "OUT_OF_MEMORY: host memory is exhausted");
+    return StatusOfException();
   }
 }
 

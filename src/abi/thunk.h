@@ -33,10 +33,8 @@ class Thunk {
     if constexpr (std::is_same_v<R, OrtStatus*>) {
       try {
         return ToOrt((object->*kMethod)(args...));
-      } catch (const std::bad_alloc&) {
-        return Host().ort->CreateStatus(ORT_FAIL, "OUT_OF_MEMORY: host memory is exhausted");
       } catch (...) {
-        return Host().ort->CreateStatus(ORT_FAIL, "INTERNAL: unexpected exception");
+        return StatusOfException();
       }
     } else {
       try {

@@ -1,21 +1,37 @@
-// Logging through one sink that the outer layer installs (the host's logger, or a test's).
+// Logging through a sink that an outer layer installs (the host's logger, or a test's).
 //
-// Threads: SetLogSink must not race with Log; the plug-in installs its sink once, before any session exists.
-// Destructors do not log: the host's logger may be gone by then.
+// Each registration of the plug-in owns a LogSink for its life. The oldest one living is in force; the others wait for
+// their turn, so a second registration, or one that fails, neither silences nor re-routes the first.
+// Threads: everything here may be called from any thread at any time. A line that finds no sink is dropped: destructors
+// and threads that outlive the host's logger may log too.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "core/strings.h"
 
 namespace cudaep {
 
-enum class LogLevel : int { kVerbose = 0, kInfo = 1, kWarning = 2, kError = 3 };
+enum class LogLevel : uint8_t { kVerbose = 0, kInfo = 1, kWarning = 2, kError = 3 };
 
-using LogSink = void (*)(void* state, LogLevel level, std::string_view message);
+using LogWriter = void (*)(void* state, LogLevel level, std::string_view message);
 
-// Null switches logging off (the default).
-void SetLogSink(LogSink sink, void* state);
+// Installed from construction to destruction, and immutable. After the destructor has returned the writer neither runs
+// nor will be called again; so a writer must not destroy a sink. Several threads may be in one writer.
+class LogSink {
+ public:
+  LogSink(LogWriter writer, void* state);
+  ~LogSink();
+  LogSink(const LogSink&) = delete;
+  LogSink& operator=(const LogSink&) = delete;
+
+ private:
+  friend void LogText(LogLevel level, std::string_view message);
+  const LogWriter writer_;
+  void* const state_;
+  LogSink* next_ = nullptr;  // the next younger one
+};
 
 void LogText(LogLevel level, std::string_view message);
 bool LogEnabled();

@@ -15,7 +15,7 @@
 
 namespace cudaep {
 
-// What kind of failure a caller can react to. The host sees these through the table in abi/status_fence.h.
+// What kind of failure a caller can react to. The host sees these through the table in abi/host.cc.
 enum class StatusCode : uint8_t {
   kOk = 0,
   kInvalidArgument,     // an option, attribute, shape or type that is wrong as given

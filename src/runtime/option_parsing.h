@@ -14,6 +14,7 @@
 namespace cudaep::option_parsing {
 
 inline constexpr const char* kBool = "0, 1, false, true";
+inline constexpr const char* kNumber = "a number, 0 to 2147483647";
 inline constexpr const char* kPointer = "an address, decimal or 0x-prefixed hexadecimal";
 
 template <class T>
@@ -59,6 +60,15 @@ inline bool IsFlag(const OptionList& given, std::string_view name, bool expected
   return value && ParseBool(*value, &flag) && flag == expected;
 }
 
-inline bool Ignore(Settings&, std::string_view) { return true; }
+// Setters of options that change nothing: they are there for applications that pass them, and a malformed value is an
+// error all the same.
+inline bool IgnoreBool(Settings&, std::string_view value) {
+  bool flag = false;
+  return ParseBool(value, &flag);
+}
+inline bool IgnoreNumber(Settings&, std::string_view value) {
+  uint32_t number = 0;
+  return ParseInt(value, &number) && number <= INT32_MAX;
+}
 
 }  // namespace cudaep::option_parsing

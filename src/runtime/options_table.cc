@@ -9,8 +9,10 @@
 namespace cudaep {
 namespace {
 
-using option_parsing::Ignore;
+using option_parsing::IgnoreBool;
+using option_parsing::IgnoreNumber;
 using option_parsing::kBool;
+using option_parsing::kNumber;
 using option_parsing::ParseBool;
 using option_parsing::ParseInt;
 using option_parsing::SetBool;
@@ -57,17 +59,18 @@ constexpr OptionRow kGeneral[] = {
     {"enable_skip_layer_norm_strict_mode", kBool, "0", "accepted; sums are in fp32 either way",
      SetBool<&Settings::strict_skip_layer_norm>, nullptr},
     {"prefer_nhwc", kBool, "0", "channels-last convolution", SetBool<&Settings::prefer_nhwc>, "0"},
-    {"enable_cuda_graph", kBool, "0", "capture and replay through the host", Ignore, "0"},
-    {"min_num_runs_before_cuda_graph_capture", "a number", "1", "accepted; graphs are not offered yet", Ignore,
-     nullptr},
-    {"fuse_conv_bias", kBool, "0", "accepted; the bias is always fused", Ignore, nullptr},
-    {"sdpa_kernel", "a number", "0", "accepted; no attention kernels yet", Ignore, nullptr},
-    {"tunable_op_enable", kBool, "0", "run-time tuning of kernels", Ignore, "0"},
-    {"tunable_op_tuning_enable", kBool, "0", "run-time tuning of kernels", Ignore, "0"},
-    {"tunable_op_max_tuning_duration_ms", "a number", "0", "accepted; tuning is not offered yet", Ignore, nullptr},
-    {"enable_gemm_auto_tune", "any", "", "accepted; belongs to another provider", Ignore, nullptr},
-    {"fpa_intb_gemm", "any", "", "accepted; belongs to another provider", Ignore, nullptr},
-    {"matmul_nbits_m_chunk_size", "any", "", "accepted; belongs to another provider", Ignore, nullptr},
+    {"enable_cuda_graph", kBool, "0", "capture and replay through the host", IgnoreBool, "0"},
+    {"min_num_runs_before_cuda_graph_capture", kNumber, "1", "accepted; means nothing without enable_cuda_graph",
+     IgnoreNumber, nullptr},
+    {"fuse_conv_bias", kBool, "0", "accepted as a hint; the bias is fused either way", IgnoreBool, nullptr},
+    {"sdpa_kernel", kNumber, "0", "which attention kernels; 0 leaves the choice to the provider", IgnoreNumber, "0"},
+    {"tunable_op_enable", kBool, "0", "run-time tuning of kernels", IgnoreBool, "0"},
+    {"tunable_op_tuning_enable", kBool, "0", "run-time tuning of kernels", IgnoreBool, "0"},
+    {"tunable_op_max_tuning_duration_ms", kNumber, "0", "accepted; means nothing without tunable_op_enable",
+     IgnoreNumber, nullptr},
+    {"enable_gemm_auto_tune", kBool, "", "accepted; belongs to another provider", IgnoreBool, nullptr},
+    {"fpa_intb_gemm", kNumber, "", "accepted; belongs to another provider", IgnoreNumber, nullptr},
+    {"matmul_nbits_m_chunk_size", kNumber, "", "accepted; belongs to another provider", IgnoreNumber, nullptr},
 };
 
 std::vector<OptionRow> AllRows() {
@@ -91,7 +94,7 @@ std::string AllNames() {
 
 bool IsOff(const OptionRow& row, std::string_view value) {
   bool flag = true;
-  return value == row.only_value || (ParseBool(value, &flag) && !flag);
+  return value == row.only_value || (std::string_view(row.accepts) == kBool && ParseBool(value, &flag) && !flag);
 }
 
 }  // namespace
@@ -109,15 +112,9 @@ Result<Settings> ParseOptions(const OptionList& options, const Settings& base) {
     if (!row->set(settings, value)) {
       return InvalidArgument("provider option ", name, "='", value, "' is malformed; accepted: ", row->accepts);
     }
-    if (std::string_view(row->accepts) == kBool) {
-      bool flag = false;
-      if (!ParseBool(value, &flag)) {
-        return InvalidArgument("provider option ", name, "='", value, "' is malformed; accepted: ", row->accepts);
-      }
-    }
     if (row->only_value != nullptr && !IsOff(*row, value)) {
-      return NotSupported("provider option ", name, "='", value, "' is not offered by this version; only ",
-                          row->only_value);
+      return NotSupported("provider option ", name, "='", value,
+                          "' is not offered by this version; accepted: ", row->only_value);
     }
   }
   CUDAEP_RETURN_IF_ERROR(CheckStreamOptions(options, settings));

@@ -5,7 +5,7 @@
 namespace cudaep {
 namespace {
 
-using option_parsing::Ignore;
+using option_parsing::IgnoreBool;
 using option_parsing::IsFlag;
 using option_parsing::kBool;
 using option_parsing::kPointer;
@@ -21,7 +21,7 @@ bool SetUserStream(Settings& settings, std::string_view value) {
 constexpr OptionRow kTable[] = {
     {"user_compute_stream", kPointer, "none", "stream of the caller that all work is queued on", SetUserStream,
      nullptr},
-    {"has_user_compute_stream", kBool, "0", "confirms that user_compute_stream is set", Ignore, nullptr},
+    {"has_user_compute_stream", kBool, "0", "confirms that user_compute_stream is set", IgnoreBool, nullptr},
     {"order_with_legacy_stream", kBool, "0",
      "1: a Run starts after what the legacy default stream was given before, and that stream's later work after the "
      "Run",

@@ -240,6 +240,21 @@ def test_doctor_on_this_machine(environment: dict[str, str]) -> None:
         assert subjects["CUDAEP_SIM_DEVICES"]["detail"] == "'2': sets up the simulated device"
 
 
+def test_doctor_names_the_device_that_was_left_out(environment: dict[str, str]) -> None:
+    if "sim" not in Path(environment["ORT_CUDA_EP_LIBRARY"]).name:
+        pytest.skip("the library under test is for GPUs")
+    settings = {"CUDAEP_SIM_DEVICES": "2", "CUDAEP_SIM_WITHOUT_CODE": "0"}
+    found = command.invoke({**environment, **settings}, "doctor", "--device", "sim", "--json")
+    assert (found.code, found.json["ok"]) == (0, True), found
+    subjects = findings_of(found)
+    assert subjects["warning"]["state"] == "note"
+    assert subjects["warning"]["detail"].startswith(
+        "CUDA ordinal 0 is left out: this build holds no code for Simulated CUDA device 0"
+    )
+    assert "PCI 00000000:02:00.0" in subjects["device 0"]["detail"]  # the first one that the host has
+    assert "device 1" not in subjects
+
+
 def test_doctor_wants_the_gpu_it_was_asked_for(environment: dict[str, str]) -> None:
     if "sim" not in Path(environment["ORT_CUDA_EP_LIBRARY"]).name:
         pytest.skip("the library under test is for GPUs")

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 
+#include "device/architectures.h"
 #include "device/cuda/errors.h"
 #include "device/device.h"
 
@@ -82,6 +83,14 @@ Result<const DeviceInfo*> GetDeviceInfo(int ordinal) {
     info = std::move(made);
   }
   return static_cast<const DeviceInfo*>(info.get());
+}
+
+Status CheckCode(const DeviceInfo& info) {
+  if (RunsOn(CUDAEP_ARCHITECTURES, info.major, info.minor)) return Status::Ok();
+  return NotSupported("this build holds no code for ", info.name, " of compute capability ", info.major, ".",
+                      info.minor, ", only for the architectures " CUDAEP_ARCHITECTURES
+                      ": build with CMAKE_CUDA_ARCHITECTURES=",
+                      info.major, info.minor, "-real, or hide the GPU with CUDA_VISIBLE_DEVICES");
 }
 
 Status GetDevice(int* ordinal) { return CUDAEP_CUDA_STATUS(cudaGetDevice(ordinal)); }

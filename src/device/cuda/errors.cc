@@ -58,6 +58,7 @@ StatusCode CodeOf(cudaError_t error) {
     case cudaErrorNotPermitted:
       return StatusCode::kFailedPrecondition;
     case cudaErrorNotSupported:
+    case cudaErrorNoKernelImageForDevice:
     case cudaErrorPeerAccessUnsupported:
       return StatusCode::kNotSupported;
     default:

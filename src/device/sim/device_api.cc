@@ -60,6 +60,12 @@ Result<const DeviceInfo*> GetDeviceInfo(int ordinal) {
   return static_cast<const DeviceInfo*>(infos->back().get());
 }
 
+Status CheckCode(const DeviceInfo& info) {
+  const sim::Configuration configuration = sim::CurrentConfiguration();
+  if (info.ordinal != configuration.device_without_code) return Status::Ok();
+  return NotSupported("this build holds no code for ", info.name, " ", info.ordinal, ", as CUDAEP_SIM_WITHOUT_CODE says");
+}
+
 Status GetDevice(int* ordinal) {
   sim::Simulator& simulator = sim::Simulator::Get();
   sim::Lock lock = simulator.Acquire();

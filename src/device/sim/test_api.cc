@@ -72,6 +72,9 @@ Configuration Configuration::FromEnvironment() {
     if (bytes != 0) result.memory_bytes = bytes;
   }
   result.guard_pages = Environment("CUDAEP_SIM_GUARD_PAGES") == "1";
+  if (const auto text = Environment("CUDAEP_SIM_WITHOUT_CODE"); !text.empty()) {
+    result.device_without_code = static_cast<int>(std::strtol(text.data(), nullptr, 10));
+  }
   if (const auto text = Environment("CUDAEP_SIM_LOSE_DEVICE_AT"); !text.empty()) {
     result.lose_at_kernel = std::strtoull(text.data(), nullptr, 10);
   }

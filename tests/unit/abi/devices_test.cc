@@ -33,8 +33,6 @@ class Devices : public ::testing::Test {
   void SetUp() override {
     device::TheFakeGpus() = {};
     FakeHost::ClearLog();
-    SetLogSink([](void*, LogLevel level, std::string_view text) { Lines().push_back(StrCat(int(level), " ", text)); },
-               nullptr);
     Lines().clear();
     live_before_ = FakeHost::live_objects();
     Start({});
@@ -43,7 +41,6 @@ class Devices : public ::testing::Test {
     for (OrtEpDevice* device : shown_) Host().ep->ReleaseEpDevice(device);
     list_.reset();
     EXPECT_EQ(FakeHost::live_objects(), live_before_);
-    SetLogSink(nullptr, nullptr);
   }
 
   void Start(FakeHostConfig config) {
@@ -86,6 +83,9 @@ class Devices : public ::testing::Test {
     }
     return false;
   }
+
+  const LogSink sink_{
+      [](void*, LogLevel level, std::string_view text) { Lines().push_back(StrCat(int(level), " ", text)); }, nullptr};
 
   std::vector<device::DeviceInfo>& gpus() { return device::TheFakeGpus().gpus; }
 
@@ -210,6 +210,15 @@ TEST_F(Devices, BrokenGpuDoesNotHideTheOthers) {
   ASSERT_TRUE(Describe().ok());
   EXPECT_EQ(Shown(), "0@00000000:18:00.0! 2@00000000:3A:00.0!");
   EXPECT_TRUE(Logged("2 CUDA ordinal 1 is left out"));
+}
+
+TEST_F(Devices, GpuWithoutCodeInTheBuildIsLeftOutByName) {
+  gpus() = {Gpu(0, "00000000:18:00.0"), Gpu(1, "00000000:2A:00.0"), Gpu(2, "00000000:3A:00.0")};
+  device::TheFakeGpus().without_code = {0, 2};
+  ASSERT_TRUE(Describe().ok());
+  EXPECT_EQ(Shown(), "1@00000000:2A:00.0!");
+  EXPECT_TRUE(Logged("2 CUDA ordinal 0 is left out: this build holds no code for NVIDIA H200"));
+  EXPECT_TRUE(Logged("2 CUDA ordinal 2 is left out: this build holds no code for NVIDIA H200"));
 }
 
 TEST_F(Devices, MoreGpusThanTheHostTakesAreNamed) {

@@ -17,6 +17,11 @@ Result<const DeviceInfo*> GetDeviceInfo(int ordinal) {
   return static_cast<const DeviceInfo*>(&TheFakeGpus().gpus.at(static_cast<size_t>(ordinal)));
 }
 
+Status CheckCode(const DeviceInfo& info) {
+  if (!TheFakeGpus().without_code.contains(info.ordinal)) return Status::Ok();
+  return NotSupported("this build holds no code for ", info.name);
+}
+
 int DriverVersion() { return 13010; }
 int RuntimeVersion() { return 13000; }
 std::string DriverProblem() { return TheFakeGpus().driver_problem; }

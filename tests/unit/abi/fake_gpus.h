@@ -12,7 +12,8 @@ namespace cudaep::device {
 struct FakeGpus {
   std::vector<DeviceInfo> gpus;
   std::set<int> broken;  // GetDeviceInfo fails for these
-  Status count_status;   // of GetDeviceCount
+  std::set<int> without_code;
+  Status count_status;  // of GetDeviceCount
   std::string driver_problem;
 };
 

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "failing_memory.h"
+
 namespace cudaep::abi {
 namespace {
 
@@ -18,6 +20,7 @@ struct State {
 };
 std::array<State, 2> g_states;
 std::vector<std::string> g_log;
+const OrtLogger* g_last_logger = nullptr;
 int g_live = 0;
 
 template <class T>
@@ -52,21 +55,26 @@ void FillWithTraps(Table* table) {
 }
 
 OrtStatus* ORT_API_CALL CreateStatus(OrtErrorCode code, const char* message) noexcept {
+  const test::UnlimitedMemory memory;
   return Made(new OrtStatus{code, message});
 }
 
 OrtKeyValuePairs* PairsOf(const std::map<std::string, std::string>& entries) {
+  const test::UnlimitedMemory memory;
   return Made(new OrtKeyValuePairs{entries, {}, {}});
 }
 
-OrtStatus* ORT_API_CALL LogMessage(const OrtLogger*, OrtLoggingLevel level, const char* message, const char*, int,
-                                   const char*) noexcept {
+OrtStatus* ORT_API_CALL LogMessage(const OrtLogger* logger, OrtLoggingLevel level, const char* message, const char*,
+                                   int, const char*) noexcept {
+  const test::UnlimitedMemory memory;
+  g_last_logger = logger;
   g_log.push_back(std::to_string(static_cast<int>(level)) + " " + message);
   return nullptr;
 }
 
 void ORT_API_CALL GetPairs(const OrtKeyValuePairs* pairs, const char* const** keys, const char* const** values,
                            size_t* count) noexcept {
+  const test::UnlimitedMemory memory;
   auto* views = const_cast<OrtKeyValuePairs*>(pairs);
   views->keys.clear();
   views->values.clear();
@@ -103,6 +111,7 @@ struct Functions {
   static State& state() { return g_states[kIndex]; }
 
   static const OrtApi* ORT_API_CALL GetApi(uint32_t version) noexcept {
+    const test::UnlimitedMemory memory;
     state().asked.push_back(version);
     const FakeHostConfig& config = state().config;
     const bool has = version >= config.oldest_api && version <= config.newest_api && !config.gaps.contains(version);
@@ -201,6 +210,7 @@ void FakeHost::Release(OrtStatus* status) { abi::Release(status); }
 const std::vector<std::string>& FakeHost::log() { return g_log; }
 void FakeHost::ClearLog() { g_log.clear(); }
 int FakeHost::live_objects() { return g_live; }
+const OrtLogger* FakeHost::last_logger() { return g_last_logger; }
 const OrtLogger* FakeHost::logger() { return reinterpret_cast<const OrtLogger*>(&g_log); }
 
 }  // namespace cudaep::abi

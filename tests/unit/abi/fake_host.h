@@ -73,8 +73,9 @@ class FakeHost {
   static void ClearLog();
   static int live_objects();
 
-  // Any address will do for what is only passed through.
+  // Any address will do for what is only passed through. The last one is what the latest line was written to.
   static const OrtLogger* logger();
+  static const OrtLogger* last_logger();
 
  private:
   const int index_;

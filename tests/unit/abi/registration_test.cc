@@ -9,6 +9,7 @@
 #include <string>
 
 #include "abi/api_version.h"
+#include "failing_memory.h"
 #include "fake_host.h"
 
 namespace cudaep::abi {
@@ -155,6 +156,88 @@ TEST_F(Registration, HostWithoutAnyApiGetsNothing) {
 
 TEST_F(Registration, HostWithoutRoomForAFactoryIsRefused) {
   ExpectRefused(Register(FakeHost({}), "CUDAExecutionProvider", 0), ORT_INVALID_ARGUMENT, {"no room for a factory"});
+}
+
+// Wherever host memory ends, the host gets an error and nothing stays behind; no exception leaves the library.
+TEST_F(Registration, HostMemoryThatEndsIsAnError) {
+  const FakeHost host({.version = "1.24.0",
+                       .newest_api = 24,
+                       .environment = {{"ep_factory.CUDAExecutionProvider.arena.max_mem", "1000000"}}});
+  const FakeHost unfit({.version = "1.60.0", .newest_api = 23}, 1);
+  for (const FakeHost* each : {&host, &unfit}) {
+    int failures = 0;
+    for (;; ++failures) {
+      OrtEpFactory* factories[1] = {};
+      size_t count = 77;
+      OrtStatus* status = nullptr;
+      {
+        const test::FailingMemory memory(failures);
+        status = ThePlugin().create("CUDAExecutionProvider", each->base(), FakeHost::logger(), factories, 1, &count);
+      }
+      const std::string error = status == nullptr ? "" : status->message;
+      FakeHost::Release(status);
+      if (count == 1) ThePlugin().release(factories[0]);
+      if (error != "OUT_OF_MEMORY: host memory is exhausted") {
+        EXPECT_EQ(error.empty(), each == &host) << error;
+        break;
+      }
+      EXPECT_EQ(count, 0u);
+    }
+    EXPECT_GT(failures, 3);
+  }
+}
+
+// The log of a host of 1.24 has lines about what it lacks; whose logger gets them?
+size_t LinesOfARegistration(const OrtLogger* logger, const char* name, const FakeHost& host) {
+  FakeHost::ClearLog();
+  OrtEpFactory* factories[1] = {};
+  size_t count = 0;
+  OrtStatus* status = ThePlugin().create(name, host.base(), logger, factories, 1, &count);
+  FakeHost::Release(status);
+  if (count == 1) ThePlugin().release(factories[0]);
+  return FakeHost::log().size();
+}
+
+TEST_F(Registration, SecondOneLeavesTheFirstItsLog) {
+  const FakeHost host(Version("1.24.0", 24));
+  const Outcome first = Register(host);
+  ASSERT_EQ(first.count, 1u) << first.error;
+  const auto* const other = reinterpret_cast<const OrtLogger*>(&host);
+  const size_t lines = LinesOfARegistration(other, "CudaPluginExecutionProvider", host);
+  EXPECT_GT(lines, 0u);
+  EXPECT_EQ(FakeHost::last_logger(), FakeHost::logger());
+  EXPECT_EQ(LinesOfARegistration(nullptr, "CudaPluginExecutionProvider", host), lines);  // after the second has ended
+  EXPECT_EQ(FakeHost::last_logger(), FakeHost::logger());
+  ThePlugin().release(first.factory);
+  EXPECT_EQ(LinesOfARegistration(nullptr, "CUDAExecutionProvider", host), 0u);
+  EXPECT_GT(LinesOfARegistration(other, "CUDAExecutionProvider", host), 0u);
+  EXPECT_EQ(FakeHost::last_logger(), other);
+}
+
+TEST_F(Registration, OneThatFailsLeavesTheFirstItsLog) {
+  const Outcome first = Register(FakeHost(Version("1.24.0", 24)));
+  ASSERT_EQ(first.count, 1u) << first.error;
+  FakeHost malformed({.version = "1.24.0",
+                      .newest_api = 24,
+                      .environment = {{"ep_factory.CUDAExecutionProvider.arena.max_mem", "-1"}}});
+  ExpectRefused(Register(malformed), ORT_INVALID_ARGUMENT, {"arena.max_mem"});
+  EXPECT_GT(LinesOfARegistration(nullptr, "CudaPluginExecutionProvider", FakeHost(Version("1.24.0", 24))), 0u);
+  ThePlugin().release(first.factory);
+}
+
+// A session may outlive the registration; the host's logger does not.
+TEST_F(Registration, NothingIsLoggedThroughTheLoggerOfOneThatEnded) {
+  const FakeHost host(Version("1.24.0", 24));
+  const Outcome first = Register(host);
+  ASSERT_EQ(first.count, 1u) << first.error;
+  OrtEp* const ep = FirstEp(host, first.factory);
+  if (ep == nullptr) {
+    ThePlugin().release(first.factory);
+    GTEST_SKIP() << "no GPU";
+  }
+  ThePlugin().release(first.factory);
+  EXPECT_EQ(LinesOfARegistration(nullptr, "CUDAExecutionProvider", host), 0u);
+  first.factory->ReleaseEp(first.factory, ep);
 }
 
 TEST_F(Registration, MalformedEnvironmentEntryLeavesNothingBehind) {

@@ -68,7 +68,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Malformed{"gpu_mem_limit", "5 "}, Malformed{"device_id", "-1"}, Malformed{"device_id", "cuda:0"},
                     Malformed{"use_tf32", "yes"}, Malformed{"use_tf32", ""}, Malformed{"use_tf32", "2"},
                     Malformed{"has_user_compute_stream", "maybe"}, Malformed{"cudnn_conv_algo_search", "FASTEST"},
-                    Malformed{"user_compute_stream", "0xzz"}, Malformed{"user_compute_stream", "-1"}));
+                    Malformed{"user_compute_stream", "0xzz"}, Malformed{"user_compute_stream", "-1"},
+                    Malformed{"sdpa_kernel", "abc"}, Malformed{"sdpa_kernel", ""}, Malformed{"fuse_conv_bias", "2"},
+                    Malformed{"min_num_runs_before_cuda_graph_capture", "-5"},
+                    Malformed{"min_num_runs_before_cuda_graph_capture", "2147483648"},
+                    Malformed{"tunable_op_max_tuning_duration_ms", "1s"}, Malformed{"enable_cuda_graph", "maybe"},
+                    Malformed{"enable_gemm_auto_tune", "any"}, Malformed{"fpa_intb_gemm", "on"},
+                    Malformed{"matmul_nbits_m_chunk_size", "-1"}));
 
 TEST(Options, AFlagWithoutItsPointerIsAnError) {
   EXPECT_EQ(ParseOptions({{"has_user_compute_stream", "1"}}).status().message(),
@@ -78,6 +84,27 @@ TEST(Options, AFlagWithoutItsPointerIsAnError) {
 TEST(Options, WhatIsNotOfferedYetIsRefusedUnlessItIsOff) {
   EXPECT_EQ(ParseOptions({{"enable_cuda_graph", "1"}}).status().code(), StatusCode::kNotSupported);
   EXPECT_TRUE(ParseOptions({{"enable_cuda_graph", "0"}}).ok());
+  EXPECT_TRUE(ParseOptions({{"enable_cuda_graph", "False"}}).ok());
+  EXPECT_EQ(ParseOptions({{"sdpa_kernel", "1"}}).status().message(),
+            "provider option sdpa_kernel='1' is not offered by this version; accepted: 0");
+  EXPECT_TRUE(ParseOptions({{"sdpa_kernel", "0"}}).ok());
+}
+
+TEST(Options, NoRowAcceptsAnything) {
+  for (const OptionRow& row : OptionTable()) {
+    if (std::string_view(row.accepts) == "a file's path") continue;
+    EXPECT_FALSE(ParseOptions({{row.name, "no value"}}).ok()) << row.name;
+  }
+}
+
+// An application that passes every option that other providers know, at those providers' defaults.
+TEST(Options, DefaultsGivenAreAccepted) {
+  for (const OptionRow& row : OptionTable()) {
+    const std::string_view value = row.default_value;
+    if (value.empty() || value == "none") continue;
+    const Status status = ParseOptions({{row.name, std::string(value)}}).status();
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  }
 }
 
 TEST(Options, TheTableIsWellFormed) {

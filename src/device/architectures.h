@@ -1,0 +1,15 @@
+// Which GPUs the device code of a build runs on, by CUDA's rules of compatibility.
+//
+// Machine code for X.Y runs on X.Z with Z >= Y; code with the suffix a on X.Y alone, with f on its family X.Z, Z >= Y.
+// PTX for X.Y is compiled by the driver for any later capability, with a or f for the same ones as machine code.
+#pragma once
+
+#include <string_view>
+
+namespace cudaep::device {
+
+// `architectures` as CMake writes them: "75-real;90a-real;120", without a suffix for both machine code and PTX. A word
+// that is no number ("native", "all") claims nothing: true.
+bool RunsOn(std::string_view architectures, int major, int minor);
+
+}  // namespace cudaep::device
