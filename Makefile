@@ -7,10 +7,10 @@ STAMPS := build/.system .venv/.stamp $(OLD_HOSTS:%=build/hosts/%/.complete)
 GPU := $(shell PATH=$$PATH:/usr/local/cuda/bin command -v nvcc >/dev/null && test -e /dev/nvidiactl && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sim cuda asan tsan run test bench matrix lint doctor clean
+.PHONY: help setup sim cuda asan tsan release-check run test bench matrix fuzz lint tidy doctor clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
 setup: $(STAMPS)  ## system packages, .venv and older hosts (done by the others when needed)
 
@@ -20,11 +20,26 @@ sim: setup  ## build the library for the simulated device, and its tests
 cuda: setup  ## build the library for NVIDIA GPUs, and its tests
 	@tools/build.sh cuda
 
-asan: setup  ## all tests on the simulated device under the address sanitizer, but for those that load the host
-	@tools/build.sh asan && ctest --preset asan && tools/asan_cases.sh
+# What of the C++ tests each sanitizer builds: all that do not load the host; the layers in which threads meet.
+ASAN_TESTS := test_core test_device test_vocabulary test_kernels test_lib test_memory test_runtime test_ops test_plans test_graph
+TSAN_TESTS := test_core test_device test_memory test_runtime test_plans
 
-tsan: setup  ## the tests below the host's ABI under the thread sanitizer
-	@tools/build.sh tsan && ctest --preset tsan
+asan: setup  ## C++ tests and one case per operator and kind of type, under the address sanitizer
+	@tools/build.sh asan $(ASAN_TESTS) lib/libcudaep_op_driver.so
+	@tools/run_cpp_tests.sh asan $(ASAN_TESTS)
+	@tools/asan_cases.sh
+
+tsan: setup  ## core, device, memory, runtime and plans under the thread sanitizer
+	@tools/build.sh tsan $(TSAN_TESTS)
+	@tools/run_cpp_tests.sh tsan $(TSAN_TESTS)
+
+release-check: setup  ## build the library for every architecture of a release and check it (an hour on 2 cores)
+	@tools/build.sh cuda-release lib/libort_cuda_ep.so
+	@$(PYTHON_ENV) tools/checks/symbols.py build/cuda-release/lib/libort_cuda_ep.so
+
+tidy: setup  ## clang-tidy on src
+	@test -f build/sim/compile_commands.json || cmake --preset sim
+	@$(PYTHON_ENV) tools/tidy.py
 
 run: setup  ## read the text in a picture with three real models, every compute node on our provider
 	@tools/build.sh sim lib/libort_cuda_ep_sim.so

@@ -1,10 +1,12 @@
 #!/bin/sh
 # The operators' case tables on the simulated device under the address and undefined-behaviour sanitizers, by
-# preloading their run-time libraries into Python. Arguments go to pytest.
+# preloading their run-time libraries into Python: one case of each operator and kind of type, or with ALL=1 every case.
+# Arguments go to pytest.
 set -eu
 cd "$(dirname "$0")/.."
-export LD_PRELOAD="$(g++ -print-file-name=libasan.so) $(g++ -print-file-name=libubsan.so)"
 # The interpreter keeps its memory to the end, and is itself not built with the sanitizer.
 export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-export CUDAEP_TEST_LIB_DIR=build/asan/lib
-exec .venv/bin/python -m pytest -q -p no:cacheprovider tests/op -k "not session" "$@"
+export CUDAEP_TEST_LIB_DIR=build/asan/lib PYTHONPATH=tools
+LD_PRELOAD="$(g++ -print-file-name=libasan.so) $(g++ -print-file-name=libubsan.so)"
+[ "${ALL:-}" = 1 ] || set -- -p one_case_each "$@"
+exec env LD_PRELOAD="$LD_PRELOAD" .venv/bin/python -m pytest -q -p no:cacheprovider tests/op/test_cases.py -k "not session" "$@"

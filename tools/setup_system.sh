@@ -6,11 +6,11 @@
 set -eu
 . "$(dirname "$0")/python_version.sh"
 
-packages="cmake ninja-build g++ ccache libboost-context-dev libeigen3-dev libgtest-dev clang-format"
+packages="cmake ninja-build g++ ccache libboost-context-dev libeigen3-dev libgtest-dev clang-format clang-tidy"
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   missing=""
-  for tool in cmake ninja g++ ccache clang-format; do
+  for tool in cmake ninja g++ ccache clang-format clang-tidy; do
     command -v $tool >/dev/null || missing="$missing $tool"
   done
   find_python >/dev/null || missing="$missing Python-3.11-or-3.12"

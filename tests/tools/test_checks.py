@@ -1,8 +1,11 @@
 """Every check refuses what it is there to refuse, and accepts the rest."""
 
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -114,18 +117,132 @@ def test_symbols_refuses_another_needed_library(tmp_path: Path) -> None:
     assert found == ["library.so needs libcudart.so.13 at load time"]
 
 
+@pytest.mark.parametrize(
+    ("version", "fits"),
+    [
+        ("GLIBC_2.34", True),
+        ("GLIBC_2.35", False),
+        ("GLIBC_2.4", True),
+        ("GLIBC_3", False),
+        ("GLIBCXX_3.4.29", True),
+        ("GLIBCXX_3.4.30", False),
+        ("CXXABI_1.3.14", False),
+        ("OTHER_9.9", True),
+    ],
+)
+def test_symbols_refuses_a_runtime_that_is_too_new(tmp_path: Path, version: str, fits: bool) -> None:
+    script = write(tmp_path, "versions.map", f"{version} {{ global: future; local: *; }};\n")
+    other = build_library(
+        tmp_path / "other",
+        "int future(void) { return 0; }\n",
+        f"-Wl,-soname,libm.so.9,--version-script={script}",
+    )
+    source = "int future(void);\n" + GOOD.replace("return 0", "return future()")
+    found = symbols.check(build_library(tmp_path, source, str(other)))
+    assert found == ([] if fits else [f"library.so needs future@{version}, newer than manylinux_2_34"])
+
+
 def test_symbols_refuses_size_and_absence(tmp_path: Path) -> None:
     assert "the limit is 0.001" in symbols.check(build_library(tmp_path, GOOD), max_mib=0.001)[0]
     assert "does not exist" in symbols.check(tmp_path / "none.so")[0]
 
 
-def test_compile_budget() -> None:
-    log = "# ninja log v5\n0\t2500\t7\tsrc/a.cu.o\tff\n0\t99000\t7\tlib/all.so\tff\n0\t9000\t7\tsrc/b.cc.o\tff\n"
-    seconds = compile_budget.compile_seconds(log)
-    assert seconds == {"src/a.cu.o": 2.5, "src/b.cc.o": 9.0}
-    budget = {"seconds_per_file": 10, "kernels": 5, "library_mib": 1}
-    assert compile_budget.check(seconds, 5, 1.0, budget) == []
-    assert len(compile_budget.check(seconds, 6, 1.5, {**budget, "seconds_per_file": 5})) == 3
+OBJECTS = "src/kernels/CMakeFiles/cudaep_kernels.dir/"
+BUDGET = {
+    "files": {"src/kernels/reduce/sum.cu": 10.0},
+    "other_files": 5.0,
+    "all_kernels": 12,
+    "other_kernels": 3,
+    "device_code_bytes": 1000,
+    "kernels": {"RowKernel": 8},
+}
+
+
+def test_compile_seconds_are_those_of_the_newest_compilation() -> None:
+    log = (
+        f"9000 {OBJECTS}reduce/sum.cu.o\n2500 {OBJECTS}reduce/sum.cu.o\n"
+        "700 tests/unit/abi/CMakeFiles/test_abi.dir/__/__/__/src/abi/host.cc.o\n"
+        "650 src/abi/CMakeFiles/cudaep_abi.dir/host.cc.o\n"
+        "77 -\nnot a line\n"
+    )
+    assert compile_budget.compile_seconds(log) == {"src/kernels/reduce/sum.cu": 2.5, "src/abi/host.cc": 0.7}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "scale", "refused"),
+    [
+        ({"src/kernels/reduce/sum.cu": 9.9, "src/a.cc": 4.9}, 1.0, []),
+        ({"src/kernels/reduce/sum.cu": 10.1, "src/a.cc": 4.9}, 1.0, ["src/kernels/reduce/sum.cu took 10.1 s"]),
+        ({"src/kernels/reduce/sum.cu": 9.9, "src/a.cc": 5.1}, 1.0, ["src/a.cc took 5.1 s"]),
+        ({"src/kernels/reduce/sum.cu": 19.0, "src/a.cc": 9.0}, 2.0, []),
+        ({"src/a.cc": 4.9}, 0.5, ["src/a.cc took 4.9 s of CPU, the limit here is 2.5"]),
+        ({}, 1.0, ["no compilation"]),
+    ],
+)
+def test_compile_budget_of_files(seconds: dict[str, float], scale: float, refused: list[str]) -> None:
+    found = compile_budget.check_seconds(seconds, scale, BUDGET)
+    assert len(found) == len(refused)
+    assert all(part in text for part, text in zip(refused, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("kernels", "code_bytes", "refused"),
+    [
+        ({"RowKernel": 8, "New": 3}, 1000, []),
+        ({"RowKernel": 9}, 1000, ["RowKernel has 9 instances, the limit is 8"]),
+        ({"New": 4}, 1000, ["New has 4 instances, the limit is 3"]),
+        ({"RowKernel": 8, "A": 3, "B": 2}, 1000, ["13 kernels, the limit is 12"]),
+        ({"RowKernel": 8}, 1001, ["1001 bytes of device code"]),
+        ({}, 1000, ["no kernels"]),
+    ],
+)
+def test_compile_budget_of_kernels(kernels: dict[str, int], code_bytes: int, refused: list[str]) -> None:
+    found = compile_budget.check_kernels(Counter(kernels), code_bytes, BUDGET)
+    assert len(found) == len(refused)
+    assert all(part in text for part, text in zip(refused, found, strict=True))
+
+
+def test_compile_budget_counts_kernels_by_name() -> None:
+    row = "00004f36 b _ZZL101__device_stub__ZN6cudaep7kernels9RowKernelI{}EEvNS0_5InputIT_EEPS4_biE8__handle\n"
+    plain = "00004f37 b _ZZL20__device_stub__Z5CountPiE8__handle\n"
+    static = "00004f38 b _ZZL20__device_stub__ZN6cudaep7kernelsL9RowKernelEvE8__handle\n"
+    noise = "00004f39 b _ZGVZL101__device_stub__ZN6cudaep9RowKernelEvE5__tmp\n00004f3a t _ZN6cudaep9RowKernelEv\n"
+    text = row.format("f") + row.format("NS_4HalfE") + plain + static + noise
+    assert compile_budget.kernel_names(text) == {"RowKernel": 3, "Count": 1}
+    assert compile_budget.device_code_bytes("section  size  addr\n.nv_fatbin   1629648   3064024\n") == 1629648
+    assert compile_budget.device_code_bytes("section  size  addr\n") == 0
+
+
+def test_compile_budget_refuses_names_of_files_that_are_gone(tmp_path: Path) -> None:
+    assert "sum.cu, which does not exist" in compile_budget.check_names(BUDGET, tmp_path)[0]
+    write(tmp_path, "src/kernels/reduce/sum.cu", "")
+    assert compile_budget.check_names(BUDGET, tmp_path) == []
+
+
+def test_compile_budget_writes_what_it_then_accepts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compile_budget, "BUDGET", tmp_path / "budget.toml")
+    seconds = {"src/slow.cu": 20.0, "src/fast.cc": 1.0}
+    kernels = Counter({"RowKernel": 100, "Few": 2})
+    compile_budget.write({"cuda": compile_budget.new_budget("lib/x.so", seconds, 2.0, kernels, 5000)})
+    budget = tomllib.loads((tmp_path / "budget.toml").read_text())["cuda"]
+    assert budget["files"] == {"src/slow.cu": 24.0}
+    assert budget["kernels"] == {"RowKernel": 120}
+    assert compile_budget.check_seconds(seconds, 1.0, budget) == []
+    assert compile_budget.check_kernels(kernels, 5000, budget) == []
+    assert compile_budget.check_seconds({"src/slow.cu": 24.5}, 1.0, budget)
+    assert compile_budget.check_kernels(kernels + Counter(RowKernel=21), 6100, budget)
+
+
+def test_compile_time_logs_what_compiled_alone(tmp_path: Path) -> None:
+    launcher = CHECKS.parent / "compile_time.sh"
+    log = tmp_path / "log"
+    for source, works in (("int x;\n", True), ("no C\n", False)):
+        code = write(tmp_path, "a.c", source)
+        command = [str(launcher), str(log), "gcc", "-c", str(code), "-o", str(tmp_path / "a.c.o")]
+        assert (subprocess.run(command, check=False, capture_output=True).returncode == 0) is works
+    lines = log.read_text().splitlines()
+    assert len(lines) == 1
+    assert re.fullmatch(r"\d+ .*/a\.c\.o", lines[0])
 
 
 # Written in two halves each, so that this file passes the check it tests.

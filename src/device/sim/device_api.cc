@@ -63,7 +63,8 @@ Result<const DeviceInfo*> GetDeviceInfo(int ordinal) {
 Status CheckCode(const DeviceInfo& info) {
   const sim::Configuration configuration = sim::CurrentConfiguration();
   if (info.ordinal != configuration.device_without_code) return Status::Ok();
-  return NotSupported("this build holds no code for ", info.name, " ", info.ordinal, ", as CUDAEP_SIM_WITHOUT_CODE says");
+  return NotSupported("this build holds no code for ", info.name, " ", info.ordinal,
+                      ", as CUDAEP_SIM_WITHOUT_CODE says");
 }
 
 Status GetDevice(int* ordinal) {

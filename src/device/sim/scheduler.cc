@@ -76,14 +76,14 @@ void Simulator::Meet(Lock& lock, Demand* demand) {
   demands_.push_back(demand);
   if (!inline_) {
     WakeExecutor();
-    progress_.wait(lock, [&] { return demand->met || inline_; });
+    WaitUntil(progress_, lock, [&] { return demand->met || inline_; });
   }
   while (!demand->met) {
     StreamHandle* next = executing_ ? nullptr : Pick();
     if (next != nullptr) {
       RunHead(lock, next);
     } else if (executing_) {
-      progress_.wait(lock, [&] { return demand->met || !executing_; });
+      WaitUntil(progress_, lock, [&] { return demand->met || !executing_; });
     } else {
       demand->met = true;  // nothing is left that could meet it
     }
@@ -175,7 +175,7 @@ void Simulator::ExecutorLoop() {
     SettleDemands();
     progress_.notify_all();
     executor_idle_ = true;
-    wake_.wait(lock);
+    WaitOnce(wake_, lock);
     executor_idle_ = false;
   }
 }

@@ -51,7 +51,7 @@ Status Simulator::Configure(Lock& lock, const Configuration& configuration) {
   if (configuration.devices < 0 || configuration.devices > 64) {
     return InvalidArgument("simulated devices: 0 to 64 are possible, not ", configuration.devices);
   }
-  progress_.wait(lock, [this] { return !executing_; });
+  WaitUntil(progress_, lock, [this] { return !executing_; });
   for (const auto& stream : streams_) stream->queue.clear();
   streams_.clear();
   handles_.clear();
