@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/log.h"
+#include "device/architectures.h"
 
 namespace cudaep::abi {
 namespace {

@@ -6,10 +6,18 @@
 
 #include <string_view>
 
+#include "core/status.h"
+
 namespace cudaep::device {
+
+struct DeviceInfo;
 
 // `architectures` as CMake writes them: "75-real;90a-real;120", without a suffix for both machine code and PTX. A word
 // that is no number ("native", "all") claims nothing: true.
 bool RunsOn(std::string_view architectures, int major, int minor);
+
+// OK where this build holds code that the GPU can run; kNotSupported naming both where it does not. Compares what was
+// compiled with what the GPU is: asking the runtime would make a context on every GPU of the machine.
+Status CheckCode(const DeviceInfo& info);
 
 }  // namespace cudaep::device

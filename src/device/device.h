@@ -51,9 +51,6 @@ struct DeviceInfo {
 Status GetDeviceCount(int* count);
 // Never fails for an ordinal below the count. The reference stays valid for the life of the process.
 Result<const DeviceInfo*> GetDeviceInfo(int ordinal);
-// OK where this build holds code that the GPU can run; kNotSupported naming both where it does not. Compares what was
-// compiled with what the GPU is: asking the runtime would make a context on every GPU of the machine.
-Status CheckCode(const DeviceInfo& info);
 Status GetDevice(int* ordinal);
 Status SetDevice(int ordinal);
 // CUDA version numbers as 1000 * major + 10 * minor; 0 when there is no driver. Never fails.

@@ -2,6 +2,8 @@
 #include <cstdio>
 #include <mutex>
 
+#include "device/architectures.h"
+#include "device/sim/sim.h"
 #include "device/sim/simulator.h"
 
 namespace cudaep::device {

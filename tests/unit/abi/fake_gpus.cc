@@ -1,5 +1,7 @@
 #include "fake_gpus.h"
 
+#include "device/architectures.h"
+
 namespace cudaep::device {
 
 FakeGpus& TheFakeGpus() {
