@@ -174,7 +174,8 @@ def _provider_findings(device: Device) -> tuple[list[Finding], list[selftest.Out
         findings.append(Finding(section, "devices", NOTE, "none: the library found no GPU that it can use"))
     state = PROBLEM if not found and gpu_expected(device) else NOTE
     for text in warnings:
-        what, _, advice = text.rpartition(": ") if " is left out: " in text and text.count(": ") > 1 else (text, "", "")
+        what, remedy, advice = text.partition(": build with ")
+        advice = f"build with {advice}" if remedy else ""
         findings.append(Finding(section, "warning", state, what, advice))
     outcomes = []
     for ordinal, entry in enumerate(found):
