@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/condition.h"
+
 namespace cudaep::ops {
 namespace {
 
@@ -46,7 +48,7 @@ const PlanEntry* PlanCache::BeginBuild(PlanPin& pin, const PlanKey& key, uint64_
   for (;;) {
     if (const PlanEntry* entry = Find(pin, key, hash)) return entry;
     if (std::none_of(building_.begin(), building_.end(), same)) break;
-    built_.wait(lock);
+    WaitOnce(built_, lock);
   }
   building_.push_back(&key);
   return nullptr;

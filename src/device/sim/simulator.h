@@ -7,7 +7,6 @@
 // ends with the library; after that, and in a forked child, waiting threads run the work themselves.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -17,6 +16,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/condition.h"
 #include "device/sim/access_table.h"
 #include "device/sim/capture.h"
 #include "device/sim/faults.h"
@@ -27,16 +27,6 @@
 namespace cudaep::device::sim {
 
 using Lock = std::unique_lock<std::mutex>;
-
-// Waits with a time are inline; one without is a function of GLIBCXX_3.4.30 since GCC 12, newer than what the library
-// may need (tools/checks/symbols.py).
-inline void WaitOnce(std::condition_variable& condition, Lock& lock) {
-  condition.wait_for(lock, std::chrono::hours(1));
-}
-template <class Predicate>
-void WaitUntil(std::condition_variable& condition, Lock& lock, Predicate predicate) {
-  while (!predicate()) WaitOnce(condition, lock);
-}
 
 enum class Moment : uint8_t { kSubmission, kExecution };
 
