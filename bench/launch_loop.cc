@@ -39,7 +39,7 @@ class Launcher {
 
   Status LaunchAndWait(const BareRun& run) {
     for (int i = 0; i < std::max(run.sums, run.products); ++i) {
-      if (i < run.products) CUDAEP_RETURN_IF_ERROR(blas::Enqueue(*handle_, *plan_, pointers_, stream_.get()));
+      if (i < run.products) CUDAEP_RETURN_IF_ERROR(blas::Enqueue(*handle_, *plan_, kRows, pointers_, stream_.get()));
       if (i < run.sums) CUDAEP_RETURN_IF_ERROR(add_(args_, stream_.get()));
     }
     return device::StreamSynchronize(stream_.get());
@@ -48,13 +48,8 @@ class Launcher {
  private:
   Status CreateProduct() {
     CUDAEP_ASSIGN_OR_RETURN(handle_, blas::CreateHandle());
-    const blas::GemmProblem problem{.m = kRows,
-                                    .n = kSize,
-                                    .k = kSize,
-                                    .lda = kSize,
-                                    .ldb = kSize,
-                                    .ldc = kSize,
-                                    .epilogue = blas::Epilogue::kBias};
+    const blas::GemmProblem problem{
+        .m = kRows, .n = kSize, .k = kSize, .lda = kSize, .ldb = kSize, .ldc = kSize, .epilogue = {.bias = true}};
     CUDAEP_ASSIGN_OR_RETURN(plan_, blas::MakePlan(*handle_, problem, kWorkspaceBytes));
     CUDAEP_RETURN_IF_ERROR(device::Malloc(workspace_.Receive(), std::max<size_t>(plan_->workspace_bytes(), 256)));
     char* const data = static_cast<char*>(memory_.get());

@@ -9,6 +9,7 @@
 #include "abi/thunk.h"
 #include "core/log.h"
 #include "memory/memory_registry.h"
+#include "runtime/plan_store.h"
 
 namespace cudaep::abi {
 namespace {
@@ -57,6 +58,7 @@ Factory::Factory(const char* registration_name) : OrtEpFactory{}, ep_name_(NameF
 }
 
 Factory::~Factory() {
+  PlanStore::Process().WaitForBackground();  // the library may be unmapped after this
   if (registry_ != nullptr) Host().ep->ReleaseKernelRegistry(registry_);
 }
 
@@ -112,7 +114,10 @@ Status Factory::OnCreateEp(const OrtHardwareDevice* const*, const OrtKeyValuePai
   return Status::Ok();
 }
 
-void Factory::OnReleaseEp(OrtEp* ep) { delete static_cast<Ep*>(ep); }
+void Factory::OnReleaseEp(OrtEp* ep) {
+  delete static_cast<Ep*>(ep);
+  PlanStore::Process().Save().IgnoreError();  // the host's logger may be gone
+}
 
 // A shared allocator, made at registration or when an application asks for one; the options are arena.* ones.
 Status Factory::OnCreateAllocator(const OrtMemoryInfo* info, const OrtKeyValuePairs* options,

@@ -68,6 +68,7 @@ Status HostKernel::Init(const OrtKernelInfo* host_info, const ops::KernelRow& ro
   KernelInfo info(host_info, state_->settings());
   CUDAEP_RETURN_IF_ERROR(info.Read());
   CUDAEP_RETURN_IF_ERROR(operator_.Init(info, row));
+  state_->Need(operator_.op().libraries());
   label_ = memory::InternLabel(StrCat(info.op_type(), " node '", info.name(), "'"));
   inputs_.resize(static_cast<size_t>(info.input_count()));
   for (int i = 0; i < info.input_count(); ++i) {

@@ -100,6 +100,7 @@ Result<StreamContext*> SessionState::Adopt(device::Stream stream) {
   std::lock_guard lock(mutex_);
   if (StreamContext* context = streams_.Find(stream)) return context;
   auto context = std::make_unique<StreamContext>(memory_, stream);
+  CUDAEP_RETURN_IF_ERROR(context->TakeHandles(libraries()));
   CUDAEP_RETURN_IF_ERROR(streams_.Add(context.get()));
   if (stream != unified_.get()) memory_->ExpectCaptures(stream);  // whoever made the stream may capture it
   foreign_.push_back(std::move(context));

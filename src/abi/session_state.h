@@ -47,6 +47,11 @@ class SessionState {
     return Adopt(stream);
   }
 
+  // What the session's operators need, added up while they are created: streams take handles when they are made, after
+  // all operators of the main graph exist.
+  void Need(LibrarySet libraries) { libraries_.fetch_or(libraries.bits(), std::memory_order_relaxed); }
+  LibrarySet libraries() const { return LibrarySet::FromBits(libraries_.load(std::memory_order_relaxed)); }
+
   // Whether the nodes of one Run are spread over several streams, so that memory is used by other streams than the one
   // it was asked for. Known before the first node of such a Run: the host makes a Run's streams on the Run's thread,
   // after its beginning and before anything asks for memory. Those it makes later are for graphs inside control flow,
@@ -79,6 +84,7 @@ class SessionState {
   const device::UniqueStream unified_;
   const device::Stream only_stream_;
   const std::shared_ptr<std::atomic<bool>> spread_;
+  std::atomic<uint8_t> libraries_{0};
   StreamTable streams_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<StreamContext>> foreign_;  // guarded by mutex_

@@ -80,6 +80,7 @@ SyncStream::SyncStream(std::shared_ptr<SessionState> state, Maker maker, device:
 Status SyncStream::Init() {
   if (owned_) {
     context_ = owned_context_.get();
+    CUDAEP_RETURN_IF_ERROR(context_->TakeHandles(state_->libraries()));
     CUDAEP_RETURN_IF_ERROR(state_->streams().Add(context_));
     state_->memory()->AddStream(stream_);
     state_->StreamMade();

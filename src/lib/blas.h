@@ -5,41 +5,49 @@
 // kNotSupported when the library has no algorithm for the problem within the workspace limit.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "core/data_type.h"
-#include "core/status.h"
 #include "device/device.h"
+#include "lib/plan.h"
 
 namespace cudaep::blas {
 
-enum class Epilogue : uint8_t { kNone, kBias };
+inline constexpr int kBatchRank = 3;
 
-// C = alpha * op(A) * op(B) + beta * C (+ bias), all row-major, `batch` times at fixed strides.
-// op(A) is m x k, op(B) is k x n, C is m x n; the bias has n elements and is added to every row.
+// One of the dimensions over which a product repeats. Strides are elements between matrices; 0 shares one matrix.
+struct BatchDim {
+  int64_t size = 1;
+  int64_t stride_a = 0, stride_b = 0, stride_c = 0;
+  bool operator==(const BatchDim&) const = default;
+};
+
+// C = activation(alpha * op(A) * op(B) + bias + beta * residual), all row-major, for every index of `batch`.
+// op(A) is m x k, op(B) is k x n, C and the residual are m x n and lie alike; the bias has n elements, one a column.
 struct GemmProblem {
-  DataType type = DataType::kFloat;  // of A, B, C and bias: float, float16, bfloat16 or double
+  lib::MixedTypes types;  // all of one float type, or int8, int8 to int32
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
-  int64_t lda = 0, ldb = 0, ldc = 0;  // elements between rows as stored (before op)
-  int64_t batch = 1;
-  int64_t stride_a = 0, stride_b = 0, stride_c = 0;  // elements between matrices; 0 shares one matrix
-  float alpha = 1.0f, beta = 0.0f;
-  Epilogue epilogue = Epilogue::kNone;
+  int64_t lda = 0, ldb = 0, ldc = 0;         // elements between rows as stored (before op)
+  std::array<BatchDim, kBatchRank> batch{};  // in any order; size 1 where unused
+  Epilogue epilogue;
   bool allow_tf32 = true;      // fp32 only; 16-bit types always accumulate in fp32
   bool deterministic = false;  // the same bits from the same plan, in every call
 
+  int64_t batches() const { return batch[0].size * batch[1].size * batch[2].size; }
   bool operator==(const GemmProblem&) const = default;
 };
 
 struct GemmPointers {
   const void* a = nullptr;
   const void* b = nullptr;
-  void* c = nullptr;
+  void* c = nullptr;  // may be the residual
   const void* bias = nullptr;
+  const void* residual = nullptr;
   void* workspace = nullptr;  // at least the plan's bytes, 256-byte aligned
 };
 
@@ -48,17 +56,7 @@ class Handle {
   virtual ~Handle() = default;
 };
 
-class GemmPlan {
- public:
-  virtual ~GemmPlan() = default;
-  size_t workspace_bytes() const { return workspace_bytes_; }
-  // The library could not fuse the bias: Enqueue leaves it out and the caller adds it to C with a kernel of its own.
-  bool needs_separate_bias() const { return needs_separate_bias_; }
-
- protected:
-  size_t workspace_bytes_ = 0;
-  bool needs_separate_bias_ = false;
-};
+class GemmPlan : public lib::Plan {};
 
 // Library name and version, e.g. "cuBLASLt 13.1.0"; loads the library when it was not loaded yet.
 Result<std::string> Version();
@@ -66,11 +64,23 @@ Result<std::string> Version();
 // For the current device.
 Result<std::unique_ptr<Handle>> CreateHandle();
 
-Result<std::unique_ptr<const GemmPlan>> MakePlan(Handle& handle, const GemmProblem& problem,
-                                                 size_t workspace_limit_bytes);
+// Algorithms that can run the problem within the limit, in the library's order, at most `most`; each is a `choice` for
+// MakePlan. None when the library has none.
+Result<std::vector<std::string>> Candidates(Handle& handle, const GemmProblem& problem, size_t workspace_limit_bytes,
+                                            size_t most);
 
-// Launches only: no allocation, no lock. Sizes of 0 are the caller's to handle. Works at any alignment of the elements'
-// size; 16 bytes or more let the library use its fast kernels.
-Status Enqueue(Handle& handle, const GemmPlan& plan, const GemmPointers& pointers, device::Stream stream);
+// By the library's first algorithm, or by the one that `choice` (of Candidates or of a plan) names: kNotSupported where
+// that cannot run the problem, kInvalidArgument for text that names none.
+Result<std::unique_ptr<const GemmPlan>> MakePlan(Handle& handle, const GemmProblem& problem,
+                                                 size_t workspace_limit_bytes, const std::string& choice = {});
+
+// Whether a plan also runs `problem`, which differs from the plan's in a smaller m alone: products of many lengths
+// share one plan.
+bool Covers(Handle& handle, const GemmPlan& plan, const GemmProblem& problem);
+
+// Launches only, `m` rows (at most the plan's): no allocation, no lock. Sizes of 0 are the caller's to handle. Works at
+// any alignment of the elements' size; 16 bytes or more let the library use its fast kernels. The first call with
+// pointers aligned to fewer than 256 bytes looks up an algorithm for them, which takes some microseconds and memory.
+Status Enqueue(Handle& handle, const GemmPlan& plan, int64_t m, const GemmPointers& pointers, device::Stream stream);
 
 }  // namespace cudaep::blas

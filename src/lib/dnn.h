@@ -10,15 +10,19 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "core/data_type.h"
-#include "core/status.h"
 #include "device/device.h"
+#include "lib/op_graph.h"
+#include "lib/plan.h"
 
 namespace cudaep::dnn {
 
 inline constexpr int kMaxSpatialRank = 3;
 using Spatial = std::array<int64_t, kMaxSpatialRank>;
+
+// What the library wants of every tensor's address; each allocator gives more.
+inline constexpr size_t kTensorAlignment = 16;
 
 enum class Layout : uint8_t { kChannelsFirst, kChannelsLast };
 enum class Direction : uint8_t {
@@ -26,19 +30,20 @@ enum class Direction : uint8_t {
   kBackward,  // ConvTranspose: the data gradient of a forward convolution that maps y to x
 };
 
-// One convolution. Spatial arrays use the first `spatial_rank` entries, outermost dimension first.
+// One convolution: y = activation(x * w + bias + residual). Spatial arrays use the first `spatial_rank` entries,
+// outermost dimension first.
 // Forward: x is [batch, in_channels, in...], w is [out_channels, in_channels / groups, kernel...],
 // y is [batch, out_channels, out...]. Backward (transposed): w is [in_channels, out_channels / groups, kernel...].
-// Channels last moves the channel dimension of x, w and y to the end.
+// Channels last moves the channel dimension of x, w, y and the residual to the end. The residual lies as y does.
 struct ConvProblem {
-  DataType type = DataType::kFloat;  // float, float16, bfloat16 or double
+  lib::MixedTypes types;  // all of one float type
   Direction direction = Direction::kForward;
   Layout layout = Layout::kChannelsFirst;
   int spatial_rank = 2;
   int64_t batch = 0, in_channels = 0, out_channels = 0, groups = 1;
   Spatial in{}, out{}, kernel{};
   Spatial pad_begin{}, pad_end{}, stride{}, dilation{};
-  bool bias = false;       // one value an output channel, fused
+  Epilogue epilogue;       // neither sum nor residual is scaled
   bool allow_tf32 = true;  // fp32 only
   bool deterministic = false;
 
@@ -49,14 +54,9 @@ struct ConvPointers {
   const void* x = nullptr;
   const void* w = nullptr;
   const void* bias = nullptr;
+  const void* residual = nullptr;
   void* y = nullptr;
   void* workspace = nullptr;  // at least the plan's bytes, 256-byte aligned
-};
-
-// How MakePlan picks among the engines that can run the problem.
-enum class Choice : uint8_t {
-  kFirst,    // the library's own heuristic order
-  kFastest,  // every candidate is timed on scratch data (allocates; not inside a capture)
 };
 
 class Handle {
@@ -64,17 +64,8 @@ class Handle {
   virtual ~Handle() = default;
 };
 
-class ConvPlan {
- public:
-  virtual ~ConvPlan() = default;
-  size_t workspace_bytes() const { return workspace_bytes_; }
-  // The library could not fuse the bias: Enqueue leaves it out and the caller adds it to y with a kernel of its own.
-  bool needs_separate_bias() const { return needs_separate_bias_; }
-
- protected:
-  size_t workspace_bytes_ = 0;
-  bool needs_separate_bias_ = false;
-};
+class ConvPlan : public lib::Plan {};
+class GraphPlan : public lib::Plan {};
 
 // Library name and version, e.g. "cuDNN 9.19.0"; loads the library when it was not loaded yet.
 Result<std::string> Version();
@@ -83,11 +74,26 @@ Result<std::string> Version();
 Result<std::unique_ptr<Handle>> CreateHandle();
 Status BindStream(Handle& handle, device::Stream stream);
 
-Result<std::unique_ptr<const ConvPlan>> MakePlan(Handle& handle, const ConvProblem& problem, Choice choice,
-                                                 size_t workspace_limit_bytes);
+// Ways to run the problem within the limit, at most `most`: {form of the graph, engine, knobs} in the library's order,
+// each a `choice` for MakePlan. All of them fuse as much as the first.
+Result<std::vector<std::string>> Candidates(Handle& handle, const ConvProblem& problem, size_t workspace_limit_bytes,
+                                            size_t most);
+
+// By the library's first engine, or as `choice` says (of Candidates, of a plan, a plan's saved form, or written by
+// hand): kNotSupported where that cannot run the problem, kInvalidArgument for text that names nothing.
+Result<std::unique_ptr<const ConvPlan>> MakePlan(Handle& handle, const ConvProblem& problem,
+                                                 size_t workspace_limit_bytes, const std::string& choice = {});
 
 // Launches only, on the handle's stream: no device allocation, no lock. Sizes of 0 are the caller's to handle. All
-// tensors must be aligned to 16 bytes (what every allocator gives), or kInvalidArgument.
+// tensors must be aligned to kTensorAlignment, or kInvalidArgument.
 Status Enqueue(Handle& handle, const ConvPlan& plan, const ConvPointers& pointers);
+
+// The same three for any graph of operations. On the simulated device graphs are interpreted.
+Result<std::vector<std::string>> Candidates(Handle& handle, const OpGraph& graph, size_t workspace_limit_bytes,
+                                            size_t most);
+Result<std::unique_ptr<const GraphPlan>> MakePlan(Handle& handle, const OpGraph& graph, size_t workspace_limit_bytes,
+                                                  const std::string& choice = {});
+// `tensors` has one address for each tensor of the graph that is neither virtual nor a scalar, in their order.
+Status Enqueue(Handle& handle, const GraphPlan& plan, std::span<void* const> tensors, void* workspace);
 
 }  // namespace cudaep::dnn

@@ -1,9 +1,32 @@
 #include "lib/problem_check.h"
 
 #include <algorithm>
+#include <bit>
 #include <span>
 
 #include "core/checked_math.h"
+
+namespace cudaep::lib {
+
+std::string MixedTypes::Text() const {
+  if (*this == Of(a)) return std::string(DataTypeName(a));
+  return StrCat(DataTypeName(a), ',', DataTypeName(b), ',', DataTypeName(c), ',', DataTypeName(compute));
+}
+
+std::string EpilogueText(const Epilogue& e) {
+  std::string text;
+  if (e.alpha != 1.0f) text += StrCat(" alpha ", std::bit_cast<uint32_t>(e.alpha));
+  if (e.residual()) text += StrCat(" residual ", std::bit_cast<uint32_t>(e.beta));
+  if (e.bias) text += " bias";
+  if (e.activation != Activation::kNone) text += StrCat(' ', ActivationName(e.activation));
+  return text;
+}
+
+std::string NumericsText(DataType type, bool allow_tf32, bool deterministic) {
+  return StrCat(type == DataType::kFloat && allow_tf32 ? " tf32" : "", deterministic ? " deterministic" : "");
+}
+
+}  // namespace cudaep::lib
 
 namespace cudaep::blas {
 namespace {
@@ -20,24 +43,46 @@ Status CheckRows(std::string_view name, int64_t rows, int64_t columns, int64_t s
   return Status::Ok();
 }
 
+// Whether every index of the batch dimensions gets a result of its own.
+bool ResultsAreApart(const GemmProblem& p) {
+  return std::all_of(p.batch.begin(), p.batch.end(), [](const BatchDim& d) { return d.size == 1 || d.stride_c > 0; });
+}
+
 }  // namespace
 
 Status CheckProblem(const GemmProblem& p) {
-  if (!kFloatTypes.Contains(p.type)) return InvalidArgument("GEMM of type ", DataTypeName(p.type), " is not offered");
-  if (p.m <= 0 || p.n <= 0 || p.k <= 0 || p.batch <= 0) {
-    return InvalidArgument("GEMM: sizes must be positive, not ", p.m, 'x', p.n, 'x', p.k, " batch ", p.batch);
+  const bool floats = kFloatTypes.Contains(p.types.a) && p.types == lib::MixedTypes::Of(p.types.a);
+  if (!floats && p.types != lib::MixedTypes::Of(DataType::kInt8)) {
+    return InvalidArgument("GEMM of types ", p.types.Text(), " is not offered");
   }
-  if (p.stride_a < 0 || p.stride_b < 0 || p.stride_c < 0) return InvalidArgument("GEMM: batch strides are negative");
-  if (p.batch > 1 && p.stride_c == 0) return InvalidArgument("GEMM: the results of a batch would overlap (stride_c 0)");
+  if (p.m <= 0 || p.n <= 0 || p.k <= 0) {
+    return InvalidArgument("GEMM: sizes must be positive, not ", p.m, 'x', p.n, 'x', p.k);
+  }
+  int64_t batches = 1;
+  for (const BatchDim& dim : p.batch) {
+    if (dim.size <= 0) return InvalidArgument("GEMM: batch sizes must be positive, not ", dim.size);
+    if (dim.stride_a < 0 || dim.stride_b < 0 || dim.stride_c < 0) {
+      return InvalidArgument("GEMM: batch strides are negative");
+    }
+    if (!CheckedMultiply(batches, dim.size, &batches)) return InvalidArgument("GEMM: more batches than can be counted");
+  }
+  if (!ResultsAreApart(p)) return InvalidArgument("GEMM: the results of a batch would overlap (stride_c 0)");
+  if (!floats && p.epilogue.activation != Activation::kNone) {
+    return InvalidArgument("GEMM: no activation of integers is offered");
+  }
   CUDAEP_RETURN_IF_ERROR(CheckRows("A", p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.lda));
   CUDAEP_RETURN_IF_ERROR(CheckRows("B", p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, p.ldb));
   return CheckRows("C", p.m, p.n, p.ldc);
 }
 
 std::string ProblemText(const GemmProblem& p) {
-  return StrCat("GEMM ", DataTypeName(p.type), ' ', p.m, 'x', p.n, 'x', p.k, p.transpose_a ? " A^T" : "",
-                p.transpose_b ? " B^T" : "", " ld ", p.lda, ',', p.ldb, ',', p.ldc, " batch ", p.batch,
-                p.epilogue == Epilogue::kBias ? " bias" : "");
+  std::string text = StrCat("GEMM ", p.types.Text(), ' ', p.m, 'x', p.n, 'x', p.k, p.transpose_a ? " A^T" : "",
+                            p.transpose_b ? " B^T" : "", " ld ", p.lda, ',', p.ldb, ',', p.ldc);
+  for (const BatchDim& dim : p.batch) {
+    if (dim.size == 1) continue;
+    text += StrCat(" batch ", dim.size, " by ", dim.stride_a, ',', dim.stride_b, ',', dim.stride_c);
+  }
+  return text + lib::EpilogueText(p.epilogue) + lib::NumericsText(p.types.a, p.allow_tf32, p.deterministic);
 }
 
 }  // namespace cudaep::blas
@@ -87,7 +132,12 @@ std::span<const int64_t> Used(const Spatial& values, const ConvProblem& p) {
 }  // namespace
 
 Status CheckProblem(const ConvProblem& p) {
-  if (!kFloatTypes.Contains(p.type)) return InvalidArgument("convolution of ", DataTypeName(p.type), " is not offered");
+  if (!kFloatTypes.Contains(p.types.a) || p.types != lib::MixedTypes::Of(p.types.a)) {
+    return InvalidArgument("convolution of ", p.types.Text(), " is not offered");
+  }
+  if (p.epilogue.alpha != 1.0f || (p.epilogue.residual() && p.epilogue.beta != 1.0f)) {
+    return InvalidArgument("convolution: neither the sum nor the residual is scaled");
+  }
   if (p.spatial_rank < 1 || p.spatial_rank > kMaxSpatialRank) {
     return InvalidArgument("convolution: 1 to ", kMaxSpatialRank, " spatial dimensions, not ", p.spatial_rank);
   }
@@ -105,11 +155,12 @@ Status CheckProblem(const ConvProblem& p) {
 }
 
 std::string ProblemText(const ConvProblem& p) {
-  return StrCat(p.direction == Direction::kForward ? "convolution " : "transposed convolution ", DataTypeName(p.type),
+  return StrCat(p.direction == Direction::kForward ? "convolution " : "transposed convolution ", p.types.Text(),
                 p.layout == Layout::kChannelsFirst ? " NC" : " N..C", " batch ", p.batch, " channels ", p.in_channels,
                 "->", p.out_channels, " groups ", p.groups, " in ", Used(p.in, p), " out ", Used(p.out, p), " kernel ",
                 Used(p.kernel, p), " pads ", Used(p.pad_begin, p), Used(p.pad_end, p), " stride ", Used(p.stride, p),
-                " dilation ", Used(p.dilation, p), p.bias ? " bias" : "");
+                " dilation ", Used(p.dilation, p), lib::EpilogueText(p.epilogue),
+                lib::NumericsText(p.types.a, p.allow_tf32, p.deterministic));
 }
 
 ConvSizes SizesOf(const ConvProblem& p) {

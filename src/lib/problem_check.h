@@ -10,11 +10,19 @@
 #include "lib/blas.h"
 #include "lib/dnn.h"
 
+namespace cudaep::lib {
+
+// Parts of a problem's text: empty for what is as by default, scales by their bits.
+std::string EpilogueText(const Epilogue& epilogue);
+std::string NumericsText(DataType type, bool allow_tf32, bool deterministic);
+
+}  // namespace cudaep::lib
+
 namespace cudaep::blas {
 
 Status CheckProblem(const GemmProblem& problem);
 
-// One line that identifies the problem in an error text.
+// One line that holds every field of the problem: for error texts, and as its identity in a plan store.
 std::string ProblemText(const GemmProblem& problem);
 
 }  // namespace cudaep::blas

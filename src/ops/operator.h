@@ -135,6 +135,9 @@ class Operator {
     return Internal("the operator packs nothing");
   }
 
+  // Libraries that Enqueue may call: their handles are taken when a stream is made.
+  virtual LibrarySet libraries() const { return {}; }
+
   virtual Status Enqueue(const Plan& plan, const OpContext& context) const = 0;
 };
 using OperatorPtr = std::unique_ptr<Operator>;

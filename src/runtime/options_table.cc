@@ -1,9 +1,12 @@
 #include "runtime/options_table.h"
 
 #include <algorithm>
+#include <span>
 
+#include "device/device.h"
 #include "runtime/memory_options.h"
 #include "runtime/option_parsing.h"
+#include "runtime/plan_file.h"
 #include "runtime/stream_options.h"
 
 namespace cudaep {
@@ -21,6 +24,14 @@ bool SetDeviceId(Settings& settings, std::string_view value) {
   return ParseInt(value, &settings.device_ordinal) && settings.device_ordinal >= 0;
 }
 
+// An enumeration by the position of its name.
+template <class Enum>
+bool SetByName(Enum* out, std::span<const std::string_view> names, std::string_view value) {
+  const auto found = std::find(names.begin(), names.end(), value);
+  *out = static_cast<Enum>(found - names.begin());
+  return found != names.end();
+}
+
 bool SetConvSearch(Settings& settings, std::string_view value) {
   if (value == "HEURISTIC") {
     settings.conv_search = ConvSearch::kHeuristic;
@@ -31,6 +42,21 @@ bool SetConvSearch(Settings& settings, std::string_view value) {
   } else {
     return false;
   }
+  return true;
+}
+
+bool SetGemmPath(Settings& settings, std::string_view value) {
+  constexpr std::string_view kNames[] = {"auto", "library", "own"};
+  return SetByName(&settings.gemm_path, kNames, value);
+}
+
+bool SetConvPath(Settings& settings, std::string_view value) {
+  constexpr std::string_view kNames[] = {"auto", "library", "columns", "depthwise"};
+  return SetByName(&settings.conv_path, kNames, value);
+}
+
+bool SetPlanFile(Settings& settings, std::string_view value) {
+  settings.plan_cache_path = value;
   return true;
 }
 
@@ -52,6 +78,16 @@ constexpr OptionRow kGeneral[] = {
      SetBool<&Settings::conv_use_max_workspace>, nullptr},
     {"cudnn_conv1d_pad_to_nc1d", kBool, "0", "run 1-D convolutions as [N,C,1,D]",
      SetBool<&Settings::conv1d_pad_to_nc1d>, nullptr},
+    {"gemm_path", "auto, library, own", "auto", "what runs matrix products; impossible is an error", SetGemmPath,
+     nullptr},
+    {"conv_path", "auto, library, columns, depthwise", "auto", "what runs convolutions; impossible is an error",
+     SetConvPath, nullptr},
+    {"plan_cache.enable", kBool, "1", "0 keeps library plans in memory alone", SetBool<&Settings::plan_cache_enable>,
+     nullptr},
+    {"plan_cache.path", "a file's path", "",
+     "where library plans are kept; by default a file of the user's cache folder on a GPU, and none on the simulated "
+     "device",
+     SetPlanFile, nullptr},
     {"require_all_compute_nodes", kBool, "0", "a compute node that is not ours fails the session, with the reason",
      SetBool<&Settings::require_all_compute_nodes>, nullptr},
     {"placement_report", "a file's path", "", "writes where each node goes and why there as JSON", SetPlacementReport,
@@ -92,6 +128,12 @@ std::string AllNames() {
   return names;
 }
 
+std::string PlanFileOf(const Settings& settings) {
+  if (!settings.plan_cache_enable) return {};
+  if (!settings.plan_cache_path.empty()) return settings.plan_cache_path;
+  return std::string_view(device::BackendName()) == "simulated" ? std::string() : DefaultPlanFile();
+}
+
 bool IsOff(const OptionRow& row, std::string_view value) {
   bool flag = true;
   return value == row.only_value || (std::string_view(row.accepts) == kBool && ParseBool(value, &flag) && !flag);
@@ -119,6 +161,7 @@ Result<Settings> ParseOptions(const OptionList& options, const Settings& base) {
   }
   CUDAEP_RETURN_IF_ERROR(CheckStreamOptions(options, settings));
   CUDAEP_RETURN_IF_ERROR(CheckMemoryOptions(options, settings));
+  settings.plan_file = PlanFileOf(settings);
   if (settings.memory.is_external()) settings.memory.external.caller_stream = settings.user_stream;
   return settings;
 }

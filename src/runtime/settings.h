@@ -18,6 +18,10 @@ enum class ConvSearch : uint8_t {
   kDefault,     // the library's first suggestion without workspace where there is one
 };
 
+// Which implementation runs a product or a convolution. What is forced and impossible is an error.
+enum class GemmPath : uint8_t { kAuto, kLibrary, kOwnKernel };
+enum class ConvPath : uint8_t { kAuto, kLibrary, kColumns, kDepthwise };
+
 struct Settings {
   int device_ordinal = 0;
   bool use_tf32 = true;        // GEMM, convolution and attention alike
@@ -25,7 +29,12 @@ struct Settings {
   bool enable_cudnn = true;
   ConvSearch conv_search = ConvSearch::kHeuristic;
   bool conv_use_max_workspace = true;  // false: convolution workspaces stay below 32 MB
-  bool conv1d_pad_to_nc1d = false;     // 1-D convolutions run as [N,C,1,D] instead of [N,C,D,1]
+  GemmPath gemm_path = GemmPath::kAuto;
+  ConvPath conv_path = ConvPath::kAuto;
+  bool plan_cache_enable = true;
+  std::string plan_cache_path;      // as given
+  std::string plan_file;            // where library plans are kept between processes; empty: nowhere
+  bool conv1d_pad_to_nc1d = false;  // 1-D convolutions run as [N,C,1,D] instead of [N,C,D,1]
   bool prefer_nhwc = false;
   bool strict_skip_layer_norm = false;
   void* user_stream = nullptr;

@@ -1,9 +1,8 @@
 // Everything that belongs to one stream: the stream itself, its library handles and its scratch memory.
 //
-// This is what operators get instead of looking anything up. Handles come from the device's pool when first used and
-// go back when the context ends.
-// Ownership: owns handles and scratch; shares the device's memory. The stream belongs to somebody else (a user's stream
-// is never destroyed) and must outlive the context.
+// This is what operators get instead of looking anything up. Handles come from the device's pool when the stream is
+// made (TakeHandles) and go back when the context ends. Ownership: owns handles and scratch; shares the device's
+// memory. The stream belongs to somebody else (a user's stream is never destroyed) and must outlive the context.
 // Threads: one thread at a time.
 #pragma once
 
@@ -11,10 +10,9 @@
 #include <memory>
 
 #include "core/shape.h"
-#include "lib/blas.h"
-#include "lib/dnn.h"
 #include "runtime/copy_stream.h"
-#include "runtime/handle_pool.h"
+#include "runtime/library_handles.h"
+#include "runtime/library_set.h"
 #include "runtime/plan_pins.h"
 #include "runtime/tickets.h"
 #include "runtime/workspace.h"
@@ -31,7 +29,6 @@ class StreamContext {
         tickets_(std::move(memory), stream) {}
   // With the default memory of device `ordinal`, outside any session.
   StreamContext(int ordinal, device::Stream stream);
-  ~StreamContext();
   StreamContext(const StreamContext&) = delete;
   StreamContext& operator=(const StreamContext&) = delete;
 
@@ -48,10 +45,24 @@ class StreamContext {
   // Where a library's own allocations (timing of plans) have to fit.
   const memory::Budget& budget() const { return memory_->budget(); }
 
-  // Created at first use (while planning); kLibraryMissing where the library cannot be loaded. What the library takes
-  // is charged by measurement, so the memory limit may be exceeded once; the log says so.
-  Result<blas::Handle*> blas();
-  Result<dnn::Handle*> dnn();
+  const std::shared_ptr<memory::DeviceMemory>& memory() const { return memory_; }
+
+  // Takes the handles that the stream's operators will use, so that no Run makes one. A library that cannot be loaded
+  // is no error here: operators that can do without it do.
+  Status TakeHandles(LibrarySet libraries);
+
+  // The stream's handles. Outside of sessions, where nobody called TakeHandles, they are taken at first use.
+  // kLibraryMissing where the library cannot be loaded.
+  Result<blas::Handle*> blas() {
+    if (blas_.get() != nullptr) [[likely]]
+      return blas_.get();
+    return TakeBlas();
+  }
+  Result<dnn::Handle*> dnn() {
+    if (dnn_.get() != nullptr) [[likely]]
+      return dnn_.get();
+    return TakeDnn();
+  }
   // Created at first use.
   Result<CopyStream*> copies();
 
@@ -65,6 +76,9 @@ class StreamContext {
   bool HostCopiesPending() const { return copies_done_.load(std::memory_order_relaxed) != host_copies_queued(); }
 
  private:
+  Result<blas::Handle*> TakeBlas();
+  Result<dnn::Handle*> TakeDnn();
+
   const std::shared_ptr<memory::DeviceMemory> memory_;
   const device::DeviceInfo& device_;
   const device::Stream stream_;
@@ -73,8 +87,8 @@ class StreamContext {
   PlanPins plan_pins_;
   std::vector<Shape> shapes_;
   device::UniquePinnedMemory read_back_;
-  MeasuredHandle<blas::Handle> blas_;
-  MeasuredHandle<dnn::Handle> dnn_;
+  HandleLease<blas::Handle> blas_;
+  HandleLease<dnn::Handle> dnn_;
   CopyStream copies_;
   std::atomic<uint64_t> copies_queued_{0}, copies_done_{0};
 };

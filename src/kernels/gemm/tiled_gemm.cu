@@ -4,6 +4,7 @@
 #include "core/checked_math.h"
 #include "core/data_type_traits.h"
 #include "device/launch.h"
+#include "kernels/epilogue/activate.cuh"
 #include "kernels/gemm/tiled_gemm.h"
 
 namespace cudaep::kernels {
@@ -20,9 +21,10 @@ constexpr int kPitch = kTile + 4;  // keeps transposed stores off one bank
 struct TiledGemmKernelArgs {
   int64_t m, n, k;
   int64_t lda, ldb, ldc;
-  int64_t stride_a, stride_b, stride_c;
+  TiledGemmBatch batch[kTiledGemmBatchRank];
   int64_t tiles_m, tiles_n;
   double alpha, beta;
+  Activation activation;
   bool transpose_a, transpose_b;
   bool whole;      // alpha and beta are whole numbers
   bool is_signed;  // how an integer is read when they are not
@@ -59,25 +61,33 @@ __device__ __forceinline__ void StageTile(const T* source, int64_t ld, int64_t f
     const int d = along_depth ? index % kDepth : index / kTile;
     C value{};
     if (first + i < count && depth + d < depth_count) {
-      value = Load(along_depth ? source[(first + i) * ld + depth + d] : source[(depth + d) * ld + first + i]);
+      value = static_cast<C>(
+          Load(along_depth ? source[(first + i) * ld + depth + d] : source[(depth + d) * ld + first + i]));
     }
     tile[d * kPitch + i] = value;
   }
 }
 
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    TiledGemmKernel(const T* a, const T* b, const T* bias, T* c, TiledGemmKernelArgs g) {
-  using C = ComputeType<T>;
+// `T` is the type of A and B, `R` of the rest.
+template <class T, class R>
+__global__ void __launch_bounds__(kThreads) TiledGemmKernel(const T* a, const T* b, const R* bias, const R* residual,
+                                                            R* c, const __grid_constant__ TiledGemmKernelArgs g) {
+  using C = ComputeType<R>;
   device::GridDependencyWait();
   __shared__ C tile_a[kDepth * kPitch];
   __shared__ C tile_b[kDepth * kPitch];
   const int64_t tile = static_cast<int64_t>(blockIdx.x) % (g.tiles_m * g.tiles_n);
   const int64_t batch = static_cast<int64_t>(blockIdx.x) / (g.tiles_m * g.tiles_n);
   const int64_t row = tile / g.tiles_n * kTile, column = tile % g.tiles_n * kTile;
-  a += batch * g.stride_a;
-  b += batch * g.stride_b;
-  c += batch * g.stride_c;
+  int64_t rest = batch, offset_c = 0;
+#pragma unroll
+  for (const TiledGemmBatch& dim : g.batch) {
+    const int64_t index = rest % dim.size;
+    rest /= dim.size;
+    a += index * dim.stride_a;
+    b += index * dim.stride_b;
+    offset_c += index * dim.stride_c;
+  }
   const int lane_row = static_cast<int>(threadIdx.x) / kLanes, lane_column = static_cast<int>(threadIdx.x) % kLanes;
 
   C sum[kPerThread][kPerThread] = {};
@@ -108,62 +118,69 @@ __global__ void __launch_bounds__(kThreads)
     for (int j = 0; j < kPerThread; ++j) {
       const int64_t x = column + lane_column + j * kLanes;
       if (x >= g.n) continue;
-      const C previous = g.beta == 0 ? C{} : Load(c[y * g.ldc + x]);
-      C value = Scale(sum[i][j], previous, g);
+      const int64_t at = offset_c + y * g.ldc + x;
+      C value = Scale(sum[i][j], g.beta == 0 ? C{} : Load(residual[at]), g);
       if (bias != nullptr) value += Load(bias[x]);
-      c[y * g.ldc + x] = Store<T>(value);
+      if constexpr (std::is_floating_point_v<C>) value = Activate(g.activation, value);
+      c[at] = Store<R>(value);
     }
   }
 }
 
-template <class T>
-Status LaunchAs(const TiledGemmKernelArgs& args, int64_t blocks, const void* a, const void* b, const void* bias,
-                void* c, device::Stream stream) {
+template <class T, class R = T>
+Status LaunchAs(const TiledGemmKernelArgs& args, int64_t blocks, const TiledGemmPointers& at, device::Stream stream) {
   device::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(blocks);
   config.block.x = kThreads;
   config.programmatic = true;
-  return device::Launch(TiledGemmKernel<T>, config, stream, static_cast<const T*>(a), static_cast<const T*>(b),
-                        static_cast<const T*>(bias), static_cast<T*>(c), args);
+  return device::Launch(TiledGemmKernel<T, R>, config, stream, static_cast<const T*>(at.a), static_cast<const T*>(at.b),
+                        static_cast<const R*>(at.bias), static_cast<const R*>(at.residual), static_cast<R*>(at.c),
+                        args);
 }
 
 bool IsWhole(double value) { return std::trunc(value) == value && std::abs(value) < 9.0e15; }
 
 }  // namespace
 
-Status LaunchTiledGemm(const TiledGemm& gemm, const void* a, const void* b, const void* bias, void* c,
-                       device::Stream stream) {
-  if (gemm.m == 0 || gemm.n == 0 || gemm.batch == 0) return Status::Ok();
+Status LaunchTiledGemm(const TiledGemm& gemm, const TiledGemmPointers& pointers, device::Stream stream) {
+  TiledGemmPointers at = pointers;
+  if (!gemm.epilogue.bias) at.bias = nullptr;
+  if (!gemm.epilogue.residual()) at.residual = nullptr;
   TiledGemmKernelArgs args{};
   args.m = gemm.m, args.n = gemm.n, args.k = gemm.k;
   args.lda = gemm.lda, args.ldb = gemm.ldb, args.ldc = gemm.ldc;
-  args.stride_a = gemm.stride_a, args.stride_b = gemm.stride_b, args.stride_c = gemm.stride_c;
   args.tiles_m = CeilDiv<int64_t>(gemm.m, kTile), args.tiles_n = CeilDiv<int64_t>(gemm.n, kTile);
-  args.alpha = gemm.alpha, args.beta = gemm.beta;
-  args.transpose_a = gemm.transpose_a, args.transpose_b = gemm.transpose_b;
-  args.whole = IsWhole(gemm.alpha) && IsWhole(gemm.beta);
-  args.is_signed = gemm.type == DataType::kInt32 || gemm.type == DataType::kInt64;
+  args.alpha = gemm.epilogue.alpha, args.beta = gemm.epilogue.beta;
+  args.activation = gemm.epilogue.activation;
+  args.whole = IsWhole(args.alpha) && IsWhole(args.beta);
+  args.is_signed = gemm.type != DataType::kUint32 && gemm.type != DataType::kUint64;
   int64_t blocks = 0;
-  if (!CheckedMultiply(args.tiles_m, args.tiles_n, &blocks) || !CheckedMultiply(blocks, gemm.batch, &blocks) ||
-      !FitsInt32(blocks)) {
-    return NotSupported("matrix product ", gemm.m, 'x', gemm.n, 'x', gemm.k, " batch ", gemm.batch,
-                        " needs too many thread blocks");
+  bool fits = CheckedMultiply(args.tiles_m, args.tiles_n, &blocks);
+  for (int i = 0; i < kTiledGemmBatchRank; ++i) {
+    args.batch[i] = gemm.batch[i];
+    fits = fits && CheckedMultiply(blocks, gemm.batch[i].size, &blocks);
+  }
+  if (blocks == 0) return Status::Ok();
+  if (!fits || !FitsInt32(blocks)) {
+    return NotSupported("matrix product ", gemm.m, 'x', gemm.n, 'x', gemm.k, " needs too many thread blocks");
   }
   switch (gemm.type) {
     case DataType::kFloat:
-      return LaunchAs<float>(args, blocks, a, b, bias, c, stream);
+      return LaunchAs<float>(args, blocks, at, stream);
     case DataType::kFloat16:
-      return LaunchAs<Half>(args, blocks, a, b, bias, c, stream);
+      return LaunchAs<Half>(args, blocks, at, stream);
     case DataType::kBFloat16:
-      return LaunchAs<BFloat16>(args, blocks, a, b, bias, c, stream);
+      return LaunchAs<BFloat16>(args, blocks, at, stream);
     case DataType::kDouble:
-      return LaunchAs<double>(args, blocks, a, b, bias, c, stream);
+      return LaunchAs<double>(args, blocks, at, stream);
+    case DataType::kInt8:
+      return LaunchAs<int8_t, int32_t>(args, blocks, at, stream);
     case DataType::kInt32:
     case DataType::kUint32:  // products and sums have the same bits
-      return LaunchAs<uint32_t>(args, blocks, a, b, bias, c, stream);
+      return LaunchAs<uint32_t>(args, blocks, at, stream);
     case DataType::kInt64:
     case DataType::kUint64:
-      return LaunchAs<uint64_t>(args, blocks, a, b, bias, c, stream);
+      return LaunchAs<uint64_t>(args, blocks, at, stream);
     default:
       return NotSupported("matrix product of element type ", DataTypeName(gemm.type));
   }

@@ -1,11 +1,12 @@
-// blas.h by cuBLASLt. The library is column-major: a row-major C is its C^T = op(B)^T op(A)^T, so the operands swap
-// places, nothing is transposed in memory, and a bias along n runs along the library's rows, which it can fuse.
-#include <algorithm>
+// blas.h by cuBLASLt.
 #include <array>
+#include <atomic>
+#include <charconv>
+#include <cstring>
 #include <limits>
 
-#include "lib/blas.h"
-#include "lib/cuda/cublaslt_api.h"
+#include "lib/cuda/device_state.h"
+#include "lib/cuda/lt_descriptors.h"
 #include "lib/problem_check.h"
 
 namespace cudaep::blas {
@@ -24,52 +25,40 @@ class LtHandle final : public Handle {
   UniqueHandle<HandleTraits> handle;
 };
 
-// The algorithm to use when every pointer is aligned to `alignment` bytes.
-struct Variant {
-  uint32_t alignment = 0;
+// Allocators give 256 bytes; slices of packed tensors often 16; anything else is rare but must work.
+constexpr size_t kAlignmentClasses = 3;
+size_t AlignmentOf(const GemmProblem& p, size_t alignment_class) {
+  const size_t element = std::max(SizeOf(p.types.a), size_t{1});
+  const std::array<size_t, kAlignmentClasses> bytes{256, 16, element};
+  return bytes[alignment_class];
+}
+
+struct Algorithm {
   cublasLtMatmulAlgo_t algo{};
   size_t workspace_bytes = 0;
 };
 
 class LtPlan final : public GemmPlan {
  public:
-  void SetWorkspaceBytes(size_t bytes) { workspace_bytes_ = std::max(workspace_bytes_, bytes); }
-  void SetNeedsSeparateBias() { needs_separate_bias_ = true; }
-
-  cublasLtMatmulDescOpaque_t operation{};
-  cublasLtMatrixLayoutOpaque_t first{}, second{}, result{};  // the library's A (our B), B (our A) and C
-  std::array<Variant, 3> variants{};                         // by falling alignment
-  size_t variant_count = 0;
-  bool fused_bias = false;
-  bool wide_scale = false;  // alpha and beta are read as double
-  float alpha = 1.0f, beta = 0.0f;
-};
-
-struct Types {
-  cudaDataType_t data;
-  cudaDataType_t scale;
-  cublasComputeType_t compute;
-};
-
-Types TypesOf(const GemmProblem& p) {
-  switch (p.type) {
-    case DataType::kFloat16:
-      return {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
-    case DataType::kBFloat16:
-      return {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
-    case DataType::kDouble:
-      return {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
-    default:
-      return {CUDA_R_32F, CUDA_R_32F, p.allow_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F};
+  LtPlan(const GemmProblem& problem, LtForm form, const LtDescriptors& descriptors, const Algorithm& aligned)
+      : problem(problem), form(form), descriptors(descriptors), scales(problem) {
+    workspace_bytes_ = aligned.workspace_bytes;
+    remaining_ = RemainingOf(problem, form);
+    algorithms[0].store(new Algorithm(aligned));
+    choice_ = StrCat("lt", static_cast<int>(form));
+    for (uint64_t word : aligned.algo.data) choice_ += StrCat('.', word);
   }
-}
+  ~LtPlan() override {
+    for (auto& algorithm : algorithms) delete algorithm.load();
+  }
 
-template <class Value>
-Status SetOperation(const CublasLtApi& api, cublasLtMatmulDescOpaque_t* operation,
-                    cublasLtMatmulDescAttributes_t attribute, const Value& value) {
-  return ToStatus(api, api.cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof(value)),
-                  "cublasLtMatmulDescSetAttribute");
-}
+  const GemmProblem problem;
+  const LtForm form;
+  const LtDescriptors descriptors;
+  const LtScales scales;
+  // By alignment class. The first is made with the plan, the others when pointers need them.
+  mutable std::array<std::atomic<const Algorithm*>, kAlignmentClasses> algorithms{};
+};
 
 template <class Value>
 Status SetPreference(const CublasLtApi& api, cublasLtMatmulPreferenceOpaque_t* preference,
@@ -78,107 +67,137 @@ Status SetPreference(const CublasLtApi& api, cublasLtMatmulPreferenceOpaque_t* p
                   "cublasLtMatmulPreferenceSetAttribute");
 }
 
-Status InitOperation(const CublasLtApi& api, const GemmProblem& p, bool fuse_bias, LtPlan* plan) {
-  const Types types = TypesOf(p);
-  CUDAEP_RETURN_IF_ERROR(ToStatus(
-      api, api.cublasLtMatmulDescInit_internal(&plan->operation, sizeof(plan->operation), types.compute, types.scale),
-      "cublasLtMatmulDescInit"));
-  const cublasOperation_t first = p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
-  const cublasOperation_t second = p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-  CUDAEP_RETURN_IF_ERROR(SetOperation(api, &plan->operation, CUBLASLT_MATMUL_DESC_TRANSA, first));
-  CUDAEP_RETURN_IF_ERROR(SetOperation(api, &plan->operation, CUBLASLT_MATMUL_DESC_TRANSB, second));
-  plan->fused_bias = fuse_bias;
-  if (!fuse_bias) return Status::Ok();
-  CUDAEP_RETURN_IF_ERROR(
-      SetOperation(api, &plan->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, cublasLtEpilogue_t{CUBLASLT_EPILOGUE_BIAS}));
-  // The heuristic looks at the pointer's alignment; the real one is set per call.
-  const void* aligned = reinterpret_cast<const void*>(uintptr_t{256});
-  return SetOperation(api, &plan->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, aligned);
-}
-
-// A row-major matrix of `rows` x `columns` is the library's `columns` x `rows`.
-Status InitLayout(const CublasLtApi& api, const GemmProblem& p, int64_t rows, int64_t columns, int64_t ld,
-                  int64_t batch_stride, cublasLtMatrixLayoutOpaque_t* layout) {
-  CUDAEP_RETURN_IF_ERROR(ToStatus(
-      api,
-      api.cublasLtMatrixLayoutInit_internal(layout, sizeof(*layout), TypesOf(p).data, static_cast<uint64_t>(columns),
-                                            static_cast<uint64_t>(rows), std::max(ld, columns)),
-      "cublasLtMatrixLayoutInit"));
-  if (p.batch == 1) return Status::Ok();
-  const int32_t batch = static_cast<int32_t>(p.batch);
-  CUDAEP_RETURN_IF_ERROR(ToStatus(
-      api, api.cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof(batch)),
-      "cublasLtMatrixLayoutSetAttribute"));
-  return ToStatus(api,
-                  api.cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
-                                                       &batch_stride, sizeof(batch_stride)),
-                  "cublasLtMatrixLayoutSetAttribute");
-}
-
-Status InitLayouts(const CublasLtApi& api, const GemmProblem& p, LtPlan* plan) {
-  CUDAEP_RETURN_IF_ERROR(
-      InitLayout(api, p, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n, p.ldb, p.stride_b, &plan->first));
-  CUDAEP_RETURN_IF_ERROR(
-      InitLayout(api, p, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k, p.lda, p.stride_a, &plan->second));
-  return InitLayout(api, p, p.m, p.n, p.ldc, p.stride_c, &plan->result);
-}
-
-// Adds the library's first choice for pointers aligned to `alignment`, if it has one.
-Status AddVariant(const LtHandle& handle, const GemmProblem& p, size_t workspace_limit, uint32_t alignment,
-                  LtPlan* plan) {
+// The library's algorithms for pointers aligned to `alignment`, at most `most`; none when it has none.
+Result<std::vector<Algorithm>> AskHeuristic(const LtHandle& handle, const GemmProblem& p, LtDescriptors descriptors,
+                                            size_t workspace_limit, size_t alignment, size_t most) {
   const CublasLtApi& api = handle.api;
   cublasLtMatmulPreferenceOpaque_t preference{};
   CUDAEP_RETURN_IF_ERROR(ToStatus(api, api.cublasLtMatmulPreferenceInit_internal(&preference, sizeof(preference)),
                                   "cublasLtMatmulPreferenceInit"));
-  const uint64_t limit = workspace_limit;
-  CUDAEP_RETURN_IF_ERROR(SetPreference(api, &preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, limit));
+  CUDAEP_RETURN_IF_ERROR(
+      SetPreference(api, &preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{workspace_limit}));
   for (auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-    CUDAEP_RETURN_IF_ERROR(SetPreference(api, &preference, attribute, alignment));
+    CUDAEP_RETURN_IF_ERROR(SetPreference(api, &preference, attribute, static_cast<uint32_t>(alignment)));
   }
-  if (kFloat16Types.Contains(p.type) || p.deterministic) {
+  CUDAEP_RETURN_IF_ERROR(descriptors.SetBias(api, reinterpret_cast<const void*>(alignment)));
+  if (kFloat16Types.Contains(p.types.c) || p.deterministic) {
     // Split-K partial sums stay in fp32 and are added in one order: the other schemes add them up in the output, of 16
     // bits or as they come.
     const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     CUDAEP_RETURN_IF_ERROR(SetPreference(api, &preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes));
   }
-  cublasLtMatmulHeuristicResult_t found{};
+  std::vector<cublasLtMatmulHeuristicResult_t> found(most);
   int count = 0;
-  const cublasStatus_t status =
-      api.cublasLtMatmulAlgoGetHeuristic(handle.handle.get(), &plan->operation, &plan->first, &plan->second,
-                                         &plan->result, &plan->result, &preference, 1, &found, &count);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0)) return Status::Ok();
+  const cublasStatus_t status = api.cublasLtMatmulAlgoGetHeuristic(
+      handle.handle.get(), &descriptors.operation, &descriptors.first, &descriptors.second, &descriptors.result,
+      &descriptors.result, &preference, static_cast<int>(most), found.data(), &count);
+  std::vector<Algorithm> algorithms;
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return algorithms;
   CUDAEP_RETURN_IF_ERROR(ToStatus(api, status, "cublasLtMatmulAlgoGetHeuristic"));
-  if (found.state != CUBLAS_STATUS_SUCCESS) return Status::Ok();
-  plan->variants[plan->variant_count++] = {alignment, found.algo, found.workspaceSize};
-  plan->SetWorkspaceBytes(found.workspaceSize);
+  for (int i = 0; i < count; ++i) {
+    const auto& result = found[static_cast<size_t>(i)];
+    if (result.state == CUBLAS_STATUS_SUCCESS) algorithms.push_back({result.algo, result.workspaceSize});
+  }
+  return algorithms;
+}
+
+// Workspace bytes of an algorithm that can run the problem of these descriptors.
+Result<size_t> CheckAlgorithm(const LtHandle& handle, LtDescriptors d, const cublasLtMatmulAlgo_t& algo) {
+  const CublasLtApi& api = handle.api;
+  CUDAEP_RETURN_IF_ERROR(d.SetBias(api, reinterpret_cast<const void*>(uintptr_t{256})));
+  cublasLtMatmulHeuristicResult_t result{};
+  const cublasStatus_t status = api.cublasLtMatmulAlgoCheck(handle.handle.get(), &d.operation, &d.first, &d.second,
+                                                            &d.result, &d.result, &algo, &result);
+  if (status != CUBLAS_STATUS_SUCCESS) {
+    return NotSupported("cublasLtMatmulAlgoCheck: ", std::string_view(api.cublasLtGetStatusString(status)));
+  }
+  return result.workspaceSize;
+}
+
+Status CheckSizes(const GemmProblem& problem) {
+  CUDAEP_RETURN_IF_ERROR(CheckProblem(problem));
+  if (problem.batch[static_cast<size_t>(LibraryBatchOf(problem))].size > std::numeric_limits<int32_t>::max()) {
+    return NotSupported(ProblemText(problem), ": cuBLASLt counts batches with 32 bits");
+  }
+  const auto is_whole = [](float value) { return value == static_cast<float>(static_cast<int32_t>(value)); };
+  if (problem.types.compute == DataType::kInt32 &&
+      !(is_whole(problem.epilogue.alpha) && is_whole(problem.epilogue.beta))) {
+    return NotSupported(ProblemText(problem), ": integers are scaled by whole numbers only");
+  }
   return Status::Ok();
 }
 
-// A plan without variants when the library has no algorithm.
-Result<std::unique_ptr<LtPlan>> TryPlan(const LtHandle& handle, const GemmProblem& p, bool fuse_bias, size_t limit) {
-  auto plan = std::make_unique<LtPlan>();
-  CUDAEP_RETURN_IF_ERROR(InitOperation(handle.api, p, fuse_bias, plan.get()));
-  CUDAEP_RETURN_IF_ERROR(InitLayouts(handle.api, p, plan.get()));
-  // Allocators give 256 bytes; slices of packed tensors often 16; anything else is rare but must work.
-  for (uint32_t alignment : {256u, 16u, static_cast<uint32_t>(SizeOf(p.type))}) {
-    CUDAEP_RETURN_IF_ERROR(AddVariant(handle, p, limit, alignment, plan.get()));
+// The plans of the fullest form that the library has algorithms for.
+Result<std::vector<std::unique_ptr<const GemmPlan>>> PlansOf(const LtHandle& lt, const GemmProblem& problem,
+                                                             size_t limit, size_t most) {
+  std::vector<std::unique_ptr<const GemmPlan>> plans;
+  for (LtForm form : kLtForms) {
+    if (!IsOffered(problem, form)) continue;
+    CUDAEP_ASSIGN_OR_RETURN(const LtDescriptors descriptors, Describe(lt.api, problem, form));
+    CUDAEP_ASSIGN_OR_RETURN(const std::vector<Algorithm> algorithms,
+                            AskHeuristic(lt, problem, descriptors, limit, AlignmentOf(problem, 0), most));
+    for (const Algorithm& algorithm : algorithms) {
+      plans.push_back(std::make_unique<const LtPlan>(problem, form, descriptors, algorithm));
+    }
+    if (!plans.empty()) break;
   }
-  plan->wide_scale = p.type == DataType::kDouble;
-  plan->alpha = p.alpha;
-  plan->beta = p.beta;
-  return plan;
+  return plans;
 }
 
-// The best variant that these pointers' alignment allows; null when there is none.
-const Variant* PickVariant(const LtPlan& plan, const GemmPointers& pointers) {
-  const auto bits = reinterpret_cast<uintptr_t>(pointers.a) | reinterpret_cast<uintptr_t>(pointers.b) |
-                    reinterpret_cast<uintptr_t>(pointers.c) |
-                    (plan.fused_bias ? reinterpret_cast<uintptr_t>(pointers.bias) : 0);
-  for (size_t i = 0; i < plan.variant_count; ++i) {
-    if ((bits & (plan.variants[i].alignment - 1)) == 0) return &plan.variants[i];
+Result<std::unique_ptr<const GemmPlan>> PlanOfChoice(const LtHandle& lt, const GemmProblem& problem, size_t limit,
+                                                     const std::string& choice) {
+  const auto malformed = [&] { return InvalidArgument('\'', choice, "' names no algorithm of cuBLASLt"); };
+  const char* at = choice.data();
+  const char* const end = at + choice.size();
+  int form = -1;
+  if (!choice.starts_with("lt")) return malformed();
+  at += 2;
+  if (auto read = std::from_chars(at, end, form); read.ec != std::errc())
+    return malformed();
+  else
+    at = read.ptr;
+  if (form < 0 || form > static_cast<int>(LtForm::kSumOnly) || !IsOffered(problem, static_cast<LtForm>(form))) {
+    return malformed();
   }
-  return nullptr;
+  Algorithm algorithm;
+  for (uint64_t& word : algorithm.algo.data) {
+    if (at == end || *at != '.') return malformed();
+    const auto read = std::from_chars(at + 1, end, word);
+    if (read.ec != std::errc()) return malformed();
+    at = read.ptr;
+  }
+  if (at != end) return malformed();
+  CUDAEP_ASSIGN_OR_RETURN(const LtDescriptors descriptors, Describe(lt.api, problem, static_cast<LtForm>(form)));
+  CUDAEP_ASSIGN_OR_RETURN(algorithm.workspace_bytes, CheckAlgorithm(lt, descriptors, algorithm.algo));
+  if (algorithm.workspace_bytes > limit) {
+    return NotSupported(ProblemText(problem), ": the chosen algorithm wants ", algorithm.workspace_bytes,
+                        " bytes of workspace");
+  }
+  return std::unique_ptr<const GemmPlan>(
+      std::make_unique<const LtPlan>(problem, static_cast<LtForm>(form), descriptors, algorithm));
+}
+
+size_t AlignmentClassOf(const LtPlan& plan, const GemmPointers& pointers) {
+  const auto bits = reinterpret_cast<uintptr_t>(pointers.a) | reinterpret_cast<uintptr_t>(pointers.b) |
+                    reinterpret_cast<uintptr_t>(pointers.c) | reinterpret_cast<uintptr_t>(pointers.residual) |
+                    (plan.descriptors.fused_bias ? reinterpret_cast<uintptr_t>(pointers.bias) : 0);
+  return (bits & 255) == 0 ? 0 : (bits & 15) == 0 ? 1 : 2;
+}
+
+// The algorithm for pointers of this alignment; the first thread that needs one asks the library.
+Result<const Algorithm*> AlgorithmFor(const LtHandle& lt, const LtPlan& plan, size_t alignment_class) {
+  auto& slot = plan.algorithms[alignment_class];
+  if (const Algorithm* algorithm = slot.load(std::memory_order_acquire)) [[likely]]
+    return algorithm;
+  CUDAEP_ASSIGN_OR_RETURN(const std::vector<Algorithm> found,
+                          AskHeuristic(lt, plan.problem, plan.descriptors, plan.workspace_bytes(),
+                                       AlignmentOf(plan.problem, alignment_class), 1));
+  if (found.empty()) return NotSupported("cuBLASLt has no algorithm for pointers aligned this little");
+  auto made = std::make_unique<const Algorithm>(found.front());
+  const Algorithm* expected = nullptr;
+  if (slot.compare_exchange_strong(expected, made.get(), std::memory_order_acq_rel)) return made.release();
+  return expected;
 }
 
 }  // namespace
@@ -195,47 +214,71 @@ Result<std::unique_ptr<Handle>> CreateHandle() {
   return std::unique_ptr<Handle>(std::move(handle));
 }
 
-Result<std::unique_ptr<const GemmPlan>> MakePlan(Handle& handle, const GemmProblem& problem,
-                                                 size_t workspace_limit_bytes) {
-  CUDAEP_RETURN_IF_ERROR(CheckProblem(problem));
-  if (problem.batch > std::numeric_limits<int32_t>::max()) {
-    return NotSupported(ProblemText(problem), ": cuBLASLt counts batches with 32 bits");
-  }
-  const auto& lt = static_cast<const LtHandle&>(handle);
-  const bool bias = problem.epilogue == Epilogue::kBias;
-  CUDAEP_ASSIGN_OR_RETURN(std::unique_ptr<LtPlan> plan, TryPlan(lt, problem, bias, workspace_limit_bytes));
-  if (plan->variant_count == 0 && bias) {
-    CUDAEP_ASSIGN_OR_RETURN(plan, TryPlan(lt, problem, false, workspace_limit_bytes));
-    plan->SetNeedsSeparateBias();
-  }
-  if (plan->variant_count == 0) {
-    return NotSupported(ProblemText(problem), ": cuBLASLt ", lib::VersionText(lt.api.library.version),
-                        " has no algorithm within ", workspace_limit_bytes, " bytes of workspace");
-  }
-  return std::unique_ptr<const GemmPlan>(std::move(plan));
+Result<std::vector<std::string>> Candidates(Handle& handle, const GemmProblem& problem, size_t workspace_limit_bytes,
+                                            size_t most) {
+  CUDAEP_RETURN_IF_ERROR(CheckSizes(problem));
+  CUDAEP_ASSIGN_OR_RETURN(const auto plans,
+                          PlansOf(static_cast<const LtHandle&>(handle), problem, workspace_limit_bytes, most));
+  std::vector<std::string> choices;
+  for (const auto& plan : plans) choices.push_back(plan->choice());
+  return choices;
 }
 
-Status Enqueue(Handle& handle, const GemmPlan& base_plan, const GemmPointers& pointers, device::Stream stream) {
+Result<std::unique_ptr<const GemmPlan>> MakePlan(Handle& handle, const GemmProblem& problem,
+                                                 size_t workspace_limit_bytes, const std::string& choice) {
+  CUDAEP_RETURN_IF_ERROR(CheckSizes(problem));
+  const auto& lt = static_cast<const LtHandle&>(handle);
+  if (!choice.empty()) return PlanOfChoice(lt, problem, workspace_limit_bytes, choice);
+  CUDAEP_ASSIGN_OR_RETURN(auto plans, PlansOf(lt, problem, workspace_limit_bytes, 1));
+  if (!plans.empty()) return std::move(plans.front());
+  return NotSupported(ProblemText(problem), ": cuBLASLt ", lib::VersionText(lt.api.library.version),
+                      " has no algorithm within ", workspace_limit_bytes, " bytes of workspace");
+}
+
+bool Covers(Handle& handle, const GemmPlan& base_plan, const GemmProblem& problem) {
+  const auto& plan = static_cast<const LtPlan&>(base_plan);
+  GemmProblem same = problem;
+  same.m = plan.problem.m;
+  if (same != plan.problem || problem.m > plan.problem.m) return false;
+  if (problem.m == plan.problem.m) return true;
+  if (problem.transpose_a || problem.batches() != 1) return false;
+  const auto& lt = static_cast<const LtHandle&>(handle);
+  LtDescriptors descriptors = plan.descriptors;
+  if (!descriptors.SetRows(lt.api, problem.m).ok()) return false;
+  const Result<size_t> bytes = CheckAlgorithm(lt, descriptors, plan.algorithms[0].load()->algo);
+  return bytes.ok() && bytes.value() <= plan.workspace_bytes();
+}
+
+Status Enqueue(Handle& handle, const GemmPlan& base_plan, int64_t m, const GemmPointers& pointers,
+               device::Stream stream) {
   const auto& lt = static_cast<const LtHandle&>(handle);
   const auto& plan = static_cast<const LtPlan&>(base_plan);
-  const Variant* variant = PickVariant(plan, pointers);
-  if (variant == nullptr) return NotSupported("cuBLASLt has no algorithm for pointers aligned this little");
-  const double wide[2] = {plan.alpha, plan.beta};
-  const void* alpha = plan.wide_scale ? static_cast<const void*>(&wide[0]) : &plan.alpha;
-  const void* beta = plan.wide_scale ? static_cast<const void*>(&wide[1]) : &plan.beta;
-  // The library takes descriptors by non-const pointer, and the bias address is part of one: each call has its own
-  // copy.
-  cublasLtMatmulDescOpaque_t operation = plan.operation;
-  if (plan.fused_bias) {
-    CUDAEP_RETURN_IF_ERROR(SetOperation(lt.api, &operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointers.bias));
+  const GemmProblem& p = plan.problem;
+  CUDAEP_ASSIGN_OR_RETURN(const Algorithm* const algorithm, AlgorithmFor(lt, plan, AlignmentClassOf(plan, pointers)));
+  // The library takes descriptors by non-const pointer, and bias address and rows are part of them: each call has its
+  // own copy.
+  LtDescriptors d = plan.descriptors;
+  CUDAEP_RETURN_IF_ERROR(d.SetBias(lt.api, pointers.bias));
+  if (m != p.m) CUDAEP_RETURN_IF_ERROR(d.SetRows(lt.api, m));
+  const void* residual = p.epilogue.residual() ? pointers.residual : pointers.c;
+  const size_t inner = static_cast<size_t>(LibraryBatchOf(p));
+  const BatchDim &outer = p.batch[(inner + 1) % 3], &middle = p.batch[(inner + 2) % 3];
+  const auto size_a = static_cast<int64_t>(SizeOf(p.types.a)), size_c = static_cast<int64_t>(SizeOf(p.types.c));
+  for (int64_t i = 0; i < outer.size; ++i) {
+    for (int64_t j = 0; j < middle.size; ++j) {
+      const int64_t a = (i * outer.stride_a + j * middle.stride_a) * size_a;
+      const int64_t b = (i * outer.stride_b + j * middle.stride_b) * size_a;
+      const int64_t c = (i * outer.stride_c + j * middle.stride_c) * size_c;
+      const cublasStatus_t status = lt.api.cublasLtMatmul(
+          lt.handle.get(), &d.operation, plan.scales.alpha(), static_cast<const std::byte*>(pointers.b) + b, &d.first,
+          static_cast<const std::byte*>(pointers.a) + a, &d.second, plan.scales.beta(),
+          static_cast<const std::byte*>(residual) + c, &d.result, static_cast<std::byte*>(pointers.c) + c, &d.result,
+          &algorithm->algo, pointers.workspace, algorithm->workspace_bytes, reinterpret_cast<cudaStream_t>(stream));
+      if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
+        return lib::AfterLibraryFailure(ToStatus(lt.api, status, "cublasLtMatmul"));
+    }
   }
-  cublasLtMatrixLayoutOpaque_t first = plan.first, second = plan.second, result = plan.result;
-  return ToStatus(
-      lt.api,
-      lt.api.cublasLtMatmul(lt.handle.get(), &operation, alpha, pointers.b, &first, pointers.a, &second, beta,
-                            pointers.c, &result, pointers.c, &result, &variant->algo, pointers.workspace,
-                            variant->workspace_bytes, reinterpret_cast<cudaStream_t>(stream)),
-      "cublasLtMatmul");
+  return Status::Ok();
 }
 
 }  // namespace cudaep::blas

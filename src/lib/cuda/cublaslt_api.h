@@ -15,6 +15,7 @@ namespace cudaep::blas {
   X(cublasLtDestroy)                       \
   X(cublasLtGetStatusString)               \
   X(cublasLtMatmul)                        \
+  X(cublasLtMatmulAlgoCheck)               \
   X(cublasLtMatmulAlgoGetHeuristic)        \
   X(cublasLtMatmulDescInit_internal)       \
   X(cublasLtMatmulDescSetAttribute)        \

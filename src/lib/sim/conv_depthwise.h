@@ -90,7 +90,7 @@ void DepthwiseChannelsLast(const dnn::ConvProblem& p, const Geometry& g, const d
     const T* image = static_cast<const T*>(at.x) + n * p.in_channels * g.in_plane;
     for (int64_t pixel = 0; pixel < g.out_plane; ++pixel, y += p.out_channels) {
       const int64_t ow = pixel % g.axes[2].out, row = pixel / g.axes[2].out;
-      for (int64_t k = 0; k < p.out_channels; ++k) sums[k] = p.bias ? Load(bias[k]) : C{0};
+      for (int64_t k = 0; k < p.out_channels; ++k) sums[k] = p.epilogue.bias ? Load(bias[k]) : C{0};
       DepthwisePixel(p, g, image, packed, row / g.axes[1].out, row % g.axes[1].out, ow, sums);
       for (int64_t k = 0; k < p.out_channels; ++k) y[k] = Store<T>(sums[k]);
     }
@@ -107,10 +107,10 @@ void RunDepthwise(const dnn::ConvProblem& p, const dnn::ConvPointers& at) {
   for (int64_t n = 0; n < p.batch; ++n) {
     for (int64_t k = 0; k < p.out_channels; ++k) {
       // With one input channel a group, [out][1][taps] and [in][out of the group][taps] are the same order.
-      detail::DepthwisePlane(g, static_cast<const T*>(at.x) + (n * p.in_channels + k / g.group_out) * g.in_plane,
-                             static_cast<const T*>(at.w) + k * g.taps, p.bias ? Load(bias[k]) : ComputeType<T>{0},
-                             static_cast<ComputeType<T>*>(at.workspace),
-                             static_cast<T*>(at.y) + (n * p.out_channels + k) * g.out_plane);
+      detail::DepthwisePlane(
+          g, static_cast<const T*>(at.x) + (n * p.in_channels + k / g.group_out) * g.in_plane,
+          static_cast<const T*>(at.w) + k * g.taps, p.epilogue.bias ? Load(bias[k]) : ComputeType<T>{0},
+          static_cast<ComputeType<T>*>(at.workspace), static_cast<T*>(at.y) + (n * p.out_channels + k) * g.out_plane);
     }
   }
 }

@@ -8,6 +8,7 @@
 #include "lib/problem_check.h"
 #include "lib/sim/conv_depthwise.h"
 #include "lib/sim/conv_geometry.h"
+#include "lib/sim/host_activation.h"
 #include "lib/sim/host_gemm.h"
 
 namespace cudaep::sim {
@@ -21,17 +22,17 @@ using dnn::Layout;
 size_t ComputeBytes(DataType type) { return type == DataType::kDouble ? 8 : 4; }
 bool IsWidened(DataType type) { return kFloat16Types.Contains(type); }
 
-// What of the scratch is needed: weights are repacked when transposed or 16-bit, a result tile only for 16-bit, and
-// the column matrix not where the input already is one.
-bool PacksWeights(const ConvProblem& p) { return p.direction == Direction::kBackward || IsWidened(p.type); }
-bool ReadsInputDirectly(const ConvProblem& p, const Geometry& g) { return g.pointwise && !IsWidened(p.type); }
+// What of the scratch is needed: weights are repacked when transposed or 16-bit, a result tile only for 16-bit or an
+// epilogue, and the column matrix not where the input already is one.
+bool PacksWeights(const ConvProblem& p) { return p.direction == Direction::kBackward || IsWidened(p.types.a); }
+bool ReadsInputDirectly(const ConvProblem& p, const Geometry& g) { return g.pointwise && !IsWidened(p.types.a); }
 
 int64_t PackedElems(const ConvProblem& p, const Geometry& g) { return PacksWeights(p) ? g.group_out * g.depth() : 0; }
 int64_t ColumnElems(const ConvProblem& p, const Geometry& g, int64_t pixels) {
   return ReadsInputDirectly(p, g) ? 0 : g.depth() * pixels;
 }
 int64_t ResultElems(const ConvProblem& p, const Geometry& g, int64_t pixels) {
-  return IsWidened(p.type) ? g.group_out * pixels : 0;
+  return IsWidened(p.types.a) || !p.epilogue.empty() ? g.group_out * pixels : 0;
 }
 
 struct Tile {
@@ -48,7 +49,8 @@ class Convolution {
       : p_(p), g_(p), tiling_(tiling), last_(p.layout == Layout::kChannelsLast) {
     x_ = static_cast<const T*>(at.x);
     w_ = static_cast<const T*>(at.w);
-    bias_ = p.bias ? static_cast<const T*>(at.bias) : nullptr;
+    bias_ = p.epilogue.bias ? static_cast<const T*>(at.bias) : nullptr;
+    residual_ = p.epilogue.residual() ? static_cast<const T*>(at.residual) : nullptr;
     y_ = static_cast<T*>(at.y);
     packed_ = static_cast<C*>(at.workspace);
     column_ = packed_ + PackedElems(p_, g_);
@@ -112,17 +114,22 @@ class Convolution {
     } else {
       FillChannelsFirst(n, group, tile);
     }
-    T* y = y_ + n * p_.out_channels * g_.out_plane +
-           (last_ ? pixel * p_.out_channels + out_channel : out_channel * g_.out_plane + pixel);
+    const int64_t at = n * p_.out_channels * g_.out_plane +
+                       (last_ ? pixel * p_.out_channels + out_channel : out_channel * g_.out_plane + pixel);
+    T* y = y_ + at;
+    const T* residual = residual_ == nullptr ? nullptr : residual_ + at;
     const int64_t y_ld = last_ ? p_.out_channels : g_.out_plane;
     const T* bias = bias_ == nullptr ? nullptr : bias_ + out_channel;
     if constexpr (std::is_same_v<T, C>) {
-      Product(weights, columns, column_ld, tile.pixels(), y, y_ld);
-      if (bias != nullptr) Finish(y, y_ld, tile.pixels(), bias, y, y_ld);
+      if (p_.epilogue.empty()) return Product(weights, columns, column_ld, tile.pixels(), y, y_ld);
+      // y may be the residual, so the sums are kept apart from it.
+      const int64_t result_ld = last_ ? g_.group_out : tile.pixels();
+      Product(weights, columns, column_ld, tile.pixels(), result_, result_ld);
+      Finish(result_, result_ld, tile.pixels(), bias, residual, y, y_ld);
     } else {
       const int64_t result_ld = last_ ? g_.group_out : tile.pixels();
       Product(weights, columns, column_ld, tile.pixels(), result_, result_ld);
-      Finish(result_, result_ld, tile.pixels(), bias, y, y_ld);
+      Finish(result_, result_ld, tile.pixels(), bias, residual, y, y_ld);
     }
   }
 
@@ -140,13 +147,15 @@ class Convolution {
     Multiply(gemm);
   }
 
-  // Adds the bias and rounds a tile of results into y.
-  void Finish(const C* from, int64_t from_ld, int64_t pixels, const T* bias, T* to, int64_t to_ld) {
+  // The epilogue of a tile, rounded into y.
+  void Finish(const C* from, int64_t from_ld, int64_t pixels, const T* bias, const T* residual, T* to, int64_t to_ld) {
     const int64_t rows = last_ ? pixels : g_.group_out, width = last_ ? g_.group_out : pixels;
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t i = 0; i < width; ++i) {
-        const C add = bias == nullptr ? C{0} : Load(bias[last_ ? i : row]);
-        to[row * to_ld + i] = Store<T>(from[row * from_ld + i] + add);
+        C value = from[row * from_ld + i];
+        if (bias != nullptr) value += Load(bias[last_ ? i : row]);
+        if (residual != nullptr) value += Load(residual[row * to_ld + i]);
+        to[row * to_ld + i] = Store<T>(Activate(p_.epilogue.activation, value));
       }
     }
   }
@@ -209,6 +218,7 @@ class Convolution {
   const T* x_;
   const T* w_;
   const T* bias_;
+  const T* residual_;
   T* y_;
   C *packed_, *column_, *result_;
 };
@@ -220,17 +230,21 @@ void RunAs(const ConvProblem& p, const ConvTiling& tiling, const ConvPointers& a
 
 }  // namespace
 
-Result<ConvTiling> PlanConvolution(const ConvProblem& p, size_t workspace_limit_bytes) {
-  constexpr int64_t kColumnBytes = 1 << 20;  // the column matrix of a tile stays in the second-level cache
+Result<ConvTiling> PlanConvolution(const ConvProblem& p, ConvEngine engine, size_t workspace_limit_bytes) {
+  // The column matrix of a tile stays in the second-level cache, or in the first.
+  const int64_t column_bytes = engine == ConvEngine::kSmallTiles ? 1 << 15 : 1 << 20;
   constexpr int64_t kFewest = 64, kMost = 16384;
   const Geometry g(p);
-  const int64_t elem = static_cast<int64_t>(ComputeBytes(p.type));
+  const int64_t elem = static_cast<int64_t>(ComputeBytes(p.types.a));
   const int64_t limit = static_cast<int64_t>(std::min<size_t>(workspace_limit_bytes, INT64_MAX));
-  ConvTiling tiling{.depthwise = g.group_in == 1 && !g.pointwise};
+  ConvTiling tiling{.depthwise = engine == ConvEngine::kDirect};
+  if (tiling.depthwise && (g.group_in != 1 || g.pointwise)) {
+    return NotSupported(dnn::ProblemText(p), ": the direct engine takes depthwise convolutions alone");
+  }
   if (tiling.depthwise) {
     tiling.workspace_bytes = static_cast<size_t>(DepthwiseScratchElems(p, g) * elem);
   } else {
-    int64_t pixels = std::clamp(kColumnBytes / (g.depth() * elem), kFewest, kMost);
+    int64_t pixels = std::clamp(column_bytes / (g.depth() * elem), kFewest, kMost);
     if (ReadsInputDirectly(p, g)) pixels = g.out_plane;
     const auto bytes = [&](int64_t count) {
       return (PackedElems(p, g) + ColumnElems(p, g, count) + ResultElems(p, g, count)) * elem;
@@ -247,7 +261,7 @@ Result<ConvTiling> PlanConvolution(const ConvProblem& p, size_t workspace_limit_
 }
 
 void RunConvolution(const ConvProblem& p, const ConvTiling& tiling, const ConvPointers& at) {
-  switch (p.type) {
+  switch (p.types.a) {
     case DataType::kFloat16:
       return RunAs<Half>(p, tiling, at);
     case DataType::kBFloat16:

@@ -13,8 +13,12 @@ struct ConvTiling {
   size_t workspace_bytes = 0;
 };
 
+// The simulated library's engines, numbered as choices name them.
+enum class ConvEngine : uint8_t { kTiles, kSmallTiles, kDirect };
+inline constexpr int kConvEngineCount = 3;
+
 // The largest useful tile whose scratch fits; kNotSupported when not even one output element does.
-Result<ConvTiling> PlanConvolution(const dnn::ConvProblem& problem, size_t workspace_limit_bytes);
+Result<ConvTiling> PlanConvolution(const dnn::ConvProblem& problem, ConvEngine engine, size_t workspace_limit_bytes);
 
 void RunConvolution(const dnn::ConvProblem& problem, const ConvTiling& tiling, const dnn::ConvPointers& pointers);
 

@@ -1,12 +1,17 @@
-// dnn.h on the simulated device: conv_host.h in the queue of a stream.
+// dnn.h on the simulated device: conv_host.h and graph_host.h in the queue of a stream.
 #include "device/sim/sim.h"
 #include "lib/dnn.h"
 #include "lib/problem_check.h"
 #include "lib/sim/conv_host.h"
+#include "lib/sim/graph_host.h"
 #include "lib/sim/host_gemm.h"
 
 namespace cudaep::dnn {
 namespace {
+
+using sim::ConvEngine;
+
+constexpr std::string_view kGraphChoice = "interpreter";
 
 class SimHandle final : public Handle {
  public:
@@ -14,14 +19,71 @@ class SimHandle final : public Handle {
   bool bound = false;
 };
 
+std::string NameOf(ConvEngine engine) { return StrCat("host", static_cast<int>(engine)); }
+
 class SimPlan final : public ConvPlan {
  public:
-  SimPlan(const ConvProblem& problem, const sim::ConvTiling& tiling) : problem(problem), tiling(tiling) {
+  SimPlan(const ConvProblem& whole, ConvEngine engine, const sim::ConvTiling& tiling) : problem(whole), tiling(tiling) {
     workspace_bytes_ = tiling.workspace_bytes;
+    choice_ = NameOf(engine);
+    if (engine != ConvEngine::kDirect) return;
+    remaining_ = problem.epilogue;
+    remaining_.bias = false;
+    problem.epilogue = {.bias = whole.epilogue.bias};
   }
-  const ConvProblem problem;
+  // What the library compiled, for those who keep plans: nothing, but a text of its own.
+  Result<std::string> Save() const override { return StrCat(choice_, ";saved"); }
+
+  ConvProblem problem;  // what the plan does of the whole
   const sim::ConvTiling tiling;
 };
+
+class SimGraphPlan final : public GraphPlan {
+ public:
+  explicit SimGraphPlan(const OpGraph& graph) : graph(graph) {
+    choice_ = kGraphChoice;
+    for (size_t i = 0; i < graph.tensors.size(); ++i) {
+      if (graph.is_bound(static_cast<TensorIndex>(i))) bound.push_back(i);
+    }
+  }
+  const OpGraph graph;
+  std::vector<size_t> bound;
+};
+
+Status CheckAlignment(std::span<const void* const> pointers) {
+  for (const void* pointer : pointers) {
+    if (reinterpret_cast<uintptr_t>(pointer) % kTensorAlignment != 0) {
+      return InvalidArgument("simulated cuDNN: every tensor must be aligned to ", kTensorAlignment, " bytes");
+    }
+  }
+  return Status::Ok();
+}
+
+Result<std::unique_ptr<const SimPlan>> PlanOf(const ConvProblem& problem, ConvEngine engine, size_t workspace_limit) {
+  CUDAEP_ASSIGN_OR_RETURN(const sim::ConvTiling tiling, sim::PlanConvolution(problem, engine, workspace_limit));
+  return std::make_unique<const SimPlan>(problem, engine, tiling);
+}
+
+// Depthwise convolutions are left to the direct engine as far as it fuses as much.
+constexpr ConvEngine kOrder[] = {ConvEngine::kDirect, ConvEngine::kTiles, ConvEngine::kSmallTiles};
+
+Result<std::vector<std::unique_ptr<const SimPlan>>> PlansOf(const ConvProblem& problem, size_t workspace_limit,
+                                                            size_t most) {
+  CUDAEP_RETURN_IF_ERROR(CheckProblem(problem));
+  std::vector<std::unique_ptr<const SimPlan>> plans;
+  Status refusal;
+  for (ConvEngine engine : kOrder) {
+    if (plans.size() == most) break;
+    auto plan = PlanOf(problem, engine, workspace_limit);
+    if (!plan.ok()) {
+      refusal = std::move(plan).status();
+    } else if ((*plan)->remaining().empty()) {
+      plans.push_back(std::move(plan).value());
+    }
+  }
+  if (plans.empty()) return refusal;
+  return plans;
+}
 
 }  // namespace
 
@@ -39,11 +101,28 @@ Status BindStream(Handle& handle, device::Stream stream) {
   return Status::Ok();
 }
 
-Result<std::unique_ptr<const ConvPlan>> MakePlan(Handle&, const ConvProblem& problem, Choice,
-                                                 size_t workspace_limit_bytes) {
+Result<std::vector<std::string>> Candidates(Handle&, const ConvProblem& problem, size_t workspace_limit_bytes,
+                                            size_t most) {
+  CUDAEP_ASSIGN_OR_RETURN(const auto plans, PlansOf(problem, workspace_limit_bytes, most));
+  std::vector<std::string> choices;
+  for (const auto& plan : plans) choices.push_back(plan->choice());
+  return choices;
+}
+
+Result<std::unique_ptr<const ConvPlan>> MakePlan(Handle&, const ConvProblem& problem, size_t workspace_limit_bytes,
+                                                 const std::string& choice) {
   CUDAEP_RETURN_IF_ERROR(CheckProblem(problem));
-  CUDAEP_ASSIGN_OR_RETURN(const sim::ConvTiling tiling, sim::PlanConvolution(problem, workspace_limit_bytes));
-  return std::unique_ptr<const ConvPlan>(std::make_unique<const SimPlan>(problem, tiling));
+  if (choice.empty()) {
+    CUDAEP_ASSIGN_OR_RETURN(auto plans, PlansOf(problem, workspace_limit_bytes, 1));
+    return std::unique_ptr<const ConvPlan>(std::move(plans.front()));
+  }
+  const std::string_view name = std::string_view(choice).substr(0, choice.find(';'));
+  for (ConvEngine engine : kOrder) {
+    if (name != NameOf(engine)) continue;
+    CUDAEP_ASSIGN_OR_RETURN(auto plan, PlanOf(problem, engine, workspace_limit_bytes));
+    return std::unique_ptr<const ConvPlan>(std::move(plan));
+  }
+  return InvalidArgument('\'', choice, "' names no engine of the simulated cuDNN");
 }
 
 Status Enqueue(Handle& handle, const ConvPlan& base_plan, const ConvPointers& pointers) {
@@ -53,15 +132,51 @@ Status Enqueue(Handle& handle, const ConvPlan& base_plan, const ConvPointers& po
   if (plan.workspace_bytes() != 0 && pointers.workspace == nullptr) {
     return InvalidArgument(ProblemText(plan.problem), ": the plan needs a workspace, but none was given");
   }
-  const void* reads[] = {pointers.x, pointers.w, pointers.bias};
+  // What is not used repeats x, so that lists stay of fixed size.
+  const void* reads[] = {pointers.x, pointers.w, plan.problem.epilogue.bias ? pointers.bias : pointers.x,
+                         plan.problem.epilogue.residual() ? pointers.residual : pointers.x};
   void* writes[] = {pointers.y, pointers.workspace};
+  CUDAEP_RETURN_IF_ERROR(CheckAlignment(reads));
+  CUDAEP_RETURN_IF_ERROR(CheckAlignment(writes));
   return device::sim::EnqueueHostWork(
       sim.stream, ProblemText(plan.problem),
       [problem = plan.problem, tiling = plan.tiling, pointers] {
         cudaep::sim::RunConvolution(problem, tiling, pointers);
       },
-      std::span<const void* const>(reads, plan.problem.bias ? 3 : 2),
-      std::span<void* const>(writes, plan.workspace_bytes() != 0 ? 2 : 1));
+      reads, std::span<void* const>(writes, plan.workspace_bytes() != 0 ? 2 : 1));
+}
+
+Result<std::vector<std::string>> Candidates(Handle&, const OpGraph& graph, size_t, size_t most) {
+  CUDAEP_RETURN_IF_ERROR(Check(graph));
+  return std::vector<std::string>(most == 0 ? 0 : 1, std::string(kGraphChoice));
+}
+
+Result<std::unique_ptr<const GraphPlan>> MakePlan(Handle&, const OpGraph& graph, size_t, const std::string& choice) {
+  CUDAEP_RETURN_IF_ERROR(Check(graph));
+  if (!choice.empty() && choice != kGraphChoice) {
+    return InvalidArgument('\'', choice, "' names no engine of the simulated cuDNN");
+  }
+  return std::unique_ptr<const GraphPlan>(std::make_unique<const SimGraphPlan>(graph));
+}
+
+Status Enqueue(Handle& handle, const GraphPlan& base_plan, std::span<void* const> tensors, void*) {
+  const auto& sim = static_cast<const SimHandle&>(handle);
+  const auto& plan = static_cast<const SimGraphPlan&>(base_plan);
+  if (!sim.bound) return FailedPrecondition("graph: the handle is not bound to a stream");
+  if (tensors.size() != plan.bound.size()) {
+    return InvalidArgument("graph: ", tensors.size(), " addresses for ", plan.bound.size(), " tensors");
+  }
+  std::vector<void*> addresses(plan.graph.tensors.size()), writes;
+  std::vector<const void*> reads;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    addresses[plan.bound[i]] = tensors[i];
+    bool made = false;
+    for (const GraphOp& op : plan.graph.ops) made = made || static_cast<size_t>(op.result) == plan.bound[i];
+    made ? writes.push_back(tensors[i]) : reads.push_back(tensors[i]);
+  }
+  CUDAEP_RETURN_IF_ERROR(CheckAlignment({tensors.data(), tensors.size()}));
+  return device::sim::EnqueueHostWork(
+      sim.stream, "graph", [graph = plan.graph, addresses] { cudaep::sim::RunGraph(graph, addresses); }, reads, writes);
 }
 
 }  // namespace cudaep::dnn

@@ -56,6 +56,7 @@ void Dispatch(const HostGemm<T>& g) {
 
 void Multiply(const HostGemm<float>& gemm) { Dispatch(gemm); }
 void Multiply(const HostGemm<double>& gemm) { Dispatch(gemm); }
+void Multiply(const HostGemm<int32_t>& gemm) { Dispatch(gemm); }
 
 bool HostCpuSupported() {
 #if defined(__x86_64__) && defined(__AVX2__)

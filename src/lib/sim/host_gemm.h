@@ -25,6 +25,7 @@ struct HostGemm {
 
 void Multiply(const HostGemm<float>& gemm);
 void Multiply(const HostGemm<double>& gemm);
+void Multiply(const HostGemm<int32_t>& gemm);  // wraps
 
 // Whether this processor has the instructions that the files of this folder are compiled for.
 bool HostCpuSupported();

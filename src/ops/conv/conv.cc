@@ -29,8 +29,16 @@ class Convolution : public Operator {
     return PlanConvRun(options_, problem, context.runtime);
   }
 
+  LibrarySet libraries() const override { return {.blas = true, .dnn = options_.path_may_be_library()}; }
+
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
-    return EnqueueConvRun(PlanAs<ConvRunPlan>(plan), context);
+    const bool has_bias = context.inputs.size() > 2;
+    return EnqueueConvRun(PlanAs<ConvRunPlan>(plan), context.runtime,
+                          {.x = context.input(0),
+                           .w = context.input(1),
+                           .bias = has_bias ? context.input(2) : nullptr,
+                           .y = context.output(0),
+                           .workspace = context.workspace});
   }
 
  private:
@@ -39,7 +47,7 @@ class Convolution : public Operator {
     const Dims bias = has_bias ? inputs[2].dims() : Dims();
     CUDAEP_ASSIGN_OR_RETURN(dnn::ConvProblem problem,
                             kPlace(attributes_, inputs[0].dims(), inputs[1].dims(), has_bias ? &bias : nullptr));
-    problem.type = type_;
+    problem.types = lib::MixedTypes::Of(type_);
     return problem;
   }
 

@@ -38,7 +38,7 @@ Result<ConvProblem> FromWindow(const Window& w, Direction direction, Dims x, int
   p.batch = x[0], p.in_channels = x[1], p.out_channels = out_channels, p.groups = groups;
   p.in = w.in, p.out = w.out, p.kernel = w.kernel;
   p.pad_begin = w.pad_begin, p.pad_end = w.pad_end, p.stride = w.stride, p.dilation = w.dilation;
-  p.bias = bias != nullptr;
+  p.epilogue.bias = bias != nullptr;
   return p;
 }
 
@@ -154,8 +154,10 @@ ConvProblem WithOuterDimension(const ConvProblem& problem) {
 
 bool IsDepthwise(const ConvProblem& p) {
   const auto fits = [&](const dnn::Spatial& extent) { return FitsInt32(ProductOfUsed(extent, p.spatial_rank)); };
+  const Epilogue& e = p.epilogue;
+  if (e.residual() || e.activation != Activation::kNone) return false;
   if (p.direction != Direction::kForward || p.layout != dnn::Layout::kChannelsFirst || p.spatial_rank > 2) return false;
-  if (p.groups != p.in_channels || p.groups == 1 || !kernels::kDepthwiseTypes.Contains(p.type)) return false;
+  if (p.groups != p.in_channels || p.groups == 1 || !kernels::kDepthwiseTypes.Contains(p.types.a)) return false;
   if (ProductOfUsed(p.kernel, p.spatial_rank) > kMostDepthwiseTaps || !fits(p.in) || !fits(p.out)) return false;
   for (int d = 0; d < p.spatial_rank; ++d) {  // positions in the padded input
     const size_t i = static_cast<size_t>(d);
@@ -169,7 +171,7 @@ bool IsDepthwise(const ConvProblem& p) {
 kernels::DepthwiseConv DepthwiseOf(const ConvProblem& problem) {
   const ConvProblem p = problem.spatial_rank == 1 ? WithOuterDimension(problem) : problem;
   const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
-  return {.type = p.type,
+  return {.type = p.types.a,
           .batch = p.batch,
           .in_channels = narrow(p.in_channels),
           .multiplier = narrow(p.out_channels / p.in_channels),
@@ -212,9 +214,9 @@ ColumnConv PlaceColumns(const ConvProblem& p, size_t workspace_limit_bytes) {
   out.pixels = ProductOfUsed(p.out, p.spatial_rank);
   out.x_stride = p.in_channels * ProductOfUsed(p.in, p.spatial_rank);
   out.y_stride = p.out_channels * out.pixels;
-  const int64_t pixel_bytes = std::max<int64_t>(1, p.in_channels * taps * static_cast<int64_t>(SizeOf(p.type)));
+  const int64_t pixel_bytes = std::max<int64_t>(1, p.in_channels * taps * static_cast<int64_t>(SizeOf(p.types.a)));
   out.packed_elems = transposed ? p.in_channels * group_out * taps : 0;
-  const int64_t packed_bytes = AlignUp<int64_t>(out.packed_elems * static_cast<int64_t>(SizeOf(p.type)), kAlignment);
+  const int64_t packed_bytes = AlignUp<int64_t>(out.packed_elems * static_cast<int64_t>(SizeOf(p.types.a)), kAlignment);
   const int64_t limit = static_cast<int64_t>(std::min<size_t>(workspace_limit_bytes, INT64_MAX));
   const int64_t most = std::max<int64_t>(1, std::max<int64_t>(limit - packed_bytes, 0) / pixel_bytes);
   out.chunk = std::min(out.pixels, std::max(kFewestPixels, kColumnBytes / pixel_bytes));
@@ -222,18 +224,13 @@ ColumnConv PlaceColumns(const ConvProblem& p, size_t workspace_limit_bytes) {
   out.column_elems = out.direct ? 0 : p.in_channels * taps * out.chunk;
 
   blas::GemmProblem& product = out.product;
-  product.type = p.type;
-  product.allow_tf32 = p.allow_tf32;
-  product.deterministic = p.deterministic;
+  product.types = p.types;
   product.m = group_out, product.k = group_in * taps;
   product.lda = product.k, product.ldc = out.pixels;
-  product.batch = p.groups;
-  product.stride_a = group_out * product.k;
-  product.stride_c = group_out * out.pixels;
+  product.batch[0] = {.size = p.groups, .stride_a = group_out * product.k, .stride_c = group_out * out.pixels};
   product = out.ProductOf(out.chunk);
   if (out.direct && p.groups == 1) {  // images differ only in where they lie: one batch
-    product.batch = p.batch;
-    product.stride_a = 0, product.stride_b = out.x_stride, product.stride_c = out.y_stride;
+    product.batch[0] = {.size = p.batch, .stride_a = 0, .stride_b = out.x_stride, .stride_c = out.y_stride};
     out.images = 1;
   }
   return out;
@@ -242,7 +239,7 @@ ColumnConv PlaceColumns(const ConvProblem& p, size_t workspace_limit_bytes) {
 blas::GemmProblem ColumnConv::ProductOf(int64_t chunk_pixels) const {
   blas::GemmProblem chunked = product;
   chunked.n = chunked.ldb = chunk_pixels;
-  chunked.stride_b = chunked.k * chunk_pixels;
+  chunked.batch[0].stride_b = chunked.k * chunk_pixels;
   return chunked;
 }
 

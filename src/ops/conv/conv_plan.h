@@ -17,7 +17,7 @@ struct ConvAttributes {
 
 Result<ConvAttributes> ParseConv(const OpInfo& info);
 
-// `x` [N,C,D...], `w` [M,C/groups,K...] (transposed: [C,M/groups,K...]), `bias` [M] or null. Type and settings are the
+// `x` [N,C,D...], `w` [M,C/groups,K...] (transposed: [C,M/groups,K...]), `bias` [M] or null. Types and settings are the
 // caller's. Sizes of the problem may be 0.
 Result<dnn::ConvProblem> PlaceConv(const ConvAttributes& attributes, Dims x, Dims w, const Dims* bias);
 Result<dnn::ConvProblem> PlaceConvTranspose(const ConvAttributes& attributes, Dims x, Dims w, const Dims* bias);

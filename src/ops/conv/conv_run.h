@@ -1,10 +1,15 @@
-// Runs a convolution problem: own depthwise kernel, library, or column matrix and product; shared by Conv and
-// ConvTranspose.
+// Runs a convolution problem: own depthwise kernel, library, or column matrix and product; shared by all operators that
+// convolve.
+//
+// The choice: what the option conv_path says, then what is possible, then measured plans where the option asks for them
+// and bits need not be the same each time, then the library's own order. What of the epilogue a path leaves out is done
+// by the finisher. Library plans come from the process's plan store.
 #pragma once
 
-#include <memory>
+#include <optional>
 
-#include "kernels/elementwise/broadcast.h"
+#include "kernels/epilogue/finish.h"
+#include "kernels/movement/strided_copy.h"
 #include "kernels/movement/transpose_plan.h"
 #include "ops/conv/conv_plan.h"
 #include "ops/gemm/matrix_product.h"
@@ -12,13 +17,13 @@
 
 namespace cudaep::ops {
 
-enum class ConvPath : uint8_t { kNothing, kDepthwise, kLibrary, kColumns };
+enum class ConvRoute : uint8_t { kNothing, kDepthwise, kLibrary, kColumns };
 
 struct ConvRunPlan : Plan {
-  ConvPath path = ConvPath::kNothing;
+  ConvRoute route = ConvRoute::kNothing;
   dnn::ConvProblem problem;
   kernels::DepthwiseConv depthwise;
-  std::unique_ptr<const dnn::ConvPlan> library;
+  PlanSlotPtr library;
 
   ColumnConv columns;
   MatrixProduct full_chunk, last_chunk;
@@ -27,26 +32,31 @@ struct ConvRunPlan : Plan {
   kernels::TransposePlan pack_weights;            // of a transposed convolution
   size_t columns_offset = 0, product_offset = 0;  // into the workspace; packed weights come first
 
-  bool adds_bias = false;  // by a kernel of its own, after the library's convolution
-  kernels::Broadcast<2> bias;
+  std::optional<kernels::Finish> finish;  // of what the route leaves out
 };
 
 // What of the settings a convolution depends on.
 struct ConvOptions {
   explicit ConvOptions(const Settings& settings)
-      : use_tf32(settings.use_tf32),
-        deterministic(settings.deterministic),
+      : product(settings),
+        path(settings.conv_path),
         use_library(settings.enable_cudnn),
         max_workspace(settings.conv_use_max_workspace),
         pad_to_nc1d(settings.conv1d_pad_to_nc1d),
         search(settings.conv_search) {}
-  bool use_tf32, deterministic, use_library, max_workspace, pad_to_nc1d;
+  bool path_may_be_library() const { return path == ConvPath::kLibrary || (path == ConvPath::kAuto && use_library); }
+  ProductOptions product;
+  ConvPath path;
+  bool use_library, max_workspace, pad_to_nc1d;
   ConvSearch search;
 };
 
-// The library is asked first where it is allowed; what it lacks or refuses runs by columns.
+// Numerics of `problem` are those of the options. kNotSupported when the options force what cannot be done, and for a
+// channels-last problem that no library takes.
 Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem, StreamContext& stream);
 
-Status EnqueueConvRun(const ConvRunPlan& plan, const OpContext& context);
+// Tensors may have any alignment: the library's unaligned ones are copied into the stream's workspace, which grows the
+// first time. The residual may be y only where the plan's library fuses it.
+Status EnqueueConvRun(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at);
 
 }  // namespace cudaep::ops

@@ -21,8 +21,7 @@ class Gemm : public Operator {
     op->beta_ = info.FloatOr("beta", 1.0f);
     op->transpose_a_ = info.BoolOr("transA", false);
     op->transpose_b_ = info.BoolOr("transB", false);
-    op->allow_tf32_ = info.settings().use_tf32;
-    op->deterministic_ = info.settings().deterministic;
+    op->options_ = ProductOptions(info.settings());
     return op;
   }
 
@@ -37,21 +36,19 @@ class Gemm : public Operator {
     CUDAEP_ASSIGN_OR_RETURN(GemmGeometry geometry, Place(context.inputs));
     if (context.outputs[0].elems() == 0) return PlanPtr(std::move(plan));
     plan->addend = geometry.addend;
-    blas::GemmProblem& problem = geometry.problem;
-    problem.type = type_;
-    problem.alpha = alpha_;
+    geometry.problem.types = lib::MixedTypes::Of(type_);
+    geometry.problem.epilogue.alpha = alpha_;
     if (geometry.addend == GemmAddend::kBroadcast) {
-      problem.beta = beta_;
       const Shape strides{geometry.c_row_stride, geometry.c_column_stride};
       CUDAEP_ASSIGN_OR_RETURN(plan->broadcast_c,
                               kernels::MakeStridedCopy(context.outputs[0], strides, 0, SizeOf(type_)));
     }
-    problem.allow_tf32 = allow_tf32_;
-    problem.deterministic = deterministic_;
-    CUDAEP_ASSIGN_OR_RETURN(plan->product, MatrixProduct::Make(context.runtime, problem));
+    CUDAEP_ASSIGN_OR_RETURN(plan->product, MatrixProduct::Make(context.runtime, geometry.problem, options_));
     plan->workspace_bytes = plan->product.workspace_bytes();
     return PlanPtr(std::move(plan));
   }
+
+  LibrarySet libraries() const override { return {.blas = true}; }
 
   Status Enqueue(const Plan& base_plan, const OpContext& context) const override {
     const auto& plan = PlanAs<GemmPlan>(base_plan);
@@ -59,11 +56,12 @@ class Gemm : public Operator {
       CUDAEP_RETURN_IF_ERROR(
           kernels::LaunchStridedCopy(plan.broadcast_c, context.input(2), context.output(0), context.stream()));
     }
-    return plan.product.Enqueue(context.runtime, {.a = context.input(0),
-                                                  .b = context.input(1),
-                                                  .c = context.output(0),
-                                                  .bias = plan.addend == GemmAddend::kBias ? context.input(2) : nullptr,
-                                                  .workspace = context.workspace});
+    blas::GemmPointers at{
+        .a = context.input(0), .b = context.input(1), .c = context.output(0), .workspace = context.workspace};
+    if (plan.addend == GemmAddend::kBias) at.bias = context.input(2);
+    if (plan.addend == GemmAddend::kResidual) at.residual = context.input(2);
+    if (plan.addend == GemmAddend::kBroadcast) at.residual = at.c;
+    return plan.product.Enqueue(context.runtime, at);
   }
 
  private:
@@ -76,7 +74,7 @@ class Gemm : public Operator {
   DataType type_ = DataType::kFloat;
   float alpha_ = 1.0f, beta_ = 1.0f;
   bool transpose_a_ = false, transpose_b_ = false;
-  bool allow_tf32_ = true, deterministic_ = false;
+  ProductOptions options_;
 };
 
 constexpr DataTypeSet kGemmTypes =

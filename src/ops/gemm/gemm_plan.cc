@@ -126,13 +126,11 @@ Result<MatMulGeometry> PlaceMatMul(Dims a_dims, OperandForm a_form, Dims b_dims,
     p.m *= dims.front().size;
     dims.erase(dims.begin());
   }
-  if (!dims.empty()) {
-    const auto largest = std::max_element(dims.begin(), dims.end(),
-                                          [](const BatchDim& x, const BatchDim& y) { return x.size < y.size; });
-    p.batch = largest->size;
-    p.stride_a = largest->stride_a, p.stride_b = largest->stride_b, p.stride_c = largest->stride_y;
-    dims.erase(largest);
-  }
+  // The largest dimensions go into the problem.
+  std::stable_sort(dims.begin(), dims.end(), [](const BatchDim& x, const BatchDim& y) { return x.size > y.size; });
+  const size_t inside = std::min<size_t>(dims.size(), blas::kBatchRank);
+  for (size_t i = 0; i < inside; ++i) p.batch[i] = {dims[i].size, dims[i].stride_a, dims[i].stride_b, dims[i].stride_y};
+  dims.erase(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(inside));
   out.launches = EveryOffset(dims);
   return out;
 }
@@ -156,11 +154,15 @@ Result<GemmGeometry> PlaceGemm(Dims a, bool transpose_a, Dims b, bool transpose_
     return InvalidArgument("C ", *c, " does not broadcast to [", p.m, ',', p.n, ']');
   }
   if (beta == 0.0f) return out;
-  const bool one_row = rows == 1 && columns == p.n;
-  out.addend = one_row && beta == 1.0f ? GemmAddend::kBias : GemmAddend::kBroadcast;
+  const bool one_row = rows == 1 && columns == p.n, whole = rows == p.m && columns == p.n;
+  out.addend = one_row && beta == 1.0f ? GemmAddend::kBias : whole ? GemmAddend::kResidual : GemmAddend::kBroadcast;
   out.c_column_stride = columns == 1 ? 0 : 1;
   out.c_row_stride = rows == 1 ? 0 : columns;
-  if (out.addend == GemmAddend::kBias) p.epilogue = blas::Epilogue::kBias;
+  if (out.addend == GemmAddend::kBias) {
+    p.epilogue.bias = true;
+  } else {
+    p.epilogue.beta = beta;
+  }
   return out;
 }
 

@@ -23,19 +23,20 @@ struct GemmOffsets {
 // One problem, launched at each of the offsets.
 struct MatMulGeometry {
   Shape output;
-  blas::GemmProblem problem;  // type, alpha and flags are the caller's
+  blas::GemmProblem problem;  // types, alpha and flags are the caller's
   std::vector<GemmOffsets> launches;
 };
 
-// numpy.matmul: rank 1 operands are promoted and their dimension dropped again, batch dimensions broadcast. As many
-// batch dimensions as one pair of strides describes go into the problem, the rest become launches.
+// numpy.matmul: rank 1 operands are promoted and their dimension dropped again, batch dimensions broadcast. Those that
+// strides describe together are one; the largest three go into the problem, the rest become launches.
 Result<MatMulGeometry> PlaceMatMul(Dims a, OperandForm a_form, Dims b, OperandForm b_form);
 
 // How Gemm's C meets the product.
 enum class GemmAddend : uint8_t {
   kNone,       // absent, or beta is 0
   kBias,       // one value a column, as it is: the product's epilogue
-  kBroadcast,  // copied into Y first, then accumulated with beta
+  kResidual,   // of the result's shape: the product's epilogue reads it where it lies
+  kBroadcast,  // copied into Y first, which is the residual then
 };
 
 struct GemmGeometry {

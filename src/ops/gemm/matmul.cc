@@ -16,8 +16,7 @@ class MatMul : public Operator {
   static Result<std::unique_ptr<MatMul>> Create(const OpInfo& info) {
     auto op = std::make_unique<MatMul>();
     op->type_ = info.input_type(0);
-    op->allow_tf32_ = info.settings().use_tf32;
-    op->deterministic_ = info.settings().deterministic;
+    op->options_ = ProductOptions(info.settings());
     if (info.domain() != kMicrosoftDomain) return op;
     op->alpha_ = info.FloatOr("alpha", 1.0f);
     op->a_ = {info.BoolOr("transA", false), info.BoolOr("transBatchA", false)};
@@ -36,17 +35,17 @@ class MatMul : public Operator {
     CUDAEP_ASSIGN_OR_RETURN(MatMulGeometry geometry,
                             PlaceMatMul(context.inputs[0].dims(), a_, context.inputs[1].dims(), b_));
     if (geometry.launches.empty()) return PlanPtr(std::move(plan));
-    geometry.problem.type = type_;
-    geometry.problem.alpha = alpha_;
-    geometry.problem.allow_tf32 = allow_tf32_;
-    geometry.problem.deterministic = deterministic_;
-    CUDAEP_ASSIGN_OR_RETURN(plan->product, MatrixProduct::Make(context.runtime, geometry.problem));
+    geometry.problem.types = lib::MixedTypes::Of(type_);
+    geometry.problem.epilogue.alpha = alpha_;
+    CUDAEP_ASSIGN_OR_RETURN(plan->product, MatrixProduct::Make(context.runtime, geometry.problem, options_));
     plan->workspace_bytes = plan->product.workspace_bytes();
     plan->launches = std::move(geometry.launches);
     const int64_t size = static_cast<int64_t>(SizeOf(type_));
     for (GemmOffsets& offset : plan->launches) offset.a *= size, offset.b *= size, offset.y *= size;
     return PlanPtr(std::move(plan));
   }
+
+  LibrarySet libraries() const override { return {.blas = true}; }
 
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
     const auto& matmul = PlanAs<MatMulPlan>(plan);
@@ -63,7 +62,7 @@ class MatMul : public Operator {
   DataType type_ = DataType::kFloat;
   float alpha_ = 1.0f;
   OperandForm a_, b_;
-  bool allow_tf32_ = true, deterministic_ = false;
+  ProductOptions options_;
 };
 
 constexpr DataTypeSet kMatMulTypes =

@@ -1,79 +1,131 @@
 #include "ops/gemm/matrix_product.h"
 
 #include <algorithm>
+#include <bit>
 
-#include "kernels/elementwise/binary.h"
 #include "kernels/gemm/tiled_gemm.h"
 #include "lib/problem_check.h"
+#include "ops/library_limits.h"
 
 namespace cudaep::ops {
 namespace {
 
 // What cuBLAS asks for on Hopper and newer devices; more brings nothing.
 constexpr size_t kWorkspaceLimitBytes = size_t{32} << 20;
+constexpr int64_t kExactRows = 16;
 
-// A problem that one library call may not take although the operator may have it.
-bool IsForLibrary(const blas::GemmProblem& p) { return kFloatTypes.Contains(p.type) && p.k > 0; }
+bool IsForLibrary(const blas::GemmProblem& p) {
+  return (kFloatTypes.Contains(p.types.a) || p.types.a == DataType::kInt8) && p.k > 0;
+}
+
+// Whether the results lie without gaps, columns innermost.
+bool IsDense(const blas::GemmProblem& p) {
+  std::array<std::pair<int64_t, int64_t>, blas::kBatchRank + 1> dims{{{p.ldc, p.m}}};  // stride, size
+  for (size_t i = 0; i < p.batch.size(); ++i) dims[i + 1] = {p.batch[i].stride_c, p.batch[i].size};
+  std::sort(dims.begin(), dims.end());
+  int64_t next = p.n;
+  for (const auto& [stride, size] : dims) {
+    if (size == 1) continue;
+    if (stride != next) return false;
+    next *= size;
+  }
+  return true;
+}
+
+Result<PlanSlotPtr> FindPlan(blas::Handle& handle, int ordinal, const std::string& library, const std::string& file,
+                             const blas::GemmProblem& problem, size_t limit) {
+  const std::string text = StrCat(blas::ProblemText(problem), " limit ", limit);
+  return PlanStore::Process().Get({.ordinal = ordinal, .library = library, .problem = text, .file = file},
+                                  [&](const std::string& saved) -> Result<LibraryPlanPtr> {
+                                    CUDAEP_ASSIGN_OR_RETURN(auto plan, blas::MakePlan(handle, problem, limit, saved));
+                                    return LibraryPlanPtr(std::move(plan));
+                                  });
+}
 
 }  // namespace
 
+int64_t RowBucket(int64_t m) {
+  if (m <= kExactRows) return m;
+  const int64_t step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(m - 1))) / 8;
+  return (m + step - 1) / step * step;
+}
+
 Result<MatrixProduct> MatrixProduct::Make(StreamContext& stream, const blas::GemmProblem& problem,
-                                          size_t workspace_limit_bytes) {
+                                          const ProductOptions& options, size_t workspace_limit_bytes) {
   MatrixProduct product;
   product.problem_ = problem;
-  if (!IsForLibrary(problem)) return product;
-  Result<blas::Handle*> handle = stream.blas();
-  if (!handle.ok()) {
-    if (handle.status().code() != StatusCode::kLibraryMissing) return std::move(handle).status();
-    return product;
-  }
-  // What is free must not choose the algorithm where bits have to be the same each time.
-  const size_t available = problem.deterministic ? SIZE_MAX : stream.workspace().PlanLimit();
-  const size_t limit = std::min({kWorkspaceLimitBytes, workspace_limit_bytes, available});
-  auto plan = blas::MakePlan(**handle, problem, limit);
-  if (!plan.ok()) {
-    if (plan.status().code() != StatusCode::kNotSupported) return std::move(plan).status();
-    return product;
-  }
-  product.library_ = std::move(plan).value();
-  if (problem.epilogue == blas::Epilogue::kBias && product.library_->needs_separate_bias()) {
-    if (problem.batch != 1 || problem.ldc != problem.n) {
-      return Internal(blas::ProblemText(problem), ": a separate bias needs one contiguous result");
+  product.problem_.allow_tf32 = options.allow_tf32;
+  product.problem_.deterministic = options.deterministic;
+  const bool own_can = kernels::kTiledGemmTypes.Contains(problem.types.a);
+  Status refusal;
+  if (options.path != GemmPath::kOwnKernel) {
+    refusal = IsForLibrary(problem) ? product.UseLibrary(stream, options, workspace_limit_bytes)
+                                    : NotSupported("no library takes these types or an inner size of 0");
+    if (refusal.ok()) return product;
+    const bool other = refusal.code() == StatusCode::kNotSupported || refusal.code() == StatusCode::kLibraryMissing;
+    if (!other) return refusal;
+    if (options.path == GemmPath::kLibrary) {
+      return NotSupported("gemm_path=library is impossible for ", blas::ProblemText(problem), ": ", refusal.message());
     }
-    const Shape y{problem.m, problem.n}, bias{problem.n};
-    CUDAEP_ASSIGN_OR_RETURN(product.separate_bias_, kernels::MakeBroadcast<2>(y, {y.dims(), bias.dims()}));
+  }
+  if (!own_can) {
+    return NotSupported(options.path == GemmPath::kOwnKernel ? "gemm_path=own is impossible for " : "no way to run ",
+                        blas::ProblemText(problem), refusal.ok() ? "" : ": ", refusal.message());
   }
   return product;
 }
 
+// On failure the product is the own kernel's.
+Status MatrixProduct::UseLibrary(StreamContext& stream, const ProductOptions& options, size_t workspace_limit_bytes) {
+  CUDAEP_ASSIGN_OR_RETURN(blas::Handle* const handle, stream.blas());
+  CUDAEP_ASSIGN_OR_RETURN(const std::string library, blas::Version());
+  const size_t limit = LimitClass(
+      std::min({kWorkspaceLimitBytes, workspace_limit_bytes, AvailableWorkspace(stream, problem_.deterministic)}));
+  blas::GemmProblem bucket = problem_;
+  if (problem_.batches() == 1 && !problem_.transpose_a) bucket.m = RowBucket(problem_.m);
+  Result<PlanSlotPtr> slot = FindPlan(*handle, stream.ordinal(), library, options.plan_file, bucket, limit);
+  if (bucket.m != problem_.m && (!slot.ok() || !blas::Covers(*handle, (*slot)->As<blas::GemmPlan>(), problem_))) {
+    slot = FindPlan(*handle, stream.ordinal(), library, options.plan_file, problem_, limit);
+  }
+  CUDAEP_RETURN_IF_ERROR(slot.status());
+  const lib::Plan& plan = (*slot)->plan();
+  if (!plan.remaining().empty()) {
+    if (!IsDense(problem_)) {
+      return NotSupported(blas::ProblemText(problem_), ": the library leaves an epilogue to results with gaps");
+    }
+    CUDAEP_ASSIGN_OR_RETURN(finish_, kernels::PlanFinish(problem_.types.c, problem_.types.c, plan.remaining(),
+                                                         problem_.m * problem_.batches(), problem_.n, 1));
+  }
+  workspace_bytes_ = plan.workspace_bytes();
+  library_ = std::move(slot).value();
+  return Status::Ok();
+}
+
 Status MatrixProduct::EnqueueOwn(StreamContext& stream, const blas::GemmPointers& at) const {
   const blas::GemmProblem& p = problem_;
-  const bool bias = p.epilogue == blas::Epilogue::kBias;
-  return kernels::LaunchTiledGemm({.type = p.type,
-                                   .m = p.m,
-                                   .n = p.n,
-                                   .k = p.k,
-                                   .transpose_a = p.transpose_a,
-                                   .transpose_b = p.transpose_b,
-                                   .lda = p.lda,
-                                   .ldb = p.ldb,
-                                   .ldc = p.ldc,
-                                   .batch = p.batch,
-                                   .stride_a = p.stride_a,
-                                   .stride_b = p.stride_b,
-                                   .stride_c = p.stride_c,
-                                   .alpha = p.alpha,
-                                   .beta = p.beta},
-                                  at.a, at.b, bias ? at.bias : nullptr, at.c, stream.stream());
+  kernels::TiledGemm gemm{.type = p.types.a,
+                          .m = p.m,
+                          .n = p.n,
+                          .k = p.k,
+                          .transpose_a = p.transpose_a,
+                          .transpose_b = p.transpose_b,
+                          .lda = p.lda,
+                          .ldb = p.ldb,
+                          .ldc = p.ldc,
+                          .epilogue = p.epilogue};
+  for (size_t i = 0; i < p.batch.size(); ++i) {
+    gemm.batch[i] = {p.batch[i].size, p.batch[i].stride_a, p.batch[i].stride_b, p.batch[i].stride_c};
+  }
+  return kernels::LaunchTiledGemm(gemm, {.a = at.a, .b = at.b, .c = at.c, .bias = at.bias, .residual = at.residual},
+                                  stream.stream());
 }
 
 Status MatrixProduct::Enqueue(StreamContext& stream, const blas::GemmPointers& at) const {
   if (library_ == nullptr) return EnqueueOwn(stream, at);
   CUDAEP_ASSIGN_OR_RETURN(blas::Handle* const handle, stream.blas());
-  CUDAEP_RETURN_IF_ERROR(blas::Enqueue(*handle, *library_, at, stream.stream()));
-  if (problem_.epilogue != blas::Epilogue::kBias || !library_->needs_separate_bias()) return Status::Ok();
-  const kernels::BinaryKernel add = kernels::FindBinaryKernel("Add", problem_.type);
-  return add({.a = at.c, .b = at.bias, .y = at.c, .broadcast = &separate_bias_}, stream.stream());
+  CUDAEP_RETURN_IF_ERROR(blas::Enqueue(*handle, library_->As<blas::GemmPlan>(), problem_.m, at, stream.stream()));
+  if (!finish_) return Status::Ok();
+  return kernels::LaunchFinish(*finish_, at.c, at.bias, at.residual, at.c, stream.stream());
 }
 
 }  // namespace cudaep::ops

@@ -1,37 +1,61 @@
 // A planned matrix product for operators: by the library where it can, by the project's own kernel otherwise.
 //
-// The own kernel takes integers, an inner size of 0, and what the library refuses or would be needed for where it is
-// missing. A bias that the library cannot fuse is added by an element-wise kernel.
+// The choice: what the option says, then what is possible, then the library. The own kernel takes integers, an inner
+// size of 0, and what the library refuses or would be needed for where it is missing. What of the epilogue the library
+// leaves out is done by the finisher. Library plans come from the process's plan store, with the number of rows rounded
+// up, so that products of many lengths share a plan.
 // Threads: immutable after Make.
 #pragma once
 
-#include <memory>
+#include <optional>
 
-#include "core/status.h"
-#include "kernels/elementwise/broadcast.h"
+#include "kernels/epilogue/finish.h"
 #include "lib/blas.h"
+#include "runtime/plan_store.h"
+#include "runtime/settings.h"
 #include "runtime/stream_context.h"
 
 namespace cudaep::ops {
 
+// What of the settings a product depends on.
+struct ProductOptions {
+  ProductOptions() = default;
+  explicit ProductOptions(const Settings& settings)
+      : path(settings.gemm_path),
+        allow_tf32(settings.use_tf32),
+        deterministic(settings.deterministic),
+        plan_file(settings.plan_file) {}
+  GemmPath path = GemmPath::kAuto;
+  bool allow_tf32 = true, deterministic = false;
+  std::string plan_file;
+};
+
+// Rows that a plan for `m` rows is made for: m up to 16, then the next of eight steps an octave.
+int64_t RowBucket(int64_t m);
+
 class MatrixProduct {
  public:
-  // `problem.type` may also be an integer type. All sizes but k are positive. The workspace stays below the limit given
-  // and, unless the problem is deterministic, below what the stream may still take.
+  // Numerics of `problem` are those of the options. `problem.types` may also be of one integer type. All sizes but k
+  // are positive. The workspace stays below the limit given and, unless the problem is deterministic, below what the
+  // stream may still take. kNotSupported when the options force what cannot be done.
   static Result<MatrixProduct> Make(StreamContext& stream, const blas::GemmProblem& problem,
-                                    size_t workspace_limit_bytes = SIZE_MAX);
+                                    const ProductOptions& options, size_t workspace_limit_bytes = SIZE_MAX);
 
-  size_t workspace_bytes() const { return library_ == nullptr ? 0 : library_->workspace_bytes(); }
+  size_t workspace_bytes() const { return workspace_bytes_; }
+  // Null: the own kernel.
+  const PlanSlotPtr& library() const { return library_; }
 
   // `at.workspace` has at least workspace_bytes().
   Status Enqueue(StreamContext& stream, const blas::GemmPointers& at) const;
 
  private:
+  Status UseLibrary(StreamContext& stream, const ProductOptions& options, size_t workspace_limit_bytes);
   Status EnqueueOwn(StreamContext& stream, const blas::GemmPointers& at) const;
 
   blas::GemmProblem problem_;
-  std::unique_ptr<const blas::GemmPlan> library_;  // null: own kernel
-  kernels::Broadcast<2> separate_bias_;            // used when the library leaves the bias out
+  PlanSlotPtr library_;
+  size_t workspace_bytes_ = 0;
+  std::optional<kernels::Finish> finish_;  // of what the library leaves out
 };
 
 }  // namespace cudaep::ops

@@ -25,6 +25,14 @@ Status Node::SetOption(std::string_view name, int64_t value) {
       return Status::Ok();
     }
   }
+  if (name == "gemm_path") {
+    settings_.gemm_path = static_cast<GemmPath>(value);
+    return Status::Ok();
+  }
+  if (name == "conv_path") {
+    settings_.conv_path = static_cast<ConvPath>(value);
+    return Status::Ok();
+  }
   return InvalidArgument("the operator test driver knows no option '", name, "'");
 }
 

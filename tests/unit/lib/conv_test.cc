@@ -59,12 +59,12 @@ const ConvCase kCases[] = {
 
 ConvProblem ProblemOf(const ConvCase& c, DataType type, Layout layout) {
   ConvProblem p;
-  p.type = type;
+  p.types = lib::MixedTypes::Of(type);
   p.layout = layout;
   p.direction = c.transposed ? Direction::kBackward : Direction::kForward;
   p.spatial_rank = c.rank;
   p.batch = c.batch, p.in_channels = c.in_channels, p.out_channels = c.out_channels, p.groups = c.groups;
-  p.bias = c.bias;
+  p.epilogue.bias = c.bias;
   for (int d = 0; d < c.rank; ++d) {
     p.in[d] = c.in[d], p.kernel[d] = c.kernel[d], p.stride[d] = c.stride[d], p.dilation[d] = c.dilation[d];
     p.pad_begin[d] = c.pad_begin[d], p.pad_end[d] = c.pad_end[d];
@@ -136,49 +136,66 @@ void ForEachProduct(const ConvProblem& p, Visit visit) {
   }
 }
 
-std::vector<double> Reference(const ConvProblem& p, bool with_bias, const std::vector<double>& x,
-                              const std::vector<double>& w, const std::vector<double>& bias) {
+std::vector<double> Reference(const ConvProblem& p, const Epilogue& epilogue, const std::vector<double>& x,
+                              const std::vector<double>& w, const std::vector<double>& bias,
+                              const std::vector<double>& residual = {}) {
   const Indexer index{p.spatial_rank, p.out_channels, p.out, p.layout == Layout::kChannelsLast};
   std::vector<double> y(static_cast<size_t>(SizesOf(p).y));
   for (int64_t n = 0; n < p.batch; ++n) {
     for (int64_t k = 0; k < p.out_channels; ++k) {
-      for (int64_t i = 0; i < index.spatial_elems(); ++i) y[index.At(n, k, i)] = with_bias ? bias[k] : 0.0;
+      for (int64_t i = 0; i < index.spatial_elems(); ++i) y[index.At(n, k, i)] = epilogue.bias ? bias[k] : 0.0;
     }
   }
   ForEachProduct(p, [&](int64_t at_x, int64_t at_w, int64_t at_y) { y[at_y] += x[at_x] * w[at_w]; });
+  for (size_t i = 0; i < y.size(); ++i) {
+    if (epilogue.residual()) y[i] += residual[i];
+    if (epilogue.activation == Activation::kRelu) y[i] = std::max(y[i], 0.0);
+    if (epilogue.activation == Activation::kSilu) y[i] /= 1 + std::exp(-y[i]);
+  }
   return y;
+}
+
+// What a plan does of its problem's epilogue.
+Epilogue DoneBy(const ConvPlan& plan, const ConvProblem& p) {
+  Epilogue done = p.epilogue;
+  if (plan.remaining().bias) done.bias = false;
+  if (plan.remaining().residual()) done.beta = 0.0f;
+  if (plan.remaining().activation != Activation::kNone) done.activation = Activation::kNone;
+  return done;
 }
 
 class ConvTest : public DeviceTest {
  protected:
   struct Tensors {
-    std::vector<double> x, w, bias;
+    std::vector<double> x, w, bias, residual;
     ConvPointers at;
   };
 
   Tensors Upload(const ConvProblem& p, size_t workspace_bytes) {
     const ConvSizes sizes = SizesOf(p);
-    Tensors t{TestValues(sizes.x, 1), TestValues(sizes.w, 2), TestValues(p.out_channels, 3), {}};
-    t.at.x = DeviceTest::Upload(p.type, t.x);
-    t.at.w = DeviceTest::Upload(p.type, t.w);
-    t.at.bias = DeviceTest::Upload(p.type, t.bias);
-    t.at.y = Allocate(static_cast<size_t>(sizes.y) * SizeOf(p.type));
+    Tensors t{
+        TestValues(sizes.x, 1), TestValues(sizes.w, 2), TestValues(p.out_channels, 3), TestValues(sizes.y, 4), {}};
+    t.at.x = DeviceTest::Upload(p.types.a, t.x);
+    t.at.w = DeviceTest::Upload(p.types.a, t.w);
+    t.at.bias = DeviceTest::Upload(p.types.a, t.bias);
+    t.at.residual = DeviceTest::Upload(p.types.a, t.residual);
+    t.at.y = Allocate(static_cast<size_t>(sizes.y) * SizeOf(p.types.a));
     t.at.workspace = Allocate(workspace_bytes);
     return t;
   }
 
-  void CheckOnce(const ConvProblem& p, Choice choice, size_t workspace_limit) {
+  void CheckOnce(const ConvProblem& p, size_t workspace_limit, const std::string& choice = {}) {
     auto handle = CreateHandle();
     CUDAEP_ASSERT_OK(handle.status());
     CUDAEP_ASSERT_OK(BindStream(**handle, stream()));
-    auto plan = MakePlan(**handle, p, choice, workspace_limit);
+    auto plan = MakePlan(**handle, p, workspace_limit, choice);
     if (plan.status().code() == StatusCode::kNotSupported && !Simulated()) GTEST_SKIP() << plan.status().message();
     CUDAEP_ASSERT_OK(plan.status());
     ASSERT_LE((*plan)->workspace_bytes(), workspace_limit);
     const Tensors t = Upload(p, (*plan)->workspace_bytes());
     CUDAEP_ASSERT_OK(Enqueue(**handle, **plan, t.at));
-    const bool with_bias = p.bias && !(*plan)->needs_separate_bias();
-    ExpectNear(p.type, Download(p.type, t.at.y, SizesOf(p).y), Reference(p, with_bias, t.x, t.w, t.bias));
+    ExpectNear(p.types.a, Download(p.types.a, t.at.y, SizesOf(p).y),
+               Reference(p, DoneBy(**plan, p), t.x, t.w, t.bias, t.residual));
   }
 
   static bool Simulated() { return std::string_view(device::BackendName()) == "simulated"; }
@@ -188,7 +205,7 @@ class ConvTableTest : public ConvTest, public ::testing::WithParamInterface<std:
 
 TEST_P(ConvTableTest, MatchesReference) {
   const auto& [c, type, layout] = GetParam();
-  CheckOnce(ProblemOf(c, type, layout), Choice::kFirst, 16 << 20);
+  CheckOnce(ProblemOf(c, type, layout), 16 << 20);
 }
 
 std::string CaseName(const ::testing::TestParamInfo<std::tuple<ConvCase, DataType, Layout>>& info) {
@@ -210,19 +227,111 @@ const ConvCase& CaseNamed(std::string_view name) {
 TEST_F(ConvTest, SmallWorkspaceGivesTheSameResult) {
   for (const char* name : {"wide", "plain_3x3", "three_dimensions", "transposed"}) {
     SCOPED_TRACE(name);
-    CheckOnce(ProblemOf(CaseNamed(name), DataType::kFloat, Layout::kChannelsFirst), Choice::kFirst, 8192);
+    CheckOnce(ProblemOf(CaseNamed(name), DataType::kFloat, Layout::kChannelsFirst), 8192);
   }
 }
 
-TEST_F(ConvTest, MeasuredChoiceGivesTheSameResult) {
-  CheckOnce(ProblemOf(CaseNamed("bias"), DataType::kFloat, Layout::kChannelsFirst), Choice::kFastest, 16 << 20);
+ConvProblem Fused(Activation activation, Layout layout) {
+  ConvProblem p = ProblemOf(CaseNamed("plain_3x3"), DataType::kFloat16, layout);
+  p.in_channels = 16, p.out_channels = 32;
+  p.epilogue = {.beta = 1.0f, .bias = true, .activation = activation};
+  return p;
+}
+
+TEST_F(ConvTest, BiasResidualAndActivationAreFused) {
+  for (Layout layout : {Layout::kChannelsLast, Layout::kChannelsFirst}) {
+    for (Activation activation : {Activation::kRelu, Activation::kSilu, Activation::kNone}) {
+      SCOPED_TRACE(StrCat(ActivationName(activation), layout == Layout::kChannelsLast ? " last" : " first"));
+      const ConvProblem p = Fused(activation, layout);
+      CheckOnce(p, 16 << 20);
+      auto handle = CreateHandle();
+      CUDAEP_ASSERT_OK(handle.status());
+      auto plan = MakePlan(**handle, p, 16 << 20);
+      CUDAEP_ASSERT_OK(plan.status());
+      if (layout == Layout::kChannelsLast) {
+        EXPECT_TRUE((*plan)->remaining().empty());
+      }
+    }
+  }
+}
+
+TEST_F(ConvTest, EachCandidateGivesTheResultAndComesBackByItsName) {
+  const ConvProblem p = Fused(Activation::kRelu, Layout::kChannelsLast);
+  auto handle = CreateHandle();
+  CUDAEP_ASSERT_OK(handle.status());
+  const auto choices = Candidates(**handle, p, 16 << 20, 6);
+  CUDAEP_ASSERT_OK(choices.status());
+  ASSERT_GE(choices.value().size(), 2u);
+  for (const std::string& choice : choices.value()) {
+    SCOPED_TRACE(choice);
+    auto plan = MakePlan(**handle, p, 16 << 20, choice);
+    CUDAEP_ASSERT_OK(plan.status());
+    EXPECT_EQ((*plan)->choice(), choice);
+    EXPECT_TRUE((*plan)->remaining().empty());
+    CheckOnce(p, 16 << 20, choice);
+  }
+  for (const char* wrong : {"nothing", "f9e1", "f0x", "f0e"}) {
+    EXPECT_EQ(MakePlan(**handle, p, 16 << 20, wrong).status().code(), StatusCode::kInvalidArgument) << wrong;
+  }
+}
+
+TEST_F(ConvTest, ASavedPlanLoads) {
+  const ConvProblem p = Fused(Activation::kRelu, Layout::kChannelsLast);
+  auto handle = CreateHandle();
+  CUDAEP_ASSERT_OK(handle.status());
+  const auto choices = Candidates(**handle, p, 16 << 20, 64);
+  CUDAEP_ASSERT_OK(choices.status());
+  int saved_plans = 0;
+  for (const std::string& choice : choices.value()) {
+    SCOPED_TRACE(choice);
+    auto plan = MakePlan(**handle, p, 16 << 20, choice);
+    CUDAEP_ASSERT_OK(plan.status());
+    const Result<std::string> saved = (*plan)->Save();
+    if (saved.status().code() == StatusCode::kNotSupported) continue;
+    CUDAEP_ASSERT_OK(saved.status());
+    auto loaded = MakePlan(**handle, p, 16 << 20, saved.value());
+    CUDAEP_ASSERT_OK(loaded.status());
+    EXPECT_EQ((*loaded)->choice(), choice);
+    if (saved_plans++ < 4) CheckOnce(p, 16 << 20, saved.value());
+  }
+  EXPECT_GT(saved_plans, 0);
+}
+
+// FACTS: heuristics never offer cuDNN's runtime engine for this pattern; a redundant node and a pin do.
+TEST_F(ConvTest, ARuntimeEngineCanBePinned) {
+  if (Simulated()) GTEST_SKIP() << "engines of cuDNN";
+  const ConvProblem p = Fused(Activation::kRelu, Layout::kChannelsLast);
+  auto handle = CreateHandle();
+  CUDAEP_ASSERT_OK(handle.status());
+  for (const char* choice : {"f2e4k24=55", "f2e4"}) {
+    auto plan = MakePlan(**handle, p, 16 << 20, choice);
+    if (plan.status().code() == StatusCode::kNotSupported) {
+      std::printf("%s: %s\n", choice, std::string(plan.status().message()).c_str());
+      continue;
+    }
+    CUDAEP_ASSERT_OK(plan.status());
+    return CheckOnce(p, 16 << 20, choice);
+  }
+  FAIL() << "engine 4 takes the graph in neither configuration";
+}
+
+TEST_F(ConvTest, UnalignedTensorsAreRefused) {
+  const ConvProblem p = ProblemOf(CaseNamed("plain_3x3"), DataType::kFloat, Layout::kChannelsFirst);
+  auto handle = CreateHandle();
+  CUDAEP_ASSERT_OK(handle.status());
+  CUDAEP_ASSERT_OK(BindStream(**handle, stream()));
+  auto plan = MakePlan(**handle, p, 16 << 20);
+  CUDAEP_ASSERT_OK(plan.status());
+  Tensors t = Upload(p, (*plan)->workspace_bytes());
+  t.at.x = static_cast<const std::byte*>(t.at.x) + sizeof(float);
+  EXPECT_EQ(Enqueue(**handle, **plan, t.at).code(), StatusCode::kInvalidArgument);
 }
 
 TEST_F(ConvTest, PrecisionAndDeterminismFilters) {
   ConvProblem p = ProblemOf(CaseNamed("plain_3x3"), DataType::kFloat, Layout::kChannelsFirst);
   p.allow_tf32 = false;
   p.deterministic = true;
-  CheckOnce(p, Choice::kFirst, 16 << 20);
+  CheckOnce(p, 16 << 20);
 }
 
 TEST_F(ConvTest, ReplaysWithChangedInputs) {
@@ -230,7 +339,7 @@ TEST_F(ConvTest, ReplaysWithChangedInputs) {
   auto handle = CreateHandle();
   CUDAEP_ASSERT_OK(handle.status());
   CUDAEP_ASSERT_OK(BindStream(**handle, stream()));
-  auto plan = MakePlan(**handle, p, Choice::kFirst, 16 << 20);
+  auto plan = MakePlan(**handle, p, 16 << 20);
   CUDAEP_ASSERT_OK(plan.status());
   const Tensors t = Upload(p, (*plan)->workspace_bytes());
   CUDAEP_ASSERT_OK(Enqueue(**handle, **plan, t.at));  // loads kernels before the capture
@@ -243,11 +352,11 @@ TEST_F(ConvTest, ReplaysWithChangedInputs) {
   CUDAEP_ASSERT_OK(device::StreamEndCapture(stream(), graph.Receive()));
   CUDAEP_ASSERT_OK(device::GraphInstantiate(exec.Receive(), graph.get()));
   const auto changed = TestValues(SizesOf(p).x, 9);
-  const std::vector<uint8_t> bytes = Encode(p.type, changed);
+  const std::vector<uint8_t> bytes = Encode(p.types.a, changed);
   CUDAEP_ASSERT_OK(device::MemcpyAsync(const_cast<void*>(t.at.x), bytes.data(), bytes.size(), stream()));
   CUDAEP_ASSERT_OK(device::GraphLaunch(exec.get(), stream()));
-  const bool with_bias = !(*plan)->needs_separate_bias();
-  ExpectNear(p.type, Download(p.type, t.at.y, SizesOf(p).y), Reference(p, with_bias, changed, t.w, t.bias));
+  ExpectNear(p.types.a, Download(p.types.a, t.at.y, SizesOf(p).y),
+             Reference(p, DoneBy(**plan, p), changed, t.w, t.bias, t.residual));
 }
 
 TEST_F(ConvTest, WorkspaceLimitThatNothingMeetsIsNamed) {
@@ -256,7 +365,7 @@ TEST_F(ConvTest, WorkspaceLimitThatNothingMeetsIsNamed) {
   CUDAEP_ASSERT_OK(handle.status());
   CUDAEP_ASSERT_OK(BindStream(**handle, stream()));
   const ConvProblem p = ProblemOf(CaseNamed("plain_3x3"), DataType::kFloat, Layout::kChannelsFirst);
-  const auto plan = MakePlan(**handle, p, Choice::kFirst, 16);
+  const auto plan = MakePlan(**handle, p, 16);
   ASSERT_EQ(plan.status().code(), StatusCode::kNotSupported);
   EXPECT_NE(plan.status().message().find("above the limit of 16"), std::string_view::npos) << plan.status().ToString();
 }

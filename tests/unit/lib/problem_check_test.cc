@@ -15,8 +15,13 @@ TEST(CheckGemm, NamesWhatIsWrong) {
   const blas::GemmProblem good{.m = 4, .n = 6, .k = 8, .lda = 8, .ldb = 6, .ldc = 6};
   EXPECT_TRUE(blas::CheckProblem(good).ok());
   auto bad = good;
-  bad.type = DataType::kInt8;
-  ExpectInvalid(blas::CheckProblem(bad), "int8");
+  bad.types.b = DataType::kFloat16;
+  ExpectInvalid(blas::CheckProblem(bad), "float,float16,float,float");
+  bad = good;
+  bad.types = lib::MixedTypes::Of(DataType::kInt8);
+  EXPECT_TRUE(blas::CheckProblem(bad).ok());
+  bad.epilogue.activation = Activation::kRelu;
+  ExpectInvalid(blas::CheckProblem(bad), "activation");
   bad = good;
   bad.k = 0;
   ExpectInvalid(blas::CheckProblem(bad), "4x6x0");
@@ -27,7 +32,7 @@ TEST(CheckGemm, NamesWhatIsWrong) {
   bad.transpose_b = true;
   ExpectInvalid(blas::CheckProblem(bad), "B has 8 columns but only 6");
   bad = good;
-  bad.batch = 2;
+  bad.batch[1].size = 2;
   ExpectInvalid(blas::CheckProblem(bad), "overlap");
   bad = good;
   bad.m = INT64_MAX / 2;

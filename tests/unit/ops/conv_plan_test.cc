@@ -39,7 +39,7 @@ TEST(ConvPlan, OnlySmallKernelsOnEachChannelAreDepthwise) {
   EXPECT_FALSE(IsDepthwise(Conv({1, 1, 9, 9}, {8, 1, 3, 3}, 1)));
   EXPECT_FALSE(IsDepthwise(Conv({1, 8, 9, 9}, {8, 1, 9, 9}, 8)));
   dnn::ConvProblem wide = Conv({1, 8, 9, 9}, {8, 1, 3, 3}, 8);
-  wide.type = DataType::kDouble;
+  wide.types = lib::MixedTypes::Of(DataType::kDouble);
   EXPECT_FALSE(IsDepthwise(wide));
 }
 
@@ -47,8 +47,8 @@ TEST(ConvPlan, PointwiseImagesAreOneBatchWithoutColumns) {
   const ColumnConv columns = PlaceColumns(Conv({5, 3, 4, 4}, {6, 3, 1, 1}, 1));
   EXPECT_TRUE(columns.direct);
   EXPECT_EQ(columns.images, 1);
-  EXPECT_EQ(columns.product.batch, 5);
-  EXPECT_EQ(columns.product.stride_b, 48);
+  EXPECT_EQ(columns.product.batches(), 5);
+  EXPECT_EQ(columns.product.batch[0].stride_b, 48);
   EXPECT_EQ(columns.column_elems, 0);
 }
 
@@ -56,7 +56,7 @@ TEST(ConvPlan, GroupsAreTheBatchOfAProduct) {
   const ColumnConv columns = PlaceColumns(Conv({2, 4, 6, 6}, {6, 2, 3, 3}, 2));
   EXPECT_FALSE(columns.direct);
   EXPECT_EQ(columns.images, 2);
-  EXPECT_EQ(columns.product.batch, 2);
+  EXPECT_EQ(columns.product.batches(), 2);
   EXPECT_EQ(columns.product.m, 3);
   EXPECT_EQ(columns.product.k, 18);
   EXPECT_EQ(columns.product.n, 16);

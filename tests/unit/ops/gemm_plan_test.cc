@@ -16,39 +16,45 @@ TEST(MatMulPlan, SharedRightOperandIsOneTallProduct) {
   const MatMulGeometry g = Place({2, 3, 5}, {5, 4});
   EXPECT_EQ(g.output, (Shape{2, 3, 4}));
   EXPECT_EQ(g.problem.m, 6);
-  EXPECT_EQ(g.problem.batch, 1);
+  EXPECT_EQ(g.problem.batches(), 1);
   EXPECT_EQ(g.launches.size(), 1u);
 }
 
 TEST(MatMulPlan, TransposedLeftOperandStaysABatch) {
   const MatMulGeometry g = Place({2, 5, 3}, {5, 4}, {.transpose = true});
   EXPECT_EQ(g.problem.m, 3);
-  EXPECT_EQ(g.problem.batch, 2);
-  EXPECT_EQ(g.problem.stride_a, 15);
-  EXPECT_EQ(g.problem.stride_b, 0);
+  EXPECT_EQ(g.problem.batches(), 2);
+  EXPECT_EQ(g.problem.batch[0].stride_a, 15);
+  EXPECT_EQ(g.problem.batch[0].stride_b, 0);
 }
 
 TEST(MatMulPlan, BatchDimensionsThatGoTogetherAreOne) {
   const MatMulGeometry g = Place({2, 3, 4, 5}, {2, 3, 5, 6});
-  EXPECT_EQ(g.problem.batch, 6);
-  EXPECT_EQ(g.problem.stride_c, 24);
+  EXPECT_EQ(g.problem.batches(), 6);
+  EXPECT_EQ(g.problem.batch[0].stride_c, 24);
   EXPECT_EQ(g.launches.size(), 1u);
 }
 
-TEST(MatMulPlan, CrossedBroadcastBatchesTheLargerDimension) {
+TEST(MatMulPlan, CrossedBroadcastIsOneProblemOfTwoBatchDimensions) {
   const MatMulGeometry g = Place({2, 1, 4, 5}, {1, 7, 5, 6}, {}, {});
   EXPECT_EQ(g.output, (Shape{2, 7, 4, 6}));
-  EXPECT_EQ(g.problem.batch, 7);
-  EXPECT_EQ(g.problem.stride_a, 0);
+  EXPECT_EQ(g.problem.batch[0], (blas::BatchDim{7, 0, 30, 24}));
+  EXPECT_EQ(g.problem.batch[1], (blas::BatchDim{2, 20, 0, 7 * 24}));
+  EXPECT_EQ(g.launches.size(), 1u);
+}
+
+TEST(MatMulPlan, AFourthBatchDimensionIsLaunched) {
+  const MatMulGeometry g = Place({2, 1, 3, 1, 4, 5}, {1, 7, 1, 6, 5, 6});
+  EXPECT_EQ(g.problem.batches(), 7 * 6 * 3);
   ASSERT_EQ(g.launches.size(), 2u);
-  EXPECT_EQ(g.launches[1], (GemmOffsets{20, 0, 7 * 24}));
+  EXPECT_EQ(g.launches[1], (GemmOffsets{60, 0, 7 * 3 * 6 * 24}));
 }
 
 TEST(MatMulPlan, TransposedBatchIsRowsWithAWideStride) {
   const MatMulGeometry g = Place({3, 2, 5}, {2, 5, 4}, {.transpose_batch = true});
   EXPECT_EQ(g.output, (Shape{2, 3, 4}));
   EXPECT_EQ(g.problem.lda, 10);
-  EXPECT_EQ(g.problem.stride_a, 5);
+  EXPECT_EQ(g.problem.batch[0].stride_a, 5);
 }
 
 TEST(MatMulPlan, VectorsLoseTheirDimension) {

@@ -1,0 +1,70 @@
+#include "kernels/elementwise/elementwise.cuh"
+#include "kernels/epilogue/activate.cuh"
+#include "kernels/epilogue/finish.h"
+
+namespace cudaep::kernels {
+namespace {
+
+struct Finisher {
+  float alpha, beta;
+  bool bias;
+  Activation activation;
+
+  // What the epilogue has not is some element of the sums, and must not count, not even as NaN.
+  template <class S, class C>
+  __device__ __forceinline__ C operator()(S sum, C bias_value, C residual) const {
+    C value = static_cast<C>(alpha) * static_cast<C>(sum);
+    if (bias) value += bias_value;
+    if (beta != 0.0f) value += static_cast<C>(beta) * residual;
+    return Activate(activation, value);
+  }
+};
+
+template <class From, class To>
+Status LaunchAs(const Finish& finish, const void* sums, const void* bias, const void* residual, void* result,
+                device::Stream stream) {
+  const Epilogue& e = finish.epilogue;
+  return LaunchElementwise<Finisher, To, From, To, To>(
+      {.alpha = e.alpha, .beta = e.beta, .bias = e.bias, .activation = e.activation},
+      {sums, e.bias ? bias : sums, e.residual() ? residual : sums}, result, finish.broadcast, stream);
+}
+
+using Launcher = Status (*)(const Finish&, const void*, const void*, const void*, void*, device::Stream);
+
+Launcher FindLauncher(DataType from, DataType to) {
+  if (from != to && from != DataType::kInt32) return nullptr;
+  switch (to) {
+    case DataType::kFloat:
+      return from == to ? LaunchAs<float, float> : LaunchAs<int32_t, float>;
+    case DataType::kFloat16:
+      return from == to ? LaunchAs<Half, Half> : LaunchAs<int32_t, Half>;
+    case DataType::kBFloat16:
+      return from == to ? LaunchAs<BFloat16, BFloat16> : LaunchAs<int32_t, BFloat16>;
+    case DataType::kDouble:
+      return from == to ? LaunchAs<double, double> : nullptr;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+Result<Finish> PlanFinish(DataType from, DataType to, const Epilogue& epilogue, int64_t outer, int64_t channels,
+                          int64_t inner) {
+  if (FindLauncher(from, to) == nullptr) {
+    return NotSupported("an epilogue from ", DataTypeName(from), " to ", DataTypeName(to));
+  }
+  Finish finish{.from = from, .to = to, .epilogue = epilogue};
+  const Shape whole{outer, channels, inner}, channel{channels, 1}, none;
+  CUDAEP_ASSIGN_OR_RETURN(finish.broadcast,
+                          MakeBroadcast<3>(whole, {whole.dims(), (epilogue.bias ? channel : none).dims(),
+                                                   (epilogue.residual() ? whole : none).dims()}));
+  return finish;
+}
+
+Status LaunchFinish(const Finish& finish, const void* sums, const void* bias, const void* residual, void* result,
+                    device::Stream stream) {
+  return FindLauncher(finish.from, finish.to)(finish, sums, bias, residual, result, stream);
+}
+
+}  // namespace cudaep::kernels

@@ -1,0 +1,156 @@
+#include "lib/conv_graph.h"
+
+#include <algorithm>
+
+namespace cudaep::dnn {
+namespace {
+
+// The library wants two spatial dimensions at least: [N,C,D] runs as [N,C,D,1].
+int RankOf(const ConvProblem& p) { return std::max(p.spatial_rank, 2); }
+
+// Spatial values in the graph's rank, `filler` where the problem has none.
+Shape SpatialOf(const ConvProblem& p, const Spatial& values, int64_t filler) {
+  Shape out(RankOf(p), filler);
+  for (int d = 0; d < p.spatial_rank; ++d) out[d] = values[static_cast<size_t>(d)];
+  return out;
+}
+
+// The padding after the data does not decide where windows lie, only how many there are. Symmetric padding is chosen
+// where it gives the same count, since few engines offer any other; output padding of a transposed convolution may need
+// a value of its own.
+int64_t PadEnd(const ConvProblem& p, size_t d) {
+  const bool forward = p.direction == Direction::kForward;
+  const int64_t wide = forward ? p.in[d] : p.out[d];
+  const int64_t narrow = forward ? p.out[d] : p.in[d];
+  const int64_t span = p.dilation[d] * (p.kernel[d] - 1) + 1;
+  const auto fits = [&](int64_t pad) {
+    const int64_t room = wide + p.pad_begin[d] + pad - span;
+    return room >= 0 && room / p.stride[d] + 1 == narrow;
+  };
+  if (fits(p.pad_begin[d])) return p.pad_begin[d];
+  if (fits(p.pad_end[d])) return p.pad_end[d];
+  return std::max<int64_t>(0, (narrow - 1) * p.stride[d] + span - wide - p.pad_begin[d]);
+}
+
+Shape StridesOf(const Shape& dims, Layout layout) {
+  Shape strides(dims.rank(), 1);
+  int64_t next = layout == Layout::kChannelsLast ? dims[1] : 1;
+  for (int d = dims.rank() - 1; d >= 2; --d) {
+    strides[d] = next;
+    next *= dims[d];
+  }
+  strides[1] = layout == Layout::kChannelsLast ? 1 : next;
+  strides[0] = layout == Layout::kChannelsLast ? next : next * dims[1];
+  return strides;
+}
+
+Shape DimsOf(int64_t dim0, int64_t dim1, const Shape& spatial) {
+  Shape dims(spatial.rank() + 2, dim0);
+  dims[1] = dim1;
+  std::copy_n(spatial.data(), spatial.rank(), dims.data() + 2);
+  return dims;
+}
+
+PointwiseMode ModeOf(Activation activation) {
+  switch (activation) {
+    case Activation::kRelu:
+      return PointwiseMode::kRelu;
+    case Activation::kGeluErf:
+      return PointwiseMode::kGeluErf;
+    case Activation::kGeluTanh:
+      return PointwiseMode::kGeluTanh;
+    case Activation::kSigmoid:
+      return PointwiseMode::kSigmoid;
+    case Activation::kSilu:
+      return PointwiseMode::kSilu;
+    case Activation::kTanh:
+      return PointwiseMode::kTanh;
+    case Activation::kNone:
+      break;
+  }
+  return PointwiseMode::kIdentity;
+}
+
+}  // namespace
+
+std::span<const ConvForm> FormsOf(const ConvProblem& p) {
+  static constexpr ConvForm kAll[] = {ConvForm::kResidualBias, ConvForm::kBiasResidual, ConvForm::kRedundant,
+                                      ConvForm::kBiasOnly, ConvForm::kSumOnly};
+  static constexpr ConvForm kOneOrder[] = {ConvForm::kBiasResidual, ConvForm::kRedundant, ConvForm::kBiasOnly,
+                                           ConvForm::kSumOnly};
+  static constexpr ConvForm kNoBias[] = {ConvForm::kBiasResidual, ConvForm::kRedundant, ConvForm::kSumOnly};
+  static constexpr ConvForm kBiasAlone[] = {ConvForm::kBiasOnly, ConvForm::kRedundant, ConvForm::kSumOnly};
+  static constexpr ConvForm kSum[] = {ConvForm::kSumOnly};
+  const bool more = p.epilogue.residual() || p.epilogue.activation != Activation::kNone;
+  if (!more && !p.epilogue.bias) return kSum;
+  if (!more) return kBiasAlone;
+  if (!p.epilogue.bias) return kNoBias;
+  return p.epilogue.residual() ? std::span<const ConvForm>(kAll) : std::span<const ConvForm>(kOneOrder);
+}
+
+Epilogue RemainingOf(const ConvProblem& p, ConvForm form) {
+  Epilogue remaining;
+  if (form == ConvForm::kBiasOnly || form == ConvForm::kSumOnly) {
+    remaining.beta = p.epilogue.beta;
+    remaining.activation = p.epilogue.activation;
+    remaining.bias = p.epilogue.bias && form == ConvForm::kSumOnly;
+  }
+  return remaining;
+}
+
+OpGraph ConvolutionGraph(const ConvProblem& p, ConvForm form) {
+  OpGraph graph;
+  graph.allow_tf32 = p.allow_tf32;
+  graph.deterministic = p.deterministic;
+  const bool forward = p.direction == Direction::kForward;
+  const bool fuses_bias = p.epilogue.bias && form != ConvForm::kSumOnly;
+  const bool fuses_rest = form <= ConvForm::kRedundant;
+  const auto tensor = [&](int64_t dim0, int64_t dim1, const Shape& spatial) {
+    const Shape dims = DimsOf(dim0, dim1, spatial);
+    return graph.Tensor(p.types.a, dims, StridesOf(dims, p.layout));
+  };
+  const TensorIndex x = tensor(p.batch, p.in_channels, SpatialOf(p, p.in, 1));
+  const TensorIndex w = tensor(forward ? p.out_channels : p.in_channels,
+                               (forward ? p.in_channels : p.out_channels) / p.groups, SpatialOf(p, p.kernel, 1));
+  const Shape out = SpatialOf(p, p.out, 1);
+  const TensorIndex bias = fuses_bias ? tensor(1, p.out_channels, Shape(RankOf(p), 1)) : kNoTensor;
+  const TensorIndex residual = fuses_rest && p.epilogue.residual() ? tensor(p.batch, p.out_channels, out) : kNoTensor;
+  const TensorIndex y = tensor(p.batch, p.out_channels, out);
+
+  // What follows the sum, as {operation, second operand}.
+  std::vector<std::pair<PointwiseMode, TensorIndex>> steps;
+  if (residual != kNoTensor && form == ConvForm::kResidualBias) steps.push_back({PointwiseMode::kAdd, residual});
+  if (bias != kNoTensor) steps.push_back({PointwiseMode::kAdd, bias});
+  if (residual != kNoTensor && form != ConvForm::kResidualBias) steps.push_back({PointwiseMode::kAdd, residual});
+  if (fuses_rest && p.epilogue.activation != Activation::kNone) {
+    steps.push_back({ModeOf(p.epilogue.activation), kNoTensor});
+  }
+  if (form == ConvForm::kRedundant) {  // ReLU twice is ReLU once
+    const bool relu = p.epilogue.activation == Activation::kRelu;
+    steps.push_back({relu ? PointwiseMode::kRelu : PointwiseMode::kIdentity, kNoTensor});
+  }
+
+  const Shape y_dims = graph.at(y).dims, y_strides = graph.at(y).strides;
+  const auto next_virtual = [&] {  // lies as y does, so that nothing is transposed in between
+    const TensorIndex index = graph.Tensor(p.types.compute, y_dims, y_strides);
+    graph.tensors.back().is_virtual = true;
+    return index;
+  };
+  GraphOp sum{.kind = forward ? OpKind::kConvolution : OpKind::kConvolutionData,
+              .compute = p.types.compute,
+              .a = x,
+              .b = w,
+              .window = {SpatialOf(p, p.pad_begin, 0), Shape(RankOf(p), 0), SpatialOf(p, p.stride, 1),
+                         SpatialOf(p, p.dilation, 1)}};
+  for (int d = 0; d < p.spatial_rank; ++d) sum.window.pad_end[d] = PadEnd(p, static_cast<size_t>(d));
+  TensorIndex last = sum.result = steps.empty() ? y : next_virtual();
+  graph.ops.push_back(std::move(sum));
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const TensorIndex result = i + 1 == steps.size() ? y : next_virtual();
+    last = graph.Pointwise(steps[i].first, last, steps[i].second, result);
+    graph.ops.back().compute = p.types.compute;
+  }
+  return graph;
+}
+
+}  // namespace cudaep::dnn

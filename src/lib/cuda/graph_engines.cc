@@ -1,0 +1,262 @@
+#include "lib/cuda/graph_engines.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace cudaep::dnn {
+namespace {
+
+constexpr int64_t kMostConfigs = 128;
+constexpr int64_t kMostKnobs = 64;
+
+// Descriptors that the library fills in, at most `most`; none when it has none. It is asked for their number first;
+// where it does not tell (of the knobs of an engine, for one), room is made for all.
+std::vector<Descriptor> ReadDescriptors(const CudnnApi& api, cudnnBackendDescriptor_t from,
+                                        cudnnBackendAttributeName_t name, cudnnBackendDescriptorType_t type,
+                                        int64_t most) {
+  std::vector<Descriptor> found;
+  int64_t count = 0;
+  const cudnnStatus_t counted =
+      api.cudnnBackendGetAttribute(from, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr);
+  if (counted != CUDNN_STATUS_SUCCESS || count <= 0) count = most;
+  std::vector<cudnnBackendDescriptor_t> raw;
+  for (int64_t i = 0; i < std::min(count, most); ++i) {
+    auto descriptor = CreateDescriptor(api, type);
+    if (!descriptor.ok()) return {};
+    raw.push_back(descriptor->get());
+    found.push_back(std::move(descriptor).value());
+  }
+  count = 0;
+  if (raw.empty() ||
+      api.cudnnBackendGetAttribute(from, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<int64_t>(raw.size()), &count,
+                                   raw.data()) != CUDNN_STATUS_SUCCESS) {
+    return {};
+  }
+  found.resize(static_cast<size_t>(std::clamp<int64_t>(count, 0, static_cast<int64_t>(found.size()))));
+  return found;
+}
+
+std::vector<Descriptor> QueryHeuristic(const CudnnApi& api, const Descriptor& graph, cudnnBackendHeurMode_t mode,
+                                       std::string* refusal) {
+  auto heuristic = DescriptorBuilder(api, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "cuDNN heuristic")
+                       .Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
+                       .Set(CUDNN_ATTR_ENGINEHEUR_MODE, mode)
+                       .Finish();
+  if (!heuristic.ok()) {
+    *refusal = heuristic.status().message();
+    return {};
+  }
+  return ReadDescriptors(api, heuristic->get(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
+                         kMostConfigs);
+}
+
+template <class Value>
+bool Read(const CudnnApi& api, cudnnBackendDescriptor_t from, cudnnBackendAttributeName_t name,
+          cudnnBackendAttributeType_t type, Value* value) {
+  int64_t count = 0;
+  return api.cudnnBackendGetAttribute(from, name, type, 1, &count, value) == CUDNN_STATUS_SUCCESS && count == 1;
+}
+
+// The engine behind a configuration; null when the library does not say.
+Descriptor EngineOf(const CudnnApi& api, const Descriptor& config) {
+  auto found = CreateDescriptor(api, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  if (!found.ok()) return {};
+  cudnnBackendDescriptor_t raw = found->get();
+  if (!Read(api, config.get(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, &raw)) return {};
+  return std::move(found).value();
+}
+
+// Whether the engine computes as the graph asks; false when it does not say.
+bool NumericsFit(const CudnnApi& api, const Descriptor& engine, const OpGraph& graph) {
+  std::array<cudnnBackendNumericalNote_t, 64> notes{};  // a newer library may know more than this header
+  int64_t count = 0;
+  if (!engine ||
+      api.cudnnBackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                   static_cast<int64_t>(notes.size()), &count, notes.data()) != CUDNN_STATUS_SUCCESS) {
+    return false;
+  }
+  const auto has = [&](cudnnBackendNumericalNote_t note) {
+    return std::find(notes.begin(), notes.begin() + count, note) != notes.begin() + count;
+  };
+  if (graph.deterministic && has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return false;
+  // On fp32 data the tensor cores compute in TF32.
+  const bool fp32 = std::any_of(graph.tensors.begin(), graph.tensors.end(), [](const GraphTensor& tensor) {
+    return !tensor.is_virtual && !tensor.scalar && tensor.type == DataType::kFloat;
+  });
+  if (fp32 && !graph.allow_tf32) {
+    if (has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) || has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return false;
+  }
+  return !has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION);
+}
+
+// "e4k24=55" of a configuration; empty when the library does not say.
+std::string NameOf(const CudnnApi& api, const Descriptor& engine, const Descriptor& config) {
+  int64_t index = 0;
+  if (!engine || !Read(api, engine.get(), CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, &index)) return {};
+  std::string name = StrCat('e', index);
+  for (const Descriptor& choice : ReadDescriptors(api, config.get(), CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+                                                  CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, kMostKnobs)) {
+    cudnnBackendKnobType_t knob{};
+    int64_t value = 0;
+    if (!Read(api, choice.get(), CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, &knob) ||
+        !Read(api, choice.get(), CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, &value)) {
+      return {};
+    }
+    name += StrCat('k', static_cast<int64_t>(knob), '=', value);
+  }
+  return name;
+}
+
+Result<size_t> WorkspaceOf(const CudnnApi& api, const Descriptor& plan) {
+  int64_t bytes = 0, count = 0;
+  CUDAEP_RETURN_IF_ERROR(ToStatus(api,
+                                  api.cudnnBackendGetAttribute(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                                               CUDNN_TYPE_INT64, 1, &count, &bytes),
+                                  "cuDNN workspace size"));
+  return static_cast<size_t>(bytes);
+}
+
+// A finalised plan, or an error when the engine turns the graph down after all.
+Result<EnginePlan> Finalize(const CudnnApi& api, cudnnHandle_t handle, Descriptor engine, Descriptor config) {
+  EnginePlan out;
+  CUDAEP_ASSIGN_OR_RETURN(out.plan,
+                          DescriptorBuilder(api, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "cuDNN execution plan")
+                              .Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle)
+                              .Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config)
+                              .Finish());
+  CUDAEP_ASSIGN_OR_RETURN(out.workspace_bytes, WorkspaceOf(api, out.plan));
+  out.name = NameOf(api, engine, config);
+  out.engine = std::move(engine);
+  out.config = std::move(config);
+  return out;
+}
+
+struct EngineName {
+  int64_t engine = 0;
+  std::vector<std::pair<int64_t, int64_t>> knobs;
+};
+
+Result<EngineName> ParseName(std::string_view text) {
+  EngineName name;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  const auto number = [&](char mark, int64_t* value) {
+    if (at == end || *at != mark) return false;
+    const auto read = std::from_chars(at + 1, end, *value);
+    at = read.ptr;
+    return read.ec == std::errc();
+  };
+  bool good = number('e', &name.engine);
+  while (good && at != end) {
+    auto& [knob, value] = name.knobs.emplace_back();
+    good = number('k', &knob) && number('=', &value);
+  }
+  if (!good) return InvalidArgument('\'', text, "' names no engine of cuDNN");
+  return name;
+}
+
+}  // namespace
+
+EngineSearch FindEngines(const CudnnApi& api, cudnnHandle_t handle, const DescribedGraph& described,
+                         const OpGraph& graph, size_t workspace_limit_bytes, size_t limit) {
+  EngineSearch search;
+  // Mode A ranks; the fallback list is unranked, but holds engines that work where nothing else does.
+  for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    for (Descriptor& config : QueryHeuristic(api, described.graph, mode, &search.refusal)) {
+      if (search.plans.size() == limit) return search;
+      Descriptor engine = EngineOf(api, config);
+      if (!NumericsFit(api, engine, graph)) {
+        search.refusal = "an engine computes in another precision or order than asked for";
+        continue;
+      }
+      Result<EnginePlan> plan = Finalize(api, handle, std::move(engine), std::move(config));
+      if (!plan.ok()) {
+        const StatusCode code = plan.status().code();
+        if (code == StatusCode::kOutOfMemory || code == StatusCode::kDeviceLost) search.failure = plan.status();
+        search.refusal = plan.status().message();
+      } else if (plan->workspace_bytes > workspace_limit_bytes) {
+        search.refusal = StrCat("an engine wants ", plan->workspace_bytes, " bytes of workspace");
+      } else {
+        search.plans.push_back(std::move(plan).value());
+      }
+    }
+  }
+  return search;
+}
+
+Result<EnginePlan> PinEngine(const CudnnApi& api, cudnnHandle_t handle, const DescribedGraph& described,
+                             const OpGraph& graph, size_t workspace_limit_bytes, std::string_view name) {
+  CUDAEP_ASSIGN_OR_RETURN(const EngineName wanted, ParseName(name));
+  const auto refused = [&](const Status& why) {
+    return why.code() == StatusCode::kDeviceLost ? why : NotSupported("engine ", name, ": ", why.message());
+  };
+  auto engine = DescriptorBuilder(api, CUDNN_BACKEND_ENGINE_DESCRIPTOR, "cuDNN engine")
+                    .Set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, described.graph)
+                    .Set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, wanted.engine)
+                    .Finish();
+  if (!engine.ok()) return refused(engine.status());
+  if (!NumericsFit(api, *engine, graph)) {
+    return NotSupported("engine ", name, " computes in another precision or order than asked for");
+  }
+  std::vector<Descriptor> knobs;
+  std::vector<cudnnBackendDescriptor_t> raw;
+  for (const auto& [knob, value] : wanted.knobs) {
+    const auto type = static_cast<cudnnBackendKnobType_t>(knob);
+    auto choice = DescriptorBuilder(api, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, "cuDNN knob")
+                      .SetRaw(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &type)
+                      .Set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, value)
+                      .Finish();
+    if (!choice.ok()) return refused(choice.status());
+    raw.push_back(choice->get());
+    knobs.push_back(std::move(choice).value());
+  }
+  DescriptorBuilder config(api, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, "cuDNN engine configuration");
+  config.Set(CUDNN_ATTR_ENGINECFG_ENGINE, *engine);
+  if (!raw.empty()) {
+    config.SetRaw(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<int64_t>(raw.size()),
+                  raw.data());
+  }
+  auto finished = config.Finish();
+  if (!finished.ok()) return refused(finished.status());
+  auto plan = Finalize(api, handle, std::move(engine).value(), std::move(finished).value());
+  if (!plan.ok()) return refused(plan.status());
+  if (plan->workspace_bytes > workspace_limit_bytes) {
+    return NotSupported("engine ", name, " wants ", plan->workspace_bytes, " bytes of workspace");
+  }
+  plan->knobs = std::move(knobs);
+  plan->name = name;
+  return plan;
+}
+
+Result<std::string> WriteJson(const CudnnApi& api, const EnginePlan& plan) {
+  int64_t bytes = 0;
+  const auto status = api.cudnnBackendGetAttribute(plan.plan.get(), CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
+                                                   CUDNN_TYPE_CHAR, 0, &bytes, nullptr);
+  CUDAEP_RETURN_IF_ERROR(ToStatus(api, status, "cuDNN plan as JSON"));
+  std::string json(static_cast<size_t>(bytes), '\0');
+  int64_t written = 0;
+  CUDAEP_RETURN_IF_ERROR(
+      ToStatus(api,
+               api.cudnnBackendGetAttribute(plan.plan.get(), CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
+                                            CUDNN_TYPE_CHAR, bytes, &written, json.data()),
+               "cuDNN plan as JSON"));
+  json.resize(static_cast<size_t>(std::clamp<int64_t>(written, 0, bytes)));
+  while (!json.empty() && json.back() == '\0') json.pop_back();
+  return json;
+}
+
+Result<EnginePlan> ReadJson(const CudnnApi& api, cudnnHandle_t handle, std::string_view json, std::string_view name) {
+  EnginePlan out;
+  CUDAEP_ASSIGN_OR_RETURN(out.plan,
+                          DescriptorBuilder(api, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "cuDNN plan from JSON")
+                              .Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle)
+                              .SetRaw(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                                      static_cast<int64_t>(json.size()), json.data())
+                              .Finish());
+  CUDAEP_ASSIGN_OR_RETURN(out.workspace_bytes, WorkspaceOf(api, out.plan));
+  out.name = name;
+  return out;
+}
+
+}  // namespace cudaep::dnn

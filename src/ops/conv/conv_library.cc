@@ -1,0 +1,137 @@
+#include "ops/conv/conv_library.h"
+
+#include <algorithm>
+
+#include "core/checked_math.h"
+#include "lib/problem_check.h"
+#include "ops/library_limits.h"
+#include "runtime/plan_timing.h"
+
+namespace cudaep::ops {
+namespace {
+
+constexpr size_t kSmallWorkspaceBytes = size_t{32} << 20;  // of cudnn_conv_use_max_workspace = 0
+constexpr size_t kMostWorkspaceBytes = size_t{1} << 30;
+constexpr size_t kMostMeasured = 24;  // more bring nothing but time
+constexpr size_t kAlignment = 256;
+
+using ConvPlanPtr = std::unique_ptr<const dnn::ConvPlan>;
+
+// The fastest of the library's candidates; the first where there is no memory to measure in.
+Result<ConvPlanPtr> MeasurePlans(dnn::Handle& handle, const dnn::ConvProblem& p, StreamContext& stream, size_t limit) {
+  CUDAEP_ASSIGN_OR_RETURN(const auto choices, dnn::Candidates(handle, p, limit, kMostMeasured));
+  std::vector<ConvPlanPtr> plans;
+  size_t workspace_bytes = 0;
+  for (const std::string& choice : choices) {
+    auto plan = dnn::MakePlan(handle, p, limit, choice);
+    if (!plan.ok()) continue;
+    workspace_bytes = std::max(workspace_bytes, (*plan)->workspace_bytes());
+    plans.push_back(std::move(plan).value());
+  }
+  if (plans.size() < 2) return dnn::MakePlan(handle, p, limit);
+  const dnn::ConvSizes sizes = dnn::SizesOf(p);
+  TimingTensors tensors(stream);
+  dnn::ConvPointers at;
+  const auto allocate = [&]() -> Status {
+    CUDAEP_ASSIGN_OR_RETURN(at.x, tensors.Random(p.types.a, sizes.x));
+    CUDAEP_ASSIGN_OR_RETURN(at.w, tensors.Random(p.types.b, sizes.w));
+    CUDAEP_ASSIGN_OR_RETURN(at.bias, tensors.Random(p.types.c, p.out_channels));
+    CUDAEP_ASSIGN_OR_RETURN(at.residual, tensors.Random(p.types.c, p.epilogue.residual() ? sizes.y : 0));
+    CUDAEP_ASSIGN_OR_RETURN(at.y, tensors.Uninitialised(static_cast<size_t>(sizes.y) * SizeOf(p.types.c)));
+    CUDAEP_ASSIGN_OR_RETURN(at.workspace, tensors.Uninitialised(workspace_bytes));
+    return Status::Ok();
+  };
+  const Status room = allocate();
+  if (room.code() == StatusCode::kOutOfMemory) return std::move(plans.front());
+  CUDAEP_RETURN_IF_ERROR(room);
+  const auto times =
+      TimeAlternatives(stream, plans.size(), [&](size_t i) { return dnn::Enqueue(handle, *plans[i], at); });
+  if (times.status().code() == StatusCode::kOutOfMemory) return std::move(plans.front());
+  CUDAEP_RETURN_IF_ERROR(times.status());
+  const auto fastest = std::min_element(times.value().begin(), times.value().end()) - times.value().begin();
+  return std::move(plans[static_cast<size_t>(fastest)]);
+}
+
+// Where a tensor's copy lies in the workspace, if it needs one.
+struct Staging {
+  size_t next = 0;
+
+  std::optional<size_t> Place(const void* tensor, size_t bytes) {
+    if (reinterpret_cast<uintptr_t>(tensor) % dnn::kTensorAlignment == 0) return std::nullopt;
+    const size_t offset = next;
+    next += AlignUp(bytes, kAlignment);
+    return offset;
+  }
+};
+
+Status EnqueueStaged(const dnn::ConvProblem& p, const dnn::ConvPlan& plan, StreamContext& stream,
+                     const dnn::ConvPointers& at) {
+  CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, stream.dnn());
+  const dnn::ConvSizes sizes = dnn::SizesOf(p);
+  const size_t y_bytes = static_cast<size_t>(sizes.y) * SizeOf(p.types.c);
+  dnn::ConvPointers aligned = at;
+  struct Input {
+    const void** tensor;
+    size_t bytes;
+    std::optional<size_t> place;
+  };
+  Input inputs[] = {{&aligned.x, static_cast<size_t>(sizes.x) * SizeOf(p.types.a), {}},
+                    {&aligned.w, static_cast<size_t>(sizes.w) * SizeOf(p.types.b), {}},
+                    {&aligned.bias, static_cast<size_t>(p.out_channels) * SizeOf(p.types.c), {}},
+                    {&aligned.residual, y_bytes, {}}};
+  Staging staging{AlignUp(plan.workspace_bytes(), kAlignment)};
+  for (Input& input : inputs) input.place = staging.Place(*input.tensor, input.bytes);
+  const std::optional<size_t> result = staging.Place(at.y, y_bytes);
+  CUDAEP_ASSIGN_OR_RETURN(void* const block, stream.workspace().Reserve(staging.next));
+  auto* const workspace = static_cast<std::byte*>(block);
+  for (const Input& input : inputs) {
+    if (!input.place) continue;
+    CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(workspace + *input.place, *input.tensor, input.bytes, stream.stream()));
+    *input.tensor = workspace + *input.place;
+  }
+  aligned.workspace = workspace;
+  if (result) aligned.y = workspace + *result;
+  CUDAEP_RETURN_IF_ERROR(dnn::Enqueue(*handle, plan, aligned));
+  return result ? device::MemcpyAsync(at.y, aligned.y, y_bytes, stream.stream()) : Status::Ok();
+}
+
+}  // namespace
+
+Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProblem& problem, StreamContext& stream) {
+  CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, stream.dnn());
+  CUDAEP_ASSIGN_OR_RETURN(const std::string library, dnn::Version());
+  const size_t limit = LimitClass(std::min(options.max_workspace ? kMostWorkspaceBytes : kSmallWorkspaceBytes,
+                                           AvailableWorkspace(stream, problem.deterministic)));
+  // What is fastest differs from one measurement to the next.
+  const bool measured = options.search == ConvSearch::kExhaustive && !problem.deterministic;
+  const bool frugal = options.search == ConvSearch::kDefault;
+  const std::string text = StrCat(dnn::ProblemText(problem), " limit ", limit,
+                                  measured ? " measured"
+                                  : frugal ? " frugal"
+                                           : "");
+  return PlanStore::Process().Get(
+      {.ordinal = stream.ordinal(), .library = library, .problem = text, .file = options.product.plan_file},
+      [&](const std::string& saved) -> Result<LibraryPlanPtr> {
+        if (saved.empty() && frugal) {
+          auto plan = dnn::MakePlan(*handle, problem, 0);
+          if (plan.ok()) return LibraryPlanPtr(std::move(plan).value());
+        }
+        CUDAEP_ASSIGN_OR_RETURN(auto plan, measured&& saved.empty() ? MeasurePlans(*handle, problem, stream, limit)
+                                                                    : dnn::MakePlan(*handle, problem, limit, saved));
+        return LibraryPlanPtr(std::move(plan));
+      });
+}
+
+Status EnqueueConvLibrary(const dnn::ConvProblem& problem, const dnn::ConvPlan& plan, StreamContext& stream,
+                          const dnn::ConvPointers& at) {
+  uintptr_t bits = 0;
+  for (const void* tensor : {at.x, at.w, at.bias, at.residual, static_cast<const void*>(at.y)}) {
+    bits |= reinterpret_cast<uintptr_t>(tensor);
+  }
+  if (bits % dnn::kTensorAlignment != 0) [[unlikely]]
+    return EnqueueStaged(problem, plan, stream, at);
+  CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, stream.dnn());
+  return dnn::Enqueue(*handle, plan, at);
+}
+
+}  // namespace cudaep::ops

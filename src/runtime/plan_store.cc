@@ -1,0 +1,201 @@
+#include "runtime/plan_store.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "core/log.h"
+#include "device/device.h"
+
+namespace cudaep {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A plan that takes longer is written to the file at once, so that it is not lost with the process.
+constexpr int64_t kDearUs = 20'000;
+
+int64_t MicrosecondsSince(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count();
+}
+
+// What a plan in a file depends on beside the problem.
+std::string FileKey(const PlanStore::Request& request) {
+  const auto info = device::GetDeviceInfo(request.ordinal);
+  const std::string_view name = info.ok() ? std::string_view(info.value()->name) : std::string_view("no device");
+  return StrCat(name, " driver ", device::DriverVersion(), " runtime ", device::RuntimeVersion(), '|', request.library,
+                '|', request.problem);
+}
+
+}  // namespace
+
+Status PlanSlot::Replace(LibraryPlanPtr plan) {
+  std::lock_guard lock(mutex_);
+  const lib::Plan& first = *kept_.front();
+  if (plan->workspace_bytes() > first.workspace_bytes() || plan->remaining() != first.remaining()) {
+    return FailedPrecondition("the plan ", plan->choice(), " needs other preparations than the one in use");
+  }
+  kept_.push_back(std::move(plan));
+  current_.store(kept_.back().get(), std::memory_order_release);
+  return Status::Ok();
+}
+
+PlanStore& PlanStore::Process() {
+  static auto* const store = new PlanStore;
+  return *store;
+}
+
+std::shared_ptr<PlanStore::Entry> PlanStore::FindOrAdd(Shard& shard, const std::string& key, bool* added) {
+  std::lock_guard lock(shard.mutex);
+  auto& entry = shard.entries[key];
+  *added = entry == nullptr;
+  if (!*added) return entry;
+  entry = std::make_shared<Entry>();
+  const std::shared_ptr<Entry> fresh = entry;
+  if (shard.entries.size() > kMostPlans / kShards) DropOldest(shard);
+  return fresh;
+}
+
+// The caller holds the shard's lock.
+void PlanStore::DropOldest(Shard& shard) {
+  auto oldest = shard.entries.end();
+  for (auto it = shard.entries.begin(); it != shard.entries.end(); ++it) {
+    Entry& entry = *it->second;
+    if (it->second.use_count() != 1) continue;  // somebody builds it or waits for it
+    std::lock_guard lock(entry.mutex);
+    if (entry.building || entry.slot.use_count() > 1) continue;
+    if (oldest == shard.entries.end() || entry.last_use < oldest->second->last_use) oldest = it;
+  }
+  if (oldest == shard.entries.end()) return;
+  shard.entries.erase(oldest);
+  dropped_.fetch_add(1, std::memory_order_relaxed);
+}
+
+Result<PlanSlotPtr> PlanStore::Get(const Request& request, const Make& make) {
+  const std::string key = StrCat(request.ordinal, '|', request.library, '|', request.problem);
+  Shard& shard = shards_[std::hash<std::string>()(key) % kShards];
+  bool added = false;
+  const std::shared_ptr<Entry> entry = FindOrAdd(shard, key, &added);
+  entry->last_use = clock_.fetch_add(1, std::memory_order_relaxed);
+  if (!added) {
+    found_.fetch_add(1, std::memory_order_relaxed);
+    std::unique_lock lock(entry->mutex);
+    entry->done.wait(lock, [&] { return !entry->building; });
+    if (!entry->failure.ok()) return entry->failure;
+    return entry->slot;
+  }
+  Result<LibraryPlanPtr> plan = Build(request, make);
+  {
+    std::lock_guard lock(entry->mutex);
+    if (plan.ok()) {
+      entry->slot = std::make_shared<PlanSlot>(*plan);
+    } else {
+      entry->failure = plan.status();
+    }
+    entry->building = false;
+  }
+  entry->done.notify_all();
+  if (plan.ok()) return entry->slot;
+  if (plan.status().code() != StatusCode::kNotSupported) {
+    std::lock_guard lock(shard.mutex);
+    const auto found = shard.entries.find(key);
+    if (found != shard.entries.end() && found->second == entry) shard.entries.erase(found);
+  }
+  return std::move(plan).status();
+}
+
+Result<LibraryPlanPtr> PlanStore::Build(const Request& request, const Make& make) {
+  PlanFile* const file = FileAt(request.file);
+  const std::string file_key = file == nullptr ? std::string() : FileKey(request);
+  if (file != nullptr) {
+    const Clock::time_point start = Clock::now();
+    const std::string saved = file->Find(file_key);
+    if (!saved.empty()) {
+      Result<LibraryPlanPtr> plan = make(saved);
+      if (plan.ok()) {
+        const int64_t us = MicrosecondsSince(start);
+        loaded_.fetch_add(1, std::memory_order_relaxed);
+        load_us_.fetch_add(static_cast<uint64_t>(us), std::memory_order_relaxed);
+        Log(LogLevel::kVerbose, "plan loaded in ", us, " us: ", request.problem);
+        return plan;
+      }
+      if (plan.status().code() == StatusCode::kDeviceLost) return plan;
+      Log(LogLevel::kInfo, "a saved plan does not load: ", request.problem, ": ", plan.status().message());
+    }
+  }
+  const Clock::time_point start = Clock::now();
+  Result<LibraryPlanPtr> plan = make({});
+  const int64_t us = MicrosecondsSince(start);
+  if (!plan.ok()) return plan;
+  built_.fetch_add(1, std::memory_order_relaxed);
+  build_us_.fetch_add(static_cast<uint64_t>(us), std::memory_order_relaxed);
+  Log(LogLevel::kVerbose, "plan built in ", us, " us: ", request.problem, ": ", (*plan)->choice());
+  if (file == nullptr) return plan;
+  Result<std::string> saved = (*plan)->Save();
+  file->Put(file_key, saved.ok() ? std::move(saved).value() : (*plan)->choice());
+  if (us >= kDearUs) file->SaveOrLog();
+  return plan;
+}
+
+PlanFile* PlanStore::FileAt(std::string_view path) {
+  if (path.empty()) return nullptr;
+  std::lock_guard lock(files_mutex_);
+  auto& file = files_[std::string(path)];
+  if (file == nullptr) file = std::make_unique<PlanFile>(std::string(path));
+  return file.get();
+}
+
+void PlanStore::ReplaceInBackground(PlanSlotPtr slot, Make make) {
+  {
+    std::lock_guard lock(background_mutex_);
+    ++background_running_;
+  }
+  std::thread([this, slot = std::move(slot), make = std::move(make)]() mutable {
+    Result<LibraryPlanPtr> plan = make({});
+    const Status status = plan.ok() ? slot->Replace(std::move(plan).value()) : std::move(plan).status();
+    if (!status.ok()) Log(LogLevel::kInfo, "no plan took the place of ", slot->plan().choice(), ": ", status.message());
+    slot.reset();
+    make = nullptr;
+    std::lock_guard lock(background_mutex_);
+    if (--background_running_ == 0) background_done_.notify_all();
+  }).detach();
+}
+
+void PlanStore::WaitForBackground() {
+  std::unique_lock lock(background_mutex_);
+  background_done_.wait(lock, [&] { return background_running_ == 0; });
+}
+
+Status PlanStore::Save() {
+  std::lock_guard lock(files_mutex_);
+  Status first;
+  for (auto& [path, file] : files_) {
+    Status status = file->Save();
+    if (!status.ok() && first.ok()) first = std::move(status);
+  }
+  return first;
+}
+
+PlanStore::Statistics PlanStore::statistics() const {
+  return {.built = built_,
+          .loaded = loaded_,
+          .found = found_,
+          .dropped = dropped_,
+          .build_us = build_us_,
+          .load_us = load_us_};
+}
+
+void PlanStore::Clear() {
+  for (Shard& shard : shards_) {
+    std::lock_guard lock(shard.mutex);
+    std::erase_if(shard.entries, [](const auto& item) {
+      if (item.second.use_count() != 1) return false;
+      std::lock_guard entry_lock(item.second->mutex);
+      return !item.second->building && item.second->slot.use_count() <= 1;
+    });
+  }
+  std::lock_guard lock(files_mutex_);
+  files_.clear();
+}
+
+}  // namespace cudaep

@@ -1,0 +1,130 @@
+// Plans of vendor libraries, one for each problem, shared by all nodes, sessions and streams of the process.
+//
+// A plan is identified by text: device, library with its version, and every field of the problem that decides it
+// (limits and the way of choosing included). It is built once: the first to ask builds, outside any lock that askers
+// for other plans wait for; others who ask for the same one wait for it. That a library cannot do something is
+// remembered as well; any other failure is not, and the next to ask tries again. A plan may be replaced while it is in
+// use (a better one was found in the background): holders read it through its slot, and a plan once given out lives as
+// long as anybody holds the slot. Bounded: above kMostPlans, plans that nobody holds are dropped, the least used first.
+// Threads: all functions may be called from any thread.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/plan.h"
+#include "runtime/plan_file.h"
+
+namespace cudaep {
+
+using LibraryPlanPtr = std::shared_ptr<const lib::Plan>;
+
+// Where holders find the plan of a problem.
+class PlanSlot {
+ public:
+  explicit PlanSlot(LibraryPlanPtr plan) : current_(plan.get()) { kept_.push_back(std::move(plan)); }
+  PlanSlot(const PlanSlot&) = delete;
+  PlanSlot& operator=(const PlanSlot&) = delete;
+
+  // One load; valid as long as the slot is held. `T` is the plan's class.
+  template <class T>
+  const T& As() const {
+    return static_cast<const T&>(*current_.load(std::memory_order_acquire));
+  }
+  const lib::Plan& plan() const { return As<lib::Plan>(); }
+
+  // From now on `plan` is used. kFailedPrecondition for one that needs more workspace or leaves another remainder than
+  // the first: holders have prepared for that one.
+  Status Replace(LibraryPlanPtr plan);
+
+ private:
+  std::atomic<const lib::Plan*> current_;
+  std::mutex mutex_;
+  std::vector<LibraryPlanPtr> kept_;  // guarded by mutex_; the first is what holders prepared for
+};
+using PlanSlotPtr = std::shared_ptr<PlanSlot>;
+
+class PlanStore {
+ public:
+  static constexpr size_t kMostPlans = 4096;
+
+  // Makes a plan: from `saved` where that is not empty, anew otherwise. A saved form that does not load is an error,
+  // whereupon the store asks again without.
+  using Make = std::function<Result<LibraryPlanPtr>(const std::string& saved)>;
+
+  struct Request {
+    int ordinal = 0;           // of the device
+    std::string_view library;  // with its version
+    std::string_view problem;
+    std::string_view file;  // of plans; empty: none
+  };
+
+  struct Statistics {
+    uint64_t built = 0;   // made by the library
+    uint64_t loaded = 0;  // from a file
+    uint64_t found = 0;   // were there already, or somebody else was making them
+    uint64_t dropped = 0;
+    uint64_t build_us = 0, load_us = 0;
+  };
+
+  PlanStore() = default;
+  PlanStore(const PlanStore&) = delete;
+  PlanStore& operator=(const PlanStore&) = delete;
+
+  // The process's. Never destroyed.
+  static PlanStore& Process();
+
+  Result<PlanSlotPtr> Get(const Request& request, const Make& make);
+
+  // Makes another plan for the slot on a thread of its own and puts it in place. Errors leave the slot as it is; the
+  // log says why. `make` gets no saved form.
+  void ReplaceInBackground(PlanSlotPtr slot, Make make);
+  // Waits until nothing is made in the background any more.
+  void WaitForBackground();
+
+  // Writes what was added to the files and is not written yet; the first failure.
+  Status Save();
+
+  Statistics statistics() const;
+
+  // Drops all plans that nobody holds, and forgets files. For tests.
+  void Clear();
+
+ private:
+  struct Entry {
+    std::mutex mutex;
+    std::condition_variable done;
+    bool building = true;  // guarded by mutex, as is the outcome
+    Status failure;
+    PlanSlotPtr slot;
+    std::atomic<uint64_t> last_use{0};
+  };
+  struct Shard {
+    std::mutex mutex;
+    std::unordered_map<std::string, std::shared_ptr<Entry>> entries;  // guarded by mutex
+  };
+  static constexpr size_t kShards = 16;
+
+  std::shared_ptr<Entry> FindOrAdd(Shard& shard, const std::string& key, bool* added);
+  void DropOldest(Shard& shard);
+  Result<LibraryPlanPtr> Build(const Request& request, const Make& make);
+  PlanFile* FileAt(std::string_view path);
+
+  std::array<Shard, kShards> shards_;
+  std::atomic<uint64_t> clock_{0};
+  std::atomic<uint64_t> built_{0}, loaded_{0}, found_{0}, dropped_{0}, build_us_{0}, load_us_{0};
+  std::mutex files_mutex_;
+  std::unordered_map<std::string, std::unique_ptr<PlanFile>> files_;  // guarded by files_mutex_
+  std::mutex background_mutex_;
+  std::condition_variable background_done_;
+  size_t background_running_ = 0;  // guarded by background_mutex_
+};
+
+}  // namespace cudaep

@@ -1,0 +1,122 @@
+// Graphs of operations against a host reference: attention from strided tensors with a broadcast bias.
+#include "lib/op_graph.h"
+
+#include "device_fixture.h"
+#include "lib/dnn.h"
+
+namespace cudaep::dnn {
+namespace {
+
+constexpr int64_t kBatch = 2, kHeads = 3, kLength = 64, kWidth = 64;
+
+// Q, K and V lie in one packed tensor [batch, length, 3, heads, width]; the result is [batch, length, heads, width].
+AttentionShape PackedAttention(bool bias) {
+  const int64_t row = 3 * kHeads * kWidth;
+  AttentionShape s{.batch = kBatch, .heads = kHeads, .queries = kLength, .keys = kLength, .width = kWidth};
+  s.q_strides = s.k_strides = s.v_strides = Shape{kLength * row, kWidth, row, 1};
+  s.out_strides = Shape{kLength * kHeads * kWidth, kWidth, kHeads * kWidth, 1};
+  s.scale = 0.125f;
+  if (bias) {
+    s.bias_dims = Shape{kBatch, 1, 1, kLength};
+    s.bias_strides = Shape{kLength, kLength, kLength, 1};
+  }
+  return s;
+}
+
+std::vector<double> Attention(const std::vector<double>& packed, const std::vector<double>& bias, double scale) {
+  const auto at = [&](int64_t n, int64_t position, int64_t part, int64_t head, int64_t i) {
+    return packed[static_cast<size_t>((((n * kLength + position) * 3 + part) * kHeads + head) * kWidth + i)];
+  };
+  std::vector<double> out;
+  for (int64_t n = 0; n < kBatch; ++n) {
+    for (int64_t q = 0; q < kLength; ++q) {
+      for (int64_t head = 0; head < kHeads; ++head) {
+        std::vector<double> weights;
+        double most = -INFINITY, sum = 0;
+        for (int64_t k = 0; k < kLength; ++k) {
+          double score = 0;
+          for (int64_t i = 0; i < kWidth; ++i) score += at(n, q, 0, head, i) * at(n, k, 1, head, i);
+          weights.push_back(score * scale + (bias.empty() ? 0 : bias[static_cast<size_t>(n * kLength + k)]));
+          most = std::max(most, weights.back());
+        }
+        for (double& weight : weights) sum += weight = std::exp(weight - most);
+        for (int64_t i = 0; i < kWidth; ++i) {
+          double value = 0;
+          for (int64_t k = 0; k < kLength; ++k) value += weights[static_cast<size_t>(k)] / sum * at(n, k, 2, head, i);
+          out.push_back(value);
+        }
+      }
+    }
+  }
+  return out;
+}
+
+class OpGraphTest : public DeviceTest, public ::testing::WithParamInterface<bool> {};
+
+TEST_P(OpGraphTest, AttentionMatchesReference) {
+  const bool has_bias = GetParam();
+  const AttentionShape shape = PackedAttention(has_bias);
+  const OpGraph graph = AttentionGraph(shape);
+  CUDAEP_ASSERT_OK(dnn::Check(graph));
+  auto handle = CreateHandle();
+  CUDAEP_ASSERT_OK(handle.status());
+  CUDAEP_ASSERT_OK(BindStream(**handle, stream()));
+  auto plan = MakePlan(**handle, graph, 16 << 20);
+  CUDAEP_ASSERT_OK(plan.status());
+  std::printf("attention by %s\n", (*plan)->choice().c_str());
+
+  const auto packed = TestValues(kBatch * kLength * 3 * kHeads * kWidth, 1);
+  const auto bias = has_bias ? TestValues(kBatch * kLength, 2) : std::vector<double>();
+  auto* const device_packed = static_cast<std::byte*>(Upload(DataType::kFloat16, packed));
+  const int64_t elems = kBatch * kLength * kHeads * kWidth;
+  void* const out = Allocate(static_cast<size_t>(elems) * 2);
+  std::vector<void*> tensors{device_packed, device_packed + kHeads * kWidth * 2,
+                             device_packed + 2 * kHeads * kWidth * 2};
+  if (has_bias) tensors.push_back(Upload(DataType::kFloat16, bias));
+  tensors.push_back(out);
+  void* const workspace = Allocate((*plan)->workspace_bytes());
+  const auto wanted = Attention(packed, bias, shape.scale);
+  const auto check = [&](const GraphPlan& checked) {
+    CUDAEP_ASSERT_OK(Enqueue(**handle, checked, tensors, workspace));
+    const auto got = Download(DataType::kFloat16, out, elems);
+    for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], wanted[i], 8e-3) << "element " << i;
+  };
+  check(**plan);
+  // The same plan again: as the library saves it where it does, else by its name.
+  const Result<std::string> saved = (*plan)->Save();
+  auto pinned = MakePlan(**handle, graph, 16 << 20, saved.ok() ? saved.value() : (*plan)->choice());
+  CUDAEP_ASSERT_OK(pinned.status());
+  CUDAEP_ASSERT_OK(device::MemsetAsync(out, 0xFF, static_cast<size_t>(elems) * 2, stream()));
+  check(**pinned);
+  EXPECT_EQ(Enqueue(**handle, **plan, {tensors.data(), 2}, workspace).code(), StatusCode::kInvalidArgument);
+}
+
+INSTANTIATE_TEST_SUITE_P(Bias, OpGraphTest, ::testing::Bool(),
+                         [](const auto& info) { return std::string(info.param ? "with" : "without"); });
+
+TEST(OpGraph, TextTellsGraphsApart) {
+  const std::string plain = GraphText(AttentionGraph(PackedAttention(false)));
+  EXPECT_NE(plain, GraphText(AttentionGraph(PackedAttention(true))));
+  AttentionShape other = PackedAttention(false);
+  other.scale = 0.5f;
+  EXPECT_NE(plain, GraphText(AttentionGraph(other)));
+  other = PackedAttention(false);
+  other.out_strides[2] = kWidth;
+  EXPECT_NE(plain, GraphText(AttentionGraph(other)));
+}
+
+TEST(OpGraph, WhatDoesNotFitIsNamed) {
+  OpGraph graph;
+  const Shape a{1, 4, 8}, b{1, 7, 4}, ones{1, 1, 1};
+  graph.Matmul(graph.Tensor(DataType::kFloat, a, Shape{32, 8, 1}), graph.Tensor(DataType::kFloat, b, Shape{28, 4, 1}));
+  Status status = dnn::Check(graph);
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("operation 0: dimensions do not fit"), std::string_view::npos) << status.ToString();
+  OpGraph early;
+  early.Pointwise(PointwiseMode::kRelu, early.Virtual(DataType::kFloat, ones));
+  status = dnn::Check(early);
+  EXPECT_NE(status.message().find("not made yet"), std::string_view::npos) << status.ToString();
+}
+
+}  // namespace
+}  // namespace cudaep::dnn

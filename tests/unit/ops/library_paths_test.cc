@@ -1,0 +1,311 @@
+// Every way to run a convolution or a product, forced; plans that are shared; handles that are taken in time.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "../lib/device_fixture.h"
+#include "lib/problem_check.h"
+#include "ops/conv/conv_run.h"
+#include "runtime/plan_timing.h"
+
+namespace cudaep::ops {
+namespace {
+
+Settings Exact() {
+  Settings settings;
+  settings.use_tf32 = false;
+  return settings;
+}
+
+dnn::ConvProblem Conv(int64_t in, int64_t out, int64_t size, int64_t kernel, int64_t stride, int64_t groups = 1) {
+  dnn::ConvProblem p;
+  p.batch = 1, p.in_channels = in, p.out_channels = out, p.groups = groups;
+  for (size_t d = 0; d < 2; ++d) {
+    p.in[d] = size, p.kernel[d] = kernel, p.stride[d] = stride, p.dilation[d] = 1;
+    p.pad_begin[d] = p.pad_end[d] = kernel / 2;
+    p.out[d] = (size + 2 * (kernel / 2) - kernel) / stride + 1;
+  }
+  p.epilogue.bias = true;
+  return p;
+}
+
+// Channels first, in double.
+std::vector<double> Convolve(const dnn::ConvProblem& p, const std::vector<double>& x, const std::vector<double>& w,
+                             const std::vector<double>& bias, const std::vector<double>& residual) {
+  std::vector<double> y;
+  const int64_t group_in = p.in_channels / p.groups, group_out = p.out_channels / p.groups;
+  for (int64_t k = 0; k < p.out_channels; ++k) {
+    for (int64_t i = 0; i < p.out[0] * p.out[1]; ++i) {
+      double sum = bias[static_cast<size_t>(k)];
+      for (int64_t c = 0; c < group_in; ++c) {
+        for (int64_t tap = 0; tap < p.kernel[0] * p.kernel[1]; ++tap) {
+          const int64_t h = i / p.out[1] * p.stride[0] + tap / p.kernel[1] - p.pad_begin[0];
+          const int64_t v = i % p.out[1] * p.stride[1] + tap % p.kernel[1] - p.pad_begin[1];
+          if (h < 0 || v < 0 || h >= p.in[0] || v >= p.in[1]) continue;
+          const int64_t from = ((k / group_out * group_in + c) * p.in[0] + h) * p.in[1] + v;
+          sum += x[static_cast<size_t>(from)] *
+                 w[static_cast<size_t>((k * group_in + c) * p.kernel[0] * p.kernel[1] + tap)];
+        }
+      }
+      if (p.epilogue.residual()) sum += residual[y.size()];
+      y.push_back(p.epilogue.activation == Activation::kRelu ? std::max(sum, 0.0) : sum);
+    }
+  }
+  return y;
+}
+
+class LibraryPathsTest : public DeviceTest {
+ protected:
+  // Runs the convolution with every tensor `shift` elements behind an aligned address.
+  void CheckConv(const Settings& settings, const dnn::ConvProblem& p, ConvRoute route, int shift = 0) {
+    StreamContext context(0, stream());
+    auto made = PlanConvRun(ConvOptions(settings), p, context);
+    CUDAEP_ASSERT_OK(made.status());
+    const auto& plan = PlanAs<ConvRunPlan>(**made);
+    EXPECT_EQ(plan.route, route);
+    const dnn::ConvSizes sizes = dnn::SizesOf(p);
+    const auto x = TestValues(sizes.x, 1), w = TestValues(sizes.w, 2), bias = TestValues(p.out_channels, 3);
+    const auto residual = TestValues(sizes.y, 4);
+    const DataType type = p.types.a;
+    const auto shifted = [&](std::vector<double> values) -> std::byte* {
+      values.insert(values.begin(), static_cast<size_t>(shift), 0.0);
+      return static_cast<std::byte*>(Upload(type, values)) + static_cast<size_t>(shift) * SizeOf(type);
+    };
+    dnn::ConvPointers at{.x = shifted(x), .w = shifted(w), .bias = shifted(bias), .residual = shifted(residual)};
+    at.y = shifted(std::vector<double>(static_cast<size_t>(sizes.y), 7.0));
+    at.workspace = context.workspace().Reserve(plan.workspace_bytes).value();
+    CUDAEP_ASSERT_OK(EnqueueConvRun(plan, context, at));
+    ExpectNear(type, Download(type, at.y, sizes.y), Convolve(p, x, w, bias, residual));
+  }
+
+  void CheckProduct(const Settings& settings, const blas::GemmProblem& p, bool by_library) {
+    StreamContext context(0, stream());
+    auto product = MatrixProduct::Make(context, p, ProductOptions(settings));
+    CUDAEP_ASSERT_OK(product.status());
+    EXPECT_EQ(product->library() != nullptr, by_library);
+    const auto a = TestValues(p.m * p.k, 1), b = TestValues(p.k * p.n, 2), bias = TestValues(p.n, 3);
+    const auto residual = TestValues(p.m * p.n, 4);
+    const DataType type = p.types.a;
+    const blas::GemmPointers at{.a = Upload(type, a),
+                                .b = Upload(type, b),
+                                .c = Allocate(static_cast<size_t>(p.m * p.n) * SizeOf(type)),
+                                .bias = Upload(type, bias),
+                                .residual = Upload(type, residual),
+                                .workspace = context.workspace().Reserve(product->workspace_bytes()).value()};
+    CUDAEP_ASSERT_OK(product->Enqueue(context, at));
+    std::vector<double> wanted;
+    for (int64_t row = 0; row < p.m; ++row) {
+      for (int64_t column = 0; column < p.n; ++column) {
+        double sum = 0;
+        for (int64_t k = 0; k < p.k; ++k) {
+          sum += a[static_cast<size_t>(row * p.k + k)] * b[static_cast<size_t>(k * p.n + column)];
+        }
+        sum = p.epilogue.alpha * sum + bias[static_cast<size_t>(column)] + p.epilogue.beta * residual[wanted.size()];
+        switch (p.epilogue.activation) {
+          case Activation::kRelu:
+            sum = std::max(sum, 0.0);
+            break;
+          case Activation::kGeluErf:
+            sum *= 0.5 * (1 + std::erf(sum / std::sqrt(2.0)));
+            break;
+          case Activation::kSigmoid:
+            sum = 1 / (1 + std::exp(-sum));
+            break;
+          case Activation::kSilu:
+            sum /= 1 + std::exp(-sum);
+            break;
+          case Activation::kTanh:
+            sum = std::tanh(sum);
+            break;
+          default:
+            break;
+        }
+        wanted.push_back(sum);
+      }
+    }
+    ExpectNear(type, Download(type, at.c, p.m * p.n), wanted);
+  }
+
+  static blas::GemmProblem Product(DataType type, int64_t m, Activation activation = Activation::kNone) {
+    return {.types = lib::MixedTypes::Of(type),
+            .m = m,
+            .n = 24,
+            .k = 16,
+            .lda = 16,
+            .ldb = 24,
+            .ldc = 24,
+            .epilogue = {.alpha = 0.5f, .beta = 1.0f, .bias = true, .activation = activation}};
+  }
+};
+
+TEST_F(LibraryPathsTest, EveryRouteOfAConvolutionGivesTheResult) {
+  for (DataType type : {DataType::kFloat, DataType::kFloat16}) {
+    dnn::ConvProblem p = Conv(8, 16, 9, 3, 2);
+    p.types = lib::MixedTypes::Of(type);
+    for (Activation activation : {Activation::kNone, Activation::kRelu}) {
+      for (float beta : {0.0f, 1.0f}) {
+        p.epilogue = {.beta = beta, .bias = true, .activation = activation};
+        SCOPED_TRACE(dnn::ProblemText(p));
+        Settings settings = Exact();
+        CheckConv(settings, p, ConvRoute::kLibrary);
+        settings.conv_path = ConvPath::kLibrary;
+        CheckConv(settings, p, ConvRoute::kLibrary);
+        settings.conv_path = ConvPath::kColumns;
+        CheckConv(settings, p, ConvRoute::kColumns);
+        settings = Exact();
+        settings.enable_cudnn = false;
+        CheckConv(settings, p, ConvRoute::kColumns);
+      }
+    }
+    dnn::ConvProblem each = Conv(8, 8, 9, 3, 1, 8);
+    each.types = lib::MixedTypes::Of(type);
+    for (const auto& [path, route] :
+         {std::pair{ConvPath::kAuto, ConvRoute::kDepthwise}, std::pair{ConvPath::kDepthwise, ConvRoute::kDepthwise},
+          std::pair{ConvPath::kLibrary, ConvRoute::kLibrary}, std::pair{ConvPath::kColumns, ConvRoute::kColumns}}) {
+      Settings settings = Exact();
+      settings.conv_path = path;
+      CheckConv(settings, each, route);
+    }
+  }
+}
+
+TEST_F(LibraryPathsTest, MeasuredPlansGiveTheResult) {
+  Settings settings = Exact();
+  settings.conv_search = ConvSearch::kExhaustive;
+  CheckConv(settings, Conv(8, 16, 12, 3, 1), ConvRoute::kLibrary);
+  settings.conv_search = ConvSearch::kDefault;
+  CheckConv(settings, Conv(8, 16, 12, 3, 1), ConvRoute::kLibrary);
+}
+
+TEST_F(LibraryPathsTest, AForcedRouteThatIsImpossibleIsNamed) {
+  StreamContext context(0, stream());
+  Settings settings;
+  settings.conv_path = ConvPath::kDepthwise;
+  auto plan = PlanConvRun(ConvOptions(settings), Conv(8, 16, 9, 3, 2), context);
+  EXPECT_EQ(plan.status().code(), StatusCode::kNotSupported);
+  EXPECT_NE(plan.status().message().find("conv_path=depthwise"), std::string_view::npos) << plan.status().ToString();
+  settings.conv_path = ConvPath::kColumns;
+  dnn::ConvProblem last = Conv(8, 16, 9, 3, 2);
+  last.layout = dnn::Layout::kChannelsLast;
+  EXPECT_EQ(PlanConvRun(ConvOptions(settings), last, context).status().code(), StatusCode::kNotSupported);
+  settings.gemm_path = GemmPath::kLibrary;
+  const blas::GemmProblem whole{
+      .types = lib::MixedTypes::Of(DataType::kInt32), .m = 2, .n = 2, .k = 2, .lda = 2, .ldb = 2, .ldc = 2};
+  auto product = MatrixProduct::Make(context, whole, ProductOptions(settings));
+  EXPECT_EQ(product.status().code(), StatusCode::kNotSupported);
+  EXPECT_NE(product.status().message().find("gemm_path=library"), std::string_view::npos);
+}
+
+TEST_F(LibraryPathsTest, AConvolutionTakesTensorsOfAnyAlignment) {
+  for (DataType type : {DataType::kFloat, DataType::kFloat16}) {
+    dnn::ConvProblem p = Conv(8, 16, 9, 3, 2);
+    p.types = lib::MixedTypes::Of(type);
+    CheckConv(Exact(), p, ConvRoute::kLibrary, 1);
+    p.epilogue = {.beta = 1.0f, .bias = true, .activation = Activation::kRelu};
+    CheckConv(Exact(), p, ConvRoute::kLibrary, 3);
+  }
+}
+
+TEST_F(LibraryPathsTest, EveryEpilogueOfAProductGivesTheResultByEitherPath) {
+  for (DataType type : {DataType::kFloat, DataType::kFloat16, DataType::kBFloat16, DataType::kDouble}) {
+    for (Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGeluErf, Activation::kSigmoid,
+                                  Activation::kSilu, Activation::kTanh}) {
+      const blas::GemmProblem p = Product(type, 19, activation);
+      SCOPED_TRACE(blas::ProblemText(p));
+      Settings settings = Exact();
+      CheckProduct(settings, p, true);
+      settings.gemm_path = GemmPath::kOwnKernel;
+      CheckProduct(settings, p, false);
+    }
+  }
+}
+
+TEST_F(LibraryPathsTest, RowsAreRoundedUpByAnEighthAtMost) {
+  for (int64_t m = 1; m <= 5000; ++m) {
+    const int64_t bucket = RowBucket(m);
+    ASSERT_GE(bucket, m);
+    ASSERT_LE(8 * (bucket - m), m) << m;
+    ASSERT_EQ(RowBucket(bucket), bucket);
+  }
+}
+
+TEST_F(LibraryPathsTest, ProductsOfManyLengthsShareAFewPlans) {
+  StreamContext context(0, stream());
+  const uint64_t before = PlanStore::Process().statistics().built;
+  for (int64_t m = 1; m <= 512; ++m) {
+    blas::GemmProblem p = Product(DataType::kFloat16, m);
+    p.epilogue.alpha = 0.75f;  // of this test alone
+    CUDAEP_ASSERT_OK(MatrixProduct::Make(context, p, ProductOptions()).status());
+  }
+  EXPECT_LE(PlanStore::Process().statistics().built - before, 64u);
+  const Settings settings = Exact();
+  for (int64_t m : {1, 17, 113, 129, 500}) CheckProduct(settings, Product(DataType::kFloat16, m), true);
+}
+
+// ResNet-50 has 53 convolutions of 23 problems where nothing is fused.
+TEST_F(LibraryPathsTest, ANetworksConvolutionsBuildOnePlanForEachProblem) {
+  std::vector<dnn::ConvProblem> convolutions{Conv(3, 64, 224, 7, 2)};
+  int64_t in = 64, size = 56;
+  for (const auto& [width, blocks] : {std::pair{64, 3}, std::pair{128, 4}, std::pair{256, 6}, std::pair{512, 3}}) {
+    for (int block = 0; block < blocks; ++block) {
+      const int64_t stride = block == 0 && width != 64 ? 2 : 1;
+      convolutions.push_back(Conv(in, width, size, 1, 1));
+      convolutions.push_back(Conv(width, width, size, 3, stride));
+      convolutions.push_back(Conv(width, 4 * width, size / stride, 1, 1));
+      if (block == 0) convolutions.push_back(Conv(in, 4 * width, size, 1, stride));
+      in = 4 * width;
+      size /= stride;
+    }
+  }
+  ASSERT_EQ(convolutions.size(), 53u);
+  std::set<std::string> problems;
+  for (dnn::ConvProblem& p : convolutions) {
+    p.batch = 3;  // of this test alone
+    problems.insert(dnn::ProblemText(p));
+  }
+  EXPECT_EQ(problems.size(), 23u);
+  for (size_t expected : {problems.size(), size_t{0}}) {  // two sessions
+    const uint64_t before = PlanStore::Process().statistics().built;
+    StreamContext context(0, stream());
+    for (const dnn::ConvProblem& p : convolutions) {
+      CUDAEP_ASSERT_OK(PlanConvRun(ConvOptions(Settings()), p, context).status());
+    }
+    EXPECT_EQ(PlanStore::Process().statistics().built - before, expected);
+  }
+}
+
+TEST_F(LibraryPathsTest, StreamsTakeTheHandlesTheyNeedAndNoOthers) {
+  const uint64_t dnn_before = DnnHandles().created();
+  std::vector<std::unique_ptr<StreamContext>> contexts;
+  for (int i = 0; i < 64; ++i) {
+    contexts.push_back(std::make_unique<StreamContext>(0, stream()));
+    CUDAEP_ASSERT_OK(contexts.back()->TakeHandles({.blas = true}));
+  }
+  EXPECT_EQ(DnnHandles().created(), dnn_before);
+  const uint64_t blas_before = BlasHandles().created();
+  auto product = MatrixProduct::Make(*contexts[0], Product(DataType::kFloat, 8), ProductOptions());
+  CUDAEP_ASSERT_OK(product.status());
+  EXPECT_EQ(BlasHandles().created(), blas_before);  // what was taken is used
+}
+
+TEST_F(LibraryPathsTest, AlternativesAreTimedAndFailuresPassedOver) {
+  StreamContext context(0, stream());
+  TimingTensors tensors(context);
+  void* const memory = tensors.Random(DataType::kFloat16, 100'000).value();
+  const auto values = Download(DataType::kFloat16, memory, 100'000);
+  EXPECT_NE(values[1], values[2]);
+  for (double value : values) ASSERT_LE(std::abs(value), 1.0);
+  int calls[2] = {};
+  const auto times = TimeAlternatives(context, 2, [&](size_t i) -> Status {
+    ++calls[i];
+    if (i == 1) return NotSupported("never runs");
+    return device::MemsetAsync(memory, 0, 200'000, stream());
+  });
+  CUDAEP_ASSERT_OK(times.status());
+  EXPECT_LT(times.value()[0], times.value()[1]);
+  EXPECT_EQ(calls[0], 6);
+  EXPECT_EQ(calls[1], 1);
+}
+
+}  // namespace
+}  // namespace cudaep::ops
