@@ -7,7 +7,6 @@ from ..harness.dtypes import FIXED_SIZE, NUMERIC
 from ..harness.tolerances import EXACT
 
 
-
 def _nonzero(x: np.ndarray) -> np.ndarray:
     """ONNX gives a scalar no coordinates: shape [0, 1] or [0, 0]."""
     return np.argwhere(x).T.astype(np.int64).reshape(x.ndim, -1)

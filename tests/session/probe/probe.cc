@@ -60,6 +60,25 @@ PROBE_EXPORT void* ProbeMalloc(size_t bytes) {
 }
 PROBE_EXPORT const char* ProbeFree(void* pointer) { return TextOf(device::Free(pointer)); }
 
+// Captures what the calling thread enqueues on `stream`, as torch.cuda.graph does, into a graph that can be launched.
+PROBE_EXPORT const char* ProbeCaptureBegin(void* stream) {
+  return TextOf(device::StreamBeginCapture(StreamOf(stream), device::CaptureMode::kThreadLocal));
+}
+PROBE_EXPORT const char* ProbeCaptureEnd(void* stream, void** exec) {
+  device::UniqueGraph graph;
+  Status status = device::StreamEndCapture(StreamOf(stream), graph.Receive());
+  device::GraphExec instance = nullptr;
+  if (status.ok()) status = device::GraphInstantiate(&instance, graph.get());
+  *exec = instance;
+  return TextOf(status);
+}
+PROBE_EXPORT const char* ProbeGraphLaunch(void* exec, void* stream) {
+  return TextOf(device::GraphLaunch(static_cast<device::GraphExec>(exec), StreamOf(stream)));
+}
+PROBE_EXPORT const char* ProbeGraphDestroy(void* exec) {
+  return TextOf(device::GraphExecDestroy(static_cast<device::GraphExec>(exec)));
+}
+
 // Queues the work of a producer: out[i] = value. In late mode it runs when somebody waits for it, so that it is as slow
 // as can be.
 PROBE_EXPORT const char* ProbeProduce(void* stream, float* out, float value, int64_t count) {

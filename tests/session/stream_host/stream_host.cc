@@ -40,6 +40,10 @@ struct Probe {
     load(produce, "ProbeProduce");
     load(read, "ProbeRead");
     load(bytes_in_use, "ProbeBytesInUse");
+    load(capture_begin, "ProbeCaptureBegin");
+    load(capture_end, "ProbeCaptureEnd");
+    load(graph_launch, "ProbeGraphLaunch");
+    load(graph_destroy, "ProbeGraphDestroy");
   }
   uint64_t Waits() const {
     uint64_t values[18];
@@ -56,6 +60,10 @@ struct Probe {
   const char* (*produce)(void*, float*, float, int64_t);
   const char* (*read)(void*, void*, const void*, size_t);
   size_t (*bytes_in_use)(int);
+  const char* (*capture_begin)(void*);
+  const char* (*capture_end)(void*, void**);
+  const char* (*graph_launch)(void*, void*);
+  const char* (*graph_destroy)(void*);
 };
 std::unique_ptr<Probe> probe;
 
@@ -103,12 +111,18 @@ class Lane {
 
   // Produce, Run and consume on the stream; the only wait is the read's.
   std::vector<float> Run(float value) {
+    return Run(value, [&] { Enqueue(); });
+  }
+  std::vector<float> Run(float value, const auto& work) {
     std::vector<float> result(kCount);
     Check(probe->produce(handle_, x_, value, kCount));
-    session_.Run(options_, binding_);
+    work();
     Check(probe->read(handle_, result.data(), y_, kCount * sizeof(float)));
     return result;
   }
+  // The Run alone.
+  void Enqueue() { session_.Run(options_, binding_); }
+  void ShrinkAfterRuns() { options_.AddConfigEntry("memory.enable_memory_arena_shrinkage", "gpu:0"); }
 
  private:
   Ort::Session& session_;
@@ -230,6 +244,66 @@ void CheckASessionMayOutliveItsStreamAndTheReverse() {
   session = Ort::Session(nullptr);
 }
 
+// What a Run says inside the caller's capture, empty when it says nothing; `*graph` is what was captured then. The
+// capture itself must stay whole either way.
+std::string RunInCapture(Lane& lane, void* stream, void** graph) {
+  std::string text;
+  Check(probe->capture_begin(stream));
+  try {
+    lane.Enqueue();
+  } catch (const std::exception& error) {
+    text = error.what();
+  }
+  Check(probe->capture_end(stream, graph));
+  return text;
+}
+
+// The application captures a Run into a graph of its own (torch.cuda.graph does) and replays it with other inputs.
+void CheckTheCallerCapturesARun() {
+  void* const handle = probe->stream_create(0, 0);
+  {
+    Ort::Session session = Open();
+    Ort::SyncStream stream = Wrap(handle);
+    Lane lane(session, stream);
+    std::vector<std::vector<float>> expected;
+    for (int i = 0; i < kValues; ++i) expected.push_back(lane.Run(static_cast<float>(i) * 0.37f));
+    void* graph = nullptr;
+    const std::string text = RunInCapture(lane, handle, &graph);
+    if (!text.empty()) Fail(text);
+    for (int i = 0; i < kValues; ++i) {
+      const auto found = lane.Run(static_cast<float>(i) * 0.37f, [&] { Check(probe->graph_launch(graph, handle)); });
+      if (found != expected[static_cast<size_t>(i)]) Fail("the replay gives other numbers");
+    }
+    if (lane.Run(0.37f) != expected[1]) Fail("a Run after the replays gives other numbers");
+    Check(probe->graph_destroy(graph));
+  }
+  Check(probe->stream_destroy(handle));
+}
+
+// What a capture cannot hold is refused by name, and neither the capture nor the session suffers.
+void RefusesInCapture(const char* named, const auto& prepare) {
+  void* const handle = probe->stream_create(0, 0);
+  {
+    Ort::Session session = Open(), other = Open();
+    Ort::SyncStream stream = Wrap(handle);
+    Lane lane(session, stream);
+    prepare(lane);
+    void* graph = nullptr;
+    const std::string text = RunInCapture(lane, handle, &graph);
+    if (text.find(named) == std::string::npos) Fail("the Run in a capture says: '" + text + "'");
+    Check(probe->graph_destroy(graph));
+    if (lane.Run(0.37f) != Lane(other, stream).Run(0.37f)) Fail("a Run after the refusal gives other numbers");
+    const std::string again = RunInCapture(lane, handle, &graph);
+    if (!again.empty()) Fail("a Run that can be captured says: " + again);
+    Check(probe->graph_destroy(graph));
+  }
+  Check(probe->stream_destroy(handle));
+}
+
+void CheckAColdRunInACaptureIsRefused() {
+  RefusesInCapture("run them once before the capture", [](Lane&) {});
+}
+
 void ExpectError(const char* key, const std::string& value, const std::string& text) {
   try {
     MakeStream(ep_device, {{key, value}});
@@ -279,6 +353,8 @@ int main(int argc, char** argv) {
   Report("streams_come_and_go", CheckStreamsComeAndGo);
   Report("one_stream_serves_two_sessions", CheckOneStreamServesTwoSessions);
   Report("a_session_may_outlive_its_stream_and_the_reverse", CheckASessionMayOutliveItsStreamAndTheReverse);
+  Report("the_caller_captures_a_run", CheckTheCallerCapturesARun);
+  Report("a_cold_run_in_a_capture_is_refused", CheckAColdRunInACaptureIsRefused);
   Report("bad_stream_options_are_refused", CheckBadStreamOptionsAreRefused);
   env = Ort::Env{nullptr};
   return 0;
