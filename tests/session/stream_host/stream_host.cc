@@ -122,7 +122,6 @@ class Lane {
   }
   // The Run alone.
   void Enqueue() { session_.Run(options_, binding_); }
-  void ShrinkAfterRuns() { options_.AddConfigEntry("memory.enable_memory_arena_shrinkage", "gpu:0"); }
 
  private:
   Ort::Session& session_;
