@@ -11,10 +11,7 @@ def _position(op: str):  # type: ignore[no-untyped-def]
     pick = np.argmax if op == "ArgMax" else np.argmin
 
     def expected(x: np.ndarray, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> np.ndarray:
-        if select_last_index:
-            found = x.shape[axis] - 1 - pick(np.flip(x, axis), axis=axis)
-        else:
-            found = pick(x, axis=axis)
+        found = x.shape[axis] - 1 - pick(np.flip(x, axis), axis=axis) if select_last_index else pick(x, axis=axis)
         return (np.expand_dims(found, axis) if keepdims else found).astype(np.int64)
 
     return expected
