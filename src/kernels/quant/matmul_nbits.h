@@ -1,0 +1,50 @@
+// Products with weights of 2, 4 or 8 bits in blocks along the inner dimension, each block with a scale and a zero
+// point.
+//
+// A column of the weights is a row of 32-bit words; a word holds 32 / bits consecutive elements of the inner dimension,
+// the first in its lowest bits. As models store them, the words of one column follow each other; packed for this kernel
+// the same word of all columns does, so that a warp reads 128 bytes at a time.
+#pragma once
+
+#include <cstdint>
+
+#include "core/data_type.h"
+#include "core/status.h"
+#include "device/device.h"
+
+namespace cudaep::kernels {
+
+enum class NBitsZeroPoint : uint8_t {
+  kMiddle,    // 2^(bits - 1) everywhere
+  kPacked,    // one of `bits` bits a block, packed as the weights are, each column beginning with a byte
+  kFloating,  // one of the type of the scales a block
+};
+
+// y[m, n] = a[m, k] * dequantised(b)[k, n] + bias[n]
+struct MatMulNBits {
+  DataType type = DataType::kFloat;  // of a, scales, bias and y: float, float16 or bfloat16
+  int bits = 4;                      // 2, 4 or 8
+  bool packed = false;               // how b lies in memory
+  NBitsZeroPoint zero_point = NBitsZeroPoint::kMiddle;
+  int64_t m = 0, n = 0, k = 0;
+  int64_t block = 32;  // elements that share a scale: a power of two, at least 16
+
+  int64_t blocks() const { return (k + block - 1) / block; }
+  int64_t words() const { return blocks() * block * bits / 32; }          // of a column
+  int64_t zero_point_bytes() const { return (blocks() * bits + 7) / 8; }  // of a column, kPacked
+};
+
+struct MatMulNBitsPointers {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  const void* scales = nullptr;  // [n, blocks]
+  const void* zero_points = nullptr;
+  const int32_t* groups = nullptr;  // of each k, the block whose scale it has; null: k / block. Never followed outside.
+  const void* bias = nullptr;       // null: none
+  void* y = nullptr;
+};
+
+// b may have any address when it is not packed.
+Status LaunchMatMulNBits(const MatMulNBits& problem, const MatMulNBitsPointers& at, device::Stream stream);
+
+}  // namespace cudaep::kernels

@@ -1,0 +1,114 @@
+// com.microsoft's MatMulNBits: a product with weights of 2, 4 or 8 bits. Constant weights are packed.
+#include "kernels/quant/matmul_nbits.h"
+
+#include <bit>
+
+#include "kernels/movement/transpose.h"
+#include "ops/registry.h"
+
+namespace cudaep::ops {
+namespace {
+
+enum Input : int { kA, kB, kScales, kZeroPoints, kGroups, kBias };
+
+class MatMulNBits final : public Operator {
+ public:
+  explicit MatMulNBits(const kernels::MatMulNBits& problem) : problem_(problem) {}
+
+  static Result<std::unique_ptr<MatMulNBits>> Create(const OpInfo& info) {
+    kernels::MatMulNBits problem{.type = info.input_type(kA),
+                                 .bits = static_cast<int>(info.IntOr("bits", 4)),
+                                 .n = info.IntOr("N", 0),
+                                 .k = info.IntOr("K", 0),
+                                 .block = info.IntOr("block_size", 0)};
+    if (problem.n <= 0 || problem.k <= 0) return InvalidArgument("K ", problem.k, " and N ", problem.n, " must be > 0");
+    if (problem.bits != 2 && problem.bits != 4 && problem.bits != 8) {
+      return NotSupported("bits ", problem.bits, "; 2, 4 and 8 are offered");
+    }
+    if (problem.block < 16 || !std::has_single_bit(static_cast<uint64_t>(problem.block))) {
+      return InvalidArgument("block_size ", problem.block, " must be a power of two from 16 on");
+    }
+    if (info.has_input(kZeroPoints)) {
+      const DataType type = info.input_type(kZeroPoints);
+      if (type != DataType::kUint8 && type != problem.type) {
+        return NotSupported("zero points of type ", DataTypeName(type), " beside ", DataTypeName(problem.type));
+      }
+      problem.zero_point =
+          type == DataType::kUint8 ? kernels::NBitsZeroPoint::kPacked : kernels::NBitsZeroPoint::kFloating;
+    }
+    return std::make_unique<MatMulNBits>(problem);
+  }
+
+  Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
+    const kernels::MatMulNBits& p = problem_;
+    const TensorView& a = inputs[kA];
+    if (a.rank == 0 || a.dim[a.rank - 1] != p.k) return InvalidArgument("A ", a.dims(), " does not end with K ", p.k);
+    CUDAEP_RETURN_IF_ERROR(CheckElems(inputs, kB, "B", p.n * p.words() * 4));
+    CUDAEP_RETURN_IF_ERROR(CheckElems(inputs, kScales, "scales", p.n * p.blocks()));
+    const bool packed = p.zero_point == kernels::NBitsZeroPoint::kPacked;
+    CUDAEP_RETURN_IF_ERROR(
+        CheckElems(inputs, kZeroPoints, "zero_points", p.n * (packed ? p.zero_point_bytes() : p.blocks())));
+    CUDAEP_RETURN_IF_ERROR(CheckElems(inputs, kBias, "bias", p.n));
+    if (Has(inputs, kGroups) && inputs[kGroups].elems() < p.k) {
+      return InvalidArgument("g_idx ", inputs[kGroups].dims(), " is shorter than K ", p.k);
+    }
+    outputs[0].Assign(a.dims());
+    outputs[0][a.rank - 1] = p.n;
+    return Status::Ok();
+  }
+
+  // The words of a column follow each other; packed, those of a row do.
+  Result<size_t> PackedBytes(int index, const TensorView& weight) const override {
+    if (index != kB || weight.elems() != problem_.n * problem_.words() * 4) return size_t{0};
+    return weight.bytes();
+  }
+
+  Status Pack(int, const TensorView& weight, void* packed, StreamContext& runtime) const override {
+    CUDAEP_ASSIGN_OR_RETURN(const kernels::TransposePlan plan,
+                            kernels::PlanTranspose(Shape{problem_.n, problem_.words()}, Shape{1, 0}, 4));
+    return kernels::LaunchTranspose(plan, weight.data, packed, runtime.stream());
+  }
+
+  Status Enqueue(const Plan& plan, const OpContext& context) const override {
+    kernels::MatMulNBits problem = problem_;
+    problem.m = plan.outputs[0].elems() / problem.n;
+    problem.packed = context.inputs[kB].packed;
+    const auto optional = [&](int index) { return Has(context.inputs, index) ? context.input(index) : nullptr; };
+    return kernels::LaunchMatMulNBits(problem,
+                                      {.a = context.input(kA),
+                                       .b = context.input(kB),
+                                       .scales = context.input(kScales),
+                                       .zero_points = optional(kZeroPoints),
+                                       .groups = static_cast<const int32_t*>(optional(kGroups)),
+                                       .bias = optional(kBias),
+                                       .y = context.output(0)},
+                                      context.stream());
+  }
+
+ private:
+  static bool Has(TensorViews inputs, int index) {
+    return static_cast<size_t>(index) < inputs.size() && inputs[static_cast<size_t>(index)].present();
+  }
+  // Models give some of these tensors flat and some with dimensions of their own.
+  static Status CheckElems(TensorViews inputs, int index, const char* name, int64_t elems) {
+    if (!Has(inputs, index)) return Status::Ok();
+    const TensorView& input = inputs[static_cast<size_t>(index)];
+    if (input.elems() == elems) return Status::Ok();
+    return InvalidArgument(name, " ", input.dims(), " must have ", elems, " elements");
+  }
+
+  const kernels::MatMulNBits problem_;  // without m
+};
+
+const RegisterRows kRows({
+    {.domain = kMicrosoftDomain,
+     .op = "MatMulNBits",
+     .types = {{"T1", kFloatTypesNoDouble},
+               {"T2", DataType::kUint8},
+               {"T3", kFloatTypesNoDouble | DataTypeSet(DataType::kUint8)},
+               {"T4", DataType::kInt32}},
+     .make = Make<MatMulNBits>},
+});
+
+}  // namespace
+}  // namespace cudaep::ops

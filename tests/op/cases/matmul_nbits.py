@@ -1,0 +1,108 @@
+"""MatMulNBits: weights of 2, 4 and 8 bits with every form of zero point, groups and bias."""
+
+from typing import Any
+
+import numpy as np
+
+from ..harness import MICROSOFT, Case, Of, Rand
+from ..harness.inputs import Input
+
+
+def _unpack(packed: np.ndarray, bits: int, columns: int, count: int) -> np.ndarray:
+    """The first `count` elements of each column, whose bytes hold 8 / bits of them from the lowest bits on."""
+    data = packed.reshape(columns, -1).astype(np.uint8)
+    parts = [(data >> shift) & (2**bits - 1) for shift in range(0, 8, bits)]
+    return np.stack(parts, axis=-1).reshape(columns, -1)[:, :count].astype(np.float64)
+
+
+def _weights(
+    b: np.ndarray, scales: np.ndarray, zero_points: np.ndarray | None, g_idx: np.ndarray | None, attrs: dict[str, int]
+) -> np.ndarray:
+    """The weights as floats, [N, K]."""
+    k, n, bits, block = attrs["K"], attrs["N"], attrs.get("bits", 4), attrs["block_size"]
+    blocks = -(-k // block)
+    group = np.arange(k) // block if g_idx is None else g_idx[:k]
+    if zero_points is None:
+        zero = np.full((n, blocks), 2.0 ** (bits - 1))
+    elif zero_points.dtype == np.uint8:
+        zero = _unpack(zero_points, bits, n, blocks)
+    else:
+        zero = zero_points.reshape(n, blocks)
+    return (_unpack(b, bits, n, k) - zero[:, group]) * scales.reshape(n, blocks)[:, group]
+
+
+def _expected(
+    a: np.ndarray,
+    b: np.ndarray,
+    scales: np.ndarray,
+    zero_points: np.ndarray | None = None,
+    g_idx: np.ndarray | None = None,
+    bias: np.ndarray | None = None,
+    **attrs: int,
+) -> np.ndarray:
+    y = a @ _weights(b, scales, zero_points, g_idx, attrs).T
+    return y if bias is None else y + bias
+
+
+def _magnitude(
+    a: np.ndarray,
+    b: np.ndarray,
+    scales: np.ndarray,
+    zero_points: np.ndarray | None = None,
+    g_idx: np.ndarray | None = None,
+    bias: np.ndarray | None = None,
+    **attrs: int,
+) -> np.ndarray:
+    y = np.abs(a) @ np.abs(_weights(b, scales, zero_points, g_idx, attrs)).T
+    return y if bias is None else y + np.abs(bias)
+
+
+def _case(
+    a: tuple[int, ...], n: int, bits: int, block: int, zero: str = "", groups: bool = False, bias: bool = False,
+    constant: bool = True, flat: bool = False, **more: Any,
+) -> Case:  # fmt: skip
+    k = a[-1]
+    blocks = -(-k // block)
+    row = -(-blocks * bits // 8)
+    zeros: Input = None
+    if zero == "packed":
+        zeros = Rand((n * row,) if flat else (n, row), "uint8", full=True)
+    elif zero == "floating":
+        zeros = Rand((n, blocks), low=0, high=2**bits)
+    inputs: list[Input] = [Rand(a, low=-1, high=1), Rand((n, blocks, block * bits // 8), "uint8", full=True)]
+    inputs += [Rand((n * blocks,) if flat else (n, blocks), low=0.1, high=1), zeros]
+    inputs.append(Of(np.random.default_rng(1).integers(0, blocks, k), "int32") if groups else None)
+    inputs.append(Rand((n,)) if bias else None)
+    while inputs[-1] is None:
+        inputs.pop()
+    name = f"{'x'.join(map(str, a))}-n{n}-bits{bits}-block{block}-{zero}{'-groups' * groups}{'-bias' * bias}"
+    options: dict[str, Any] = {"dtypes": ("float32", "float16")} | more
+    return Case(op="MatMulNBits", domain=MICROSOFT, opset=1, inputs=inputs, expected=_expected, magnitude=_magnitude,
+                attrs={"K": k, "N": n, "bits": bits, "block_size": block}, constants={1} if constant else (),
+                name=name + "-fed" * (not constant), **options)  # fmt: skip
+
+
+CASES = [
+    *(_case((3, 64), 40, bits, block, zero)
+      for bits in (2, 4, 8) for block in (16, 32) for zero in ("", "packed", "floating")),
+    _case((1, 256), 96, 4, 128, dtypes=("float32", "float16", "bfloat16")),
+    _case((1, 512), 33, 4, 64, "packed", dtypes=("float32", "float16", "bfloat16")),
+    _case((2, 5, 96), 65, 4, 32, "floating", dtypes=("float32", "float16", "bfloat16")),
+    _case((2, 3, 70), 31, 4, 32, "packed"),  # K is no multiple of the block
+    _case((9, 50), 7, 8, 16, flat=True, zero="packed"),
+    _case((4, 96), 20, 4, 32, "packed", groups=True),
+    _case((4, 96), 20, 8, 32, groups=True, bias=True),
+    _case((17, 128), 24, 4, 32, "packed", bias=True),
+    _case((3, 64), 40, 4, 32, "packed", constant=False),
+    _case((64,), 24, 4, 32),
+    _case((0, 64), 24, 4, 32),
+    Case(op="MatMulNBits", domain=MICROSOFT, opset=1, dtypes=("float32",), error=("INVALID_ARGUMENT", "A [2,65]"),
+         attrs={"K": 64, "N": 8, "bits": 4, "block_size": 32}, name="wrong_k",
+         inputs=[Rand((2, 65)), Rand((8, 2, 16), "uint8"), Rand((8, 2))]),
+    Case(op="MatMulNBits", domain=MICROSOFT, opset=1, dtypes=("float32",), error=("INVALID_ARGUMENT", "scales [8,3]"),
+         attrs={"K": 64, "N": 8, "bits": 4, "block_size": 32}, name="wrong_scales",
+         inputs=[Rand((2, 64)), Rand((8, 2, 16), "uint8"), Rand((8, 3))]),
+    Case(op="MatMulNBits", domain=MICROSOFT, opset=1, dtypes=("float32",), error=("NOT_SUPPORTED", "bits 3"),
+         attrs={"K": 64, "N": 8, "bits": 3, "block_size": 32}, name="three_bits",
+         inputs=[Rand((2, 64)), Rand((8, 2, 16), "uint8"), Rand((8, 2))]),
+]  # fmt: skip

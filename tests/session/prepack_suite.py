@@ -1,0 +1,167 @@
+"""What must hold about weights that operators pack, on every supported host: one JSON line a check.
+
+python -m tests.session.prepack_suite LIBRARY
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from tests.session import models
+from tests.session.suite import run_checks, session
+
+BLOCK = 32
+NO_PACKING = {"session.disable_prepacking": "1"}
+
+
+def weights(size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of 4 bits and their scales, for a square product."""
+    rng = np.random.default_rng(seed)
+    data = rng.integers(0, 256, (size, size // BLOCK, BLOCK // 2), dtype=np.uint8)
+    return data, rng.uniform(0.5, 1, (size, size // BLOCK)).astype(np.float32) / size
+
+
+def dense(data: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    size = data.shape[0]
+    halves = np.stack([data & 15, data >> 4], axis=-1).reshape(size, size).astype(np.float64) - 8
+    return halves * np.repeat(scales, BLOCK, axis=1)
+
+
+def product(a: str, b: str, scales: str, y: str, size: int) -> onnx.NodeProto:
+    attributes = {"K": size, "N": size, "bits": 4, "block_size": BLOCK}
+    return helper.make_node("MatMulNBits", [a, b, scales], [y], name=y, domain="com.microsoft", **attributes)
+
+
+def chain(length: int, size: int) -> bytes:
+    """`length` products with weights of their own, size * size / 2 bytes and their scales each."""
+    constants = {}
+    for i in range(length):
+        constants[f"w{i}"], constants[f"s{i}"] = weights(size, i)
+    nodes = [product(f"v{i}", f"w{i}", f"s{i}", f"v{i + 1}", size) for i in range(length)]
+    rows: tuple[int, list[str | int]] = (TensorProto.FLOAT, ["n", size])
+    return models.model(nodes, {"v0": rows}, {f"v{length}": rows}, constants)
+
+
+def expected(x: np.ndarray, length: int, size: int) -> np.ndarray:
+    for i in range(length):
+        x = x @ dense(*weights(size, i)).T
+    return x
+
+
+@contextmanager
+def warnings_of_packing() -> Iterator[list[str]]:
+    """The provider's lines about weights that it could not pack, at the end of the scope."""
+    found: list[str] = []
+    with tempfile.TemporaryFile("w+") as log:
+        sys.stderr.flush()
+        kept = os.dup(2)
+        os.dup2(log.fileno(), 2)
+        try:
+            yield found
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, 2)
+            os.close(kept)
+        log.seek(0)
+        found += [line for line in log if "a weight is used as it is" in line]
+
+
+def check_packed_and_plain_weights_give_the_same() -> None:
+    """Packed at creation, not packed by the session's wish, and fed as inputs."""
+    size = 96
+    x = np.random.default_rng(9).standard_normal((5, size)).astype(np.float32)
+    wanted = expected(x.astype(np.float64), 3, size)
+    for entries in ({}, NO_PACKING):
+        (result,) = session(chain(3, size), entries=entries).run(None, {"v0": x})
+        np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-5)
+    data, scales = weights(size, 0)
+    rows: tuple[int, list[str | int]] = (TensorProto.FLOAT, ["n", size])
+    fed = models.model(
+        [product("x", "w", "s", "y", size)],
+        {
+            "x": rows,
+            "w": (TensorProto.UINT8, list(data.shape)),
+            "s": (TensorProto.FLOAT, list(scales.shape)),
+        },
+        {"y": rows},
+    )
+    (result,) = session(fed).run(None, {"x": x, "w": data, "s": scales})
+    np.testing.assert_allclose(result, expected(x.astype(np.float64), 1, size), rtol=1e-4, atol=1e-5)
+
+
+def check_weights_of_subgraphs() -> None:
+    """A branch's own constant and one of the outer graph that two branches share."""
+    size = 64
+    (outer, outer_scales), (inner, inner_scales) = weights(size, 0), weights(size, 1)
+    rows = ["n", size]
+
+    def branch(name: str, b: str, scales: str, constants: dict[str, np.ndarray]) -> onnx.GraphProto:
+        return helper.make_graph(
+            [product("x", b, scales, name, size)],
+            name,
+            [],
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, rows)],
+            [onnx.numpy_helper.from_array(value, key) for key, value in constants.items()],
+        )
+
+    choose = helper.make_node(
+        "If",
+        ["condition"],
+        ["y"],
+        name="choose",
+        then_branch=branch("then", "outer", "outer_scales", {}),
+        else_branch=branch("other", "inner", "inner_scales", {"inner": inner, "inner_scales": inner_scales}),
+    )
+    model = models.model(
+        [choose, product("x", "outer", "outer_scales", "z", size)],
+        {"x": (TensorProto.FLOAT, rows), "condition": (TensorProto.BOOL, [])},
+        {"y": (TensorProto.FLOAT, rows), "z": (TensorProto.FLOAT, rows)},
+        {"outer": outer, "outer_scales": outer_scales},
+    )
+    x = np.random.default_rng(3).standard_normal((4, size)).astype(np.float32)
+    for entries in ({}, NO_PACKING):
+        both = session(model, cpu_allowed=True, entries=entries)
+        for condition, own in ((True, weights(size, 0)), (False, weights(size, 1))):
+            y, z = both.run(None, {"x": x, "condition": np.array(condition)})
+            np.testing.assert_allclose(y, x @ dense(*own).T, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(z, x @ dense(*weights(size, 0)).T, rtol=1e-4, atol=1e-5)
+
+
+def check_packing_needs_room_for_one_weight_more() -> None:
+    """Weights of 4 MiB are packed within 1.05 times their size and the largest one; a little less is not enough."""
+    length, size = 8, 1024
+    one = size * size // 2
+    total = length * (one + 4 * size * (size // BLOCK))
+    with warnings_of_packing() as refused:
+        session(chain(length, size), {"gpu_mem_limit": str(int(1.05 * total) + one)})
+    assert not refused, refused
+    with warnings_of_packing() as refused:
+        session(chain(length, size), {"gpu_mem_limit": str(total + one // 2)})
+    assert refused, "packing needed no memory at all"
+
+
+def check_a_hundred_sessions_leave_nothing_behind() -> None:
+    """Under a limit that one of them needs nearly whole."""
+    length, size = 2, 256
+    one = size * size // 2
+    limit = str(int(1.05 * length * (one + 4 * size * (size // BLOCK))) + one)
+    model = chain(length, size)
+    with warnings_of_packing() as refused:
+        for _ in range(100):
+            created = session(model, {"gpu_mem_limit": limit})
+            del created
+            gc.collect()
+    assert not refused, refused[:3]
+
+
+if __name__ == "__main__":
+    run_checks(globals())
