@@ -26,7 +26,7 @@ inline constexpr size_t kAlignmentBytes = 256;
 
 struct AllocatorStats {
   int64_t bytes_in_use = 0;       // as asked for, rounded up to the alignment
-  int64_t peak_bytes_in_use = 0;  // an arena's may be 1 MiB a stream too high while it is below 32 MiB
+  int64_t peak_bytes_in_use = 0;  // an arena's leaves out what a stream had again from its own cache meanwhile
   int64_t bytes_reserved = 0;     // taken from the driver and not yet given back
   int64_t peak_bytes_reserved = 0;
   int64_t limit_bytes = 0;         // 0: none
@@ -37,7 +37,6 @@ struct AllocatorStats {
   int64_t shrinks = 0;       // calls of Shrink
   int64_t stream_waits = 0;  // times one stream was made to wait for another for the sake of memory
   int64_t searches = 0;      // requests that no free chunk served at once
-  int64_t compactions = 0;   // times scattered free memory was made one piece
   int64_t failures = 0;      // requests that ended with an error
   int64_t largest_allocation_bytes = 0;
 

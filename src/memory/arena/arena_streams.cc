@@ -32,7 +32,7 @@ ChunkOwner Arena::OwnerOf(device::Stream stream) {
   state.stream = stream;
   state.used = true;
   progress_.Add(stream);
-  if (state.cache == nullptr) state.cache = std::make_unique<StreamCache>(&use_, vacant);
+  if (state.cache == nullptr) state.cache = std::make_unique<StreamCache>(vacant);
   state.cache->Open(stream, state.generation);
   caches_.Add(stream, state.cache.get());
   return vacant;
@@ -48,7 +48,7 @@ void Arena::ExpectCaptures(device::Stream stream) {
   StreamState& state = streams_[OwnerOf(stream)];
   state.may_capture = true;
   caches_.Remove(stream);
-  TakeBack(state.cache->Close());
+  PutBackList(state.cache->Close());
 }
 
 void Arena::StreamIdle(device::Stream stream) {
@@ -58,14 +58,14 @@ void Arena::StreamIdle(device::Stream stream) {
   state.done = state.cache->freed();
   state.marks.clear();
   state.unmarked = 0;
-  TakeBack(state.cache->Idle());
+  PutBackList(state.cache->Idle());
   // Merged with their neighbours at once, so that the next Run of any stream finds large chunks; the sweep takes the
   // rest of a very long list.
   for (int i = 0; i < kMostAtIdle; ++i) {
     Chunk* const chunk = state.bins.Any();
     if (chunk == nullptr) return;
     state.bins.Remove(chunk);
-    GiveToNobody(chunk);
+    FreeForAll(chunk);
   }
 }
 
@@ -76,11 +76,11 @@ void Arena::ReleaseStream(device::Stream stream) {
   StreamState& state = streams_[owner];
   caches_.Remove(stream);
   state.done = state.cache->freed();
-  TakeBack(state.cache->Close());
+  PutBackList(state.cache->Close());
   for (ChunkBins* bins : {&state.bins, &state.captured}) {
     while (Chunk* chunk = bins->Any()) {
       bins->Remove(chunk);
-      GiveToNobody(chunk);
+      FreeForAll(chunk);
     }
   }
   // Live chunks outlast the stream (a session's outputs): their generation tells.
@@ -97,14 +97,15 @@ bool Arena::IsDone(const Chunk& chunk) const {
 }
 
 // Chunks that left a cache, linked by `bin_after`.
-void Arena::TakeBack(Chunk* cached) {
+void Arena::PutBackList(Chunk* cached) {
   while (cached != nullptr) {
     Chunk* const chunk = cached;
     cached = chunk->bin_after;
     chunk->bin_after = nullptr;
-    heap_.TakeLive(chunk->data);
+    handed_out_ -= chunk->requested;
+    heap_.PopLive(chunk->data);
     if (IsDone(*chunk)) {
-      GiveToNobody(chunk);
+      FreeForAll(chunk);
     } else {
       PutBack(chunk);
     }
@@ -112,9 +113,9 @@ void Arena::TakeBack(Chunk* cached) {
 }
 
 // Before memory is looked for elsewhere.
-void Arena::TakeBackAll() {
+void Arena::EmptyCaches() {
   for (const StreamState& state : streams_) {
-    if (state.cache != nullptr) TakeBack(state.cache->TakeAll());
+    if (state.cache != nullptr) PutBackList(state.cache->PopAll());
   }
 }
 

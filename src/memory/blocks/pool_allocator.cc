@@ -30,7 +30,7 @@ PoolAllocator::~PoolAllocator() {
   if (!rest.empty()) device::DeviceSynchronize().IgnoreError();
   for (const HeldBlock& held : rest) {
     if (held.block.owner == BlockOwner::kReserved) {
-      source_.Give(held.pointer, held.block.bytes).IgnoreError();
+      source_.Return(held.pointer, held.block.bytes).IgnoreError();
     } else {
       device::FreeAsync(held.pointer, own_stream_.get()).IgnoreError();
     }
@@ -108,7 +108,7 @@ Result<void*> PoolAllocator::TakeDirectly(Lock& lock, size_t bytes) {
     direct_bytes_ += bytes;
     lock.unlock();
     void* pointer = nullptr;
-    Status status = source_.Take(&pointer, bytes);
+    Status status = source_.Acquire(&pointer, bytes);
     lock.lock();
     if (!status.ok()) {
       direct_bytes_ -= bytes;
@@ -179,7 +179,7 @@ void PoolAllocator::Free(void* pointer) {
       direct_bytes_ -= held.block.bytes;
       live_.stats.CountGiven(held.block.bytes);
       lock.unlock();
-      source_.Give(pointer, held.block.bytes).IgnoreError();
+      source_.Return(pointer, held.block.bytes).IgnoreError();
       break;
   }
 }

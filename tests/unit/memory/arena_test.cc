@@ -61,7 +61,7 @@ TEST_F(ArenaTest, SmallConcurrentRunsNeverWaitForEachOther) {
 }
 
 TEST_F(ArenaTest, BeyondTheSlackStreamsShareByWaiting) {
-  Make({.extend_strategy = ExtendStrategy::kSameAsRequested});
+  Make({.extend_strategy = ExtendStrategy::kSameAsRequested, .slack_bytes = 64 * kMiB});
   for (int i = 0; i < 3; ++i) {
     void* const chunk = On(100 * kMiB, stream(i));
     ASSERT_OK(device::MemsetAsync(chunk, 1, 100, stream(i)));
@@ -104,17 +104,59 @@ TEST_F(ArenaTest, AGiantBatchAndAShrinkLeaveTheSmallFootprint) {
   EXPECT_LE(static_cast<double>(Reserved()), 1.05 * static_cast<double>(small));
 }
 
-TEST_F(ArenaTest, AShrinkKeepsWhatLiesBelowALiveChunk) {
+TEST_F(ArenaTest, AShrinkGivesBackWhatLiesBelowALiveChunk) {
   Make({.extend_strategy = ExtendStrategy::kSameAsRequested});
   void* const low = On(64 * kMiB, stream());
-  void* const kept = On(4096, stream());
+  auto* const kept = static_cast<uint8_t*>(On(4096, stream()));
+  ASSERT_OK(device::MemsetAsync(kept, 7, 4096, stream()));
   arena_->Free(On(32 * kMiB, stream()));
   arena_->Free(low);
   ASSERT_OK(arena_->Shrink());
-  EXPECT_EQ(Reserved(), static_cast<int64_t>(66 * kMiB));
+  EXPECT_EQ(Reserved(), static_cast<int64_t>(2 * kMiB));
+  EXPECT_EQ(Download(kept, 4096), std::vector<uint8_t>(4096, 7));
+  EXPECT_EQ(On(64 * kMiB, stream()), low);  // where the gap is
   arena_->Free(kept);
+  arena_->Free(low);
   ASSERT_OK(arena_->Shrink());
   EXPECT_EQ(Reserved(), 0);
+}
+
+// Between live chunks lies enough memory for the request, in pieces that are too small for it.
+TEST_F(ArenaTest, AtItsLimitScatteredMemoryIsMappedInOnePiece) {
+  Make({.max_bytes = 64 * kMiB, .extend_strategy = ExtendStrategy::kSameAsRequested});
+  std::vector<uint8_t*> chunks;
+  for (int i = 0; i < 16; ++i) {
+    chunks.push_back(static_cast<uint8_t*>(On(4 * kMiB, stream(i % 3))));
+    ASSERT_OK(device::MemsetAsync(chunks.back(), i, 4 * kMiB, stream(i % 3)));
+  }
+  for (size_t i = 0; i < 16; i += 2) arena_->Free(chunks[i]);
+  auto* const large = static_cast<uint8_t*>(On(24 * kMiB, stream(1)));
+  ASSERT_OK(device::MemsetAsync(large, 77, 24 * kMiB, stream(1)));
+  EXPECT_LE(Reserved(), static_cast<int64_t>(64 * kMiB));
+  ASSERT_OK(device::DeviceSynchronize());
+  for (size_t i = 1; i < 16; i += 2) {
+    EXPECT_EQ(Download(chunks[i], 4 * kMiB), std::vector<uint8_t>(4 * kMiB, static_cast<uint8_t>(i)));
+    arena_->Free(chunks[i]);
+  }
+  EXPECT_EQ(Download(large, 24 * kMiB), std::vector<uint8_t>(24 * kMiB, 77));
+  arena_->Free(large);
+  ASSERT_OK(arena_->Shrink());
+  EXPECT_EQ(Reserved(), 0);
+}
+
+// The pieces of a device that has no memory left for anybody are as good as those below a limit.
+TEST_F(ArenaTest, OnAFullDeviceScatteredMemoryIsMappedInOnePiece) {
+  sim::Configuration small = With(sim::Mode::kLate);
+  small.memory_bytes = 64 * kMiB;
+  Start(small);
+  Make({.extend_strategy = ExtendStrategy::kSameAsRequested});
+  std::vector<void*> chunks;
+  for (int i = 0; i < 15; ++i) chunks.push_back(On(4 * kMiB, stream()));
+  for (size_t i = 0; i < chunks.size(); i += 2) arena_->Free(chunks[i]);
+  for (int round = 0; round < 100; ++round) {  // longer than there are addresses, were they not used again
+    for (const size_t mib : {24, 14, 18}) arena_->Free(On(mib * kMiB, stream(round % 3)));
+  }
+  EXPECT_EQ(arena_->Stats().failures, 0);
 }
 
 TEST_F(ArenaTest, TheConfigurationDecidesHowItGrows) {
