@@ -31,6 +31,7 @@ Arena::~Arena() {
 
 Result<void*> Arena::AllocateOnStream(size_t bytes, device::Stream stream) {
   if (bytes == 0) return nullptr;
+  if (source_.kind == MemoryKind::kPinnedHost) return Allocate(bytes);
   const size_t size = AlignUp(std::min(bytes, kMostBytes), kAlignmentBytes);
   StreamCache* const cache = caches_.Find(stream);
   if (cache != nullptr) {
@@ -122,17 +123,28 @@ void Arena::Free(void* pointer) {
   Log(LogLevel::kError, StrCat("free of ", pointer, ", which is not memory of this arena; ignored"));
 }
 
+// What a chunk without a stream waits for once it is freed: the copies queued on page-locked memory, which are marked
+// now unless they are done, or all that any stream has queued, which is marked when memory is looked for in vain.
+std::vector<StreamProgress::Point> Arena::LastUses(const Chunk* chunk) {
+  if (source_.kind == MemoryKind::kDevice) return progress_.MarkAllLater();
+  const auto found = uses_.find(chunk);
+  if (found == uses_.end()) return {};
+  const std::vector<StreamProgress::Point> points = std::move(found->second);
+  uses_.erase(found);
+  device::DeviceGuard guard(source_.ordinal);
+  RelaxedCapture relaxed;
+  for (const StreamProgress::Point& point : points) {
+    if (!progress_.IsPast(point)) progress_.Settle(point);
+  }
+  return points;
+}
+
 void Arena::FreeChunk(Chunk* chunk) {
   handed_out_ -= chunk->requested;
   chunk->label = nullptr;
   if (chunk->untagged) {
-    std::vector<StreamProgress::Point> points;
-    {
-      device::DeviceGuard guard(source_.ordinal);
-      RelaxedCapture relaxed;
-      points = progress_.MarkAll();
-    }
-    if (points.empty()) return FreeForAll(chunk);
+    std::vector<StreamProgress::Point> points = LastUses(chunk);
+    if (progress_.IsPast(points)) return FreeForAll(chunk);
     quarantine_.push_back({chunk, std::move(points)});
     return;
   }

@@ -1,7 +1,7 @@
 // The arena: best fit with coalescing over regions of device or pinned memory, aware of streams.
 //
 // Stream rules (docs/adr/005-arena-stream-rules.md). A freed chunk belongs to the stream it was used on and serves its
-// next request at once. Another stream gets it when the owner's work up to the free is known to be done (StreamIdle,
+// next request at once. Another stream gets it when the owner's work up to the free is known to be done (Reached,
 // ReleaseStream, an event that was seen to be reached), or after it was made to wait for the owner. Such waits are
 // counted in AllocatorStats::stream_waits. Neighbours merge when they belong to the same stream, or when the work on
 // both is done; what could not merge when it was freed merges before the arena grows.
@@ -55,7 +55,10 @@ class Arena final : public Allocator {
   void AddStream(device::Stream stream) override;
   void ExpectCaptures(device::Stream stream) override;
   void ReleaseStream(device::Stream stream) override;
-  void StreamIdle(device::Stream stream) override;
+  StreamMark Mark(device::Stream stream) override;
+  void Reached(const StreamMark& mark) override;
+  bool Owns(const void* pointer) const override;
+  void UsedOn(const void* pointer, device::Stream stream) override;
   Status Shrink() override;
   AllocatorStats Stats() const override;
   std::vector<MemoryUser> LargestUsers(size_t most) const override;
@@ -90,6 +93,8 @@ class Arena final : public Allocator {
 
   // All of these: the caller holds mutex_; those that get the lock let go of it while they wait for the device.
   bool IsOf(ChunkOwner owner, device::Stream stream) const;
+  // kNobody for a stream that is not known.
+  ChunkOwner FindOwner(device::Stream stream) const;
   ChunkOwner OwnerOf(device::Stream stream);
   // The newest free of `owner` whose chunk `user` may have.
   uint64_t UsableBy(const StreamState& user, ChunkOwner owner) const {
@@ -101,6 +106,7 @@ class Arena final : public Allocator {
   Chunk* FindUsable(size_t bytes, ChunkOwner user);
   Chunk* FindCaptured(size_t bytes, ChunkOwner user);
   void* HandOut(Chunk* chunk, size_t bytes, ChunkOwner user, bool captured);
+  std::vector<StreamProgress::Point> LastUses(const Chunk* chunk);
   void FreeChunk(Chunk* chunk);
   Chunk* PutBack(Chunk* chunk);
   Chunk* HandOver(Chunk* chunk, ChunkOwner owner, uint64_t stamp);
@@ -114,6 +120,7 @@ class Arena final : public Allocator {
 
   Chunk* SlowFind(Lock* lock, size_t bytes, ChunkOwner user, Status* why);
   void Poll();
+  void FreePast();
   void Sweep();
   void MarkPending();
   void MarkAndSweep(StreamState* state);
@@ -146,6 +153,7 @@ class Arena final : public Allocator {
   std::vector<StreamState> streams_;
   StreamProgress progress_;
   std::vector<Quarantined> quarantine_;
+  std::unordered_map<const Chunk*, std::vector<StreamProgress::Point>> uses_;  // of pinned memory, by queued copies
   struct Reservation {
     size_t bytes;
     const char* label;

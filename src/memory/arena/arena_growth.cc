@@ -31,6 +31,11 @@ void Arena::Poll() {
       state.marks.pop_front();
     }
   }
+  FreePast();
+}
+
+// Chunks that nothing uses any more leave their quarantine.
+void Arena::FreePast() {
   std::vector<Chunk*> past;
   std::erase_if(quarantine_, [&](const Quarantined& entry) {
     const bool is_past = progress_.IsPast(entry.points);
@@ -256,6 +261,7 @@ Chunk* Arena::SlowFind(Lock* lock, size_t bytes, ChunkOwner user, Status* why) {
   // Before streams lose their caches: they would search for the same again.
   if (Chunk* chunk = Grow(bytes, user, true, why)) return chunk;
   EmptyCaches();
+  progress_.SettleAll();
   if (Chunk* chunk = FindUsable(bytes, user)) return chunk;
   if (Chunk* chunk = FindByWaiting(bytes, user)) return chunk;
   return GrowAtLast(lock, bytes, user, why);

@@ -15,6 +15,12 @@ bool Arena::IsOf(ChunkOwner owner, device::Stream stream) const {
   return streams_[owner].used && streams_[owner].stream == stream;
 }
 
+ChunkOwner Arena::FindOwner(device::Stream stream) const {
+  ChunkOwner owner = static_cast<ChunkOwner>(streams_.size()) - 1;
+  while (owner != kNobody && !IsOf(owner, stream)) --owner;
+  return owner;
+}
+
 ChunkOwner Arena::OwnerOf(device::Stream stream) {
   ChunkOwner vacant = 0;
   for (ChunkOwner i = 1; i < streams_.size(); ++i) {
@@ -51,19 +57,30 @@ void Arena::ExpectCaptures(device::Stream stream) {
   PutBackList(state.cache->Close());
 }
 
-void Arena::StreamIdle(device::Stream stream) {
+StreamMark Arena::Mark(device::Stream stream) {
   std::lock_guard lock(mutex_);
-  StreamState& state = streams_[OwnerOf(stream)];
-  progress_.Idle(stream);
-  state.done = state.cache->freed();
-  state.marks.clear();
+  StreamMark mark = progress_.Now(stream);
+  const ChunkOwner owner = FindOwner(stream);
+  if (owner != kNobody) mark.frees = streams_[owner].cache->freed();
+  return mark;
+}
+
+void Arena::Reached(const StreamMark& mark) {
+  std::lock_guard lock(mutex_);
+  if (!progress_.Reached(mark)) return;
+  FreePast();
+  const ChunkOwner owner = FindOwner(mark.stream);
+  if (owner == kNobody) return;
+  StreamState& state = streams_[owner];
+  state.done = std::max(state.done, mark.frees);
+  while (!state.marks.empty() && state.marks.front().stamp <= mark.frees) state.marks.pop_front();
   state.unmarked = 0;
   PutBackList(state.cache->Idle());
   // Merged with their neighbours at once, so that the next Run of any stream finds large chunks; the sweep takes the
-  // rest of a very long list.
+  // rest of a very long list, and what was freed after the mark.
   for (int i = 0; i < kMostAtIdle; ++i) {
     Chunk* const chunk = state.bins.Any();
-    if (chunk == nullptr) return;
+    if (chunk == nullptr || !IsDone(*chunk)) return;
     state.bins.Remove(chunk);
     FreeForAll(chunk);
   }
@@ -71,8 +88,10 @@ void Arena::StreamIdle(device::Stream stream) {
 
 void Arena::ReleaseStream(device::Stream stream) {
   std::lock_guard lock(mutex_);
-  const ChunkOwner owner = OwnerOf(stream);
   progress_.Release(stream);
+  FreePast();
+  const ChunkOwner owner = FindOwner(stream);
+  if (owner == kNobody) return;
   StreamState& state = streams_[owner];
   caches_.Remove(stream);
   state.done = state.cache->freed();
@@ -91,6 +110,25 @@ void Arena::ReleaseStream(device::Stream stream) {
     if (owner < other.waited.size()) other.waited[owner] = 0;
   }
 }
+
+// ---- Page-locked memory -----------------------------------------------------------------------------------------
+
+bool Arena::Owns(const void* pointer) const {
+  std::lock_guard lock(mutex_);
+  return source_.kind == MemoryKind::kPinnedHost && heap_.FindLiveAround(pointer) != nullptr;
+}
+
+void Arena::UsedOn(const void* pointer, device::Stream stream) {
+  std::lock_guard lock(mutex_);
+  const Chunk* const chunk = source_.kind == MemoryKind::kPinnedHost ? heap_.FindLiveAround(pointer) : nullptr;
+  if (chunk == nullptr) return;
+  const StreamProgress::Point point = progress_.MarkLater(stream);
+  std::vector<StreamProgress::Point>& uses = uses_[chunk];
+  std::erase_if(uses, [&](const StreamProgress::Point& use) { return use.stream == point.stream; });
+  uses.push_back(point);
+}
+
+// ---- Chunks -----------------------------------------------------------------------------------------------------
 
 bool Arena::IsDone(const Chunk& chunk) const {
   return chunk.owner == kNobody || (!chunk.captured && chunk.stamp <= streams_[chunk.owner].done);

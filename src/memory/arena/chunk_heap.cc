@@ -28,9 +28,20 @@ void ChunkHeap::Recycle(Chunk* record) {
   spare_ = record;
 }
 
-std::vector<ChunkHeap::Region>::iterator ChunkHeap::RegionFrom(const char* address) {
-  return std::upper_bound(regions_.begin(), regions_.end(), address,
-                          [](const char* at, const Region& region) { return at < region.end(); });
+size_t ChunkHeap::RegionFrom(const std::vector<Region>& regions, const char* address) {
+  const auto found = std::upper_bound(regions.begin(), regions.end(), address,
+                                      [](const char* at, const Region& region) { return at < region.end(); });
+  return static_cast<size_t>(found - regions.begin());
+}
+
+Chunk* ChunkHeap::FindLiveAround(const void* address) const {
+  if (Chunk* const chunk = FindLive(address)) return chunk;
+  const auto* const at = static_cast<const char*>(address);
+  const size_t index = RegionFrom(regions_, at);
+  if (index == regions_.size() || at < regions_[index].data) return nullptr;
+  const Chunk* chunk = regions_[index].first;
+  while (at >= chunk->data + chunk->bytes) chunk = chunk->after;
+  return FindLive(chunk->data);
 }
 
 Chunk* ChunkHeap::AddRegion(void* data, size_t bytes) {

@@ -64,6 +64,8 @@ class ChunkHeap {
   void PushLive(Chunk* chunk) { live_.Insert(chunk); }
   // Null for an address that no live chunk begins at. This one may be called without the owner's lock (live_chunks.h).
   Chunk* FindLive(const void* data) const { return live_.Find(data); }
+  // The live chunk that the address lies in, which takes a walk unless the chunk begins there; null if there is none.
+  Chunk* FindLiveAround(const void* address) const;
   Chunk* PopLive(const void* data) { return live_.Remove(data); }
   size_t live_count() const { return live_.count(); }
   template <class F>
@@ -75,7 +77,10 @@ class ChunkHeap {
   Chunk* NewRecord();
   void Recycle(Chunk* record);
   // The region that the address lies in or would come before.
-  std::vector<Region>::iterator RegionFrom(const char* address);
+  static size_t RegionFrom(const std::vector<Region>& regions, const char* address);
+  std::vector<Region>::iterator RegionFrom(const char* address) {
+    return regions_.begin() + static_cast<ptrdiff_t>(RegionFrom(regions_, address));
+  }
 
   std::vector<Region> regions_;
   LiveChunks live_;

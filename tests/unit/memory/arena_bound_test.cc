@@ -81,8 +81,9 @@ class ModelRuns {
   void End(Lane* lane) {
     for (Live& live : lane->live) Free(&live);
     if (!tells_idle_) return;
+    const StreamMark before = arena_->Mark(lane->stream.get());
     device::StreamSynchronize(lane->stream.get()).IgnoreError();
-    arena_->StreamIdle(lane->stream.get());
+    arena_->Reached(before);
   }
 
   Arena* arena_;

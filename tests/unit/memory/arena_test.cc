@@ -1,5 +1,6 @@
 // What is the arena's own, apart from the allocator contract: its bound, its growth, what a hit costs.
 #include "arena_fixture.h"
+#include "core/spin_lock.h"
 #include "memory/allocation_label.h"
 
 namespace cudaep::memory {
@@ -36,15 +37,36 @@ TEST_F(ArenaTest, UntaggedMemoryInALoopAsksNothingOfTheDriver) {
   Make();
   for (int i = 0; i < 3; ++i) arena_->AddStream(stream(i));
   int64_t taken = 0;
+  sim::Counters before;
   for (int round = 0; round < 100; ++round) {
     Result<void*> input = arena_->Allocate(3 * kMiB);
     ASSERT_OK(input.status());
     ASSERT_OK(device::MemsetAsync(input.value(), 1, 3 * kMiB, stream(round % 3)));
     arena_->Free(input.value());
     Synchronize(0), Synchronize(1), Synchronize(2);
-    if (round == 2) taken = arena_->Stats().driver_allocations;
+    if (round == 2) {
+      taken = arena_->Stats().driver_allocations;
+      before = sim::Snapshot();
+    }
   }
   EXPECT_EQ(arena_->Stats().driver_allocations, taken);
+  const sim::Counters spent = sim::Snapshot() - before;
+  EXPECT_EQ(spent.event_records + spent.event_waits + spent.queries, 0u);
+}
+
+// Nobody waits for the streams, so what they used has to be asked for: when memory is short, not at each free.
+TEST_F(ArenaTest, UntaggedMemoryIsMarkedWhenItIsMissed) {
+  Make({.extend_strategy = ExtendStrategy::kSameAsRequested, .slack_bytes = 16 * kMiB});
+  for (int i = 0; i < 3; ++i) arena_->AddStream(stream(i));
+  const uint64_t before = sim::Snapshot().event_records;
+  for (int round = 0; round < 80; ++round) {
+    Result<void*> input = arena_->Allocate(2 * kMiB);
+    ASSERT_OK(input.status());
+    ASSERT_OK(device::MemsetAsync(input.value(), 1, 2 * kMiB, stream(round % 3)));
+    arena_->Free(input.value());
+  }
+  EXPECT_LE(Reserved(), static_cast<int64_t>(20 * kMiB));
+  EXPECT_LE(sim::Snapshot().event_records - before, 3u * 80 / 6);
 }
 
 TEST_F(ArenaTest, SmallConcurrentRunsNeverWaitForEachOther) {
@@ -261,18 +283,59 @@ TEST_F(ArenaTest, WhatAGraphRecordedStaysWithItsStream) {
 
 TEST_F(ArenaTest, PinnedMemoryIsNotReusedUnderAQueuedCopy) {
   arena_ = std::make_unique<Arena>(MemorySource{MemoryKind::kPinnedHost, 0}, ArenaConfig{});
-  arena_->AddStream(stream());
   auto* const target = Allocate<uint8_t>(4096);
-  Result<void*> first = arena_->Allocate(4096);
-  ASSERT_OK(first.status());
-  std::fill_n(static_cast<uint8_t*>(first.value()), 4096, uint8_t{1});
-  ASSERT_OK(device::MemcpyAsync(target, first.value(), 4096, stream()));
-  arena_->Free(first.value());
-  Result<void*> second = arena_->Allocate(4096);
-  ASSERT_OK(second.status());
-  std::fill_n(static_cast<uint8_t*>(second.value()), 4096, uint8_t{2});
-  EXPECT_EQ(Download(target, 1)[0], 1);
-  arena_->Free(second.value());
+  for (const size_t offset : {size_t{0}, size_t{100}}) {  // also by a part of the memory
+    auto* const first = static_cast<uint8_t*>(On(4096, stream()));
+    std::fill_n(first, 4096, uint8_t{1});
+    ASSERT_OK(device::MemcpyAsync(target, first + offset, 1000, stream()));
+    ASSERT_TRUE(arena_->Owns(first + offset));
+    arena_->UsedOn(first + offset, stream());
+    arena_->Free(first);
+    auto* const second = static_cast<uint8_t*>(On(4096, stream()));  // the stream's next request is written at once
+    EXPECT_NE(second, first);
+    std::fill_n(second, 4096, uint8_t{2});
+    EXPECT_EQ(Download(target, 1000), std::vector<uint8_t>(1000, 1));
+    arena_->Free(second);
+  }
+  uint8_t stranger[16];
+  EXPECT_FALSE(arena_->Owns(stranger));
+  arena_->UsedOn(stranger, stream());
+}
+
+TEST_F(ArenaTest, PinnedMemoryThatNoCopyUsesIsFreeAtOnce) {
+  arena_ = std::make_unique<Arena>(MemorySource{MemoryKind::kPinnedHost, 0}, ArenaConfig{});
+  const sim::Counters before = sim::Snapshot();
+  void* const first = On(4096, stream());
+  arena_->Free(first);
+  EXPECT_EQ(On(4096, stream(1)), first);
+  const sim::Counters spent = sim::Snapshot() - before;
+  EXPECT_EQ(spent.event_records + spent.queries + spent.event_waits, 0u);
+}
+
+// The driver may take milliseconds and other locks: nobody may spin for that long.
+TEST_F(ArenaTest, TheDriverIsNotCalledUnderASpinLock) {
+  SpinLock lock;
+  {
+    std::lock_guard guard(lock);
+    EXPECT_FAILS(device::StreamSynchronize(stream()), kInternal, "spin lock");  // the device would tell
+  }
+  Make({.max_bytes = 64 * kMiB, .extend_strategy = ExtendStrategy::kSameAsRequested, .slack_bytes = 0});
+  for (int round = 0; round < 20; ++round) {
+    std::vector<void*> live;
+    for (size_t i = 0; i < 12; ++i) live.push_back(On((1 + i * 7 % 5) * kMiB, stream(static_cast<int>(i % 3))));
+    for (void* pointer : live) arena_->Free(pointer);
+    Result<void*> untagged = arena_->Allocate(48 * kMiB), reserved = arena_->Reserve(kMiB);
+    ASSERT_OK(untagged.status());
+    ASSERT_OK(reserved.status());
+    EXPECT_FAILS(arena_->AllocateOnStream(size_t{1} << 40, stream()).status(), kOutOfMemory, "limit");
+    arena_->Free(untagged.value());
+    arena_->Free(reserved.value());
+    if (round % 5 == 4) ASSERT_OK(arena_->Shrink());
+    if (round % 5 == 2) Synchronize(round % 3);
+  }
+  EXPECT_EQ(SpinLock::held(), 0);
+  EXPECT_GT(arena_->Stats().searches, 20);
+  EXPECT_GT(arena_->Stats().driver_frees, 20);
 }
 
 TEST_F(ArenaTest, SmallLimitsAreUsable) {
