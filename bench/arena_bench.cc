@@ -162,7 +162,7 @@ Result<std::string> Compare(const std::string& name, const Trace& trace, int rep
                            arena.Free(pointer);
                            return Status::Ok();
                          },
-                         [&](device::Stream stream) { arena.StreamIdle(stream); },
+                         [&](device::Stream stream) { arena.Reached(arena.Mark(stream)); },
                          [&] { return arena.Stats().searches; }};
   const auto malloc_async = [](size_t bytes, device::Stream stream) -> Result<void*> {
     void* pointer = nullptr;

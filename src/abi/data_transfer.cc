@@ -5,6 +5,7 @@
 #include "abi/sync_stream.h"
 #include "abi/thunk.h"
 #include "device/device.h"
+#include "memory/memory_registry.h"
 
 namespace cudaep::abi {
 namespace {
@@ -68,6 +69,11 @@ Status CopyOne(const OrtValue* source, OrtValue* destination, OrtSyncStream* str
   } else {
     CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(to, from, bytes, handle));
     if (handle != nullptr && !IsInDeviceMemory(destination_memory)) CUDAEP_RETURN_IF_ERROR(NoteCopyTo(to, stream));
+    for (const auto& [pointer, memory] : {std::pair<const void*, const OrtMemoryDevice*>(from, source_memory),
+                                          std::pair<const void*, const OrtMemoryDevice*>(to, destination_memory)}) {
+      if (stream == nullptr || !IsOurs(memory) || IsInDeviceMemory(memory)) continue;
+      memory::PinnedMemoryUsedOn(static_cast<int>(Host().ep->MemoryDevice_GetDeviceId(memory)), pointer, handle);
+    }
   }
   return stream == nullptr ? device::StreamSynchronize(nullptr) : Status::Ok();
 }

@@ -20,24 +20,23 @@ void* ValueOrNull(Result<void*> pointer) {
 
 Result<HostAllocator*> HostAllocator::Create(memory::DeviceMemory& memory, const OrtMemoryInfo* info,
                                              std::shared_ptr<const std::atomic<bool>> spread) {
-  // Page-locked memory is read and written by the CPU too, which no stream orders.
+  // Page-locked memory is read and written by the CPU too, which no stream orders: its allocator learns of copies.
   if (Host().ort->MemoryInfoGetDeviceMemType(info) == OrtDeviceMemoryType_HOST_ACCESSIBLE) {
     return new HostAllocator(memory.pinned(), info, nullptr, nullptr, true);
   }
   OrtAllocatorType type = OrtDeviceAllocator;
   CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->MemoryInfoGetType(info, &type));
   const bool tensors = type != OrtReadOnlyAllocator;
-  return new HostAllocator(tensors ? memory.tensors() : memory.weights(), info, &memory.budget(), std::move(spread),
-                           tensors);
+  return new HostAllocator(tensors ? memory.tensors() : memory.weights(), info, &memory, std::move(spread), tensors);
 }
 
 HostAllocator::HostAllocator(std::shared_ptr<memory::Allocator> allocator, const OrtMemoryInfo* info,
-                             const memory::Budget* budget, std::shared_ptr<const std::atomic<bool>> spread,
+                             memory::DeviceMemory* memory, std::shared_ptr<const std::atomic<bool>> spread,
                              bool serves_tensors)
     : OrtAllocator{},
       allocator_(std::move(allocator)),
       info_(info),
-      budget_(budget),
+      memory_(memory),
       spread_(std::move(spread)),
       serves_tensors_(serves_tensors),
       counts_(!Host().allocators_outlive_sessions) {
@@ -72,7 +71,7 @@ void* HostAllocator::OnAllocOnStream(size_t bytes, OrtSyncStream* stream) {
   SessionState::RunAsksForMemory();
   // Host 1.24 passes a stream object without a device stream for copied inputs: whose memory that will be is not said.
   const bool spread = spread_ != nullptr && spread_->load(std::memory_order_relaxed);
-  const bool tagged = budget_ != nullptr && stream != nullptr && !spread;
+  const bool tagged = memory_ != nullptr && stream != nullptr && !spread;
   auto* handle = !tagged ? nullptr : static_cast<device::Stream>(Host().ort->SyncStream_GetHandle(stream));
   if (handle == nullptr) return OnAlloc(bytes);
   return Counted(allocator_->AllocateOnStream(bytes, handle));
@@ -100,19 +99,22 @@ Status HostAllocator::OnGetStats(OrtKeyValuePairs** stats) const {
   add("NumStreamWaits", s.stream_waits);
   add("NumSearches", s.searches);
   add("NumFailures", s.failures);
-  if (budget_ == nullptr) return Status::Ok();
-  add("BudgetLimit", static_cast<int64_t>(budget_->limit_bytes()));
-  add("BudgetCharged", static_cast<int64_t>(budget_->charged_bytes()));
+  if (memory_ == nullptr) return Status::Ok();
+  const memory::Budget& budget = memory_->budget();
+  add("BudgetLimit", static_cast<int64_t>(budget.limit_bytes()));
+  add("BudgetCharged", static_cast<int64_t>(budget.charged_bytes()));
   for (const auto& [key, kind] :
        {std::pair("BudgetArena", memory::BudgetKind::kArena), std::pair("BudgetWeights", memory::BudgetKind::kWeights),
         std::pair("BudgetWorkspace", memory::BudgetKind::kWorkspace),
         std::pair("BudgetLibraries", memory::BudgetKind::kLibraries),
         std::pair("BudgetGraphs", memory::BudgetKind::kGraphs)}) {
-    add(key, static_cast<int64_t>(budget_->charged_bytes(kind)));
+    add(key, static_cast<int64_t>(budget.charged_bytes(kind)));
   }
   return Status::Ok();
 }
 
-Status HostAllocator::OnShrink() { return allocator_->Shrink(); }
+Status HostAllocator::OnShrink() {
+  return memory_ != nullptr && serves_tensors_ ? memory_->Shrink() : allocator_->Shrink();
+}
 
 }  // namespace cudaep::abi

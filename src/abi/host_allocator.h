@@ -31,7 +31,7 @@ class HostAllocator : public OrtAllocator {
   bool SessionEnds() { return LetGo(); }
 
  private:
-  HostAllocator(std::shared_ptr<memory::Allocator> allocator, const OrtMemoryInfo* info, const memory::Budget* budget,
+  HostAllocator(std::shared_ptr<memory::Allocator> allocator, const OrtMemoryInfo* info, memory::DeviceMemory* memory,
                 std::shared_ptr<const std::atomic<bool>> spread, bool serves_tensors);
   void* OnAlloc(size_t bytes);
   void OnFree(void* pointer);
@@ -45,8 +45,8 @@ class HostAllocator : public OrtAllocator {
 
   std::shared_ptr<memory::Allocator> allocator_;
   const OrtMemoryInfo* info_;
-  // The account the allocator belongs to, kept alive by it; null for pinned host memory.
-  const memory::Budget* budget_;
+  // What the allocator belongs to, kept alive by it; null for pinned host memory.
+  memory::DeviceMemory* const memory_;
   const std::shared_ptr<const std::atomic<bool>> spread_;
   const bool serves_tensors_;
   const std::shared_ptr<const void> life_ = std::make_shared<char>();

@@ -102,7 +102,10 @@ Result<StreamContext*> SessionState::Adopt(device::Stream stream) {
   auto context = std::make_unique<StreamContext>(memory_, stream);
   CUDAEP_RETURN_IF_ERROR(context->TakeHandles(libraries()));
   CUDAEP_RETURN_IF_ERROR(streams_.Add(context.get()));
-  if (stream != unified_.get()) memory_->ExpectCaptures(stream);  // whoever made the stream may capture it
+  if (stream != unified_.get()) {  // whoever made the stream may capture it
+    memory_->ExpectCaptures(stream);
+    context->workspace().ExpectCaptures();
+  }
   foreign_.push_back(std::move(context));
   return foreign_.back().get();
 }

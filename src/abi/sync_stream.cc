@@ -127,9 +127,12 @@ Status SyncStream::OnFlush() {
       std::exchange(run_ends_, false) ? !state_->settings().has_user_stream : context_->HostCopiesPending();
   if (!wait) return Status::Ok();
   const uint64_t copies = context_->host_copies_queued();
+  const memory::DeviceMemory::Moment before =
+      state_->memory()->Mark(stream_);  // other threads may queue work meanwhile
   CUDAEP_RETURN_IF_ERROR(device::StreamSynchronize(stream_));
   context_->HostCopiesDone(copies);
-  state_->memory()->StreamIdle(stream_);
+  state_->memory()->Reached(before);
+  context_->workspace().DropOutgrown();
   return Status::Ok();
 }
 

@@ -1,8 +1,9 @@
-// A lock for sections that mostly take some ten nanoseconds; works with std::lock_guard and std::unique_lock.
+// A lock for sections that take some ten nanoseconds; works with std::lock_guard and std::unique_lock.
 //
 // Taking and leaving it costs one atomic exchange. Who finds it taken tries for a while, then lets other threads run,
-// and at last sleeps between tries, so that a holder that calls the driver or was put to sleep is waited for without a
-// busy core.
+// and at last sleeps between tries, for the case that the holder was put to sleep. Nothing that may take longer belongs
+// under it, above all no driver call: in builds for the simulated device each thread counts the locks it holds, and the
+// device refuses calls of a thread that holds one.
 #pragma once
 
 #include <atomic>
@@ -19,11 +20,22 @@ class SpinLock {
 
   void lock() noexcept {
     while (taken_.exchange(true, std::memory_order_acquire)) Wait();
+    Count(1);
   }
   bool try_lock() noexcept {
-    return !taken_.load(std::memory_order_relaxed) && !taken_.exchange(true, std::memory_order_acquire);
+    if (taken_.load(std::memory_order_relaxed) || taken_.exchange(true, std::memory_order_acquire)) return false;
+    Count(1);
+    return true;
   }
-  void unlock() noexcept { taken_.store(false, std::memory_order_release); }
+  void unlock() noexcept {
+    Count(-1);
+    taken_.store(false, std::memory_order_release);
+  }
+
+#ifdef CUDAEP_SIMULATED_DEVICE
+  // Of the calling thread.
+  static int held() noexcept { return held_; }
+#endif
 
  private:
   static constexpr int kPauses = 200, kYields = 200;
@@ -48,6 +60,14 @@ class SpinLock {
       }
     }
   }
+
+#ifdef CUDAEP_SIMULATED_DEVICE
+  static void Count(int change) noexcept { held_ += change; }
+  static inline thread_local constinit int held_ = 0;
+#else
+  static void Count(int) noexcept {}
+#endif
+
   std::atomic<bool> taken_{false};
 };
 

@@ -1,8 +1,7 @@
-// Device memory behind addresses that are reserved once: it is mapped in steps, grows and shrinks at its end, and steps
-// that lie idle in the middle can be taken to where they are needed.
+// Device memory behind addresses that are reserved once: whole steps of it are mapped and unmapped anywhere.
 //
-// What grows this way stays one piece: an arena over it has no borders between regions and need not stay fragmented.
-// Like device/device.h it has an implementation for GPUs (the driver's virtual memory management) and one for the
+// An arena over it has no borders between regions, gives idle memory back from the middle and takes it again at the
+// end. Like device/device.h it has an implementation for GPUs (the driver's virtual memory management) and one for the
 // simulated device. Threads: any, but one at a time for one object.
 #pragma once
 
@@ -21,15 +20,11 @@ inline constexpr size_t kGrowableStepBytes = size_t{2} << 20;
 // cannot do it, kOutOfMemory where no addresses are left.
 Status GrowableCreate(GrowableMemory* memory, int ordinal, size_t most_bytes);
 void* GrowableBase(GrowableMemory memory);
-// Where what is mapped ends, counted from the base.
-size_t GrowableEnd(GrowableMemory memory);
-// Maps memory up to `bytes`, a multiple of the step. kOutOfMemory: as before.
-Status GrowableExtend(GrowableMemory memory, size_t bytes);
-// Takes the mapped memory of [from, from + bytes) to [to, to + bytes), which is not mapped; the addresses it leaves are
-// not mapped any more, its contents are lost. All are multiples of the step; no work may use the memory.
-Status GrowableMove(GrowableMemory memory, size_t from, size_t to, size_t bytes);
-// Unmaps what lies at `bytes` or behind, rounded up to the step; no work may use it any more.
-Status GrowableTrim(GrowableMemory memory, size_t bytes);
+// Maps new memory at [from, from + bytes) behind the base, all of it or none. Both are multiples of the step, and
+// nothing is mapped there. kOutOfMemory: the device has none left, or the addresses end.
+Status GrowableMap(GrowableMemory memory, size_t from, size_t bytes);
+// Gives the memory of [from, from + bytes) back, all of which is mapped; no work may use it any more.
+Status GrowableUnmap(GrowableMemory memory, size_t from, size_t bytes);
 // Waits for the device and unmaps everything.
 Status GrowableDestroy(GrowableMemory memory);
 

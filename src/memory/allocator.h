@@ -3,9 +3,12 @@
 // Threads: every function may be called from any thread. Memory is aligned to 256 bytes.
 // Streams: memory allocated on a stream may be used by work queued there afterwards. Freeing says that no *later* work
 // uses it; work queued before may still run, so a chunk goes back to its own stream at once and to another one only
-// after the two are ordered. Memory allocated without a stream may have been used by any stream the allocator knows
-// (AddStream): once freed it is reused only after all work that these had queued by then. Streams the allocator does
-// not know must be done with the memory when it is freed.
+// after the two are ordered. Device memory allocated without a stream may have been used by any stream the allocator
+// knows (AddStream): once freed it is reused only after all work that these had queued by then. Streams the allocator
+// does not know must be done with the memory when it is freed.
+// Page-locked memory is read and written by the CPU as well, which no stream orders, so a stream means nothing when it
+// is asked for. Who queues a copy says so (UsedOn); once freed, the memory is reused by anybody after those copies, and
+// at once if there were none.
 // Capture: on a capturing stream nothing is asked of the driver and no other stream is waited for. What a capturing
 // stream gets stays with it until ReleaseStream, because a graph may have recorded the address; where no chunk of its
 // own is free the answer is kFailedPrecondition.
@@ -26,7 +29,7 @@ inline constexpr size_t kAlignmentBytes = 256;
 
 struct AllocatorStats {
   int64_t bytes_in_use = 0;       // as asked for, rounded up to the alignment
-  int64_t peak_bytes_in_use = 0;  // an arena's may be 1 MiB a stream too high while it is below 32 MiB
+  int64_t peak_bytes_in_use = 0;  // an arena's leaves out what a stream had again from its own cache meanwhile
   int64_t bytes_reserved = 0;     // taken from the driver and not yet given back
   int64_t peak_bytes_reserved = 0;
   int64_t limit_bytes = 0;         // 0: none
@@ -37,7 +40,6 @@ struct AllocatorStats {
   int64_t shrinks = 0;       // calls of Shrink
   int64_t stream_waits = 0;  // times one stream was made to wait for another for the sake of memory
   int64_t searches = 0;      // requests that no free chunk served at once
-  int64_t compactions = 0;   // times scattered free memory was made one piece
   int64_t failures = 0;      // requests that ended with an error
   int64_t largest_allocation_bytes = 0;
 
@@ -60,6 +62,14 @@ struct AllocatorStats {
     bytes_reserved -= static_cast<int64_t>(bytes);
     ++driver_frees;
   }
+};
+
+// A moment in a stream's queue, as one allocator counts: taken before a wait, given back after it (Mark, Reached).
+struct StreamMark {
+  device::Stream stream = nullptr;
+  uint64_t life = 0;    // of the stream in the allocator: handles are reused; 0: it is not known
+  uint64_t events = 0;  // points marked by then
+  uint64_t frees = 0;   // memory freed there by then
 };
 
 // Live memory of one user: the node under whose label it was allocated (memory/allocation_label.h).
@@ -87,8 +97,15 @@ class Allocator {
   virtual void ExpectCaptures(device::Stream stream) { AddStream(stream); }
   // The stream is about to be destroyed and its work is done: its chunks become free for every stream.
   virtual void ReleaseStream(device::Stream stream) = 0;
-  // The caller has just waited for the stream: what was freed there before is free for every stream.
-  virtual void StreamIdle(device::Stream stream) = 0;
+  // The caller is about to wait for the stream, and has waited: what was freed there before the mark is free for every
+  // stream. What other threads queue and free meanwhile is not. No driver call.
+  virtual StreamMark Mark(device::Stream stream) = 0;
+  virtual void Reached(const StreamMark& mark) = 0;
+
+  // Of page-locked memory alone: whether the address lies in memory that is handed out, and that work just queued on
+  // the stream uses it.
+  virtual bool Owns(const void*) const { return false; }
+  virtual void UsedOn(const void*, device::Stream) {}
 
   // Returns memory without live chunks to the driver, waiting for the work that may still use it, never for anything
   // that is submitted meanwhile. Other threads go on allocating.

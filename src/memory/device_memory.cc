@@ -12,29 +12,47 @@ Result<std::shared_ptr<DeviceMemory>> DeviceMemory::Create(const MemoryConfig& c
   return memory;
 }
 
-void DeviceMemory::AddStream(device::Stream stream) {
-  allocators_.tensors->AddStream(stream);
-  pinned_->AddStream(stream);
-}
+void DeviceMemory::AddStream(device::Stream stream) { allocators_.tensors->AddStream(stream); }
 
-void DeviceMemory::ExpectCaptures(device::Stream stream) {
-  allocators_.tensors->ExpectCaptures(stream);
-  pinned_->AddStream(stream);
-}
+void DeviceMemory::ExpectCaptures(device::Stream stream) { allocators_.tensors->ExpectCaptures(stream); }
 
 void DeviceMemory::ReleaseStream(device::Stream stream) {
   allocators_.tensors->ReleaseStream(stream);
   pinned_->ReleaseStream(stream);
 }
 
-void DeviceMemory::StreamIdle(device::Stream stream) {
-  allocators_.tensors->StreamIdle(stream);
-  pinned_->StreamIdle(stream);
+DeviceMemory::Moment DeviceMemory::Mark(device::Stream stream) {
+  return {allocators_.tensors->Mark(stream), pinned_->Mark(stream)};
+}
+
+void DeviceMemory::Reached(const Moment& moment) {
+  allocators_.tensors->Reached(moment.tensors);
+  pinned_->Reached(moment.pinned);
+}
+
+void DeviceMemory::AddKept(KeptMemory* kept) {
+  std::lock_guard lock(kept_mutex_);
+  kept_.push_back(kept);
+}
+
+void DeviceMemory::RemoveKept(KeptMemory* kept) {
+  std::lock_guard lock(kept_mutex_);
+  std::erase(kept_, kept);
+}
+
+Status DeviceMemory::Shrink() {
+  std::vector<std::shared_ptr<void>> idle;  // freed without the lock: callbacks of the caller may wait for anything
+  {
+    std::lock_guard lock(kept_mutex_);
+    for (KeptMemory* kept : kept_) kept->PopIdle(&idle);
+  }
+  idle.clear();
+  return allocators_.tensors->Shrink();
 }
 
 void DeviceMemory::RemoveSession() {
   if (sessions_.fetch_sub(1) != 1) return;
-  allocators_.tensors->Shrink().IgnoreError();
+  Shrink().IgnoreError();
   pinned_->Shrink().IgnoreError();
 }
 

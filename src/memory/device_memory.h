@@ -12,6 +12,8 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 #include "memory/allocator.h"
 #include "memory/budget.h"
@@ -19,6 +21,16 @@
 #include "memory/memory_config.h"
 
 namespace cudaep::memory {
+
+// Device memory that is kept beside the allocators for later (a stream's workspace).
+class KeptMemory {
+ public:
+  // What is not needed just now, to be freed by the caller; from any thread.
+  virtual void PopIdle(std::vector<std::shared_ptr<void>>* idle) = 0;
+
+ protected:
+  ~KeptMemory() = default;
+};
 
 class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
  public:
@@ -39,7 +51,17 @@ class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
   void AddStream(device::Stream stream);
   void ExpectCaptures(device::Stream stream);
   void ReleaseStream(device::Stream stream);
-  void StreamIdle(device::Stream stream);
+  struct Moment {
+    StreamMark tensors, pinned;
+  };
+  Moment Mark(device::Stream stream);
+  void Reached(const Moment& moment);
+
+  // Memory that takes part in Shrink, until it is removed.
+  void AddKept(KeptMemory* kept);
+  void RemoveKept(KeptMemory* kept);
+  // Idle memory of tensors and workspaces goes back to the driver (Allocator::Shrink).
+  Status Shrink();
 
   // A session uses this memory. When the last one ends, what no value occupies goes back to the driver.
   void AddSession() { sessions_.fetch_add(1); }
@@ -54,6 +76,8 @@ class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
   const std::shared_ptr<Allocator> pinned_;
   DeviceAllocators allocators_;
   std::atomic<int> sessions_{0};
+  std::mutex kept_mutex_;
+  std::vector<KeptMemory*> kept_;  // guarded by kept_mutex_
 };
 
 }  // namespace cudaep::memory

@@ -46,9 +46,12 @@ std::shared_ptr<Allocator> PinnedOf(Registry& registry, int ordinal) {
 }
 
 LiveMemory LiveOf(int ordinal) {
-  Registry& registry = TheRegistry();
-  std::lock_guard lock(registry.mutex);
-  LiveMemory live = Live(registry);
+  LiveMemory live;
+  {
+    Registry& registry = TheRegistry();
+    std::lock_guard lock(registry.mutex);
+    live = Live(registry);
+  }
   std::erase_if(live, [&](const auto& memory) { return memory->config().ordinal != ordinal; });
   return live;
 }
@@ -77,6 +80,17 @@ std::shared_ptr<Allocator> AcquirePinnedMemory(int ordinal) {
   return PinnedOf(registry, ordinal);
 }
 
+void PinnedMemoryUsedOn(int ordinal, const void* pointer, device::Stream stream) {
+  std::shared_ptr<Allocator> pinned;
+  {
+    Registry& registry = TheRegistry();
+    std::lock_guard lock(registry.mutex);
+    const auto found = registry.pinned.find(ordinal);
+    if (found != registry.pinned.end()) pinned = found->second.lock();
+  }
+  if (pinned != nullptr) pinned->UsedOn(pointer, stream);
+}
+
 bool IsMemoryHeld() {
   Registry& registry = TheRegistry();
   std::lock_guard lock(registry.mutex);
@@ -87,7 +101,7 @@ bool IsMemoryHeld() {
 }
 
 void ReclaimIdleMemory(int ordinal) {
-  for (const auto& memory : LiveOf(ordinal)) memory->tensors()->Shrink().IgnoreError();
+  for (const auto& memory : LiveOf(ordinal)) memory->Shrink().IgnoreError();
 }
 
 void StreamEnded(int ordinal, device::Stream stream) {
@@ -109,7 +123,11 @@ void ReturnStream(int ordinal, device::Stream stream) {
     last = found != registry.borrowed.end() && --found->second == 0;
     if (last) registry.borrowed.erase(found);
   }
-  for (const auto& memory : LiveOf(ordinal)) last ? memory->ReleaseStream(stream) : memory->StreamIdle(stream);
+  const LiveMemory live = LiveOf(ordinal);
+  std::vector<DeviceMemory::Moment> moments;
+  for (const auto& memory : live) moments.push_back(memory->Mark(stream));
+  device::StreamSynchronize(stream).IgnoreError();
+  for (size_t i = 0; i < live.size(); ++i) last ? live[i]->ReleaseStream(stream) : live[i]->Reached(moments[i]);
 }
 
 }  // namespace cudaep::memory

@@ -13,7 +13,7 @@ void MemorySource::Release(size_t bytes) const {
   if (budget != nullptr) budget->Release(budget_kind, bytes);
 }
 
-Status MemorySource::Take(void** pointer, size_t bytes) const {
+Status MemorySource::Acquire(void** pointer, size_t bytes) const {
   *pointer = nullptr;
   CUDAEP_RETURN_IF_ERROR(Charge(bytes));
   device::DeviceGuard guard(ordinal);
@@ -26,7 +26,7 @@ Status MemorySource::Take(void** pointer, size_t bytes) const {
   return status;
 }
 
-Status MemorySource::Give(void* pointer, size_t bytes) const {
+Status MemorySource::Return(void* pointer, size_t bytes) const {
   Release(bytes);
   device::DeviceGuard guard(ordinal);
   CUDAEP_RETURN_IF_ERROR(guard.status());

@@ -20,13 +20,14 @@ struct MemorySource {
   std::shared_ptr<Budget> budget = nullptr;  // null: nobody counts (pinned host memory)
   BudgetKind budget_kind = BudgetKind::kArena;
 
-  // The budget's part of Take and Give, for memory that comes another way. kOutOfMemory when the budget has no room.
+  // The budget's part of Acquire and Return, for memory that comes another way. kOutOfMemory when the budget has no
+  // room.
   Status Charge(size_t bytes) const;
   void Release(size_t bytes) const;
   // kOutOfMemory when the budget or the device has no room; `*pointer` is null then.
-  Status Take(void** pointer, size_t bytes) const;
+  Status Acquire(void** pointer, size_t bytes) const;
   // `bytes` as taken. The driver waits for the device first.
-  Status Give(void* pointer, size_t bytes) const;
+  Status Return(void* pointer, size_t bytes) const;
 };
 
 }  // namespace cudaep::memory

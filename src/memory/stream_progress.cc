@@ -19,6 +19,7 @@ bool IsCapturing(device::Stream stream) {
 StreamProgress::Progress& StreamProgress::Find(device::Stream stream) {
   auto [found, inserted] = streams_.try_emplace(stream);
   if (inserted) {
+    found->second.stream = stream;
     found->second.number = ++last_number_;
     by_number_.emplace(last_number_, &found->second);
   }
@@ -45,8 +46,50 @@ void StreamProgress::Recycle(SharedEvent event) {
 
 StreamProgress::Point StreamProgress::Mark(device::Stream stream) {
   Progress& progress = Find(stream);
-  progress.entries.push_back({++progress.marked, Record(stream)});
+  SharedEvent event = Record(stream);
+  if (event != nullptr) DropUnrecorded(&progress);
+  progress.entries.push_back({++progress.marked, std::move(event)});
+  progress.shares = false;
   return {progress.number, progress.marked};
+}
+
+StreamProgress::Point StreamProgress::MarkLater(device::Stream stream) {
+  Progress& progress = Find(stream);
+  if (!progress.shares || progress.entries.empty()) {
+    progress.entries.push_back({++progress.marked, nullptr, true});
+    progress.shares = true;
+  }
+  return {progress.number, progress.marked};
+}
+
+std::vector<StreamProgress::Point> StreamProgress::MarkAllLater() {
+  std::vector<Point> points;
+  points.reserve(streams_.size());
+  for (const auto& [stream, progress] : streams_) points.push_back(MarkLater(stream));
+  return points;
+}
+
+// What is recorded next comes after what these stand for.
+void StreamProgress::DropUnrecorded(Progress* progress) {
+  while (!progress->entries.empty() && progress->entries.back().event == nullptr) progress->entries.pop_back();
+}
+
+void StreamProgress::Settle(Progress* progress) {
+  if (progress->entries.empty() || progress->entries.back().event != nullptr) return;
+  SharedEvent event = Record(progress->stream);
+  if (event == nullptr) return;
+  DropUnrecorded(progress);
+  progress->entries.push_back({progress->marked, std::move(event)});
+  progress->shares = false;
+}
+
+void StreamProgress::Settle(const Point& point) {
+  const auto found = by_number_.find(point.stream);
+  if (found != by_number_.end()) Settle(found->second);
+}
+
+void StreamProgress::SettleAll() {
+  for (auto& [stream, progress] : streams_) Settle(&progress);
 }
 
 std::vector<StreamProgress::Point> StreamProgress::MarkAll() {
@@ -60,7 +103,7 @@ void StreamProgress::Poll() {
   for (auto& [stream, progress] : streams_) {
     while (!progress.entries.empty()) {
       Entry& entry = progress.entries.front();
-      if (entry.event == nullptr) entry.event = Record(stream);
+      if (entry.event == nullptr && !entry.later) entry.event = Record(stream);
       if (entry.event == nullptr) break;
       const Status status = device::EventQuery(entry.event->get());
       // On a lost device nothing runs any more.
@@ -81,17 +124,27 @@ bool StreamProgress::IsPast(const std::vector<Point>& points) const {
   return std::all_of(points.begin(), points.end(), [this](const Point& point) { return IsPast(point); });
 }
 
-void StreamProgress::Idle(device::Stream stream) {
+StreamMark StreamProgress::Now(device::Stream stream) {
   const auto found = streams_.find(stream);
-  if (found == streams_.end()) return;
+  if (found == streams_.end()) return {.stream = stream};
+  found->second.shares = false;  // what is marked from now on is not this mark's
+  return {.stream = stream, .life = found->second.number, .events = found->second.marked};
+}
+
+bool StreamProgress::Reached(const StreamMark& mark) {
+  const auto found = streams_.find(mark.stream);
+  if (found == streams_.end() || found->second.number != mark.life) return false;
   Progress& progress = found->second;
-  progress.reached = progress.marked;
-  for (Entry& entry : progress.entries) Recycle(std::move(entry.event));
-  progress.entries.clear();
+  progress.reached = std::max(progress.reached, mark.events);
+  while (!progress.entries.empty() && progress.entries.front().sequence <= mark.events) {
+    Recycle(std::move(progress.entries.front().event));
+    progress.entries.pop_front();
+  }
+  return true;
 }
 
 void StreamProgress::Release(device::Stream stream) {
-  Idle(stream);
+  Reached(Now(stream));
   const auto found = streams_.find(stream);
   if (found == streams_.end()) return;
   by_number_.erase(found->second.number);
@@ -102,8 +155,8 @@ std::vector<StreamProgress::SharedEvent> StreamProgress::Pending() {
   std::vector<SharedEvent> events;
   for (auto& [stream, progress] : streams_) {
     if (progress.entries.empty()) continue;
-    Entry& last = progress.entries.back();
-    if (last.event == nullptr) last.event = Record(stream);
+    Settle(&progress);
+    const Entry& last = progress.entries.back();
     if (last.event != nullptr) events.push_back(last.event);
   }
   return events;

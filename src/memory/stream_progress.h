@@ -2,7 +2,8 @@
 //
 // Mark names the point that a stream reaches once all work queued there so far is done; Poll finds out which points
 // were reached. It is for memory that changes hands rarely (blocks of the caller's allocator, memory without a stream):
-// a mark is one event record.
+// a mark is one event record. MarkLater names such a point without asking the driver: it is reached when somebody waits
+// (Reached), or once Settle has recorded it; many share one.
 //
 // Capture: nothing is recorded on a capturing stream. Its mark is made up for by the first Poll after the capture, and
 // so is one that the driver refused.
@@ -18,6 +19,7 @@
 
 #include "core/status.h"
 #include "device/device.h"
+#include "memory/allocator.h"
 
 namespace cudaep::memory {
 
@@ -41,6 +43,11 @@ class StreamProgress {
   Point Mark(device::Stream stream);
   // One for each known stream.
   std::vector<Point> MarkAll();
+  Point MarkLater(device::Stream stream);
+  std::vector<Point> MarkAllLater();
+  // Records what was to be recorded later: for one stream, or all.
+  void Settle(const Point& point);
+  void SettleAll();
 
   // Asks the driver how far the streams are: one query for each that has marks, and one for each mark reached.
   void Poll();
@@ -48,9 +55,11 @@ class StreamProgress {
   bool IsPast(const Point& point) const;
   bool IsPast(const std::vector<Point>& points) const;
 
-  // Every point marked so far is reached: the caller has waited.
-  void Idle(device::Stream stream);
-  // The same, and the stream is forgotten.
+  // This moment; one in the life of an unknown stream is never reached.
+  StreamMark Now(device::Stream stream);
+  // Whether the stream still lives. Every point marked before the moment is reached: the caller has waited since.
+  bool Reached(const StreamMark& mark);
+  // The stream's work is done, and it is forgotten.
   void Release(device::Stream stream);
 
   // What to wait for, without the lock, until all marks made so far are reached; Poll then sees it.
@@ -63,20 +72,25 @@ class StreamProgress {
  private:
   struct Entry {
     uint64_t sequence;
-    SharedEvent event;  // null: not recorded yet
+    SharedEvent event;   // null: not recorded yet
+    bool later = false;  // it need not be
   };
   struct Progress {
+    device::Stream stream = nullptr;
     uint64_t number = 0;
     uint64_t marked = 0, reached = 0;
+    bool shares = false;  // the last entry, not recorded yet, serves marks to come
     std::deque<Entry> entries;
   };
   Progress& Find(device::Stream stream);
   SharedEvent Record(device::Stream stream);
+  void Settle(Progress* progress);
+  void DropUnrecorded(Progress* progress);
   void Recycle(SharedEvent event);
 
   uint64_t last_number_ = 0;
   std::unordered_map<device::Stream, Progress> streams_;
-  std::unordered_map<uint64_t, const Progress*> by_number_;  // addresses in a node-based map stay
+  std::unordered_map<uint64_t, Progress*> by_number_;  // addresses in a node-based map stay
   std::vector<SharedEvent> spare_;
 };
 

@@ -99,6 +99,7 @@ Status PlannedOperator::Enqueue(PlanPin& pin, const PlannedCall& call, TensorVie
     CUDAEP_RETURN_IF_ERROR(RefuseWhileCaptured(stream, "the operator's work on these inputs cannot be captured"));
   }
   OpContext context{inputs, outputs, nullptr, stream, call.outputs, source};
+  const Workspace::Use use(stream.workspace(), call.plan->workspace_bytes);
   Result<void*> workspace = stream.workspace().Reserve(call.plan->workspace_bytes);
   if (workspace.ok()) [[likely]] {
     context.workspace = workspace.value();

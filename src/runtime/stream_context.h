@@ -42,6 +42,8 @@ class StreamContext {
   std::vector<Shape>& shapes() { return shapes_; }
   // Copies device memory to the host and waits for all work queued so far.
   Status ReadBack(const void* device_source, size_t bytes, void* destination);
+  // Page-locked memory for copies.
+  memory::Allocator& pinned() const { return *memory_->pinned(); }
   // Where a library's own allocations (timing of plans) have to fit.
   const memory::Budget& budget() const { return memory_->budget(); }
 

@@ -1,5 +1,7 @@
 #include "runtime/workspace.h"
 
+#include <utility>
+
 #include "core/checked_math.h"
 
 namespace cudaep {
@@ -9,39 +11,69 @@ constexpr size_t kFirstBlockBytes = size_t{1} << 20;
 constexpr size_t kGranularity = size_t{1} << 16;
 }  // namespace
 
-Workspace::~Workspace() {
-  if (blocks_.empty()) return;
-  const auto allocator = memory_->workspaces();
-  for (void* block : blocks_) allocator->Free(block);
+Workspace::Workspace(std::shared_ptr<memory::DeviceMemory> memory, device::Stream stream)
+    : memory_(std::move(memory)), stream_(stream) {
+  memory_->AddKept(this);
 }
+
+Workspace::~Workspace() { memory_->RemoveKept(this); }
 
 size_t Workspace::PlanLimit() const {
   const size_t available = memory_->budget().available_bytes();
   const size_t share = available == SIZE_MAX ? SIZE_MAX : available / 4;
-  return std::max(bytes_, std::min(share, ceiling_));
+  return std::max(bytes_.load(), std::min(share, ceiling_));
 }
 
-Result<void*> Workspace::Grow(size_t bytes) {
+Result<void*> Workspace::ReserveSlow(size_t bytes) {
+  const Use use(*this, bytes);
   device::CaptureState capture = device::CaptureState::kNone;
   CUDAEP_RETURN_IF_ERROR(device::StreamCaptureState(stream_, &capture));
-  if (capture != device::CaptureState::kNone) {
-    return FailedPrecondition("workspace must grow to ", bytes,
-                              " bytes while its stream is captured; run the same shapes once before capturing");
+  if (bytes > bytes_) {
+    if (capture != device::CaptureState::kNone) {
+      return FailedPrecondition("workspace must grow to ", bytes,
+                                " bytes while its stream is captured; run the same shapes once before capturing");
+    }
+    CUDAEP_RETURN_IF_ERROR(Grow(bytes));
   }
+  // The caller's graph knows the address from now on, and nobody says when it ends.
+  const bool is_new = capture != device::CaptureState::kNone && (captured_.empty() || captured_.back() != block_);
+  if (is_new) captured_.push_back(block_);
+  return block_->data;
+}
+
+Status Workspace::Grow(size_t bytes) {
   if (bytes > SIZE_MAX / 4) return OutOfMemory("a workspace of ", bytes, " bytes is impossible");
   const auto allocator = memory_->workspaces();
   const size_t generous = std::max({bytes, 2 * bytes_, kFirstBlockBytes});
   size_t size = AlignUp(memory_->budget().limit_bytes() == 0 ? generous : bytes, kGranularity);
-  Result<void*> block = allocator->AllocateOnStream(size, stream_);
-  if (block.status().code() == StatusCode::kOutOfMemory) {
+  Result<void*> data = allocator->AllocateOnStream(size, stream_);
+  if (data.status().code() == StatusCode::kOutOfMemory) {
     size = AlignUp(bytes, memory::kAlignmentBytes);
-    block = allocator->AllocateOnStream(size, stream_);
+    data = allocator->AllocateOnStream(size, stream_);
   }
-  if (!block.ok()) return std::move(block).status().WithContext("workspace");
-  blocks_.push_back(block.value());
-  block_ = block.value();
+  if (!data.ok()) return std::move(data).status().WithContext("workspace");
+  if (block_ != nullptr) outgrown_.push_back(std::move(block_));
+  block_ = std::shared_ptr<Block>(new Block{allocator, data.value()});
   bytes_ = size;
-  return block_;
+  return Status::Ok();
+}
+
+void Workspace::DropOutgrown() {
+  std::vector<std::shared_ptr<Block>> outgrown;
+  const Use use(*this, 1);
+  outgrown.swap(outgrown_);
+}
+
+// What others hold is theirs to keep, and stays in use here.
+void Workspace::PopIdle(std::vector<std::shared_ptr<void>>* idle) {
+  if (!TryLock()) return;  // an operator is just being queued
+  for (std::shared_ptr<Block>& block : outgrown_) idle->push_back(std::move(block));
+  outgrown_.clear();
+  if (block_ != nullptr && block_.use_count() == 1) {
+    idle->push_back(std::move(block_));
+    bytes_ = 0;
+  }
+  Unlock();
 }
 
 }  // namespace cudaep

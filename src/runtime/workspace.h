@@ -1,17 +1,20 @@
-// Scratch memory of one stream: blocks that grow and are never moved while the stream lives.
+// Scratch memory of one stream: a block that serves every operator of the stream in turn.
 //
-// Work on a stream is ordered, so one block serves every operator of the stream in turn. When a larger one is needed
-// the old block is kept: queued kernels and captured graphs may still use it. Without a memory limit sizes double, so
-// all blocks together stay below twice the largest request; under a limit a block is as large as asked for.
-// Ownership: blocks come from the memory's workspace allocator and go back when the workspace ends, after the stream's
-// work (the driver waits for it).
-// Threads: one thread at a time (the one that runs the stream).
+// When a larger block is needed the old one is kept until the stream was waited for (DropOutgrown), since queued
+// kernels may still use it. Without a memory limit sizes double; under a limit a block is as large as asked for. A
+// shrink of the device's memory takes all blocks along, also between two operators of a Run: the next one takes more.
+// Ownership: blocks are reference-counted. Who records addresses in a graph keeps the block (Pin) as long as the graph;
+// what a caller captured on a stream of its own is kept as long as the workspace. Blocks come from the memory's
+// workspace allocator and go back after the stream's work: the driver waits for it, and so does a caller's allocator.
+// Threads: one thread at a time (the one that runs the stream), but for PopIdle.
 // Failure: kOutOfMemory when not even the bytes asked for are to be had.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "core/status.h"
@@ -20,21 +23,44 @@
 
 namespace cudaep {
 
-class Workspace {
+class Workspace final : private memory::KeptMemory {
  public:
-  Workspace(std::shared_ptr<memory::DeviceMemory> memory, device::Stream stream)
-      : memory_(std::move(memory)), stream_(stream) {}
+  Workspace(std::shared_ptr<memory::DeviceMemory> memory, device::Stream stream);
   ~Workspace();
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
 
-  // A block of at least `bytes`, aligned to 256 bytes; null for 0. Allocates only when the stream never needed this
-  // much; in that case a capturing stream gets kFailedPrecondition: one Run before the capture sizes the workspace.
+  // While it lives no block is taken away: from before Reserve until the work that uses the block is queued. Nested
+  // ones are one. Nothing is done for 0 bytes.
+  class Use {
+   public:
+    Use(Workspace& workspace, size_t bytes) : workspace_(bytes != 0 ? &workspace : nullptr) {
+      if (workspace_ != nullptr && workspace_->uses_++ == 0) workspace_->Lock();
+    }
+    ~Use() {
+      if (workspace_ != nullptr && --workspace_->uses_ == 0) workspace_->Unlock();
+    }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    Workspace* const workspace_;
+  };
+
+  // A block of at least `bytes`, aligned to 256 bytes; null for 0. Allocates only when there is none as large; in that
+  // case a capturing stream gets kFailedPrecondition: one Run before the capture sizes the workspace.
   Result<void*> Reserve(size_t bytes) {
-    if (bytes <= bytes_) [[likely]]
-      return bytes == 0 ? nullptr : block_;
-    return Grow(bytes);
+    if (bytes <= bytes_ && !may_capture_) [[likely]]
+      return bytes == 0 ? nullptr : block_->data;
+    return bytes == 0 ? nullptr : ReserveSlow(bytes);
   }
+
+  // The stream is its owner's, who may capture it: it is asked at each Reserve.
+  void ExpectCaptures() { may_capture_ = true; }
+  // Keeps the block of the last Reserve.
+  std::shared_ptr<const void> Pin() const { return block_; }
+  // The stream was waited for.
+  void DropOutgrown();
 
   // The most a plan should ask for: what is there already, or a quarter of what the memory limit leaves, since tensors
   // need room too. SIZE_MAX without a limit.
@@ -53,14 +79,34 @@ class Workspace {
   };
 
  private:
-  Result<void*> Grow(size_t bytes);
+  struct Block {
+    std::shared_ptr<memory::Allocator> allocator;
+    void* data;
+    ~Block() { allocator->Free(data); }
+  };
+
+  Result<void*> ReserveSlow(size_t bytes);
+  Status Grow(size_t bytes);
+  void PopIdle(std::vector<std::shared_ptr<void>>* idle) override;
+
+  // The owner waits only while PopIdle moves pointers; PopIdle does not wait for the owner.
+  bool TryLock() { return !locked_.exchange(true, std::memory_order_acquire); }
+  void Lock() {
+    while (!TryLock()) std::this_thread::yield();
+  }
+  void Unlock() { locked_.store(false, std::memory_order_release); }
 
   const std::shared_ptr<memory::DeviceMemory> memory_;
   const device::Stream stream_;
-  void* block_ = nullptr;
-  size_t bytes_ = 0;
+  bool may_capture_ = false;
+  int uses_ = 0;  // of the stream's thread
   size_t ceiling_ = SIZE_MAX;
-  std::vector<void*> blocks_;
+  std::atomic<bool> locked_{false};
+  // Written under the lock, and read by the stream's thread without it outside of plans' sizes only.
+  std::shared_ptr<Block> block_;
+  std::atomic<size_t> bytes_{0};
+  std::vector<std::shared_ptr<Block>> outgrown_;
+  std::vector<std::shared_ptr<Block>> captured_;  // by the stream's owner
 };
 
 }  // namespace cudaep

@@ -86,6 +86,24 @@ def convolution(channels: int, transposed: bool = False) -> bytes:
     return model(nodes, {"x": image}, {"y": image}, constants)
 
 
+def scratch_users(size: int) -> bytes:
+    """Rows [n, size] as images through a convolution, then summed over the batch: both take scratch memory."""
+    rng = np.random.default_rng(8)
+    side = int(size**0.5)
+    constants = {
+        "w": rng.standard_normal((4, 1, 3, 3), dtype=np.float32),
+        "image": np.array([-1, 1, side, side], np.int64),
+        "batch": np.array([0], np.int64),
+    }
+    nodes = [
+        helper.make_node("Reshape", ["v0", "image"], ["x"], name="reshape"),
+        helper.make_node("Conv", ["x", "w"], ["y"], name="conv", pads=[1, 1, 1, 1]),
+        helper.make_node("ReduceSum", ["y", "batch"], ["sum"], name="sum", keepdims=1),
+    ]
+    rows: tuple[int, Dims] = (TensorProto.FLOAT, ["n", size])
+    return model(nodes, {"v0": rows}, {"sum": (TensorProto.FLOAT, [1, 4, side, side])}, constants)
+
+
 def residual_network(blocks: int = 3, channels: int = 16) -> bytes:
     """Convolutions with batch normalization and skips, a strided one in each block, pooled to 10 classes."""
     rng = np.random.default_rng(1)

@@ -27,6 +27,9 @@ class MemoryHost(Program):
         self._model = folder / "model.onnx"
         self._model.write_bytes(models.product_chain(3, SIZE))
 
+    def use(self, model: bytes) -> None:
+        self._model.write_bytes(model)
+
     def __call__(self, *steps: str) -> dict[str, Any]:
         child = self.run(self.host, self.library, self._model, *steps)
         result: dict[str, Any] = json.loads(child.stdout)
@@ -90,6 +93,22 @@ def test_shrinking_brings_the_footprint_back(host: MemoryHost) -> None:
     assert result["error"] == ""
     assert number(result, "giant", "TotalAllocated") > 4 * 20000 * SIZE
     assert number(result, "after", "TotalAllocated") <= 1.05 * number(result, "small", "TotalAllocated")
+
+
+def test_shrinking_brings_scratch_memory_back(host: MemoryHost) -> None:
+    """A convolution's and a split reduction's, of a giant batch; the next Run takes what it needs."""
+    if host.version < (1, 25):
+        pytest.skip("hosts before 1.25 cannot shrink a plug-in's memory")
+    host.use(models.scratch_users(SIZE))
+    result = host("--open", "--run", "4", "--stats", "small", "--run", "4000", "--stats", "giant",
+                  "--run-entry", "memory.enable_memory_arena_shrinkage=gpu:0", "--run", "4", "--stats", "shrunk",
+                  "--run", "4", "--stats", "after", "--close")  # fmt: skip
+    assert result["error"] == ""
+    small, giant, shrunk, after = (
+        number(result, step, "BudgetWorkspace", "shared") for step in ("small", "giant", "shrunk", "after")
+    )
+    assert giant > 10 * small > 0
+    assert max(shrunk, after) <= 1.05 * small
 
 
 @pytest.mark.parametrize("name", ["arena.max_mem=x", "arena.max_mem=-1", "arena.enable=2", "arena.size=1"])

@@ -77,11 +77,17 @@ struct GrowableMemoryHandle {
   }
   CUdeviceptr At(size_t step) const { return base + step * kGrowableStepBytes; }
 
-  Status Map(size_t step, CUmemGenericAllocationHandle handle) {
-    CUDAEP_RETURN_IF_ERROR(ToStatus(TheDriver().map(At(step), kGrowableStepBytes, 0, handle, 0), "cuMemMap"));
-    if (steps.size() <= step) steps.resize(step + 1);
+  Status Map(size_t step) {
+    const CUmemAllocationProp properties = PropertiesOf(ordinal);
+    CUmemGenericAllocationHandle handle = 0;
+    CUDAEP_RETURN_IF_ERROR(ToStatus(TheDriver().create(&handle, kGrowableStepBytes, &properties, 0), "cuMemCreate"));
+    Status status = ToStatus(TheDriver().map(At(step), kGrowableStepBytes, 0, handle, 0), "cuMemMap");
+    if (!status.ok()) {
+      TheDriver().release(handle);
+      return status;
+    }
     steps[step] = handle;
-    return Status::Ok();
+    return status;
   }
   Status Open(size_t first, size_t count) {
     CUmemAccessDesc access{};
@@ -89,14 +95,18 @@ struct GrowableMemoryHandle {
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     return ToStatus(TheDriver().set_access(At(first), count * kGrowableStepBytes, &access, 1), "cuMemSetAccess");
   }
-  CUmemGenericAllocationHandle Unmap(size_t step) {
-    TheDriver().unmap(At(step), kGrowableStepBytes);
-    const CUmemGenericAllocationHandle handle = std::exchange(steps[step], 0);
-    while (!steps.empty() && steps.back() == 0) steps.pop_back();
-    return handle;
-  }
-  void TrimTo(size_t count) {
-    while (steps.size() > count) TheDriver().release(Unmap(steps.size() - 1));
+  Status Unmap(size_t first, size_t end) {
+    Status status;
+    for (size_t step = first; step < end; ++step) {
+      if (steps[step] == 0) continue;
+      Status unmapped = ToStatus(TheDriver().unmap(At(step), kGrowableStepBytes), "cuMemUnmap");
+      if (!unmapped.ok()) {
+        if (status.ok()) status = std::move(unmapped);
+        continue;
+      }
+      TheDriver().release(std::exchange(steps[step], 0));
+    }
+    return status;
   }
 };
 
@@ -125,54 +135,29 @@ Status GrowableCreate(GrowableMemory* memory, int ordinal, size_t most_bytes) {
 }
 
 void* GrowableBase(GrowableMemory memory) { return reinterpret_cast<void*>(memory->base); }
-size_t GrowableEnd(GrowableMemory memory) { return memory->steps.size() * kGrowableStepBytes; }
 
-Status GrowableExtend(GrowableMemory memory, size_t bytes) {
-  const size_t before = memory->steps.size(), wanted = bytes / kGrowableStepBytes;
-  if (bytes > memory->reserved) return OutOfMemory("the reserved addresses end after ", memory->reserved, " bytes");
-  const CUmemAllocationProp properties = PropertiesOf(memory->ordinal);
-  Status status;
-  for (size_t step = before; status.ok() && step < wanted; ++step) {
-    CUmemGenericAllocationHandle handle = 0;
-    status = ToStatus(TheDriver().create(&handle, kGrowableStepBytes, &properties, 0), "cuMemCreate");
-    if (!status.ok()) break;
-    status = memory->Map(step, handle);
-    if (!status.ok()) TheDriver().release(handle);
-  }
-  if (status.ok() && wanted > before) status = memory->Open(before, wanted - before);
-  if (!status.ok()) memory->TrimTo(before);
-  return status;
-}
-
-Status GrowableMove(GrowableMemory memory, size_t from, size_t to, size_t bytes) {
-  if (to + bytes > memory->reserved)
+Status GrowableMap(GrowableMemory memory, size_t from, size_t bytes) {
+  if (from + bytes > memory->reserved) {
     return OutOfMemory("the reserved addresses end after ", memory->reserved, " bytes");
-  const size_t count = bytes / kGrowableStepBytes, first = from / kGrowableStepBytes, target = to / kGrowableStepBytes;
+  }
+  const size_t first = from / kGrowableStepBytes, end = first + bytes / kGrowableStepBytes;
+  if (memory->steps.size() < end) memory->steps.resize(end);
   Status status;
-  size_t moved = 0;
-  const auto move_one = [memory](size_t source, size_t destination) {
-    const CUmemGenericAllocationHandle handle = memory->Unmap(source);
-    Status mapped = memory->Map(destination, handle);
-    if (!mapped.ok() && !memory->Map(source, handle).ok()) TheDriver().release(handle);
-    return mapped;
-  };
-  for (; moved < count && status.ok(); ++moved) status = move_one(first + moved, target + moved);
-  if (status.ok()) return memory->Open(target, count);
-  // All or nothing: the steps that went come back.
-  for (--moved; moved-- > 0;) move_one(target + moved, first + moved).IgnoreError();
-  memory->Open(first, count).IgnoreError();
+  for (size_t step = first; status.ok() && step < end; ++step) status = memory->Map(step);
+  if (status.ok()) status = memory->Open(first, end - first);
+  if (!status.ok()) memory->Unmap(first, end).IgnoreError();
   return status;
 }
 
-Status GrowableTrim(GrowableMemory memory, size_t bytes) {
-  memory->TrimTo((bytes + kGrowableStepBytes - 1) / kGrowableStepBytes);
-  return Status::Ok();
+Status GrowableUnmap(GrowableMemory memory, size_t from, size_t bytes) {
+  const size_t first = from / kGrowableStepBytes;
+  return memory->Unmap(first, first + bytes / kGrowableStepBytes);
 }
 
 Status GrowableDestroy(GrowableMemory memory) {
   DeviceGuard guard(memory->ordinal);
   const Status status = guard.status().ok() ? DeviceSynchronize() : guard.status();
-  memory->TrimTo(0);
+  memory->Unmap(0, memory->steps.size()).IgnoreError();
   delete memory;
   return status;
 }

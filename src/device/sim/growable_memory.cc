@@ -1,4 +1,5 @@
-// device/growable_memory.h on the simulated device: one allocation whose end moves.
+// device/growable_memory.h on the simulated device: one allocation that ends where the last mapped
+// step does.
 #include "device/growable_memory.h"
 
 #include <sys/mman.h>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "core/checked_math.h"
+#include "device/sim/sanitizers.h"
 #include "device/sim/simulator.h"
 
 namespace cudaep::device {
@@ -32,6 +34,7 @@ struct GrowableMemoryHandle {
 
 namespace {
 
+// What is filled of each step: an arena maps far more than tests touch.
 constexpr size_t kFreshBytes = 4096;
 
 sim::Heap& HeapOf(Simulator& simulator, GrowableMemory memory) {
@@ -55,76 +58,63 @@ Status GrowableCreate(GrowableMemory* memory, int ordinal, size_t most_bytes) {
 }
 
 void* GrowableBase(GrowableMemory memory) { return reinterpret_cast<void*>(memory->allocation->begin); }
-size_t GrowableEnd(GrowableMemory memory) { return memory->allocation->bytes; }
 
-Status GrowableExtend(GrowableMemory memory, size_t bytes) {
+Status GrowableMap(GrowableMemory memory, size_t from, size_t bytes) {
   Simulator& simulator = Simulator::Get();
   Lock lock = simulator.Acquire();
   CUDAEP_RETURN_IF_ERROR(simulator.Enter(CallKind::kMalloc, memory->ordinal));
-  CUDAEP_RETURN_IF_ERROR(simulator.CheckCaptures("GrowableExtend"));
+  CUDAEP_RETURN_IF_ERROR(simulator.CheckCaptures("GrowableMap"));
   ++simulator.devices[static_cast<size_t>(memory->ordinal)].counters.device_allocations;
   sim::Heap& heap = HeapOf(simulator, memory);
   sim::Allocation* const allocation = memory->allocation;
-  const size_t before = allocation->bytes;
-  if (bytes <= before) return Status::Ok();
-  if (bytes > memory->reserved || simulator.faults.NextAllocationFails() || !heap.TakeBytes(bytes - before)) {
-    return OutOfMemory("simulated device ", memory->ordinal, ": ", bytes - before, " bytes requested, ",
+  if (from + bytes > memory->reserved)
+    return OutOfMemory("the reserved addresses end after ", memory->reserved, " bytes");
+  const size_t first = from / kGrowableStepBytes, end = first + bytes / kGrowableStepBytes;
+  const size_t known = memory->mapped.size();
+  for (size_t step = first; step < std::min(end, known); ++step) {
+    if (memory->mapped[step]) return InvalidArgument("step ", step, " of growable memory is mapped already");
+  }
+  if (simulator.faults.NextAllocationFails() || !heap.TakeBytes(bytes)) {
+    return OutOfMemory("simulated device ", memory->ordinal, ": ", bytes, " bytes requested, ",
                        heap.capacity() - heap.used(), " of ", heap.capacity(), " free");
   }
-  heap.Resize(allocation, bytes);
-  memory->mapped.resize(bytes / kGrowableStepBytes, true);
+  if (end > known) {
+    heap.Resize(allocation, from + bytes);
+    memory->mapped.resize(end);
+  }
+  for (size_t step = first; step < end; ++step) {
+    memory->mapped[step] = true;
+    if (step >= known) continue;
+    auto* const fresh = reinterpret_cast<void*>(allocation->begin + step * kGrowableStepBytes);
+    sim::UnpoisonMemory(fresh, kGrowableStepBytes);
+    std::memset(fresh, sim::kFreshByte, kFreshBytes);
+  }
   return Status::Ok();
 }
 
-Status GrowableMove(GrowableMemory memory, size_t from, size_t to, size_t bytes) {
+Status GrowableUnmap(GrowableMemory memory, size_t from, size_t bytes) {
   Simulator& simulator = Simulator::Get();
   Lock lock = simulator.Acquire();
-  CUDAEP_RETURN_IF_ERROR(simulator.Enter(CallKind::kOther, memory->ordinal));
-  if (to + bytes > memory->reserved)
-    return OutOfMemory("the reserved addresses end after ", memory->reserved, " bytes");
-  sim::Heap& heap = HeapOf(simulator, memory);
-  sim::Allocation* const allocation = memory->allocation;
-  if (to + bytes > allocation->bytes) {
-    heap.Resize(allocation, to + bytes);
-    memory->mapped.resize((to + bytes) / kGrowableStepBytes);
-  }
-  for (size_t i = 0; i < bytes; i += kGrowableStepBytes) {
-    const size_t source = (from + i) / kGrowableStepBytes, target = (to + i) / kGrowableStepBytes;
-    if (!memory->mapped[source] || memory->mapped[target]) {
-      return InvalidArgument("step ", source, " of growable memory cannot move to step ", target);
-    }
-    memory->mapped[source] = false;
-    memory->mapped[target] = true;
-  }
-  simulator.accesses.Forget(allocation->begin + from, allocation->begin + from + bytes);
-  madvise(reinterpret_cast<void*>(allocation->begin + from), bytes, MADV_DONTNEED);
-  // Only the beginnings: an arena moves far more than tests touch.
-  for (size_t i = 0; i < bytes; i += kGrowableStepBytes) {
-    std::memset(reinterpret_cast<void*>(allocation->begin + to + i), sim::kFreshByte, kFreshBytes);
-  }
-  heap.Resize(allocation, memory->DropUnmappedEnd());
-  return Status::Ok();
-}
-
-Status GrowableTrim(GrowableMemory memory, size_t bytes) {
-  Simulator& simulator = Simulator::Get();
-  Lock lock = simulator.Acquire();
-  const size_t kept = AlignUp(bytes, kGrowableStepBytes) / kGrowableStepBytes;
-  sim::Allocation* const allocation = memory->allocation;
-  if (kept >= memory->mapped.size()) return Status::Ok();
   Status status = simulator.Enter(CallKind::kFree, memory->ordinal);
   if (!status.ok() && status.code() != StatusCode::kDeviceLost) return status;
-  CUDAEP_RETURN_IF_ERROR(simulator.CheckCaptures("GrowableTrim"));
+  CUDAEP_RETURN_IF_ERROR(simulator.CheckCaptures("GrowableUnmap"));
   ++simulator.devices[static_cast<size_t>(memory->ordinal)].counters.device_frees;
   sim::Heap& heap = HeapOf(simulator, memory);
+  sim::Allocation* const allocation = memory->allocation;
+  const size_t first = from / kGrowableStepBytes, end = first + bytes / kGrowableStepBytes;
+  for (size_t step = first; step < end; ++step) {
+    if (step >= memory->mapped.size() || !memory->mapped[step]) {
+      return InvalidArgument("step ", step, " of growable memory is not mapped");
+    }
+  }
   const Status zones = heap.CheckRedZone(*allocation);
-  const size_t given = static_cast<size_t>(
-      std::count(memory->mapped.begin() + static_cast<ptrdiff_t>(kept), memory->mapped.end(), true));
-  memory->mapped.resize(kept);
-  const size_t end = memory->DropUnmappedEnd();
-  simulator.accesses.Forget(allocation->begin + end, allocation->end());
-  heap.Resize(allocation, end);
-  heap.GiveBytes(given * kGrowableStepBytes);
+  for (size_t step = first; step < end; ++step) memory->mapped[step] = false;
+  simulator.accesses.Forget(allocation->begin + from, allocation->begin + from + bytes);
+  auto* const gone = reinterpret_cast<void*>(allocation->begin + from);
+  madvise(gone, bytes, MADV_DONTNEED);
+  sim::PoisonMemory(gone, bytes);
+  heap.Resize(allocation, memory->DropUnmappedEnd());
+  heap.GiveBytes(bytes);
   return status.ok() ? zones : status;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/checked_math.h"
+#include "core/spin_lock.h"
 #include "device/sim/block_executor.h"
 
 namespace cudaep::device::sim {
@@ -114,6 +115,7 @@ void Simulator::ReturnRange() {
 
 Status Simulator::Enter(CallKind kind, int ordinal) {
   ++calls;
+  if (SpinLock::held() != 0) return Status(StatusCode::kInternal, "a driver call under a spin lock");
   if (CurrentThread().in_callback) {
     return FailedPrecondition("a host callback or library stand-in may not call the device interface");
   }

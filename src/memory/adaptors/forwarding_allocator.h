@@ -22,7 +22,8 @@ class ForwardingAllocator : public Allocator {
   void AddStream(device::Stream stream) override { inner_->AddStream(stream); }
   void ExpectCaptures(device::Stream stream) override { inner_->ExpectCaptures(stream); }
   void ReleaseStream(device::Stream stream) override { inner_->ReleaseStream(stream); }
-  void StreamIdle(device::Stream stream) override { inner_->StreamIdle(stream); }
+  StreamMark Mark(device::Stream stream) override { return inner_->Mark(stream); }
+  void Reached(const StreamMark& mark) override { inner_->Reached(mark); }
   Status Shrink() override { return inner_->Shrink(); }
   AllocatorStats Stats() const override { return inner_->Stats(); }
   std::vector<MemoryUser> LargestUsers(size_t most) const override { return inner_->LargestUsers(most); }

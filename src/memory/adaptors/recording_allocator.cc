@@ -54,10 +54,10 @@ void RecordingAllocator::Free(void* pointer) {
   live_.erase(found);
 }
 
-void RecordingAllocator::StreamIdle(device::Stream stream) {
+void RecordingAllocator::Reached(const StreamMark& mark) {
   std::lock_guard lock(mutex_);
-  ForwardingAllocator::StreamIdle(stream);
-  file_ << "i " << LaneOf(stream) << '\n';
+  ForwardingAllocator::Reached(mark);
+  file_ << "i " << LaneOf(mark.stream) << '\n';
 }
 
 }  // namespace cudaep::memory

@@ -27,7 +27,7 @@ class RecordingAllocator final : public ForwardingAllocator {
   Result<void*> Allocate(size_t bytes) override;
   Result<void*> AllocateOnStream(size_t bytes, device::Stream stream) override;
   void Free(void* pointer) override;
-  void StreamIdle(device::Stream stream) override;
+  void Reached(const StreamMark& mark) override;
 
  private:
   void Note(void* pointer, size_t bytes, const std::string& lane);

@@ -19,24 +19,23 @@ constexpr uint32_t kFreesPerMark = 256;
 }  // namespace
 
 Arena::~Arena() {
-  for (const auto& [pointer, reservation] : reservations_) source_.Give(pointer, reservation.bytes).IgnoreError();
-  for (const ChunkHeap::Region& region : heap_.regions()) {
-    if (growable_ && region.data == device::GrowableBase(growable_.get())) {
-      source_.Release(region_bytes_);
-    } else {
-      source_.Give(region.data, region.bytes).IgnoreError();
-    }
+  for (const auto& [pointer, reservation] : reservations_) source_.Return(pointer, reservation.bytes).IgnoreError();
+  if (growable_) {
+    source_.Release(region_bytes_);
+    return;
   }
+  for (const ChunkHeap::Region& region : heap_.regions()) source_.Return(region.data, region.bytes).IgnoreError();
 }
 
 // ---- Requests ---------------------------------------------------------------------------------------------------
 
 Result<void*> Arena::AllocateOnStream(size_t bytes, device::Stream stream) {
   if (bytes == 0) return nullptr;
+  if (source_.kind == MemoryKind::kPinnedHost) return Allocate(bytes);
   const size_t size = AlignUp(std::min(bytes, kMostBytes), kAlignmentBytes);
   StreamCache* const cache = caches_.Find(stream);
   if (cache != nullptr) {
-    if (Chunk* chunk = cache->Take(stream, size)) return chunk->data;
+    if (Chunk* chunk = cache->Pop(stream, size)) return chunk->data;
   }
   std::unique_lock lock(mutex_);
   if (bytes > kMostBytes) return Fail(bytes, OutOfMemory("no memory can be as large"));
@@ -79,13 +78,13 @@ Result<void*> Arena::Reserve(size_t bytes) {
   const size_t size = AlignUp(bytes, kAlignmentBytes);
   void* pointer = nullptr;
   const bool over = config_.max_bytes != 0 && static_cast<size_t>(stats_.bytes_reserved) + size > config_.max_bytes;
-  Status status = over ? OutOfMemory("the arena's limit is reached") : source_.Take(&pointer, size);
+  Status status = over ? OutOfMemory("the arena's limit is reached") : source_.Acquire(&pointer, size);
   if (!status.ok()) {
     if (status.code() != StatusCode::kOutOfMemory) return Fail(bytes, status);
     WaitForEverything(&lock);
-    Give(TakeIdleRegions());
+    ReturnIdle(&lock, SIZE_MAX, nullptr);
     if (config_.max_bytes == 0 || static_cast<size_t>(stats_.bytes_reserved) + size <= config_.max_bytes) {
-      status = source_.Take(&pointer, size);
+      status = source_.Acquire(&pointer, size);
     }
     if (!status.ok()) return Fail(bytes, status);
   }
@@ -93,52 +92,64 @@ Result<void*> Arena::Reserve(size_t bytes) {
   stats_.CountTaken(size);
   ++stats_.reserves;
   stats_.CountLargest(size);
-  use_.AddReserved(size);
+  reserved_ += size;
+  CountUse(0);
   return pointer;
 }
 
 void Arena::Free(void* pointer) {
   if (pointer == nullptr) return;
-  std::unique_lock<SpinLock> lock;
+  Lock lock;
   Chunk* chunk = heap_.FindLive(pointer);
   if (chunk == nullptr) {
-    lock = std::unique_lock(mutex_);
+    lock = Lock(mutex_);
     chunk = heap_.FindLive(pointer);  // now it is sure
   }
   StreamCache::Answer answer = StreamCache::Answer::kRefused;
-  if (chunk != nullptr && chunk->cache != nullptr) answer = chunk->cache->Put(chunk);
+  if (chunk != nullptr && chunk->cache != nullptr) answer = chunk->cache->Push(chunk);
   if (answer == StreamCache::Answer::kTaken) return;
   if (answer == StreamCache::Answer::kRefused) {
-    if (!lock.owns_lock()) lock = std::unique_lock(mutex_);
-    if (Chunk* live = heap_.TakeLive(pointer)) return FreeChunk(live);
+    if (!lock.owns_lock()) lock = Lock(mutex_);
+    if (Chunk* live = heap_.PopLive(pointer)) return FreeChunk(live);
     if (const auto found = reservations_.find(pointer); found != reservations_.end()) {
       const size_t bytes = found->second.bytes;
       reservations_.erase(found);
-      use_.SubtractReserved(bytes);
+      reserved_ -= bytes;
       stats_.CountGiven(bytes);
       lock.unlock();  // the driver waits for the device
-      return source_.Give(pointer, bytes).IgnoreError();
+      return source_.Return(pointer, bytes).IgnoreError();
     }
   }
   Log(LogLevel::kError, StrCat("free of ", pointer, ", which is not memory of this arena; ignored"));
 }
 
+// What a chunk without a stream waits for once it is freed: the copies queued on page-locked memory, which are marked
+// now unless they are done, or all that any stream has queued, which is marked when memory is looked for in vain.
+std::vector<StreamProgress::Point> Arena::LastUses(const Chunk* chunk) {
+  if (source_.kind == MemoryKind::kDevice) return progress_.MarkAllLater();
+  const auto found = uses_.find(chunk);
+  if (found == uses_.end()) return {};
+  const std::vector<StreamProgress::Point> points = std::move(found->second);
+  uses_.erase(found);
+  device::DeviceGuard guard(source_.ordinal);
+  RelaxedCapture relaxed;
+  for (const StreamProgress::Point& point : points) {
+    if (!progress_.IsPast(point)) progress_.Settle(point);
+  }
+  return points;
+}
+
 void Arena::FreeChunk(Chunk* chunk) {
-  use_.SubtractLocked(chunk->requested);
+  handed_out_ -= chunk->requested;
   chunk->label = nullptr;
   if (chunk->untagged) {
-    std::vector<StreamProgress::Point> points;
-    {
-      device::DeviceGuard guard(source_.ordinal);
-      RelaxedCapture relaxed;
-      points = progress_.MarkAll();
-    }
-    if (points.empty()) return GiveToNobody(chunk);
+    std::vector<StreamProgress::Point> points = LastUses(chunk);
+    if (progress_.IsPast(points)) return FreeForAll(chunk);
     quarantine_.push_back({chunk, std::move(points)});
     return;
   }
   StreamState& state = streams_[chunk->owner];
-  if (chunk->generation != state.generation) return GiveToNobody(chunk);
+  if (chunk->generation != state.generation) return FreeForAll(chunk);
   PutBack(chunk);
   if (++state.unmarked >= kFreesPerMark) [[unlikely]]
     MarkAndSweep(&state);
@@ -152,11 +163,29 @@ Result<void*> Arena::Fail(size_t bytes, const Status& why) {
 
 // ---- Statistics -------------------------------------------------------------------------------------------------
 
+// But for Reserve. What a cache holds was handed out and is not in use.
+size_t Arena::InUse() const {
+  size_t held = 0;
+  for (const StreamState& state : streams_) {
+    if (state.cache != nullptr) held += state.cache->held_bytes();
+  }
+  return handed_out_ - std::min(handed_out_, held);
+}
+
+// `bytes` more are handed out.
+void Arena::CountUse(size_t bytes) {
+  handed_out_ += bytes;
+  if (handed_out_ <= recent_peak_ && static_cast<int64_t>(handed_out_ + reserved_) <= stats_.peak_bytes_in_use) return;
+  const size_t now = InUse();
+  recent_peak_ = std::max(recent_peak_, now);
+  stats_.peak_bytes_in_use = std::max(stats_.peak_bytes_in_use, static_cast<int64_t>(now + reserved_));
+}
+
 AllocatorStats Arena::StatsLocked() const {
   AllocatorStats stats = stats_;
   stats.limit_bytes = static_cast<int64_t>(config_.max_bytes);
-  stats.bytes_in_use = use_.InUse();
-  stats.peak_bytes_in_use = use_.peak();
+  stats.bytes_in_use = static_cast<int64_t>(InUse() + reserved_);
+  stats.peak_bytes_in_use = std::max(stats.peak_bytes_in_use, stats.bytes_in_use);
   for (const StreamState& state : streams_) {
     if (state.cache != nullptr) stats.allocations += state.cache->hits();
   }
@@ -175,7 +204,10 @@ std::vector<MemoryUser> Arena::LargestUsers(size_t most) const {
 
 std::vector<MemoryUser> Arena::UsersLocked(size_t most) const {
   UserTable users;
-  const std::vector<std::unique_lock<SpinLock>> quiet = use_.LockLeases();  // labels stay while the caches are locked
+  std::vector<std::unique_lock<SpinLock>> quiet;
+  for (const StreamState& state : streams_) {
+    if (state.cache != nullptr) quiet.push_back(state.cache->Lock());
+  }
   heap_.ForEachLive([&](const Chunk& chunk) {
     if (!chunk.cached) users.Add(chunk.label, chunk.requested);
   });

@@ -1,31 +1,28 @@
 // The arena: best fit with coalescing over regions of device or pinned memory, aware of streams.
 //
 // Stream rules (docs/adr/005-arena-stream-rules.md). A freed chunk belongs to the stream it was used on and serves its
-// next request at once. Another stream gets it when the owner's work up to the free is known to be done (StreamIdle,
+// next request at once. Another stream gets it when the owner's work up to the free is known to be done (Reached,
 // ReleaseStream, an event that was seen to be reached), or after it was made to wait for the owner. Such waits are
 // counted in AllocatorStats::stream_waits. Neighbours merge when they belong to the same stream, or when the work on
 // both is done; what could not merge when it was freed merges before the arena grows.
 //
-// On devices whose driver can map memory behind reserved addresses there is one region, which grows and shrinks at its
-// end (device/growable_memory.h); elsewhere, and for pinned memory, there are several.
+// On devices whose driver can map memory behind reserved addresses the memory grows at one end, in whole steps
+// (device/growable_memory.h); elsewhere, and for pinned memory, there are regions taken and given back whole.
 //
-// Where free memory is scattered, whole steps of it are taken to one place instead of growing.
+// Growth: while all that is reserved stays below 1.25 times the most that was in use at once and the slack, a request
+// that no usable chunk serves gets new memory; otherwise streams wait for each other first, and at last whole steps of
+// idle memory are unmapped wherever they lie before as many are mapped in one piece. So concurrent Runs of small models
+// never wait, and large ones stay within 1.5 times the most in use and the slack, once that most is known.
 //
-// Growth: while all that is reserved stays below 1.22 times the most that was in use at once, or below kSlackBytes, a
-// request that no usable chunk serves gets a new region; otherwise streams wait for each other first. So concurrent
-// Runs of small models never wait, and large ones stay within the bound.
+// Shrink gives back all whole steps that lie idle, or all regions without a live chunk.
 //
-// Shrink gives back what lies behind the last live chunk, and every other region without one. Free memory below a live
-// chunk stays; best fit keeps small requests away from large free chunks while anything smaller serves them.
-//
-// Memory of the one region is mapped for its own device alone: other devices reach it by copies.
+// Mapped memory is its own device's alone: other devices reach it by copies.
 //
 // Cost: what a stream asks for again and again is served by a cache of its own (stream_cache.h), without the arena's
 // lock; any other request that a free chunk serves takes that lock, no driver call and no host allocation. Streams
 // announced by ExpectCaptures have no cache and cost one driver query more.
 //
-// Locks: the arena's, then one of a cache; several caches' to list the users and to count what is in use. Who holds a
-// cache's may try others' without waiting.
+// Locks: the arena's, a mutex since its holder may call the driver, then those of caches, under which nobody does.
 #pragma once
 
 #include <algorithm>
@@ -35,13 +32,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/spin_lock.h"
 #include "device/growable_memory.h"
 #include "memory/allocator.h"
 #include "memory/arena/chunk_bins.h"
 #include "memory/arena/stream_cache.h"
 #include "memory/arena/stream_directory.h"
-#include "memory/arena/use_count.h"
 #include "memory/arena_config.h"
 #include "memory/memory_source.h"
 #include "memory/stream_progress.h"
@@ -50,9 +45,6 @@ namespace cudaep::memory {
 
 class Arena final : public Allocator {
  public:
-  // What may be reserved beyond the bound, for the sake of streams that need not wait.
-  static constexpr size_t kSlackBytes = size_t{64} << 20;
-
   Arena(MemorySource source, const ArenaConfig& config) : source_(std::move(source)), config_(config), streams_(1) {}
   ~Arena() override;
 
@@ -63,7 +55,10 @@ class Arena final : public Allocator {
   void AddStream(device::Stream stream) override;
   void ExpectCaptures(device::Stream stream) override;
   void ReleaseStream(device::Stream stream) override;
-  void StreamIdle(device::Stream stream) override;
+  StreamMark Mark(device::Stream stream) override;
+  void Reached(const StreamMark& mark) override;
+  bool Owns(const void* pointer) const override;
+  void UsedOn(const void* pointer, device::Stream stream) override;
   Status Shrink() override;
   AllocatorStats Stats() const override;
   std::vector<MemoryUser> LargestUsers(size_t most) const override;
@@ -94,8 +89,12 @@ class Arena final : public Allocator {
   static constexpr ChunkOwner kNobody = 0;
   static constexpr size_t kStepBytes = device::kGrowableStepBytes;  // what the driver maps device memory in, anywhere
 
+  using Lock = std::unique_lock<std::mutex>;
+
   // All of these: the caller holds mutex_; those that get the lock let go of it while they wait for the device.
   bool IsOf(ChunkOwner owner, device::Stream stream) const;
+  // kNobody for a stream that is not known.
+  ChunkOwner FindOwner(device::Stream stream) const;
   ChunkOwner OwnerOf(device::Stream stream);
   // The newest free of `owner` whose chunk `user` may have.
   uint64_t UsableBy(const StreamState& user, ChunkOwner owner) const {
@@ -106,67 +105,64 @@ class Arena final : public Allocator {
   ChunkBins& BinsOf(const Chunk& chunk);
   Chunk* FindUsable(size_t bytes, ChunkOwner user);
   Chunk* FindCaptured(size_t bytes, ChunkOwner user);
-  Chunk* CutToStep(Chunk* chunk, size_t bytes);
   void* HandOut(Chunk* chunk, size_t bytes, ChunkOwner user, bool captured);
+  std::vector<StreamProgress::Point> LastUses(const Chunk* chunk);
   void FreeChunk(Chunk* chunk);
   Chunk* PutBack(Chunk* chunk);
-  Chunk* Retag(Chunk* chunk, ChunkOwner owner, uint64_t stamp);
+  Chunk* HandOver(Chunk* chunk, ChunkOwner owner, uint64_t stamp);
   bool MayMerge(const Chunk& kept, const Chunk& gone) const;
   Chunk* MergeNeighbours(Chunk* chunk);
-  void GiveToNobody(Chunk* chunk);
-  void TakeBack(Chunk* cached);
-  void TakeBackAll();
+  void FreeForAll(Chunk* chunk);
+  void PutBackList(Chunk* cached);
+  void EmptyCaches();
+  size_t InUse() const;
+  void CountUse(size_t bytes);
 
-  Chunk* SlowFind(std::unique_lock<SpinLock>* lock, size_t bytes, ChunkOwner user, Status* why);
+  Chunk* SlowFind(Lock* lock, size_t bytes, ChunkOwner user, Status* why);
   void Poll();
+  void FreePast();
   void Sweep();
   void MarkPending();
   void MarkAndSweep(StreamState* state);
   bool OrderAfter(ChunkOwner user, ChunkOwner owner);
   Chunk* FindByWaiting(size_t bytes, ChunkOwner user);
-  bool WithinBound(size_t more, size_t bytes) const;
+  size_t BeyondBound(size_t more, size_t bytes) const;
   size_t RegionBytes(size_t bytes) const;
   Chunk* UsableTail(ChunkOwner user);
   Chunk* Grow(size_t bytes, ChunkOwner user, bool within_bound, Status* why);
   bool CanGrow();
-  Status Extend(size_t bytes, Chunk** chunk);
-  Status TakeRegion(size_t bytes, Chunk** chunk);
-  void TrimTail();
-  struct Place {
-    Chunk* at = nullptr;      // a hole, or null for the end of the region
-    Chunk* before = nullptr;  // free memory that adjoins it
-    size_t missing = 0;       // bytes to bring there, in whole steps
-  };
-  static Place PlaceAt(Chunk* at, Chunk* before, size_t bytes);
-  Place PlaceAtEnd(size_t bytes);
-  Place PlaceFor(size_t bytes);
-  size_t BringMemory(const Place& place);
-  void GatherHoles();
-  Chunk* Compact(size_t bytes);
-  Chunk* GrowAtLast(std::unique_lock<SpinLock>* lock, size_t bytes, ChunkOwner user, Status* why);
-  void WaitForEverything(std::unique_lock<SpinLock>* lock);
-  std::vector<ChunkHeap::Region> TakeIdleRegions();
+  size_t OffsetOf(const char* data) const;
+  size_t PlaceFor(size_t bytes) const;
+  Status Map(size_t at, size_t bytes, Chunk** chunk);
+  Status AcquireRegion(size_t bytes, Chunk** chunk);
+  void UnmapIdle(size_t most, const Chunk* kept);
+  std::vector<ChunkHeap::Region> PopIdleRegions();
+  void ReturnIdle(Lock* lock, size_t most, const Chunk* kept);
+  Chunk* GrowAtLast(Lock* lock, size_t bytes, ChunkOwner user, Status* why);
+  void WaitForEverything(Lock* lock);
   Result<void*> Fail(size_t bytes, const Status& why);
-  void Give(const std::vector<ChunkHeap::Region>& regions) const;
   std::vector<MemoryUser> UsersLocked(size_t most) const;
   AllocatorStats StatsLocked() const;
 
   const MemorySource source_;
   const ArenaConfig config_;
-  UseCount use_{kSlackBytes / 2};
   StreamDirectory caches_;
-  mutable SpinLock mutex_;
+  mutable std::mutex mutex_;
   // Everything below is guarded by mutex_.
   ChunkHeap heap_;
   std::vector<StreamState> streams_;
   StreamProgress progress_;
   std::vector<Quarantined> quarantine_;
+  std::unordered_map<const Chunk*, std::vector<StreamProgress::Point>> uses_;  // of pinned memory, by queued copies
   struct Reservation {
     size_t bytes;
     const char* label;
   };
   std::unordered_map<void*, Reservation> reservations_;
   AllocatorStats stats_;     // what is counted under the lock
+  size_t handed_out_ = 0;    // as asked for, with what caches hold
+  size_t reserved_ = 0;      // by Reserve
+  size_t recent_peak_ = 0;   // of what was in use, without reserved_, since the last shrink
   size_t region_bytes_ = 0;  // of all regions
   size_t last_region_ = 0;   // bytes of the region taken last
   enum class Growable : uint8_t { kUntried, kAvailable, kMissing };

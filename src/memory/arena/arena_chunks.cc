@@ -10,8 +10,6 @@ namespace {
 
 // A chunk is cut when what is left over is at least this part of the request.
 constexpr size_t kSplitDivisor = 32;
-// Regions smaller than this are few steps.
-constexpr size_t kFewStepsBytes = size_t{256} << 20;
 
 }  // namespace
 
@@ -42,21 +40,8 @@ Chunk* Arena::FindCaptured(size_t bytes, ChunkOwner user) {
   return streams_[kNobody].bins.Find(bytes);
 }
 
-// Where steps are few, a large chunk begins where a step does if there is room: once it is free, more of it can be
-// moved.
-Chunk* Arena::CutToStep(Chunk* chunk, size_t bytes) {
-  if (bytes < kStepBytes || region_bytes_ >= kFewStepsBytes || !CanGrow()) return chunk;
-  const auto begin = static_cast<size_t>(chunk->data - heap_.regions()[0].data);
-  const size_t head = AlignUp(begin, kStepBytes) - begin;
-  if (head == 0 || chunk->bytes - bytes < head) return chunk;
-  Chunk* const rest = heap_.Split(chunk, head);
-  BinsOf(*chunk).Insert(chunk);
-  return rest;
-}
-
 void* Arena::HandOut(Chunk* chunk, size_t bytes, ChunkOwner user, bool captured) {
   if (chunk->free) BinsOf(*chunk).Remove(chunk);
-  chunk = CutToStep(chunk, bytes);
   const size_t rest = chunk->bytes - bytes;
   if (rest >= kAlignmentBytes && (rest > bytes / kSplitDivisor || rest > config_.max_dead_bytes_per_chunk)) {
     Chunk* const remainder = heap_.Split(chunk, bytes);
@@ -70,8 +55,8 @@ void* Arena::HandOut(Chunk* chunk, size_t bytes, ChunkOwner user, bool captured)
   chunk->label = CurrentLabel();
   chunk->requested = bytes;
   chunk->cache = state.cache.get();
-  heap_.AddLive(chunk);
-  use_.AddLocked(bytes);
+  heap_.PushLive(chunk);
+  CountUse(bytes);
   stats_.CountLargest(bytes);
   ++stats_.allocations;
   return chunk->data;
@@ -83,7 +68,7 @@ Chunk* Arena::PutBack(Chunk* chunk) {
   return chunk;
 }
 
-void Arena::GiveToNobody(Chunk* chunk) {
+void Arena::FreeForAll(Chunk* chunk) {
   chunk->owner = kNobody;
   chunk->stamp = 0;
   chunk->captured = false;
@@ -91,7 +76,7 @@ void Arena::GiveToNobody(Chunk* chunk) {
 }
 
 // A free chunk changes hands; returns what it has become part of.
-Chunk* Arena::Retag(Chunk* chunk, ChunkOwner owner, uint64_t stamp) {
+Chunk* Arena::HandOver(Chunk* chunk, ChunkOwner owner, uint64_t stamp) {
   BinsOf(*chunk).Remove(chunk);
   chunk->owner = owner;
   chunk->stamp = stamp;
@@ -107,12 +92,15 @@ bool Arena::MayMerge(const Chunk& kept, const Chunk& gone) const {
 
 // `chunk` is in no list; neither is the result.
 Chunk* Arena::MergeNeighbours(Chunk* chunk) {
-  if (Chunk* after = chunk->after; after != nullptr && MayMerge(*chunk, *after)) {
+  // More than one: what lies behind a neighbour that was another stream's may be nobody's too.
+  while (chunk->after != nullptr && MayMerge(*chunk, *chunk->after)) {
+    Chunk* const after = chunk->after;
     BinsOf(*after).Remove(after);
     if (chunk->owner == kNobody) after->stamp = 0;
     heap_.MergeAfter(chunk);
   }
-  if (Chunk* before = chunk->before; before != nullptr && MayMerge(*chunk, *before)) {
+  while (chunk->before != nullptr && MayMerge(*chunk, *chunk->before)) {
+    Chunk* const before = chunk->before;
     BinsOf(*before).Remove(before);
     before->owner = chunk->owner;
     before->captured = chunk->captured;

@@ -13,10 +13,12 @@ namespace {
 constexpr size_t kSmallRegionBytes = size_t{1} << 20;
 // Under a smaller limit too much would be lost to whole steps.
 constexpr size_t kLeastLimitForSteps = size_t{32} << 20;
-// What may be reserved beyond the most that was in use at once.
-constexpr size_t kSparePercent = 22;
-// Addresses are reserved for so many times the device's memory: compaction leaves holes behind.
+// What may be reserved beyond the most that was in use at once, beside the slack.
+constexpr size_t kSparePercent = 25;
+// Addresses are reserved for so many times the device's memory: what is unmapped leaves gaps of all sizes behind.
 constexpr size_t kAddressFactor = 4;
+// Once addresses take this many times the memory behind them, gaps are filled rather than the end moved on.
+constexpr size_t kMostSpread = 2;
 
 }  // namespace
 
@@ -29,13 +31,18 @@ void Arena::Poll() {
       state.marks.pop_front();
     }
   }
+  FreePast();
+}
+
+// Chunks that nothing uses any more leave their quarantine.
+void Arena::FreePast() {
   std::vector<Chunk*> past;
   std::erase_if(quarantine_, [&](const Quarantined& entry) {
     const bool is_past = progress_.IsPast(entry.points);
     if (is_past) past.push_back(entry.chunk);
     return is_past;
   });
-  for (Chunk* chunk : past) GiveToNobody(chunk);
+  for (Chunk* chunk : past) FreeForAll(chunk);
 }
 
 // Every stream with free chunks gets a mark, so that a later Poll finds them done.
@@ -61,11 +68,11 @@ void Arena::MarkAndSweep(StreamState* state) {
   if (state->done != done) Sweep();
 }
 
-// Chunks whose work is done become nobody's and merge; so do neighbours of one stream.
+// Chunks whose work is done become nobody's and merge.
 void Arena::Sweep() {
   for (const ChunkHeap::Region& region : heap_.regions()) {
     for (Chunk* chunk = region.first; chunk != nullptr; chunk = chunk->after) {
-      if (chunk->free && IsDone(*chunk)) chunk = Retag(chunk, kNobody, 0);
+      if (chunk->free && chunk->owner != kNobody && IsDone(*chunk)) chunk = HandOver(chunk, kNobody, 0);
     }
   }
 }
@@ -107,17 +114,19 @@ Chunk* Arena::FindByWaiting(size_t bytes, ChunkOwner user) {
   for (const ChunkHeap::Region& region : heap_.regions()) {
     for (Chunk* chunk = region.first; chunk != nullptr; chunk = chunk->after) {
       if (!chunk->free || chunk->captured || chunk->stamp > UsableBy(streams_[user], chunk->owner)) continue;
-      chunk = Retag(chunk, user, stamp);
+      chunk = HandOver(chunk, user, stamp);
     }
   }
   return own.bins.Find(bytes);
 }
 
-// Whether `more` memory for a request of `bytes` keeps what is reserved in proportion to what was needed at once.
-bool Arena::WithinBound(size_t more, size_t bytes) const {
+// How far `more` memory for a request of `bytes` would take what is reserved out of proportion to what was needed at
+// once.
+size_t Arena::BeyondBound(size_t more, size_t bytes) const {
   const size_t reserved = region_bytes_ + more;
-  const size_t needed = std::max(use_.recent_peak(), use_.now() + bytes);
-  return reserved <= std::max(needed + needed / 100 * kSparePercent, kSlackBytes);
+  const size_t needed = std::max(recent_peak_, InUse() + bytes);
+  const size_t bound = needed + needed / 100 * kSparePercent + config_.slack_bytes;
+  return reserved - std::min(reserved, bound);
 }
 
 size_t Arena::RegionBytes(size_t bytes) const {
@@ -127,7 +136,8 @@ size_t Arena::RegionBytes(size_t bytes) const {
     const size_t next = last_region_ == 0 || shrunk_ ? first : std::bit_ceil(last_region_ + 1);
     const size_t most = std::min(next, config_.max_power_of_two_extend_bytes);
     // Doubling stays in proportion: no more than an eighth of what is in use beyond the request, or the slack.
-    const size_t headroom = std::max(use_.now() / 8, region_bytes_ < kSlackBytes ? kSlackBytes - region_bytes_ : 0);
+    const size_t slack = config_.slack_bytes - std::min(config_.slack_bytes, region_bytes_);
+    const size_t headroom = std::max(InUse() / 8, slack);
     wanted = std::max(bytes, std::min(most, bytes + headroom));
   }
   wanted = AlignUp(wanted, wanted > kSmallRegionBytes ? kStepBytes : kAlignmentBytes);
@@ -153,32 +163,45 @@ bool Arena::CanGrow() {
   return growable_state_ == Growable::kAvailable;
 }
 
-// The free chunk at the end of the region that grows, if the user may have it.
+// The free chunk at the end of mapped memory, if the user may have it and there is to be more behind it.
 Chunk* Arena::UsableTail(ChunkOwner user) {
   if (!CanGrow() || heap_.regions().empty()) return nullptr;
-  Chunk* const last = heap_.LastOf(0);
+  if (OffsetOf(heap_.regions().back().end()) > kMostSpread * region_bytes_) return nullptr;
+  Chunk* const last = heap_.regions().back().last;
   // What a graph may know stays as it is.
   const bool usable = last->free && !last->captured && last->stamp <= UsableBy(streams_[user], last->owner);
   return usable ? last : nullptr;
 }
 
-// Maps `bytes`, a multiple of the step, at the end of the region that grows.
-Status Arena::Extend(size_t bytes, Chunk** chunk) {
+size_t Arena::OffsetOf(const char* data) const {
+  return static_cast<size_t>(data - static_cast<const char*>(device::GrowableBase(growable_.get())));
+}
+
+// The lowest addresses where `bytes` can be mapped: a gap, or the end.
+size_t Arena::PlaceFor(size_t bytes) const {
+  size_t end = 0;
+  for (const ChunkHeap::Region& region : heap_.regions()) {
+    if (OffsetOf(region.data) - end >= bytes) break;
+    end = OffsetOf(region.end());
+  }
+  return end;
+}
+
+// `bytes` more, a multiple of the step.
+Status Arena::Map(size_t at, size_t bytes, Chunk** chunk) {
   CUDAEP_RETURN_IF_ERROR(source_.Charge(bytes));
-  const size_t before = device::GrowableEnd(growable_.get());
-  const Status status = device::GrowableExtend(growable_.get(), before + bytes);
+  const Status status = device::GrowableMap(growable_.get(), at, bytes);
   if (!status.ok()) {
     source_.Release(bytes);
     return status;
   }
-  *chunk = heap_.regions().empty() ? heap_.AddRegion(device::GrowableBase(growable_.get()), bytes)
-                                   : heap_.ExtendRegion(0, bytes);
+  *chunk = heap_.AddAdjoining(static_cast<char*>(device::GrowableBase(growable_.get())) + at, bytes);
   return Status::Ok();
 }
 
-Status Arena::TakeRegion(size_t bytes, Chunk** chunk) {
+Status Arena::AcquireRegion(size_t bytes, Chunk** chunk) {
   void* data = nullptr;
-  CUDAEP_RETURN_IF_ERROR(source_.Take(&data, bytes));
+  CUDAEP_RETURN_IF_ERROR(source_.Acquire(&data, bytes));
   *chunk = heap_.AddRegion(data, bytes);
   return Status::Ok();
 }
@@ -192,26 +215,29 @@ Chunk* Arena::Grow(size_t bytes, ChunkOwner user, bool within_bound, Status* why
   const size_t reserved = static_cast<size_t>(stats_.bytes_reserved);
   size_t wanted = within_bound ? std::max(RegionBytes(missing), least) : least;
   if (CanGrow()) wanted = AlignUp(wanted, kStepBytes);
-  if (within_bound && !WithinBound(wanted, bytes)) wanted = least;
-  if (within_bound && !WithinBound(wanted, bytes)) return nullptr;
+  if (within_bound && BeyondBound(wanted, bytes) != 0) wanted = least;
+  if (within_bound && BeyondBound(wanted, bytes) != 0) return nullptr;
   if (config_.max_bytes != 0 && reserved + wanted > config_.max_bytes) wanted = least;
   if (config_.max_bytes != 0 && reserved + wanted > config_.max_bytes) {
     *why = OutOfMemory("the arena's limit is reached");
     return nullptr;
   }
   Chunk* chunk = nullptr;
-  const auto take = [&] { return CanGrow() ? Extend(wanted, &chunk) : TakeRegion(wanted, &chunk); };
-  *why = take();
+  const auto acquire = [&] {
+    if (!CanGrow()) return AcquireRegion(wanted, &chunk);
+    return Map(tail != nullptr ? OffsetOf(heap_.regions().back().end()) : PlaceFor(wanted), wanted, &chunk);
+  };
+  *why = acquire();
   if (why->code() == StatusCode::kOutOfMemory && wanted > least) {
     wanted = least;
-    *why = take();
+    *why = acquire();
   }
   if (!why->ok()) return nullptr;
   region_bytes_ += wanted;
   last_region_ = wanted;
   shrunk_ = false;
   stats_.CountTaken(wanted);
-  if (tail == nullptr) return chunk;
+  if (tail == nullptr) return MergeNeighbours(chunk);
   // The request takes all of the tail; what it leaves over is new, and nobody's.
   BinsOf(*tail).Remove(tail);
   tail->owner = kNobody;
@@ -220,7 +246,7 @@ Chunk* Arena::Grow(size_t bytes, ChunkOwner user, bool within_bound, Status* why
   return tail;
 }
 
-Chunk* Arena::SlowFind(std::unique_lock<SpinLock>* lock, size_t bytes, ChunkOwner user, Status* why) {
+Chunk* Arena::SlowFind(Lock* lock, size_t bytes, ChunkOwner user, Status* why) {
   ++stats_.searches;
   device::DeviceGuard guard(source_.ordinal);
   if (!guard.status().ok()) {
@@ -228,28 +254,26 @@ Chunk* Arena::SlowFind(std::unique_lock<SpinLock>* lock, size_t bytes, ChunkOwne
     return nullptr;
   }
   RelaxedCapture relaxed;
-  use_.Settle();
   Poll();
   Sweep();
   if (Chunk* chunk = FindUsable(bytes, user)) return chunk;
   MarkPending();
   // Before streams lose their caches: they would search for the same again.
   if (Chunk* chunk = Grow(bytes, user, true, why)) return chunk;
-  TakeBackAll();
+  EmptyCaches();
+  progress_.SettleAll();
   if (Chunk* chunk = FindUsable(bytes, user)) return chunk;
   if (Chunk* chunk = FindByWaiting(bytes, user)) return chunk;
   return GrowAtLast(lock, bytes, user, why);
 }
 
-// Beyond the bound, or against the limit: what lies idle goes back first, so that one region can take its place.
-Chunk* Arena::GrowAtLast(std::unique_lock<SpinLock>* lock, size_t bytes, ChunkOwner user, Status* why) {
+// Beyond the bound, or against the limit: as much as is needed goes back first of what lies idle in smaller pieces.
+Chunk* Arena::GrowAtLast(Lock* lock, size_t bytes, ChunkOwner user, Status* why) {
   WaitForEverything(lock);
   if (Chunk* chunk = FindUsable(bytes, user)) return chunk;
-  if (CanGrow()) {
-    if (Chunk* chunk = Compact(bytes)) return chunk;
-  } else {
-    Give(TakeIdleRegions());
-  }
+  const Chunk* const tail = UsableTail(user);
+  const size_t missing = bytes - (tail != nullptr ? std::min(bytes, tail->bytes) : 0);
+  if (missing != 0) ReturnIdle(lock, std::max(missing, BeyondBound(missing, bytes)), tail);
   return Grow(bytes, user, false, why);
 }
 

@@ -15,6 +15,12 @@ bool Arena::IsOf(ChunkOwner owner, device::Stream stream) const {
   return streams_[owner].used && streams_[owner].stream == stream;
 }
 
+ChunkOwner Arena::FindOwner(device::Stream stream) const {
+  ChunkOwner owner = static_cast<ChunkOwner>(streams_.size()) - 1;
+  while (owner != kNobody && !IsOf(owner, stream)) --owner;
+  return owner;
+}
+
 ChunkOwner Arena::OwnerOf(device::Stream stream) {
   ChunkOwner vacant = 0;
   for (ChunkOwner i = 1; i < streams_.size(); ++i) {
@@ -32,7 +38,7 @@ ChunkOwner Arena::OwnerOf(device::Stream stream) {
   state.stream = stream;
   state.used = true;
   progress_.Add(stream);
-  if (state.cache == nullptr) state.cache = std::make_unique<StreamCache>(&use_, vacant);
+  if (state.cache == nullptr) state.cache = std::make_unique<StreamCache>(vacant);
   state.cache->Open(stream, state.generation);
   caches_.Add(stream, state.cache.get());
   return vacant;
@@ -48,39 +54,52 @@ void Arena::ExpectCaptures(device::Stream stream) {
   StreamState& state = streams_[OwnerOf(stream)];
   state.may_capture = true;
   caches_.Remove(stream);
-  TakeBack(state.cache->Close());
+  PutBackList(state.cache->Close());
 }
 
-void Arena::StreamIdle(device::Stream stream) {
+StreamMark Arena::Mark(device::Stream stream) {
   std::lock_guard lock(mutex_);
-  StreamState& state = streams_[OwnerOf(stream)];
-  progress_.Idle(stream);
-  state.done = state.cache->freed();
-  state.marks.clear();
+  StreamMark mark = progress_.Now(stream);
+  const ChunkOwner owner = FindOwner(stream);
+  if (owner != kNobody) mark.frees = streams_[owner].cache->freed();
+  return mark;
+}
+
+void Arena::Reached(const StreamMark& mark) {
+  std::lock_guard lock(mutex_);
+  if (!progress_.Reached(mark)) return;
+  FreePast();
+  const ChunkOwner owner = FindOwner(mark.stream);
+  if (owner == kNobody) return;
+  StreamState& state = streams_[owner];
+  state.done = std::max(state.done, mark.frees);
+  while (!state.marks.empty() && state.marks.front().stamp <= mark.frees) state.marks.pop_front();
   state.unmarked = 0;
-  TakeBack(state.cache->Idle());
+  PutBackList(state.cache->Idle());
   // Merged with their neighbours at once, so that the next Run of any stream finds large chunks; the sweep takes the
-  // rest of a very long list.
+  // rest of a very long list, and what was freed after the mark.
   for (int i = 0; i < kMostAtIdle; ++i) {
     Chunk* const chunk = state.bins.Any();
-    if (chunk == nullptr) return;
+    if (chunk == nullptr || !IsDone(*chunk)) return;
     state.bins.Remove(chunk);
-    GiveToNobody(chunk);
+    FreeForAll(chunk);
   }
 }
 
 void Arena::ReleaseStream(device::Stream stream) {
   std::lock_guard lock(mutex_);
-  const ChunkOwner owner = OwnerOf(stream);
   progress_.Release(stream);
+  FreePast();
+  const ChunkOwner owner = FindOwner(stream);
+  if (owner == kNobody) return;
   StreamState& state = streams_[owner];
   caches_.Remove(stream);
   state.done = state.cache->freed();
-  TakeBack(state.cache->Close());
+  PutBackList(state.cache->Close());
   for (ChunkBins* bins : {&state.bins, &state.captured}) {
     while (Chunk* chunk = bins->Any()) {
       bins->Remove(chunk);
-      GiveToNobody(chunk);
+      FreeForAll(chunk);
     }
   }
   // Live chunks outlast the stream (a session's outputs): their generation tells.
@@ -92,19 +111,39 @@ void Arena::ReleaseStream(device::Stream stream) {
   }
 }
 
+// ---- Page-locked memory -----------------------------------------------------------------------------------------
+
+bool Arena::Owns(const void* pointer) const {
+  std::lock_guard lock(mutex_);
+  return source_.kind == MemoryKind::kPinnedHost && heap_.FindLiveAround(pointer) != nullptr;
+}
+
+void Arena::UsedOn(const void* pointer, device::Stream stream) {
+  std::lock_guard lock(mutex_);
+  const Chunk* const chunk = source_.kind == MemoryKind::kPinnedHost ? heap_.FindLiveAround(pointer) : nullptr;
+  if (chunk == nullptr) return;
+  const StreamProgress::Point point = progress_.MarkLater(stream);
+  std::vector<StreamProgress::Point>& uses = uses_[chunk];
+  std::erase_if(uses, [&](const StreamProgress::Point& use) { return use.stream == point.stream; });
+  uses.push_back(point);
+}
+
+// ---- Chunks -----------------------------------------------------------------------------------------------------
+
 bool Arena::IsDone(const Chunk& chunk) const {
   return chunk.owner == kNobody || (!chunk.captured && chunk.stamp <= streams_[chunk.owner].done);
 }
 
 // Chunks that left a cache, linked by `bin_after`.
-void Arena::TakeBack(Chunk* cached) {
+void Arena::PutBackList(Chunk* cached) {
   while (cached != nullptr) {
     Chunk* const chunk = cached;
     cached = chunk->bin_after;
     chunk->bin_after = nullptr;
-    heap_.TakeLive(chunk->data);
+    handed_out_ -= chunk->requested;
+    heap_.PopLive(chunk->data);
     if (IsDone(*chunk)) {
-      GiveToNobody(chunk);
+      FreeForAll(chunk);
     } else {
       PutBack(chunk);
     }
@@ -112,9 +151,9 @@ void Arena::TakeBack(Chunk* cached) {
 }
 
 // Before memory is looked for elsewhere.
-void Arena::TakeBackAll() {
+void Arena::EmptyCaches() {
   for (const StreamState& state : streams_) {
-    if (state.cache != nullptr) TakeBack(state.cache->TakeAll());
+    if (state.cache != nullptr) PutBackList(state.cache->PopAll());
   }
 }
 

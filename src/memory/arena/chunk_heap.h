@@ -1,8 +1,8 @@
 // Regions of memory cut into chunks: the bookkeeping of an arena, without any device call and without a policy.
 //
-// The chunks of a region are linked in address order and cover it. Records are recycled, so that splitting and merging
-// in a steady state takes nothing from the host's heap. Live chunks are found by address.
-// Threads: guarded by the owner's lock, but for FindLive.
+// The chunks of a region are linked in address order and cover it; regions are kept in address order too. Records are
+// recycled, so that splitting and merging in a steady state takes nothing from the host's heap. Live chunks are found
+// by the address they begin at, others by any address within. Threads: guarded by the owner's lock, but for FindLive.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,6 @@ struct Chunk {
   uint32_t generation = 0;  // of the owner's slot when the chunk was handed out
   bool free = false;        // in a free list
   bool cached = false;      // in `cache`
-  bool hole = false;        // addresses without memory
   bool captured = false;    // stays with its owner, a graph may know the address
   bool untagged = false;    // handed out without a stream
 };
@@ -45,30 +44,29 @@ class ChunkHeap {
     char* data = nullptr;
     size_t bytes = 0;
     Chunk* first = nullptr;
+    Chunk* last = nullptr;
+    char* end() const { return data + bytes; }
   };
 
-  // One chunk that covers the region; neither free nor live.
+  // One chunk that covers the new region; neither free nor live.
   Chunk* AddRegion(void* data, size_t bytes);
-  // The region grows by `bytes`, which are a chunk of their own, neither free nor live.
-  Chunk* ExtendRegion(size_t index, size_t bytes);
-  // The region ends where its last chunk began, or with `kept` bytes of it. A region without chunks is gone.
-  void DropLast(size_t index, size_t kept = 0);
-  Chunk* LastOf(size_t index) const;
-  // `region.first` must be its only chunk.
-  void RemoveRegion(const Region& region);
+  // The same, as a part of the regions that it adjoins.
+  Chunk* AddAdjoining(void* data, size_t bytes);
+  // The chunk, in no list, leaves its region, which ends, shrinks or falls in two.
+  void CutOut(Chunk* chunk);
   const std::vector<Region>& regions() const { return regions_; }
 
   // Cuts the chunk to `bytes`; what is left over is a chunk of its own with the same tags.
   Chunk* Split(Chunk* chunk, size_t bytes);
-  // The chunk gets `bytes` of what it and its successor have, which keeps the rest.
-  void MoveBoundary(Chunk* chunk, size_t bytes);
   // The chunk takes in its successor, whose record ends.
   void MergeAfter(Chunk* chunk);
 
-  void AddLive(Chunk* chunk) { live_.Insert(chunk); }
-  // Null for an address that is not live. This one may be called without the owner's lock (live_chunks.h).
+  void PushLive(Chunk* chunk) { live_.Insert(chunk); }
+  // Null for an address that no live chunk begins at. This one may be called without the owner's lock (live_chunks.h).
   Chunk* FindLive(const void* data) const { return live_.Find(data); }
-  Chunk* TakeLive(const void* data) { return live_.Remove(data); }
+  // The live chunk that the address lies in, which takes a walk unless the chunk begins there; null if there is none.
+  Chunk* FindLiveAround(const void* address) const;
+  Chunk* PopLive(const void* data) { return live_.Remove(data); }
   size_t live_count() const { return live_.count(); }
   template <class F>
   void ForEachLive(F&& visit) const {
@@ -77,6 +75,12 @@ class ChunkHeap {
 
  private:
   Chunk* NewRecord();
+  void Recycle(Chunk* record);
+  // The region that the address lies in or would come before.
+  static size_t RegionFrom(const std::vector<Region>& regions, const char* address);
+  std::vector<Region>::iterator RegionFrom(const char* address) {
+    return regions_.begin() + static_cast<ptrdiff_t>(RegionFrom(regions_, address));
+  }
 
   std::vector<Region> regions_;
   LiveChunks live_;

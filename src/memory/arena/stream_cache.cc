@@ -8,14 +8,14 @@
 namespace cudaep::memory {
 namespace {
 
-Chunk* Pop(Chunk** list) {
+Chunk* PopFrom(Chunk** list) {
   Chunk* const chunk = *list;
   *list = chunk->bin_after;
   chunk->bin_after = nullptr;
   return chunk;
 }
 
-void Push(Chunk** list, Chunk* chunk) {
+void PushTo(Chunk** list, Chunk* chunk) {
   chunk->bin_after = *list;
   *list = chunk;
 }
@@ -34,7 +34,7 @@ void StreamCache::Open(device::Stream stream, uint32_t generation) {
 Chunk* StreamCache::Close() {
   std::lock_guard lock(lock_);
   open_ = false;
-  return TakeAllLocked();
+  return PopAllLocked();
 }
 
 // Where `bytes` are kept, or could be: a vacant entry, or one without chunks. Null: there is no room.
@@ -49,7 +49,7 @@ StreamCache::Size* StreamCache::Find(size_t bytes) {
   return room;
 }
 
-Chunk* StreamCache::Take(device::Stream stream, size_t bytes) {
+Chunk* StreamCache::Pop(device::Stream stream, size_t bytes) {
   std::lock_guard lock(lock_);
   if (!open_ || stream_ != stream) return nullptr;
   Size* const size = Find(bytes);
@@ -61,16 +61,16 @@ Chunk* StreamCache::Take(device::Stream stream, size_t bytes) {
   }
   ++size->requests;
   if (size->first == nullptr) return nullptr;
-  Chunk* const chunk = Pop(&size->first);
+  Chunk* const chunk = PopFrom(&size->first);
   chunk->cached = false;
   chunk->label = CurrentLabel();
   --held_;
   ++hits_;
-  lease_.Add(chunk->requested);
+  CountHeld(held_bytes() - chunk->requested);
   return chunk;
 }
 
-StreamCache::Answer StreamCache::Put(Chunk* chunk) {
+StreamCache::Answer StreamCache::Push(Chunk* chunk) {
   std::lock_guard lock(lock_);
   if (chunk->cached) return Answer::kTwice;
   chunk->stamp = CountFreeLocked();
@@ -80,15 +80,15 @@ StreamCache::Answer StreamCache::Put(Chunk* chunk) {
   if (size->requests < 2 && !size->repeats) return Answer::kRefused;
   chunk->cached = true;
   chunk->label = nullptr;
-  Push(&size->first, chunk);
+  PushTo(&size->first, chunk);
   ++held_;
-  lease_.Subtract(chunk->requested);
+  CountHeld(held_bytes() + chunk->requested);
   return Answer::kTaken;
 }
 
 Chunk* StreamCache::Idle() {
   std::lock_guard lock(lock_);
-  Chunk* const all = TakeAllLocked();
+  Chunk* const all = PopAllLocked();
   for (size_t word = 0; word < used_.size(); ++word) {
     for (uint64_t bits = used_[word]; bits != 0; bits &= bits - 1) {
       Size& size = sizes_[word * 64 + static_cast<size_t>(std::countr_zero(bits))];
@@ -103,21 +103,21 @@ Chunk* StreamCache::Idle() {
   return all;
 }
 
-Chunk* StreamCache::TakeAll() {
+Chunk* StreamCache::PopAll() {
   std::lock_guard lock(lock_);
-  return TakeAllLocked();
+  return PopAllLocked();
 }
 
-Chunk* StreamCache::TakeAllLocked() {
-  lease_.Settle();
+Chunk* StreamCache::PopAllLocked() {
+  CountHeld(0);
   Chunk* all = nullptr;
   for (size_t word = 0; word < used_.size() && held_ != 0; ++word) {
     for (uint64_t bits = used_[word]; bits != 0; bits &= bits - 1) {
       Size& size = sizes_[word * 64 + static_cast<size_t>(std::countr_zero(bits))];
       for (; size.first != nullptr; --held_) {
-        Chunk* const chunk = Pop(&size.first);
+        Chunk* const chunk = PopFrom(&size.first);
         chunk->cached = false;
-        Push(&all, chunk);
+        PushTo(&all, chunk);
       }
     }
   }

@@ -8,7 +8,8 @@
 // Stream rules: a chunk was freed in its stream's order and serves the same stream, so nothing needs to be known about
 // the work on it. Its stamp counts the frees of the stream, here and in the arena, for those who get it later.
 //
-// Threads: any function from any thread. Open and Close are called under the arena's lock.
+// Threads: any function from any thread. Open and Close are called under the arena's lock. Its own lock spins: nothing
+// done under it takes longer than some ten nanoseconds, and nothing calls the driver.
 #pragma once
 
 #include <array>
@@ -20,14 +21,12 @@
 #include "core/spin_lock.h"
 #include "device/device.h"
 #include "memory/arena/chunk_heap.h"
-#include "memory/arena/use_count.h"
 
 namespace cudaep::memory {
 
 class StreamCache {
  public:
-  // `use` outlives the cache.
-  StreamCache(UseCount* use, ChunkOwner owner) : owner_(owner), lease_(use, &lock_) {}
+  explicit StreamCache(ChunkOwner owner) : owner_(owner) {}
 
   // The slot of its stream in the arena.
   ChunkOwner owner() const { return owner_; }
@@ -38,14 +37,14 @@ class StreamCache {
   Chunk* Close();
 
   // A chunk for a request of `bytes` of the stream; null if there is none, which is noted.
-  Chunk* Take(device::Stream stream, size_t bytes);
+  Chunk* Pop(device::Stream stream, size_t bytes);
   enum class Answer : uint8_t { kTaken, kRefused, kTwice };
   // Takes a chunk that is freed and gives it its stamp. kRefused: the rest is the arena's business. kTwice: it was
   // freed before.
-  Answer Put(Chunk* chunk);
+  Answer Push(Chunk* chunk);
 
   // All chunks; sizes stay known.
-  Chunk* TakeAll();
+  Chunk* PopAll();
   // The same when the stream was waited for; sizes that it asked for once or not at all since then are forgotten.
   Chunk* Idle();
   // Frees of the stream so far, and the stamp of one more. What is queued on the stream after freed() was read comes
@@ -55,6 +54,10 @@ class StreamCache {
 
   // Requests served.
   int64_t hits() const;
+  // What it holds, as asked for; read without its lock.
+  size_t held_bytes() const { return held_bytes_.load(std::memory_order_relaxed); }
+  // While it is held, labels and marks of the stream's chunks stay as they are.
+  std::unique_lock<SpinLock> Lock() const { return std::unique_lock(lock_); }
 
  private:
   struct Size {
@@ -68,12 +71,12 @@ class StreamCache {
 
   Size* Find(size_t bytes);
   uint64_t CountFreeLocked();
-  Chunk* TakeAllLocked();
+  Chunk* PopAllLocked();
+  void CountHeld(size_t bytes) { held_bytes_.store(bytes, std::memory_order_relaxed); }
 
   const ChunkOwner owner_;
   mutable SpinLock lock_;
   // Everything below is guarded by lock_; so are label and mark of its stream's live chunks.
-  UseLease lease_;
   device::Stream stream_ = nullptr;
   bool open_ = false;
   uint32_t generation_ = 0;
@@ -82,6 +85,7 @@ class StreamCache {
   std::array<Size, kSizes> sizes_;
   std::array<uint64_t, kSizes / 64> used_{};  // sizes that are not vacant
   std::atomic<uint64_t> freed_{0};            // written under lock_
+  std::atomic<size_t> held_bytes_{0};         // written under lock_
 };
 
 }  // namespace cudaep::memory

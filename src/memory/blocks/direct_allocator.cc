@@ -5,7 +5,7 @@
 namespace cudaep::memory {
 
 DirectAllocator::~DirectAllocator() {
-  live_.ForEach([this](void* pointer, const Block& block) { source_.Give(pointer, block.bytes).IgnoreError(); });
+  live_.ForEach([this](void* pointer, const Block& block) { source_.Return(pointer, block.bytes).IgnoreError(); });
 }
 
 Result<void*> DirectAllocator::Serve(Block block) {
@@ -14,7 +14,7 @@ Result<void*> DirectAllocator::Serve(Block block) {
                               " bytes cannot come from the driver while its stream is captured");
   }
   void* pointer = nullptr;
-  CUDAEP_RETURN_IF_ERROR(source_.Take(&pointer, block.bytes));
+  CUDAEP_RETURN_IF_ERROR(source_.Acquire(&pointer, block.bytes));
   std::lock_guard lock(mutex_);
   live_.stats.CountTaken(block.bytes);
   live_.Insert(pointer, block);
@@ -30,7 +30,7 @@ void DirectAllocator::Free(void* pointer) {
     if (!block.has_value()) return;
     live_.stats.CountGiven(block->bytes);
   }
-  source_.Give(pointer, block->bytes).IgnoreError();
+  source_.Return(pointer, block->bytes).IgnoreError();
 }
 
 Status DirectAllocator::Shrink() {

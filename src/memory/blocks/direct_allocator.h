@@ -16,7 +16,8 @@ class DirectAllocator final : public BlockAllocator {
   void Free(void* pointer) override;
   void AddStream(device::Stream) override {}
   void ReleaseStream(device::Stream) override {}
-  void StreamIdle(device::Stream) override {}
+  StreamMark Mark(device::Stream) override { return {}; }
+  void Reached(const StreamMark&) override {}
   Status Shrink() override;
   AllocatorStats Stats() const override;
 

@@ -197,11 +197,16 @@ void ExternalAllocator::ReleaseStream(device::Stream stream) {
   GiveBack(done);
 }
 
-void ExternalAllocator::StreamIdle(device::Stream stream) {
+StreamMark ExternalAllocator::Mark(device::Stream stream) {
+  std::lock_guard lock(mutex_);
+  return progress_.Now(stream);
+}
+
+void ExternalAllocator::Reached(const StreamMark& mark) {
   std::vector<HeldBlock> done;
   {
     std::lock_guard lock(mutex_);
-    progress_.Idle(stream);
+    progress_.Reached(mark);
     done = held_.TakeAllPast(progress_);
   }
   GiveBack(done);

@@ -49,7 +49,8 @@ class ExternalAllocator final : public BlockAllocator {
   void Free(void* pointer) override;
   void AddStream(device::Stream stream) override;
   void ReleaseStream(device::Stream stream) override;
-  void StreamIdle(device::Stream stream) override;
+  StreamMark Mark(device::Stream stream) override;
+  void Reached(const StreamMark& mark) override;
   // Waits for the work of freed blocks, gives them back and calls `empty_cache`.
   Status Shrink() override;
   AllocatorStats Stats() const override;

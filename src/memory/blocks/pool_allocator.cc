@@ -30,7 +30,7 @@ PoolAllocator::~PoolAllocator() {
   if (!rest.empty()) device::DeviceSynchronize().IgnoreError();
   for (const HeldBlock& held : rest) {
     if (held.block.owner == BlockOwner::kReserved) {
-      source_.Give(held.pointer, held.block.bytes).IgnoreError();
+      source_.Return(held.pointer, held.block.bytes).IgnoreError();
     } else {
       device::FreeAsync(held.pointer, own_stream_.get()).IgnoreError();
     }
@@ -108,7 +108,7 @@ Result<void*> PoolAllocator::TakeDirectly(Lock& lock, size_t bytes) {
     direct_bytes_ += bytes;
     lock.unlock();
     void* pointer = nullptr;
-    Status status = source_.Take(&pointer, bytes);
+    Status status = source_.Acquire(&pointer, bytes);
     lock.lock();
     if (!status.ok()) {
       direct_bytes_ -= bytes;
@@ -164,7 +164,7 @@ void PoolAllocator::Free(void* pointer) {
       if (held.block.captured) {
         held_.Add(std::move(held));
       } else {
-        freed_on_.insert(held.block.stream);
+        freed_on_[held.block.stream] = ++frees_;
         FreeOn(held.block.stream, std::move(held));
       }
       break;
@@ -179,7 +179,7 @@ void PoolAllocator::Free(void* pointer) {
       direct_bytes_ -= held.block.bytes;
       live_.stats.CountGiven(held.block.bytes);
       lock.unlock();
-      source_.Give(pointer, held.block.bytes).IgnoreError();
+      source_.Return(pointer, held.block.bytes).IgnoreError();
       break;
   }
 }
@@ -213,10 +213,10 @@ Status PoolAllocator::WaitForOwnStream() {
 }
 
 Status PoolAllocator::EmptyPool(Lock& lock, size_t bytes_to_keep) {
-  const std::unordered_set<device::Stream> freed_on = std::exchange(freed_on_, {});
-  for (device::Stream stream : freed_on) {
+  const std::unordered_map<device::Stream, uint64_t> freed_on = std::exchange(freed_on_, {});
+  for (const auto& [stream, last] : freed_on) {
     if (IsCapturing(stream)) {
-      freed_on_.insert(stream);
+      freed_on_.emplace(stream, last);
     } else {
       progress_.Mark(stream);
     }
@@ -251,12 +251,21 @@ void PoolAllocator::ReleaseStream(device::Stream stream) {
   GiveToPool(held_.TakeAllPast(progress_));
 }
 
-void PoolAllocator::StreamIdle(device::Stream stream) {
+StreamMark PoolAllocator::Mark(device::Stream stream) {
+  std::lock_guard lock(mutex_);
+  StreamMark mark = progress_.Now(stream);
+  mark.frees = frees_;
+  return mark;
+}
+
+void PoolAllocator::Reached(const StreamMark& mark) {
   device::DeviceGuard guard(source_.ordinal);
   RelaxedCapture relaxed;
   std::lock_guard lock(mutex_);
-  progress_.Idle(stream);
-  freed_on_.erase(stream);
+  if (!progress_.Reached(mark)) return;
+  if (const auto found = freed_on_.find(mark.stream); found != freed_on_.end() && found->second <= mark.frees) {
+    freed_on_.erase(found);
+  }
   GiveToPool(held_.TakeAllPast(progress_));
   Update();  // the caller's wait may have made the driver give memory back
 }

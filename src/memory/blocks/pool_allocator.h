@@ -24,7 +24,7 @@
 
 #include <memory>
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "memory/arena_config.h"
@@ -45,7 +45,8 @@ class PoolAllocator final : public BlockAllocator {
   void Free(void* pointer) override;
   void AddStream(device::Stream stream) override;
   void ReleaseStream(device::Stream stream) override;
-  void StreamIdle(device::Stream stream) override;
+  StreamMark Mark(device::Stream stream) override;
+  void Reached(const StreamMark& mark) override;
   Status Shrink() override;
   AllocatorStats Stats() const override;
 
@@ -76,12 +77,14 @@ class PoolAllocator final : public BlockAllocator {
   device::UniqueMemoryPool pool_;
   device::UniqueStream own_stream_;
 
-  mutable size_t pool_bytes_ = 0;                // reserved by the pool, as charged; guarded by mutex_
-  size_t used_pool_bytes_ = 0;                   // of live and held blocks of the pool; guarded by mutex_
-  size_t direct_bytes_ = 0;                      // taken by Reserve; guarded by mutex_
-  HeldBlocks held_;                              // guarded by mutex_
-  StreamProgress progress_;                      // guarded by mutex_
-  std::unordered_set<device::Stream> freed_on_;  // streams whose queues may hold frees; guarded by mutex_
+  mutable size_t pool_bytes_ = 0;  // reserved by the pool, as charged; guarded by mutex_
+  size_t used_pool_bytes_ = 0;     // of live and held blocks of the pool; guarded by mutex_
+  size_t direct_bytes_ = 0;        // taken by Reserve; guarded by mutex_
+  HeldBlocks held_;                // guarded by mutex_
+  StreamProgress progress_;        // guarded by mutex_
+  uint64_t frees_ = 0;             // queued so far; guarded by mutex_
+  // Streams whose queues may hold frees, and the last of them; guarded by mutex_.
+  std::unordered_map<device::Stream, uint64_t> freed_on_;
 };
 
 }  // namespace cudaep::memory

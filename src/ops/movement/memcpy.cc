@@ -17,6 +17,17 @@ class Memcpy : public Operator {
   }
 
   Status Enqueue(const Plan&, const OpContext& context) const final {
+    const Status copied = EnqueueCopy(context);
+    // The copy is in the order of the compute stream, on whichever it runs.
+    context.runtime.pinned().UsedOn(HostSide(context), context.stream());
+    return copied;
+  }
+
+ private:
+  virtual Status Copy(const OpContext& context, device::Stream stream) const = 0;
+  virtual const void* HostSide(const OpContext& context) const = 0;
+
+  Status EnqueueCopy(const OpContext& context) const {
     if (!own_stream_) return Copy(context, context.stream());
     CUDAEP_ASSIGN_OR_RETURN(CopyStream* const copies, context.runtime.copies());
     CUDAEP_ASSIGN_OR_RETURN(const device::Stream stream, copies->Begin(context.stream()));
@@ -24,9 +35,6 @@ class Memcpy : public Operator {
     const Status joined = copies->End(context.stream());
     return copied.ok() ? joined : copied;
   }
-
- private:
-  virtual Status Copy(const OpContext& context, device::Stream stream) const = 0;
 
   const bool own_stream_;
 };
@@ -37,8 +45,11 @@ constexpr size_t kStagedBytes = 64 * 1024;
 
 // The host may reuse or free the source as soon as the kernel call returns. A copy of pageable memory has read its
 // source by then; one of pinned memory reads it when the stream gets there. So a pinned source goes through pageable
-// memory in pieces that the driver stages at once: slower than a direct copy, but it neither waits for the stream
-// nor allocates.
+// memory in pieces that the driver stages at once, which neither waits for the stream nor allocates.
+// Larger pinned memory of our own is read in place: freed, it waits for the copy (Allocator::UsedOn), and what is
+// written into it otherwise comes from copies, in order, or from a caller who bound it and waits for the Run, as for
+// any input that is copied. Small sources may be outputs of Shape and Size, which are written when they are queued,
+// maybe into memory that the host's planner gave to two of them in turn.
 class MemcpyFromHost final : public Memcpy {
  public:
   using Memcpy::Memcpy;
@@ -58,10 +69,13 @@ class MemcpyFromHost final : public Memcpy {
       // A graph reads its source at each replay, from where the owner of the graph promises to keep it.
       device::CaptureState capture;
       CUDAEP_RETURN_IF_ERROR(device::StreamCaptureState(stream, &capture));
-      if (capture == device::CaptureState::kNone) return CopyStaged(context, bytes, stream);
+      const bool in_place = bytes > kStagedBytes && context.runtime.pinned().Owns(source);
+      if (capture == device::CaptureState::kNone && !in_place) return CopyStaged(context, bytes, stream);
     }
     return device::MemcpyAsync(context.output(0), source, bytes, stream);
   }
+
+  const void* HostSide(const OpContext& context) const override { return context.input(0); }
 
   static Status CopyStaged(const OpContext& context, size_t bytes, device::Stream stream) {
     std::array<std::byte, kStagedBytes> staging;
@@ -87,6 +101,7 @@ class MemcpyToHost final : public Memcpy {
     context.runtime.HostCopyQueued();
     return device::MemcpyAsync(context.output(0), context.input(0), context.inputs[0].bytes(), stream);
   }
+  const void* HostSide(const OpContext& context) const override { return context.output(0); }
 };
 
 const RegisterRows kRows({

@@ -99,23 +99,27 @@ class Application {
   std::string Stats() {
     std::string text;
     const auto add = [&](const char* name, OrtAllocatorType type, OrtDeviceMemoryType memory) {
-      const Map entries = StatsOf(type, memory);
+      const Map entries = sessions_.empty() ? SharedStatsOf(type, memory) : StatsOf(type, memory);
       if (!entries.empty()) text += (text.empty() ? "" : ", ") + Quoted(name) + ": " + JsonOf(entries);
     };
     add("tensors", OrtDeviceAllocator, OrtDeviceMemoryType_DEFAULT);
     add("weights", OrtReadOnlyAllocator, OrtDeviceMemoryType_DEFAULT);
     add("pinned", OrtDeviceAllocator, OrtDeviceMemoryType_HOST_ACCESSIBLE);
+    if (!sessions_.empty()) {  // which says more
+      text += ", " + Quoted("shared") + ": " + JsonOf(SharedStatsOf(OrtDeviceAllocator, OrtDeviceMemoryType_DEFAULT));
+    }
     return "{" + text + "}";
   }
 
  private:
   // Empty where the host has no such allocator.
+  Map SharedStatsOf(OrtAllocatorType type, OrtDeviceMemoryType memory) {
+    const Ort::UnownedAllocator shared = env_.GetSharedAllocator(DeviceMemory(type, memory));
+    return shared == nullptr ? Map() : MapOf(shared.GetStats());
+  }
+
   Map StatsOf(OrtAllocatorType type, OrtDeviceMemoryType memory) {
     const Ort::MemoryInfo info = DeviceMemory(type, memory);
-    if (sessions_.empty()) {
-      const Ort::UnownedAllocator shared = env_.GetSharedAllocator(info);
-      return shared == nullptr ? Map() : MapOf(shared.GetStats());
-    }
     OrtAllocator* found = nullptr;
     const Ort::Status status(Ort::GetApi().CreateAllocator(*sessions_.back(), info, &found));
     const Ort::Allocator allocator(found);

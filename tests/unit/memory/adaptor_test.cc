@@ -136,7 +136,7 @@ TEST_F(AdaptorTest, TheRestPassesThrough) {
   strict.Free(pointer.value());
   EXPECT_EQ(CallerMemory::frees(), 0u);
   ASSERT_OK(device::StreamSynchronize(stream()));
-  strict.StreamIdle(stream());
+  strict.Reached(strict.Mark(stream()));
   EXPECT_EQ(CallerMemory::frees(), 1u);
   strict.ReleaseStream(stream());
   ASSERT_OK(strict.Shrink());
@@ -161,7 +161,7 @@ TEST_F(AdaptorTest, ARecordHasEveryRequestThatWasServed) {
     EXPECT_FALSE(recording.AllocateOnStream(SIZE_MAX, stream(0)).ok());
     EXPECT_EQ(recording.AllocateOnStream(0, stream(0)).value(), nullptr);
     recording.Free(nullptr);
-    recording.StreamIdle(stream(1));
+    recording.Reached(recording.Mark(stream(1)));
     recording.Free(*third);
     recording.Free(*second);
   }

@@ -27,8 +27,9 @@ class ArenaTest : public device::testing::DeviceTest {
   }
   int64_t Reserved() const { return arena_->Stats().bytes_reserved; }
   void Synchronize(int index) {
+    const StreamMark before = arena_->Mark(stream(index));
     ASSERT_OK(device::StreamSynchronize(stream(index)));
-    arena_->StreamIdle(stream(index));
+    arena_->Reached(before);
   }
 
   std::unique_ptr<Arena> arena_;

@@ -45,6 +45,44 @@ TEST(ChunkBins, TheBestFitIsFoundAmongManySizes) {
   EXPECT_EQ(bins.Any(), nullptr);
 }
 
+TEST(ChunkHeap, RegionsJoinAndFallApart) {
+  ChunkHeap heap;
+  static char memory[4000];
+  const auto layout = [&] {
+    std::vector<std::pair<ptrdiff_t, size_t>> found;
+    for (const ChunkHeap::Region& region : heap.regions()) {
+      size_t bytes = 0;
+      const Chunk* last = nullptr;
+      for (const Chunk* chunk = region.first; chunk != nullptr; last = chunk, chunk = chunk->after) {
+        EXPECT_EQ(chunk->data, region.data + bytes);
+        EXPECT_EQ(chunk->before, last);
+        bytes += chunk->bytes;
+      }
+      EXPECT_EQ(bytes, region.bytes);
+      EXPECT_EQ(region.last, last);
+      found.emplace_back(region.data - memory, region.bytes);
+    }
+    return found;
+  };
+  using Layout = std::vector<std::pair<ptrdiff_t, size_t>>;
+  Chunk* const low = heap.AddAdjoining(memory, 1000);
+  Chunk* const high = heap.AddAdjoining(memory + 3000, 1000);
+  EXPECT_EQ(layout(), (Layout{{0, 1000}, {3000, 1000}}));
+  Chunk* const between = heap.AddAdjoining(memory + 1000, 2000);
+  EXPECT_EQ(layout(), (Layout{{0, 4000}}));
+  Chunk* const middle = heap.Split(between, 500);
+  heap.Split(middle, 500);
+  heap.CutOut(middle);
+  EXPECT_EQ(layout(), (Layout{{0, 1500}, {2000, 2000}}));
+  heap.CutOut(low);
+  EXPECT_EQ(layout(), (Layout{{1000, 500}, {2000, 2000}}));
+  heap.CutOut(high);
+  heap.CutOut(between);
+  EXPECT_EQ(layout(), (Layout{{2000, 1000}}));
+  heap.AddRegion(memory + 1000, 1000);
+  EXPECT_EQ(layout(), (Layout{{1000, 1000}, {2000, 1000}}));
+}
+
 TEST(ChunkHeap, LiveChunksAreFoundAfterManyChanges) {
   ChunkHeap heap;
   static char memory[1];
@@ -54,17 +92,17 @@ TEST(ChunkHeap, LiveChunksAreFoundAfterManyChanges) {
   for (int i = 0; i < 4000; ++i) {
     Chunk* const chunk = rest;
     rest = heap.Split(chunk, 256);
-    heap.AddLive(chunk);
+    heap.PushLive(chunk);
     live.push_back(chunk);
     if (random() % 2 == 0) {
       std::swap(live[random() % live.size()], live.back());
-      ASSERT_EQ(heap.TakeLive(live.back()->data), live.back());
-      ASSERT_EQ(heap.TakeLive(live.back()->data), nullptr);
+      ASSERT_EQ(heap.PopLive(live.back()->data), live.back());
+      ASSERT_EQ(heap.PopLive(live.back()->data), nullptr);
       live.pop_back();
     }
   }
   EXPECT_EQ(heap.live_count(), live.size());
-  for (Chunk* chunk : live) EXPECT_EQ(heap.TakeLive(chunk->data), chunk);
+  for (Chunk* chunk : live) EXPECT_EQ(heap.PopLive(chunk->data), chunk);
 }
 
 TEST(LiveChunks, AreFoundRightWhileOthersComeAndGo) {

@@ -102,6 +102,55 @@ TEST_P(AllocatorContract, AnotherStreamGetsMemoryInOrder) {
   }
 }
 
+// Two threads on one stream: one waits, the other queues work and frees meanwhile. What it freed is not done.
+TEST_P(AllocatorContract, AWaitSaysNothingOfWhatWasFreedBehindItsMark) {
+  constexpr size_t kBytes = 65536;
+  auto* const result = AllocatePinned<uint8_t>(kBytes);
+  for (const bool tagged : {true, false}) {
+    const auto allocate = [&](device::Stream own) {
+      Result<void*> pointer = tagged ? allocator_->AllocateOnStream(kBytes, own) : allocator_->Allocate(kBytes);
+      EXPECT_OK(pointer.status());
+      return pointer.value();
+    };
+    allocator_->Free(allocate(stream()));
+    void* const first = allocate(stream());
+    const StreamMark before = allocator_->Mark(stream());
+    ASSERT_OK(device::StreamSynchronize(stream()));
+    ASSERT_OK(device::MemsetAsync(first, 1, kBytes, stream()));
+    ASSERT_OK(device::MemcpyAsync(result, first, kBytes, stream()));
+    allocator_->Free(first);
+    allocator_->Reached(before);
+    void* const second = allocate(stream(1));
+    ASSERT_OK(device::MemsetAsync(second, 2, kBytes, stream(1)));
+    ASSERT_OK(device::StreamSynchronize(stream(1)));
+    ASSERT_OK(device::StreamSynchronize(stream()));
+    EXPECT_EQ(std::count(result, result + kBytes, 1), static_cast<ptrdiff_t>(kBytes));
+    allocator_->Free(second);
+  }
+}
+
+// Handles are reused: a mark of a stream that is gone says nothing of the next one.
+TEST_P(AllocatorContract, AMarkEndsWithItsStream) {
+  constexpr size_t kBytes = 65536;
+  device::UniqueStream own;
+  ASSERT_OK(device::StreamCreate(own.Receive()));
+  allocator_->AddStream(own.get());
+  for (int i = 0; i < 5; ++i) allocator_->Free(On(kBytes, own.get()));
+  const StreamMark before = allocator_->Mark(own.get());
+  ASSERT_OK(device::StreamSynchronize(own.get()));
+  allocator_->ReleaseStream(own.get());
+  allocator_->AddStream(own.get());  // as another stream with the same handle would
+  void* const first = On(kBytes, own.get());
+  ASSERT_OK(device::MemsetAsync(first, 1, kBytes, own.get()));
+  allocator_->Free(first);
+  allocator_->Reached(before);
+  void* const second = On(kBytes, stream(1));
+  ASSERT_OK(device::MemsetAsync(second, 2, kBytes, stream(1)));
+  allocator_->Free(second);
+  ASSERT_OK(device::DeviceSynchronize());
+  allocator_->ReleaseStream(own.get());
+}
+
 TEST_P(AllocatorContract, UntaggedMemoryIsReusedOnlyAfterAllStreams) {
   constexpr size_t kBytes = 4096;
   for (int round = 0; round < 12; ++round) {
@@ -172,8 +221,9 @@ TEST_P(AllocatorContract, ManyThreadsAtOnce) {
           live.pop_back();
         }
         if (step % 50 == 49) {
+          const StreamMark before = allocator_->Mark(own);
           ASSERT_OK(device::StreamSynchronize(own));
-          allocator_->StreamIdle(own);
+          allocator_->Reached(before);
         }
         if (step % 100 == 99 && t == 0) ASSERT_OK(allocator_->Shrink());
       }

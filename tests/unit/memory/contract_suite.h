@@ -40,8 +40,9 @@ class AllocatorContract : public device::testing::DeviceTest, public ::testing::
     return pointer.value();
   }
   void Synchronize(int index) {
+    const StreamMark before = allocator_->Mark(stream(index));
     EXPECT_OK(device::StreamSynchronize(stream(index)));
-    allocator_->StreamIdle(stream(index));
+    allocator_->Reached(before);
   }
 
   std::shared_ptr<Budget> budget_;

@@ -25,7 +25,7 @@ TEST_F(ExternalOrderTest, AFreedBlockWaitsForItsStreamAndServesItMeanwhile) {
   ASSERT_OK(Use(other, 4096, stream(1)));
   EXPECT_EQ(CallerMemory::frees(), 0u);
   ASSERT_OK(device::StreamSynchronize(stream()));
-  external_->StreamIdle(stream());
+  external_->Reached(external_->Mark(stream()));
   EXPECT_EQ(CallerMemory::frees(), 1u);
   external_->Free(other);
 }
@@ -47,7 +47,7 @@ TEST_F(ExternalOrderTest, BlocksAreOrderedWithTheCallersStreamBothWays) {
     EXPECT_NE(again, ours);
     CallerMemory::Free(again);
     ASSERT_OK(device::StreamSynchronize(stream()));
-    external_->StreamIdle(stream());
+    external_->Reached(external_->Mark(stream()));
     void* later = CallerMemory::Alloc(4096);
     ASSERT_OK(Use(later, 4096, caller));
     CallerMemory::Free(later);
@@ -105,7 +105,7 @@ TEST_F(ExternalOrderTest, UntaggedMemoryWaitsForEveryKnownStream) {
   ASSERT_OK(Use(bytes + 4096, 4096, stream(1)));
   external_->Free(bytes);
   ASSERT_OK(device::StreamSynchronize(stream(0)));
-  external_->StreamIdle(stream(0));
+  external_->Reached(external_->Mark(stream(0)));
   EXPECT_EQ(CallerMemory::frees(), 0u);
   void* other = On(8192, stream(0));
   EXPECT_NE(other, bytes);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -242,6 +243,76 @@ TEST_F(MemoryRegistry, ABorrowedStreamIsForgottenAfterItsLastSession) {
   void* pointer = MustAllocate(*memory->tensors(), 4096, other.get());
   EXPECT_EQ(memory->tensors()->Stats().driver_allocations, 1);
   memory->tensors()->Free(pointer);
+}
+
+// What a Run with an output in host memory costs does not depend on how many streams there are.
+TEST_F(MemoryRegistry, AHostOutputRecordsAtMostTwoEventsAmong64Streams) {
+  const auto memory = Acquire({});
+  std::vector<device::UniqueStream> streams(64);
+  for (device::UniqueStream& stream : streams) {
+    ASSERT_TRUE(device::StreamCreate(stream.Receive()).ok());
+    memory->AddStream(stream.get());
+  }
+  void* const source = MustAllocate(*memory->tensors(), 4096, streams[0].get());
+  const auto run = [&](device::Stream own, bool copies, bool frees_before_the_wait) {
+    const device::sim::Counters before = device::sim::Snapshot();
+    Result<void*> output = memory->pinned()->AllocateOnStream(4096, own);
+    ASSERT_TRUE(output.ok());
+    if (copies) {
+      ASSERT_TRUE(device::MemcpyAsync(output.value(), source, 4096, own).ok());
+      memory->pinned()->UsedOn(output.value(), own);
+    }
+    if (frees_before_the_wait) memory->pinned()->Free(output.value());
+    const DeviceMemory::Moment moment = memory->Mark(own);
+    ASSERT_TRUE(device::StreamSynchronize(own).ok());
+    memory->Reached(moment);
+    if (!frees_before_the_wait) memory->pinned()->Free(output.value());
+    const device::sim::Counters spent = device::sim::Snapshot() - before;
+    EXPECT_LE(spent.event_records, copies && frees_before_the_wait ? 2u : 0u);
+    EXPECT_LE(spent.queries, copies && frees_before_the_wait ? 4u : 0u);
+  };
+  for (int round = 0; round < 8; ++round) {
+    for (const bool copies : {true, false}) {
+      for (const bool early : {true, false}) run(streams[0].get(), copies, early);
+    }
+  }
+  EXPECT_EQ(memory->pinned()->Stats().driver_allocations, 1);
+  memory->tensors()->Free(source);
+  for (device::UniqueStream& stream : streams) StreamEnded(0, stream.get());
+}
+
+// The last reference to a caller's memory may be dropped by whoever looks for another device's: the callbacks that this
+// makes may call anything, and take locks of the caller's.
+TEST_F(MemoryRegistry, CallbacksOfACallerAreMadeWithoutTheLock) {
+  static std::atomic<int> freed;
+  freed = 0;
+  MemoryConfig config;
+  config.external.alloc = reinterpret_cast<void*>(+[](size_t bytes) -> void* {
+    void* pointer = nullptr;
+    device::Malloc(&pointer, bytes).IgnoreError();
+    return pointer;
+  });
+  config.external.free = reinterpret_cast<void*>(+[](void* pointer) {
+    IsMemoryHeld();  // takes the registry's lock
+    device::Free(pointer).IgnoreError();
+    ++freed;
+  });
+  std::atomic<bool> done{false};
+  std::vector<std::thread> lookers;
+  for (int i = 0; i < 2; ++i) {
+    lookers.emplace_back([&] {
+      while (!done) ReclaimIdleMemory(1);
+    });
+  }
+  constexpr int kRounds = 300;
+  for (int round = 0; round < kRounds; ++round) {
+    auto memory = Acquire(config);
+    MustAllocate(*memory->tensors(), 256);  // not freed: it goes back when the memory ends
+    memory.reset();
+  }
+  done = true;
+  for (std::thread& looker : lookers) looker.join();
+  EXPECT_EQ(freed, kRounds);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ TEST_F(PoolAllocatorTest, ASteadyRunTakesNothingNew) {
     pool_->Free(b);
     pool_->Free(c);
     ASSERT_OK(device::StreamSynchronize(stream()));
-    pool_->StreamIdle(stream());
+    pool_->Reached(pool_->Mark(stream()));
   }
   EXPECT_EQ(sim::Snapshot().pool_growths, 1u);
   EXPECT_EQ(sim::Snapshot().pool_releases, 0u);
@@ -61,7 +61,7 @@ TEST_F(PoolAllocatorTest, TheThresholdDecidesWhatASynchronisationLeaves) {
     EXPECT_EQ(budget->charged_bytes(BudgetKind::kArena), 8 * kStep);
     ASSERT_OK(device::StreamSynchronize(stream()));
     EXPECT_EQ(budget->charged_bytes(), 8 * kStep);  // nobody has asked the driver since
-    pool_->StreamIdle(stream());
+    pool_->Reached(pool_->Mark(stream()));
     EXPECT_EQ(budget->charged_bytes(), kept);
     EXPECT_EQ(pool_->Stats().bytes_reserved, static_cast<int64_t>(kept));
     EXPECT_EQ(pool_->Stats().driver_frees, 1);

@@ -49,7 +49,7 @@ TEST_F(PoolOrderTest, ASteadyUntaggedLoopAsksTheDriverForNothing) {
     ASSERT_OK(device::MemsetAsync(pointer, i, 70000, stream()));
     pool_->Free(pointer);
     ASSERT_OK(device::StreamSynchronize(stream()));
-    pool_->StreamIdle(stream());
+    pool_->Reached(pool_->Mark(stream()));
   }
   EXPECT_EQ(sim::Snapshot().device_allocations, 0u);
 }

@@ -20,7 +20,7 @@ constexpr size_t kReadBytes = 64;  // of each block, at its end
 constexpr size_t kReads = 4096;
 constexpr int kSteps = 1500;
 
-enum class Kind { kPool, kPoolKeepsAll, kExternal, kArena };
+enum class Kind { kPool, kPoolKeepsAll, kExternal, kArena, kTightArena };
 
 class RandomUseTest : public device::testing::DeviceTest {
  protected:
@@ -37,6 +37,7 @@ class RandomUseTest : public device::testing::DeviceTest {
   void Begin(Kind kind, sim::Mode mode, uint64_t seed) {
     Start(With(mode, seed));
     random_.seed(seed);
+    largest_ = 300000;
     live_.clear();
     reads_.clear();
     slots_ = 0;
@@ -48,8 +49,14 @@ class RandomUseTest : public device::testing::DeviceTest {
       auto made = ExternalAllocator::Create(0, CallerMemory::Callbacks(), budget_);
       ASSERT_OK(made.status());
       allocator_ = std::move(made).value();
-    } else if (kind == Kind::kArena) {
-      allocator_ = std::make_unique<Arena>(MemorySource{MemoryKind::kDevice, 0, budget_}, ArenaConfig{});
+    } else if (kind == Kind::kArena || kind == Kind::kTightArena) {
+      ArenaConfig config;
+      if (kind == Kind::kTightArena) {  // little beyond what is in use: it waits, empties caches, unmaps and maps
+        config.slack_bytes = size_t{4} << 20;
+        config.extend_strategy = ExtendStrategy::kSameAsRequested;
+        largest_ = size_t{3} << 20;
+      }
+      allocator_ = std::make_unique<Arena>(MemorySource{MemoryKind::kDevice, 0, budget_}, config);
     } else {
       ArenaConfig config;
       config.pool_release_threshold_bytes = kind == Kind::kPoolKeepsAll ? SIZE_MAX : 0;
@@ -64,7 +71,7 @@ class RandomUseTest : public device::testing::DeviceTest {
   device::Stream Own(size_t index) { return own_[index].get(); }
 
   void TakeOne(size_t on) {
-    const size_t bytes = 1 + Random(Random(4) == 0 ? 300000 : 5000);
+    const size_t bytes = 1 + Random(Random(4) == 0 ? largest_ : 5000);
     Result<void*> pointer = Random(4) == 0 ? allocator_->Allocate(bytes) : allocator_->AllocateOnStream(bytes, Own(on));
     ASSERT_OK(pointer.status());
     const int value = static_cast<int>(Random(100));
@@ -128,8 +135,12 @@ class RandomUseTest : public device::testing::DeviceTest {
       } else if (choice < 85) {
         FreeOne();
       } else if (choice < 93) {
+        const StreamMark before = allocator_->Mark(Own(on));
+        const size_t freed = Random(3);  // behind the mark
+        for (size_t i = 0; i < freed; ++i) TakeOne(on), FreeOne();
         Wait(on);
-        allocator_->StreamIdle(Own(on));
+        if (Random(2) == 0) TakeOne(on), FreeOne();
+        allocator_->Reached(before);
       } else if (choice < 95) {
         ASSERT_OK(allocator_->Shrink());
       } else if (choice < 97) {
@@ -161,26 +172,35 @@ class RandomUseTest : public device::testing::DeviceTest {
   std::mt19937_64 random_;
   const std::shared_ptr<Budget> budget_ = std::make_shared<Budget>();
   std::array<device::UniqueStream, kStreams> own_;  // the first is the caller's
-  std::unique_ptr<Allocator> allocator_;
   bool has_caller_ = false;
+  size_t largest_ = 0;  // blocks asked for
   std::vector<Block> live_;
   std::vector<Read> reads_;
   size_t slots_ = 0;
   char* pinned_ = nullptr;
+
+ protected:
+  std::unique_ptr<Allocator> allocator_;
+  int64_t waits_ = 0, unmapped_ = 0;
 };
 
 TEST_F(RandomUseTest, NoBlockIsHandedOutTooEarly) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
-    for (const Kind kind : {Kind::kPool, Kind::kPoolKeepsAll, Kind::kExternal, Kind::kArena}) {
+    for (const Kind kind : {Kind::kPool, Kind::kPoolKeepsAll, Kind::kExternal, Kind::kArena, Kind::kTightArena}) {
+      if (kind == Kind::kTightArena && seed > 2) continue;  // its blocks are large
       for (const sim::Mode mode : {sim::Mode::kLate, sim::Mode::kRandom, sim::Mode::kEager}) {
         SCOPED_TRACE(StrCat("seed ", seed, ", allocator ", static_cast<int>(kind), ", mode ", static_cast<int>(mode)));
         Begin(kind, mode, seed);
         if (!HasFatalFailure()) Use();
+        waits_ += allocator_->Stats().stream_waits;
+        unmapped_ += kind == Kind::kTightArena ? allocator_->Stats().driver_frees : 0;
         End();
         if (HasFailure()) return;
       }
     }
   }
+  EXPECT_GT(waits_, 100);  // what the tight arena is for
+  EXPECT_GT(unmapped_, 100);
 }
 
 }  // namespace

@@ -21,16 +21,14 @@ class StreamCacheTest : public ::testing::Test {
   StreamCacheTest() { cache_.Open(kStream, 0); }
   // A chunk that the arena handed out after the cache had none.
   Chunk* HandOut(size_t bytes) {
-    EXPECT_EQ(cache_.Take(kStream, bytes), nullptr);
+    EXPECT_EQ(cache_.Pop(kStream, bytes), nullptr);
     Chunk* const chunk = heap_.AddRegion(memory_ + 256 * count_++, bytes);
     chunk->requested = bytes;
-    use_.AddLocked(bytes);
     return chunk;
   }
 
   const device::Stream kStream = FakeStream(0x100);
-  UseCount use_{0};
-  StreamCache cache_{&use_, 1};
+  StreamCache cache_{1};
   ChunkHeap heap_;
   char memory_[1];
   size_t count_ = 0;
@@ -38,13 +36,13 @@ class StreamCacheTest : public ::testing::Test {
 
 TEST_F(StreamCacheTest, ASizeIsKeptFromItsSecondRequestOn) {
   Chunk* const once = HandOut(512);
-  EXPECT_EQ(cache_.Put(once), Answer::kRefused);
+  EXPECT_EQ(cache_.Push(once), Answer::kRefused);
   Chunk* const twice = HandOut(512);
-  EXPECT_EQ(cache_.Put(twice), Answer::kTaken);
-  EXPECT_EQ(cache_.Take(kStream, 256), nullptr);
-  EXPECT_EQ(cache_.Take(FakeStream(0x200), 512), nullptr);
-  EXPECT_EQ(cache_.Take(kStream, 512), twice);
-  EXPECT_EQ(cache_.Take(kStream, 512), nullptr);
+  EXPECT_EQ(cache_.Push(twice), Answer::kTaken);
+  EXPECT_EQ(cache_.Pop(kStream, 256), nullptr);
+  EXPECT_EQ(cache_.Pop(FakeStream(0x200), 512), nullptr);
+  EXPECT_EQ(cache_.Pop(kStream, 512), twice);
+  EXPECT_EQ(cache_.Pop(kStream, 512), nullptr);
   EXPECT_EQ(cache_.hits(), 1);
 }
 
@@ -52,74 +50,42 @@ TEST_F(StreamCacheTest, AnIdleStreamGivesUpItsChunksAndRemembersWhatRepeats) {
   Chunk* const first = HandOut(512);
   Chunk* const second = HandOut(512);
   Chunk* const rare = HandOut(1024);
-  EXPECT_EQ(cache_.Put(first), Answer::kTaken);
-  EXPECT_EQ(cache_.Put(second), Answer::kTaken);
-  EXPECT_EQ(cache_.Put(rare), Answer::kRefused);
+  EXPECT_EQ(cache_.Push(first), Answer::kTaken);
+  EXPECT_EQ(cache_.Push(second), Answer::kTaken);
+  EXPECT_EQ(cache_.Push(rare), Answer::kRefused);
   const Chunk* const held = cache_.Idle();
   EXPECT_EQ(held, first);
   EXPECT_EQ(held->bin_after, second);
-  EXPECT_EQ(cache_.Put(HandOut(512)), Answer::kTaken);  // known to repeat
-  cache_.Idle();                                        // once this time
-  EXPECT_EQ(cache_.Put(HandOut(512)), Answer::kRefused);
+  EXPECT_EQ(cache_.Push(HandOut(512)), Answer::kTaken);  // known to repeat
+  cache_.Idle();                                         // once this time
+  EXPECT_EQ(cache_.Push(HandOut(512)), Answer::kRefused);
 }
 
 TEST_F(StreamCacheTest, ChunksOfAnotherLifeAreRefused) {
   HandOut(512);
   Chunk* const chunk = HandOut(512);
   EXPECT_EQ(cache_.Close(), nullptr);
-  EXPECT_EQ(cache_.Put(chunk), Answer::kRefused);
-  EXPECT_EQ(cache_.Take(kStream, 512), nullptr);
+  EXPECT_EQ(cache_.Push(chunk), Answer::kRefused);
+  EXPECT_EQ(cache_.Pop(kStream, 512), nullptr);
   cache_.Open(kStream, 1);
   HandOut(512);
   HandOut(512);
-  EXPECT_EQ(cache_.Put(chunk), Answer::kRefused);
+  EXPECT_EQ(cache_.Push(chunk), Answer::kRefused);
   chunk->generation = 1;
-  EXPECT_EQ(cache_.Put(chunk), Answer::kTaken);
-  EXPECT_EQ(cache_.Put(chunk), Answer::kTwice);
+  EXPECT_EQ(cache_.Push(chunk), Answer::kTaken);
+  EXPECT_EQ(cache_.Push(chunk), Answer::kTwice);
 }
 
-TEST_F(StreamCacheTest, UseIsCountedToTheByteOnceTheSpareIsTakenOff) {
-  Chunk* const small = HandOut(512);
+TEST_F(StreamCacheTest, WhatItHoldsIsCounted) {
   HandOut(512);
-  EXPECT_EQ(use_.peak(), 1024);
-  cache_.Put(small);
-  EXPECT_EQ(use_.now(), 1024u);
-  EXPECT_EQ(use_.InUse(), 512);
-  cache_.Take(kStream, 512);
-  EXPECT_EQ(use_.InUse(), 1024);
-  EXPECT_EQ(use_.peak(), 1024);
-  HandOut(4 * kMiB);
-  Chunk* const large = HandOut(4 * kMiB);
-  cache_.Put(large);  // given back at once
-  EXPECT_EQ(use_.now(), 4 * kMiB + 1024);
-}
-
-TEST(UseCount, PeaksLeaveOutWhatLeasesHaveToSpare) {
-  UseCount use(4096);
-  SpinLock locks[2];
-  UseLease first(&use, &locks[0]), second(&use, &locks[1]);
-  first.Add(4000);
-  first.Subtract(3000);
-  second.Add(3000);  // 4000 in use, 7000 counted
-  EXPECT_EQ(use.peak(), 4000);
-  EXPECT_EQ(use.recent_peak(), 4000u);
-  EXPECT_EQ(use.now(), 4000u);
-  first.Add(500);
-  EXPECT_EQ(use.peak(), 4500);
-  second.Subtract(1000);
-  second.Add(1000);  // its own spare
-  use.AddReserved(100);
-  EXPECT_EQ(use.peak(), 4600);
-  EXPECT_EQ(use.InUse(), 4600);
-  first.Subtract(500);
-  locks[0].lock();  // in use just now: its spare stays counted
-  second.Add(600);
-  EXPECT_EQ(use.peak(), 5200);
-  locks[0].unlock();
-  EXPECT_EQ(use.InUse(), 4700);
-  use.ResetRecentPeak();
-  second.Add(8);
-  EXPECT_EQ(use.recent_peak(), 4608u);
+  HandOut(1024);
+  EXPECT_EQ(cache_.Push(HandOut(512)), Answer::kTaken);
+  EXPECT_EQ(cache_.Push(HandOut(1024)), Answer::kTaken);
+  EXPECT_EQ(cache_.held_bytes(), 1536u);
+  cache_.Pop(kStream, 512);
+  EXPECT_EQ(cache_.held_bytes(), 1024u);
+  cache_.PopAll();
+  EXPECT_EQ(cache_.held_bytes(), 0u);
 }
 
 TEST_F(StreamCacheTest, ManyMoreSizesThanItHoldsAreServedAllTheSame) {
@@ -127,16 +93,15 @@ TEST_F(StreamCacheTest, ManyMoreSizesThanItHoldsAreServedAllTheSame) {
   for (size_t i = 1; i <= 1000; ++i) {
     HandOut(256 * i);
     Chunk* const chunk = HandOut(256 * i);
-    if (cache_.Put(chunk) == Answer::kTaken) kept.push_back(chunk);
+    if (cache_.Push(chunk) == Answer::kTaken) kept.push_back(chunk);
   }
   EXPECT_GE(kept.size(), 100u);
-  for (Chunk* chunk : kept) EXPECT_EQ(cache_.Take(kStream, chunk->bytes), chunk);
+  for (Chunk* chunk : kept) EXPECT_EQ(cache_.Pop(kStream, chunk->bytes), chunk);
 }
 
 TEST(StreamDirectory, FindsEveryStreamThatHasRoom) {
   StreamDirectory directory;
-  UseCount use(0);
-  StreamCache first(&use, 1), second(&use, 2);
+  StreamCache first(1), second(2);
   EXPECT_EQ(directory.Find(nullptr), nullptr);
   directory.Add(nullptr, &first);
   directory.Add(FakeStream(2), &second);
@@ -155,7 +120,7 @@ TEST(StreamDirectory, FindsEveryStreamThatHasRoom) {
 // ---- In the arena -----------------------------------------------------------------------------------------------
 
 TEST_F(ArenaTest, WhatACacheHoldsServesOthersBeforeTheArenaGrows) {
-  Make({.extend_strategy = ExtendStrategy::kSameAsRequested});
+  Make({.extend_strategy = ExtendStrategy::kSameAsRequested, .slack_bytes = 0});
   for (int i = 0; i < 3; ++i) arena_->Free(On(100 * kMiB, stream(0)));
   EXPECT_EQ(Reserved(), static_cast<int64_t>(100 * kMiB));
   On(60 * kMiB, stream(1));
@@ -197,7 +162,7 @@ TEST_F(ArenaTest, AStreamThatMayCaptureHasNoCacheAnyMore) {
   arena_->Free(half);
 }
 
-TEST_F(ArenaTest, CountsOfManyThreadsAreExact) {
+TEST_F(ArenaTest, CountsOfManyThreadsAddUp) {
   Make();
   constexpr int kThreads = 3, kPairs = 20000;
   std::vector<std::thread> threads;

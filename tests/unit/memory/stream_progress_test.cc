@@ -46,7 +46,7 @@ TEST_F(StreamProgressTest, AllMarksOfAllStreamsAreNeeded) {
   ASSERT_OK(device::StreamSynchronize(stream(2)));
   progress_->Poll();
   EXPECT_FALSE(progress_->IsPast(points));
-  progress_->Idle(stream(1));
+  progress_->Reached(progress_->Now(stream(1)));
   EXPECT_TRUE(progress_->IsPast(points));
   EXPECT_TRUE(progress_->IsPast(std::vector<StreamProgress::Point>()));
 }
@@ -107,7 +107,7 @@ TEST_F(StreamProgressTest, AWaitIsForTheWorkOfItsTime) {
   progress_->Mark(stream(0));
   const auto events = progress_->Pending();
   ASSERT_EQ(events.size(), 1u);
-  progress_->Idle(stream(0));
+  progress_->Reached(progress_->Now(stream(0)));
   Work(1);
   progress_->Mark(stream(1));
   ASSERT_OK(StreamProgress::Wait(events));
