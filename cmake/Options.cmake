@@ -53,6 +53,7 @@ if(CUDAEP_DEVICE STREQUAL "cuda")
   target_include_directories(cudaep_options SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
 else()
   target_compile_definitions(cudaep_options INTERFACE CUDAEP_SIMULATED_DEVICE=1)
+  target_link_options(cudaep_options INTERFACE -Wl,-T,${PROJECT_SOURCE_DIR}/cmake/shared_memory.ld)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     target_compile_options(cudaep_options INTERFACE -mf16c)  # hardware conversions: fp16 kernels run four times faster
   endif()

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "device/launch.h"
+#include "device/sim/heap.h"
 #include "device/sim/random.h"
 #include "device/sim/sanitizers.h"
 
@@ -68,57 +69,113 @@ struct BlockExecutor::Switching {
     Fiber* self = block.entering_;
     for (;;) {
       block.self_ = self;
-      block.signature_->invoke(block.kernel_, block.arguments_, block);
+      block.launch_.signature->invoke(block.launch_.kernel, block.launch_.arguments, block);
       block.idle_.push_back(self);
       To(self, block.NextReady());
     }
   }
 };
 
-BlockExecutor& BlockExecutor::Get() {
-  static BlockExecutor* const executor = new BlockExecutor;  // outlives every static destructor
-  return *executor;
+namespace {
+BlockExecutor* current = nullptr;
+}  // namespace
+
+// Two, so that a kernel can have begun while its predecessor runs.
+std::array<BlockExecutor*, 2>& BlockExecutor::Both() {
+  static std::array<BlockExecutor*, 2> both{new BlockExecutor, new BlockExecutor};  // outlive every static destructor
+  return both;
 }
+BlockExecutor& BlockExecutor::Get() { return *current; }
 
 BlockExecutor::BlockExecutor() : main_(std::make_unique<Fiber>()), warps_(new Warp[kWarps]) {}
 BlockExecutor::~BlockExecutor() = default;
 
 const char* BlockExecutor::WaitName(Wait wait) {
-  constexpr const char* kNames[] = {
-      "nothing", "__syncthreads", "__syncwarp", "a shuffle", "a ballot", "a warp's matrix operation", "a copy barrier"};
+  constexpr const char* kNames[] = {"nothing",        "__syncthreads",     "__syncwarp",
+                                    "a shuffle",      "a ballot",          "a warp's matrix operation",
+                                    "a copy barrier", "GridDependencyWait"};
   return kNames[static_cast<int>(wait)];
 }
 
-void BlockExecutor::SetOrder(ThreadOrder order, uint64_t seed) {
-  order_ = order;
-  random_ = seed;
+void BlockExecutor::Configure(ThreadOrder order, uint64_t seed) {
+  for (BlockExecutor* executor : Both()) {
+    executor->order_ = order;
+    executor->random_ = seed;
+    if (executor->ahead_) executor->Abandon();
+  }
 }
 
-Status BlockExecutor::Run(AnyKernel kernel, const KernelSignature& signature, const std::byte* arguments,
-                          const LaunchConfig& config) {
-  kernel_ = kernel;
-  signature_ = &signature;
-  arguments_ = arguments;
+Status BlockExecutor::Run(const LaunchedKernel& launch) {
+  BlockExecutor* chosen = nullptr;
+  for (BlockExecutor* executor : Both()) {
+    if (executor->ahead_ && executor->launch_.arguments == launch.arguments) chosen = executor;
+  }
+  for (BlockExecutor* executor : Both()) {
+    if (chosen == nullptr && !executor->ahead_) chosen = executor;
+  }
+  current = chosen;
+  if (!chosen->ahead_) chosen->Prepare(launch);
+  return chosen->RunBlocks();
+}
+
+void BlockExecutor::RunAhead(const LaunchedKernel& predecessor, const LaunchedKernel& dependent) {
+  int free = 0;
+  bool begun = false;
+  BlockExecutor* chosen = nullptr;
+  for (BlockExecutor* executor : Both()) {
+    begun = begun || (executor->ahead_ && executor->launch_.arguments == predecessor.arguments);
+    if (executor->ahead_) continue;
+    ++free;
+    chosen = executor;
+  }
+  if (free < (begun ? 1 : 2)) return;
+  current = chosen;
+  chosen->Prepare(dependent);
+  chosen->PlaceBlock(0);
+  chosen->hold_ = chosen->ahead_ = true;
+  chosen->BeginBlock();
+  chosen->hold_ = false;
+  chosen->ahead_block_ = blockIdx;
+  chosen->ahead_shared_ = SharedMemory::Get().Take(dependent.kernel, chosen->Shape());
+}
+
+void BlockExecutor::Prepare(const LaunchedKernel& launch) {
+  launch_ = launch;
+  const LaunchConfig& config = *launch.config;
   gridDim = {config.grid.x, config.grid.y, config.grid.z};
   blockDim = {config.block.x, config.block.y, config.block.z};
   total_ = blockDim.x * blockDim.y * blockDim.z;
   PrepareShared(config.shared_bytes);
-  const uint64_t plane = uint64_t{gridDim.x} * gridDim.y;
-  const uint64_t blocks = plane * gridDim.z;
-  uint64_t stride = 1, shift = 0;
+  blocks_ = uint64_t{gridDim.x} * gridDim.y * gridDim.z;
   if (order_ == ThreadOrder::kRandom) {
-    shift = NextRandom(&random_) % blocks;
-    stride = CoprimeStride(NextRandom(&random_), blocks);
+    block_shift_ = NextRandom(&random_) % blocks_;
+    block_stride_ = CoprimeStride(NextRandom(&random_), blocks_);
   }
-  for (uint64_t i = 0; i < blocks; ++i) {
-    uint64_t block = i;
-    if (order_ == ThreadOrder::kReversed) block = blocks - 1 - i;
-    if (order_ == ThreadOrder::kRandom) {
-      block = static_cast<uint64_t>((static_cast<unsigned __int128>(i) * stride + shift) % blocks);
+}
+
+// What decides how much of its arrays a kernel writes, as far as a launch shows it.
+uint64_t BlockExecutor::Shape() const {
+  const Extent& block = launch_.config->block;
+  return shared_bytes_ << 32 ^ uint64_t { block.x } << 20 ^ uint64_t { block.y } << 8 ^ block.z;
+}
+
+Status BlockExecutor::RunBlocks() {
+  SharedMemory& shared = SharedMemory::Get();
+  for (uint64_t i = 0; i < blocks_; ++i) {
+    if (ahead_) {
+      ahead_ = false;
+      ResumeBlock();
+    } else {
+      if (i != 0) std::memset(static_cast<void*>(shared_.data()), kFreshByte, shared_bytes_);
+      PlaceBlock(i);
+      BeginBlock();
     }
-    blockIdx = {static_cast<unsigned>(block % gridDim.x), static_cast<unsigned>(block % plane / gridDim.x),
-                static_cast<unsigned>(block / plane)};
-    if (!RunBlock()) {
+    const bool ok = EndBlock();
+    {
+      Unseen unseen;
+      shared.EndBlock(launch_.kernel, Shape());
+    }
+    if (!ok) {
       std::string failure = std::move(failure_);
       Abandon();
       return Status(StatusCode::kDeviceError, std::move(failure));
@@ -127,10 +184,23 @@ Status BlockExecutor::Run(AnyKernel kernel, const KernelSignature& signature, co
   return Status::Ok();
 }
 
-bool BlockExecutor::RunBlock() {
+void BlockExecutor::PlaceBlock(uint64_t started) {
+  uint64_t block = started;
+  if (order_ == ThreadOrder::kReversed) block = blocks_ - 1 - started;
+  if (order_ == ThreadOrder::kRandom) {
+    block = static_cast<uint64_t>((static_cast<unsigned __int128>(started) * block_stride_ + block_shift_) % blocks_);
+  }
+  const uint64_t plane = uint64_t{gridDim.x} * gridDim.y;
+  blockIdx = {static_cast<unsigned>(block % gridDim.x), static_cast<unsigned>(block % plane / gridDim.x),
+              static_cast<unsigned>(block / plane)};
+}
+
+// Returns when all threads have ended or none of them can go on.
+void BlockExecutor::BeginBlock() {
   Unseen unseen;
   started_ = exited_ = arrived_ = at_copy_barriers_ = 0;
   votes_ = 0;
+  waited_ = false;
   const unsigned warps = (total_ + 31) / 32;
   for (unsigned i = 0; i < warps; ++i) waiting_[i] = gone_[i] = 0;
   if (total_ % 32 != 0) gone_[warps - 1] = ~0u << (total_ % 32);
@@ -145,10 +215,50 @@ bool BlockExecutor::RunBlock() {
   TsanRelease(&started_);
   Switching::To(main_.get(), TakeIdle());
   TsanAcquire(this);
+}
+
+// The predecessor has run: what waited for it goes on.
+void BlockExecutor::ResumeBlock() {
+  Unseen unseen;
+  const LaunchConfig& config = *launch_.config;
+  gridDim = {config.grid.x, config.grid.y, config.grid.z};
+  blockDim = {config.block.x, config.block.y, config.block.z};
+  blockIdx = ahead_block_;
+  SharedMemory::Get().Put(ahead_shared_);
+  ahead_shared_ = {};
+  for (unsigned i = 0; i < total_; ++i) {
+    Fiber* fiber = by_thread_[i];
+    if (fiber == nullptr || fiber->wait != Wait::kDependency || fiber->index != i) continue;
+    fiber->wait = Wait::kNone;
+    ready_.Push(fiber);
+  }
+  if (!failure_.empty() || ready_.empty()) return;
+  if constexpr (kThreadSanitizer) main_->tsan = TsanCurrentFiber();
+  TsanRelease(&waited_);
+  Switching::To(main_.get(), NextReady());
+  TsanAcquire(this);
+}
+
+bool BlockExecutor::EndBlock() {
+  Unseen unseen;
   if (failure_.empty() && exited_ != total_) failure_ = DescribeStuck();
   const CopyEngine::Error copies = copies_.Finish();
   if (failure_.empty() && copies != nullptr) failure_ = StrCat(BlockName(), ": ", copies);
+  if (failure_.empty() && launch_.config->programmatic && !waited_) {
+    failure_ = StrCat(BlockName(), " ends without GridDependencyWait(): so the launch may end before its predecessors");
+  }
   return failure_.empty();
+}
+
+void BlockExecutor::WaitForDependency() {
+  waited_ = true;
+  if (!hold_) return;
+  Unseen unseen;
+  Fiber* self = self_;
+  by_thread_[self->index] = self;
+  self->wait = Wait::kDependency;
+  Park(self);
+  TsanAcquire(&waited_);
 }
 
 CUDAEP_NO_TSAN void BlockExecutor::PlaceThread(unsigned started) {
@@ -424,6 +534,7 @@ std::unique_ptr<BlockExecutor::Fiber> BlockExecutor::MakeFiber() {
 }
 
 void BlockExecutor::PrepareShared(size_t bytes) {
+  shared_bytes_ = bytes;
   UnpoisonMemory(shared_.data(), shared_.size() * sizeof(Slot));
   const size_t slots = std::max<size_t>(1, (bytes + sizeof(Slot) - 1) / sizeof(Slot));
   if (shared_.size() < slots) shared_.resize(slots);
@@ -444,6 +555,7 @@ void BlockExecutor::Fail(std::string reason) {
 // Fibers stuck inside a kernel are dropped with their stacks; the next block starts with new ones.
 void BlockExecutor::Abandon() {
   failure_.clear();
+  ahead_ = false;
   idle_.clear();
   hot_.head = hot_.tail = ready_.head = ready_.tail = 0;
   by_thread_.fill(nullptr);

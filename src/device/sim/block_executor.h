@@ -21,6 +21,7 @@
 #include "device/sim/copy_engine.h"
 #include "device/sim/kernel_call.h"
 #include "device/sim/sanitizers.h"
+#include "device/sim/shared_memory.h"
 
 namespace cudaep::device::sim {
 struct Index3 {
@@ -43,12 +44,24 @@ class BlockExecutor {
  public:
   static constexpr unsigned kMaxThreads = 1024;
 
+  // The one whose threads run.
   static BlockExecutor& Get();
 
+  // `arguments` stays where it is until the launch has run, and stands for it.
+  struct LaunchedKernel {
+    AnyKernel kernel;
+    const KernelSignature* signature;
+    const std::byte* arguments;
+    const LaunchConfig* config;
+  };
   // Runs every block of a launch. On failure the text names block and thread; the kernel's name is the caller's part.
-  Status Run(AnyKernel kernel, const KernelSignature& signature, const std::byte* arguments,
-             const LaunchConfig& config);
-  void SetOrder(ThreadOrder order, uint64_t seed);
+  static Status Run(const LaunchedKernel& launch);
+  // Runs the first block of `dependent`, a programmatic launch, as far as its threads get without the predecessor,
+  // which is about to run: until they wait in GridDependencyWait. Run goes on with it. Where no executor is free
+  // nothing happens.
+  static void RunAhead(const LaunchedKernel& predecessor, const LaunchedKernel& dependent);
+  // A new machine: order of threads, and nothing was begun.
+  static void Configure(ThreadOrder order, uint64_t seed);
 
   // ---- Called by the loop over a block's threads (kernel_call.h), which runs on every fiber ----
   // Makes the next thread current; false when all have started.
@@ -109,14 +122,14 @@ class BlockExecutor {
   void BulkCopy(void* to, const void* from, unsigned bytes, uint64_t* barrier);
   void WaitAtBarrier(uint64_t* barrier, unsigned parity);
   // GridDependencyWait().
-  void WaitForDependency() {}
+  void WaitForDependency();
   [[noreturn]] void Fail(std::string reason);
 
  private:
   struct Slot {
     alignas(16) unsigned char bytes[16];
   };
-  enum class Wait : uint8_t { kNone, kBlock, kSyncWarp, kShuffle, kBallot, kCompute, kCopyBarrier };
+  enum class Wait : uint8_t { kNone, kBlock, kSyncWarp, kShuffle, kBallot, kCompute, kCopyBarrier, kDependency };
   struct Fiber {
     ~Fiber();
     void* context = nullptr;
@@ -148,7 +161,14 @@ class BlockExecutor {
   ~BlockExecutor();
 
   static const char* WaitName(Wait wait);
-  bool RunBlock();
+  static std::array<BlockExecutor*, 2>& Both();
+  void Prepare(const LaunchedKernel& launch);
+  Status RunBlocks();
+  void PlaceBlock(uint64_t started);
+  uint64_t Shape() const;
+  void BeginBlock();
+  void ResumeBlock();
+  bool EndBlock();
   void PlaceThread(unsigned started);
   void LeaveThread();
   void ThreadExited(unsigned index);
@@ -168,9 +188,14 @@ class BlockExecutor {
   std::string BlockName() const;
   std::string Where() const;
 
-  AnyKernel kernel_ = nullptr;
-  const KernelSignature* signature_ = nullptr;
-  const std::byte* arguments_ = nullptr;
+  LaunchedKernel launch_{};
+  uint64_t blocks_ = 0, block_stride_ = 1, block_shift_ = 0;  // in random order as for threads
+  size_t shared_bytes_ = 0;
+  bool ahead_ = false;   // the first block has begun
+  bool hold_ = false;    // threads stop in GridDependencyWait
+  bool waited_ = false;  // a thread of the block has called it
+  Index3 ahead_block_;
+  SharedMemory::Taken ahead_shared_;
   unsigned total_ = 0, started_ = 0, exited_ = 0, arrived_ = 0;
   int votes_ = 0, vote_result_ = 0;
   std::string failure_;

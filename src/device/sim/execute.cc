@@ -17,6 +17,10 @@ struct Overloaded : F... {
   using F::operator()...;
 };
 
+BlockExecutor::LaunchedKernel LaunchOf(const KernelWork& work) {
+  return {work.kernel, work.signature, work.arguments.get(), &work.config};
+}
+
 // Callbacks and library work must not call back into the device interface.
 template <class F>
 void RunForeign(Lock& lock, F&& run) {
@@ -51,7 +55,8 @@ std::string Work::Describe() const {
   return ActorOn(0).what;
 }
 
-Status Simulator::Execute(Lock& lock, const Work& work, const QueuedWork& item) {
+Status Simulator::Execute(Lock& lock, const Work& work, const QueuedWork& item,
+                          const std::shared_ptr<const Work>& next) {
   CUDAEP_RETURN_IF_ERROR(CheckPointers(work, Moment::kExecution));
   const bool computes = work.As<KernelWork>() != nullptr || work.As<LibraryWork>() != nullptr;
   if (computes && ++kernels_run_ == config.lose_at_kernel) {
@@ -65,9 +70,12 @@ Status Simulator::Execute(Lock& lock, const Work& work, const QueuedWork& item) 
   }
   Status status = std::visit(
       Overloaded{[&](const KernelWork& kernel) {
+                   const KernelWork* dependent = next != nullptr ? next->As<KernelWork>() : nullptr;
+                   const bool ahead = config.dependents_ahead && dependent != nullptr &&
+                                      dependent->config.programmatic && CheckPointers(*next, Moment::kExecution).ok();
                    lock.unlock();
-                   Status result = BlockExecutor::Get().Run(kernel.kernel, *kernel.signature, kernel.arguments.get(),
-                                                            kernel.config);
+                   if (ahead) BlockExecutor::RunAhead(LaunchOf(kernel), LaunchOf(*dependent));
+                   Status result = BlockExecutor::Run(LaunchOf(kernel));
                    lock.lock();
                    return result;
                  },
@@ -159,7 +167,11 @@ Status Simulator::ExecuteGraph(Lock& lock, const GraphBody& body, const QueuedWo
     const size_t choice = config.mode == Mode::kRandom ? NextRandom(&random_) % ready.size() : 0;
     const uint32_t node = ready[choice];
     ready.erase(ready.begin() + static_cast<ptrdiff_t>(choice));
-    CUDAEP_RETURN_IF_ERROR(Execute(lock, *body.nodes[node].work, item));
+    std::shared_ptr<const Work> next;
+    for (uint32_t after : successors[node]) {
+      if (pending[after] == 1 && next == nullptr) next = body.nodes[after].work;
+    }
+    CUDAEP_RETURN_IF_ERROR(Execute(lock, *body.nodes[node].work, item, next));
     for (uint32_t after : successors[node]) {
       if (--pending[after] == 0) ready.push_back(after);
     }

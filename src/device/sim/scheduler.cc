@@ -136,7 +136,8 @@ void Simulator::RunHead(Lock& lock, StreamHandle* stream) {
   const auto ordinal = static_cast<size_t>(stream->ordinal);
   // What is still queued on a lost device never runs.
   if (devices[ordinal].lost.ok()) {
-    Status status = Execute(lock, *item.work, item);
+    const auto next = stream->queue.empty() ? nullptr : stream->queue.front().work;
+    Status status = Execute(lock, *item.work, item, next);
     if (!status.ok()) MarkLost(stream->ordinal, status);
   }
   executing_ = false;

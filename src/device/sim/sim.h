@@ -35,11 +35,12 @@ struct Configuration {
   bool peer_access = true;   // whether devices can reach each other's memory once EnablePeerAccess was called
   ThreadOrder thread_order = {};
   int device_without_code = -1;  // the ordinal of a device that the build is said to have no code for
+  bool dependents_ahead = true;  // a programmatic launch begins before its predecessor, up to GridDependencyWait
   uint64_t lose_at_kernel = 0;   // the device is lost when this kernel or library call runs, counted from 1; 0: never
 
   // The defaults above, overridden by CUDAEP_SIM_MODE (late, eager, random or random:SEED), CUDAEP_SIM_DEVICES,
   // CUDAEP_SIM_MEMORY_BYTES, CUDAEP_SIM_GUARD_PAGES (0, 1), CUDAEP_SIM_THREAD_ORDER (forward, reversed, random),
-  // CUDAEP_SIM_WITHOUT_CODE, CUDAEP_SIM_LOSE_DEVICE_AT.
+  // CUDAEP_SIM_WITHOUT_CODE, CUDAEP_SIM_DEPENDENTS_AHEAD (0, 1), CUDAEP_SIM_LOSE_DEVICE_AT.
   static Configuration FromEnvironment();
 };
 

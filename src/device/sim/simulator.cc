@@ -73,7 +73,7 @@ Status Simulator::Configure(Lock& lock, const Configuration& configuration) {
   config = configuration;
   random_ = config.seed;
   CurrentThread().ordinal = 0;
-  BlockExecutor::Get().SetOrder(config.thread_order, config.seed);
+  BlockExecutor::Configure(config.thread_order, config.seed);
   // Several times the capacity of addresses: freed ranges need not be reused soon, growable memory reserves plenty.
   stride_ = AlignUp(kAddressFactor * config.memory_bytes + kFirstByte, kWindowBytes);
   range_bytes_ = stride_ * static_cast<size_t>(config.devices) + kPinnedBytes + 2 * kWindowBytes;

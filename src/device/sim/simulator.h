@@ -131,7 +131,8 @@ class Simulator {
   void WakeExecutor();
   void ExecutorLoop();
   // execute.cc
-  Status Execute(Lock& lock, const Work& work, const QueuedWork& item);
+  // `next`: what runs after it on its stream, if that is known.
+  Status Execute(Lock& lock, const Work& work, const QueuedWork& item, const std::shared_ptr<const Work>& next);
   Status ExecuteGraph(Lock& lock, const GraphBody& body, const QueuedWork& item);
   Status CheckRedZonesOf(const Work& work);
   void Overwrite(const OverwriteWork& block);

@@ -71,6 +71,7 @@ Configuration Configuration::FromEnvironment() {
     const unsigned long long bytes = std::strtoull(text.data(), nullptr, 10);
     if (bytes != 0) result.memory_bytes = bytes;
   }
+  result.dependents_ahead = Environment("CUDAEP_SIM_DEPENDENTS_AHEAD") != "0";
   result.guard_pages = Environment("CUDAEP_SIM_GUARD_PAGES") == "1";
   if (const auto text = Environment("CUDAEP_SIM_WITHOUT_CODE"); !text.empty()) {
     result.device_without_code = static_cast<int>(std::strtol(text.data(), nullptr, 10));

@@ -131,6 +131,29 @@ __global__ void ReadOnly(const float* in, int count) {
   if (sum == 12345.0f) __trap();
 }
 
+__global__ void Dependent(const float* in, float* out, int count, Dependence dependence) {
+  __shared__ float scale;  // set before the wait, as prefetched constants are
+  const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (threadIdx.x == 0) scale = 1;
+  __syncthreads();
+  float early = 0;
+  if (dependence == Dependence::kReadsFirst && i < count) early = in[i];
+  if (dependence != Dependence::kNeverWaits) GridDependencyWait();
+  if (i >= count) return;
+  out[i] = (dependence == Dependence::kReadsFirst ? early : in[i]) * scale;
+}
+
+// What thread 0 left in an array of the block before is found by the next one, unless somebody writes first.
+__global__ void StaleShared(float* out, bool dynamic, bool initialise) {
+  __shared__ float fixed[64];
+  float* const shared = dynamic ? DynamicShared<float>() : fixed;
+  if (initialise) shared[threadIdx.x] = 0;
+  __syncthreads();
+  out[blockIdx.x * blockDim.x + threadIdx.x] = shared[threadIdx.x];
+  __syncthreads();
+  shared[threadIdx.x] = 5;
+}
+
 LaunchConfig Linear(int64_t count, unsigned threads) {
   return {.grid = {static_cast<unsigned>(CeilDiv(count, int64_t{threads}))}, .block = {threads}};
 }
@@ -178,6 +201,16 @@ Status LaunchPastEnd(Stream stream, float* out, int index) { return Launch(PastE
 Status LaunchStuck(Stream stream, float* out) { return Launch(Stuck, {.grid = {2}, .block = {32}}, stream, out); }
 Status LaunchWrongMask(Stream stream, float* out) { return Launch(WrongMask, {.block = {2}}, stream, out); }
 Status LaunchReadOnly(Stream stream, const float* in, int count) { return Launch(ReadOnly, {}, stream, in, count); }
+Status LaunchDependent(Stream stream, const float* in, float* out, int count, Dependence dependence) {
+  LaunchConfig config = Linear(count, 64);
+  config.programmatic = true;
+  return Launch(Dependent, config, stream, in, out, count, dependence);
+}
+Status LaunchStaleShared(Stream stream, float* out, bool dynamic, bool initialise, int blocks) {
+  return Launch(StaleShared,
+                {.grid = {static_cast<unsigned>(blocks)}, .block = {64}, .shared_bytes = 64 * sizeof(float)}, stream,
+                out, dynamic, initialise);
+}
 Status LaunchBadBlock(Stream stream, float* out, unsigned threads) {
   return Launch(Fill, {.block = {threads}}, stream, out, 0.0f, 1);
 }

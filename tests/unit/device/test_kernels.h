@@ -38,6 +38,11 @@ Status LaunchPastEnd(Stream stream, float* out, int index);        // out[index]
 Status LaunchStuck(Stream stream, float* out);                     // half a warp shuffles, half is at the barrier
 Status LaunchWrongMask(Stream stream, float* out);                 // a lane that is not in its own mask
 Status LaunchReadOnly(Stream stream, const float* in, int count);  // reads, writes nothing
+// A programmatic launch of out[i] = in[i] that waits for its predecessor before it reads, after it, or never.
+enum class Dependence : uint8_t { kWaits, kReadsFirst, kNeverWaits };
+Status LaunchDependent(Stream stream, const float* in, float* out, int count, Dependence dependence);
+// out = what each block of 64 threads finds in static or dynamic shared memory, zero if it initialises it.
+Status LaunchStaleShared(Stream stream, float* out, bool dynamic, bool initialise, int blocks);
 Status LaunchBadBlock(Stream stream, float* out, unsigned threads);
 
 }  // namespace cudaep::device::testing
