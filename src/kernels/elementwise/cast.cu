@@ -4,6 +4,7 @@
 
 #include "core/checked_math.h"
 #include "core/data_type_traits.h"
+#include "kernels/common/trigger.cuh"
 #include "kernels/elementwise/cast.h"
 #include "kernels/elementwise/conversion.cuh"
 #include "kernels/pack.h"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr int kCastThreads = 256;
 constexpr int kCastPacksPerThread = 2;
+constexpr int64_t kCastSliceElems = 1 << 30;  // indices are 32-bit
 
 template <class From>
 constexpr int kCastPack = PackElems(sizeof(From)) < 8 ? PackElems(sizeof(From)) : 8;
@@ -21,17 +23,17 @@ constexpr int kCastPack = PackElems(sizeof(From)) < 8 ? PackElems(sizeof(From)) 
 template <class From>
 struct CastPart {
   static constexpr int kPack = kCastPack<From>;
-  static constexpr int kNone = -1;
+  static constexpr uint32_t kNone = ~0u;
   Pack<From, kPack> pack[kCastPacksPerThread];
-  int64_t first[kCastPacksPerThread];  // number of the first element; kNone for no pack
+  uint32_t first[kCastPacksPerThread];  // number of the first element; kNone for no pack
   From single[kCastPacksPerThread];
-  int64_t element[kCastPacksPerThread];  // number of the single element; kNone for none
+  uint32_t element[kCastPacksPerThread];  // number of the single element; kNone for none
 
-  __device__ __forceinline__ void LoadFrom(const From* x, int64_t elems, int64_t packs) {
+  __device__ __forceinline__ void LoadFrom(const From* x, uint32_t elems, uint32_t packs) {
 #pragma unroll
     for (int j = 0; j < kCastPacksPerThread; ++j) {
-      const int64_t item = (int64_t{blockIdx.x} * kCastPacksPerThread + j) * kCastThreads + threadIdx.x;
-      const int64_t behind = packs * (kPack - 1) + item;
+      const uint32_t item = (blockIdx.x * kCastPacksPerThread + j) * kCastThreads + threadIdx.x;
+      const uint32_t behind = packs * (kPack - 1) + item;
       first[j] = item < packs ? item * kPack : kNone;
       element[j] = item >= packs && behind < elems ? behind : kNone;
       if (first[j] != kNone) pack[j] = LoadPack<kPack>(x + first[j]);
@@ -57,8 +59,8 @@ struct CastPart {
 
 template <class From>
 __global__ void __launch_bounds__(kCastThreads)
-    ConvertElements(const From* x, void* y, DataType to, int64_t elems, int64_t packs) {
-  device::TriggerDependents();
+    ConvertElements(const From* x, void* y, DataType to, uint32_t elems, uint32_t packs) {
+  TriggerDependentsOfSmallGrid();
   device::GridDependencyWait();
   CastPart<From> part;
   part.LoadFrom(x, elems, packs);
@@ -97,6 +99,15 @@ __global__ void __launch_bounds__(kCastThreads)
 template <class From>
 Status LaunchCast(const CastArgs& args, device::Stream stream) {
   if (args.elems == 0) return Status::Ok();
+  if (args.elems > kCastSliceElems) {
+    CastArgs part = args;
+    part.elems = kCastSliceElems;
+    CUDAEP_RETURN_IF_ERROR(LaunchCast<From>(part, stream));
+    part.x = static_cast<const From*>(args.x) + kCastSliceElems;
+    part.y = static_cast<std::byte*>(args.y) + kCastSliceElems * static_cast<int64_t>(SizeOf(args.to));
+    part.elems = args.elems - kCastSliceElems;
+    return LaunchCast<From>(part, stream);
+  }
   const size_t widest_bytes = kCastPack<From> * std::max(sizeof(From), SizeOf(args.to));
   const size_t alignment = std::min<size_t>(kPackBytes, widest_bytes);
   const bool packed = IsAligned(args.x, alignment) && IsAligned(args.y, alignment);
@@ -107,7 +118,7 @@ Status LaunchCast(const CastArgs& args, device::Stream stream) {
   config.block.x = kCastThreads;
   config.programmatic = true;
   return device::Launch(ConvertElements<From>, config, stream, static_cast<const From*>(args.x), args.y, args.to,
-                        args.elems, packs);
+                        static_cast<uint32_t>(args.elems), static_cast<uint32_t>(packs));
 }
 
 }  // namespace

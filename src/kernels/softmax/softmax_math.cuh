@@ -6,6 +6,17 @@
 
 namespace cudaep::kernels {
 
+// 2^x; what is below the smallest normal number becomes zero.
+__device__ __forceinline__ float PowerOf2(float x) {
+#if defined(__CUDA_ARCH__)
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#else
+  return x < -126.0f ? 0.0f : std::exp2(x);
+#endif
+}
+
 // exp(x - y), x - y being what rounding makes of it in the units of the exponent. Results below the smallest normal
 // number become zero, which saves the four instructions that FastExp spends on them.
 __device__ __forceinline__ float SoftmaxExp(float x, float y = 0.0f) {
@@ -13,6 +24,34 @@ __device__ __forceinline__ float SoftmaxExp(float x, float y = 0.0f) {
   return device::FastExp2(x * kLog2E - y * kLog2E);
 }
 __device__ __forceinline__ double SoftmaxExp(double x, double y = 0.0) { return exp(x - y); }
+
+// exp(x - y) for x <= y, to 3 units in the last place and for every size of x and y: what x - y loses by rounding is
+// added to the fraction of the exponent. Results below the smallest normal number become zero.
+__device__ __forceinline__ float PreciseExp(float x, float y) {
+  constexpr float kLog2E = 1.4426950408889634f, kLog2ERest = 1.9259629911266175e-8f;
+  constexpr float kRounding = 12582912.0f;  // 1.5 * 2^23: what is added to it is rounded to an integer
+  constexpr float kZero = -160.0f;          // an exponent whose power is zero
+  const float difference = x - y;
+  // Source: D. Knuth, "The Art of Computer Programming", volume 2, 4.2.2, theorem B.
+  const float part = difference - x;
+  const float rest = difference > 2 * kZero ? (x - (difference - part)) - (y + part) : 0.0f;
+  const float exponent = fmaxf((fmaf(difference, kLog2E, kRounding)) - kRounding, kZero);
+  float fraction = fmaf(difference, kLog2E, -exponent);
+  fraction = fmaf(difference, kLog2ERest, fraction);
+  fraction = fmaf(rest, kLog2E, fraction);
+  return PowerOf2(fraction) * PowerOf2(exponent);
+}
+__device__ __forceinline__ double PreciseExp(double x, double y) { return exp(x - y); }
+
+// exp(x - y) as good as results of type T want it.
+template <class T, class C>
+__device__ __forceinline__ C SoftmaxExpFor(C x, C y) {
+  if constexpr (sizeof(T) > 2) {
+    return PreciseExp(x, y);
+  } else {
+    return SoftmaxExp(x - y);
+  }
+}
 
 // exp(x - shift) for many x with one instruction each beside the exponential, by rounding the shift in the units of the
 // exponent. Where the shift is small that costs less than the rounding of a 16-bit result (2^-14.5 for 1024).
@@ -87,7 +126,7 @@ struct OnlineSum {
     const C raised = device::Max(max, value);
     // While all values are -infinity nothing may be subtracted: infinity minus infinity is NaN.
     const C base = raised == NegativeInfinity<C>() ? C(0) : raised;
-    sum *= SoftmaxExp(max - base);
+    sum *= PreciseExp(max, base);
     max = raised;
     return base;
   }
@@ -107,7 +146,7 @@ struct OnlineSum {
     if (FoldedExp<C>::template Serves<T>(base)) {
       add(FoldedExp<C>(base));
     } else {
-      add([base](C x) { return SoftmaxExp(x - base); });
+      add([base](C x) { return SoftmaxExpFor<T>(x, base); });
     }
 #pragma unroll
     for (int j = 0; j < kPacks; ++j) sum += sums[j];
@@ -152,22 +191,31 @@ __device__ __forceinline__ void CombineWarps(C& max, C& sum, C* max_scratch, C* 
   for (unsigned offset = lanes / 2; offset > 0; offset /= 2) {
     max = SoftmaxMax(max, __shfl_xor_sync(device::kFullWarp, max, static_cast<int>(offset)));
   }
-  sum = from < warps ? sum_scratch[from] * SoftmaxExp(warp_max - max) : C(0);
+  sum = from < warps ? sum_scratch[from] * PreciseExp(warp_max, max) : C(0);
   for (unsigned offset = lanes / 2; offset > 0; offset /= 2) {
     sum += __shfl_xor_sync(device::kFullWarp, sum, static_cast<int>(offset));
   }
 }
 
-// What turns x into softmax(x) or log-softmax(x), given the row's maximum and sum. The sum is taken into the exponent.
+// What turns x into softmax(x) or log-softmax(x), given the row's maximum and sum. Of 16-bit results the sum is taken
+// into the exponent.
 template <class C>
 struct SoftmaxOutput {
-  C max, log_sum;
+  C max, log_sum, inverse_sum;
   bool log;
 
   __device__ __forceinline__ SoftmaxOutput(C row_max, C row_sum, bool is_log)
-      : max(row_max), log_sum(std::log(row_sum)), log(is_log) {}
+      : max(row_max), log_sum(std::log(row_sum)), inverse_sum(C(1) / row_sum), log(is_log) {}
 
-  __device__ __forceinline__ C operator()(C x) const { return log ? x - max - log_sum : SoftmaxExp(x - max, log_sum); }
+  template <class T>
+  __device__ __forceinline__ C Of(C x) const {
+    if (log) return x - max - log_sum;
+    if constexpr (sizeof(T) > 2) {
+      return PreciseExp(x, max) * inverse_sum;
+    } else {
+      return SoftmaxExp(x - max, log_sum);
+    }
+  }
 
   // In place; T is the type that the results will be rounded to.
   template <class T, int kPacks, int kPack>
@@ -182,7 +230,7 @@ struct SoftmaxOutput {
     if (!log && FoldedExp<C>::template Serves<T>(max + log_sum)) {
       apply(FoldedExp<C>(max + log_sum));
     } else {
-      apply(*this);
+      apply([this](C x) { return Of<T>(x); });
     }
   }
 };

@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kMaxRowThreads)
     for (int j = 0; j < kPacks; ++j) {
 #pragma unroll
       for (int k = 0; k < kPack; ++k) {
-        const C exponential = SoftmaxExp(value[j][k] - base);
+        const C exponential = SoftmaxExpFor<T>(value[j][k], base);
         sum += exponential;
         if (!log) value[j][k] = exponential;
       }
@@ -59,12 +59,12 @@ __global__ void __launch_bounds__(kMaxRowThreads)
     sum = WarpRowSum(sum);
     CombineWarps(max, sum, max_scratch[i % 2], sum_scratch[i % 2]);
 
-    const C factor = SoftmaxExp(warp_max - max) / sum, shift = max + std::log(sum);
+    const C factor = PreciseExp(warp_max, max) / sum, log_sum = std::log(sum);
 #pragma unroll
     for (int j = 0; j < kPacks; ++j) {
       if (pack_of(j) >= packs) continue;
 #pragma unroll
-      for (int k = 0; k < kPack; ++k) value[j][k] = log ? value[j][k] - shift : value[j][k] * factor;
+      for (int k = 0; k < kPack; ++k) value[j][k] = log ? value[j][k] - max - log_sum : value[j][k] * factor;
       StoreWords<kPack>(y + (row * in.row_packs + pack_of(j)) * kPack, PackCompute<T, kPack>(value[j]));
     }
   }
