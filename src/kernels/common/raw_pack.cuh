@@ -92,18 +92,18 @@ inline constexpr bool kPairs = (std::is_same_v<T, Half> || std::is_same_v<T, BFl
 }  // namespace detail
 
 // Makes the compiler forget what it knows of the words, lest it keeps their elements in registers of their own.
-template <int kPacks, class Raw>
-__device__ __forceinline__ void KeepPacked([[maybe_unused]] Raw (&raw)[kPacks]) {
+template <int kPacks, size_t kBytes>
+__device__ __forceinline__ void KeepPacked([[maybe_unused]] PackWords<kBytes> (&raw)[kPacks]) {
 #if defined(__CUDA_ARCH__)
-  if constexpr (requires { raw[0].word; }) {
 #pragma unroll
-    for (int i = 0; i < kPacks; ++i) {
+  for (int i = 0; i < kPacks; ++i) {
 #pragma unroll
-      for (uint32_t& word : raw[i].word) asm volatile("" : "+r"(word));
-    }
+    for (uint32_t& word : raw[i].word) asm volatile("" : "+r"(word));
   }
 #endif
 }
+template <int kPacks, class T, int N>
+__device__ __forceinline__ void KeepPacked(Pack<T, N> (&)[kPacks]) {}
 
 // The elements of a pack in their compute type.
 template <class T, int N>

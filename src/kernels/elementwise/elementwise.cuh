@@ -30,8 +30,7 @@ namespace cudaep::kernels {
 
 inline constexpr int kElementwiseThreads = 256;
 inline constexpr int kMaxElementwisePack = 8;    // elements; more would only lengthen unrolled code
-inline constexpr int kPacksPerThread = 2;        // packed variant, floats of up to 4 bytes; one of anything else,
-inline constexpr int kUnaryPacksPerThread = 4;   // but of one 16-bit input these, to have as many bytes on the way
+inline constexpr int kPacksPerThread = 2;        // packed variant, floats of up to 4 bytes; one of anything else
 inline constexpr uint32_t kManyItems = 1 << 17;  // with fewer each has a thread of its own
 inline constexpr int kSinglesPerThread = 4;      // single variant
 inline constexpr int64_t kSliceElems = 1 << 30;  // FastDivider takes dividends below 2^31
@@ -68,11 +67,17 @@ __device__ __forceinline__ void Locate(const Walk<kInputs>& walk, uint32_t eleme
   }
 }
 
+// A concept, because nvcc takes the same requirement for unmet inside the function.
+template <class F, class... C>
+concept HasApproximate = requires(const F& f, C... x) {
+  f.Approximate(x...);
+};
+
 // f on values as stored.
 template <class Out, class F, class... In>
 __device__ __forceinline__ Out Evaluate(const F& f, In... x) {
   constexpr bool k16Bit = (!std::is_same_v<In, ComputeType<In>> && ...);
-  if constexpr (k16Bit && requires { f.Approximate(Load(x)...); }) {
+  if constexpr (k16Bit && HasApproximate<F, ComputeType<In>...>) {
     return Store<Out>(f.Approximate(Load(x)...));
   } else {
     return Store<Out>(f(Load(x)...));
@@ -202,10 +207,7 @@ Status LaunchElementwise(F f, const std::array<const void*, sizeof...(In)>& inpu
   if constexpr (kInputs > 1 && kPack > 1) {
     if (!packed) return LaunchVariant<1, kSinglesPerThread, F, Out, In...>(f, in, out, b, true, stream);
   }
-  constexpr bool kUnary16Bit = kInputs == 1 && ((sizeof(In) == 2) && ...);
-  constexpr int kPacks = !(std::is_same_v<ComputeType<In>, float> && ...) ? 1
-                         : kUnary16Bit                                    ? kUnaryPacksPerThread
-                                                                          : kPacksPerThread;
+  constexpr int kPacks = (std::is_same_v<ComputeType<In>, float> && ...) ? kPacksPerThread : 1;
   return LaunchVariant<kPack, kPacks, F, Out, In...>(f, in, out, b, packed, stream);
 }
 

@@ -21,7 +21,7 @@
 namespace cudaep::kernels {
 
 inline constexpr int kCopyThreads = 256;
-inline constexpr unsigned kCopyPacks = 4;
+inline constexpr unsigned kCopyPacks = 2;
 inline constexpr int64_t kManyCopyPacks = 1 << 17;  // with fewer each has a thread of its own
 
 using Unit16 = Pack<uint64_t, 2>;

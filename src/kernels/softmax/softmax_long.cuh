@@ -6,7 +6,7 @@
 // the rest of the row, then the block's next row, whose first chunks so arrive while this one is summed and written.
 #pragma once
 
-#include "kernels/softmax/copy_ring.cuh"
+#include "kernels/common/copy_ring.cuh"
 #include "kernels/softmax/softmax_input.cuh"
 
 namespace cudaep::kernels {

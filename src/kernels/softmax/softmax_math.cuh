@@ -6,17 +6,6 @@
 
 namespace cudaep::kernels {
 
-// 2^x; what is below the smallest normal number becomes zero.
-__device__ __forceinline__ float PowerOf2(float x) {
-#if defined(__CUDA_ARCH__)
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-#else
-  return x < -126.0f ? 0.0f : std::exp2(x);
-#endif
-}
-
 // exp(x - y), x - y being what rounding makes of it in the units of the exponent. Results below the smallest normal
 // number become zero, which saves the four instructions that FastExp spends on them.
 __device__ __forceinline__ float SoftmaxExp(float x, float y = 0.0f) {
@@ -25,32 +14,44 @@ __device__ __forceinline__ float SoftmaxExp(float x, float y = 0.0f) {
 }
 __device__ __forceinline__ double SoftmaxExp(double x, double y = 0.0) { return exp(x - y); }
 
-// exp(x - y) for x <= y, to 3 units in the last place and for every size of x and y: what x - y loses by rounding is
-// added to the fraction of the exponent. Results below the smallest normal number become zero.
-__device__ __forceinline__ float PreciseExp(float x, float y) {
-  constexpr float kLog2E = 1.4426950408889634f, kLog2ERest = 1.9259629911266175e-8f;
-  constexpr float kRounding = 12582912.0f;  // 1.5 * 2^23: what is added to it is rounded to an integer
-  constexpr float kZero = -160.0f;          // an exponent whose power is zero
-  const float difference = x - y;
-  // Source: D. Knuth, "The Art of Computer Programming", volume 2, 4.2.2, theorem B.
-  const float part = difference - x;
-  const float rest = difference > 2 * kZero ? (x - (difference - part)) - (y + part) : 0.0f;
-  const float exponent = fmaxf((fmaf(difference, kLog2E, kRounding)) - kRounding, kZero);
-  float fraction = fmaf(difference, kLog2E, -exponent);
-  fraction = fmaf(difference, kLog2ERest, fraction);
-  fraction = fmaf(rest, kLog2E, fraction);
-  return PowerOf2(fraction) * PowerOf2(exponent);
-}
-__device__ __forceinline__ double PreciseExp(double x, double y) { return exp(x - y); }
+// exp(x - base) for x <= base, as good as results of type T want it.
+template <class T>
+struct ExpBelow {
+  using C = ComputeType<T>;
+  C base;
+  __device__ __forceinline__ C operator()(C x) const { return SoftmaxExp(x - base); }
+};
 
-// exp(x - y) as good as results of type T want it.
-template <class T, class C>
-__device__ __forceinline__ C SoftmaxExpFor(C x, C y) {
-  if constexpr (sizeof(T) > 2) {
-    return PreciseExp(x, y);
-  } else {
-    return SoftmaxExp(x - y);
+// To 3 units in the last place for every size of x and base, though their difference be no float: the integer parts of
+// x log2(e) and base log2(e) meet as integers and the fractions as fractions. Results below the smallest normal number
+// become zero.
+template <>
+struct ExpBelow<float> {
+  static constexpr float kLog2E = 1.4426950408889634f, kLog2ERest = 1.9259629911266175e-8f;
+  static constexpr float kRounding = 12582912.0f;  // 1.5 * 2^23: what is added to it is rounded to an integer
+  static constexpr float kLargeBase = 1048576.0f;  // from here on differences that matter are floats
+  static constexpr float kZeroExponent = -160.0f;  // of a power that is zero
+  float shift, integer, fraction;
+
+  explicit __device__ __forceinline__ ExpBelow(float base)
+      : shift(std::fabs(base) < kLargeBase ? 0.0f : base), integer(RoundedLog(base - shift)) {
+    fraction = fmaf(base - shift, kLog2ERest, fmaf(base - shift, kLog2E, -integer));
   }
+  __device__ __forceinline__ float operator()(float x) const {
+    const float shifted = x - shift;
+    const float exponent = fmaxf(RoundedLog(shifted), integer + kZeroExponent);
+    const float rest = fmaf(shifted, kLog2E, -exponent) + fmaf(shifted, kLog2ERest, -fraction);
+    return device::FastExp2(rest) * device::FastExp2(exponent - integer);
+  }
+
+ private:
+  static __device__ __forceinline__ float RoundedLog(float x) { return fmaf(x, kLog2E, kRounding) - kRounding; }
+};
+
+// Of one x.
+template <class C>
+__device__ __forceinline__ C PreciseExp(C x, C base) {
+  return ExpBelow<C>{base}(x);
 }
 
 // exp(x - shift) for many x with one instruction each beside the exponential, by rounding the shift in the units of the
@@ -146,7 +147,7 @@ struct OnlineSum {
     if (FoldedExp<C>::template Serves<T>(base)) {
       add(FoldedExp<C>(base));
     } else {
-      add([base](C x) { return SoftmaxExpFor<T>(x, base); });
+      add(ExpBelow<T>{base});
     }
 #pragma unroll
     for (int j = 0; j < kPacks; ++j) sum += sums[j];

@@ -45,15 +45,22 @@ __global__ void __launch_bounds__(kMaxRowThreads)
     const C warp_max = WarpRowMax(MaxOf<kPacks>(value));
     // While all values are -infinity nothing may be subtracted: infinity minus infinity is NaN.
     const C base = warp_max == NegativeInfinity<C>() ? C(0) : warp_max;
-    C sum = 0;
+    const ExpBelow<T> exp_below{base};
+    C sums[kPacks] = {};  // short chains; of 16-bit elements, whose exponentials take less time, one
+    constexpr bool kChains = sizeof(T) > 2;
 #pragma unroll
     for (int j = 0; j < kPacks; ++j) {
 #pragma unroll
       for (int k = 0; k < kPack; ++k) {
-        const C exponential = SoftmaxExpFor<T>(value[j][k], base);
-        sum += exponential;
+        const C exponential = exp_below(value[j][k]);
+        sums[kChains ? j : 0] += exponential;
         if (!log) value[j][k] = exponential;
       }
+    }
+    C sum = sums[0];
+    if constexpr (kChains) {
+#pragma unroll
+      for (int j = 1; j < kPacks; ++j) sum += sums[j];
     }
     C max = warp_max;
     sum = WarpRowSum(sum);
