@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <type_traits>
-#include <utility>
 
 #include "core/data_type.h"
 #include "core/float16.h"
@@ -68,20 +67,29 @@ struct CppTypeOf<DataType::kBool> {
 template <DataType type>
 using CppType = typename CppTypeOf<type>::Type;
 
+namespace detail {
+template <DataType...>
+struct DataTypes {};
+using VisitedTypes = DataTypes<DataType::kFloat, DataType::kDouble, DataType::kFloat16, DataType::kBFloat16,
+                               DataType::kInt8, DataType::kInt16, DataType::kInt32, DataType::kInt64, DataType::kUint8,
+                               DataType::kUint16, DataType::kUint32, DataType::kUint64, DataType::kBool>;
+}  // namespace detail
+
 // Calls `visit.operator()<T>()` with the C++ type of `type` when `types` holds it; `otherwise` is returned if not.
 // Only the types in the set are instantiated, so the set is the compile budget of the kernel behind it.
 template <DataTypeSet types, class R, class Visitor>
 R VisitType(DataType type, R otherwise, Visitor&& visit) {
   R result = otherwise;
-  auto attempt = [&]<DataType candidate>() {
+  const auto attempt = [&]<DataType candidate>() {
     if constexpr (types.Contains(candidate)) {
       if (type == candidate) static_cast<void>(result = visit.template operator()<CppType<candidate>>());
     }
   };
-  [&]<DataType... all>(std::integer_sequence<DataType, all...>) { (attempt.template operator()<all>(), ...); }
-  (std::integer_sequence<DataType, DataType::kFloat, DataType::kDouble, DataType::kFloat16, DataType::kBFloat16,
-                         DataType::kInt8, DataType::kInt16, DataType::kInt32, DataType::kInt64, DataType::kUint8,
-                         DataType::kUint16, DataType::kUint32, DataType::kUint64, DataType::kBool>{});
+  [&]<DataType... all>(detail::DataTypes<all...>) {
+    static_assert((types - DataTypeSet{all...}).empty(), "a type of the set has no C++ type here");
+    (attempt.template operator()<all>(), ...);
+  }
+  (detail::VisitedTypes{});
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "device/launch.h"
 #include "kernels/pack.h"
 
 namespace cudaep::kernels {
@@ -89,6 +90,20 @@ template <class T, int N>
 inline constexpr bool kPairs = (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)&&N % 2 == 0;
 
 }  // namespace detail
+
+// Makes the compiler forget what it knows of the words, lest it keeps their elements in registers of their own.
+template <int kPacks, size_t kBytes>
+__device__ __forceinline__ void KeepPacked([[maybe_unused]] PackWords<kBytes> (&raw)[kPacks]) {
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+  for (int i = 0; i < kPacks; ++i) {
+#pragma unroll
+    for (uint32_t& word : raw[i].word) asm volatile("" : "+r"(word));
+  }
+#endif
+}
+template <int kPacks, class T, int N>
+__device__ __forceinline__ void KeepPacked(Pack<T, N> (&)[kPacks]) {}
 
 // The elements of a pack in their compute type.
 template <class T, int N>

@@ -1,7 +1,8 @@
 // The one element-wise kernel: out[i] = f(in0[i], in1[i], ...) with broadcasting, for any functor and types.
 //
 // The output is cut into packs of consecutive elements, 16 bytes of the widest type and at most eight elements, and a
-// thread handles kPacks of them: all loads are issued before the first result is stored. What is left behind the last
+// thread handles up to kPacks of them, fewer where there are not many: all loads are issued before the first result is
+// stored. What is left behind the last
 // whole pack is done element by element, one to a thread. Two variants at most:
 // - packed: an input's part of a pack is one load, or one repeated element where its innermost stride is 0;
 // - single (pack size 1), for rows that packs would straddle and for unaligned buffers. One tensor has no rows: its
@@ -20,6 +21,7 @@
 
 #include "core/checked_math.h"
 #include "device/launch.h"
+#include "kernels/common/trigger.cuh"
 #include "kernels/elementwise/broadcast.h"
 #include "kernels/index_limit.h"
 #include "kernels/pack.h"
@@ -29,6 +31,7 @@ namespace cudaep::kernels {
 inline constexpr int kElementwiseThreads = 256;
 inline constexpr int kMaxElementwisePack = 8;    // elements; more would only lengthen unrolled code
 inline constexpr int kPacksPerThread = 2;        // packed variant, floats of up to 4 bytes; one of anything else
+inline constexpr uint32_t kManyItems = 1 << 17;  // with fewer each has a thread of its own
 inline constexpr int kSinglesPerThread = 4;      // single variant
 inline constexpr int64_t kSliceElems = 1 << 30;  // FastDivider takes dividends below 2^31
 
@@ -36,7 +39,8 @@ inline constexpr int64_t kSliceElems = 1 << 30;  // FastDivider takes dividends 
 template <int kInputs>
 struct Walk {
   uint32_t elems;
-  uint32_t packs;  // whole packs
+  uint32_t packs;       // whole packs
+  uint32_t per_thread;  // items of a thread, at most the kernel's kPacks
   int32_t rank;
   FastDivider size[kMaxBroadcastRank];
   uint32_t stride[kInputs][kMaxBroadcastRank];
@@ -63,11 +67,17 @@ __device__ __forceinline__ void Locate(const Walk<kInputs>& walk, uint32_t eleme
   }
 }
 
+// A concept, because nvcc takes the same requirement for unmet inside the function.
+template <class F, class... C>
+concept HasApproximate = requires(const F& f, C... x) {
+  f.Approximate(x...);
+};
+
 // f on values as stored.
 template <class Out, class F, class... In>
 __device__ __forceinline__ Out Evaluate(const F& f, In... x) {
   constexpr bool k16Bit = (!std::is_same_v<In, ComputeType<In>> && ...);
-  if constexpr (k16Bit && requires { f.Approximate(Load(x)...); }) {
+  if constexpr (k16Bit && HasApproximate<F, ComputeType<In>...>) {
     return Store<Out>(f.Approximate(Load(x)...));
   } else {
     return Store<Out>(f(Load(x)...));
@@ -122,23 +132,23 @@ template <int kPack, int kPacks, class F, class Out, class... In>
 __global__ void __launch_bounds__(kElementwiseThreads)
     ElementwiseKernel(const F f, const ElementwiseInputs<sizeof...(In)> in, Out* out,
                       const __grid_constant__ Walk<sizeof...(In)> walk) {
-  device::TriggerDependents();
+  TriggerDependentsOfSmallGrid();
   device::GridDependencyWait();
-  const uint32_t item = blockIdx.x * (kElementwiseThreads * kPacks) + threadIdx.x;
+  const uint32_t item = blockIdx.x * (kElementwiseThreads * walk.per_thread) + threadIdx.x;
   PackedInputs<kPack, Out, In...> inputs[kPacks];
 #pragma unroll
-  for (int j = 0; j < kPacks; ++j) {
+  for (uint32_t j = 0; j < kPacks; ++j) {
     const uint32_t pack = item + j * kElementwiseThreads;
-    if (pack < walk.packs) inputs[j].LoadAt(in, walk, pack * kPack);
+    if (j < walk.per_thread && pack < walk.packs) inputs[j].LoadAt(in, walk, pack * kPack);
   }
 #pragma unroll
-  for (int j = 0; j < kPacks; ++j) {
+  for (uint32_t j = 0; j < kPacks; ++j) {
     const uint32_t pack = item + j * kElementwiseThreads;
-    if (pack < walk.packs) StorePack(out + pack * kPack, inputs[j].Apply(f));
+    if (j < walk.per_thread && pack < walk.packs) StorePack(out + pack * kPack, inputs[j].Apply(f));
   }
   if constexpr (kPack > 1) {  // items behind the packs are single elements
 #pragma unroll 1
-    for (uint32_t pack = item; pack < item + kElementwiseThreads * kPacks; pack += kElementwiseThreads) {
+    for (uint32_t pack = item; pack < item + kElementwiseThreads * walk.per_thread; pack += kElementwiseThreads) {
       const uint32_t element = walk.packs * (kPack - 1) + pack;
       if (pack < walk.packs || element >= walk.elems) continue;
       PackedInputs<1, Out, In...> single;
@@ -160,8 +170,9 @@ Status LaunchVariant(F f, const ElementwiseInputs<sizeof...(In)>& in, Out* out, 
     for (size_t i = 0; i < sizeof...(In); ++i) walk.stride[i][d] = static_cast<uint32_t>(b.stride[i][d]);
   }
   const uint32_t items = walk.packs + (walk.elems - walk.packs * kPack);
+  walk.per_thread = items < kManyItems ? 1 : kPacks;
   device::LaunchConfig config;
-  config.grid.x = CeilDiv<uint32_t>(items, kElementwiseThreads * kPacks);
+  config.grid.x = CeilDiv<uint32_t>(items, kElementwiseThreads * walk.per_thread);
   config.block.x = kElementwiseThreads;
   config.programmatic = true;
   return device::Launch(ElementwiseKernel<kPack, kPacks, F, Out, In...>, config, stream, f, in, out, walk);

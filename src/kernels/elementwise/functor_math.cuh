@@ -53,16 +53,39 @@ __device__ __forceinline__ float FastTanhOf(float x) {
   return std::copysign(device::FastDivide(1.0f - e, 1.0f + e), x);
 }
 
-// The normal distribution's integral from -infinity to x, relative error below 2e-5 for all x that float32 can tell
-// from minus infinity: exp(z^2) erfc(z) is a polynomial of t = 1 / (1 + 0.65 z), fitted for the smallest relative
-// error.
+// The normal distribution's integral from -infinity to x, to some 7 units in the last place also where it is tiny;
+// anything for NaN. With z = |x| / sqrt(2), exp(z^2) erfc(z) / 2 is t p(t), t = 1 / (1 + 0.49 z), with the polynomial p
+// of least relative error for z from 0 to 10.5, fitted by Lawson's iteration: 2.3e-8. The square's rounding is carried
+// into the exponent.
+__device__ __forceinline__ float NormalCdf(float x) {
+  constexpr float kHalfLog2E = 0.72134752044448170f, kHalfLog2ERest = 0.5f * 1.9259629911266175e-8f;
+  constexpr float kRounding = 12582912.0f;             // 1.5 * 2^23: what is added to it is rounded to an integer
+  const float magnitude = fminf(std::fabs(x), 20.0f);  // where the result is 0 or 1
+  const float t = device::FastDivide(1.0f, fmaf(magnitude, 0.49f * 0.70710678118654752f, 1.0f));
+  float p = -0.02866234816610813f;
+  for (const float c : {0.14514657855033875f, -0.26701778173446655f, 0.17916414141654968f, -0.03335633873939514f,
+                        0.10992804914712906f, 0.11802022159099579f, 0.13856445252895355f, 0.13821300864219666f}) {
+    p = fmaf(p, t, c);
+  }
+  const float square = magnitude * magnitude, rest = fmaf(magnitude, magnitude, -square);
+  const float exponent = fmaf(square, -kHalfLog2E, kRounding) - kRounding;
+  float fraction = fmaf(square, -kHalfLog2E, -exponent);
+  fraction = fmaf(square, -kHalfLog2ERest, fraction);
+  fraction = fmaf(rest, -kHalfLog2E, fraction);
+  const float tail = t * p * device::FastExp2(fraction) * device::FastExp2(exponent);
+  return x < 0 ? tail : 1.0f - tail;
+}
+__device__ __forceinline__ double NormalCdf(double x) { return 0.5 * std::erfc(x * -0.70710678118654752440); }
+
+// The same, relative error below 1e-5 for every x with a result above the smallest normal number.
+// exp(z^2) erfc(z) / 2 is t p(t) with t = 1 / (1 + 0.44 z) and the polynomial p of least relative error, fitted for z
+// from 0 to 10.5 by Lawson's iteration: 5.3e-6.
 __device__ __forceinline__ float FastNormalCdf(float x) {
   const float z = std::fabs(x) * 0.70710678f;
-  const float t = device::FastDivide(1.0f, 1.0f + 0.65f * z);
-  const float series =
-      t *
-      (0.36639114f + t * (0.37380907f + t * (0.23216478f + t * (0.35571312f + t * (-0.47173301f + t * 0.14366037f)))));
-  const float tail = 0.5f * series * device::FastExp(-z * z);
+  const float t = device::FastDivide(1.0f, 1.0f + 0.44f * z);
+  const float p = 0.124280276f +
+                  t * (0.121287108f + t * (0.131784208f + t * (0.020382011f + t * (0.175311750f + t * -0.073047918f))));
+  const float tail = t * p * device::FastExp(-z * z);
   return x < 0 ? tail : 1.0f - tail;
 }
 

@@ -9,7 +9,8 @@ namespace cudaep::kernels {
 struct GeluByErf {
   template <class T>
   __device__ __forceinline__ T operator()(T x) const {
-    return T(0.5) * x * std::erfc(x * T(-0.70710678118654752440));
+    // Not 1 + erf, which has no digits left for negative x.
+    return x * NormalCdf(x);
   }
   __device__ __forceinline__ float Approximate(auto x) const { return x * FastNormalCdf(x); }
 };

@@ -1,8 +1,9 @@
 // The one gathering copy: out[i] = source(i), for any source and any width of unit.
 //
-// A thread fills one pack of consecutive units, 16 bytes, so that writes are full whatever the source does. Elements
-// are moved as units of 1 to 16 bytes: a launcher takes the widest that sizes, strides and addresses allow. Variants
-// are 16-byte packs with 32-bit indices and single units with 64-bit indices, for each of the five widths.
+// A thread fills packs of consecutive units, 16 aligned bytes each, so that writes are full whatever the source does
+// and wherever the output begins; of many packs it has kCopyPacks and loads them all before it stores the first.
+// Elements are moved as units of 1 to 16 bytes: a launcher takes the widest that sizes, strides and addresses allow.
+// Variants are packs with 32-bit indices and single units with 64-bit indices, for each of the five widths.
 //
 // A source is a struct passed by value; At(i) gives a cursor to unit i. The cursor has Load(); row_left, the units to
 // the end of its row; Step(source), to the next unit of the row; and Next(source), to the next unit wherever that is.
@@ -20,6 +21,8 @@
 namespace cudaep::kernels {
 
 inline constexpr int kCopyThreads = 256;
+inline constexpr unsigned kCopyPacks = 2;
+inline constexpr int64_t kManyCopyPacks = 1 << 17;  // with fewer each has a thread of its own
 
 using Unit16 = Pack<uint64_t, 2>;
 
@@ -42,20 +45,10 @@ struct IndexDivider<uint64_t> {
   }
 };
 
-template <class Source, class Unit, class Index, int kPack>
-__global__ void __launch_bounds__(kCopyThreads) CopyKernel(Source source, Unit* out, Index units) {
-  device::GridDependencyWait();
-  const Index first = (static_cast<Index>(blockIdx.x) * kCopyThreads + threadIdx.x) * kPack;
-  if (first >= units) return;
+// The units of the pack that starts at `first`, all of them in the output.
+template <int kPack, class Unit, class Index, class Source>
+__device__ __forceinline__ void LoadUnits(const Source& source, Index first, Pack<Unit, kPack>& pack) {
   auto cursor = source.At(first);
-  if (units - first < kPack) {
-    for (Index i = first;;) {
-      out[i] = cursor.Load();
-      if (++i == units) return;
-      cursor.Next(source);
-    }
-  }
-  Pack<Unit, kPack> pack;
   if (cursor.row_left >= kPack) {
 #pragma unroll
     for (int k = 0; k < kPack; ++k) {
@@ -69,7 +62,41 @@ __global__ void __launch_bounds__(kCopyThreads) CopyKernel(Source source, Unit* 
       pack.value[k] = cursor.Load();
     }
   }
-  StorePack<kPack>(out + first, pack);
+}
+
+// Packs lie at the 16-byte boundaries of memory: the first holds `lead` units before the output's first one.
+template <class Source, class Unit, class Index, int kPack>
+__global__ void __launch_bounds__(kCopyThreads) CopyKernel(const __grid_constant__ Source source, Unit* out,
+                                                           Index units, unsigned lead, unsigned packs_per_thread) {
+  device::GridDependencyWait();
+  const Index thread = static_cast<Index>(blockIdx.x) * kCopyThreads * packs_per_thread + threadIdx.x;
+  const auto begin_of = [&](unsigned j) { return (thread + j * kCopyThreads) * kPack; };  // counted with the lead
+  const auto is_whole = [&](unsigned j) {
+    return j < packs_per_thread && begin_of(j) >= lead && begin_of(j) + kPack <= units + lead;
+  };
+  Pack<Unit, kPack> pack[kCopyPacks];
+#pragma unroll
+  for (unsigned j = 0; j < kCopyPacks; ++j) {
+    if (is_whole(j)) LoadUnits(source, static_cast<Index>(begin_of(j) - lead), pack[j]);
+  }
+#pragma unroll
+  for (unsigned j = 0; j < kCopyPacks; ++j) {
+    if (is_whole(j)) StorePack<kPack>(out + (begin_of(j) - lead), pack[j]);
+  }
+  if constexpr (kPack > 1) {  // the ends of the output
+#pragma unroll 1
+    for (unsigned j = 0; j < packs_per_thread; ++j) {
+      const Index begin = device::Max<Index>(begin_of(j), lead);
+      const Index end = device::Min<Index>(begin_of(j) + kPack, units + lead);
+      if (is_whole(j) || begin >= end) continue;
+      auto cursor = source.At(begin - lead);
+      for (Index i = begin - lead;;) {
+        out[i] = cursor.Load();
+        if (++i == end - lead) break;
+        cursor.Next(source);
+      }
+    }
+  }
 }
 
 // What a launcher is instantiated for.
@@ -84,19 +111,23 @@ template <class Variant, class Source>
 Status LaunchCopy(const Source& source, void* out, int64_t units, device::Stream stream) {
   using Unit = typename Variant::Unit;
   using Index = typename Variant::Index;
+  constexpr int kPack = Variant::kPack;
+  const unsigned lead = static_cast<unsigned>(reinterpret_cast<uintptr_t>(out) / sizeof(Unit) % kPack);
+  const int64_t packs = CeilDiv<int64_t>(units + lead, kPack);
+  const unsigned packs_per_thread = packs < kManyCopyPacks ? 1 : kCopyPacks;
   device::LaunchConfig config;
-  config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(units, int64_t{Variant::kPack} * kCopyThreads));
+  config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(packs, int64_t{packs_per_thread} * kCopyThreads));
   config.block.x = kCopyThreads;
   config.programmatic = true;
-  return device::Launch(CopyKernel<Source, Unit, Index, Variant::kPack>, config, stream, source,
-                        static_cast<Unit*>(out), static_cast<Index>(units));
+  return device::Launch(CopyKernel<Source, Unit, Index, kPack>, config, stream, source, static_cast<Unit*>(out),
+                        static_cast<Index>(units), lead, packs_per_thread);
 }
 
-// Calls `launch` with the variant for `units` units of `unit_bytes` (1, 2, 4, 8 or 16) written to `out`.
+// Calls `launch` with the variant for `units` units of `unit_bytes` (1, 2, 4, 8 or 16).
 template <class F>
-Status VisitCopyVariant(int unit_bytes, int64_t units, const void* out, F&& launch) {
+Status VisitCopyVariant(int unit_bytes, int64_t units, F&& launch) {
   const auto visit = [&]<class Unit>() {
-    if (FitsIndex(units) && IsAligned(out, kPackBytes)) {
+    if (FitsIndex(units)) {
       return launch(CopyVariant<Unit, uint32_t, PackElems(sizeof(Unit))>{});
     }
     return launch(CopyVariant<Unit, uint64_t, 1>{});

@@ -92,7 +92,7 @@ Status LaunchGather(const GatherShape& shape, const void* data, GatherIndices in
   if (bytes == 0) return Status::Ok();
   const int unit_bytes = std::max(std::min(shape.elem_bytes, 8),
                                   std::min({WidestUnit(shape.row_bytes), WidestUnit(data), WidestUnit(out)}));
-  return VisitCopyVariant(unit_bytes, bytes / unit_bytes, out, [&]<class Variant>(Variant) {
+  return VisitCopyVariant(unit_bytes, bytes / unit_bytes, [&]<class Variant>(Variant) {
     using Index = typename Variant::Index;
     using Unit = typename Variant::Unit;
     const int64_t row_units = shape.row_bytes / unit_bytes;
@@ -106,7 +106,7 @@ Status LaunchGather(const GatherShape& shape, const void* data, GatherIndices in
 Status LaunchGatherElements(const GatherElementsShape& shape, const void* data, GatherIndices indices, void* out,
                             device::Stream stream) {
   if (shape.base.units == 0) return Status::Ok();
-  return VisitCopyVariant(shape.elem_bytes, shape.base.units, out, [&]<class Variant>(Variant) {
+  return VisitCopyVariant(shape.elem_bytes, shape.base.units, [&]<class Variant>(Variant) {
     using Index = typename Variant::Index;
     using Unit = typename Variant::Unit;
     const ElementSource<Unit, Index> source{static_cast<const Unit*>(data), indices, shape.axis, shape.axis_stride,

@@ -8,7 +8,7 @@ Status LaunchStridedCopy(const StridedCopy& copy, const void* in, void* out, dev
   const int bytes = std::max(copy.unit_bytes, std::min({copy.widest_bytes, WidestUnit(in), WidestUnit(out)}));
   const int64_t factor = bytes / copy.unit_bytes;
   const int64_t units = copy.units / factor;
-  return VisitCopyVariant(bytes, units, out, [&]<class Variant>(Variant) {
+  return VisitCopyVariant(bytes, units, [&]<class Variant>(Variant) {
     using Unit = typename Variant::Unit;
     using Index = typename Variant::Index;
     const StridedSource<Unit, Index> source{static_cast<const Unit*>(in) + copy.offset / factor,

@@ -1,7 +1,5 @@
 #include "kernels/norm/layer_norm.h"
 
-#include <algorithm>
-
 #include "core/checked_math.h"
 #include "kernels/norm/layer_norm_types.h"
 
@@ -13,8 +11,11 @@ bool LayerNormSupports(DataType x_type, DataType y_type) {
          (y_type == DataType::kFloat && kFloat16Types.Contains(x_type));
 }
 
-RowPlan PlanLayerNorm(DataType x_type, DataType y_type, int64_t rows, int64_t elems, bool whole_rows) {
-  return PlanRows(rows, elems, std::max(SizeOf(x_type), SizeOf(y_type)), whole_rows);
+Result<LayerNormPlans> PlanLayerNorm(const NormProblem& problem, const device::DeviceInfo& device) {
+  LayerNormPlans plans;
+  CUDAEP_ASSIGN_OR_RETURN(plans.packed, PlanNorm(problem, device, true));
+  CUDAEP_ASSIGN_OR_RETURN(plans.single, PlanNorm(problem, device, false));
+  return plans;
 }
 
 Status LaunchLayerNorm(const LayerNormArgs& args, device::Stream stream) {

@@ -2,16 +2,16 @@
 //
 //   s = x + skip + bias;  y = (s - mean) / sqrt(variance + epsilon) * scale + beta      (RMS: mean = 0)
 //
-// One launch; each element is read once where a row fits a block's registers and twice where not. fp32 arithmetic
-// (fp64 for double); the variance is taken around the mean (registers) or by Chan's pairwise update (streams), never
-// as a difference of squares. `y` and `sum` may be `x` or `skip` of the same type and shape.
+// One launch; each element is read once where a row fits the registers of a block or of a cluster of blocks, and twice
+// where not (norm_plan.h). fp32 arithmetic (fp64 for double); the variance is never a difference of squares. `y` and
+// `sum` may be `x` or `skip` of the same type and shape.
 #pragma once
 
 #include <cstdint>
 
 #include "core/data_type.h"
 #include "device/device.h"
-#include "kernels/common/row_plan.h"
+#include "kernels/norm/norm_plan.h"
 
 namespace cudaep::kernels {
 
@@ -20,6 +20,11 @@ namespace cudaep::kernels {
 struct AffineMap {
   int64_t row_repeat = 1, rows = 1;
   int64_t column_repeat = 1, columns = 1;
+};
+
+// For pointers that allow packs and for others.
+struct LayerNormPlans {
+  NormPlan packed, single;
 };
 
 struct LayerNormArgs {
@@ -40,16 +45,15 @@ struct LayerNormArgs {
   AffineMap scale_map = {}, beta_map = {};
   double epsilon = 0;
   bool rms = false;
-  RowPlan plan = {};  // of PlanLayerNorm, or a test's choice
+  bool constant_affine = false;  // nothing on the device ever writes scale, beta and bias
+  const LayerNormPlans* plans = nullptr;
 };
 
 // Equal types of kFloatTypes, or one of fp32 and the other a 16-bit one.
 bool LayerNormSupports(DataType x_type, DataType y_type);
 
-// `whole_rows`: scale and beta have one value for each column, so that they can be read in packs.
-RowPlan PlanLayerNorm(DataType x_type, DataType y_type, int64_t rows, int64_t elems, bool whole_rows);
+Result<LayerNormPlans> PlanLayerNorm(const NormProblem& problem, const device::DeviceInfo& device);
 
-// Pointers that do not allow the plan's packs make it plan again without.
 Status LaunchLayerNorm(const LayerNormArgs& args, device::Stream stream);
 
 }  // namespace cudaep::kernels

@@ -6,7 +6,7 @@
 // the rest of the row, then the block's next row, whose first chunks so arrive while this one is summed and written.
 #pragma once
 
-#include "kernels/softmax/copy_ring.cuh"
+#include "kernels/common/copy_ring.cuh"
 #include "kernels/softmax/softmax_input.cuh"
 
 namespace cudaep::kernels {
@@ -95,18 +95,6 @@ __device__ __forceinline__ void CombineThreads(OnlineSum<C>& online, C (&max_scr
   CombineWarps(online.max, online.sum, max_scratch, sum_scratch);
 }
 
-// Makes the compiler forget what it knows of the words, lest it keeps the elements of bf16 in registers of their own.
-template <int kChunks, int kPacks, size_t kBytes>
-__device__ __forceinline__ void Forget([[maybe_unused]] PackWords<kBytes> (&raw)[kChunks][kPacks]) {
-#if defined(__CUDA_ARCH__)
-#pragma unroll
-  for (int i = 0; i < kChunks * kPacks; ++i) {
-#pragma unroll
-    for (uint32_t& word : raw[i / kPacks][i % kPacks].word) asm volatile("" : "+r"(word));
-  }
-#endif
-}
-
 template <class T, int kPack, int kThreads, bool kBias>
 __global__ void __launch_bounds__(kThreads, kLongThreads / kThreads)
     SoftmaxLongKernel(SoftmaxInput<T> in, T* y, bool log, int slots) {
@@ -168,7 +156,7 @@ __global__ void __launch_bounds__(kThreads, kLongThreads / kThreads)
       ring.Advance(ahead);
     }
     CombineThreads(online, max_scratch[parity], sum_scratch[parity]);
-    Forget(held);
+    for (auto& chunk : held) KeepPacked(chunk);
 
     const SoftmaxOutput<C> output(online.max, online.sum, log);
 #pragma unroll 1

@@ -14,6 +14,46 @@ __device__ __forceinline__ float SoftmaxExp(float x, float y = 0.0f) {
 }
 __device__ __forceinline__ double SoftmaxExp(double x, double y = 0.0) { return exp(x - y); }
 
+// exp(x - base) for x <= base, as good as results of type T want it.
+template <class T>
+struct ExpBelow {
+  using C = ComputeType<T>;
+  C base;
+  __device__ __forceinline__ C operator()(C x) const { return SoftmaxExp(x - base); }
+};
+
+// To 3 units in the last place for every size of x and base, though their difference be no float: the integer parts of
+// x log2(e) and base log2(e) meet as integers and the fractions as fractions. Results below the smallest normal number
+// become zero.
+template <>
+struct ExpBelow<float> {
+  static constexpr float kLog2E = 1.4426950408889634f, kLog2ERest = 1.9259629911266175e-8f;
+  static constexpr float kRounding = 12582912.0f;  // 1.5 * 2^23: what is added to it is rounded to an integer
+  static constexpr float kLargeBase = 1048576.0f;  // from here on differences that matter are floats
+  static constexpr float kZeroExponent = -160.0f;  // of a power that is zero
+  float shift, integer, fraction;
+
+  explicit __device__ __forceinline__ ExpBelow(float base)
+      : shift(std::fabs(base) < kLargeBase ? 0.0f : base), integer(RoundedLog(base - shift)) {
+    fraction = fmaf(base - shift, kLog2ERest, fmaf(base - shift, kLog2E, -integer));
+  }
+  __device__ __forceinline__ float operator()(float x) const {
+    const float shifted = x - shift;
+    const float exponent = fmaxf(RoundedLog(shifted), integer + kZeroExponent);
+    const float rest = fmaf(shifted, kLog2E, -exponent) + fmaf(shifted, kLog2ERest, -fraction);
+    return device::FastExp2(rest) * device::FastExp2(exponent - integer);
+  }
+
+ private:
+  static __device__ __forceinline__ float RoundedLog(float x) { return fmaf(x, kLog2E, kRounding) - kRounding; }
+};
+
+// Of one x.
+template <class C>
+__device__ __forceinline__ C PreciseExp(C x, C base) {
+  return ExpBelow<C>{base}(x);
+}
+
 // exp(x - shift) for many x with one instruction each beside the exponential, by rounding the shift in the units of the
 // exponent. Where the shift is small that costs less than the rounding of a 16-bit result (2^-14.5 for 1024).
 template <class C>
@@ -87,7 +127,7 @@ struct OnlineSum {
     const C raised = device::Max(max, value);
     // While all values are -infinity nothing may be subtracted: infinity minus infinity is NaN.
     const C base = raised == NegativeInfinity<C>() ? C(0) : raised;
-    sum *= SoftmaxExp(max - base);
+    sum *= PreciseExp(max, base);
     max = raised;
     return base;
   }
@@ -107,7 +147,7 @@ struct OnlineSum {
     if (FoldedExp<C>::template Serves<T>(base)) {
       add(FoldedExp<C>(base));
     } else {
-      add([base](C x) { return SoftmaxExp(x - base); });
+      add(ExpBelow<T>{base});
     }
 #pragma unroll
     for (int j = 0; j < kPacks; ++j) sum += sums[j];
@@ -152,22 +192,31 @@ __device__ __forceinline__ void CombineWarps(C& max, C& sum, C* max_scratch, C* 
   for (unsigned offset = lanes / 2; offset > 0; offset /= 2) {
     max = SoftmaxMax(max, __shfl_xor_sync(device::kFullWarp, max, static_cast<int>(offset)));
   }
-  sum = from < warps ? sum_scratch[from] * SoftmaxExp(warp_max - max) : C(0);
+  sum = from < warps ? sum_scratch[from] * PreciseExp(warp_max, max) : C(0);
   for (unsigned offset = lanes / 2; offset > 0; offset /= 2) {
     sum += __shfl_xor_sync(device::kFullWarp, sum, static_cast<int>(offset));
   }
 }
 
-// What turns x into softmax(x) or log-softmax(x), given the row's maximum and sum. The sum is taken into the exponent.
+// What turns x into softmax(x) or log-softmax(x), given the row's maximum and sum. Of 16-bit results the sum is taken
+// into the exponent.
 template <class C>
 struct SoftmaxOutput {
-  C max, log_sum;
+  C max, log_sum, inverse_sum;
   bool log;
 
   __device__ __forceinline__ SoftmaxOutput(C row_max, C row_sum, bool is_log)
-      : max(row_max), log_sum(std::log(row_sum)), log(is_log) {}
+      : max(row_max), log_sum(std::log(row_sum)), inverse_sum(C(1) / row_sum), log(is_log) {}
 
-  __device__ __forceinline__ C operator()(C x) const { return log ? x - max - log_sum : SoftmaxExp(x - max, log_sum); }
+  template <class T>
+  __device__ __forceinline__ C Of(C x) const {
+    if (log) return x - max - log_sum;
+    if constexpr (sizeof(T) > 2) {
+      return PreciseExp(x, max) * inverse_sum;
+    } else {
+      return SoftmaxExp(x - max, log_sum);
+    }
+  }
 
   // In place; T is the type that the results will be rounded to.
   template <class T, int kPacks, int kPack>
@@ -182,7 +231,7 @@ struct SoftmaxOutput {
     if (!log && FoldedExp<C>::template Serves<T>(max + log_sum)) {
       apply(FoldedExp<C>(max + log_sum));
     } else {
-      apply(*this);
+      apply([this](C x) { return Of<T>(x); });
     }
   }
 };

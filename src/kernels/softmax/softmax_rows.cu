@@ -45,26 +45,33 @@ __global__ void __launch_bounds__(kMaxRowThreads)
     const C warp_max = WarpRowMax(MaxOf<kPacks>(value));
     // While all values are -infinity nothing may be subtracted: infinity minus infinity is NaN.
     const C base = warp_max == NegativeInfinity<C>() ? C(0) : warp_max;
-    C sum = 0;
+    const ExpBelow<T> exp_below{base};
+    C sums[kPacks] = {};  // short chains; of 16-bit elements, whose exponentials take less time, one
+    constexpr bool kChains = sizeof(T) > 2;
 #pragma unroll
     for (int j = 0; j < kPacks; ++j) {
 #pragma unroll
       for (int k = 0; k < kPack; ++k) {
-        const C exponential = SoftmaxExp(value[j][k] - base);
-        sum += exponential;
+        const C exponential = exp_below(value[j][k]);
+        sums[kChains ? j : 0] += exponential;
         if (!log) value[j][k] = exponential;
       }
+    }
+    C sum = sums[0];
+    if constexpr (kChains) {
+#pragma unroll
+      for (int j = 1; j < kPacks; ++j) sum += sums[j];
     }
     C max = warp_max;
     sum = WarpRowSum(sum);
     CombineWarps(max, sum, max_scratch[i % 2], sum_scratch[i % 2]);
 
-    const C factor = SoftmaxExp(warp_max - max) / sum, shift = max + std::log(sum);
+    const C factor = PreciseExp(warp_max, max) / sum, log_sum = std::log(sum);
 #pragma unroll
     for (int j = 0; j < kPacks; ++j) {
       if (pack_of(j) >= packs) continue;
 #pragma unroll
-      for (int k = 0; k < kPack; ++k) value[j][k] = log ? value[j][k] - shift : value[j][k] * factor;
+      for (int k = 0; k < kPack; ++k) value[j][k] = log ? value[j][k] - max - log_sum : value[j][k] * factor;
       StoreWords<kPack>(y + (row * in.row_packs + pack_of(j)) * kPack, PackCompute<T, kPack>(value[j]));
     }
   }

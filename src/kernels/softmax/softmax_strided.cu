@@ -9,51 +9,106 @@
 namespace cudaep::kernels {
 namespace {
 
-constexpr unsigned kThreads = 256;
+constexpr unsigned kThreads = 256;  // of a block, where columns are short
+constexpr unsigned kThreads = 1024;
+constexpr int kHeld = 16;     // elements of a column that a thread keeps in registers
+constexpr int kInFlight = 4;  // independent loads of a thread that cannot keep what it reads
 
-template <class T>
+// One value of the threads that share a column, merged in the same order by each of them.
+template <class C, class Op>
+__device__ __forceinline__ C OverColumn(C value, Op op) {
+  if (blockDim.y == 1) return value;
+  __shared__ C value_of[kThreads];
+  __syncthreads();  // others may still read what was there
+  value_of[threadIdx.y * blockDim.x + threadIdx.x] = value;
+  __syncthreads();
+  value = value_of[threadIdx.x];
+  for (unsigned row = 1; row < blockDim.y; ++row) value = op(value, value_of[row * blockDim.x + threadIdx.x]);
+  return value;
+}
+
+// The maximum and sum of a column from those of the threads that share it, `height` apart by blockDim.x; a power of
+// two.
+template <class C>
+__device__ __forceinline__ void CombineColumn(OnlineSum<C>& online) {
+  __shared__ C max_of[kThreads];
+  __shared__ C sum_of[kThreads];
+  const unsigned self = threadIdx.y * blockDim.x + threadIdx.x;
+  for (unsigned height = blockDim.y; height > 1; height /= 2) {
+    max_of[self] = online.max;
+    sum_of[self] = online.sum;
+    __syncthreads();
+    // Both of a pair merge the same two in the same order, so that all threads end with the same bits.
+    const unsigned partner = (threadIdx.y ^ (height / 2)) * blockDim.x + threadIdx.x;
+    OnlineSum<C> low{max_of[device::Min(self, partner)], sum_of[device::Min(self, partner)]};
+    OnlineSum<C> high{max_of[device::Max(self, partner)], sum_of[device::Max(self, partner)]};
+    const C max = device::Max(low.max, high.max);
+    low.RaiseMax(max);
+    high.RaiseMax(max);
+    online = {max, low.sum + high.sum};
+    __syncthreads();
+  }
+}
+
+// A column's elements, `inner` apart, go round the blockDim.y threads that share it. `kOnce`: each has at most kHeld.
+template <class T, bool kOnce>
 __global__ void __launch_bounds__(kThreads)
     SoftmaxStridedKernel(const T* x, T* y, int64_t columns, int64_t elems, int64_t inner, bool log) {
   using C = ComputeType<T>;
-  constexpr int kInFlight = 4;
-  __shared__ C max_of[kThreads];
-  __shared__ C sum_of[kThreads];
   device::GridDependencyWait();
   const int64_t column = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64_t length = column < columns ? elems : 0;
   const int64_t base = column / inner * inner * elems + column % inner;
 
-  OnlineSum<C> online;
-  for (int64_t i = threadIdx.y; i < length; i += kInFlight * blockDim.y) {
-    C value[kInFlight];
-    C max = NegativeInfinity<C>();
+  if constexpr (kOnce) {
+    C value[kHeld];
+    C own_max = NegativeInfinity<C>(), own_sum = 0;
+    const auto at = [&](int j) { return threadIdx.y + j * static_cast<int64_t>(blockDim.y); };
 #pragma unroll
-    for (int j = 0; j < kInFlight; ++j) {
-      const int64_t at = i + j * static_cast<int64_t>(blockDim.y);
-      value[j] = at < length ? Load(x[base + at * inner]) : NegativeInfinity<C>();
-      max = device::Max(max, value[j]);
+    for (int j = 0; j < kHeld; ++j) {
+      if (at(j) < length) value[j] = Load(x[base + at(j) * inner]);
     }
-    const C subtracted = online.RaiseMax(max);
 #pragma unroll
-    for (int j = 0; j < kInFlight; ++j) online.sum += SoftmaxExp(value[j] - subtracted);
-  }
-  if (blockDim.y > 1) {
-    const unsigned self = threadIdx.y * blockDim.x + threadIdx.x;
-    max_of[self] = online.max;
-    sum_of[self] = online.sum;
-    __syncthreads();
-    for (unsigned other = threadIdx.x; other < blockDim.x * blockDim.y; other += blockDim.x) {
-      if (other == self) continue;
-      OnlineSum<C> partial{max_of[other], sum_of[other]};
-      const C max = device::Max(online.max, partial.max);
-      online.RaiseMax(max);
-      partial.RaiseMax(max);
-      online.sum += partial.sum;
+    for (int j = 0; j < kHeld; ++j) {
+      if (at(j) < length) own_max = device::Max(own_max, value[j]);
     }
-  }
-  const SoftmaxOutput<C> output(online.max, online.sum, log);
-  for (int64_t i = threadIdx.y; i < length; i += blockDim.y) {
-    y[base + i * inner] = Store<T>(output(Load(x[base + i * inner])));
+    const C max = OverColumn(own_max, [](C p, C q) { return device::Max(p, q); });
+    const ExpBelow<T> exp_below{max == NegativeInfinity<C>() ? C(0) : max};
+#pragma unroll
+    for (int j = 0; j < kHeld; ++j) {
+      if (at(j) >= length) continue;
+      const C exponential = exp_below(value[j]);
+      own_sum += exponential;
+      if (!log) value[j] = exponential;
+    }
+    C sum = OverColumn(own_sum, [](C p, C q) { return p + q; });
+    if (max == NegativeInfinity<C>()) sum = max - max;
+    const C factor = C(1) / sum, log_sum = std::log(sum);
+#pragma unroll
+    for (int j = 0; j < kHeld; ++j) {
+      if (at(j) >= length) continue;
+      y[base + at(j) * inner] = Store<T>(log ? value[j] - max - log_sum : value[j] * factor);
+    }
+  } else {
+    OnlineSum<C> online;
+    for (int64_t i = threadIdx.y; i < length; i += kInFlight * blockDim.y) {
+      C value[kInFlight];
+      C max = NegativeInfinity<C>();
+#pragma unroll
+      for (int j = 0; j < kInFlight; ++j) {
+        const int64_t at = i + j * static_cast<int64_t>(blockDim.y);
+        value[j] = at < length ? Load(x[base + at * inner]) : NegativeInfinity<C>();
+        max = device::Max(max, value[j]);
+      }
+      const ExpBelow<T> exp_below{online.RaiseMax(max)};
+#pragma unroll
+      for (int j = 0; j < kInFlight; ++j) online.sum += exp_below(value[j]);
+    }
+    CombineColumn(online);
+    const SoftmaxOutput<C> output(online.max, online.sum, log);
+    for (int64_t i = threadIdx.y; i < length; i += blockDim.y) {
+      y[base + i * inner] = Store<T>(output.template Of<T>(Load(x[base + i * inner])));
+    }
   }
 }
 
@@ -68,8 +123,12 @@ Status Launch(const SoftmaxStridedArgs& args, device::Stream stream) {
   if (config.block.y == 1 && columns >= kThreads) config.block.x = kThreads;
   config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(columns, config.block.x));
   config.programmatic = true;
-  return device::Launch(SoftmaxStridedKernel<T>, config, stream, static_cast<const T*>(args.x), static_cast<T*>(args.y),
-                        columns, args.elems, args.inner, args.log);
+  const auto launch = [&](auto kernel) {
+    return device::Launch(kernel, config, stream, static_cast<const T*>(args.x), static_cast<T*>(args.y), columns,
+                          args.elems, args.inner, args.log);
+  };
+  return args.elems <= int64_t{kHeld} * config.block.y ? launch(SoftmaxStridedKernel<T, true>)
+                                                       : launch(SoftmaxStridedKernel<T, false>);
 }
 
 }  // namespace

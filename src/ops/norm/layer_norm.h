@@ -10,7 +10,7 @@ struct LayerNormPlan : Plan {
   int64_t rows = 1, elems = 1;
   int64_t skip_rows = 1;
   kernels::AffineMap scale, beta;
-  kernels::RowPlan row_plan;
+  kernels::LayerNormPlans kernel;
 };
 
 // How `operand` broadcasts to `input` normalised from `axis` on; `what` is its name for messages. kNotSupported for a

@@ -61,7 +61,11 @@ class LayerNorm : public Operator {
       CUDAEP_ASSIGN_OR_RETURN(plan->beta, MapAffine(dims, axis, context.inputs[2].dims(), "bias"));
       whole_rows = whole_rows && plan->beta.columns == plan->elems;
     }
-    plan->row_plan = kernels::PlanLayerNorm(x_type_, y_type_, plan->rows, plan->elems, whole_rows);
+    CUDAEP_ASSIGN_OR_RETURN(
+        plan->kernel,
+        kernels::PlanLayerNorm(
+            {.x_type = x_type_, .y_type = y_type_, .rows = plan->rows, .elems = plan->elems, .whole_rows = whole_rows},
+            context.device));
     return PlanPtr(std::move(plan));
   }
 
@@ -82,7 +86,7 @@ class LayerNorm : public Operator {
                                      .beta_map = plan.beta,
                                      .epsilon = epsilon_,
                                      .rms = rms_,
-                                     .plan = plan.row_plan},
+                                     .plans = &plan.kernel},
                                     context.stream());
   }
 

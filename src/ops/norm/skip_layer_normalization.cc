@@ -52,7 +52,10 @@ class SkipLayerNorm : public Operator {
     const int64_t skip_rows = ElementCount(context.inputs[1].dims().subspan(0, context.inputs[1].dims().size() - 1));
     plan->skip_rows = std::max<int64_t>(skip_rows, 1);
     plan->scale.columns = plan->beta.columns = plan->elems;
-    plan->row_plan = kernels::PlanLayerNorm(type_, type_, plan->rows, plan->elems, true);
+    CUDAEP_ASSIGN_OR_RETURN(
+        plan->kernel, kernels::PlanLayerNorm(
+                          {.x_type = type_, .y_type = type_, .rows = plan->rows, .elems = plan->elems, .skip = true},
+                          context.device));
     return PlanPtr(std::move(plan));
   }
 
@@ -78,7 +81,7 @@ class SkipLayerNorm : public Operator {
                                      .beta_map = plan.beta,
                                      .epsilon = epsilon_,
                                      .rms = rms_,
-                                     .plan = plan.row_plan},
+                                     .plans = &plan.kernel},
                                     context.stream());
   }
 

@@ -1,0 +1,53 @@
+// Blocks of one cluster (LaunchConfig::cluster): who is who, stores into each other's shared memory, a barrier.
+//
+// Clusters exist on devices from 9.0 on. Elsewhere, and on the simulated device, which runs blocks one by one, a kernel
+// sees clusters of one block; planners choose no more there (DeviceInfo::major and simulated).
+#pragma once
+
+#include "device/launch.h"
+
+namespace cudaep::device {
+
+// Blocks of the calling thread's cluster, and the number of its own among them.
+__device__ __forceinline__ unsigned ClusterBlocks() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  unsigned blocks;
+  asm("mov.u32 %0, %%cluster_nctaid.x;" : "=r"(blocks));
+  return blocks;
+#else
+  return 1;
+#endif
+}
+__device__ __forceinline__ unsigned ClusterRank() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  unsigned rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+#else
+  return 0;
+#endif
+}
+
+// *shared = value in the shared memory of block `rank` of the cluster. Every block has passed a ClusterBarrier before
+// the first store, and none ends before the last one has been followed by another. `shared` is this block's address.
+__device__ __forceinline__ void StoreToCluster(float* shared, [[maybe_unused]] unsigned rank, float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("{ .reg .u32 there; mapa.shared::cluster.u32 there, %0, %1; st.shared::cluster.f32 [there], %2; }" ::"r"(
+                   static_cast<unsigned>(__cvta_generic_to_shared(shared))),
+               "r"(rank), "f"(value)
+               : "memory");
+#else
+  *shared = value;
+#endif
+}
+
+// All threads of all blocks of the cluster arrive; stores before it are seen after it.
+__device__ __forceinline__ void ClusterBarrier() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+#else
+  __syncthreads();
+#endif
+}
+
+}  // namespace cudaep::device

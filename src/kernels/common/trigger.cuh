@@ -1,0 +1,18 @@
+// When a kernel lets the next one's blocks in early.
+#pragma once
+
+#include "device/launch.h"
+
+namespace cudaep::kernels {
+
+// Lets dependents start where this grid leaves multiprocessors idle. Beyond one block for each the waiting blocks take
+// room from those at work (replay on an H200: 132 blocks 0.74 -> 0.66 us a kernel, 1,056 blocks 1.66 -> 1.86 us).
+__device__ __forceinline__ void TriggerDependentsOfSmallGrid() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  unsigned multiprocessors;
+  asm("mov.u32 %0, %%nsmid;" : "=r"(multiprocessors));
+  if (gridDim.x <= multiprocessors) device::TriggerDependents();
+#endif
+}
+
+}  // namespace cudaep::kernels

@@ -1,0 +1,49 @@
+// How normalisation spreads rows over blocks: pure host policy.
+//
+// A row that its threads can hold in registers is read once; a grid that covers the device once goes on from row to
+// row, so scale and shift are loaded once for each block:
+//   kDirect   the next row is loaded into registers: few rows, short ones, and those without packs;
+//   kRing     the next rows are on their way to a ring in shared memory; a row too long for a block is shared by the
+//             blocks of a cluster, which exchange their moments.
+// kStream reads rows that are longer still twice.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "core/data_type.h"
+#include "core/status.h"
+#include "device/device.h"
+
+namespace cudaep::kernels {
+
+inline constexpr unsigned kNormThreads = 512;  // of a block at most, so that each may have 128 registers
+inline constexpr int kNormPacks = 4;           // that a thread of a large problem holds
+inline constexpr int kNormSlots = 8;           // of a warp's ring, at most
+inline constexpr int kNormCluster = 8;         // blocks that share a row, at most
+
+struct NormPlan {
+  enum class Kind : uint8_t { kDirect, kRing, kStream };
+  Kind kind = Kind::kDirect;
+  int pack = 1;                 // elements of one access
+  int packs_per_thread = 1;     // kDirect, kRing: 1 or kNormPacks; without packs kScalarPacks
+  unsigned width = 32;          // threads of one row, or of one block's part of it
+  unsigned rows_per_block = 1;  // at a time; 1 unless width <= 32
+  unsigned cluster = 1;         // kRing: blocks that share a row
+  int depth = 1;                // kRing: rows on their way, the one at work included
+  int64_t blocks = 0;
+};
+
+struct NormProblem {
+  DataType x_type = DataType::kUndefined, y_type = DataType::kUndefined;
+  int64_t rows = 0, elems = 0;
+  bool whole_rows = true;  // scale and shift have one value for each column, so that they can be read in packs
+  bool skip = false;       // a second tensor is added
+};
+
+// `forced`: the kind that a test or a measurement wants; kInvalidArgument where the problem does not allow it.
+// Without `packed` elements are accessed one by one.
+Result<NormPlan> PlanNorm(const NormProblem& problem, const device::DeviceInfo& device, bool packed = true,
+                          std::optional<NormPlan::Kind> forced = {});
+
+}  // namespace cudaep::kernels

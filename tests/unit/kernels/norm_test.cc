@@ -1,0 +1,109 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "../device/device_fixture.h"
+#include "core/float16.h"
+#include "kernels/norm/layer_norm.h"
+
+namespace cudaep::kernels {
+namespace {
+
+using Kind = NormPlan::Kind;
+
+device::DeviceInfo Gpu() {
+  device::DeviceInfo info;
+  info.major = 9;
+  info.multiprocessors = 132;
+  info.shared_bytes_per_block = size_t{227} << 10;
+  info.shared_bytes_per_multiprocessor = size_t{228} << 10;
+  return info;
+}
+device::DeviceInfo Simulated() {
+  device::DeviceInfo info = Gpu();
+  info.multiprocessors = 2;
+  info.simulated = true;
+  return info;
+}
+
+class NormKernelTest : public device::testing::DeviceTest {
+ protected:
+  // Layer normalisation of x + skip by the kind of kernel, against float64.
+  void Check(int64_t rows, int64_t elems, Kind kind, bool skip, bool packed) {
+    const NormProblem problem{DataType::kFloat, DataType::kFloat, rows, elems, true, skip};
+    const auto plan = PlanNorm(problem, Simulated(), packed, kind);
+    ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+    ASSERT_EQ(plan.value().kind, kind);
+    const auto values = [](size_t count, uint32_t seed) {
+      std::vector<float> v(count);
+      for (float& x : v) x = static_cast<float>((seed = seed * 1664525u + 1013904223u) >> 16) / 65536.0f + 3;
+      return v;
+    };
+    const auto size = static_cast<size_t>(rows * elems);
+    const auto x = values(size, 1), more = values(size, 2), scale = values(static_cast<size_t>(elems), 3);
+    const LayerNormPlans plans{plan.value(), plan.value()};
+    float* const y = Allocate<float>(size);
+    LayerNormArgs args;
+    args.x_type = args.y_type = DataType::kFloat;
+    args.x = Upload(x);
+    if (skip) args.skip = Upload(more);
+    args.scale = Upload(scale);
+    args.y = y;
+    args.rows = args.skip_rows = rows;
+    args.elems = elems;
+    args.scale_map.columns = args.beta_map.columns = elems;
+    args.epsilon = 1e-5;
+    args.plans = &plans;
+    ASSERT_OK(LaunchLayerNorm(args, stream()));
+    const std::vector<float> result = Download(y, size);
+    for (int64_t row = 0; row < rows; ++row) {
+      std::vector<double> sum;
+      double mean = 0, variance = 0;
+      for (int64_t i = 0; i < elems; ++i) {
+        const auto at = static_cast<size_t>(row * elems + i);
+        sum.push_back(double{x[at]} + (skip ? more[at] : 0.0f));
+        mean += sum.back() / static_cast<double>(elems);
+      }
+      for (const double value : sum) variance += (value - mean) * (value - mean) / static_cast<double>(elems);
+      for (size_t i = 0; i < sum.size(); ++i) {
+        const double wanted = (sum[i] - mean) / std::sqrt(variance + 1e-5) * scale[i];
+        ASSERT_NEAR(result[static_cast<size_t>(row * elems) + i], wanted, 2e-5) << "row " << row << ", column " << i;
+      }
+    }
+  }
+};
+
+TEST_F(NormKernelTest, EveryKindOfKernelGivesTheSame) {
+  for (const bool skip : {false, true}) {
+    for (const int64_t elems : {128, 516, 2048}) {
+      Check(13, elems, Kind::kDirect, skip, true);
+      Check(13, elems, Kind::kRing, skip, true);
+      Check(2, elems, Kind::kStream, skip, true);
+    }
+    Check(5, 101, Kind::kDirect, skip, false);
+    Check(2, 101, Kind::kStream, skip, false);
+  }
+}
+
+TEST_F(NormKernelTest, PlansThatCannotBeAreRefused) {
+  const auto plan = [](int64_t elems, Kind kind, bool packed, const device::DeviceInfo& device) {
+    return PlanNorm({DataType::kFloat16, DataType::kFloat16, 1024, elems}, device, packed, kind).status();
+  };
+  EXPECT_OK(plan(16384, Kind::kDirect, true, Gpu()));
+  EXPECT_FAILS(plan(16392, Kind::kDirect, true, Gpu()), kInvalidArgument, "no direct normalisation of 1024 rows");
+  EXPECT_OK(plan(131072, Kind::kRing, true, Gpu()));
+  EXPECT_FAILS(plan(131080, Kind::kRing, true, Gpu()), kInvalidArgument, "no ring normalisation");
+  EXPECT_FAILS(plan(131072, Kind::kRing, true, Simulated()), kInvalidArgument, "no ring normalisation");
+  EXPECT_FAILS(plan(1024, Kind::kRing, false, Gpu()), kInvalidArgument, "no ring normalisation");
+}
+
+TEST_F(NormKernelTest, LongRowsAreSharedByAClusterAndAllClustersFitAtOnce) {
+  const auto plan = PlanNorm({DataType::kFloat16, DataType::kFloat16, 1024, 131072}, Gpu());
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan.value().kind, Kind::kRing);
+  EXPECT_EQ(plan.value().cluster, 8u);
+  EXPECT_LE(plan.value().blocks, 15 * 8);
+}
+
+}  // namespace
+}  // namespace cudaep::kernels
