@@ -70,9 +70,12 @@ cpp_tests() {
 
 # Exit code 5, no tests found, is a failure like any other.
 session_tests() {
-  local parallel=()
-  "$python" -c "import xdist" 2>/dev/null && parallel=(-n "$(nproc)")
-  "$python" -m pytest -q "${parallel[@]}" -p no:cacheprovider --junitxml="$out/pytest.xml" tests/op tests/session
+  local parallel=() status=0
+  "$python" -c "import xdist" 2>/dev/null && parallel=(-n "$(nproc)" --dist)
+  "$python" -m pytest -q "${parallel[@]}" ${parallel:+worksteal} -p no:cacheprovider --junitxml="$out/cases.xml" tests/op || status=1
+  # By file: the tests of one share child processes.
+  "$python" -m pytest -q "${parallel[@]}" ${parallel:+loadfile} -p no:cacheprovider --junitxml="$out/pytest.xml" tests/session || status=1
+  return $status
 }
 
 # What looks at the memory of the whole device: alone on it.
