@@ -70,9 +70,14 @@ cpp_tests() {
 
 # Exit code 5, no tests found, is a failure like any other.
 session_tests() {
-  local parallel=()
-  "$python" -c "import xdist" 2>/dev/null && parallel=(-n "$(nproc)")
-  "$python" -m pytest -q "${parallel[@]}" -p no:cacheprovider --junitxml="$out/pytest.xml" tests/op tests/session
+  local cases=() sessions=() status=0
+  if "$python" -c "import xdist" 2>/dev/null; then
+    cases=(-n "$(nproc)" --dist worksteal) sessions=(-n "$(nproc)" --dist loadfile)
+  fi
+  "$python" -m pytest -q "${cases[@]}" -p no:cacheprovider --junitxml="$out/cases.xml" tests/op || status=1
+  # By file: the tests of one share child processes.
+  "$python" -m pytest -q "${sessions[@]}" -p no:cacheprovider --junitxml="$out/pytest.xml" tests/session || status=1
+  return $status
 }
 
 # What looks at the memory of the whole device: alone on it.
