@@ -152,6 +152,7 @@ Status LaunchTiledGemm(const TiledGemm& gemm, const TiledGemmPointers& pointers,
   args.tiles_m = CeilDiv<int64_t>(gemm.m, kTile), args.tiles_n = CeilDiv<int64_t>(gemm.n, kTile);
   args.alpha = gemm.epilogue.alpha, args.beta = gemm.epilogue.beta;
   args.activation = gemm.epilogue.activation;
+  args.transpose_a = gemm.transpose_a, args.transpose_b = gemm.transpose_b;
   args.whole = IsWhole(args.alpha) && IsWhole(args.beta);
   args.is_signed = gemm.type != DataType::kUint32 && gemm.type != DataType::kUint64;
   int64_t blocks = 0;
