@@ -117,8 +117,8 @@ CASES: dict[str, Case] = {
           y = If (c) <
             then_branch = t () => (float[n] a) {
               u = Neg(s)
-              a = If (d) <then_branch = tt () => (float[n] p) { p = Add(u, s) },
-                          else_branch = te () => (float[n] q) { q = Mul(u, x) }> },
+              a = If (d) <then_branch = yes () => (float[n] p) { p = Add(u, s) },
+                          else_branch = no () => (float[n] q) { q = Mul(u, x) }> },
             else_branch = e () => (float[n] b) { b = Add(x, s) }>
         }""",
         [{"c": scalar(c, np.bool_), "d": scalar(d, np.bool_), "x": floats(5)} for c in (0, 1) for d in (0, 1)],

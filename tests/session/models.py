@@ -90,7 +90,7 @@ def scratch_users(size: int) -> bytes:
     """Rows [n, size] as images through a convolution, then summed over the batch: both take scratch memory."""
     rng = np.random.default_rng(8)
     side = int(size**0.5)
-    constants = {
+    constants: dict[str, np.ndarray] = {
         "w": rng.standard_normal((4, 1, 3, 3), dtype=np.float32),
         "image": np.array([-1, 1, side, side], np.int64),
         "batch": np.array([0], np.int64),

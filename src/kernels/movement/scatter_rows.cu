@@ -35,8 +35,8 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class Unit>
-Status LaunchIn(const ScatterRows& shape, const void* update, const int64_t* positions, void* cache,
-                device::Stream stream) {
+Status LaunchUnits(const ScatterRows& shape, const void* update, const int64_t* positions, void* cache,
+                   device::Stream stream) {
   const int64_t row_units = shape.row_bytes / static_cast<int64_t>(sizeof(Unit));
   const int64_t blocks = CeilDiv<int64_t>(shape.batch * shape.outer * shape.count * row_units, kThreads);
   const device::LaunchConfig config{
@@ -52,15 +52,15 @@ Status LaunchScatterRows(const ScatterRows& shape, const void* update, const int
   if (shape.batch * shape.outer * shape.count * shape.row_bytes == 0 || shape.length == 0) return Status::Ok();
   switch (std::min({WidestUnit(shape.row_bytes), WidestUnit(update), WidestUnit(cache)})) {
     case 1:
-      return LaunchIn<uint8_t>(shape, update, positions, cache, stream);
+      return LaunchUnits<uint8_t>(shape, update, positions, cache, stream);
     case 2:
-      return LaunchIn<uint16_t>(shape, update, positions, cache, stream);
+      return LaunchUnits<uint16_t>(shape, update, positions, cache, stream);
     case 4:
-      return LaunchIn<uint32_t>(shape, update, positions, cache, stream);
+      return LaunchUnits<uint32_t>(shape, update, positions, cache, stream);
     case 8:
-      return LaunchIn<uint64_t>(shape, update, positions, cache, stream);
+      return LaunchUnits<uint64_t>(shape, update, positions, cache, stream);
     default:
-      return LaunchIn<Pack<uint64_t, 2>>(shape, update, positions, cache, stream);
+      return LaunchUnits<Pack<uint64_t, 2>>(shape, update, positions, cache, stream);
   }
 }
 

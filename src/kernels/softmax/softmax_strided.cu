@@ -10,9 +10,8 @@ namespace cudaep::kernels {
 namespace {
 
 constexpr unsigned kThreads = 256;  // of a block, where columns are short
-constexpr unsigned kThreads = 1024;
-constexpr int kHeld = 16;     // elements of a column that a thread keeps in registers
-constexpr int kInFlight = 4;  // independent loads of a thread that cannot keep what it reads
+constexpr int kHeld = 16;           // elements of a column that a thread keeps in registers
+constexpr int kInFlight = 4;        // independent loads of a thread that cannot keep what it reads
 
 // One value of the threads that share a column, merged in the same order by each of them.
 template <class C, class Op>

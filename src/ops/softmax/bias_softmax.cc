@@ -46,7 +46,7 @@ class BiasSoftmax : public Operator {
       const int64_t count = context.inputs[1].elems() / plan->elems;
       plan->bias_rows = {.repeat = inner_ ? plan->rows / count : 1, .count = count};
     }
-      plan->row_plan = kernels::PlanSoftmax(type_, plan->rows, plan->elems, context.device);
+    plan->row_plan = kernels::PlanSoftmax(type_, plan->rows, plan->elems, context.device);
     return PlanPtr(std::move(plan));
   }
 

@@ -42,7 +42,7 @@ class Softmax : public Operator {
       plan->elems = dims[at];
       plan->inner = ElementCount(dims.subspan(at + 1));
     }
-      plan->rows = kernels::PlanSoftmax(type_, plan->outer, plan->elems, context.device);
+    plan->rows = kernels::PlanSoftmax(type_, plan->outer, plan->elems, context.device);
     return PlanPtr(std::move(plan));
   }
 

@@ -18,7 +18,7 @@ def _order(x: np.ndarray, axis: int, largest: int) -> np.ndarray:
     return x.shape[axis] - 1 - np.flip(ascending, axis)
 
 
-def _expected(x: np.ndarray, k: Any = None, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:  # noqa: A002
+def _expected(x: np.ndarray, k: Any = None, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
     count = int(np.reshape(k, -1)[0])
     order = np.take(_order(x, axis, largest), np.arange(count), axis=axis)
     if not sorted:

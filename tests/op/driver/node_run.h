@@ -18,9 +18,9 @@ enum class Mode : int {
   // The same, then captured; the graph is launched with `values` and then `replay_values`. Constants are given in the
   // form that the operator packs; other modes give them as they are. Work that cannot be captured is launched instead.
   kGraph = 1,
-  kShifted = 2,     // each tensor starts one element past an aligned address; scratch memory of the stream
-  kSliced = 3,      // as kUserStream, with 64-bit indices or several launches from 65 elements on
-  kCreate = 4,      // only the operator and its output shapes: one launch without values
+  kShifted = 2,  // each tensor starts one element past an aligned address; scratch memory of the stream
+  kSliced = 3,   // as kUserStream, with 64-bit indices or several launches from 65 elements on
+  kCreate = 4,   // only the operator and its output shapes: one launch without values
 };
 
 // How the buffers of a run are laid out.

@@ -139,8 +139,9 @@ class Driver:
         data = lib.cudaep_op_output_data(job, launch, index, ctypes.byref(bytes_))
         if bytes_.value == 0:  # no values, or none asked for
             return np.broadcast_to(np.zeros((), numpy_dtype(dtype)), shape)
-        raw = (ctypes.c_uint8 * bytes_.value).from_address(data)  # string_at counts with 31 bits
-        return np.frombuffer(raw, dtype=numpy_dtype(dtype)).reshape(shape).copy()
+        raw = memoryview((ctypes.c_uint8 * bytes_.value).from_address(data))  # string_at counts with 31 bits
+        values: np.ndarray = np.frombuffer(raw, dtype=numpy_dtype(dtype)).reshape(shape).copy()
+        return values
 
 
 @functools.cache
