@@ -55,6 +55,7 @@ Factory::Factory(const char* registration_name) : OrtEpFactory{}, ep_name_(NameF
   CreateDataTransfer = Thunk<&Factory::OnCreateDataTransfer>();
   IsStreamAware = Thunk<&Factory::OnIsStreamAware>();
   CreateSyncStreamForDevice = Thunk<&Factory::OnCreateSyncStreamForDevice>();
+  PlanStore::Process();  // made where a lack of host memory is an error; the destructor only waits for it
 }
 
 Factory::~Factory() {

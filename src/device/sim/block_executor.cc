@@ -140,6 +140,7 @@ void BlockExecutor::RunAhead(const LaunchedKernel& predecessor, const LaunchedKe
 }
 
 void BlockExecutor::Prepare(const LaunchedKernel& launch) {
+  SharedMemory::Get();  // overwritten before the first block of all begins
   launch_ = launch;
   const LaunchConfig& config = *launch.config;
   gridDim = {config.grid.x, config.grid.y, config.grid.z};
