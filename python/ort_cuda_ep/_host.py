@@ -35,6 +35,11 @@ class Feature:
 FEATURES = (
     Feature("OrtEp::Sync", 25, "an application cannot wait for the provider through the host"),
     Feature("OrtAllocator::Shrink", 25, "a Run that asks for it does not give unused memory back"),
+    Feature(
+        "OrtApi::KernelInfoGetAttributeArray_string",
+        25,
+        "operators with attributes that are lists of strings stay on the CPU",
+    ),
     Feature("OrtEpApi::GetOpSchema", 25, "kernel definitions are not checked against the host's schemas"),
 )
 

@@ -136,7 +136,7 @@ OrtStatus* ORT_API_CALL Create(void*, const OrtKernelInfo* info, OrtKernelImpl**
     if constexpr (kKind == ops::RowKind::kLoop) return WithHelper<LoopHelper>(info, api.CreateLoopKernel, kernel, ep);
     if constexpr (kKind == ops::RowKind::kScan) return WithHelper<ScanHelper>(info, api.CreateScanKernel, kernel, ep);
   } catch (...) {
-    return ToOrt(OutOfMemory("host memory is exhausted"));
+    return StatusOfException();
   }
 }
 

@@ -101,26 +101,29 @@ Result<StreamContext*> SessionState::Adopt(device::Stream stream) {
   if (StreamContext* context = streams_.Find(stream)) return context;
   auto context = std::make_unique<StreamContext>(memory_, stream);
   CUDAEP_RETURN_IF_ERROR(context->TakeHandles(libraries()));
-  CUDAEP_RETURN_IF_ERROR(streams_.Add(context.get()));
   if (stream != unified_.get()) {  // whoever made the stream may capture it
     memory_->ExpectCaptures(stream);
     context->workspace().ExpectCaptures();
   }
+  CUDAEP_RETURN_IF_ERROR(streams_.Add(context.get()));
   foreign_.push_back(std::move(context));
   return foreign_.back().get();
 }
 
-void SessionState::Forget(device::Stream stream) {
+std::unique_ptr<StreamContext> SessionState::Forget(device::Stream stream) {
   std::lock_guard lock(mutex_);
   const auto found =
       std::find_if(foreign_.begin(), foreign_.end(), [&](const auto& context) { return context->stream() == stream; });
-  if (found == foreign_.end()) return;
+  if (found == foreign_.end()) return nullptr;
   streams_.Remove(found->get());
+  std::unique_ptr<StreamContext> forgotten = std::move(*found);
   foreign_.erase(found);
+  return forgotten;
 }
 
 void SessionState::StreamMade() {
-  if (t_run.session == this && !t_run.asked_for_memory && ++t_run.streams_made > 1) spread_->store(true);
+  if (t_run.session != this) t_run = {.session = this};  // some hosts make a Run's streams before they say it begins
+  if (!t_run.asked_for_memory && ++t_run.streams_made > 1) spread_->store(true);
 }
 
 void SessionState::RunBegins() { t_run = {.session = this}; }
@@ -145,13 +148,14 @@ void SessionState::ApplicationHas(int ordinal, device::Stream stream) {
 }
 
 void SessionState::ApplicationReleases(int ordinal, device::Stream stream) {
+  std::vector<std::unique_ptr<StreamContext>> forgotten;  // outlives the lock
   std::lock_guard lock(Live().mutex);
   const auto found = Live().application_streams.find({ordinal, stream});
   if (found == Live().application_streams.end() || --found->second > 0) return;
   Live().application_streams.erase(found);
   for (SessionState* state : Live().states) {
     // A session whose own stream it is goes on with it.
-    if (state->ordinal() == ordinal && state->only_stream() != stream) state->Forget(stream);
+    if (state->ordinal() == ordinal && state->only_stream() != stream) forgotten.push_back(state->Forget(stream));
   }
 }
 

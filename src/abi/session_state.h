@@ -76,7 +76,8 @@ class SessionState {
   SessionState(const Settings& settings, std::shared_ptr<memory::DeviceMemory> memory, bool several_devices,
                device::UniqueStream unified);
   Result<StreamContext*> Adopt(device::Stream stream);
-  void Forget(device::Stream stream);
+  // The context of a foreign stream, for the caller to destroy without a lock: that waits for the device.
+  std::unique_ptr<StreamContext> Forget(device::Stream stream);
 
   const Settings settings_;
   const std::shared_ptr<memory::DeviceMemory> memory_;

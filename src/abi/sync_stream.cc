@@ -123,9 +123,21 @@ Status SyncStream::OnOnSessionRunEnd() {
 // wants to. The host also flushes inside a Run: after each iteration of a Loop, to read the condition. All that it can
 // read then are copies into pinned memory.
 Status SyncStream::OnFlush() {
-  const bool wait =
-      std::exchange(run_ends_, false) ? !state_->settings().has_user_stream : context_->HostCopiesPending();
-  if (!wait) return Status::Ok();
+  const bool users = state_->settings().has_user_stream, ends = std::exchange(run_ends_, false);
+  if (ends && users) {
+    context_->HostCopiesDone(context_->host_copies_queued());  // the user waits before reading them
+    return Status::Ok();
+  }
+  // A session counts copies on an application's stream in a context of its own.
+  if (!ends && maker_ != Maker::kApplication && !context_->HostCopiesPending()) return Status::Ok();
+  if (users || maker_ == Maker::kApplication) {
+    device::CaptureState capture = device::CaptureState::kNone;
+    CUDAEP_RETURN_IF_ERROR(device::StreamCaptureState(stream_, &capture));
+    if (capture != device::CaptureState::kNone) {
+      if (ends) return Status::Ok();
+      return FailedPrecondition("the host reads back inside the Run, which cannot be captured into a CUDA graph");
+    }
+  }
   const uint64_t copies = context_->host_copies_queued();
   const memory::DeviceMemory::Moment before =
       state_->memory()->Mark(stream_);  // other threads may queue work meanwhile

@@ -5,6 +5,8 @@
 namespace cudaep::device {
 namespace {
 
+constexpr int kOverlapMajor = 9;
+
 bool OneRunsOn(std::string_view word, int major, int minor) {
   int number = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
@@ -17,6 +19,9 @@ bool OneRunsOn(std::string_view word, int major, int minor) {
   if (exact) return major == code_major && minor == code_minor;
   if (major == code_major && minor >= code_minor) return true;
   const bool has_ptx = word != "-real";
+  // Compiled for less than 9.0 kernels have no grid dependency wait and no clusters (__CUDA_ARCH__), while the host
+  // uses both wherever the device is of 9.0 or later.
+  if (major >= kOverlapMajor && code_major < kOverlapMajor) return false;
   return has_ptx && !family && major > code_major;
 }
 

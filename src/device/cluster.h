@@ -44,7 +44,8 @@ __device__ __forceinline__ void StoreToCluster(float* shared, [[maybe_unused]] u
 // All threads of all blocks of the cluster arrive; stores before it are seen after it.
 __device__ __forceinline__ void ClusterBarrier() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+  // Not `.aligned`, which wants all lanes of a warp to have reconverged: callers come from branches on the lane.
+  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 #else
   __syncthreads();
 #endif

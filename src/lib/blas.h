@@ -80,7 +80,8 @@ bool Covers(Handle& handle, const GemmPlan& plan, const GemmProblem& problem);
 
 // Launches only, `m` rows (at most the plan's): no allocation, no lock. Sizes of 0 are the caller's to handle. Works at
 // any alignment of the elements' size; 16 bytes or more let the library use its fast kernels. The first call with
-// pointers aligned to fewer than 256 bytes looks up an algorithm for them, which takes some microseconds and memory.
+// pointers aligned to fewer than 256 bytes looks up an algorithm for them, which takes some microseconds and memory;
+// kNotSupported where there is none: nothing was launched then.
 Status Enqueue(Handle& handle, const GemmPlan& plan, int64_t m, const GemmPointers& pointers, device::Stream stream);
 
 }  // namespace cudaep::blas

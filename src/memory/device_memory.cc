@@ -14,7 +14,10 @@ Result<std::shared_ptr<DeviceMemory>> DeviceMemory::Create(const MemoryConfig& c
 
 void DeviceMemory::AddStream(device::Stream stream) { allocators_.tensors->AddStream(stream); }
 
-void DeviceMemory::ExpectCaptures(device::Stream stream) { allocators_.tensors->ExpectCaptures(stream); }
+void DeviceMemory::ExpectCaptures(device::Stream stream) {
+  allocators_.tensors->ExpectCaptures(stream);
+  pinned_->ExpectCaptures(stream);
+}
 
 void DeviceMemory::ReleaseStream(device::Stream stream) {
   allocators_.tensors->ReleaseStream(stream);

@@ -54,13 +54,10 @@ const PlanEntry* PlanCache::BeginBuild(PlanPin& pin, const PlanKey& key, uint64_
   return nullptr;
 }
 
-Result<const PlanEntry*> PlanCache::EndBuild(PlanPin& pin, const PlanKey& key, uint64_t hash,
-                                             Result<std::unique_ptr<const Plan>> plan) {
+void PlanCache::EndBuild(const PlanKey& key) {
   std::lock_guard lock(mutex_);
   std::erase(building_, &key);
   built_.notify_all();
-  if (!plan.ok()) return std::move(plan).status();
-  return Insert(pin, key, hash, std::move(plan).value());
 }
 
 const PlanEntry* PlanCache::Replace(PlanPin& pin, const PlanKey& key, uint64_t hash, std::unique_ptr<const Plan> plan) {

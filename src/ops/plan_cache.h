@@ -47,8 +47,10 @@ class PlanCache {
   template <class Build>
   Result<const PlanEntry*> FindOrBuild(PlanPin& pin, const PlanKey& key, uint64_t hash, Build&& build) {
     if (const PlanEntry* entry = BeginBuild(pin, key, hash)) return entry;
-    Result<std::unique_ptr<const Plan>> plan = build();
-    return EndBuild(pin, key, hash, std::move(plan));
+    const BuildScope scope(*this, key);  // also where building ends with an exception
+    CUDAEP_ASSIGN_OR_RETURN(std::unique_ptr<const Plan> plan, build());
+    std::lock_guard lock(mutex_);
+    return Insert(pin, key, hash, std::move(plan));
   }
 
   // Puts a plan in place of the one with this key, or beside the others.
@@ -70,9 +72,21 @@ class PlanCache {
     const std::unique_ptr<Cell[]> cells;
   };
 
+  // Says when a build is over.
+  class BuildScope {
+   public:
+    BuildScope(PlanCache& cache, const PlanKey& key) : cache_(cache), key_(key) {}
+    ~BuildScope() { cache_.EndBuild(key_); }
+    BuildScope(const BuildScope&) = delete;
+    BuildScope& operator=(const BuildScope&) = delete;
+
+   private:
+    PlanCache& cache_;
+    const PlanKey& key_;
+  };
+
   const PlanEntry* BeginBuild(PlanPin& pin, const PlanKey& key, uint64_t hash);
-  Result<const PlanEntry*> EndBuild(PlanPin& pin, const PlanKey& key, uint64_t hash,
-                                    Result<std::unique_ptr<const Plan>> plan);
+  void EndBuild(const PlanKey& key);
   // All below with mutex_ held.
   const PlanEntry* Insert(PlanPin& pin, const PlanKey& key, uint64_t hash, std::unique_ptr<const Plan> plan);
   Cell* FreeCell(uint64_t hash);

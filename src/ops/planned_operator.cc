@@ -121,7 +121,7 @@ Status PlannedOperator::EnqueueWithLess(PlanPin& pin, const PlannedCall& call, c
       const Workspace::Ceiling scope(stream.workspace(), limit);
       return BuildPlan(context.inputs, own_key, stream);
     }();
-    if (!built.ok()) return std::move(built).status();
+    if (!built.ok()) return why;
     if (built.value()->workspace_bytes >= wanted) break;
     const Plan& smaller = *plans_.Replace(pin, key, key.Hash(), std::move(built).value())->plan;
     CUDAEP_ASSIGN_OR_RETURN(const PlannedCall less, CallOf(smaller, context.inputs, stream));

@@ -27,6 +27,11 @@ std::string FileKey(const PlanStore::Request& request) {
                 '|', request.problem);
 }
 
+void PutPlan(PlanFile* file, const std::string& file_key, const lib::Plan& plan) {
+  Result<std::string> saved = plan.Save();
+  file->Put(file_key, saved.ok() ? std::move(saved).value() : plan.choice());
+}
+
 }  // namespace
 
 Status PlanSlot::Replace(LibraryPlanPtr plan) {
@@ -47,11 +52,11 @@ PlanStore& PlanStore::Process() {
 
 std::shared_ptr<PlanStore::Entry> PlanStore::FindOrAdd(Shard& shard, const std::string& key, bool* added) {
   std::lock_guard lock(shard.mutex);
-  auto& entry = shard.entries[key];
-  *added = entry == nullptr;
-  if (!*added) return entry;
-  entry = std::make_shared<Entry>();
-  const std::shared_ptr<Entry> fresh = entry;
+  const auto found = shard.entries.find(key);
+  *added = found == shard.entries.end();
+  if (!*added) return found->second;
+  auto fresh = std::make_shared<Entry>();
+  shard.entries.emplace(key, fresh);
   if (shard.entries.size() > kMostPlans / kShards) DropOldest(shard);
   return fresh;
 }
@@ -79,29 +84,60 @@ Result<PlanSlotPtr> PlanStore::Get(const Request& request, const Make& make) {
   entry->last_use = clock_.fetch_add(1, std::memory_order_relaxed);
   if (!added) {
     found_.fetch_add(1, std::memory_order_relaxed);
-    std::unique_lock lock(entry->mutex);
-    entry->done.wait(lock, [&] { return !entry->building; });
-    if (!entry->failure.ok()) return entry->failure;
-    return entry->slot;
+    Result<PlanSlotPtr> slot = WaitFor(*entry, request);
+    // Null after an exception: whoever built has taken the entry out before it said so.
+    return slot.ok() && *slot == nullptr ? Get(request, make) : std::move(slot);
   }
-  Result<LibraryPlanPtr> plan = Build(request, make);
-  {
-    std::lock_guard lock(entry->mutex);
-    if (plan.ok()) {
-      entry->slot = std::make_shared<PlanSlot>(*plan);
-    } else {
-      entry->failure = plan.status();
+  // Ends the wait of the others, whatever happens here.
+  struct Outcome {
+    PlanStore& store;
+    Shard& shard;
+    const std::string& key;
+    const std::shared_ptr<Entry>& entry;
+    bool keep = false;
+    ~Outcome() {
+      if (!keep) store.DropEntry(shard, key, entry);
+      {
+        std::lock_guard lock(entry->mutex);
+        entry->building = false;
+      }
+      entry->done.notify_all();
     }
-    entry->building = false;
+  } outcome{*this, shard, key, entry};
+  Result<LibraryPlanPtr> plan = Build(request, make);
+  std::lock_guard lock(entry->mutex);
+  if (!plan.ok()) {
+    entry->failure = plan.status();
+    outcome.keep = plan.status().code() == StatusCode::kNotSupported;
+    return std::move(plan).status();
   }
-  entry->done.notify_all();
-  if (plan.ok()) return entry->slot;
-  if (plan.status().code() != StatusCode::kNotSupported) {
-    std::lock_guard lock(shard.mutex);
-    const auto found = shard.entries.find(key);
-    if (found != shard.entries.end() && found->second == entry) shard.entries.erase(found);
-  }
-  return std::move(plan).status();
+  entry->files.emplace_back(request.file);
+  entry->slot = std::make_shared<PlanSlot>(*plan);
+  outcome.keep = true;
+  return entry->slot;
+}
+
+void PlanStore::DropEntry(Shard& shard, const std::string& key, const std::shared_ptr<Entry>& entry) {
+  std::lock_guard lock(shard.mutex);
+  const auto found = shard.entries.find(key);
+  if (found != shard.entries.end() && found->second == entry) shard.entries.erase(found);
+}
+
+// Null when there is neither a plan nor a failure.
+Result<PlanSlotPtr> PlanStore::WaitFor(Entry& entry, const Request& request) {
+  std::unique_lock lock(entry.mutex);
+  entry.done.wait(lock, [&] { return !entry.building; });
+  if (!entry.failure.ok()) return entry.failure;
+  PlanSlotPtr slot = entry.slot;
+  auto& files = entry.files;
+  if (slot == nullptr || request.file.empty()) return slot;
+  if (std::find(files.begin(), files.end(), request.file) != files.end()) return slot;
+  files.emplace_back(request.file);
+  lock.unlock();
+  PlanFile* const file = FileAt(request.file);
+  const std::string file_key = FileKey(request);
+  if (file->Find(file_key).empty()) PutPlan(file, file_key, slot->plan());
+  return slot;
 }
 
 Result<LibraryPlanPtr> PlanStore::Build(const Request& request, const Make& make) {
@@ -131,8 +167,7 @@ Result<LibraryPlanPtr> PlanStore::Build(const Request& request, const Make& make
   build_us_.fetch_add(static_cast<uint64_t>(us), std::memory_order_relaxed);
   Log(LogLevel::kVerbose, "plan built in ", us, " us: ", request.problem, ": ", (*plan)->choice());
   if (file == nullptr) return plan;
-  Result<std::string> saved = (*plan)->Save();
-  file->Put(file_key, saved.ok() ? std::move(saved).value() : (*plan)->choice());
+  PutPlan(file, file_key, **plan);
   if (us >= kDearUs) file->SaveOrLog();
   return plan;
 }

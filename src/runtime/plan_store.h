@@ -3,7 +3,8 @@
 // A plan is identified by text: device, library with its version, and every field of the problem that decides it
 // (limits and the way of choosing included). It is built once: the first to ask builds, outside any lock that askers
 // for other plans wait for; others who ask for the same one wait for it. That a library cannot do something is
-// remembered as well; any other failure is not, and the next to ask tries again. A plan may be replaced while it is in
+// remembered as well; any other failure is not (an exception included), and the next to ask tries again. A plan that
+// is there already goes into the file of whoever asks with another one. A plan may be replaced while it is in
 // use (a better one was found in the background): holders read it through its slot, and a plan once given out lives as
 // long as anybody holds the slot. Bounded: above kMostPlans, plans that nobody holds are dropped, the least used first.
 // Threads: all functions may be called from any thread.
@@ -104,6 +105,7 @@ class PlanStore {
     bool building = true;  // guarded by mutex, as is the outcome
     Status failure;
     PlanSlotPtr slot;
+    std::vector<std::string> files;  // that were given the plan
     std::atomic<uint64_t> last_use{0};
   };
   struct Shard {
@@ -114,6 +116,8 @@ class PlanStore {
 
   std::shared_ptr<Entry> FindOrAdd(Shard& shard, const std::string& key, bool* added);
   void DropOldest(Shard& shard);
+  void DropEntry(Shard& shard, const std::string& key, const std::shared_ptr<Entry>& entry);
+  Result<PlanSlotPtr> WaitFor(Entry& entry, const Request& request);
   Result<LibraryPlanPtr> Build(const Request& request, const Make& make);
   PlanFile* FileAt(std::string_view path);
 

@@ -258,7 +258,7 @@ CASES: dict[str, Case] = {
         }""",
         [{"lengths": np.array([3, 1]), "start": floats(2, 4, seed=1), "x": floats(2, 3, 4)}],
         8,
-        elsewhere={"Scan": "no kernel for version 8 of the operator, only for 9-25"},
+        elsewhere={"Scan": "no kernel for version 8 of ai.onnx.Scan, only for 9-25"},
     ),
 }
 

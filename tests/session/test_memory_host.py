@@ -96,7 +96,7 @@ def test_shrinking_brings_the_footprint_back(host: MemoryHost) -> None:
 
 
 def test_shrinking_brings_scratch_memory_back(host: MemoryHost) -> None:
-    """A convolution's and a split reduction's, of a giant batch; the next Run takes what it needs."""
+    """That of sorting a giant batch; the next Run takes what it needs."""
     if host.version < (1, 25):
         pytest.skip("hosts before 1.25 cannot shrink a plug-in's memory")
     host.use(models.scratch_users(SIZE))

@@ -87,10 +87,11 @@ Result<const DeviceInfo*> GetDeviceInfo(int ordinal) {
 
 Status CheckCode(const DeviceInfo& info) {
   if (RunsOn(CUDAEP_ARCHITECTURES, info.major, info.minor)) return Status::Ok();
-  return NotSupported(
-      "this build holds no code for ", info.name, " of compute capability ", info.major, ".", info.minor,
-      ", only for the architectures " CUDAEP_ARCHITECTURES ": build with CMAKE_CUDA_ARCHITECTURES=", info.major,
-      info.minor, "-real, or hide the GPU with CUDA_VISIBLE_DEVICES");
+  return NotSupported("this build holds no code for ", info.name, " of compute capability ", info.major, ".",
+                      info.minor,
+                      ", only for the architectures " CUDAEP_ARCHITECTURES
+                      " (PTX below 9.0 does not count from 9.0 on): build with CMAKE_CUDA_ARCHITECTURES=",
+                      info.major, info.minor, "-real, or hide the GPU with CUDA_VISIBLE_DEVICES");
 }
 
 Status GetDevice(int* ordinal) { return CUDAEP_CUDA_STATUS(cudaGetDevice(ordinal)); }

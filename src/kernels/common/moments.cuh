@@ -49,9 +49,11 @@ __device__ __forceinline__ void MergeMoments(const C (&count)[kSets], const C (&
                                              C& all_squares) {
   all_mean = 0;
   if (!centred) {
+    // So that the mean of equal means is exact.
+    const C base = __shfl_sync(device::kFullWarp, mean[0], 0, static_cast<int>(lanes));
 #pragma unroll
-    for (int i = 0; i < kSets; ++i) all_mean += count[i] * mean[i];
-    all_mean = SumOfLanes(all_mean, lanes) * inverse_total;
+    for (int i = 0; i < kSets; ++i) all_mean += count[i] * (mean[i] - base);
+    all_mean = base + SumOfLanes(all_mean, lanes) * inverse_total;
   }
   all_squares = 0;
 #pragma unroll

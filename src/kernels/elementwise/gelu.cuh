@@ -5,11 +5,11 @@
 
 namespace cudaep::kernels {
 
-// x * (integral of the standard normal distribution up to x); by erfc, which keeps its digits for negative x.
+// x * (integral of the standard normal distribution up to x).
 struct GeluByErf {
   template <class T>
   __device__ __forceinline__ T operator()(T x) const {
-    // Not 1 + erf, which has no digits left for negative x.
+    // Not (1 + erf) / 2, which has no digits left for negative x.
     return x * NormalCdf(x);
   }
   __device__ __forceinline__ float Approximate(auto x) const { return x * FastNormalCdf(x); }

@@ -1,6 +1,6 @@
 #include "kernels/norm/layer_norm.h"
 
-#include "core/checked_math.h"
+#include "kernels/common/row_plan.h"
 #include "kernels/norm/layer_norm_types.h"
 
 namespace cudaep::kernels {
@@ -20,7 +20,9 @@ Result<LayerNormPlans> PlanLayerNorm(const NormProblem& problem, const device::D
 
 Status LaunchLayerNorm(const LayerNormArgs& args, device::Stream stream) {
   if (args.rows == 0) return Status::Ok();
-  if (!FitsInt32(args.elems)) return NotSupported("normalisation over ", args.elems, " elements, more than 2^31 - 1");
+  if (args.elems > kMostRowElems) {
+    return NotSupported("normalisation over ", args.elems, " elements, more than 2^31 - 2^14");
+  }
   return args.x_type == args.y_type ? LaunchLayerNormUniform(args, stream) : LaunchLayerNormMixed(args, stream);
 }
 

@@ -32,8 +32,7 @@ Status LaunchLayerNormTypes(const LayerNormArgs& args, device::Stream stream) {
                                 .beta_map = args.beta_map,
                                 .epsilon = args.epsilon,
                                 .rms = args.rms ? 1 : 0,
-                                .double_statistics = args.double_statistics ? 1 : 0,
-                                .constant_affine = args.constant_affine ? 1 : 0};
+                                .double_statistics = args.double_statistics ? 1 : 0};
   const LayerNormOutput<T> out{args.y, static_cast<T*>(args.sum), args.mean, args.inv_std};
   device::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(plan.blocks);

@@ -45,7 +45,6 @@ struct LayerNormArgs {
   AffineMap scale_map = {}, beta_map = {};
   double epsilon = 0;
   bool rms = false;
-  bool constant_affine = false;  // nothing on the device ever writes scale, beta and bias
   const LayerNormPlans* plans = nullptr;
 };
 

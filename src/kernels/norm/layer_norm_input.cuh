@@ -21,7 +21,6 @@ struct LayerNormInput {
   double epsilon;
   // Whole words: padding would hold whatever the stack did.
   int32_t rms, double_statistics;
-  int64_t constant_affine;  // scale, beta and bias may be read before earlier kernels have ended
 };
 
 template <class T>

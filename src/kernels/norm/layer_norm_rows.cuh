@@ -123,15 +123,17 @@ struct alignas(4 * sizeof(C)) PartMoments {
 template <class C>
 __device__ __forceinline__ void MergeParts(const PartMoments<C>* part, unsigned parts, C inverse_elems, bool rms,
                                            C& mean, C& squares) {
-  C sum = 0;
+  mean = 0;
   if (!rms) {
+    const C base = part[0].mean;  // so that the mean of equal means is exact
+    C sum = 0;
 #pragma unroll 1
     for (unsigned i = 0; i < parts; i += 4) {
 #pragma unroll
-      for (unsigned k = 0; k < 4; ++k) sum += part[i + k].count * part[i + k].mean;
+      for (unsigned k = 0; k < 4; ++k) sum += part[i + k].count * (part[i + k].mean - base);
     }
+    mean = base + sum * inverse_elems;
   }
-  mean = sum * inverse_elems;
   squares = 0;
 #pragma unroll 1
   for (unsigned i = 0; i < parts; i += 4) {
@@ -190,10 +192,9 @@ __global__ void __launch_bounds__(kNormThreads)
       }
     }
   };
-  if (in.constant_affine != 0) load_constants();
   Rows rows(thread, depth);
   device::GridDependencyWait();
-  if (in.constant_affine == 0) load_constants();
+  load_constants();
   if constexpr (kCluster) device::ClusterBarrier();  // all of its blocks are there
 
   const int64_t stride = static_cast<int64_t>(gridDim.x / cluster) * blockDim.y;
@@ -212,7 +213,7 @@ __global__ void __launch_bounds__(kNormThreads)
   }
   if (!kCluster && thread.parts > 1) __syncthreads();
   const int part_elems = thread.PieceElems(in.row_packs, kPack);
-  const C inverse_part = part_elems == 0 ? C(0) : C(1) / static_cast<C>(part_elems);
+  const C part_count = static_cast<C>(device::Max(part_elems, 1));
   const C inverse_elems = C(1) / static_cast<C>(in.elems);
   const bool rms = in.rms != 0, whole = thread.Has(kPacks - 1);
   const auto clear_beyond = [&](RawPack<T, kPack>(&raw)[kPacks]) {
@@ -268,7 +269,9 @@ __global__ void __launch_bounds__(kNormThreads)
       }
 #pragma unroll
       for (int j = 0; j < kPacks; ++j) mean += sum[j];
-      mean = SumOfLanes(mean, thread.lanes) * inverse_part;
+      // Divided, not multiplied by a rounded reciprocal: the mean of equal 16-bit elements, whose sum is exact, is
+      // exact.
+      mean = SumOfLanes(mean, thread.lanes) / part_count;
     }
     if (!whole) {  // what is beyond the row's end does not deviate
 #pragma unroll
@@ -312,8 +315,6 @@ __global__ void __launch_bounds__(kNormThreads)
     }
     if (by_row) load_affine(row);
     V* const y = static_cast<V*>(out.y) + row * in.elems + column_of(0);
-    // Of 16-bit elements the mean is at most 2^11 times their spread, so that the product loses nothing that shows.
-    const C minus_scaled_mean = -mean * inv_std;
     KeepPacked(scale);
     KeepPacked(beta);
 #pragma unroll
@@ -323,13 +324,7 @@ __global__ void __launch_bounds__(kNormThreads)
       UnpackCompute<V, kPack>(beta[j], term);
 #pragma unroll
       for (int k = 0; k < kPack; ++k) {
-        C normal;
-        if constexpr (sizeof(T) == 2) {
-          normal = value[j][k] * inv_std + minus_scaled_mean;
-        } else {
-          normal = (value[j][k] - mean) * inv_std;
-        }
-        term[k] = static_cast<ComputeType<V>>(normal * factor[k] + term[k]);
+        term[k] = static_cast<ComputeType<V>>((value[j][k] - mean) * inv_std * factor[k] + term[k]);
       }
       const RawPack<V, kPack> words = PackCompute<V, kPack>(term);
       if (thread.Has(j)) StoreWords<kPack>(y + j * thread.step * kPack, words);

@@ -23,6 +23,8 @@ constexpr unsigned kShortRowThreads = 64;
 // Of the rings of a multiprocessor: what covers the latency of memory, and more where one block has to cover for what
 // the blocks of its cluster wait for.
 constexpr size_t kRingBytes = size_t{64} << 10, kClusterRingBytes = size_t{192} << 10;
+// At most, of what a block takes beside its ring: barriers, moments, and what the system reserves.
+constexpr size_t kOtherSharedBytes = size_t{8} << 10;
 
 const char* NameOf(Kind kind) { return kind == Kind::kDirect ? "direct" : kind == Kind::kRing ? "ring" : "stream"; }
 
@@ -92,9 +94,12 @@ Result<NormPlan> PlanNorm(const NormProblem& problem, const device::DeviceInfo& 
   if (plan.kind == Kind::kRing) {
     const size_t tensors = problem.skip ? 2 : 1;
     const size_t row_bytes = static_cast<size_t>(block_threads) * kNormPacks * kPackBytes * tensors;
-    const size_t limit =
-        std::min(plan.cluster == 1 ? kRingBytes : kClusterRingBytes,
-                 device.shared_bytes_per_block - std::min<size_t>(device.shared_bytes_per_block, size_t{8} << 10));
+    const size_t available = device.shared_bytes_per_block - std::min(device.shared_bytes_per_block, kOtherSharedBytes);
+    if (row_bytes > available) {  // not even one row
+      if (forced) return impossible();
+      return PlanNorm(problem, device, packed, fits_block ? Kind::kDirect : Kind::kStream);
+    }
+    const size_t limit = std::min(plan.cluster == 1 ? kRingBytes : kClusterRingBytes, available);
     const size_t fitting = limit / static_cast<size_t>(resident) / row_bytes;
     plan.depth = static_cast<int>(std::clamp<size_t>(fitting, 1, kNormSlots / tensors));
   } else {

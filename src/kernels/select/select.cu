@@ -1,5 +1,8 @@
+#include <algorithm>
+
 #include "core/checked_math.h"
 #include "device/launch.h"
+#include "kernels/common/block_rank.cuh"
 #include "kernels/select/select.h"
 
 namespace cudaep::kernels {
@@ -18,23 +21,6 @@ struct Elements {
 
   __device__ __forceinline__ bool IsSelected(int64_t i) const { return i < elems && (x[i] & mask) != 0; }
 };
-
-// How many threads of lower number in the block have `selected`; `total` becomes the number in all. Ends behind a
-// barrier: `warps` may be used again.
-__device__ __forceinline__ int RankInBlock(bool selected, int* warps, int* total) {
-  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
-  const unsigned ballot = __ballot_sync(device::kFullWarp, selected);
-  if (lane == 0) warps[warp] = __popc(ballot);
-  __syncthreads();
-  int before = __popc(ballot & ((1u << lane) - 1u)), sum = 0;
-  for (int i = 0; i < kWarps; ++i) {
-    if (i < warp) before += warps[i];
-    sum += warps[i];
-  }
-  *total = sum;
-  __syncthreads();
-  return before;
-}
 
 template <class Word>
 __global__ void __launch_bounds__(kThreads) CountKernel(Elements<Word> elements, int64_t* counts) {
@@ -111,7 +97,7 @@ __global__ void __launch_bounds__(kThreads) WriteKernel(__grid_constant__ const 
     const int64_t i = round + threadIdx.x;
     const bool selected = elements.IsSelected(i);
     int found = 0;
-    const int rank = RankInBlock(selected, warps, &found);
+    const int rank = RankInBlock<kThreads>(selected, warps, &found);
     if (selected) sink.Write(before + rank, i);
     before += found;
   }

@@ -123,7 +123,9 @@ Status Launch(const SoftmaxArgs& args, device::Stream stream) {
 
 Status LaunchSoftmaxRows(const SoftmaxArgs& args, device::Stream stream) {
   if (args.rows == 0 || args.elems == 0) return Status::Ok();
-  if (!FitsInt32(args.elems)) return NotSupported("softmax over ", args.elems, " elements, more than 2^31 - 1");
+  if (args.elems > kMostRowElems) {
+    return NotSupported("softmax over ", args.elems, " elements, more than 2^31 - 2^14");
+  }
   return VisitType<kSoftmaxTypes>(args.type, NotSupported("softmax of ", DataTypeName(args.type)),
                                   [&]<class T>() { return Launch<T>(args, stream); });
 }

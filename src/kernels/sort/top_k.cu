@@ -4,6 +4,7 @@
 
 #include "core/data_type_traits.h"
 #include "device/launch.h"
+#include "kernels/common/block_rank.cuh"
 #include "kernels/sort/top_k.h"
 
 namespace cudaep::kernels {
@@ -100,22 +101,6 @@ __device__ uint64_t SelectKey(const Row<T>& row, int64_t axis, int64_t k, int64_
   return prefix;
 }
 
-// Adds what the threads below in the block have to `value`; the block's sum is returned through `total`.
-__device__ __forceinline__ int CountBefore(bool selected, int* warps, int* total) {
-  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
-  const unsigned ballot = __ballot_sync(device::kFullWarp, selected);
-  if (lane == 0) warps[warp] = __popc(ballot);
-  __syncthreads();
-  int before = __popc(ballot & ((1u << lane) - 1u)), sum = 0;
-  for (int i = 0; i < kWarps; ++i) {
-    if (i < warp) before += warps[i];
-    sum += warps[i];
-  }
-  *total = sum;
-  __syncthreads();
-  return before;
-}
-
 // The k entries of the result in the order of their positions.
 template <class T>
 __device__ void Collect(const Row<T>& row, const Arguments& p, Entry* entries) {
@@ -129,10 +114,10 @@ __device__ void Collect(const Row<T>& row, const Arguments& p, Entry* entries) {
     const uint64_t key = i < p.axis ? row.Key(i) : ~uint64_t{0};
     const bool equal = i < p.axis && key == border;
     int found = 0;
-    const int tie = CountBefore(equal, warps, &found);
+    const int tie = RankInBlock<kThreads>(equal, warps, &found);
     const bool selected = i < p.axis && (key < border || (equal && tied + tie < ties));
     tied += found;
-    const int rank = CountBefore(selected, warps, &found);
+    const int rank = RankInBlock<kThreads>(selected, warps, &found);
     if (selected) entries[taken + rank] = {key, i};
     taken += found;
   }

@@ -2,6 +2,7 @@
 #include <array>
 #include <atomic>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -33,6 +34,23 @@ size_t AlignmentOf(const GemmProblem& p, size_t alignment_class) {
   return bytes[alignment_class];
 }
 
+// The batch dimensions that are repeated by further calls.
+std::array<BatchDim, 2> CallDims(const GemmProblem& p) {
+  const auto inner = static_cast<size_t>(LibraryBatchOf(p));
+  return {p.batch[(inner + 1) % 3], p.batch[(inner + 2) % 3]};
+}
+
+// Low bits of the bytes between the tensors of one call and of the next: they cost alignment as low bits of an address
+// do. Of one library call, it is the layouts that tell the strides.
+uintptr_t CallStrideBits(const GemmProblem& p) {
+  const int64_t size_a = static_cast<int64_t>(SizeOf(p.types.a)), size_c = static_cast<int64_t>(SizeOf(p.types.c));
+  int64_t bits = 0;
+  for (const BatchDim& dim : CallDims(p)) {
+    if (dim.size > 1) bits |= dim.stride_a * size_a | dim.stride_b * size_a | dim.stride_c * size_c;
+  }
+  return static_cast<uintptr_t>(bits);
+}
+
 struct Algorithm {
   cublasLtMatmulAlgo_t algo{};
   size_t workspace_bytes = 0;
@@ -41,7 +59,7 @@ struct Algorithm {
 class LtPlan final : public GemmPlan {
  public:
   LtPlan(const GemmProblem& problem, LtForm form, const LtDescriptors& descriptors, const Algorithm& aligned)
-      : problem(problem), form(form), descriptors(descriptors), scales(problem) {
+      : problem(problem), form(form), descriptors(descriptors), scales(problem), stride_bits(CallStrideBits(problem)) {
     workspace_bytes_ = aligned.workspace_bytes;
     remaining_ = RemainingOf(problem, form);
     algorithms[0].store(new Algorithm(aligned));
@@ -56,6 +74,7 @@ class LtPlan final : public GemmPlan {
   const LtForm form;
   const LtDescriptors descriptors;
   const LtScales scales;
+  const uintptr_t stride_bits;
   // By alignment class. The first is made with the plan, the others when pointers need them.
   mutable std::array<std::atomic<const Algorithm*>, kAlignmentClasses> algorithms{};
 };
@@ -120,7 +139,7 @@ Status CheckSizes(const GemmProblem& problem) {
   if (problem.batch[static_cast<size_t>(LibraryBatchOf(problem))].size > std::numeric_limits<int32_t>::max()) {
     return NotSupported(ProblemText(problem), ": cuBLASLt counts batches with 32 bits");
   }
-  const auto is_whole = [](float value) { return value == static_cast<float>(static_cast<int32_t>(value)); };
+  const auto is_whole = [](float value) { return std::abs(value) < 0x1p31f && value == std::trunc(value); };
   if (problem.types.compute == DataType::kInt32 &&
       !(is_whole(problem.epilogue.alpha) && is_whole(problem.epilogue.beta))) {
     return NotSupported(ProblemText(problem), ": integers are scaled by whole numbers only");
@@ -179,8 +198,9 @@ Result<std::unique_ptr<const GemmPlan>> PlanOfChoice(const LtHandle& lt, const G
 }
 
 size_t AlignmentClassOf(const LtPlan& plan, const GemmPointers& pointers) {
-  const auto bits = reinterpret_cast<uintptr_t>(pointers.a) | reinterpret_cast<uintptr_t>(pointers.b) |
-                    reinterpret_cast<uintptr_t>(pointers.c) | reinterpret_cast<uintptr_t>(pointers.residual) |
+  const auto bits = plan.stride_bits | reinterpret_cast<uintptr_t>(pointers.a) |
+                    reinterpret_cast<uintptr_t>(pointers.b) | reinterpret_cast<uintptr_t>(pointers.c) |
+                    reinterpret_cast<uintptr_t>(pointers.residual) |
                     (plan.descriptors.fused_bias ? reinterpret_cast<uintptr_t>(pointers.bias) : 0);
   return (bits & 255) == 0 ? 0 : (bits & 15) == 0 ? 1 : 2;
 }
@@ -261,8 +281,7 @@ Status Enqueue(Handle& handle, const GemmPlan& base_plan, int64_t m, const GemmP
   CUDAEP_RETURN_IF_ERROR(d.SetBias(lt.api, pointers.bias));
   if (m != p.m) CUDAEP_RETURN_IF_ERROR(d.SetRows(lt.api, m));
   const void* residual = p.epilogue.residual() ? pointers.residual : pointers.c;
-  const size_t inner = static_cast<size_t>(LibraryBatchOf(p));
-  const BatchDim &outer = p.batch[(inner + 1) % 3], &middle = p.batch[(inner + 2) % 3];
+  const auto [outer, middle] = CallDims(p);
   const auto size_a = static_cast<int64_t>(SizeOf(p.types.a)), size_c = static_cast<int64_t>(SizeOf(p.types.c));
   for (int64_t i = 0; i < outer.size; ++i) {
     for (int64_t j = 0; j < middle.size; ++j) {
@@ -274,8 +293,14 @@ Status Enqueue(Handle& handle, const GemmPlan& base_plan, int64_t m, const GemmP
           static_cast<const std::byte*>(pointers.a) + a, &d.second, plan.scales.beta(),
           static_cast<const std::byte*>(residual) + c, &d.result, static_cast<std::byte*>(pointers.c) + c, &d.result,
           &algorithm->algo, pointers.workspace, algorithm->workspace_bytes, reinterpret_cast<cudaStream_t>(stream));
-      if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
-        return lib::AfterLibraryFailure(ToStatus(lt.api, status, "cublasLtMatmul"));
+      if (status == CUBLAS_STATUS_SUCCESS) [[likely]]
+        continue;
+      Status failure = lib::AfterLibraryFailure(ToStatus(lt.api, status, "cublasLtMatmul"));
+      const bool begun = i + j > 0;
+      if (begun && failure.code() == StatusCode::kNotSupported) {
+        return Status(StatusCode::kDeviceError, std::string(failure.message()));
+      }
+      return failure;
     }
   }
   return Status::Ok();

@@ -76,6 +76,7 @@ bool NumericsFit(const CudnnApi& api, const Descriptor& engine, const OpGraph& g
                                    static_cast<int64_t>(notes.size()), &count, notes.data()) != CUDNN_STATUS_SUCCESS) {
     return false;
   }
+  count = std::clamp<int64_t>(count, 0, static_cast<int64_t>(notes.size()));
   const auto has = [&](cudnnBackendNumericalNote_t note) {
     return std::find(notes.begin(), notes.begin() + count, note) != notes.begin() + count;
   };

@@ -4,7 +4,7 @@
 // whether the plan can be finalised at all on this device.
 //
 // An engine is named by text, "e<engine>" followed by "k<knob>=<value>" for each knob that is not left to the library,
-// e.g. "e4k24=55"; or by "json" and a whole plan as the library writes it, with whatever it compiled.
+// e.g. "e4k24=55". A plan as JSON is kept beside that name, not in it.
 #pragma once
 
 #include <string>

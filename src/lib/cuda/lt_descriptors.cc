@@ -138,10 +138,10 @@ Result<LtDescriptors> Describe(const CublasLtApi& api, const GemmProblem& p, LtF
 LtScales::LtScales(const GemmProblem& p) {
   const auto put = [&](unsigned char* at, float value) {
     const double wide = value;
-    const auto whole = static_cast<int32_t>(value);
     if (p.types.compute == DataType::kDouble) {
       std::memcpy(at, &wide, sizeof(wide));
     } else if (p.types.compute == DataType::kInt32) {
+      const auto whole = static_cast<int32_t>(value);
       std::memcpy(at, &whole, sizeof(whole));
     } else {
       std::memcpy(at, &value, sizeof(value));

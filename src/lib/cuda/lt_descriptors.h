@@ -31,7 +31,7 @@ struct LtDescriptors {
 
 Result<LtDescriptors> Describe(const CublasLtApi& api, const GemmProblem& problem, LtForm form);
 
-// alpha and beta in the type that the library reads them in.
+// alpha and beta in the type that the library reads them in. For sums in int32 both are whole and fit.
 struct LtScales {
   explicit LtScales(const GemmProblem& problem);
   const void* alpha() const { return data_; }

@@ -122,10 +122,17 @@ void Arena::UsedOn(const void* pointer, device::Stream stream) {
   std::lock_guard lock(mutex_);
   const Chunk* const chunk = source_.kind == MemoryKind::kPinnedHost ? heap_.FindLiveAround(pointer) : nullptr;
   if (chunk == nullptr) return;
-  const StreamProgress::Point point = progress_.MarkLater(stream);
+  StreamProgress::Point point = progress_.MarkLater(stream);
+  const ChunkOwner owner = FindOwner(stream);
+  // A graph copies from or to these addresses at each replay: nobody else gets them while the stream lives.
+  if (owner != kNobody && streams_[owner].may_capture && IsCapturing(stream)) point.sequence = UINT64_MAX;
   std::vector<StreamProgress::Point>& uses = uses_[chunk];
-  std::erase_if(uses, [&](const StreamProgress::Point& use) { return use.stream == point.stream; });
-  uses.push_back(point);
+  const auto same = std::find_if(uses.begin(), uses.end(), [&](const auto& use) { return use.stream == point.stream; });
+  if (same == uses.end()) {
+    uses.push_back(point);
+  } else {
+    same->sequence = std::max(same->sequence, point.sequence);
+  }
 }
 
 // ---- Chunks -----------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 #include "ops/conv/conv_library.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/checked_math.h"
 #include "lib/problem_check.h"
@@ -17,7 +18,8 @@ constexpr size_t kAlignment = 256;
 
 using ConvPlanPtr = std::unique_ptr<const dnn::ConvPlan>;
 
-// The fastest of the library's candidates; the first where there is no memory to measure in.
+// The fastest of the library's candidates. kOutOfMemory where there is no room to measure in, kNotSupported where none
+// of them runs.
 Result<ConvPlanPtr> MeasurePlans(dnn::Handle& handle, const dnn::ConvProblem& p, StreamContext& stream, size_t limit) {
   CUDAEP_ASSIGN_OR_RETURN(const auto choices, dnn::Candidates(handle, p, limit, kMostMeasured));
   std::vector<ConvPlanPtr> plans;
@@ -41,15 +43,15 @@ Result<ConvPlanPtr> MeasurePlans(dnn::Handle& handle, const dnn::ConvProblem& p,
     CUDAEP_ASSIGN_OR_RETURN(at.workspace, tensors.Uninitialised(workspace_bytes));
     return Status::Ok();
   };
-  const Status room = allocate();
-  if (room.code() == StatusCode::kOutOfMemory) return std::move(plans.front());
-  CUDAEP_RETURN_IF_ERROR(room);
+  CUDAEP_RETURN_IF_ERROR(allocate());
   const auto times =
       TimeAlternatives(stream, plans.size(), [&](size_t i) { return dnn::Enqueue(handle, *plans[i], at); });
-  if (times.status().code() == StatusCode::kOutOfMemory) return std::move(plans.front());
   CUDAEP_RETURN_IF_ERROR(times.status());
-  const auto fastest = std::min_element(times.value().begin(), times.value().end()) - times.value().begin();
-  return std::move(plans[static_cast<size_t>(fastest)]);
+  const auto fastest = std::min_element(times.value().begin(), times.value().end());
+  if (std::isinf(*fastest)) {
+    return NotSupported(dnn::ProblemText(p), ": none of the library's ", plans.size(), " candidates runs");
+  }
+  return std::move(plans[static_cast<size_t>(fastest - times.value().begin())]);
 }
 
 // Where a tensor's copy lies in the workspace, if it needs one.
@@ -105,21 +107,29 @@ Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProb
   // What is fastest differs from one measurement to the next.
   const bool measured = options.search == ConvSearch::kExhaustive && !problem.deterministic;
   const bool frugal = options.search == ConvSearch::kDefault;
-  const std::string text = StrCat(dnn::ProblemText(problem), " limit ", limit,
-                                  measured ? " measured"
-                                  : frugal ? " frugal"
-                                           : "");
-  return PlanStore::Process().Get(
-      {.ordinal = stream.ordinal(), .library = library, .problem = text, .file = options.product.plan_file},
-      [&](const std::string& saved) -> Result<LibraryPlanPtr> {
-        if (saved.empty() && frugal) {
-          auto plan = dnn::MakePlan(*handle, problem, 0);
-          if (plan.ok()) return LibraryPlanPtr(std::move(plan).value());
-        }
-        CUDAEP_ASSIGN_OR_RETURN(auto plan, measured&& saved.empty() ? MeasurePlans(*handle, problem, stream, limit)
-                                                                    : dnn::MakePlan(*handle, problem, limit, saved));
-        return LibraryPlanPtr(std::move(plan));
-      });
+  const std::string text = StrCat(dnn::ProblemText(problem), " limit ", limit);
+  const auto find = [&](std::string_view way, const PlanStore::Make& make) {
+    const std::string key = StrCat(text, way);
+    return PlanStore::Process().Get(
+        {.ordinal = stream.ordinal(), .library = library, .problem = key, .file = options.product.plan_file}, make);
+  };
+  if (measured) {
+    auto slot = find(" measured", [&](const std::string& saved) -> Result<LibraryPlanPtr> {
+      CUDAEP_ASSIGN_OR_RETURN(auto plan, saved.empty() ? MeasurePlans(*handle, problem, stream, limit)
+                                                       : dnn::MakePlan(*handle, problem, limit, saved));
+      return LibraryPlanPtr(std::move(plan));
+    });
+    // A plan that was not measured must not pass for one that was: the next to ask may have the room.
+    if (slot.status().code() != StatusCode::kOutOfMemory) return slot;
+  }
+  return find(frugal ? " frugal" : "", [&](const std::string& saved) -> Result<LibraryPlanPtr> {
+    if (saved.empty() && frugal) {
+      auto plan = dnn::MakePlan(*handle, problem, 0);
+      if (plan.ok()) return LibraryPlanPtr(std::move(plan).value());
+    }
+    CUDAEP_ASSIGN_OR_RETURN(auto plan, dnn::MakePlan(*handle, problem, limit, saved));
+    return LibraryPlanPtr(std::move(plan));
+  });
 }
 
 Status EnqueueConvLibrary(const dnn::ConvProblem& problem, const dnn::ConvPlan& plan, StreamContext& stream,

@@ -61,7 +61,10 @@ Result<MatrixProduct> MatrixProduct::Make(StreamContext& stream, const blas::Gem
   if (options.path != GemmPath::kOwnKernel) {
     refusal = IsForLibrary(problem) ? product.UseLibrary(stream, options, workspace_limit_bytes)
                                     : NotSupported("no library takes these types or an inner size of 0");
-    if (refusal.ok()) return product;
+    if (refusal.ok()) {
+      product.may_fall_back_ = own_can && options.path != GemmPath::kLibrary;
+      return product;
+    }
     const bool other = refusal.code() == StatusCode::kNotSupported || refusal.code() == StatusCode::kLibraryMissing;
     if (!other) return refusal;
     if (options.path == GemmPath::kLibrary) {
@@ -123,7 +126,9 @@ Status MatrixProduct::EnqueueOwn(StreamContext& stream, const blas::GemmPointers
 Status MatrixProduct::Enqueue(StreamContext& stream, const blas::GemmPointers& at) const {
   if (library_ == nullptr) return EnqueueOwn(stream, at);
   CUDAEP_ASSIGN_OR_RETURN(blas::Handle* const handle, stream.blas());
-  CUDAEP_RETURN_IF_ERROR(blas::Enqueue(*handle, library_->As<blas::GemmPlan>(), problem_.m, at, stream.stream()));
+  const Status queued = blas::Enqueue(*handle, library_->As<blas::GemmPlan>(), problem_.m, at, stream.stream());
+  if (queued.code() == StatusCode::kNotSupported && may_fall_back_) return EnqueueOwn(stream, at);
+  CUDAEP_RETURN_IF_ERROR(queued);
   if (!finish_) return Status::Ok();
   return kernels::LaunchFinish(*finish_, at.c, at.bias, at.residual, at.c, stream.stream());
 }

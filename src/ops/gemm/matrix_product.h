@@ -3,7 +3,8 @@
 // The choice: what the option says, then what is possible, then the library. The own kernel takes integers, an inner
 // size of 0, and what the library refuses or would be needed for where it is missing. What of the epilogue the library
 // leaves out is done by the finisher. Library plans come from the process's plan store, with the number of rows rounded
-// up, so that products of many lengths share a plan.
+// up, so that products of many lengths share a plan. A call that the library refuses for its pointers' alignment runs
+// by the own kernel, unless the option forces the library.
 // Threads: immutable after Make.
 #pragma once
 
@@ -55,6 +56,7 @@ class MatrixProduct {
   blas::GemmProblem problem_;
   PlanSlotPtr library_;
   size_t workspace_bytes_ = 0;
+  bool may_fall_back_ = false;             // to the own kernel, in a call that the library refuses
   std::optional<kernels::Finish> finish_;  // of what the library leaves out
 };
 

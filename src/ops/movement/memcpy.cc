@@ -1,4 +1,5 @@
 // The host's own operators for values that cross between host and device memory.
+#include <algorithm>
 #include <array>
 #include <cstring>
 

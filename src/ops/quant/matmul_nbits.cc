@@ -21,6 +21,10 @@ class MatMulNBits final : public Operator {
                                  .n = info.IntOr("N", 0),
                                  .k = info.IntOr("K", 0),
                                  .block = info.IntOr("block_size", 0)};
+    if (info.IntOr("weight_prepacked", 0) != 0) return NotSupported("weight_prepacked, the layout of another kernel");
+    if (!FitsInt32(problem.n) || !FitsInt32(problem.k) || !FitsInt32(problem.block)) {
+      return NotSupported("K ", problem.k, ", N ", problem.n, " or block_size ", problem.block, " beyond 2^31");
+    }
     if (problem.n <= 0 || problem.k <= 0) return InvalidArgument("K ", problem.k, " and N ", problem.n, " must be > 0");
     if (problem.bits != 2 && problem.bits != 4 && problem.bits != 8) {
       return NotSupported("bits ", problem.bits, "; 2, 4 and 8 are offered");

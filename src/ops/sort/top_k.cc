@@ -72,7 +72,7 @@ class TopK final : public Operator {
 };
 
 const RegisterRows kRows({
-    {.op = "TopK", .since = 1, .until = 1, .types = {{"T", kFloatTypes}}, .make = Make<TopK>},
+    {.op = "TopK", .since = 1, .until = 1, .types = {{"T", kFloatTypes}, {"I", DataType::kInt64}}, .make = Make<TopK>},
     {.op = "TopK",
      .since = 10,
      .until = 24,

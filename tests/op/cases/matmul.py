@@ -52,6 +52,8 @@ _FUSED = [
     ((5,), (4, 5), {"transA": 1, "transB": 1}),
     ((3, 2, 5), (2, 5, 4), {"transBatchA": 1}),
     ((5, 2, 6, 3), (2, 6, 5, 4), {"transA": 1, "transBatchA": 1}),
+    ((4, 3, 2, 9), (2, 9, 8), {"transBatchA": 1}),  # three of A at once, the next call's 9 elements further
+    ((4, 9, 8, 9), (8, 9, 8), {"transBatchA": 1}),  # likewise, all other strides multiples of 16 bytes
     ((2, 3, 5), (5, 2, 4), {"transBatchB": 1}),
     ((2, 3, 5), (4, 2, 5), {"transB": 1, "transBatchB": 1}),
     ((3, 0), (4, 0), {"transB": 1}),

@@ -92,6 +92,9 @@ def _batch_inputs(shape: Sequence[int], parameters: Sequence[int] | None = None,
             Rand(channels, statistics, low=0.5, high=4)]  # fmt: skip
 
 
+# Of rows that are constant: element, columns. Nothing of the mean's rounding may show, however small epsilon is.
+_CONSTANT = [(value, n) for value in (10.5, 3.0, 60_000.0) for n in (3, 100, 1024, 4099, 40_000)]
+
 _LAYER = {"op": "LayerNormalization", **_of(_first(_layer_norm))}
 _SKIP: dict[str, Any] = {"op": "SkipLayerNormalization", "domain": MICROSOFT}
 _BATCH: dict[str, Any] = {"op": "BatchNormalization", **_of(_batch_norm)}
@@ -190,6 +193,17 @@ CASES = [
         attrs={"stash_type": 16},
         error=("NOT_SUPPORTED", "stash_type 16"),
     ),
+    *(
+        Case(
+            dtypes=_SKIP_TYPES,
+            op="LayerNormalization",
+            expected=_first(_layer_norm),
+            inputs=[Of(np.full((2, n), value)), Rand((n,))],
+            attrs={"epsilon": 1e-12},
+            name=f"constant_{int(value)}_{n}",
+        )
+        for value, n in _CONSTANT
+    ),
     # The host's own version 1, with scale and output of another type than the input.
     *(
         Case(
@@ -274,6 +288,17 @@ CASES = [
     ),
     Case(
         dtypes=("float32",), **_SKIP, **_of(_first(_skip_layer_norm)), inputs=[Rand((0, 8)), Rand((0, 8)), Rand((8,))]
+    ),
+    *(
+        Case(
+            dtypes=_SKIP_TYPES,
+            **_SKIP,
+            expected=_first(_skip_layer_norm),
+            inputs=[Of(np.full((2, n), value)), Of(np.full((2, n), 3.0)), Rand((n,))],
+            name=f"constant_{int(value)}_{n}",
+        )
+        for value, n in _CONSTANT
+        if value < 60_000
     ),
     *(
         Case(

@@ -1,4 +1,4 @@
-// CUDA's rules of which code runs on which GPU.
+// CUDA's rules of which code runs on which GPU, and that PTX below 9.0 does not count from 9.0 on.
 #include "device/architectures.h"
 
 #include <gtest/gtest.h>
@@ -31,6 +31,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"100f", 12, 0, false}, Row{kRelease, 7, 0, false}, Row{kRelease, 7, 5, true},
                       Row{kRelease, 8, 7, true}, Row{kRelease, 10, 3, true}, Row{kRelease, 11, 0, false},
                       Row{kRelease, 12, 1, true}, Row{kRelease, 13, 0, true}, Row{"native", 7, 0, true},
+                      Row{"80", 8, 9, true}, Row{"75", 8, 0, true}, Row{"80", 9, 0, false},
+                      Row{"89-virtual", 12, 0, false}, Row{"80;90-real", 10, 0, false}, Row{"80;90", 10, 0, true},
                       Row{"", 9, 0, false}));
 
 }  // namespace

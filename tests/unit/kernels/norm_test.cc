@@ -105,5 +105,23 @@ TEST_F(NormKernelTest, LongRowsAreSharedByAClusterAndAllClustersFitAtOnce) {
   EXPECT_LE(plan.value().blocks, 15 * 8);
 }
 
+TEST_F(NormKernelTest, RowsThatNoRingHoldsDoWithoutOne) {
+  device::DeviceInfo small = Gpu();
+  small.shared_bytes_per_block = small.shared_bytes_per_multiprocessor = size_t{64} << 10;
+  const auto plan = [&](int64_t elems, bool skip, std::optional<Kind> forced = {}) {
+    return PlanNorm({DataType::kFloat16, DataType::kFloat16, 4096, elems, true, skip}, small, true, forced);
+  };
+  const auto kind = [&](int64_t elems, bool skip) {
+    const auto result = plan(elems, skip);
+    EXPECT_OK(result.status());
+    return result.value().kind;
+  };
+  EXPECT_EQ(kind(16384, false), Kind::kRing);
+  EXPECT_EQ(kind(16384, true), Kind::kDirect);  // two rows of 32 KB
+  EXPECT_EQ(kind(131072, false), Kind::kRing);
+  EXPECT_EQ(kind(131072, true), Kind::kStream);
+  EXPECT_FAILS(plan(16384, true, Kind::kRing).status(), kInvalidArgument, "no ring normalisation of 4096 rows");
+}
+
 }  // namespace
 }  // namespace cudaep::kernels

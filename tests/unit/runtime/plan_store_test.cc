@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <thread>
 
 namespace cudaep {
@@ -91,6 +92,19 @@ TEST_F(PlanStoreTest, OnlyThatItIsNotSupportedIsRemembered) {
   EXPECT_EQ(store.Get(For("b"), Makes("one")).status().code(), StatusCode::kNotSupported);
 }
 
+TEST_F(PlanStoreTest, AnExceptionOfTheMakerLeavesNobodyWaiting) {
+  std::atomic<bool> begun{false};
+  const PlanStore::Make throws = [&](const std::string&) -> Result<LibraryPlanPtr> {
+    begun = true;
+    while (store.statistics().found == 0) std::this_thread::yield();
+    throw std::bad_alloc();
+  };
+  std::thread first([&] { EXPECT_THROW(static_cast<void>(store.Get(For("a"), throws)), std::bad_alloc); });
+  while (!begun) std::this_thread::yield();
+  EXPECT_EQ(store.Get(For("a"), Makes("one")).value()->plan().choice(), "one");
+  first.join();
+}
+
 TEST_F(PlanStoreTest, APlanInUseIsReplacedByOneThatNeedsNoMore) {
   const PlanSlotPtr slot = store
                                .Get(For("a"),
@@ -130,6 +144,15 @@ TEST_F(PlanStoreTest, AnotherProcessLoadsWhatWasSaved) {
   PlanStore::Request newer = For("a", file);
   newer.library = "library 2";
   EXPECT_EQ(second.Get(newer, Makes("three")).value()->plan().choice(), "three");
+}
+
+TEST_F(PlanStoreTest, APlanThatIsThereGoesIntoEveryAskersFile) {
+  const std::string other = file + " of another session";
+  ASSERT_TRUE(store.Get(For("a", file), Makes("one")).ok());
+  ASSERT_TRUE(store.Get(For("a", other), Makes("two")).ok());
+  ASSERT_TRUE(store.Save().ok());
+  PlanStore second;
+  EXPECT_EQ(second.Get(For("a", other), Makes("three")).value()->plan().choice(), "saved one");
 }
 
 TEST_F(PlanStoreTest, ProcessesThatWriteInTurnKeepEachOthersPlans) {
