@@ -69,9 +69,10 @@ Result<NormPlan> PlanNorm(const NormProblem& problem, const device::DeviceInfo& 
     if ((*forced == Kind::kDirect && !fits_block) || (*forced == Kind::kRing && !fits_ring)) return impossible();
     plan.kind = *forced;
   } else {
-    // Rows that all have a block of their own at once need no ring.
+    // Rows that all have a block of their own at once need no ring, and a small problem ends before one pays (H200,
+    // 1024 x 768 in fp16: 6.0 us with a ring, 3.6 without).
     const int64_t rows_at_once = device.multiprocessors * std::max<int64_t>(kResidentThreads / threads, 1);
-    const bool direct = fits_block && (!ring_possible || threads < 32 || problem.rows <= rows_at_once);
+    const bool direct = fits_block && (!ring_possible || small || threads < 32 || problem.rows <= rows_at_once);
     plan.kind = direct ? Kind::kDirect : fits_ring ? Kind::kRing : Kind::kStream;
   }
   const int64_t processors = std::max(device.multiprocessors, 1);
