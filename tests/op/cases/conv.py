@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..harness import Case, Rand
+from ..harness import Case, Rand, Tolerance
 from ..harness.dtypes import FLOATS
 
 
@@ -81,6 +81,9 @@ _EMPTY = [
     ((2, 0, 8, 7), (4, 0, 3, 3), {}),  # no channel to sum over: zeros, or the bias
 ]
 
+# The product adds to the bias; for some sizes cuBLASLt rounds it to 16 bits before.
+_COLUMNS = {"float16": Tolerance(1, terms=2.0**12), "bfloat16": Tolerance(1, terms=2.0**15)}
+
 
 def _cases(geometries, dtypes=("float32", "float16"), **more):
     return [
@@ -101,8 +104,8 @@ def _cases(geometries, dtypes=("float32", "float16"), **more):
 CASES = [
     *_cases(_GEOMETRIES + _DEPTHWISE + _EMPTY),
     *_cases([_GEOMETRIES[3], _DEPTHWISE[0], _DEPTHWISE[2]], dtypes=("bfloat16", "float64")),
-    *_cases(_GEOMETRIES, options={"enable_cudnn": 0}),
-    *_cases(_GEOMETRIES[1:4], dtypes=("bfloat16", "float64"), options={"enable_cudnn": 0}),
+    *_cases(_GEOMETRIES, options={"enable_cudnn": 0}, tolerance=_COLUMNS),
+    *_cases(_GEOMETRIES[1:4], dtypes=("bfloat16", "float64"), options={"enable_cudnn": 0}, tolerance=_COLUMNS),
     *_cases(_GEOMETRIES[:4], options={"cudnn_conv1d_pad_to_nc1d": 1, "cudnn_conv_use_max_workspace": 0}),
     *_cases(_GEOMETRIES[3:4], options={"deterministic_compute": 1}),
     *_cases(_GEOMETRIES[3:4], dtypes=FLOATS, opset="1+"),
