@@ -23,7 +23,7 @@
 
 namespace cudaep {
 
-class Workspace final : private memory::KeptMemory {
+class Workspace final : private memory::KeptMemory {  // NOLINT(cppcoreguidelines-virtual-class-destructor)
  public:
   Workspace(std::shared_ptr<memory::DeviceMemory> memory, device::Stream stream);
   ~Workspace();

@@ -16,6 +16,8 @@ template <class... F>
 struct Overloaded : F... {
   using F::operator()...;
 };
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;
 
 BlockExecutor::LaunchedKernel LaunchOf(const KernelWork& work) {
   return {work.kernel, work.signature, work.arguments.get(), &work.config};

@@ -137,7 +137,8 @@ Status Enqueue(Handle& handle, const ConvPlan& base_plan, const ConvPointers& po
                          plan.problem.epilogue.residual() ? pointers.residual : pointers.x};
   void* writes[] = {pointers.y, pointers.workspace};
   CUDAEP_RETURN_IF_ERROR(CheckAlignment(reads));
-  CUDAEP_RETURN_IF_ERROR(CheckAlignment(writes));
+  const void* const written[] = {writes[0], writes[1]};
+  CUDAEP_RETURN_IF_ERROR(CheckAlignment(written));
   return device::sim::EnqueueHostWork(
       sim.stream, ProblemText(plan.problem),
       [problem = plan.problem, tiling = plan.tiling, pointers] {

@@ -164,8 +164,9 @@ void PoolAllocator::Free(void* pointer) {
       if (held.block.captured) {
         held_.Add(std::move(held));
       } else {
-        freed_on_[held.block.stream] = ++frees_;
-        FreeOn(held.block.stream, std::move(held));
+        const device::Stream stream = held.block.stream;
+        freed_on_[stream] = ++frees_;
+        FreeOn(stream, std::move(held));
       }
       break;
     case BlockOwner::kNobody:
