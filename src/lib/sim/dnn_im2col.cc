@@ -105,6 +105,7 @@ Result<std::vector<std::string>> Candidates(Handle&, const ConvProblem& problem,
                                             size_t most) {
   CUDAEP_ASSIGN_OR_RETURN(const auto plans, PlansOf(problem, workspace_limit_bytes, most));
   std::vector<std::string> choices;
+  choices.reserve(plans.size());
   for (const auto& plan : plans) choices.push_back(plan->choice());
   return choices;
 }
