@@ -4,6 +4,7 @@
 #include <chrono>
 #include <thread>
 
+#include "core/condition.h"
 #include "core/log.h"
 #include "device/device.h"
 
@@ -126,7 +127,7 @@ void PlanStore::DropEntry(Shard& shard, const std::string& key, const std::share
 // Null when there is neither a plan nor a failure.
 Result<PlanSlotPtr> PlanStore::WaitFor(Entry& entry, const Request& request) {
   std::unique_lock lock(entry.mutex);
-  entry.done.wait(lock, [&] { return !entry.building; });
+  WaitUntil(entry.done, lock, [&] { return !entry.building; });
   if (!entry.failure.ok()) return entry.failure;
   PlanSlotPtr slot = entry.slot;
   auto& files = entry.files;
@@ -198,7 +199,7 @@ void PlanStore::ReplaceInBackground(PlanSlotPtr slot, Make make) {
 
 void PlanStore::WaitForBackground() {
   std::unique_lock lock(background_mutex_);
-  background_done_.wait(lock, [&] { return background_running_ == 0; });
+  WaitUntil(background_done_, lock, [&] { return background_running_ == 0; });
 }
 
 Status PlanStore::Save() {
