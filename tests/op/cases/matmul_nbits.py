@@ -1,5 +1,6 @@
 """MatMulNBits: weights of 2, 4 and 8 bits with every form of zero point, groups and bias."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -38,23 +39,16 @@ def _expected(
     zero_points: np.ndarray | None = None,
     g_idx: np.ndarray | None = None,
     bias: np.ndarray | None = None,
+    of: Callable[[np.ndarray], np.ndarray] = np.asarray,
     **attrs: int,
 ) -> np.ndarray:
-    y = a @ _weights(b, scales, zero_points, g_idx, attrs).T
-    return y if bias is None else y + bias
+    """The product of `of` the terms: of themselves, or of their magnitudes."""
+    y = of(a) @ of(_weights(b, scales, zero_points, g_idx, attrs)).T
+    return y if bias is None else y + of(bias)
 
 
-def _magnitude(
-    a: np.ndarray,
-    b: np.ndarray,
-    scales: np.ndarray,
-    zero_points: np.ndarray | None = None,
-    g_idx: np.ndarray | None = None,
-    bias: np.ndarray | None = None,
-    **attrs: int,
-) -> np.ndarray:
-    y = np.abs(a) @ np.abs(_weights(b, scales, zero_points, g_idx, attrs)).T
-    return y if bias is None else y + np.abs(bias)
+def _magnitude(*inputs: Any, **attrs: int) -> np.ndarray:
+    return _expected(*inputs, of=np.abs, **attrs)
 
 
 def _case(
