@@ -1,6 +1,7 @@
 #include "ops/gemm/gemm_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/checked_math.h"
 
@@ -40,10 +41,7 @@ Operand ReadOperand(Dims dims, OperandForm form, bool is_left) {
   return x;
 }
 
-// A coalesced batch dimension.
-struct BatchDim {
-  int64_t size, stride_a, stride_b, stride_y;
-};
+using blas::BatchDim;
 
 int64_t At(const std::vector<int64_t>& values, size_t from_innermost, int64_t fallback) {
   return from_innermost < values.size() ? values[values.size() - 1 - from_innermost] : fallback;
@@ -78,24 +76,27 @@ Result<std::vector<BatchDim>> BroadcastBatch(const Operand& a, const Operand& b,
 
 // One shared B and rows of A that follow each other: a single tall product.
 bool FoldsIntoRows(const BatchDim& dim, const blas::GemmProblem& p) {
-  return dim.stride_b == 0 && !p.transpose_a && dim.stride_a == p.m * p.lda && dim.stride_y == p.m * p.ldc;
+  return dim.stride_b == 0 && !p.transpose_a && dim.stride_a == p.m * p.lda && dim.stride_c == p.m * p.ldc;
 }
 
-std::vector<GemmOffsets> EveryOffset(const std::vector<BatchDim>& dims) {
+}  // namespace
+
+std::vector<GemmOffsets> PlaceBatch(std::vector<BatchDim> dims, blas::GemmProblem* problem) {
+  std::stable_sort(dims.begin(), dims.end(), [](const BatchDim& x, const BatchDim& y) { return x.size > y.size; });
+  const size_t inside = std::min<size_t>(dims.size(), blas::kBatchRank);
+  std::copy_n(dims.begin(), inside, problem->batch.begin());
   std::vector<GemmOffsets> offsets{{}};
-  for (const BatchDim& dim : dims) {
+  for (size_t d = inside; d < dims.size(); ++d) {
     const size_t inner = offsets.size();
-    for (int64_t i = 1; i < dim.size; ++i) {
+    for (int64_t i = 1; i < dims[d].size; ++i) {
       for (size_t j = 0; j < inner; ++j) {
-        offsets.push_back(
-            {offsets[j].a + i * dim.stride_a, offsets[j].b + i * dim.stride_b, offsets[j].y + i * dim.stride_y});
+        offsets.push_back({offsets[j].a + i * dims[d].stride_a, offsets[j].b + i * dims[d].stride_b,
+                           offsets[j].y + i * dims[d].stride_c});
       }
     }
   }
   return offsets;
 }
-
-}  // namespace
 
 Result<MatMulGeometry> PlaceMatMul(Dims a_dims, OperandForm a_form, Dims b_dims, OperandForm b_form) {
   if (a_dims.empty() || b_dims.empty()) {
@@ -126,12 +127,7 @@ Result<MatMulGeometry> PlaceMatMul(Dims a_dims, OperandForm a_form, Dims b_dims,
     p.m *= dims.front().size;
     dims.erase(dims.begin());
   }
-  // The largest dimensions go into the problem.
-  std::stable_sort(dims.begin(), dims.end(), [](const BatchDim& x, const BatchDim& y) { return x.size > y.size; });
-  const size_t inside = std::min<size_t>(dims.size(), blas::kBatchRank);
-  for (size_t i = 0; i < inside; ++i) p.batch[i] = {dims[i].size, dims[i].stride_a, dims[i].stride_b, dims[i].stride_y};
-  dims.erase(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(inside));
-  out.launches = EveryOffset(dims);
+  out.launches = PlaceBatch(std::move(dims), &p);
   return out;
 }
 

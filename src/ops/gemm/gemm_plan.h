@@ -27,6 +27,9 @@ struct MatMulGeometry {
   std::vector<GemmOffsets> launches;
 };
 
+// Puts the largest dimensions into the problem; the offsets of the launches that the others make, at least one.
+std::vector<GemmOffsets> PlaceBatch(std::vector<blas::BatchDim> dims, blas::GemmProblem* problem);
+
 // numpy.matmul: rank 1 operands are promoted and their dimension dropped again, batch dimensions broadcast. Those that
 // strides describe together are one; the largest three go into the problem, the rest become launches.
 Result<MatMulGeometry> PlaceMatMul(Dims a, OperandForm a_form, Dims b, OperandForm b_form);
