@@ -16,13 +16,18 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
+from ..op.harness.dtypes import from_storage, to_storage
+
 REQUIRE_VARIABLE = "CUDAEP_REQUIRE_SESSION"
 EP_NAME = "CUDAExecutionProvider"
 
 _ROOT = Path(__file__).resolve().parents[2]
 _LIBRARIES = ("libort_cuda_ep.so", "libort_cuda_ep_sim.so")
-_CODE_OF = {"bfloat16": 16, "float8_e4m3fn": 17, "float8_e4m3fnuz": 18, "float8_e5m2": 19, "float8_e5m2fnuz": 20}
-_NAME_OF = {code: name for name, code in _CODE_OF.items()}
+# Types that numpy lacks, with their ONNX codes and bits.
+_EXTENSIONS = {"bfloat16": (16, 16), "float8_e4m3fn": (17, 8), "float8_e4m3fnuz": (18, 8), "float8_e5m2": (19, 8),
+               "float8_e5m2fnuz": (20, 8), "uint4": (21, 4), "int4": (22, 4), "float4_e2m1fn": (23, 4),
+               "float8_e8m0fnu": (24, 8), "uint2": (25, 2), "int2": (26, 2)}  # fmt: skip
+_NAME_OF = {code: name for name, (code, _) in _EXTENSIONS.items()}
 
 
 def plugin_path() -> Path | None:
@@ -86,12 +91,16 @@ def run(session: ort.InferenceSession, feeds: Mapping[str, np.ndarray]) -> list[
 
 
 def to_ort_value(array: np.ndarray) -> ort.OrtValue:
-    """A host tensor; bfloat16 and 8-bit floats travel as integers of their width."""
-    code = _CODE_OF.get(array.dtype.name)
-    if code is None:
+    """A host tensor; types that numpy lacks travel as integers of their width."""
+    if array.dtype.name not in _EXTENSIONS:
         return ort.OrtValue.ortvalue_from_numpy(array)
-    width = {1: np.uint8, 2: np.uint16}[array.dtype.itemsize]
-    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(width), code)
+    code, bits = _EXTENSIONS[array.dtype.name]
+    carrier = array.view({1: np.uint8, 2: np.uint16}[array.dtype.itemsize])
+    if bits < 8:  # the packed elements, in front of room for whole bytes that the binding wants
+        packed = to_storage(array)
+        carrier = np.zeros(array.shape, np.uint8)
+        carrier.reshape(-1)[: packed.size] = packed
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(carrier, code)
 
 
 def to_numpy(value: ort.OrtValue) -> np.ndarray:
@@ -99,10 +108,9 @@ def to_numpy(value: ort.OrtValue) -> np.ndarray:
     name = _NAME_OF.get(value.element_type())
     if name is None:
         return np.asarray(value.numpy())
-    dtype = np.dtype(getattr(ml_dtypes, name))
     shape = value.shape()
     count = int(np.prod(shape, dtype=np.int64))
     if count == 0:
-        return np.empty(shape, dtype)
-    raw = (ctypes.c_uint8 * (count * dtype.itemsize)).from_address(value.data_ptr())
-    return np.frombuffer(bytes(raw), dtype).reshape(shape)
+        return np.empty(shape, np.dtype(getattr(ml_dtypes, name)))
+    raw = (ctypes.c_uint8 * -(-count * _EXTENSIONS[name][1] // 8)).from_address(value.data_ptr())
+    return from_storage(np.frombuffer(bytes(raw), np.uint8), name, shape)

@@ -44,7 +44,7 @@ CASES = [
                    None if indices is None else Of(np.array(indices, np.int64), "int64")])
       for past, update, indices, attrs in _CASES),
     Case(op="TensorScatter", opset=24, inputs=[Rand((2, 6, 7)), Rand((2, 2, 7)), Of([1, 3], "int64")],
-         expected=_scatter, dtypes=FIXED_SIZE, tolerance=EXACT, name="types"),
+         expected=_scatter, dtypes=(*FIXED_SIZE, "float8_e8m0fnu"), tolerance=EXACT, name="types"),
     Case(op="TensorScatter", opset=24, inputs=[Rand((2, 6, 7)), Rand((2, 7, 7))], dtypes=("float32",),
          error=("INVALID_ARGUMENT", "[2,7,7]")),
     Case(op="TensorScatter", opset=24, inputs=[Rand((2, 6, 7)), Rand((1, 6, 7))], attrs={"axis": 0},

@@ -200,7 +200,8 @@ class NodeRun : public ops::OutputSource {
     return ops::IsKnown(shapes_[index]) ? StorageBytes(node_.outputs[index], shapes_[index].elems()) : 0;
   }
 
-  size_t Shift(DataType type) const { return mode_ == Mode::kShifted ? SizeOf(type) : 0; }
+  // A byte for elements that share one.
+  size_t Shift(DataType type) const { return mode_ == Mode::kShifted ? std::max<size_t>(SizeOf(type), 1) : 0; }
 
   // The host's own rule for reuse: equal dimensions and equal size of elements.
   bool TakesOver(size_t output) const {

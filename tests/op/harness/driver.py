@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .dtypes import code_of, name_of, name_of_code, numpy_dtype
+from .dtypes import code_of, from_storage, name_of, name_of_code, numpy_dtype, to_storage
 
 LIBRARY_DIR_VARIABLE = "CUDAEP_TEST_LIB_DIR"
 _LIBRARY = "libcudaep_op_driver.so"
@@ -122,8 +122,9 @@ class Driver:
                 lib.cudaep_op_add_input(job, 0, None, 0, None, None, 0, 0)
                 continue
             dims = (ctypes.c_int64 * array.ndim)(*array.shape)
-            lib.cudaep_op_add_input(job, code_of(name_of(array)), dims, array.ndim, array.ctypes.data,
-                                    replay.ctypes.data, array.nbytes, int(index in node.constants))  # fmt: skip
+            first, second = to_storage(array), to_storage(replay)
+            lib.cudaep_op_add_input(job, code_of(name_of(array)), dims, array.ndim, first.ctypes.data,
+                                    second.ctypes.data, first.nbytes, int(index in node.constants))  # fmt: skip
         for name in node.outputs:
             lib.cudaep_op_add_output(job, code_of(name))
 
@@ -140,8 +141,7 @@ class Driver:
         if bytes_.value == 0:  # no values, or none asked for
             return np.broadcast_to(np.zeros((), numpy_dtype(dtype)), shape)
         raw = memoryview((ctypes.c_uint8 * bytes_.value).from_address(data))  # string_at counts with 31 bits
-        values: np.ndarray = np.frombuffer(raw, dtype=numpy_dtype(dtype)).reshape(shape).copy()
-        return values
+        return from_storage(np.frombuffer(raw, np.uint8).copy(), dtype, shape)
 
 
 @functools.cache
@@ -176,7 +176,7 @@ def _set_attribute(lib: ctypes.CDLL, job: int, name: bytes, value: Any) -> None:
     elif isinstance(value, float):
         lib.cudaep_op_set_float(job, name, value)
     elif isinstance(value, np.ndarray):
-        data = np.ascontiguousarray(value)
+        data = to_storage(value)
         dims = (ctypes.c_int64 * max(value.ndim, 1))(*value.shape)
         lib.cudaep_op_set_tensor(job, name, code_of(name_of(value)), dims, value.ndim, data.ctypes.data, data.nbytes)
     elif value and isinstance(value[0], str):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from .dtypes import is_float, numpy_dtype
@@ -53,13 +54,14 @@ class Rand:
         return values
 
     def _integers(self, generator: np.random.Generator, shape: tuple[int, ...], target: np.dtype) -> np.ndarray:
-        limits = np.iinfo(target)
+        limits: Any = ml_dtypes.iinfo(target)  # type: ignore[no-untyped-call]
         if self.full:
             low, high = int(limits.min), int(limits.max)
         else:
             low = int(self.low) if self.low is not None else max(-8, int(limits.min))
-            high = int(self.high) if self.high is not None else (8 if limits.min < 0 else 16)
-        values = np.asarray(generator.integers(low, high, shape, dtype=target, endpoint=True))
+            high = int(self.high) if self.high is not None else min(8 if limits.min < 0 else 16, int(limits.max))
+        wide = target if target.kind in "iu" else np.dtype(np.int64)
+        values = np.asarray(generator.integers(low, high, shape, dtype=wide, endpoint=True)).astype(target)
         return np.where(values == 0, target.type(1), values) if self.nonzero else values
 
 

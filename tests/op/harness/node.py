@@ -12,7 +12,7 @@ from onnx import helper
 
 from .case import BoundCase
 from .driver import NodeSpec, Row
-from .dtypes import code_of, name_of
+from .dtypes import code_of, name_of, to_storage
 from .inputs import changed, materialize
 
 SEED_VARIABLE = "CUDAEP_TEST_SEED"  # shifts all seeds, for long runs
@@ -72,7 +72,7 @@ def one_node_model(
             continue
         code = code_of(name_of(values))
         if index in case.constants:
-            initializers.append(helper.make_tensor(name, code, values.shape, values.tobytes(), raw=True))
+            initializers.append(helper.make_tensor(name, code, values.shape, to_storage(values).tobytes(), raw=True))
             continue
         open_dims = None if case.error else [f"{name}_{axis}" for axis in range(values.ndim)]
         formals.append(helper.make_tensor_value_info(name, code, list(values.shape) if static else open_dims))
@@ -82,7 +82,9 @@ def one_node_model(
         kind = schema.attributes.get(name)  # an empty list has none of its own
         number = onnx.AttributeProto.AttributeType.Value(kind) if kind else None
         if isinstance(value, np.ndarray):
-            value = helper.make_tensor(name, code_of(name_of(value)), value.shape, value.tobytes(), raw=True)
+            value = helper.make_tensor(
+                name, code_of(name_of(value)), value.shape, to_storage(value).tobytes(), raw=True
+            )
         one.attribute.append(helper.make_attribute(name, value, attr_type=number))
     used = [helper.make_tensor_value_info(name, code_of(dtype), None)
             for name, dtype in zip(results, outputs, strict=True) if name]  # fmt: skip
