@@ -1,0 +1,105 @@
+#include "kernels/movement/pad_source.cuh"
+#include "kernels/movement/units.h"
+
+namespace cudaep::kernels {
+namespace {
+
+// A unit of equal elements; one of 16 bytes is not repeated.
+template <class Unit>
+__device__ __forceinline__ Unit Repeat(const PadValue& value, int elem_bytes) {
+  uint64_t low = value.bits, high = value.bits;
+  if (value.pointer != nullptr) {
+    switch (elem_bytes) {
+      case 1:
+        low = *static_cast<const uint8_t*>(value.pointer);
+        break;
+      case 2:
+        low = *static_cast<const uint16_t*>(value.pointer);
+        break;
+      case 4:
+        low = *static_cast<const uint32_t*>(value.pointer);
+        break;
+      default:
+        low = *static_cast<const uint64_t*>(value.pointer);
+    }
+    high = elem_bytes == 16 ? static_cast<const uint64_t*>(value.pointer)[1] : low;
+  }
+  if (elem_bytes == 1) low = (low & 0xff) * 0x0101010101010101u;
+  if (elem_bytes == 2) low = (low & 0xffff) * 0x0001000100010001u;
+  if (elem_bytes == 4) low = (low & 0xffffffff) * 0x0000000100000001u;
+  if constexpr (sizeof(Unit) == 16) {
+    return {{low, elem_bytes == 16 ? high : low}};
+  } else {
+    return static_cast<Unit>(low);
+  }
+}
+
+template <class Unit, class Index>
+struct ConstantPadSource {
+  const Unit* in;
+  PadValue value;
+  int elem_bytes;
+  PadView<Index> view;
+
+  struct Cursor {
+    const Unit* row;   // its first unit that is in the input
+    uint64_t column;   // counted from there; wraps around before it
+    uint64_t columns;  // 0 in a row that is outside
+    Unit constant;
+    Index index;
+    Index row_left;
+
+    __device__ __forceinline__ Unit Load() const { return column < columns ? row[column] : constant; }
+    __device__ __forceinline__ void Step(const ConstantPadSource&) { ++column; }
+    __device__ __forceinline__ void Next(const ConstantPadSource& source) {
+      ++index;
+      if (--row_left != 0) {
+        Step(source);
+      } else {
+        *this = source.At(index);
+      }
+    }
+  };
+  __device__ __forceinline__ Cursor At(Index i) const {
+    Cursor cursor;
+    cursor.index = i;
+    cursor.constant = Repeat<Unit>(value, elem_bytes);
+    Index coordinate = i, rest = 0;
+    if (view.rank > 1) rest = view.out[0].DivideWithRemainder(i, &coordinate);
+    cursor.row_left = static_cast<Index>(view.out[0].divisor) - coordinate;
+    cursor.column = static_cast<uint64_t>(coordinate) - static_cast<uint64_t>(view.begin[0]);
+    cursor.columns = static_cast<uint64_t>(view.in[0]);
+    cursor.row = in;
+    for (int d = 1; d < view.rank; ++d) {
+      coordinate = rest;
+      if (d + 1 < view.rank) rest = view.out[d].DivideWithRemainder(rest, &coordinate);
+      const int64_t position = static_cast<int64_t>(coordinate) - view.begin[d];
+      if (position < 0 || position >= view.in[d]) cursor.columns = 0;
+      cursor.row += position * view.stride[d];
+    }
+    return cursor;
+  }
+};
+
+}  // namespace
+
+Status LaunchPadConstant(const PadCopy& pad, int unit_bytes, const void* in, PadValue value, void* out,
+                         device::Stream stream) {
+  const int64_t factor = unit_bytes / pad.elem_bytes;
+  return VisitCopyVariant(unit_bytes, pad.elems / factor, [&]<class Variant>(Variant) {
+    using Unit = typename Variant::Unit;
+    using Index = typename Variant::Index;
+    const ConstantPadSource<Unit, Index> source{static_cast<const Unit*>(in) + pad.offset / factor, value,
+                                                pad.elem_bytes, MakePadView<Index>(pad, factor)};
+    return LaunchCopy<Variant>(source, out, pad.elems / factor, stream);
+  });
+}
+
+Status LaunchPad(const PadCopy& pad, const void* in, PadValue value, void* out, device::Stream stream) {
+  if (pad.elems == 0) return Status::Ok();
+  const int unit_bytes = std::max(pad.elem_bytes, std::min({pad.widest_bytes, WidestUnit(in), WidestUnit(out)}));
+  return pad.mode == PadMode::kConstant ? LaunchPadConstant(pad, unit_bytes, in, value, out, stream)
+                                        : LaunchPadMapped(pad, unit_bytes, in, out, stream);
+}
+
+}  // namespace cudaep::kernels
