@@ -1,0 +1,1 @@
+"""ONNX's own node tests through the host, each on the plug-in: `make conformance`."""
