@@ -7,7 +7,7 @@ STAMPS := build/.system .venv/.stamp $(OLD_HOSTS:%=build/hosts/%/.complete)
 GPU := $(shell PATH=$$PATH:/usr/local/cuda/bin command -v nvcc >/dev/null && test -e /dev/nvidiactl && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sim cuda asan tsan release-check run test conformance bench matrix fuzz lint tidy doctor clean
+.PHONY: help setup sim cuda asan tsan release-check run test conformance parity bench matrix fuzz lint tidy doctor clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -52,6 +52,10 @@ test: sim  ## all tests of this machine, on the simulated device
 conformance: setup  ## ONNX's node tests through the host on the simulated device; JSON=PATH writes every outcome to a file
 	@tools/build.sh sim lib/libort_cuda_ep_sim.so
 	@PYTHONPATH=python:. $(PYTHON_ENV) -m tests.conformance $(if $(JSON),--json $(JSON))
+
+parity: setup  ## what upstream's CUDA provider has and ours lacks; PROVIDER=NAME [LIBRARY=FILE]: another one, as the host knows it
+	@tools/build.sh sim lib/libcudaep_op_driver.so
+	@PYTHONPATH=python:. $(PYTHON_ENV) tools/parity.py $(if $(PROVIDER),--provider $(PROVIDER)) $(if $(LIBRARY),--library $(LIBRARY))
 
 bench: setup  ## measure against upstream: UPSTREAM=FOLDER, BASELINE=LIBRARY, BENCH="--cases ... --json FILE"; tiny without a GPU
 	@tools/build.sh $(if $(GPU),cuda,sim) lib/libort_cuda_ep$(if $(GPU),,_sim).so launch_loop
