@@ -58,7 +58,7 @@ def from_table(path: Path) -> list[Kernel]:
 
 
 def from_host(provider: str, library: str | None) -> list[Kernel]:
-    """The kernels that the installed host knows of a provider. RuntimeError from the host for a library it cannot load."""
+    """The kernels that the installed host knows of a provider. What it cannot load is its own error."""
     from onnxruntime.capi import onnxruntime_pybind11_state as host
 
     found: Iterable[Any]
