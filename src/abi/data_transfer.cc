@@ -6,6 +6,8 @@
 #include "abi/thunk.h"
 #include "device/device.h"
 #include "memory/memory_registry.h"
+#include "memory/relaxed_capture.h"
+#include "runtime/captured_copy.h"
 
 namespace cudaep::abi {
 namespace {
@@ -54,8 +56,10 @@ Status CopyOne(const OrtValue* source, OrtValue* destination, OrtSyncStream* str
   const OrtMemoryDevice* destination_memory = Host().ep->Value_GetMemoryDevice(destination);
   device::DeviceGuard guard(OrdinalOfCopy(source_memory, destination_memory));
   CUDAEP_RETURN_IF_ERROR(guard.status());
+  const memory::RelaxedCapture relaxed;  // what is copied elsewhere does not end a capture of the thread's
 
   auto* handle = stream != nullptr ? static_cast<device::Stream>(ort.SyncStream_GetHandle(stream)) : nullptr;
+  const bool feeds = !IsInDeviceMemory(source_memory) && IsInDeviceMemory(destination_memory);
   if (handle != nullptr) {
     SessionState::RunWorksOn(handle);
   } else if (IsInDeviceMemory(source_memory)) {
@@ -67,7 +71,9 @@ Status CopyOne(const OrtValue* source, OrtValue* destination, OrtSyncStream* str
         device::MemcpyPeerAsync(to, static_cast<int>(Host().ep->MemoryDevice_GetDeviceId(destination_memory)), from,
                                 static_cast<int>(Host().ep->MemoryDevice_GetDeviceId(source_memory)), bytes, handle));
   } else {
+    if (handle != nullptr) CUDAEP_RETURN_IF_ERROR(RefuseCapturedPageable(feeds ? from : to, handle));
     CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(to, from, bytes, handle));
+    if (handle != nullptr && feeds) CUDAEP_RETURN_IF_ERROR(SyncStream::InputCopyQueued(stream));
     if (handle != nullptr && !IsInDeviceMemory(destination_memory)) CUDAEP_RETURN_IF_ERROR(NoteCopyTo(to, stream));
     for (const auto& [pointer, memory] : {std::pair<const void*, const OrtMemoryDevice*>(from, source_memory),
                                           std::pair<const void*, const OrtMemoryDevice*>(to, destination_memory)}) {

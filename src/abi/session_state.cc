@@ -25,11 +25,19 @@ LiveStates& Live() {
 // The Run that this thread is in.
 struct RunOfThread {
   SessionState* session = nullptr;  // whose Run may have failed, and which may be gone by now
-  int streams_made = 0;             // before it asked for memory
+  bool has_begun = false;
+  int streams_made = 0;  // before it asked for memory
   bool asked_for_memory = false;
   device::Stream stream = nullptr;  // that was given work last
 };
 thread_local constinit RunOfThread t_run;
+
+// Any doubt counts as no: the driver then says what is wrong.
+bool IsCaptured(device::Stream stream) {
+  device::CaptureState capture = device::CaptureState::kNone;
+  device::StreamCaptureState(stream, &capture).IgnoreError();
+  return capture != device::CaptureState::kNone;
+}
 
 device::Stream UserStreamOf(const Settings& settings) {
   auto* stream = static_cast<device::Stream>(settings.user_stream);
@@ -99,6 +107,10 @@ SessionState::~SessionState() {
 Result<StreamContext*> SessionState::Adopt(device::Stream stream) {
   std::lock_guard lock(mutex_);
   if (StreamContext* context = streams_.Find(stream)) return context;
+  if (IsCaptured(stream)) {  // handles and memory of a stream are not made inside a capture
+    return FailedPrecondition("the stream is being captured into a CUDA graph and is new to the session; run the same ",
+                              "shapes on it once before the capture");
+  }
   auto context = std::make_unique<StreamContext>(memory_, stream);
   CUDAEP_RETURN_IF_ERROR(context->TakeHandles(libraries()));
   if (stream != unified_.get()) {  // whoever made the stream may capture it
@@ -126,8 +138,9 @@ void SessionState::StreamMade() {
   if (!t_run.asked_for_memory && ++t_run.streams_made > 1) spread_->store(true);
 }
 
-void SessionState::RunBegins() { t_run = {.session = this}; }
+void SessionState::RunBegins() { t_run = {.session = this, .has_begun = true}; }
 void SessionState::RunEnds() { t_run = {}; }
+bool SessionState::IsInRun() { return t_run.has_begun; }
 void SessionState::RunAsksForMemory() { t_run.asked_for_memory = true; }
 void SessionState::RunWorksOn(device::Stream stream) { t_run.stream = stream; }
 
@@ -138,6 +151,9 @@ Status SessionState::AwaitRun() {
     const auto& states = Live().states;
     if (std::find(states.begin(), states.end(), t_run.session) == states.end()) return Status::Ok();
     if (t_run.session->streams_.Find(t_run.stream) == nullptr) return Status::Ok();
+  }
+  if (IsCaptured(t_run.stream)) {
+    return FailedPrecondition("the host waits for the Run's stream, which is being captured into a CUDA graph");
   }
   return device::StreamSynchronize(t_run.stream);
 }

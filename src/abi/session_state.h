@@ -62,9 +62,10 @@ class SessionState {
   // The Run that the calling thread is in.
   void RunBegins();
   static void RunEnds();
+  static bool IsInRun();
   static void RunAsksForMemory();
   static void RunWorksOn(device::Stream stream);
-  // Waits for the stream that the Run worked on last; OK outside of a Run.
+  // Waits for the stream that the Run worked on last; OK outside of a Run. kFailedPrecondition while that is captured.
   static Status AwaitRun();
 
   // An application has made, or is about to release, an object for `stream`. With the last of them, sessions that have

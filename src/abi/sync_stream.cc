@@ -2,6 +2,7 @@
 
 #include "abi/thunk.h"
 #include "memory/memory_registry.h"
+#include "memory/relaxed_capture.h"
 
 namespace cudaep::abi {
 namespace {
@@ -24,6 +25,9 @@ class Notification : public OrtSyncNotificationImpl {
   Status OnActivate() {
     device::DeviceGuard guard(producer_.ordinal());
     CUDAEP_RETURN_IF_ERROR(guard.status());
+    device::CaptureState capture = device::CaptureState::kNone;
+    CUDAEP_RETURN_IF_ERROR(device::StreamCaptureState(producer_.stream(), &capture));
+    captured_ = capture != device::CaptureState::kNone;
     copies_ = producer_.host_copies_queued();
     return device::EventRecord(event_.get(), producer_.stream());
   }
@@ -36,13 +40,17 @@ class Notification : public OrtSyncNotificationImpl {
   }
 
   Status OnWaitOnHost() {
+    if (captured_) {
+      return FailedPrecondition("a node on the CPU waits for work that is being captured into a CUDA graph");
+    }
     CUDAEP_RETURN_IF_ERROR(device::EventSynchronize(event_.get()));
     producer_.HostCopiesDone(copies_);
     return Status::Ok();
   }
 
   StreamContext& producer_;
-  uint64_t copies_ = 0;  // queued before the event
+  bool captured_ = false;  // the event is a part of a graph
+  uint64_t copies_ = 0;    // queued before the event
   device::UniqueEvent event_;
 };
 
@@ -120,8 +128,8 @@ Status SyncStream::OnOnSessionRunEnd() {
 }
 
 // At the end of a Run everything is waited for, unless the stream is the user's, who orders the work and waits when it
-// wants to. The host also flushes inside a Run: after each iteration of a Loop, to read the condition. All that it can
-// read then are copies into pinned memory.
+// wants to. The host also flushes inside a Run: after each iteration of a Loop, to read the condition, and before its
+// nodes start, for what was copied to the device. So there are copies that are waited for, or nothing.
 Status SyncStream::OnFlush() {
   const bool users = state_->settings().has_user_stream, ends = std::exchange(run_ends_, false);
   if (ends && users) {
@@ -134,10 +142,11 @@ Status SyncStream::OnFlush() {
     device::CaptureState capture = device::CaptureState::kNone;
     CUDAEP_RETURN_IF_ERROR(device::StreamCaptureState(stream_, &capture));
     if (capture != device::CaptureState::kNone) {
-      if (ends) return Status::Ok();
+      if (ends || !context_->HostCopiesPending()) return Status::Ok();
       return FailedPrecondition("the host reads back inside the Run, which cannot be captured into a CUDA graph");
     }
   }
+  const memory::RelaxedCapture relaxed;  // nor does waiting here end a capture elsewhere
   const uint64_t copies = context_->host_copies_queued();
   const memory::DeviceMemory::Moment before =
       state_->memory()->Mark(stream_);  // other threads may queue work meanwhile
@@ -148,11 +157,23 @@ Status SyncStream::OnFlush() {
   return Status::Ok();
 }
 
-void SyncStream::HostCopyQueued(const OrtSyncStream* stream) {
+const SyncStream* SyncStream::Of(const OrtSyncStream* stream) {
   const OrtSyncStreamImpl* const implementation = Host().ep->SyncStream_GetImpl(stream);
   const decltype(OrtSyncStreamImpl::Flush) ours = Thunk<&SyncStream::OnFlush>();
-  if (implementation == nullptr || implementation->Flush != ours) return;
-  static_cast<const SyncStream*>(implementation)->context_->HostCopyQueued();
+  const bool is_ours = implementation != nullptr && implementation->Flush == ours;
+  return is_ours ? static_cast<const SyncStream*>(implementation) : nullptr;
+}
+
+void SyncStream::HostCopyQueued(const OrtSyncStream* stream) {
+  if (const SyncStream* const own = Of(stream)) own->context_->HostCopyQueued();
+}
+
+Status SyncStream::InputCopyQueued(const OrtSyncStream* stream) {
+  const SyncStream* const own = Of(stream);
+  if (own == nullptr || own->maker_ == Maker::kApplication || !own->owned_) return Status::Ok();
+  if (!SessionState::IsInRun()) return device::StreamSynchronize(own->stream_);
+  if (*own->state_->spread()) own->context_->HostCopyQueued();
+  return Status::Ok();
 }
 
 }  // namespace cudaep::abi

@@ -25,9 +25,14 @@ class SyncStream : public OrtSyncStreamImpl {
 
   // A copy into pinned memory was queued on a stream of the host's; nothing happens where that is not one of ours.
   static void HostCopyQueued(const OrtSyncStream* stream);
+  // An input was copied to the device on a stream of the host's. Where a Run has several, nodes on the others may read
+  // it: the host flushes the stream before it starts them. What was copied outside of a Run, when it was bound, is
+  // waited for here: nobody knows on which stream the Run will be.
+  static Status InputCopyQueued(const OrtSyncStream* stream);
 
  private:
   SyncStream(std::shared_ptr<SessionState> state, Maker maker, device::UniqueStream owned);
+  static const SyncStream* Of(const OrtSyncStream* stream);  // null for other providers'
   Status Init();
   void OnRelease();
   void* OnGetHandle() { return stream_; }

@@ -22,6 +22,7 @@ from tests.session.stream_support import (
     WIDTH,
     DeviceRun,
     double_chain,
+    in_threads,
     ordered_loops,
     partition,
     probe,
@@ -86,6 +87,34 @@ def check_several_streams_in_one_graph_do_not_wait_either() -> None:
         probe().synchronize_device()
         np.testing.assert_array_equal(probe().read(LEGACY, run.y, run.count), np.full(run.count, 24, np.float32))
         run.close()
+
+
+def check_inputs_in_host_memory_reach_nodes_on_several_streams() -> None:
+    """They are copied on one of the streams, and the nodes that read them are on two."""
+    with tempfile.TemporaryDirectory() as folder:
+        entries = {"session.node_partition_config_file": partition(folder, [["a1", "a2", "join"], ["b1", "b2"]])}
+        created = session(two_branches(), entries=entries)
+        for i in range(3):
+            x = np.arange(100, dtype=np.float32) + i
+            np.testing.assert_array_equal(created.run(None, {"x": x})[0], 8 * x)
+
+
+def check_one_thread_may_bind_and_another_run() -> None:
+    """Some hosts copy an input when it is bound, on a stream of the thread that binds it."""
+    created = session(double_chain())
+    created.run(None, {"v0": np.ones(7, np.float32)})
+    binding = created.io_binding()
+    results: list[np.ndarray] = []
+
+    def work(_: int) -> None:
+        created.run_with_iobinding(binding)
+        results.append(binding.copy_outputs_to_cpu()[0])
+
+    for value in (1, 2, 3):
+        binding.bind_cpu_input("v0", np.full(7, value, np.float32))
+        binding.bind_output("v4")
+        in_threads(1, work)
+        np.testing.assert_array_equal(results.pop(), np.full(7, 16 * value, np.float32))
 
 
 def check_a_users_stream_carries_everything() -> None:

@@ -74,10 +74,10 @@ class DeviceRun:
         probe().free(self.y)
 
 
-def double_chain(length: int = 4) -> bytes:
-    """y = 2 ** length * x, one Add after the other."""
+def double_chain(length: int = 4, *inner: int) -> bytes:
+    """y = 2 ** length * x, one Add after the other, of tensors [n, *inner]."""
     nodes = [helper.make_node("Add", [f"v{i}"] * 2, [f"v{i + 1}"], name=f"add{i}") for i in range(length)]
-    vector = (TensorProto.FLOAT, ["n"])
+    vector = (TensorProto.FLOAT, ["n", *inner])
     return models.model(nodes, {"v0": vector}, {f"v{length}": vector})
 
 
@@ -86,12 +86,12 @@ def two_branches() -> bytes:
     nodes = [
         helper.make_node("Add", ["x", "x"], ["a1"], name="a1"),
         helper.make_node("Add", ["a1", "a1"], ["a2"], name="a2"),
-        helper.make_node("Add", ["x", "x"], ["b1"], name="b1"),
-        helper.make_node("Add", ["b1", "b1"], ["b2"], name="b2"),
+        helper.make_node("Mul", ["x", "two"], ["b1"], name="b1"),
+        helper.make_node("Mul", ["b1", "two"], ["b2"], name="b2"),
         helper.make_node("Add", ["a2", "b2"], ["y"], name="join"),
     ]
     vector = (TensorProto.FLOAT, ["n"])
-    return models.model(nodes, {"x": vector}, {"y": vector})
+    return models.model(nodes, {"x": vector}, {"y": vector}, {"two": np.full(1, 2, np.float32)})
 
 
 def through_the_cpu() -> bytes:

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ops/registry.h"
+#include "runtime/captured_copy.h"
 
 namespace cudaep::ops {
 namespace {
@@ -64,6 +65,7 @@ class MemcpyFromHost final : public Memcpy {
   Status Copy(const OpContext& context, device::Stream stream) const override {
     const void* const source = context.input(0);
     const size_t bytes = context.inputs[0].bytes();
+    CUDAEP_RETURN_IF_ERROR(RefuseCapturedPageable(source, stream));
     device::PointerInfo info;
     CUDAEP_RETURN_IF_ERROR(device::GetPointerInfo(source, &info));
     if (info.kind == device::PointerKind::kPinnedHost) {
@@ -95,6 +97,13 @@ class MemcpyToHost final : public Memcpy {
   using Memcpy::Memcpy;
   static Result<std::unique_ptr<MemcpyToHost>> Create(const OpInfo& info) {
     return std::make_unique<MemcpyToHost>(info.settings());
+  }
+
+  // A graph that is captured has nothing yet for the CPU to read, so what the CPU does would be captured wrongly.
+  Result<PlanPtr> MakePlan(const PlanContext&) const override {
+    auto plan = std::make_unique<Plan>();
+    plan->capturable = false;
+    return plan;
   }
 
  private:

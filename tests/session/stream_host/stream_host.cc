@@ -1,11 +1,9 @@
 // Runs one session on several streams of the application's through stock ONNX Runtime's C interface.
 //
-//   stream_host LIBONNXRUNTIME PROBE MODEL
+//   stream_host LIBONNXRUNTIME PROBE MODELS
 //
-// PROBE is the test build of the plug-in (tests/session/probe); MODEL takes and gives [n, columns] of floats. Prints
-// one JSON line a check, as the Python suites do.
-#include <dlfcn.h>
-
+// PROBE is the test build of the plug-in (tests/session/probe); MODELS is the folder that test_stream_host.py makes.
+// Prints one JSON line a check, as the Python suites do.
 #include <barrier>
 #include <cstdio>
 #include <cstring>
@@ -14,123 +12,13 @@
 #include <thread>
 #include <vector>
 
-#include "host_api/host_api.h"
+#include "application.h"
+#include "capture_checks.h"
 
+namespace cudaep::stream_host {
 namespace {
 
-using namespace cudaep::host_api;  // NOLINT(google-build-using-namespace)
-
-constexpr int64_t kRows = 5, kColumns = 64, kCount = kRows * kColumns;
 constexpr int kStreams = 4, kValues = 6, kLoops = 30;
-
-// The probe's functions; see probe.cc.
-struct Probe {
-  explicit Probe(const char* path) : library(dlopen(path, RTLD_NOW)) {
-    if (library == nullptr) Fail(dlerror());
-    const auto load = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-      if (function == nullptr) Fail(std::string(name) + " is missing");
-    };
-    load(counters, "ProbeCounters");
-    load(stream_create, "ProbeStreamCreate");
-    load(stream_destroy, "ProbeStreamDestroy");
-    load(synchronize, "ProbeStreamSynchronize");
-    load(malloc, "ProbeMalloc");
-    load(free, "ProbeFree");
-    load(produce, "ProbeProduce");
-    load(read, "ProbeRead");
-    load(bytes_in_use, "ProbeBytesInUse");
-    load(capture_begin, "ProbeCaptureBegin");
-    load(capture_end, "ProbeCaptureEnd");
-    load(graph_launch, "ProbeGraphLaunch");
-    load(graph_destroy, "ProbeGraphDestroy");
-  }
-  uint64_t Waits() const {
-    uint64_t values[18];
-    counters(values);
-    return values[6] + values[7] + values[8];
-  }
-  void* library;
-  void (*counters)(uint64_t*);
-  void* (*stream_create)(int, int);
-  const char* (*stream_destroy)(void*);
-  const char* (*synchronize)(void*);
-  void* (*malloc)(size_t);
-  const char* (*free)(void*);
-  const char* (*produce)(void*, float*, float, int64_t);
-  const char* (*read)(void*, void*, const void*, size_t);
-  size_t (*bytes_in_use)(int);
-  const char* (*capture_begin)(void*);
-  const char* (*capture_end)(void*, void**);
-  const char* (*graph_launch)(void*, void*);
-  const char* (*graph_destroy)(void*);
-};
-std::unique_ptr<Probe> probe;
-
-void Check(const char* error) {
-  if (error != nullptr) Fail(error);
-}
-
-Ort::Env env{nullptr};
-const OrtEpDevice* ep_device = nullptr;
-const char* model = nullptr;
-
-Ort::Session Open() { return Ort::Session(env, model, AllNodesOn(env, ep_device)); }
-
-Ort::SyncStream OwnStream() { return MakeStream(ep_device); }
-Ort::SyncStream Wrap(void* stream) {
-  return MakeStream(ep_device, {{"user_compute_stream", std::to_string(reinterpret_cast<uintptr_t>(stream))}});
-}
-
-// Buffers in device memory and Runs on them on a given stream; nothing here waits.
-class Lane {
- public:
-  Lane(Ort::Session& session, Ort::SyncStream& stream)
-      : session_(session),
-        handle_(stream.GetHandle()),
-        x_(static_cast<float*>(probe->malloc(kCount * sizeof(float)))),
-        y_(static_cast<float*>(probe->malloc(kCount * sizeof(float)))),
-        binding_(session) {
-    const Ort::MemoryInfo memory = DeviceMemory();
-    const int64_t dims[] = {kRows, kColumns};
-    Ort::AllocatorWithDefaultOptions allocator;
-    input_ = Ort::Value::CreateTensor<float>(memory, x_, kCount, dims, 2);
-    output_ = Ort::Value::CreateTensor<float>(memory, y_, kCount, dims, 2);
-    binding_.BindInput(session.GetInputNameAllocated(0, allocator).get(), input_);
-    binding_.BindOutput(session.GetOutputNameAllocated(0, allocator).get(), output_);
-    options_.AddConfigEntry("disable_synchronize_execution_providers", "1");
-    options_.SetSyncStream(stream);
-  }
-  ~Lane() {
-    probe->synchronize(handle_);
-    probe->free(x_);
-    probe->free(y_);
-  }
-  Lane(const Lane&) = delete;
-  Lane& operator=(const Lane&) = delete;
-
-  // Produce, Run and consume on the stream; the only wait is the read's.
-  std::vector<float> Run(float value) {
-    return Run(value, [&] { Enqueue(); });
-  }
-  std::vector<float> Run(float value, const auto& work) {
-    std::vector<float> result(kCount);
-    Check(probe->produce(handle_, x_, value, kCount));
-    work();
-    Check(probe->read(handle_, result.data(), y_, kCount * sizeof(float)));
-    return result;
-  }
-  // The Run alone.
-  void Enqueue() { session_.Run(options_, binding_); }
-
- private:
-  Ort::Session& session_;
-  void* handle_;
-  float *x_, *y_;
-  Ort::IoBinding binding_;
-  Ort::Value input_{nullptr}, output_{nullptr};
-  Ort::RunOptions options_;
-};
 
 std::vector<std::vector<float>> Serial(Ort::Session& session) {
   Ort::SyncStream stream = OwnStream();
@@ -167,7 +55,8 @@ void RunTogether(Ort::Session& session, std::vector<Ort::SyncStream>& streams) {
         for (size_t i = 0; i < kLoops; ++i) {
           const size_t choice = (i * 5 + t) % kValues;
           const std::vector<float> found = lanes[t]->Run(static_cast<float>(choice) * 0.37f);
-          if (std::memcmp(found.data(), expected[choice].data(), kCount * sizeof(float)) != 0) Fail("other numbers");
+          if (std::memcmp(found.data(), expected[choice].data(), found.size() * sizeof(float)) != 0)
+            Fail("other numbers");
         }
       });
       end.arrive_and_wait();
@@ -243,64 +132,21 @@ void CheckASessionMayOutliveItsStreamAndTheReverse() {
   session = Ort::Session(nullptr);
 }
 
-// What a Run says inside the caller's capture, empty when it says nothing; `*graph` is what was captured then. The
-// capture itself must stay whole either way.
-std::string RunInCapture(Lane& lane, void* stream, void** graph) {
-  std::string text;
-  Check(probe->capture_begin(stream));
-  try {
-    lane.Enqueue();
-  } catch (const std::exception& error) {
-    text = error.what();
-  }
-  Check(probe->capture_end(stream, graph));
-  return text;
-}
-
-// The application captures a Run into a graph of its own (torch.cuda.graph does) and replays it with other inputs.
-void CheckTheCallerCapturesARun() {
-  void* const handle = probe->stream_create(0, 0);
-  {
-    Ort::Session session = Open();
-    Ort::SyncStream stream = Wrap(handle);
-    Lane lane(session, stream);
-    std::vector<std::vector<float>> expected;
-    for (int i = 0; i < kValues; ++i) expected.push_back(lane.Run(static_cast<float>(i) * 0.37f));
-    void* graph = nullptr;
-    const std::string text = RunInCapture(lane, handle, &graph);
-    if (!text.empty()) Fail(text);
-    for (int i = 0; i < kValues; ++i) {
-      const auto found = lane.Run(static_cast<float>(i) * 0.37f, [&] { Check(probe->graph_launch(graph, handle)); });
-      if (found != expected[static_cast<size_t>(i)]) Fail("the replay gives other numbers");
+// Inputs and outputs wherever they are: what the host copies is in order with the Run.
+void CheckHostMemoryIsCopiedInOrder() {
+  Ort::Session session = Open();
+  const std::vector<std::vector<float>> expected = Serial(session);
+  for (const Place in : {Place::kDevice, Place::kPinned, Place::kHost}) {
+    for (const Place out : {Place::kDevice, Place::kPinned, Place::kHost}) {
+      for (const bool bound : {false, true}) {
+        Ort::SyncStream stream = OwnStream();
+        Lane lane(session, stream, {.in_place = in, .out_place = out, .bound = bound});
+        for (size_t i = 0; i < kValues; ++i) {
+          if (lane.Run(static_cast<float>(i) * 0.37f) != expected[i]) Fail("other numbers");
+        }
+      }
     }
-    if (lane.Run(0.37f) != expected[1]) Fail("a Run after the replays gives other numbers");
-    Check(probe->graph_destroy(graph));
   }
-  Check(probe->stream_destroy(handle));
-}
-
-// What a capture cannot hold is refused by name, and neither the capture nor the session suffers.
-void RefusesInCapture(const char* named, const auto& prepare) {
-  void* const handle = probe->stream_create(0, 0);
-  {
-    Ort::Session session = Open(), other = Open();
-    Ort::SyncStream stream = Wrap(handle);
-    Lane lane(session, stream);
-    prepare(lane);
-    void* graph = nullptr;
-    const std::string text = RunInCapture(lane, handle, &graph);
-    if (text.find(named) == std::string::npos) Fail("the Run in a capture says: '" + text + "'");
-    Check(probe->graph_destroy(graph));
-    if (lane.Run(0.37f) != Lane(other, stream).Run(0.37f)) Fail("a Run after the refusal gives other numbers");
-    const std::string again = RunInCapture(lane, handle, &graph);
-    if (!again.empty()) Fail("a Run that can be captured says: " + again);
-    Check(probe->graph_destroy(graph));
-  }
-  Check(probe->stream_destroy(handle));
-}
-
-void CheckAColdRunInACaptureIsRefused() {
-  RefusesInCapture("run them once before the capture", [](Lane&) {});
 }
 
 void ExpectError(const char* key, const std::string& value, const std::string& text) {
@@ -333,12 +179,10 @@ void Report(const char* name, void (*check)()) {
   std::fflush(stdout);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int Main(int argc, char** argv) {
   if (argc != 4) return 2;
   setenv("CUDAEP_SIM_DEVICES", "2", 1);
-  model = argv[3];
+  models = argv[3];
   try {
     LoadHost(argv[1]);
     env = MakeEnv("stream_host", ORT_LOGGING_LEVEL_ERROR);
@@ -352,9 +196,20 @@ int main(int argc, char** argv) {
   Report("streams_come_and_go", CheckStreamsComeAndGo);
   Report("one_stream_serves_two_sessions", CheckOneStreamServesTwoSessions);
   Report("a_session_may_outlive_its_stream_and_the_reverse", CheckASessionMayOutliveItsStreamAndTheReverse);
+  Report("host_memory_is_copied_in_order", CheckHostMemoryIsCopiedInOrder);
   Report("the_caller_captures_a_run", CheckTheCallerCapturesARun);
   Report("a_cold_run_in_a_capture_is_refused", CheckAColdRunInACaptureIsRefused);
+  Report("memory_that_must_grow_in_a_capture_is_refused", CheckMemoryThatMustGrowInACaptureIsRefused);
+  Report("copies_of_host_memory_in_a_capture_are_refused", CheckCopiesOfHostMemoryInACaptureAreRefused);
+  Report("a_node_on_the_cpu_in_a_capture_is_refused", CheckANodeOnTheCpuInACaptureIsRefused);
+  Report("a_loop_runs_on_a_callers_stream", CheckALoopRunsOnACallersStream);
+  Report("a_loop_in_a_capture_works_or_is_refused", CheckALoopInACaptureWorksOrIsRefused);
   Report("bad_stream_options_are_refused", CheckBadStreamOptionsAreRefused);
   env = Ort::Env{nullptr};
   return 0;
 }
+
+}  // namespace
+}  // namespace cudaep::stream_host
+
+int main(int argc, char** argv) { return cudaep::stream_host::Main(argc, argv); }
