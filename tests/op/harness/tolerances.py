@@ -52,6 +52,8 @@ _BIASED_SOFTMAX = {"float64": Tolerance(32), "float32": Tolerance(24)}
 # The libraries choose the order of their sums.
 _PRODUCTS = {"float16": Tolerance(1), "bfloat16": Tolerance(1)}
 
+_ATTENTION = {"float16": Tolerance(1, terms=2.0**11), "bfloat16": Tolerance(1, terms=2.0**14)}
+
 
 def _each(tolerance: Tolerance) -> dict[str, Tolerance]:
     return dict.fromkeys(DEFAULT, tolerance)
@@ -71,6 +73,8 @@ BY_OPERATOR: dict[str, dict[str, Tolerance]] = {
     "Gemm": _PRODUCTS,
     "MatMul": _PRODUCTS,
     "TransposeMatMul": _PRODUCTS,
+    # Weights of attention are rounded to 16 bits before they meet the values, as the operator is defined.
+    "Attention": _ATTENTION,
     # cuDNN fuses no bias into this direction: it is added to a sum that was rounded to 16 bits once before.
     "ConvTranspose": {"float16": Tolerance(1, terms=2.0**12), "bfloat16": Tolerance(1, terms=2.0**15)},
 }

@@ -1,0 +1,30 @@
+#include "kernels/attention/attention.h"
+
+#include "kernels/attention/flash.h"
+
+namespace cudaep::kernels {
+
+Status LaunchAttention(const AttentionPlan& plan, const AttentionPointers& at, device::Stream stream) {
+  const AttentionProblem& p = plan.problem;
+  if (p.batch == 0 || p.heads == 0 || p.queries == 0) return Status::Ok();
+  if (p.v_head_size == 0 && (at.scores == nullptr || p.keys == 0)) return Status::Ok();
+  const auto launch = [&] {
+    if (IsRareKernel(plan)) return LaunchFlashMixed(plan, at, stream);
+    switch (p.type) {
+      case DataType::kFloat:
+        return LaunchFlashFloat(plan, at, stream);
+      case DataType::kDouble:
+        return LaunchFlashDouble(plan, at, stream);
+      case DataType::kFloat16:
+        return LaunchFlashHalf(plan, at, stream);
+      case DataType::kBFloat16:
+        return LaunchFlashBFloat16(plan, at, stream);
+      default:
+        return NotSupported("attention of ", DataTypeName(p.type));
+    }
+  };
+  CUDAEP_RETURN_IF_ERROR(launch());
+  return plan.splits > 1 ? LaunchJoinSplits(plan, at, stream) : Status::Ok();
+}
+
+}  // namespace cudaep::kernels

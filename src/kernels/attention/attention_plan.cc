@@ -1,0 +1,131 @@
+#include <algorithm>
+
+#include "core/checked_math.h"
+#include "kernels/attention/attention.h"
+#include "kernels/attention/flash.h"
+
+namespace cudaep::kernels {
+namespace {
+
+constexpr int64_t kMostSplits = 32;
+constexpr int64_t kLeastKeysOfSplit = 256;
+
+bool HasTensorCores(DataType type, const device::DeviceInfo& device) {
+  const int capability = device.major * 10 + device.minor;
+  return type == DataType::kFloat16 ? capability >= 75 : type == DataType::kBFloat16 && capability >= 80;
+}
+
+size_t SharedBytes(const AttentionPlan& plan) {
+  const auto elem_bytes = static_cast<int64_t>(SizeOf(plan.problem.type));
+  const int64_t pad = 16 / elem_bytes;
+  const int64_t keys = TileKeys(plan.kernel), rows = int64_t{plan.warps} * kWarpRows;
+  const int64_t q = rows * (plan.depth_chunks() * plan.depth + pad);
+  const int64_t k = 2 * keys * (plan.depth + pad);
+  const int64_t v = keys * (plan.value_tile + pad);
+  int64_t bytes = (q + k + v) * elem_bytes;
+  if (plan.kernel == AttentionKernel::kPlain) {
+    bytes += rows * (keys + kWeightPad) * static_cast<int64_t>(SizeOf(plan.problem.compute));
+  }
+  return static_cast<size_t>(bytes);
+}
+
+// Chunks of equal depth, whole 16 elements.
+int DepthOf(int64_t head_size, int64_t most) {
+  const int64_t chunks = CeilDiv(head_size, most);
+  return static_cast<int>(AlignUp(CeilDiv(head_size, chunks), int64_t{16}));
+}
+
+// Fewer rows first, which only costs speed where keys are read more often; then less depth.
+Status FitSharedMemory(AttentionPlan& plan, const device::DeviceInfo& device, const AttentionChoice& forced) {
+  const auto fits = [&] { return (plan.shared_bytes = SharedBytes(plan)) <= device.shared_bytes_per_block; };
+  while (!fits()) {
+    if (forced.warps == 0 && plan.warps > 1) {
+      plan.warps /= 2;
+    } else if (forced.depth == 0 && plan.depth > 16) {
+      plan.depth = DepthOf(plan.problem.head_size, plan.depth / 2 < 16 ? 16 : plan.depth / 2);
+    } else {
+      return NotSupported("a head of ", plan.problem.head_size, " elements of ", DataTypeName(plan.problem.type),
+                          " needs ", plan.shared_bytes, " bytes of shared memory, the device has ",
+                          device.shared_bytes_per_block);
+    }
+  }
+  return Status::Ok();
+}
+
+// Keys are split where there are too few blocks for the device and each part still has work.
+int SplitsOf(const AttentionPlan& plan, const device::DeviceInfo& device) {
+  const int64_t most = std::min(CeilDiv(plan.problem.keys, kLeastKeysOfSplit), kMostSplits);
+  const int64_t blocks = std::max<int64_t>(FlashBlocks(plan), 1);
+  return static_cast<int>(
+      std::clamp<int64_t>(2 * std::max(device.multiprocessors, 1) / blocks, 1, std::max<int64_t>(most, 1)));
+}
+
+Status CheckForced(const AttentionPlan& plan, const AttentionChoice& forced) {
+  const AttentionProblem& p = plan.problem;
+  const int64_t group = p.heads / p.kv_heads;
+  if (forced.warps < 0 || forced.warps > kMostWarps) return InvalidArgument("a block has no ", forced.warps, " warps");
+  if (forced.packed != 0 && forced.packed != 1 && forced.packed != group) {
+    return InvalidArgument("either 1 or ", group, " heads are packed, not ", forced.packed);
+  }
+  if (forced.value_tile != 0 && forced.value_tile != 64 && !(forced.value_tile == 128 && HasWideTile(plan))) {
+    return InvalidArgument("no kernel handles ", forced.value_tile, " columns of v");
+  }
+  if (forced.depth < 0 || forced.depth % 16 != 0) return InvalidArgument("depth ", forced.depth, " is not whole 16");
+  if (forced.splits < 0 || (forced.splits > 1 && p.scores != AttentionScores::kNone)) {
+    return InvalidArgument("keys are not split into ", forced.splits, " parts where scores are wanted");
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+bool HasWideTile(const AttentionPlan& plan) {
+  return plan.problem.scores == AttentionScores::kNone && !IsRareKernel(plan) && plan.problem.type != DataType::kDouble;
+}
+
+bool IsRareKernel(const AttentionPlan& plan) {
+  const AttentionProblem& p = plan.problem;
+  return plan.kernel == AttentionKernel::kPlain && p.type != p.compute;
+}
+
+int64_t FlashBlocks(const AttentionPlan& plan) {
+  const AttentionProblem& p = plan.problem;
+  return CeilDiv(plan.rows(), int64_t{plan.warps} * kWarpRows) * (p.heads / plan.packed) * p.batch *
+         std::max<int64_t>(CeilDiv(p.v_head_size, int64_t{plan.value_tile}), 1);
+}
+
+Result<AttentionPlan> PlanAttention(const AttentionProblem& problem, const device::DeviceInfo& device,
+                                    const AttentionChoice& forced) {
+  for (const int64_t size : {problem.heads * problem.queries, problem.keys, problem.head_size, problem.v_head_size}) {
+    if (!FitsInt32(size)) return NotSupported("attention over ", size, " rows or columns, more than 2^31");
+  }
+  AttentionPlan plan;
+  plan.problem = problem;
+  const bool wide_compute = problem.compute == DataType::kDouble;
+  const bool tensor_cores = !wide_compute && HasTensorCores(problem.type, device);
+  plan.kernel = tensor_cores ? AttentionKernel::kTensorCores : AttentionKernel::kPlain;
+  CUDAEP_RETURN_IF_ERROR(CheckForced(plan, forced));
+
+  const int64_t group = problem.heads / problem.kv_heads;
+  // Few queries of many heads fill the rows of a matrix together and read the keys once.
+  const bool packs = group > 1 && problem.queries < int64_t{kMostWarps} * kWarpRows;
+  plan.packed = forced.packed != 0 ? forced.packed : static_cast<int>(packs ? group : 1);
+  const auto warps = std::clamp<int64_t>(CeilDiv(plan.rows(), int64_t{kWarpRows}), 1, kMostWarps);
+  plan.warps = forced.warps != 0 ? forced.warps : static_cast<int>(warps);
+  const bool wide = problem.v_head_size > 64 && HasWideTile(plan);
+  plan.value_tile = forced.value_tile != 0 ? forced.value_tile : wide ? 128 : 64;
+  const int64_t most_depth = tensor_cores ? 128 : 64;
+  plan.depth = forced.depth != 0 ? forced.depth : DepthOf(problem.head_size, most_depth);
+  CUDAEP_RETURN_IF_ERROR(FitSharedMemory(plan, device, forced));
+  const bool splits = problem.scores == AttentionScores::kNone;
+  plan.splits = forced.splits != 0 ? forced.splits : splits ? SplitsOf(plan, device) : 1;
+  if (plan.splits > 1) {
+    plan.scratch_bytes =
+        static_cast<size_t>(plan.splits * problem.batch * problem.heads * problem.queries * (problem.v_head_size + 2)) *
+        SizeOf(problem.compute);
+  }
+  if (!FitsInt32(FlashBlocks(plan) * plan.splits)) return NotSupported("attention of more than 2^31 blocks");
+  return plan;
+}
+
+}  // namespace cudaep::kernels

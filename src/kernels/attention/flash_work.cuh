@@ -1,0 +1,202 @@
+// What a block of the attention kernel works on, how it loads tiles, and what scores it sees.
+#pragma once
+
+#include <cmath>
+#include <limits>
+
+#include "device/async_copy.h"
+#include "kernels/attention/flash.h"
+#include "kernels/pack.h"
+#include "kernels/softmax/softmax_math.cuh"
+
+namespace cudaep::kernels {
+
+struct FlashArguments {
+  AttentionProblem problem;
+  AttentionPointers at;
+  int64_t row_tiles, head_groups, value_chunks;
+  int packed, group, splits, depth, depth_chunks;
+  int q_aligned, k_aligned, v_aligned;
+};
+
+namespace flash {
+
+// What a block works on.
+struct Work {
+  int64_t batch, head;      // the first of `packed` heads
+  int64_t first_row, rows;  // of the matrix of packed * queries rows
+  int split;
+  int64_t value_column;
+  int64_t position;      // of query 0 among the keys
+  int64_t begin, end;    // of the keys that take part
+  int64_t first, last;   // keys to walk over
+  int64_t valid_values;  // keys whose values may be read
+  int64_t low, high;     // first and last query
+};
+
+// One row of the matrix, as a lane needs it.
+struct Row {
+  bool valid;
+  int64_t head, query;
+};
+
+__device__ __forceinline__ Row RowOf(const FlashArguments& p, const Work& work, int64_t row) {
+  const bool valid = row < work.rows;
+  const int64_t within = valid ? row : 0;
+  const int64_t head = p.packed == 1 ? 0 : within / p.problem.queries;
+  return {valid, work.head + head, within - head * p.problem.queries};
+}
+
+template <bool kScores>
+__device__ __forceinline__ Work WorkOf(const FlashArguments& p, int rows_of_block, int values_of_block,
+                                       int keys_of_tile) {
+  const AttentionProblem& problem = p.problem;
+  Work work;
+  int64_t index = blockIdx.x;
+  const auto take = [&](int64_t count) {
+    const int64_t at = index % count;
+    index /= count;
+    return at;
+  };
+  // Of causal attention the last rows have most keys: they come first.
+  work.first_row = (p.row_tiles - 1 - take(p.row_tiles)) * rows_of_block;
+  work.value_column = take(p.value_chunks) * values_of_block;
+  work.split = static_cast<int>(take(p.splits));
+  work.head = take(p.head_groups) * p.packed;
+  work.batch = index;
+  work.rows = p.packed * problem.queries;
+
+  work.begin = p.at.key_begin == nullptr ? 0 : p.at.key_begin[work.batch];
+  work.end = problem.keys;
+  work.position = problem.past;
+  if (p.at.key_end != nullptr) {
+    const int64_t given = problem.key_end_type == DataType::kInt32
+                              ? static_cast<const int32_t*>(p.at.key_end)[work.batch]
+                              : static_cast<const int64_t*>(p.at.key_end)[work.batch];
+    const int64_t end = given + problem.key_end_add;
+    if (problem.from_end) work.position = end - problem.queries;
+    work.end = device::Min(device::Max(end, int64_t{0}), problem.keys);
+  }
+  const int64_t last_row = device::Min(work.first_row + rows_of_block, work.rows) - 1;
+  work.low = work.first_row % problem.queries;
+  work.high = last_row % problem.queries;
+  if (work.first_row / problem.queries != last_row / problem.queries) {
+    work.low = 0;
+    work.high = problem.queries - 1;
+  }
+
+  const bool hidden = std::isinf(problem.masked);  // keys outside of the range are not read
+  work.valid_values = hidden ? work.end : problem.keys;
+  work.first = 0;
+  work.last = problem.keys;
+  if (!kScores || p.at.scores == nullptr) {
+    if (hidden) {
+      work.first = device::Max(work.first, work.begin);
+      work.last = device::Min(work.last, work.end);
+    }
+    work.first = device::Max(work.first, work.low + work.position - problem.left);
+    work.last = device::Min(work.last, work.high + work.position + problem.right + 1);
+    if (problem.mask != AttentionMask::kNone) work.last = device::Min(work.last, problem.mask_strides.keys);
+    if (problem.bias) work.last = device::Min(work.last, problem.bias_strides.keys);
+    if (p.splits > 1) {
+      const int64_t tiles = (device::Max(work.last - work.first, int64_t{0}) + keys_of_tile - 1) / keys_of_tile;
+      const int64_t part = (tiles + p.splits - 1) / p.splits * keys_of_tile;
+      work.first += work.split * part;
+      work.last = device::Min(work.last, work.first + part);
+    }
+  }
+  return work;
+}
+
+// Asks for a tile of `columns` (whole packs) by `rows`; row(r) is null where there is none. Of a row the first `valid`
+// elements are read, the rest of the tile becomes zero.
+template <class T, class RowPointer>
+__device__ __forceinline__ void LoadTile(T* tile, int stride, int rows, int columns, int64_t valid, bool aligned,
+                                         const T* base, RowPointer row) {
+  constexpr int kPack = PackElems(sizeof(T)), kLanes = 8;  // of a row
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  for (int r = thread / kLanes; r < rows; r += threads / kLanes) {
+    const T* const from = row(r);
+    for (int c = thread % kLanes * kPack; c < columns; c += kLanes * kPack) {
+      const int64_t left = from == nullptr ? 0 : valid - c;
+      const int count = static_cast<int>(device::Min(device::Max(left, int64_t{0}), int64_t{kPack}));
+      T* const to = tile + r * stride + c;
+      if (aligned) {
+        device::CopyAsync<kPackBytes>(to, count > 0 ? from + c : base, count * static_cast<int>(sizeof(T)));
+      } else {
+#pragma unroll
+        for (int i = 0; i < kPack; ++i) to[i] = i < count ? from[c + i] : T{};
+      }
+    }
+  }
+}
+
+// Whether every row of the block sees every key of a tile as it is.
+__device__ __forceinline__ bool IsPlain(const FlashArguments& p, const Work& work, int64_t key, int keys) {
+  return p.problem.mask == AttentionMask::kNone && !p.problem.bias && key >= work.begin && key + keys <= work.end &&
+         key + keys <= work.last && key + keys - 1 <= work.low + work.position + p.problem.right &&
+         key >= work.high + work.position - p.problem.left;
+}
+
+// A score with what is added to it, and what hides it.
+template <class T, class Sum>
+__device__ __forceinline__ Sum MaskedScore(const FlashArguments& p, const Work& work, const Row& row, int64_t key,
+                                           Sum score) {
+  const AttentionProblem& problem = p.problem;
+  constexpr Sum kHidden = -std::numeric_limits<Sum>::infinity();
+  const int64_t distance = key - (row.query + work.position);
+  if (!row.valid || key >= work.last || distance > problem.right || distance < -problem.left) return kHidden;
+  const auto masked = static_cast<Sum>(problem.masked);
+  if (key < work.begin || key >= work.end) score += masked;
+  if (problem.mask != AttentionMask::kNone) {
+    const ScoreStrides& strides = problem.mask_strides;
+    if (key >= strides.keys) return kHidden;
+    const int64_t at =
+        work.batch * strides.batch + row.head * strides.head + row.query * strides.query + key * strides.key;
+    const bool taken = problem.mask == AttentionMask::kBool ? static_cast<const uint8_t*>(p.at.mask)[at] != 0
+                                                            : static_cast<const int32_t*>(p.at.mask)[at] != 0;
+    if (!taken) score += masked;
+  }
+  if (problem.bias) {
+    const ScoreStrides& strides = problem.bias_strides;
+    if (key >= strides.keys) return kHidden;
+    const int64_t at =
+        work.batch * strides.batch + row.head * strides.head + row.query * strides.query + key * strides.key;
+    score += static_cast<Sum>(Load(static_cast<const T*>(p.at.bias)[at]));
+  }
+  return score;
+}
+
+template <class T, class Sum>
+__device__ __forceinline__ void WriteScore(const FlashArguments& p, const Work& work, const Row& row, int64_t key,
+                                           Sum score) {
+  if (!row.valid || key >= p.problem.keys || work.value_column != 0) return;
+  const int64_t matrix = work.batch * p.problem.heads + row.head;
+  static_cast<T*>(p.at.scores)[(matrix * p.problem.queries + row.query) * p.problem.keys + key] =
+      Store<T>(static_cast<ComputeType<T>>(score));
+}
+
+template <class T, class Sum>
+using Exponential = std::conditional_t<std::is_same_v<Sum, double>, ExpBelow<double>, ExpBelow<T>>;
+
+// Over the four lanes of a row.
+template <class Sum>
+__device__ __forceinline__ Sum RowMax(Sum value) {
+  value = SoftmaxMax(value, __shfl_xor_sync(device::kFullWarp, value, 1));
+  return SoftmaxMax(value, __shfl_xor_sync(device::kFullWarp, value, 2));
+}
+template <class Sum>
+__device__ __forceinline__ Sum RowSum(Sum value) {
+  value += __shfl_xor_sync(device::kFullWarp, value, 1);
+  return value + __shfl_xor_sync(device::kFullWarp, value, 2);
+}
+
+// A maximum that nothing has raised would make every difference NaN.
+template <class Sum>
+__device__ __forceinline__ Sum FiniteBase(Sum max) {
+  return max == -std::numeric_limits<Sum>::infinity() ? Sum(0) : max;
+}
+
+}  // namespace flash
+
+}  // namespace cudaep::kernels

@@ -1,0 +1,214 @@
+#include <algorithm>
+#include <bit>
+
+#include "core/checked_math.h"
+#include "core/data_type_traits.h"
+#include "kernels/attention/head_rows.h"
+#include "kernels/common/raw_pack.cuh"
+#include "kernels/fast_divide.h"
+
+namespace cudaep::kernels {
+namespace {
+
+constexpr unsigned kThreads = 256;
+constexpr int64_t kMostBatches = 65535;
+
+struct Arguments {
+  HeadRows problem;
+  HeadRowsPointers at;
+  FastDivider rows;     // that are written for a head
+  uint32_t batch_rows;  // of all heads
+  int lanes_log;        // threads that share a row
+  int pairs;            // of packs that are rotated
+  int units;            // pairs, and packs behind them
+};
+
+// Where a row comes from and where it goes.
+template <class T>
+struct Place {
+  const T* from;  // null: zeros
+  T* to;          // null: nothing is written
+  bool is_new;
+  int64_t new_row, row;
+};
+
+template <class T>
+__device__ __forceinline__ Place<T> PlaceOf(const Arguments& p, int64_t batch, int64_t head, int64_t row,
+                                            int64_t past_rows) {
+  const HeadRows& problem = p.problem;
+  const auto at = [&](const AttentionStrides& strides, int64_t r) {
+    return batch * strides.batch + head * strides.head + r * strides.row;
+  };
+  Place<T> place;
+  place.row = problem.in_place ? row + past_rows : row;
+  place.new_row = place.row - past_rows;
+  place.is_new = place.new_row >= 0 && place.new_row < problem.new_rows;
+  place.to = place.row < problem.rows ? static_cast<T*>(p.at.out) + at(problem.out, place.row) : nullptr;
+  place.from = nullptr;
+  if (place.is_new) {
+    place.from = static_cast<const T*>(p.at.in) + at(problem.in, place.new_row);
+  } else if (place.new_row < 0 && p.at.past != nullptr) {
+    place.from = static_cast<const T*>(p.at.past) + at(problem.past, place.row);
+  }
+  return place;
+}
+
+// The row of the caches, -1 for one outside.
+template <class T>
+__device__ __forceinline__ int64_t CacheRow(const Arguments& p, int64_t batch, const Place<T>& place) {
+  const Rotary& rotary = p.problem.rotary;
+  int64_t row = batch * rotary.cache_batch_rows + place.row;
+  if (rotary.ids) {
+    row = rotary.offset_ids ? p.at.position_ids[0] + place.new_row
+                            : p.at.position_ids[batch * rotary.ids_batch_stride + place.new_row];
+  }
+  return row >= 0 && row < rotary.cache_rows ? row : -1;
+}
+
+template <class T, int N>
+struct Values {
+  using C = ComputeType<T>;
+  C value[N];
+
+  static __device__ __forceinline__ Values Of(const T* pointer) {
+    Values values;
+    UnpackCompute<T, N>(LoadRaw<N>(pointer), values.value);
+    return values;
+  }
+  __device__ __forceinline__ void Add(const T* pointer) {
+    const Values other = Of(pointer);
+#pragma unroll
+    for (int i = 0; i < N; ++i) value[i] += other.value[i];
+  }
+  __device__ __forceinline__ void StoreTo(T* pointer) const { StoreWords<N>(pointer, PackCompute<T, N>(value)); }
+};
+
+template <class T, int N>
+__device__ __forceinline__ void RotatePair(const Arguments& p, const T* from, const T* bias, T* to, int64_t cache_row,
+                                           int pair) {
+  using C = ComputeType<T>;
+  const Rotary& rotary = p.problem.rotary;
+  const int64_t half = rotary.dim / 2, at = int64_t{pair} * N;
+  const int64_t first = rotary.interleaved ? 2 * at : at, second = rotary.interleaved ? first + N : at + half;
+  auto a = Values<T, N>::Of(from + first), b = Values<T, N>::Of(from + second);
+  if (bias != nullptr) {
+    a.Add(bias + first);
+    b.Add(bias + second);
+  }
+  Values<T, N> cos = {}, sin = {};
+  if (cache_row >= 0) {
+    cos = Values<T, N>::Of(static_cast<const T*>(p.at.cos) + cache_row * half + at);
+    sin = Values<T, N>::Of(static_cast<const T*>(p.at.sin) + cache_row * half + at);
+  }
+  // Neighbours are (a[0], a[1]), ..., (b[N - 2], b[N - 1]); a single one is (a[0], b[0]).
+  const bool neighbours = rotary.interleaved && N > 1;
+  Values<T, N> x = a, y = b;
+  if (neighbours) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const int even = 2 * i % N, odd = (2 * i + 1) % N;
+      x.value[i] = 2 * i < N ? a.value[even] : b.value[even];
+      y.value[i] = 2 * i < N ? a.value[odd] : b.value[odd];
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const C real = x.value[i] * cos.value[i] - y.value[i] * sin.value[i];
+    y.value[i] = x.value[i] * sin.value[i] + y.value[i] * cos.value[i];
+    x.value[i] = real;
+  }
+  if (neighbours) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      a.value[i] = i % 2 == 0 ? x.value[i / 2] : y.value[i / 2];
+      b.value[i] = i % 2 == 0 ? x.value[(N + i) / 2] : y.value[(N + i) / 2];
+    }
+    x = a;
+    y = b;
+  }
+  x.StoreTo(to + first);
+  y.StoreTo(to + second);
+}
+
+// Threads share rows in powers of two; a thread has a pair of packs, or a pack, at a time.
+template <class T, int N>
+__global__ void __launch_bounds__(kThreads) HeadRowsKernel(__grid_constant__ const Arguments p) {
+  device::GridDependencyWait();
+  const HeadRows& problem = p.problem;
+  const int lane = static_cast<int>(threadIdx.x) & ((1 << p.lanes_log) - 1);
+  const uint64_t rows_of_block = kThreads >> p.lanes_log;
+  for (int64_t batch = blockIdx.y; batch < problem.batch; batch += gridDim.y) {
+    int64_t past_rows = problem.past_rows;
+    if (p.at.lengths != nullptr) past_rows = device::Max<int64_t>(p.at.lengths[batch] + problem.lengths_add, 0);
+    for (uint64_t index = blockIdx.x * rows_of_block + (threadIdx.x >> p.lanes_log); index < p.batch_rows;
+         index += gridDim.x * rows_of_block) {
+      uint32_t row;
+      const int64_t head = p.rows.DivideWithRemainder(static_cast<uint32_t>(index), &row);
+      const Place<T> place = PlaceOf<T>(p, batch, head, row, past_rows);
+      if (place.to == nullptr) continue;
+      const T* const bias =
+          p.at.bias == nullptr || !place.is_new ? nullptr : static_cast<const T*>(p.at.bias) + head * problem.size;
+      const int pairs = place.is_new ? p.pairs : 0;
+      const int units = place.is_new ? p.units : p.units + p.pairs;
+      const int64_t cache_row = pairs != 0 ? CacheRow(p, batch, place) : 0;
+      for (int unit = lane; unit < units; unit += 1 << p.lanes_log) {
+        if (unit < pairs) {
+          RotatePair<T, N>(p, place.from, bias, place.to, cache_row, unit);
+          continue;
+        }
+        const int64_t column = int64_t{unit + pairs} * N;
+        Values<T, N> values = {};
+        if (place.from != nullptr) values = Values<T, N>::Of(place.from + column);
+        if (bias != nullptr) values.Add(bias + column);
+        values.StoreTo(place.to + column);
+      }
+    }
+  }
+}
+
+bool Suits(const AttentionStrides& strides, const void* pointer, int64_t pack, size_t bytes) {
+  return strides.batch % pack == 0 && strides.head % pack == 0 && strides.row % pack == 0 && IsAligned(pointer, bytes);
+}
+
+template <class T>
+Status LaunchOf(Arguments arguments, device::Stream stream) {
+  const HeadRows& problem = arguments.problem;
+  const HeadRowsPointers& at = arguments.at;
+  constexpr int kPack = PackElems(sizeof(T));
+  const auto aligned = [](const void* pointer) { return IsAligned(pointer, kPackBytes); };
+  const bool packs = problem.size % kPack == 0 && problem.rotary.dim % (2 * kPack) == 0 &&
+                     Suits(problem.in, at.in, kPack, kPackBytes) && Suits(problem.out, at.out, kPack, kPackBytes) &&
+                     (at.past == nullptr || Suits(problem.past, at.past, kPack, kPackBytes)) && aligned(at.bias) &&
+                     aligned(at.cos) && aligned(at.sin);
+  const int64_t pack = packs ? kPack : 1;
+  arguments.pairs = static_cast<int>(problem.rotary.dim / 2 / pack);
+  arguments.units = static_cast<int>(problem.size / pack) - arguments.pairs;
+  arguments.lanes_log =
+      std::min(std::bit_width(static_cast<unsigned>(std::max(arguments.units, 1) - 1)), std::bit_width(kThreads) - 1);
+  device::LaunchConfig config;
+  const int64_t rows_of_block = kThreads >> arguments.lanes_log;
+  config.grid.x = static_cast<unsigned>(CeilDiv(static_cast<int64_t>(arguments.batch_rows), rows_of_block));
+  config.grid.y = static_cast<unsigned>(std::min(problem.batch, kMostBatches));
+  config.block.x = kThreads;
+  config.programmatic = true;
+  return packs ? device::Launch(HeadRowsKernel<T, kPack>, config, stream, arguments)
+               : device::Launch(HeadRowsKernel<T, 1>, config, stream, arguments);
+}
+
+}  // namespace
+
+Status LaunchHeadRows(const HeadRows& problem, const HeadRowsPointers& at, device::Stream stream) {
+  const int64_t rows = problem.in_place ? problem.new_rows : problem.rows;
+  if (problem.batch == 0 || problem.heads == 0 || rows == 0 || problem.size == 0) return Status::Ok();
+  if (!FitsInt32(problem.heads * rows) || !FitsInt32(problem.size)) {
+    return NotSupported(problem.heads, " heads of ", rows, " rows, more than 2^31");
+  }
+  const Arguments arguments{.problem = problem,
+                            .at = at,
+                            .rows = FastDivider(static_cast<uint32_t>(rows)),
+                            .batch_rows = static_cast<uint32_t>(problem.heads * rows)};
+  return VisitType<kFloatTypes>(problem.type, NotSupported("rows of ", DataTypeName(problem.type)),
+                                [&]<class T>() { return LaunchOf<T>(arguments, stream); });
+}
+
+}  // namespace cudaep::kernels

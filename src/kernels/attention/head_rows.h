@@ -1,0 +1,56 @@
+// Writes rows of heads: taken to another layout, with a bias added, rotated by their position, appended to a cache.
+//
+// Memory bound, one launch. A row is the `size` neighbouring elements of one position and head.
+#pragma once
+
+#include <cstdint>
+
+#include "core/data_type.h"
+#include "core/status.h"
+#include "device/device.h"
+#include "kernels/attention/attention.h"
+
+namespace cudaep::kernels {
+
+// Rotation of the first `dim` elements of a row: pairs (x, y) become (x cos - y sin, x sin + y cos).
+struct Rotary {
+  int64_t dim = 0;           // even; 0: none
+  bool interleaved = false;  // pairs are neighbours; otherwise one is half of `dim` after the other
+  int64_t cache_rows = 0;    // of cos and sin, each of dim / 2 elements
+  // The row of the caches: position_ids[batch, new row]; with `offset_ids` the new row after position_ids[0]; without
+  // ids batch * cache_batch_rows + the row's place in the output. Outside of the caches the row becomes zeros.
+  bool ids = false, offset_ids = false;
+  int64_t ids_batch_stride = 0;
+  int64_t cache_batch_rows = 0;
+};
+
+struct HeadRows {
+  DataType type = DataType::kFloat;  // one of kFloatTypes
+  int64_t batch = 0, heads = 0, size = 0;
+  int64_t new_rows = 0;  // of `in`
+  int64_t rows = 0;      // of `out`
+  AttentionStrides in, past, out;
+  // Rows before the new ones, those of the batch entry where `lengths` are given: their number
+  // is lengths[batch] + lengths_add, at least 0. Without `in_place` they come from `past`, and what follows the new
+  // rows becomes zero; with it only the new rows are written, as far as they fit.
+  int64_t past_rows = 0, lengths_add = 0;
+  bool in_place = false;
+  Rotary rotary = {};
+};
+
+struct HeadRowsPointers {
+  const void* in = nullptr;
+  const void* past = nullptr;
+  void* out = nullptr;
+  const void* bias = nullptr;  // [heads, size] or null
+  const void* cos = nullptr;
+  const void* sin = nullptr;
+  const int64_t* position_ids = nullptr;
+  const int32_t* lengths = nullptr;
+};
+
+// `out` may be `in` where both have the same strides and nothing is appended. kNotSupported beyond 2^31 rows of one
+// batch entry.
+Status LaunchHeadRows(const HeadRows& problem, const HeadRowsPointers& at, device::Stream stream);
+
+}  // namespace cudaep::kernels

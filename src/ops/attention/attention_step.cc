@@ -1,0 +1,48 @@
+#include "ops/attention/attention_step.h"
+
+namespace cudaep::ops {
+
+Result<AttentionStep> AttentionStep::Make(const kernels::AttentionProblem& problem, const PlanContext& context,
+                                          Plan& plan) {
+  AttentionStep step;
+  CUDAEP_ASSIGN_OR_RETURN(step.plan_, kernels::PlanAttention(problem, context.device));
+  if (step.plan_.scratch_bytes != 0) step.scratch_ = plan.AddScratch(step.plan_.scratch_bytes);
+  plan.cost_flops += 2.0 * static_cast<double>(problem.batch * problem.heads) * static_cast<double>(problem.queries) *
+                     static_cast<double>(problem.keys) * static_cast<double>(problem.head_size + problem.v_head_size);
+  return step;
+}
+
+Status AttentionStep::Enqueue(const OpContext& context, kernels::AttentionPointers at) const {
+  at.scratch = context.scratch(scratch_);
+  return kernels::LaunchAttention(plan_, at, context.stream());
+}
+
+kernels::AttentionStrides HeadsFirst(int64_t heads, int64_t rows, int64_t size) {
+  return {.batch = heads * rows * size, .head = rows * size, .row = size};
+}
+
+kernels::AttentionStrides RowsFirst(int64_t heads, int64_t rows, int64_t size, int64_t row_elems) {
+  const int64_t row = row_elems == 0 ? heads * size : row_elems;
+  return {.batch = rows * row, .head = size, .row = row};
+}
+
+Result<kernels::ScoreStrides> MapScores(Dims dims, Dims scores, bool shorter, std::string_view what) {
+  const auto refuse = [&] { return InvalidArgument(what, " ", dims, " does not broadcast to the scores ", scores); };
+  if (dims.size() > scores.size() || dims.empty()) return refuse();
+  int64_t stride[4] = {}, next = 1;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const int64_t dim = dims[dims.size() - 1 - i], wanted = scores[scores.size() - 1 - i];
+    const bool fits = dim == wanted || (i == 0 && shorter ? dim < wanted : dim == 1);
+    if (!fits) return refuse();
+    const bool repeats = dim == 1 && !(i == 0 && shorter);
+    stride[3 - i] = repeats ? 0 : next;
+    next *= dim;
+  }
+  return kernels::ScoreStrides{.batch = stride[0],
+                               .head = stride[1],
+                               .query = stride[2],
+                               .key = stride[3],
+                               .keys = shorter ? dims.back() : scores.back()};
+}
+
+}  // namespace cudaep::ops

@@ -1,0 +1,38 @@
+// Scaled dot-product attention as a step of an operator's plan, and the rows of heads that are made ready for it.
+//
+// Every attention operator turns its shapes into a kernels::AttentionProblem and gets its step here: the one place that
+// knows which implementations there are. Today that is the own kernel (kernels/attention); a vendor library's graph
+// joins in Make and Enqueue.
+// Threads: immutable after Make.
+#pragma once
+
+#include "kernels/attention/attention.h"
+#include "kernels/attention/head_rows.h"
+#include "ops/operator.h"
+
+namespace cudaep::ops {
+
+class AttentionStep {
+ public:
+  AttentionStep() = default;
+  // Takes its scratch memory from `plan`.
+  static Result<AttentionStep> Make(const kernels::AttentionProblem& problem, const PlanContext& context, Plan& plan);
+
+  const kernels::AttentionProblem& problem() const { return plan_.problem; }
+  Status Enqueue(const OpContext& context, kernels::AttentionPointers at) const;
+
+ private:
+  kernels::AttentionPlan plan_;
+  size_t scratch_ = 0;
+};
+
+// Strides of [batch, heads, rows, size], and of [batch, rows, heads * size] where a row has `row_elems` elements
+// (0: heads * size).
+kernels::AttentionStrides HeadsFirst(int64_t heads, int64_t rows, int64_t size);
+kernels::AttentionStrides RowsFirst(int64_t heads, int64_t rows, int64_t size, int64_t row_elems = 0);
+
+// Strides of a tensor that broadcasts to [batch, heads, queries, keys] in every dimension but the last, which may be
+// shorter where `shorter` says so: keys behind it are hidden. `what` is its name in the message.
+Result<kernels::ScoreStrides> MapScores(Dims dims, Dims scores, bool shorter, std::string_view what);
+
+}  // namespace cudaep::ops
