@@ -38,6 +38,17 @@ const Block* BlockTable::End(uintptr_t begin, uint64_t call) {
   return &ended_.back();
 }
 
+void BlockTable::MarkCaptured(uintptr_t address) {
+  const Block* innermost = Find(address);
+  if (innermost == nullptr) return;
+  auto block = live_.find({innermost->begin, innermost->depth});
+  while (block != live_.end()) {
+    block->second.captured = true;
+    if (block->second.depth == 0) return;
+    block = live_.find({block->second.outer, block->second.depth - 1});
+  }
+}
+
 const Block* BlockTable::Find(uintptr_t address) const {
   auto next = live_.upper_bound({address, ~0u});
   const Block* ends_there = nullptr;

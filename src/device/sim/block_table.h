@@ -25,6 +25,7 @@ struct Block {
   uint32_t stream_id = kNoStream;  // tells streams of one handle apart; kNoStream: memory of any stream
   uintptr_t outer = 0;             // where the block begins that it lies in; 0: none
   unsigned depth = 0;              // how many it lies in
+  bool captured = false;           // work in a graph uses it
 
   std::string Describe() const;
 };
@@ -38,6 +39,8 @@ class BlockTable {
   const Block* Find(uintptr_t address) const;
   // The block, not the innermost but the outermost, that `block` lies in.
   const Block& OutermostOf(const Block& block) const;
+  // Work in a graph uses `address`: the innermost block that contains it, and those around that, are captured.
+  void MarkCaptured(uintptr_t address);
   // The last block that ended of those that contained `address`; null if it is not remembered.
   const Block* FindEnded(uintptr_t address) const;
   // Calls function(begin, end) for the parts of [begin, end) that lie in no live block.

@@ -253,8 +253,8 @@ void ForgetBlock(const void* pointer) {
   Simulator& simulator = Simulator::Get();
   Lock lock = simulator.Acquire();
   const sim::Block* ended = simulator.accesses.EndBlock(AddressOf(pointer), ++simulator.calls, simulator.host_clock);
-  if (ended == nullptr || ended->stream_id == sim::kNoStream) return;
-  // A graph may go on using what ended while it was captured.
+  // A graph may go on using what its work was captured with, and what ended meanwhile.
+  if (ended == nullptr || ended->stream_id == sim::kNoStream || ended->captured) return;
   StreamHandle* stream = simulator.Lookup(ended->stream);
   if (stream == nullptr || stream->id != ended->stream_id || stream->capture != nullptr) return;
   simulator.OverwriteBlock(lock, stream, *ended);

@@ -171,7 +171,10 @@ Status Simulator::Submit(Lock& lock, StreamHandle* stream, Work work) {
   CUDAEP_RETURN_IF_ERROR(CheckPointers(work, Moment::kSubmission));
   CUDAEP_RETURN_IF_ERROR(CheckBlocks(&work));
   auto shared = std::make_shared<const Work>(std::move(work));
-  if (stream->capture != nullptr) return stream->capture->Add(stream, std::move(shared));
+  if (stream->capture != nullptr) {
+    for (const Access& access : shared->accesses) accesses.blocks.MarkCaptured(access.begin);
+    return stream->capture->Add(stream, std::move(shared));
+  }
   const Actor actor = shared->ActorOn(stream->id);
   for (const Access& access : shared->accesses) {
     CUDAEP_RETURN_IF_ERROR(accesses.Check(access, actor, *stream, host_clock));
