@@ -1,0 +1,188 @@
+"""Products of 8-bit integers, and what quantizes for them: DynamicQuantizeLinear."""
+
+from typing import Any
+
+import numpy as np
+
+from ..harness import MICROSOFT, Case, Of, Rand, Tolerance
+from ..harness.inputs import Input
+from ..harness.tolerances import EXACT
+
+_BYTES = ("int8", "uint8")
+
+
+def _columns(values: np.ndarray) -> np.ndarray:
+    return values.astype(np.int64) if values.dtype.kind in "iu" else values.astype(np.float64)
+
+
+def _rows(values: np.ndarray) -> np.ndarray:
+    """A vector of rows stands before the columns."""
+    return _columns(values)[..., None] if values.ndim == 1 and values.size > 1 else _columns(values)
+
+
+def _sums(a: np.ndarray, b: np.ndarray, a_zero: np.ndarray | None, b_zero: np.ndarray | None) -> Any:
+    wide_a = a.astype(np.int64) - (0 if a_zero is None else _rows(a_zero))
+    wide_b = b.astype(np.int64) - (0 if b_zero is None else _columns(b_zero))
+    return wide_a @ wide_b
+
+
+def _integer(a: np.ndarray, b: np.ndarray, a_zero: np.ndarray | None = None, b_zero: np.ndarray | None = None) -> Any:
+    return _sums(a, b, a_zero, b_zero).astype(np.int32)
+
+
+def _requantized(acc: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray:
+    """In the steps of fp32 that the standard leaves open: one multiplication by one scale."""
+    limits = np.iinfo(zero.dtype)
+    y = np.rint(acc.astype(np.float32) * scale.astype(np.float32)) + zero.astype(np.float32)
+    return np.clip(y, limits.min, limits.max).astype(zero.dtype)
+
+
+def _linear(a: np.ndarray, a_scale: np.ndarray, a_zero: np.ndarray, b: np.ndarray, b_scale: np.ndarray,
+            b_zero: np.ndarray, y_scale: np.ndarray, y_zero: np.ndarray) -> np.ndarray:  # fmt: skip
+    scale = _rows(a_scale).astype(np.float32) * b_scale.astype(np.float32) / y_scale.astype(np.float32)
+    return _requantized(_sums(a, b, a_zero, b_zero), scale, y_zero)
+
+
+def _to_float(a: np.ndarray, b: np.ndarray, a_scale: np.ndarray, b_scale: np.ndarray, a_zero: np.ndarray | None = None,
+              b_zero: np.ndarray | None = None, bias: np.ndarray | None = None) -> Any:  # fmt: skip
+    return _sums(a, b, a_zero, b_zero) * (_rows(a_scale) * b_scale) + (0 if bias is None else bias)
+
+
+def _float_terms(a: np.ndarray, b: np.ndarray, a_scale: np.ndarray, b_scale: np.ndarray,
+                 a_zero: np.ndarray | None = None, b_zero: np.ndarray | None = None,
+                 bias: np.ndarray | None = None) -> Any:  # fmt: skip
+    product = np.abs(_sums(a, b, a_zero, b_zero) * (_rows(a_scale) * b_scale))
+    return product + (0 if bias is None else np.abs(bias))
+
+
+def _quantize(x: np.ndarray, **_: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    low, high = (np.float32(end(x.astype(np.float32), initial=np.float32(0))) for end in (np.min, np.max))
+    scale = np.float32(1) if low == high else (high - low) / np.float32(255)
+    zero = np.rint(np.clip(np.float32(0) - low / scale, 0, 255))
+    codes = np.clip(np.rint(x.astype(np.float32) / scale) + zero, 0, 255).astype(np.uint8)
+    return codes, np.asarray(scale), np.asarray(zero.astype(np.uint8))
+
+
+def _dynamic(a: np.ndarray, b: np.ndarray, b_scale: np.ndarray, b_zero: np.ndarray | None = None,
+             bias: np.ndarray | None = None) -> Any:  # fmt: skip
+    codes, scale, zero = _quantize(a)
+    return _to_float(codes, b, scale.astype(np.float64), b_scale, zero, b_zero, bias)
+
+
+def _dynamic_terms(a: np.ndarray, b: np.ndarray, b_scale: np.ndarray, b_zero: np.ndarray | None = None,
+                   bias: np.ndarray | None = None) -> Any:  # fmt: skip
+    codes, scale, zero = _quantize(a)
+    return _float_terms(codes, b, scale.astype(np.float64), b_scale, zero, b_zero, bias)
+
+
+def _matrix(shape: tuple[int, ...], dtype: str) -> Rand:
+    return Rand(shape, dtype, full=True)
+
+
+def _trimmed(inputs: list[Input]) -> list[Input]:
+    while inputs[-1] is None:
+        inputs = inputs[:-1]
+    return inputs
+
+
+def _mm(a: tuple[int, ...], b: tuple[int, ...], types: tuple[str, str] = ("uint8", "int8"),
+        a_zero: tuple[int, ...] | None = None, b_zero: tuple[int, ...] | None = None, **more: Any) -> Case:  # fmt: skip
+    zeros = [None if shape is None else _matrix(shape, of)
+             for shape, of in ((a_zero, types[0]), (b_zero, types[1]))]  # fmt: skip
+    name = "_".join(["x".join(map(str, shape)) for shape in (a, b)] + [*types] +
+                    ["none" if shape is None else "x".join(map(str, shape)) for shape in (a_zero, b_zero)])  # fmt: skip
+    return Case(op="MatMulInteger", inputs=_trimmed([_matrix(a, types[0]), _matrix(b, types[1]), *zeros]),
+                expected=_integer, opset=10, tolerance=EXACT, name=name, **more)  # fmt: skip
+
+
+def _linear_case(a: tuple[int, ...], b: tuple[int, ...], types: tuple[str, str, str] = ("uint8", "int8", "uint8"),
+                 rows: tuple[int, ...] = (), columns: tuple[int, ...] = (), scale: str = "float32",
+                 **more: Any) -> Case:  # fmt: skip
+    inputs: list[Input] = [
+        _matrix(a, types[0]), Rand(rows, scale, low=0.01, high=0.1), _matrix(rows, types[0]),
+        _matrix(b, types[1]), Rand(columns, scale, low=0.01, high=0.1), _matrix(columns, types[1]),
+        Of(2.5, scale), _matrix((), types[2]),
+    ]  # fmt: skip
+    options: dict[str, Any] = {"opset": "10+" if scale == "float32" else 21} | more
+    name = f"{'x'.join(map(str, a))}_{'x'.join(map(str, b))}_{'_'.join(types)}_{rows}_{columns}_{scale}"
+    return Case(op="QLinearMatMul", inputs=inputs, expected=_linear, tolerance=EXACT,
+                name=name.replace(", ", "x").replace(",", ""), **options)  # fmt: skip
+
+
+def _float_case(a: tuple[int, ...], b: tuple[int, ...], types: tuple[str, str], columns: tuple[int, ...],
+                zeros: bool, bias: bool, **more: Any) -> Case:  # fmt: skip
+    inputs: list[Input] = [
+        _matrix(a, types[0]), _matrix(b, types[1]), Rand((), low=0.001, high=0.01), Rand(columns, low=0.01, high=0.1),
+        _matrix((), types[0]) if zeros else None, _matrix(columns, types[1]) if zeros else None,
+        Rand((b[-1],)) if bias else None,
+    ]  # fmt: skip
+    return Case(op="MatMulIntegerToFloat", domain=MICROSOFT, opset=1, inputs=_trimmed(inputs), expected=_to_float,
+                magnitude=_float_terms, dtypes=("float32", "float16"),
+                name=f"{'_'.join(types)}_{len(a)}_{columns}_{zeros}_{bias}".replace(",", ""), **more)  # fmt: skip
+
+
+def _dynamic_case(a: tuple[int, ...], b: tuple[int, ...], of: str, columns: tuple[int, ...], zero: bool, bias: bool,
+                  **more: Any) -> Case:  # fmt: skip
+    inputs: list[Input] = [
+        Rand(a, "float32"), _matrix(b, of), Rand(columns, "float32", low=0.01, high=0.1),
+        _matrix(columns, of) if zero else None, Rand((b[-1],), "float32") if bias else None,
+    ]  # fmt: skip
+    return Case(op="DynamicQuantizeMatMul", domain=MICROSOFT, opset=1, inputs=_trimmed(inputs), expected=_dynamic,
+                magnitude=_dynamic_terms, name=f"{of}_{a}_{b}_{columns}_{zero}_{bias}".replace(", ", "x"),
+                **more)  # fmt: skip
+
+
+CASES = [
+    *(_mm((5, 7), (7, 9), (a, b), a_zero, b_zero) for a in _BYTES for b in _BYTES
+      for a_zero, b_zero in ((None, None), ((), ()), ((5,), (9,)))),
+    # tiles: whole, one more, one less, several; inner sizes around the depth of a step
+    *(_mm((m, k), (k, n), a_zero=(), b_zero=(n,)) for m, k, n in
+      ((64, 64, 64), (65, 63, 67), (1, 128, 130), (130, 16, 3), (33, 200, 129), (7, 1, 1), (128, 320, 64))),
+    _mm((4, 1024), (1024, 4)),
+    *(_mm((37, k), (k, 70), a_zero=(1,), b_zero=(), constants=(1,)) for k in (64, 48, 50)),
+    _mm((64, 64), (64, 64), ("int8", "int8"), constants=(1,)),
+    # batches, vectors of rows and columns
+    _mm((2, 3, 5, 16), (16, 8), a_zero=(2, 3, 5, 1), b_zero=(8,)),
+    _mm((2, 3, 5, 16), (3, 16, 8), a_zero=(), b_zero=(3, 1, 8)),
+    _mm((3, 5, 6), (2, 1, 6, 7), b_zero=(2, 1, 1, 7)),
+    _mm((2, 1, 5, 6), (1, 3, 6, 7), a_zero=(1, 1, 5, 1), b_zero=(1, 1, 1, 7)),
+    _mm((2, 1, 2, 1, 2, 1, 5, 6), (1, 3, 1, 3, 1, 2, 6, 7), b_zero=(7,)),
+    _mm((6,), (6, 7), a_zero=(1,), b_zero=(7,)),
+    _mm((5, 6), (6,), a_zero=(5,), b_zero=()),
+    _mm((6,), (6,)),
+    _mm((0, 6), (6, 3)), _mm((2, 0), (0, 3), a_zero=(), b_zero=()), _mm((0, 2, 3), (0, 3, 4)),
+    *(_linear_case((5, 20), (20, 9), (a, b, y)) for a in _BYTES for b in _BYTES for y in _BYTES),
+    _linear_case((5, 20), (20, 9), rows=(5,), columns=(9,)),
+    _linear_case((2, 5, 20), (2, 20, 9), rows=(2, 5, 1), columns=(2, 1, 9)),
+    _linear_case((70, 96), (96, 130), columns=(130,), constants=(3,)),
+    *(_linear_case((5, 20), (20, 9), scale=scale) for scale in ("float16", "bfloat16")),
+    _linear_case((2, 0), (0, 3)), _linear_case((0, 2), (2, 3)),
+    *(_float_case((3, 5, 20), (20, 9), (a, b), columns, zeros, bias) for a in _BYTES for b in _BYTES
+      for columns, zeros, bias in (((), False, True), ((9,), True, False))),
+    _float_case((33, 64), (64, 9), ("uint8", "int8"), (9,), True, True, constants=(1,)),
+    *(_dynamic_case((3, 5, 20), (20, 9), of, columns, zero, bias) for of in _BYTES
+      for columns, zero, bias in (((), False, True), ((9,), True, False))),
+    _dynamic_case((200, 64), (64, 9), "int8", (9,), True, True, constants=(1,)),
+    # refusals
+    Case(op="MatMulInteger", inputs=[Rand((2, 3), "int8"), Rand((3, 4), "int8"), Rand((3,), "int8")], opset=10,
+         outputs=["int32"], error=("INVALID_ARGUMENT", "zero point of A [3] fits no rows of [2,3]"), name="a_zero"),
+    Case(op="MatMulInteger", inputs=[Rand((2, 3), "int8"), Rand((3, 4), "int8"), None, Rand((1, 1, 4), "int8")],
+         opset=10, outputs=["int32"], error=("INVALID_ARGUMENT", "zero point of B [1,1,4] fits no"), name="b_zero"),
+    Case(op="MatMulInteger", inputs=[Rand((2, 3), "int8"), Rand((4, 4), "int8")], opset=10, outputs=["int32"],
+         error=("INVALID_ARGUMENT", "inner dimensions"), name="inner"),
+    Case(op="MatMulIntegerToFloat", domain=MICROSOFT, opset=1, outputs=["float32"], name="bias",
+         inputs=[Rand((2, 3), "int8"), Rand((3, 4), "int8"), Rand((), "float32"), Rand((), "float32"), None, None,
+                 Rand((3,), "float32")], error=("INVALID_ARGUMENT", "bias [3] must have 4")),
+    Case(op="QLinearMatMul", opset=21, outputs=["int8"], name="y_scale",
+         inputs=[Rand((2, 3), "int8"), Rand((), "float32"), Rand((), "int8"), Rand((3, 4), "int8"),
+                 Rand((), "float32"), Rand((), "int8"), Rand((4,), "float32"), Rand((), "int8")],
+         error=("INVALID_ARGUMENT", "scale of Y [4] must be one")),
+    # DynamicQuantizeLinear: one block, several, unaligned ends, extremes of one sign, zeros
+    *(Case(op="DynamicQuantizeLinear", inputs=[Rand(shape, "float32", low=low, high=high)], outputs=3, opset=11,
+           expected=_quantize, tolerance={"float32": Tolerance(1), "uint8": EXACT},
+           name=f"{'x'.join(map(str, shape))}_{low}_{high}")
+      for shape, low, high in (((3, 5), -2, 5), ((8192,), -1, 1), ((8193,), -3, 1), ((3, 40001), -1, 2), ((77,), 1, 3),
+                               ((77,), -3, -1), ((), 1, 2), ((1,), -2, -1), ((0,), 0, 1))),
+    Case(op="DynamicQuantizeLinear", inputs=[Of(np.zeros(9), "float32")], outputs=3, opset=11, expected=_quantize,
+         name="zeros"),
+]  # fmt: skip
