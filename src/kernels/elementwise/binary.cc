@@ -3,8 +3,8 @@
 namespace cudaep::kernels {
 
 BinaryKernel FindBinaryKernel(std::string_view functor, DataType type) {
-  for (auto find : {FindArithmeticKernel, FindBinaryActivationKernel, FindComparisonKernel, FindDivisionKernel,
-                    FindLogicKernel, FindSelectionKernel}) {
+  for (auto find :
+       {FindArithmeticKernel, FindBinaryActivationKernel, FindComparisonKernel, FindDivisionKernel, FindLogicKernel}) {
     if (BinaryKernel kernel = find(functor, type)) return kernel;
   }
   return nullptr;

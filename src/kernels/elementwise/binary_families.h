@@ -10,6 +10,5 @@ BinaryKernel FindBinaryActivationKernel(std::string_view functor, DataType type)
 BinaryKernel FindComparisonKernel(std::string_view functor, DataType type);
 BinaryKernel FindDivisionKernel(std::string_view functor, DataType type);
 BinaryKernel FindLogicKernel(std::string_view functor, DataType type);
-BinaryKernel FindSelectionKernel(std::string_view functor, DataType type);
 
 }  // namespace cudaep::kernels

@@ -1,3 +1,4 @@
+// Logic of truth values and of bits.
 #include "kernels/elementwise/binary_families.h"
 #include "kernels/elementwise/functor_table.cuh"
 
@@ -22,10 +23,59 @@ struct Xor {
   __device__ __forceinline__ bool operator()(bool a, bool b) const { return a != b; }
 };
 
+struct BitwiseAnd {
+  static constexpr std::string_view kName = "BitwiseAnd";
+  static constexpr DataTypeSet kTypes = kIntTypes;
+  static constexpr bool kIgnoresSign = true;
+  template <class T>
+  __device__ __forceinline__ T operator()(T a, T b) const {
+    return static_cast<T>(a & b);
+  }
+};
+
+struct BitwiseOr {
+  static constexpr std::string_view kName = "BitwiseOr";
+  static constexpr DataTypeSet kTypes = kIntTypes;
+  static constexpr bool kIgnoresSign = true;
+  template <class T>
+  __device__ __forceinline__ T operator()(T a, T b) const {
+    return static_cast<T>(a | b);
+  }
+};
+
+struct BitwiseXor {
+  static constexpr std::string_view kName = "BitwiseXor";
+  static constexpr DataTypeSet kTypes = kIntTypes;
+  static constexpr bool kIgnoresSign = true;
+  template <class T>
+  __device__ __forceinline__ T operator()(T a, T b) const {
+    return static_cast<T>(a ^ b);
+  }
+};
+
+// Shifts by as many bits as there are, or more, leave nothing.
+struct ShiftLeft {
+  static constexpr std::string_view kName = "ShiftLeft";
+  static constexpr DataTypeSet kTypes = kUnsignedIntTypes;
+  template <class T>
+  __device__ __forceinline__ T operator()(T a, T bits) const {
+    return bits < 8 * sizeof(T) ? static_cast<T>(uint64_t{a} << bits) : T(0);
+  }
+};
+
+struct ShiftRight {
+  static constexpr std::string_view kName = "ShiftRight";
+  static constexpr DataTypeSet kTypes = kUnsignedIntTypes;
+  template <class T>
+  __device__ __forceinline__ T operator()(T a, T bits) const {
+    return bits < 8 * sizeof(T) ? static_cast<T>(a >> bits) : T(0);
+  }
+};
+
 }  // namespace
 
 BinaryKernel FindLogicKernel(std::string_view functor, DataType type) {
-  return FindBinaryIn<And, Or, Xor>(functor, type);
+  return FindBinaryIn<And, Or, Xor, BitwiseAnd, BitwiseOr, BitwiseXor, ShiftLeft, ShiftRight>(functor, type);
 }
 
 }  // namespace cudaep::kernels

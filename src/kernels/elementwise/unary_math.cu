@@ -1,3 +1,4 @@
+#include "kernels/elementwise/conversion.cuh"
 #include "kernels/elementwise/functor_math.cuh"
 #include "kernels/elementwise/functor_table.cuh"
 #include "kernels/elementwise/unary_families.h"
@@ -26,6 +27,32 @@ struct Neg {
   template <class T>
   __device__ __forceinline__ T operator()(T x) const {
     return Negate(x);
+  }
+};
+
+struct BitwiseNot {
+  static constexpr std::string_view kName = "BitwiseNot";
+  static constexpr DataTypeSet kTypes = kIntTypes;
+  static constexpr bool kIgnoresSign = true;
+  template <class T>
+  __device__ __forceinline__ T operator()(T x) const {
+    return static_cast<T>(~x);
+  }
+};
+
+// Towards zero by a bias, and zero around it. Integers are compared and moved as fp64, and truncated.
+struct Shrink {
+  static constexpr std::string_view kName = "Shrink";
+  static constexpr DataTypeSet kTypes = kNumericTypes;
+  double limit, bias;
+  Shrink(double lambd, double shift) : limit(lambd), bias(shift) {}
+  template <class T>
+  __device__ __forceinline__ T operator()(T x) const {
+    using C = std::conditional_t<std::is_integral_v<T>, double, T>;
+    const C value = static_cast<C>(x);
+    if (value < -static_cast<C>(limit)) return ConvertTo<T>(value + static_cast<C>(bias));
+    if (value > static_cast<C>(limit)) return ConvertTo<T>(value - static_cast<C>(bias));
+    return T(0);
   }
 };
 
@@ -91,7 +118,7 @@ struct Erf {
 }  // namespace
 
 UnaryKernel FindMathKernel(std::string_view functor, DataType type) {
-  return FindUnaryIn<Abs, Neg, Sign, Reciprocal, Sqrt, Exp, Log, Erf>(functor, type);
+  return FindUnaryIn<Abs, BitwiseNot, Neg, Shrink, Sign, Reciprocal, Sqrt, Exp, Log, Erf>(functor, type);
 }
 
 }  // namespace cudaep::kernels

@@ -6,27 +6,13 @@
 #include "kernels/fast_divide.h"
 #include "kernels/index_limit.h"
 #include "kernels/norm/batch_norm.h"
+#include "kernels/norm/channel_value.cuh"
 #include "kernels/pack.h"
 
 namespace cudaep::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-
-// Values of channels, in whatever type the model keeps them: read once for each pack, so the switch costs nothing.
-template <class C>
-__device__ __forceinline__ C ChannelValue(const void* values, DataType type, int64_t channel) {
-  switch (type) {
-    case DataType::kFloat16:
-      return static_cast<C>(Load(static_cast<const Half*>(values)[channel]));
-    case DataType::kBFloat16:
-      return static_cast<C>(Load(static_cast<const BFloat16*>(values)[channel]));
-    case DataType::kDouble:
-      return static_cast<C>(static_cast<const double*>(values)[channel]);
-    default:
-      return static_cast<C>(static_cast<const float*>(values)[channel]);
-  }
-}
 
 struct BatchNormParameters {
   const void* scale;

@@ -1,11 +1,17 @@
 // The launcher of layer and RMS normalisation for one pair of types.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/common/row_plan.h"
 #include "kernels/norm/layer_norm_rows.cuh"
 #include "kernels/norm/layer_norm_stream.cuh"
 
 namespace cudaep::kernels {
+
+inline FastDivider Repeats(const AffineMap& map) {
+  return FastDivider(static_cast<uint32_t>(std::max<int64_t>(map.column_repeat, 1)));
+}
 
 template <class T, class V>
 Status LaunchLayerNormTypes(const LayerNormArgs& args, device::Stream stream) {
@@ -30,8 +36,10 @@ Status LaunchLayerNormTypes(const LayerNormArgs& args, device::Stream stream) {
                                 .row_packs = static_cast<int32_t>(args.elems / plan.pack),
                                 .scale_map = args.scale_map,
                                 .beta_map = args.beta_map,
+                                .scale_repeat = Repeats(args.scale_map),
+                                .beta_repeat = Repeats(args.beta_map),
                                 .epsilon = args.epsilon,
-                                .rms = args.rms ? 1 : 0,
+                                .statistic = args.statistic,
                                 .double_statistics = args.double_statistics ? 1 : 0};
   const LayerNormOutput<T> out{args.y, static_cast<T*>(args.sum), args.mean, args.inv_std};
   device::LaunchConfig config;

@@ -2,6 +2,8 @@
 //
 //   s = x + skip + bias;  y = (s - mean) / sqrt(variance + epsilon) * scale + beta      (RMS: mean = 0)
 //
+// Other statistics stand in for the mean and the deviation (RowStatistic); without a scale it is 1.
+//
 // One launch; each element is read once where a row fits the registers of a block or of a cluster of blocks, and twice
 // where not (norm_plan.h). fp32 arithmetic (fp64 for double); the variance is never a difference of squares. `y` and
 // `sum` may be `x` or `skip` of the same type and shape.
@@ -22,6 +24,14 @@ struct AffineMap {
   int64_t column_repeat = 1, columns = 1;
 };
 
+// By what rows are normalised: what is subtracted from an element, and what it is divided by.
+enum class RowStatistic : int32_t {
+  kVariance,   // the mean; sqrt(variance + epsilon)
+  kRms,        // nothing; sqrt(mean of squares + epsilon)
+  kDeviation,  // the mean; sqrt(variance) + epsilon
+  kL2,         // nothing; sqrt(sum of squares), a row of zeros stays one
+};
+
 // For pointers that allow packs and for others.
 struct LayerNormPlans {
   NormPlan packed, single;
@@ -31,11 +41,11 @@ struct LayerNormArgs {
   DataType x_type = DataType::kUndefined;  // of x, skip, bias and sum
   DataType y_type = DataType::kUndefined;  // of y, scale and beta
   const void* x = nullptr;
-  const void* skip = nullptr;  // or null; `skip_rows` rows that repeat
-  const void* bias = nullptr;  // or null; one row
-  const void* scale = nullptr;
-  const void* beta = nullptr;  // or null
-  void* y = nullptr;           // y, sum, mean, inv_std: null where nobody uses it
+  const void* skip = nullptr;   // or null; `skip_rows` rows that repeat
+  const void* bias = nullptr;   // or null; one row
+  const void* scale = nullptr;  // or null
+  const void* beta = nullptr;   // or null
+  void* y = nullptr;            // y, sum, mean, inv_std: null where nobody uses it
   void* sum = nullptr;
   void* mean = nullptr;
   void* inv_std = nullptr;
@@ -44,7 +54,7 @@ struct LayerNormArgs {
   int64_t skip_rows = 1;
   AffineMap scale_map = {}, beta_map = {};
   double epsilon = 0;
-  bool rms = false;
+  RowStatistic statistic = RowStatistic::kVariance;
   const LayerNormPlans* plans = nullptr;
 };
 

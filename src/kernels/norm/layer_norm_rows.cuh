@@ -103,16 +103,6 @@ class RingRows {
   typename Ring::Cursor cursor_;
 };
 
-// 1 / sqrt(x), as good as results of type T want it.
-template <class T>
-__device__ __forceinline__ ComputeType<T> InverseRoot(ComputeType<T> x) {
-  if constexpr (sizeof(T) == 2) {
-    return rsqrtf(x);
-  } else {
-    return ComputeType<T>(1) / std::sqrt(x);
-  }
-}
-
 // What a piece of a row leaves for the others.
 template <class C>
 struct alignas(4 * sizeof(C)) PartMoments {
@@ -179,8 +169,8 @@ __global__ void __launch_bounds__(kNormThreads)
 #pragma unroll
     for (int j = 0; j < kPacks; ++j) {
       if (!thread.Has(j)) continue;
-      scale[j] = LoadAffine<kPack>(in.scale, in.scale_map, row, column_of(j), in.elems);
-      if (in.beta != nullptr) beta[j] = LoadAffine<kPack>(in.beta, in.beta_map, row, column_of(j), in.elems);
+      scale[j] = LoadScale<kPack>(in, row, column_of(j));
+      beta[j] = LoadBeta<kPack>(in, row, column_of(j));
     }
   };
   const auto load_constants = [&] {
@@ -215,7 +205,7 @@ __global__ void __launch_bounds__(kNormThreads)
   const int part_elems = thread.PieceElems(in.row_packs, kPack);
   const C part_count = static_cast<C>(device::Max(part_elems, 1));
   const C inverse_elems = C(1) / static_cast<C>(in.elems);
-  const bool rms = in.rms != 0, whole = thread.Has(kPacks - 1);
+  const bool rms = in.centred(), whole = thread.Has(kPacks - 1);
   const auto clear_beyond = [&](RawPack<T, kPack>(&raw)[kPacks]) {
     if (whole) return;
 #pragma unroll
@@ -223,7 +213,7 @@ __global__ void __launch_bounds__(kNormThreads)
       if (!thread.Has(j)) raw[j] = {};
     }
   };
-  const bool by_row = in.scale_map.rows > 1 || (in.beta != nullptr && in.beta_map.rows > 1);
+  const bool by_row = (in.scale != nullptr && in.scale_map.rows > 1) || (in.beta != nullptr && in.beta_map.rows > 1);
 
 #pragma unroll 1
   for (int parity = 0; base < in.rows; base += stride, next += stride, parity ^= 1) {
@@ -308,7 +298,7 @@ __global__ void __launch_bounds__(kNormThreads)
       }
     }
     if (!active) continue;
-    const C inv_std = InverseRoot<T>(squares * inverse_elems + static_cast<C>(in.epsilon));
+    const C inv_std = InverseOf<T>(in.statistic, squares, inverse_elems, static_cast<C>(in.epsilon));
     if (thread.first == 0) {
       WriteStatistic(in, out.mean, row, mean);
       WriteStatistic(in, out.inv_std, row, inv_std);

@@ -44,17 +44,17 @@ __global__ void __launch_bounds__(kStreamThreads)
     for (int j = 0; j < kInFlight; ++j) raw[j] = load(pack + j * step);
 #pragma unroll
     for (int j = 0; j < kInFlight; ++j) compute(raw[j], pack + j * step, value[j]);
-    moments.template Add<kInFlight * kPack>(value[0], in.rms);
+    moments.template Add<kInFlight * kPack>(value[0], in.centred());
   }
   for (int pack = whole + first; pack < in.row_packs; pack += step) {
     compute(load(pack), pack, value[0]);
-    moments.template Add<kPack>(value[0], in.rms);
+    moments.template Add<kPack>(value[0], in.centred());
   }
   const C elems = static_cast<C>(in.elems);
   const C mean = RowReduce(moments.mean * moments.count, AddOp(), mean_scratch) / elems;
   const C delta = moments.mean - mean;
   const C squares = RowReduce(moments.squares + moments.count * delta * delta, AddOp(), square_scratch);
-  const C inv_std = C(1) / std::sqrt(squares / elems + static_cast<C>(in.epsilon));
+  const C inv_std = InverseOf<T>(in.statistic, squares, C(1) / elems, static_cast<C>(in.epsilon));
   if (threadIdx.x == 0) {
     WriteStatistic(in, out.mean, row, mean);
     WriteStatistic(in, out.inv_std, row, inv_std);
@@ -62,11 +62,9 @@ __global__ void __launch_bounds__(kStreamThreads)
 
   const auto write = [&](int pack, const C* values) {
     const int column = pack * kPack;
-    ComputeType<V> factor[kPack], term[kPack] = {};
-    UnpackCompute<V, kPack>(LoadAffine<kPack>(in.scale, in.scale_map, row, column, in.elems), factor);
-    if (in.beta != nullptr) {
-      UnpackCompute<V, kPack>(LoadAffine<kPack>(in.beta, in.beta_map, row, column, in.elems), term);
-    }
+    ComputeType<V> factor[kPack], term[kPack];
+    UnpackCompute<V, kPack>(LoadScale<kPack>(in, row, column), factor);
+    UnpackCompute<V, kPack>(LoadBeta<kPack>(in, row, column), term);
 #pragma unroll
     for (int k = 0; k < kPack; ++k) {
       term[k] = static_cast<ComputeType<V>>((values[k] - mean) * inv_std * factor[k] + term[k]);

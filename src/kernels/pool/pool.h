@@ -1,4 +1,4 @@
-// Max and average pooling over windows of up to three spatial dimensions, channels first. One output a thread.
+// Max, average and Lp pooling over windows of up to three spatial dimensions, channels first. One output a thread.
 //
 // 16-bit floats are compared and summed in fp32. A NaN inside a window makes its maximum NaN.
 #pragma once
@@ -32,5 +32,8 @@ Status LaunchMaxPool(const PoolShape& shape, bool column_major, const void* x, v
 // The mean over the elements a window meets, with `count_padding` over the padding it meets as well; 0 where there are
 // none.
 Status LaunchAveragePool(const PoolShape& shape, bool count_padding, const void* x, void* y, device::Stream stream);
+
+// The p-norm of the elements a window meets, 0 where there are none; p > 0.
+Status LaunchLpPool(const PoolShape& shape, double p, const void* x, void* y, device::Stream stream);
 
 }  // namespace cudaep::kernels

@@ -5,8 +5,8 @@
 namespace cudaep::kernels {
 
 ReduceKernel FindReduceKernel(ReduceOp op, DataType type) {
-  for (auto find :
-       {FindSumKernel, FindNormKernel, FindExtremaKernel, FindPositionKernel, FindProductKernel, FindLogSumExpKernel}) {
+  for (auto find : {FindSumKernel, FindNormKernel, FindExtremaKernel, FindPositionKernel, FindProductKernel,
+                    FindLogSumExpKernel, FindNormScaleKernel}) {
     if (ReduceKernel kernel = find(op, type)) return kernel;
   }
   return nullptr;

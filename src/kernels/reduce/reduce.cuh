@@ -54,6 +54,26 @@ __device__ __forceinline__ void AddPack(const F& f, const Pack<T, kPack>& pack, 
   }
 }
 
+template <class F>
+concept AddsBatches = requires(const F& f, typename F::Acc acc) {
+  f.template AddBatch<1>(acc, static_cast<const ComputeType<typename F::Element>*>(nullptr));
+};
+
+// Adds kInFlight accesses at once.
+template <int kColumnPack, int kInFlight, int kPack, class F, class T>
+__device__ __forceinline__ void AddPacks(const F& f, const Pack<T, kPack> (&pack)[kInFlight], typename F::Acc* acc) {
+  constexpr int kOfColumn = kInFlight * kPack / kColumnPack;
+#pragma unroll
+  for (int column = 0; column < kColumnPack; ++column) {
+    ComputeType<T> value[kOfColumn];
+#pragma unroll
+    for (int i = 0; i < kOfColumn; ++i) {
+      value[i] = kColumnPack == 1 ? Load(pack[i / kPack].value[i % kPack]) : Load(pack[i].value[column]);
+    }
+    acc[column] = f.template AddBatch<kOfColumn>(acc[column], value);
+  }
+}
+
 // Accesses at, at + lanes, ... below end of one output, or of kColumnPack adjacent ones.
 template <int kRowPack, int kColumnPack, class F, class T>
 __device__ __forceinline__ void Accumulate(const F& f, const T* base, const ReduceDims& reduced, int64_t at,
@@ -67,8 +87,12 @@ __device__ __forceinline__ void Accumulate(const F& f, const T* base, const Redu
       Pack<T, kPack> pack[kInFlight];
 #pragma unroll
       for (int j = 0; j < kInFlight; ++j) pack[j] = LoadPack<kPack>(from + j * step);
+      if constexpr (AddsBatches<F>) {
+        AddPacks<kColumnPack>(f, pack, acc);
+      } else {
 #pragma unroll
-      for (int j = 0; j < kInFlight; ++j) AddPack<kColumnPack>(f, pack[j], at + j * lanes, acc);
+        for (int j = 0; j < kInFlight; ++j) AddPack<kColumnPack>(f, pack[j], at + j * lanes, acc);
+      }
     }
   }
 #pragma unroll 1

@@ -8,6 +8,9 @@
 // every floating point reduction NaN, extrema too. Reducing nothing gives the identity: 0 for sums, 1 for products,
 // the lowest or highest value (-/+infinity) for extrema, NaN for a floating point mean, -infinity for logarithms.
 //
+// kVarianceScale, kL1Scale and kL2Scale write by what a normalisation shifts and scales each element (NormScale):
+// shift = mean and factor = 1 / deviation, or 0 and one over the norm, which is 0 where the norm is.
+//
 // kArgMax and kArgMin write int64 positions of the extremum among the reduced elements, counted as they lie in memory
 // (the index along a single axis). NaN is the extremum, as for numpy; equal elements, NaNs among themselves too, are
 // told apart by `last`. At most 2^31 - 1 elements are reduced into each; of none the result is 0.
@@ -37,13 +40,23 @@ enum class ReduceOp : uint8_t {
   kLogSum,
   kLogSumExp,
   kArgMax,
-  kArgMin
+  kArgMin,
+  kVarianceScale,
+  kL1Scale,
+  kL2Scale
+};
+
+// y = (x - shift) * factor. fp64 for reductions of doubles, else fp32.
+template <class C>
+struct NormScale {
+  C shift, factor;
 };
 
 // The element types that an operation has kernels for.
 constexpr DataTypeSet ReduceTypes(ReduceOp op) {
   constexpr DataTypeSet kCommon = kFloatTypes | kIndexTypes;
   if (op == ReduceOp::kArgMax || op == ReduceOp::kArgMin) return kNumericTypes;
+  if (op >= ReduceOp::kVarianceScale) return kFloatTypes;
   if (op != ReduceOp::kMax && op != ReduceOp::kMin) return kCommon;
   return kCommon |
          DataTypeSet{DataType::kUint32, DataType::kUint64, DataType::kInt8, DataType::kUint8, DataType::kBool};
@@ -93,6 +106,8 @@ struct ReduceArgs {
   void* workspace = nullptr;    // the plan's bytes
   unsigned* tickets = nullptr;  // of a plan that needs_tickets(): kReduceTickets zeros, which it leaves as zeros
   bool last = false;            // of equal extrema the last one's position counts, not the first one's
+  double epsilon = 0;           // of kVarianceScale: added to the variance, or to the deviation
+  bool deviation_epsilon = false;
   const ReducePlan* plan = nullptr;
 };
 

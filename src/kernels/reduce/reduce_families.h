@@ -11,5 +11,6 @@ ReduceKernel FindExtremaKernel(ReduceOp op, DataType type);
 ReduceKernel FindPositionKernel(ReduceOp op, DataType type);
 ReduceKernel FindProductKernel(ReduceOp op, DataType type);
 ReduceKernel FindLogSumExpKernel(ReduceOp op, DataType type);
+ReduceKernel FindNormScaleKernel(ReduceOp op, DataType type);
 
 }  // namespace cudaep::kernels

@@ -5,6 +5,8 @@
 //   Acc                         what is carried along, at most kMaxAccumulatorBytes;
 //   Result                      the element type of the output;
 //   Identity()                  an Acc that changes nothing;
+//   AddBatch<n>(Acc, elements)  of several at once; only where that is better than one by one, and positions do not
+//                               matter;
 //   Add(Acc, element, index)    `index` counts the elements reduced into one output, in the order of memory; a thread
 //                               adds them in ascending order;
 //   Merge(Acc, Acc)             of any two disjoint sets, in any order: the result depends on the sets alone where
@@ -235,7 +237,9 @@ __device__ __forceinline__ T IntegerFrom(double value) {
 
 template <class T, class W>
 __device__ __forceinline__ T Finish(W value, ReducePost post, int64_t count) {
-  if constexpr (std::is_integral_v<T>) {
+  if constexpr (std::is_class_v<W>) {
+    return value;
+  } else if constexpr (std::is_integral_v<T>) {
     switch (post) {
       case ReducePost::kMean:
         return count == 0 ? T(0) : static_cast<T>(value / static_cast<W>(count));

@@ -7,7 +7,7 @@
 namespace cudaep::kernels {
 
 inline constexpr int kReduceThreads = 256;  // of the largest block
-inline constexpr int64_t kMaxAccumulatorBytes = 16;
+inline constexpr int64_t kMaxAccumulatorBytes = 24;
 
 // Elements of one access where alignment and dimensions allow it; 1 where only the element-wise kernels exist.
 constexpr int ReducePack(ReduceOp op, DataType type) {

@@ -21,6 +21,12 @@ Result<Recipe> RecipeOf(const OpInfo& info) {
   const std::string_view op = info.op_type();
   if (op == "Greater") return Recipe{"Less", true};
   if (op == "GreaterOrEqual") return Recipe{"LessOrEqual", true};
+  if (op == "BitShift") {
+    const std::string direction = info.StringOr("direction", "");
+    if (direction == "LEFT") return Recipe{"ShiftLeft"};
+    if (direction == "RIGHT") return Recipe{"ShiftRight"};
+    return InvalidArgument("direction '", direction, "'; LEFT and RIGHT are defined");
+  }
   if (op != "Mod") return Recipe{op};
   if (info.BoolOr("fmod", false)) return Recipe{"FMod"};
   if (kFloatTypes.Contains(info.input_type(0))) return InvalidArgument("Mod of floats needs fmod=1");
@@ -89,6 +95,10 @@ constexpr DataTypeSet kPReluTypes =
 
 const RegisterRows kRows({
     Arithmetic("Add", 7, 14),
+    Arithmetic("BitShift", 11, 11, kUnsignedIntTypes),
+    Arithmetic("BitwiseAnd", 18, 18, kIntTypes),
+    Arithmetic("BitwiseOr", 18, 18, kIntTypes),
+    Arithmetic("BitwiseXor", 18, 18, kIntTypes),
     Arithmetic("Div", 7, 14),
     Arithmetic("Mod", 10, 13),
     Arithmetic("Mul", 7, 14),

@@ -25,6 +25,7 @@ constexpr Parameters kParameters[] = {
     {"LeakyRelu", {"alpha", 0.01f}, {}},
     {"QuickGelu", {"alpha", 1.702f}, {}},
     {"Selu", {"alpha", 1.67326319217681884765625f}, {"gamma", 1.05070102214813232421875f}},
+    {"Shrink", {"lambd", 0.5f}, {"bias", 0.0f}},
     {"Swish", {"alpha", 1.0f}, {}},
     {"ThresholdedRelu", {"alpha", 1.0f}, {}},
 };
@@ -101,6 +102,7 @@ const RegisterRows kRows({
     Row("Asinh", 9, 22),
     Row("Atan", 7, 22),
     Row("Atanh", 9, 22),
+    Row("BitwiseNot", 18, 18, kIntTypes),
     Row("Ceil", 6, 13),
     Row("Celu", 12, 12, DataType::kFloat),
     Row("Clip", 6, 6),
@@ -123,6 +125,7 @@ const RegisterRows kRows({
     Row("Relu", 6, 14, kFloatTypes | kSignedIntTypes),
     Row("Round", 11, 22),
     Row("Selu", 6, 22),
+    Row("Shrink", 9, 9, kNumericTypes - DataTypeSet(DataType::kBFloat16)),
     Row("Sigmoid", 6, 13),
     Row("Sign", 9, 13, kNumericTypes),
     Row("Sin", 7, 22),

@@ -1,27 +1,32 @@
-// Min, Max and Sum of any number of tensors with numpy broadcasting: the binary kernel, folded over the inputs.
-// 16-bit sums are rounded after each input, as the host's are.
-#include "kernels/elementwise/binary.h"
+// Min, Max, Sum and Mean of any number of tensors with numpy broadcasting: one launch for up to
+// kMaxVariadicInputs of them, further ones for more, each of which takes the result so far as its first input.
+#include "kernels/elementwise/variadic.h"
+
 #include "ops/registry.h"
 
 namespace cudaep::ops {
 namespace {
 
-// One launch for each step; step i combines the result so far with input i + 1.
+using kernels::kMaxVariadicInputs;
+using kernels::VariadicOp;
+
 struct VariadicPlan : Plan {
-  std::vector<kernels::Broadcast<2>> steps;
+  struct Round {
+    int first = 0, count = 0;  // of the node's inputs
+    kernels::Broadcast<kMaxVariadicInputs> broadcast;
+  };
+  std::vector<Round> rounds;
 };
 
 class Variadic : public Operator {
  public:
-  explicit Variadic(kernels::BinaryKernel kernel) : kernel_(kernel) {}
+  Variadic(VariadicOp op, kernels::VariadicKernel kernel) : op_(op), kernel_(kernel) {}
 
-  static Result<std::unique_ptr<Variadic>> Create(const OpInfo& info) {
-    const DataType type = info.input_type(0);
-    const kernels::BinaryKernel kernel =
-        kernels::FindBinaryKernel(info.op_type() == "Sum" ? "Add" : info.op_type(), type);
-    if (kernel == nullptr) return NotSupported("element type ", DataTypeName(type));
-    // A single input is returned as it is: the larger of x and x.
-    return std::make_unique<Variadic>(info.input_count() > 1 ? kernel : kernels::FindBinaryKernel("Max", type));
+  static Result<std::unique_ptr<Variadic>> Create(const OpInfo& info, const KernelRow& row) {
+    const auto op = row.VariantAs<VariadicOp>();
+    const kernels::VariadicKernel kernel = kernels::FindVariadicKernel(op, info.input_type(0));
+    if (kernel == nullptr) return NotSupported("element type ", DataTypeName(info.input_type(0)));
+    return std::make_unique<Variadic>(op, kernel);
   }
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
@@ -35,46 +40,61 @@ class Variadic : public Operator {
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     auto plan = std::make_unique<VariadicPlan>();
     const Dims output = context.outputs[0];
-    Dims so_far = context.inputs[0].dims();
-    for (size_t i = context.inputs.size() > 1 ? 1 : 0; i < context.inputs.size(); ++i) {
-      CUDAEP_ASSIGN_OR_RETURN(auto step, kernels::MakeBroadcast<2>(output, {so_far, context.inputs[i].dims()}));
-      plan->steps.push_back(step);
-      so_far = output;
+    const auto inputs = static_cast<int>(context.inputs.size());
+    for (int next = 0; next < inputs;) {
+      const int results = next == 0 ? 0 : 1;
+      VariadicPlan::Round round{.first = next, .count = std::min(inputs - next, kMaxVariadicInputs - results)};
+      std::array<Dims, kMaxVariadicInputs> dims;
+      dims.fill(output);  // the result so far; behind the inputs nobody looks
+      for (int i = 0; i < round.count; ++i) {
+        dims[static_cast<size_t>(results + i)] = context.inputs[static_cast<size_t>(next + i)].dims();
+      }
+      CUDAEP_ASSIGN_OR_RETURN(round.broadcast, kernels::MakeBroadcast<kMaxVariadicInputs>(output, dims));
+      plan->rounds.push_back(round);
+      next += round.count;
     }
     return PlanPtr(std::move(plan));
   }
 
-  Status Enqueue(const Plan& plan, const OpContext& context) const override {
-    const void* so_far = context.input(0);
-    size_t input = context.inputs.size() > 1 ? 1 : 0;
-    for (const kernels::Broadcast<2>& step : PlanAs<VariadicPlan>(plan).steps) {
-      CUDAEP_RETURN_IF_ERROR(kernel_(
-          {.a = so_far, .b = context.input(static_cast<int>(input)), .y = context.output(0), .broadcast = &step},
-          context.stream()));
-      so_far = context.output(0);
-      ++input;
+  Status Enqueue(const Plan& base, const OpContext& context) const override {
+    const auto& plan = PlanAs<VariadicPlan>(base);
+    for (const VariadicPlan::Round& round : plan.rounds) {
+      const void* inputs[kMaxVariadicInputs];
+      int count = 0;
+      if (round.first > 0) inputs[count++] = context.output(0);
+      for (int i = 0; i < round.count; ++i) inputs[count++] = context.input(round.first + i);
+      const bool scaled = op_ == VariadicOp::kMean && &round == &plan.rounds.back();
+      CUDAEP_RETURN_IF_ERROR(kernel_({.inputs = inputs,
+                                      .count = count,
+                                      .y = context.output(0),
+                                      .broadcast = &round.broadcast,
+                                      .factor = scaled ? 1.0 / static_cast<double>(context.inputs.size()) : 1.0},
+                                     context.stream()));
     }
     return Status::Ok();
   }
 
  private:
-  kernels::BinaryKernel kernel_;
+  VariadicOp op_;
+  kernels::VariadicKernel kernel_;
 };
 
-// Only the first two inputs are read before the output is written.
-KernelRow Row(const char* op, int since, int until, DataTypeSet types) {
+// The first two inputs are always read before the output is written.
+KernelRow Row(const char* op, VariadicOp variant) {
   return {.op = op,
-          .since = since,
-          .until = until,
-          .types = {{"T", types}},
+          .since = 1,
+          .until = 13,
+          .types = {{"T", kernels::VariadicTypes(variant)}},
           .in_place = {{0, 0}, {1, 0}},
+          .variant = static_cast<int>(variant),
           .make = Make<Variadic>};
 }
 
 const RegisterRows kRows({
-    Row("Max", 6, 13, kNumericTypes),
-    Row("Min", 6, 13, kNumericTypes),
-    Row("Sum", 6, 13, kFloatTypes),
+    Row("Max", VariadicOp::kMax),
+    Row("Mean", VariadicOp::kMean),
+    Row("Min", VariadicOp::kMin),
+    Row("Sum", VariadicOp::kSum),
 });
 
 }  // namespace

@@ -85,7 +85,7 @@ class LayerNorm : public Operator {
                                      .scale_map = plan.scale,
                                      .beta_map = plan.beta,
                                      .epsilon = epsilon_,
-                                     .rms = rms_,
+                                     .statistic = rms_ ? kernels::RowStatistic::kRms : kernels::RowStatistic::kVariance,
                                      .plans = &plan.kernel},
                                     context.stream());
   }

@@ -1,4 +1,4 @@
-// MaxPool and AveragePool.
+// MaxPool, AveragePool and LpPool.
 #include "kernels/pool/pool.h"
 
 #include "core/checked_math.h"
@@ -7,6 +7,8 @@
 
 namespace cudaep::ops {
 namespace {
+
+enum class PoolKind : uint8_t { kMax, kAverage, kLp };
 
 struct PoolPlan : Plan {
   kernels::PoolShape shape;
@@ -36,14 +38,17 @@ Result<kernels::PoolShape> KernelShape(const Window& w, DataType type, int64_t p
 
 class Pool : public Operator {
  public:
-  static Result<std::unique_ptr<Pool>> Create(const OpInfo& info) {
+  static Result<std::unique_ptr<Pool>> Create(const OpInfo& info, const KernelRow& row) {
     auto op = std::make_unique<Pool>();
     CUDAEP_ASSIGN_OR_RETURN(op->window_, ParseWindow(info));
     if (op->window_.kernel.empty()) return InvalidArgument("attribute kernel_shape is missing");
     op->type_ = info.input_type(0);
-    op->is_max_ = info.op_type() == "MaxPool";
+    op->kind_ = row.VariantAs<PoolKind>();
     op->column_major_ = info.BoolOr("storage_order", false);
     op->count_padding_ = info.BoolOr("count_include_pad", false);
+    // An attribute of type float in LpPool 1.
+    op->p_ = info.Float("p").value_or(static_cast<float>(info.IntOr("p", 2)));
+    if (!(op->p_ > 0)) return InvalidArgument("p ", op->p_, " is no norm");
     return op;
   }
 
@@ -66,7 +71,10 @@ class Pool : public Operator {
 
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
     const kernels::PoolShape& shape = PlanAs<PoolPlan>(plan).shape;
-    if (!is_max_) {
+    if (kind_ == PoolKind::kLp) {
+      return kernels::LaunchLpPool(shape, p_, context.input(0), context.output(0), context.stream());
+    }
+    if (kind_ == PoolKind::kAverage) {
       return kernels::LaunchAveragePool(shape, count_padding_, context.input(0), context.output(0), context.stream());
     }
     const bool has_indices = plan.outputs.size() > 1;
@@ -82,17 +90,25 @@ class Pool : public Operator {
 
   WindowAttributes window_;
   DataType type_ = DataType::kFloat;
-  bool is_max_ = false, column_major_ = false, count_padding_ = false;
+  PoolKind kind_ = PoolKind::kMax;
+  bool column_major_ = false, count_padding_ = false;
+  double p_ = 2;
 };
 
+KernelRow Row(const char* op, PoolKind kind, int since, int until, std::vector<TypeConstraint> types) {
+  return {.op = op,
+          .since = since,
+          .until = until,
+          .types = std::move(types),
+          .variant = static_cast<int>(kind),
+          .make = Make<Pool>};
+}
+
 const RegisterRows kRows({
-    {.op = "AveragePool", .since = 7, .until = 22, .types = {{"T", kernels::kAveragePoolTypes}}, .make = Make<Pool>},
-    {.op = "MaxPool", .since = 1, .until = 1, .types = {{"T", kernels::kAveragePoolTypes}}, .make = Make<Pool>},
-    {.op = "MaxPool",
-     .since = 8,
-     .until = 22,
-     .types = {{"T", kernels::kMaxPoolTypes}, {"I", DataType::kInt64}},
-     .make = Make<Pool>},
+    Row("AveragePool", PoolKind::kAverage, 1, 22, {{"T", kernels::kAveragePoolTypes}}),
+    Row("LpPool", PoolKind::kLp, 1, 22, {{"T", kernels::kAveragePoolTypes}}),
+    Row("MaxPool", PoolKind::kMax, 1, 1, {{"T", kernels::kAveragePoolTypes}}),
+    Row("MaxPool", PoolKind::kMax, 8, 22, {{"T", kernels::kMaxPoolTypes}, {"I", DataType::kInt64}}),
 });
 
 }  // namespace

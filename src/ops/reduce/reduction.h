@@ -11,7 +11,15 @@ struct ReductionPlan : Plan {
   bool needs_tickets() const { return packed.needs_tickets() || unpacked.needs_tickets(); }
 };
 
-// `reduced` has one entry for each dimension of input 0.
+// A reduction of a tensor of any shape within an operator; `reduced` has one entry for each of `dims`.
+Result<std::unique_ptr<ReductionPlan>> PlanReductionOf(kernels::ReduceOp op, Dims dims, std::span<const bool> reduced,
+                                                       DataType type, const PlanContext& context);
+
+// Sets tickets and plan of `args`, and launches.
+Status EnqueueReductionOf(kernels::ReduceKernel kernel, const ReductionPlan& plan, const OpContext& context,
+                          kernels::ReduceArgs args);
+
+// Of input 0 to output 0, the plan's workspace being the reduction's.
 Result<PlanPtr> PlanReduction(kernels::ReduceOp op, const PlanContext& context, std::span<const bool> reduced);
 
 // `last`: of equal extrema, where positions are asked for.

@@ -1,4 +1,4 @@
-"""MaxPool and AveragePool: 1 to 3 dimensions, every padding, dilations, ceil_mode, indices."""
+"""MaxPool, AveragePool, LpPool and MaxUnpool: 1 to 3 dimensions, every padding, dilations, ceil_mode, indices."""
 
 import math
 
@@ -59,6 +59,42 @@ def _average_pool(
     return total / count
 
 
+def _lp_pool(
+    x, kernel_shape, strides=None, pads=None, dilations=None, auto_pad="NOTSET", ceil_mode=0, p=2
+):  # fmt: skip
+    total = 0.0
+    for at, inside, _ in _windows(x, kernel_shape, strides, pads, dilations, auto_pad, ceil_mode):
+        total = total + np.where(inside, np.abs(x[(..., *at)]) ** p, 0)
+    return total ** (1 / p)
+
+
+def _unpool(x, at, shape=None, kernel_shape=(), strides=None, pads=None):
+    """Positions count in the shape of the attributes; what is wanted beyond stays zero."""
+    rank = x.ndim - 2
+    strides, pads = strides or [1] * rank, pads or [0] * (2 * rank)
+    spatial = [(x.shape[2 + d] - 1) * strides[d] + kernel_shape[d] - pads[d] - pads[rank + d] for d in range(rank)]
+    flat = np.zeros(x.shape[0] * x.shape[1] * math.prod(spatial), x.dtype)
+    inside = (at >= 0) & (at < flat.size)
+    flat[at[inside]] = x[inside]
+    y = np.zeros(shape if shape is not None else (*x.shape[:2], *spatial), x.dtype)
+    y[tuple(slice(0, n) for n in (*x.shape[:2], *spatial))] = flat.reshape(*x.shape[:2], *spatial)
+    return y
+
+
+def _positions(shape, elems):
+    """Distinct positions below `elems`, in no order."""
+    return np.random.default_rng(3).permutation(elems)[: math.prod(shape)].astype(np.int64).reshape(shape)
+
+
+_UNPOOLED = [
+    # X, attributes, elements of the output, output_shape
+    ((1, 1, 2, 2), {"kernel_shape": [2, 2], "strides": [2, 2]}, 16, None),
+    ((2, 3, 2, 3), {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 0, 0]}, 2 * 3 * 4 * 6, None),
+    ((2, 3, 4), {"kernel_shape": [3], "strides": [2]}, 2 * 3 * 9, (2, 3, 10)),
+    ((1, 2, 2, 3, 2), {"kernel_shape": [2, 2, 2], "strides": [2, 1, 2]}, 2 * 4 * 4 * 4, (1, 2, 4, 4, 5)),
+    ((1, 1, 2, 2), {"kernel_shape": [2, 2]}, 9, (1, 1, 5, 4)),
+]
+
 _GEOMETRIES = [
     ((2, 3, 9), {"kernel_shape": [3]}),
     ((1, 2, 10), {"kernel_shape": [3], "strides": [2], "pads": [1, 0], "ceil_mode": 1}),
@@ -78,6 +114,7 @@ _DILATED = [
     ((2, 2, 11), {"kernel_shape": [3], "dilations": [3], "strides": [2], "ceil_mode": 1}),
 ]
 _EMPTY = [((0, 3, 8, 7), {"kernel_shape": [2, 2]}), ((2, 0, 8, 7), {"kernel_shape": [2, 2]})]
+_REFUSED_EARLIER = {"session": "the host's shape inference may refuse it"}
 _TYPES = (*FLOATS, "int8", "uint8")
 _SOME = ("float32", "float16", "int8")
 
@@ -136,6 +173,108 @@ CASES = [
         magnitude="absolute",
         dtypes=FLOATS,
         opset="7+",
+    ),
+    Case(
+        op="AveragePool",
+        inputs=[Rand((1, 2, 6, 5))],
+        attrs={"kernel_shape": [2, 2], "pads": [1, 0, 0, 1]},
+        expected=_average_pool,
+        magnitude="absolute",
+        dtypes=FLOATS,
+        opset=1,
+    ),
+    *(
+        Case(
+            op="LpPool",
+            inputs=[Rand(x)],
+            attrs={**attrs, "p": p},
+            expected=_lp_pool,
+            magnitude="absolute",
+            dtypes=_SOME[:2],
+        )
+        for (x, attrs), p in [*((g, 2) for g in _GEOMETRIES + _DILATED), (_GEOMETRIES[3], 1), (_GEOMETRIES[3], 3)]
+    ),
+    Case(
+        op="LpPool",
+        inputs=[Rand((1, 2, 6, 5))],
+        attrs={"kernel_shape": [2, 2], "pads": [1, 0, 0, 1]},
+        expected=_lp_pool,
+        magnitude="absolute",
+        dtypes=FLOATS,
+        opset="2+",
+    ),
+    Case(
+        op="LpPool",
+        inputs=[Rand((1, 2, 6, 5))],
+        attrs={"kernel_shape": [2, 2], "p": 1.5},
+        expected=_lp_pool,
+        magnitude="absolute",
+        dtypes=FLOATS,
+        opset=1,
+        skip={"session": "the host's schema has another type for p of version 1"},
+    ),
+    *(
+        Case(
+            op="MaxUnpool",
+            inputs=[Rand(x), _positions(x, elems), *([] if wanted is None else [np.array(wanted, np.int64)])],
+            attrs=attrs,
+            expected=_unpool,
+            dtypes=("float32", "float64"),
+        )
+        for x, attrs, elems, wanted in _UNPOOLED
+    ),
+    Case(
+        op="MaxUnpool",
+        inputs=[Rand((2, 3, 2, 3)), _positions((2, 3, 2, 3), 144)],
+        attrs={"kernel_shape": [2, 2], "strides": [2, 2]},
+        expected=_unpool,
+        dtypes=FLOATS,
+        opset="9+",
+    ),
+    Case(
+        op="MaxUnpool",
+        inputs=[Rand((1, 1, 3), "float32"), np.array([[[4, 6, -1]]])],
+        attrs={"kernel_shape": [4]},
+        expected=_unpool,
+        name="outside",
+    ),
+    Case(
+        op="MaxUnpool",
+        inputs=[Rand((0, 3, 2), "float32"), np.zeros((0, 3, 2), np.int64)],
+        attrs={"kernel_shape": [2], "strides": [2]},
+        expected=lambda *_, **__: np.zeros((0, 3, 4)),
+    ),
+    *(
+        Case(
+            op="MaxUnpool",
+            inputs=[Rand(x, "float32"), *more],
+            attrs={"kernel_shape": [2]},
+            error=("INVALID_ARGUMENT", text),
+            name=text.replace(" ", "_"),
+            skip=_REFUSED_EARLIER,
+        )
+        for x, more, text in [
+            ((1, 3), [np.zeros((1, 3), np.int64)], "needs batch, channels"),
+            ((1, 1, 3), [np.zeros((1, 1, 4), np.int64)], "indices have shape [1,1,4]"),
+            ((1, 1, 3), [np.zeros((1, 1, 3), np.int64), np.array([1, 1, 3])], "does not hold"),
+            ((1, 1, 3), [np.zeros((1, 1, 3), np.int64), np.array([1, 2, 4])], "does not hold"),
+            ((1, 1, 3), [np.zeros((1, 1, 3), np.int64), np.array([1, 4])], "output_shape has 2 numbers"),
+        ]
+    ),
+    Case(
+        op="LpPool",
+        inputs=[Rand((1, 2, 6), "float32")],
+        attrs={"kernel_shape": [2], "p": 0},
+        error=("INVALID_ARGUMENT", "p 0 is no norm"),
+    ),
+    *(
+        Case(
+            op=op,
+            inputs=[Rand((1, 1, 2, 2, 2, 2), "float32")],
+            attrs={"kernel_shape": [2] * 4},
+            error=("NOT_SUPPORTED", "4 spatial dimensions"),
+        )
+        for op in ("MaxPool", "AveragePool", "LpPool")
     ),
     *(
         Case(

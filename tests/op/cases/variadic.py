@@ -1,4 +1,4 @@
-"""Min, Max and Sum of one tensor or many."""
+"""Min, Max, Sum and Mean of one tensor or many."""
 
 import functools
 from typing import Any
@@ -8,14 +8,15 @@ import numpy as np
 from ..harness import Case, Rand
 from ..harness.dtypes import FLOATS, INTS, NUMERIC
 
-_PAIRS: dict[str, Any] = {"Max": np.maximum, "Min": np.minimum, "Sum": np.add}
+_PAIRS: dict[str, Any] = {"Max": np.maximum, "Min": np.minimum, "Sum": np.add, "Mean": np.add}
 
 
-_MAGNITUDES: dict[str, Any] = {"Sum": "absolute"}  # sums lose what cancels
+_MAGNITUDES: dict[str, Any] = {"Sum": "absolute", "Mean": "absolute"}  # sums lose what cancels
 
 
 def _fold(op: str, *xs: np.ndarray) -> Any:
-    return functools.reduce(_PAIRS[op], xs)
+    folded = functools.reduce(_PAIRS[op], xs)
+    return folded / len(xs) if op == "Mean" else folded
 
 
 _SHAPES: list[list[tuple[int, ...]]] = [
@@ -28,6 +29,9 @@ _SHAPES: list[list[tuple[int, ...]]] = [
     [(1, 16), (4, 1), (4, 16)],
     [(0, 3), (1, 3), (1,)],
     [(4099,), (1,)],
+    [(2, 3, 4)] * 7,
+    [(33,), *[(3, 33), (3, 1)] * 8],
+    [(4, 8)] * 40,
 ]
 
 CASES = [
@@ -36,9 +40,10 @@ CASES = [
     *(Case(op=op, inputs=[Rand((3, 17)), Rand((17,))], expected=functools.partial(_fold, op), dtypes=NUMERIC,
            opset="8+", magnitude=_MAGNITUDES.get(op)) for op in _PAIRS),
     *(Case(op=op, inputs=[Rand((3, 17)), Rand((3, 17))], expected=functools.partial(_fold, op), dtypes=FLOATS,
-           opset=6, magnitude=_MAGNITUDES.get(op)) for op in _PAIRS),
+           opset=(1, 6), magnitude=_MAGNITUDES.get(op)) for op in _PAIRS),
     *(Case(op=op, inputs=[Rand((300,), specials=True)] * count, expected=functools.partial(_fold, op), dtypes=FLOATS,
-           name="specials", magnitude=_MAGNITUDES.get(op)) for op, count in (("Max", 3), ("Min", 3), ("Sum", 2))),
+           name="specials", magnitude=_MAGNITUDES.get(op))
+      for op, count in (("Max", 3), ("Min", 3), ("Sum", 2), ("Mean", 3))),
     *(Case(op=op, inputs=[Rand((65,), full=True)] * 2, expected=functools.partial(_fold, op), dtypes=INTS,
            name="full_range") for op in ("Max", "Min")),
     Case(op="Max", inputs=[Rand((2, 3)), Rand((3,)), Rand((4,))], error=("INVALID_ARGUMENT", "[2,3]"),

@@ -1,0 +1,222 @@
+"""InstanceNormalization, GroupNormalization, com.microsoft.GroupNorm, LpNormalization, MeanVarianceNormalization."""
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ..harness import Case, Rand, T, Tolerance
+from ..harness.case import MICROSOFT
+from ..harness.dtypes import FLOATS
+
+_EPSILON = float(np.float32(1e-5))
+
+
+def _deviations(x: np.ndarray, axes: tuple[int, ...], terms: bool) -> tuple[np.ndarray, np.ndarray]:
+    """What is divided, and the variance; with `terms` the magnitude of the first."""
+    mean = x.mean(axis=axes, keepdims=True)
+    variance = ((x - mean) ** 2).mean(axis=axes, keepdims=True)
+    return (np.abs(x) + np.abs(x).mean(axis=axes, keepdims=True) if terms else x - mean), variance
+
+
+def _group_norm(x: np.ndarray, scale: np.ndarray, bias: np.ndarray, num_groups: int = 0, epsilon: float = _EPSILON,
+                terms: bool = False, **_: Any) -> np.ndarray:  # fmt: skip
+    """Without groups every channel is one; scale and bias have one value for each channel or group."""
+    groups = num_groups or x.shape[1]
+    grouped = x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
+    above, variance = _deviations(grouped, tuple(range(2, grouped.ndim)), terms)
+    y = (above / np.sqrt(variance + epsilon)).reshape(x.shape)
+
+    def column(v: np.ndarray) -> np.ndarray:
+        v = np.repeat(v, x.shape[1] // len(v))
+        return (np.abs(v) if terms else v).reshape(1, -1, *(1,) * (x.ndim - 2))
+
+    return y * column(scale) + column(bias)
+
+
+def _microsoft(x: np.ndarray, scale: np.ndarray, bias: np.ndarray, groups: int, activation: int = 0,
+               channels_last: int = 1, epsilon: float = _EPSILON, terms: bool = False) -> np.ndarray:  # fmt: skip
+    if channels_last:
+        x = np.moveaxis(x, -1, 1)
+    y = _group_norm(x, scale, bias, groups, epsilon)
+    size = _group_norm(x, scale, bias, groups, epsilon, terms=True)
+    if activation:
+        y, size = y / (1 + np.exp(-y)), size * 1.2  # the steepest that x * sigmoid(x) gets
+    y = size if terms else y
+    return np.moveaxis(y, 1, -1) if channels_last else y
+
+
+def _lp_norm(x: np.ndarray, axis: int = -1, p: int = 2) -> np.ndarray:
+    norm = np.abs(x).sum(axis, keepdims=True) if p == 1 else np.sqrt((x * x).sum(axis, keepdims=True))
+    return np.where(norm == 0, 0, x / np.where(norm == 0, 1, norm))
+
+
+def _mean_variance(x: np.ndarray, axes: tuple[int, ...] = (0, 2, 3), terms: bool = False) -> np.ndarray:
+    above, variance = _deviations(x, tuple(axes), terms)
+    return above / (np.sqrt(variance) + 1e-9)
+
+
+def _of(f: Any) -> dict[str, Any]:
+    return {"expected": f, "magnitude": functools.partial(f, terms=True)}
+
+
+def _inputs(x: tuple[int, ...], parameters: int, affine: str = T) -> list[Rand]:
+    return [Rand(x, low=2, high=6), Rand((parameters,), affine), Rand((parameters,), affine)]
+
+
+_INSTANCE: dict[str, Any] = {"op": "InstanceNormalization", **_of(_group_norm)}
+_GROUP: dict[str, Any] = {"op": "GroupNormalization", **_of(_group_norm)}
+_CONTRIB: dict[str, Any] = {"op": "GroupNorm", "domain": MICROSOFT, **_of(_microsoft)}
+# The terms of a sum of squares are all positive, so nothing cancels; some hundred may be added one after the other.
+_LP: dict[str, Any] = {"op": "LpNormalization", "expected": _lp_norm, "tolerance": {"float32": Tolerance(16)}}
+_MEAN: dict[str, Any] = {"op": "MeanVarianceNormalization", **_of(_mean_variance)}
+_SOME = ("float32", "float16")
+
+CASES = [
+    # rows that a block holds, in packs and not; rows of one element; long ones, shared by several blocks
+    Case(**_INSTANCE, inputs=_inputs((2, 3, 4, 6), 3), dtypes=FLOATS, opset="1+"),
+    *(
+        Case(**_INSTANCE, inputs=_inputs(shape, shape[1]), dtypes=_SOME)
+        for shape in [(2, 5), (1, 3, 1), (2, 3, 7), (1, 2, 3, 4, 5), (40, 3, 8), (3, 2, 33, 33), (5, 2, 4096)]
+    ),
+    *(
+        Case(**_INSTANCE, inputs=_inputs(shape, shape[1]), dtypes=("float32", "bfloat16"))
+        for shape in [(1, 1, 20_000), (1, 3, 140, 144), (2, 1, 17, 1003)]
+    ),
+    Case(**_INSTANCE, inputs=_inputs((1, 2, 9001), 2), dtypes=("float64",)),
+    Case(**_INSTANCE, inputs=_inputs((2, 3, 4, 6), 3), attrs={"epsilon": 0.1}, dtypes=("float32",)),
+    *(
+        Case(
+            op="InstanceNormalization",
+            inputs=[Rand(x, "float32"), Rand((3,), "float32"), Rand((3,), "float32")],
+            expected=lambda x, *_: x,
+        )
+        for x in [(0, 3, 4), (2, 3, 0)]
+    ),
+    # a long row that is constant becomes the bias
+    Case(
+        op="InstanceNormalization",
+        inputs=[np.full((1, 2, 20_000), 60_000.0, np.float32), Rand((2,), "float32"), Rand((2,), "float32")],
+        expected=lambda x, scale, bias: np.broadcast_to(bias[:, None], x.shape),
+        name="constant",
+    ),
+    # groups of several channels; scales of groups before version 21
+    Case(**_GROUP, inputs=_inputs((2, 6, 4, 2), 6), attrs={"num_groups": 3}, dtypes=FLOATS, opset=21),
+    Case(**_GROUP, inputs=_inputs((2, 6, 4, 2), 3), attrs={"num_groups": 3}, dtypes=FLOATS, opset=18),
+    *(
+        Case(**_GROUP, inputs=_inputs(shape, shape[1]), attrs={"num_groups": groups}, dtypes=_SOME)
+        for shape, groups in [
+            ((2, 6, 8), 2),
+            ((2, 6, 8), 6),
+            ((2, 6, 8), 1),
+            ((2, 6), 2),
+            ((2, 6, 5), 2),
+            ((1, 8, 3, 5), 4),
+            ((30, 4, 16), 2),
+            ((2, 4, 2048), 2),
+            ((1, 4, 72, 144), 2),
+            ((1, 4, 71, 143), 2),
+        ]
+    ),
+    Case(**_GROUP, inputs=_inputs((1, 4, 9000), 2), attrs={"num_groups": 2}, dtypes=_SOME, opset=18),
+    # channels last and first, parameters of either type
+    *(
+        Case(**_CONTRIB, inputs=_inputs(shape, 8, affine), attrs=attrs, dtypes=_SOME)
+        for shape, affine, attrs in [
+            ((2, 3, 4, 8), "float32", {"groups": 2, "activation": 0}),
+            ((2, 3, 4, 8), "float16", {"groups": 4, "activation": 1}),
+            ((1, 30, 40, 8), "float32", {"groups": 1, "activation": 1}),
+            ((2, 8, 3, 4), "float32", {"groups": 2, "activation": 1, "channels_last": 0}),
+            ((2, 8, 3, 4), "float16", {"groups": 2, "activation": 0, "channels_last": 0}),
+        ]
+    ),
+    *(
+        Case(**_LP, inputs=[Rand(shape)], attrs={"axis": axis, "p": p}, dtypes=_SOME)
+        for shape, axis in [
+            ((3, 8), -1),
+            ((5,), 0),
+            ((4, 7), 1),
+            ((2, 3, 1024), 2),
+            ((2, 5, 3), 1),
+            ((6, 16), 0),
+            ((1, 300, 8), -2),
+            ((2, 20_000), 1),
+        ]
+        for p in (1, 2)
+    ),
+    Case(**_LP, inputs=[Rand((3, 8))], dtypes=FLOATS, opset="1+"),
+    Case(**_LP, inputs=[Rand((3, 8))], attrs={"p": 1}, dtypes=FLOATS),
+    *(
+        Case(
+            op="LpNormalization",
+            inputs=[np.array([[3, 0, 0, -4], [0, 0, 0, 0]], np.float32)],
+            attrs={"axis": axis, "p": p},
+            expected=_lp_norm,
+            name="zeros",
+        )
+        for axis in (0, 1)
+        for p in (1, 2)
+    ),
+    Case(**_LP, inputs=[Rand((0, 8), "float32")]),
+    *(
+        Case(**_MEAN, inputs=[Rand(shape, low=1, high=4)], attrs={"axes": axes}, dtypes=_SOME)
+        for shape, axes in [
+            ((2, 3, 4, 5), [2, 3]),
+            ((2, 3, 4, 8), [1, 2, 3]),
+            ((2, 3, 4, 8), [0, 2, 3]),
+            ((2, 3, 4, 5), [0, -1]),
+            ((2, 3, 8), [0, 1]),
+            ((50, 8), [0]),
+            ((3, 5), [0, 1]),
+            ((20, 3, 8, 100), [0, 2, 3]),
+        ]
+    ),
+    Case(**_MEAN, inputs=[Rand((2, 3, 4, 5))], dtypes=FLOATS, opset="9+"),
+    Case(**_MEAN, inputs=[Rand((2, 3, 0, 5), "float32")]),
+    *(
+        Case(
+            op=op,
+            domain=domain,
+            inputs=[Rand(s, "float32") for s in shapes],
+            attrs=attrs,
+            error=error,
+            skip={"session": "no other provider has it"} if domain else {},
+        )
+        for op, domain, shapes, attrs, error in [
+            ("InstanceNormalization", "", [(3,), (3,), (3,)], {}, ("INVALID_ARGUMENT", "needs batch and channels")),
+            ("InstanceNormalization", "", [(1, 3, 2), (2,), (3,)], {}, ("INVALID_ARGUMENT", "input 1 has shape [2]")),
+            ("InstanceNormalization", "", [(1, 3, 2), (3,), (3, 1)], {}, ("INVALID_ARGUMENT", "input 2 has shape")),
+            (
+                "GroupNormalization",
+                "",
+                [(1, 3, 2), (3,), (3,)],
+                {"num_groups": 2},
+                ("INVALID_ARGUMENT", "3 channels are no multiple of 2"),
+            ),
+            (
+                "GroupNormalization",
+                "",
+                [(1, 3, 2), (3,), (3,)],
+                {"num_groups": 0},
+                ("INVALID_ARGUMENT", "number of groups is 0"),
+            ),
+            (
+                "GroupNormalization",
+                "",
+                [(1, 3, 2), (3,), (3,)],
+                {"num_groups": 3, "stash_type": 11},
+                ("NOT_SUPPORTED", "stash_type 11"),
+            ),
+            (
+                "GroupNorm",
+                MICROSOFT,
+                [(1, 2, 2, 3), (3,), (3,)],
+                {"groups": 3, "activation": 2},
+                ("INVALID_ARGUMENT", "activation 2"),
+            ),
+            ("LpNormalization", "", [(2, 3)], {"axis": 2}, ("INVALID_ARGUMENT", "axis 2")),
+            ("LpNormalization", "", [(2, 3)], {"p": 3}, ("INVALID_ARGUMENT", "p 3")),
+            ("MeanVarianceNormalization", "", [(2, 3)], {}, ("INVALID_ARGUMENT", "axis 2")),
+        ]
+    ),
+]
