@@ -6,10 +6,11 @@
 namespace cudaep::kernels {
 namespace {
 
-// Appends a dimension outside of those there are; false when there is no room.
-bool AddDimension(PadCopy& pad, int64_t out, int64_t in, int64_t begin, int64_t stride) {
+// Appends a dimension outside of those there are; false when there is no room. `whole`: all of the input's is used. The
+// innermost one, with a stride of 1, is left out only so.
+bool AddDimension(PadCopy& pad, int64_t out, int64_t in, int64_t begin, int64_t stride, bool whole) {
   const int last = pad.rank - 1;
-  if (out == 1 && in == 1) return true;
+  if (out == 1 && in == 1 && (last >= 0 || whole)) return true;
   // Rows that are taken whole are elements of the dimension around them; a mode that looks at coordinates cannot see
   // them so where that dimension is padded.
   const bool last_whole = last >= 0 && pad.out[last] == pad.in[last] && stride == pad.in[last] * pad.stride[last];
@@ -51,7 +52,8 @@ Result<PadCopy> MakePadCopy(Dims dims, Dims begins, Dims ends, PadMode mode, siz
     }
     pad.elems *= out;
     pad.offset += used != 0 ? cut * strides[static_cast<int>(d)] : 0;
-    fits = fits && AddDimension(pad, out, used, std::max<int64_t>(begins[d], 0), strides[static_cast<int>(d)]);
+    fits = fits &&
+           AddDimension(pad, out, used, std::max<int64_t>(begins[d], 0), strides[static_cast<int>(d)], used == dims[d]);
   }
   if (!fits) return NotSupported("padding ", dims, " takes more than ", kMaxPadRank, " dimensions");
   if (pad.rank == 0) {  // one element
