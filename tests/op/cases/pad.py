@@ -82,7 +82,7 @@ CASES = [
       for row in _PADS for mode in ("reflect", "edge", "wrap")),
     *(_case(*row, mode, ("float32",)) for row in _LONG for mode in ("constant", "reflect", "edge", "wrap")),
     # every type and version
-    _case((4, 5), (1, -1, 0, 2), "constant", FIXED_SIZE, opset="11+", name="types"),
+    _case((4, 5), (1, -1, 0, 2), "constant", (*FIXED_SIZE, "float8_e8m0fnu"), opset="11+", name="types"),
     _case((3, 5), (2, 2, 1, 3), "wrap", ("float32",), opset="19+", name="versions_wrap"),
     *(Case(op="Pad", inputs=[Rand((3, 4))], opset=2, attrs={"pads": (1, -1, 0, 2), **attrs},
            expected=lambda x, pads, value=0.0, mode="constant": _pad(x, np.array(pads), np.array(value), mode=mode),

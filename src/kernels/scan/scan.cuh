@@ -1,0 +1,255 @@
+// The kernels of a scan, for one operation; see scan.h.
+#pragma once
+
+#include "core/checked_math.h"
+#include "core/data_type_traits.h"
+#include "device/launch.h"
+#include "kernels/scan/scan_limits.h"
+
+namespace cudaep::kernels {
+
+struct SumScan {
+  template <class C>
+  static __device__ __forceinline__ C Identity() {
+    return C(0);
+  }
+  template <class C>
+  __device__ __forceinline__ C operator()(C a, C b) const {
+    return a + b;
+  }
+};
+
+struct ProductScan {
+  template <class C>
+  static __device__ __forceinline__ C Identity() {
+    return C(1);
+  }
+  template <class C>
+  __device__ __forceinline__ C operator()(C a, C b) const {
+    return a * b;
+  }
+};
+
+// With `totals` only those are written, one for each line and segment; with `before` a segment starts with its own.
+template <class T>
+struct ScanArguments {
+  const T* in;
+  T* out;
+  ComputeType<T>* totals;
+  const ComputeType<T>* before;
+  int64_t outer, length, inner;
+  int64_t segments, segment_length;
+  int64_t exclusive, reverse;
+  int64_t packed;  // rows may be read and written by packs
+
+  // Where position p of a line, counted in the direction of the scan, lies in it.
+  __device__ __forceinline__ int64_t At(int64_t p) const { return reverse != 0 ? length - 1 - p : p; }
+};
+
+// A thread a column and segment.
+template <class T, class Op>
+__global__ void __launch_bounds__(kScanBlock) ColumnScanKernel(__grid_constant__ const ScanArguments<T> p) {
+  using C = ComputeType<T>;
+  constexpr int kLoads = 4;  // in flight
+  device::GridDependencyWait();
+  const int64_t number = static_cast<int64_t>(blockIdx.x) * kScanBlock + threadIdx.x;
+  if (number >= p.outer * p.segments * p.inner) return;
+  const int64_t line = number / p.inner, column = number - line * p.inner;
+  const int64_t outer = line / p.segments, segment = line - outer * p.segments;
+  const int64_t base = outer * p.length * p.inner + column;
+  const int64_t begin = segment * p.segment_length, end = device::Min(begin + p.segment_length, p.length);
+  C sum = p.before != nullptr ? p.before[number] : Op::template Identity<C>();
+  for (int64_t first = begin; first < end; first += kLoads) {
+    C value[kLoads];
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k) {
+      if (first + k < end) value[k] = Load(p.in[base + p.At(first + k) * p.inner]);
+    }
+#pragma unroll
+    for (int k = 0; k < kLoads; ++k) {
+      if (first + k >= end) break;
+      const C next = Op()(sum, value[k]);
+      if (p.totals == nullptr) p.out[base + p.At(first + k) * p.inner] = Store<T>(p.exclusive != 0 ? sum : next);
+      sum = next;
+    }
+  }
+  if (p.totals != nullptr) p.totals[number] = sum;
+}
+
+// The elements of a pack from position `first` on, in the direction of the scan; identities beyond `end`.
+template <class T, class Op, int kPack>
+__device__ __forceinline__ void LoadScanPack(const ScanArguments<T>& p, const T* row, int64_t first, int64_t end,
+                                             ComputeType<T> (&value)[kPack]) {
+  using C = ComputeType<T>;
+  if (p.packed != 0 && first + kPack <= end) {
+    const Pack<T, kPack> pack = LoadPack<kPack>(row + (p.reverse != 0 ? p.length - first - kPack : first));
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) value[k] = Load(p.reverse != 0 ? pack.value[kPack - 1 - k] : pack.value[k]);
+    return;
+  }
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    value[k] = first + k < end ? Load(row[p.At(first + k)]) : Op::template Identity<C>();
+  }
+}
+
+template <class T, int kPack>
+__device__ __forceinline__ void StoreScanPack(const ScanArguments<T>& p, T* row, int64_t first, int64_t end,
+                                              const ComputeType<T> (&value)[kPack]) {
+  if (p.packed != 0 && first + kPack <= end) {
+    Pack<T, kPack> pack;
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) pack.value[k] = Store<T>(p.reverse != 0 ? value[kPack - 1 - k] : value[k]);
+    StorePack<kPack>(row + (p.reverse != 0 ? p.length - first - kPack : first), pack);
+    return;
+  }
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    if (first + k < end) row[p.At(first + k)] = Store<T>(value[k]);
+  }
+}
+
+// kThreads threads, a warp or the block, for each row and segment.
+template <class T, class Op, int kThreads>
+__global__ void __launch_bounds__(kScanBlock) RowScanKernel(__grid_constant__ const ScanArguments<T> p) {
+  using C = ComputeType<T>;
+  constexpr int kPack = PackElems(sizeof(T));
+  constexpr int64_t kTile = int64_t{kThreads} * kPack;
+  constexpr int kWarps = kThreads / 32;
+  device::GridDependencyWait();
+  __shared__ C warp_sums[2][kWarps];  // in turn, so that one barrier a tile is enough
+  const int64_t group = (static_cast<int64_t>(blockIdx.x) * kScanBlock + threadIdx.x) / kThreads;
+  if (group >= p.outer * p.segments) return;  // whole warps, or none of the block
+  const int thread = static_cast<int>(threadIdx.x % kThreads);
+  const int lane = thread % 32, warp = thread / 32;
+  const int64_t outer = group / p.segments, segment = group - outer * p.segments;
+  const int64_t begin = segment * p.segment_length, end = device::Min(begin + p.segment_length, p.length);
+  const T* const in = p.in + outer * p.length;
+  T* const out = p.out + outer * p.length;
+  C sum = p.before != nullptr ? p.before[group] : Op::template Identity<C>();
+  int turn = 0;
+  C next[kPack];
+  LoadScanPack<T, Op>(p, in, begin + int64_t{thread} * kPack, end, next);
+  for (int64_t tile = begin; tile < end; tile += kTile) {
+    C value[kPack];
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) value[k] = next[k];
+    const int64_t first = tile + int64_t{thread} * kPack;
+    if (tile + kTile < end) LoadScanPack<T, Op>(p, in, first + kTile, end, next);
+    C mine = value[0];
+#pragma unroll
+    for (int k = 1; k < kPack; ++k) mine = Op()(mine, value[k]);
+#pragma unroll
+    for (unsigned offset = 1; offset < 32; offset *= 2) {
+      const C lower = __shfl_up_sync(device::kFullWarp, mine, offset);
+      if (lane >= static_cast<int>(offset)) mine = Op()(lower, mine);
+    }
+    C prefix = __shfl_up_sync(device::kFullWarp, mine, 1);
+    if (lane == 0) prefix = Op::template Identity<C>();
+    C whole = __shfl_sync(device::kFullWarp, mine, 31);
+    if constexpr (kWarps > 1) {
+      if (lane == 0) warp_sums[turn][warp] = whole;
+      __syncthreads();
+      whole = Op::template Identity<C>();
+      for (int w = 0; w < kWarps; ++w) {
+        if (w == warp) prefix = Op()(whole, prefix);
+        whole = Op()(whole, warp_sums[turn][w]);
+      }
+      turn ^= 1;
+    }
+    if (p.totals == nullptr) {
+      C running = Op()(sum, prefix);
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) {
+        const C inclusive = Op()(running, value[k]);
+        value[k] = p.exclusive != 0 ? running : inclusive;
+        running = inclusive;
+      }
+      StoreScanPack(p, out, first, end, value);
+    }
+    sum = Op()(sum, whole);
+  }
+  if (p.totals != nullptr && thread == 0) p.totals[group] = sum;
+}
+
+inline device::LaunchConfig ScanConfig(int64_t threads) {
+  return {.grid = {static_cast<unsigned>(CeilDiv<int64_t>(threads, kScanBlock))},
+          .block = {kScanBlock},
+          .programmatic = true};
+}
+
+template <class T, class Op>
+Status LaunchScanPass(const ScanArguments<T>& p, device::Stream stream) {
+  const int64_t lines = p.outer * p.segments * p.inner;
+  if (p.inner != 1) return device::Launch(ColumnScanKernel<T, Op>, ScanConfig(lines), stream, p);
+  if (p.segment_length <= kLongestWarpRow) {
+    return device::Launch(RowScanKernel<T, Op, 32>, ScanConfig(lines * 32), stream, p);
+  }
+  return device::Launch(RowScanKernel<T, Op, kScanBlock>, ScanConfig(lines * kScanBlock), stream, p);
+}
+
+template <class T, class Op>
+Status LaunchScanOf(const Scan& scan, const void* in, void* out, void* scratch, device::Stream stream) {
+  using C = ComputeType<T>;
+  ScanArguments<T> p{.in = static_cast<const T*>(in),
+                     .out = static_cast<T*>(out),
+                     .totals = nullptr,
+                     .before = nullptr,
+                     .outer = scan.outer,
+                     .length = scan.length,
+                     .inner = scan.inner,
+                     .segments = scan.segments,
+                     .segment_length = scan.segment_length,
+                     .exclusive = scan.exclusive,
+                     .reverse = scan.reverse,
+                     .packed = 0};
+  const bool aligned = IsAligned(in, kPackBytes) && IsAligned(out, kPackBytes);
+  p.packed = aligned && scan.length % PackElems(sizeof(T)) == 0 ? 1 : 0;
+  if (scan.segments == 1) return LaunchScanPass<T, Op>(p, stream);
+  auto* const totals = static_cast<C*>(scratch);
+  p.totals = totals;
+  CUDAEP_RETURN_IF_ERROR((LaunchScanPass<T, Op>(p, stream)));
+  const ScanArguments<C> between{.in = totals,
+                                 .out = totals,
+                                 .totals = nullptr,
+                                 .before = nullptr,
+                                 .outer = scan.outer,
+                                 .length = scan.segments,
+                                 .inner = scan.inner,
+                                 .segments = 1,
+                                 .segment_length = scan.segments,
+                                 .exclusive = 1,
+                                 .reverse = 0,
+                                 .packed = 0};
+  CUDAEP_RETURN_IF_ERROR((LaunchScanPass<C, Op>(between, stream)));
+  p.totals = nullptr;
+  p.before = totals;
+  return LaunchScanPass<T, Op>(p, stream);
+}
+
+// Integers of both signs are one type: they wrap around.
+template <class Op>
+Status LaunchScanTypes(const Scan& scan, const void* in, void* out, void* scratch, device::Stream stream) {
+  switch (scan.type) {
+    case DataType::kFloat:
+      return LaunchScanOf<float, Op>(scan, in, out, scratch, stream);
+    case DataType::kDouble:
+      return LaunchScanOf<double, Op>(scan, in, out, scratch, stream);
+    case DataType::kFloat16:
+      return LaunchScanOf<Half, Op>(scan, in, out, scratch, stream);
+    case DataType::kBFloat16:
+      return LaunchScanOf<BFloat16, Op>(scan, in, out, scratch, stream);
+    case DataType::kInt32:
+    case DataType::kUint32:
+      return LaunchScanOf<uint32_t, Op>(scan, in, out, scratch, stream);
+    case DataType::kInt64:
+    case DataType::kUint64:
+      return LaunchScanOf<uint64_t, Op>(scan, in, out, scratch, stream);
+    default:
+      return NotSupported("element type ", DataTypeName(scan.type));
+  }
+}
+
+Status LaunchProductScan(const Scan& scan, const void* in, void* out, void* scratch, device::Stream stream);
+
+}  // namespace cudaep::kernels

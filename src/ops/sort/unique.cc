@@ -1,0 +1,127 @@
+// Unique: the distinct elements, or the distinct slices along an axis, with where they come from.
+#include "kernels/sort/unique.h"
+
+#include "kernels/movement/gather.h"
+#include "ops/registry.h"
+
+namespace cudaep::ops {
+namespace {
+
+struct UniquePlan : Plan {
+  kernels::Unique unique;
+  kernels::GatherShape gather;  // without its count
+  size_t keys = 0, order = 0, heads = 0, firsts = 0, flags = 0, counts = 0;
+};
+
+class Unique final : public Operator {
+ public:
+  Unique(std::optional<int64_t> axis, bool sorted) : axis_(axis), sorted_(sorted) {}
+
+  static Result<std::unique_ptr<Unique>> Create(const OpInfo& info) {
+    return std::make_unique<Unique>(info.Int("axis"), info.BoolOr("sorted", true));
+  }
+
+  Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
+    CUDAEP_ASSIGN_OR_RETURN(const kernels::Unique unique, Describe(inputs[0]));
+    CUDAEP_ASSIGN_OR_RETURN(outputs[0], ValuesShape(inputs[0], kUnknownDim));
+    for (size_t i = 1; i < outputs.size(); ++i) outputs[i] = Shape{i == kInverse ? unique.items : kUnknownDim};
+    return Status::Ok();
+  }
+
+  Result<PlanPtr> MakePlan(const PlanContext& context) const override {
+    const TensorView& x = context.inputs[0];
+    auto plan = std::make_unique<UniquePlan>();
+    CUDAEP_ASSIGN_OR_RETURN(plan->unique, Describe(x));
+    const auto size = static_cast<int64_t>(SizeOf(x.type));
+    plan->gather = {.outer = plan->unique.outer,
+                    .axis = plan->unique.items,
+                    .row_bytes = plan->unique.inner * size,
+                    .elem_bytes = static_cast<int>(size)};
+    const auto items = static_cast<size_t>(plan->unique.items);
+    plan->keys = plan->AddScratch(plan->unique.key_bytes());
+    plan->order = plan->AddScratch(items * sizeof(int64_t));
+    plan->heads = plan->AddScratch(items * sizeof(int64_t));
+    plan->firsts = plan->AddScratch(items * sizeof(int64_t));
+    plan->flags = plan->AddScratch(items);
+    plan->counts = plan->AddScratch(plan->unique.select().count_bytes());
+    plan->synchronizes = true;
+    return PlanPtr(std::move(plan));
+  }
+
+  Status Enqueue(const Plan& base, const OpContext& context) const override {
+    const auto& plan = PlanAs<UniquePlan>(base);
+    const kernels::UniqueScratch scratch{.keys = context.scratch(plan.keys),
+                                         .order = context.scratch<int64_t>(plan.order),
+                                         .heads = context.scratch<int64_t>(plan.heads),
+                                         .firsts = context.scratch<int64_t>(plan.firsts),
+                                         .flags = context.scratch<uint8_t>(plan.flags),
+                                         .counts = context.scratch<int64_t>(plan.counts)};
+    CUDAEP_RETURN_IF_ERROR(kernels::LaunchGroup(plan.unique, context.input(0), scratch, context.stream()));
+    int64_t groups = 0;
+    CUDAEP_RETURN_IF_ERROR(context.ReadBack(scratch.counts + plan.unique.select().chunks, sizeof(groups), &groups));
+    CUDAEP_RETURN_IF_ERROR(kernels::LaunchFirsts(plan.unique, groups, sorted_, scratch, context.stream()));
+    return WriteOutputs(plan, scratch, groups, context);
+  }
+
+ private:
+  static constexpr size_t kInverse = 2;
+
+  Status WriteOutputs(const UniquePlan& plan, const kernels::UniqueScratch& scratch, int64_t groups,
+                      const OpContext& context) const {
+    CUDAEP_ASSIGN_OR_RETURN(const Shape shape, ValuesShape(context.inputs[0], groups));
+    CUDAEP_ASSIGN_OR_RETURN(void* const values, context.Output(0, shape));
+    if (values != nullptr) {
+      kernels::GatherShape gather = plan.gather;
+      gather.count = groups;
+      CUDAEP_RETURN_IF_ERROR(
+          kernels::LaunchGather(gather, context.input(0), {scratch.firsts, true}, values, context.stream()));
+    }
+    const size_t outputs = context.shapes.size();
+    void *firsts = nullptr, *sizes = nullptr;
+    if (outputs > 1) {
+      CUDAEP_ASSIGN_OR_RETURN(firsts, context.Output(1, Shape{groups}));
+    }
+    if (outputs > 3) {
+      CUDAEP_ASSIGN_OR_RETURN(sizes, context.Output(3, Shape{groups}));
+    }
+    if (firsts != nullptr) {
+      CUDAEP_RETURN_IF_ERROR(
+          device::MemcpyAsync(firsts, scratch.firsts, static_cast<size_t>(groups) * sizeof(int64_t), context.stream()));
+    }
+    auto* const inverse = outputs > kInverse ? context.output<int64_t>(kInverse) : nullptr;
+    return kernels::LaunchUniqueNumbers(plan.unique, groups, sorted_, scratch, inverse, static_cast<int64_t*>(sizes),
+                                        context.stream());
+  }
+
+  Result<kernels::Unique> Describe(const TensorView& x) const {
+    if (!axis_) return kernels::Unique{.type = x.type, .outer = 1, .items = x.elems(), .inner = 1};
+    CUDAEP_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(*axis_, x.rank));
+    const auto at = static_cast<size_t>(axis);
+    return kernels::Unique{.type = x.type,
+                           .outer = ElementCount(x.dims().first(at)),
+                           .items = x.dim[axis],
+                           .inner = ElementCount(x.dims().subspan(at + 1))};
+  }
+
+  Result<Shape> ValuesShape(const TensorView& x, int64_t groups) const {
+    if (!axis_) return Shape{groups};
+    CUDAEP_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(*axis_, x.rank));
+    Shape shape(x.dims());
+    shape[axis] = groups;
+    return shape;
+  }
+
+  std::optional<int64_t> axis_;
+  bool sorted_;
+};
+
+const RegisterRows kRows({
+    {.op = "Unique",
+     .since = 11,
+     .until = 11,
+     .types = {{"T", kernels::kUniqueTypes - DataTypeSet(DataType::kBFloat16)}},
+     .make = Make<Unique>},
+});
+
+}  // namespace
+}  // namespace cudaep::ops
