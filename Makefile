@@ -7,7 +7,7 @@ STAMPS := build/.system .venv/.stamp $(OLD_HOSTS:%=build/hosts/%/.complete)
 GPU := $(shell PATH=$$PATH:/usr/local/cuda/bin command -v nvcc >/dev/null && test -e /dev/nvidiactl && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sim cuda asan tsan release-check run test conformance parity bench matrix fuzz lint tidy doctor clean
+.PHONY: help setup sim cuda asan tsan release-check run test conformance parity bench matrix fuzz fuzz-operators lint tidy doctor clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -66,6 +66,10 @@ matrix: sim  ## the session suites on every supported ONNX Runtime, as a table; 
 
 fuzz: sim  ## fuzz options and models through the host for DURATION seconds, an hour by default
 	@$(PYTHON_ENV) -m tests.fuzz.campaign --seconds $(DURATION)
+
+fuzz-operators: setup  ## single operators against the CPU provider and ONNX's reference: CASES=20000, or SECONDS=600
+	@tools/build.sh sim lib/libort_cuda_ep_sim.so lib/libcudaep_op_driver.so
+	@PYTHONPATH=python:. $(PYTHON_ENV) -m tests.fuzz.operators $(if $(CASES),--cases $(CASES)) $(if $(SECONDS),--seconds $(SECONDS))
 
 lint: setup  ## format, style, types, layers, file sizes, leaks
 	@$(PYTHON_ENV) tools/lint.py

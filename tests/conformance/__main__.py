@@ -11,87 +11,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import select
-import subprocess
 import sys
-import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any
 
+from tests.children import ROOT, Child, run_all
 from tests.session import host
 
 from . import node_cases
 from .node_cases import NodeCase
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "conformance"
 
 
-class Child:
-    """A worker process that takes one case at a time."""
-
-    def __init__(self) -> None:
-        self.start([sys.executable, "-m", "tests.conformance.worker", str(FOLDER)])
-
-    def start(self, command: list[str]) -> None:
-        self._process = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-
-    def run(self, number: int, timeout: float) -> dict[str, Any] | None:
-        """The outcome, or None when the child died or took too long; it is of no use after that."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        try:
-            self._process.stdin.write(f"{number}\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            return None
-        end = time.monotonic() + timeout
-        while select.select([self._process.stdout], [], [], max(0.0, end - time.monotonic()))[0]:
-            line = self._process.stdout.readline()
-            if not line:
-                return None
-            if line.startswith("{"):
-                outcome: dict[str, Any] = json.loads(line)
-                return outcome
-        return None
-
-    def end(self) -> str:
-        """Ends it and says how."""
-        self._process.kill()
-        return f"exit code {self._process.wait()}"
-
-
-def run_all(cases: list[NodeCase], numbers: list[int], timeout: float) -> dict[int, dict[str, Any]]:
-    """Outcomes by number."""
-    waiting: SimpleQueue[int] = SimpleQueue()
-    for number in numbers:
-        waiting.put(number)
-    outcomes: dict[int, dict[str, Any]] = {}
-
-    def work() -> None:
-        child = Child()
-        while True:
-            try:
-                number = waiting.get_nowait()
-            except Empty:
-                child.end()
-                return
-            outcome = child.run(number, timeout)
-            if outcome is None:
-                outcomes[number] = {"outcome": "crash", "detail": child.end()}
-                child = Child()
-            else:
-                outcomes[number] = outcome
-
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for future in [pool.submit(work) for _ in range(min(os.cpu_count() or 1, len(numbers)))]:
-            future.result()
-    return outcomes
+def start() -> Child:
+    """A worker on the cases."""
+    return Child([sys.executable, "-m", "tests.conformance.worker", str(FOLDER)])
 
 
 def kind_of(outcome: dict[str, Any]) -> str:
@@ -138,7 +74,7 @@ def main() -> None:
     numbers = [number for number, case in enumerate(cases) if arguments.only in case.name]
     if not numbers:
         sys.exit(f"conformance: no case is named like {arguments.only}")
-    found = summary(cases, run_all(cases, numbers, arguments.timeout))
+    found = summary(cases, dict(run_all(start, numbers, arguments.timeout)))
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     arguments.json.write_text(json.dumps(found, indent=1) + "\n")
     bad = ("wrong on the plug-in", "error on the plug-in", "refused", "crash")

@@ -1,6 +1,5 @@
 """The conformance run itself: what it counts, and that a worker that dies or hangs costs one case."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -43,45 +42,6 @@ def test_the_summary_counts_each_missing_operator_once_a_case() -> None:
     found = conformance.summary([_case("a"), _case("b"), _case("c")], outcomes)
     assert (found["total"], found["loadable"], found["missing"]) == (3, 2, {"DFT": 1})
     assert found["counts"]["right on the plug-in"] == 1
-
-
-class _Children:
-    """Stands for worker processes: a case named by an odd number kills its child."""
-
-    made = 0
-
-    def __init__(self) -> None:
-        type(self).made += 1
-        self._alive = True
-
-    def run(self, number: int, _timeout: float) -> dict[str, Any] | None:
-        assert self._alive
-        self._alive = number % 2 == 0
-        return {"outcome": "right"} if self._alive else None
-
-    def end(self) -> str:
-        return "exit code -11"
-
-
-@pytest.fixture
-def children(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[_Children]]:
-    _Children.made = 0
-    monkeypatch.setattr(conformance, "Child", _Children)
-    yield _Children
-
-
-def test_a_child_that_dies_costs_its_case_alone(children: type[_Children]) -> None:
-    cases = [_case(str(number)) for number in range(7)]
-    outcomes = conformance.run_all(cases, list(range(7)), 1)
-    assert [outcomes[number]["outcome"] for number in range(7)] == ["right", "crash"] * 3 + ["right"]
-    assert children.made >= 4
-
-
-def test_a_child_that_says_nothing_is_given_up() -> None:
-    child = conformance.Child.__new__(conformance.Child)
-    child.start(["sleep", "60"])
-    assert child.run(0, 0.1) is None
-    assert child.end() == "exit code -9"
 
 
 @pytest.mark.parametrize("kind", ["UINT4", "INT4", "UINT2", "INT2", "FLOAT8E4M3FN", "BFLOAT16", "FLOAT"])

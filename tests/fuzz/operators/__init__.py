@@ -1,0 +1,1 @@
+"""Single operators with random attributes, shapes, types and versions against other implementations."""

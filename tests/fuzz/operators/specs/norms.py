@@ -1,0 +1,110 @@
+"""Normalizations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..draw import Draw, Node
+
+MICROSOFT = "com.microsoft"
+
+
+def _epsilon(d: Draw) -> dict[str, float]:
+    return {"epsilon": d.pick([1e-5, 1e-3, 0.1])} if d.chance(0.6) else {}
+
+
+def _values(d: Draw, dtype: str, shape: list[int]) -> np.ndarray:
+    """No infinities: what a row with one has for a mean is NaN, everywhere."""
+    return d.values(dtype, shape, -4, 4, specials=False)
+
+
+_SCALE = 4.0  # of what is added up before a small result is left
+
+
+def _batch_normalization(d: Draw) -> Node:
+    shape = [d.any(1, 3), d.any(1, 5), *d.dims(d.integer(0, 3), elems=128)]
+    kinds = [d.type(d.schema.inputs[i].type) for i in (0, 1, 3)]
+    channels = [shape[1]]
+    attrs = {**_epsilon(d), **({"momentum": 0.7} if d.chance(0.3) else {})}
+    inputs = [_values(d, kinds[0], shape), _values(d, kinds[1], channels), _values(d, kinds[1], channels),
+              _values(d, kinds[2], channels), d.values(kinds[2], channels, 0.5, 4, specials=False)]  # fmt: skip
+    return Node([*inputs], attrs, scale=_SCALE)
+
+
+def _layer_normalization(d: Draw) -> Node:
+    rank = d.integer(1, 4)
+    shape = d.dims(rank, 1)
+    axis = d.integer(0, rank - 1)
+    attrs = {**_epsilon(d), "axis": d.negative(axis, rank)}
+    op = d.row.op
+    dtype = d.type("T")
+    # Where the two differ the host takes the operator apart and fails: now and then only.
+    mixed = "V" in d.schema.types and (op == "SimplifiedLayerNormalization" or d.chance(0.2))
+    scale = d.type("V") if mixed else dtype
+    inputs = [_values(d, dtype, shape), _values(d, scale, shape[axis:])]
+    outputs: tuple[bool, ...] = (True,)
+    if op == "LayerNormalization":
+        inputs += [_values(d, scale, shape[axis:])] if d.chance(0.6) else []
+        outputs = d.pick([(True,), (True,), (True, True, True), (True, False, True)])
+    return Node([*inputs], attrs, outputs, scale=_SCALE)
+
+
+def _skip_normalization(d: Draw) -> Node:
+    shape = d.dims(d.integer(2, 3), 1)
+    dtype, row = d.type("T"), shape[-1:]
+    bias = _values(d, dtype, row) if d.chance(0.4) else None
+    beta = [_values(d, dtype, row) if d.chance(0.6) else None] if d.row.op == "SkipLayerNormalization" else []
+    skip = shape if d.chance(0.7) or len(shape) == 2 else [1, *shape[1:]]
+    outputs = d.pick([(True,), (True, False, False, True)])
+    inputs = [_values(d, dtype, shape), _values(d, dtype, skip), _values(d, dtype, row), *beta, bias]
+    return Node(inputs, _epsilon(d), outputs, scale=_SCALE)
+
+
+def _instance_normalization(d: Draw) -> Node:
+    shape = [d.any(1, 3), d.any(1, 4), *d.dims(d.integer(1, 3), 2, elems=128)]
+    dtype = d.type()
+    inputs = [_values(d, dtype, shape), _values(d, dtype, shape[1:2]), _values(d, dtype, shape[1:2])]
+    return Node([*inputs], _epsilon(d), scale=_SCALE)
+
+
+def _group_normalization(d: Draw) -> Node:
+    groups = d.integer(1, 4)
+    shape = [d.any(1, 2), groups * d.any(1, 3), *d.dims(d.integer(1, 3), 2, elems=128)]
+    dtype, count = d.type(), [shape[1] if d.version >= 21 else groups]
+    inputs = [_values(d, dtype, shape), _values(d, dtype, count), _values(d, dtype, count)]
+    return Node([*inputs], {**_epsilon(d), "num_groups": groups}, scale=_SCALE)
+
+
+def _lp_normalization(d: Draw) -> Node:
+    rank = d.integer(1, 4)
+    axis = {"axis": d.negative(d.integer(0, rank - 1), rank)} if d.chance(0.7) else {}
+    return Node([_values(d, d.type(), d.dims(rank, 1))], {**axis, **d.attrs(p=[1, 2, None])})
+
+
+def _mean_variance_normalization(d: Draw) -> Node:
+    rank = 4 if d.chance(0.5) else d.integer(1, 5)
+    attrs = {} if rank == 4 and d.chance(0.5) else {"axes": sorted(d.subset(range(rank), 1))}
+    return Node([_values(d, d.type(), d.dims(rank, 2, elems=700))], attrs, scale=_SCALE)
+
+
+def _lrn(d: Draw) -> Node:
+    shape = [d.any(1, 2), d.any(1, 9), *d.dims(d.integer(2, 2), 1, elems=64)]
+    attrs = {"size": d.pick([1, 3, 5, 7])}
+    attrs.update({name: d.real(*limits) for name, limits in
+                  {"alpha": (0, 0.5), "beta": (0.3, 1), "bias": (0.5, 2)}.items() if d.chance(0.5)})  # fmt: skip
+    return Node([_values(d, d.type(), shape)], attrs)
+
+
+SPECS = {
+    ("", "BatchNormalization"): _batch_normalization,
+    ("", "LayerNormalization"): _layer_normalization,
+    ("", "SimplifiedLayerNormalization"): _layer_normalization,
+    ("", "RMSNormalization"): _layer_normalization,
+    (MICROSOFT, "SkipLayerNormalization"): _skip_normalization,
+    (MICROSOFT, "SkipSimplifiedLayerNormalization"): _skip_normalization,
+    ("", "InstanceNormalization"): _instance_normalization,
+    ("", "GroupNormalization"): _group_normalization,
+    ("", "LpNormalization"): _lp_normalization,
+    ("", "MeanVarianceNormalization"): _mean_variance_normalization,
+    ("", "LRN"): _lrn,
+}
