@@ -193,59 +193,114 @@ struct Sums {
   }
 };
 
-__device__ __forceinline__ int64_t Index(const IntGemmVector& vector, int64_t at) {
-  return vector.period == 1 ? 0 : at % vector.period;
-}
-
-__device__ __forceinline__ int32_t ZeroAt(DataType type, const void* data, int64_t at) {
-  if (data == nullptr) return 0;
-  return type == DataType::kInt8 ? static_cast<const int8_t*>(data)[at] : static_cast<const uint8_t*>(data)[at];
-}
-
 __device__ __forceinline__ float FloatAt(DataType type, const void* data, int64_t at) {
   if (type == DataType::kFloat) return static_cast<const float*>(data)[at];
   if (type == DataType::kFloat16) return Load(static_cast<const Half*>(data)[at]);
   return Load(static_cast<const BFloat16*>(data)[at]);
 }
 
-__device__ __forceinline__ int32_t Wrapped(uint32_t x) { return static_cast<int32_t>(x); }
+__device__ __forceinline__ uint32_t ZeroAt(DataType type, const void* data, int64_t at) {
+  if (data == nullptr) return 0;
+  return type == DataType::kInt8 ? static_cast<uint32_t>(static_cast<int32_t>(static_cast<const int8_t*>(data)[at]))
+                                 : static_cast<const uint8_t*>(data)[at];
+}
+
+__device__ __forceinline__ int64_t PlaceIn(const IntGemmVector& vector, int64_t line) {
+  return line < vector.period ? line : line % vector.period;
+}
+
+// What a row or a column brings to its results.
+struct Line {
+  uint32_t zero = 0;
+  float scale = 1, bias = 0;
+  uint32_t int_bias = 0;
+
+  __device__ __forceinline__ void LoadFrom(const Call& p, DataType type, const IntGemmVector& zeros,
+                                           const IntGemmVector& scales, int64_t line, bool biased) {
+    const IntGemm& g = p.gemm;
+    zero = ZeroAt(type, zeros.data, PlaceIn(zeros, line));
+    if (scales.data != nullptr) scale = FloatAt(g.scale_type, scales.data, PlaceIn(scales, line));
+    if (!biased || p.at.bias.data == nullptr) return;
+    const int64_t at = PlaceIn(p.at.bias, line);
+    if (g.y_type == DataType::kFloat || g.y_type == DataType::kFloat16) {
+      bias = FloatAt(g.y_type, p.at.bias.data, at);
+    } else {
+      int_bias = static_cast<const uint32_t*>(p.at.bias.data)[at];
+    }
+  }
+};
+
+// The lines of a warp's quarter that a lane has results in.
+struct Lines {
+  Line row[kRowTiles][2], column[kColumnTiles][2];
+
+  __device__ __forceinline__ Lines(const Call& p, const Matrices& at, int64_t first_row, int64_t first_column) {
+    const IntGemm& g = p.gemm;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int i = 0; i < kRowTiles * 2; ++i) {
+      const int64_t m = first_row + i / 2 * kMmaRows + device::MmaRow(lane, i % 2 * 2);
+      if (m >= g.m) continue;
+      row[i / 2][i % 2].LoadFrom(p, g.a_type, p.at.a_zero, p.at.a_scale, at.first_row + m, g.bias_of_rows);
+    }
+#pragma unroll
+    for (int i = 0; i < kColumnTiles * 2; ++i) {
+      const int64_t n = first_column + i / 2 * kMmaColumns + device::MmaColumn(lane, i % 2);
+      if (n >= g.n) continue;
+      column[i / 2][i % 2].LoadFrom(p, g.b_type, p.at.b_zero, p.at.b_scale, at.first_column + n, !g.bias_of_rows);
+    }
+  }
+};
 
 // Takes the sum of products at a place to its result.
-__device__ __forceinline__ void StoreResult(const Call& p, const Matrices& at, int64_t row, int64_t column,
+__device__ __forceinline__ void StoreResult(const Call& p, int64_t to, const Line& row, const Line& column,
                                             uint32_t product, uint32_t row_sum, uint32_t column_sum) {
   const IntGemm& g = p.gemm;
-  if (row >= g.m || column >= g.n) return;
-  const auto a_zero = static_cast<uint32_t>(ZeroAt(g.a_type, p.at.a_zero.data, Index(p.at.a_zero, at.first_row + row)));
-  const auto b_zero =
-      static_cast<uint32_t>(ZeroAt(g.b_type, p.at.b_zero.data, Index(p.at.b_zero, at.first_column + column)));
-  uint32_t acc = product - a_zero * column_sum - b_zero * row_sum + static_cast<uint32_t>(g.k) * a_zero * b_zero;
-  const int64_t to = at.y + row * g.ldc + column;
-  const int64_t channel = g.rows_are_channels ? row : column;
-  const bool real = g.y_type == DataType::kFloat || g.y_type == DataType::kFloat16;
-  if (!real && p.at.bias != nullptr) acc += static_cast<const uint32_t*>(p.at.bias)[channel];
-  if (g.y_type == DataType::kInt32) {
-    static_cast<int32_t*>(p.at.y)[to] = Wrapped(acc);
-    return;
+  const auto acc =
+      static_cast<int32_t>(product - row.zero * column_sum - column.zero * row_sum +
+                           static_cast<uint32_t>(g.k) * row.zero * column.zero + row.int_bias + column.int_bias);
+  const float scale = row.scale * column.scale;
+  switch (g.y_type) {
+    case DataType::kInt32:
+      static_cast<int32_t*>(p.at.y)[to] = acc;
+      return;
+    case DataType::kFloat:
+      static_cast<float*>(p.at.y)[to] = static_cast<float>(acc) * scale + (row.bias + column.bias);
+      return;
+    case DataType::kFloat16:
+      static_cast<Half*>(p.at.y)[to] = Store<Half>(static_cast<float>(acc) * scale + (row.bias + column.bias));
+      return;
+    default:
+      break;
   }
-  float scale = FloatAt(g.scale_type, p.at.a_scale.data, Index(p.at.a_scale, at.first_row + row)) *
-                FloatAt(g.scale_type, p.at.b_scale.data, Index(p.at.b_scale, at.first_column + column));
-  if (!real) {
-    scale /= FloatAt(g.scale_type, p.at.y_scale, 0);
-    const float rounded = rintf(static_cast<float>(Wrapped(acc)) * scale);
-    const float y = rounded + static_cast<float>(ZeroAt(g.y_type, p.at.y_zero, 0));
-    if (g.y_type == DataType::kInt8) {
-      static_cast<int8_t*>(p.at.y)[to] = static_cast<int8_t>(fminf(fmaxf(y, -128.0f), 127.0f));
-    } else {
-      static_cast<uint8_t*>(p.at.y)[to] = static_cast<uint8_t>(fminf(fmaxf(y, 0.0f), 255.0f));
-    }
-    return;
-  }
-  float y = static_cast<float>(Wrapped(acc)) * scale;
-  if (p.at.bias != nullptr) y += FloatAt(g.y_type, p.at.bias, channel);
-  if (g.y_type == DataType::kFloat) {
-    static_cast<float*>(p.at.y)[to] = y;
+  const float rounded = rintf(static_cast<float>(acc) * (scale / FloatAt(g.scale_type, p.at.y_scale, 0)));
+  const float y = rounded + static_cast<float>(static_cast<int32_t>(ZeroAt(g.y_type, p.at.y_zero, 0)));
+  if (g.y_type == DataType::kInt8) {
+    static_cast<int8_t*>(p.at.y)[to] = static_cast<int8_t>(fminf(fmaxf(y, -128.0f), 127.0f));
   } else {
-    static_cast<Half*>(p.at.y)[to] = Store<Half>(y);
+    static_cast<uint8_t*>(p.at.y)[to] = static_cast<uint8_t>(fminf(fmaxf(y, 0.0f), 255.0f));
+  }
+}
+
+// A warp's quarter.
+__device__ __forceinline__ void StoreSums(const Call& p, const Matrices& at, const Sums& sums, int64_t first_row,
+                                          int64_t first_column) {
+  const Lines lines(p, at, first_row, first_column);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int i = 0; i < kRowTiles; ++i) {
+#pragma unroll
+    for (int j = 0; j < kColumnTiles; ++j) {
+#pragma unroll
+      for (int v = 0; v < 4; ++v) {
+        const int64_t m = first_row + i * kMmaRows + device::MmaRow(lane, v);
+        const int64_t n = first_column + j * kMmaColumns + device::MmaColumn(lane, v);
+        if (m >= p.gemm.m || n >= p.gemm.n) continue;
+        StoreResult(p, at.y + m * p.gemm.ldc + n, lines.row[i][v / 2], lines.column[j][v % 2],
+                    static_cast<uint32_t>(sums.product[i][j].value[v]), static_cast<uint32_t>(sums.row[i].value[v]),
+                    static_cast<uint32_t>(sums.column[j].value[v]));
+      }
+    }
   }
 }
 
@@ -255,7 +310,7 @@ __global__ void __launch_bounds__(kThreads) IntGemmKernel(__grid_constant__ cons
   alignas(16) __shared__ uint8_t tile_a[kTile * kRowBytes];
   alignas(16) __shared__ uint8_t tile_b[kTile * kRowBytes];
   const IntGemm& g = p.gemm;
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
   const int warp_row = warp / 2 * kWarpTile, warp_column = warp % 2 * kWarpTile;
   const int64_t first_column = static_cast<int64_t>(blockIdx.x) * kTile;
   for (int64_t batch = blockIdx.z; batch < p.batches; batch += gridDim.z) {
@@ -273,19 +328,7 @@ __global__ void __launch_bounds__(kThreads) IntGemmKernel(__grid_constant__ cons
                        p.at.a_zero.data != nullptr);
         __syncthreads();
       }
-#pragma unroll
-      for (int i = 0; i < kRowTiles; ++i) {
-#pragma unroll
-        for (int j = 0; j < kColumnTiles; ++j) {
-#pragma unroll
-          for (int v = 0; v < 4; ++v) {
-            StoreResult(p, at, first_row + warp_row + i * kMmaRows + device::MmaRow(lane, v),
-                        first_column + warp_column + j * kMmaColumns + device::MmaColumn(lane, v),
-                        static_cast<uint32_t>(sums.product[i][j].value[v]), static_cast<uint32_t>(sums.row[i].value[v]),
-                        static_cast<uint32_t>(sums.column[j].value[v]));
-          }
-        }
-      }
+      StoreSums(p, at, sums, first_row + warp_row, first_column + warp_column);
     }
   }
 }

@@ -36,7 +36,7 @@ struct IntGemm {
   int64_t m = 0, n = 0, k = 0;
   int64_t lda = 0, ldb = 0, ldc = 0;  // elements between rows as stored
   bool transpose_b = false;           // B is stored [n, k]
-  bool rows_are_channels = false;     // the bias has one value a row, not one a column
+  bool bias_of_rows = false;          // not of columns
   IntGemmBatch batch[kIntGemmBatchRank];
 };
 
@@ -47,7 +47,7 @@ struct IntGemmPointers {
   IntGemmVector a_zero, b_zero, a_scale, b_scale;
   const void* y_scale = nullptr;
   const void* y_zero = nullptr;
-  const void* bias = nullptr;               // int32 for integers, of y's type for floats; null: none
+  IntGemmVector bias;                       // int32 for integers, of y's type for floats
   int64_t first_row = 0, first_column = 0;  // numbers of A's first row and B's first column
 };
 

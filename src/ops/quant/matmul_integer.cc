@@ -142,7 +142,7 @@ class MatMulInteger final : public Operator {
                                 .b_scale = {data(at_.b_scale), p.b_scale},
                                 .y_scale = data(at_.y_scale),
                                 .y_zero = data(at_.y_zero),
-                                .bias = data(at_.bias)};
+                                .bias = {data(at_.bias), p.gemm.n}};
     if (variant_ == Variant::kDynamic) {
       CUDAEP_RETURN_IF_ERROR(QuantizeA(p, context));
       a = context.scratch(p.codes);
