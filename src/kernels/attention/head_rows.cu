@@ -29,7 +29,7 @@ struct Place {
   const T* from;  // null: zeros
   T* to;          // null: nothing is written
   bool is_new;
-  int64_t new_row, row;
+  int64_t new_row, position;
 };
 
 template <class T>
@@ -40,15 +40,16 @@ __device__ __forceinline__ Place<T> PlaceOf(const Arguments& p, int64_t batch, i
     return batch * strides.batch + head * strides.head + r * strides.row;
   };
   Place<T> place;
-  place.row = problem.in_place ? row + past_rows : row;
-  place.new_row = place.row - past_rows;
+  place.position = problem.target == RowTarget::kWhole ? row : row + past_rows;
+  place.new_row = place.position - past_rows;
   place.is_new = place.new_row >= 0 && place.new_row < problem.new_rows;
-  place.to = place.row < problem.rows ? static_cast<T*>(p.at.out) + at(problem.out, place.row) : nullptr;
+  const int64_t out_row = problem.target == RowTarget::kAlone ? row : place.position;
+  place.to = out_row < problem.rows ? static_cast<T*>(p.at.out) + at(problem.out, out_row) : nullptr;
   place.from = nullptr;
   if (place.is_new) {
     place.from = static_cast<const T*>(p.at.in) + at(problem.in, place.new_row);
   } else if (place.new_row < 0 && p.at.past != nullptr) {
-    place.from = static_cast<const T*>(p.at.past) + at(problem.past, place.row);
+    place.from = static_cast<const T*>(p.at.past) + at(problem.past, place.position);
   }
   return place;
 }
@@ -57,7 +58,7 @@ __device__ __forceinline__ Place<T> PlaceOf(const Arguments& p, int64_t batch, i
 template <class T>
 __device__ __forceinline__ int64_t CacheRow(const Arguments& p, int64_t batch, const Place<T>& place) {
   const Rotary& rotary = p.problem.rotary;
-  int64_t row = batch * rotary.cache_batch_rows + place.row;
+  int64_t row = batch * rotary.cache_batch_rows + place.position;
   if (rotary.ids) {
     row = rotary.offset_ids ? p.at.position_ids[0] + place.new_row
                             : p.at.position_ids[batch * rotary.ids_batch_stride + place.new_row];
@@ -198,7 +199,7 @@ Status LaunchOf(Arguments arguments, device::Stream stream) {
 }  // namespace
 
 Status LaunchHeadRows(const HeadRows& problem, const HeadRowsPointers& at, device::Stream stream) {
-  const int64_t rows = problem.in_place ? problem.new_rows : problem.rows;
+  const int64_t rows = problem.target == RowTarget::kWhole ? problem.rows : problem.new_rows;
   if (problem.batch == 0 || problem.heads == 0 || rows == 0 || problem.size == 0) return Status::Ok();
   if (!FitsInt32(problem.heads * rows) || !FitsInt32(problem.size)) {
     return NotSupported(problem.heads, " heads of ", rows, " rows, more than 2^31");

@@ -18,10 +18,16 @@ struct Rotary {
   bool interleaved = false;  // pairs are neighbours; otherwise one is half of `dim` after the other
   int64_t cache_rows = 0;    // of cos and sin, each of dim / 2 elements
   // The row of the caches: position_ids[batch, new row]; with `offset_ids` the new row after position_ids[0]; without
-  // ids batch * cache_batch_rows + the row's place in the output. Outside of the caches the row becomes zeros.
+  // ids batch * cache_batch_rows + past rows + new row. Outside of the caches the row becomes zeros.
   bool ids = false, offset_ids = false;
   int64_t ids_batch_stride = 0;
   int64_t cache_batch_rows = 0;
+};
+
+enum class RowTarget : uint8_t {
+  kWhole,    // all rows of `out`: those of `past`, the new ones, zeros
+  kInPlace,  // the new rows behind the past ones that `out` holds already, as far as they fit
+  kAlone,    // the new rows are all that `out` has; past rows only count for positions
 };
 
 struct HeadRows {
@@ -30,11 +36,9 @@ struct HeadRows {
   int64_t new_rows = 0;  // of `in`
   int64_t rows = 0;      // of `out`
   AttentionStrides in, past, out;
-  // Rows before the new ones, those of the batch entry where `lengths` are given: their number
-  // is lengths[batch] + lengths_add, at least 0. Without `in_place` they come from `past`, and what follows the new
-  // rows becomes zero; with it only the new rows are written, as far as they fit.
+  // Rows before the new ones; where `lengths` are given lengths[batch] + lengths_add of them, at least 0.
   int64_t past_rows = 0, lengths_add = 0;
-  bool in_place = false;
+  RowTarget target = RowTarget::kWhole;
   Rotary rotary = {};
 };
 

@@ -1,7 +1,7 @@
 // ONNX Attention: inputs of 3 or 4 dimensions, masks, past and present keys and values, scores as an output.
 #include <cmath>
 
-#include "ops/attention/attention_step.h"
+#include "ops/attention/multi_head.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -19,10 +19,7 @@ struct Sizes {
 };
 
 struct AttentionOpPlan : Plan {
-  AttentionStep step;
-  kernels::HeadRows key, value;               // into present, where `appends`
-  bool appends = false;                       // keys and values are read from present
-  size_t key_scratch = 0, value_scratch = 0;  // of a present that nobody asked for
+  MultiHeadStep step;
 };
 
 class Attention final : public Operator {
@@ -85,42 +82,33 @@ class Attention final : public Operator {
       if (!p.bias) p.mask = kernels::AttentionMask::kBool;
       (p.bias ? p.bias_strides : p.mask_strides) = mask;
     }
-    plan->appends = past_ || present_;
-    if (plan->appends) {
-      plan->key = Append(s, p.k, s.head_size);
-      plan->value = Append(s, p.v, s.v_head_size);
-      p.k = plan->key.out;
-      p.v = plan->value.out;
-      const size_t row_bytes = static_cast<size_t>(s.batch * s.kv_heads * s.keys()) * SizeOf(type_);
-      if (!has_present_[0]) plan->key_scratch = plan->AddScratch(row_bytes * static_cast<size_t>(s.head_size));
-      if (!has_present_[1]) plan->value_scratch = plan->AddScratch(row_bytes * static_cast<size_t>(s.v_head_size));
-    }
-    CUDAEP_ASSIGN_OR_RETURN(plan->step, AttentionStep::Make(p, context, *plan));
+    const MultiHead problem{.attention = p,
+                            .new_keys = s.new_keys,
+                            .appends = past_ || present_,
+                            .past = s.past,
+                            .past_capacity = s.past,
+                            .capacity = s.keys(),
+                            .has_present_key = has_present_[0],
+                            .has_present_value = has_present_[1]};
+    CUDAEP_ASSIGN_OR_RETURN(plan->step, MultiHeadStep::Make(problem, context, *plan));
     return PlanPtr(std::move(plan));
   }
 
   Status Enqueue(const Plan& base, const OpContext& context) const override {
     const auto& plan = PlanAs<AttentionOpPlan>(base);
     const auto optional = [&](int index) { return Has(context.inputs, index) ? context.input(index) : nullptr; };
-    kernels::AttentionPointers at{.q = context.input(kQuery),
-                                  .k = context.input(kKey),
-                                  .v = context.input(kValue),
-                                  .y = context.output(kResult),
-                                  .mask = optional(kMask),
-                                  .bias = optional(kMask),
-                                  .key_end = optional(kLengths),
-                                  .scores = scores_ ? context.output(kScores) : nullptr};
-    if (plan.appends) {
-      void* const key = has_present_[0] ? context.output(kPresentKey) : context.scratch(plan.key_scratch);
-      void* const value = has_present_[1] ? context.output(kPresentValue) : context.scratch(plan.value_scratch);
-      CUDAEP_RETURN_IF_ERROR(
-          kernels::LaunchHeadRows(plan.key, {.in = at.k, .past = optional(kPastKey), .out = key}, context.stream()));
-      CUDAEP_RETURN_IF_ERROR(kernels::LaunchHeadRows(
-          plan.value, {.in = at.v, .past = optional(kPastValue), .out = value}, context.stream()));
-      at.k = key;
-      at.v = value;
-    }
-    return plan.step.Enqueue(context, at);
+    return plan.step.Enqueue(context, {.attention = {.q = context.input(kQuery),
+                                                     .k = context.input(kKey),
+                                                     .v = context.input(kValue),
+                                                     .y = context.output(kResult),
+                                                     .mask = optional(kMask),
+                                                     .bias = optional(kMask),
+                                                     .key_end = optional(kLengths),
+                                                     .scores = scores_ ? context.output(kScores) : nullptr},
+                                       .past_key = optional(kPastKey),
+                                       .past_value = optional(kPastValue),
+                                       .present_key = has_present_[0] ? context.output(kPresentKey) : nullptr,
+                                       .present_value = has_present_[1] ? context.output(kPresentValue) : nullptr});
   }
 
  private:
@@ -218,19 +206,6 @@ class Attention final : public Operator {
   Result<kernels::ScoreStrides> MaskStrides(TensorViews inputs, const Sizes& s) const {
     if (!Has(inputs, kMask)) return kernels::ScoreStrides{};
     return MapScores(inputs[kMask].dims(), Shape{s.batch, s.heads, s.queries, s.keys()}, pads_mask_, "attn_mask");
-  }
-
-  kernels::HeadRows Append(const Sizes& s, const kernels::AttentionStrides& in, int64_t size) const {
-    return {.type = type_,
-            .batch = s.batch,
-            .heads = s.kv_heads,
-            .size = size,
-            .new_rows = s.new_keys,
-            .rows = s.keys(),
-            .in = in,
-            .past = HeadsFirst(s.kv_heads, s.past, size),
-            .out = HeadsFirst(s.kv_heads, s.keys(), size),
-            .past_rows = s.past};
   }
 
   DataType type_ = DataType::kFloat;

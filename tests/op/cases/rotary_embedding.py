@@ -1,4 +1,4 @@
-"""RotaryEmbedding of ONNX and com.microsoft: layouts, partial and interleaved rotation, positions given in every way."""
+"""RotaryEmbedding of ONNX and com.microsoft: layouts, partial and interleaved rotation, all forms of positions."""
 
 from typing import Any
 

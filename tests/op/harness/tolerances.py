@@ -74,7 +74,7 @@ BY_OPERATOR: dict[str, dict[str, Tolerance]] = {
     "MatMul": _PRODUCTS,
     "TransposeMatMul": _PRODUCTS,
     # Weights of attention are rounded to 16 bits before they meet the values, as the operator is defined.
-    "Attention": _ATTENTION,
+    **dict.fromkeys(("Attention", "GroupQueryAttention", "MultiHeadAttention"), _ATTENTION),
     # cuDNN fuses no bias into this direction: it is added to a sum that was rounded to 16 bits once before.
     "ConvTranspose": {"float16": Tolerance(1, terms=2.0**12), "bfloat16": Tolerance(1, terms=2.0**15)},
 }

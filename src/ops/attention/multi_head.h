@@ -1,0 +1,59 @@
+// What attention operators have around attention itself: a bias, rotation by position, keys and values appended to a
+// cache. Queries, keys and values that need none of it are read where they lie.
+#pragma once
+
+#include "ops/attention/attention_step.h"
+
+namespace cudaep::ops {
+
+struct MultiHead {
+  kernels::AttentionProblem attention;  // q, k and v: strides of what comes in; y as it goes out
+  int64_t new_keys = 0;                 // rows that come in; attention.keys counts those of the cache too
+  bool q_bias = false, kv_bias = false;
+  bool q_rotary = false, k_rotary = false;
+  kernels::Rotary rotary = {};
+
+  // Keys and values go to a cache of `capacity` rows, behind `past` ones of a cache of `past_capacity`, or behind
+  // lengths[batch] + lengths_add of them where MultiHeadPointers has lengths.
+  bool appends = false;
+  int64_t past = 0, past_capacity = 0, capacity = 0, lengths_add = 0;
+  bool has_present_key = false, has_present_value = false;  // the cache is an output; scratch memory if not
+};
+
+struct MultiHeadPointers {
+  kernels::AttentionPointers attention;  // q, k and v as they come in
+  const void* q_bias = nullptr;
+  const void* k_bias = nullptr;
+  const void* v_bias = nullptr;
+  const void* cos = nullptr;
+  const void* sin = nullptr;
+  const int64_t* position_ids = nullptr;
+  const int32_t* lengths = nullptr;
+  const void* past_key = nullptr;  // may be the present one
+  const void* past_value = nullptr;
+  void* present_key = nullptr;
+  void* present_value = nullptr;
+};
+
+// A step of an operator's plan. Threads: immutable after Make.
+class MultiHeadStep {
+ public:
+  // Takes its scratch memory from `plan`.
+  static Result<MultiHeadStep> Make(const MultiHead& problem, const PlanContext& context, Plan& plan);
+  Status Enqueue(const OpContext& context, const MultiHeadPointers& at) const;
+
+ private:
+  // Rows that are written before attention reads them.
+  struct Rows {
+    kernels::HeadRows rows;
+    bool used = false, to_scratch = false;
+    size_t scratch = 0;
+  };
+  static kernels::AttentionStrides Place(Rows& rows, kernels::AttentionStrides out, bool to_scratch, Plan& plan);
+  Status Write(const OpContext& context, const Rows& rows, kernels::HeadRowsPointers at, const void** written) const;
+
+  AttentionStep attention_;
+  Rows q_, k_, v_;
+};
+
+}  // namespace cudaep::ops
