@@ -1,0 +1,63 @@
+#include "kernels/sample/grid_sample_nearest.h"
+#include "kernels/sample/sample_place.cuh"
+
+namespace cudaep::kernels {
+namespace {
+
+struct alignas(8) Wide {
+  uint64_t low, high;
+};
+
+// Typed by the width of elements; C is what places are computed in.
+template <class T, class C>
+__global__ void __launch_bounds__(kSampleThreads)
+    NearestKernel(__grid_constant__ const GridSample p, DataType grid_type, const T* x, const void* grid, T* y) {
+  device::GridDependencyWait();
+  const int64_t at = static_cast<int64_t>(blockIdx.x) * kSampleThreads + threadIdx.x;
+  if (at >= p.batch * p.points) return;
+  const int64_t image = at / p.points, point = at - image * p.points;
+  int64_t offset = 0;
+  bool inside = true;
+  for (int d = 3 - p.rank; d < 3; ++d) {
+    const C value = GridValue<C>(grid, grid_type, at * p.rank + (2 - d));
+    const int64_t index = PaddedIndex(p, FloorIndex(PixelOf(p, value, p.in[d])), p.in[d]);
+    inside = inside && index >= 0;
+    offset = offset * p.in[d] + index;
+  }
+  const int64_t plane = p.in[0] * p.in[1] * p.in[2];
+  for (int64_t channel = blockIdx.y; channel < p.channels; channel += gridDim.y) {
+    const int64_t row = image * p.channels + channel;
+    y[row * p.points + point] = inside ? x[row * plane + offset] : T{};
+  }
+}
+
+template <class T>
+Status LaunchAs(const GridSample& p, DataType grid_type, const void* x, const void* grid, void* y,
+                device::Stream stream) {
+  const device::LaunchConfig config = SampleConfig(p.batch * p.points, p.channels);
+  auto kernel = NearestKernel<T, float>;
+  if (grid_type == DataType::kDouble) kernel = NearestKernel<T, double>;
+  return device::Launch(kernel, config, stream, p, grid_type, static_cast<const T*>(x), grid, static_cast<T*>(y));
+}
+
+}  // namespace
+
+Status LaunchGridSampleNearest(const GridSample& problem, size_t element_bytes, DataType grid_type, const void* x,
+                               const void* grid, void* y, device::Stream stream) {
+  switch (element_bytes) {
+    case 1:
+      return LaunchAs<uint8_t>(problem, grid_type, x, grid, y, stream);
+    case 2:
+      return LaunchAs<uint16_t>(problem, grid_type, x, grid, y, stream);
+    case 4:
+      return LaunchAs<uint32_t>(problem, grid_type, x, grid, y, stream);
+    case 8:
+      return LaunchAs<uint64_t>(problem, grid_type, x, grid, y, stream);
+    case 16:
+      return LaunchAs<Wide>(problem, grid_type, x, grid, y, stream);
+    default:
+      return NotSupported("samples of ", element_bytes, "-byte elements");
+  }
+}
+
+}  // namespace cudaep::kernels
