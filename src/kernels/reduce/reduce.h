@@ -54,12 +54,11 @@ struct NormScale {
 
 // The element types that an operation has kernels for.
 constexpr DataTypeSet ReduceTypes(ReduceOp op) {
-  constexpr DataTypeSet kCommon = kFloatTypes | kIndexTypes;
+  constexpr DataTypeSet kCommon = kFloatTypes | kIndexTypes | DataTypeSet{DataType::kUint32, DataType::kUint64};
   if (op == ReduceOp::kArgMax || op == ReduceOp::kArgMin) return kNumericTypes;
   if (op >= ReduceOp::kVarianceScale) return kFloatTypes;
   if (op != ReduceOp::kMax && op != ReduceOp::kMin) return kCommon;
-  return kCommon |
-         DataTypeSet{DataType::kUint32, DataType::kUint64, DataType::kInt8, DataType::kUint8, DataType::kBool};
+  return kCommon | DataTypeSet{DataType::kInt8, DataType::kUint8, DataType::kBool};
 }
 
 inline constexpr int kMaxReduceRank = 8;
