@@ -1,4 +1,4 @@
-// Element-wise operators of two tensors with numpy broadcasting: a row here and a functor in
+// Element-wise operators of two tensors with numpy broadcasting: an entry of the table here and a functor in
 // kernels/elementwise/binary_*.cu.
 #include "kernels/elementwise/binary.h"
 
@@ -11,26 +11,56 @@ struct BinaryPlan : Plan {
   kernels::Broadcast<2> broadcast;
 };
 
-// How an operator is computed: with which functor, and whether its operands change places.
-struct Recipe {
-  std::string_view functor;
-  bool swapped = false;
+// All there is to know of an operator; its place in the table is the variant of its row.
+struct Entry {
+  const char* op;
+  int since, until;
+  DataTypeSet types = kNumericTypes;
+  bool to_bool = false;           // comparisons and logic
+  const char* functor = nullptr;  // where it is not named after the operator
+  bool swapped = false;           // the functor's operands are the operator's the other way around
+  bool shaped_by_a = false;       // unidirectional broadcasting
 };
 
-Result<Recipe> RecipeOf(const OpInfo& info) {
-  const std::string_view op = info.op_type();
-  if (op == "Greater") return Recipe{"Less", true};
-  if (op == "GreaterOrEqual") return Recipe{"LessOrEqual", true};
+constexpr DataTypeSet kPReluTypes =
+    kFloatTypes | DataTypeSet{DataType::kInt32, DataType::kInt64, DataType::kUint32, DataType::kUint64};
+
+constexpr Entry kEntries[] = {
+    {"Add", 7, 14},
+    {"And", 7, 7, DataType::kBool, true},
+    {"BitShift", 11, 11, kUnsignedIntTypes},
+    {"BitwiseAnd", 18, 18, kIntTypes},
+    {"BitwiseOr", 18, 18, kIntTypes},
+    {"BitwiseXor", 18, 18, kIntTypes},
+    {"Div", 7, 14},
+    {"Equal", 7, 19, kNumericTypes | DataTypeSet(DataType::kBool), true},
+    {"Greater", 7, 13, kNumericTypes, true, "Less", true},
+    {"GreaterOrEqual", 12, 16, kNumericTypes, true, "LessOrEqual", true},
+    {"Less", 7, 13, kNumericTypes, true},
+    {"LessOrEqual", 12, 16, kNumericTypes, true},
+    {"Mod", 10, 13},
+    {"Mul", 7, 14},
+    {"Or", 7, 7, DataType::kBool, true},
+    {"PRelu", 7, 16, kPReluTypes, false, nullptr, false, true},
+    {"Sub", 7, 14},
+    {"Xor", 7, 7, DataType::kBool, true},
+};
+
+// The functor of a node; attributes choose between two for Mod and BitShift.
+Result<std::string_view> FunctorOf(const Entry& entry, const OpInfo& info) {
+  using namespace std::string_view_literals;
+  const std::string_view op = entry.op;
   if (op == "BitShift") {
     const std::string direction = info.StringOr("direction", "");
-    if (direction == "LEFT") return Recipe{"ShiftLeft"};
-    if (direction == "RIGHT") return Recipe{"ShiftRight"};
+    if (direction == "LEFT") return "ShiftLeft"sv;
+    if (direction == "RIGHT") return "ShiftRight"sv;
     return InvalidArgument("direction '", direction, "'; LEFT and RIGHT are defined");
   }
-  if (op != "Mod") return Recipe{op};
-  if (info.BoolOr("fmod", false)) return Recipe{"FMod"};
-  if (kFloatTypes.Contains(info.input_type(0))) return InvalidArgument("Mod of floats needs fmod=1");
-  return Recipe{"Mod"};
+  if (op == "Mod") {
+    if (info.BoolOr("fmod", false)) return "FMod"sv;
+    if (kFloatTypes.Contains(info.input_type(0))) return InvalidArgument("Mod of floats needs fmod=1");
+  }
+  return entry.functor == nullptr ? op : entry.functor;
 }
 
 class Binary : public Operator {
@@ -38,11 +68,12 @@ class Binary : public Operator {
   Binary(kernels::BinaryKernel kernel, bool swapped, bool shaped_by_a)
       : kernel_(kernel), swapped_(swapped), shaped_by_a_(shaped_by_a) {}
 
-  static Result<std::unique_ptr<Binary>> Create(const OpInfo& info) {
-    CUDAEP_ASSIGN_OR_RETURN(const Recipe recipe, RecipeOf(info));
-    const kernels::BinaryKernel kernel = kernels::FindBinaryKernel(recipe.functor, info.input_type(0));
+  static Result<std::unique_ptr<Binary>> Create(const OpInfo& info, const KernelRow& row) {
+    const Entry& entry = kEntries[row.variant];
+    CUDAEP_ASSIGN_OR_RETURN(const std::string_view functor, FunctorOf(entry, info));
+    const kernels::BinaryKernel kernel = kernels::FindBinaryKernel(functor, info.input_type(0));
     if (kernel == nullptr) return NotSupported("element type ", DataTypeName(info.input_type(0)));
-    return std::make_unique<Binary>(kernel, recipe.swapped, info.op_type() == "PRelu");
+    return std::make_unique<Binary>(kernel, entry.swapped, entry.shaped_by_a);
   }
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
@@ -72,47 +103,27 @@ class Binary : public Operator {
  private:
   kernels::BinaryKernel kernel_;
   bool swapped_;
-  bool shaped_by_a_;  // unidirectional broadcasting
+  bool shaped_by_a_;
 };
 
-KernelRow Arithmetic(const char* op, int since, int until, DataTypeSet types = kNumericTypes) {
-  return {.op = op,
-          .since = since,
-          .until = until,
-          .types = {{"T", types}},
-          .in_place = {{0, 0}, {1, 0}},
-          .make = Make<Binary>};
+std::vector<KernelRow> Rows() {
+  std::vector<KernelRow> rows;
+  for (const Entry& entry : kEntries) {
+    rows.push_back({.op = entry.op,
+                    .since = entry.since,
+                    .until = entry.until,
+                    .types = {{"T", entry.types}},
+                    .in_place = {{0, 0}, {1, 0}},
+                    .variant = static_cast<int>(&entry - kEntries),
+                    .make = Make<Binary>});
+    if (!entry.to_bool) continue;
+    rows.back().types.push_back({"T1", DataType::kBool});
+    rows.back().in_place = {};
+  }
+  return rows;
 }
 
-// Comparisons and logic: bool out.
-KernelRow Question(const char* op, int since, int until, DataTypeSet types) {
-  return {
-      .op = op, .since = since, .until = until, .types = {{"T", types}, {"T1", DataType::kBool}}, .make = Make<Binary>};
-}
-
-constexpr DataTypeSet kPReluTypes =
-    kFloatTypes | DataTypeSet{DataType::kInt32, DataType::kInt64, DataType::kUint32, DataType::kUint64};
-
-const RegisterRows kRows({
-    Arithmetic("Add", 7, 14),
-    Arithmetic("BitShift", 11, 11, kUnsignedIntTypes),
-    Arithmetic("BitwiseAnd", 18, 18, kIntTypes),
-    Arithmetic("BitwiseOr", 18, 18, kIntTypes),
-    Arithmetic("BitwiseXor", 18, 18, kIntTypes),
-    Arithmetic("Div", 7, 14),
-    Arithmetic("Mod", 10, 13),
-    Arithmetic("Mul", 7, 14),
-    Arithmetic("PRelu", 7, 16, kPReluTypes),
-    Arithmetic("Sub", 7, 14),
-    Question("And", 7, 7, DataType::kBool),
-    Question("Equal", 7, 19, kNumericTypes | DataTypeSet(DataType::kBool)),
-    Question("Greater", 7, 13, kNumericTypes),
-    Question("GreaterOrEqual", 12, 16, kNumericTypes),
-    Question("Less", 7, 13, kNumericTypes),
-    Question("LessOrEqual", 12, 16, kNumericTypes),
-    Question("Or", 7, 7, DataType::kBool),
-    Question("Xor", 7, 7, DataType::kBool),
-});
+const RegisterRows kRows(Rows());
 
 }  // namespace
 }  // namespace cudaep::ops

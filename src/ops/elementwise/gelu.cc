@@ -10,11 +10,13 @@ struct GeluPlan : Plan {
   kernels::Broadcast<2> broadcast;  // only with a bias
 };
 
+enum class Variant : uint8_t { kGelu, kBiasGelu, kFastGelu };
+
 // The functor of a node, or an error for an unknown approximation.
-Result<std::string_view> FunctorOf(const OpInfo& info) {
+Result<std::string_view> FunctorOf(const OpInfo& info, Variant variant) {
   using namespace std::string_view_literals;
-  if (info.op_type() == "BiasGelu") return "BiasGelu"sv;
-  if (info.op_type() == "FastGelu") return info.has_input(1) ? "BiasFastGelu"sv : "FastGelu"sv;
+  if (variant == Variant::kBiasGelu) return "BiasGelu"sv;
+  if (variant == Variant::kFastGelu) return info.has_input(1) ? "BiasFastGelu"sv : "FastGelu"sv;
   const std::string approximate = info.StringOr("approximate", "none");
   if (approximate == "none") return "Gelu"sv;
   if (approximate == "tanh") return "FastGelu"sv;
@@ -25,8 +27,8 @@ class Gelu : public Operator {
  public:
   Gelu(kernels::UnaryKernel plain, kernels::BinaryKernel biased) : plain_(plain), biased_(biased) {}
 
-  static Result<std::unique_ptr<Gelu>> Create(const OpInfo& info) {
-    CUDAEP_ASSIGN_OR_RETURN(const std::string_view functor, FunctorOf(info));
+  static Result<std::unique_ptr<Gelu>> Create(const OpInfo& info, const KernelRow& row) {
+    CUDAEP_ASSIGN_OR_RETURN(const std::string_view functor, FunctorOf(info, row.VariantAs<Variant>()));
     const DataType type = info.input_type(0);
     const auto plain = info.has_input(1) ? nullptr : kernels::FindUnaryKernel(functor, type);
     const auto biased = info.has_input(1) ? kernels::FindBinaryKernel(functor, type) : nullptr;
@@ -73,21 +75,22 @@ class Gelu : public Operator {
   kernels::BinaryKernel biased_;
 };
 
-KernelRow Row(const char* domain, const char* op, int version) {
+KernelRow Row(const char* domain, const char* op, Variant variant, int version) {
   return {.domain = domain,
           .op = op,
           .since = version,
           .until = version,
           .types = {{"T", kFloatTypes}},
           .in_place = {{0, 0}},
+          .variant = static_cast<int>(variant),
           .make = Make<Gelu>};
 }
 
 const RegisterRows kRows({
-    Row(kOnnxDomain, "Gelu", 20),
-    Row(kMicrosoftDomain, "BiasGelu", 1),
-    Row(kMicrosoftDomain, "FastGelu", 1),
-    Row(kMicrosoftDomain, "Gelu", 1),
+    Row(kOnnxDomain, "Gelu", Variant::kGelu, 20),
+    Row(kMicrosoftDomain, "BiasGelu", Variant::kBiasGelu, 1),
+    Row(kMicrosoftDomain, "FastGelu", Variant::kFastGelu, 1),
+    Row(kMicrosoftDomain, "Gelu", Variant::kGelu, 1),
 });
 
 }  // namespace

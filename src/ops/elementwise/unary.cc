@@ -1,4 +1,4 @@
-// Element-wise operators of one tensor: a row here and a functor in kernels/elementwise/unary_*.cu.
+// Element-wise operators of one tensor: an entry of the table here and a functor in kernels/elementwise/unary_*.cu.
 #include "kernels/elementwise/unary.h"
 
 #include "ops/registry.h"
@@ -6,55 +6,89 @@
 namespace cudaep::ops {
 namespace {
 
+// Where a functor's alpha or beta comes from.
 struct Attribute {
   const char* name = nullptr;
   float fallback = 0;
+  bool is_int = false;
+
+  double Read(const OpInfo& info) const {
+    if (name == nullptr) return 0;
+    return is_int ? static_cast<double>(info.IntOr(name, static_cast<int64_t>(fallback)))
+                  : info.FloatOr(name, fallback);
+  }
 };
 
-// Where a functor's alpha and beta come from.
-struct Parameters {
-  std::string_view op;
-  Attribute alpha, beta;
+// All there is to know of an operator; its place in the table is the variant of its row.
+struct Entry {
+  const char* op;
+  int since, until;
+  DataTypeSet types = kFloatTypes;
+  Attribute alpha = {}, beta = {};
+  const char* functor = nullptr;  // where it is not named after the operator
+  const char* domain = kOnnxDomain;
+  bool to_bool = false;
 };
 
-constexpr Parameters kParameters[] = {
-    {"Celu", {"alpha", 1.0f}, {}},
-    {"Clip", {"min", -3.402823466e+38f}, {"max", 3.402823466e+38f}},  // before version 11
-    {"Elu", {"alpha", 1.0f}, {}},
-    {"HardSigmoid", {"alpha", 0.2f}, {"beta", 0.5f}},
-    {"LeakyRelu", {"alpha", 0.01f}, {}},
-    {"QuickGelu", {"alpha", 1.702f}, {}},
-    {"Selu", {"alpha", 1.67326319217681884765625f}, {"gamma", 1.05070102214813232421875f}},
-    {"Shrink", {"lambd", 0.5f}, {"bias", 0.0f}},
-    {"Swish", {"alpha", 1.0f}, {}},
-    {"ThresholdedRelu", {"alpha", 1.0f}, {}},
-};
+constexpr DataTypeSet kSigned = kFloatTypes | kSignedIntTypes;
+constexpr float kLargest = 3.402823466e+38f;
 
-// Functors that are not named after their operator.
-std::string_view FunctorOf(std::string_view op) {
-  if (op == "Clip") return "ClipToConstants";
-  if (op == "QuickGelu") return "Swish";
-  return op;
-}
+constexpr Entry kEntries[] = {
+    {"Abs", 1, 13, kNumericTypes},
+    {"Acos", 7, 22},
+    {"Acosh", 9, 22},
+    {"Asin", 7, 22},
+    {"Asinh", 9, 22},
+    {"Atan", 7, 22},
+    {"Atanh", 9, 22},
+    {"BitwiseNot", 18, 18, kIntTypes},
+    {"Ceil", 1, 13},
+    {"Celu", 12, 12, DataType::kFloat, {"alpha", 1.0f}},
+    {"Clip", 6, 6, kFloatTypes, {"min", -kLargest}, {"max", kLargest}, "ClipToConstants"},
+    {"Cos", 7, 22},
+    {"Cosh", 9, 22},
+    {"Elu", 1, 22, kFloatTypes, {"alpha", 1.0f}},
+    {"Erf", 9, 13},
+    {"Exp", 1, 13},
+    {"Floor", 1, 13},
+    {"HardSigmoid", 1, 22, kFloatTypes, {"alpha", 0.2f}, {"beta", 0.5f}},
+    {"HardSwish", 14, 22},
+    {"LeakyRelu", 1, 16, kFloatTypes, {"alpha", 0.01f}},
+    {"Log", 1, 13},
+    {"Mish", 18, 22},
+    {"Neg", 1, 13, kSigned},
+    {"Not", 1, 1, DataType::kBool},
+    {"Reciprocal", 1, 13},
+    {"Relu", 1, 14, kSigned},
+    {"Round", 11, 22},
+    {"Selu", 6, 22, kFloatTypes, {"alpha", 1.67326319217681884765625f}, {"gamma", 1.05070102214813232421875f}},
+    {"Shrink", 9, 9, kNumericTypes - DataTypeSet(DataType::kBFloat16), {"lambd", 0.5f}, {"bias", 0.0f}},
+    {"Sigmoid", 1, 13},
+    {"Sign", 9, 13, kNumericTypes},
+    {"Sin", 7, 22},
+    {"Sinh", 9, 22},
+    {"Softplus", 1, 22},
+    {"Softsign", 1, 22},
+    {"Sqrt", 1, 13},
+    {"Swish", 24, 24, kFloatTypes, {"alpha", 1.0f}},
+    {"Tan", 7, 22},
+    {"Tanh", 1, 13},
+    {"ThresholdedRelu", 10, 22, kFloatTypes, {"alpha", 1.0f}},
+    {"QuickGelu", 1, 1, kFloatTypes, {"alpha", 1.702f}, {}, "Swish", kMicrosoftDomain},
+    {"IsInf", 10, 20, kFloatTypes, {"detect_negative", 1, true}, {"detect_positive", 1, true}, {}, kOnnxDomain, true},
+    {"IsNaN", 9, 20, kFloatTypes, {}, {}, {}, kOnnxDomain, true},
+};
 
 class Unary : public Operator {
  public:
   Unary(kernels::UnaryKernel kernel, double alpha, double beta) : kernel_(kernel), alpha_(alpha), beta_(beta) {}
 
-  static Result<std::unique_ptr<Unary>> Create(const OpInfo& info) {
-    double alpha = 0, beta = 0;
-    for (const Parameters& parameters : kParameters) {
-      if (parameters.op != info.op_type()) continue;
-      alpha = info.FloatOr(parameters.alpha.name, parameters.alpha.fallback);
-      if (parameters.beta.name != nullptr) beta = info.FloatOr(parameters.beta.name, parameters.beta.fallback);
-    }
-    if (info.op_type() == "IsInf") {
-      alpha = info.BoolOr("detect_negative", true) ? 1 : 0;
-      beta = info.BoolOr("detect_positive", true) ? 1 : 0;
-    }
-    const kernels::UnaryKernel kernel = kernels::FindUnaryKernel(FunctorOf(info.op_type()), info.input_type(0));
+  static Result<std::unique_ptr<Unary>> Create(const OpInfo& info, const KernelRow& row) {
+    const Entry& entry = kEntries[row.variant];
+    const char* const functor = entry.functor == nullptr ? entry.op : entry.functor;
+    const kernels::UnaryKernel kernel = kernels::FindUnaryKernel(functor, info.input_type(0));
     if (kernel == nullptr) return NotSupported("element type ", DataTypeName(info.input_type(0)));
-    return std::make_unique<Unary>(kernel, alpha, beta);
+    return std::make_unique<Unary>(kernel, entry.alpha.Read(info), entry.beta.Read(info));
   }
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
@@ -76,69 +110,25 @@ class Unary : public Operator {
   double alpha_, beta_;
 };
 
-KernelRow Row(const char* op, int since, int until, DataTypeSet types = kFloatTypes) {
-  return {.op = op, .since = since, .until = until, .types = {{"T", types}}, .in_place = {{0, 0}}, .make = Make<Unary>};
+std::vector<KernelRow> Rows() {
+  std::vector<KernelRow> rows;
+  for (const Entry& entry : kEntries) {
+    rows.push_back({.domain = entry.domain,
+                    .op = entry.op,
+                    .since = entry.since,
+                    .until = entry.until,
+                    .types = {{"T", entry.types}},
+                    .in_place = {{0, 0}},
+                    .variant = static_cast<int>(&entry - kEntries),
+                    .make = Make<Unary>});
+    if (!entry.to_bool) continue;
+    rows.back().types = {{"T1", entry.types}, {"T2", DataType::kBool}};
+    rows.back().in_place = {};
+  }
+  return rows;
 }
 
-// Float in, bool out.
-KernelRow Question(const char* op, int since, int until) {
-  return {.op = op,
-          .since = since,
-          .until = until,
-          .types = {{"T1", kFloatTypes}, {"T2", DataType::kBool}},
-          .make = Make<Unary>};
-}
-
-KernelRow Microsoft(KernelRow row) {
-  row.domain = kMicrosoftDomain;
-  return row;
-}
-
-const RegisterRows kRows({
-    Row("Abs", 6, 13, kNumericTypes),
-    Row("Acos", 7, 22),
-    Row("Acosh", 9, 22),
-    Row("Asin", 7, 22),
-    Row("Asinh", 9, 22),
-    Row("Atan", 7, 22),
-    Row("Atanh", 9, 22),
-    Row("BitwiseNot", 18, 18, kIntTypes),
-    Row("Ceil", 6, 13),
-    Row("Celu", 12, 12, DataType::kFloat),
-    Row("Clip", 6, 6),
-    Row("Cos", 7, 22),
-    Row("Cosh", 9, 22),
-    Row("Elu", 6, 22),
-    Row("Erf", 9, 13),
-    Row("Exp", 6, 13),
-    Row("Floor", 6, 13),
-    Row("HardSigmoid", 6, 22),
-    Row("HardSwish", 14, 22),
-    Question("IsInf", 10, 20),
-    Question("IsNaN", 9, 20),
-    Row("LeakyRelu", 6, 16),
-    Row("Log", 6, 13),
-    Row("Mish", 18, 22),
-    Row("Neg", 6, 13, kFloatTypes | kSignedIntTypes),
-    Row("Not", 1, 1, DataType::kBool),
-    Row("Reciprocal", 6, 13),
-    Row("Relu", 6, 14, kFloatTypes | kSignedIntTypes),
-    Row("Round", 11, 22),
-    Row("Selu", 6, 22),
-    Row("Shrink", 9, 9, kNumericTypes - DataTypeSet(DataType::kBFloat16)),
-    Row("Sigmoid", 6, 13),
-    Row("Sign", 9, 13, kNumericTypes),
-    Row("Sin", 7, 22),
-    Row("Sinh", 9, 22),
-    Row("Softplus", 1, 22),
-    Row("Softsign", 1, 22),
-    Row("Sqrt", 6, 13),
-    Row("Swish", 24, 24),
-    Row("Tan", 7, 22),
-    Row("Tanh", 6, 13),
-    Row("ThresholdedRelu", 10, 22),
-    Microsoft(Row("QuickGelu", 1, 1)),
-});
+const RegisterRows kRows(Rows());
 
 }  // namespace
 }  // namespace cudaep::ops

@@ -6,12 +6,14 @@
 namespace cudaep::ops {
 namespace {
 
+using kernels::RowStatistic;
+
 class LayerNorm : public Operator {
  public:
-  explicit LayerNorm(const OpInfo& info)
+  LayerNorm(const OpInfo& info, RowStatistic statistic)
       : x_type_(info.input_type(0)),
         y_type_(info.output_type(0)),
-        rms_(info.op_type() != "LayerNormalization"),
+        rms_(statistic == RowStatistic::kRms),
         has_beta_(!rms_ && info.has_input(2)),
         axis_(info.IntOr("axis", -1)),
         epsilon_(info.FloatOr("epsilon", 1e-5f)),
@@ -20,7 +22,7 @@ class LayerNorm : public Operator {
     for (int i = 1; i < outputs_; ++i) double_statistics_ |= info.output_type(i) == DataType::kDouble;
   }
 
-  static Result<std::unique_ptr<LayerNorm>> Create(const OpInfo& info) {
+  static Result<std::unique_ptr<LayerNorm>> Create(const OpInfo& info, const KernelRow& row) {
     CUDAEP_RETURN_IF_ERROR(CheckStashType(info));
     if (!kernels::LayerNormSupports(info.input_type(0), info.input_type(1))) {
       return NotSupported("input of type ", DataTypeName(info.input_type(0)), " with scale of type ",
@@ -33,7 +35,7 @@ class LayerNorm : public Operator {
         return NotSupported("statistics of type ", DataTypeName(type));
       }
     }
-    return std::make_unique<LayerNorm>(info);
+    return std::make_unique<LayerNorm>(info, row.VariantAs<RowStatistic>());
   }
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
@@ -85,7 +87,7 @@ class LayerNorm : public Operator {
                                      .scale_map = plan.scale,
                                      .beta_map = plan.beta,
                                      .epsilon = epsilon_,
-                                     .statistic = rms_ ? kernels::RowStatistic::kRms : kernels::RowStatistic::kVariance,
+                                     .statistic = rms_ ? RowStatistic::kRms : RowStatistic::kVariance,
                                      .plans = &plan.kernel},
                                     context.stream());
   }
@@ -98,6 +100,7 @@ class LayerNorm : public Operator {
   int outputs_, inv_std_output_;
 };
 
+constexpr int kRms = static_cast<int>(RowStatistic::kRms);
 constexpr DataTypeSet kStatistics{DataType::kFloat, DataType::kDouble};
 
 const RegisterRows kRows({
@@ -116,10 +119,12 @@ const RegisterRows kRows({
      .until = 23,
      .types = {{"T", kFloatTypes}, {"V", kFloatTypes}},
      .in_place = {{0, 0}},
+     .variant = kRms,
      .make = Make<LayerNorm>},
     {.op = "SimplifiedLayerNormalization",
      .types = {{"T", kFloatTypes}, {"U", kStatistics}, {"V", kFloatTypes}},
      .in_place = {{0, 0}},
+     .variant = kRms,
      .make = Make<LayerNorm>},
 });
 

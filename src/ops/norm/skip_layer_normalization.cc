@@ -8,18 +8,20 @@ namespace {
 
 constexpr int kMeanOutput = 1, kInvStdOutput = 2, kSumOutput = 3;
 
+using kernels::RowStatistic;
+
 class SkipLayerNorm : public Operator {
  public:
-  explicit SkipLayerNorm(const OpInfo& info)
+  SkipLayerNorm(const OpInfo& info, RowStatistic statistic)
       : type_(info.input_type(0)),
-        rms_(info.op_type() == "SkipSimplifiedLayerNormalization"),
+        rms_(statistic == RowStatistic::kRms),
         beta_input_(!rms_ && info.has_input(3) ? 3 : kAbsent),
         bias_input_(info.has_input(rms_ ? 3 : 4) ? (rms_ ? 3 : 4) : kAbsent),
         outputs_(info.output_count()),
         epsilon_(info.FloatOr("epsilon", 1e-12f)) {}
 
-  static Result<std::unique_ptr<SkipLayerNorm>> Create(const OpInfo& info) {
-    return std::make_unique<SkipLayerNorm>(info);
+  static Result<std::unique_ptr<SkipLayerNorm>> Create(const OpInfo& info, const KernelRow& row) {
+    return std::make_unique<SkipLayerNorm>(info, row.VariantAs<RowStatistic>());
   }
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
@@ -80,7 +82,7 @@ class SkipLayerNorm : public Operator {
                                      .scale_map = plan.scale,
                                      .beta_map = plan.beta,
                                      .epsilon = epsilon_,
-                                     .statistic = rms_ ? kernels::RowStatistic::kRms : kernels::RowStatistic::kVariance,
+                                     .statistic = rms_ ? RowStatistic::kRms : RowStatistic::kVariance,
                                      .plans = &plan.kernel},
                                     context.stream());
   }
@@ -95,17 +97,18 @@ class SkipLayerNorm : public Operator {
   double epsilon_;
 };
 
-KernelRow Row(const char* op) {
+KernelRow Row(const char* op, RowStatistic statistic) {
   return {.domain = kMicrosoftDomain,
           .op = op,
           .types = {{"T", kFloatTypesNoDouble}, {"U", DataType::kFloat}},
           .in_place = {{0, 0}},
+          .variant = static_cast<int>(statistic),
           .make = Make<SkipLayerNorm>};
 }
 
 const RegisterRows kRows({
-    Row("SkipLayerNormalization"),
-    Row("SkipSimplifiedLayerNormalization"),
+    Row("SkipLayerNormalization", RowStatistic::kVariance),
+    Row("SkipSimplifiedLayerNormalization", RowStatistic::kRms),
 });
 
 }  // namespace

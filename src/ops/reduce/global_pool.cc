@@ -12,8 +12,8 @@ class GlobalPool : public Operator {
   GlobalPool(const OpInfo& info, ReduceOp op, kernels::ReduceKernel kernel)
       : op_(op), kernel_(kernel), channels_last_(info.domain() == kNhwcDomain) {}
 
-  static Result<std::unique_ptr<GlobalPool>> Create(const OpInfo& info) {
-    CUDAEP_ASSIGN_OR_RETURN(const ReduceOp op, OpOf(info));
+  static Result<std::unique_ptr<GlobalPool>> Create(const OpInfo& info, const KernelRow& row) {
+    CUDAEP_ASSIGN_OR_RETURN(const ReduceOp op, OpOf(info, row.VariantAs<ReduceOp>()));
     const kernels::ReduceKernel kernel = kernels::FindReduceKernel(op, info.input_type(0));
     if (kernel == nullptr) return NotSupported("element type ", DataTypeName(info.input_type(0)));
     return std::make_unique<GlobalPool>(info, op, kernel);
@@ -39,9 +39,9 @@ class GlobalPool : public Operator {
   }
 
  private:
-  static Result<ReduceOp> OpOf(const OpInfo& info) {
-    if (info.op_type() == "GlobalAveragePool") return ReduceOp::kMean;
-    if (info.op_type() == "GlobalMaxPool") return ReduceOp::kMax;
+  // The row's operation, of norms the one that the node asks for.
+  static Result<ReduceOp> OpOf(const OpInfo& info, ReduceOp op) {
+    if (op != ReduceOp::kL2) return op;
     // An attribute of type float in version 1.
     const double p = info.since_version() == 1 ? info.FloatOr("p", 2.0f) : static_cast<double>(info.IntOr("p", 2));
     if (p == 1) return ReduceOp::kL1;
@@ -60,16 +60,22 @@ class GlobalPool : public Operator {
   bool channels_last_;
 };
 
-KernelRow Row(const char* domain, const char* op, int until, DataTypeSet types) {
-  return {.domain = domain, .op = op, .since = 1, .until = until, .types = {{"T", types}}, .make = Make<GlobalPool>};
+KernelRow Row(const char* domain, const char* op, ReduceOp variant, int until, DataTypeSet types) {
+  return {.domain = domain,
+          .op = op,
+          .since = 1,
+          .until = until,
+          .types = {{"T", types}},
+          .variant = static_cast<int>(variant),
+          .make = Make<GlobalPool>};
 }
 
 const RegisterRows kRows({
-    Row(kOnnxDomain, "GlobalAveragePool", 22, kFloatTypes),
-    Row(kOnnxDomain, "GlobalLpPool", 22, kFloatTypes),
-    Row(kOnnxDomain, "GlobalMaxPool", 22, kFloatTypes),
-    Row(kNhwcDomain, "GlobalAveragePool", 1, kFloatTypes - DataTypeSet(DataType::kBFloat16)),
-    Row(kNhwcDomain, "GlobalMaxPool", 1, kFloatTypes - DataTypeSet(DataType::kBFloat16)),
+    Row(kOnnxDomain, "GlobalAveragePool", ReduceOp::kMean, 22, kFloatTypes),
+    Row(kOnnxDomain, "GlobalLpPool", ReduceOp::kL2, 22, kFloatTypes),
+    Row(kOnnxDomain, "GlobalMaxPool", ReduceOp::kMax, 22, kFloatTypes),
+    Row(kNhwcDomain, "GlobalAveragePool", ReduceOp::kMean, 1, kFloatTypes - DataTypeSet(DataType::kBFloat16)),
+    Row(kNhwcDomain, "GlobalMaxPool", ReduceOp::kMax, 1, kFloatTypes - DataTypeSet(DataType::kBFloat16)),
 });
 
 }  // namespace

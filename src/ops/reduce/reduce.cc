@@ -19,11 +19,11 @@ class Reduce : public Operator {
         keep_dims_(info.BoolOr("keepdims", true)),
         noop_with_empty_axes_(info.BoolOr("noop_with_empty_axes", false)) {}
 
-  template <ReduceOp op>
-  static Result<OperatorPtr> Create(const OpInfo& info, const KernelRow&) {
+  static Result<std::unique_ptr<Reduce>> Create(const OpInfo& info, const KernelRow& row) {
+    const auto op = row.VariantAs<ReduceOp>();
     const kernels::ReduceKernel kernel = kernels::FindReduceKernel(op, info.input_type(0));
     if (kernel == nullptr) return NotSupported("element type ", DataTypeName(info.input_type(0)));
-    return OperatorPtr(std::make_unique<Reduce>(info, op, kernel));
+    return std::make_unique<Reduce>(info, op, kernel);
   }
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
@@ -74,43 +74,38 @@ class Reduce : public Operator {
 
 struct Entry {
   const char* name;
-  OperatorFactory make;
-  int attribute_until;   // the last version with the axes as an attribute,
-  int axes_input_since;  // the first with an input,
-  int until;             // and the last of all
-  DataTypeSet types;
+  ReduceOp op;
+  int until = 18;             // the last version of all,
+  int axes_input_since = 18;  // the first with the axes as an input,
+  int attribute_until = 13;   // and the last with an attribute
 };
-
-template <ReduceOp op>
-constexpr Entry Named(const char* name, int until = 18, int axes_input_since = 18, int attribute_until = 13) {
-  return {name, Reduce::Create<op>, attribute_until, axes_input_since, until, kernels::ReduceTypes(op)};
-}
 
 std::vector<KernelRow> Rows() {
   std::vector<KernelRow> rows;
-  for (const Entry& entry : {
-           Named<ReduceOp::kL1>("ReduceL1"),
-           Named<ReduceOp::kL2>("ReduceL2"),
-           Named<ReduceOp::kLogSum>("ReduceLogSum"),
-           Named<ReduceOp::kLogSumExp>("ReduceLogSumExp"),
-           Named<ReduceOp::kMax>("ReduceMax", 20),
-           Named<ReduceOp::kMean>("ReduceMean"),
-           Named<ReduceOp::kMin>("ReduceMin", 20),
-           Named<ReduceOp::kProd>("ReduceProd"),
-           Named<ReduceOp::kSum>("ReduceSum", 13, 13, 11),
-           Named<ReduceOp::kSumSquare>("ReduceSumSquare"),
-       }) {
-    rows.push_back({.op = entry.name,
-                    .since = 1,
-                    .until = entry.attribute_until,
-                    .types = {{"T", entry.types}},
-                    .make = entry.make});
-    rows.push_back({.op = entry.name,
-                    .since = entry.axes_input_since,
-                    .until = entry.until,
-                    .types = {{"T", entry.types}},
-                    .host_inputs = {1},
-                    .make = entry.make});
+  constexpr Entry kEntries[] = {
+      {"ReduceL1", ReduceOp::kL1},
+      {"ReduceL2", ReduceOp::kL2},
+      {"ReduceLogSum", ReduceOp::kLogSum},
+      {"ReduceLogSumExp", ReduceOp::kLogSumExp},
+      {"ReduceMax", ReduceOp::kMax, 20},
+      {"ReduceMean", ReduceOp::kMean},
+      {"ReduceMin", ReduceOp::kMin, 20},
+      {"ReduceProd", ReduceOp::kProd},
+      {"ReduceSum", ReduceOp::kSum, 13, 13, 11},
+      {"ReduceSumSquare", ReduceOp::kSumSquare},
+  };
+  for (const Entry& entry : kEntries) {
+    KernelRow row{.op = entry.name,
+                  .since = 1,
+                  .until = entry.attribute_until,
+                  .types = {{"T", kernels::ReduceTypes(entry.op)}},
+                  .variant = static_cast<int>(entry.op),
+                  .make = Make<Reduce>};
+    rows.push_back(row);
+    row.since = entry.axes_input_since;
+    row.until = entry.until;
+    row.host_inputs = {1};
+    rows.push_back(std::move(row));
   }
   return rows;
 }

@@ -7,6 +7,8 @@
 namespace cudaep::ops {
 namespace {
 
+enum class Variant : uint8_t { kSoftmax, kLogSoftmax };
+
 struct SoftmaxPlan : Plan {
   int64_t outer = 1, elems = 1, inner = 1;
   kernels::SoftmaxRowPlan rows;  // of the kernel for contiguous rows
@@ -14,14 +16,14 @@ struct SoftmaxPlan : Plan {
 
 class Softmax : public Operator {
  public:
-  Softmax(const OpInfo& info, bool flatten)
+  Softmax(const OpInfo& info, Variant variant, bool flatten)
       : type_(info.input_type(0)),
-        log_(info.op_type() == "LogSoftmax"),
+        log_(variant == Variant::kLogSoftmax),
         flatten_(flatten),
         axis_(info.IntOr("axis", flatten ? 1 : -1)) {}
 
-  static Result<std::unique_ptr<Softmax>> Create(const OpInfo& info) {
-    return std::make_unique<Softmax>(info, info.since_version() < 13);
+  static Result<std::unique_ptr<Softmax>> Create(const OpInfo& info, const KernelRow& row) {
+    return std::make_unique<Softmax>(info, row.VariantAs<Variant>(), info.since_version() < 13);
   }
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
@@ -81,18 +83,19 @@ class Softmax : public Operator {
   int64_t axis_;
 };
 
-KernelRow Row(const char* op, int since, int until) {
+KernelRow Row(const char* op, Variant variant, int since, int until) {
   return {.op = op,
           .since = since,
           .until = until,
           .types = {{"T", kernels::kSoftmaxTypes}},
           .in_place = {{0, 0}},
+          .variant = static_cast<int>(variant),
           .make = Make<Softmax>};
 }
 
 const RegisterRows kRows({
-    Row("Softmax", 1, 13),
-    Row("LogSoftmax", 1, 13),
+    Row("Softmax", Variant::kSoftmax, 1, 13),
+    Row("LogSoftmax", Variant::kLogSoftmax, 1, 13),
 });
 
 }  // namespace

@@ -80,8 +80,8 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], float, float]] = {
 # The first version; those before 6 have another attribute, which no host produces.
 _FIRST = {**dict.fromkeys(("Acos", "Asin", "Atan", "Cos", "Sin", "Tan"), 7),
           **dict.fromkeys(("Acosh", "Asinh", "Atanh", "Cosh", "Sinh", "Erf", "Sign"), 9),
-          **dict.fromkeys(("Softplus", "Softsign"), 1),
-          "Celu": 12, "HardSwish": 14, "Mish": 18, "Round": 11, "Swish": 24, "ThresholdedRelu": 10}  # fmt: skip
+          "Celu": 12, "Selu": 6, "HardSwish": 14, "Mish": 18, "Round": 11, "Swish": 24,
+          "ThresholdedRelu": 10}  # fmt: skip
 _INTEGERS = {"Abs": NUMERIC, "Neg": FLOATS + SIGNED, "Relu": FLOATS + SIGNED, "Sign": NUMERIC}
 
 # What cancels: the sums inside.
@@ -93,7 +93,7 @@ _MAGNITUDES: dict[str, Callable[..., Any]] = {
 CASES = [
     *(
         Case(op=op, inputs=[Rand((5, 33), low=low, high=high)], expected=f, dtypes=FLOATS,
-             opset=f"{_FIRST.get(op, 6)}+", magnitude=_MAGNITUDES.get(op))
+             opset=f"{_FIRST.get(op, 1)}+", magnitude=_MAGNITUDES.get(op))
         for op, (f, low, high) in _FUNCTIONS.items()
     ),
     *(
@@ -102,7 +102,7 @@ CASES = [
         for op in _FUNCTIONS
     ),
     *(
-        Case(op=op, inputs=[Rand((77,))], expected=_FUNCTIONS[op][0], dtypes=types[4:], opset=f"{_FIRST.get(op, 6)}+")
+        Case(op=op, inputs=[Rand((77,))], expected=_FUNCTIONS[op][0], dtypes=types[4:], opset=f"{_FIRST.get(op, 1)}+")
         for op, types in _INTEGERS.items()
     ),
     *(
