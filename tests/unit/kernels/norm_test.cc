@@ -85,6 +85,59 @@ TEST_F(NormKernelTest, EveryKindOfKernelGivesTheSame) {
   }
 }
 
+// Scale and shift of channels, three channels a row in groups of two rows, and every statistic.
+TEST_F(NormKernelTest, EveryKindOfKernelTakesChannelsAndStatistics) {
+  const auto check = [&](int64_t columns, Kind kind, bool packed, RowStatistic statistic) {
+    constexpr int64_t kRows = 10, kGroups = 2, kChannels = 3;
+    const int64_t elems = columns * kChannels;
+    const auto plan = PlanNorm({DataType::kFloat, DataType::kFloat, kRows, elems}, Simulated(), packed, kind);
+    ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+    const LayerNormPlans plans{plan.value(), plan.value()};
+    std::vector<float> x(static_cast<size_t>(kRows * elems)), affine(kGroups * kChannels);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * i % 17) + 2;
+    for (size_t i = 0; i < affine.size(); ++i) affine[i] = static_cast<float>(i) - 2.5f;
+    const bool scaled = statistic == RowStatistic::kVariance || statistic == RowStatistic::kRms;
+    float* const y = Allocate<float>(x.size());
+    LayerNormArgs args;
+    args.x_type = args.y_type = DataType::kFloat;
+    args.x = Upload(x);
+    args.scale = scaled ? Upload(affine) : nullptr;
+    args.beta = scaled ? args.scale : nullptr;
+    args.y = y;
+    args.rows = kRows;
+    args.elems = elems;
+    args.scale_map = args.beta_map = {.rows = kGroups, .column_repeat = columns, .columns = kChannels};
+    args.epsilon = statistic == RowStatistic::kL2 ? 0 : 0.5;
+    args.statistic = statistic;
+    args.plans = &plans;
+    ASSERT_OK(LaunchLayerNorm(args, stream()));
+    const std::vector<float> result = Download(y, x.size());
+    for (int64_t row = 0; row < kRows; ++row) {
+      double mean = 0, squares = 0;
+      const auto at = [&](int64_t i) { return double{x[static_cast<size_t>(row * elems + i)]}; };
+      const bool centred = statistic == RowStatistic::kRms || statistic == RowStatistic::kL2;
+      for (int64_t i = 0; i < elems && !centred; ++i) mean += at(i) / static_cast<double>(elems);
+      for (int64_t i = 0; i < elems; ++i) squares += (at(i) - mean) * (at(i) - mean);
+      const double average = squares / static_cast<double>(elems);
+      const double divisor = statistic == RowStatistic::kL2          ? std::sqrt(squares)
+                             : statistic == RowStatistic::kDeviation ? std::sqrt(average) + 0.5
+                                                                     : std::sqrt(average + 0.5);
+      for (int64_t i = 0; i < elems; ++i) {
+        const double by = affine[static_cast<size_t>(row % kGroups * kChannels + i / columns)];
+        const double wanted = (at(i) - mean) / divisor * (scaled ? by : 1) + (scaled ? by : 0);
+        ASSERT_NEAR(result[static_cast<size_t>(row * elems + i)], wanted, 3e-5) << "row " << row << ", column " << i;
+      }
+    }
+  };
+  for (const auto statistic :
+       {RowStatistic::kVariance, RowStatistic::kRms, RowStatistic::kDeviation, RowStatistic::kL2}) {
+    for (const Kind kind : {Kind::kDirect, Kind::kRing, Kind::kStream}) check(172, kind, true, statistic);
+    check(700, Kind::kRing, true, statistic);
+    check(3000, Kind::kStream, true, statistic);
+    for (const Kind kind : {Kind::kDirect, Kind::kStream}) check(33, kind, false, statistic);
+  }
+}
+
 TEST_F(NormKernelTest, PlansThatCannotBeAreRefused) {
   const auto plan = [](int64_t elems, Kind kind, bool packed, const device::DeviceInfo& device) {
     return PlanNorm({DataType::kFloat16, DataType::kFloat16, 1024, elems}, device, packed, kind).status();

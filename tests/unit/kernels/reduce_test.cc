@@ -142,6 +142,45 @@ TEST_F(ReduceKernelTest, ASplitReductionLeavesItsTicketsAsItFoundThem) {
   EXPECT_EQ(Download(tickets_, kReduceTickets), std::vector<unsigned>(kReduceTickets, 0u));
 }
 
+// Far from zero, where a difference of squares would have no digits left; bit-equal however often it runs.
+TEST_F(ReduceKernelTest, ScalesOfNormalisationsInEveryLayout) {
+  for (const Layout& layout : {Layout{1, 4000, 1}, {3, 101, 1}, {2, 64, 24}, {1, 500, 3}}) {
+    const auto [outer, elems, inner] = layout;
+    std::vector<float> x(static_cast<size_t>(outer * elems * inner));
+    uint32_t state = 99;
+    for (float& value : x) value = 1000.0f + static_cast<float>((state = state * 1664525u + 1013904223u) >> 16) / 65536;
+    const Shape dims{outer, elems, inner};
+    for (const int splits : {1, 5}) {
+      using Scale = NormScale<float>;
+      const auto scales = [&](ReduceOp op) { return Reduce<Scale, DataType::kFloat>(op, x, dims, 1, false, splits); };
+      const auto variance = scales(ReduceOp::kVarianceScale), again = scales(ReduceOp::kVarianceScale);
+      const auto l1 = scales(ReduceOp::kL1Scale), l2 = scales(ReduceOp::kL2Scale);
+      for (size_t i = 0; i < variance.size(); ++i) {
+        const auto at = [&](int k) {
+          const size_t o = i / static_cast<size_t>(inner), column = i % static_cast<size_t>(inner);
+          return double{
+              x[(o * static_cast<size_t>(elems) + static_cast<size_t>(k)) * static_cast<size_t>(inner) + column]};
+        };
+        double mean = 0, squares = 0, sum = 0, of_squares = 0;
+        for (int k = 0; k < elems; ++k) mean += at(k) / elems;
+        for (int k = 0; k < elems; ++k) {
+          squares += (at(k) - mean) * (at(k) - mean);
+          sum += at(k);
+          of_squares += at(k) * at(k);
+        }
+        const double factor = 1 / std::sqrt(squares / elems);
+        EXPECT_NEAR(variance[i].shift, mean, 1e-3);
+        EXPECT_NEAR(variance[i].factor, factor, 1e-4 * factor) << outer << "x" << elems << "x" << inner;
+        EXPECT_EQ(variance[i].shift, again[i].shift);
+        EXPECT_EQ(variance[i].factor, again[i].factor);
+        EXPECT_NEAR(l1[i].factor * sum, 1, 1e-5);
+        EXPECT_NEAR(l2[i].factor * std::sqrt(of_squares), 1, 1e-5);
+        EXPECT_EQ(l1[i].shift, 0);
+      }
+    }
+  }
+}
+
 TEST_F(ReduceKernelTest, SplitsThatCannotBeAreRefused) {
   const bool reduced[] = {false, true};
   const auto plan = [&](Dims dims, int splits) {
