@@ -31,9 +31,9 @@ struct LinearCall {
 };
 
 // Number of the scale of an element.
-__device__ __forceinline__ int64_t ScaleOf(const LinearCall& p, uint32_t element) {
+__device__ __forceinline__ int64_t ScaleOf(const LinearCall& p, int64_t element) {
   if (p.wide) {
-    const uint64_t at = static_cast<uint64_t>(p.start) + element;
+    const auto at = static_cast<uint64_t>(p.start + element);
     const auto inner = static_cast<uint64_t>(p.scales.inner), axis = static_cast<uint64_t>(p.scales.axis);
     const uint64_t row = at / inner, outer = row / axis;
     const uint64_t block = (row - outer * axis) / static_cast<uint64_t>(p.scales.block);
@@ -41,7 +41,7 @@ __device__ __forceinline__ int64_t ScaleOf(const LinearCall& p, uint32_t element
            static_cast<int64_t>(at - row * inner) * p.scales.inner_stride;
   }
   uint32_t i, a;
-  const uint32_t row = p.inner.DivideWithRemainder(element, &i);
+  const uint32_t row = p.inner.DivideWithRemainder(static_cast<uint32_t>(element), &i);
   const uint32_t outer = p.axis.DivideWithRemainder(row, &a);
   return outer * p.scales.outer_stride + p.block.Divide(a) * p.scales.block_stride + i * p.scales.inner_stride;
 }
@@ -98,6 +98,13 @@ __device__ __forceinline__ auto QuantizedAt(const void* data, int64_t element) {
   }
 }
 
+inline void SetDividers(LinearCall& p) {
+  if (p.wide) return;
+  p.axis = FastDivider(static_cast<uint32_t>(p.scales.axis));
+  p.inner = FastDivider(static_cast<uint32_t>(p.scales.inner));
+  p.block = FastDivider(static_cast<uint32_t>(std::min(p.scales.block, p.scales.axis)));
+}
+
 // Launches of at most QuadSlice() elements; `launch` gets the walk and the call.
 template <class Launcher>
 Status ForEachSlice(const QuantArgs& args, Launcher&& launch) {
@@ -126,11 +133,7 @@ Status ForEachSlice(const QuantArgs& args, Launcher&& launch) {
                                                : scales.block == 1 ? 1
                                                                    : 0),
                  .scales = scales};
-    if (!wide) {
-      p.axis = FastDivider(static_cast<uint32_t>(scales.axis));
-      p.inner = FastDivider(static_cast<uint32_t>(scales.inner));
-      p.block = FastDivider(static_cast<uint32_t>(std::min(scales.block, scales.axis)));
-    }
+    SetDividers(p);
     device::LaunchConfig config;
     config.grid.x = CeilDiv<uint32_t>(p.elems, kQuadBlock);
     config.block.x = kQuadThreads;
