@@ -37,7 +37,9 @@ def split_heads(x: np.ndarray, heads: int) -> np.ndarray:
     return x.reshape(*x.shape[:2], heads, x.shape[2] // heads).swapaxes(1, 2)
 
 
-def masked(mask: np.ndarray | None, batch: int, keys: int, past: int, filtered: float) -> Any:
+def masked(
+    mask: np.ndarray | None, batch: int, keys: int, past: int, filtered: float, queries: int | None = None
+) -> Any:
     """What an int32 mask adds to the scores, broadcast to them."""
     if mask is None:
         return 0.0
@@ -48,7 +50,7 @@ def masked(mask: np.ndarray | None, batch: int, keys: int, past: int, filtered: 
             taken &= at >= mask[batch:, None]
         taken = taken[:, None, None]
     elif mask.ndim == 4:
-        taken = mask[:, :, past:, :keys] != 0
+        taken = mask[:, :, past : None if queries is None else past + queries, :keys] != 0
     else:
         taken = (mask != 0)[:, None, None] if mask.ndim == 2 else (mask != 0)[:, None]
     return np.where(taken, 0.0, filtered)
