@@ -35,6 +35,7 @@ Result<void*> Workspace::ReserveSlow(size_t bytes) {
     }
     CUDAEP_RETURN_IF_ERROR(Grow(bytes));
   }
+  is_reserved_ = true;
   // The caller's graph knows the address from now on, and nobody says when it ends.
   const bool is_new = capture != device::CaptureState::kNone && (captured_.empty() || captured_.back() != block_);
   if (is_new) captured_.push_back(block_);
@@ -51,11 +52,28 @@ Status Workspace::Grow(size_t bytes) {
     size = AlignUp(bytes, memory::kAlignmentBytes);
     data = allocator->AllocateOnStream(size, stream_);
   }
+  if (data.status().code() == StatusCode::kOutOfMemory && GiveUpUnused()) {
+    data = allocator->AllocateOnStream(size, stream_);
+  }
   if (!data.ok()) return std::move(data).status().WithContext("workspace");
   if (block_ != nullptr) outgrown_.push_back(std::move(block_));
   block_ = std::shared_ptr<Block>(new Block{allocator, data.value()});
   bytes_ = size;
   return Status::Ok();
+}
+
+// Whether anything was given back of what the operator that is just being queued does not use.
+bool Workspace::GiveUpUnused() {
+  const auto end = outgrown_.begin() + static_cast<std::ptrdiff_t>(outgrown_before_);
+  bool any = end != outgrown_.begin();
+  outgrown_.erase(outgrown_.begin(), end);
+  outgrown_before_ = 0;
+  if (!is_reserved_ && block_ != nullptr && block_.use_count() == 1) {
+    block_ = nullptr;
+    bytes_ = 0;
+    any = true;
+  }
+  return any;
 }
 
 void Workspace::DropOutgrown() {

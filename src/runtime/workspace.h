@@ -1,8 +1,9 @@
 // Scratch memory of one stream: a block that serves every operator of the stream in turn.
 //
 // When a larger block is needed the old one is kept until the stream was waited for (DropOutgrown), since queued
-// kernels may still use it. Without a memory limit sizes double; under a limit a block is as large as asked for. A
-// shrink of the device's memory takes all blocks along, also between two operators of a Run: the next one takes more.
+// kernels may still use it. Where memory is short it is given up at once, with what was outgrown before; that waits for
+// the kernels. Without a memory limit sizes double; under a limit a block is as large as asked for. A shrink of the
+// device's memory takes all blocks along, also between two operators of a Run: the next one takes more.
 // Ownership: blocks are reference-counted. Who records addresses in a graph keeps the block (Pin) as long as the graph;
 // what a caller captured on a stream of its own is kept as long as the workspace. Blocks come from the memory's
 // workspace allocator and go back after the stream's work: the driver waits for it, and so does a caller's allocator.
@@ -35,7 +36,7 @@ class Workspace final : private memory::KeptMemory {  // NOLINT(cppcoreguideline
   class Use {
    public:
     Use(Workspace& workspace, size_t bytes) : workspace_(bytes != 0 ? &workspace : nullptr) {
-      if (workspace_ != nullptr && workspace_->uses_++ == 0) workspace_->Lock();
+      if (workspace_ != nullptr && workspace_->uses_++ == 0) workspace_->BeginUse();
     }
     ~Use() {
       if (workspace_ != nullptr && --workspace_->uses_ == 0) workspace_->Unlock();
@@ -50,8 +51,10 @@ class Workspace final : private memory::KeptMemory {  // NOLINT(cppcoreguideline
   // A block of at least `bytes`, aligned to 256 bytes; null for 0. Allocates only when there is none as large; in that
   // case a capturing stream gets kFailedPrecondition: one Run before the capture sizes the workspace.
   Result<void*> Reserve(size_t bytes) {
-    if (bytes <= bytes_ && !may_capture_) [[likely]]
+    if (bytes <= bytes_ && !may_capture_) [[likely]] {
+      is_reserved_ = true;
       return bytes == 0 ? nullptr : block_->data;
+    }
     return bytes == 0 ? nullptr : ReserveSlow(bytes);
   }
 
@@ -87,6 +90,7 @@ class Workspace final : private memory::KeptMemory {  // NOLINT(cppcoreguideline
 
   Result<void*> ReserveSlow(size_t bytes);
   Status Grow(size_t bytes);
+  bool GiveUpUnused();
   void PopIdle(std::vector<std::shared_ptr<void>>* idle) override;
 
   // The owner waits only while PopIdle moves pointers; PopIdle does not wait for the owner.
@@ -94,12 +98,19 @@ class Workspace final : private memory::KeptMemory {  // NOLINT(cppcoreguideline
   void Lock() {
     while (!TryLock()) std::this_thread::yield();
   }
+  void BeginUse() {
+    Lock();
+    is_reserved_ = false;
+    outgrown_before_ = outgrown_.size();
+  }
   void Unlock() { locked_.store(false, std::memory_order_release); }
 
   const std::shared_ptr<memory::DeviceMemory> memory_;
   const device::Stream stream_;
   bool may_capture_ = false;
-  int uses_ = 0;  // of the stream's thread
+  int uses_ = 0;                // of the stream's thread
+  bool is_reserved_ = false;    // the block, in the outermost use
+  size_t outgrown_before_ = 0;  // blocks that the outermost use has nothing to do with
   size_t ceiling_ = SIZE_MAX;
   std::atomic<bool> locked_{false};
   // Written under the lock, and read by the stream's thread without it outside of plans' sizes only.

@@ -57,6 +57,33 @@ TEST_F(WorkspaceTest, IdleTensorMemoryMakesRoom) {
   EXPECT_TRUE(workspace.Reserve(size_t{3} << 20).ok());
 }
 
+// Work that is queued on the old blocks is waited for.
+TEST_F(WorkspaceTest, WhatItHoldsItselfMakesRoomUnderALimit) {
+  const auto memory = LimitedMemory(size_t{4} << 20);
+  Workspace workspace(memory, stream());
+  for (const size_t mib : {1, 2, 3, 4}) {
+    const size_t bytes = mib << 20;
+    const Workspace::Use use(workspace, bytes);
+    const Result<void*> block = workspace.Reserve(bytes);
+    ASSERT_OK(block.status());
+    ASSERT_OK(device::MemsetAsync(block.value(), 1, bytes, stream()));
+  }
+  EXPECT_EQ(memory->budget().charged_bytes(BudgetKind::kWorkspace), size_t{4} << 20);
+  ASSERT_OK(device::StreamSynchronize(stream()));
+}
+
+TEST_F(WorkspaceTest, WhatTheOperatorUsesItselfMakesNoRoom) {
+  const auto memory = LimitedMemory(size_t{4} << 20);
+  Workspace workspace(memory, stream());
+  const size_t first = size_t{2} << 20;
+  const Workspace::Use use(workspace, first);
+  void* const block = workspace.Reserve(first).value();
+  EXPECT_EQ(workspace.Reserve(size_t{3} << 20).status().code(), StatusCode::kOutOfMemory);
+  ASSERT_OK(device::MemsetAsync(block, 1, first, stream()));
+  EXPECT_EQ(workspace.Reserve(first).value(), block);
+  ASSERT_OK(device::StreamSynchronize(stream()));
+}
+
 TEST_F(WorkspaceTest, APlanMayAskForAQuarterOfWhatTheLimitLeaves) {
   Workspace unlimited(LimitedMemory(0), stream());
   EXPECT_EQ(unlimited.PlanLimit(), SIZE_MAX);
