@@ -27,6 +27,8 @@ struct PlanEntry {
   std::vector<int64_t> key;
   std::unique_ptr<const Plan> plan;
   mutable std::atomic<uint32_t> last_use{0};
+  // Calls for which another plan of the same inputs takes its place (PlannedOperator).
+  mutable std::atomic<uint32_t> detours{0};
 };
 
 class PlanCache {

@@ -12,6 +12,9 @@ Status RefuseWhileCaptured(const StreamContext& stream, const char* why) {
   return FailedPrecondition("the stream is being captured into a CUDA graph, and ", why);
 }
 
+// Ends the key of a plan that was made where there was no memory for another one's scratch.
+constexpr int64_t kLessScratch = -0x6c657373;
+
 double BytesOf(TensorViews inputs) {
   double bytes = 0;
   for (const TensorView& input : inputs) bytes += input.present() ? static_cast<double>(input.bytes()) : 0;
@@ -69,11 +72,12 @@ Result<std::unique_ptr<const Plan>> PlannedOperator::BuildPlan(TensorViews input
 }
 
 // A plan of one set of shapes has them; one that serves several gets them inferred.
-Result<PlannedCall> PlannedOperator::CallOf(const Plan& plan, TensorViews inputs, StreamContext& stream) const {
-  if (plan.outputs.size() == output_count_) return PlannedCall{&plan, plan.outputs};
+Result<PlannedCall> PlannedOperator::CallOf(const PlanEntry& entry, TensorViews inputs, StreamContext& stream) const {
+  const Plan& plan = *entry.plan;
+  if (plan.outputs.size() == output_count_) return PlannedCall{&plan, plan.outputs, &entry};
   std::vector<Shape>& shapes = stream.shapes();
   CUDAEP_RETURN_IF_ERROR(InferShapes(inputs, shapes));
-  return PlannedCall{&plan, shapes};
+  return PlannedCall{&plan, shapes, &entry};
 }
 
 Result<PlannedCall> PlannedOperator::PlanFor(PlanPin& pin, TensorViews inputs, StreamContext& stream) {
@@ -87,7 +91,17 @@ Result<PlannedCall> PlannedOperator::PlanFor(PlanPin& pin, TensorViews inputs, S
     CUDAEP_ASSIGN_OR_RETURN(entry,
                             plans_.FindOrBuild(pin, key, hash, [&] { return BuildPlan(inputs, own_key, stream); }));
   }
-  return CallOf(*entry->plan, inputs, stream);
+  if (const uint32_t left = entry->detours.load(std::memory_order_relaxed); left != 0) [[unlikely]] {
+    entry->detours.store(left - 1, std::memory_order_relaxed);  // threads may count one for two
+    PlanKey less;
+    MakeKey(inputs, less);
+    less.Add(kLessScratch);
+    if (const PlanEntry* const other = plans_.Find(pin, less, less.Hash())) return CallOf(*other, inputs, stream);
+    // The pin may have left the first one meanwhile.
+    CUDAEP_ASSIGN_OR_RETURN(entry,
+                            plans_.FindOrBuild(pin, key, hash, [&] { return BuildPlan(inputs, own_key, stream); }));
+  }
+  return CallOf(*entry, inputs, stream);
 }
 
 Status PlannedOperator::Enqueue(PlanPin& pin, const PlannedCall& call, TensorViews inputs, void* const* outputs,
@@ -110,12 +124,15 @@ Status PlannedOperator::Enqueue(PlanPin& pin, const PlannedCall& call, TensorVie
 }
 
 // With a plan for the same inputs that needs at most a quarter of the scratch memory, or what the stream has already.
+// It is kept beside the first one, which is tried again later.
 Status PlannedOperator::EnqueueWithLess(PlanPin& pin, const PlannedCall& call, const OpContext& first, Status why) {
   const size_t wanted = call.plan->workspace_bytes;
   OpContext context = first;
   StreamContext& stream = context.runtime;
   PlanKey key;
   const bool own_key = MakeKey(context.inputs, key);
+  key.Add(kLessScratch);
+  const PlanEntry* first_entry = call.entry;  // until the pin leaves it
   for (const size_t limit : {wanted / 4, size_t{0}}) {
     Result<std::unique_ptr<const Plan>> built = [&] {
       const Workspace::Ceiling scope(stream.workspace(), limit);
@@ -123,8 +140,11 @@ Status PlannedOperator::EnqueueWithLess(PlanPin& pin, const PlannedCall& call, c
     }();
     if (!built.ok()) return why;
     if (built.value()->workspace_bytes >= wanted) break;
-    const Plan& smaller = *plans_.Replace(pin, key, key.Hash(), std::move(built).value())->plan;
-    CUDAEP_ASSIGN_OR_RETURN(const PlannedCall less, CallOf(smaller, context.inputs, stream));
+    if (first_entry != nullptr) first_entry->detours.store(kDetours, std::memory_order_relaxed);
+    first_entry = nullptr;
+    const PlanEntry& entry = *plans_.Replace(pin, key, key.Hash(), std::move(built).value());
+    const Plan& smaller = *entry.plan;
+    CUDAEP_ASSIGN_OR_RETURN(const PlannedCall less, CallOf(entry, context.inputs, stream));
     Result<void*> workspace = stream.workspace().Reserve(smaller.workspace_bytes);
     if (!workspace.ok()) continue;
     context.workspace = workspace.value();

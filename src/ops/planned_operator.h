@@ -19,6 +19,7 @@ namespace cudaep::ops {
 struct PlannedCall {
   const Plan* plan = nullptr;
   std::span<const Shape> outputs;  // a dimension may be kUnknownDim: that output is asked for in Enqueue
+  const PlanEntry* entry = nullptr;
 };
 
 inline bool IsKnown(Dims dims) {
@@ -45,10 +46,12 @@ class PlannedOperator {
   Result<PlannedCall> PlanFor(PlanPin& pin, TensorViews inputs, StreamContext& stream);
 
   // Reserves scratch memory and launches. Does nothing when every output is empty. Where there is no memory for the
-  // plan's scratch, a plan that needs less takes its place. kFailedPrecondition for a plan that cannot be captured on
-  // a stream that is. `source` may be null where all shapes are known.
+  // plan's scratch, a plan that needs less takes its place, for kDetours calls. kFailedPrecondition for a plan that
+  // cannot be captured on a stream that is. `source` may be null where all shapes are known.
   Status Enqueue(PlanPin& pin, const PlannedCall& call, TensorViews inputs, void* const* outputs, OutputSource* source,
                  StreamContext& stream);
+
+  static constexpr uint32_t kDetours = 256;
 
   size_t plan_count() const { return plans_.size(); }
   int64_t slow_calls() const { return plans_.slow_calls(); }
@@ -58,7 +61,7 @@ class PlannedOperator {
   bool MakeKey(TensorViews inputs, PlanKey& key) const;
   Result<std::unique_ptr<const Plan>> BuildPlan(TensorViews inputs, bool own_key, StreamContext& stream) const;
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const;
-  Result<PlannedCall> CallOf(const Plan& plan, TensorViews inputs, StreamContext& stream) const;
+  Result<PlannedCall> CallOf(const PlanEntry& entry, TensorViews inputs, StreamContext& stream) const;
   Status EnqueueWithLess(PlanPin& pin, const PlannedCall& call, const OpContext& context, Status why);
   bool IsKeyedByValue(size_t index) const {
     return index < kMaskedInputs ? ((host_values_ >> index) & 1u) != 0 : all_later_host_values_;
