@@ -84,6 +84,7 @@ Status EnqueueStaged(const dnn::ConvProblem& p, const dnn::ConvPlan& plan, Strea
   Staging staging{AlignUp(plan.workspace_bytes(), kAlignment)};
   for (Input& input : inputs) input.place = staging.Place(*input.tensor, input.bytes);
   const std::optional<size_t> result = staging.Place(at.y, y_bytes);
+  const Workspace::Use use(stream.workspace(), staging.next);
   CUDAEP_ASSIGN_OR_RETURN(void* const block, stream.workspace().Reserve(staging.next));
   auto* const workspace = static_cast<std::byte*>(block);
   for (const Input& input : inputs) {

@@ -1,7 +1,9 @@
 // Every way to run a convolution or a product, forced; plans that are shared; handles that are taken in time.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <set>
+#include <thread>
 
 #include "../lib/device_fixture.h"
 #include "lib/problem_check.h"
@@ -204,6 +206,33 @@ TEST_F(LibraryPathsTest, AConvolutionTakesTensorsOfAnyAlignment) {
     p.epilogue = {.beta = 1.0f, .bias = true, .activation = Activation::kRelu};
     CheckConv(Exact(), p, ConvRoute::kLibrary, 3);
   }
+}
+
+// The copies lie in the workspace, also where the plan asks for none; a shrink of the memory leaves them alone.
+TEST_F(LibraryPathsTest, AlignedCopiesAreNotTakenAwayWhileTheyAreQueued) {
+  StreamContext context(0, stream());
+  dnn::ConvProblem p = Conv(4, 4, 5, 3, 1);
+  Settings settings = Exact();
+  auto made = PlanConvRun(ConvOptions(settings), p, context);
+  CUDAEP_ASSERT_OK(made.status());
+  const auto& plan = PlanAs<ConvRunPlan>(**made);
+  ASSERT_EQ(plan.route, ConvRoute::kLibrary);
+  const dnn::ConvSizes sizes = dnn::SizesOf(p);
+  const auto unaligned = [&](int64_t count) {
+    return static_cast<float*>(Upload(DataType::kFloat, TestValues(count + 1, 1))) + 1;
+  };
+  const dnn::ConvPointers at{
+      .x = unaligned(sizes.x), .w = unaligned(sizes.w), .bias = unaligned(p.out_channels), .y = unaligned(sizes.y)};
+  std::atomic<bool> ends{false};
+  std::thread shrinker([&] {
+    while (!ends) context.memory()->Shrink().IgnoreError();
+  });
+  Status status;
+  for (int i = 0; i < 300 && status.ok(); ++i) status = EnqueueConvRun(plan, context, at);
+  ends = true;
+  shrinker.join();
+  CUDAEP_ASSERT_OK(status);
+  CUDAEP_ASSERT_OK(device::StreamSynchronize(stream()));
 }
 
 TEST_F(LibraryPathsTest, EveryEpilogueOfAProductGivesTheResultByEitherPath) {
