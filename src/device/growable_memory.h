@@ -23,7 +23,8 @@ void* GrowableBase(GrowableMemory memory);
 // Maps new memory at [from, from + bytes) behind the base, all of it or none. Both are multiples of the step, and
 // nothing is mapped there. kOutOfMemory: the device has none left, or the addresses end.
 Status GrowableMap(GrowableMemory memory, size_t from, size_t bytes);
-// Gives the memory of [from, from + bytes) back, all of which is mapped; no work may use it any more.
+// Gives the memory of [from, from + bytes) back, all of which is mapped; no work may use it any more. After a failure
+// all of it is still mapped.
 Status GrowableUnmap(GrowableMemory memory, size_t from, size_t bytes);
 // Waits for the device and unmaps everything.
 Status GrowableDestroy(GrowableMemory memory);

@@ -95,18 +95,23 @@ struct GrowableMemoryHandle {
     access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     return ToStatus(TheDriver().set_access(At(first), count * kGrowableStepBytes, &access, 1), "cuMemSetAccess");
   }
+  // All of it or nothing: what was unmapped before a step that fails is put back.
   Status Unmap(size_t first, size_t end) {
-    Status status;
     for (size_t step = first; step < end; ++step) {
-      if (steps[step] == 0) continue;
-      Status unmapped = ToStatus(TheDriver().unmap(At(step), kGrowableStepBytes), "cuMemUnmap");
-      if (!unmapped.ok()) {
-        if (status.ok()) status = std::move(unmapped);
-        continue;
-      }
-      TheDriver().release(std::exchange(steps[step], 0));
+      const CUresult unmapped = TheDriver().unmap(At(step), kGrowableStepBytes);
+      if (unmapped == CUDA_SUCCESS) continue;
+      for (size_t back = first; back < step; ++back) TheDriver().map(At(back), kGrowableStepBytes, 0, steps[back], 0);
+      if (step > first) Open(first, step - first).IgnoreError();
+      return ToStatus(unmapped, "cuMemUnmap");
     }
-    return status;
+    for (size_t step = first; step < end; ++step) TheDriver().release(std::exchange(steps[step], 0));
+    return Status::Ok();
+  }
+  // Whatever is mapped there and can be.
+  void UnmapAny(size_t first, size_t end) {
+    for (size_t step = first; step < end; ++step) {
+      if (steps[step] != 0) Unmap(step, step + 1).IgnoreError();
+    }
   }
 };
 
@@ -145,7 +150,7 @@ Status GrowableMap(GrowableMemory memory, size_t from, size_t bytes) {
   Status status;
   for (size_t step = first; status.ok() && step < end; ++step) status = memory->Map(step);
   if (status.ok()) status = memory->Open(first, end - first);
-  if (!status.ok()) memory->Unmap(first, end).IgnoreError();
+  if (!status.ok()) memory->UnmapAny(first, end);
   return status;
 }
 
@@ -157,7 +162,7 @@ Status GrowableUnmap(GrowableMemory memory, size_t from, size_t bytes) {
 Status GrowableDestroy(GrowableMemory memory) {
   DeviceGuard guard(memory->ordinal);
   const Status status = guard.status().ok() ? DeviceSynchronize() : guard.status();
-  memory->Unmap(0, memory->steps.size()).IgnoreError();
+  memory->UnmapAny(0, memory->steps.size());
   delete memory;
   return status;
 }
