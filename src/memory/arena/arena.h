@@ -26,6 +26,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -101,6 +102,11 @@ class Arena final : public Allocator {
     if (owner == kNobody || &user == &streams_[owner]) return UINT64_MAX;
     return std::max(streams_[owner].done, owner < user.waited.size() ? user.waited[owner] : 0);
   }
+  // Without the lock: whether the address lies between the lowest and the highest that a region ever had.
+  bool MayOwn(const void* pointer) const {
+    const auto address = reinterpret_cast<uintptr_t>(pointer);
+    return address >= lowest_.load(std::memory_order_relaxed) && address < highest_.load(std::memory_order_relaxed);
+  }
   bool IsDone(const Chunk& chunk) const;
   ChunkBins& BinsOf(const Chunk& chunk);
   Chunk* FindUsable(size_t bytes, ChunkOwner user);
@@ -147,6 +153,7 @@ class Arena final : public Allocator {
   const MemorySource source_;
   const ArenaConfig config_;
   StreamDirectory caches_;
+  std::atomic<uintptr_t> lowest_{UINTPTR_MAX}, highest_{0};  // written under mutex_
   mutable std::mutex mutex_;
   // Everything below is guarded by mutex_.
   ChunkHeap heap_;

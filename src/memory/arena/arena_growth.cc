@@ -202,6 +202,9 @@ Status Arena::Map(size_t at, size_t bytes, Chunk** chunk) {
 Status Arena::AcquireRegion(size_t bytes, Chunk** chunk) {
   void* data = nullptr;
   CUDAEP_RETURN_IF_ERROR(source_.Acquire(&data, bytes));
+  const auto begin = reinterpret_cast<uintptr_t>(data);
+  lowest_ = std::min(lowest_.load(), begin);
+  highest_ = std::max(highest_.load(), begin + bytes);
   *chunk = heap_.AddRegion(data, bytes);
   return Status::Ok();
 }

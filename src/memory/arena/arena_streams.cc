@@ -114,11 +114,13 @@ void Arena::ReleaseStream(device::Stream stream) {
 // ---- Page-locked memory -----------------------------------------------------------------------------------------
 
 bool Arena::Owns(const void* pointer) const {
+  if (!MayOwn(pointer)) return false;
   std::lock_guard lock(mutex_);
   return source_.kind == MemoryKind::kPinnedHost && heap_.FindLiveAround(pointer) != nullptr;
 }
 
 void Arena::UsedOn(const void* pointer, device::Stream stream) {
+  if (!MayOwn(pointer)) return;
   std::lock_guard lock(mutex_);
   const Chunk* const chunk = source_.kind == MemoryKind::kPinnedHost ? heap_.FindLiveAround(pointer) : nullptr;
   if (chunk == nullptr) return;
