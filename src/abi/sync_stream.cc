@@ -148,11 +148,19 @@ Status SyncStream::OnFlush() {
   }
   const memory::RelaxedCapture relaxed;  // nor does waiting here end a capture elsewhere
   const uint64_t copies = context_->host_copies_queued();
-  const memory::DeviceMemory::Moment before =
-      state_->memory()->Mark(stream_);  // other threads may queue work meanwhile
-  CUDAEP_RETURN_IF_ERROR(device::StreamSynchronize(stream_));
+  if (maker_ == Maker::kApplication) {
+    // Sessions of other memory have used the stream too. Their scratch blocks are theirs: what such a session has
+    // outgrown goes when it grows again, or shrinks.
+    memory::StreamWait wait(state_->ordinal(), stream_);
+    CUDAEP_RETURN_IF_ERROR(device::StreamSynchronize(stream_));
+    wait.Reached();
+  } else {
+    const memory::DeviceMemory::Moment before =
+        state_->memory()->Mark(stream_);  // other threads may queue work meanwhile
+    CUDAEP_RETURN_IF_ERROR(device::StreamSynchronize(stream_));
+    state_->memory()->Reached(before);
+  }
   context_->HostCopiesDone(copies);
-  state_->memory()->Reached(before);
   context_->workspace().DropOutgrown();
   return Status::Ok();
 }

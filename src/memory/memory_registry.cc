@@ -104,6 +104,17 @@ void ReclaimIdleMemory(int ordinal) {
   for (const auto& memory : LiveOf(ordinal)) memory->Shrink().IgnoreError();
 }
 
+StreamWait::StreamWait(int ordinal, device::Stream stream) {
+  for (auto& memory : LiveOf(ordinal)) {
+    const DeviceMemory::Moment moment = memory->Mark(stream);
+    moments_.emplace_back(std::move(memory), moment);
+  }
+}
+
+void StreamWait::Reached() {
+  for (const auto& [memory, moment] : moments_) memory->Reached(moment);
+}
+
 void StreamEnded(int ordinal, device::Stream stream) {
   for (const auto& memory : LiveOf(ordinal)) memory->ReleaseStream(stream);
 }
@@ -123,11 +134,9 @@ void ReturnStream(int ordinal, device::Stream stream) {
     last = found != registry.borrowed.end() && --found->second == 0;
     if (last) registry.borrowed.erase(found);
   }
-  const LiveMemory live = LiveOf(ordinal);
-  std::vector<DeviceMemory::Moment> moments;
-  for (const auto& memory : live) moments.push_back(memory->Mark(stream));
+  StreamWait wait(ordinal, stream);
   device::StreamSynchronize(stream).IgnoreError();
-  for (size_t i = 0; i < live.size(); ++i) last ? live[i]->ReleaseStream(stream) : live[i]->Reached(moments[i]);
+  last ? StreamEnded(ordinal, stream) : wait.Reached();
 }
 
 }  // namespace cudaep::memory

@@ -9,6 +9,8 @@
 #pragma once
 
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "memory/device_memory.h"
 
@@ -28,6 +30,17 @@ bool IsMemoryHeld();
 // Idle memory of every tensors' allocator and workspace on the device goes back to the driver; waits for the work that
 // may use it.
 void ReclaimIdleMemory(int ordinal);
+
+// The caller is about to wait for a stream that any memory of the device may have been used on, and has waited: as
+// DeviceMemory's Mark and Reached, for all of them.
+class StreamWait {
+ public:
+  StreamWait(int ordinal, device::Stream stream);
+  void Reached();
+
+ private:
+  std::vector<std::pair<std::shared_ptr<DeviceMemory>, DeviceMemory::Moment>> moments_;
+};
 
 // The stream is about to be destroyed and its work is done: every allocator of the device is told, because a stream
 // made outside a session may have been used by any of them.

@@ -246,6 +246,30 @@ TEST_F(MemoryRegistry, ABorrowedStreamIsForgottenAfterItsLastSession) {
 }
 
 // What a Run with an output in host memory costs does not depend on how many streams there are.
+// Sessions with a memory of their own may have used an application's stream.
+TEST_F(MemoryRegistry, AWaitForAStreamFreesItsMemoryInEveryConfiguration) {
+  device::UniqueStream used, other;
+  ASSERT_TRUE(device::StreamCreate(used.Receive()).ok());
+  ASSERT_TRUE(device::StreamCreate(other.Receive()).ok());
+  const auto first = Acquire({}), second = Acquire(WithLimit(size_t{64} << 20));
+  for (const auto& memory : {first, second}) {
+    Allocator& tensors = *memory->tensors();
+    void* const block = MustAllocate(tensors, size_t{40} << 20, used.get());
+    ASSERT_TRUE(device::MemsetAsync(block, 1, 1000, used.get()).ok());
+    tensors.Free(block);
+  }
+  StreamWait wait(0, used.get());
+  ASSERT_TRUE(device::StreamSynchronize(used.get()).ok());
+  wait.Reached();
+  for (const auto& memory : {first, second}) {
+    Allocator& tensors = *memory->tensors();
+    const AllocatorStats before = tensors.Stats();
+    tensors.Free(MustAllocate(tensors, size_t{40} << 20, other.get()));
+    EXPECT_EQ(tensors.Stats().stream_waits, before.stream_waits);
+    EXPECT_EQ(tensors.Stats().bytes_reserved, before.bytes_reserved);
+  }
+}
+
 TEST_F(MemoryRegistry, AHostOutputRecordsAtMostTwoEventsAmong64Streams) {
   const auto memory = Acquire({});
   std::vector<device::UniqueStream> streams(64);
