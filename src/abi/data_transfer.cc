@@ -61,7 +61,7 @@ Status CopyOne(const OrtValue* source, OrtValue* destination, OrtSyncStream* str
   auto* handle = stream != nullptr ? static_cast<device::Stream>(ort.SyncStream_GetHandle(stream)) : nullptr;
   const bool feeds = !IsInDeviceMemory(source_memory) && IsInDeviceMemory(destination_memory);
   if (handle != nullptr) {
-    SessionState::RunWorksOn(handle);
+    if (SessionState::IsInRun()) SessionState::RunWorksOn(handle);
   } else if (IsInDeviceMemory(source_memory)) {
     // Hosts before 1.31 copy what a Loop ends with outside any stream, from where it may not have been written yet.
     CUDAEP_RETURN_IF_ERROR(SessionState::AwaitRun());

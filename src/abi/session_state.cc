@@ -145,12 +145,14 @@ void SessionState::RunAsksForMemory() { t_run.asked_for_memory = true; }
 void SessionState::RunWorksOn(device::Stream stream) { t_run.stream = stream; }
 
 Status SessionState::AwaitRun() {
-  if (t_run.session == nullptr || t_run.stream == nullptr) return Status::Ok();
+  if (t_run.stream == nullptr) return Status::Ok();
   {
     std::lock_guard lock(Live().mutex);
     const auto& states = Live().states;
-    if (std::find(states.begin(), states.end(), t_run.session) == states.end()) return Status::Ok();
-    if (t_run.session->streams_.Find(t_run.stream) == nullptr) return Status::Ok();
+    if (std::none_of(states.begin(), states.end(),
+                     [](SessionState* state) { return state->streams_.Find(t_run.stream) != nullptr; })) {
+      return Status::Ok();
+    }
   }
   if (IsCaptured(t_run.stream)) {
     return FailedPrecondition("the host waits for the Run's stream, which is being captured into a CUDA graph");

@@ -65,7 +65,8 @@ class SessionState {
   static bool IsInRun();
   static void RunAsksForMemory();
   static void RunWorksOn(device::Stream stream);
-  // Waits for the stream that the Run worked on last; OK outside of a Run. kFailedPrecondition while that is captured.
+  // Waits for the stream that the Run worked on last on this thread, which may be one of the host's own when a Run has
+  // several streams; OK where there is none. kFailedPrecondition while the stream is captured.
   static Status AwaitRun();
 
   // An application has made, or is about to release, an object for `stream`. With the last of them, sessions that have

@@ -13,9 +13,11 @@ import gc
 import tempfile
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 
 from tests.session import models
+from tests.session.control_flow_cases import Case
 from tests.session.stream_support import (
     HOST,
     LEGACY,
@@ -97,6 +99,29 @@ def check_inputs_in_host_memory_reach_nodes_on_several_streams() -> None:
         for i in range(3):
             x = np.arange(100, dtype=np.float32) + i
             np.testing.assert_array_equal(created.run(None, {"x": x})[0], 8 * x)
+
+
+def check_what_a_loop_ends_with_is_copied_in_order_from_any_thread() -> None:
+    """Nodes on one of the streams run on a thread of the host's; older hosts copy a Loop's results outside any stream."""
+    graph = """(float[n] x) => (float[n] y) {
+      two = Constant <value_int = 2> ()  one = Constant <value_int = 1> ()  go = Cast <to = 9> (one)
+      a = Mul(x, x)
+      start = Add(x, x)
+      b = Loop (two, go, start) <body = l (int64 i, bool before, float[n] v) => (bool after, float[n] w) {
+        after = Identity(before)  w = Add(v, v)
+      }>
+      c = Add(b, b)
+      y = Add(a, c)
+    }"""
+    model = onnx.load_from_string(Case(graph, []).model())
+    for node in model.graph.node:
+        node.name = node.output[0]
+    with tempfile.TemporaryDirectory() as folder:
+        entries = {"session.node_partition_config_file": partition(folder, [["a", "y"], ["start", "b", "c"]])}
+        created = session(model.SerializeToString(), cpu_allowed=True, entries=entries, parallel=True)
+        for i in range(5):
+            x = np.arange(1000, dtype=np.float32) + i
+            np.testing.assert_array_equal(created.run(None, {"x": x})[0], x * x + 16 * x)
 
 
 def check_one_thread_may_bind_and_another_run() -> None:

@@ -31,8 +31,12 @@ def session(
     options: dict[str, str] | None = None,
     cpu_allowed: bool = False,
     entries: dict[str, str] | None = None,
+    parallel: bool = False,
 ) -> ort.InferenceSession:
     settings = ort.SessionOptions()
+    if parallel:  # streams of one Run are on threads of the host's
+        settings.execution_mode = ort.ExecutionMode.ORT_PARALLEL
+        settings.inter_op_num_threads = 3
     for key, value in (entries or {}).items():
         settings.add_session_config_entry(key, value)
     settings.add_provider_for_devices(devices()[:1], options or {})
