@@ -24,8 +24,9 @@ class Tickets {
   Tickets(const Tickets&) = delete;
   Tickets& operator=(const Tickets&) = delete;
 
-  // kCount counters. The first call allocates them, so whoever plans a kernel that counts makes it; on a capturing
-  // stream the first call is kFailedPrecondition.
+  // kCount counters. The first call allocates them, so whoever plans a kernel that counts makes it. A stream that runs
+  // a plan which was made on another one gets its counters in its first Enqueue, as it gets its scratch memory then. On
+  // a capturing stream the first call is kFailedPrecondition.
   Result<unsigned*> Get() {
     if (counters_ == nullptr) [[unlikely]]
       CUDAEP_RETURN_IF_ERROR(Create());

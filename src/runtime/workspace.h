@@ -4,11 +4,11 @@
 // kernels may still use it. Where memory is short it is given up at once, with what was outgrown before; that waits for
 // the kernels. Without a memory limit sizes double; under a limit a block is as large as asked for. A shrink of the
 // device's memory takes all blocks along, also between two operators of a Run: the next one takes more.
-// Ownership: blocks are reference-counted. Who records addresses in a graph keeps the block (Pin) as long as the graph;
-// what a caller captured on a stream of its own is kept as long as the workspace. Blocks come from the memory's
-// workspace allocator and go back after the stream's work: the driver waits for it, and so does a caller's allocator.
-// Threads: one thread at a time (the one that runs the stream), but for PopIdle.
-// Failure: kOutOfMemory when not even the bytes asked for are to be had.
+// Ownership: blocks are reference-counted. Who records addresses in a graph of its own, as compiled regions will, keeps
+// the block (Pin) as long as the graph; what a caller captured on a stream of its own is kept as long as the workspace.
+// Blocks come from the memory's workspace allocator and go back after the stream's work: the driver waits for it, and
+// so does a caller's allocator. Threads: one thread at a time (the one that runs the stream), but for PopIdle. Failure:
+// kOutOfMemory when not even the bytes asked for are to be had.
 #pragma once
 
 #include <algorithm>
