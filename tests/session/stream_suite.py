@@ -102,7 +102,7 @@ def check_inputs_in_host_memory_reach_nodes_on_several_streams() -> None:
 
 
 def check_what_a_loop_ends_with_is_copied_in_order_from_any_thread() -> None:
-    """Nodes on one of the streams run on a thread of the host's; older hosts copy a Loop's results outside any stream."""
+    """Nodes of one stream run on a thread of the host's; older hosts copy a Loop's results outside any stream."""
     graph = """(float[n] x) => (float[n] y) {
       two = Constant <value_int = 2> ()  one = Constant <value_int = 1> ()  go = Cast <to = 9> (one)
       a = Mul(x, x)
