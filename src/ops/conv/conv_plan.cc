@@ -189,7 +189,7 @@ kernels::DepthwiseConv DepthwiseOf(const ConvProblem& problem) {
           .pad_left = narrow(p.pad_begin[1])};
 }
 
-ColumnConv PlaceColumns(const ConvProblem& p, size_t workspace_limit_bytes) {
+ColumnConv PlaceColumns(const ConvProblem& p, size_t workspace_limit_bytes, bool may_be_direct) {
   const bool transposed = p.direction == Direction::kBackward;
   const int64_t taps = ProductOfUsed(p.kernel, p.spatial_rank);
   const int64_t group_in = p.in_channels / p.groups, group_out = p.out_channels / p.groups;
@@ -197,7 +197,7 @@ ColumnConv PlaceColumns(const ConvProblem& p, size_t workspace_limit_bytes) {
   kernels::Im2col& columns = out.columns;
   columns.channels = p.in_channels;
   columns.transposed = transposed;
-  bool identity = taps == 1;
+  bool identity = may_be_direct && taps == 1;
   for (int d = 0; d < 3; ++d) {  // dimensions move to the inner end
     const int from = d - (3 - p.spatial_rank);
     const size_t i = static_cast<size_t>(std::max(from, 0));

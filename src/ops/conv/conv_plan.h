@@ -47,7 +47,9 @@ struct ColumnConv {
 
   blas::GemmProblem ProductOf(int64_t chunk_pixels) const;
 };
-// `workspace_limit_bytes`: chunks get smaller to stay below it, down to one pixel.
-ColumnConv PlaceColumns(const dnn::ConvProblem& problem, size_t workspace_limit_bytes = SIZE_MAX);
+// `workspace_limit_bytes`: chunks get smaller to stay below it, down to one pixel. `may_be_direct`: false where the
+// input never is the column matrix.
+ColumnConv PlaceColumns(const dnn::ConvProblem& problem, size_t workspace_limit_bytes = SIZE_MAX,
+                        bool may_be_direct = true);
 
 }  // namespace cudaep::ops

@@ -26,14 +26,14 @@ Status PlanRest(const Epilogue& remaining, ConvRunPlan* plan) {
   return Status::Ok();
 }
 
-Status PlanColumns(StreamContext& stream, const ProductOptions& options, ConvRunPlan* plan) {
+Status PlanColumns(StreamContext& stream, const ProductOptions& options, bool may_be_direct, ConvRunPlan* plan) {
   const dnn::ConvProblem& p = plan->problem;
   if (p.layout != dnn::Layout::kChannelsFirst) {
     return NotSupported(dnn::ProblemText(p), ": columns are made of channels-first tensors only");
   }
   plan->route = ConvRoute::kColumns;
   const size_t limit = AvailableWorkspace(stream, p.deterministic);
-  plan->columns = PlaceColumns(p, limit == SIZE_MAX ? limit : limit / 2);  // the rest is for the product
+  plan->columns = PlaceColumns(p, limit == SIZE_MAX ? limit : limit / 2, may_be_direct);  // half is for the product
   ColumnConv& columns = plan->columns;
   Epilogue rest = p.epilogue;
   if (p.epilogue.bias) {
@@ -64,7 +64,23 @@ Status PlanColumns(StreamContext& stream, const ProductOptions& options, ConvRun
   return Status::Ok();
 }
 
-Status EnqueueColumns(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at) {
+// The columns of a plain convolution.
+struct ImageColumns final : ColumnSource {
+  const ConvRunPlan& plan;
+  const void* x;
+  device::Stream stream;
+  ImageColumns(const ConvRunPlan& of, const void* input, device::Stream on) : plan(of), x(input), stream(on) {}
+
+  Status Make(int64_t image, int64_t first, int64_t pixels, void* columns) const override {
+    const size_t size = SizeOf(plan.problem.types.a);
+    const auto* const from =
+        static_cast<const std::byte*>(x) + image * plan.columns.x_stride * static_cast<int64_t>(size);
+    return kernels::LaunchIm2col(plan.columns.columns, size, from, columns, first, pixels, stream);
+  }
+};
+
+Status EnqueueColumns(const ConvRunPlan& plan, StreamContext& stream, const ColumnSource& source,
+                      const dnn::ConvPointers& at) {
   const ColumnConv& columns = plan.columns;
   const int64_t size = static_cast<int64_t>(SizeOf(plan.problem.types.a));
   const auto* weights = static_cast<const std::byte*>(at.w);
@@ -77,15 +93,14 @@ Status EnqueueColumns(const ConvRunPlan& plan, StreamContext& stream, const dnn:
     CUDAEP_RETURN_IF_ERROR(kernels::LaunchStridedCopy(plan.spread_bias, at.bias, at.y, stream.stream()));
   }
   for (int64_t image = 0; image < columns.images; ++image) {
-    const auto* const x = static_cast<const std::byte*>(at.x) + image * columns.x_stride * size;
     auto* const y = static_cast<std::byte*>(at.y) + image * columns.y_stride * size;
     for (int64_t first = 0; first < columns.pixels; first += columns.chunk) {
       const int64_t pixels = std::min(columns.chunk, columns.pixels - first);
-      const std::byte* matrix = x;
-      if (!columns.direct) {
-        matrix = workspace + plan.columns_offset;
-        CUDAEP_RETURN_IF_ERROR(kernels::LaunchIm2col(columns.columns, static_cast<size_t>(size), x,
-                                                     workspace + plan.columns_offset, first, pixels, stream.stream()));
+      const void* matrix = workspace + plan.columns_offset;
+      if (columns.direct) {
+        matrix = static_cast<const std::byte*>(at.x) + image * columns.x_stride * size;
+      } else {
+        CUDAEP_RETURN_IF_ERROR(source.Make(image, first, pixels, workspace + plan.columns_offset));
       }
       const MatrixProduct& product = pixels == columns.chunk ? plan.full_chunk : plan.last_chunk;
       std::byte* const result = y + first * size;
@@ -137,8 +152,25 @@ Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem
     Log(LogLevel::kInfo, dnn::ProblemText(problem), " runs by columns: ", library.status().message());
   }
   if (options.path == ConvPath::kLibrary) return Impossible("library", problem, "it has no input");
-  CUDAEP_RETURN_IF_ERROR(PlanColumns(stream, options.product, plan.get()).WithContext(dnn::ProblemText(problem)));
+  CUDAEP_RETURN_IF_ERROR(PlanColumns(stream, options.product, true, plan.get()).WithContext(dnn::ProblemText(problem)));
   return PlanPtr(std::move(plan));
+}
+
+Result<PlanPtr> PlanConvColumns(const ProductOptions& options, dnn::ConvProblem problem, StreamContext& stream) {
+  auto plan = std::make_unique<ConvRunPlan>();
+  problem.allow_tf32 = options.allow_tf32;
+  problem.deterministic = options.deterministic;
+  plan->problem = problem;
+  if (OutputOf(problem).elems() == 0) return PlanPtr(std::move(plan));
+  CUDAEP_RETURN_IF_ERROR(PlanColumns(stream, options, false, plan.get()).WithContext(dnn::ProblemText(problem)));
+  return PlanPtr(std::move(plan));
+}
+
+Status EnqueueConvColumns(const ConvRunPlan& plan, StreamContext& stream, const ColumnSource& source,
+                          const dnn::ConvPointers& at) {
+  CUDAEP_RETURN_IF_ERROR(EnqueueColumns(plan, stream, source, at));
+  if (!plan.finish) return Status::Ok();
+  return kernels::LaunchFinish(*plan.finish, at.y, at.bias, at.residual, at.y, stream.stream());
 }
 
 Status EnqueueConvRun(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at) {
@@ -152,7 +184,7 @@ Status EnqueueConvRun(const ConvRunPlan& plan, StreamContext& stream, const dnn:
       CUDAEP_RETURN_IF_ERROR(EnqueueConvLibrary(plan.problem, plan.library->As<dnn::ConvPlan>(), stream, at));
       break;
     case ConvRoute::kColumns:
-      CUDAEP_RETURN_IF_ERROR(EnqueueColumns(plan, stream, at));
+      CUDAEP_RETURN_IF_ERROR(EnqueueColumns(plan, stream, ImageColumns(plan, at.x, stream.stream()), at));
       break;
   }
   if (!plan.finish) return Status::Ok();

@@ -55,6 +55,19 @@ struct ConvOptions {
 // channels-last problem that no library takes.
 Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem, StreamContext& stream);
 
+// Where the column matrix of a convolution comes from.
+class ColumnSource {
+ public:
+  virtual ~ColumnSource() = default;
+  // Makes the columns of output pixels [first, first + pixels) of an image.
+  virtual Status Make(int64_t image, int64_t first, int64_t pixels, void* columns) const = 0;
+};
+
+// The route of columns for a caller with columns of its own; x of the pointers is not read.
+Result<PlanPtr> PlanConvColumns(const ProductOptions& options, dnn::ConvProblem problem, StreamContext& stream);
+Status EnqueueConvColumns(const ConvRunPlan& plan, StreamContext& stream, const ColumnSource& source,
+                          const dnn::ConvPointers& at);
+
 // Tensors may have any alignment: the library's unaligned ones are copied into the stream's workspace, which grows the
 // first time. The residual may be y only where the plan's library fuses it.
 Status EnqueueConvRun(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at);
