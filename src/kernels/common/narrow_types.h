@@ -11,6 +11,9 @@ inline constexpr DataTypeSet kNarrowInts{DataType::kUint4, DataType::kInt4, Data
 inline constexpr DataTypeSet kNarrowFloats = kFloat8Types | DataTypeSet{DataType::kFloat8E8M0, DataType::kFloat4E2M1};
 inline constexpr DataTypeSet kNarrowTypes = kNarrowInts | kNarrowFloats;
 
+// Everything that a tensor in memory can hold.
+inline constexpr DataTypeSet kStoredTypes = kAnySizedTypes | kNarrowTypes;
+
 enum class PowerRounding : uint8_t { kUp, kDown, kNearest };  // to float8e8m0, which has powers of two alone
 
 struct NarrowRounding {

@@ -4,6 +4,7 @@
 // one copy is enqueued.
 #pragma once
 
+#include "kernels/common/narrow_types.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -19,13 +20,14 @@ class AliasOperator : public Operator {
 // A row of the family. `host_inputs` are shapes or axes.
 inline KernelRow AliasRow(const char* op, int since, int until, OperatorFactory make, std::vector<int> host_inputs = {},
                           const char* constraint = "T") {
-  return {.op = op,
-          .since = since,
-          .until = until,
-          .types = {{constraint, until >= 19 ? kAnySizedTypes : kFixedSizeTypes}},  // 8-bit floats came with opset 19
-          .host_inputs = std::move(host_inputs),
-          .aliases = {{0, 0}},
-          .make = make};
+  return {
+      .op = op,
+      .since = since,
+      .until = until,
+      .types = {{constraint, until >= 19 ? kernels::kStoredTypes : kFixedSizeTypes}},  // the rest came with opset 19
+      .host_inputs = std::move(host_inputs),
+      .aliases = {{0, 0}},
+      .make = make};
 }
 
 }  // namespace cudaep::ops

@@ -3,7 +3,7 @@
 namespace cudaep::ops {
 namespace {
 
-constexpr DataTypeSet kTypes = kAnySizedTypes | kSubByteTypes | DataTypeSet(DataType::kFloat8E8M0);
+constexpr DataTypeSet kTypes = kernels::kStoredTypes;
 
 class BitCast final : public AliasOperator {
  public:

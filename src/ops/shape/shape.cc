@@ -1,4 +1,5 @@
 // Shape and Size: what they say about a tensor is known on the host, which writes it there; nothing is launched.
+#include "kernels/common/narrow_types.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -54,7 +55,7 @@ KernelRow HostRow(const char* op, OperatorFactory make) {
   return {.op = op,
           .since = 1,
           .until = 25,
-          .types = {{"T", kAnySizedTypes}, {"T1", DataType::kInt64}},
+          .types = {{"T", kernels::kStoredTypes}, {"T1", DataType::kInt64}},
           .host_outputs = {0},
           .make = make};
 }

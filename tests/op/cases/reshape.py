@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..harness import Case, Rand
-from ..harness.dtypes import FIXED_SIZE
+from ..harness.dtypes import FIXED_SIZE, STORED
 from ..harness.tolerances import EXACT
 
 
@@ -93,7 +93,7 @@ def _with_axes(op: str, before: Sequence[int], axes: Sequence[int] | None, after
 
 CASES = [
     *_RESHAPES,
-    Case(op="Reshape", inputs=[Rand((3, 4)), _ints(2, 6)], dtypes=FIXED_SIZE, opset="5+", expected=_to((2, 6)),
+    Case(op="Reshape", inputs=[Rand((3, 4)), _ints(2, 6)], dtypes=STORED, opset="5+", expected=_to((2, 6)),
          tolerance=EXACT, name="types"),
     Case(op="Reshape", inputs=[Rand((3, 4)), _ints(2, 6)], dtypes=("float32",), expected=_to((2, 6)), constants=(1,),
          tolerance=EXACT, name="constant"),
@@ -108,7 +108,7 @@ CASES = [
 
     *(Case(op="Flatten", inputs=[Rand(before)], attrs={"axis": axis}, dtypes=("float32",), expected=_to(after),
            tolerance=EXACT) for before, axis, after in _FLATTENS),
-    Case(op="Flatten", inputs=[Rand((3, 2, 2))], dtypes=FIXED_SIZE, opset="1+", expected=_to((3, 4)),
+    Case(op="Flatten", inputs=[Rand((3, 2, 2))], dtypes=STORED, opset="1+", expected=_to((3, 4)),
          tolerance=EXACT, name="types"),
     _refused("Flatten", (2, 3), "axis 3 is outside [-2, 2]", axis=3),
     _refused("Flatten", (), "axis 1 is outside", axis=1),
@@ -116,20 +116,20 @@ CASES = [
     *(case for row in _SQUEEZES for case in _with_axes("Squeeze", *row)),
     Case(op="Squeeze", inputs=[Rand((3, 1)), _ints()], dtypes=("float32",), expected=_to((3, 1)), tolerance=EXACT,
          name="no_axis"),
-    Case(op="Squeeze", inputs=[Rand((1, 12))], dtypes=FIXED_SIZE, opset="1+", expected=_to((12,)), tolerance=EXACT,
+    Case(op="Squeeze", inputs=[Rand((1, 12))], dtypes=STORED, opset="1+", expected=_to((12,)), tolerance=EXACT,
          name="types"),
     _refused("Squeeze", (2, 1), "axis 0 of shape [2,1]", (0,)),
     _refused("Squeeze", (2, 1), "axis 2 is outside [-2, 2)", (2,)),
 
     *(case for row in _UNSQUEEZES for case in _with_axes("Unsqueeze", *row)),
-    Case(op="Unsqueeze", inputs=[Rand((12,)), _ints(0)], dtypes=FIXED_SIZE, opset="13+", expected=_to((1, 12)),
+    Case(op="Unsqueeze", inputs=[Rand((12,)), _ints(0)], dtypes=STORED, opset="13+", expected=_to((1, 12)),
          tolerance=EXACT, name="types"),
     Case(op="Unsqueeze", inputs=[Rand((2, 3))], attrs={"axes": (0, 3)}, dtypes=FIXED_SIZE, opset=(1, 11),
          expected=_to((1, 2, 3, 1)), tolerance=EXACT, skip={"session": "no host runs opset 1"}),
     _refused("Unsqueeze", (2, 3), "named twice", (0, -4)),
     _refused("Unsqueeze", (2, 3), "axis 3 is outside [-3, 3)", (3,)),
 
-    Case(op="Identity", inputs=[Rand((3, 5))], dtypes=FIXED_SIZE, opset="1+", expected=_to((3, 5)), tolerance=EXACT),
+    Case(op="Identity", inputs=[Rand((3, 5))], dtypes=STORED, opset="1+", expected=_to((3, 5)), tolerance=EXACT),
     Case(op="Identity", inputs=[Rand(())], dtypes=("float32",), expected=_to(()), tolerance=EXACT),
     Case(op="Identity", inputs=[Rand((0, 2))], dtypes=("float32",), expected=_to((0, 2)), tolerance=EXACT),
     Case(op="Identity", inputs=[Rand((99,), specials=True)], dtypes=("float16",), expected=_to((99,)),

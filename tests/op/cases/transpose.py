@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from ..harness import Case, Rand
-from ..harness.dtypes import FIXED_SIZE
+from ..harness.dtypes import STORED
 from ..harness.tolerances import EXACT
 
 _WIDTHS = ("int8", "float16", "float32", "float64", "complex128")
@@ -60,8 +60,9 @@ def _case(shape: tuple[int, ...], perm: tuple[int, ...], dtypes: tuple[str, ...]
 CASES = [
     *(_case(shape, perm, ("float32", "float16")) for shape, perm in _SMALL),
     *(_case(shape, perm, _WIDTHS) for shape, perm in _TILED + _INNERMOST_STAYS),
-    Case(op="Transpose", inputs=[Rand((2, 3, 5))], expected=np.transpose, dtypes=FIXED_SIZE, opset="1+",
+    Case(op="Transpose", inputs=[Rand((2, 3, 5))], expected=np.transpose, dtypes=STORED, opset="1+",
          tolerance=EXACT, name="reversed"),
+    *(_case(shape, perm, ("int4", "uint2")) for shape, perm in (((70, 131), (1, 0)), ((3, 1, 5), (2, 0, 1)), ((), ()))),
     Case(op="Transpose", inputs=[Rand((300,), specials=True)], expected=np.transpose, dtypes=("float16", "float32"),
          tolerance=EXACT, name="specials"),
     Case(op="Transpose", inputs=[Rand((2, 3))], attrs={"perm": (0, 0)}, dtypes=("float32",),

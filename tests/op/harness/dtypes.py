@@ -50,6 +50,7 @@ SMALL_INTS = ("uint4", "int4", "uint2", "int2")
 SMALL_FLOATS = (*FLOAT8, "float8_e8m0fnu", "float4_e2m1fn")
 COMPLEX = ("complex64", "complex128")
 FIXED_SIZE = (*NUMERIC, "bool", *COMPLEX, *FLOAT8)  # all that data movement can carry
+STORED = (*FIXED_SIZE, *SUB_BYTE, "float8_e8m0fnu")  # all that a tensor can hold
 NARROW = ("float16", "bfloat16", *SMALL_FLOATS)  # computed in float32
 
 
