@@ -1,0 +1,130 @@
+#include <algorithm>
+
+#include "kernels/common/trigger.cuh"
+#include "kernels/elementwise/elementwise.cuh"
+#include "kernels/quant/qlinear.h"
+
+namespace cudaep::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int64_t kMostRowBlocks = 65535;
+constexpr int kTablePack = 16;
+
+// Rows by grid.y; a block has the table in shared memory.
+__global__ void __launch_bounds__(kThreads)
+    ByteTableKernel(__grid_constant__ const ByteTable table, const uint8_t* x, uint8_t* y, int64_t rows, int64_t row,
+                    int64_t y_stride, bool packed) {
+  __shared__ uint8_t of[256];
+  of[threadIdx.x] = table.of[threadIdx.x];
+  TriggerDependentsOfSmallGrid();
+  device::GridDependencyWait();
+  __syncthreads();
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
+  for (int64_t r = blockIdx.y; r < rows; r += gridDim.y) {
+    const uint8_t* const from = x + r * row;
+    uint8_t* const to = y + r * y_stride;
+    if (!packed) {
+      for (int64_t i = first; i < row; i += step) to[i] = of[from[i]];
+      continue;
+    }
+    for (int64_t i = first; i < row / kTablePack; i += step) {
+      Pack<uint8_t, kTablePack> pack = LoadPack<kTablePack>(from + i * kTablePack);
+#pragma unroll
+      for (int k = 0; k < kTablePack; ++k) pack.value[k] = of[pack.value[k]];
+      StorePack(to + i * kTablePack, pack);
+    }
+    for (int64_t i = row / kTablePack * kTablePack + first; i < row; i += step) to[i] = of[from[i]];
+  }
+}
+
+template <class T>
+__device__ __forceinline__ T Saturated(float rounded, int32_t zero) {
+  constexpr float kLowest = std::is_signed_v<T> ? -128.0f : 0.0f, kHighest = kLowest + 255.0f;
+  return static_cast<T>(static_cast<int32_t>(fminf(fmaxf(rounded + static_cast<float>(zero), kLowest), kHighest)));
+}
+
+template <class T, QLinearBinary kOp>
+struct OnReals {
+  QLinearOperands p;
+  __device__ __forceinline__ T operator()(T a, T b) const {
+    const int32_t x = static_cast<int32_t>(a) - p.a_zero, z = static_cast<int32_t>(b) - p.b_zero;
+    if constexpr (kOp == QLinearBinary::kMul) {
+      return Saturated<T>(rintf(p.a_ratio * static_cast<float>(x * z)), p.y_zero);
+    } else {
+      // A product and a sum would be one instruction on some devices and two on others.
+      const float second = p.b_ratio * static_cast<float>(z);
+      return Saturated<T>(rintf(fmaf(p.a_ratio, static_cast<float>(x), second)), p.y_zero);
+    }
+  }
+};
+
+template <class T>
+Status LaunchBinaryAs(QLinearBinary op, const QLinearOperands& operands, const void* a, const void* b, void* y,
+                      const Broadcast<2>& broadcast, device::Stream stream) {
+  if (op == QLinearBinary::kAdd) {
+    return LaunchElementwise<OnReals<T, QLinearBinary::kAdd>, T, T, T>({operands}, {a, b}, y, broadcast, stream);
+  }
+  return LaunchElementwise<OnReals<T, QLinearBinary::kMul>, T, T, T>({operands}, {a, b}, y, broadcast, stream);
+}
+
+// A block a row.
+template <class T>
+__global__ void __launch_bounds__(kThreads) MeanKernel(const T* x, T* y, __grid_constant__ const QLinearMean p) {
+  __shared__ uint32_t parts[kThreads / 32];
+  device::GridDependencyWait();
+  for (int64_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
+    uint32_t sum = 0;
+    for (int64_t i = threadIdx.x; i < p.elems; i += kThreads) {
+      sum += static_cast<uint32_t>(static_cast<int32_t>(x[row * p.elems + i]) - p.x_zero);
+    }
+    for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      for (int warp = 1; warp < kThreads / 32; ++warp) sum += parts[warp];
+      y[row] = Saturated<T>(rintf(static_cast<float>(static_cast<int32_t>(sum)) * p.ratio), p.y_zero);
+    }
+    __syncthreads();
+  }
+}
+
+}  // namespace
+
+Status LaunchByteTable(const ByteTable& table, const void* x, void* y, int64_t rows, int64_t row, int64_t y_stride,
+                       device::Stream stream) {
+  if (rows == 0 || row == 0) return Status::Ok();
+  const bool packed = IsAligned(x, kTablePack) && IsAligned(y, kTablePack) &&
+                      (rows == 1 || (row % kTablePack == 0 && y_stride % kTablePack == 0));
+  const int64_t items = packed ? CeilDiv<int64_t>(row, kTablePack) : row;
+  device::LaunchConfig config;
+  config.grid.x = static_cast<unsigned>(std::min<int64_t>(CeilDiv<int64_t>(items, kThreads), 1 << 20));
+  config.grid.y = static_cast<unsigned>(std::min(rows, kMostRowBlocks));
+  config.block.x = kThreads;
+  config.programmatic = true;
+  return device::Launch(ByteTableKernel, config, stream, table, static_cast<const uint8_t*>(x),
+                        static_cast<uint8_t*>(y), rows, row, y_stride, packed);
+}
+
+Status LaunchQLinearBinary(QLinearBinary op, DataType type, const QLinearOperands& operands, const void* a,
+                           const void* b, void* y, const Broadcast<2>& broadcast, device::Stream stream) {
+  if (type == DataType::kInt8) return LaunchBinaryAs<int8_t>(op, operands, a, b, y, broadcast, stream);
+  return LaunchBinaryAs<uint8_t>(op, operands, a, b, y, broadcast, stream);
+}
+
+Status LaunchQLinearMean(const QLinearMean& mean, const void* x, void* y, device::Stream stream) {
+  if (mean.rows == 0) return Status::Ok();
+  device::LaunchConfig config;
+  config.grid.x = static_cast<unsigned>(std::min<int64_t>(mean.rows, 1 << 20));
+  config.block.x = kThreads;
+  config.programmatic = true;
+  if (mean.type == DataType::kInt8) {
+    return device::Launch(MeanKernel<int8_t>, config, stream, static_cast<const int8_t*>(x), static_cast<int8_t*>(y),
+                          mean);
+  }
+  return device::Launch(MeanKernel<uint8_t>, config, stream, static_cast<const uint8_t*>(x), static_cast<uint8_t*>(y),
+                        mean);
+}
+
+}  // namespace cudaep::kernels
