@@ -1,4 +1,5 @@
-// Range. The three numbers are read on the host; one plan serves them all, as a decoder has others in each step.
+// Range; that of com.microsoft may leave out its delta of 1. The three numbers are read on the host; one plan serves
+// them all, as a decoder has others in each step.
 #include "kernels/generate/range.h"
 
 #include <cmath>
@@ -33,7 +34,8 @@ Result<int64_t> CountOf(T start, T limit, T delta) {
 
 template <class T>
 Result<kernels::RangeValues> ValuesOf(TensorViews inputs) {
-  const T start = inputs[0].host<T>()[0], limit = inputs[1].host<T>()[0], delta = inputs[2].host<T>()[0];
+  const T start = inputs[0].host<T>()[0], limit = inputs[1].host<T>()[0];
+  const T delta = inputs.size() > 2 && inputs[2].present() ? inputs[2].host<T>()[0] : T(1);
   kernels::RangeValues range{.type = inputs[0].type};
   CUDAEP_ASSIGN_OR_RETURN(range.count, CountOf(start, limit, delta));
   range.start = static_cast<double>(start);
@@ -47,8 +49,8 @@ Result<kernels::RangeValues> ValuesOf(TensorViews inputs) {
 
 Result<kernels::RangeValues> ValuesOf(TensorViews inputs) {
   constexpr const char* kNames[] = {"start", "limit", "delta"};
-  for (size_t i = 0; i < 3; ++i) {
-    if (inputs[i].elems() != 1) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].present() && inputs[i].elems() != 1) {
       return InvalidArgument(kNames[i], " has shape ", inputs[i].dims(), ", expected one element");
     }
   }
@@ -81,6 +83,13 @@ const RegisterRows kRows({
     {.op = "Range",
      .since = 11,
      .until = 11,
+     .types = {{"T", kernels::kRangeTypes}},
+     .host_inputs = {0, 1, 2},
+     .make = Make<Range>},
+    {.domain = kMicrosoftDomain,
+     .op = "Range",
+     .since = 1,
+     .until = 1,
      .types = {{"T", kernels::kRangeTypes}},
      .host_inputs = {0, 1, 2},
      .make = Make<Range>},

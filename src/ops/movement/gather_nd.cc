@@ -47,7 +47,7 @@ class GatherND final : public Operator {
 
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
     kernels::GatherNd gather = PlanAs<GatherNDPlan>(plan).gather;
-    gather.tuples.indices = {context.input(1), true};
+    gather.tuples.indices = {context.input(1), context.inputs[1].type == DataType::kInt64};
     return kernels::LaunchGatherNd(gather, context.input(0), context.output(0), context.stream());
   }
 
@@ -70,6 +70,12 @@ class GatherND final : public Operator {
 
 const RegisterRows kRows({
     {.op = "GatherND", .since = 11, .until = 13, .types = {{"T", kFixedSizeTypes}}, .make = Make<GatherND>},
+    {.domain = kMicrosoftDomain,
+     .op = "GatherND",
+     .since = 1,
+     .until = 1,
+     .types = {{"T", kFixedSizeTypes - DataTypeSet(DataType::kBFloat16)}, {"Tind", kIndexTypes}},
+     .make = Make<GatherND>},
 });
 
 }  // namespace

@@ -36,6 +36,14 @@ uint64_t BitsOfValue(float value, DataType type) {
   }
 }
 
+// That of com.microsoft also takes them as a row.
+Result<std::vector<int64_t>> PadsOf(const TensorView& input) {
+  TensorView list = input;
+  if (input.rank == 2 && input.dim[0] == 1)
+    list = {.data = input.data, .dim = input.dim + 1, .rank = 1, .type = input.type};
+  return HostInts(list, "pads");
+}
+
 class Pad final : public Operator {
  public:
   // Before version 11.
@@ -47,7 +55,8 @@ class Pad final : public Operator {
 
   static Result<std::unique_ptr<Pad>> Create(const OpInfo& info) {
     CUDAEP_ASSIGN_OR_RETURN(const PadMode mode, ModeOf(info));
-    if (info.since_version() >= 11) return std::make_unique<Pad>(mode, std::nullopt);
+    if (info.since_version() >= 11 || info.domain() == kMicrosoftDomain)
+      return std::make_unique<Pad>(mode, std::nullopt);
     const uint64_t bits = BitsOfValue(info.FloatOr("value", 0.0f), info.input_type(0));
     return std::make_unique<Pad>(mode, Attributes{info.IntsOr("pads", {}), bits});
   }
@@ -97,7 +106,7 @@ class Pad final : public Operator {
     if (attributes_) {
       pads = attributes_->pads;
     } else {
-      CUDAEP_ASSIGN_OR_RETURN(pads, HostInts(inputs[1], "pads"));
+      CUDAEP_ASSIGN_OR_RETURN(pads, PadsOf(inputs[1]));
     }
     if (inputs.size() > 3 && inputs[3].present()) {
       CUDAEP_ASSIGN_OR_RETURN(axes, HostInts(inputs[3], "axes"));
@@ -126,6 +135,13 @@ class Pad final : public Operator {
 };
 
 const RegisterRows kRows({
+    {.domain = kMicrosoftDomain,
+     .op = "Pad",
+     .since = 1,
+     .until = 1,
+     .types = {{"T", {DataType::kFloat, DataType::kFloat16, DataType::kDouble}}},
+     .host_inputs = {1},
+     .make = Make<Pad>},
     {.op = "Pad",
      .since = 2,
      .until = 2,

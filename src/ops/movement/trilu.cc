@@ -58,6 +58,14 @@ const RegisterRows kRows({
      .host_inputs = {1},
      .in_place = {{0, 0}},
      .make = Make<Trilu>},
+    {.domain = kMicrosoftDomain,
+     .op = "Trilu",
+     .since = 1,
+     .until = 1,
+     .types = {{"T", kNumericTypes | DataTypeSet(DataType::kBool)}},
+     .host_inputs = {1},
+     .in_place = {{0, 0}},
+     .make = Make<Trilu>},
 });
 
 }  // namespace

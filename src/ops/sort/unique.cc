@@ -1,4 +1,5 @@
-// Unique: the distinct elements, or the distinct slices along an axis, with where they come from.
+// Unique: the distinct elements, or the distinct slices along an axis, with where they come from. That of com.microsoft
+// takes a vector and gives values in the order of their first places, without these.
 #include "kernels/sort/unique.h"
 
 #include "kernels/movement/gather.h"
@@ -15,16 +16,24 @@ struct UniquePlan : Plan {
 
 class Unique final : public Operator {
  public:
-  Unique(std::optional<int64_t> axis, bool sorted) : axis_(axis), sorted_(sorted) {}
+  // Which output is what; one that there is not is beyond all.
+  struct Layout {
+    int firsts = 1, inverse = 2, counts = 3;
+  };
+  Unique(std::optional<int64_t> axis, bool sorted, Layout layout) : axis_(axis), sorted_(sorted), layout_(layout) {}
 
   static Result<std::unique_ptr<Unique>> Create(const OpInfo& info) {
-    return std::make_unique<Unique>(info.Int("axis"), info.BoolOr("sorted", true));
+    if (info.domain() == kMicrosoftDomain) {
+      return std::make_unique<Unique>(std::nullopt, false, Layout{.firsts = INT_MAX, .inverse = 1, .counts = 2});
+    }
+    return std::make_unique<Unique>(info.Int("axis"), info.BoolOr("sorted", true), Layout{});
   }
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
     CUDAEP_ASSIGN_OR_RETURN(const kernels::Unique unique, Describe(inputs[0]));
     CUDAEP_ASSIGN_OR_RETURN(outputs[0], ValuesShape(inputs[0], kUnknownDim));
-    for (size_t i = 1; i < outputs.size(); ++i) outputs[i] = Shape{i == kInverse ? unique.items : kUnknownDim};
+    for (size_t i = 1; i < outputs.size(); ++i)
+      outputs[i] = Shape{static_cast<int>(i) == layout_.inverse ? unique.items : kUnknownDim};
     return Status::Ok();
   }
 
@@ -64,8 +73,6 @@ class Unique final : public Operator {
   }
 
  private:
-  static constexpr size_t kInverse = 2;
-
   Status WriteOutputs(const UniquePlan& plan, const kernels::UniqueScratch& scratch, int64_t groups,
                       const OpContext& context) const {
     CUDAEP_ASSIGN_OR_RETURN(const Shape shape, ValuesShape(context.inputs[0], groups));
@@ -76,19 +83,19 @@ class Unique final : public Operator {
       CUDAEP_RETURN_IF_ERROR(
           kernels::LaunchGather(gather, context.input(0), {scratch.firsts, true}, values, context.stream()));
     }
-    const size_t outputs = context.shapes.size();
+    const auto outputs = static_cast<int>(context.shapes.size());
     void *firsts = nullptr, *sizes = nullptr;
-    if (outputs > 1) {
-      CUDAEP_ASSIGN_OR_RETURN(firsts, context.Output(1, Shape{groups}));
+    if (outputs > layout_.firsts) {
+      CUDAEP_ASSIGN_OR_RETURN(firsts, context.Output(layout_.firsts, Shape{groups}));
     }
-    if (outputs > 3) {
-      CUDAEP_ASSIGN_OR_RETURN(sizes, context.Output(3, Shape{groups}));
+    if (outputs > layout_.counts) {
+      CUDAEP_ASSIGN_OR_RETURN(sizes, context.Output(layout_.counts, Shape{groups}));
     }
     if (firsts != nullptr) {
       CUDAEP_RETURN_IF_ERROR(
           device::MemcpyAsync(firsts, scratch.firsts, static_cast<size_t>(groups) * sizeof(int64_t), context.stream()));
     }
-    auto* const inverse = outputs > kInverse ? context.output<int64_t>(kInverse) : nullptr;
+    auto* const inverse = outputs > layout_.inverse ? context.output<int64_t>(layout_.inverse) : nullptr;
     return kernels::LaunchUniqueNumbers(plan.unique, groups, sorted_, scratch, inverse, static_cast<int64_t*>(sizes),
                                         context.stream());
   }
@@ -113,12 +120,19 @@ class Unique final : public Operator {
 
   std::optional<int64_t> axis_;
   bool sorted_;
+  Layout layout_;
 };
 
 const RegisterRows kRows({
     {.op = "Unique",
      .since = 11,
      .until = 11,
+     .types = {{"T", kernels::kUniqueTypes - DataTypeSet(DataType::kBFloat16)}},
+     .make = Make<Unique>},
+    {.domain = kMicrosoftDomain,
+     .op = "Unique",
+     .since = 1,
+     .until = 1,
      .types = {{"T", kernels::kUniqueTypes - DataTypeSet(DataType::kBFloat16)}},
      .make = Make<Unique>},
 });
