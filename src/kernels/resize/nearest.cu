@@ -80,16 +80,37 @@ T FromFloat(float value) {
   }
 }
 
+// Elements of 16 bytes, in buffers that need not be aligned to that.
+struct Wide {
+  uint64_t low, high;
+};
+
+// The extrapolation value as an element; false for a type that is not offered.
+bool MakeElement(float value, DataType type, std::byte* element) {
+  if (type == DataType::kComplex64) {
+    std::memcpy(element, &value, sizeof(value));
+    return true;
+  }
+  if (type == DataType::kComplex128) {
+    const double real = value;
+    std::memcpy(element, &real, sizeof(real));
+    return true;
+  }
+  constexpr DataTypeSet kElements = kNumericTypes | DataTypeSet(DataType::kBool);
+  return VisitType<kElements, bool>(type, false, [&]<class T>() {
+    const T converted = FromFloat<T>(value);
+    std::memcpy(element, &converted, sizeof(T));
+    return true;
+  });
+}
+
 }  // namespace
 
 Status LaunchResizeNearest(const ResizeShape& shape, DataType type, const void* x, void* y, device::Stream stream) {
-  alignas(8) std::byte extrapolation[8] = {};
-  const bool known = VisitType<kNumericTypes, bool>(type, false, [&]<class T>() {
-    const T value = FromFloat<T>(shape.extrapolation);
-    std::memcpy(extrapolation, &value, sizeof(T));
-    return true;
-  });
-  if (!known) return NotSupported("resize of element type ", DataTypeName(type));
+  alignas(16) std::byte extrapolation[16] = {};
+  if (!MakeElement(shape.extrapolation, type, extrapolation)) {
+    return NotSupported("resize of element type ", DataTypeName(type));
+  }
   switch (SizeOf(type)) {
     case 1:
       return LaunchWidth<uint8_t>(shape, extrapolation, x, y, stream);
@@ -97,8 +118,10 @@ Status LaunchResizeNearest(const ResizeShape& shape, DataType type, const void* 
       return LaunchWidth<uint16_t>(shape, extrapolation, x, y, stream);
     case 4:
       return LaunchWidth<uint32_t>(shape, extrapolation, x, y, stream);
-    default:
+    case 8:
       return LaunchWidth<uint64_t>(shape, extrapolation, x, y, stream);
+    default:
+      return LaunchWidth<Wide>(shape, extrapolation, x, y, stream);
   }
 }
 

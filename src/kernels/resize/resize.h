@@ -15,9 +15,9 @@ namespace cudaep::kernels {
 
 inline constexpr int kMaxResizeRank = 8;
 
-// Element types with interpolation; nearest neighbour moves anything of 1, 2, 4 or 8 bytes.
-inline constexpr DataTypeSet kInterpolationTypes =
-    kFloatTypes | DataTypeSet{DataType::kInt8, DataType::kUint8, DataType::kInt32};
+// Element types with interpolation: integers are truncated, 64-bit ones computed in double. Nearest neighbour moves
+// anything of fixed size.
+inline constexpr DataTypeSet kInterpolationTypes = kNumericTypes;
 
 // How a coordinate becomes the index of one input.
 enum class NearestMode : uint8_t { kRoundPreferFloor, kRoundPreferCeil, kFloor, kCeil };

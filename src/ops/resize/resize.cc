@@ -33,6 +33,9 @@ class Resize : public Operator {
     auto op = std::make_unique<Resize>();
     CUDAEP_ASSIGN_OR_RETURN(op->attributes_, ParseResize(info));
     op->type_ = info.input_type(0);
+    if (!op->attributes_.nearest && !kernels::kInterpolationTypes.Contains(op->type_)) {
+      return NotSupported("interpolation of element type ", DataTypeName(op->type_));
+    }
     const bool is_upsample = info.op_type() == "Upsample";
     if (is_upsample && info.since_version() < 9) {
       op->fixed_scales_ = info.Floats("scales").value_or(std::vector<float>());
@@ -86,7 +89,7 @@ class Resize : public Operator {
   bool has_roi_ = false;             // inputs are X, roi, scales, sizes
 };
 
-constexpr DataTypeSet kTypesBefore13 = kernels::kInterpolationTypes - DataTypeSet(DataType::kBFloat16);
+constexpr DataTypeSet kTypesBefore13 = kFixedSizeTypes - DataTypeSet(DataType::kBFloat16);
 constexpr DataTypeSet kRoiTypes{DataType::kFloat, DataType::kFloat16, DataType::kDouble};
 
 const RegisterRows kRows({
@@ -99,7 +102,7 @@ const RegisterRows kRows({
     {.op = "Resize",
      .since = 11,
      .until = 19,
-     .types = {{"T1", kernels::kInterpolationTypes}, {"T2", kRoiTypes}},
+     .types = {{"T1", kFixedSizeTypes}, {"T2", kRoiTypes}},
      .host_inputs = {1, 2, 3},
      .make = Make<Resize>},
     {.op = "Upsample", .since = 7, .until = 7, .types = {{"T", kTypesBefore13}}, .make = Make<Resize>},

@@ -3,9 +3,10 @@
 import numpy as np
 
 from ..harness import Case, Of, Rand, Tolerance
-from ..harness.dtypes import FLOATS
+from ..harness.dtypes import COMPLEX, FLOATS, NUMERIC
 
 _TYPES = (*FLOATS, "int8", "uint8", "int32")
+_ALL_TYPES = (*NUMERIC, "bool", *COMPLEX)
 _COORDINATES = (
     "half_pixel",
     "half_pixel_symmetric",
@@ -32,6 +33,27 @@ def _largest(x, *_, **__):
 
 def _repeat(x, *_, **__):
     return np.repeat(np.repeat(x, 2, axis=2), 3, axis=3)
+
+
+def _double(x, *_, **__):
+    """Twice as many elements along the last two axes, the new ones half way; integers truncated."""
+    y = np.asarray(x, np.float64)
+    for axis in (2, 3):
+        following = np.take(y, np.minimum(np.arange(1, y.shape[axis] + 1), y.shape[axis] - 1), axis)
+        y = np.stack([y, (y + following) / 2], axis + 1).reshape(*y.shape[:axis], -1, *y.shape[axis + 1 :])
+    return np.trunc(y) if np.asarray(x).dtype.kind in "iu" else y
+
+
+def _cropped(x, roi, _, sizes, extrapolation_value=0.0, **__):
+    """The nearest elements of a region of the last two axes."""
+    y = x
+    for axis in (2, 3):
+        last, count = x.shape[axis] - 1, int(sizes[axis])
+        at = last * (roi[axis] + np.arange(count) * (roi[x.ndim + axis] - roi[axis]) / (count - 1))
+        y = np.take(y, np.clip(np.ceil(at - 0.5), 0, last).astype(int), axis)
+        outside = ((at < 0) | (at > last)).reshape((-1,) + (1,) * (3 - axis))
+        y = np.where(outside, np.asarray(extrapolation_value).astype(y.dtype), y)
+    return y
 
 
 def _case(x, attrs, scales=None, sizes=None, roi=None, dtypes=("float32", "float16"), opset=19, **more):
@@ -95,6 +117,28 @@ CASES = [
             ("linear", ("int8", "uint8", "int32"), "ort_cpu"),  # truncates; the reference rounds
             ("cubic", FLOATS, "onnx_reference"),
         )
+    ),
+    *(
+        _case(
+            _SHAPE,
+            {"mode": "linear", "coordinate_transformation_mode": "asymmetric"},
+            _scales(1, 1, 2, 2),
+            dtypes=NUMERIC,
+            expected=_double,
+            opset=opset,
+            roi=roi,
+            name="linear_any_number",
+        )
+        for opset, roi in ((11, _scales()), (19, None))
+    ),
+    _case(
+        _SHAPE,
+        {"mode": "nearest", "coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 3.0},
+        sizes=_sizes(1, 2, 3, 4),
+        roi=_scales(0, 0, -0.4, 0.6, 1, 1, 1.3, 1.7),
+        dtypes=("int16", "uint64", "bool", "complex64", "complex128"),
+        expected=_cropped,
+        name="extrapolates_any_type",
     ),
     # Any rank, any axes.
     _case((7,), {"mode": "linear"}, _scales(2.5), dtypes=("float32",), name="rank_1"),
@@ -183,12 +227,12 @@ CASES = [
         op="Resize",
         inputs=[Rand(_SHAPE), _scales(), _UP],
         attrs={"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
-        dtypes=_TYPES,
+        dtypes=_ALL_TYPES,
         opset="11+",
         expected=_repeat,
     ),
     *(
-        Case(op=op, inputs=[Rand(_SHAPE), _UP], dtypes=_TYPES, opset=opset, expected=_repeat, skip=skip)
+        Case(op=op, inputs=[Rand(_SHAPE), _UP], dtypes=_ALL_TYPES, opset=opset, expected=_repeat, skip=skip)
         for op, opset, skip in (
             ("Resize", 10, {}),
             ("Upsample", 9, {}),
@@ -199,7 +243,7 @@ CASES = [
         op="Upsample",
         inputs=[Rand(_SHAPE)],
         attrs={"scales": [1.0, 1.0, 2.0, 3.0]},
-        dtypes=_TYPES,
+        dtypes=_ALL_TYPES,
         opset=7,
         expected=_repeat,
     ),
@@ -237,5 +281,14 @@ CASES = [
             ([_scales(2, 2)], {"axes": [1, -3]}, "names axis 1 twice"),
             ([_scales(2)], {"axes": [4]}, "attribute axes"),
         ]
+    ),
+    Case(
+        op="Resize",
+        inputs=[Rand(_SHAPE), None, _UP],
+        attrs={"mode": "linear"},
+        dtypes=("bool", "complex64"),
+        error=("NOT_SUPPORTED", "interpolation of element type"),
+        opset=19,
+        skip={"session": "no CPU kernel either"},
     ),
 ]
