@@ -19,7 +19,7 @@ def _unpack(packed: np.ndarray, bits: int, columns: int, count: int) -> np.ndarr
 def _weights(
     b: np.ndarray, scales: np.ndarray, zero_points: np.ndarray | None, g_idx: np.ndarray | None, attrs: dict[str, int]
 ) -> np.ndarray:
-    """The weights as floats, [N, K]."""
+    """The weights as floats, [N, K]. Those of a block that there is not are 0."""
     k, n, bits, block = attrs["K"], attrs["N"], attrs.get("bits", 4), attrs["block_size"]
     blocks = -(-k // block)
     group = np.arange(k) // block if g_idx is None else g_idx[:k]
@@ -29,7 +29,9 @@ def _weights(
         zero = _unpack(zero_points, bits, n, blocks)
     else:
         zero = zero_points.reshape(n, blocks)
-    return (_unpack(b, bits, n, k) - zero[:, group]) * scales.reshape(n, blocks)[:, group]
+    inside = (group >= 0) & (group < blocks)
+    group = np.where(inside, group, 0)
+    return (_unpack(b, bits, n, k) - zero[:, group]) * scales.reshape(n, blocks)[:, group] * inside
 
 
 def _expected(
@@ -53,7 +55,7 @@ def _magnitude(*inputs: Any, **attrs: int) -> np.ndarray:
 
 def _case(
     a: tuple[int, ...], n: int, bits: int, block: int, zero: str = "", groups: bool = False, bias: bool = False,
-    constant: bool = True, flat: bool = False, **more: Any,
+    constant: bool = True, flat: bool = False, outside: int = 0, **more: Any,
 ) -> Case:  # fmt: skip
     k = a[-1]
     blocks = -(-k // block)
@@ -65,11 +67,11 @@ def _case(
         zeros = Rand((n, blocks), low=0, high=2**bits)
     inputs: list[Input] = [Rand(a, low=-1, high=1), Rand((n, blocks, block * bits // 8), "uint8", full=True)]
     inputs += [Rand((n * blocks,) if flat else (n, blocks), low=0.1, high=1), zeros]
-    inputs.append(Of(np.random.default_rng(1).integers(0, blocks, k), "int32") if groups else None)
+    inputs.append(Of(np.random.default_rng(1).integers(-outside, blocks + outside, k), "int32") if groups else None)
     inputs.append(Rand((n,)) if bias else None)
     while inputs[-1] is None:
         inputs.pop()
-    name = f"{'x'.join(map(str, a))}-n{n}-bits{bits}-block{block}-{zero}{'-groups' * groups}{'-bias' * bias}"
+    name = f"{'x'.join(map(str, a))}-n{n}-bits{bits}-block{block}-{zero}{'-groups' * groups}{'-outside' * outside}{'-bias' * bias}"
     options: dict[str, Any] = {"dtypes": ("float32", "float16")} | more
     fixed = {1, *((5,) if bias else ())} if constant else set()
     return Case(op="MatMulNBits", domain=MICROSOFT, opset=1, inputs=inputs, expected=_expected, magnitude=_magnitude,
@@ -87,6 +89,7 @@ CASES = [
     _case((9, 50), 7, 8, 16, flat=True, zero="packed"),
     _case((4, 96), 20, 4, 32, "packed", groups=True),
     _case((4, 96), 20, 8, 32, groups=True, bias=True),
+    _case((4, 96), 20, 4, 32, "packed", groups=True, outside=1),
     _case((17, 128), 24, 4, 32, "packed", bias=True),
     _case((3, 64), 40, 4, 32, "packed", constant=False),
     _case((64,), 24, 4, 32),

@@ -18,6 +18,8 @@ def _scatter(
         start = 0 if indices is None else int(indices[batch])
         for step in range(update.shape[axis]):
             at = (start + step) % past.shape[axis] if mode == "circular" else start + step
+            if not 0 <= at < past.shape[axis]:
+                continue  # rows outside are left out
             target: list[Any] = [batch, *[slice(None)] * (past.ndim - 1)]
             source = list(target)
             target[axis], source[axis] = at, step
@@ -32,6 +34,8 @@ _CASES: list[tuple[tuple[int, ...], tuple[int, ...], list[int] | None, dict[str,
     ((2, 8, 16), (2, 3, 16), [6, 7], {"mode": "circular"}),
     ((2, 8, 16), (2, 8, 16), [3, 11], {"mode": "circular"}),
     ((3, 9), (3, 4), [0, 5, 2], {"axis": 1}),
+    ((5, 8, 4), (5, 3, 4), [-1, 7, 8, -(2**62), 2**62], {}),
+    ((3, 8, 4), (3, 3, 4), [-1, -9, 8 * 2**40 + 6], {"mode": "circular"}),
     ((2, 5, 3, 4), (2, 2, 3, 4), [3, 0], {"axis": 1}),
     ((1, 2, 6, 3), (1, 2, 0, 3), [2], {}),
     ((0, 2, 6, 3), (0, 2, 1, 3), [], {}),

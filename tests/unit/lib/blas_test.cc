@@ -242,7 +242,9 @@ TEST_F(GemmBehaviourTest, Int8GivesInt32) {
   auto handle = CreateHandle();
   CUDAEP_ASSERT_OK(handle.status());
   auto plan = MakePlan(**handle, p, 1 << 20);
+#if !defined(CUDAEP_SIMULATED_DEVICE)  // which has every type that a library may have
   if (plan.status().code() == StatusCode::kNotSupported) GTEST_SKIP() << plan.status().message();
+#endif
   CUDAEP_ASSERT_OK(plan.status());
   std::vector<int8_t> a(16 * 64), b(64 * 32);
   for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<int8_t>(i * 37 % 255 - 127);

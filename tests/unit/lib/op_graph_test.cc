@@ -1,6 +1,11 @@
 // Graphs of operations against a host reference: attention from strided tensors with a broadcast bias.
 #include "lib/op_graph.h"
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+
 #include "device_fixture.h"
 #include "lib/dnn.h"
 
@@ -95,14 +100,48 @@ INSTANTIATE_TEST_SUITE_P(Bias, OpGraphTest, ::testing::Bool(),
                          [](const auto& info) { return std::string(info.param ? "with" : "without"); });
 
 TEST(OpGraph, TextTellsGraphsApart) {
-  const std::string plain = GraphText(AttentionGraph(PackedAttention(false)));
-  EXPECT_NE(plain, GraphText(AttentionGraph(PackedAttention(true))));
-  AttentionShape other = PackedAttention(false);
-  other.scale = 0.5f;
-  EXPECT_NE(plain, GraphText(AttentionGraph(other)));
-  other = PackedAttention(false);
-  other.out_strides[2] = kWidth;
-  EXPECT_NE(plain, GraphText(AttentionGraph(other)));
+  OpGraph plain = AttentionGraph(PackedAttention(true));
+  GraphOp convolution{.kind = OpKind::kConvolution, .a = 0, .b = 1, .result = 2};
+  convolution.window = {
+      .pad_begin = Shape{1, 2}, .pad_end = Shape{3, 4}, .stride = Shape{1, 1}, .dilation = Shape{1, 1}};
+  plain.ops.push_back(convolution);
+  const auto scalar = std::find_if(plain.tensors.begin(), plain.tensors.end(),
+                                   [](const GraphTensor& t) { return t.scalar.has_value(); });
+  ASSERT_NE(scalar, plain.tensors.end());
+  const auto scalar_at = static_cast<size_t>(scalar - plain.tensors.begin());
+  using Change = std::function<void(OpGraph&)>;
+  const std::vector<Change> changes{
+      [](OpGraph& g) { g.allow_tf32 = !g.allow_tf32; },
+      [](OpGraph& g) { g.deterministic = !g.deterministic; },
+      [](OpGraph& g) { g.tensors.push_back(g.tensors.back()); },
+      [](OpGraph& g) { g.tensors[0].type = DataType::kBFloat16; },
+      [](OpGraph& g) { g.tensors[0].dims[0] += 1; },
+      [](OpGraph& g) { g.tensors[0].strides[3] += 1; },
+      [](OpGraph& g) { g.tensors[0].is_virtual = true; },
+      [&](OpGraph& g) { g.tensors[scalar_at].scalar = std::nextafter(0.125f, 1.0f); },
+      [&](OpGraph& g) { g.tensors[scalar_at].scalar.reset(); },
+      [](OpGraph& g) { g.ops.pop_back(); },
+      [](OpGraph& g) { std::swap(g.ops[0], g.ops[1]); },
+      [](OpGraph& g) { g.ops[0].kind = OpKind::kPointwise; },
+      [](OpGraph& g) { g.ops[1].pointwise = PointwiseMode::kMax; },
+      [](OpGraph& g) { g.ops[0].reduction = ReductionMode::kMax; },
+      [](OpGraph& g) { g.ops[0].compute = DataType::kFloat16; },
+      [](OpGraph& g) { g.ops[0].a = 2; },
+      [](OpGraph& g) { g.ops[0].b = 2; },
+      [](OpGraph& g) { g.ops[0].result += 1; },
+      [](OpGraph& g) { g.ops.back().kind = OpKind::kConvolutionData; },
+      [](OpGraph& g) { g.ops.back().window.pad_begin[1] = 5; },
+      [](OpGraph& g) { g.ops.back().window.pad_end[0] = 5; },
+      [](OpGraph& g) { g.ops.back().window.stride[1] = 2; },
+      [](OpGraph& g) { g.ops.back().window.dilation[0] = 2; },
+  };
+  std::map<std::string, size_t> seen{{GraphText(plain), changes.size()}};
+  for (size_t i = 0; i < changes.size(); ++i) {
+    OpGraph other = plain;
+    changes[i](other);
+    const auto [same, is_new] = seen.emplace(GraphText(other), i);
+    EXPECT_TRUE(is_new) << "change " << i << " reads like change " << same->second;
+  }
 }
 
 TEST(OpGraph, WhatDoesNotFitIsNamed) {
