@@ -150,7 +150,7 @@ def check_packing_needs_room_for_one_weight_more() -> None:
 
 
 def check_a_hundred_sessions_leave_nothing_behind() -> None:
-    """Under a limit that one of them needs nearly whole: memory that one leaves is charged to the next, which says so."""
+    """Under a limit that one of them needs nearly whole: what one leaves is charged to the next, which says so."""
     length, size = 2, 256
     one = size * size // 2
     limit = str(int(1.05 * length * (one + 4 * size * (size // BLOCK))) + one)

@@ -71,12 +71,12 @@ def _case(
     inputs.append(Rand((n,)) if bias else None)
     while inputs[-1] is None:
         inputs.pop()
-    name = f"{'x'.join(map(str, a))}-n{n}-bits{bits}-block{block}-{zero}{'-groups' * groups}{'-outside' * outside}{'-bias' * bias}"
+    name = f"{'x'.join(map(str, a))}-n{n}-bits{bits}-block{block}-{zero}{'-groups' * groups}{'-bias' * bias}"
     options: dict[str, Any] = {"dtypes": ("float32", "float16")} | more
     fixed = {1, *((5,) if bias else ())} if constant else set()
     return Case(op="MatMulNBits", domain=MICROSOFT, opset=1, inputs=inputs, expected=_expected, magnitude=_magnitude,
                 attrs={"K": k, "N": n, "bits": bits, "block_size": block}, constants=fixed,
-                name=name + "-fed" * (not constant), **options)  # fmt: skip
+                name=name + "-fed" * (not constant) + "-outside" * outside, **options)  # fmt: skip
 
 
 CASES = [
