@@ -12,7 +12,7 @@
 
 namespace cudaep::kernels {
 
-inline constexpr int kMaxVariadicInputs = 16;
+inline constexpr int kMaxVariadicInputs = 32;
 
 enum class VariadicOp : uint8_t { kMax, kMin, kSum, kMean };
 

@@ -1,11 +1,11 @@
-"""BitwiseAnd, BitwiseOr, BitwiseXor, BitwiseNot, BitShift, and Shrink."""
+"""BitwiseAnd, BitwiseOr, BitwiseXor, BitwiseNot, BitShift."""
 
 from typing import Any
 
 import numpy as np
 
 from ..harness import Case, Rand
-from ..harness.dtypes import FLOATS, INTS, NUMERIC, UNSIGNED
+from ..harness.dtypes import INTS, UNSIGNED
 
 _PAIRS: dict[str, Any] = {"BitwiseAnd": np.bitwise_and, "BitwiseOr": np.bitwise_or, "BitwiseXor": np.bitwise_xor}
 
@@ -14,11 +14,6 @@ def _shift(x: np.ndarray, bits: np.ndarray, direction: str) -> np.ndarray:
     width = 8 * x.itemsize
     shifted = (np.left_shift if direction == "LEFT" else np.right_shift)(x, np.minimum(bits, width - 1))
     return np.where(bits < width, shifted, 0).astype(x.dtype)
-
-
-def _shrink(x: np.ndarray, lambd: float = 0.5, bias: float = 0.0) -> np.ndarray:
-    y = x.astype(np.float64)
-    return np.where(y < -lambd, y + bias, np.where(y > lambd, y - bias, 0)).astype(x.dtype)
 
 
 CASES = [
@@ -48,10 +43,4 @@ CASES = [
          error=("INVALID_ARGUMENT", "direction 'UP'")),
     Case(op="BitwiseAnd", inputs=[Rand((2, 3), "int32"), Rand((4,), "int32")], error=("INVALID_ARGUMENT", "[2,3]"),
          skip={"session": "the host's shape inference refuses it"}),
-    Case(op="Shrink", inputs=[Rand((257,))], attrs={"lambd": 1.5, "bias": 0.75}, expected=_shrink,
-         dtypes=NUMERIC, opset="9+", magnitude=lambda x, **_: np.abs(x) + 1),
-    *(
-        Case(op="Shrink", inputs=[Rand(shape, low=-4, high=4, specials=True)], expected=_shrink, dtypes=FLOATS)
-        for shape in [(33,), (), (0,), (3, 5, 7)]
-    ),
 ]  # fmt: skip

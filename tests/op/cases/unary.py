@@ -38,6 +38,11 @@ def _tanh_gelu(x: np.ndarray) -> Any:
     return x / (1 + np.exp(-2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
+def _shrink(x: np.ndarray, lambd: float = 0.5, bias: float = 0.0) -> np.ndarray:
+    y = x.astype(np.float64)
+    return np.where(y < -lambd, y + bias, np.where(y > lambd, y - bias, 0)).astype(x.dtype)
+
+
 # op -> reference for defaults of attributes, range of the arguments
 _FUNCTIONS: dict[str, tuple[Callable[..., Any], float, float]] = {
     "Abs": (np.abs, -4, 4),
@@ -155,4 +160,10 @@ CASES = [
     Case(op="IsInf", inputs=[Rand((301,), specials=True)], attrs={"detect_positive": 0}, dtypes=FLOATS,
          expected=lambda x, detect_positive: np.isneginf(x)),
     *(Case(op="Not", inputs=[Rand(shape, "bool")], expected=np.logical_not, opset=1) for shape in _SHAPES),
+    Case(op="Shrink", inputs=[Rand((257,))], attrs={"lambd": 1.5, "bias": 0.75}, expected=_shrink,
+         dtypes=NUMERIC, opset="9+", magnitude=lambda x, **_: np.abs(x) + 1),
+    *(
+        Case(op="Shrink", inputs=[Rand(shape, low=-4, high=4, specials=True)], expected=_shrink, dtypes=FLOATS)
+        for shape in [(33,), (), (0,), (3, 5, 7)]
+    ),
 ]  # fmt: skip
