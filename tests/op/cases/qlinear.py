@@ -64,6 +64,14 @@ def _concat(y_scale: np.ndarray, y_zero: np.ndarray, *parts: np.ndarray, axis: i
     return _code(np.rint(np.concatenate(reals, axis) / _single(y_scale)), y_zero, y_zero.dtype)
 
 
+def _softmax(x: np.ndarray, x_scale: np.ndarray, _: np.ndarray, y_scale: np.ndarray, y_zero: np.ndarray, opset: int,
+             axis: int = -1) -> np.ndarray:  # fmt: skip
+    axes = tuple(range(axis % x.ndim, x.ndim)) if opset < 13 else (axis,)
+    real = x.astype(np.float64)
+    terms = np.exp((real - real.max(axis=axes, keepdims=True, initial=-128)) * float(x_scale))
+    return _code(np.rint(terms / terms.sum(axis=axes, keepdims=True) / float(y_scale)), y_zero, x.dtype)
+
+
 def _scale(value: float) -> Of:
     return Of(value, "float32")
 
@@ -117,6 +125,10 @@ CASES = [
       for shape in ((2, 3, 7, 5), (2, 70, 40, 41), (1, 3, 9), (1, 2, 3, 4, 5), (0, 3, 2, 2))),
     _joined([(2, 3, 5), (2, 4, 5)], 1), _joined([(2, 16), (2, 32), (2, 16)], -1), _joined([(7,)], 0),
     _joined([(2, 3), (0, 3), (5, 3)], 0, ("int8", "uint8", "int8"), "int8"), _joined([(33, 5), (33, 9)], 1),
+    *(_one("QLinearSoftmax", shape, _softmax, y_scale, attrs={"opset": opset, "axis": axis})
+      for shape, axis, opset, y_scale in (((3, 7), -1, 13, 1 / 256), ((3, 5, 300), 2, 13, 1 / 2048),
+                                          ((3, 5, 9), 1, 13, 1 / 256), ((3, 5, 9), 1, 12, 1 / 512),
+                                          ((0, 4), 1, 13, 1 / 256))),
     # refusals
     Case(op="QLinearGlobalAveragePool", domain=MICROSOFT, opset=1, attrs={"channels_last": 1}, dtypes=("uint8",),
          inputs=[Rand((1, 2, 3)), _scale(1), Rand(()), _scale(1), Rand(())], error=("NOT_SUPPORTED", "channels_last")),

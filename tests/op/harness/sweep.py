@@ -20,8 +20,8 @@ from .inputs import shape_of
 _WANTED_ELEMS = 2000  # several warps or blocks
 _MOST_ELEMS = 70_000  # of one case
 # Families (modules of tests/op/cases) whose kernels use shared memory.
-_SHARED = ("convtranspose", "conv", "depth_to_space", "gemm", "globalpool", "matmul", "norm", "reduce", "softmax",
-           "transpose")  # fmt: skip
+_SHARED = ("convtranspose", "conv", "conv_integer", "depth_to_space", "gemm", "globalpool", "matmul", "matmul_integer",
+           "norm", "qlinear", "reduce", "softmax", "transpose")  # fmt: skip
 
 
 def main() -> int:
