@@ -68,6 +68,7 @@ struct AttentionProblem {
   bool bias = false;
   ScoreStrides bias_strides;
   AttentionScores scores = AttentionScores::kNone;
+  bool zero_hidden_scores = false;  // kMasked shows 0 where a key takes no part, not minus infinity
 };
 
 struct AttentionPointers {

@@ -171,6 +171,7 @@ template <class T, class Sum>
 __device__ __forceinline__ void WriteScore(const FlashArguments& p, const Work& work, const Row& row, int64_t key,
                                            Sum score) {
   if (!row.valid || key >= p.problem.keys || work.value_column != 0) return;
+  if (p.problem.zero_hidden_scores && score == -std::numeric_limits<Sum>::infinity()) score = 0;
   const int64_t matrix = work.batch * p.problem.heads + row.head;
   static_cast<T*>(p.at.scores)[(matrix * p.problem.queries + row.query) * p.problem.keys + key] =
       Store<T>(static_cast<ComputeType<T>>(score));

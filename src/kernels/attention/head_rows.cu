@@ -48,7 +48,7 @@ __device__ __forceinline__ Place<T> PlaceOf(const Arguments& p, int64_t batch, i
   place.from = nullptr;
   if (place.is_new) {
     place.from = static_cast<const T*>(p.at.in) + at(problem.in, place.new_row);
-  } else if (place.new_row < 0 && p.at.past != nullptr) {
+  } else if (place.new_row < 0 && place.position < problem.past_capacity) {
     place.from = static_cast<const T*>(p.at.past) + at(problem.past, place.position);
   }
   return place;
@@ -179,8 +179,8 @@ Status LaunchOf(Arguments arguments, device::Stream stream) {
   const auto aligned = [](const void* pointer) { return IsAligned(pointer, kPackBytes); };
   const bool packs = problem.size % kPack == 0 && problem.rotary.dim % (2 * kPack) == 0 &&
                      Suits(problem.in, at.in, kPack, kPackBytes) && Suits(problem.out, at.out, kPack, kPackBytes) &&
-                     (at.past == nullptr || Suits(problem.past, at.past, kPack, kPackBytes)) && aligned(at.bias) &&
-                     aligned(at.cos) && aligned(at.sin);
+                     (problem.past_capacity == 0 || Suits(problem.past, at.past, kPack, kPackBytes)) &&
+                     aligned(at.bias) && aligned(at.cos) && aligned(at.sin);
   const int64_t pack = packs ? kPack : 1;
   arguments.pairs = static_cast<int>(problem.rotary.dim / 2 / pack);
   arguments.units = static_cast<int>(problem.size / pack) - arguments.pairs;

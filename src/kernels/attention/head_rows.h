@@ -37,7 +37,8 @@ struct HeadRows {
   int64_t rows = 0;      // of `out`
   AttentionStrides in, past, out;
   // Rows before the new ones; where `lengths` are given lengths[batch] + lengths_add of them, at least 0.
-  int64_t past_rows = 0, lengths_add = 0;
+  // Those from `past_capacity` on, which `past` does not have, are zeros.
+  int64_t past_rows = 0, lengths_add = 0, past_capacity = 0;
   RowTarget target = RowTarget::kWhole;
   Rotary rotary = {};
 };

@@ -31,6 +31,7 @@ Result<MultiHeadStep> MultiHeadStep::Make(const MultiHead& problem, const PlanCo
       out.past_rows = problem.past;
       out.lengths_add = problem.lengths_add;
       out.rows = problem.capacity;
+      out.past_capacity = problem.past_capacity;
       out.past = HeadsFirst(p.kv_heads, problem.past_capacity, out.size);
     }
     const bool to_scratch = !problem.appends || !(key ? problem.has_present_key : problem.has_present_value);
