@@ -46,11 +46,12 @@ def test_ci_ends_a_stage_above_its_cap(ci: Path) -> None:
     assert "== tests" not in done.stdout
 
 
-def test_ci_ends_above_the_cap_of_all_stages(ci: Path) -> None:
-    ci.write_text(ci.read_text().replace("ALL_MINUTES=56", "ALL_MINUTES=2"))
-    done = run_ci(ci, "lint", "tests", SLEEP="30", CI_CAP_PERCENT="2")
-    assert done.returncode == 1
-    assert re.search(r"^ci: stage lint took [2-9] s, its cap is 2 s$", done.stderr, re.MULTILINE)
+def test_ci_says_when_it_takes_longer_than_it_should(ci: Path) -> None:
+    assert "warning" not in run_ci(ci, "lint", SLEEP="0").stderr
+    ci.write_text(ci.read_text().replace("SHOULD_TAKE=56", "SHOULD_TAKE=0"))
+    done = run_ci(ci, "lint", SLEEP="1")
+    assert done.returncode == 0
+    assert "ci: warning: more than the 0 minutes" in done.stderr
 
 
 def test_ci_fails_where_a_stage_fails(ci: Path) -> None:
@@ -69,7 +70,7 @@ def test_ci_stays_within_what_a_change_may_cost() -> None:
     text = (ROOT / ".ci" / "run").read_text()
     minutes = [int(found) for found in re.findall(r'^  "\w+ (\d+) ', text, re.MULTILINE)]
     assert len(minutes) == len(re.findall(r"^stage_\w+\(\)", text, re.MULTILINE))
-    assert "\nALL_MINUTES=56\n" in text
+    assert "\nSHOULD_TAKE=56\n" in text
     assert max(minutes) <= 30
 
 
