@@ -211,12 +211,23 @@ def _unique(d: Draw) -> Node:
     if d.chance(0.5):
         attrs["axis"] = d.negative(d.integer(0, rank - 1), rank)
     shape = d.dims(rank, 1, elems=256)
-    x = d.values(d.type(), shape, 0, 4)
+    # ONNX's reference leaves values in order, or takes them along the first axis: the CPU provider has to judge.
+    ordered = attrs.get("sorted") != 0
+    x = d.values(d.type() if ordered else d.type(of=("float32", "float64", "int8", "int64")), shape, 0, 4)
     x = np.round(x.astype(np.float64)).astype(x.dtype) if is_float(x.dtype.name) else x  # some are alike
     return Node([x], attrs, d.pick([(True,), (True, True), (True, True, True, True), (True, False, True)]))
 
 
+def _unique_contrib(d: Draw) -> Node:
+    x = d.values(d.type(of=("float32",)), d.dims(1, 1, elems=256), 0, 4)
+    x = np.nan_to_num(x)  # each NaN is a value of its own to the CPU provider
+    return Node([np.round(x.astype(np.float64)).astype(x.dtype)], {}, (True, True, True))
+
+
 SPECS = {
+    ("com.microsoft", "GatherND"): _gather_nd,
+    ("com.microsoft", "Range"): _range,
+    ("com.microsoft", "Unique"): _unique_contrib,
     ("", "Gather"): _gather,
     ("", "GatherElements"): _gather_elements,
     ("", "GatherND"): _gather_nd,

@@ -188,7 +188,7 @@ def _pad(d: Draw) -> Node:
             least = -(shape[axis] // 3) if mode == "constant" else 0  # what is cut and then mirrored has no one reading
             amounts.append(d.any(least, most) if d.chance(0.8) else 0)
     attrs = {"mode": mode} if mode != "constant" or d.chance(0.5) else {}
-    if d.version < 11:
+    if d.version < 11 and not d.row.domain:
         value = {"value": d.real(-3, 3)} if d.chance(0.5) else {}
         return Node([d.moved(dtype, shape)], {**attrs, **value, "pads": amounts})
     value_in = d.values(dtype, ()) if mode == "constant" and d.chance(0.7) else None
@@ -220,7 +220,19 @@ def _reverse_sequence(d: Draw) -> Node:
     return Node([d.moved(d.type(), shape), lengths], {"time_axis": time, "batch_axis": 1 - time})
 
 
+def _unfold(d: Draw) -> Node:
+    rank = d.integer(1, 4)
+    size, dim = d.integer(1, 4), d.integer(0, rank - 1)
+    shape = d.dims(rank, elems=256)
+    shape[dim] = max(shape[dim], size)
+    attrs = {"size": size, "dim": d.negative(dim, rank), **d.attrs(step=[1, 2, 3, None])}
+    return Node([d.moved(d.type(), shape)], attrs)
+
+
 SPECS = {
+    ("com.microsoft", "Pad"): _pad,
+    ("com.microsoft", "Trilu"): _trilu,
+    ("com.microsoft", "UnfoldTensor"): _unfold,
     ("", "Identity"): _identity,
     ("", "Size"): _identity,
     ("", "Shape"): _shape,
