@@ -41,8 +41,8 @@ class Draw:
     """The random choices of a case.
 
     What makes the node (version, types, attributes, ranks) comes from `pick`, `chance`, `integer` and `real`, which
-    give the same for every feed of a case; dimensions and values come from the other methods, and differ. A spec that lets
-    an attribute depend on a dimension loses the second feed of its cases, nothing else.
+    give the same for every feed of a case; dimensions and values come from the other methods, and differ. A spec that
+    lets an attribute depend on a dimension loses the second feed of its cases, nothing else.
     """
 
     def __init__(self, rows: Sequence[Row], number: int, feed: int = 0) -> None:
