@@ -51,9 +51,10 @@ struct NarrowFloat {
     if constexpr (kOneZero) {
       if (magnitude > 0x7f800000u || code > kLargest) return kSign;
       return code == 0 ? 0 : code | sign;
+    } else {
+      if (magnitude > 0x7f800000u) code = kNan;
+      return code ^ sign;
     }
-    if (magnitude > 0x7f800000u) code = kNan;
-    return code ^ sign;
   }
 };
 
@@ -84,8 +85,7 @@ template <int kBits, bool kSigned>
 struct NarrowInt {
   static constexpr uint32_t kMask = (1u << kBits) - 1;
   static __device__ __forceinline__ int32_t Decode(uint32_t code) {
-    if constexpr (!kSigned) return static_cast<int32_t>(code);
-    return static_cast<int32_t>(code << (32 - kBits)) >> (32 - kBits);
+    return kSigned ? static_cast<int32_t>(code << (32 - kBits)) >> (32 - kBits) : static_cast<int32_t>(code);
   }
   static __device__ __forceinline__ uint32_t Encode(int32_t x) { return static_cast<uint32_t>(x) & kMask; }
 };

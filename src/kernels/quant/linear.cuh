@@ -54,20 +54,24 @@ struct ScaleNumbers {
   uint32_t step;
 
   __device__ __forceinline__ explicit ScaleNumbers(const LinearCall& p) : number{}, step(p.step) {
-    if constexpr (kWalk == ScaleWalk::kOne) return;
+    if constexpr (kWalk != ScaleWalk::kOne) {
 #pragma unroll
-    for (int j = 0; j < kQuadsPerThread; ++j) {
+      for (int j = 0; j < kQuadsPerThread; ++j) {
 #pragma unroll
-      for (int k = 0; k < kLocated; ++k) {
-        if (QuadStart(j) + k < p.elems) number[j][k] = ScaleOf(p, QuadStart(j) + k);
+        for (int k = 0; k < kLocated; ++k) {
+          if (QuadStart(j) + k < p.elems) number[j][k] = ScaleOf(p, QuadStart(j) + k);
+        }
       }
     }
   }
 
   // Of element k of quad j.
   __device__ __forceinline__ int64_t At(int j, int k) const {
-    if constexpr (kWalk == ScaleWalk::kOne) return 0;
-    return kWalk == ScaleWalk::kEach ? number[j][k % kLocated] : number[j][0] + k * step;
+    if constexpr (kWalk == ScaleWalk::kOne) {
+      return 0;
+    } else {
+      return kWalk == ScaleWalk::kEach ? number[j][k % kLocated] : number[j][0] + k * step;
+    }
   }
 };
 
