@@ -1,4 +1,4 @@
-"""The conformance run itself: what it counts, and that a worker that dies or hangs costs one case."""
+"""The conformance run itself: what it counts and how it compares."""
 
 from typing import Any
 

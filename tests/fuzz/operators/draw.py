@@ -12,7 +12,7 @@ import numpy as np
 
 from tests.op.harness import schemas
 from tests.op.harness.driver import Row
-from tests.op.harness.dtypes import COMPLEX, is_float
+from tests.op.harness.dtypes import COMPLEX, is_float, name_of_type
 from tests.op.harness.inputs import Rand
 from tests.op.harness.tolerances import Tolerance
 
@@ -34,7 +34,7 @@ class Node:
     keep: frozenset[int] = frozenset()  # inputs that stay as they are then
     tolerance: Tolerance | None = None  # instead of the operator's
     scale: float = 0.0  # the size of intermediate values that a small result is the difference of
-    formula: Callable[..., np.ndarray] | None = None  # of float64 inputs and the attributes: one more judge
+    formula: Callable[..., Any] | None = None  # of float64 inputs and the attributes: one more judge
 
 
 class Draw:
@@ -88,6 +88,11 @@ class Draw:
             allowed -= {*COMPLEX}  # the host has no such tensors
             self._types[constraint] = self.pick(sorted(allowed & {*of} if of is not None else allowed))
         return self._types[constraint]
+
+    def input_type(self, index: int, of: Iterable[str] | None = None) -> str:
+        """The element type of an input: that of its constraint, or the only one that it can have."""
+        formal = self.schema.inputs[index].type
+        return self.type(formal, of) if formal in self.schema.types else name_of_type(formal)
 
     def negative(self, axis: int, rank: int, since: int = 0) -> int:
         """The axis, or what it is when counted from the end, from version `since` on."""

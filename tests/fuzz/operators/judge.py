@@ -108,7 +108,9 @@ def by_formula(case: OpCase) -> Callable[[Feeds], Results]:
     def run(feeds: Feeds) -> Results:
         values = [feeds.get(f"x{index}", array) for index, array in enumerate(inputs)]
         with np.errstate(all="ignore"):
-            return [np.asarray(formula(*values, **case.node.attrs))]
+            made = formula(*values, **case.node.attrs)
+        results = made if isinstance(made, tuple) else (made,)
+        return [np.asarray(one) for one, used in zip(results, case.node.outputs, strict=False) if used]
 
     return run
 

@@ -1,0 +1,87 @@
+"""Attention and rotary embeddings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..draw import Draw, Node
+
+MICROSOFT = "com.microsoft"
+
+
+def _attention(d: Draw) -> Node:
+    kind = d.type("T1")
+    groups, kv_heads = d.pick([1, 1, 2, 3]), d.integer(1, 3)
+    heads, size = groups * kv_heads, d.pick([1, 4, 7, 8, 16, 40])
+    v_size = size if d.chance(0.6) else d.integer(1, 9)
+    batch, queries, keys = d.any(1, 3), d.any(1, 9), d.any(1, 12)
+    past = d.any(1, 5) if d.chance(0.3) else 0
+    flat = d.chance(0.35)
+    attrs: dict[str, Any] = {"q_num_heads": heads, "kv_num_heads": kv_heads} if flat else {}
+    attrs.update(d.attrs(is_causal=[0, 0, 1, None]))
+    if d.chance(0.3):
+        # Others take its root in float32.
+        attrs["scale"] = d.pick([0.0625, 0.25, 1.0]) if kind == "float64" else d.real(0.1, 1)
+    if d.chance(0.2):
+        attrs["softcap"] = d.real(0.5, 3)
+
+    def rows(many: int, length: int, width: int) -> np.ndarray:
+        shape = [batch, length, many * width] if flat else [batch, many, length, width]
+        return d.values(kind, shape, -2, 2, specials=False)
+
+    total = keys + past
+    mask = None
+    if d.chance(0.4):
+        shape = d.pick([(queries, total), (1, queries, total), (heads, queries, total), (batch, 1, queries, total)])
+        if len(shape) == 3 and d.version < 24:
+            shape = (queries, total)
+        mask_kind = d.pick([kind, "bool"])
+        if mask_kind == "bool":  # the first key stays: of a row without any, what is left is open
+            mask = d.free.random(shape) < 0.7
+            mask[..., 0] = True
+        else:
+            mask = d.values(mask_kind, shape, -2, 2, specials=False)
+    before: list[np.ndarray | None] = [None, None]
+    if past:
+        before = [d.values(kind, (batch, kv_heads, past, width), -2, 2, specials=False) for width in (size, v_size)]
+    lengths = None
+    if d.version >= 24 and not past and d.chance(0.2) and queries <= keys:
+        lengths = d.free.integers(queries, keys, batch, endpoint=True).astype(np.int64)
+    outputs = (True, True, True) if past else (True,)
+    if d.chance(0.15):
+        attrs["qk_matmul_output_mode"] = d.integer(0, 2)
+        outputs = (*outputs, *(False,) * (3 - len(outputs)), True)
+    inputs = [rows(heads, queries, size), rows(kv_heads, keys, size), rows(kv_heads, keys, v_size), mask, *before]
+    return Node([*inputs, lengths], attrs, outputs, scale=4.0)
+
+
+def _rotary(d: Draw) -> Node:
+    dtype = d.type("T")
+    batch, heads, length = d.any(1, 3), d.integer(1, 4), d.any(1, 7)
+    own = d.row.domain == ""
+    width = 2 * d.integer(1, 6)
+    size = width if not own or d.chance(0.6) else width + 2 * d.integer(1, 3)
+    flat = d.chance(0.4)
+    attrs = d.attrs(interleaved=[0, 1, None])
+    if size != width:
+        attrs["rotary_embedding_dim"] = width
+    if flat:
+        attrs["num_heads"] = heads
+    x = d.small(dtype, [batch, length, heads * size] if flat else [batch, heads, length, size])
+    table = d.any(length, length + 9)
+    if own and d.chance(0.4):
+        return Node([x, *(d.small(dtype, (batch, length, width // 2)) for _ in range(2))], attrs)
+    ids = d.free.integers(0, table, (batch, length)).astype(np.int64)
+    if not own and d.chance(0.4):
+        ids = np.array([d.any(0, table - length)], np.int64)
+    caches = [d.small(dtype, (table, width // 2)) for _ in range(2)]
+    return Node([x, *caches, ids] if own else [x, ids, *caches], attrs)
+
+
+SPECS = {
+    ("", "Attention"): _attention,
+    ("", "RotaryEmbedding"): _rotary,
+    (MICROSOFT, "RotaryEmbedding"): _rotary,
+}
