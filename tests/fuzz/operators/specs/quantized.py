@@ -54,7 +54,7 @@ def _quantize(d: Draw) -> Node:
     source = d.input_type(0, of=FLOATS if same else None)
     formal = d.schema.inputs[1].type
     if not same and formal in d.schema.types:  # of another type the quotient is rounded, and not by the reference
-        d.type(formal, of=(source, "float32") if source == "float32" or not is_float(source) else (source,))
+        d.type(formal, of=(source if is_float(source) else "float32",))
     scale, target = d.input_type(1), d.input_type(2)
     shape, scales, attrs = _layout(d)
     if target.startswith("float8"):
