@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
+import onnx.defs
 
 from tests.op.harness import schemas
 from tests.op.harness.driver import Row
@@ -170,5 +171,10 @@ def _versions(rows: Sequence[Row]) -> list[tuple[Row, int]]:
         for version in schemas.versions(row.domain, row.op):
             named = max(version, 7) if row.domain == "" else version
             if row.since <= version <= row.until and schemas.schema(row.domain, row.op, named).since == version:
-                found.append((row, version))
+                found += [] if _deprecated(row, version) else [(row, version)]
     return found
+
+
+def _deprecated(row: Row, version: int) -> bool:
+    """Whether the version only says that the operator is no more."""
+    return row.domain == "" and onnx.defs.has(row.op) and onnx.defs.get_schema(row.op, version).deprecated

@@ -64,8 +64,11 @@ def make(name: str, spec: Callable[[Draw], Node], rows: Sequence[Row]) -> OpCase
 
 
 def _plain(node: Node) -> Node:
-    """With arrays that are contiguous, and no scalars of numpy's."""
-    return replace(node, inputs=[None if a is None else np.array(a, order="C") for a in node.inputs])
+    """With arrays that are contiguous and no scalars of numpy's, and attributes as a model holds them."""
+    attrs = {
+        name: float(np.float32(value)) if isinstance(value, float) else value for name, value in node.attrs.items()
+    }
+    return replace(node, attrs=attrs, inputs=[None if a is None else np.array(a, order="C") for a in node.inputs])
 
 
 def _same_node(one: Node, other: Node, constants: set[int]) -> bool:

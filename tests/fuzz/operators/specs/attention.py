@@ -80,8 +80,33 @@ def _rotary(d: Draw) -> Node:
     return Node([x, *caches, ids] if own else [x, ids, *caches], attrs)
 
 
+def _multi_head(d: Draw) -> Node:
+    dtype = d.type("T")
+    batch, heads, size = d.any(1, 3), d.integer(1, 4), d.pick([2, 4, 8, 16])
+    v_size = size if d.chance(0.7) else d.integer(1, 9)
+    queries, keys = d.any(1, 8), d.any(1, 9)
+    attrs: dict[str, Any] = {"num_heads": heads, **d.attrs(unidirectional=[0, 0, 1, None])}
+    if attrs.get("unidirectional"):
+        keys = queries
+    if d.chance(0.3):
+        attrs["scale"] = d.real(0.1, 1)
+
+    def rows(length: int, width: int) -> np.ndarray:
+        return d.values(dtype, [batch, length, heads * width], -2, 2, specials=False)
+
+    bias = d.small(dtype, [heads * (2 * size + v_size)]) if d.chance(0.4) else None
+    padding = None
+    if d.chance(0.2) and not attrs.get("unidirectional"):
+        padding = d.free.integers(1, keys, batch, endpoint=True).astype(np.int32)
+    added = None
+    if d.chance(0.3):
+        added = d.values(dtype, [d.pick([1, batch]), d.pick([1, heads]), queries, keys], -2, 2, specials=False)
+    return Node([rows(queries, size), rows(keys, size), rows(keys, v_size), bias, padding, added], attrs, scale=4.0)
+
+
 SPECS = {
     ("", "Attention"): _attention,
     ("", "RotaryEmbedding"): _rotary,
     (MICROSOFT, "RotaryEmbedding"): _rotary,
+    (MICROSOFT, "MultiHeadAttention"): _multi_head,
 }

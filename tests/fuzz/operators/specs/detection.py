@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.op.cases import detect
+from tests.op.harness.dtypes import FLOATS
 
 from ..draw import Draw, Node
 
@@ -64,7 +65,9 @@ def _grid_sample(d: Draw) -> Node:
     cubic = "bicubic" if d.version < 20 else "cubic"
     modes = [linear, *([cubic] if image == 2 else []), None]  # nearest has ties that float32 decides
     attrs = d.attrs(mode=modes, padding_mode=["zeros", "border", "reflection", None], align_corners=[0, 1, None])
-    kinds = d.type("T1"), d.type("T2")
+    data = d.type("T1", of=FLOATS)  # what others are between two pixels is not said
+    own = d.row.domain == ""
+    kinds = data, d.type("T2", of=(data,) if d.chance(0.8) else None) if own else data
     grid = d.values(kinds[1], [n, *(d.any(1, 5) for _ in range(image)), image], -1.3, 1.3, specials=False)
     return Node([d.values(kinds[0], [n, c, *sizes], -1, 1, specials=False), grid], attrs, scale=16.0)
 
@@ -88,6 +91,7 @@ SPECS = {
     ("", "MaxRoiPool"): _max_roi_pool,
     ("", "NonMaxSuppression"): _non_max_suppression,
     ("", "GridSample"): _grid_sample,
+    ("com.microsoft", "GridSample"): _grid_sample,
     ("", "AffineGrid"): _affine_grid,
     ("", "Det"): _det,
 }

@@ -135,7 +135,7 @@ def _tensor_scatter(d: Draw) -> Node:
 
 
 def _one_hot(d: Draw) -> Node:
-    shape = d.dims(d.integer(0 if d.version >= 11 else 1, 3), elems=128)
+    shape = d.dims(d.integer(1, 3), elems=128)
     rank = len(shape) + 1
     depth = d.any(1, 9)
     kinds = [d.type(name) for name in ("T1", "T2", "T3")]
@@ -211,9 +211,9 @@ def _unique(d: Draw) -> Node:
     if d.chance(0.5):
         attrs["axis"] = d.negative(d.integer(0, rank - 1), rank)
     shape = d.dims(rank, 1, elems=256)
-    # ONNX's reference leaves values in order, or takes them along the first axis: the CPU provider has to judge.
-    ordered = attrs.get("sorted") != 0
-    x = d.values(d.type() if ordered else d.type(of=("float32", "float64", "int8", "int64")), shape, 0, 4)
+    # The reference sorts those that shall not be; the CPU provider has these types.
+    dtype = d.type("T", of=None if attrs.get("sorted", 1) else ("float32", "float64", "int8", "int64"))
+    x = d.values(dtype, shape, 0, 4)
     x = np.round(x.astype(np.float64)).astype(x.dtype) if is_float(x.dtype.name) else x  # some are alike
     return Node([x], attrs, d.pick([(True,), (True, True), (True, True, True, True), (True, False, True)]))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.op.cases import group_norm
+
 from ..draw import Draw, Node
 
 MICROSOFT = "com.microsoft"
@@ -72,7 +74,8 @@ def _group_normalization(d: Draw) -> Node:
     shape = [d.any(1, 2), groups * d.any(1, 3), *d.dims(d.integer(1, 3), 2, elems=128)]
     dtype, count = d.type(), [shape[1] if d.version >= 21 else groups]
     inputs = [_values(d, dtype, shape), _values(d, dtype, count), _values(d, dtype, count)]
-    return Node([*inputs], {**_epsilon(d), "num_groups": groups}, scale=_SCALE)
+    return Node([*inputs], {**_epsilon(d), "num_groups": groups}, scale=_SCALE,
+                formula=group_norm._group_norm)  # fmt: skip  # others compute in float32 only
 
 
 def _lp_normalization(d: Draw) -> Node:
@@ -84,7 +87,8 @@ def _lp_normalization(d: Draw) -> Node:
 def _mean_variance_normalization(d: Draw) -> Node:
     rank = 4 if d.chance(0.5) else d.integer(1, 5)
     attrs = {} if rank == 4 and d.chance(0.5) else {"axes": sorted(d.subset(range(rank), 1))}
-    return Node([_values(d, d.type(), d.dims(rank, 2, elems=700))], attrs, scale=_SCALE)
+    return Node([_values(d, d.type(), d.dims(rank, 2, elems=700))], attrs, scale=_SCALE,
+                formula=group_norm._mean_variance)  # fmt: skip
 
 
 def _lrn(d: Draw) -> Node:
@@ -92,7 +96,26 @@ def _lrn(d: Draw) -> Node:
     attrs = {"size": d.pick([1, 3, 5, 7])}
     attrs.update({name: d.real(*limits) for name, limits in
                   {"alpha": (0, 0.5), "beta": (0.3, 1), "bias": (0.5, 2)}.items() if d.chance(0.5)})  # fmt: skip
-    return Node([_values(d, d.type(), shape)], attrs)
+    return Node([_values(d, d.type(), shape)], attrs, formula=_lrn_formula)
+
+
+def _lrn_formula(x: np.ndarray, size: int, alpha: float = float(np.float32(1e-4)), beta: float = 0.75,
+                 bias: float = 1.0) -> np.ndarray:  # fmt: skip
+    """The reference adds up other channels."""
+    low, channels = (size - 1) // 2, x.shape[1]
+    total = np.stack([(x[:, max(c - low, 0) : c + size - low] ** 2).sum(axis=1) for c in range(channels)], axis=1)
+    return np.asarray(x / (bias + alpha / size * total) ** beta)
+
+
+def _microsoft_group_norm(d: Draw) -> Node:
+    groups, image = d.integer(1, 3), d.dims(2, 2, elems=60)
+    channels, last = groups * d.any(1, 3), d.chance(0.6)
+    n = d.any(1, 2)
+    shape = [n, *image, channels] if last else [n, channels, *image]
+    attrs = {**_epsilon(d), "groups": groups, "activation": d.integer(0, 1), "channels_last": int(last)}
+    affine = d.type("M")
+    return Node([_values(d, d.type("T"), shape), _values(d, affine, [channels]), _values(d, affine, [channels])], attrs,
+                scale=_SCALE, formula=group_norm._microsoft)  # fmt: skip
 
 
 SPECS = {
@@ -107,4 +130,5 @@ SPECS = {
     ("", "LpNormalization"): _lp_normalization,
     ("", "MeanVarianceNormalization"): _mean_variance_normalization,
     ("", "LRN"): _lrn,
+    (MICROSOFT, "GroupNorm"): _microsoft_group_norm,
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.op.harness.dtypes import is_float
+from tests.op.harness.dtypes import is_float, numpy_dtype
 
 from ..draw import Draw, Node
 
@@ -18,6 +18,10 @@ _Spec = Callable[[Draw], Node]
 
 # The CPU provider and the reference compute these in float32, and lose the digits of a tail.
 _erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def _hard_swish(x: np.ndarray) -> np.ndarray:
+    return np.asarray(x * np.clip(x / 6 + 0.5, 0, 1))
 
 
 def _gelu(x: np.ndarray, bias: np.ndarray | float = 0.0, approximate: str = "none") -> np.ndarray:
@@ -55,9 +59,10 @@ def _unary(low: float | None = None, high: float | None = None, formula: Any = N
 _UNARY: dict[str, _Spec] = {
     **dict.fromkeys(("Abs", "Neg", "Sign", "Ceil", "Floor", "Relu", "Reciprocal"), _unary()),
     **dict.fromkeys(("Sin", "Cos", "Atan", "Asinh", "Tanh", "Sigmoid"), _unary(-6, 6)),
-    **dict.fromkeys(("Exp", "Sinh", "Cosh", "Softplus", "Softsign", "Mish", "HardSwish", "Selu"), _unary(-9, 9)),
+    **dict.fromkeys(("Exp", "Sinh", "Cosh", "Softplus", "Softsign", "Mish", "Selu"), _unary(-9, 9)),
     **dict.fromkeys(("Acos", "Asin"), _unary(-1.1, 1.1)),
     **dict.fromkeys(("Not", "BitwiseNot", "IsNaN"), _unary()),
+    "HardSwish": _unary(-5, 5, _hard_swish),
     "Erf": _unary(-4, 4, _erf),
     "Acosh": _unary(0.9, 6),
     "Atanh": _unary(-1, 1),
@@ -72,9 +77,16 @@ _UNARY: dict[str, _Spec] = {
     "Celu": _unary(alpha=(0.2, 2)),
     "HardSigmoid": _unary(alpha=(-1, 1), beta=(-1, 1)),
     "ThresholdedRelu": _unary(alpha=(-2, 2)),
-    "Shrink": _unary(lambd=(0, 2), bias=(-2, 2)),
     "IsInf": _unary(detect_negative=[0, 1], detect_positive=[0, 1]),
 }
+
+
+def _shrink(d: Draw) -> Node:
+    dtype = d.type()
+    # Integers that stay in range: what others become is open.
+    x = d.values(dtype, d.elements(), -4, 4) if is_float(dtype) else d.values(dtype, d.elements(), 3, 100)
+    choices = {"lambd": (0.0, 2.0), "bias": (-2.0, 2.0)}
+    return Node([x], {name: d.real(*limits) for name, limits in choices.items() if d.chance(0.7)})
 
 
 def _selu(d: Draw) -> Node:
@@ -147,7 +159,8 @@ def _variadic(d: Draw) -> Node:
     dtype = d.type()
     shape = d.elements()
     count = d.integer(1, 5) if d.chance(0.9) else d.integer(6, 20)
-    return Node([d.values(dtype, shape if d.chance(0.4) else d.partner(shape)) for _ in range(count)])
+    alike = d.version < 8 or d.chance(0.3)  # the older versions do not broadcast
+    return Node([d.values(dtype, shape if alike or d.chance(0.3) else d.partner(shape)) for _ in range(count)])
 
 
 def _clip(d: Draw) -> Node:
@@ -185,6 +198,19 @@ def _fast_gelu(d: Draw) -> Node:
     return Node([d.values(dtype, shape, -4, 4), bias], formula=_fast_gelu_formula)
 
 
+def _dropout(d: Draw) -> Node:
+    """Without training: what is dropped then is drawn at random."""
+    dtype = d.type("T")
+    masked = (True, True) if d.version >= 10 and d.chance(0.5) else (True,)
+    x = d.values(dtype, d.elements())
+    if d.version < 12:
+        return Node([x], {"ratio": d.real(0.1, 0.9)} if d.chance(0.5) else {}, masked)
+    ratio = np.asarray(d.real(0.1, 0.9)).astype(numpy_dtype(d.type("T1"))) if d.chance(0.6) else None
+    training = np.asarray(False) if d.chance(0.5) else None
+    seed = {"seed": 7} if d.chance(0.3) else {}
+    return Node([x, ratio, training], seed, masked, constants=frozenset({2}) if d.chance(0.5) else frozenset())
+
+
 SPECS: dict[tuple[str, str], _Spec] = {
     **{("", op): spec for op, spec in _UNARY.items()},
     **{
@@ -193,6 +219,8 @@ SPECS: dict[tuple[str, str], _Spec] = {
     **{("", op): _binary(-2, 2) for op in ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")},
     **{("", op): _variadic for op in ("Max", "Min", "Sum", "Mean")},
     ("", "Selu"): _selu,
+    ("", "Shrink"): _shrink,
+    ("", "Dropout"): _dropout,
     ("", "Div"): _div,
     ("", "Mod"): _mod,
     ("", "Pow"): _pow,

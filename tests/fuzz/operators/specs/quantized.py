@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
 
 from tests.op.harness.dtypes import FLOATS, SMALL_FLOATS, code_of, is_float, numpy_dtype
 
@@ -99,7 +101,7 @@ def _matmul_integer(d: Draw) -> Node:
     kinds = d.input_type(0), d.input_type(1)
     a_point = d.moved(kinds[0], []) if d.chance(0.6) else None
     b_point = d.moved(kinds[1], [] if len(b) > 2 or d.chance(0.5) else [b[-1]]) if d.chance(0.6) else None
-    return Node([d.moved(kinds[0], a), d.moved(kinds[1], b), a_point, b_point])
+    return Node([d.moved(kinds[0], a), d.moved(kinds[1], b), a_point, b_point], formula=_products)
 
 
 def _matmul_integer_to_float(d: Draw) -> Node:
@@ -118,8 +120,53 @@ def _matmul_integer_to_float(d: Draw) -> Node:
 def _to_float(a: Any, b: Any, a_scale: Any, b_scale: Any, a_point: Any = None, b_point: Any = None,
               bias: Any = None) -> np.ndarray:  # fmt: skip
     """The CPU provider lacks pairs of types."""
-    x, w = (v.astype(np.int64) - (0 if p is None else p.astype(np.int64)) for v, p in ((a, a_point), (b, b_point)))
-    return np.asarray((x @ w) * a_scale * b_scale + (0 if bias is None else bias))
+    return np.asarray(_products(a, b, a_point, b_point) * a_scale * b_scale + (0 if bias is None else bias))
+
+
+def _shifted(values: Any, point: Any) -> np.ndarray:
+    return np.asarray(values.astype(np.int64) - (0 if point is None else point.astype(np.int64)))
+
+
+def _products(a: Any, b: Any, a_point: Any = None, b_point: Any = None) -> np.ndarray:
+    return np.asarray(_shifted(a, a_point) @ _shifted(b, b_point))
+
+
+def _requantized(total: np.ndarray, scale: Any, y_point: Any) -> np.ndarray:
+    """The reference rounds with the zero point added, which differs at ties."""
+    limits = np.iinfo(y_point.dtype)
+    return np.asarray(np.clip(np.rint(total * scale.astype(np.float64)) + y_point, limits.min, limits.max))
+
+
+def _qlinear_product(a: Any, a_scale: Any, a_point: Any, b: Any, b_scale: Any, b_point: Any, y_scale: Any,
+                     y_point: Any) -> np.ndarray:  # fmt: skip
+    return _requantized(_products(a, b, a_point, b_point), a_scale * b_scale / y_scale, y_point)
+
+
+def _convolved(x: np.ndarray, w: np.ndarray, attrs: dict[str, Any]) -> np.ndarray:
+    """By the reference, in float64: exact."""
+    names = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.DOUBLE, None) for name in "xwy"]
+    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"], **attrs)
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "conv", names[:2], names[2:]))
+    feeds = {"x": x.astype(np.float64), "w": w.astype(np.float64)}
+    return np.asarray(ReferenceEvaluator(model).run(None, feeds)[0])
+
+
+def _each_channel(values: Any, rank: int) -> Any:
+    return values if values is None or values.ndim == 0 else values.reshape(-1, *[1] * (rank - 1))
+
+
+def _integer_convolution(x: Any, w: Any, x_point: Any = None, w_point: Any = None, **attrs: Any) -> np.ndarray:
+    return _convolved(_shifted(x, x_point), _shifted(w, _each_channel(w_point, w.ndim)), attrs)
+
+
+def _qlinear_convolution(x: Any, x_scale: Any, x_point: Any, w: Any, w_scale: Any, w_point: Any, y_scale: Any,
+                         y_point: Any, bias: Any = None, channels_last: int = 0,
+                         **attrs: Any) -> np.ndarray:  # fmt: skip
+    x = np.moveaxis(x, -1, 1) if channels_last else x
+    total = _convolved(_shifted(x, x_point), _shifted(w, _each_channel(w_point, w.ndim)), attrs)
+    total = total if bias is None else total + bias.reshape(-1, *[1] * (x.ndim - 2))
+    y = _requantized(total, _each_channel(x_scale * w_scale / y_scale, w.ndim - 1), y_point)
+    return np.moveaxis(y, 1, -1) if channels_last else y
 
 
 def _dynamic_quantize_matmul(d: Draw) -> Node:
@@ -142,7 +189,7 @@ def _qlinear_matmul(d: Draw) -> Node:
     columns = [] if len(b) > 2 or d.chance(0.6) else [b[-1]]
     inputs = [d.moved(d.input_type(0), a), *_scale_and_point(d, 1, []), d.moved(d.input_type(3), b),
               *_scale_and_point(d, 4, columns), *_scale_and_point(d, 6, [])]  # fmt: skip
-    return Node([*inputs], widen=False)
+    return Node([*inputs], widen=False, formula=_qlinear_product)
 
 
 def _conv_shapes(d: Draw) -> tuple[list[int], list[int], dict[str, Any]]:
@@ -159,7 +206,7 @@ def _conv_integer(d: Draw) -> Node:
     kinds = d.input_type(0), d.input_type(1)
     x_point = d.moved(kinds[0], []) if d.chance(0.6) else None
     w_point = d.moved(kinds[1], [] if d.chance(0.6) else w[:1]) if d.chance(0.6) else None
-    return Node([d.moved(kinds[0], x), d.moved(kinds[1], w), x_point, w_point], attrs)
+    return Node([d.moved(kinds[0], x), d.moved(kinds[1], w), x_point, w_point], attrs, formula=_integer_convolution)
 
 
 def _qlinear_conv(d: Draw) -> Node:
@@ -168,7 +215,10 @@ def _qlinear_conv(d: Draw) -> Node:
     inputs = [d.moved(d.input_type(0), x), *_scale_and_point(d, 1, []), d.moved(d.input_type(3), w),
               *_scale_and_point(d, 4, each), *_scale_and_point(d, 6, [])]  # fmt: skip
     bias = d.values("int32", w[:1], -500, 500) if d.chance(0.4) else None
-    return Node([*inputs, bias], attrs, widen=False)
+    if "channels_last" in d.schema.attributes and d.chance(0.4):
+        attrs["channels_last"] = 1
+        inputs[0] = np.moveaxis(inputs[0], 1, -1)
+    return Node([*inputs, bias], attrs, widen=False, formula=_qlinear_convolution)
 
 
 SPECS = {
@@ -183,4 +233,5 @@ SPECS = {
     ("", "QLinearMatMul"): _qlinear_matmul,
     ("", "ConvInteger"): _conv_integer,
     ("", "QLinearConv"): _qlinear_conv,
+    (MICROSOFT, "QLinearConv"): _qlinear_conv,
 }

@@ -15,8 +15,8 @@ _RANGES = {"ReduceLogSum": (0.5, 3), "ReduceProd": (0.5, 1.5), "ReduceLogSumExp"
 
 def _reduce(d: Draw) -> Node:
     op = d.row.op
-    # The CPU provider cuts each exponential of an integer; the reference takes none.
-    dtype = d.type("T", of=FLOATS if op == "ReduceLogSumExp" else None)
+    # The CPU provider cuts each exponential of an integer; the reference takes no logarithm of one.
+    dtype = d.type("T", of=FLOATS if op.startswith("ReduceLog") else None)
     rank = d.integer(0, 5)
     # Of nothing some have no value, and of no integers the CPU provider makes a tensor of another shape.
     least = 1 if op in ("ReduceMean", "ReduceMax", "ReduceMin") or not is_float(dtype) else 0
@@ -49,7 +49,8 @@ def _arg_extremum(d: Draw) -> Node:
 
 def _softmax(d: Draw) -> Node:
     rank = d.integer(1, 5)
-    attrs = {"axis": d.negative(d.integer(0, rank - 1), rank, 11)} if d.chance(0.8) else {}
+    named = d.chance(0.8) or (rank == 1 and d.version < 13)  # the older versions take axis 1 without one
+    attrs = {"axis": d.negative(d.integer(0, rank - 1), rank, 11)} if named else {}
     shape = d.dims(rank, 1 if d.version < 13 else 0)
     return Node([d.values(d.type(), shape, -9, 9, specials=False)], attrs, scale=float(d.row.op == "LogSoftmax"))
 
@@ -105,7 +106,16 @@ def _hardmax(d: Draw) -> Node:
     node = _softmax(d)
     x = node.inputs[0]
     assert x is not None
-    return Node([np.round(x.astype(np.float32)).astype(x.dtype)], node.attrs)  # with ties
+    whole = np.round(x.astype(np.float32)).astype(x.dtype)  # with ties
+
+    def hardmax(x: np.ndarray, axis: int | None = None) -> np.ndarray:  # the reference has no older version
+        old = d.version < 13
+        axis = (1 if old else -1) if axis is None else axis
+        rows = x.reshape(int(np.prod(x.shape[: axis % x.ndim])), -1) if old else np.moveaxis(x, axis, -1)
+        hot = np.arange(rows.shape[-1]) == rows.argmax(axis=-1)[..., None] if rows.size else np.zeros(rows.shape)
+        return np.asarray(hot.reshape(x.shape) if old else np.moveaxis(hot, -1, axis), np.float64)
+
+    return Node([whole], node.attrs, formula=hardmax)
 
 
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
