@@ -37,7 +37,7 @@ OUTCOMES = {
     "error": "a Run failed that a judge can do",
     "refused": "no session with us, but one without",
     "crash": "the child died or took too long",
-    "no case": "the spec failed to draw it",
+    "no case": "the spec failed to draw it, or a judge to judge",
 }
 BAD = ("wrong", "error", "refused", "crash", "no case")
 

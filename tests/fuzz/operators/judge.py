@@ -62,20 +62,26 @@ class Judge:
         """For each output what a relative error of the inputs becomes in it, in units of that error."""
         if not self._target:
             return [0.0] * len(exact)
-        step, most = _STEPS[self._target], [np.zeros(array.shape) for array in exact]
-        wide = self._wide(feeds)
-        for seed in range(3):
-            moved = self._run(perturbed(wide, self._target, step, seed))
-            for index, (a, b) in enumerate(zip(moved, exact, strict=True)):
-                if a.shape == b.shape and is_float(name_of(b)):
-                    with np.errstate(all="ignore"):
-                        change = np.abs(a.astype(np.float64) - b.astype(np.float64)) / step
-                    most[index] = np.fmax(most[index], np.where(np.isfinite(change), change, 0.0))
-        return [*most]
+        step, total = _STEPS[self._target], [np.zeros(array.shape) for array in exact]
+        wide, kept = self._wide(feeds), {f"x{index}" for index in self._case.node.keep}
+        for name in (name for name, array in wide.items() if array.dtype == self._target and name not in kept):
+            moved = [self._run(perturbed(wide, name, step, seed)) for seed in range(2)]
+            for index, array in enumerate(exact):
+                total[index] += np.maximum(*(_change(other[index], array) / step for other in moved))
+        return [*total]
 
     def _wide(self, feeds: Feeds) -> Feeds:
         wide = widened_feeds(self._case, feeds, self._types, self._target) if self._target else feeds
         return {**wide, **self._more}
+
+
+def _change(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """By how much a result moved; 0 where it has no size."""
+    if a.shape != b.shape or not is_float(name_of(b)):
+        return np.zeros(b.shape)
+    with np.errstate(all="ignore"):
+        change = np.abs(a.astype(np.float64) - b.astype(np.float64))
+    return np.where(np.isfinite(change), change, 0.0)
 
 
 def on_cpu(model: onnx.ModelProto) -> Callable[[Feeds], Results]:

@@ -170,16 +170,11 @@ def widened_feeds(case: OpCase, feeds: Feeds, types: Sequence[str], target: str)
         }
 
 
-def perturbed(feeds: Feeds, target: str, step: float, seed: int) -> Feeds:
-    """Feeds with each value of the type `target` larger or smaller by the part `step` of itself."""
-    rng = np.random.default_rng(seed)
+def perturbed(feeds: Feeds, name: str, step: float, seed: int) -> Feeds:
+    """Feeds with each value of one input larger or smaller by the part `step` of itself."""
+    signs = np.random.default_rng(seed).choice([-1.0, 1.0], feeds[name].shape)
     with np.errstate(all="ignore"):
-        return {
-            name: np.asarray(array * (1 + step * rng.choice([-1.0, 1.0], array.shape)), array.dtype)
-            if array.dtype == target
-            else array
-            for name, array in feeds.items()
-        }
+        return {**feeds, name: np.asarray(feeds[name] * (1 + step * signs), feeds[name].dtype)}
 
 
 def _short(tensor: onnx.TensorProto) -> str:

@@ -45,9 +45,9 @@ def run_case(name: str, *, cpu: bool = False) -> dict[str, Any]:
     """Outcome of one case."""
     try:
         case = make_case(name)
+        found = judge.judge(case, (lambda one: judge.on_cpu(one.model)) if cpu else _ours)
     except Exception as error:
         return {"outcome": "no case", "detail": f"{type(error).__name__}: {judge.line(error)}"}
-    found = judge.judge(case, (lambda one: judge.on_cpu(one.model)) if cpu else _ours)
     types = sorted({name_of(array) for array in case.node.inputs if array is not None})
     return {**vars(found), "case": str(case), "version": case.version, "types": types}
 

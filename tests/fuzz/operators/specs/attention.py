@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.op.harness.tolerances import Tolerance
+
 from ..draw import Draw, Node
 
 MICROSOFT = "com.microsoft"
@@ -80,6 +82,10 @@ def _rotary(d: Draw) -> Node:
     return Node([x, *caches, ids] if own else [x, ids, *caches], attrs)
 
 
+# The sum with the bias is rounded before scores are taken of it.
+_BIASED = {"float16": Tolerance(2, terms=2.0**15), "bfloat16": Tolerance(2, terms=2.0**18)}
+
+
 def _multi_head(d: Draw) -> Node:
     dtype = d.type("T")
     batch, heads, size = d.any(1, 3), d.integer(1, 4), d.pick([2, 4, 8, 16])
@@ -101,7 +107,8 @@ def _multi_head(d: Draw) -> Node:
     added = None
     if d.chance(0.3):
         added = d.values(dtype, [d.pick([1, batch]), d.pick([1, heads]), queries, keys], -2, 2, specials=False)
-    return Node([rows(queries, size), rows(keys, size), rows(keys, v_size), bias, padding, added], attrs, scale=4.0)
+    return Node([rows(queries, size), rows(keys, size), rows(keys, v_size), bias, padding, added], attrs, scale=4.0,
+                tolerance=_BIASED.get(dtype) if bias is not None else None)  # fmt: skip
 
 
 SPECS = {

@@ -78,7 +78,7 @@ def _resize(d: Draw) -> Node:
     for axis in moving:
         scales[axis] = d.pick(_SCALES)
     if d.version < 11:
-        x = d.values(dtype, shape, -1, 1) if is_float(dtype) else d.moved(dtype, shape)
+        x = d.values(dtype, shape, -1, 1, specials=False) if is_float(dtype) else d.moved(dtype, shape)
         scales = np.maximum(scales, 1) if d.row.op == "Upsample" else scales
         return Node([x, scales], attrs, keep=frozenset({1}), tolerance=_WEIGHTS)
     attrs["coordinate_transformation_mode"] = where = d.pick(_WHERE[:1] + _WHERE[2:] if d.version < 19 else _WHERE)
@@ -90,7 +90,7 @@ def _resize(d: Draw) -> Node:
         attrs.update(d.attrs(cubic_coeff_a=[-0.75, -0.5, None], exclude_outside=[0, 1, None]))
     if d.version >= 18 and mode != "nearest":
         attrs.update(d.attrs(antialias=[0, 0, 1, None]))
-    x = d.values(dtype, shape, -1, 1) if is_float(dtype) else d.moved(dtype, shape)
+    x = d.values(dtype, shape, -1, 1, specials=False) if is_float(dtype) else d.moved(dtype, shape)
     keep = frozenset({1, 2})
     if d.chance(0.3) and mode != "nearest":
         sizes = np.array([max(1, int(n * s)) for n, s in zip(shape, scales, strict=True)], np.int64)
@@ -106,7 +106,7 @@ def _upsample(d: Draw) -> Node:
     shape = d.dims(4, 1, elems=300)
     scales = [1.0, 1.0, d.pick([1.0, 2.0, 3.0]), d.pick([1.0, 2.0, 1.5])]
     mode = d.pick(["nearest", "linear"]) if is_float(dtype) else "nearest"
-    return Node([d.values(dtype, shape, -1, 1)], {"mode": mode, "scales": scales}, tolerance=_WEIGHTS)
+    return Node([d.values(dtype, shape, -1, 1, specials=False)], {"mode": mode, "scales": scales}, tolerance=_WEIGHTS)
 
 
 SPECS = {

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tests.op.harness.dtypes import FLOATS, code_of, is_float, numpy_dtype
+from tests.op.harness.tolerances import Tolerance
 
 from ..draw import Draw, Node
 from .movement import ints
@@ -75,7 +76,12 @@ def _scatter_elements(d: Draw) -> Node:
     if axis or d.chance(0.6):
         attrs["axis"] = d.negative(axis, rank, 11)
     data = (d.moved if alone else d.small)(dtype, shape)
-    return Node([data, indices.astype(kind), (d.moved if alone else d.small)(dtype, picked)], attrs)
+    updates = (d.moved if alone else d.small)(dtype, picked)
+    return Node([data, indices.astype(kind), updates], attrs, tolerance=None if alone else _STEPS.get(dtype))
+
+
+# Sums and products in the type itself, each rounded.
+_STEPS = {"float16": Tolerance(8, terms=2.0**14), "bfloat16": Tolerance(8, terms=2.0**17)}
 
 
 def _arithmetic_type(d: Draw, attrs: dict[str, str]) -> str:
@@ -102,7 +108,8 @@ def _scatter_nd(d: Draw) -> Node:
         indices = _tuples(d, shape, 0, depth, d.dims(d.integer(0, 2), elems=32))
     dtype = _arithmetic_type(d, attrs)
     draw = d.moved if alone else d.small
-    return Node([draw(dtype, shape), indices, draw(dtype, [*indices.shape[:-1], *shape[depth:]])], attrs)
+    updates = draw(dtype, [*indices.shape[:-1], *shape[depth:]])
+    return Node([draw(dtype, shape), indices, updates], attrs, tolerance=None if alone else _STEPS.get(dtype))
 
 
 def _compress(d: Draw) -> Node:

@@ -145,7 +145,12 @@ def _pow(d: Draw) -> Node:
 def _prelu(d: Draw) -> Node:
     shape = d.elements()
     dtype = d.type()
-    return Node([d.values(dtype, shape), d.values(dtype, d.partner(shape))])
+    return Node([d.values(dtype, shape), d.values(dtype, d.partner(shape))], formula=_prelu_formula)
+
+
+def _prelu_formula(x: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """The reference multiplies zeros by infinite slopes."""
+    return np.where(x < 0, x * slope, x)
 
 
 def _bit_shift(d: Draw) -> Node:

@@ -79,6 +79,10 @@ def _fused_product(a: np.ndarray, b: np.ndarray, alpha: float = 1.0, **attrs: in
     return alpha * (side(a, "A") @ side(b, "B"))
 
 
+# Sums of one input and products of two are rounded before the next input comes.
+_ROUNDED = {"float16": Tolerance(2, terms=2.0**14), "bfloat16": Tolerance(2, terms=2.0**17)}
+
+
 def _einsum(d: Draw) -> Node:
     letters = "abcdef"[: d.integer(1, 5)]
     size = {letter: d.any(1, 5) for letter in letters}
@@ -99,9 +103,7 @@ def _einsum(d: Draw) -> Node:
         result = "".join(d.subset(used))
         equation += f"->{'...' if dots is not None else ''}{result}"
     dtype = d.type()
-    rounded = (
-        Tolerance(2, reason="products of two inputs are rounded before the third comes") if len(shapes) > 2 else None
-    )
+    rounded = _ROUNDED.get(dtype) if len(shapes) > 1 else None
     return Node([d.small(dtype, shape) for shape in shapes], {"equation": equation}, tolerance=rounded)
 
 
