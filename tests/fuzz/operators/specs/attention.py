@@ -111,9 +111,33 @@ def _multi_head(d: Draw) -> Node:
                 tolerance=_BIASED.get(dtype) if bias is not None else None)  # fmt: skip
 
 
+def _packed(d: Draw) -> Node:
+    """com.microsoft's Attention: queries, keys and values by one product."""
+    dtype = d.type("T")
+    batch, length, heads, size = d.any(1, 3), d.any(1, 8), d.integer(1, 4), d.pick([2, 4, 8])
+    width, features = heads * size, d.integer(1, 12)
+    attrs: dict[str, Any] = {"num_heads": heads, **d.attrs(unidirectional=[0, 1, None])}
+    if d.chance(0.3):
+        attrs["scale"] = d.real(0.1, 1)
+    mask = None
+    if d.chance(0.3) and not attrs.get("unidirectional"):  # the first key stays
+        if d.chance(0.5):
+            mask = d.free.integers(1, length, batch, endpoint=True).astype(np.int32)
+        else:
+            mask = (d.free.random((batch, length)) < 0.7).astype(np.int32)
+            mask[:, 0] = 1
+    added = None
+    if d.chance(0.3):
+        added = d.values(dtype, [d.pick([1, batch]), d.pick([1, heads]), length, length], -2, 2, specials=False)
+    inputs = [d.small(dtype, [batch, length, features]), d.small(dtype, [features, 3 * width]),
+              d.small(dtype, [3 * width]), mask, None, added]  # fmt: skip
+    return Node(inputs, attrs, scale=4.0, tolerance=_BIASED.get(dtype))
+
+
 SPECS = {
     ("", "Attention"): _attention,
     ("", "RotaryEmbedding"): _rotary,
     (MICROSOFT, "RotaryEmbedding"): _rotary,
     (MICROSOFT, "MultiHeadAttention"): _multi_head,
+    (MICROSOFT, "Attention"): _packed,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.op.cases import detect
+from tests.op.cases import deform_conv, detect
 from tests.op.harness.dtypes import FLOATS
 from tests.op.harness.tolerances import Tolerance
 
@@ -91,6 +91,22 @@ def _det(d: Draw) -> Node:
     return Node([matrices], scale=4.0)
 
 
+def _deform_conv(d: Draw) -> Node:
+    dtype, kernel = d.type("T"), [d.integer(1, 3), d.integer(1, 3)]
+    group, moves = d.pick([1, 1, 2]), d.pick([1, 1, 2])
+    strides, pads = [d.integer(1, 2), d.integer(1, 2)], [d.integer(0, k - 1) for k in (*kernel, *kernel)]
+    n, channels, image = d.any(1, 2), group * moves * d.integer(1, 2), [k + d.any(0, 5) for k in kernel]
+    out = [(image[i] + pads[i] + pads[i + 2] - kernel[i]) // strides[i] + 1 for i in range(2)]
+    outer = group * d.integer(1, 3)
+    places = moves * kernel[0] * kernel[1]
+    offset = d.values(dtype, [n, 2 * places, *out], -1.5, 1.5, specials=False)
+    bias = d.small(dtype, [outer]) if d.chance(0.5) else None
+    mask = d.values(dtype, [n, places, *out], 0, 1, specials=False) if d.chance(0.5) else None
+    attrs = {"strides": strides, "pads": pads, "group": group, "offset_group": moves}
+    x, w = d.small(dtype, [n, channels, *image]), d.small(dtype, [outer, channels // group, *kernel])
+    return Node([x, w, offset, bias, mask], attrs, scale=8.0, tolerance=deform_conv._ERRORS.get(dtype))
+
+
 SPECS = {
     ("", "RoiAlign"): _roi_align,
     ("", "MaxRoiPool"): _max_roi_pool,
@@ -99,4 +115,5 @@ SPECS = {
     ("com.microsoft", "GridSample"): _grid_sample,
     ("", "AffineGrid"): _affine_grid,
     ("", "Det"): _det,
+    ("", "DeformConv"): _deform_conv,
 }

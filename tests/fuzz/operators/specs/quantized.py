@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
+from tests.op.cases import gather_block_quantized
 from tests.op.harness.dtypes import FLOATS, SMALL_FLOATS, code_of, is_float, numpy_dtype
 
 from ..draw import Draw, Node
@@ -221,6 +222,27 @@ def _qlinear_conv(d: Draw) -> Node:
     return Node([*inputs, bias], attrs, widen=False, formula=_qlinear_convolution)
 
 
+def _gather_blocks(d: Draw) -> Node:
+    source, kind = d.type("T1", of=("uint8", "int4", "uint4")), d.type("T2")
+    rank, block = d.integer(2, 3), d.pick([16, 32])
+    bits = d.pick([4, 8]) if source == "uint8" else 4
+    per_byte = 8 // bits if source == "uint8" else 1
+    shape = [d.any(1, 5) for _ in range(rank)]
+    shape[-1] = block * d.any(1, 3)
+    stored = [*shape[:-1], shape[-1] // per_byte]
+    scales = [*shape[:-1], shape[-1] // block]
+    axis = 0 if source == "uint8" else d.integer(0, rank - 2)
+    indices = d.indices(d.type("Tind"), d.dims(d.integer(0, 2), 1, elems=12), shape[axis])
+    attrs = {"gather_axis": axis, "quantize_axis": rank - 1, "block_size": block}
+    if source == "uint8":
+        attrs["bits"] = bits
+    points = None
+    if d.chance(0.5):
+        points = d.moved(source, [*scales[:-1], math.ceil(scales[-1] / per_byte)])
+    return Node([d.moved(source, stored), indices, _powers(d, kind, scales), points], attrs, widen=False,
+                constants=frozenset({0, 2, 3}), formula=gather_block_quantized._gather)  # fmt: skip
+
+
 SPECS = {
     ("", "QuantizeLinear"): _quantize,
     ("", "DequantizeLinear"): _dequantize,
@@ -234,4 +256,5 @@ SPECS = {
     ("", "ConvInteger"): _conv_integer,
     ("", "QLinearConv"): _qlinear_conv,
     (MICROSOFT, "QLinearConv"): _qlinear_conv,
+    (MICROSOFT, "GatherBlockQuantized"): _gather_blocks,
 }
