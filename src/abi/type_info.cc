@@ -53,6 +53,7 @@ ValueType ReadValueType(const OrtTypeInfo* info) {
   ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
   FromOrt(ort.GetTensorElementType(tensor, &type)).IgnoreError();
   value.element = ToDataType(type);
+  if (!ort.TensorTypeAndShape_HasShape(tensor)) return value;  // its count of dimensions would be 0
   size_t rank = 0;
   if (!FromOrt(ort.GetDimensionsCount(tensor, &rank)).ok()) return value;
   Shape dims(static_cast<int>(rank), kUnknownDim);
