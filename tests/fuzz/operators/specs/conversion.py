@@ -63,6 +63,7 @@ _SCALES = (0.5, 1.0, 2.0, 4.0, 0.25, 1.5, 3.0)
 
 
 def _resize(d: Draw) -> Node:
+    # Integers of moderate size: the reference interpolates in float64, also where it need not.
     rank = d.pick([2, 3, 4, 4])
     dtype = d.type(d.schema.inputs[0].type)
     mode = d.pick(["nearest", "nearest", "linear", "cubic"] if d.version >= 11 else ["nearest", "linear"])
@@ -78,7 +79,7 @@ def _resize(d: Draw) -> Node:
     for axis in moving:
         scales[axis] = d.pick(_SCALES)
     if d.version < 11:
-        x = d.values(dtype, shape, -1, 1, specials=False) if is_float(dtype) else d.moved(dtype, shape)
+        x = d.values(dtype, shape, -1, 1, specials=False) if is_float(dtype) else d.values(dtype, shape, full=False)
         scales = np.maximum(scales, 1) if d.row.op == "Upsample" else scales
         return Node([x, scales], attrs, keep=frozenset({1}), tolerance=_WEIGHTS)
     attrs["coordinate_transformation_mode"] = where = d.pick(_WHERE[:1] + _WHERE[2:] if d.version < 19 else _WHERE)
@@ -90,7 +91,7 @@ def _resize(d: Draw) -> Node:
         attrs.update(d.attrs(cubic_coeff_a=[-0.75, -0.5, None], exclude_outside=[0, 1, None]))
     if d.version >= 18 and mode != "nearest":
         attrs.update(d.attrs(antialias=[0, 0, 1, None]))
-    x = d.values(dtype, shape, -1, 1, specials=False) if is_float(dtype) else d.moved(dtype, shape)
+    x = d.values(dtype, shape, -1, 1, specials=False) if is_float(dtype) else d.values(dtype, shape, full=False)
     keep = frozenset({1, 2})
     if d.chance(0.3) and mode != "nearest":
         sizes = np.array([max(1, int(n * s)) for n, s in zip(shape, scales, strict=True)], np.int64)

@@ -35,7 +35,7 @@ def _fast_gelu_formula(x: np.ndarray, bias: np.ndarray | float = 0.0) -> np.ndar
     return _gelu(x, bias, "tanh")
 
 
-def _quick_gelu(x: np.ndarray, alpha: float = 1.702) -> np.ndarray:
+def _quick_gelu(x: np.ndarray, alpha: float = float(np.float32(1.702))) -> np.ndarray:
     return x / (1 + np.exp(-alpha * x))
 
 
