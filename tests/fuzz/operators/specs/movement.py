@@ -27,7 +27,12 @@ def _shape(d: Draw) -> Node:
     attrs = {}
     if d.version >= 15:
         attrs = {name: d.integer(-7, 7) for name in d.subset(["start", "end"])}
-    return Node([d.moved(_first_type(d), d.shape())], attrs)
+    return Node([d.moved(_first_type(d), d.shape())], attrs, formula=_extent)
+
+
+def _extent(x: np.ndarray, start: int = 0, end: int | None = None) -> np.ndarray:
+    """The reference does not clamp."""
+    return np.array(x.shape[start:end], np.int64)
 
 
 def _flatten(d: Draw) -> Node:
