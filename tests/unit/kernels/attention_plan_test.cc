@@ -1,0 +1,145 @@
+// Every way in which attention can run, forced, against float64; a way that cannot be is an error.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "../device/device_fixture.h"
+#include "core/data_type_traits.h"
+#include "kernels/attention/attention.h"
+
+namespace cudaep::kernels {
+namespace {
+
+class AttentionPlanTest : public device::testing::DeviceTest {
+ protected:
+  void SetUp() override {
+    DeviceTest::SetUp();
+    const auto info = device::GetDeviceInfo(0);
+    ASSERT_TRUE(info.ok());
+    info_ = *info.value();
+  }
+
+  // Heads first and contiguous; query i sees the keys up to i + past.
+  static AttentionProblem Problem(DataType type, int64_t heads, int64_t kv_heads, int64_t queries, int64_t keys,
+                                  int64_t size, int64_t v_size) {
+    AttentionProblem p;
+    p.type = type;
+    p.compute = type == DataType::kDouble ? DataType::kDouble : DataType::kFloat;
+    p.batch = 2, p.heads = heads, p.kv_heads = kv_heads, p.queries = queries, p.keys = keys;
+    p.head_size = size, p.v_head_size = v_size;
+    p.q = {heads * queries * size, queries * size, size};
+    p.k = {kv_heads * keys * size, keys * size, size};
+    p.v = {kv_heads * keys * v_size, keys * v_size, v_size};
+    p.y = {heads * queries * v_size, queries * v_size, v_size};
+    p.scale = 1.0 / std::sqrt(static_cast<double>(size));
+    p.past = keys - queries;
+    p.right = 0;
+    return p;
+  }
+
+  template <class T>
+  static std::vector<T> Values(int64_t count, uint32_t seed) {
+    std::vector<T> values(static_cast<size_t>(count));
+    for (T& value : values) {
+      seed = seed * 1664525u + 1013904223u;
+      value = Store<T>(static_cast<ComputeType<T>>(static_cast<double>(seed >> 16) / 32768.0 - 1.0));
+    }
+    return values;
+  }
+
+  template <DataType type>
+  void Check(const AttentionProblem& p, const AttentionChoice& choice, double tolerance) {
+    using T = CppType<type>;
+    SCOPED_TRACE(StrCat(DataTypeName(type), " warps ", choice.warps, " packed ", choice.packed, " tile ",
+                        choice.value_tile, " depth ", choice.depth, " splits ", choice.splits));
+    const auto plan = PlanAttention(p, info_, choice);
+    ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+    EXPECT_TRUE(choice.splits == 0 || plan.value().splits == choice.splits);
+    EXPECT_TRUE(choice.packed == 0 || plan.value().packed == choice.packed);
+    const std::vector<T> q = Values<T>(p.batch * p.q.batch, 1), k = Values<T>(p.batch * p.k.batch, 2),
+                         v = Values<T>(p.batch * p.v.batch, 3);
+    const auto count = static_cast<size_t>(p.batch * p.y.batch);
+    T* const y = Allocate<T>(count);
+    ASSERT_OK(LaunchAttention(plan.value(),
+                              {.q = Upload(q),
+                               .k = Upload(k),
+                               .v = Upload(v),
+                               .y = y,
+                               .scratch = Allocate<std::byte>(plan.value().scratch_bytes + 1)},
+                              stream()));
+    const std::vector<T> result = Download(y, count);
+    for (int64_t b = 0; b < p.batch; ++b) {
+      for (int64_t h = 0; h < p.heads; ++h) {
+        for (int64_t i = 0; i < p.queries; ++i)
+          CheckRow(p, q.data(), k.data(), v.data(), result.data(), b, h, i, tolerance);
+      }
+    }
+  }
+
+  template <class T>
+  static void CheckRow(const AttentionProblem& p, const T* q, const T* k, const T* v, const T* y, int64_t b, int64_t h,
+                       int64_t i, double tolerance) {
+    const auto at = [](const T* x, int64_t index) { return static_cast<double>(Load(x[index])); };
+    const int64_t kv = h / (p.heads / p.kv_heads);
+    std::vector<double> sums(static_cast<size_t>(p.v_head_size));
+    double total = 0;
+    for (int64_t j = 0; j <= i + p.past; ++j) {
+      double score = 0;
+      for (int64_t d = 0; d < p.head_size; ++d) {
+        score += at(q, b * p.q.batch + h * p.q.head + i * p.q.row + d) *
+                 at(k, b * p.k.batch + kv * p.k.head + j * p.k.row + d);
+      }
+      const double weight = std::exp(score * p.scale);
+      total += weight;
+      for (int64_t d = 0; d < p.v_head_size; ++d) {
+        sums[static_cast<size_t>(d)] += weight * at(v, b * p.v.batch + kv * p.v.head + j * p.v.row + d);
+      }
+    }
+    for (int64_t d = 0; d < p.v_head_size; ++d) {
+      ASSERT_NEAR(at(y, b * p.y.batch + h * p.y.head + i * p.y.row + d), sums[static_cast<size_t>(d)] / total,
+                  tolerance)
+          << "batch " << b << ", head " << h << ", query " << i << ", column " << d;
+    }
+  }
+
+  template <DataType type>
+  void CheckAll(double tolerance, bool wide) {
+    const AttentionProblem p = Problem(type, 4, 2, 21, 150, 40, 72);
+    Check<type>(p, {}, tolerance);
+    for (const int warps : {1, 2, 4}) Check<type>(p, {.warps = warps}, tolerance);
+    for (const int packed : {1, 2}) Check<type>(p, {.packed = packed}, tolerance);
+    for (const int depth : {16, 32, 48}) Check<type>(p, {.depth = depth}, tolerance);
+    for (const int splits : {1, 2, 3, 7}) Check<type>(p, {.packed = 2, .splits = splits}, tolerance);
+    Check<type>(p, {.value_tile = 64, .splits = 2}, tolerance);
+    if (wide) Check<type>(p, {.value_tile = 128, .splits = 2}, tolerance);
+  }
+
+  device::DeviceInfo info_;
+};
+
+TEST_F(AttentionPlanTest, EveryVariantInFloat) { CheckAll<DataType::kFloat>(2e-6, true); }
+TEST_F(AttentionPlanTest, EveryVariantInFloat16) { CheckAll<DataType::kFloat16>(6e-4, true); }
+TEST_F(AttentionPlanTest, EveryVariantInBFloat16) { CheckAll<DataType::kBFloat16>(5e-3, true); }
+TEST_F(AttentionPlanTest, EveryVariantInDouble) { CheckAll<DataType::kDouble>(1e-14, false); }
+
+TEST_F(AttentionPlanTest, WhatCannotBeIsRefused) {
+  AttentionProblem p = Problem(DataType::kDouble, 4, 2, 3, 5, 8, 8);
+  const auto refusal = [&](const AttentionChoice& choice) { return PlanAttention(p, info_, choice).status(); };
+  EXPECT_FAILS(refusal({.warps = 5}), kInvalidArgument, "no 5 warps");
+  EXPECT_FAILS(refusal({.packed = 3}), kInvalidArgument, "either 1 or 2 heads");
+  EXPECT_FAILS(refusal({.value_tile = 128}), kInvalidArgument, "128 columns");
+  EXPECT_FAILS(refusal({.depth = 24}), kInvalidArgument, "not whole 16");
+  p.scores = AttentionScores::kMasked;
+  EXPECT_FAILS(refusal({.splits = 2}), kInvalidArgument, "where scores are wanted");
+  p.head_size = 1 << 14;
+  EXPECT_FAILS(refusal({}), kNotSupported, "bytes of shared memory");
+}
+
+TEST_F(AttentionPlanTest, KeysAreSplitWhereBlocksAreFew) {
+  EXPECT_GT(PlanAttention(Problem(DataType::kFloat16, 1, 1, 1, 4096, 64, 64), info_).value().splits, 1);
+  EXPECT_EQ(PlanAttention(Problem(DataType::kFloat16, 1, 1, 1, 100, 64, 64), info_).value().splits, 1);
+  EXPECT_EQ(PlanAttention(Problem(DataType::kFloat16, 64, 64, 64, 4096, 64, 64), info_).value().splits, 1);
+}
+
+}  // namespace
+}  // namespace cudaep::kernels
