@@ -77,22 +77,11 @@ def _scatter_elements(d: Draw) -> Node:
         attrs["axis"] = d.negative(axis, rank, 11)
     data = (d.moved if alone else d.small)(dtype, shape)
     updates = (d.moved if alone else d.small)(dtype, picked)
-<<<<<<< HEAD
     return Node([data, indices.astype(kind), updates], attrs, tolerance=None if alone else _STEPS.get(dtype))
 
 
 # Sums and products in the type itself, each rounded.
 _STEPS = {"float16": Tolerance(8, terms=2.0**14), "bfloat16": Tolerance(8, terms=2.0**17)}
-=======
-    return Node([data, indices.astype(kind), updates], attrs, tolerance=_rounding(dtype, attrs))
-
-
-def _rounding(dtype: str, attrs: dict[str, str]) -> Tolerance | None:
-    """Each update rounds its element to its type, and sums of a few cancel."""
-    if dtype not in ("float16", "bfloat16") or attrs.get("reduction", "none") not in ("add", "mul"):
-        return None
-    return Tolerance(16, abs=0.03 if dtype == "float16" else 0.25, reason="every update is rounded to 16 bits")
->>>>>>> ea573ce (fuzz: scatters that round at each update, Unique without NaN where only the CPU provider judges)
 
 
 def _arithmetic_type(d: Draw, attrs: dict[str, str]) -> str:
@@ -120,11 +109,7 @@ def _scatter_nd(d: Draw) -> Node:
     dtype = _arithmetic_type(d, attrs)
     draw = d.moved if alone else d.small
     updates = draw(dtype, [*indices.shape[:-1], *shape[depth:]])
-<<<<<<< HEAD
     return Node([draw(dtype, shape), indices, updates], attrs, tolerance=None if alone else _STEPS.get(dtype))
-=======
-    return Node([draw(dtype, shape), indices, updates], attrs, tolerance=_rounding(dtype, attrs))
->>>>>>> ea573ce (fuzz: scatters that round at each update, Unique without NaN where only the CPU provider judges)
 
 
 def _compress(d: Draw) -> Node:
@@ -233,17 +218,9 @@ def _unique(d: Draw) -> Node:
     if d.chance(0.5):
         attrs["axis"] = d.negative(d.integer(0, rank - 1), rank)
     shape = d.dims(rank, 1, elems=256)
-<<<<<<< HEAD
     # The reference sorts those that shall not be; the CPU provider has these types.
     dtype = d.type("T", of=None if attrs.get("sorted", 1) else ("float32", "float64", "int8", "int64"))
     x = d.values(dtype, shape, 0, 4, specials=False)  # whether NaN equals NaN is open
-=======
-    # ONNX's reference leaves values in order, or takes them along the first axis: the CPU provider has to judge, to
-    # whom NaN may equal any value.
-    ordered = attrs.get("sorted") != 0
-    x = d.values(d.type() if ordered else d.type(of=("float32", "float64", "int8", "int64")), shape, 0, 4)
-    x = x if ordered else np.nan_to_num(x)
->>>>>>> ea573ce (fuzz: scatters that round at each update, Unique without NaN where only the CPU provider judges)
     x = np.round(x.astype(np.float64)).astype(x.dtype) if is_float(x.dtype.name) else x  # some are alike
     return Node([x], attrs, d.pick([(True,), (True, True), (True, True, True, True), (True, False, True)]))
 
