@@ -20,8 +20,10 @@ class _Windows:
         self.dilations = [d.integer(1, 2) for _ in range(spatial)] if dilate and d.chance(0.4) else [1] * spatial
         self.reach = [(k - 1) * step + 1 for k, step in zip(self.kernel, self.dilations, strict=True)]
         auto = d.pick(["NOTSET", "NOTSET", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", None, None])
-        # The reference and the CPU provider do not agree on SAME with dilations.
-        if auto in ("SAME_UPPER", "SAME_LOWER") and max(self.dilations, default=1) > 1:
+        # The reference and the CPU provider do not agree on SAME with dilations; nor on steps over windows, which would
+        # make pads negative.
+        skips = any(step > reach for step, reach in zip(self.strides, self.reach, strict=True))
+        if auto in ("SAME_UPPER", "SAME_LOWER") and (max(self.dilations) > 1 or skips):
             auto = None
         self.auto = auto or "NOTSET"
         if auto is not None:
@@ -98,16 +100,26 @@ def _max_pool(d: Draw) -> Node:
     return Node([x], attrs, (True, True) if indices else (True,))
 
 
+# What only the reference pools, with dilations and rounded-up sizes wrong.
+_ALONE = "float64"
+
+
 def _average_pool(d: Draw) -> Node:
-    windows = _Windows(d, d.pick([1, 2, 2, 3]), dilate=d.version >= 19)
+    dtype = d.type()
+    windows = _Windows(d, d.pick([1, 2, 2, 3]), dilate=d.version >= 19 and dtype != _ALONE)
     attrs = {**_pool_attrs(d, windows), **d.attrs(count_include_pad=[0, 1, None])}
-    return Node([d.values(d.type(), [d.any(1, 2), d.any(1, 3), *windows.image(d)], -4, 4, specials=False)], attrs)
+    if dtype == _ALONE:
+        attrs.pop("ceil_mode", None)
+    return Node([d.values(dtype, [d.any(1, 2), d.any(1, 3), *windows.image(d)], -4, 4, specials=False)], attrs)
 
 
 def _lp_pool(d: Draw) -> Node:
-    windows = _Windows(d, d.pick([1, 2, 2, 3]), dilate=d.version >= 18)
+    dtype = d.type()
+    windows = _Windows(d, d.pick([1, 2, 2, 3]), dilate=d.version >= 18 and dtype != _ALONE)
     attrs = {**_pool_attrs(d, windows), **d.attrs(p=[1, 2, 3, None])}
-    return Node([d.values(d.type(), [d.any(1, 2), d.any(1, 3), *windows.image(d)], -3, 3, specials=False)], attrs)
+    if dtype == _ALONE:
+        attrs.pop("ceil_mode", None)
+    return Node([d.values(dtype, [d.any(1, 2), d.any(1, 3), *windows.image(d)], -3, 3, specials=False)], attrs)
 
 
 def _global_pool(d: Draw) -> Node:
