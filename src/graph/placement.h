@@ -7,9 +7,11 @@
 //
 // Host values are small constants, outputs that a kernel of ours writes in host memory (Shape, Size), and what the host
 // hands to a Loop's body there (iteration and condition). A *shape node* takes only host values and small constants, at
-// least one of them not a constant, and each of its outputs ends in inputs that are read in host memory, in other shape
-// nodes, or in a graph output. Other inputs of a graph never seed one. Where a graph consists of nothing else, nothing
-// is moved, since one device is better than two, unless the host itself gave the values.
+// least one of them not a constant, and what it makes is read in host memory, by other shape nodes, or is a graph
+// output. What a kernel reads on the device alone is made there. A value wanted in both places is made in host memory:
+// it is copied up, which nobody waits for, where the other way the host would wait for it. Other inputs of a graph
+// never seed one. Where a graph consists of nothing else, nothing is moved, since one device is better than two, unless
+// the host itself gave the values.
 #pragma once
 
 #include <cstddef>

@@ -99,10 +99,10 @@ TEST(Placement, AnythingThatEndsInADeviceInputGoesToTheDevice) {
             (Flags{false, false, false, false}));
 }
 
-TEST(Placement, MixedUseGoesToTheDevice) {
+TEST(Placement, MixedUseStaysInHostMemory) {
   EXPECT_EQ(
       Builder().ShapeOf("x", "s").Node({"s"}, "t").Node({"x", "@t"}, "y").Node({"y", "t"}, "z").Output("z").Find(),
-      (Flags{false, false, false, false}));
+      (Flags{false, true, false, false}));
 }
 
 TEST(Placement, GraphInputsNeverSeed) {
@@ -174,8 +174,8 @@ TEST(Placement, ANodeOnTheCpuThatReadsDataIsAComputeNode) {
   EXPECT_EQ(Builder().CpuNode({"x"}, "y").Node({"y"}, "z").Output("z").Find(), (Flags{false, false}));
 }
 
-TEST(Placement, ADroppedNodeTakesItsFeedersWithIt) {
-  // s -> a -> b, b wanted on the device: a would only add a copy if it stayed behind.
+TEST(Placement, WhatFeedsADroppedNodeStaysWhereShapesNeedIt) {
+  // s -> a -> b, b wanted on the device: a goes up in one copy, and d is not waited for.
   EXPECT_EQ(Builder()
                 .Constant("c")
                 .ShapeOf("x", "s")
@@ -186,7 +186,47 @@ TEST(Placement, ADroppedNodeTakesItsFeedersWithIt) {
                 .Node({"y", "@d"}, "z")
                 .Output("z")
                 .Find(),
-            (Flags{false, false, false, false, false, false}));
+            (Flags{false, true, false, false, true, false}));
+}
+
+TEST(Placement, TheShapeOfADroppedNodesResultIsAHostValueStill) {
+  // k = positions, wanted by an embedding; s2 = its shape, for the sizes of an Expand.
+  EXPECT_EQ(Builder()
+                .Constant("c")
+                .ShapeOf("x", "s")
+                .Node({"s", "c"}, "k")
+                .Node({"x", "k"}, "y")
+                .ShapeOf("k", "s2")
+                .Node({"s2", "c"}, "size")
+                .Node({"y", "@size"}, "z")
+                .Output("z")
+                .Find(),
+            (Flags{false, false, false, false, true, false}));
+}
+
+TEST(Placement, WhatOnlyAShapeReadsGoesWhereItsInputsAre) {
+  // r = positions, wanted by an Expand whose size is the shape of their maximum.
+  EXPECT_EQ(Builder()
+                .Constant("c")
+                .ShapeOf("x", "s")
+                .Node({"@s", "c"}, "r")
+                .Node({"r", "c"}, "m")
+                .ShapeOf("m", "size")
+                .Node({"r", "@size"}, "y")
+                .Output("y")
+                .Find(),
+            (Flags{false, false, false, false, false}));
+  EXPECT_EQ(Builder()
+                .Constant("c")
+                .ShapeOf("x", "s")
+                .Node({"s", "c"}, "r")
+                .Node({"r", "c"}, "m")
+                .ShapeOf("m", "size")
+                .Node({"x", "@r"}, "y")
+                .Node({"y", "@size"}, "z")
+                .Output("z")
+                .Find(),
+            (Flags{false, true, true, true, false, false}));
 }
 
 }  // namespace
