@@ -1,0 +1,87 @@
+"""Models that people serve, as real exporters write them: right, whole on our provider, without copies in between.
+
+Each file of `graphs/` is one model (docs/guides/models.md). Its float16 and bfloat16 forms are judged against its
+float32 results.
+"""
+
+import functools
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto
+
+from ..session import host
+from . import gaps, precision, runs, weights
+
+GRAPHS = Path(__file__).parent / "graphs"
+NAMES = sorted(path.name.removesuffix(".onnx.xz") for path in GRAPHS.glob("*.onnx.xz"))
+FORMS = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16}
+# Shares of an output's largest value: rounding of each type through some ten layers; a step of a quantised output.
+TOLERANCE = {"float32": 1e-5, "float16": 2e-2, "bfloat16": 1e-1}
+QUANTISED_TOLERANCE = 5e-2
+QUANTISED = ("qdq", "qoperator", "dynamic")
+
+
+def forms(name: str) -> list[str]:
+    alone = name in gaps.FLOAT32_ONLY or name.split(".")[1] in QUANTISED
+    return ["float32"] if alone else list(FORMS)
+
+
+CASES = [name if form == "float32" else f"{name}:{form}" for name in NAMES for form in forms(name)]
+
+
+@functools.lru_cache(maxsize=1)  # the forms of a model follow one another
+def reference(name: str) -> tuple[onnx.ModelProto, weights.Feeds, list[list[np.ndarray]]]:
+    model, feeds = weights.load(GRAPHS / f"{name}.onnx.xz")
+    return model, feeds, runs.run_on_cpu(model, feeds)
+
+
+def run_case(case: str) -> tuple[runs.Result, list[str]]:
+    name, _, form = case.partition(":")
+    model, feeds, expected = reference(name)
+    if form:
+        model, feeds = precision.convert(model, FORMS[form]), precision.convert_feeds(feeds, FORMS[form])
+    result = runs.run_on_ours(model, feeds)
+    limit = QUANTISED_TOLERANCE if name.split(".")[1] in QUANTISED else TOLERANCE[form or "float32"]
+    return result, runs.worst(result, expected, limit)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_model(case: str) -> None:
+    host.require_plugin()
+    name = case.partition(":")[0]
+    if case in gaps.FAILS:
+        with pytest.raises(Exception, match=gaps.FAILS[case]):
+            run_case(case)
+        return
+    result, wrong = run_case(case)
+    report = "\n".join([case, f"elsewhere: {result.elsewhere}", *result.copies, *wrong])
+    assert not wrong, report
+    assert set(result.elsewhere) == gaps.ELSEWHERE.get(name, set()), report
+    down = sum(copy.startswith("MemcpyToHost") for copy in result.copies)
+    assert (len(result.copies) - down, down) == gaps.COPIES.get(case, gaps.COPIES.get(name, (0, 0))), report
+
+
+def test_every_gap_has_its_case() -> None:
+    known = {*CASES, *NAMES}
+    assert NAMES
+    assert known >= {*gaps.ELSEWHERE, *gaps.FAILS, *gaps.COPIES, *gaps.FLOAT32_ONLY}
+
+
+def test_the_graphs_stay_small() -> None:
+    assert sum(path.stat().st_size for path in GRAPHS.iterdir()) <= 3_000_000
+
+
+@pytest.mark.parametrize("change", ["result", "shape", "nan"])
+def test_a_wrong_result_is_told(change: str) -> None:
+    expected = np.linspace(-1, 1, 12, dtype=np.float32)
+    actual = expected.copy()
+    if change == "shape":
+        actual = actual[:-1]
+    else:
+        actual[3] = np.nan if change == "nan" else actual[3] + 1e-3
+    result = runs.Result([[actual]], {}, [], ["y"])
+    assert runs.worst(result, [[expected]], 1e-5)
+    assert not runs.worst(runs.Result([[expected]], {}, [], ["y"]), [[expected]], 1e-5)
