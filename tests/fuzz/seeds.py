@@ -18,7 +18,7 @@ from onnx import helper
 
 from ..op.harness.case import BoundCase
 from ..op.harness.check import node_of
-from ..op.harness.dtypes import COMPLEX, code_of, name_of
+from ..op.harness.dtypes import COMPLEX, code_of, name_of, to_storage
 from ..op.harness.families import all_cases
 from ..op.harness.node import default_seed, one_node_model
 from ..session import models
@@ -41,7 +41,7 @@ def case_seed(bound: BoundCase, static: bool) -> bytes | None:
 def with_defaults(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> bytes:
     """The model with values for its inputs."""
     for name, array in feeds.items():
-        tensor = helper.make_tensor(name, code_of(name_of(array)), array.shape, array.tobytes(), raw=True)
+        tensor = helper.make_tensor(name, code_of(name_of(array)), array.shape, to_storage(array).tobytes(), raw=True)
         model.graph.initializer.append(tensor)
     return bytes(model.SerializeToString())
 

@@ -26,7 +26,11 @@ def model(
         [helper.make_tensor_value_info(name, kind, dims) for name, (kind, dims) in outputs.items()],
         [numpy_helper.from_array(value, name) for name, value in (constants or {}).items()],
     )
-    imports = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    imports = [
+        helper.make_opsetid("", opset),
+        helper.make_opsetid("com.microsoft", 1),
+        helper.make_opsetid("ai.onnx.ml", 3),
+    ]
     proto: onnx.ModelProto = helper.make_model(graph, opset_imports=imports, ir_version=9)
     return bytes(proto.SerializeToString())
 

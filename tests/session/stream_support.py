@@ -98,10 +98,13 @@ def through_the_cpu() -> bytes:
     """Ours, an operator that only the CPU has, and ours again: a copy in each direction."""
     nodes = [
         helper.make_node("Add", ["x", "x"], ["before"], name="before"),
-        helper.make_node("Det", ["before"], ["det"], name="on_the_cpu"),
-        helper.make_node("Mul", ["det", "det"], ["y"], name="after"),
+        helper.make_node(
+            "Scaler", ["before"], ["scaled"], "on_the_cpu", domain="ai.onnx.ml", offset=[1.0], scale=[2.0]
+        ),
+        helper.make_node("Mul", ["scaled", "scaled"], ["y"], name="after"),
     ]
-    return models.model(nodes, {"x": (TensorProto.FLOAT, ["n", 3, 3])}, {"y": (TensorProto.FLOAT, ["n"])})
+    rows: tuple[int, list[str | int]] = (TensorProto.FLOAT, ["n", 3])
+    return models.model(nodes, {"x": rows}, {"y": rows})
 
 
 def steady(run: DeviceRun) -> Counters:

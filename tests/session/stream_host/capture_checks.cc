@@ -128,7 +128,7 @@ void CheckCopiesOfHostMemoryInACaptureAreRefused() {
 }
 
 void CheckANodeOnTheCpuInACaptureIsRefused() {
-  const Form form{{3, 3, 3}, {3}};
+  const Form form{{3, 3}, {3, 3}};
   IsRefused("Memcpy", {.model = "through_the_cpu", .form = form, .cpu_too = true}, RunOnce(form));
 }
 
