@@ -36,7 +36,8 @@ Status PlannedOperator::Init(const OpInfo& info, const KernelRow& row) {
     if (static_cast<size_t>(index) < kMaskedInputs) {
       host_values_ |= uint64_t{1} << index;
     } else {
-      all_later_host_values_ = true;
+      later_host_values_.resize(static_cast<size_t>(info.input_count()) - kMaskedInputs);
+      later_host_values_[static_cast<size_t>(index) - kMaskedInputs] = true;
     }
   }
   return Status::Ok();
@@ -46,7 +47,7 @@ bool PlannedOperator::MakeKey(TensorViews inputs, PlanKey& key) const {
   if (op_->MakePlanKey(inputs, key)) return true;
   for (size_t i = 0; i < inputs.size(); ++i) {
     key.AddDims(inputs[i]);
-    if ((host_values_ != 0 || all_later_host_values_) && IsKeyedByValue(i)) key.AddValue(inputs[i]);
+    if ((host_values_ != 0 || !later_host_values_.empty()) && IsKeyedByValue(i)) key.AddValue(inputs[i]);
   }
   return false;
 }

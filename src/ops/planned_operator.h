@@ -64,7 +64,8 @@ class PlannedOperator {
   Result<PlannedCall> CallOf(const PlanEntry& entry, TensorViews inputs, StreamContext& stream) const;
   Status EnqueueWithLess(PlanPin& pin, const PlannedCall& call, const OpContext& context, Status why);
   bool IsKeyedByValue(size_t index) const {
-    return index < kMaskedInputs ? ((host_values_ >> index) & 1u) != 0 : all_later_host_values_;
+    if (index < kMaskedInputs) return ((host_values_ >> index) & 1u) != 0;
+    return index - kMaskedInputs < later_host_values_.size() && later_host_values_[index - kMaskedInputs];
   }
 
   static constexpr size_t kMaskedInputs = 64;
@@ -72,7 +73,7 @@ class PlannedOperator {
   OperatorPtr op_;
   size_t output_count_ = 0;
   uint64_t host_values_ = 0;            // host inputs whose values plans depend on, one bit each
-  bool all_later_host_values_ = false;  // of inputs beyond the bits
+  std::vector<bool> later_host_values_;  // of inputs beyond the bits
   PlanCache plans_;
 };
 

@@ -86,7 +86,7 @@ def run_case(case: NodeCase) -> dict[str, Any]:
                 f"{name}: {text}" for name, a, e in pairs if (text := values.difference(a, e, case.rtol, case.atol))
             ]
             differences += wrong
-            near = near and (not wrong or _distance(found, wanted) <= _distance(_on_cpu(case, folder, fed), wanted))
+            near = near and (not wrong or _nearer(found, _on_cpu(case, folder, fed), wanted))
         outcome = "right" if not differences else "near" if near else "wrong"
         return {"outcome": outcome, "detail": "; ".join(differences), **_where(session)}
 
@@ -111,14 +111,22 @@ def _on_cpu(case: NodeCase, folder: str, fed: dict[str, Any]) -> list[Any] | Non
         return None
 
 
+def _nearer(found: list[Any], other: list[Any] | None, wanted: list[Any]) -> bool:
+    """Whether `found`, of the wanted shapes and types, is no farther from the wanted values than `other`."""
+    distance = _distance(found, wanted)
+    return distance < float("inf") and distance <= _distance(other, wanted)
+
+
 def _distance(found: list[Any] | None, wanted: list[Any]) -> float:
-    """The largest difference; for values that cannot be subtracted, infinite, and for none at all below any other."""
+    """The largest difference; for values of another shape or type, infinite, and for none at all below any other."""
     if found is None:
         return -1.0
     try:
+        if any(np.shape(a) != np.shape(e) or a.dtype != e.dtype for a, e in zip(found, wanted, strict=True)):
+            return float("inf")
         pairs = [(np.asarray(a, np.float64), np.asarray(e, np.float64)) for a, e in zip(found, wanted, strict=True)]
         return max(float(np.max(np.abs(a - e), initial=0.0)) for a, e in pairs)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, AttributeError):
         return float("inf")
 
 

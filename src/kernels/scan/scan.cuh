@@ -1,6 +1,8 @@
 // The kernels of a scan, for one operation; see scan.h.
 #pragma once
 
+#include <type_traits>
+
 #include "core/checked_math.h"
 #include "core/data_type_traits.h"
 #include "device/launch.h"
@@ -9,6 +11,8 @@
 namespace cudaep::kernels {
 
 struct SumScan {
+  template <class C>
+  static constexpr bool kInOrder = false;
   template <class C>
   static __device__ __forceinline__ C Identity() {
     return C(0);
@@ -19,7 +23,10 @@ struct SumScan {
   }
 };
 
+// Floats are multiplied one after the other: a product of some in the middle may be infinite where 0 stands before them.
 struct ProductScan {
+  template <class C>
+  static constexpr bool kInOrder = std::is_floating_point_v<C>;
   template <class C>
   static __device__ __forceinline__ C Identity() {
     return C(1);
@@ -181,6 +188,9 @@ inline device::LaunchConfig ScanConfig(int64_t threads) {
 template <class T, class Op>
 Status LaunchScanPass(const ScanArguments<T>& p, device::Stream stream) {
   const int64_t lines = p.outer * p.segments * p.inner;
+  if constexpr (Op::template kInOrder<ComputeType<T>>) {
+    return device::Launch(ColumnScanKernel<T, Op>, ScanConfig(lines), stream, p);
+  }
   if (p.inner != 1) return device::Launch(ColumnScanKernel<T, Op>, ScanConfig(lines), stream, p);
   if (p.segment_length <= kLongestWarpRow) {
     return device::Launch(RowScanKernel<T, Op, 32>, ScanConfig(lines * 32), stream, p);
@@ -205,6 +215,11 @@ Status LaunchScanOf(const Scan& scan, const void* in, void* out, void* scratch, 
                      .packed = 0};
   const bool aligned = IsAligned(in, kPackBytes) && IsAligned(out, kPackBytes);
   p.packed = aligned && scan.length % PackElems(sizeof(T)) == 0 ? 1 : 0;
+  if constexpr (Op::template kInOrder<C>) {
+    p.segments = 1;
+    p.segment_length = scan.length;
+    return LaunchScanPass<T, Op>(p, stream);
+  }
   if (scan.segments == 1) return LaunchScanPass<T, Op>(p, stream);
   auto* const totals = static_cast<C*>(scratch);
   p.totals = totals;

@@ -29,6 +29,7 @@ class QLinearConcat final : public Operator {
   static Result<std::unique_ptr<QLinearConcat>> Create(const OpInfo& info) {
     const std::optional<int64_t> axis = info.Int("axis");
     if (!axis) return InvalidArgument("attribute axis is missing");
+    if (info.input_count() > kMostInputs) return NotSupported(info.input_count(), " inputs; at most ", kMostInputs);
     for (int i = static_cast<int>(kFirst); i < info.input_count(); i += static_cast<int>(kOfEach)) {
       if (!kQLinearTypes.Contains(info.input_type(i))) {
         return InvalidArgument("input ", i, " of type ", DataTypeName(info.input_type(i)), "; a tensor stands here");

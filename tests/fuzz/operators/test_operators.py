@@ -22,7 +22,8 @@ Run = Callable[[model.Feeds], list[np.ndarray]]
 @pytest.mark.timeout(600)
 def test_no_judge_disagrees(test_library: str) -> None:
     assert test_library
-    ops, _ = fuzz.operators()
+    ops, without_a_spec = fuzz.operators()
+    assert not without_a_spec, "write specs, or say in LEFT_OUT why not"
     found = fuzz.campaign(fuzz.case_names(ops, FIRST, CASES, None))
     texts = [f"{f['outcome']}: {f.get('case')}: {f['detail']}\n{f['again']}" for f in found["failures"]]
     assert not texts, "\n".join(texts)

@@ -94,6 +94,12 @@ CASES = [
          name="wraps_around"),
     Case(op="CumSum", inputs=[Of([1.0, np.inf, 2.0, -np.inf, 1.0]), Of(0, "int64")], expected=_sum,
          dtypes=("float32", "float16"), name="infinite"),
+    # a zero, or a tiny factor, before what would be infinite without it
+    *(
+        Case(op="CumProd", inputs=[Of([first, *[3.0] * 700]), Of(0, "int64")], expected=_product, dtypes=("float32",),
+             tolerance=_PRODUCT, name=f"after_{first}")
+        for first in (0.0, 1e-30, np.inf)
+    ),
     Case(op="CumSum", inputs=[Rand((3,)), Of(1, "int64")], dtypes=("float32",),
          error=("INVALID_ARGUMENT", "axis 1 is outside [-1, 1)")),
     Case(op="CumSum", inputs=[Rand((3,)), Of([0, 0], "int64")], dtypes=("float32",),
