@@ -72,7 +72,7 @@ class PlannedOperator {
 
   OperatorPtr op_;
   size_t output_count_ = 0;
-  uint64_t host_values_ = 0;            // host inputs whose values plans depend on, one bit each
+  uint64_t host_values_ = 0;             // host inputs whose values plans depend on, one bit each
   std::vector<bool> later_host_values_;  // of inputs beyond the bits
   PlanCache plans_;
 };
