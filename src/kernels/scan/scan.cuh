@@ -23,7 +23,8 @@ struct SumScan {
   }
 };
 
-// Floats are multiplied one after the other: a product of some in the middle may be infinite where 0 stands before them.
+// Floats are multiplied one after the other: a product of some in the middle may be infinite where 0 stands before
+// them.
 struct ProductScan {
   template <class C>
   static constexpr bool kInOrder = std::is_floating_point_v<C>;
