@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -116,6 +117,19 @@ def test_later_feeds_are_judged_too() -> None:
     verdict = _on(case, stale)
     assert verdict.outcome == "wrong"
     assert "the first feeds again" in verdict.detail
+
+
+def test_a_deterministic_operator_gives_the_same_bits_again() -> None:
+    for deterministic, outcome in ((False, "right"), (True, "wrong")):
+        calls = 0
+
+        def drifting(run: Run, feeds: model.Feeds) -> list[np.ndarray]:
+            nonlocal calls
+            calls += 1
+            moved = np.float32(1 + 2**-23 if calls == 3 else 1)
+            return [array * moved for array in run(feeds)]
+
+        assert _on(replace(_case(), deterministic=deterministic), drifting).outcome == outcome
 
 
 def test_a_node_of_ours_is_reported_where_it_is(test_library: str) -> None:
