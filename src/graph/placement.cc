@@ -61,12 +61,10 @@ class ShapeNodeFinder {
       for (const PlacementUse& use : node.inputs) {
         if (use.value < 0) continue;
         const auto v = static_cast<size_t>(use.value);
-        if (use.host_input || node.falls_to_cpu) {
+        if (use.host_input || node.falls_to_cpu || (shape_[n] && !indifferent_[n])) {
           on_host[v] = true;
         } else if (indifferent_[n]) {
           for_shape[v] = true;
-        } else if (shape_[n]) {
-          on_host[v] = true;
         } else if (node.claimed) {
           on_device[v] = true;
         }

@@ -128,7 +128,7 @@ Result<EinsumLabels> ResolveEquation(const EinsumEquation& equation, TensorViews
     return InvalidArgument("an input's ellipsis stands for dimensions, but the output has no ellipsis");
   }
   out.output = Spread(equation.output, widest);
-  out.size.assign(static_cast<size_t>(kLetters + widest), 0);
+  out.size.assign(static_cast<size_t>(kLetters) + static_cast<size_t>(widest), 0);
   std::vector<bool> seen(out.size.size());
   for (size_t i = 0; i < out.inputs.size(); ++i) {
     for (size_t d = 0; d < out.inputs[i].size(); ++d) {

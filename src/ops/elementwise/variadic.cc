@@ -47,7 +47,8 @@ class Variadic : public Operator {
       std::array<Dims, kMaxVariadicInputs> dims;
       dims.fill(output);  // the result so far; behind the inputs nobody looks
       for (int i = 0; i < round.count; ++i) {
-        dims[static_cast<size_t>(results + i)] = context.inputs[static_cast<size_t>(next + i)].dims();
+        const auto slot = static_cast<size_t>(results) + static_cast<size_t>(i);
+        dims[slot] = context.inputs[static_cast<size_t>(next) + static_cast<size_t>(i)].dims();
       }
       CUDAEP_ASSIGN_OR_RETURN(round.broadcast, kernels::MakeBroadcast<kMaxVariadicInputs>(output, dims));
       plan->rounds.push_back(round);

@@ -69,7 +69,7 @@ class Rnn final : public Operator {
 
  private:
   Result<RnnProblem> Place(TensorViews inputs) const {
-    const Dims x = inputs[kX].dims(), w = inputs[kW].dims(), r = inputs[kR].dims();
+    const Dims x = inputs[kX].dims(), r = inputs[kR].dims();
     if (x.size() != 3) return InvalidArgument("input X has shape ", x, ", expected three dimensions");
     if (r.size() != 3) return InvalidArgument("input R has shape ", r, ", expected three dimensions");
     RnnProblem problem{.type = type_, .cell = attributes_.cell, .input = x[2]};
