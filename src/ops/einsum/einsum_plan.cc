@@ -16,11 +16,6 @@ struct Operand {
   LabelView view;
 };
 
-// Sums of unsigned integers have the bits of signed ones.
-DataType SumTypeOf(DataType type) {
-  return type == DataType::kUint32 ? DataType::kInt32 : type == DataType::kUint64 ? DataType::kInt64 : type;
-}
-
 // The input's labels, strides descending; a label that occurs twice steps along the diagonal.
 LabelView ViewOf(const EinsumLabels& labels, size_t input, Dims dims) {
   const Shape strides = kernels::ContiguousStrides(dims);
@@ -128,8 +123,8 @@ class Planner {
       dims[static_cast<int>(i)] = operand.view[i].size;
       reduced[i] = FindLabel(kept, operand.view[i].label) == nullptr;
     }
-    const TensorView input{.dim = dims.data(), .rank = dims.rank(), .type = SumTypeOf(type_)};
-    SumStep sum{.kernel = kernels::FindReduceKernel(kernels::ReduceOp::kSum, SumTypeOf(type_))};
+    const TensorView input{.dim = dims.data(), .rank = dims.rank(), .type = type_};
+    SumStep sum{.kernel = kernels::FindReduceKernel(kernels::ReduceOp::kSum, type_)};
     if (sum.kernel == nullptr) return NotSupported("sums of element type ", DataTypeName(type_));
     const PlanContext context{
         .inputs = {&input, 1}, .outputs = {}, .runtime = context_.runtime, .device = context_.device};
