@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/attention/multi_head.h"
+#include "ops/optional_input.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -74,10 +75,10 @@ class Attention final : public Operator {
     p.k = strides(s.kv_heads, s.new_keys, s.head_size);
     p.v = strides(s.kv_heads, s.new_keys, s.v_head_size);
     p.past = s.past;
-    p.from_end = Has(context.inputs, kLengths);
+    p.from_end = HasInput(context.inputs, kLengths);
     p.scale = scale_ ? static_cast<double>(*scale_) : 1.0 / std::sqrt(static_cast<double>(s.head_size));
     CUDAEP_ASSIGN_OR_RETURN(const kernels::ScoreStrides mask, MaskStrides(context.inputs, s));
-    if (Has(context.inputs, kMask)) {
+    if (HasInput(context.inputs, kMask)) {
       p.bias = context.inputs[kMask].type != DataType::kBool;
       if (!p.bias) p.mask = kernels::AttentionMask::kBool;
       (p.bias ? p.bias_strides : p.mask_strides) = mask;
@@ -96,7 +97,7 @@ class Attention final : public Operator {
 
   Status Enqueue(const Plan& base, const OpContext& context) const override {
     const auto& plan = PlanAs<AttentionOpPlan>(base);
-    const auto optional = [&](int index) { return Has(context.inputs, index) ? context.input(index) : nullptr; };
+    const auto optional = [&](int index) { return HasInput(context.inputs, index) ? context.input(index) : nullptr; };
     return plan.step.Enqueue(context, {.attention = {.q = context.input(kQuery),
                                                      .k = context.input(kKey),
                                                      .v = context.input(kValue),
@@ -112,10 +113,6 @@ class Attention final : public Operator {
   }
 
  private:
-  static bool Has(TensorViews inputs, int index) {
-    return static_cast<size_t>(index) < inputs.size() && inputs[static_cast<size_t>(index)].present();
-  }
-
   // Since version 25.
   Status ReadWindow(const OpInfo& info) {
     const int64_t left = info.IntOr("left_window_size", -1), right = info.IntOr("right_window_size", -1);
@@ -197,14 +194,14 @@ class Attention final : public Operator {
         return InvalidArgument("past_key ", past, " and past_value ", past_value, " do not fit K ", k, " and V ", v);
       }
     }
-    if (Has(inputs, kLengths) && !SameDims(inputs[kLengths].dims(), Shape{s.batch})) {
+    if (HasInput(inputs, kLengths) && !SameDims(inputs[kLengths].dims(), Shape{s.batch})) {
       return InvalidArgument("nonpad_kv_seqlen ", inputs[kLengths].dims(), " of a batch of ", s.batch);
     }
     return s;
   }
 
   Result<kernels::ScoreStrides> MaskStrides(TensorViews inputs, const Sizes& s) const {
-    if (!Has(inputs, kMask)) return kernels::ScoreStrides{};
+    if (!HasInput(inputs, kMask)) return kernels::ScoreStrides{};
     return MapScores(inputs[kMask].dims(), Shape{s.batch, s.heads, s.queries, s.keys()}, pads_mask_, "attn_mask");
   }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "ops/attention/multi_head.h"
+#include "ops/optional_input.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -100,7 +101,7 @@ class GroupQueryAttention final : public Operator {
   Status Enqueue(const Plan& base, const OpContext& context) const override {
     const auto& plan = PlanAs<GroupQueryPlan>(base);
     const auto input = [&](int index) {
-      return Has(context.inputs, index) ? context.input<std::byte>(index) : nullptr;
+      return HasInput(context.inputs, index) ? context.input<std::byte>(index) : nullptr;
     };
     const auto* const lengths = context.input<int32_t>(kLengths);
     const kernels::AttentionPointers attention{.q = input(kQuery),
@@ -124,10 +125,6 @@ class GroupQueryAttention final : public Operator {
   }
 
  private:
-  static bool Has(TensorViews inputs, int index) {
-    return static_cast<size_t>(index) < inputs.size() && inputs[static_cast<size_t>(index)].present();
-  }
-
   static Status RefuseForms(const OpInfo& info) {
     for (const char* attribute : {"k_quant_type", "v_quant_type"}) {
       const std::string quantized = info.StringOr(attribute, "NONE");
@@ -189,7 +186,7 @@ class GroupQueryAttention final : public Operator {
     if (inputs[kLengths].elems() != s.batch) {
       return InvalidArgument("seqlens_k ", inputs[kLengths].dims(), " of a batch of ", s.batch);
     }
-    if (Has(inputs, kPastKey)) {
+    if (HasInput(inputs, kPastKey)) {
       const Dims key = inputs[kPastKey].dims(), value = inputs[kPastValue].dims();
       s.past_capacity = key.size() == 4 ? key[2] : 0;
       if (key.size() != 4 || !SameDims(key, Shape{s.batch, kv_heads_, s.past_capacity, s.head_size}) ||
@@ -222,13 +219,13 @@ class GroupQueryAttention final : public Operator {
     p.key_end_type = DataType::kInt32;
     p.key_end_add = 1;
     p.from_end = !s.prompt();
-    if (Has(inputs, kScoreBias)) {
+    if (HasInput(inputs, kScoreBias)) {
       p.bias = true;
       CUDAEP_ASSIGN_OR_RETURN(
           p.bias_strides,
           MapScores(inputs[kScoreBias].dims(), Shape{s.batch, heads_, s.queries, s.total}, false, "attention_bias"));
     }
-    if (Has(inputs, kSink) && !SameDims(inputs[kSink].dims(), Shape{heads_})) {
+    if (HasInput(inputs, kSink) && !SameDims(inputs[kSink].dims(), Shape{heads_})) {
       return InvalidArgument("head_sink ", inputs[kSink].dims(), " of ", heads_, " heads");
     }
     if (rotates_) CUDAEP_RETURN_IF_ERROR(PlaceRotary(inputs, s, problem));
@@ -254,7 +251,7 @@ class GroupQueryAttention final : public Operator {
     rotary.dim = 2 * cos[1];
     rotary.interleaved = interleaved_;
     rotary.cache_rows = cos[0];
-    if (!Has(inputs, kPositions)) return Status::Ok();
+    if (!HasInput(inputs, kPositions)) return Status::Ok();
     const Dims ids = inputs[kPositions].dims();
     if (!SameDims(ids, Shape{s.batch, s.queries})) {
       return InvalidArgument("position_ids ", ids, " must be [", s.batch, ",", s.queries, "]");

@@ -7,6 +7,7 @@
 
 #include "ops/attention/masks.h"
 #include "ops/attention/multi_head.h"
+#include "ops/optional_input.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -95,7 +96,7 @@ class MultiHeadAttention final : public Operator {
   Status Enqueue(const Plan& base, const OpContext& context) const override {
     const auto& plan = PlanAs<MultiHeadPlan>(base);
     const auto input = [&](int index) {
-      return Has(context.inputs, index) ? context.input<std::byte>(index) : nullptr;
+      return HasInput(context.inputs, index) ? context.input<std::byte>(index) : nullptr;
     };
     const std::byte* const query = input(kQuery);
     const std::byte* const key = input(kKey) == nullptr ? query : input(kKey);
@@ -121,14 +122,10 @@ class MultiHeadAttention final : public Operator {
   }
 
  private:
-  static bool Has(TensorViews inputs, int index) {
-    return static_cast<size_t>(index) < inputs.size() && inputs[static_cast<size_t>(index)].present();
-  }
-
   Result<Sizes> Measure(TensorViews inputs) const {
     const Dims q = inputs[kQuery].dims();
-    const Dims k = Has(inputs, kKey) ? inputs[kKey].dims() : Dims();
-    const Dims v = Has(inputs, kValue) ? inputs[kValue].dims() : Dims();
+    const Dims k = HasInput(inputs, kKey) ? inputs[kKey].dims() : Dims();
+    const Dims v = HasInput(inputs, kValue) ? inputs[kValue].dims() : Dims();
     const auto refuse = [&](const char* why) {
       return InvalidArgument("query ", q, ", key ", k, " and value ", v, ": ", why);
     };
@@ -148,10 +145,10 @@ class MultiHeadAttention final : public Operator {
     s.batch = q[0], s.queries = q[1];
     if (s.head_size == 0) return refuse("a head has no elements");
     const Shape bias{heads_ * (2 * s.head_size + s.v_head_size)};
-    if (Has(inputs, kBias) && !SameDims(inputs[kBias].dims(), bias)) {
+    if (HasInput(inputs, kBias) && !SameDims(inputs[kBias].dims(), bias)) {
       return InvalidArgument("bias ", inputs[kBias].dims(), " must be ", bias.dims());
     }
-    if (Has(inputs, kPastKey)) CUDAEP_RETURN_IF_ERROR(MeasurePast(inputs, s));
+    if (HasInput(inputs, kPastKey)) CUDAEP_RETURN_IF_ERROR(MeasurePast(inputs, s));
     return s;
   }
 
@@ -224,20 +221,20 @@ class MultiHeadAttention final : public Operator {
     p.past = s.past;
     if (unidirectional_) p.right = 0;
     if (has_scores_) p.scores = kernels::AttentionScores::kMasked;
-    if (Has(inputs, kScoreBias)) {
+    if (HasInput(inputs, kScoreBias)) {
       p.bias = true;
       CUDAEP_ASSIGN_OR_RETURN(
           p.bias_strides,
           MapScores(inputs[kScoreBias].dims(), Shape{s.batch, heads_, s.queries, s.keys()}, false, "attention_bias"));
     }
-    if (Has(inputs, kMask)) {
+    if (HasInput(inputs, kMask)) {
       CUDAEP_ASSIGN_OR_RETURN(const MaskUse use, UseIntMask(inputs[kMask].dims(), filter_, MaskForms::kPadding, 0, p));
       if (mask != nullptr) *mask = use;
     }
     problem.new_keys = s.new_keys;
-    problem.q_bias = Has(inputs, kBias);
+    problem.q_bias = HasInput(inputs, kBias);
     problem.kv_bias = problem.q_bias && s.packing != Packing::kHeadsFirst;
-    problem.appends = Has(inputs, kPastKey) || has_present_[0] || has_present_[1];
+    problem.appends = HasInput(inputs, kPastKey) || has_present_[0] || has_present_[1];
     problem.past = s.past;
     problem.past_capacity = s.past_capacity;
     problem.capacity = s.capacity();

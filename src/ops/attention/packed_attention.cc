@@ -6,6 +6,7 @@
 #include "ops/attention/multi_head.h"
 #include "ops/gemm/gemm_plan.h"
 #include "ops/gemm/matrix_product.h"
+#include "ops/optional_input.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -84,7 +85,7 @@ class PackedAttention final : public Operator {
   Status Enqueue(const Plan& base, const OpContext& context) const override {
     const auto& plan = PlanAs<AttentionPlan>(base);
     const auto input = [&](int index) {
-      return Has(context.inputs, index) ? context.input<std::byte>(index) : nullptr;
+      return HasInput(context.inputs, index) ? context.input<std::byte>(index) : nullptr;
     };
     std::byte* const projected = context.scratch<std::byte>(plan.projected);
     if (!plan.empty) {
@@ -112,10 +113,6 @@ class PackedAttention final : public Operator {
   }
 
  private:
-  static bool Has(TensorViews inputs, int index) {
-    return static_cast<size_t>(index) < inputs.size() && inputs[static_cast<size_t>(index)].present();
-  }
-
   Status ReadSizes(const std::vector<int64_t>& sizes) {
     if (sizes.empty()) return Status::Ok();
     const bool fits = sizes.size() == 3 && sizes[0] == sizes[1] && sizes[0] > 0 && sizes[2] > 0 &&
@@ -143,10 +140,10 @@ class PackedAttention final : public Operator {
     if (s.all_hidden() != weights[1] || s.hidden == 0 || s.hidden % heads_ != 0) {
       return InvalidArgument("weights ", weights, " do not hold queries, keys and values of ", heads_, " heads");
     }
-    if (Has(inputs, kBias) && !SameDims(inputs[kBias].dims(), weights.last(1))) {
+    if (HasInput(inputs, kBias) && !SameDims(inputs[kBias].dims(), weights.last(1))) {
       return InvalidArgument("bias ", inputs[kBias].dims(), " must have ", weights[1], " elements");
     }
-    if (Has(inputs, kPast)) CUDAEP_RETURN_IF_ERROR(MeasurePast(inputs, s));
+    if (HasInput(inputs, kPast)) CUDAEP_RETURN_IF_ERROR(MeasurePast(inputs, s));
     s.capacity = shares_ ? s.past_capacity : s.keys();
     return s;
   }
@@ -174,8 +171,9 @@ class PackedAttention final : public Operator {
     const Shape bias{s.all_hidden()};
     const Dims bias_dims = bias;
     const Shape rows{s.batch * s.rows, s.input_size};
-    CUDAEP_ASSIGN_OR_RETURN(GemmGeometry geometry, PlaceGemm(rows, false, context.inputs[kWeights].dims(), false,
-                                                             Has(context.inputs, kBias) ? &bias_dims : nullptr, 1.0f));
+    CUDAEP_ASSIGN_OR_RETURN(GemmGeometry geometry,
+                            PlaceGemm(rows, false, context.inputs[kWeights].dims(), false,
+                                      HasInput(context.inputs, kBias) ? &bias_dims : nullptr, 1.0f));
     geometry.problem.types = lib::MixedTypes::Of(type_);
     CUDAEP_ASSIGN_OR_RETURN(plan.product, MatrixProduct::Make(context.runtime, geometry.problem, options_));
     plan.projected = plan.AddScratch(static_cast<size_t>(rows[0] * s.all_hidden()) * SizeOf(type_));
@@ -196,19 +194,19 @@ class PackedAttention final : public Operator {
     p.scale = scale_ != 0 ? static_cast<double>(scale_) : 1.0 / std::sqrt(static_cast<double>(p.head_size));
     p.past = s.past;
     if (unidirectional_) p.right = 0;
-    if (Has(inputs, kScoreBias)) {
+    if (HasInput(inputs, kScoreBias)) {
       p.bias = true;
       CUDAEP_ASSIGN_OR_RETURN(
           p.bias_strides,
           MapScores(inputs[kScoreBias].dims(), Shape{s.batch, heads_, s.rows, s.keys()}, false, "attention_bias"));
     }
-    if (Has(inputs, kMask)) {
+    if (HasInput(inputs, kMask)) {
       CUDAEP_ASSIGN_OR_RETURN(const MaskUse use,
                               UseIntMask(inputs[kMask].dims(), filter_, MaskForms::kIndex, s.past, p));
       if (mask != nullptr) *mask = use;
     }
     problem.new_keys = s.rows;
-    problem.appends = Has(inputs, kPast) || has_present_;
+    problem.appends = HasInput(inputs, kPast) || has_present_;
     problem.past = s.past;
     problem.past_capacity = s.past_capacity;
     problem.capacity = s.capacity;

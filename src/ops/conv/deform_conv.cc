@@ -1,6 +1,7 @@
 // DeformConv: a column matrix whose taps are moved by offsets, and the product of Conv.
 #include "kernels/conv/deform_columns.h"
 #include "ops/conv/conv_run.h"
+#include "ops/optional_input.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -52,7 +53,7 @@ class DeformConv final : public Operator {
   Status Enqueue(const Plan& base, const OpContext& context) const override {
     const auto& plan = PlanAs<ConvRunPlan>(base);
     if (plan.route == ConvRoute::kNothing) return Status::Ok();
-    const bool has_mask = Given(context.inputs, 4);
+    const bool has_mask = HasInput(context.inputs, 4);
     const auto size = static_cast<int64_t>(SizeOf(type_));
     MovedColumns columns;
     columns.problem = {.shape = plan.columns.columns, .offset_groups = offset_groups_};
@@ -71,15 +72,14 @@ class DeformConv final : public Operator {
   }
 
  private:
-  static bool Given(TensorViews inputs, size_t index) { return index < inputs.size() && inputs[index].present(); }
   static int64_t Taps(const dnn::ConvProblem& problem) { return problem.kernel[0] * problem.kernel[1]; }
 
   Result<dnn::ConvProblem> Place(TensorViews inputs) const {
     const Dims x = inputs[0].dims(), w = inputs[1].dims();
     if (x.size() != 4) return NotSupported("X with ", x.size(), " dimensions; 4 are offered");
-    const Dims bias = Given(inputs, 3) ? inputs[3].dims() : Dims();
+    const Dims bias = HasInput(inputs, 3) ? inputs[3].dims() : Dims();
     CUDAEP_ASSIGN_OR_RETURN(const dnn::ConvProblem problem,
-                            PlaceConv(attributes_, x, w, Given(inputs, 3) ? &bias : nullptr));
+                            PlaceConv(attributes_, x, w, HasInput(inputs, 3) ? &bias : nullptr));
     if (x[1] % offset_groups_ != 0) {
       return InvalidArgument(x[1], " channels of X ", x, " do not divide into ", offset_groups_, " offset groups");
     }
@@ -89,7 +89,7 @@ class DeformConv final : public Operator {
       return InvalidArgument("input offset has shape ", inputs[2].dims(), ", expected ", offset.dims());
     }
     const Shape mask{x[0], moved, problem.out[0], problem.out[1]};
-    if (Given(inputs, 4) && !SameDims(inputs[4].dims(), mask)) {
+    if (HasInput(inputs, 4) && !SameDims(inputs[4].dims(), mask)) {
       return InvalidArgument("input mask has shape ", inputs[4].dims(), ", expected ", mask.dims());
     }
     return problem;

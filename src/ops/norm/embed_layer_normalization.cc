@@ -2,6 +2,7 @@
 // may be an output, and the layer normalisation of its rows; the count of what a mask keeps is a third.
 #include "kernels/norm/embedding_sum.h"
 #include "ops/norm/layer_norm.h"
+#include "ops/optional_input.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -36,13 +37,13 @@ class EmbedLayerNorm : public Operator {
     const Dims ids = inputs[kIds].dims();
     if (ids.size() != 2) return InvalidArgument("input_ids ", ids, " must have the shape [batch, length]");
     for (const int i : {kWords, kPositions, kKinds}) {
-      if (Has(inputs, i) && inputs[Index(i)].rank != 2) {
+      if (HasInput(inputs, i) && inputs[Index(i)].rank != 2) {
         return InvalidArgument("table ", inputs[Index(i)].dims(), " of input ", i, " must have two dimensions");
       }
     }
     const int64_t width = inputs[kWords].dim[1];
     for (const int i : {kPositions, kKinds}) {
-      if (Has(inputs, i) && inputs[Index(i)].dim[1] != width) {
+      if (HasInput(inputs, i) && inputs[Index(i)].dim[1] != width) {
         return InvalidArgument("table ", inputs[Index(i)].dims(), " of input ", i, " must have rows of ", width);
       }
     }
@@ -53,11 +54,11 @@ class EmbedLayerNorm : public Operator {
       }
     }
     for (const int i : {kSegments, kMask}) {
-      if (Has(inputs, i) && !SameDims(inputs[Index(i)].dims(), ids)) {
+      if (HasInput(inputs, i) && !SameDims(inputs[Index(i)].dims(), ids)) {
         return InvalidArgument("input ", i, " has shape ", inputs[Index(i)].dims(), ", expected ", ids);
       }
     }
-    if (Has(inputs, kPositionIds)) {
+    if (HasInput(inputs, kPositionIds)) {
       const Dims places = inputs[kPositionIds].dims();
       if (places.size() != 2 || places[1] != ids[1] || (places[0] != 1 && places[0] != ids[0])) {
         return InvalidArgument("position_ids ", places, " must have the shape [1 or ", ids[0], ", ", ids[1], "]");
@@ -117,13 +118,12 @@ class EmbedLayerNorm : public Operator {
 
  private:
   static size_t Index(int i) { return static_cast<size_t>(i); }
-  static bool Has(TensorViews inputs, int i) { return Index(i) < inputs.size() && inputs[Index(i)].present(); }
 
   // Ids of tokens one by one, or of one sequence that all of the batch share.
   static kernels::EmbeddingTable Table(const OpContext& context, int table, int ids, int64_t period) {
-    if (!Has(context.inputs, table)) return {};
+    if (!HasInput(context.inputs, table)) return {};
     const TensorView& rows = context.inputs[Index(table)];
-    if (!Has(context.inputs, ids)) return {.rows = rows.data, .count = rows.dim[0], .period = period};
+    if (!HasInput(context.inputs, ids)) return {.rows = rows.data, .count = rows.dim[0], .period = period};
     const TensorView& chosen = context.inputs[Index(ids)];
     return {.rows = rows.data,
             .ids = static_cast<const int32_t*>(chosen.data),
@@ -134,7 +134,7 @@ class EmbedLayerNorm : public Operator {
   Status CountMask(const EmbedPlan& plan, const OpContext& context) const {
     const int64_t batch = context.inputs[kIds].dim[0];
     auto* counts = context.output<int32_t>(kMaskIndex);
-    if (Has(context.inputs, kMask)) {
+    if (HasInput(context.inputs, kMask)) {
       return kernels::LaunchCountOnes(context.input<int32_t>(kMask), batch, plan.length, counts, context.stream());
     }
     return device::MemsetAsync(counts, 0, static_cast<size_t>(batch) * sizeof(int32_t), context.stream());

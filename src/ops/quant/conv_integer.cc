@@ -5,6 +5,7 @@
 #include "kernels/quant/int_gemm.h"
 #include "ops/conv/conv_plan.h"
 #include "ops/library_limits.h"
+#include "ops/optional_input.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -27,11 +28,6 @@ struct ConvIntegerPlan : Plan {
   int64_t w_zero = 1, w_scale = 1;
 };
 
-TensorView At(TensorViews inputs, int index) {
-  const bool given = index != kNone && static_cast<size_t>(index) < inputs.size();
-  return given ? inputs[static_cast<size_t>(index)] : TensorView{};
-}
-
 class ConvInteger final : public Operator {
  public:
   ConvInteger(Variant variant, ConvAttributes attributes, const OpInfo& info)
@@ -51,13 +47,13 @@ class ConvInteger final : public Operator {
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
     CUDAEP_ASSIGN_OR_RETURN(const dnn::ConvProblem problem, ProblemOf(inputs));
     for (const int single : {at_.x_zero, at_.x_scale, at_.y_scale, at_.y_zero}) {
-      const TensorView view = At(inputs, single);
+      const TensorView view = InputAt(inputs, single);
       if (view.present() && view.elems() != 1) {
         return InvalidArgument("input ", single, " with shape ", view.dims(), " must be one element");
       }
     }
     for (const int channels : {at_.w_zero, at_.w_scale}) {
-      const TensorView view = At(inputs, channels);
+      const TensorView view = InputAt(inputs, channels);
       if (view.present() && view.elems() != 1 && view.elems() != problem.out_channels) {
         return InvalidArgument("input ", channels, " with shape ", view.dims(), " must have one element or ",
                                problem.out_channels, ", the output channels");
@@ -83,7 +79,7 @@ class ConvInteger final : public Operator {
       plan->group_images = std::clamp<int64_t>(most / std::max<int64_t>(columns.column_elems, 1), 1, columns.images);
     }
     plan->workspace_bytes = static_cast<size_t>(columns.column_elems * plan->group_images);
-    const auto period = [&](int index) { return std::max<int64_t>(At(context.inputs, index).elems(), 1); };
+    const auto period = [&](int index) { return std::max<int64_t>(InputAt(context.inputs, index).elems(), 1); };
     plan->w_zero = period(at_.w_zero);
     plan->w_scale = at_.w_scale == kNone ? 1 : period(at_.w_scale);
     return PlanPtr(std::move(plan));
@@ -103,7 +99,7 @@ class ConvInteger final : public Operator {
           kernels::Im2col shape = columns.columns;
           shape.images = images;
           CUDAEP_RETURN_IF_ERROR(kernels::LaunchIm2col(shape, 1, matrix, context.workspace, first, pixels,
-                                                       context.stream(), At(context.inputs, at_.x_zero).data));
+                                                       context.stream(), InputAt(context.inputs, at_.x_zero).data));
           matrix = static_cast<const std::byte*>(context.workspace);
         }
         std::byte* const result = y + (image * columns.y_stride + first) * static_cast<int64_t>(SizeOf(y_type_));
@@ -118,10 +114,11 @@ class ConvInteger final : public Operator {
   static constexpr int64_t kColumnBytes = int64_t{32} << 20;
 
   Result<dnn::ConvProblem> ProblemOf(TensorViews inputs) const {
-    const TensorView bias = At(inputs, at_.bias);
+    const TensorView bias = InputAt(inputs, at_.bias);
     const Dims bias_dims = bias.present() ? bias.dims() : Dims();
-    CUDAEP_ASSIGN_OR_RETURN(dnn::ConvProblem problem, PlaceConv(attributes_, inputs[0].dims(), At(inputs, at_.w).dims(),
-                                                                bias.present() ? &bias_dims : nullptr));
+    CUDAEP_ASSIGN_OR_RETURN(
+        dnn::ConvProblem problem,
+        PlaceConv(attributes_, inputs[0].dims(), InputAt(inputs, at_.w).dims(), bias.present() ? &bias_dims : nullptr));
     problem.types = lib::MixedTypes::Of(DataType::kInt8);
     return problem;
   }
@@ -145,7 +142,7 @@ class ConvInteger final : public Operator {
     const int64_t stride_b = p.columns.direct ? groups.stride_b : product.batch[0].stride_b;
     gemm.batch[0] = {groups.size, groups.stride_a, stride_b, groups.stride_c};
     gemm.batch[1] = {images, 0, groups.size * stride_b, p.columns.y_stride};
-    const auto data = [&](int index) { return At(context.inputs, index).data; };
+    const auto data = [&](int index) { return InputAt(context.inputs, index).data; };
     return kernels::LaunchIntGemm(gemm,
                                   {.a = data(at_.w),
                                    .b = matrix,

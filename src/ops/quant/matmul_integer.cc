@@ -5,6 +5,7 @@
 #include "kernels/quant/dynamic_quantize.h"
 #include "kernels/quant/int_gemm.h"
 #include "ops/gemm/gemm_plan.h"
+#include "ops/optional_input.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -40,11 +41,6 @@ struct MatMulIntegerPlan : Plan {
   int64_t a_zero = 1, b_zero = 1, a_scale = 1, b_scale = 1;   // periods
   size_t codes = 0, scale = 0, zero_point = 0, extremes = 0;  // of a quantized A, in scratch memory
 };
-
-TensorView At(TensorViews inputs, int index) {
-  const bool given = index != Inputs::kNone && static_cast<size_t>(index) < inputs.size();
-  return given ? inputs[static_cast<size_t>(index)] : TensorView{};
-}
 
 // After how many rows of `matrix` (columns with `columns`) the values of a scale or zero point repeat: 1 for a single
 // one, the rows of a matrix, or those of all its matrices. The dimension across has size 1.
@@ -134,7 +130,7 @@ class MatMulInteger final : public Operator {
     if (p.launches.empty()) return Status::Ok();
     kernels::IntGemm gemm = p.gemm;
     if (context.inputs[static_cast<size_t>(at_.b)].packed) gemm.transpose_b = true, gemm.ldb = gemm.k;
-    const auto data = [&](int index) { return At(context.inputs, index).data; };
+    const auto data = [&](int index) { return InputAt(context.inputs, index).data; };
     const void* a = context.input(0);
     kernels::IntGemmPointers at{.a_zero = {data(at_.a_zero), p.a_zero},
                                 .b_zero = {data(at_.b_zero), p.b_zero},
@@ -162,19 +158,19 @@ class MatMulInteger final : public Operator {
 
  private:
   Result<MatMulGeometry> Place(TensorViews inputs) const {
-    return PlaceMatMul(inputs[0].dims(), {}, At(inputs, at_.b).dims(), {});
+    return PlaceMatMul(inputs[0].dims(), {}, InputAt(inputs, at_.b).dims(), {});
   }
 
   // Checks scales, zero points and bias, and finds their periods.
   Status Measure(TensorViews inputs, MatMulIntegerPlan& plan) const {
-    const Dims a = inputs[0].dims(), b = At(inputs, at_.b).dims();
-    CUDAEP_ASSIGN_OR_RETURN(plan.a_zero, PeriodOf("zero point of A", At(inputs, at_.a_zero), a, false));
-    CUDAEP_ASSIGN_OR_RETURN(plan.a_scale, PeriodOf("scale of A", At(inputs, at_.a_scale), a, false));
-    CUDAEP_ASSIGN_OR_RETURN(plan.b_zero, PeriodOf("zero point of B", At(inputs, at_.b_zero), b, true));
-    CUDAEP_ASSIGN_OR_RETURN(plan.b_scale, PeriodOf("scale of B", At(inputs, at_.b_scale), b, true));
-    CUDAEP_RETURN_IF_ERROR(CheckSingle("scale of Y", At(inputs, at_.y_scale)));
-    CUDAEP_RETURN_IF_ERROR(CheckSingle("zero point of Y", At(inputs, at_.y_zero)));
-    const TensorView bias = At(inputs, at_.bias);
+    const Dims a = inputs[0].dims(), b = InputAt(inputs, at_.b).dims();
+    CUDAEP_ASSIGN_OR_RETURN(plan.a_zero, PeriodOf("zero point of A", InputAt(inputs, at_.a_zero), a, false));
+    CUDAEP_ASSIGN_OR_RETURN(plan.a_scale, PeriodOf("scale of A", InputAt(inputs, at_.a_scale), a, false));
+    CUDAEP_ASSIGN_OR_RETURN(plan.b_zero, PeriodOf("zero point of B", InputAt(inputs, at_.b_zero), b, true));
+    CUDAEP_ASSIGN_OR_RETURN(plan.b_scale, PeriodOf("scale of B", InputAt(inputs, at_.b_scale), b, true));
+    CUDAEP_RETURN_IF_ERROR(CheckSingle("scale of Y", InputAt(inputs, at_.y_scale)));
+    CUDAEP_RETURN_IF_ERROR(CheckSingle("zero point of Y", InputAt(inputs, at_.y_zero)));
+    const TensorView bias = InputAt(inputs, at_.bias);
     const int64_t columns = b.size() < 2 ? 1 : b.back();
     if (bias.present() && bias.elems() != columns) {
       return InvalidArgument("bias ", bias.dims(), " must have ", columns, " elements");

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "kernels/movement/transpose.h"
+#include "ops/optional_input.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -53,7 +54,7 @@ class MatMulNBits final : public Operator {
     CUDAEP_RETURN_IF_ERROR(
         CheckElems(inputs, kZeroPoints, "zero_points", p.n * (packed ? p.zero_point_bytes() : p.blocks())));
     CUDAEP_RETURN_IF_ERROR(CheckElems(inputs, kBias, "bias", p.n));
-    if (Has(inputs, kGroups) && inputs[kGroups].elems() < p.k) {
+    if (HasInput(inputs, kGroups) && inputs[kGroups].elems() < p.k) {
       return InvalidArgument("g_idx ", inputs[kGroups].dims(), " is shorter than K ", p.k);
     }
     outputs[0].Assign(a.dims());
@@ -77,7 +78,7 @@ class MatMulNBits final : public Operator {
     kernels::MatMulNBits problem = problem_;
     problem.m = plan.outputs[0].elems() / problem.n;
     problem.packed = context.inputs[kB].packed;
-    const auto optional = [&](int index) { return Has(context.inputs, index) ? context.input(index) : nullptr; };
+    const auto optional = [&](int index) { return HasInput(context.inputs, index) ? context.input(index) : nullptr; };
     return kernels::LaunchMatMulNBits(problem,
                                       {.a = context.input(kA),
                                        .b = context.input(kB),
@@ -90,12 +91,9 @@ class MatMulNBits final : public Operator {
   }
 
  private:
-  static bool Has(TensorViews inputs, int index) {
-    return static_cast<size_t>(index) < inputs.size() && inputs[static_cast<size_t>(index)].present();
-  }
   // Models give some of these tensors flat and some with dimensions of their own.
   static Status CheckElems(TensorViews inputs, int index, const char* name, int64_t elems) {
-    if (!Has(inputs, index)) return Status::Ok();
+    if (!HasInput(inputs, index)) return Status::Ok();
     const TensorView& input = inputs[static_cast<size_t>(index)];
     if (input.elems() == elems) return Status::Ok();
     return InvalidArgument(name, " ", input.dims(), " must have ", elems, " elements");
