@@ -222,10 +222,10 @@ struct Line {
     if (scales.data != nullptr) scale = FloatAt(g.scale_type, scales.data, PlaceIn(scales, line));
     if (!biased || p.at.bias.data == nullptr) return;
     const int64_t at = PlaceIn(p.at.bias, line);
-    if (g.y_type == DataType::kFloat || g.y_type == DataType::kFloat16) {
-      bias = FloatAt(g.y_type, p.at.bias.data, at);
-    } else {
+    if (g.bias_type == DataType::kInt32) {
       int_bias = static_cast<const uint32_t*>(p.at.bias.data)[at];
+    } else {
+      bias = FloatAt(g.bias_type, p.at.bias.data, at);
     }
   }
 };
@@ -256,10 +256,11 @@ struct Lines {
 __device__ __forceinline__ void StoreResult(const Call& p, int64_t to, const Line& row, const Line& column,
                                             uint32_t product, uint32_t row_sum, uint32_t column_sum) {
   const IntGemm& g = p.gemm;
-  const auto acc =
-      static_cast<int32_t>(product - row.zero * column_sum - column.zero * row_sum +
-                           static_cast<uint32_t>(g.k) * row.zero * column.zero + row.int_bias + column.int_bias);
-  const float scale = row.scale * column.scale;
+  const uint32_t bias =
+      p.at.biases != nullptr ? static_cast<uint32_t>(p.at.biases[to]) : row.int_bias + column.int_bias;
+  const auto acc = static_cast<int32_t>(product - row.zero * column_sum - column.zero * row_sum +
+                                        static_cast<uint32_t>(g.k) * row.zero * column.zero + bias);
+  const float scale = g.alpha * row.scale * column.scale;
   switch (g.y_type) {
     case DataType::kInt32:
       static_cast<int32_t*>(p.at.y)[to] = acc;

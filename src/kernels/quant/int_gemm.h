@@ -1,9 +1,10 @@
 // Products of 8-bit integers with exact int32 sums, and what follows them: zero points, scales, bias, another type.
 //
 //   acc = sum over k of (A[m, k] - a_zero) * (B[k, n] - b_zero)       int32, which may wrap
+//   scale = alpha * a_scale * b_scale
 //   int32:        y = acc + bias
-//   int8, uint8:  y = saturate(round((acc + bias) * (a_scale * b_scale / y_scale)) + y_zero)
-//   floats:       y = acc * (a_scale * b_scale) + bias
+//   int8, uint8:  y = saturate(round((acc + bias) * (scale / y_scale)) + y_zero)
+//   floats:       y = acc * scale + bias, or (acc + bias) * scale with a bias of int32
 //
 // Tensor cores do the products; sums over rows and columns, which zero points are taken off with, are products with
 // ones. Rounding is to nearest, ties to even.
@@ -33,6 +34,8 @@ struct IntGemmVector {
 struct IntGemm {
   DataType a_type = DataType::kUint8, b_type = DataType::kInt8, y_type = DataType::kInt32;
   DataType scale_type = DataType::kFloat;  // float, float16 or bfloat16
+  DataType bias_type = DataType::kInt32;   // or y's, where that is a float
+  float alpha = 1;
   int64_t m = 0, n = 0, k = 0;
   int64_t lda = 0, ldb = 0, ldc = 0;  // elements between rows as stored
   bool transpose_b = false;           // B is stored [n, k]
@@ -47,7 +50,8 @@ struct IntGemmPointers {
   IntGemmVector a_zero, b_zero, a_scale, b_scale;
   const void* y_scale = nullptr;
   const void* y_zero = nullptr;
-  IntGemmVector bias;                       // int32 for integers, of y's type for floats
+  IntGemmVector bias;
+  const int32_t* biases = nullptr;          // instead of a bias: one for each element of y, which has no batches
   int64_t first_row = 0, first_column = 0;  // numbers of A's first row and B's first column
 };
 

@@ -72,6 +72,7 @@ class MatMulInteger final : public Operator {
              .b_type = info.input_type(at_.b),
              .y_type = info.output_type(0)};
     if (at_.b_scale != Inputs::kNone) gemm_.scale_type = info.input_type(at_.b_scale);
+    if (at_.bias != Inputs::kNone) gemm_.bias_type = gemm_.y_type;
   }
 
   static Result<std::unique_ptr<MatMulInteger>> Create(const OpInfo& info, const KernelRow& row) {

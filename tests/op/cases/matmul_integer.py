@@ -132,6 +132,44 @@ def _dynamic_case(a: tuple[int, ...], b: tuple[int, ...], of: str, columns: tupl
                 **more)  # fmt: skip
 
 
+def _qgemm(a: np.ndarray, a_scale: np.ndarray, a_zero: np.ndarray, b: np.ndarray, b_scale: np.ndarray,
+           b_zero: np.ndarray, c: np.ndarray | None = None, y_scale: np.ndarray | None = None,
+           y_zero: np.ndarray | None = None, **attrs: Any) -> Any:  # fmt: skip
+    rows, columns = a.T if attrs.get("transA") else a, b.T if attrs.get("transB") else b
+    acc = _sums(rows, columns, a_zero, b_zero) + (0 if c is None else c.astype(np.int64))
+    scale = np.float32(attrs.get("alpha", 1)) * a_scale.astype(np.float32) * b_scale.astype(np.float32)
+    return acc * scale.astype(np.float64) if y_scale is None else _requantized(acc, scale / np.float32(y_scale), y_zero)
+
+
+def _qgemm_case(m: int, k: int, n: int, types: tuple[str, str, str] = ("uint8", "int8", "uint8"),
+                c: tuple[int, ...] | None = (), columns: tuple[int, ...] = (), attrs: dict[str, Any] | None = None,
+                **more: Any) -> Case:  # fmt: skip
+    attrs = attrs or {}
+    a, b = (k, m) if attrs.get("transA") else (m, k), (n, k) if attrs.get("transB") else (k, n)
+    inputs: list[Input] = [
+        _matrix(a, types[0]), Of(0.031, "float32"), _matrix((), types[0]),
+        _matrix(b, types[1]), Rand(columns, "float32", low=0.01, high=0.1), _matrix(columns, types[1]),
+        None if c is None else Rand(c, "int32", low=-20000, high=20000),
+        *([] if types[2] == "float32" else [Of(2.5, "float32"), _matrix((), types[2])]),
+    ]  # fmt: skip
+    name = f"{m}x{k}x{n}_{'_'.join(types)}_{c}_{columns}_{'_'.join(attrs)}".replace(", ", "x").replace(",", "")
+    exact = {} if types[2] == "float32" else {"tolerance": EXACT}
+    return Case(op="QGemm", domain=MICROSOFT, opset=1, inputs=_trimmed(inputs), expected=_qgemm, attrs=attrs,
+                outputs=[types[2]], name=name, **exact, **more)  # fmt: skip
+
+
+def _qgemm_refusal(name: str, text: str, *changes: tuple[int, Input], y: str = "int8",
+                   status: str = "INVALID_ARGUMENT") -> Case:  # fmt: skip
+    inputs: list[Input] = [
+        Rand((2, 3), "int8"), Of(1, "float32"), Of(0, "int8"), Rand((3, 4), "int8"), Of(1, "float32"), Of(0, "int8"),
+        None, Of(1, "float32"), Of(0, "int8"),
+    ]  # fmt: skip
+    for index, value in changes:
+        inputs[index] = value
+    return Case(op="QGemm", domain=MICROSOFT, opset=1, inputs=_trimmed(inputs), outputs=[y], name=name,
+                error=(status, text))  # fmt: skip
+
+
 CASES = [
     *(_mm((5, 7), (7, 9), (a, b), a_zero, b_zero) for a in _BYTES for b in _BYTES
       for a_zero, b_zero in ((None, None), ((), ()), ((5,), (9,)))),
@@ -177,6 +215,19 @@ CASES = [
          inputs=[Rand((2, 3), "int8"), Rand((), "float32"), Rand((), "int8"), Rand((3, 4), "int8"),
                  Rand((), "float32"), Rand((), "int8"), Rand((4,), "float32"), Rand((), "int8")],
          error=("INVALID_ARGUMENT", "scale of Y [4] must be one")),
+    # QGemm: every C, both transpositions, a scale for each column
+    *(_qgemm_case(5, 20, 9, (a, b, y), (9,)) for a in _BYTES for b in _BYTES for y in (*_BYTES, "float32")),
+    *(_qgemm_case(5, 20, 9, ("uint8", "int8", y), c, (9,)) for y in ("uint8", "float32")
+      for c in (None, (), (1,), (9,), (1, 9), (5, 1), (5, 9))),
+    *(_qgemm_case(70, 48, 65, c=(70, 1), columns=(65,), attrs=attrs, constants=(3,))
+      for attrs in ({"transA": 1}, {"transB": 1}, {"transA": 1, "transB": 1, "alpha": 0.37}, {"alpha": 1.7})),
+    _qgemm_case(1, 50, 33, ("int8", "int8", "float32"), (33,), attrs={"transB": 1}),
+    _qgemm_case(3, 0, 4, c=(4,)), _qgemm_case(0, 3, 4), _qgemm_case(2, 3, 0, attrs={"transA": 1}),
+    _qgemm_refusal("inner", "inner dimensions", (3, Rand((4, 4), "int8"))),
+    _qgemm_refusal("c", "C [3] does not broadcast", (6, Rand((3,), "int32"))),
+    _qgemm_refusal("a_scale", "scale of A [2] must be one", (1, Rand((2,), "float32"))),
+    _qgemm_refusal("b_zero", "zero point of B [3] must have one element or 4", (5, Rand((3,), "int8"))),
+    _qgemm_refusal("y_zero", "an output of int8 needs scale and zero point", (7, None)),
     # DynamicQuantizeLinear: one block, several, unaligned ends, extremes of one sign, zeros
     *(Case(op="DynamicQuantizeLinear", inputs=[Rand(shape, "float32", low=low, high=high)], outputs=3, opset=11,
            expected=_quantize, tolerance={"float32": Tolerance(1), "uint8": EXACT},

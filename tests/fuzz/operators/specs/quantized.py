@@ -193,6 +193,28 @@ def _qlinear_matmul(d: Draw) -> Node:
     return Node([*inputs], widen=False, formula=_qlinear_product)
 
 
+def _qgemm(d: Draw) -> Node:
+    m, k, n = (d.dim(1) for _ in range(3))
+    attrs = d.attrs(transA=[0, 1, None], transB=[0, 1, None], alpha=[0.5, 2.0, None])
+    columns = [] if d.chance(0.5) else [n]
+    a, b = [k, m] if attrs.get("transA") else [m, k], [n, k] if attrs.get("transB") else [k, n]
+    kinds = d.input_type(0), d.input_type(3)
+    c = d.pick([None, [], [1], [n], [1, n], [m, 1], [m, n]])
+    inputs = [d.moved(kinds[0], a), *_scale_and_point(d, 1, []), d.moved(kinds[1], b), *_scale_and_point(d, 4, columns),
+              None if c is None else d.values("int32", c, -9000, 9000)]  # fmt: skip
+    if d.chance(0.6):
+        inputs += [_powers(d, "float32", []), d.moved(d.type("TYZ"), [])]
+    return Node([*inputs], attrs, widen=False, formula=_qgemm_formula)
+
+
+def _qgemm_formula(a: Any, a_scale: Any, a_point: Any, b: Any, b_scale: Any, b_point: Any, c: Any = None,
+                   y_scale: Any = None, y_point: Any = None, **attrs: Any) -> np.ndarray:  # fmt: skip
+    a, b = a.T if attrs.get("transA") else a, b.T if attrs.get("transB") else b
+    total = _products(a, b, a_point, b_point) + (0 if c is None else c)
+    scale = attrs.get("alpha", 1.0) * a_scale * b_scale
+    return np.asarray(total * scale) if y_scale is None else _requantized(total, scale / y_scale, y_point)
+
+
 def _conv_shapes(d: Draw) -> tuple[list[int], list[int], dict[str, Any]]:
     windows = _Windows(d, d.pick([1, 2, 2, 3]), dilate=True, most=3)
     group, inner = d.pick([1, 1, 2]), d.integer(1, 4)
@@ -253,6 +275,7 @@ SPECS = {
     (MICROSOFT, "MatMulIntegerToFloat"): _matmul_integer_to_float,
     (MICROSOFT, "DynamicQuantizeMatMul"): _dynamic_quantize_matmul,
     ("", "QLinearMatMul"): _qlinear_matmul,
+    (MICROSOFT, "QGemm"): _qgemm,
     ("", "ConvInteger"): _conv_integer,
     ("", "QLinearConv"): _qlinear_conv,
     (MICROSOFT, "QLinearConv"): _qlinear_conv,
