@@ -85,14 +85,20 @@ gpu_tests() {
   "$python" -m pytest -q -rA -p no:cacheprovider --junitxml="$out/gpu.xml" tests/gpu
 }
 
-# One case for each operator and class of types under memcheck, and where threads share memory under racecheck.
+# One case for each operator and class of types under memcheck and racecheck, in parts beside each other.
 sanitize() {
-  local tool status=0
+  local tool part parts=$(($(nproc) / 2)) status=0
   command -v compute-sanitizer >/dev/null || PATH=$PATH:/usr/local/cuda/bin
   for tool in memcheck racecheck; do
-    timeout "${SANITIZE_SECONDS:-150}" compute-sanitizer --tool "$tool" --error-exitcode 9 --log-file "$out/$tool.txt" \
-      "$python" -m tests.op.harness.sweep --sanitizer "$tool" >"$out/$tool.log" 2>&1 || status=1
-    tail -n 3 "$out/$tool.log" "$out/$tool.txt"
+    local running=()
+    for part in $(seq "$parts"); do
+      timeout "${SANITIZE_SECONDS:-280}" compute-sanitizer --tool "$tool" --error-exitcode 9 \
+        --log-file "$out/$tool.$part.txt" "$python" -m tests.op.harness.sweep --part "$part/$parts" \
+        >"$out/$tool.$part.log" 2>&1 &
+      running+=($!)
+    done
+    for part in "${running[@]}"; do wait "$part" || status=1; done
+    tail -qn 1 "$out/$tool".*.log "$out/$tool".*.txt
   done
   return $status
 }

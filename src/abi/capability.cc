@@ -31,7 +31,7 @@ Status ClaimForCompilation(OrtEpGraphSupportInfo* support, const OrtNode* node) 
 
 }  // namespace
 
-Status Capability::Claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support, const SessionState& state,
+Status Capability::Claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support, SessionState& state,
                          const std::string& ep_name, const OrtLogger* logger) {
   const OrtNode* carrier = nullptr;
   refusal_ = ClaimFrom(graph, support, state, ep_name, logger, &carrier);
@@ -45,9 +45,10 @@ Status Capability::Claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support, 
 // asks once more for models with functions of their own, to replace the calls that nobody takes by the function's
 // nodes. Such a call must stay unclaimed then, and the refusal is dropped, since the host asks again afterwards. So
 // what a refusal may get wrong is a graph of one such call and nothing else.
-Status Capability::ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* support, const SessionState& state,
+Status Capability::ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* support, SessionState& state,
                              const std::string& ep_name, const OrtLogger* logger, const OrtNode** carrier) {
   CUDAEP_ASSIGN_OR_RETURN(GraphView view, ReadGraph(graph, support, state.settings(), ep_name, report_));
+  if (!view.report.parent.empty()) state.InnerGraphSeen();
   const std::vector<bool> shape_nodes = graph::FindShapeNodes(view.placement);
   for (size_t i = 0; i < view.nodes.size(); ++i) {
     graph::NodeReport& report = view.report.nodes[i];

@@ -1,7 +1,7 @@
 #include "abi/data_transfer.h"
 
 #include "abi/allocation_failure.h"
-#include "abi/devices.h"
+#include "abi/host_tensor.h"
 #include "abi/sync_stream.h"
 #include "abi/thunk.h"
 #include "device/device.h"
@@ -11,19 +11,6 @@
 
 namespace cudaep::abi {
 namespace {
-
-bool IsOurs(const OrtMemoryDevice* memory) {
-  return Host().ep->MemoryDevice_GetDeviceType(memory) == OrtMemoryInfoDeviceType_GPU &&
-         Host().ep->MemoryDevice_GetVendorId(memory) == kNvidiaVendorId;
-}
-
-bool IsHost(const OrtMemoryDevice* memory) {
-  return Host().ep->MemoryDevice_GetDeviceType(memory) == OrtMemoryInfoDeviceType_CPU;
-}
-
-bool IsInDeviceMemory(const OrtMemoryDevice* memory) {
-  return IsOurs(memory) && Host().ep->MemoryDevice_GetMemoryType(memory) == OrtDeviceMemoryType_DEFAULT;
-}
 
 // The GPU that carries out the copy: the destination's where it is one.
 int OrdinalOfCopy(const OrtMemoryDevice* source, const OrtMemoryDevice* destination) {

@@ -73,9 +73,24 @@ Status HostKernel::Init(const OrtKernelInfo* host_info, const ops::KernelRow& ro
   label_ = memory::InternLabel(StrCat(info.op_type(), " node '", info.name(), "'"));
   inputs_.resize(static_cast<size_t>(info.input_count()));
   for (int i = 0; i < info.input_count(); ++i) {
-    if (info.has_input(i)) inputs_[static_cast<size_t>(i)].view = info.ConstantTensor(i);
+    FixedInput& input = inputs_[static_cast<size_t>(i)];
+    input.on_host = row.IsHostInput(i);
+    if (info.has_input(i)) CUDAEP_RETURN_IF_ERROR(FixInput(info.ConstantValue(i), &input));
   }
   for (int i = 0; i < info.output_count(); ++i) has_output_.push_back(info.has_output(i));
+  return Status::Ok();
+}
+
+// One that does not lie where the kernel reads it is fixed as a copy, or looked at in each call.
+Status HostKernel::FixInput(const OrtValue* constant, FixedInput* input) const {
+  ops::TensorView view;
+  CUDAEP_RETURN_IF_ERROR(ViewTensor(constant, &view));
+  if (view.present() && view.elems() != 0 && !IsReadable(constant, input->on_host)) {
+    if (!input->on_host) return Status::Ok();
+    CUDAEP_ASSIGN_OR_RETURN(input->memory, CopyToHost(view, nullptr));
+    view.data = input->memory.get();
+  }
+  input->view = view;
   return Status::Ok();
 }
 
@@ -130,7 +145,7 @@ Status HostKernel::OnCompute(OrtKernelContext* context) {
   return Run(context);
 }
 
-Status HostKernel::ReadInputs(OrtKernelContext* context, ops::TensorView* views) const {
+Status HostKernel::ReadInputs(OrtKernelContext* context, ops::TensorView* views, MovedInputs* moved) const {
   const OrtApi& ort = *Host().ort;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     views[i] = inputs_[i].view;
@@ -138,6 +153,8 @@ Status HostKernel::ReadInputs(OrtKernelContext* context, ops::TensorView* views)
     const OrtValue* value = nullptr;
     CUDAEP_RETURN_IF_ORT_ERROR(ort.KernelContext_GetInput(context, i, &value));
     CUDAEP_RETURN_IF_ERROR(ViewTensor(value, &views[i]));
+    if (state_->has_inner_graphs()) [[unlikely]]
+      CUDAEP_RETURN_IF_ERROR(moved->Bring(value, inputs_[i].on_host, &views[i]));
     if (views[i].data == nullptr && views[i].present() && views[i].elems() != 0) [[unlikely]] {
       return OutOfMemory(label_, ": the host has no memory behind input ", i, " of shape ", views[i].dims());
     }
@@ -150,13 +167,13 @@ Status HostKernel::Run(OrtKernelContext* context) {
   ForgetAllocationFailure();
   auto* views = static_cast<ops::TensorView*>(alloca(sizeof(ops::TensorView) * inputs_.size()));
   auto** pointers = static_cast<void**>(alloca(sizeof(void*) * has_output_.size()));
-  CUDAEP_RETURN_IF_ERROR(ReadInputs(context, views));
-  const ops::TensorViews inputs(views, inputs_.size());
-
   void* handle = nullptr;
   CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->KernelContext_GetGPUComputeStream(context, &handle));
   CUDAEP_ASSIGN_OR_RETURN(StreamContext * stream, state_->ContextOf(static_cast<device::Stream>(handle)));
   SessionState::RunWorksOn(stream->stream());
+  MovedInputs moved(*stream);
+  CUDAEP_RETURN_IF_ERROR(ReadInputs(context, views, &moved));
+  const ops::TensorViews inputs(views, inputs_.size());
 
   PlanPin pin(stream->plan_pins());
   Result<ops::PlannedCall> planned = operator_.PlanFor(pin, inputs, *stream);

@@ -2,7 +2,8 @@
 //
 // A call makes, for two inputs and one output, nine calls into the host: value, shape and data of each input, output
 // and its data, and the stream. A constant input costs none of its three: the host keeps it where it is for the
-// session, so its view is taken once. The call allocates nothing and takes no lock while shapes stay as they were.
+// session, so its view is taken once. In models with control flow one call more for each input tells whether it lies
+// where the kernel reads it. The call allocates nothing and takes no lock while shapes stay as they were.
 // Weights that the operator packs replace the host's, which may free its own.
 // Threads: Compute may run concurrently on different streams; creation and packing come before.
 #pragma once
@@ -12,6 +13,7 @@
 
 #include "abi/host.h"
 #include "abi/kernel_info.h"
+#include "abi/moved_inputs.h"
 #include "abi/session_state.h"
 #include "ops/planned_operator.h"
 
@@ -28,6 +30,7 @@ class HostKernel : public OrtKernelImpl {
     ops::TensorView view;  // not present: read from the host at each call
     Shape dims;            // what a packed view's dimensions point to
     std::shared_ptr<void> memory;
+    bool on_host = false;  // where the kernel reads it
   };
   class Outputs;
 
@@ -37,7 +40,8 @@ class HostKernel : public OrtKernelImpl {
   Status OnPrePackWeight(const OrtValue* tensor, int index, OrtAllocator* allocator,
                          OrtSharedPrePackedWeightCache* cache, bool* packed);
   Status Run(OrtKernelContext* context);
-  Status ReadInputs(OrtKernelContext* context, ops::TensorView* views) const;
+  Status FixInput(const OrtValue* constant, FixedInput* input) const;
+  Status ReadInputs(OrtKernelContext* context, ops::TensorView* views, MovedInputs* moved) const;
   Status Pack(int index, const ops::TensorView& weight, size_t bytes);
   Status Annotate(Status status, ops::TensorViews inputs) const;
   void OnRelease() { delete this; }

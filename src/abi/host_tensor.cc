@@ -1,5 +1,6 @@
 #include "abi/host_tensor.h"
 
+#include "abi/devices.h"
 #include "abi/type_info.h"
 
 namespace cudaep::abi {
@@ -17,6 +18,19 @@ Status ViewTensor(const OrtValue* value, ops::TensorView* view) {
   view->rank = static_cast<int32_t>(rank);
   view->type = ToDataType(type);
   return Status::Ok();
+}
+
+bool IsOurs(const OrtMemoryDevice* memory) {
+  return Host().ep->MemoryDevice_GetDeviceType(memory) == OrtMemoryInfoDeviceType_GPU &&
+         Host().ep->MemoryDevice_GetVendorId(memory) == kNvidiaVendorId;
+}
+
+bool IsInDeviceMemory(const OrtMemoryDevice* memory) {
+  return IsOurs(memory) && Host().ep->MemoryDevice_GetMemoryType(memory) == OrtDeviceMemoryType_DEFAULT;
+}
+
+bool IsHost(const OrtMemoryDevice* memory) {
+  return Host().ep->MemoryDevice_GetDeviceType(memory) == OrtMemoryInfoDeviceType_CPU;
 }
 
 }  // namespace cudaep::abi

@@ -52,21 +52,17 @@ Status KernelInfo::Read() {
   return Status::Ok();
 }
 
-ops::TensorView KernelInfo::ConstantTensor(int index) const {
+const OrtValue* KernelInfo::ConstantValue(int index) const {
   int is_constant = 0;
   const OrtValue* value = nullptr;
-  ops::TensorView view;
-  if (!Succeeded(
-          Host().ort->KernelInfoGetConstantInput_tensor(info_, static_cast<size_t>(index), &is_constant, &value)) ||
-      is_constant == 0 || !ViewTensor(value, &view).ok()) {
-    return {};
-  }
-  return view;
+  const bool told = Succeeded(
+      Host().ort->KernelInfoGetConstantInput_tensor(info_, static_cast<size_t>(index), &is_constant, &value));
+  return told && is_constant != 0 ? value : nullptr;
 }
 
 std::optional<ops::ConstantInfo> KernelInfo::constant(int index) const {
-  const ops::TensorView view = ConstantTensor(index);
-  if (!view.present()) return std::nullopt;
+  ops::TensorView view;
+  if (!ViewTensor(ConstantValue(index), &view).ok() || !view.present()) return std::nullopt;
   return ops::ConstantInfo{.type = view.type, .dims = Shape(view.dims())};
 }
 

@@ -39,9 +39,9 @@ class KernelInfo final : public ops::OpInfo {
   std::optional<ops::HostTensor> Tensor(const char* attribute) const override;
   const Settings& settings() const override { return settings_; }
 
-  // A constant input where the host keeps it for the session, on the device or in host memory; not present where the
-  // input may differ between Runs.
-  ops::TensorView ConstantTensor(int index) const;
+  // A constant input where the host keeps it for the session, on the device or in host memory; null where the input may
+  // differ between Runs.
+  const OrtValue* ConstantValue(int index) const;
 
  private:
   const OrtKernelInfo* info_;

@@ -47,6 +47,11 @@ class SessionState {
     return Adopt(stream);
   }
 
+  // Whether the model has graphs inside control flow, whose nodes the host may hand values in the wrong memory. Known
+  // before the first kernel is made.
+  bool has_inner_graphs() const { return has_inner_graphs_.load(std::memory_order_relaxed); }
+  void InnerGraphSeen() { has_inner_graphs_.store(true, std::memory_order_relaxed); }
+
   // What the session's operators need, added up while they are created: streams take handles when they are made, after
   // all operators of the main graph exist.
   void Need(LibrarySet libraries) { libraries_.fetch_or(libraries.bits(), std::memory_order_relaxed); }
@@ -87,6 +92,7 @@ class SessionState {
   const device::UniqueStream unified_;
   const device::Stream only_stream_;
   const std::shared_ptr<std::atomic<bool>> spread_;
+  std::atomic<bool> has_inner_graphs_{false};
   std::atomic<uint8_t> libraries_{0};
   StreamTable streams_;
   std::mutex mutex_;

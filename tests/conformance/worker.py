@@ -41,7 +41,7 @@ def _options(folder: str) -> ort.SessionOptions:
 def _session(case: NodeCase, folder: str, *, ours: bool) -> ort.InferenceSession:
     options = _options(folder)
     if ours:
-        options.add_provider_for_devices([host.devices()[0]], {})
+        options.add_provider_for_devices([host.devices()[0]], host.EXACT)
         return ort.InferenceSession(case.model, sess_options=options, enable_fallback=0)
     return ort.InferenceSession(case.model, sess_options=options, providers=["CPUExecutionProvider"])
 

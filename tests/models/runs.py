@@ -45,7 +45,7 @@ def run_on_ours(model: onnx.ModelProto, feeds: Feeds) -> Result:
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(folder) / "profile")
         options.optimized_model_filepath = str(Path(folder) / "optimized.onnx")
-        options.add_provider_for_devices([host.devices()[0]], {})
+        options.add_provider_for_devices([host.devices()[0]], host.EXACT)
         session = ort.InferenceSession(model.SerializeToString(), options, enable_fallback=0)
         outputs = [host.run(session, feed) for feed in feeds]
         events = json.loads(Path(session.end_profiling()).read_text())

@@ -21,6 +21,8 @@ from ..op.harness.dtypes import from_storage, to_storage
 REQUIRE_VARIABLE = "CUDAEP_REQUIRE_SESSION"
 EP_NAME = "CUDAExecutionProvider"
 
+EXACT = {"use_tf32": "0"}  # what results can be compared under with those of the CPU
+
 _ROOT = Path(__file__).resolve().parents[2]
 _LIBRARIES = ("libort_cuda_ep.so", "libort_cuda_ep_sim.so")
 # Types that numpy lacks, with their ONNX codes and bits.

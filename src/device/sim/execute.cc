@@ -96,7 +96,10 @@ Status Simulator::Execute(Lock& lock, const Work& work, const QueuedWork& item,
                  },
                  [&](const CallbackWork& callback) {
                    host_clock.Join(item.clock);  // the callback can tell any thread that what precedes it is done
-                   RunForeign(lock, [&] { callback.function(callback.state); });
+                   RunForeign(lock, [&] {
+                     const MemoryRights none(false);
+                     callback.function(callback.state);
+                   });
                    return Status::Ok();
                  },
                  [&](const LibraryWork& library) {

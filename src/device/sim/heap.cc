@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/checked_math.h"
+#include "device/sim/memory_key.h"
 #include "device/sim/sanitizers.h"
 
 namespace cudaep::device::sim {
@@ -55,12 +56,14 @@ std::string Allocation::Describe() const {
   return text + ")";
 }
 
-Heap::Heap(uintptr_t base, size_t range_bytes, size_t capacity_bytes, size_t quarantine_bytes, bool guard_pages)
+Heap::Heap(uintptr_t base, size_t range_bytes, size_t capacity_bytes, size_t quarantine_bytes, bool guard_pages,
+           bool keyed)
     : base_(base),
       range_bytes_(range_bytes),
       capacity_bytes_(capacity_bytes),
       quarantine_limit_(quarantine_bytes),
       guard_pages_(guard_pages),
+      keyed_(keyed),
       top_(base + range_bytes),
       frontier_(base),
       committed_(base) {}
@@ -88,8 +91,7 @@ uintptr_t Heap::TakeReserve(size_t bytes) {
   }
   if (bytes > top_ - frontier_) return 0;
   const uintptr_t begin = (top_ - bytes) / kPageBytes * kPageBytes;
-  if (begin < committed_ || mprotect(reinterpret_cast<void*>(begin), top_ - begin, PROT_READ | PROT_WRITE) != 0)
-    return 0;
+  if (begin < committed_ || !Open(begin, top_ - begin)) return 0;
   return top_ = begin;
 }
 
@@ -116,7 +118,7 @@ Allocation* Heap::Allocate(size_t bytes, uint64_t call, std::shared_ptr<MemoryPo
   uintptr_t chunk_end = chunk + chunk_bytes;
   if (guard_pages_) {
     chunk_end -= kPageBytes;
-    mprotect(reinterpret_cast<void*>(chunk), chunk_bytes - kPageBytes, PROT_READ | PROT_WRITE);
+    Open(chunk, chunk_bytes - kPageBytes);
     mprotect(reinterpret_cast<void*>(chunk_end), kPageBytes, PROT_NONE);
     allocation->begin = chunk_end - AlignUp(bytes, size_t{16});
   } else {
@@ -266,11 +268,16 @@ void Heap::ReturnAddresses(uintptr_t begin, size_t bytes) {
   }
 }
 
+bool Heap::Open(uintptr_t begin, size_t bytes) const {
+  if (keyed_) return OpenKeyedMemory(begin, bytes);
+  return mprotect(reinterpret_cast<void*>(begin), bytes, PROT_READ | PROT_WRITE) == 0;
+}
+
 bool Heap::Commit(uintptr_t end) {
   if (end <= committed_) return true;
   const uintptr_t limit = top_;
   const uintptr_t target = std::min(limit, committed_ + AlignUp(end - committed_, uintptr_t{kCommitBytes}));
-  if (mprotect(reinterpret_cast<void*>(committed_), target - committed_, PROT_READ | PROT_WRITE) != 0) return false;
+  if (!Open(committed_, target - committed_)) return false;
   committed_ = target;
   return true;
 }

@@ -49,8 +49,9 @@ struct Allocation {
 
 class Heap {
  public:
-  // [base, base + range_bytes) is reserved and not accessible yet.
-  Heap(uintptr_t base, size_t range_bytes, size_t capacity_bytes, size_t quarantine_bytes, bool guard_pages);
+  // [base, base + range_bytes) is reserved and not accessible yet. `keyed`: host code stays out (memory_key.h).
+  Heap(uintptr_t base, size_t range_bytes, size_t capacity_bytes, size_t quarantine_bytes, bool guard_pages,
+       bool keyed);
   ~Heap();
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
@@ -85,6 +86,7 @@ class Heap {
   };
   uintptr_t TakeAddresses(size_t bytes);
   void ReturnAddresses(uintptr_t begin, size_t bytes);
+  bool Open(uintptr_t begin, size_t bytes) const;
   bool Commit(uintptr_t end);
   void EvictOldest();
   uintptr_t TakeChunk(size_t bytes);
@@ -94,7 +96,7 @@ class Heap {
 
   const uintptr_t base_;
   const size_t range_bytes_, capacity_bytes_, quarantine_limit_;
-  const bool guard_pages_;
+  const bool guard_pages_, keyed_;
   uintptr_t top_;  // growable memory is reserved from the end of the range downwards, apart from everything else
   std::map<uintptr_t, size_t> free_reserves_;
   uintptr_t frontier_, committed_;  // addresses from here on were never given out; never made accessible

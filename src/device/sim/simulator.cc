@@ -87,14 +87,15 @@ Status Simulator::Configure(Lock& lock, const Configuration& configuration) {
     Device& device = devices.emplace_back();
     device.ordinal = i;
     device.heap = std::make_unique<Heap>(base, stride_ - kFirstByte, config.memory_bytes, config.quarantine_bytes,
-                                         config.guard_pages);
+                                         config.guard_pages, /*keyed=*/true);
     device.legacy = AddStream(i)->shared_from_this();
     device.legacy->legacy = true;
     device.legacy->id = 0;
     handles_.erase(device.legacy.get());
   }
   next_stream_ = 1;
-  pinned = std::make_unique<Heap>(base, kPinnedBytes, kPinnedBytes / 2, config.quarantine_bytes, config.guard_pages);
+  pinned = std::make_unique<Heap>(base, kPinnedBytes, kPinnedBytes / 2, config.quarantine_bytes, config.guard_pages,
+                                  /*keyed=*/false);
   return Status::Ok();
 }
 

@@ -21,12 +21,20 @@
 #include "device/sim/capture.h"
 #include "device/sim/faults.h"
 #include "device/sim/heap.h"
+#include "device/sim/memory_key.h"
 #include "device/sim/memory_pool.h"
 #include "device/sim/stream.h"
 
 namespace cudaep::device::sim {
 
-using Lock = std::unique_lock<std::mutex>;
+// The simulator's lock, with the rights to device memory for as long as it lives: also while it is let go for a kernel.
+class Lock : public std::unique_lock<std::mutex> {
+ public:
+  explicit Lock(std::mutex& mutex) : std::unique_lock<std::mutex>(mutex) {}
+
+ private:
+  MemoryRights rights_{true};
+};
 
 enum class Moment : uint8_t { kSubmission, kExecution };
 

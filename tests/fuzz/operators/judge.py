@@ -125,7 +125,7 @@ def on_plugin(case: OpCase, *, fall_back: bool = False) -> Callable[[Feeds], Res
     """The plug-in. Raises with NOT_PLACED where the node is not on it, unless it may `fall_back`."""
     session = host.open_session(
         case.model.SerializeToString(),
-        {"deterministic_compute": "1"} if case.deterministic else {},
+        host.EXACT | ({"deterministic_compute": "1"} if case.deterministic else {}),
         all_ours=not fall_back,
     )
     return lambda feeds: host.run(session, feeds)

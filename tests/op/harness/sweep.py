@@ -1,8 +1,7 @@
-"""A small set of cases that runs every family of kernels: `python -m tests.op.harness.sweep [--sanitizer racecheck]`.
+"""A small set of cases that runs every family of kernels: `python -m tests.op.harness.sweep [--part 2/8]`.
 
 For tools that slow kernels down a hundredfold, as compute-sanitizer does: for each operator and class of types the case
-with the fewest elements that still fill more than one block, in one launch each. racecheck watches shared memory alone,
-so it gets only the operators whose kernels use it.
+with the fewest elements that still fill more than one block, in one launch each. Parts run beside each other.
 """
 
 import argparse
@@ -19,21 +18,19 @@ from .inputs import shape_of
 
 _WANTED_ELEMS = 2000  # several warps or blocks
 _MOST_ELEMS = 70_000  # of one case
-# Families (modules of tests/op/cases) whose kernels use shared memory.
-_SHARED = ("convtranspose", "conv", "conv_integer", "depth_to_space", "gemm", "globalpool", "matmul", "matmul_integer",
-           "norm", "qlinear", "reduce", "softmax", "transpose")  # fmt: skip
 
 
 def main() -> int:
     """Runs the set; 1 when a case fails, 2 when there is none."""
     parser = argparse.ArgumentParser(prog="python -m tests.op.harness.sweep", description=__doc__)
-    parser.add_argument("--sanitizer", choices=["memcheck", "racecheck"], default="memcheck")
+    parser.add_argument("--part", default="1/1", help="of how many equal parts which one, from 1: 2/8")
     parser.add_argument(
         "--mode", default="shifted", help="a mode of the cases; shifted also runs the unpacked variants"
     )
     parser.add_argument("--list", action="store_true", help="only name the cases")
     arguments = parser.parse_args()
-    chosen = [b for b in chosen_cases() if arguments.sanitizer == "memcheck" or b.id.split("/")[0] in _SHARED]
+    part, parts = (int(text) for text in arguments.part.split("/"))
+    chosen = chosen_cases()[part - 1 :: parts]
     failed, start = 0, time.monotonic()
     for bound in chosen:
         if arguments.list:

@@ -1,6 +1,8 @@
 // One test per class of mistake that the simulated device finds, and its counterpart that must pass.
+#include <csignal>
 #include <cstdlib>
 
+#include "device/sim/memory_key.h"
 #include "device/sim/sanitizers.h"
 #include "device_fixture.h"
 
@@ -163,6 +165,31 @@ TEST(GuardPageDeathTest, ReadPastTheEnd) {
         StreamSynchronize(stream.get()).IgnoreError();
       },
       "");
+}
+
+TEST(HostAccessDeathTest, HostCodeReadsDeviceMemory) {
+  if (!sim::MemoryIsKeyed()) GTEST_SKIP() << "this processor has no protection keys";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  void* memory = nullptr;
+  ASSERT_OK(Malloc(&memory, 64));
+  EXPECT_EXIT(*static_cast<volatile char*>(memory) = 0, ::testing::KilledBySignal(SIGSEGV), "");
+  EXPECT_OK(Free(memory));
+}
+
+TEST(HostAccessDeathTest, CallbackReadsDeviceMemory) {
+  if (!sim::MemoryIsKeyed()) GTEST_SKIP() << "this processor has no protection keys";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        UniqueStream stream;
+        StreamCreate(stream.Receive()).IgnoreError();
+        void* memory = nullptr;
+        Malloc(&memory, 64).IgnoreError();
+        LaunchHostFunc(stream.get(), [](void* bytes) { *static_cast<volatile char*>(bytes) = 0; }, memory)
+            .IgnoreError();
+        StreamSynchronize(stream.get()).IgnoreError();
+      },
+      ::testing::KilledBySignal(SIGSEGV), "");
 }
 
 TEST(AddressSanitizerDeathTest, OutOfBoundsAccess) {
