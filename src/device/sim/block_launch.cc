@@ -78,7 +78,7 @@ void BlockExecutor::RunAhead(const LaunchedKernel& predecessor, const LaunchedKe
   chosen->BeginBlock();
   chosen->hold_ = false;
   chosen->ahead_block_ = blockIdx;
-  chosen->ahead_shared_ = SharedMemory::Get().Take(dependent.kernel, chosen->Shape());
+  chosen->ahead_shared_ = SharedMemory::Get().Take(dependent.kernel);
 }
 
 void BlockExecutor::Prepare(const LaunchedKernel& launch) {

@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "device/sim/heap.h"
 #include "device/sim/sanitizers.h"
 
 // Not there in a program without kernels.
@@ -15,8 +14,8 @@ namespace cudaep::device::sim {
 namespace {
 
 constexpr size_t kLineBytes = 64, kLineWords = kLineBytes / sizeof(uint64_t);
-constexpr uint64_t kFreshWord = ~uint64_t{0};
-static_assert(kFreshByte == 0xff);
+// NaN in every floating point type, and no value that a kernel fills a line with: a line of it was not written.
+constexpr uint64_t kFreshWord = 0xffb7ffd9ff9effc3;
 
 // ASan guards the arrays by poison between them, which its memset would stumble upon: the words are walked by hand.
 #if defined(__SANITIZE_ADDRESS__)
@@ -44,9 +43,9 @@ CUDAEP_NO_ASAN void CopyLines(std::byte* to, const std::byte* from, size_t lines
 }
 CUDAEP_NO_ASAN bool IsFresh(const std::byte* line) {
   const auto* words = reinterpret_cast<const uint64_t*>(line);
-  uint64_t all = kFreshWord;
-  for (size_t i = 0; i < kLineWords; ++i) all &= words[i];
-  return all == kFreshWord;
+  uint64_t other = 0;
+  for (size_t i = 0; i < kLineWords; ++i) other |= words[i] ^ kFreshWord;
+  return other == 0;
 }
 
 }  // namespace
@@ -86,11 +85,12 @@ void SharedMemory::EndBlock(AnyKernel kernel, uint64_t shape) {
   for (const Range& range : use.written) FillLines(begin_ + range.begin * kLineBytes, range.end - range.begin);
 }
 
-SharedMemory::Taken SharedMemory::Take(AnyKernel kernel, uint64_t shape) {
+// Searched each time: what a block leaves here unseen would be its predecessor's when it goes on.
+SharedMemory::Taken SharedMemory::Take(AnyKernel kernel) {
   Taken taken;
   if (lines_ == 0) return taken;
   Use& use = uses_[kernel];
-  if (!use.shapes.contains(shape)) Search(&use);
+  Search(&use);
   taken.ranges = use.written;
   for (const Range& range : taken.ranges) {
     const size_t lines = range.end - range.begin, at = taken.bytes.size();

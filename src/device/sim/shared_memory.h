@@ -32,7 +32,7 @@ class SharedMemory {
     std::vector<Range> ranges;
     std::vector<std::byte> bytes;
   };
-  Taken Take(AnyKernel kernel, uint64_t shape);
+  Taken Take(AnyKernel kernel);
   void Put(const Taken& taken);
 
  private:

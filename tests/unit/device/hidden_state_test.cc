@@ -69,6 +69,19 @@ TEST_F(DependenceTest, AFailureOfThePredecessorLeavesNothingBehind) {
   EXPECT_EQ(Download(copy, kCount), std::vector<float>(kCount, 4));
 }
 
+// Also where an earlier launch filled a line of it with what fresh memory holds elsewhere.
+TEST_F(DependenceTest, SharedMemoryThatWasSetBeforeTheWaitIsTheBlocksOwn) {
+  int* out = Allocate<int>(2 * 64);
+  ASSERT_OK(LaunchEarlyShared(stream(), out, -1));
+  ASSERT_EQ(Download(out, 64), std::vector<int>(64, -1));
+  for (const int value : {5, 7}) {
+    ASSERT_OK(LaunchEarlyShared(stream(), out, value));
+    ASSERT_OK(LaunchEarlyShared(stream(), out + 64, value + 1));
+    ASSERT_EQ(Download(out, 64), std::vector<int>(64, value));
+    ASSERT_EQ(Download(out + 64, 64), std::vector<int>(64, value + 1));
+  }
+}
+
 TEST_F(DeviceTest, SharedMemoryKeepsNothingFromBlockToBlock) {
   constexpr int kBlocks = 3;
   float* out = Allocate<float>(kBlocks * 64);
