@@ -19,8 +19,8 @@ class Capability {
   // Claims nodes one by one in `support`, and reports the others with reasons: in the log at level info, and in the
   // file that the option placement_report names. Under require_all_compute_nodes, a compute node that is not ours is a
   // refusal.
-  Status Claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support, SessionState& state,
-               const std::string& ep_name, const OrtLogger* logger);
+  Status Claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support, SessionState& state, const std::string& ep_name,
+               const OrtLogger* logger);
 
   // Why session creation must end; what Compile returns.
   const Status& refusal() const { return refusal_; }

@@ -55,8 +55,8 @@ Status KernelInfo::Read() {
 const OrtValue* KernelInfo::ConstantValue(int index) const {
   int is_constant = 0;
   const OrtValue* value = nullptr;
-  const bool told = Succeeded(
-      Host().ort->KernelInfoGetConstantInput_tensor(info_, static_cast<size_t>(index), &is_constant, &value));
+  const bool told =
+      Succeeded(Host().ort->KernelInfoGetConstantInput_tensor(info_, static_cast<size_t>(index), &is_constant, &value));
   return told && is_constant != 0 ? value : nullptr;
 }
 

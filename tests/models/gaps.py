@@ -7,7 +7,7 @@ Strict: a gap that has gone fails the test, so that this list only ever tells th
 # no sequences of bfloat16.
 FLOAT32_ONLY = {"faster_rcnn.torchscript", "retinanet.torchscript", "dlrm.dynamo"}
 
-# Operators that run elsewhere because no kernel of ours takes them: sequences, which a plug-in cannot make, and the Loop
+# Operators that run elsewhere because no kernel of ours takes them: sequences, which a plug-in cannot make, and a Loop
 # that carries one.
 ELSEWHERE: dict[str, set[str]] = {
     "dlrm.dynamo": {"SequenceEmpty", "SequenceInsert", "Loop", "ConcatFromSequence"},

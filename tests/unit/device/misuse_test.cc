@@ -185,7 +185,8 @@ TEST(HostAccessDeathTest, CallbackReadsDeviceMemory) {
         StreamCreate(stream.Receive()).IgnoreError();
         void* memory = nullptr;
         Malloc(&memory, 64).IgnoreError();
-        LaunchHostFunc(stream.get(), [](void* bytes) { *static_cast<volatile char*>(bytes) = 0; }, memory)
+        LaunchHostFunc(
+            stream.get(), [](void* bytes) { *static_cast<volatile char*>(bytes) = 0; }, memory)
             .IgnoreError();
         StreamSynchronize(stream.get()).IgnoreError();
       },
