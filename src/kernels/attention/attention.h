@@ -115,6 +115,9 @@ struct AttentionChoice {
 Result<AttentionPlan> PlanAttention(const AttentionProblem& problem, const device::DeviceInfo& device,
                                     const AttentionChoice& forced = {});
 
+// The same problem in at most `bytes` of scratch memory: its keys in fewer parts.
+void FitScratch(AttentionPlan& plan, size_t bytes);
+
 // One launch, two with splits. Nothing to compute launches nothing.
 Status LaunchAttention(const AttentionPlan& plan, const AttentionPointers& at, device::Stream stream);
 

@@ -60,6 +60,11 @@ int SplitsOf(const AttentionPlan& plan, const device::DeviceInfo& device) {
       std::clamp<int64_t>(2 * std::max(device.multiprocessors, 1) / blocks, 1, std::max<int64_t>(most, 1)));
 }
 
+// Of one part of the keys.
+size_t PartBytes(const AttentionProblem& p) {
+  return static_cast<size_t>(p.batch * p.heads * p.queries * (p.v_head_size + 2)) * SizeOf(p.compute);
+}
+
 Status CheckForced(const AttentionPlan& plan, const AttentionChoice& forced) {
   const AttentionProblem& p = plan.problem;
   const int64_t group = p.heads / p.kv_heads;
@@ -119,13 +124,16 @@ Result<AttentionPlan> PlanAttention(const AttentionProblem& problem, const devic
   CUDAEP_RETURN_IF_ERROR(FitSharedMemory(plan, device, forced));
   const bool splits = problem.scores == AttentionScores::kNone;
   plan.splits = forced.splits != 0 ? forced.splits : splits ? SplitsOf(plan, device) : 1;
-  if (plan.splits > 1) {
-    plan.scratch_bytes =
-        static_cast<size_t>(plan.splits * problem.batch * problem.heads * problem.queries * (problem.v_head_size + 2)) *
-        SizeOf(problem.compute);
-  }
+  if (plan.splits > 1) plan.scratch_bytes = static_cast<size_t>(plan.splits) * PartBytes(problem);
   if (!FitsInt32(FlashBlocks(plan) * plan.splits)) return NotSupported("attention of more than 2^31 blocks");
   return plan;
+}
+
+void FitScratch(AttentionPlan& plan, size_t bytes) {
+  if (plan.scratch_bytes <= bytes) return;
+  const size_t part = PartBytes(plan.problem);
+  plan.splits = static_cast<int>(std::max<size_t>(bytes / part, 1));
+  plan.scratch_bytes = plan.splits > 1 ? static_cast<size_t>(plan.splits) * part : 0;
 }
 
 }  // namespace cudaep::kernels

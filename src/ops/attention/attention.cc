@@ -50,7 +50,7 @@ class Attention final : public Operator {
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
     CUDAEP_ASSIGN_OR_RETURN(const Sizes s, Measure(inputs));
-    CUDAEP_RETURN_IF_ERROR(MaskStrides(inputs, s).status());
+    CUDAEP_RETURN_IF_ERROR(Problem(inputs).status());
     outputs[kResult] = s.heads_first ? Shape{s.batch, s.heads, s.queries, s.v_head_size}
                                      : Shape{s.batch, s.queries, s.heads * s.v_head_size};
     const Shape others[] = {{s.batch, s.kv_heads, s.keys(), s.head_size},
@@ -60,56 +60,33 @@ class Attention final : public Operator {
     return Status::Ok();
   }
 
+  bool MakePlanKey(TensorViews inputs, PlanKey& key) const override {
+    return MultiHeadStep::AddKey(Problem(inputs), key);
+  }
+
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     auto plan = std::make_unique<AttentionOpPlan>();
-    CUDAEP_ASSIGN_OR_RETURN(const Sizes s, Measure(context.inputs));
-    kernels::AttentionProblem p = problem_;
-    p.batch = s.batch, p.heads = s.heads, p.kv_heads = s.kv_heads;
-    p.queries = s.queries, p.keys = s.keys();
-    p.head_size = s.head_size, p.v_head_size = s.v_head_size;
-    const auto strides = [&](int64_t heads, int64_t rows, int64_t size) {
-      return s.heads_first ? HeadsFirst(heads, rows, size) : RowsFirst(heads, rows, size);
-    };
-    p.q = strides(s.heads, s.queries, s.head_size);
-    p.y = strides(s.heads, s.queries, s.v_head_size);
-    p.k = strides(s.kv_heads, s.new_keys, s.head_size);
-    p.v = strides(s.kv_heads, s.new_keys, s.v_head_size);
-    p.past = s.past;
-    p.from_end = HasInput(context.inputs, kLengths);
-    p.scale = scale_ ? static_cast<double>(*scale_) : 1.0 / std::sqrt(static_cast<double>(s.head_size));
-    CUDAEP_ASSIGN_OR_RETURN(const kernels::ScoreStrides mask, MaskStrides(context.inputs, s));
-    if (HasInput(context.inputs, kMask)) {
-      p.bias = context.inputs[kMask].type != DataType::kBool;
-      if (!p.bias) p.mask = kernels::AttentionMask::kBool;
-      (p.bias ? p.bias_strides : p.mask_strides) = mask;
-    }
-    const MultiHead problem{.attention = p,
-                            .new_keys = s.new_keys,
-                            .appends = past_ || present_,
-                            .past = s.past,
-                            .past_capacity = s.past,
-                            .capacity = s.keys(),
-                            .has_present_key = has_present_[0],
-                            .has_present_value = has_present_[1]};
+    CUDAEP_ASSIGN_OR_RETURN(const MultiHead problem, Problem(context.inputs));
     CUDAEP_ASSIGN_OR_RETURN(plan->step, MultiHeadStep::Make(problem, context, *plan));
     return PlanPtr(std::move(plan));
   }
 
   Status Enqueue(const Plan& base, const OpContext& context) const override {
-    const auto& plan = PlanAs<AttentionOpPlan>(base);
+    CUDAEP_ASSIGN_OR_RETURN(const MultiHead problem, Problem(context.inputs));
     const auto optional = [&](int index) { return HasInput(context.inputs, index) ? context.input(index) : nullptr; };
-    return plan.step.Enqueue(context, {.attention = {.q = context.input(kQuery),
-                                                     .k = context.input(kKey),
-                                                     .v = context.input(kValue),
-                                                     .y = context.output(kResult),
-                                                     .mask = optional(kMask),
-                                                     .bias = optional(kMask),
-                                                     .key_end = optional(kLengths),
-                                                     .scores = scores_ ? context.output(kScores) : nullptr},
-                                       .past_key = optional(kPastKey),
-                                       .past_value = optional(kPastValue),
-                                       .present_key = has_present_[0] ? context.output(kPresentKey) : nullptr,
-                                       .present_value = has_present_[1] ? context.output(kPresentValue) : nullptr});
+    const MultiHeadPointers at{.attention = {.q = context.input(kQuery),
+                                             .k = context.input(kKey),
+                                             .v = context.input(kValue),
+                                             .y = context.output(kResult),
+                                             .mask = optional(kMask),
+                                             .bias = optional(kMask),
+                                             .key_end = optional(kLengths),
+                                             .scores = scores_ ? context.output(kScores) : nullptr},
+                               .past_key = optional(kPastKey),
+                               .past_value = optional(kPastValue),
+                               .present_key = has_present_[0] ? context.output(kPresentKey) : nullptr,
+                               .present_value = has_present_[1] ? context.output(kPresentValue) : nullptr};
+    return PlanAs<AttentionOpPlan>(base).step.Enqueue(context, problem, at);
   }
 
  private:
@@ -200,9 +177,37 @@ class Attention final : public Operator {
     return s;
   }
 
-  Result<kernels::ScoreStrides> MaskStrides(TensorViews inputs, const Sizes& s) const {
-    if (!HasInput(inputs, kMask)) return kernels::ScoreStrides{};
-    return MapScores(inputs[kMask].dims(), Shape{s.batch, s.heads, s.queries, s.keys()}, pads_mask_, "attn_mask");
+  Result<MultiHead> Problem(TensorViews inputs) const {
+    CUDAEP_ASSIGN_OR_RETURN(const Sizes s, Measure(inputs));
+    kernels::AttentionProblem p = problem_;
+    p.batch = s.batch, p.heads = s.heads, p.kv_heads = s.kv_heads;
+    p.queries = s.queries, p.keys = s.keys();
+    p.head_size = s.head_size, p.v_head_size = s.v_head_size;
+    const auto strides = [&](int64_t heads, int64_t rows, int64_t size) {
+      return s.heads_first ? HeadsFirst(heads, rows, size) : RowsFirst(heads, rows, size);
+    };
+    p.q = strides(s.heads, s.queries, s.head_size);
+    p.y = strides(s.heads, s.queries, s.v_head_size);
+    p.k = strides(s.kv_heads, s.new_keys, s.head_size);
+    p.v = strides(s.kv_heads, s.new_keys, s.v_head_size);
+    p.past = s.past;
+    p.from_end = HasInput(inputs, kLengths);
+    p.scale = scale_ ? static_cast<double>(*scale_) : 1.0 / std::sqrt(static_cast<double>(s.head_size));
+    if (HasInput(inputs, kMask)) {
+      const Shape scores{s.batch, s.heads, s.queries, s.keys()};
+      p.bias = inputs[kMask].type != DataType::kBool;
+      if (!p.bias) p.mask = kernels::AttentionMask::kBool;
+      CUDAEP_ASSIGN_OR_RETURN((p.bias ? p.bias_strides : p.mask_strides),
+                              MapScores(inputs[kMask].dims(), scores, pads_mask_, "attn_mask"));
+    }
+    return MultiHead{.attention = p,
+                     .new_keys = s.new_keys,
+                     .appends = past_ || present_,
+                     .past = s.past,
+                     .past_capacity = s.past,
+                     .capacity = s.keys(),
+                     .has_present_key = has_present_[0],
+                     .has_present_value = has_present_[1]};
   }
 
   DataType type_ = DataType::kFloat;

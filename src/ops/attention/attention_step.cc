@@ -2,19 +2,23 @@
 
 namespace cudaep::ops {
 
-Result<AttentionStep> AttentionStep::Make(const kernels::AttentionProblem& problem, const PlanContext& context,
+Result<AttentionStep> AttentionStep::Make(const kernels::AttentionProblem& most, const PlanContext& context,
                                           Plan& plan) {
   AttentionStep step;
-  CUDAEP_ASSIGN_OR_RETURN(step.plan_, kernels::PlanAttention(problem, context.device));
-  if (step.plan_.scratch_bytes != 0) step.scratch_ = plan.AddScratch(step.plan_.scratch_bytes);
-  plan.cost_flops += 2.0 * static_cast<double>(problem.batch * problem.heads) * static_cast<double>(problem.queries) *
-                     static_cast<double>(problem.keys) * static_cast<double>(problem.head_size + problem.v_head_size);
+  CUDAEP_ASSIGN_OR_RETURN(const kernels::AttentionPlan own, kernels::PlanAttention(most, context.device));
+  step.scratch_bytes_ = own.scratch_bytes;
+  if (step.scratch_bytes_ != 0) step.scratch_ = plan.AddScratch(step.scratch_bytes_);
+  plan.cost_flops += 2.0 * static_cast<double>(most.batch * most.heads) * static_cast<double>(most.queries) *
+                     static_cast<double>(most.keys) * static_cast<double>(most.head_size + most.v_head_size);
   return step;
 }
 
-Status AttentionStep::Enqueue(const OpContext& context, kernels::AttentionPointers at) const {
+Status AttentionStep::Enqueue(const OpContext& context, const kernels::AttentionProblem& problem,
+                              kernels::AttentionPointers at) const {
+  CUDAEP_ASSIGN_OR_RETURN(kernels::AttentionPlan own, kernels::PlanAttention(problem, context.runtime.device_info()));
+  kernels::FitScratch(own, scratch_bytes_);
   at.scratch = context.scratch(scratch_);
-  return kernels::LaunchAttention(plan_, at, context.stream());
+  return kernels::LaunchAttention(own, at, context.stream());
 }
 
 kernels::AttentionStrides HeadsFirst(int64_t heads, int64_t rows, int64_t size) {

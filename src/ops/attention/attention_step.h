@@ -3,6 +3,9 @@
 // Every attention operator turns its shapes into a kernels::AttentionProblem and gets its step here: the one place that
 // knows which implementations there are. Today that is the own kernel (kernels/attention); a vendor library's graph
 // joins in Make and Enqueue.
+//
+// Lengths only change what a launch is told: a plan is made for rounded ones and serves every call below them, so a
+// decoder's tokens and prompts of many lengths share a few.
 // Threads: immutable after Make.
 #pragma once
 
@@ -15,15 +18,15 @@ namespace cudaep::ops {
 class AttentionStep {
  public:
   AttentionStep() = default;
-  // Takes its scratch memory from `plan`.
-  static Result<AttentionStep> Make(const kernels::AttentionProblem& problem, const PlanContext& context, Plan& plan);
+  // For problems that differ from `most` in strides and masks and have at most its queries and keys. Takes its scratch
+  // memory from `plan`.
+  static Result<AttentionStep> Make(const kernels::AttentionProblem& most, const PlanContext& context, Plan& plan);
 
-  const kernels::AttentionProblem& problem() const { return plan_.problem; }
-  Status Enqueue(const OpContext& context, kernels::AttentionPointers at) const;
+  Status Enqueue(const OpContext& context, const kernels::AttentionProblem& problem,
+                 kernels::AttentionPointers at) const;
 
  private:
-  kernels::AttentionPlan plan_;
-  size_t scratch_ = 0;
+  size_t scratch_ = 0, scratch_bytes_ = 0;
 };
 
 // Strides of [batch, heads, rows, size], and of [batch, rows, heads * size] where a row has `row_elems` elements

@@ -43,8 +43,6 @@ struct Sizes {
 
 struct GroupQueryPlan : Plan {
   MultiHeadStep step;
-  size_t k_offset = 0, v_offset = 0;  // bytes in a packed row
-  bool prompt = false;
 };
 
 class GroupQueryAttention final : public Operator {
@@ -85,43 +83,49 @@ class GroupQueryAttention final : public Operator {
     return Status::Ok();
   }
 
+  bool MakePlanKey(TensorViews inputs, PlanKey& key) const override {
+    Result<Sizes> s = Measure(inputs);
+    return s.ok() && MultiHeadStep::AddKey(Problem(inputs, *s), key);
+  }
+
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     auto plan = std::make_unique<GroupQueryPlan>();
     CUDAEP_ASSIGN_OR_RETURN(const Sizes s, Measure(context.inputs));
     CUDAEP_ASSIGN_OR_RETURN(const MultiHead problem, Problem(context.inputs, s));
-    plan->prompt = s.prompt();
-    if (packed_) {
-      plan->k_offset = static_cast<size_t>(heads_ * s.head_size) * SizeOf(type_);
-      plan->v_offset = static_cast<size_t>((heads_ + kv_heads_) * s.head_size) * SizeOf(type_);
-    }
     CUDAEP_ASSIGN_OR_RETURN(plan->step, MultiHeadStep::Make(problem, context, *plan));
     return PlanPtr(std::move(plan));
   }
 
   Status Enqueue(const Plan& base, const OpContext& context) const override {
-    const auto& plan = PlanAs<GroupQueryPlan>(base);
+    CUDAEP_ASSIGN_OR_RETURN(const Sizes s, Measure(context.inputs));
+    CUDAEP_ASSIGN_OR_RETURN(const MultiHead problem, Problem(context.inputs, s));
     const auto input = [&](int index) {
       return HasInput(context.inputs, index) ? context.input<std::byte>(index) : nullptr;
     };
     const auto* const lengths = context.input<int32_t>(kLengths);
+    // Heads of queries, keys and values lie one after another in a packed row.
+    const size_t head_bytes = static_cast<size_t>(s.head_size) * SizeOf(type_);
+    const size_t k_offset = static_cast<size_t>(heads_) * head_bytes;
+    const size_t v_offset = k_offset + static_cast<size_t>(kv_heads_) * head_bytes;
     const kernels::AttentionPointers attention{.q = input(kQuery),
-                                               .k = packed_ ? input(kQuery) + plan.k_offset : input(kKey),
-                                               .v = packed_ ? input(kQuery) + plan.v_offset : input(kValue),
+                                               .k = packed_ ? input(kQuery) + k_offset : input(kKey),
+                                               .v = packed_ ? input(kQuery) + v_offset : input(kValue),
                                                .y = context.output(kResult),
                                                .bias = input(kScoreBias),
                                                .key_end = lengths,
                                                .sink = input(kSink),
                                                .zero_sink = smooth_ && input(kSink) == nullptr,
                                                .scores = has_scores_ ? context.output(kScores) : nullptr};
-    return plan.step.Enqueue(context, {.attention = attention,
-                                       .cos = input(kCos),
-                                       .sin = input(kSin),
-                                       .position_ids = reinterpret_cast<const int64_t*>(input(kPositions)),
-                                       .lengths = plan.prompt ? nullptr : lengths,
-                                       .past_key = input(kPastKey),
-                                       .past_value = input(kPastValue),
-                                       .present_key = has_present_[0] ? context.output(kPresentKey) : nullptr,
-                                       .present_value = has_present_[1] ? context.output(kPresentValue) : nullptr});
+    const MultiHeadPointers at{.attention = attention,
+                               .cos = input(kCos),
+                               .sin = input(kSin),
+                               .position_ids = reinterpret_cast<const int64_t*>(input(kPositions)),
+                               .lengths = s.prompt() ? nullptr : lengths,
+                               .past_key = input(kPastKey),
+                               .past_value = input(kPastValue),
+                               .present_key = has_present_[0] ? context.output(kPresentKey) : nullptr,
+                               .present_value = has_present_[1] ? context.output(kPresentValue) : nullptr};
+    return PlanAs<GroupQueryPlan>(base).step.Enqueue(context, problem, at);
   }
 
  private:

@@ -1,31 +1,57 @@
 #include "ops/attention/multi_head.h"
 
-namespace cudaep::ops {
+#include "ops/gemm/matrix_product.h"
 
-Result<MultiHeadStep> MultiHeadStep::Make(const MultiHead& problem, const PlanContext& context, Plan& plan) {
-  MultiHeadStep step;
-  kernels::AttentionProblem p = problem.attention;
+namespace cudaep::ops {
+namespace {
+
+constexpr int64_t kLeastKeys = 64;  // that plans are made for
+
+// Rows that are written before attention reads them.
+struct Rows {
+  kernels::HeadRows rows;
+  bool used = false, to_scratch = false;
+
+  void Place(kernels::AttentionStrides out, bool scratch, kernels::AttentionStrides& read) {
+    rows.out = read = out;
+    to_scratch = scratch;
+  }
+  size_t bytes() const {
+    return static_cast<size_t>(rows.batch * rows.heads * rows.rows * rows.size) * SizeOf(rows.type);
+  }
+};
+
+// A problem as its launches.
+struct Launches {
+  Rows part[3];  // q, k and v
+  kernels::AttentionProblem attention;
+};
+
+Launches Split(const MultiHead& problem) {
+  Launches launches{.part = {}, .attention = problem.attention};
+  kernels::AttentionProblem& p = launches.attention;
   const auto rows = [&](int64_t heads, int64_t count, int64_t size, const kernels::AttentionStrides& in) {
     return kernels::HeadRows{
         .type = p.type, .batch = p.batch, .heads = heads, .size = size, .new_rows = count, .rows = count, .in = in};
   };
-  step.q_.rows = rows(p.heads, p.queries, p.head_size, p.q);
-  step.k_.rows = rows(p.kv_heads, problem.new_keys, p.head_size, p.k);
-  step.v_.rows = rows(p.kv_heads, problem.new_keys, p.v_head_size, p.v);
-  step.q_.used = problem.q_bias || problem.q_rotary;
-  step.k_.used = problem.kv_bias || problem.k_rotary || problem.appends;
-  step.v_.used = problem.kv_bias || problem.appends;
-  if (problem.q_rotary) step.q_.rows.rotary = problem.rotary;
-  if (problem.k_rotary) step.k_.rows.rotary = problem.rotary;
+  auto& [q, k, v] = launches.part;
+  q.rows = rows(p.heads, p.queries, p.head_size, p.q);
+  k.rows = rows(p.kv_heads, problem.new_keys, p.head_size, p.k);
+  v.rows = rows(p.kv_heads, problem.new_keys, p.v_head_size, p.v);
+  q.used = problem.q_bias || problem.q_rotary;
+  k.used = problem.kv_bias || problem.k_rotary || problem.appends;
+  v.used = problem.kv_bias || problem.appends;
+  if (problem.q_rotary) q.rows.rotary = problem.rotary;
+  if (problem.k_rotary) k.rows.rotary = problem.rotary;
 
   // Positions without ids follow those in the cache.
-  step.q_.rows.past_rows = problem.past;
-  step.q_.rows.lengths_add = problem.lengths_add;
-  step.q_.rows.target = kernels::RowTarget::kAlone;
-  if (step.q_.used) p.q = Place(step.q_, RowsFirst(p.heads, p.queries, p.head_size), true, plan);
-  for (Rows* const part : {&step.k_, &step.v_}) {
+  q.rows.past_rows = problem.past;
+  q.rows.lengths_add = problem.lengths_add;
+  q.rows.target = kernels::RowTarget::kAlone;
+  if (q.used) q.Place(RowsFirst(p.heads, p.queries, p.head_size), true, p.q);
+  for (Rows* const part : {&k, &v}) {
     if (!part->used) continue;
-    const bool key = part == &step.k_;
+    const bool key = part == &k;
     kernels::HeadRows& out = part->rows;
     if (problem.appends) {
       out.past_rows = problem.past;
@@ -34,50 +60,83 @@ Result<MultiHeadStep> MultiHeadStep::Make(const MultiHead& problem, const PlanCo
       out.past_capacity = problem.past_capacity;
       out.past = HeadsFirst(p.kv_heads, problem.past_capacity, out.size);
     }
-    const bool to_scratch = !problem.appends || !(key ? problem.has_present_key : problem.has_present_value);
-    (key ? p.k : p.v) = Place(*part, HeadsFirst(p.kv_heads, out.rows, out.size), to_scratch, plan);
+    const bool scratch = !problem.appends || !(key ? problem.has_present_key : problem.has_present_value);
+    part->Place(HeadsFirst(p.kv_heads, out.rows, out.size), scratch, key ? p.k : p.v);
   }
-  CUDAEP_ASSIGN_OR_RETURN(step.attention_, AttentionStep::Make(p, context, plan));
-  return step;
+  return launches;
 }
 
-kernels::AttentionStrides MultiHeadStep::Place(Rows& rows, kernels::AttentionStrides out, bool to_scratch, Plan& plan) {
-  rows.rows.out = out;
-  rows.to_scratch = to_scratch;
-  if (to_scratch) {
-    const int64_t elems = rows.rows.batch * rows.rows.heads * rows.rows.rows * rows.rows.size;
-    rows.scratch = plan.AddScratch(static_cast<size_t>(elems) * SizeOf(rows.rows.type));
-  }
-  return out;
+// The largest problem that shares a plan with this one.
+MultiHead Most(const MultiHead& problem) {
+  const auto keys = [](int64_t count) { return RowBucket(std::max(count, kLeastKeys)); };
+  MultiHead most = problem;
+  most.attention.queries = RowBucket(problem.attention.queries);
+  most.attention.keys = keys(problem.attention.keys);
+  most.new_keys = keys(problem.new_keys);
+  most.capacity = keys(problem.capacity);
+  return most;
 }
 
-Status MultiHeadStep::Write(const OpContext& context, const Rows& rows, kernels::HeadRowsPointers at,
-                            const void** written) const {
-  if (!rows.used) return Status::Ok();
-  if (rows.to_scratch) at.out = context.scratch(rows.scratch);
-  *written = at.out;
-  kernels::HeadRows problem = rows.rows;
+// Leaves out what is not used, and has `*read` point to what it wrote.
+Status Write(const OpContext& context, const Rows& part, size_t scratch, kernels::HeadRowsPointers at,
+             const void** read) {
+  if (!part.used) return Status::Ok();
+  if (part.to_scratch) at.out = context.scratch(scratch);
+  *read = at.out;
+  kernels::HeadRows problem = part.rows;
   if (at.past != nullptr && at.past == at.out) problem.target = kernels::RowTarget::kInPlace;
   return kernels::LaunchHeadRows(problem, at, context.stream());
 }
 
-Status MultiHeadStep::Enqueue(const OpContext& context, const MultiHeadPointers& at) const {
+}  // namespace
+
+Result<int64_t> SharedPastLength(const TensorView& length, int64_t new_rows, int64_t capacity) {
+  if (length.elems() != 1) return InvalidArgument("past_sequence_length ", length.dims(), " must have one element");
+  const int64_t past = length.host<int32_t>()[0];
+  if (past >= 0 && past + new_rows <= capacity) return past;
+  return InvalidArgument("past_sequence_length ", past, " and ", new_rows, " new keys in a buffer of ", capacity);
+}
+
+bool MultiHeadStep::AddKey(const Result<MultiHead>& problem, PlanKey& key) {
+  if (!problem.ok()) return false;
+  const MultiHead most = Most(problem.value());
+  const kernels::AttentionProblem& p = most.attention;
+  for (const int64_t word : {p.batch, p.heads, p.kv_heads, p.head_size, p.v_head_size, p.queries, p.keys, most.new_keys,
+                             most.capacity, int64_t{most.kv_bias}}) {
+    key.Add(word);
+  }
+  return true;
+}
+
+Result<MultiHeadStep> MultiHeadStep::Make(const MultiHead& problem, const PlanContext& context, Plan& plan) {
+  MultiHeadStep step;
+  const Launches launches = Split(Most(problem));
+  for (size_t i = 0; i < 3; ++i) {
+    const Rows& part = launches.part[i];
+    if (part.to_scratch) step.scratch_[i] = plan.AddScratch(part.bytes());
+  }
+  CUDAEP_ASSIGN_OR_RETURN(step.attention_, AttentionStep::Make(launches.attention, context, plan));
+  return step;
+}
+
+Status MultiHeadStep::Enqueue(const OpContext& context, const MultiHead& problem, const MultiHeadPointers& at) const {
+  const Launches launches = Split(problem);
   kernels::AttentionPointers attention = at.attention;
   kernels::HeadRowsPointers rows{.cos = at.cos, .sin = at.sin, .position_ids = at.position_ids, .lengths = at.lengths};
   rows.in = at.attention.q;
   rows.bias = at.q_bias;
-  CUDAEP_RETURN_IF_ERROR(Write(context, q_, rows, &attention.q));
+  CUDAEP_RETURN_IF_ERROR(Write(context, launches.part[0], scratch_[0], rows, &attention.q));
   rows.in = at.attention.k;
   rows.bias = at.k_bias;
   rows.past = at.past_key;
   rows.out = at.present_key;
-  CUDAEP_RETURN_IF_ERROR(Write(context, k_, rows, &attention.k));
+  CUDAEP_RETURN_IF_ERROR(Write(context, launches.part[1], scratch_[1], rows, &attention.k));
   rows.in = at.attention.v;
   rows.bias = at.v_bias;
   rows.past = at.past_value;
   rows.out = at.present_value;
-  CUDAEP_RETURN_IF_ERROR(Write(context, v_, rows, &attention.v));
-  return attention_.Enqueue(context, attention);
+  CUDAEP_RETURN_IF_ERROR(Write(context, launches.part[2], scratch_[2], rows, &attention.v));
+  return attention_.Enqueue(context, launches.attention, attention);
 }
 
 }  // namespace cudaep::ops

@@ -35,25 +35,24 @@ struct MultiHeadPointers {
   void* present_value = nullptr;
 };
 
+// The length of the past in a buffer of `capacity` rows that past and present share, from the host value
+// past_sequence_length.
+Result<int64_t> SharedPastLength(const TensorView& length, int64_t new_rows, int64_t capacity);
+
 // A step of an operator's plan. Threads: immutable after Make.
 class MultiHeadStep {
  public:
-  // Takes its scratch memory from `plan`.
+  // What makes one plan differ from another: sizes, with lengths rounded up. False for a problem that is an error,
+  // which is then InferShapes' to say.
+  static bool AddKey(const Result<MultiHead>& problem, PlanKey& key);
+
+  // For all problems of the same key. Takes its scratch memory from `plan`.
   static Result<MultiHeadStep> Make(const MultiHead& problem, const PlanContext& context, Plan& plan);
-  Status Enqueue(const OpContext& context, const MultiHeadPointers& at) const;
+  Status Enqueue(const OpContext& context, const MultiHead& problem, const MultiHeadPointers& at) const;
 
  private:
-  // Rows that are written before attention reads them.
-  struct Rows {
-    kernels::HeadRows rows;
-    bool used = false, to_scratch = false;
-    size_t scratch = 0;
-  };
-  static kernels::AttentionStrides Place(Rows& rows, kernels::AttentionStrides out, bool to_scratch, Plan& plan);
-  Status Write(const OpContext& context, const Rows& rows, kernels::HeadRowsPointers at, const void** written) const;
-
   AttentionStep attention_;
-  Rows q_, k_, v_;
+  size_t scratch_[3] = {};  // of q, k and v
 };
 
 }  // namespace cudaep::ops

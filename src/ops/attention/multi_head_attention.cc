@@ -35,8 +35,6 @@ struct Sizes {
 
 struct MultiHeadPlan : Plan {
   MultiHeadStep step;
-  size_t k_offset = 0, v_offset = 0, k_bias_offset = 0, v_bias_offset = 0;  // in bytes
-  MaskUse mask;
 };
 
 class MultiHeadAttention final : public Operator {
@@ -76,35 +74,37 @@ class MultiHeadAttention final : public Operator {
     return Status::Ok();
   }
 
+  bool MakePlanKey(TensorViews inputs, PlanKey& key) const override {
+    Result<Sizes> s = Measure(inputs);
+    return s.ok() && MultiHeadStep::AddKey(Problem(inputs, *s, nullptr), key);
+  }
+
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     auto plan = std::make_unique<MultiHeadPlan>();
     CUDAEP_ASSIGN_OR_RETURN(const Sizes s, Measure(context.inputs));
-    CUDAEP_ASSIGN_OR_RETURN(const MultiHead problem, Problem(context.inputs, s, &plan->mask));
-    const auto elem_bytes = static_cast<int64_t>(SizeOf(type_));
-    const int64_t hidden = heads_ * s.head_size;
-    if (s.packing == Packing::kKeyValue) plan->v_offset = static_cast<size_t>(s.head_size * elem_bytes);
-    if (s.packing == Packing::kAll) {
-      plan->k_offset = static_cast<size_t>(s.head_size * elem_bytes);
-      plan->v_offset = 2 * plan->k_offset;
-    }
-    plan->k_bias_offset = static_cast<size_t>(hidden * elem_bytes);
-    plan->v_bias_offset = 2 * plan->k_bias_offset;
+    CUDAEP_ASSIGN_OR_RETURN(const MultiHead problem, Problem(context.inputs, s, nullptr));
     CUDAEP_ASSIGN_OR_RETURN(plan->step, MultiHeadStep::Make(problem, context, *plan));
     return PlanPtr(std::move(plan));
   }
 
   Status Enqueue(const Plan& base, const OpContext& context) const override {
-    const auto& plan = PlanAs<MultiHeadPlan>(base);
+    CUDAEP_ASSIGN_OR_RETURN(const Sizes s, Measure(context.inputs));
+    MaskUse mask;
+    CUDAEP_ASSIGN_OR_RETURN(const MultiHead problem, Problem(context.inputs, s, &mask));
     const auto input = [&](int index) {
       return HasInput(context.inputs, index) ? context.input<std::byte>(index) : nullptr;
     };
+    const size_t head_bytes = static_cast<size_t>(s.head_size) * SizeOf(type_);
+    const size_t hidden_bytes = static_cast<size_t>(heads_) * head_bytes;
+    const size_t k_offset = s.packing == Packing::kAll ? head_bytes : 0;
+    const size_t v_offset = s.packing == Packing::kKeyValue ? head_bytes : 2 * k_offset;
     const std::byte* const query = input(kQuery);
     const std::byte* const key = input(kKey) == nullptr ? query : input(kKey);
     const std::byte* const value = input(kValue) == nullptr ? key : input(kValue);
     const std::byte* const bias = input(kBias);
     MultiHeadPointers at{.attention = {.q = query,
-                                       .k = key + plan.k_offset,
-                                       .v = value + plan.v_offset,
+                                       .k = key + k_offset,
+                                       .v = value + v_offset,
                                        .y = context.output(kResult),
                                        .bias = input(kScoreBias),
                                        .scores = has_scores_ ? context.output(kScores) : nullptr},
@@ -114,11 +114,11 @@ class MultiHeadAttention final : public Operator {
                          .present_value = has_present_[1] ? context.output(kPresentValue) : nullptr};
     if (bias != nullptr) {
       at.q_bias = bias;
-      at.k_bias = bias + plan.k_bias_offset;
-      at.v_bias = bias + plan.v_bias_offset;
+      at.k_bias = bias + hidden_bytes;
+      at.v_bias = bias + 2 * hidden_bytes;
     }
-    plan.mask.Place(input(kMask), at.attention);
-    return plan.step.Enqueue(context, at);
+    mask.Place(input(kMask), at.attention);
+    return PlanAs<MultiHeadPlan>(base).step.Enqueue(context, problem, at);
   }
 
  private:
@@ -185,14 +185,8 @@ class MultiHeadAttention final : public Operator {
     }
     s.past = s.past_capacity;
     if (!shares_) return Status::Ok();
-    const TensorView& length = inputs[kPastLength];
-    if (length.elems() != 1) return InvalidArgument("past_sequence_length ", length.dims(), " must have one element");
     s.shares = true;
-    s.past = length.host<int32_t>()[0];
-    if (s.past < 0 || s.keys() > s.past_capacity) {
-      return InvalidArgument("past_sequence_length ", s.past, " and ", s.new_keys, " new keys in a buffer of ",
-                             s.past_capacity);
-    }
+    CUDAEP_ASSIGN_OR_RETURN(s.past, SharedPastLength(inputs[kPastLength], s.new_keys, s.past_capacity));
     return Status::Ok();
   }
 

@@ -27,10 +27,7 @@ struct Sizes {
 struct AttentionPlan : Plan {
   MatrixProduct product;
   MultiHeadStep step;
-  MaskUse mask;
-  size_t projected = 0, workspace = 0;       // scratch
-  size_t k_offset = 0, v_offset = 0;         // bytes in a projected row
-  size_t past_value = 0, present_value = 0;  // bytes before the values
+  size_t projected = 0, workspace = 0;  // scratch
   bool empty = false;
 };
 
@@ -65,17 +62,20 @@ class PackedAttention final : public Operator {
     return Status::Ok();
   }
 
+  // The product is planned for its rows; only the past has no part in the plan.
+  bool MakePlanKey(TensorViews inputs, PlanKey& key) const override {
+    Result<Sizes> s = Measure(inputs);
+    if (!s.ok()) return false;
+    for (const int64_t word : {s->rows, s->input_size}) key.Add(word);
+    return MultiHeadStep::AddKey(Problem(inputs, *s, nullptr), key);
+  }
+
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     auto plan = std::make_unique<AttentionPlan>();
     CUDAEP_ASSIGN_OR_RETURN(const Sizes s, Measure(context.inputs));
     plan->empty = s.batch * s.rows == 0;
     if (!plan->empty) CUDAEP_RETURN_IF_ERROR(PlanProduct(context, s, *plan));
-    CUDAEP_ASSIGN_OR_RETURN(const MultiHead problem, Problem(context.inputs, s, &plan->mask));
-    const size_t elem_bytes = SizeOf(type_);
-    plan->k_offset = static_cast<size_t>(s.hidden) * elem_bytes;
-    plan->v_offset = 2 * plan->k_offset;
-    plan->past_value = static_cast<size_t>(s.batch * s.past_capacity * s.hidden) * elem_bytes;
-    plan->present_value = static_cast<size_t>(s.batch * s.capacity * s.hidden) * elem_bytes;
+    CUDAEP_ASSIGN_OR_RETURN(const MultiHead problem, Problem(context.inputs, s, nullptr));
     CUDAEP_ASSIGN_OR_RETURN(plan->step, MultiHeadStep::Make(problem, context, *plan));
     return PlanPtr(std::move(plan));
   }
@@ -84,6 +84,10 @@ class PackedAttention final : public Operator {
 
   Status Enqueue(const Plan& base, const OpContext& context) const override {
     const auto& plan = PlanAs<AttentionPlan>(base);
+    CUDAEP_ASSIGN_OR_RETURN(const Sizes s, Measure(context.inputs));
+    MaskUse mask;
+    CUDAEP_ASSIGN_OR_RETURN(const MultiHead problem, Problem(context.inputs, s, &mask));
+    const size_t hidden_bytes = static_cast<size_t>(s.hidden) * SizeOf(type_);
     const auto input = [&](int index) {
       return HasInput(context.inputs, index) ? context.input<std::byte>(index) : nullptr;
     };
@@ -96,20 +100,20 @@ class PackedAttention final : public Operator {
                                                                     .workspace = context.scratch(plan.workspace)}));
     }
     MultiHeadPointers at{.attention = {.q = projected,
-                                       .k = projected + plan.k_offset,
-                                       .v = projected + plan.v_offset,
+                                       .k = projected + hidden_bytes,
+                                       .v = projected + 2 * hidden_bytes,
                                        .y = context.output(kResult),
                                        .bias = input(kScoreBias)}};
-    plan.mask.Place(input(kMask), at.attention);
+    mask.Place(input(kMask), at.attention);
     if (const std::byte* const past = input(kPast); past != nullptr) {
       at.past_key = past;
-      at.past_value = past + plan.past_value;
+      at.past_value = past + static_cast<size_t>(s.batch * s.past_capacity) * hidden_bytes;
     }
     if (has_present_ && context.output(kPresent) != nullptr) {
       at.present_key = context.output(kPresent);
-      at.present_value = context.output<std::byte>(kPresent) + plan.present_value;
+      at.present_value = context.output<std::byte>(kPresent) + static_cast<size_t>(s.batch * s.capacity) * hidden_bytes;
     }
-    return plan.step.Enqueue(context, at);
+    return plan.step.Enqueue(context, problem, at);
   }
 
  private:
@@ -157,13 +161,7 @@ class PackedAttention final : public Operator {
     }
     s.past = s.past_capacity;
     if (!shares_) return Status::Ok();
-    const TensorView& length = inputs[kPastLength];
-    if (length.elems() != 1) return InvalidArgument("past_sequence_length ", length.dims(), " must have one element");
-    s.past = length.host<int32_t>()[0];
-    if (s.past < 0 || s.keys() > s.past_capacity) {
-      return InvalidArgument("past_sequence_length ", s.past, " and ", s.rows, " new keys in a buffer of ",
-                             s.past_capacity);
-    }
+    CUDAEP_ASSIGN_OR_RETURN(s.past, SharedPastLength(inputs[kPastLength], s.rows, s.past_capacity));
     return Status::Ok();
   }
 

@@ -13,10 +13,6 @@ struct Inputs {
 constexpr Inputs kOnnxInputs{.ids = 3, .cos = 1, .sin = 2};
 constexpr Inputs kMicrosoftInputs{.ids = 1, .cos = 2, .sin = 3};
 
-struct RotaryPlan : Plan {
-  kernels::HeadRows rows;
-};
-
 class RotaryEmbedding final : public Operator {
  public:
   static Result<std::unique_ptr<RotaryEmbedding>> Create(const OpInfo& info) {
@@ -41,14 +37,11 @@ class RotaryEmbedding final : public Operator {
     return Status::Ok();
   }
 
-  Result<PlanPtr> MakePlan(const PlanContext& context) const override {
-    auto plan = std::make_unique<RotaryPlan>();
-    CUDAEP_ASSIGN_OR_RETURN(plan->rows, Rows(context.inputs));
-    return PlanPtr(std::move(plan));
-  }
+  // Lengths are for the launch alone.
+  bool MakePlanKey(TensorViews, PlanKey&) const override { return true; }
 
-  Status Enqueue(const Plan& plan, const OpContext& context) const override {
-    const kernels::HeadRows& rows = PlanAs<RotaryPlan>(plan).rows;
+  Status Enqueue(const Plan&, const OpContext& context) const override {
+    CUDAEP_ASSIGN_OR_RETURN(const kernels::HeadRows rows, Rows(context.inputs));
     return kernels::LaunchHeadRows(rows,
                                    {.in = context.input(0),
                                     .out = context.output(0),

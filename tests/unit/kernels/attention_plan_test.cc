@@ -141,5 +141,20 @@ TEST_F(AttentionPlanTest, KeysAreSplitWhereBlocksAreFew) {
   EXPECT_EQ(PlanAttention(Problem(DataType::kFloat16, 64, 64, 64, 4096, 64, 64), info_).value().splits, 1);
 }
 
+TEST_F(AttentionPlanTest, LessScratchMemoryIsFewerSplits) {
+  const AttentionPlan plan = PlanAttention(Problem(DataType::kFloat, 4, 2, 3, 150, 8, 8), info_, {.splits = 6}).value();
+  const auto fit = [&](size_t bytes) {
+    AttentionPlan less = plan;
+    FitScratch(less, bytes);
+    EXPECT_LE(less.scratch_bytes, bytes);
+    return less.splits;
+  };
+  EXPECT_EQ(fit(plan.scratch_bytes), 6);
+  EXPECT_EQ(fit(plan.scratch_bytes - 1), 5);
+  EXPECT_EQ(fit(plan.scratch_bytes / 2), 3);
+  EXPECT_EQ(fit(plan.scratch_bytes / 6), 1);
+  EXPECT_EQ(fit(0), 1);
+}
+
 }  // namespace
 }  // namespace cudaep::kernels
