@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN."""
+"""LSTM, GRU and RNN, and LSTM with weights of 8 bits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.op.cases import rnn
+from tests.op.cases import dynamic_quantize_lstm, rnn
 
 from ..draw import Draw, Node
 
@@ -57,4 +57,32 @@ def _recurrent(d: Draw) -> Node:
                 tolerance=rnn._ERRORS[dtype], formula=rnn._reference(op))  # fmt: skip
 
 
-SPECS = {("", op): _recurrent for op in _GATES}
+def _quantized(d: Draw) -> Node:
+    direction = d.pick(["forward", "reverse", "bidirectional", None])
+    count, hidden, features = 2 if direction == "bidirectional" else 1, d.integer(1, 20), d.integer(1, 18)
+    attrs: dict[str, Any] = {"hidden_size": hidden, **({} if direction is None else {"direction": direction})}
+    if d.chance(0.15):
+        attrs["clip"] = d.real(0.5, 3)
+    steps, batch, kind = d.any(1, 6), d.any(1, 5), d.type("T2")
+    columns = [count, 4 * hidden] if d.chance(0.5) else [count]
+
+    def small(*shape: int) -> np.ndarray:
+        return d.values("float32", shape, -0.7, 0.7, specials=False)
+
+    def quantized() -> list[np.ndarray]:
+        return [d.values("float32", columns, 0.001, 0.006, specials=False), d.moved(kind, columns)]
+
+    lengths = d.free.integers(0, steps, batch, endpoint=True).astype(np.int32) if d.chance(0.4) else None
+    inputs = [
+        small(steps, batch, features), d.moved(kind, [count, features, 4 * hidden]),
+        d.moved(kind, [count, hidden, 4 * hidden]), small(count, 8 * hidden) if d.chance(0.7) else None, lengths,
+        small(count, batch, hidden) if d.chance(0.5) else None, small(count, batch, hidden) if d.chance(0.5) else None,
+        small(count, 3 * hidden) if d.chance(0.3) else None, *quantized(), *quantized(),
+    ]  # fmt: skip
+    outputs = d.pick([(True, True, True), (True,), (False, True)])
+    known = frozenset(d.subset([1, 2]))
+    return Node(inputs, attrs, outputs, constants=known, tolerance=dynamic_quantize_lstm._A_STEP, widen=False,
+                formula=dynamic_quantize_lstm._reference)  # fmt: skip
+
+
+SPECS = {("", op): _recurrent for op in _GATES} | {("com.microsoft", "DynamicQuantizeLSTM"): _quantized}
