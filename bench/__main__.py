@@ -12,18 +12,23 @@ from ort_cuda_ep import get_library_path, gpu_driver_present
 from rich.console import Console
 from rich.table import Table
 
-from bench import cases, report, subjects
+from bench import cases, operators, report, subjects
 from bench.compare import compare
 from bench.driver import Driver, temporary_folder
 
 BEYOND_THE_LIMIT, UNUSABLE = 1, 2
 
 
+def table(tiny: bool) -> tuple[cases.Case, ...]:
+    """Every case."""
+    return (*cases.table(tiny), *operators.table(tiny))
+
+
 def run(arguments: argparse.Namespace, console: Console) -> int:
     """Measures the selected cases and writes the report."""
     library = str(Path(arguments.library or get_library_path()).resolve())
     tiny = arguments.tiny or not gpu_driver_present()
-    chosen = [cases.from_file(text) for text in arguments.model] or cases.select(cases.table(tiny), arguments.cases)
+    chosen = [cases.from_file(text) for text in arguments.model] or cases.select(table(tiny), arguments.cases)
     who = subjects.builds(library, "ours", arguments.settings)
     if arguments.baseline:
         who += subjects.builds(str(Path(arguments.baseline).resolve()), "baseline", arguments.settings)
@@ -38,7 +43,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         result = report.new(who, driver.hello(), tiny)
         begin = time.monotonic()
         for number, case in enumerate(chosen):
-            if case.group == "memory" and not result["copy"] and not tiny:
+            if case.bytes and not result["copy"] and not tiny:
                 result["copy"] = driver.measure_copy()
             result["cases"].append(report.entry(case, driver.measure(case)))
             report.show(result, result["cases"][-1], console)
@@ -82,7 +87,7 @@ def parser() -> argparse.ArgumentParser:
     measure.add_argument("--baseline", help="another build of ours to measure in turn with it")
     measure.add_argument("--upstream", help="folder of an installed onnxruntime-gpu (pip install --target)")
     measure.add_argument("--settings", default="all", help="of the providers, by name; all of them by default")
-    measure.add_argument("--cases", default="*", help="names or groups, as in `resnet50*,memory`; `list` shows them")
+    measure.add_argument("--cases", default="host,model,product,memory", help="names or groups; `list` shows them")
     measure.add_argument("--model", action="append", default=[], help="MODEL.onnx@DIM=N,... in place of the cases")
     measure.add_argument("--cpu", default="host", help="cases that the CPU provider is measured on too")
     measure.add_argument("--launch-loop", help="liblaunch_loop.so; by default the one beside the library")
@@ -110,7 +115,7 @@ def main(words: list[str] | None = None) -> int:
             return run(arguments, console)
         if arguments.command == "compare":
             return compare_reports(arguments, console)
-        for case in cases.table(arguments.tiny):
+        for case in table(arguments.tiny):
             console.print(case.name, case.group, " ".join(f"{key}={value}" for key, value in case.axes.items()))
     except (ValueError, FileNotFoundError, KeyError) as error:
         console.print(f"bench: {error}")

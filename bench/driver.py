@@ -153,7 +153,9 @@ class Driver:
             "expected": f"{stem}.expected.npz",
             "outputs": dims,
             "sample": None if sample is None else sample.tolist(),
-            "dtype": case.dtype,
+            "dtypes": {
+                name: case.dtype if array.dtype.kind == "f" else str(array.dtype) for name, array in expected.items()
+            },
             "tolerance": case.tolerance,
             "rotate": case.rotate,
             "optimised": case.optimised,

@@ -18,8 +18,8 @@ _NVIDIA = 0x10DE
 class BoundSession:
     """Runs of one session on inputs and outputs that stay in the provider's memory.
 
-    `request` names files: model, inputs (.npz), expected (.npz, of the sampled rows) and has for each output its dims,
-    the sampled rows, the tolerance. Raises what the host raises, and RuntimeError for a wrong result.
+    `request` names files: model, inputs (.npz), expected (.npz, of the sampled rows) and has for each output its dims
+    and type, the sampled rows, the tolerance. Raises what the host raises, and RuntimeError for a wrong result.
     """
 
     def __init__(self, subject: Subject, device: Any, request: dict[str, Any]) -> None:
@@ -34,7 +34,8 @@ class BoundSession:
         with np.load(request["inputs"]) as archive:
             feeds = {name: archive[name] for name in archive.files}
         outputs = {
-            name: np.full(request["outputs"][name], np.nan, request["dtype"]) for name in self._expected
+            name: np.full(request["outputs"][name], np.nan if dtype.startswith("float") else 1, dtype)
+            for name, dtype in request["dtypes"].items()
         }  # what is not written shows
         bytes_of_set = sum(array.nbytes for array in (*feeds.values(), *outputs.values()))
         sets = 1 + -(-_ROTATION_BYTES // bytes_of_set) if request["rotate"] and not request["tiny"] else 1
