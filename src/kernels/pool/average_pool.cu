@@ -4,13 +4,6 @@
 namespace cudaep::kernels {
 namespace {
 
-// Taps of a window inside the input or its padding; a last window of ceil_mode may reach beyond both.
-__device__ __forceinline__ int TapsInPadding(const PoolShape& s, int d, int start) {
-  return device::Min(s.kernel[d], CeilDivPositive(s.in[d] + s.pad_end[d] - start, s.dilation[d]));
-}
-
-__device__ __forceinline__ int TapsInInput(const PoolRange& range) { return device::Max(0, range.last - range.first); }
-
 template <class T>
 __global__ void __launch_bounds__(kPoolThreads) AveragePoolKernel(const T* x, T* y, bool count_padding, PoolArgs args) {
   using C = ComputeType<T>;
@@ -21,11 +14,7 @@ __global__ void __launch_bounds__(kPoolThreads) AveragePoolKernel(const T* x, T*
   const T* plane = x + at.plane * args.in_plane;
   C sum{};
   VisitWindow(args.shape, at, [&](int offset) { sum += Load(plane[offset]); });
-  int64_t count = 1;
-#pragma unroll
-  for (int d = 0; d < 3; ++d) {
-    count *= count_padding ? TapsInPadding(args.shape, d, at.range[d].start) : TapsInInput(at.range[d]);
-  }
+  const int64_t count = CountTaps(args.shape, at, count_padding);
   y[at.output] = Store<T>(count == 0 ? C{} : sum / static_cast<C>(count));
 }
 

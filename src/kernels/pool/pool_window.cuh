@@ -65,9 +65,22 @@ __device__ __forceinline__ void VisitWindow(const PoolShape& s, const PoolPlace&
   }
 }
 
-// launch(config, args) for as many whole planes at a time as 31 bits number threads.
+// Taps of a window inside the input, with `count_padding` inside its padding as well; a last window of ceil_mode may
+// reach beyond both.
+__device__ __forceinline__ int64_t CountTaps(const PoolShape& s, const PoolPlace& at, bool count_padding) {
+  int64_t count = 1;
+#pragma unroll
+  for (int d = 0; d < 3; ++d) {
+    const PoolRange& range = at.range[d];
+    const int padded = CeilDivPositive(s.in[d] + s.pad_end[d] - range.start, s.dilation[d]);
+    count *= count_padding ? device::Min(s.kernel[d], padded) : device::Max(0, range.last - range.first);
+  }
+  return count;
+}
+
+// launch(config, args) for as many whole planes at a time as 31 bits number threads, `lanes` for each output position.
 template <class LaunchPart>
-Status LaunchPlanes(const PoolShape& shape, LaunchPart&& launch) {
+Status LaunchPlanes(const PoolShape& shape, LaunchPart&& launch, int64_t lanes = 1) {
   PoolArgs args{};
   args.shape = shape;
   args.in_plane = static_cast<int64_t>(shape.in[0]) * shape.in[1] * shape.in[2];
@@ -75,10 +88,10 @@ Status LaunchPlanes(const PoolShape& shape, LaunchPart&& launch) {
   if (shape.planes == 0 || args.out_plane == 0) return Status::Ok();
   for (int d = 0; d < 3; ++d) args.out[d] = FastDivider(static_cast<uint32_t>(shape.out[d]));
   const int64_t most_threads = index_limit + 1 - kPoolThreads;
-  const int64_t planes_per_launch = std::max<int64_t>(1, most_threads / args.out_plane);
+  const int64_t planes_per_launch = std::max<int64_t>(1, most_threads / (args.out_plane * lanes));
   for (int64_t plane = 0; plane < shape.planes; plane += planes_per_launch) {
     args.first_plane = plane;
-    args.threads = static_cast<uint32_t>(std::min(shape.planes - plane, planes_per_launch) * args.out_plane);
+    args.threads = static_cast<uint32_t>(std::min(shape.planes - plane, planes_per_launch) * args.out_plane * lanes);
     device::LaunchConfig config;
     config.grid.x = CeilDiv<unsigned>(args.threads, kPoolThreads);
     config.block.x = kPoolThreads;

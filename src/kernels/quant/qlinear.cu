@@ -3,6 +3,7 @@
 #include "kernels/common/trigger.cuh"
 #include "kernels/elementwise/elementwise.cuh"
 #include "kernels/quant/qlinear.h"
+#include "kernels/quant/saturated.cuh"
 
 namespace cudaep::kernels {
 namespace {
@@ -39,12 +40,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <class T>
-__device__ __forceinline__ T Saturated(float rounded, int32_t zero) {
-  constexpr float kLowest = std::is_signed_v<T> ? -128.0f : 0.0f, kHighest = kLowest + 255.0f;
-  return static_cast<T>(static_cast<int32_t>(fminf(fmaxf(rounded + static_cast<float>(zero), kLowest), kHighest)));
-}
-
 template <class T, QLinearBinary kOp>
 struct OnReals {
   QLinearOperands p;
@@ -69,27 +64,6 @@ Status LaunchBinaryAs(QLinearBinary op, const QLinearOperands& operands, const v
   return LaunchElementwise<OnReals<T, QLinearBinary::kMul>, T, T, T>({operands}, {a, b}, y, broadcast, stream);
 }
 
-// A block a row.
-template <class T>
-__global__ void __launch_bounds__(kThreads) MeanKernel(const T* x, T* y, __grid_constant__ const QLinearMean p) {
-  __shared__ uint32_t parts[kThreads / 32];
-  device::GridDependencyWait();
-  for (int64_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
-    uint32_t sum = 0;
-    for (int64_t i = threadIdx.x; i < p.elems; i += kThreads) {
-      sum += static_cast<uint32_t>(static_cast<int32_t>(x[row * p.elems + i]) - p.x_zero);
-    }
-    for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
-    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      for (int warp = 1; warp < kThreads / 32; ++warp) sum += parts[warp];
-      y[row] = Saturated<T>(rintf(static_cast<float>(static_cast<int32_t>(sum)) * p.ratio), p.y_zero);
-    }
-    __syncthreads();
-  }
-}
-
 }  // namespace
 
 Status LaunchByteTable(const ByteTable& table, const void* x, void* y, int64_t rows, int64_t row, int64_t y_stride,
@@ -111,20 +85,6 @@ Status LaunchQLinearBinary(QLinearBinary op, DataType type, const QLinearOperand
                            const void* b, void* y, const Broadcast<2>& broadcast, device::Stream stream) {
   if (type == DataType::kInt8) return LaunchBinaryAs<int8_t>(op, operands, a, b, y, broadcast, stream);
   return LaunchBinaryAs<uint8_t>(op, operands, a, b, y, broadcast, stream);
-}
-
-Status LaunchQLinearMean(const QLinearMean& mean, const void* x, void* y, device::Stream stream) {
-  if (mean.rows == 0) return Status::Ok();
-  device::LaunchConfig config;
-  config.grid.x = static_cast<unsigned>(std::min<int64_t>(mean.rows, 1 << 20));
-  config.block.x = kThreads;
-  config.programmatic = true;
-  if (mean.type == DataType::kInt8) {
-    return device::Launch(MeanKernel<int8_t>, config, stream, static_cast<const int8_t*>(x), static_cast<int8_t*>(y),
-                          mean);
-  }
-  return device::Launch(MeanKernel<uint8_t>, config, stream, static_cast<const uint8_t*>(x), static_cast<uint8_t*>(y),
-                        mean);
 }
 
 }  // namespace cudaep::kernels

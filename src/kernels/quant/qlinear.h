@@ -34,14 +34,4 @@ struct QLinearOperands {
 Status LaunchQLinearBinary(QLinearBinary op, DataType type, const QLinearOperands& operands, const void* a,
                            const void* b, void* y, const Broadcast<2>& broadcast, device::Stream stream);
 
-// y[row] = saturate(round(ratio * sum of (x - x_zero) over the row) + y_zero); the sum is an exact int32, which may
-// wrap.
-struct QLinearMean {
-  DataType type = DataType::kUint8;
-  float ratio = 1;
-  int32_t x_zero = 0, y_zero = 0;
-  int64_t rows = 0, elems = 0;
-};
-Status LaunchQLinearMean(const QLinearMean& mean, const void* x, void* y, device::Stream stream);
-
 }  // namespace cudaep::kernels

@@ -1,8 +1,5 @@
 // MaxPool, AveragePool and LpPool.
-#include "kernels/pool/pool.h"
-
-#include "core/checked_math.h"
-#include "ops/conv/window.h"
+#include "ops/pool/pool_shape.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -13,28 +10,6 @@ enum class PoolKind : uint8_t { kMax, kAverage, kLp };
 struct PoolPlan : Plan {
   kernels::PoolShape shape;
 };
-
-Result<kernels::PoolShape> KernelShape(const Window& w, DataType type, int64_t planes) {
-  kernels::PoolShape out;
-  out.type = type;
-  out.planes = planes;
-  int64_t in_plane = 1, out_plane = 1;
-  for (int d = 0; d < w.rank; ++d) {
-    const size_t i = static_cast<size_t>(d);
-    // The furthest position a window touches, from the first element of the padding on.
-    const int64_t reach = w.in[i] + w.pad_begin[i] + w.pad_end[i] + w.span(d) + w.stride[i];
-    if (!CheckedMultiply(in_plane, w.in[i], &in_plane) || !CheckedMultiply(out_plane, w.out[i], &out_plane) ||
-        !FitsInt32(in_plane) || !FitsInt32(out_plane) || !FitsInt32(reach)) {
-      return NotSupported("pooling over planes of more than 2^31 elements: spatial dimension ", d, " has ", w.in[i]);
-    }
-    const int at = d + 3 - w.rank;
-    out.in[at] = static_cast<int32_t>(w.in[i]), out.out[at] = static_cast<int32_t>(w.out[i]);
-    out.kernel[at] = static_cast<int32_t>(w.kernel[i]);
-    out.stride[at] = static_cast<int32_t>(w.stride[i]), out.dilation[at] = static_cast<int32_t>(w.dilation[i]);
-    out.pad_begin[at] = static_cast<int32_t>(w.pad_begin[i]), out.pad_end[at] = static_cast<int32_t>(w.pad_end[i]);
-  }
-  return out;
-}
 
 class Pool : public Operator {
  public:
@@ -65,7 +40,7 @@ class Pool : public Operator {
     if (context.outputs[0].elems() == 0) return PlanPtr(std::move(plan));
     const Dims x = context.inputs[0].dims();
     CUDAEP_ASSIGN_OR_RETURN(const Window window, Place(x));
-    CUDAEP_ASSIGN_OR_RETURN(plan->shape, KernelShape(window, type_, x[0] * x[1]));
+    CUDAEP_ASSIGN_OR_RETURN(plan->shape, PoolShapeOf(window, type_, x[0] * x[1]));
     return PlanPtr(std::move(plan));
   }
 

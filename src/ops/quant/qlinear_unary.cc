@@ -1,4 +1,4 @@
-// com.microsoft's QLinearSigmoid, QLinearLeakyRelu and QLinearGlobalAveragePool.
+// com.microsoft's QLinearSigmoid and QLinearLeakyRelu.
 #include "kernels/quant/qlinear.h"
 #include "ops/quant/qlinear_value.h"
 #include "ops/registry.h"
@@ -57,63 +57,18 @@ class QLinearUnary final : public Operator {
   float alpha_;
 };
 
-struct MeanPlan : Plan {
-  kernels::QLinearMean mean;
-};
-
-class QLinearGlobalAveragePool final : public Operator {
- public:
-  explicit QLinearGlobalAveragePool(DataType type) : type_(type) {}
-
-  static Result<std::unique_ptr<QLinearGlobalAveragePool>> Create(const OpInfo& info) {
-    if (info.BoolOr("channels_last", false)) return NotSupported("channels_last");
-    return std::make_unique<QLinearGlobalAveragePool>(info.input_type(kX));
-  }
-
-  Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
-    const Dims x = inputs[kX].dims();
-    if (x.size() < 3) return InvalidArgument("input X ", x, " needs batch, channels and a spatial dimension");
-    outputs[0].Assign(x);
-    for (int d = 2; d < outputs[0].rank(); ++d) outputs[0][d] = 1;
-    return Status::Ok();
-  }
-
-  Result<PlanPtr> MakePlan(const PlanContext& context) const override {
-    auto plan = std::make_unique<MeanPlan>();
-    CUDAEP_ASSIGN_OR_RETURN(const QLinearValue x, ReadQLinear(context.inputs, kXScale, kXZero));
-    CUDAEP_ASSIGN_OR_RETURN(const QLinearValue y, ReadQLinear(context.inputs, kYScale, kYZero));
-    const int64_t elems = ElementCount(context.inputs[kX].dims().subspan(2));
-    plan->mean = {.type = type_,
-                  .ratio = x.scale / (y.scale * static_cast<float>(elems)),
-                  .x_zero = x.zero,
-                  .y_zero = y.zero,
-                  .rows = context.outputs[0].elems(),
-                  .elems = elems};
-    return PlanPtr(std::move(plan));
-  }
-
-  Status Enqueue(const Plan& plan, const OpContext& context) const override {
-    return kernels::LaunchQLinearMean(PlanAs<MeanPlan>(plan).mean, context.input(kX), context.output(0),
-                                      context.stream());
-  }
-
- private:
-  DataType type_;
-};
-
-KernelRow Row(const char* op, OperatorFactory make, Function variant = Function::kSigmoid) {
+KernelRow Row(const char* op, Function variant) {
   return {.domain = kMicrosoftDomain,
           .op = op,
           .types = {{"T", kQLinearTypes}},
           .host_inputs = {kXScale, kXZero, kYScale, kYZero},
           .variant = static_cast<int>(variant),
-          .make = make};
+          .make = Make<QLinearUnary>};
 }
 
 const RegisterRows kRows({
-    Row("QLinearSigmoid", Make<QLinearUnary>),
-    Row("QLinearLeakyRelu", Make<QLinearUnary>, Function::kLeakyRelu),
-    Row("QLinearGlobalAveragePool", Make<QLinearGlobalAveragePool>),
+    Row("QLinearSigmoid", Function::kSigmoid),
+    Row("QLinearLeakyRelu", Function::kLeakyRelu),
 });
 
 }  // namespace

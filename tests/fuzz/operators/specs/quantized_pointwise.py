@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.op.cases import qlinear
+
 from ..draw import Draw, Node
 from .quantized import MICROSOFT, _powers
+from .windows import _Windows
 
 
 def _scaled(d: Draw, dtype: str) -> list[np.ndarray]:
@@ -37,6 +40,18 @@ def _pool(d: Draw) -> Node:
     return Node([*inputs], {"channels_last": int(last)}, widen=False)
 
 
+def _average_pool(d: Draw) -> Node:
+    dtype, spatial, last = d.type("T"), d.pick([1, 2, 2, 3]), d.chance(0.4)
+    windows = _Windows(d, spatial, dilate=False)
+    attrs = {**windows.attrs, **d.attrs(count_include_pad=[0, 1, None]), "kernel_shape": windows.kernel,
+             "channels_last": int(last)}  # fmt: skip
+    image = windows.image(d)
+    shape = [d.any(1, 3), *image, d.any(1, 5)] if last else [d.any(1, 3), d.any(1, 5), *image]
+    inputs = [d.moved(dtype, shape), *_scaled(d, dtype), *_scaled(d, dtype)]
+    inputs[-1] = inputs[-1] // 2 * 2
+    return Node([*inputs], attrs, widen=False, formula=qlinear._window_mean)
+
+
 def _concat(d: Draw) -> Node:
     dtype, rank = d.type("T8"), d.integer(1, 4)
     axis, shape = d.integer(0, rank - 1), d.dims(rank, 1, elems=256)
@@ -54,6 +69,7 @@ SPECS = {
     (MICROSOFT, "QLinearMul"): _two,
     (MICROSOFT, "QLinearSigmoid"): _one,
     (MICROSOFT, "QLinearLeakyRelu"): _one,
+    (MICROSOFT, "QLinearAveragePool"): _average_pool,
     (MICROSOFT, "QLinearGlobalAveragePool"): _pool,
     (MICROSOFT, "QLinearConcat"): _concat,
 }
