@@ -134,7 +134,7 @@ class Driver:
         feeds, sample = case.feeds(), case.sample()
         rows = slice(None) if sample is None else sample
         wide = {
-            name: (array[rows] if len(array) == case.rows else array).astype(
+            name: (array[rows] if array.shape[:1] == (case.rows,) else array).astype(
                 np.float32 if case.twin and array.dtype == np.float16 else array.dtype
             )
             for name, array in feeds.items()
