@@ -1,8 +1,9 @@
 // Tensor-core products and the loads that feed them: one PTX instruction each, for a whole warp.
 //
-//   D[16 x 8] = A[16 x K] * B[K x 8] + D, K = 16 for 16-bit floats (fp32 sums) and 32 for 8-bit integers (int32 sums).
+//   D[16 x 8] = A[16 x K] * B[K x 8] + D, K = 8 for TF32 and 16 for 16-bit floats (fp32 sums), 32 for 8-bit integers
+//   (int32 sums).
 //
-// A fragment is what one lane holds: 32-bit words of 2 or 4 neighbours along K, in the places that PTX gives mma.sync
+// A fragment is what one lane holds: 32-bit words of 1, 2 or 4 neighbours along K, in the places that PTX gives mma.sync
 // (g = lane / 4, t = lane % 4, p = elements of a word):
 //   A: words of rows g, g + 8, g, g + 8 and elements p * t, p * t, p * (t + 4), p * (t + 4) on
 //   B: words of column g, elements p * t and p * (t + 4) on
@@ -11,6 +12,8 @@
 // On the simulated device the last lane to come computes for all 32. Devices: fp16 from 7.5 on, the others from 8.0 on
 // (kHasMma); planners ask DeviceInfo, a kernel on an older device traps.
 #pragma once
+
+#include <bit>
 
 #include "device/launch.h"
 
@@ -52,7 +55,9 @@ struct MmaOperand {
 
 template <class T>
 auto MmaElement(uint32_t word, int i) {
-  if constexpr (sizeof(T) == 2) {
+  if constexpr (sizeof(T) == 4) {
+    return std::bit_cast<float>(word & ~0x1fffu);
+  } else if constexpr (sizeof(T) == 2) {
     return ToFloat(T{static_cast<uint16_t>(word >> (16 * i))});
   } else {
     return static_cast<int32_t>(static_cast<T>(static_cast<uint8_t>(word >> (8 * i))));
@@ -119,17 +124,37 @@ void LoadMatrices(void* const* operands) {
 }  // namespace sim
 #endif
 
-// d += a * b, by all 32 lanes. fp16 and bf16 with fp32 sums.
+// The word of a fragment of float: rounded to TF32, ties away from zero. Mma leaves out the bits that TF32 has not, so
+// words that were not rounded are cut.
+__device__ __forceinline__ uint32_t Tf32Word(float x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  uint32_t word;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(x));
+  return word;
+#else
+  const auto bits = std::bit_cast<uint32_t>(x);
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return 0x7fffe000u;  // NaN
+  return magnitude == 0x7f800000u ? bits : (bits + 0x1000u) & ~0x1fffu;
+#endif
+}
+
+// d += a * b, by all 32 lanes. fp16, bf16 and float (TF32) with fp32 sums.
 template <class T>
 __device__ __forceinline__ void Mma([[maybe_unused]] FragmentD<float>& d, [[maybe_unused]] const FragmentA<T>& a,
                                     [[maybe_unused]] const FragmentB<T>& b) {
-  static_assert(std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>);
+  static_assert(std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> || std::is_same_v<T, float>);
 #if defined(CUDAEP_SIMULATED_DEVICE)
   sim::MmaOperand<T, T, float> operand{&a, &b, &d};
   sim::BlockExecutor::Get().ComputeInWarp(&sim::ComputeMma<T, T, float>, &operand);
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   if constexpr (std::is_same_v<T, Half>) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(d.value[0]), "+f"(d.value[1]), "+f"(d.value[2]), "+f"(d.value[3])
+        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[0]), "r"(b.word[1]));
+  } else if constexpr (std::is_same_v<T, float>) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"
         : "+f"(d.value[0]), "+f"(d.value[1]), "+f"(d.value[2]), "+f"(d.value[3])
         : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[0]), "r"(b.word[1]));

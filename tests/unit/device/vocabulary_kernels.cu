@@ -9,6 +9,7 @@ namespace {
 // The words of fragments from row-major operands.
 template <class T>
 __device__ uint32_t WordOf(const T* first, int step) {
+  if constexpr (std::is_same_v<T, float>) return Tf32Word(*first);
   uint32_t word = 0;
   for (int i = 0; i < static_cast<int>(4 / sizeof(T)); ++i) {
     uint32_t bits = 0;
@@ -183,6 +184,7 @@ Status LaunchMma(Stream stream, const T* a, const T* b, float* d) {
   return Launch(MmaKernel<T, T, float>, {.block = {32}}, stream, a, b, d);
 }
 template Status LaunchMma<Half>(Stream, const Half*, const Half*, float*);
+template Status LaunchMma<float>(Stream, const float*, const float*, float*);
 template Status LaunchMma<BFloat16>(Stream, const BFloat16*, const BFloat16*, float*);
 
 template <class A, class B>

@@ -53,7 +53,9 @@ class VocabularyTest : public ::testing::Test {
     std::vector<T> values(count);
     for (size_t i = 0; i < count; ++i) {
       const int value = static_cast<int>((i * 37 + static_cast<size_t>(seed) * 101) % 61) - 30;
-      if constexpr (sizeof(T) == 2) {
+      if constexpr (std::is_same_v<T, float>) {
+        values[i] = static_cast<float>(value) * (1 - 0x1p-13f);  // `value` in TF32, if it is rounded
+      } else if constexpr (sizeof(T) == 2) {
         values[i] = Store<T>(static_cast<float>(value));
       } else {
         values[i] = static_cast<T>(value * 4);  // beyond 127 as an unsigned byte
@@ -63,7 +65,9 @@ class VocabularyTest : public ::testing::Test {
   }
   template <class T>
   static auto Number(T value) {
-    if constexpr (sizeof(T) == 2) {
+    if constexpr (std::is_same_v<T, float>) {
+      return std::round(value);
+    } else if constexpr (sizeof(T) == 2) {
       return Load(value);
     } else {
       return static_cast<int32_t>(value);
@@ -84,16 +88,19 @@ class VocabularyTest : public ::testing::Test {
 
   template <class T>
   void CheckMma() {
-    const auto a = Operand<T>(16 * 16, 1), b = Operand<T>(16 * 8, 2);
+    constexpr size_t kDepth = 32 / sizeof(T);
+    const auto a = Operand<T>(16 * kDepth, 1), b = Operand<T>(kDepth * 8, 2);
     std::vector<float> d(16 * 8);
     for (size_t i = 0; i < d.size(); ++i) d[i] = static_cast<float>(i) / 4;
     const auto wanted = Product(a, b, d);
     float* direct = Upload(d);
     Check(LaunchMma<T>(stream(), Upload(a), Upload(b), direct));
     EXPECT_EQ(Download(direct, d.size()), wanted);
-    float* loaded = Upload(d);
-    Check(LaunchLoadedMma<T>(stream(), Upload(a), Upload(b), loaded));
-    EXPECT_EQ(Download(loaded, d.size()), wanted);
+    if constexpr (sizeof(T) == 2) {
+      float* loaded = Upload(d);
+      Check(LaunchLoadedMma<T>(stream(), Upload(a), Upload(b), loaded));
+      EXPECT_EQ(Download(loaded, d.size()), wanted);
+    }
   }
   template <class A, class B>
   void CheckByteMma() {
@@ -114,6 +121,8 @@ TEST_F(VocabularyTest, MultipliesSixteenBitFloats) {
   CheckMma<Half>();
   CheckMma<BFloat16>();
 }
+
+TEST_F(VocabularyTest, MultipliesInTf32) { CheckMma<float>(); }
 
 TEST_F(VocabularyTest, MultipliesBytesOfBothSigns) {
   CheckByteMma<int8_t, int8_t>();
