@@ -3,8 +3,8 @@
 //   D[16 x 8] = A[16 x K] * B[K x 8] + D, K = 8 for TF32 and 16 for 16-bit floats (fp32 sums), 32 for 8-bit integers
 //   (int32 sums).
 //
-// A fragment is what one lane holds: 32-bit words of 1, 2 or 4 neighbours along K, in the places that PTX gives mma.sync
-// (g = lane / 4, t = lane % 4, p = elements of a word):
+// A fragment is what one lane holds: 32-bit words of 1, 2 or 4 neighbours along K, in the places that PTX gives
+// mma.sync (g = lane / 4, t = lane % 4, p = elements of a word):
 //   A: words of rows g, g + 8, g, g + 8 and elements p * t, p * t, p * (t + 4), p * (t + 4) on
 //   B: words of column g, elements p * t and p * (t + 4) on
 //   D: rows g, g, g + 8, g + 8 and columns 2 * t, 2 * t + 1, 2 * t, 2 * t + 1
