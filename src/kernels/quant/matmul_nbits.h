@@ -2,8 +2,12 @@
 // point.
 //
 // A column of the weights is a row of 32-bit words; a word holds 32 / bits consecutive elements of the inner dimension,
-// the first in its lowest bits. As models store them, the words of one column follow each other; packed for this kernel
-// the same word of all columns does, so that a warp reads 128 bytes at a time.
+// the first in its lowest bits. As models store them, the words of one column follow each other, and so do its scales;
+// packed for these kernels the same word (or scale) of all columns does, so that a warp reads 128 bytes at a time.
+//
+// Few rows are multiplied as they meet the words; for many, the weights become a matrix of A's type in scratch memory
+// and the product is the library's. Weights in groups of their own (g_idx), and at odd addresses, take the plain
+// kernel.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +29,7 @@ struct MatMulNBits {
   DataType type = DataType::kFloat;  // of a, scales, bias and y: float, float16 or bfloat16
   int bits = 4;                      // 2, 4 or 8
   bool packed = false;               // how b lies in memory
+  bool packed_scales = false;
   NBitsZeroPoint zero_point = NBitsZeroPoint::kMiddle;
   int64_t m = 0, n = 0, k = 0;
   int64_t block = 32;  // elements that share a scale: a power of two, at least 16
@@ -33,6 +38,9 @@ struct MatMulNBits {
   int64_t words() const { return blocks() * block * bits / 32; }          // of a column
   int64_t zero_point_bytes() const { return (blocks() * bits + 7) / 8; }  // of a column, kPacked
 };
+
+// Rows from which on reading the weights once into a matrix costs less than multiplying them as they come.
+inline constexpr int64_t kNBitsMatrixRows = 17;
 
 struct MatMulNBitsPointers {
   const void* a = nullptr;
@@ -44,7 +52,13 @@ struct MatMulNBitsPointers {
   void* y = nullptr;
 };
 
-// b may have any address when it is not packed.
+// Whether the kernels below take the problem; the plain one takes all, with b at any address when it is not packed.
+bool IsPlainNBits(const MatMulNBitsPointers& at);
 Status LaunchMatMulNBits(const MatMulNBits& problem, const MatMulNBitsPointers& at, device::Stream stream);
+// For few rows.
+Status LaunchMatMulNBitsRows(const MatMulNBits& problem, const MatMulNBitsPointers& at, device::Stream stream);
+// matrix[k, n], of the problem's type.
+Status LaunchDequantizeNBits(const MatMulNBits& problem, const MatMulNBitsPointers& at, void* matrix,
+                             device::Stream stream);
 
 }  // namespace cudaep::kernels

@@ -1,9 +1,12 @@
-// com.microsoft's MatMulNBits: a product with weights of 2, 4 or 8 bits. Constant weights are packed.
+// com.microsoft's MatMulNBits: a product with weights of 2, 4 or 8 bits. Constant weights and scales are packed.
 #include "kernels/quant/matmul_nbits.h"
 
 #include <bit>
+#include <optional>
 
 #include "kernels/movement/transpose.h"
+#include "ops/gemm/gemm_plan.h"
+#include "ops/gemm/matrix_product.h"
 #include "ops/optional_input.h"
 #include "ops/registry.h"
 
@@ -12,9 +15,15 @@ namespace {
 
 enum Input : int { kA, kB, kScales, kZeroPoints, kGroups, kBias };
 
+struct NBitsPlan : Plan {
+  // For many rows: the weights as a matrix, and the library's product with it.
+  std::optional<MatrixProduct> product;
+  size_t matrix = 0, product_workspace = 0;
+};
+
 class MatMulNBits final : public Operator {
  public:
-  explicit MatMulNBits(const kernels::MatMulNBits& problem) : problem_(problem) {}
+  MatMulNBits(const kernels::MatMulNBits& problem, const Settings& settings) : problem_(problem), options_(settings) {}
 
   static Result<std::unique_ptr<MatMulNBits>> Create(const OpInfo& info) {
     kernels::MatMulNBits problem{.type = info.input_type(kA),
@@ -41,7 +50,7 @@ class MatMulNBits final : public Operator {
       problem.zero_point =
           type == DataType::kUint8 ? kernels::NBitsZeroPoint::kPacked : kernels::NBitsZeroPoint::kFloating;
     }
-    return std::make_unique<MatMulNBits>(problem);
+    return std::make_unique<MatMulNBits>(problem, info.settings());
   }
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
@@ -62,32 +71,59 @@ class MatMulNBits final : public Operator {
     return Status::Ok();
   }
 
-  // The words of a column follow each other; packed, those of a row do.
+  // The words (and scales) of a column follow each other; packed, those of a row do.
   Result<size_t> PackedBytes(int index, const TensorView& weight) const override {
-    if (index != kB || weight.elems() != problem_.n * problem_.words() * 4) return size_t{0};
-    return weight.bytes();
+    const bool packs = (index == kB && weight.elems() == problem_.n * problem_.words() * 4) ||
+                       (index == kScales && weight.elems() == problem_.n * problem_.blocks());
+    return packs ? weight.bytes() : size_t{0};
   }
 
-  Status Pack(int, const TensorView& weight, void* packed, StreamContext& runtime) const override {
+  Status Pack(int index, const TensorView& weight, void* packed, StreamContext& runtime) const override {
+    const int64_t row = index == kB ? problem_.words() : problem_.blocks();
+    const size_t bytes = index == kB ? sizeof(uint32_t) : SizeOf(problem_.type);
     CUDAEP_ASSIGN_OR_RETURN(const kernels::TransposePlan plan,
-                            kernels::PlanTranspose(Shape{problem_.n, problem_.words()}, Shape{1, 0}, 4));
+                            kernels::PlanTranspose(Shape{problem_.n, row}, Shape{1, 0}, bytes));
     return kernels::LaunchTranspose(plan, weight.data, packed, runtime.stream());
   }
 
+  Result<PlanPtr> MakePlan(const PlanContext& context) const override {
+    auto plan = std::make_unique<NBitsPlan>();
+    const int64_t m = context.outputs[0].elems() / problem_.n;
+    if (m < kernels::kNBitsMatrixRows || HasInput(context.inputs, kGroups)) return PlanPtr(std::move(plan));
+    CUDAEP_ASSIGN_OR_RETURN(MatMulGeometry geometry,
+                            PlaceMatMul(Shape{m, problem_.k}, {}, Shape{problem_.k, problem_.n}, {}));
+    geometry.problem.types = lib::MixedTypes::Of(problem_.type);
+    geometry.problem.epilogue.bias = HasInput(context.inputs, kBias);
+    CUDAEP_ASSIGN_OR_RETURN(plan->product, MatrixProduct::Make(context.runtime, geometry.problem, options_));
+    plan->matrix = plan->AddScratch(static_cast<size_t>(problem_.k * problem_.n) * SizeOf(problem_.type));
+    plan->product_workspace = plan->AddScratch(plan->product->workspace_bytes());
+    return PlanPtr(std::move(plan));
+  }
+
+  LibrarySet libraries() const override { return {.blas = true}; }
+
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
+    const auto& p = PlanAs<NBitsPlan>(plan);
     kernels::MatMulNBits problem = problem_;
     problem.m = plan.outputs[0].elems() / problem.n;
+    if (problem.m == 0) return Status::Ok();
     problem.packed = context.inputs[kB].packed;
+    problem.packed_scales = context.inputs[kScales].packed;
     const auto optional = [&](int index) { return HasInput(context.inputs, index) ? context.input(index) : nullptr; };
-    return kernels::LaunchMatMulNBits(problem,
-                                      {.a = context.input(kA),
-                                       .b = context.input(kB),
-                                       .scales = context.input(kScales),
-                                       .zero_points = optional(kZeroPoints),
-                                       .groups = static_cast<const int32_t*>(optional(kGroups)),
-                                       .bias = optional(kBias),
-                                       .y = context.output(0)},
-                                      context.stream());
+    const kernels::MatMulNBitsPointers at{.a = context.input(kA),
+                                          .b = context.input(kB),
+                                          .scales = context.input(kScales),
+                                          .zero_points = optional(kZeroPoints),
+                                          .groups = static_cast<const int32_t*>(optional(kGroups)),
+                                          .bias = optional(kBias),
+                                          .y = context.output(0)};
+    if (kernels::IsPlainNBits(at)) return kernels::LaunchMatMulNBits(problem, at, context.stream());
+    if (!p.product) return kernels::LaunchMatMulNBitsRows(problem, at, context.stream());
+    void* const matrix = context.scratch(p.matrix);
+    CUDAEP_RETURN_IF_ERROR(kernels::LaunchDequantizeNBits(problem, at, matrix, context.stream()));
+    return p.product->Enqueue(
+        context.runtime,
+        {.a = at.a, .b = matrix, .c = at.y, .bias = at.bias, .workspace = context.scratch(p.product_workspace)});
   }
 
  private:
@@ -100,6 +136,7 @@ class MatMulNBits final : public Operator {
   }
 
   const kernels::MatMulNBits problem_;  // without m
+  const ProductOptions options_;
 };
 
 const RegisterRows kRows({

@@ -7,6 +7,12 @@ import numpy as np
 
 from ..harness import MICROSOFT, Case, Of, Rand
 from ..harness.inputs import Input
+from ..harness.tolerances import Tolerance
+
+
+# Many rows are multiplied with the weights as a matrix of their type, each rounded to it.
+_MATRIX_ROWS = 17
+_ROUNDED_WEIGHTS = {"float16": Tolerance(1, terms=2.0**12), "bfloat16": Tolerance(1, terms=2.0**15)}
 
 
 def _unpack(packed: np.ndarray, bits: int, columns: int, count: int) -> np.ndarray:
@@ -73,6 +79,8 @@ def _case(
         inputs.pop()
     name = f"{'x'.join(map(str, a))}-n{n}-bits{bits}-block{block}-{zero}{'-groups' * groups}{'-bias' * bias}"
     options: dict[str, Any] = {"dtypes": ("float32", "float16")} | more
+    if int(np.prod(a[:-1])) >= _MATRIX_ROWS and not groups:
+        options["tolerance"] = _ROUNDED_WEIGHTS
     fixed = {1, *((5,) if bias else ())} if constant else set()
     return Case(op="MatMulNBits", domain=MICROSOFT, opset=1, inputs=inputs, expected=_expected, magnitude=_magnitude,
                 attrs={"K": k, "N": n, "bits": bits, "block_size": block}, constants=fixed,
@@ -90,7 +98,14 @@ CASES = [
     _case((4, 96), 20, 4, 32, "packed", groups=True),
     _case((4, 96), 20, 8, 32, groups=True, bias=True),
     _case((4, 96), 20, 4, 32, "packed", groups=True, outside=1),
-    _case((17, 128), 24, 4, 32, "packed", bias=True),
+    _case((17, 128), 24, 4, 32, "packed", bias=True, dtypes=("float32", "float16", "bfloat16")),  # as a matrix
+    _case((16, 160), 70, 4, 32, "packed", bias=True),
+    *(_case((1, 128), 70, bits, 16, zero) for bits in (2, 4, 8) for zero in ("packed", "floating")),
+    *(_case((19, 70), 70, bits, 16, zero) for bits in (2, 4, 8) for zero in ("", "packed", "floating")),
+    _case((1, 8224), 33, 4, 32, "packed"),  # more than a block's memory holds of A
+    _case((2, 2080), 33, 8, 32, "floating"),
+    _case((18, 64), 40, 4, 32, "packed", constant=False),
+    _case((18, 96), 20, 4, 32, "packed", groups=True),
     _case((3, 64), 40, 4, 32, "packed", constant=False),
     _case((64,), 24, 4, 32),
     _case((0, 64), 24, 4, 32),
