@@ -105,7 +105,8 @@ def moving(unit: int) -> tuple[Case, ...]:
              constants={"pads": _whole([0, 1, 1, 0, 1, 1])}, moved=fp16 * unit * 16 * (254 * 254 + 256 * 256)),
         node("Trilu", "lower", lambda: {"x": _half(unit // 4 or 1, 2048, 2048)}, upper=0,
              moved=fp16 * (unit // 4 or 1) * 2048 * 2048 * 3 // 2),
-        node("Range", "float32", lambda: {"start": np.asarray(0, np.float32), "limit": np.asarray(n, np.float32), "delta": np.asarray(1, np.float32)},
+        node("Range", "float32", lambda: {name: np.asarray(value, np.float32) for name, value in
+                                          (("start", 0), ("limit", n), ("delta", 1))},
              dtype="float32", moved=fp32 * n, tolerance=1e-5),
         node("OneHot", "last axis", lambda: {"i": _drawn(0, 1024, n // 1024)}, dtype="float32", moved=fp32 * n,
              constants={"depth": _whole(1024), "values": np.array([0, 1], np.float32)}),

@@ -9,7 +9,6 @@ from ..harness import MICROSOFT, Case, Of, Rand
 from ..harness.inputs import Input
 from ..harness.tolerances import Tolerance
 
-
 # Many rows are multiplied with the weights as a matrix of their type, each rounded to it.
 _MATRIX_ROWS = 17
 _ROUNDED_WEIGHTS = {"float16": Tolerance(1, terms=2.0**12), "bfloat16": Tolerance(1, terms=2.0**15)}
