@@ -22,5 +22,4 @@ CASES = [
         Case(op="Dropout", inputs=[Rand(shape, "float32")], expected=lambda x: x, opset="7+")
         for shape in [(3, 5), (), (0, 3)]
     ),
-    Case(op="Dropout", inputs=[Rand((3,), "float32"), None, np.array(True)], error=("NOT_SUPPORTED", "training_mode")),
 ]  # fmt: skip
