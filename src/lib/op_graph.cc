@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 namespace cudaep::dnn {
 namespace {
@@ -30,9 +31,11 @@ Status CheckOp(const OpGraph& graph, const GraphOp& op, const std::vector<bool>&
     return index >= 0 && static_cast<size_t>(index) < graph.tensors.size() &&
            (!graph.at(index).is_virtual || made[static_cast<size_t>(index)]);
   };
-  const bool binary =
-      op.kind == OpKind::kPointwise ? op.pointwise < PointwiseMode::kIdentity : op.kind != OpKind::kReduction;
-  if (!readable(op.a) || (binary ? !readable(op.b) : op.b != kNoTensor)) {
+  const bool selects = op.kind == OpKind::kPointwise && op.pointwise == PointwiseMode::kSelect;
+  const bool binary = op.kind == OpKind::kPointwise ? selects || op.pointwise < PointwiseMode::kIdentity
+                                                    : op.kind != OpKind::kReduction;
+  if (!readable(op.a) || (binary ? !readable(op.b) : op.b != kNoTensor) ||
+      (selects ? !readable(op.c) : op.c != kNoTensor)) {
     return InvalidArgument("an operand is missing or not made yet");
   }
   if (op.result < 0 || static_cast<size_t>(op.result) >= graph.tensors.size() || graph.at(op.result).scalar ||
@@ -44,6 +47,8 @@ Status CheckOp(const OpGraph& graph, const GraphOp& op, const std::vector<bool>&
   switch (op.kind) {
     case OpKind::kPointwise:
       if (!Broadcasts(a, out) || (binary && !Broadcasts(graph.at(op.b).dims, out))) break;
+      if (selects && !Broadcasts(graph.at(op.c).dims, out)) break;
+      if (op.pointwise == PointwiseMode::kIndex && (op.axis < 0 || op.axis >= rank)) break;
       return Status::Ok();
     case OpKind::kReduction:
       if (!Broadcasts(out, a)) break;
@@ -53,7 +58,7 @@ Status CheckOp(const OpGraph& graph, const GraphOp& op, const std::vector<bool>&
       bool fits = rank >= 2 && a.rank() == rank && b.rank() == rank && a[rank - 1] == b[rank - 2] &&
                   a[rank - 2] == out[rank - 2] && b[rank - 1] == out[rank - 1];
       for (int d = 0; fits && d < rank - 2; ++d) {
-        fits = (a[d] == out[d] || a[d] == 1) && (b[d] == out[d] || b[d] == 1);
+        fits = (a[d] == out[d] || a[d] == 1) && out[d] % b[d] == 0;
       }
       if (!fits) break;
       return Status::Ok();
@@ -116,6 +121,23 @@ TensorIndex OpGraph::Matmul(TensorIndex a, TensorIndex b, TensorIndex result) {
   return result;
 }
 
+TensorIndex OpGraph::HideAboveDiagonal(TensorIndex a) {
+  const Shape dims = at(a).dims;
+  const auto add = [&](PointwiseMode mode, DataType type, GraphOp op) {
+    op.kind = OpKind::kPointwise;
+    op.pointwise = mode;
+    op.compute = type;
+    op.result = Virtual(type, dims);
+    ops.push_back(op);
+    return op.result;
+  };
+  const TensorIndex row = add(PointwiseMode::kIndex, DataType::kInt32, {.a = a, .axis = dims.rank() - 2});
+  const TensorIndex column = add(PointwiseMode::kIndex, DataType::kInt32, {.a = a, .axis = dims.rank() - 1});
+  const TensorIndex seen = add(PointwiseMode::kGreaterEqual, DataType::kBool, {.a = row, .b = column});
+  const TensorIndex least = Scalar(std::numeric_limits<float>::lowest(), dims.rank());
+  return add(PointwiseMode::kSelect, DataType::kFloat, {.a = a, .b = least, .c = seen});
+}
+
 Status Check(const OpGraph& graph) {
   std::vector<bool> made(graph.tensors.size(), false);
   for (size_t i = 0; i < graph.tensors.size(); ++i) {
@@ -143,7 +165,8 @@ std::string GraphText(const OpGraph& graph) {
   }
   for (const GraphOp& op : graph.ops) {
     text += StrCat(" op", static_cast<int>(op.kind), '.', static_cast<int>(op.pointwise), '.',
-                   static_cast<int>(op.reduction), '.', DataTypeName(op.compute), ' ', op.a, ',', op.b, '>', op.result);
+                   static_cast<int>(op.reduction), '.', DataTypeName(op.compute), ' ', op.a, ',', op.b, ',', op.c, '>',
+                   op.result, '@', op.axis);
     if (op.window.stride.rank() != 0) {
       text += StrCat(op.window.pad_begin.dims(), op.window.pad_end.dims(), op.window.stride.dims(),
                      op.window.dilation.dims());
@@ -155,8 +178,8 @@ std::string GraphText(const OpGraph& graph) {
 OpGraph AttentionGraph(const AttentionShape& s) {
   OpGraph graph;
   const Shape q_dims{s.batch, s.heads, s.queries, s.width};
-  const Shape k_dims{s.batch, s.heads, s.width, s.keys};  // transposed by its strides
-  const Shape v_dims{s.batch, s.heads, s.keys, s.width};
+  const Shape k_dims{s.batch, s.kv_heads, s.width, s.keys};  // transposed by its strides
+  const Shape v_dims{s.batch, s.kv_heads, s.keys, s.width};
   const Shape k_strides{s.k_strides[0], s.k_strides[1], s.k_strides[3], s.k_strides[2]};
   const TensorIndex q = graph.Tensor(s.type, q_dims, s.q_strides), k = graph.Tensor(s.type, k_dims, k_strides);
   const TensorIndex v = graph.Tensor(s.type, v_dims, s.v_strides);
@@ -165,6 +188,7 @@ OpGraph AttentionGraph(const AttentionShape& s) {
   TensorIndex scores = graph.Matmul(q, k);
   scores = graph.Pointwise(PointwiseMode::kMul, scores, graph.Scalar(s.scale, 4));
   if (bias != kNoTensor) scores = graph.Pointwise(PointwiseMode::kAdd, scores, bias);
+  if (s.causal) scores = graph.HideAboveDiagonal(scores);
   const Shape rows{s.batch, s.heads, s.queries, 1};
   const TensorIndex most = graph.Reduce(ReductionMode::kMax, scores, rows);
   const TensorIndex shifted = graph.Pointwise(PointwiseMode::kSub, scores, most);

@@ -27,7 +27,7 @@ struct GraphTensor {
 enum class OpKind : uint8_t {
   kConvolution,      // a: x [N,C,...], b: w [K,C/groups,...]
   kConvolutionData,  // a: dy, b: w: the data gradient
-  kMatmul,           // a: [..., M, K], b: [..., K, N]; batch dimensions broadcast
+  kMatmul,           // a: [..., M, K], b: [..., K, N]; batch dimensions broadcast, those of b in equal groups too
   kPointwise,        // b absent for functions of one argument
   kReduction,        // over the dimensions that are 1 in the output
 };
@@ -39,6 +39,7 @@ enum class PointwiseMode : uint8_t {
   kDiv,
   kMax,
   kMin,
+  kGreaterEqual,
   kIdentity,
   kExp,
   kLog,
@@ -49,8 +50,10 @@ enum class PointwiseMode : uint8_t {
   kSigmoid,
   kSilu,
   kTanh,
+  kIndex,   // of the element along `axis` of a
+  kSelect,  // a where c is not 0, b elsewhere
 };
-inline constexpr int kPointwiseModeCount = 16;
+inline constexpr int kPointwiseModeCount = 19;
 enum class ReductionMode : uint8_t { kAdd, kMax };
 
 // Windows of convolutions, outermost dimension first.
@@ -63,7 +66,8 @@ struct GraphOp {
   PointwiseMode pointwise = PointwiseMode::kIdentity;
   ReductionMode reduction = ReductionMode::kAdd;
   DataType compute = DataType::kFloat;
-  TensorIndex a = kNoTensor, b = kNoTensor, result = kNoTensor;
+  TensorIndex a = kNoTensor, b = kNoTensor, c = kNoTensor, result = kNoTensor;
+  int axis = 0;  // of kIndex
   WindowSpec window;
 };
 
@@ -83,6 +87,8 @@ struct OpGraph {
   TensorIndex Pointwise(PointwiseMode mode, TensorIndex a, TensorIndex b = kNoTensor, TensorIndex result = kNoTensor);
   TensorIndex Reduce(ReductionMode mode, TensorIndex a, Dims result_dims);
   TensorIndex Matmul(TensorIndex a, TensorIndex b, TensorIndex result = kNoTensor);
+  // The least number where the last index is greater than the one before it.
+  TensorIndex HideAboveDiagonal(TensorIndex a);
 
   const GraphTensor& at(TensorIndex index) const { return tensors[static_cast<size_t>(index)]; }
   bool is_bound(TensorIndex index) const { return !at(index).is_virtual && !at(index).scalar; }
@@ -93,13 +99,14 @@ Status Check(const OpGraph& graph);
 // Every field, as the graph's identity in a plan store.
 std::string GraphText(const OpGraph& graph);
 
-// softmax(scale * Q K^T + bias) V over [batch, heads, length, width] with any strides, as one graph. Bound tensors, in
-// this order: Q, K, V, the bias where there is one, the result.
+// softmax(scale * Q K^T + bias) V over [batch, heads, length, width] with any strides, as one graph. Heads share those
+// of K and V in equal groups. Bound tensors, in this order: Q, K, V, the bias where there is one, the result.
 struct AttentionShape {
   DataType type = DataType::kFloat16;
-  int64_t batch = 0, heads = 0, queries = 0, keys = 0, width = 0;
+  int64_t batch = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0, width = 0;
   Shape q_strides, k_strides, v_strides, out_strides;  // of [batch, heads, length, width]
   float scale = 1.0f;
+  bool causal = false;            // query i sees the keys up to i
   Shape bias_dims, bias_strides;  // rank 0: none; broadcasts to [batch, heads, queries, keys]
 };
 OpGraph AttentionGraph(const AttentionShape& shape);

@@ -85,8 +85,8 @@ class PlanStore {
   Result<PlanSlotPtr> Get(const Request& request, const Make& make);
 
   // Makes another plan for the slot on a thread of its own and puts it in place. Errors leave the slot as it is; the
-  // log says why. `make` gets no saved form. For plans that take long to build (run-time compiled engines), while what
-  // the heuristics offer at once serves; the tests are its only user until the tuner is there.
+  // log says why. `make` gets no saved form. For plans that take long to build (run-time compiled engines), while
+  // something else serves.
   void ReplaceInBackground(PlanSlotPtr slot, Make make);
   // Waits until nothing is made in the background any more.
   void WaitForBackground();

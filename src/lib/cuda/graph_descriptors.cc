@@ -17,28 +17,25 @@ cudnnDataType_t CudnnType(DataType type) {
       return CUDNN_DATA_INT32;
     case DataType::kInt8:
       return CUDNN_DATA_INT8;
+    case DataType::kBool:
+      return CUDNN_DATA_BOOLEAN;
     default:
       return CUDNN_DATA_FLOAT;
   }
 }
 
 cudnnPointwiseMode_t CudnnMode(PointwiseMode mode) {
-  static constexpr cudnnPointwiseMode_t kModes[kPointwiseModeCount] = {CUDNN_POINTWISE_ADD,
-                                                                       CUDNN_POINTWISE_SUB,
-                                                                       CUDNN_POINTWISE_MUL,
-                                                                       CUDNN_POINTWISE_DIV,
-                                                                       CUDNN_POINTWISE_MAX,
-                                                                       CUDNN_POINTWISE_MIN,
-                                                                       CUDNN_POINTWISE_IDENTITY,
-                                                                       CUDNN_POINTWISE_EXP,
-                                                                       CUDNN_POINTWISE_LOG,
-                                                                       CUDNN_POINTWISE_RSQRT,
-                                                                       CUDNN_POINTWISE_RELU_FWD,
-                                                                       CUDNN_POINTWISE_GELU_FWD,
-                                                                       CUDNN_POINTWISE_GELU_APPROX_TANH_FWD,
-                                                                       CUDNN_POINTWISE_SIGMOID_FWD,
-                                                                       CUDNN_POINTWISE_SWISH_FWD,
-                                                                       CUDNN_POINTWISE_TANH_FWD};
+  static constexpr cudnnPointwiseMode_t kModes[kPointwiseModeCount] = {
+      CUDNN_POINTWISE_ADD,          CUDNN_POINTWISE_SUB,
+      CUDNN_POINTWISE_MUL,          CUDNN_POINTWISE_DIV,
+      CUDNN_POINTWISE_MAX,          CUDNN_POINTWISE_MIN,
+      CUDNN_POINTWISE_CMP_GE,       CUDNN_POINTWISE_IDENTITY,
+      CUDNN_POINTWISE_EXP,          CUDNN_POINTWISE_LOG,
+      CUDNN_POINTWISE_RSQRT,        CUDNN_POINTWISE_RELU_FWD,
+      CUDNN_POINTWISE_GELU_FWD,     CUDNN_POINTWISE_GELU_APPROX_TANH_FWD,
+      CUDNN_POINTWISE_SIGMOID_FWD,  CUDNN_POINTWISE_SWISH_FWD,
+      CUDNN_POINTWISE_TANH_FWD,     CUDNN_POINTWISE_GEN_INDEX,
+      CUDNN_POINTWISE_BINARY_SELECT};
   return kModes[static_cast<int>(mode)];
 }
 
@@ -109,16 +106,17 @@ class GraphBuilder {
   }
 
   Status AddPointwise(const GraphOp& op) {
-    CUDAEP_ASSIGN_OR_RETURN(const cudnnBackendDescriptor_t mode,
-                            Keep(DescriptorBuilder(api_, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, "cuDNN pointwise")
-                                     .Set(CUDNN_ATTR_POINTWISE_MODE, CudnnMode(op.pointwise))
-                                     .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CudnnType(op.compute))
-                                     .Finish()));
+    DescriptorBuilder function(api_, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, "cuDNN pointwise");
+    function.Set(CUDNN_ATTR_POINTWISE_MODE, CudnnMode(op.pointwise))
+        .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CudnnType(op.compute));
+    if (op.pointwise == PointwiseMode::kIndex) function.Set(CUDNN_ATTR_POINTWISE_AXIS, int64_t{op.axis});
+    CUDAEP_ASSIGN_OR_RETURN(const cudnnBackendDescriptor_t mode, Keep(function.Finish()));
     DescriptorBuilder operation(api_, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, "cuDNN pointwise operation");
     operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, mode)
         .Set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, TensorOf(op.a))
         .Set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, TensorOf(op.result));
     if (op.b != kNoTensor) operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, TensorOf(op.b));
+    if (op.c != kNoTensor) operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, TensorOf(op.c));
     return Finish(operation);
   }
 

@@ -67,6 +67,8 @@ double Evaluate(PointwiseMode mode, double a, double b) {
       return a > b || a != a ? a : b;
     case PointwiseMode::kMin:
       return a < b || a != a ? a : b;
+    case PointwiseMode::kGreaterEqual:
+      return a >= b ? 1 : 0;
     case PointwiseMode::kIdentity:
       return a;
     case PointwiseMode::kExp:
@@ -87,6 +89,9 @@ double Evaluate(PointwiseMode mode, double a, double b) {
       return Activate(Activation::kSilu, a);
     case PointwiseMode::kTanh:
       return std::tanh(a);
+    case PointwiseMode::kIndex:
+    case PointwiseMode::kSelect:
+      break;
   }
   return std::numeric_limits<double>::quiet_NaN();
 }
@@ -163,7 +168,7 @@ class Interpreter {
     ForEach(out, [&](const Shape& at) {
       switch (op.kind) {
         case OpKind::kPointwise:
-          values[next++] = Evaluate(op.pointwise, ValueAt(op.a, at), op.b < 0 ? 0 : ValueAt(op.b, at));
+          values[next++] = Pointwise(op, at);
           break;
         case OpKind::kReduction:
           values[next++] = Reduce(op, at);
@@ -177,6 +182,12 @@ class Interpreter {
           break;
       }
     });
+  }
+
+  double Pointwise(const GraphOp& op, const Shape& at) const {
+    if (op.pointwise == PointwiseMode::kIndex) return static_cast<double>(at[op.axis]);
+    if (op.pointwise == PointwiseMode::kSelect) return ValueAt(ValueAt(op.c, at) != 0 ? op.a : op.b, at);
+    return Evaluate(op.pointwise, ValueAt(op.a, at), op.b < 0 ? 0 : ValueAt(op.b, at));
   }
 
   double Reduce(const GraphOp& op, const Shape& at) const {
@@ -196,7 +207,9 @@ class Interpreter {
 
   double Dot(const GraphOp& op, const Shape& at) const {
     const int rank = at.rank();
+    const Shape &groups = graph_.at(op.b).dims, &out = graph_.at(op.result).dims;
     Shape left(at.dims()), right(at.dims());
+    for (int d = 0; d < rank - 2; ++d) right[d] = at[d] * groups[d] / out[d];
     double sum = 0;
     for (int64_t k = 0; k < graph_.at(op.a).dims[rank - 1]; ++k) {
       left[rank - 1] = right[rank - 2] = k;

@@ -31,6 +31,7 @@ class Attention final : public Operator {
     op->heads_ = info.IntOr("q_num_heads", 0);
     op->kv_heads_ = info.IntOr("kv_num_heads", 0);
     op->scale_ = info.Float("scale");
+    op->library_ = MayUseLibrary(info.settings());
     op->pads_mask_ = info.since_version() >= 24;
     kernels::AttentionProblem& p = op->problem_;
     p.type = op->type_;
@@ -201,6 +202,7 @@ class Attention final : public Operator {
                               MapScores(inputs[kMask].dims(), scores, pads_mask_, "attn_mask"));
     }
     return MultiHead{.attention = p,
+                     .library = library_,
                      .new_keys = s.new_keys,
                      .appends = past_ || present_,
                      .past = s.past,
@@ -213,7 +215,7 @@ class Attention final : public Operator {
   DataType type_ = DataType::kFloat;
   int64_t heads_ = 0, kv_heads_ = 0;  // of 3 dimensions
   std::optional<float> scale_;
-  bool pads_mask_ = false, past_ = false, present_ = false, scores_ = false;
+  bool pads_mask_ = false, past_ = false, present_ = false, scores_ = false, library_ = false;
   bool has_present_[2] = {};
   kernels::AttentionProblem problem_;  // what attributes say
 };

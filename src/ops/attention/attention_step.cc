@@ -2,12 +2,17 @@
 
 namespace cudaep::ops {
 
-Result<AttentionStep> AttentionStep::Make(const kernels::AttentionProblem& most, const PlanContext& context,
-                                          Plan& plan) {
+Result<AttentionStep> AttentionStep::Make(const kernels::AttentionProblem& most, bool library,
+                                          const PlanContext& context, Plan& plan) {
   AttentionStep step;
   CUDAEP_ASSIGN_OR_RETURN(const kernels::AttentionPlan own, kernels::PlanAttention(most, context.device));
-  step.scratch_bytes_ = own.scratch_bytes;
-  if (step.scratch_bytes_ != 0) step.scratch_ = plan.AddScratch(step.scratch_bytes_);
+  step.own_bytes_ = own.scratch_bytes;
+  size_t bytes = step.own_bytes_;
+  if (library && AttentionLibrary::MaySuit(most, context.device)) {
+    step.library_ = std::make_unique<AttentionLibrary>();
+    bytes = std::max(bytes, AttentionLibrary::kWorkspaceBytes);
+  }
+  if (bytes != 0) step.scratch_ = plan.AddScratch(bytes);
   plan.cost_flops += 2.0 * static_cast<double>(most.batch * most.heads) * static_cast<double>(most.queries) *
                      static_cast<double>(most.keys) * static_cast<double>(most.head_size + most.v_head_size);
   return step;
@@ -15,9 +20,13 @@ Result<AttentionStep> AttentionStep::Make(const kernels::AttentionProblem& most,
 
 Status AttentionStep::Enqueue(const OpContext& context, const kernels::AttentionProblem& problem,
                               kernels::AttentionPointers at) const {
-  CUDAEP_ASSIGN_OR_RETURN(kernels::AttentionPlan own, kernels::PlanAttention(problem, context.runtime.device_info()));
-  kernels::FitScratch(own, scratch_bytes_);
   at.scratch = context.scratch(scratch_);
+  if (library_ != nullptr) {
+    CUDAEP_ASSIGN_OR_RETURN(const bool queued, library_->Enqueue(context, problem, at));
+    if (queued) return Status::Ok();
+  }
+  CUDAEP_ASSIGN_OR_RETURN(kernels::AttentionPlan own, kernels::PlanAttention(problem, context.runtime.device_info()));
+  kernels::FitScratch(own, own_bytes_);
   return kernels::LaunchAttention(own, at, context.stream());
 }
 

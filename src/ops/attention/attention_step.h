@@ -1,8 +1,8 @@
 // Scaled dot-product attention as a step of an operator's plan, and the rows of heads that are made ready for it.
 //
 // Every attention operator turns its shapes into a kernels::AttentionProblem and gets its step here: the one place that
-// knows which implementations there are. Today that is the own kernel (kernels/attention); a vendor library's graph
-// joins in Make and Enqueue.
+// knows which implementations there are: the own kernel (kernels/attention) and a vendor library's
+// (attention_library.h).
 //
 // Lengths only change what a launch is told: a plan is made for rounded ones and serves every call below them, so a
 // decoder's tokens and prompts of many lengths share a few.
@@ -11,6 +11,7 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/head_rows.h"
+#include "ops/attention/attention_library.h"
 #include "ops/operator.h"
 
 namespace cudaep::ops {
@@ -19,15 +20,20 @@ class AttentionStep {
  public:
   AttentionStep() = default;
   // For problems that differ from `most` in strides and masks and have at most its queries and keys. Takes its scratch
-  // memory from `plan`.
-  static Result<AttentionStep> Make(const kernels::AttentionProblem& most, const PlanContext& context, Plan& plan);
+  // memory from `plan`. `library`: whether a vendor library may do it (MayUseLibrary).
+  static Result<AttentionStep> Make(const kernels::AttentionProblem& most, bool library, const PlanContext& context,
+                                    Plan& plan);
 
   Status Enqueue(const OpContext& context, const kernels::AttentionProblem& problem,
                  kernels::AttentionPointers at) const;
 
  private:
-  size_t scratch_ = 0, scratch_bytes_ = 0;
+  size_t scratch_ = 0, own_bytes_ = 0;
+  std::unique_ptr<AttentionLibrary> library_;  // null: never; synchronized in itself
 };
+
+// Whether a session's options let a vendor library do attention.
+inline bool MayUseLibrary(const Settings& settings) { return settings.enable_cudnn && !settings.deterministic; }
 
 // Strides of [batch, heads, rows, size], and of [batch, rows, heads * size] where a row has `row_elems` elements
 // (0: heads * size).

@@ -52,6 +52,7 @@ class GroupQueryAttention final : public Operator {
     op->type_ = info.input_type(kQuery);
     op->heads_ = info.IntOr("num_heads", 0);
     op->kv_heads_ = info.IntOr("kv_num_heads", 0);
+    op->library_ = MayUseLibrary(info.settings());
     if (op->heads_ <= 0 || op->kv_heads_ <= 0 || op->heads_ % op->kv_heads_ != 0) {
       return InvalidArgument("num_heads ", op->heads_, " must be a multiple of kv_num_heads ", op->kv_heads_);
     }
@@ -234,6 +235,7 @@ class GroupQueryAttention final : public Operator {
     }
     if (rotates_) CUDAEP_RETURN_IF_ERROR(PlaceRotary(inputs, s, problem));
     problem.attention = p;
+    problem.library = library_;
     problem.new_keys = s.queries;
     problem.appends = true;
     problem.past_capacity = s.past_capacity;
@@ -269,7 +271,7 @@ class GroupQueryAttention final : public Operator {
   DataType type_ = DataType::kFloat;
   int64_t heads_ = 0, kv_heads_ = 0;
   float scale_ = 0;
-  bool packed_ = false, rotates_ = false, interleaved_ = false, smooth_ = false, has_scores_ = false;
+  bool packed_ = false, rotates_ = false, interleaved_ = false, smooth_ = false, has_scores_ = false, library_ = false;
   bool has_present_[2] = {};
   kernels::AttentionProblem problem_;  // what attributes say
 };

@@ -115,7 +115,7 @@ Result<MultiHeadStep> MultiHeadStep::Make(const MultiHead& problem, const PlanCo
     const Rows& part = launches.part[i];
     if (part.to_scratch) step.scratch_[i] = plan.AddScratch(part.bytes());
   }
-  CUDAEP_ASSIGN_OR_RETURN(step.attention_, AttentionStep::Make(launches.attention, context, plan));
+  CUDAEP_ASSIGN_OR_RETURN(step.attention_, AttentionStep::Make(launches.attention, problem.library, context, plan));
   return step;
 }
 

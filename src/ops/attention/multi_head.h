@@ -8,6 +8,7 @@ namespace cudaep::ops {
 
 struct MultiHead {
   kernels::AttentionProblem attention;  // q, k and v: strides of what comes in; y as it goes out
+  bool library = false;                 // MayUseLibrary
   int64_t new_keys = 0;                 // rows that come in; attention.keys counts those of the cache too
   bool q_bias = false, kv_bias = false;
   bool q_rotary = false, k_rotary = false;

@@ -44,6 +44,7 @@ class MultiHeadAttention final : public Operator {
     op->type_ = info.input_type(kQuery);
     op->heads_ = info.IntOr("num_heads", 0);
     if (op->heads_ <= 0) return InvalidArgument("num_heads ", op->heads_, " must be > 0");
+    op->library_ = MayUseLibrary(info.settings());
     op->unidirectional_ = info.BoolOr("unidirectional", false);
     op->filter_ = info.FloatOr("mask_filter_value", -10000.0f);
     op->scale_ = info.FloatOr("scale", 0.0f);
@@ -225,6 +226,7 @@ class MultiHeadAttention final : public Operator {
       CUDAEP_ASSIGN_OR_RETURN(const MaskUse use, UseIntMask(inputs[kMask].dims(), filter_, MaskForms::kPadding, 0, p));
       if (mask != nullptr) *mask = use;
     }
+    problem.library = library_;
     problem.new_keys = s.new_keys;
     problem.q_bias = HasInput(inputs, kBias);
     problem.kv_bias = problem.q_bias && s.packing != Packing::kHeadsFirst;
@@ -240,7 +242,7 @@ class MultiHeadAttention final : public Operator {
   DataType type_ = DataType::kFloat;
   int64_t heads_ = 0;
   float filter_ = 0, scale_ = 0;
-  bool unidirectional_ = false, shares_ = false, has_scores_ = false;
+  bool unidirectional_ = false, shares_ = false, has_scores_ = false, library_ = false;
   bool has_present_[2] = {};
 };
 

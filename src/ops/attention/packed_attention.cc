@@ -41,6 +41,7 @@ class PackedAttention final : public Operator {
     if (info.BoolOr("do_rotary", false)) {
       return NotSupported("do_rotary, whose angles no input has; MultiHeadAttention after RotaryEmbedding does it");
     }
+    op->library_ = MayUseLibrary(info.settings());
     op->unidirectional_ = info.BoolOr("unidirectional", false);
     op->filter_ = info.FloatOr("mask_filter_value", -10000.0f);
     op->scale_ = info.FloatOr("scale", 0.0f);
@@ -203,6 +204,7 @@ class PackedAttention final : public Operator {
                               UseIntMask(inputs[kMask].dims(), filter_, MaskForms::kIndex, s.past, p));
       if (mask != nullptr) *mask = use;
     }
+    problem.library = library_;
     problem.new_keys = s.rows;
     problem.appends = HasInput(inputs, kPast) || has_present_;
     problem.past = s.past;
@@ -215,7 +217,7 @@ class PackedAttention final : public Operator {
   DataType type_ = DataType::kFloat;
   int64_t heads_ = 0, hidden_ = 0, v_hidden_ = 0;
   float filter_ = 0, scale_ = 0;
-  bool unidirectional_ = false, shares_ = false, has_present_ = false;
+  bool unidirectional_ = false, shares_ = false, has_present_ = false, library_ = false;
   ProductOptions options_;
 };
 

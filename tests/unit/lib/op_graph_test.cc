@@ -1,4 +1,5 @@
-// Graphs of operations against a host reference: attention from strided tensors with a broadcast bias.
+// Graphs of operations against a host reference: attention from strided tensors, with a broadcast bias, causal, of
+// groups of heads.
 #include "lib/op_graph.h"
 
 #include <algorithm>
@@ -12,25 +13,39 @@
 namespace cudaep::dnn {
 namespace {
 
-constexpr int64_t kBatch = 2, kHeads = 3, kLength = 64, kWidth = 64;
+constexpr int64_t kBatch = 2, kHeads = 4, kLength = 64, kWidth = 64;
 
-// Q, K and V lie in one packed tensor [batch, length, 3, heads, width]; the result is [batch, length, heads, width].
-AttentionShape PackedAttention(bool bias) {
-  const int64_t row = 3 * kHeads * kWidth;
-  AttentionShape s{.batch = kBatch, .heads = kHeads, .queries = kLength, .keys = kLength, .width = kWidth};
+struct Form {
+  const char* name;
+  bool bias = false, causal = false;
+  int64_t kv_heads = kHeads;
+};
+
+// Heads of Q, K and V lie one after another in rows of one tensor, [batch, length, heads, width]; so do the result's.
+AttentionShape PackedAttention(const Form& form) {
+  const int64_t row = (kHeads + 2 * form.kv_heads) * kWidth;
+  AttentionShape s{.batch = kBatch,
+                   .heads = kHeads,
+                   .kv_heads = form.kv_heads,
+                   .queries = kLength,
+                   .keys = kLength,
+                   .width = kWidth,
+                   .causal = form.causal};
   s.q_strides = s.k_strides = s.v_strides = Shape{kLength * row, kWidth, row, 1};
   s.out_strides = Shape{kLength * kHeads * kWidth, kWidth, kHeads * kWidth, 1};
   s.scale = 0.125f;
-  if (bias) {
+  if (form.bias) {
     s.bias_dims = Shape{kBatch, 1, 1, kLength};
     s.bias_strides = Shape{kLength, kLength, kLength, 1};
   }
   return s;
 }
 
-std::vector<double> Attention(const std::vector<double>& packed, const std::vector<double>& bias, double scale) {
+std::vector<double> Attention(const Form& form, const std::vector<double>& packed, const std::vector<double>& bias,
+                              double scale) {
   const auto at = [&](int64_t n, int64_t position, int64_t part, int64_t head, int64_t i) {
-    return packed[static_cast<size_t>((((n * kLength + position) * 3 + part) * kHeads + head) * kWidth + i)];
+    if (part != 0) head = kHeads + (part - 1) * form.kv_heads + head / (kHeads / form.kv_heads);
+    return packed[static_cast<size_t>(((n * kLength + position) * (kHeads + 2 * form.kv_heads) + head) * kWidth + i)];
   };
   std::vector<double> out;
   for (int64_t n = 0; n < kBatch; ++n) {
@@ -38,7 +53,8 @@ std::vector<double> Attention(const std::vector<double>& packed, const std::vect
       for (int64_t head = 0; head < kHeads; ++head) {
         std::vector<double> weights;
         double most = -INFINITY, sum = 0;
-        for (int64_t k = 0; k < kLength; ++k) {
+        const int64_t keys = form.causal ? q + 1 : kLength;
+        for (int64_t k = 0; k < keys; ++k) {
           double score = 0;
           for (int64_t i = 0; i < kWidth; ++i) score += at(n, q, 0, head, i) * at(n, k, 1, head, i);
           weights.push_back(score * scale + (bias.empty() ? 0 : bias[static_cast<size_t>(n * kLength + k)]));
@@ -47,7 +63,7 @@ std::vector<double> Attention(const std::vector<double>& packed, const std::vect
         for (double& weight : weights) sum += weight = std::exp(weight - most);
         for (int64_t i = 0; i < kWidth; ++i) {
           double value = 0;
-          for (int64_t k = 0; k < kLength; ++k) value += weights[static_cast<size_t>(k)] / sum * at(n, k, 2, head, i);
+          for (int64_t k = 0; k < keys; ++k) value += weights[static_cast<size_t>(k)] / sum * at(n, k, 2, head, i);
           out.push_back(value);
         }
       }
@@ -56,11 +72,12 @@ std::vector<double> Attention(const std::vector<double>& packed, const std::vect
   return out;
 }
 
-class OpGraphTest : public DeviceTest, public ::testing::WithParamInterface<bool> {};
+class OpGraphTest : public DeviceTest, public ::testing::WithParamInterface<Form> {};
 
 TEST_P(OpGraphTest, AttentionMatchesReference) {
-  const bool has_bias = GetParam();
-  const AttentionShape shape = PackedAttention(has_bias);
+  const Form& form = GetParam();
+  const bool has_bias = form.bias;
+  const AttentionShape shape = PackedAttention(form);
   const OpGraph graph = AttentionGraph(shape);
   CUDAEP_ASSERT_OK(dnn::Check(graph));
   auto handle = CreateHandle();
@@ -70,17 +87,17 @@ TEST_P(OpGraphTest, AttentionMatchesReference) {
   CUDAEP_ASSERT_OK(plan.status());
   std::printf("attention by %s\n", (*plan)->choice().c_str());
 
-  const auto packed = TestValues(kBatch * kLength * 3 * kHeads * kWidth, 1);
+  const auto packed = TestValues(kBatch * kLength * (kHeads + 2 * form.kv_heads) * kWidth, 1);
   const auto bias = has_bias ? TestValues(kBatch * kLength, 2) : std::vector<double>();
   auto* const device_packed = static_cast<std::byte*>(Upload(DataType::kFloat16, packed));
   const int64_t elems = kBatch * kLength * kHeads * kWidth;
   void* const out = Allocate(static_cast<size_t>(elems) * 2);
   std::vector<void*> tensors{device_packed, device_packed + kHeads * kWidth * 2,
-                             device_packed + 2 * kHeads * kWidth * 2};
+                             device_packed + (kHeads + form.kv_heads) * kWidth * 2};
   if (has_bias) tensors.push_back(Upload(DataType::kFloat16, bias));
   tensors.push_back(out);
   void* const workspace = Allocate((*plan)->workspace_bytes());
-  const auto wanted = Attention(packed, bias, shape.scale);
+  const auto wanted = Attention(form, packed, bias, shape.scale);
   const auto check = [&](const GraphPlan& checked) {
     CUDAEP_ASSERT_OK(Enqueue(**handle, checked, tensors, workspace));
     const auto got = Download(DataType::kFloat16, out, elems);
@@ -96,11 +113,15 @@ TEST_P(OpGraphTest, AttentionMatchesReference) {
   EXPECT_EQ(Enqueue(**handle, **plan, {tensors.data(), 2}, workspace).code(), StatusCode::kInvalidArgument);
 }
 
-INSTANTIATE_TEST_SUITE_P(Bias, OpGraphTest, ::testing::Bool(),
-                         [](const auto& info) { return std::string(info.param ? "with" : "without"); });
+INSTANTIATE_TEST_SUITE_P(Forms, OpGraphTest,
+                         ::testing::Values(Form{"Plain"}, Form{.name = "Bias", .bias = true},
+                                           Form{.name = "Causal", .causal = true},
+                                           Form{.name = "Groups", .kv_heads = 2},
+                                           Form{.name = "CausalGroups", .causal = true, .kv_heads = 1}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST(OpGraph, TextTellsGraphsApart) {
-  OpGraph plain = AttentionGraph(PackedAttention(true));
+  OpGraph plain = AttentionGraph(PackedAttention({.name = "", .bias = true}));
   GraphOp convolution{.kind = OpKind::kConvolution, .a = 0, .b = 1, .result = 2};
   convolution.window = {
       .pad_begin = Shape{1, 2}, .pad_end = Shape{3, 4}, .stride = Shape{1, 1}, .dilation = Shape{1, 1}};
@@ -128,6 +149,8 @@ TEST(OpGraph, TextTellsGraphsApart) {
       [](OpGraph& g) { g.ops[0].compute = DataType::kFloat16; },
       [](OpGraph& g) { g.ops[0].a = 2; },
       [](OpGraph& g) { g.ops[0].b = 2; },
+      [](OpGraph& g) { g.ops[0].c = 2; },
+      [](OpGraph& g) { g.ops[0].axis = 1; },
       [](OpGraph& g) { g.ops[0].result += 1; },
       [](OpGraph& g) { g.ops.back().kind = OpKind::kConvolutionData; },
       [](OpGraph& g) { g.ops.back().window.pad_begin[1] = 5; },

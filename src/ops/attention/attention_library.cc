@@ -1,0 +1,153 @@
+#include "ops/attention/attention_library.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lib/dnn.h"
+
+namespace cudaep::ops {
+namespace {
+
+using kernels::AttentionPointers;
+using kernels::AttentionProblem;
+
+constexpr int64_t kMostHeadSize = 256;
+
+// In place of a plan that is not there yet, or never will be.
+class OwnKernel final : public lib::Plan {
+ public:
+  OwnKernel() {
+    workspace_bytes_ = AttentionLibrary::kWorkspaceBytes;
+    choice_ = "own kernel";
+  }
+};
+const LibraryPlanPtr& NotYet() {
+  static const auto* const plan = new LibraryPlanPtr(std::make_shared<const OwnKernel>());
+  return *plan;
+}
+
+bool IsCausal(const AttentionProblem& p) { return p.right == 0; }
+
+// No masks, scores, caps or windows. Keys behind an entry's end are hidden from rows that mean something by causality
+// alone, where queries and keys are the same rows.
+bool Takes(const AttentionProblem& p, const AttentionPointers& at) {
+  const bool whole = IsCausal(p) ? p.past == 0 && !p.from_end && p.queries == p.keys
+                                 : p.right == AttentionProblem::kUnbounded && at.key_end == nullptr;
+  const bool plain = p.mask == kernels::AttentionMask::kNone && !p.bias &&
+                     p.scores == kernels::AttentionScores::kNone && p.softcap == 0 &&
+                     p.left == AttentionProblem::kUnbounded && std::isinf(p.masked) && at.key_begin == nullptr &&
+                     at.sink == nullptr && !at.zero_sink;
+  if (!whole || !plain || std::min(p.queries, p.keys) < AttentionLibrary::kLeastRows) return false;
+  uintptr_t bits = 0;
+  for (const void* tensor : {at.q, at.k, at.v, static_cast<const void*>(at.y)}) {
+    bits |= reinterpret_cast<uintptr_t>(tensor);
+  }
+  for (const kernels::AttentionStrides& strides : {p.q, p.k, p.v, p.y}) {
+    bits |= static_cast<uintptr_t>(strides.batch | strides.head | strides.row) * SizeOf(p.type);
+  }
+  return bits % dnn::kTensorAlignment == 0;
+}
+
+void AddTo(PlanKey& key, const AttentionProblem& p) {
+  key.Add(p.queries);
+  key.Add(p.keys);
+  for (const kernels::AttentionStrides& strides : {p.q, p.k, p.v, p.y}) {
+    key.Add(strides.batch);
+    key.Add(strides.head);
+    key.Add(strides.row);
+  }
+}
+
+dnn::OpGraph GraphOf(const AttentionProblem& p) {
+  const auto strides = [](const kernels::AttentionStrides& s) { return Shape{s.batch, s.head, s.row, 1}; };
+  return dnn::AttentionGraph({.type = p.type,
+                              .batch = p.batch,
+                              .heads = p.heads,
+                              .kv_heads = p.kv_heads,
+                              .queries = p.queries,
+                              .keys = p.keys,
+                              .width = p.head_size,
+                              .q_strides = strides(p.q),
+                              .k_strides = strides(p.k),
+                              .v_strides = strides(p.v),
+                              .out_strides = strides(p.y),
+                              .scale = static_cast<float>(p.scale),
+                              .causal = IsCausal(p)});
+}
+
+// On a thread that may do what a capture elsewhere forbids.
+Result<LibraryPlanPtr> Compile(const std::shared_ptr<memory::DeviceMemory>& memory, const dnn::OpGraph& graph) {
+  device::CaptureMode mode = device::CaptureMode::kRelaxed;
+  CUDAEP_RETURN_IF_ERROR(device::ThreadExchangeCaptureMode(&mode));
+  const device::DeviceGuard guard(memory->config().ordinal);
+  CUDAEP_RETURN_IF_ERROR(guard.status());
+  CUDAEP_ASSIGN_OR_RETURN(const HandleLease<dnn::Handle> handle, LeaseDnn(memory));
+  CUDAEP_ASSIGN_OR_RETURN(auto plan, dnn::MakePlan(*handle.get(), graph, AttentionLibrary::kWorkspaceBytes));
+  return LibraryPlanPtr(std::move(plan));
+}
+
+}  // namespace
+
+bool AttentionLibrary::MaySuit(const AttentionProblem& p, const device::DeviceInfo& device) {
+  return kFloat16Types.Contains(p.type) && p.compute == DataType::kFloat && device.major >= 8 &&
+         p.head_size == p.v_head_size && p.head_size % 8 == 0 && p.head_size <= kMostHeadSize && p.batch > 0 &&
+         p.queries >= kLeastRows && p.keys >= kLeastRows && p.scores == kernels::AttentionScores::kNone;
+}
+
+Result<bool> AttentionLibrary::Enqueue(const OpContext& context, const AttentionProblem& problem,
+                                       const AttentionPointers& at) {
+  if (!Takes(problem, at)) return false;
+  device::CaptureState capture = device::CaptureState::kNone;
+  CUDAEP_RETURN_IF_ERROR(device::StreamCaptureState(context.stream(), &capture));
+  if (capture != device::CaptureState::kNone) return false;
+  PlanKey key;
+  AddTo(key, problem);
+  const Entry* const entry = current_.load(std::memory_order_acquire);
+  if (entry == nullptr || !std::ranges::equal(entry->key, key.words())) {
+    Count(context, problem, key);
+    return false;
+  }
+  const lib::Plan& plan = entry->slot->plan();
+  if (&plan == NotYet().get()) return false;
+  const Result<dnn::Handle*> handle = context.runtime.dnn();
+  if (!handle.ok()) return false;
+  void* const tensors[] = {const_cast<void*>(at.q), const_cast<void*>(at.k), const_cast<void*>(at.v), at.y};
+  CUDAEP_RETURN_IF_ERROR(dnn::Enqueue(*handle.value(), static_cast<const dnn::GraphPlan&>(plan), tensors, at.scratch));
+  return true;
+}
+
+// Threads may count a call too few: it comes again.
+void AttentionLibrary::Count(const OpContext& context, const AttentionProblem& problem, const PlanKey& key) {
+  const uint64_t hash = key.Hash();
+  if (last_.exchange(hash, std::memory_order_relaxed) != hash) calls_.store(0, std::memory_order_relaxed);
+  if (calls_.fetch_add(1, std::memory_order_relaxed) + 1 == kCalls) Begin(context, problem, key);
+}
+
+void AttentionLibrary::Begin(const OpContext& context, const AttentionProblem& problem, const PlanKey& key) {
+  std::lock_guard lock(mutex_);
+  for (const auto& entry : entries_) {
+    if (std::ranges::equal(entry->key, key.words())) return current_.store(entry.get(), std::memory_order_release);
+  }
+  if (entries_.size() == kMostEntries) return;
+  const dnn::OpGraph graph = GraphOf(problem);
+  const std::string text = StrCat("attention ", dnn::GraphText(graph));
+  bool is_new = false;
+  PlanStore& store = PlanStore::Process();
+  Result<PlanSlotPtr> slot =
+      store.Get({.ordinal = context.runtime.ordinal(), .problem = text}, [&](const std::string&) {
+        is_new = true;
+        return Result<LibraryPlanPtr>(NotYet());
+      });
+  if (!slot.ok()) return;
+  if (is_new) {
+    store.ReplaceInBackground(
+        *slot, [memory = context.runtime.memory(), graph](const std::string&) { return Compile(memory, graph); });
+  }
+  auto entry = std::make_unique<Entry>();
+  entry->key.assign(key.words().begin(), key.words().end());
+  entry->slot = std::move(slot).value();
+  current_.store(entry.get(), std::memory_order_release);
+  entries_.push_back(std::move(entry));
+}
+
+}  // namespace cudaep::ops

@@ -1,0 +1,52 @@
+// Attention by cuDNN's fused kernels, for lengths that come again and again.
+//
+// The library compiles at run time, for exact lengths, and takes long for it. So its plans are made in the background,
+// for lengths that kCalls calls in a row had, and until one is there the own kernel runs, as it does while a stream is
+// captured and for whatever the library refuses. Nodes of the same lengths share a plan (runtime/plan_store.h). Bits
+// differ between the two: not for deterministic sessions.
+// Threads: Enqueue may run on many threads at once.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "kernels/attention/attention.h"
+#include "ops/operator.h"
+#include "runtime/plan_store.h"
+
+namespace cudaep::ops {
+
+class AttentionLibrary {
+ public:
+  static constexpr int kCalls = 3;
+  static constexpr int64_t kLeastRows = 512;  // of queries and of keys; below, the own kernel is no slower
+  static constexpr size_t kWorkspaceBytes = size_t{1} << 20;
+
+  // Whether calls of at most these lengths may be the library's, by types and sizes.
+  static bool MaySuit(const kernels::AttentionProblem& most, const device::DeviceInfo& device);
+
+  // Queues the call and says true, or leaves it to the own kernel. `at.scratch` has kWorkspaceBytes.
+  Result<bool> Enqueue(const OpContext& context, const kernels::AttentionProblem& problem,
+                       const kernels::AttentionPointers& at);
+
+ private:
+  // The plan of some lengths.
+  struct Entry {
+    std::vector<int64_t> key;
+    PlanSlotPtr slot;
+  };
+  static constexpr size_t kMostEntries = 8;
+
+  void Count(const OpContext& context, const kernels::AttentionProblem& problem, const PlanKey& key);
+  void Begin(const OpContext& context, const kernels::AttentionProblem& problem, const PlanKey& key);
+
+  std::atomic<const Entry*> current_{nullptr};
+  std::atomic<uint64_t> last_{0};  // hash of the last call's lengths
+  std::atomic<int> calls_{0};      // in a row that had them
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<const Entry>> entries_;  // guarded by mutex_; never fewer
+};
+
+}  // namespace cudaep::ops

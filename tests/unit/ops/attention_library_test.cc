@@ -1,0 +1,214 @@
+// When attention is the vendor library's, and that a change to it changes no result.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "../lib/device_fixture.h"
+#include "ops/attention/attention_step.h"
+
+namespace cudaep::ops {
+namespace {
+
+using kernels::AttentionPointers;
+using kernels::AttentionProblem;
+
+constexpr int64_t kRows = AttentionLibrary::kLeastRows, kHeads = 2, kSize = 32;
+
+class AttentionLibraryTest : public DeviceTest {
+ protected:
+  static AttentionProblem Causal(int64_t rows = kRows, int64_t kv_heads = 1) {
+    AttentionProblem p;
+    p.type = DataType::kFloat16;
+    p.batch = 1, p.heads = kHeads, p.kv_heads = kv_heads, p.queries = p.keys = rows;
+    p.head_size = p.v_head_size = kSize;
+    p.q = p.y = RowsFirst(kHeads, rows, kSize);
+    p.k = p.v = HeadsFirst(kv_heads, rows, kSize);
+    p.scale = 0.0625;
+    p.right = 0;
+    return p;
+  }
+
+  void SetUp() override {
+    DeviceTest::SetUp();
+    stream_ = std::make_unique<StreamContext>(0, stream());
+    const int64_t most = 2 * kRows * kHeads * kSize;
+    for (std::vector<double>* const values : {&q_, &k_, &v_})
+      *values = TestValues(most, 1 + static_cast<int>(values - &q_));
+    at_ = {
+        .q = Upload(DataType::kFloat16, q_), .k = Upload(DataType::kFloat16, k_), .v = Upload(DataType::kFloat16, v_)};
+    at_.y = Allocate(static_cast<size_t>(most) * 2);
+    at_.scratch = Allocate(AttentionLibrary::kWorkspaceBytes);
+  }
+  void TearDown() override {
+    PlanStore::Process().WaitForBackground();
+    stream_.reset();
+    DeviceTest::TearDown();
+  }
+
+  OpContext Context() { return {.inputs = {}, .outputs = nullptr, .workspace = at_.scratch, .runtime = *stream_}; }
+
+  // Whether the library takes the problem once it had it often enough.
+  bool IsTaken(const AttentionProblem& problem, const AttentionPointers& at) {
+    AttentionLibrary library;
+    for (int call = 0; call < AttentionLibrary::kCalls; ++call) {
+      EXPECT_FALSE(library.Enqueue(Context(), problem, at).value());
+    }
+    PlanStore::Process().WaitForBackground();
+    return library.Enqueue(Context(), problem, at).value();
+  }
+  bool IsTaken(const AttentionProblem& problem) { return IsTaken(problem, at_); }
+
+  // Of the last query of each head, which sees all keys whatever the mode.
+  void ExpectLastRow(const AttentionProblem& p) {
+    const auto y = Download(DataType::kFloat16, at_.y, p.queries * kHeads * kSize);
+    for (int64_t head = 0; head < kHeads; ++head) {
+      const int64_t kv = head / (kHeads / p.kv_heads) * p.k.head;
+      std::vector<double> sums(kSize);
+      double total = 0;
+      for (int64_t key = 0; key < p.keys; ++key) {
+        double score = 0;
+        for (int64_t d = 0; d < kSize; ++d) {
+          score += q_[static_cast<size_t>((p.queries - 1) * p.q.row + head * kSize + d)] *
+                   k_[static_cast<size_t>(kv + key * kSize + d)];
+        }
+        const double weight = std::exp(score * p.scale);
+        total += weight;
+        for (int64_t d = 0; d < kSize; ++d)
+          sums[static_cast<size_t>(d)] += weight * v_[static_cast<size_t>(kv + key * kSize + d)];
+      }
+      for (int64_t d = 0; d < kSize; ++d) {
+        ASSERT_NEAR(y[static_cast<size_t>((p.queries - 1) * p.y.row + head * kSize + d)],
+                    sums[static_cast<size_t>(d)] / total, 2e-3);
+      }
+    }
+  }
+
+  std::vector<double> q_, k_, v_;
+  AttentionPointers at_;
+  std::unique_ptr<StreamContext> stream_;
+};
+
+// A GPU's library may be too old for a graph: that is no failure, but nothing is shown then.
+#if defined(CUDAEP_SIMULATED_DEVICE)
+#define SKIP_WHERE_REFUSED(taken) ASSERT_TRUE(taken)
+#else
+#define SKIP_WHERE_REFUSED(taken) \
+  if (!(taken)) GTEST_SKIP() << "the library refuses"
+#endif
+
+TEST_F(AttentionLibraryTest, TakesCausalAttentionOfGroups) {
+  const AttentionProblem p = Causal();
+  SKIP_WHERE_REFUSED(IsTaken(p));
+  ExpectLastRow(p);
+}
+
+TEST_F(AttentionLibraryTest, TakesAttentionToAnotherSequence) {
+  AttentionProblem p = Causal(kRows, kHeads);
+  p.right = AttentionProblem::kUnbounded;
+  p.keys = kRows + 9;
+  p.past = 5;  // of no meaning without an order
+  p.k = p.v = HeadsFirst(kHeads, p.keys, kSize);
+  SKIP_WHERE_REFUSED(IsTaken(p));
+  ExpectLastRow(p);
+}
+
+TEST_F(AttentionLibraryTest, LeavesTheRestToTheOwnKernel) {
+  const auto refuses = [&](auto&& change) {
+    AttentionProblem p = Causal();
+    AttentionPointers at = at_;
+    change(p, at);
+    return !IsTaken(p, at);
+  };
+  using P = AttentionProblem&;
+  using A = AttentionPointers&;
+  const int64_t other = 0;
+  EXPECT_TRUE(refuses([](P p, A) { p.queries = p.keys = kRows - 1; }));
+  EXPECT_TRUE(refuses([](P p, A) { p.keys = kRows + 1; }));
+  EXPECT_TRUE(refuses([](P p, A) { p.past = 1; }));
+  EXPECT_TRUE(refuses([](P p, A) { p.from_end = true; }));
+  EXPECT_TRUE(refuses([](P p, A) { p.left = 100; }));
+  EXPECT_TRUE(refuses([](P p, A) { p.right = 1; }));
+  EXPECT_TRUE(refuses([](P p, A) { p.softcap = 1; }));
+  EXPECT_TRUE(refuses([](P p, A) { p.bias = true; }));
+  EXPECT_TRUE(refuses([](P p, A) { p.mask = kernels::AttentionMask::kBool; }));
+  EXPECT_TRUE(refuses([](P p, A) { p.masked = -10000; }));
+  EXPECT_TRUE(refuses([](P p, A) { p.scores = kernels::AttentionScores::kMasked; }));
+  EXPECT_TRUE(refuses([](P p, A) { p.q.row += 4; }));
+  EXPECT_TRUE(refuses([](P, A at) { at.k = static_cast<const std::byte*>(at.k) + 2; }));
+  EXPECT_TRUE(refuses([&](P, A at) { at.sink = &other; }));
+  EXPECT_TRUE(refuses([](P, A at) { at.zero_sink = true; }));
+  EXPECT_TRUE(refuses([](P, A at) { at.key_begin = reinterpret_cast<const int32_t*>(at.q); }));
+  EXPECT_TRUE(refuses([&](P p, A at) {
+    p.right = AttentionProblem::kUnbounded;
+    at.key_end = &other;
+  }));
+
+  device::DeviceInfo info = stream_->device_info();
+  EXPECT_TRUE(AttentionLibrary::MaySuit(Causal(), info));
+  const auto may = [&](auto&& change) {
+    AttentionProblem p = Causal();
+    change(p);
+    return AttentionLibrary::MaySuit(p, info);
+  };
+  EXPECT_FALSE(may([](P p) { p.type = DataType::kFloat; }));
+  EXPECT_FALSE(may([](P p) { p.compute = DataType::kDouble; }));
+  EXPECT_FALSE(may([](P p) { p.queries = kRows - 1; }));
+  EXPECT_FALSE(may([](P p) { p.head_size = p.v_head_size = 68; }));
+  EXPECT_FALSE(may([](P p) { p.head_size = p.v_head_size = 264; }));
+  EXPECT_FALSE(may([](P p) { p.v_head_size = 128; }));
+  info.major = 7;
+  EXPECT_FALSE(AttentionLibrary::MaySuit(Causal(), info));
+}
+
+TEST_F(AttentionLibraryTest, OnlyLengthsThatComeAgainGetAPlan) {
+  AttentionLibrary library;
+  const AttentionProblem one = Causal(), other = Causal(kRows + 1);
+  const auto taken = [&](const AttentionProblem& p) {
+    PlanStore::Process().WaitForBackground();
+    return library.Enqueue(Context(), p, at_).value();
+  };
+  for (int i = 0; i < 2 * AttentionLibrary::kCalls; ++i) EXPECT_FALSE(taken(i % 2 == 0 ? one : other));
+  for (int i = 0; i + 1 < AttentionLibrary::kCalls; ++i) EXPECT_FALSE(taken(one));
+  EXPECT_FALSE(taken(other));
+  for (int i = 0; i < AttentionLibrary::kCalls; ++i) EXPECT_FALSE(taken(one));
+  SKIP_WHERE_REFUSED(taken(one));
+  EXPECT_FALSE(taken(other));  // the plan is for exact lengths
+  EXPECT_TRUE(taken(one));
+}
+
+TEST_F(AttentionLibraryTest, ACaptureGetsTheOwnKernel) {
+  AttentionLibrary library;
+  const AttentionProblem p = Causal();
+  const auto taken = [&] { return library.Enqueue(Context(), p, at_).value(); };
+  for (int i = 0; i < AttentionLibrary::kCalls; ++i) EXPECT_FALSE(taken());
+  PlanStore::Process().WaitForBackground();
+  SKIP_WHERE_REFUSED(taken());
+  CUDAEP_ASSERT_OK(device::StreamBeginCapture(stream(), device::CaptureMode::kThreadLocal));
+  EXPECT_FALSE(taken());
+  device::UniqueGraph graph;
+  CUDAEP_ASSERT_OK(device::StreamEndCapture(stream(), graph.Receive()));
+  EXPECT_TRUE(taken());
+}
+
+// The step itself, before and after the change.
+TEST_F(AttentionLibraryTest, TheResultStaysRight) {
+  const AttentionProblem p = Causal();
+  for (const bool library : {false, true}) {
+    Plan plan;
+    const std::vector<Shape> outputs;
+    auto step = AttentionStep::Make(p, library, {{}, outputs, *stream_, stream_->device_info()}, plan);
+    CUDAEP_ASSERT_OK(step.status());
+    EXPECT_EQ(plan.workspace_bytes >= AttentionLibrary::kWorkspaceBytes, library);
+    OpContext context = Context();
+    context.workspace = Allocate(plan.workspace_bytes + 1);
+    for (int call = 0; call < AttentionLibrary::kCalls + 2; ++call) {
+      CUDAEP_ASSERT_OK(device::MemsetAsync(at_.y, 0xFF, static_cast<size_t>(p.queries * p.y.row) * 2, stream()));
+      CUDAEP_ASSERT_OK(step->Enqueue(context, p, at_));
+      ExpectLastRow(p);
+      PlanStore::Process().WaitForBackground();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cudaep::ops
