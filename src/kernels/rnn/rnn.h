@@ -1,8 +1,8 @@
 // One step of LSTM, GRU and RNN: what is left when products with the weights are done.
 //
 // A step adds both products and the biases, applies the activations and carries the state on, for all directions at
-// once. Sums are formed in fp32 (double for double), and so is the cell state kept; the hidden state has the type of
-// the tensors, since the next product reads it.
+// once. It adds in fp32 (double for double), and so is the cell state kept. Products come in the tensors' type, so
+// those of 16 bits were rounded once; the hidden state has that type too, since the next product reads it.
 //
 // A direction that runs backwards meets element length - 1 - step of each sequence. Behind a sequence's length the
 // state stays and Y is 0. Lengths are read on the device and clamped to [0, steps].
@@ -56,17 +56,18 @@ struct RnnShape {
 
 // Gates follow each other in ONNX's order. Null where the node has no such tensor.
 struct RnnPointers {
-  const void* x_product = nullptr;      // [rows, directions, gates, hidden]
-  const void* h_product = nullptr;      // [directions, batch, gates, hidden]; GRU that resets first: z and r alone
-  const void* reset_product = nullptr;  // GRU that resets first: [directions, batch, hidden]
-  const void* bias = nullptr;           // [directions, 2, gates, hidden]
-  const void* peephole = nullptr;       // LSTM: [directions, 3, hidden], of i, o, f
-  const int32_t* lengths = nullptr;     // [batch]
+  const void* x_product = nullptr;   // [rows, directions, gates, hidden]
+  const void* h_product = nullptr;   // [directions, batch, gates, hidden]; GRU that resets first: z and r, then h
+  const void* bias = nullptr;        // [directions, 2, gates, hidden]
+  const void* peephole = nullptr;    // LSTM: [directions, 3, hidden], of i, o, f
+  const int32_t* lengths = nullptr;  // [batch]
   const void* initial_h = nullptr;
   const void* initial_c = nullptr;
-  void* h = nullptr;        // the state, [directions, batch, hidden]
-  void* c = nullptr;        // the same of the cell, fp32 or double; GRU that resets first: z
-  void* reset_h = nullptr;  // GRU that resets first: r * h
+  void* h = nullptr;          // the state, [directions, batch, hidden]
+  void* c = nullptr;          // the same of the cell, fp32 or double; GRU that resets first: z
+  void* reset_h = nullptr;    // GRU that resets first: r * h
+  void* next_rows = nullptr;  // the state once more, as a fused step reads it (fused_step.h)
+  bool rows_are_tf32 = false;
   void* y = nullptr;
   void* y_h = nullptr;
   void* y_c = nullptr;

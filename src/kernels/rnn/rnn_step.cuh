@@ -8,10 +8,11 @@
 #include "device/launch.h"
 #include "kernels/elementwise/functor_math.cuh"
 #include "kernels/rnn/rnn.h"
+#include "kernels/rnn/rnn_rows.cuh"
 
 namespace cudaep::kernels {
 
-inline constexpr int kRnnThreads = 256;
+inline constexpr int kRnnThreads = 128;
 inline constexpr int64_t kMostRnnRows = 65535;  // of grid.y
 
 // A step's arguments with the tensors' types.
@@ -20,10 +21,11 @@ struct RnnArgs {
   using C = ComputeType<T>;
   RnnShape shape;
   int64_t step;
-  const T *x_product, *h_product, *reset_product, *bias, *peephole, *initial_h, *initial_c;
+  const T *x_product, *h_product, *bias, *peephole, *initial_h, *initial_c;
   const int32_t* lengths;
   T *h, *reset_h, *y, *y_h, *y_c;
   C* c;
+  RnnRows<T> rows;
 };
 
 template <class T>
@@ -34,7 +36,6 @@ RnnArgs<T> MakeRnnArgs(const RnnShape& shape, const RnnPointers& at, int64_t ste
           .step = step,
           .x_product = in(at.x_product),
           .h_product = in(at.h_product),
-          .reset_product = in(at.reset_product),
           .bias = in(at.bias),
           .peephole = in(at.peephole),
           .initial_h = in(at.initial_h),
@@ -45,11 +46,13 @@ RnnArgs<T> MakeRnnArgs(const RnnShape& shape, const RnnPointers& at, int64_t ste
           .y = out(at.y),
           .y_h = out(at.y_h),
           .y_c = out(at.y_c),
-          .c = static_cast<ComputeType<T>*>(at.c)};
+          .c = static_cast<ComputeType<T>*>(at.c),
+          .rows = RnnRows<T>(shape, at.next_rows, at.rows_are_tf32)};
 }
 
+// Out of line: a step has up to five of them.
 template <class C>
-__device__ __forceinline__ C Activate(const RnnFunction& function, C x) {
+__device__ __attribute__((noinline)) C ActivateOther(RnnFunction function, C x) {
   const C alpha = static_cast<C>(function.alpha), beta = static_cast<C>(function.beta);
   switch (function.kind) {
     case RnnActivation::kAffine:
@@ -64,18 +67,24 @@ __device__ __forceinline__ C Activate(const RnnFunction& function, C x) {
       return x < C(0) ? C(0) : x;
     case RnnActivation::kScaledTanh:
       return alpha * std::tanh(beta * x);
-    case RnnActivation::kSigmoid:
-      return C(1) / (C(1) + std::exp(-x));
     case RnnActivation::kSoftplus:
       return SoftplusOf(x);
     case RnnActivation::kSoftsign:
       return x / (C(1) + std::fabs(x));
-    case RnnActivation::kTanh:
-      return std::tanh(x);
     case RnnActivation::kThresholdedRelu:
       return x > alpha || x != x ? x : C(0);
+    case RnnActivation::kSigmoid:
+    case RnnActivation::kTanh:
+      break;
   }
   return x;
+}
+
+template <class C>
+__device__ __forceinline__ C Activate(const RnnFunction& function, C x) {
+  if (function.kind == RnnActivation::kSigmoid) return C(1) / (C(1) + std::exp(-x));
+  if (function.kind == RnnActivation::kTanh) return std::tanh(x);
+  return ActivateOther(function, x);
 }
 
 // One element of the state at one step.
@@ -84,22 +93,26 @@ struct RnnElement {
   using C = ComputeType<T>;
   const RnnArgs<T>& args;
   int64_t direction, row, unit;  // row: of the batch
+  int64_t length = LengthOf();
+  int64_t position = PositionOf();  // in the sequence, of the step
 
-  __device__ __forceinline__ int64_t Length() const {
+  __device__ __forceinline__ int64_t LengthOf() const {
     if (args.lengths == nullptr) return args.shape.steps;
     return device::Max(device::Min(static_cast<int64_t>(args.lengths[row]), args.shape.steps), int64_t{0});
   }
-  // Where in the sequence the step is.
-  __device__ __forceinline__ int64_t Position(int64_t length) const {
+  __device__ __forceinline__ int64_t PositionOf() const {
     return args.shape.reverse[direction] && args.step < length ? length - 1 - args.step : args.step;
   }
+  // The sequence ended before this step.
+  __device__ __forceinline__ bool Done() const { return args.step >= length; }
+  __device__ __forceinline__ bool Last() const { return args.step + 1 == args.shape.steps; }
   __device__ __forceinline__ int64_t State() const {
     return (direction * args.shape.batch + row) * args.shape.hidden + unit;
   }
   __device__ __forceinline__ int64_t FinalState() const {
     return direction * args.shape.state_direction + row * args.shape.state_batch + unit;
   }
-  __device__ __forceinline__ C X(int64_t position, int gate, int gates) const {
+  __device__ __forceinline__ C X(int gate, int gates) const {
     const int64_t at = position * args.shape.x_step + row * args.shape.x_batch;
     return Load(args.x_product[((at * args.shape.directions + direction) * gates + gate) * args.shape.hidden + unit]);
   }
@@ -118,12 +131,15 @@ struct RnnElement {
   __device__ __forceinline__ C Function(int index, C value) const {
     return Activate(args.shape.functions[direction][index], value);
   }
-  // Y at the step's position, and behind the last step the final state.
-  __device__ __forceinline__ void WriteHidden(int64_t position, T y, T state) const {
+  // The new state, where it is kept and where the next product reads it; Y at the step's position, and behind the last
+  // step the final state.
+  __device__ __forceinline__ void WriteHidden(T y, T state) const {
+    args.h[State()] = state;
+    args.rows.Set(direction, row, unit, state);
     if (args.y != nullptr) {
       args.y[position * args.shape.y_step + direction * args.shape.y_direction + row * args.shape.y_batch + unit] = y;
     }
-    if (args.step + 1 == args.shape.steps && args.y_h != nullptr) args.y_h[FinalState()] = state;
+    if (Last() && args.y_h != nullptr) args.y_h[FinalState()] = state;
   }
 };
 

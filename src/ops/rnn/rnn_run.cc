@@ -104,7 +104,7 @@ Status EnqueueRnn(const RnnRunPlan& plan, const OpContext& context, const RnnTen
         plan.recurrent.Enqueue(context.runtime, {.a = at.h, .b = tensors.r, .c = h_product, .workspace = workspace}));
     if (problem.resets_first()) {
       at.reset_h = context.scratch(plan.reset_h);
-      at.reset_product = context.scratch(plan.reset_product);
+      at.h_product = h_product;
       CUDAEP_RETURN_IF_ERROR(kernels::LaunchGruReset(problem.shape, problem.type, at, step, context.stream()));
       const size_t hidden = static_cast<size_t>(problem.shape.hidden);
       const std::byte* const weights =
@@ -112,6 +112,7 @@ Status EnqueueRnn(const RnnRunPlan& plan, const OpContext& context, const RnnTen
       CUDAEP_RETURN_IF_ERROR(plan.reset.Enqueue(
           context.runtime,
           {.a = at.reset_h, .b = weights, .c = context.scratch(plan.reset_product), .workspace = workspace}));
+      at.h_product = context.scratch(plan.reset_product);
     }
     CUDAEP_RETURN_IF_ERROR(EnqueueStep(plan, at, step, context.stream()));
   }
