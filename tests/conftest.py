@@ -8,6 +8,12 @@ from .op.harness import driver
 from .session import host
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--modes", default="", help="of operator cases: only these, as graph,shifted; or all but these, as -session"
+    )
+
+
 def pytest_report_header() -> list[str]:
     plugin = host.plugin_path()
     try:

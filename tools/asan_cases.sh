@@ -8,5 +8,9 @@ cd "$(dirname "$0")/.."
 export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export CUDAEP_TEST_LIB_DIR=build/asan/lib PYTHONPATH=tools
 LD_PRELOAD="$(g++ -print-file-name=libasan.so) $(g++ -print-file-name=libubsan.so)"
-[ "${ALL:-}" = 1 ] || set -- -p one_case_each "$@"
-exec env LD_PRELOAD="$LD_PRELOAD" .venv/bin/python -m pytest -q -p no:cacheprovider tests/op/test_cases.py -k "not session" "$@"
+if [ "${ALL:-}" = 1 ]; then
+  set -- --modes=-session "$@"
+else
+  set -- -p one_case_each --modes shifted "$@"
+fi
+exec env LD_PRELOAD="$LD_PRELOAD" .venv/bin/python -m pytest -q -p no:cacheprovider tests/op/test_cases.py -k test_case "$@"

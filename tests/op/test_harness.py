@@ -9,7 +9,7 @@ from .harness.check import CaseError, run_case
 from .harness.compare import difference, ulp
 from .harness.dtypes import numpy_dtype
 from .harness.families import all_cases
-from .harness.modes import chosen_modes
+from .harness.modes import MODES, chosen_modes, wanted_modes
 from .harness.schemas import Formal, Schema
 
 _TYPES = {"T": frozenset({"float32", "uint8"})}
@@ -145,9 +145,37 @@ def test_difference_of_exact_types() -> None:
 def test_versions_of_one_row_are_created_and_one_case_of_each_runs() -> None:
     library = driver.load()
     chosen: dict[str, list[str]] = {}
-    for bound, mode in chosen_modes(all_cases().values(), library):
+    for bound, modes in chosen_modes(all_cases().values(), library):
         if (bound.case.op, bound.dtype) == ("Transpose", "float32") and bound.case.error is None:
-            chosen.setdefault(str(bound.schema.since), []).append(mode)
+            chosen.setdefault(str(bound.schema.since), []).extend(modes)
     assert "graph" in chosen.pop(max(chosen, key=int))
     assert len(chosen) >= 3
     assert all(modes.count("create") >= 1 and not {"graph", "shifted"} & {*modes} for modes in chosen.values())
+
+
+def test_what_the_host_sees_runs_in_a_session_once() -> None:
+    """Every form of a node (types, attributes, absent, scalar and empty inputs, constants), and every refusal."""
+    names = ["Abs", "Gemm", "Clip", "ReduceSum"]
+    table = [bound for bound in all_cases().values() if bound.case.op in names]
+    chosen = {bound.id: modes for bound, modes in chosen_modes(table, driver.load())}
+    for op in names:
+        possible = [bound for bound in table if bound.case.op == op and "session" not in bound.case.skip]
+        ran = [bound for bound in possible if "session" in chosen.get(bound.id, ())]
+        assert 0 < len(ran) < len(possible)
+        for bound in possible:
+            if "create" in chosen[bound.id]:
+                continue
+            assert "session" in chosen[bound.id] or any(
+                (one.schema, one.dtype, one.case.attrs.keys(), one.case.constants)
+                == (bound.schema, bound.dtype, bound.case.attrs.keys(), bound.case.constants)
+                for one in ran
+            ), bound.id
+            assert bound.case.error is None or "session" in chosen[bound.id]
+
+
+def test_modes_by_name() -> None:
+    assert wanted_modes("") == {*MODES}
+    assert wanted_modes("graph,shifted") == {"graph", "shifted"}
+    assert wanted_modes("-session") == {*MODES} - {"session"}
+    with pytest.raises(ValueError, match="no such modes: grahp"):
+        wanted_modes("grahp")

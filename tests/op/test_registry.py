@@ -34,11 +34,10 @@ def _cases_of(row: Row) -> list[BoundCase]:
 @functools.cache
 def _modes() -> dict[str, set[str]]:
     """The modes that each bound case is tested in, by its id."""
-    modes: dict[str, set[str]] = {}
-    for bound, mode in chosen_modes(all_cases().values(), driver.load()):
-        if mode not in bound.case.skip:
-            modes.setdefault(bound.id, set()).add(mode)
-    return modes
+    return {
+        bound.id: {mode for mode in modes if mode not in bound.case.skip}
+        for bound, modes in chosen_modes(all_cases().values(), driver.load())
+    }
 
 
 def _of_models(row: Row) -> bool:

@@ -229,10 +229,12 @@ def serve_from_the_caller(more: dict[str, str]) -> None:
     assert not blocks, f"{len(blocks)} blocks of {calls['alloc']} were not given back"
 
 
-def outcomes(model: bytes | str, feeds: dict[str, np.ndarray], indices: Iterator[int], tolerance: float) -> str:
+def outcomes(
+    model: bytes | str, feeds: dict[str, np.ndarray], indices: Iterator[int], tolerance: float, patience: int = 10
+) -> str:
     """Fails the request of each index once; returns a problem, or "".
 
-    Ends after ten indices in a row that nothing came of: requests that the provider or the host did without.
+    Ends after `patience` indices in a row that nothing came of: requests that the provider or the host did without.
     """
 
     def create(options: dict[str, str]) -> ort.InferenceSession:
@@ -267,9 +269,9 @@ def outcomes(model: bytes | str, feeds: dict[str, np.ndarray], indices: Iterator
             return f"request {index}: {errors}"
         unharmed = 0 if errors else unharmed + 1
         failed += len(errors)
-        if unharmed == 10:
+        if unharmed == patience:
             break
-    return "" if failed >= 5 else f"only {failed} failures: the option had no effect"
+    return "" if failed >= 3 else f"only {failed} failures: the option had no effect"
 
 
 def every() -> Iterator[int]:
@@ -297,14 +299,18 @@ def check_a_failure_at_every_request_of_a_mixer() -> None:
 
 
 def check_failures_in_the_reading_models() -> None:
-    """The three models of `make run`, each with some 300 to 700 requests: at every 29th, or $CUDAEP_FAILURE_STEP-th."""
+    """The three models of `make run`, each with some 300 to 700 requests: at every 87th, or $CUDAEP_FAILURE_STEP-th.
+
+    Hosts start a third of a step apart, so that the three of `make test` see others.
+    """
     found = importlib.util.find_spec("rapidocr_onnxruntime")
     if found is None or found.origin is None:
         raise SkippedError("rapidocr_onnxruntime is not installed")
-    step = int(os.environ.get("CUDAEP_FAILURE_STEP", "29"))
+    step = int(os.environ.get("CUDAEP_FAILURE_STEP", "87"))
+    first = 1 + HOST[1] // 3 % 3 * step // 3
     for path in sorted((Path(found.origin).parent / "models").glob("*.onnx")):
         x = np.random.default_rng(6).random((1, 3, 48 if "det" not in path.name else 64, 64), np.float32)
-        problem = outcomes(str(path), {"x": x}, iter(range(1, 5000, step)), 1e-3)
+        problem = outcomes(str(path), {"x": x}, iter(range(first, 5000, step)), 1e-3, patience=3)
         assert not problem, f"{path.name}: {problem}"
 
 

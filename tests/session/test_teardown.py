@@ -65,8 +65,13 @@ def orders(units: Sequence[str], end: str) -> list[str]:
 
 @pytest.mark.parametrize("end", ["LE", "E"])
 def test_every_order(program: Teardown, end: str) -> None:
-    """In one process: the library is registered anew, and on newer hosts loaded anew, for each order."""
-    every = orders(["S", "B", "V", "WA", "H", "T"], end)[::STRIDE]
+    """In one process: the library is registered anew, and on newer hosts loaded anew, for each order.
+
+    The newest host does them all where the library ends before the environment. Elsewhere it is a third, which has each
+    pair of units in both orders, also next to each other.
+    """
+    stride = STRIDE * (1 if end == "LE" and program.version >= UNLOADS_FROM else 3)
+    every = orders(["S", "B", "V", "WA", "H", "T"], end)[::stride]
     results = program(*every)
     assert [result["order"] for result in results] == every
     if program.version >= UNLOADS_FROM:

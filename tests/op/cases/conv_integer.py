@@ -1,5 +1,6 @@
 """ConvInteger and QLinearConv: what Conv can do, with zero points, scales of channels and a bias."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -37,13 +38,19 @@ def _linear(x: np.ndarray, x_scale: np.ndarray, x_zero: np.ndarray, w: np.ndarra
     return _requantized(acc, _of_channels(scale, x.ndim - 1), y_zero)
 
 
+def _skip(x: tuple[int, ...], w: tuple[int, ...]) -> dict[str, str]:
+    many = prod(x) * prod(w[2:]) > 10_000
+    return {"sliced": "thousands of launches of what smaller cases show"} if many else {}
+
+
 def _case(geometry: Any, types: tuple[str, str] = ("uint8", "int8"), zeros: str = "scalar", **more: Any) -> Case:
     x, w, attrs = geometry
     shape = {"none": None, "scalar": (), "channels": (w[0],)}[zeros]
     inputs: list[Input] = [Rand(x, types[0], full=True), Rand(w, types[1], full=True)]
     if shape is not None:
         inputs += [Rand((), types[0], full=True), Rand(shape, types[1], full=True)]
-    return Case(op="ConvInteger", inputs=inputs, attrs=attrs, expected=_integer, opset=10, tolerance=EXACT, **more)
+    return Case(op="ConvInteger", inputs=inputs, attrs=attrs, expected=_integer, opset=10, tolerance=EXACT,
+                skip=_skip(x, w), **more)  # fmt: skip
 
 
 def _linear_case(geometry: Any, types: tuple[str, str, str] = ("uint8", "int8", "uint8"), channels: bool = True,
@@ -57,7 +64,8 @@ def _linear_case(geometry: Any, types: tuple[str, str, str] = ("uint8", "int8", 
         *([Rand((w[0],), "int32", low=-20000, high=20000)] if bias else []),
     ]  # fmt: skip
     options: dict[str, Any] = {"opset": 10} | more
-    return Case(op="QLinearConv", inputs=inputs, attrs=attrs, expected=_linear, tolerance=EXACT, **options)
+    return Case(op="QLinearConv", inputs=inputs, attrs=attrs, expected=_linear, tolerance=EXACT,
+                skip=_skip(x, w), **options)  # fmt: skip
 
 
 _PLAIN = _GEOMETRIES[3]

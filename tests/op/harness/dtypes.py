@@ -74,6 +74,11 @@ def numpy_dtype(name: str) -> np.dtype:
     return np.dtype(getattr(ml_dtypes, name)) if name in _EXTENSIONS else np.dtype(name)
 
 
+def bits_of(name: str) -> int:
+    """Bits of an element as tensors store it; 0 for an absent tensor, whose name is empty."""
+    return SUB_BYTE.get(name) or (numpy_dtype(name).itemsize * 8 if name else 0)
+
+
 def name_of(array: np.ndarray) -> str:
     """Name of an array's type."""
     return array.dtype.name
