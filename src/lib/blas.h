@@ -36,7 +36,7 @@ struct GemmProblem {
   std::array<BatchDim, kBatchRank> batch{};  // in any order; size 1 where unused
   Epilogue epilogue;
   bool allow_tf32 = true;      // fp32 only; 16-bit types always accumulate in fp32
-  bool deterministic = false;  // the same bits from the same plan, in every call
+  bool deterministic = false;  // the same bits from the same plan, in every call, wherever the tensors lie
 
   int64_t batches() const { return batch[0].size * batch[1].size * batch[2].size; }
   bool operator==(const GemmProblem&) const = default;
@@ -56,7 +56,15 @@ class Handle {
   virtual ~Handle() = default;
 };
 
-class GemmPlan : public lib::Plan {};
+class GemmPlan : public lib::Plan {
+ public:
+  // Bytes that the tensors of a call must be aligned to, besides their elements' size: 1, or more for a deterministic
+  // plan, whose algorithm may not depend on addresses.
+  size_t alignment() const { return alignment_; }
+
+ protected:
+  size_t alignment_ = 1;
+};
 
 // Library name and version, e.g. "cuBLASLt 13.1.0"; loads the library when it was not loaded yet.
 Result<std::string> Version();
@@ -79,9 +87,10 @@ Result<std::unique_ptr<const GemmPlan>> MakePlan(Handle& handle, const GemmProbl
 bool Covers(Handle& handle, const GemmPlan& plan, const GemmProblem& problem);
 
 // Launches only, `m` rows (at most the plan's): no allocation, no lock. Sizes of 0 are the caller's to handle. Works at
-// any alignment of the elements' size; 16 bytes or more let the library use its fast kernels. The first call with
-// pointers aligned to fewer than 256 bytes looks up an algorithm for them, which takes some microseconds and memory;
-// kNotSupported where there is none: nothing was launched then.
+// any alignment that the plan allows; 16 bytes or more let the library use its fast kernels. Unless the plan is
+// deterministic, the first call with pointers aligned to fewer than 256 bytes looks up an algorithm for them, which
+// takes some microseconds and memory. kNotSupported where there is none, and for pointers that the plan does not allow:
+// nothing was launched then.
 Status Enqueue(Handle& handle, const GemmPlan& plan, int64_t m, const GemmPointers& pointers, device::Stream stream);
 
 }  // namespace cudaep::blas

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <span>
+#include <utility>
 
 #include "core/checked_math.h"
 
@@ -83,6 +84,28 @@ std::string ProblemText(const GemmProblem& p) {
     text += StrCat(" batch ", dim.size, " by ", dim.stride_a, ',', dim.stride_b, ',', dim.stride_c);
   }
   return text + lib::EpilogueText(p.epilogue) + lib::NumericsText(p.types.a, p.allow_tf32, p.deterministic);
+}
+
+GemmSizes SizesOf(const GemmProblem& p) {
+  const auto matrix = [](bool transposed, int64_t rows, int64_t columns, int64_t ld) {
+    if (transposed) std::swap(rows, columns);
+    return (rows - 1) * ld + columns;
+  };
+  GemmSizes sizes{matrix(p.transpose_a, p.m, p.k, p.lda), matrix(p.transpose_b, p.k, p.n, p.ldb),
+                  matrix(false, p.m, p.n, p.ldc)};
+  for (const BatchDim& dim : p.batch) {
+    sizes.a += (dim.size - 1) * dim.stride_a;
+    sizes.b += (dim.size - 1) * dim.stride_b;
+    sizes.c += (dim.size - 1) * dim.stride_c;
+  }
+  return sizes;
+}
+
+bool IsAlgorithmFixed(const GemmProblem& p) { return p.deterministic && p.types.compute != DataType::kInt32; }
+
+uintptr_t AddressBits(const GemmPointers& at, bool has_bias, bool has_residual) {
+  const auto bits = [](const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); };
+  return bits(at.a) | bits(at.b) | bits(at.c) | (has_bias ? bits(at.bias) : 0) | (has_residual ? bits(at.residual) : 0);
 }
 
 }  // namespace cudaep::blas

@@ -25,6 +25,19 @@ Status CheckProblem(const GemmProblem& problem);
 // One line that holds every field of the problem: for error texts, and as its identity in a plan store.
 std::string ProblemText(const GemmProblem& problem);
 
+// Elements from the first to the last of each tensor of a checked problem; gaps between rows and batches count.
+struct GemmSizes {
+  int64_t a = 0, b = 0, c = 0;
+};
+GemmSizes SizesOf(const GemmProblem& problem);
+
+// Whether the bits of the result depend on the algorithm but must not: integers are exact by any.
+bool IsAlgorithmFixed(const GemmProblem& problem);
+
+// The bits that any address of a call has: the low ones tell what all are aligned to. Of bias and residual only those
+// that the library reads.
+uintptr_t AddressBits(const GemmPointers& at, bool has_bias, bool has_residual);
+
 }  // namespace cudaep::blas
 
 namespace cudaep::dnn {

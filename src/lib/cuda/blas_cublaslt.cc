@@ -51,6 +51,13 @@ uintptr_t CallStrideBits(const GemmProblem& p) {
   return static_cast<uintptr_t>(bits);
 }
 
+// The class that a plan's first algorithm is for. Of a fixed algorithm it is the only one: that of tensors at 16 bytes,
+// where callers can bring them to (GemmPlan::alignment), unless strides keep later calls from it.
+size_t FirstClassOf(const GemmProblem& p) {
+  if (!IsAlgorithmFixed(p)) return 0;
+  return (CallStrideBits(p) & 15) == 0 ? 1 : 2;
+}
+
 struct Algorithm {
   cublasLtMatmulAlgo_t algo{};
   size_t workspace_bytes = 0;
@@ -58,13 +65,19 @@ struct Algorithm {
 
 class LtPlan final : public GemmPlan {
  public:
-  LtPlan(const GemmProblem& problem, LtForm form, const LtDescriptors& descriptors, const Algorithm& aligned)
-      : problem(problem), form(form), descriptors(descriptors), scales(problem), stride_bits(CallStrideBits(problem)) {
-    workspace_bytes_ = aligned.workspace_bytes;
+  LtPlan(const GemmProblem& problem, LtForm form, const LtDescriptors& descriptors, const Algorithm& first)
+      : problem(problem),
+        form(form),
+        descriptors(descriptors),
+        scales(problem),
+        stride_bits(CallStrideBits(problem)),
+        first_class(FirstClassOf(problem)) {
+    workspace_bytes_ = first.workspace_bytes;
     remaining_ = RemainingOf(problem, form);
-    algorithms[0].store(new Algorithm(aligned));
+    if (first_class == 1) alignment_ = AlignmentOf(problem, 1);
+    algorithms[first_class].store(new Algorithm(first));
     choice_ = StrCat("lt", static_cast<int>(form));
-    for (uint64_t word : aligned.algo.data) choice_ += StrCat('.', word);
+    for (uint64_t word : first.algo.data) choice_ += StrCat('.', word);
   }
   ~LtPlan() override {
     for (auto& algorithm : algorithms) delete algorithm.load();
@@ -75,7 +88,8 @@ class LtPlan final : public GemmPlan {
   const LtDescriptors descriptors;
   const LtScales scales;
   const uintptr_t stride_bits;
-  // By alignment class. The first is made with the plan, the others when pointers need them.
+  const size_t first_class;
+  // By alignment class. That of first_class is made with the plan, the others when pointers need them.
   mutable std::array<std::atomic<const Algorithm*>, kAlignmentClasses> algorithms{};
 };
 
@@ -122,9 +136,10 @@ Result<std::vector<Algorithm>> AskHeuristic(const LtHandle& handle, const GemmPr
 }
 
 // Workspace bytes of an algorithm that can run the problem of these descriptors.
-Result<size_t> CheckAlgorithm(const LtHandle& handle, LtDescriptors d, const cublasLtMatmulAlgo_t& algo) {
+Result<size_t> CheckAlgorithm(const LtHandle& handle, LtDescriptors d, const cublasLtMatmulAlgo_t& algo,
+                              size_t alignment) {
   const CublasLtApi& api = handle.api;
-  CUDAEP_RETURN_IF_ERROR(d.SetBias(api, reinterpret_cast<const void*>(uintptr_t{256})));
+  CUDAEP_RETURN_IF_ERROR(d.SetBias(api, reinterpret_cast<const void*>(alignment)));
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status = api.cublasLtMatmulAlgoCheck(handle.handle.get(), &d.operation, &d.first, &d.second,
                                                             &d.result, &d.result, &algo, &result);
@@ -151,11 +166,12 @@ Status CheckSizes(const GemmProblem& problem) {
 Result<std::vector<std::unique_ptr<const GemmPlan>>> PlansOf(const LtHandle& lt, const GemmProblem& problem,
                                                              size_t limit, size_t most) {
   std::vector<std::unique_ptr<const GemmPlan>> plans;
+  const size_t alignment = AlignmentOf(problem, FirstClassOf(problem));
   for (LtForm form : kLtForms) {
     if (!IsOffered(problem, form)) continue;
     CUDAEP_ASSIGN_OR_RETURN(const LtDescriptors descriptors, Describe(lt.api, problem, form));
     CUDAEP_ASSIGN_OR_RETURN(const std::vector<Algorithm> algorithms,
-                            AskHeuristic(lt, problem, descriptors, limit, AlignmentOf(problem, 0), most));
+                            AskHeuristic(lt, problem, descriptors, limit, alignment, most));
     for (const Algorithm& algorithm : algorithms) {
       plans.push_back(std::make_unique<const LtPlan>(problem, form, descriptors, algorithm));
     }
@@ -188,7 +204,8 @@ Result<std::unique_ptr<const GemmPlan>> PlanOfChoice(const LtHandle& lt, const G
   }
   if (at != end) return malformed();
   CUDAEP_ASSIGN_OR_RETURN(const LtDescriptors descriptors, Describe(lt.api, problem, static_cast<LtForm>(form)));
-  CUDAEP_ASSIGN_OR_RETURN(algorithm.workspace_bytes, CheckAlgorithm(lt, descriptors, algorithm.algo));
+  CUDAEP_ASSIGN_OR_RETURN(algorithm.workspace_bytes,
+                          CheckAlgorithm(lt, descriptors, algorithm.algo, AlignmentOf(problem, FirstClassOf(problem))));
   if (algorithm.workspace_bytes > limit) {
     return NotSupported(ProblemText(problem), ": the chosen algorithm wants ", algorithm.workspace_bytes,
                         " bytes of workspace");
@@ -197,16 +214,16 @@ Result<std::unique_ptr<const GemmPlan>> PlanOfChoice(const LtHandle& lt, const G
       std::make_unique<const LtPlan>(problem, static_cast<LtForm>(form), descriptors, algorithm));
 }
 
-size_t AlignmentClassOf(const LtPlan& plan, const GemmPointers& pointers) {
-  const auto bits = plan.stride_bits | reinterpret_cast<uintptr_t>(pointers.a) |
-                    reinterpret_cast<uintptr_t>(pointers.b) | reinterpret_cast<uintptr_t>(pointers.c) |
-                    reinterpret_cast<uintptr_t>(pointers.residual) |
-                    (plan.descriptors.fused_bias ? reinterpret_cast<uintptr_t>(pointers.bias) : 0);
-  return (bits & 255) == 0 ? 0 : (bits & 15) == 0 ? 1 : 2;
-}
-
 // The algorithm for pointers of this alignment; the first thread that needs one asks the library.
-Result<const Algorithm*> AlgorithmFor(const LtHandle& lt, const LtPlan& plan, size_t alignment_class) {
+Result<const Algorithm*> AlgorithmFor(const LtHandle& lt, const LtPlan& plan, const GemmPointers& pointers) {
+  const auto bits = AddressBits(pointers, plan.descriptors.fused_bias, plan.problem.epilogue.residual());
+  size_t alignment_class = plan.first_class;
+  if (!IsAlgorithmFixed(plan.problem)) {
+    const auto all = plan.stride_bits | bits;
+    alignment_class = (all & 255) == 0 ? 0 : (all & 15) == 0 ? 1 : 2;
+  } else if (bits % plan.alignment() != 0) {
+    return NotSupported(ProblemText(plan.problem), ": tensors must be aligned to ", plan.alignment(), " bytes");
+  }
   auto& slot = plan.algorithms[alignment_class];
   if (const Algorithm* algorithm = slot.load(std::memory_order_acquire)) [[likely]]
     return algorithm;
@@ -265,7 +282,8 @@ bool Covers(Handle& handle, const GemmPlan& base_plan, const GemmProblem& proble
   const auto& lt = static_cast<const LtHandle&>(handle);
   LtDescriptors descriptors = plan.descriptors;
   if (!descriptors.SetRows(lt.api, problem.m).ok()) return false;
-  const Result<size_t> bytes = CheckAlgorithm(lt, descriptors, plan.algorithms[0].load()->algo);
+  const Result<size_t> bytes = CheckAlgorithm(lt, descriptors, plan.algorithms[plan.first_class].load()->algo,
+                                              AlignmentOf(problem, plan.first_class));
   return bytes.ok() && bytes.value() <= plan.workspace_bytes();
 }
 
@@ -274,7 +292,7 @@ Status Enqueue(Handle& handle, const GemmPlan& base_plan, int64_t m, const GemmP
   const auto& lt = static_cast<const LtHandle&>(handle);
   const auto& plan = static_cast<const LtPlan&>(base_plan);
   const GemmProblem& p = plan.problem;
-  CUDAEP_ASSIGN_OR_RETURN(const Algorithm* const algorithm, AlgorithmFor(lt, plan, AlignmentClassOf(plan, pointers)));
+  CUDAEP_ASSIGN_OR_RETURN(const Algorithm* const algorithm, AlgorithmFor(lt, plan, pointers));
   // The library takes descriptors by non-const pointer, and bias address and rows are part of them: each call has its
   // own copy.
   LtDescriptors d = plan.descriptors;

@@ -29,6 +29,7 @@ class SimPlan final : public GemmPlan {
  public:
   SimPlan(const GemmProblem& whole, size_t algorithm) : problem(whole) {
     workspace_bytes_ = kWorkspaceBytes[algorithm];
+    if (IsAlgorithmFixed(whole)) alignment_ = 16;
     choice_ = StrCat("eigen", algorithm);
     if (!IsFused(whole.epilogue.activation)) {
       remaining_.activation = whole.epilogue.activation;
@@ -174,6 +175,9 @@ Status Enqueue(Handle&, const GemmPlan& base_plan, int64_t m, const GemmPointers
   const size_t workspace_bytes = plan.workspace_bytes();
   if (workspace_bytes != 0 && pointers.workspace == nullptr) {
     return InvalidArgument(ProblemText(problem), ": the plan needs a workspace, but none was given");
+  }
+  if (AddressBits(pointers, plan.fused.bias, plan.fused.residual()) % plan.alignment() != 0) {
+    return NotSupported(ProblemText(problem), ": tensors must be aligned to ", plan.alignment(), " bytes");
   }
   // An operand that is not used repeats A, so that lists stay of fixed size.
   const void* reads[] = {pointers.a, pointers.b, plan.fused.bias ? pointers.bias : pointers.a,

@@ -11,7 +11,9 @@ template <Place kPlace>
 class Convolution : public Operator {
  public:
   Convolution(ConvAttributes attributes, const OpInfo& info)
-      : attributes_(std::move(attributes)), options_(info.settings()), type_(info.input_type(0)) {}
+      : attributes_(std::move(attributes)), options_(info.settings()), type_(info.input_type(0)) {
+    options_.product.constant_a = info.is_constant(1);
+  }
 
   static Result<std::unique_ptr<Convolution>> Create(const OpInfo& info) {
     CUDAEP_ASSIGN_OR_RETURN(ConvAttributes attributes, ParseConv(info));

@@ -22,6 +22,8 @@ class Gemm : public Operator {
     op->transpose_a_ = info.BoolOr("transA", false);
     op->transpose_b_ = info.BoolOr("transB", false);
     op->options_ = ProductOptions(info.settings());
+    op->options_.constant_a = info.is_constant(0);
+    op->options_.constant_b = info.is_constant(1);
     return op;
   }
 

@@ -17,6 +17,8 @@ class MatMul : public Operator {
     auto op = std::make_unique<MatMul>();
     op->type_ = info.input_type(0);
     op->options_ = ProductOptions(info.settings());
+    op->options_.constant_a = info.is_constant(0);
+    op->options_.constant_b = info.is_constant(1);
     if (info.domain() != kMicrosoftDomain) return op;
     op->alpha_ = info.FloatOr("alpha", 1.0f);
     op->a_ = {info.BoolOr("transA", false), info.BoolOr("transBatchA", false)};

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
+#include "core/checked_math.h"
 #include "kernels/gemm/tiled_gemm.h"
 #include "lib/problem_check.h"
 #include "ops/library_limits.h"
@@ -12,6 +14,7 @@ namespace {
 
 // What cuBLAS asks for on Hopper and newer devices; more brings nothing.
 constexpr size_t kWorkspaceLimitBytes = size_t{32} << 20;
+constexpr size_t kCopyAlignment = 256;
 constexpr int64_t kExactRows = 16;
 
 bool IsForLibrary(const blas::GemmProblem& p) {
@@ -101,7 +104,25 @@ Status MatrixProduct::UseLibrary(StreamContext& stream, const ProductOptions& op
   }
   workspace_bytes_ = plan.workspace_bytes();
   library_ = std::move(slot).value();
+  PlaceCopies(options);
   return Status::Ok();
+}
+
+// Room for a copy of each tensor that may lie where the library's plan does not allow it.
+void MatrixProduct::PlaceCopies(const ProductOptions& options) {
+  if (library_->As<blas::GemmPlan>().alignment() == 1) return;
+  const auto place = [&](DataType type, int64_t elems) {
+    const size_t offset = AlignUp(workspace_bytes_, kCopyAlignment), bytes = static_cast<size_t>(elems) * SizeOf(type);
+    workspace_bytes_ = offset + bytes;
+    return Copy{offset, bytes};
+  };
+  const blas::GemmProblem& p = problem_;
+  const blas::GemmSizes sizes = blas::SizesOf(p);
+  if (!options.constant_a) copies_.a = place(p.types.a, sizes.a);
+  if (!options.constant_b) copies_.b = place(p.types.b, sizes.b);
+  copies_.c = place(p.types.c, sizes.c);
+  if (p.epilogue.bias) copies_.bias = place(p.types.c, p.n);
+  if (p.epilogue.residual()) copies_.residual = place(p.types.c, sizes.c);
 }
 
 Status MatrixProduct::EnqueueOwn(StreamContext& stream, const blas::GemmPointers& at) const {
@@ -123,10 +144,43 @@ Status MatrixProduct::EnqueueOwn(StreamContext& stream, const blas::GemmPointers
                                   stream.stream());
 }
 
+// The library's call, with copies of what it would refuse for its alignment.
+Status MatrixProduct::EnqueueLibrary(StreamContext& stream, blas::GemmPointers at) const {
+  CUDAEP_ASSIGN_OR_RETURN(blas::Handle* const handle, stream.blas());
+  const auto& plan = library_->As<blas::GemmPlan>();
+  const bool residual = problem_.epilogue.residual();
+  const bool allowed = blas::AddressBits(at, problem_.epilogue.bias, residual) % plan.alignment() == 0;
+  if (allowed) [[likely]]
+    return blas::Enqueue(*handle, plan, problem_.m, at, stream.stream());
+  auto* const workspace = static_cast<std::byte*>(at.workspace);
+  const auto must_copy = [&](const void* tensor, const Copy& copy) {
+    return copy.bytes != 0 && reinterpret_cast<uintptr_t>(tensor) % plan.alignment() != 0;
+  };
+  const auto copy_in = [&](const void*& tensor, const Copy& copy) -> Status {
+    if (!must_copy(tensor, copy)) return Status::Ok();
+    const void* const source = std::exchange(tensor, workspace + copy.offset);
+    return device::MemcpyAsync(workspace + copy.offset, source, copy.bytes, stream.stream());
+  };
+  CUDAEP_RETURN_IF_ERROR(copy_in(at.a, copies_.a));
+  CUDAEP_RETURN_IF_ERROR(copy_in(at.b, copies_.b));
+  CUDAEP_RETURN_IF_ERROR(copy_in(at.bias, copies_.bias));
+  CUDAEP_RETURN_IF_ERROR(copy_in(at.residual, copies_.residual));
+  void* const result = at.c;
+  const bool copies_result = must_copy(result, copies_.c);
+  if (copies_result) {
+    at.c = workspace + copies_.c.offset;
+    // What lies between the results comes back with them.
+    if (!IsDense(problem_)) {
+      CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(at.c, result, copies_.c.bytes, stream.stream()));
+    }
+  }
+  CUDAEP_RETURN_IF_ERROR(blas::Enqueue(*handle, plan, problem_.m, at, stream.stream()));
+  return copies_result ? device::MemcpyAsync(result, at.c, copies_.c.bytes, stream.stream()) : Status::Ok();
+}
+
 Status MatrixProduct::Enqueue(StreamContext& stream, const blas::GemmPointers& at) const {
   if (library_ == nullptr) return EnqueueOwn(stream, at);
-  CUDAEP_ASSIGN_OR_RETURN(blas::Handle* const handle, stream.blas());
-  const Status queued = blas::Enqueue(*handle, library_->As<blas::GemmPlan>(), problem_.m, at, stream.stream());
+  const Status queued = EnqueueLibrary(stream, at);
   if (queued.code() == StatusCode::kNotSupported && may_fall_back_) return EnqueueOwn(stream, at);
   CUDAEP_RETURN_IF_ERROR(queued);
   if (!finish_) return Status::Ok();

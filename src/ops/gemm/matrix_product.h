@@ -4,7 +4,8 @@
 // size of 0, and what the library refuses or would be needed for where it is missing. What of the epilogue the library
 // leaves out is done by the finisher. Library plans come from the process's plan store, with the number of rows rounded
 // up, so that products of many lengths share a plan. A call that the library refuses for its pointers' alignment runs
-// by the own kernel, unless the option forces the library.
+// by the own kernel, unless the option forces the library. A deterministic plan's algorithm is the same wherever the
+// tensors lie: those that are aligned less than it wants are copied, within the workspace.
 // Threads: immutable after Make.
 #pragma once
 
@@ -29,6 +30,9 @@ struct ProductOptions {
   GemmPath path = GemmPath::kAuto;
   bool allow_tf32 = true, deterministic = false;
   std::string plan_file;
+  // The operand lies at one address as long as the operator lives, so that how it is aligned may decide: it is never
+  // copied, and the own kernel takes what the library would not.
+  bool constant_a = false, constant_b = false;
 };
 
 // Rows that a plan for `m` rows is made for: m up to 16, then the next of eight steps an octave.
@@ -52,10 +56,20 @@ class MatrixProduct {
  private:
   Status UseLibrary(StreamContext& stream, const ProductOptions& options, size_t workspace_limit_bytes);
   Status EnqueueOwn(StreamContext& stream, const blas::GemmPointers& at) const;
+  Status EnqueueLibrary(StreamContext& stream, blas::GemmPointers at) const;
+  void PlaceCopies(const ProductOptions& options);
 
   blas::GemmProblem problem_;
+  // Where in the workspace the copy of a tensor lies; 0 bytes where it has none.
+  struct Copy {
+    size_t offset = 0, bytes = 0;
+  };
+
   PlanSlotPtr library_;
   size_t workspace_bytes_ = 0;
+  struct {
+    Copy a, b, c, bias, residual;
+  } copies_;
   bool may_fall_back_ = false;             // to the own kernel, in a call that the library refuses
   std::optional<kernels::Finish> finish_;  // of what the library leaves out
 };

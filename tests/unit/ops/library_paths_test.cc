@@ -249,6 +249,85 @@ TEST_F(LibraryPathsTest, EveryEpilogueOfAProductGivesTheResultByEitherPath) {
   }
 }
 
+// Where the tensors lie must not choose the algorithm: the same plan, the same bits, and gaps left alone.
+TEST_F(LibraryPathsTest, ADeterministicProductHasTheSameBitsAtAnyAlignment) {
+  Settings settings;
+  settings.deterministic = true;
+  for (DataType type : {DataType::kFloat, DataType::kFloat16, DataType::kDouble}) {
+    for (bool full : {false, true}) {
+      blas::GemmProblem p{.types = lib::MixedTypes::Of(type), .m = 5, .n = 24, .k = 300, .lda = 301, .ldb = 24};
+      p.ldc = full ? 24 : 27;
+      p.batch[1] = {.size = 2, .stride_a = 5 * 301, .stride_b = 0, .stride_c = 5 * p.ldc + 3};
+      p.epilogue.bias = full;
+      p.epilogue.beta = full ? 1.0f : 0.0f;
+      if (full) p.batch[1].stride_c = 5 * p.ldc;
+      SCOPED_TRACE(blas::ProblemText(p));
+      StreamContext context(0, stream());
+      auto product = MatrixProduct::Make(context, p, ProductOptions(settings));
+      CUDAEP_ASSERT_OK(product.status());
+      ASSERT_NE(product->library(), nullptr);
+      const blas::GemmSizes sizes = blas::SizesOf(p);
+      const size_t size = SizeOf(type);
+      // Values whose sums round, and so depend on their order.
+      const auto values = [](int64_t count, double step) {
+        std::vector<double> made(static_cast<size_t>(count));
+        for (size_t i = 0; i < made.size(); ++i) made[i] = std::sin(step * static_cast<double>(i + 1));
+        return made;
+      };
+      const auto run = [&](size_t shift, bool in_place) {
+        const auto upload = [&](std::vector<double> given) {
+          given.insert(given.begin(), shift, 0.0);
+          return static_cast<std::byte*>(Upload(type, given)) + shift * size;
+        };
+        blas::GemmPointers at{.a = upload(values(sizes.a, 0.37)),
+                              .b = upload(values(sizes.b, 0.73)),
+                              .c = upload(values(sizes.c, 0.11)),
+                              .bias = upload(values(p.n, 0.53)),
+                              .residual = upload(values(sizes.c, 0.11))};
+        if (in_place) at.residual = at.c;
+        at.workspace = context.workspace().Reserve(product->workspace_bytes()).value();
+        EXPECT_TRUE(product->Enqueue(context, at).ok());
+        return Download(type, at.c, sizes.c);
+      };
+      const auto wanted = run(0, false);
+      for (size_t shift : {size_t{1}, size_t{16} / size, size_t{3}}) {
+        EXPECT_EQ(run(shift, false), wanted) << shift;
+        EXPECT_EQ(run(shift, true), wanted) << shift;
+      }
+    }
+  }
+}
+
+TEST_F(LibraryPathsTest, AConstantOperandIsNeverCopied) {
+  Settings settings;
+  settings.deterministic = true;
+  StreamContext context(0, stream());
+  const blas::GemmProblem p = Product(DataType::kFloat, 8);
+  ProductOptions options(settings);
+  auto whole = MatrixProduct::Make(context, p, options);
+  CUDAEP_ASSERT_OK(whole.status());
+  options.constant_b = true;
+  auto without = MatrixProduct::Make(context, p, options);
+  CUDAEP_ASSERT_OK(without.status());
+  EXPECT_GE(whole->workspace_bytes(), without->workspace_bytes() + static_cast<size_t>(p.k * p.n) * sizeof(float));
+  settings.deterministic = false;
+  auto free_choice = MatrixProduct::Make(context, p, ProductOptions(settings));
+  CUDAEP_ASSERT_OK(free_choice.status());
+  EXPECT_EQ(free_choice->workspace_bytes(), free_choice->library()->plan().workspace_bytes());
+  // One that lies where the library's plan does not allow it, and always will, is the own kernel's.
+  const auto a = TestValues(p.m * p.k, 1), b = TestValues(p.k * p.n + 1, 2), bias = TestValues(p.n, 3);
+  const blas::GemmPointers at{.a = Upload(DataType::kFloat, a),
+                              .b = static_cast<float*>(Upload(DataType::kFloat, b)) + 1,
+                              .c = Allocate(static_cast<size_t>(p.m * p.n) * sizeof(float)),
+                              .bias = Upload(DataType::kFloat, bias),
+                              .residual = Upload(DataType::kFloat, TestValues(p.m * p.n, 4)),
+                              .workspace = context.workspace().Reserve(without->workspace_bytes()).value()};
+  CUDAEP_ASSERT_OK(without->Enqueue(context, at));
+  double sum = bias[0] + TestValues(1, 4)[0];
+  for (int64_t k = 0; k < p.k; ++k) sum += 0.5 * a[static_cast<size_t>(k)] * b[static_cast<size_t>(k * p.n + 1)];
+  EXPECT_NEAR(Download(DataType::kFloat, at.c, 1)[0], sum, 1e-4);
+}
+
 TEST_F(LibraryPathsTest, RowsAreRoundedUpByAnEighthAtMost) {
   for (int64_t m = 1; m <= 5000; ++m) {
     const int64_t bucket = RowBucket(m);
