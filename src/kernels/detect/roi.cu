@@ -3,7 +3,7 @@
 
 #include "core/checked_math.h"
 #include "core/data_type_traits.h"
-#include "device/launch.h"
+#include "device/rounded.h"
 #include "kernels/detect/roi.h"
 #include "kernels/index_limit.h"
 
@@ -68,8 +68,9 @@ __global__ void __launch_bounds__(kThreads) RoiAlignKernel(__grid_constant__ con
   const int64_t image = indices[place.roi];
   const T* const corners = rois + place.roi * 4;
   const C scale = static_cast<C>(s.scale), shift = p.half_pixel ? C(0.5) : C(0);
-  const C left = Load(corners[0]) * scale - shift, top = Load(corners[1]) * scale - shift;
-  C width = Load(corners[2]) * scale - shift - left, height = Load(corners[3]) * scale - shift - top;
+  const auto corner = [&](int k) { return device::RoundedProduct(Load(corners[k]), scale) - shift; };
+  const C left = corner(0), top = corner(1);
+  C width = corner(2) - left, height = corner(3) - top;
   if (!p.half_pixel) width = device::Max(width, C(1)), height = device::Max(height, C(1));
   const C bin_height = height / static_cast<C>(s.out_height), bin_width = width / static_cast<C>(s.out_width);
   const int64_t rows = SamplesOf(p, bin_height), columns = SamplesOf(p, bin_width);
@@ -78,10 +79,12 @@ __global__ void __launch_bounds__(kThreads) RoiAlignKernel(__grid_constant__ con
   const T* const plane = x + ((exists ? image : 0) * s.channels + place.channel) * s.height * s.width;
   for (int64_t row = 0; exists && row < rows; ++row) {
     const C in_bin = (static_cast<C>(row) + C(0.5)) * bin_height / static_cast<C>(rows);
-    const Sample<C> sy = SampleAt(top + static_cast<C>(place.row) * bin_height + in_bin, s.height);
+    const Sample<C> sy =
+        SampleAt(top + device::RoundedProduct(static_cast<C>(place.row), bin_height) + in_bin, s.height);
     for (int64_t column = 0; column < columns; ++column) {
       const C along = (static_cast<C>(column) + C(0.5)) * bin_width / static_cast<C>(columns);
-      const Sample<C> sx = SampleAt(left + static_cast<C>(place.column) * bin_width + along, s.width);
+      const Sample<C> sx =
+          SampleAt(left + device::RoundedProduct(static_cast<C>(place.column), bin_width) + along, s.width);
       C value[4] = {};
       if (sy.inside && sx.inside) {
         value[0] = (C(1) - sy.rest) * (C(1) - sx.rest) * Load(plane[sy.low * s.width + sx.low]);

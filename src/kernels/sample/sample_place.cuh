@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/data_type_traits.h"
-#include "device/launch.h"
+#include "device/rounded.h"
 #include "kernels/sample/grid_sample.h"
 
 namespace cudaep::kernels {
@@ -31,7 +31,7 @@ template <class C>
 __device__ __forceinline__ C PixelOf(const GridSample& p, C value, int64_t size) {
   constexpr C kFar = static_cast<C>(int64_t{1} << 40);
   C at = p.align_corners ? (value + C(1)) / C(2) * static_cast<C>(size - 1)
-                         : ((value + C(1)) * static_cast<C>(size) - C(1)) / C(2);
+                         : (device::RoundedProduct(value + C(1), static_cast<C>(size)) - C(1)) / C(2);
   at = at > kFar ? kFar : at < -kFar ? -kFar : at;
   if (p.mode == SampleMode::kNearest) at = std::nearbyint(at);
   return at;

@@ -55,6 +55,7 @@ def _bit_cast(d: Draw) -> Node:
     return Node([d.moved(source, d.elements())], {"to": code_of(d.pick(alike))}, widen=False)
 
 
+_HOST_RESIZES = ("float32", "float16", "bfloat16", "int32", "int8", "uint8")  # or in float32
 _WHERE = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "asymmetric", "align_corners")
 # Coordinates are computed in float32: an ulp of one is an error of the weights, which are up to some 1.
 _WEIGHTS = Tolerance(4, terms=64, abs=1e-5, reason="weights of float32 coordinates, times values up to 1")
@@ -87,7 +88,8 @@ def _resize(d: Draw) -> Node:
         attrs.update(d.attrs(nearest_mode=["floor", "ceil", "round_prefer_floor", "round_prefer_ceil", None]))
         if where in ("align_corners", "half_pixel_symmetric"):  # a quotient that float32 rounds across a tie
             attrs["coordinate_transformation_mode"] = "asymmetric"
-    if dtype == "float64" and where == "pytorch_half_pixel":  # the reference alone has it, and cubic wrong at one pixel
+    # The reference alone has other types, and it takes one pixel for several where the scale makes it a fraction more.
+    if where == "pytorch_half_pixel" and dtype not in _HOST_RESIZES:
         attrs["coordinate_transformation_mode"] = "half_pixel"
     if mode == "cubic":
         attrs.update(d.attrs(cubic_coeff_a=[-0.75, -0.5, None], exclude_outside=[0, 1, None]))
