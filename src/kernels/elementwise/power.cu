@@ -24,6 +24,14 @@ __device__ __forceinline__ T IntegerPower(T base, E exponent) {
   return static_cast<T>(result);
 }
 
+// A power that is an integer may come out an ulp or two beside it on a GPU, which cutting off the fraction would make
+// a whole one.
+__device__ __forceinline__ double SnappedPower(double base, double exponent) {
+  constexpr double kUlps = 1e-15;
+  const double power = std::pow(base, exponent), whole = std::nearbyint(power);
+  return std::fabs(power - whole) <= kUlps * std::fabs(whole) ? whole : power;
+}
+
 // T and E are compute types.
 struct Power {
   template <class T, class E>
@@ -31,7 +39,7 @@ struct Power {
     if constexpr (std::is_integral_v<T> && std::is_integral_v<E>) {
       return IntegerPower(base, exponent);
     } else if constexpr (std::is_integral_v<T>) {
-      return ConvertTo<T>(std::pow(static_cast<double>(base), exponent));
+      return ConvertTo<T>(SnappedPower(static_cast<double>(base), static_cast<double>(exponent)));
     } else {
       // Squares and roots are what models ask for; the branch is uniform where the exponent is one repeated element.
       if (exponent == E(2)) return base * base;
