@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "device/rounded.h"
 #include "kernels/common/trigger.cuh"
 #include "kernels/elementwise/elementwise.cuh"
 #include "kernels/quant/qlinear.h"
@@ -18,7 +19,7 @@ __global__ void __launch_bounds__(kThreads)
                     int64_t y_stride, bool packed) {
   __shared__ uint8_t of[256];
   of[threadIdx.x] = table.of[threadIdx.x];
-  TriggerDependentsOfSmallGrid();
+  if (gridDim.y == 1) TriggerDependentsOfSmallGrid();  // which looks at x
   device::GridDependencyWait();
   __syncthreads();
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -45,13 +46,14 @@ struct OnReals {
   QLinearOperands p;
   __device__ __forceinline__ T operator()(T a, T b) const {
     const int32_t x = static_cast<int32_t>(a) - p.a_zero, z = static_cast<int32_t>(b) - p.b_zero;
+    float real;  // in steps of y
     if constexpr (kOp == QLinearBinary::kMul) {
-      return Saturated<T>(rintf(p.a_ratio * static_cast<float>(x * z)), p.y_zero);
+      real = device::RoundedProduct(p.a_ratio, static_cast<float>(x * z));
     } else {
       // A product and a sum would be one instruction on some devices and two on others.
-      const float second = p.b_ratio * static_cast<float>(z);
-      return Saturated<T>(rintf(fmaf(p.a_ratio, static_cast<float>(x), second)), p.y_zero);
+      real = fmaf(p.a_ratio, static_cast<float>(x), device::RoundedProduct(p.b_ratio, static_cast<float>(z)));
     }
+    return Saturated<T>(rintf(real + static_cast<float>(p.y_zero)), 0);
   }
 };
 

@@ -23,8 +23,9 @@ Status LaunchByteTable(const ByteTable& table, const void* x, void* y, int64_t r
 
 enum class QLinearBinary : uint8_t { kAdd, kMul };
 
-// Add: round(a_ratio * (a - a_zero) + b_ratio * (b - b_zero)), the sum rounded once after b's product was.
-// Mul: round(a_ratio * (a - a_zero) * (b - b_zero)). Then the zero point of y. Ratios are of the scales to y's.
+// Add: round(a_ratio * (a - a_zero) + b_ratio * (b - b_zero) + y_zero), the first sum rounded once after b's product
+// was. Mul: round(a_ratio * (a - a_zero) * (b - b_zero) + y_zero). So a tie becomes an even code, as with the CPU
+// provider; everywhere else the zero point is added behind. Ratios are of the scales to y's.
 struct QLinearOperands {
   float a_ratio = 1, b_ratio = 1;
   int32_t a_zero = 0, b_zero = 0, y_zero = 0;

@@ -18,6 +18,11 @@ def _code(rounded: np.ndarray, zero: np.ndarray | None, dtype: np.dtype) -> np.n
     return np.clip(rounded + (0.0 if zero is None else float(zero)), limits.min, limits.max).astype(dtype)
 
 
+def _even_code(real: np.ndarray, zero: np.ndarray | None, dtype: np.dtype) -> np.ndarray:
+    """The zero point is added before a tie is broken."""
+    return _code(np.rint(real + _single(0 if zero is None else zero)), None, dtype)
+
+
 def _single(value: Any) -> np.ndarray:
     return np.asarray(value, np.float32)
 
@@ -30,13 +35,13 @@ def _add(a: np.ndarray, a_scale: np.ndarray, a_zero: np.ndarray | None, b: np.nd
          b_zero: np.ndarray | None, y_scale: np.ndarray, y_zero: np.ndarray | None = None) -> np.ndarray:  # fmt: skip
     ratios = [(_single(scale) / _single(y_scale)).astype(np.float64) for scale in (a_scale, b_scale)]
     second = (_less(b, b_zero) * ratios[1]).astype(np.float32).astype(np.float64)
-    return _code(np.rint((_less(a, a_zero) * ratios[0] + second).astype(np.float32)), y_zero, a.dtype)
+    return _even_code((_less(a, a_zero) * ratios[0] + second).astype(np.float32), y_zero, a.dtype)
 
 
 def _mul(a: np.ndarray, a_scale: np.ndarray, a_zero: np.ndarray | None, b: np.ndarray, b_scale: np.ndarray,
          b_zero: np.ndarray | None, y_scale: np.ndarray, y_zero: np.ndarray | None = None) -> np.ndarray:  # fmt: skip
     ratio = _single(a_scale) * _single(b_scale) / _single(y_scale)
-    return _code(np.rint(_single(_less(a, a_zero) * _less(b, b_zero)) * ratio), y_zero, a.dtype)
+    return _even_code(_single(_less(a, a_zero) * _less(b, b_zero)) * ratio, y_zero, a.dtype)
 
 
 def _unary(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
@@ -128,6 +133,12 @@ CASES = [
       for a, b in (((3, 5, 16), (3, 5, 16)), ((3, 5, 16), (16,)), ((3, 1, 5), (4, 1)))),
     *(_pair(op, a, b, y_scale=0.02) for op in ("QLinearAdd", "QLinearMul")
       for a, b in (((4099,), (4099,)), ((), (7,)), ((0, 3), (3,)), ((), ()))),
+    # ties, with an even and an odd zero point
+    *(Case(op=op, domain=MICROSOFT, opset=1, dtypes=_BYTES, tolerance=EXACT, name=f"ties_{zero}",
+           expected=_add if op == "QLinearAdd" else _mul, constants=(1, 4),
+           inputs=[Rand((3, 77), full=True), _scale(0.5), Of(3), Rand((3, 77), full=True), _scale(0.5), Of(6),
+                   _scale(1 if op == "QLinearAdd" else 16), Of(zero)])
+      for op in ("QLinearAdd", "QLinearMul") for zero in (6, 7)),
     *(_one("QLinearSigmoid", shape, _unary(_sigmoid), 0.004, zeros) for zeros in (False, True)
       for shape in ((3, 7), (4099,), (), (0,))),
     *(_one("QLinearLeakyRelu", (3, 77), _unary(_leaky), 0.05, zeros, attrs) for zeros in (False, True)
