@@ -52,11 +52,23 @@ __device__ __forceinline__ void Locate(const VariadicWalk& walk, uint32_t elemen
   }
 }
 
+template <class C>
+struct RunningResult {
+  static constexpr bool kWritesThroughPointers = true;
+  C* pointer;
+  bool resumes, pauses;
+};
+
 // The result for kPack elements from `element` on.
 template <int kPack, class Fold, class T>
-__device__ __forceinline__ void Combine(const VariadicWalk& walk, uint32_t element, ComputeType<T> factor, T* y) {
+__device__ __forceinline__ void Combine(const VariadicWalk& walk, uint32_t element, ComputeType<T> factor,
+                                        const RunningResult<ComputeType<T>>& running, T* y) {
   using C = ComputeType<T>;
   C result[kPack] = {};
+  if (running.resumes) {
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) result[k] = running.pointer[element + k];
+  }
 #pragma unroll 1
   for (int first = 0; first < walk.count; first += kInputsInFlight) {
     RawPack<T, kPack> raw[kInputsInFlight];
@@ -79,9 +91,14 @@ __device__ __forceinline__ void Combine(const VariadicWalk& walk, uint32_t eleme
       UnpackCompute<T, kPack>(raw[i], value);
 #pragma unroll
       for (int k = 0; k < kPack; ++k) {
-        result[k] = first + i == 0 ? value[k] : Fold::Combine(result[k], value[k]);
+        result[k] = first + i == 0 && !running.resumes ? value[k] : Fold::Combine(result[k], value[k]);
       }
     }
+  }
+  if (running.pauses) {
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) running.pointer[element + k] = result[k];
+    return;
   }
   if constexpr (std::is_same_v<Fold, SumFold>) {
 #pragma unroll
@@ -92,15 +109,16 @@ __device__ __forceinline__ void Combine(const VariadicWalk& walk, uint32_t eleme
 
 template <int kPack, class Fold, class T>
 __global__ void __launch_bounds__(kElementwiseThreads)
-    VariadicKernelOf(const __grid_constant__ VariadicWalk walk, ComputeType<T> factor, T* y) {
+    VariadicKernelOf(const __grid_constant__ VariadicWalk walk, ComputeType<T> factor,
+                     RunningResult<ComputeType<T>> running, T* y) {
   TriggerDependentsOfSmallGrid();
   device::GridDependencyWait();
   const uint32_t item = blockIdx.x * kElementwiseThreads + threadIdx.x;
   if (item < walk.packs) {
-    Combine<kPack, Fold>(walk, item * kPack, factor, y);
+    Combine<kPack, Fold>(walk, item * kPack, factor, running, y);
   } else if constexpr (kPack > 1) {  // behind the packs: single elements
     const uint32_t element = walk.packs * (kPack - 1) + item;
-    if (element < walk.elems) Combine<1, Fold>(walk, element, factor, y);
+    if (element < walk.elems) Combine<1, Fold>(walk, element, factor, running, y);
   }
 }
 
@@ -121,6 +139,7 @@ Status LaunchFold(const VariadicArgs& args, device::Stream stream) {
     half.inputs = rest;
     half.broadcast = &halves.second;
     half.y = static_cast<T*>(args.y) + halves.first.elems;
+    if (half.running != nullptr) half.running = static_cast<ComputeType<T>*>(half.running) + halves.first.elems;
     return LaunchFold<Fold, T>(half, stream);
   }
   constexpr int kPack = PackElems(sizeof(T)) > kMaxElementwisePack ? kMaxElementwisePack : PackElems(sizeof(T));
@@ -141,8 +160,10 @@ Status LaunchFold(const VariadicArgs& args, device::Stream stream) {
   config.grid.x = CeilDiv<uint32_t>(items, kElementwiseThreads);
   config.block.x = kElementwiseThreads;
   config.programmatic = true;
-  return device::Launch(VariadicKernelOf<kPack, Fold, T>, config, stream, walk,
-                        static_cast<ComputeType<T>>(args.factor), static_cast<T*>(args.y));
+  using C = ComputeType<T>;
+  return device::Launch(VariadicKernelOf<kPack, Fold, T>, config, stream, walk, static_cast<C>(args.factor),
+                        RunningResult<C>{static_cast<C*>(args.running), args.resumes, args.pauses},
+                        static_cast<T*>(args.y));
 }
 
 template <class Fold, DataTypeSet types>

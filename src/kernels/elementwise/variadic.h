@@ -1,7 +1,8 @@
 // Maximum, minimum, sum or mean of up to kMaxVariadicInputs tensors in one launch, with numpy broadcasting.
 //
-// 16-bit floats are combined in fp32 and rounded once; a NaN makes every result NaN. Each input is read once and the
-// output written once. The output may be the buffer of an input that has its shape and type.
+// 16-bit floats are combined in fp32 and rounded once, however many launches that takes; a NaN makes every result NaN.
+// Each input is read once and the output written once. The output may be the buffer of an input that has its shape and
+// type.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,11 @@ struct VariadicArgs {
   // Of the first `count` inputs; those behind are not looked at.
   const Broadcast<kMaxVariadicInputs>* broadcast = nullptr;
   double factor = 1;  // of the sum: kMean
+  // Where there are more inputs than a launch takes: what those of earlier launches came to, or where that is left for
+  // the next one. Of the type that is computed in, contiguous; may be `y` where that has this type.
+  void* running = nullptr;
+  bool resumes = false;  // begins with it
+  bool pauses = false;   // leaves it, and does not write y
 };
 
 using VariadicKernel = Status (*)(const VariadicArgs& args, device::Stream stream);

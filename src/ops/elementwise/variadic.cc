@@ -1,5 +1,5 @@
 // Min, Max, Sum and Mean of any number of tensors with numpy broadcasting: one launch for up to
-// kMaxVariadicInputs of them, further ones for more, each of which takes the result so far as its first input.
+// kMaxVariadicInputs of them, further ones for more, each of which goes on from the result so far.
 #include "kernels/elementwise/variadic.h"
 
 #include "ops/registry.h"
@@ -16,6 +16,7 @@ struct VariadicPlan : Plan {
     kernels::Broadcast<kMaxVariadicInputs> broadcast;
   };
   std::vector<Round> rounds;
+  bool has_scratch = false;  // 16-bit floats wait in fp32 between rounds; others in the output
 };
 
 class Variadic : public Operator {
@@ -42,18 +43,18 @@ class Variadic : public Operator {
     const Dims output = context.outputs[0];
     const auto inputs = static_cast<int>(context.inputs.size());
     for (int next = 0; next < inputs;) {
-      const int results = next == 0 ? 0 : 1;
-      VariadicPlan::Round round{.first = next, .count = std::min(inputs - next, kMaxVariadicInputs - results)};
+      VariadicPlan::Round round{.first = next, .count = std::min(inputs - next, kMaxVariadicInputs)};
       std::array<Dims, kMaxVariadicInputs> dims;
-      dims.fill(output);  // the result so far; behind the inputs nobody looks
+      dims.fill(output);  // behind the inputs nobody looks
       for (int i = 0; i < round.count; ++i) {
-        const auto slot = static_cast<size_t>(results) + static_cast<size_t>(i);
-        dims[slot] = context.inputs[static_cast<size_t>(next) + static_cast<size_t>(i)].dims();
+        dims[static_cast<size_t>(i)] = context.inputs[static_cast<size_t>(next + i)].dims();
       }
       CUDAEP_ASSIGN_OR_RETURN(round.broadcast, kernels::MakeBroadcast<kMaxVariadicInputs>(output, dims));
       plan->rounds.push_back(round);
       next += round.count;
     }
+    plan->has_scratch = plan->rounds.size() > 1 && kFloat16Types.Contains(context.inputs[0].type);
+    if (plan->has_scratch) plan->AddScratch(static_cast<size_t>(context.outputs[0].elems()) * sizeof(float));
     return PlanPtr(std::move(plan));
   }
 
@@ -61,15 +62,16 @@ class Variadic : public Operator {
     const auto& plan = PlanAs<VariadicPlan>(base);
     for (const VariadicPlan::Round& round : plan.rounds) {
       const void* inputs[kMaxVariadicInputs];
-      int count = 0;
-      if (round.first > 0) inputs[count++] = context.output(0);
-      for (int i = 0; i < round.count; ++i) inputs[count++] = context.input(round.first + i);
-      const bool scaled = op_ == VariadicOp::kMean && &round == &plan.rounds.back();
+      for (int i = 0; i < round.count; ++i) inputs[i] = context.input(round.first + i);
+      const bool mean = op_ == VariadicOp::kMean;
       CUDAEP_RETURN_IF_ERROR(kernel_({.inputs = inputs,
-                                      .count = count,
+                                      .count = round.count,
                                       .y = context.output(0),
                                       .broadcast = &round.broadcast,
-                                      .factor = scaled ? 1.0 / static_cast<double>(context.inputs.size()) : 1.0},
+                                      .factor = mean ? 1.0 / static_cast<double>(context.inputs.size()) : 1.0,
+                                      .running = plan.has_scratch ? context.scratch(0) : context.output(0),
+                                      .resumes = round.first > 0,
+                                      .pauses = &round != &plan.rounds.back()},
                                      context.stream()));
     }
     return Status::Ok();

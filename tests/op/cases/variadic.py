@@ -44,6 +44,10 @@ CASES = [
     *(Case(op=op, inputs=[Rand((300,), specials=True)] * count, expected=functools.partial(_fold, op), dtypes=FLOATS,
            name="specials", magnitude=_MAGNITUDES.get(op))
       for op, count in (("Max", 3), ("Min", 3), ("Sum", 2), ("Mean", 3))),
+    # more than a launch takes: what waits for the next one is neither rounded nor infinite
+    *(Case(op=op, inputs=[Rand((3, 17), low=low, high=2 * low)] * 70, expected=functools.partial(_fold, op),
+           dtypes=("float16", "bfloat16"), name="seventy")
+      for op, low in (("Max", 1), ("Min", 1), ("Sum", 1), ("Mean", 1000))),
     *(Case(op=op, inputs=[Rand((65,), full=True)] * 2, expected=functools.partial(_fold, op), dtypes=INTS,
            name="full_range") for op in ("Max", "Min")),
     Case(op="Max", inputs=[Rand((2, 3)), Rand((3,)), Rand((4,))], error=("INVALID_ARGUMENT", "[2,3]"),
