@@ -1,6 +1,8 @@
 // The kernels of a scan, for one operation; see scan.h.
 #pragma once
 
+#include <cmath>
+#include <limits>
 #include <type_traits>
 
 #include "core/checked_math.h"
@@ -12,7 +14,7 @@ namespace cudaep::kernels {
 
 struct SumScan {
   template <class C>
-  static constexpr bool kInOrder = false;
+  static constexpr bool kNeedsRange = false;
   template <class C>
   static __device__ __forceinline__ C Identity() {
     return C(0);
@@ -23,11 +25,11 @@ struct SumScan {
   }
 };
 
-// Floats are multiplied one after the other: a product of some in the middle may be infinite where 0 stands before
-// them.
+// A product of some floats in the middle may be infinite, or lose digits, where that of all before them is not: parts
+// are multiplied on their own only where all of them are normal numbers.
 struct ProductScan {
   template <class C>
-  static constexpr bool kInOrder = std::is_floating_point_v<C>;
+  static constexpr bool kNeedsRange = std::is_floating_point_v<C>;
   template <class C>
   static __device__ __forceinline__ C Identity() {
     return C(1);
@@ -117,6 +119,42 @@ __device__ __forceinline__ void StoreScanPack(const ScanArguments<T>& p, T* row,
   }
 }
 
+template <class C>
+__device__ __forceinline__ bool IsNormal(C x) {
+  const C size = std::fabs(x);
+  return size >= std::numeric_limits<C>::min() && size <= std::numeric_limits<C>::max();
+}
+
+// kThreads threads of the block at `shared`, which holds a tile: what they hold of one becomes its scan from `sum` on,
+// one element after the other.
+template <class Op, int kThreads, int kPack, class C>
+__device__ __forceinline__ void ScanInOrder(C* shared, int thread, bool exclusive, C& sum, C (&value)[kPack]) {
+  const auto meet = [] {
+    if constexpr (kThreads > 32) {
+      __syncthreads();
+    } else {
+      __syncwarp();
+    }
+  };
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) shared[thread * kPack + k] = value[k];
+  meet();
+  if (thread == 0) {
+    C running = sum;
+    for (int i = 0; i < kThreads * kPack; ++i) {
+      const C next = Op()(running, shared[i]);
+      shared[i] = exclusive ? running : next;
+      running = next;
+    }
+    shared[kThreads * kPack] = running;
+  }
+  meet();
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) value[k] = shared[thread * kPack + k];
+  sum = shared[kThreads * kPack];
+  meet();
+}
+
 // kThreads threads, a warp or the block, for each row and segment.
 template <class T, class Op, int kThreads>
 __global__ void __launch_bounds__(kScanBlock) RowScanKernel(__grid_constant__ const ScanArguments<T> p) {
@@ -126,6 +164,8 @@ __global__ void __launch_bounds__(kScanBlock) RowScanKernel(__grid_constant__ co
   constexpr int kWarps = kThreads / 32;
   device::GridDependencyWait();
   __shared__ C warp_sums[2][kWarps];  // in turn, so that one barrier a tile is enough
+  constexpr bool kNeedsRange = Op::template kNeedsRange<C>;
+  [[maybe_unused]] __shared__ C in_order[kNeedsRange ? kScanBlock / kThreads * (kTile + 1) : 1];
   const int64_t group = (static_cast<int64_t>(blockIdx.x) * kScanBlock + threadIdx.x) / kThreads;
   if (group >= p.outer * p.segments) return;  // whole warps, or none of the block
   const int thread = static_cast<int>(threadIdx.x % kThreads);
@@ -144,13 +184,18 @@ __global__ void __launch_bounds__(kScanBlock) RowScanKernel(__grid_constant__ co
     for (int k = 0; k < kPack; ++k) value[k] = next[k];
     const int64_t first = tile + int64_t{thread} * kPack;
     if (tile + kTile < end) LoadScanPack<T, Op>(p, in, first + kTile, end, next);
-    C mine = value[0];
+    [[maybe_unused]] bool in_range = true;
+    const auto keep = [&](C part) {
+      if constexpr (kNeedsRange) in_range = in_range && IsNormal(part);
+      return part;
+    };
+    C mine = keep(value[0]);
 #pragma unroll
-    for (int k = 1; k < kPack; ++k) mine = Op()(mine, value[k]);
+    for (int k = 1; k < kPack; ++k) mine = keep(Op()(mine, value[k]));
 #pragma unroll
     for (unsigned offset = 1; offset < 32; offset *= 2) {
       const C lower = __shfl_up_sync(device::kFullWarp, mine, offset);
-      if (lane >= static_cast<int>(offset)) mine = Op()(lower, mine);
+      if (lane >= static_cast<int>(offset)) mine = keep(Op()(lower, mine));
     }
     C prefix = __shfl_up_sync(device::kFullWarp, mine, 1);
     if (lane == 0) prefix = Op::template Identity<C>();
@@ -160,20 +205,35 @@ __global__ void __launch_bounds__(kScanBlock) RowScanKernel(__grid_constant__ co
       __syncthreads();
       whole = Op::template Identity<C>();
       for (int w = 0; w < kWarps; ++w) {
-        if (w == warp) prefix = Op()(whole, prefix);
-        whole = Op()(whole, warp_sums[turn][w]);
+        if (w == warp) prefix = keep(Op()(whole, prefix));
+        whole = keep(Op()(whole, warp_sums[turn][w]));
       }
       turn ^= 1;
     }
     if (p.totals == nullptr) {
-      C running = Op()(sum, prefix);
+      // Zero, infinity and NaN stay what they are whatever normal numbers they are multiplied by.
+      const auto keep_running = [&](C part) {
+        if constexpr (kNeedsRange) return sum != C(0) && std::isfinite(sum) ? keep(part) : part;
+        return part;
+      };
+      C running = keep_running(Op()(sum, prefix));
+      C result[kPack];
 #pragma unroll
       for (int k = 0; k < kPack; ++k) {
-        const C inclusive = Op()(running, value[k]);
-        value[k] = p.exclusive != 0 ? running : inclusive;
+        const C inclusive = keep_running(Op()(running, value[k]));
+        result[k] = p.exclusive != 0 ? running : inclusive;
         running = inclusive;
       }
-      StoreScanPack(p, out, first, end, value);
+      if constexpr (kNeedsRange) {
+        const bool stays = kWarps > 1 ? __syncthreads_and(in_range) != 0 : __all_sync(device::kFullWarp, in_range);
+        if (!stays) {
+          const int tile_at = static_cast<int>(threadIdx.x) / kThreads * static_cast<int>(kTile + 1);
+          ScanInOrder<Op, kThreads>(in_order + tile_at, thread, p.exclusive != 0, sum, value);
+          StoreScanPack(p, out, first, end, value);
+          continue;
+        }
+      }
+      StoreScanPack(p, out, first, end, result);
     }
     sum = Op()(sum, whole);
   }
@@ -189,9 +249,6 @@ inline device::LaunchConfig ScanConfig(int64_t threads) {
 template <class T, class Op>
 Status LaunchScanPass(const ScanArguments<T>& p, device::Stream stream) {
   const int64_t lines = p.outer * p.segments * p.inner;
-  if constexpr (Op::template kInOrder<ComputeType<T>>) {
-    return device::Launch(ColumnScanKernel<T, Op>, ScanConfig(lines), stream, p);
-  }
   if (p.inner != 1) return device::Launch(ColumnScanKernel<T, Op>, ScanConfig(lines), stream, p);
   if (p.segment_length <= kLongestWarpRow) {
     return device::Launch(RowScanKernel<T, Op, 32>, ScanConfig(lines * 32), stream, p);
@@ -216,7 +273,7 @@ Status LaunchScanOf(const Scan& scan, const void* in, void* out, void* scratch, 
                      .packed = 0};
   const bool aligned = IsAligned(in, kPackBytes) && IsAligned(out, kPackBytes);
   p.packed = aligned && scan.length % PackElems(sizeof(T)) == 0 ? 1 : 0;
-  if constexpr (Op::template kInOrder<C>) {
+  if constexpr (Op::template kNeedsRange<C>) {
     p.segments = 1;
     p.segment_length = scan.length;
     return LaunchScanPass<T, Op>(p, stream);

@@ -2,8 +2,9 @@
 //
 // Contiguous rows are scanned by a warp or a block each, tile by tile; with other dimensions inside the axis each of
 // their elements is a column with a thread of its own. Where that makes too few threads the axis is cut into segments:
-// their totals first, then what comes before each, then the results. Products of floats have a thread for each line.
-// The order of operations depends on the shape and the device alone.
+// their totals first, then what comes before each, then the results. Products of floats are not cut, and a tile of a
+// row in which a part of the product leaves the normal numbers is multiplied one element after the other. The order of
+// operations depends on the shape, the device and such values alone.
 #pragma once
 
 #include <cstddef>

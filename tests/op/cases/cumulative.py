@@ -94,6 +94,15 @@ CASES = [
          name="wraps_around"),
     Case(op="CumSum", inputs=[Of([1.0, np.inf, 2.0, -np.inf, 1.0]), Of(0, "int64")], expected=_sum,
          dtypes=("float32", "float16"), name="infinite"),
+    # rows of several tiles, some of whose products leave the range of the type and come back, or do not
+    *(_case("CumProd", (3, 2500), 1, _FLOATS, attrs={"exclusive": exclusive, "reverse": exclusive},
+            tolerance=_PRODUCT | {"float64": Tolerance(160), "float32": Tolerance(160)}, name=f"long_{exclusive}")
+      for exclusive in (0, 1)),
+    *(Case(op="CumProd", inputs=[Of([*[1.0] * 1100, *[factor] * count, *[1 / factor] * count, *tail]), Of(0, "int64")],
+           expected=_product, dtypes=("float32", "float64"), tolerance=_PRODUCT, name=f"{name}_in_the_middle")
+      for name, factor, count, tail in (("infinite", 4.0, 600, [2.0] * 1100), ("tiny", 0.25, 600, [2.0] * 1100),
+                                        ("large", 4.0, 60, [-1.5, *[1.0] * 1100, 0.0, *[5.0] * 900]),
+                                        ("small", 0.25, 60, [2.0, np.nan, *[2.0] * 1100]))),
     # a zero, or a tiny factor, before what would be infinite without it
     *(
         Case(op="CumProd", inputs=[Of([first, *[3.0] * 700]), Of(0, "int64")], expected=_product, dtypes=("float32",),
