@@ -47,7 +47,7 @@ _ODD = np.float32([[[0, 0, 1, 1], [0, 0, 1, 1], [0, 0.5, 1, 1.5], [2, 2, 2, 3], 
 # Coordinates are computed in the type of the tensors here and in fp32 or wider by references: a sample that lies
 # elsewhere by an ulp of its coordinate has other weights.
 _WEIGHTS = {
-    "float64": Tolerance(8, terms=2.0**30),
+    "float64": Tolerance(8, terms=64),
     "float32": Tolerance(8, terms=64),
     "float16": Tolerance(1, terms=64),
     "bfloat16": Tolerance(1, terms=64),

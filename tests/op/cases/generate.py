@@ -31,6 +31,7 @@ def _one_hot(indices: np.ndarray, depth: np.ndarray, values: np.ndarray, axis: i
     size = int(depth.reshape(()))
     whole = np.trunc(indices)
     inside = (whole >= -size) & (whole < size)
+    whole = np.where(inside, whole, 0).astype(np.int64)  # before a negative number meets unsigned ones
     hot = np.where(inside, np.where(whole < 0, whole + size, whole), -1)
     out = np.where(np.arange(size) == hot[..., None], values[1], values[0])
     return np.moveaxis(out, -1, axis)

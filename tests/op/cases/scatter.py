@@ -79,8 +79,8 @@ _ND: list[tuple[tuple[int, ...], tuple[int, ...], int]] = [
     ((8, 64), (6,), 1),  # rows of whole packs
     ((8, 67), (6,), 1),
     ((4, 3, 5), (2, 2), 1),
-    ((7, 3), (5,), 2),
-    ((7, 3, 4), (5,), 2),
+    ((7, 11), (5,), 2),
+    ((7, 11, 4), (5,), 2),
     ((7, 3), (0,), 1),
     ((), (), 0),
     ((2, 3), (), 0),
@@ -89,7 +89,8 @@ _ND: list[tuple[tuple[int, ...], tuple[int, ...], int]] = [
 
 
 def _tuples(data: Sequence[int], outer: Sequence[int], length: int) -> np.ndarray:
-    """Tuples of distinct rows; rolled by one their first indices stay distinct, as the others are all 0."""
+    """Tuples of distinct rows. So they are rolled by one, when the second index has the numbers of the first: which of
+    two updates of one row stays is open, so the second dimension holds them all or nearly none."""
     count = int(np.prod(outer, dtype=int))
     tuples = np.zeros((count, length), np.int64)
     if length:
