@@ -16,9 +16,7 @@ struct WhereArgs {
   const Broadcast<3>* broadcast = nullptr;  // of condition, a, b
 };
 
-using WhereKernel = Status (*)(const WhereArgs& args, device::Stream stream);
-
-// For elements of 1, 2, 4, 8 or 16 bytes; null for other sizes.
-WhereKernel FindWhereKernel(size_t element_bytes);
+// For elements of 1, 2, 4, 8 or 16 bytes, each aligned to its size.
+Status LaunchWhere(size_t elem_bytes, const WhereArgs& args, device::Stream stream);
 
 }  // namespace cudaep::kernels

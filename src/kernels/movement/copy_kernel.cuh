@@ -3,7 +3,8 @@
 // A thread fills packs of consecutive units, 16 aligned bytes each, so that writes are full whatever the source does
 // and wherever the output begins; of many packs it has kCopyPacks and loads them all before it stores the first.
 // Elements are moved as units of 1 to 16 bytes: a launcher takes the widest that sizes, strides and addresses allow.
-// Variants are packs with 32-bit indices and single units with 64-bit indices, for each of the five widths.
+// Variants are packs with 32-bit indices and single units with 64-bit indices, for each of the five widths; and single
+// units for elements that are aligned to half their size.
 //
 // A source is a struct passed by value; At(i) gives a cursor to unit i. The cursor has Load(); row_left, the units to
 // the end of its row; Step(source), to the next unit of the row; and Next(source), to the next unit wherever that is.
@@ -14,6 +15,7 @@
 
 #include "core/checked_math.h"
 #include "device/launch.h"
+#include "kernels/common/units.h"
 #include "kernels/fast_divide.h"
 #include "kernels/index_limit.h"
 #include "kernels/pack.h"
@@ -23,8 +25,6 @@ namespace cudaep::kernels {
 inline constexpr int kCopyThreads = 256;
 inline constexpr unsigned kCopyPacks = 2;
 inline constexpr int64_t kManyCopyPacks = 1 << 17;  // with fewer each has a thread of its own
-
-using Unit16 = Pack<uint64_t, 2>;
 
 // Division of an index by a divisor known before the launch.
 template <class Index>
@@ -123,29 +123,24 @@ Status LaunchCopy(const Source& source, void* out, int64_t units, device::Stream
                         static_cast<Index>(units), lead, packs_per_thread);
 }
 
+template <class Unit, class F>
+Status VisitCopyIndex(int64_t units, F&& launch) {
+  if constexpr (!kIsSplit<Unit>) {
+    if (FitsIndex(units)) return launch(CopyVariant<Unit, uint32_t, PackElems(sizeof(Unit))>{});
+  }
+  return launch(CopyVariant<Unit, uint64_t, 1>{});
+}
+
 // Calls `launch` with the variant for `units` units of `unit_bytes` (1, 2, 4, 8 or 16).
 template <class F>
 Status VisitCopyVariant(int unit_bytes, int64_t units, F&& launch) {
-  const auto visit = [&]<class Unit>() {
-    if (FitsIndex(units)) {
-      return launch(CopyVariant<Unit, uint32_t, PackElems(sizeof(Unit))>{});
-    }
-    return launch(CopyVariant<Unit, uint64_t, 1>{});
-  };
-  switch (unit_bytes) {
-    case 1:
-      return visit.template operator()<uint8_t>();
-    case 2:
-      return visit.template operator()<uint16_t>();
-    case 4:
-      return visit.template operator()<uint32_t>();
-    case 8:
-      return visit.template operator()<uint64_t>();
-    case 16:
-      return visit.template operator()<Unit16>();
-    default:
-      return Internal("data movement in units of ", unit_bytes, " bytes");
-  }
+  return VisitUnit(unit_bytes, [&]<class Unit>() { return VisitCopyIndex<Unit>(units, launch); });
+}
+
+// The same where units are elements that cannot be taken apart; addresses are multiples of `alignment`.
+template <class F>
+Status VisitCopyVariant(int unit_bytes, int alignment, int64_t units, F&& launch) {
+  return VisitUnit(unit_bytes, alignment, [&]<class Unit>() { return VisitCopyIndex<Unit>(units, launch); });
 }
 
 }  // namespace cudaep::kernels

@@ -28,7 +28,7 @@ struct ConstantSource {
 
 Status LaunchFill(const void* element, size_t elem_bytes, int64_t elems, void* out, device::Stream stream) {
   if (elems == 0) return Status::Ok();
-  return VisitCopyVariant(static_cast<int>(elem_bytes), elems, [&]<class Variant>(Variant) {
+  return VisitCopyVariant(static_cast<int>(elem_bytes), WidestUnit(out), elems, [&]<class Variant>(Variant) {
     using Unit = typename Variant::Unit;
     ConstantSource<Unit> source;
     std::memcpy(&source.unit, element, sizeof(Unit));

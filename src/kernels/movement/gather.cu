@@ -1,6 +1,5 @@
 #include "kernels/movement/gather.h"
 #include "kernels/movement/strided_source.cuh"
-#include "kernels/movement/units.h"
 
 namespace cudaep::kernels {
 namespace {
@@ -90,8 +89,7 @@ Status LaunchGather(const GatherShape& shape, const void* data, GatherIndices in
                     device::Stream stream) {
   const int64_t bytes = shape.outer * shape.count * shape.row_bytes;
   if (bytes == 0) return Status::Ok();
-  const int unit_bytes = std::max(std::min(shape.elem_bytes, 8),
-                                  std::min({WidestUnit(shape.row_bytes), WidestUnit(data), WidestUnit(out)}));
+  const int unit_bytes = std::min({WidestUnit(shape.row_bytes), WidestUnit(data), WidestUnit(out)});
   return VisitCopyVariant(unit_bytes, bytes / unit_bytes, [&]<class Variant>(Variant) {
     using Index = typename Variant::Index;
     using Unit = typename Variant::Unit;
@@ -106,7 +104,8 @@ Status LaunchGather(const GatherShape& shape, const void* data, GatherIndices in
 Status LaunchGatherElements(const GatherElementsShape& shape, const void* data, GatherIndices indices, void* out,
                             device::Stream stream) {
   if (shape.base.units == 0) return Status::Ok();
-  return VisitCopyVariant(shape.elem_bytes, shape.base.units, [&]<class Variant>(Variant) {
+  const int alignment = std::min(WidestUnit(data), WidestUnit(out));
+  return VisitCopyVariant(shape.elem_bytes, alignment, shape.base.units, [&]<class Variant>(Variant) {
     using Index = typename Variant::Index;
     using Unit = typename Variant::Unit;
     const ElementSource<Unit, Index> source{static_cast<const Unit*>(data), indices, shape.axis, shape.axis_stride,

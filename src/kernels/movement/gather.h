@@ -19,8 +19,7 @@ struct GatherShape {
   int64_t outer = 0;
   int64_t axis = 0;
   int64_t count = 0;
-  int64_t row_bytes = 0;  // of elements of `elem_bytes`
-  int elem_bytes = 1;
+  int64_t row_bytes = 0;
 };
 Status LaunchGather(const GatherShape& shape, const void* data, GatherIndices indices, void* out,
                     device::Stream stream);

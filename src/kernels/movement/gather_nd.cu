@@ -23,7 +23,7 @@ struct TupleRows {
 
 Status LaunchGatherNd(const GatherNd& gather, const void* data, void* out, device::Stream stream) {
   return LaunchMappedRows(
-      gather.batches * gather.count, gather.row_bytes, gather.elem_bytes, data, out,
+      gather.batches * gather.count, gather.row_bytes, data, out,
       [&]<class Index>() {
         return TupleRows<Index>{gather.tuples, IndexDivider<Index>(gather.count), gather.batch_rows};
       },

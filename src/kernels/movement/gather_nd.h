@@ -12,8 +12,7 @@ struct GatherNd {
   int64_t batches = 0;
   int64_t batch_rows = 0;
   int64_t count = 0;
-  int64_t row_bytes = 0;  // of elements of `elem_bytes`
-  int elem_bytes = 1;
+  int64_t row_bytes = 0;
 };
 Status LaunchGatherNd(const GatherNd& gather, const void* data, void* out, device::Stream stream);
 
@@ -22,7 +21,6 @@ Status LaunchGatherNd(const GatherNd& gather, const void* data, void* out, devic
 struct ReverseSequences {
   int64_t first = 0, second = 0;
   int64_t row_bytes = 0;
-  int elem_bytes = 1;
   int64_t time_first = 1;  // 0: the second dimension is the time
 };
 Status LaunchReverseSequence(const ReverseSequences& shape, const void* data, const int64_t* lengths, void* out,

@@ -117,7 +117,8 @@ Status LaunchHot(const OneHotShape& shape, const void* indices, DataType type, i
                  uint64_t one, void* out, device::Stream stream) {
   const int64_t units = shape.outer * shape.depth * shape.inner;
   if (units == 0) return Status::Ok();
-  return VisitCopyVariant(shape.elem_bytes, units, [&]<class Variant>(Variant) {
+  const int alignment = std::min(WidestUnit(values), WidestUnit(out));
+  return VisitCopyVariant(shape.elem_bytes, alignment, units, [&]<class Variant>(Variant) {
     using Unit = typename Variant::Unit;
     using Index = typename Variant::Index;
     OneHotSource<Unit, Index> source{indices,
@@ -127,7 +128,7 @@ Status LaunchHot(const OneHotShape& shape, const void* indices, DataType type, i
                                      {},
                                      IndexDivider<Index>(shape.depth),
                                      IndexDivider<Index>(shape.inner)};
-    if constexpr (sizeof(Unit) <= sizeof(one)) source.one = static_cast<Unit>(one);
+    if constexpr (std::is_integral_v<Unit>) source.one = static_cast<Unit>(one);
     return LaunchCopy<Variant>(source, out, units, stream);
   });
 }

@@ -1,7 +1,7 @@
 #include "kernels/movement/pad.h"
 
+#include "kernels/common/units.h"
 #include "kernels/movement/strided_copy.h"
-#include "kernels/movement/units.h"
 
 namespace cudaep::kernels {
 namespace {

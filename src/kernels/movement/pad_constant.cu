@@ -1,5 +1,4 @@
 #include "kernels/movement/pad_source.cuh"
-#include "kernels/movement/units.h"
 
 namespace cudaep::kernels {
 namespace {
@@ -19,16 +18,20 @@ __device__ __forceinline__ Unit Repeat(const PadValue& value, int elem_bytes) {
       case 4:
         low = *static_cast<const uint32_t*>(value.pointer);
         break;
-      default:
-        low = *static_cast<const uint64_t*>(value.pointer);
+      default: {  // perhaps two components, aligned to one
+        const auto* const word = static_cast<const uint32_t*>(value.pointer);
+        low = word[0] | uint64_t{word[1]} << 32;
+        if (elem_bytes == 16) high = word[2] | uint64_t{word[3]} << 32;
+      }
     }
-    high = elem_bytes == 16 ? static_cast<const uint64_t*>(value.pointer)[1] : low;
   }
   if (elem_bytes == 1) low = (low & 0xff) * 0x0101010101010101u;
   if (elem_bytes == 2) low = (low & 0xffff) * 0x0001000100010001u;
   if (elem_bytes == 4) low = (low & 0xffffffff) * 0x0000000100000001u;
   if constexpr (sizeof(Unit) == 16) {
     return {{low, elem_bytes == 16 ? high : low}};
+  } else if constexpr (kIsSplit<Unit>) {
+    return {{static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32)}};
   } else {
     return static_cast<Unit>(low);
   }
@@ -83,10 +86,10 @@ struct ConstantPadSource {
 
 }  // namespace
 
-Status LaunchPadConstant(const PadCopy& pad, int unit_bytes, const void* in, PadValue value, void* out,
+Status LaunchPadConstant(const PadCopy& pad, PadUnit unit, const void* in, PadValue value, void* out,
                          device::Stream stream) {
-  const int64_t factor = unit_bytes / pad.elem_bytes;
-  return VisitCopyVariant(unit_bytes, pad.elems / factor, [&]<class Variant>(Variant) {
+  const int64_t factor = unit.bytes / pad.elem_bytes;
+  return VisitCopyVariant(unit.bytes, unit.alignment, pad.elems / factor, [&]<class Variant>(Variant) {
     using Unit = typename Variant::Unit;
     using Index = typename Variant::Index;
     const ConstantPadSource<Unit, Index> source{static_cast<const Unit*>(in) + pad.offset / factor, value,
@@ -97,9 +100,10 @@ Status LaunchPadConstant(const PadCopy& pad, int unit_bytes, const void* in, Pad
 
 Status LaunchPad(const PadCopy& pad, const void* in, PadValue value, void* out, device::Stream stream) {
   if (pad.elems == 0) return Status::Ok();
-  const int unit_bytes = std::max(pad.elem_bytes, std::min({pad.widest_bytes, WidestUnit(in), WidestUnit(out)}));
-  return pad.mode == PadMode::kConstant ? LaunchPadConstant(pad, unit_bytes, in, value, out, stream)
-                                        : LaunchPadMapped(pad, unit_bytes, in, out, stream);
+  const int alignment = std::min(WidestUnit(in), WidestUnit(out));
+  const PadUnit unit{std::max(pad.elem_bytes, std::min(pad.widest_bytes, alignment)), alignment};
+  return pad.mode == PadMode::kConstant ? LaunchPadConstant(pad, unit, in, value, out, stream)
+                                        : LaunchPadMapped(pad, unit, in, out, stream);
 }
 
 }  // namespace cudaep::kernels

@@ -58,9 +58,9 @@ struct MappedPadSource {
 
 }  // namespace
 
-Status LaunchPadMapped(const PadCopy& pad, int unit_bytes, const void* in, void* out, device::Stream stream) {
-  const int64_t factor = unit_bytes / pad.elem_bytes;
-  return VisitCopyVariant(unit_bytes, pad.elems / factor, [&]<class Variant>(Variant) {
+Status LaunchPadMapped(const PadCopy& pad, PadUnit unit, const void* in, void* out, device::Stream stream) {
+  const int64_t factor = unit.bytes / pad.elem_bytes;
+  return VisitCopyVariant(unit.bytes, unit.alignment, pad.elems / factor, [&]<class Variant>(Variant) {
     using Unit = typename Variant::Unit;
     using Index = typename Variant::Index;
     const MappedPadSource<Unit, Index> source{static_cast<const Unit*>(in) + pad.offset / factor, pad.mode,

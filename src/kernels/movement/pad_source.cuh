@@ -31,9 +31,14 @@ PadView<Index> MakePadView(const PadCopy& pad, int64_t factor) {
   return view;
 }
 
+struct PadUnit {
+  int bytes;
+  int alignment;  // of both buffers, at most 16
+};
+
 // For an output that is not empty.
-Status LaunchPadConstant(const PadCopy& pad, int unit_bytes, const void* in, PadValue value, void* out,
+Status LaunchPadConstant(const PadCopy& pad, PadUnit unit, const void* in, PadValue value, void* out,
                          device::Stream stream);
-Status LaunchPadMapped(const PadCopy& pad, int unit_bytes, const void* in, void* out, device::Stream stream);
+Status LaunchPadMapped(const PadCopy& pad, PadUnit unit, const void* in, void* out, device::Stream stream);
 
 }  // namespace cudaep::kernels

@@ -28,7 +28,7 @@ struct ReversedRows {
 Status LaunchReverseSequence(const ReverseSequences& shape, const void* data, const int64_t* lengths, void* out,
                              device::Stream stream) {
   return LaunchMappedRows(
-      shape.first * shape.second, shape.row_bytes, shape.elem_bytes, data, out,
+      shape.first * shape.second, shape.row_bytes, data, out,
       [&]<class Index>() {
         return ReversedRows<Index>{lengths, IndexDivider<Index>(shape.second), shape.first, shape.time_first};
       },

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "kernels/movement/copy_kernel.cuh"
-#include "kernels/movement/units.h"
 
 namespace cudaep::kernels {
 
@@ -43,12 +42,11 @@ struct MappedRowSource {
 
 // Copies `rows` rows; `make.operator()<Index>()` gives the function.
 template <class Make>
-Status LaunchMappedRows(int64_t rows, int64_t row_bytes, int elem_bytes, const void* data, void* out, const Make& make,
+Status LaunchMappedRows(int64_t rows, int64_t row_bytes, const void* data, void* out, const Make& make,
                         device::Stream stream) {
   const int64_t bytes = rows * row_bytes;
   if (bytes == 0) return Status::Ok();
-  const int unit_bytes =
-      std::max(std::min(elem_bytes, 8), std::min({WidestUnit(row_bytes), WidestUnit(data), WidestUnit(out)}));
+  const int unit_bytes = std::min({WidestUnit(row_bytes), WidestUnit(data), WidestUnit(out)});
   return VisitCopyVariant(unit_bytes, bytes / unit_bytes, [&]<class Variant>(Variant) {
     using Unit = typename Variant::Unit;
     using Index = typename Variant::Index;

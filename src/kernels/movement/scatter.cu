@@ -1,5 +1,5 @@
+#include "kernels/common/units.h"
 #include "kernels/movement/scatter_target.cuh"
-#include "kernels/movement/units.h"
 
 namespace cudaep::kernels {
 namespace {
@@ -34,23 +34,11 @@ Status LaunchUnits(const Scatter& scatter, int64_t row_units, const void* update
 Status LaunchScatter(const Scatter& scatter, const void* updates, void* out, device::Stream stream) {
   if (scatter.count * scatter.row_elems == 0) return Status::Ok();
   if (scatter.reduction != ScatterReduction::kNone) return LaunchScatterAtomic(scatter, updates, out, stream);
-  const auto elem_bytes = static_cast<int>(SizeOf(scatter.type));
-  const int64_t row_bytes = scatter.row_elems * elem_bytes;
-  const int unit_bytes =
-      std::max(std::min(elem_bytes, 8), std::min({WidestUnit(row_bytes), WidestUnit(updates), WidestUnit(out)}));
-  const int64_t row_units = row_bytes / unit_bytes;
-  switch (unit_bytes) {
-    case 1:
-      return LaunchUnits<uint8_t>(scatter, row_units, updates, out, stream);
-    case 2:
-      return LaunchUnits<uint16_t>(scatter, row_units, updates, out, stream);
-    case 4:
-      return LaunchUnits<uint32_t>(scatter, row_units, updates, out, stream);
-    case 8:
-      return LaunchUnits<uint64_t>(scatter, row_units, updates, out, stream);
-    default:
-      return LaunchUnits<Unit16>(scatter, row_units, updates, out, stream);
-  }
+  const int64_t row_bytes = scatter.row_elems * static_cast<int64_t>(SizeOf(scatter.type));
+  const int unit_bytes = std::min({WidestUnit(row_bytes), WidestUnit(updates), WidestUnit(out)});
+  return VisitUnit(unit_bytes, [&]<class Unit>() {
+    return LaunchUnits<Unit>(scatter, row_bytes / unit_bytes, updates, out, stream);
+  });
 }
 
 }  // namespace cudaep::kernels

@@ -2,9 +2,8 @@
 
 #include "core/checked_math.h"
 #include "device/launch.h"
+#include "kernels/common/units.h"
 #include "kernels/movement/scatter_rows.h"
-#include "kernels/movement/units.h"
-#include "kernels/pack.h"
 
 namespace cudaep::kernels {
 namespace {
@@ -50,18 +49,9 @@ Status LaunchUnits(const ScatterRows& shape, const void* update, const int64_t* 
 Status LaunchScatterRows(const ScatterRows& shape, const void* update, const int64_t* positions, void* cache,
                          device::Stream stream) {
   if (shape.batch * shape.outer * shape.count * shape.row_bytes == 0 || shape.length == 0) return Status::Ok();
-  switch (std::min({WidestUnit(shape.row_bytes), WidestUnit(update), WidestUnit(cache)})) {
-    case 1:
-      return LaunchUnits<uint8_t>(shape, update, positions, cache, stream);
-    case 2:
-      return LaunchUnits<uint16_t>(shape, update, positions, cache, stream);
-    case 4:
-      return LaunchUnits<uint32_t>(shape, update, positions, cache, stream);
-    case 8:
-      return LaunchUnits<uint64_t>(shape, update, positions, cache, stream);
-    default:
-      return LaunchUnits<Pack<uint64_t, 2>>(shape, update, positions, cache, stream);
-  }
+  const int unit_bytes = std::min({WidestUnit(shape.row_bytes), WidestUnit(update), WidestUnit(cache)});
+  return VisitUnit(unit_bytes,
+                   [&]<class Unit>() { return LaunchUnits<Unit>(shape, update, positions, cache, stream); });
 }
 
 }  // namespace cudaep::kernels

@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kScatterThreads)
   const int64_t to = rows[order[first]];
   if (to < 0 || (first > 0 && rows[order[first - 1]] == to)) return;
   T* const place = out + to * row_elems + column;
-  if constexpr (sizeof(T) == 16) {
+  if constexpr (sizeof(T) == 16 || kIsSplit<T>) {
     int64_t last = first;
     while (last + 1 < count && rows[order[last + 1]] == to) ++last;
     *place = updates[order[last] * row_elems + column];
@@ -58,18 +58,8 @@ Status LaunchScatterSorted(const ScatterSorted& plan, const Scatter& scatter, co
   if (scatter.reduction != ScatterReduction::kNone) {
     return VisitType<kScatterReductionTypes>(scatter.type, refused, launch);
   }
-  switch (SizeOf(scatter.type)) {
-    case 1:
-      return launch.template operator()<uint8_t>();
-    case 2:
-      return launch.template operator()<uint16_t>();
-    case 4:
-      return launch.template operator()<uint32_t>();
-    case 8:
-      return launch.template operator()<uint64_t>();
-    default:
-      return launch.template operator()<Unit16>();
-  }
+  const int alignment = std::min(WidestUnit(updates), WidestUnit(out));
+  return VisitUnit(static_cast<int>(SizeOf(scatter.type)), alignment, launch);
 }
 
 }  // namespace cudaep::kernels

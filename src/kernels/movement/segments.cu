@@ -1,7 +1,7 @@
+#include "kernels/common/units.h"
 #include "kernels/index_limit.h"
 #include "kernels/movement/copy_kernel.cuh"
 #include "kernels/movement/segments.h"
-#include "kernels/movement/units.h"
 
 namespace cudaep::kernels {
 namespace detail {
@@ -122,24 +122,11 @@ Status LaunchGroup(const SegmentRows& shape, std::span<const Segment> segments, 
     unit_bytes = std::min(
         {unit_bytes, WidestUnit(segment.row_bytes), WidestUnit(segment.offset_bytes), WidestUnit(segment.pointer)});
   }
-  unit_bytes = std::max(unit_bytes, std::min(shape.elem_bytes, 8));
-  const auto launch = [&]<class Unit>() {
+  return VisitUnit(unit_bytes, [&]<class Unit>() {
     return FitsIndex(shape.rows * shape.whole_bytes / unit_bytes)
                ? LaunchTable<kDirection, Unit, uint32_t>(shape, segments, whole, stream)
                : LaunchTable<kDirection, Unit, uint64_t>(shape, segments, whole, stream);
-  };
-  switch (unit_bytes) {
-    case 1:
-      return launch.template operator()<uint8_t>();
-    case 2:
-      return launch.template operator()<uint16_t>();
-    case 4:
-      return launch.template operator()<uint32_t>();
-    case 8:
-      return launch.template operator()<uint64_t>();
-    default:
-      return launch.template operator()<Unit16>();
-  }
+  });
 }
 
 // Leaves out what is absent or empty.

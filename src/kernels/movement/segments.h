@@ -22,7 +22,6 @@ struct Segment {
 struct SegmentRows {
   int64_t rows = 0;
   int64_t whole_bytes = 0;  // of one row of the whole
-  int elem_bytes = 1;
 };
 
 Status LaunchJoin(const SegmentRows& shape, std::span<const Segment> segments, void* whole, device::Stream stream);

@@ -1,6 +1,6 @@
 #include "kernels/movement/strided_copy.h"
 
-#include "kernels/movement/units.h"
+#include "kernels/common/units.h"
 
 namespace cudaep::kernels {
 namespace {

@@ -63,25 +63,16 @@ Status LaunchPacks(const Triangle& triangle, int64_t units, const void* in, void
 Status LaunchTrilu(const Triangle& triangle, size_t elem_bytes, const void* in, void* out, device::Stream stream) {
   const int64_t units = triangle.matrices * triangle.rows * triangle.columns;
   if (units == 0) return Status::Ok();
-  const auto launch = [&]<class Unit>() {
-    constexpr int kPack = PackElems(sizeof(Unit));
-    if (!FitsIndex(units) || !IsAligned(in, kPackBytes) || !IsAligned(out, kPackBytes)) {
-      return LaunchPacks<Unit, uint64_t, 1>(triangle, units, in, out, stream);
+  const int alignment = std::min(WidestUnit(in), WidestUnit(out));
+  return VisitUnit(static_cast<int>(elem_bytes), alignment, [&]<class Unit>() {
+    if constexpr (!kIsSplit<Unit>) {
+      constexpr int kPack = PackElems(sizeof(Unit));
+      if (FitsIndex(units) && alignment == kPackBytes) {
+        return LaunchPacks<Unit, uint32_t, kPack>(triangle, units, in, out, stream);
+      }
     }
-    return LaunchPacks<Unit, uint32_t, kPack>(triangle, units, in, out, stream);
-  };
-  switch (elem_bytes) {
-    case 1:
-      return launch.template operator()<uint8_t>();
-    case 2:
-      return launch.template operator()<uint16_t>();
-    case 4:
-      return launch.template operator()<uint32_t>();
-    case 8:
-      return launch.template operator()<uint64_t>();
-    default:
-      return launch.template operator()<Unit16>();
-  }
+    return LaunchPacks<Unit, uint64_t, 1>(triangle, units, in, out, stream);
+  });
 }
 
 }  // namespace cudaep::kernels

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "core/data_type_traits.h"
+#include "kernels/common/units.h"
 #include "kernels/index_limit.h"
 #include "kernels/pack.h"
 #include "kernels/resize/resize_walk.cuh"
@@ -59,16 +60,18 @@ Status LaunchVariant(const ResizeShape& shape, T extrapolation, const void* x, v
 
 template <class T>
 Status LaunchWidth(const ResizeShape& shape, const void* extrapolation, const void* x, void* y, device::Stream stream) {
-  constexpr int kPack = PackElems(sizeof(T)) > 4 ? 4 : PackElems(sizeof(T));
   T value;
   std::memcpy(&value, extrapolation, sizeof(T));
   const int64_t elems = OutputElems(shape);
   if (elems == 0) return Status::Ok();
-  if (!FitsIndex(elems)) return LaunchVariant<T, 1, uint64_t>(shape, value, x, y, stream);
-  if (shape.dim[0].out % kPack == 0 && IsAligned(y, kPack * sizeof(T))) {
-    return LaunchVariant<T, kPack, uint32_t>(shape, value, x, y, stream);
+  if constexpr (!kIsSplit<T>) {
+    constexpr int kPack = PackElems(sizeof(T)) > 4 ? 4 : PackElems(sizeof(T));
+    if (FitsIndex(elems) && shape.dim[0].out % kPack == 0 && IsAligned(y, kPack * sizeof(T))) {
+      return LaunchVariant<T, kPack, uint32_t>(shape, value, x, y, stream);
+    }
+    if (FitsIndex(elems)) return LaunchVariant<T, 1, uint32_t>(shape, value, x, y, stream);
   }
-  return LaunchVariant<T, 1, uint32_t>(shape, value, x, y, stream);
+  return LaunchVariant<T, 1, uint64_t>(shape, value, x, y, stream);
 }
 
 template <class T>
@@ -79,11 +82,6 @@ T FromFloat(float value) {
     return static_cast<T>(value);
   }
 }
-
-// Elements of 16 bytes, in buffers that need not be aligned to that.
-struct Wide {
-  uint64_t low, high;
-};
 
 // The extrapolation value as an element; false for a type that is not offered.
 bool MakeElement(float value, DataType type, std::byte* element) {
@@ -111,18 +109,9 @@ Status LaunchResizeNearest(const ResizeShape& shape, DataType type, const void* 
   if (!MakeElement(shape.extrapolation, type, extrapolation)) {
     return NotSupported("resize of element type ", DataTypeName(type));
   }
-  switch (SizeOf(type)) {
-    case 1:
-      return LaunchWidth<uint8_t>(shape, extrapolation, x, y, stream);
-    case 2:
-      return LaunchWidth<uint16_t>(shape, extrapolation, x, y, stream);
-    case 4:
-      return LaunchWidth<uint32_t>(shape, extrapolation, x, y, stream);
-    case 8:
-      return LaunchWidth<uint64_t>(shape, extrapolation, x, y, stream);
-    default:
-      return LaunchWidth<Wide>(shape, extrapolation, x, y, stream);
-  }
+  const int alignment = std::min(WidestUnit(x), WidestUnit(y));
+  return VisitUnit(static_cast<int>(SizeOf(type)), alignment,
+                   [&]<class Unit>() { return LaunchWidth<Unit>(shape, extrapolation, x, y, stream); });
 }
 
 }  // namespace cudaep::kernels

@@ -1,12 +1,9 @@
+#include "kernels/common/units.h"
 #include "kernels/sample/grid_sample_nearest.h"
 #include "kernels/sample/sample_place.cuh"
 
 namespace cudaep::kernels {
 namespace {
-
-struct alignas(8) Wide {
-  uint64_t low, high;
-};
 
 // Typed by the width of elements; C is what places are computed in.
 template <class T, class C>
@@ -44,20 +41,9 @@ Status LaunchAs(const GridSample& p, DataType grid_type, const void* x, const vo
 
 Status LaunchGridSampleNearest(const GridSample& problem, size_t element_bytes, DataType grid_type, const void* x,
                                const void* grid, void* y, device::Stream stream) {
-  switch (element_bytes) {
-    case 1:
-      return LaunchAs<uint8_t>(problem, grid_type, x, grid, y, stream);
-    case 2:
-      return LaunchAs<uint16_t>(problem, grid_type, x, grid, y, stream);
-    case 4:
-      return LaunchAs<uint32_t>(problem, grid_type, x, grid, y, stream);
-    case 8:
-      return LaunchAs<uint64_t>(problem, grid_type, x, grid, y, stream);
-    case 16:
-      return LaunchAs<Wide>(problem, grid_type, x, grid, y, stream);
-    default:
-      return NotSupported("samples of ", element_bytes, "-byte elements");
-  }
+  const int alignment = std::min(WidestUnit(x), WidestUnit(y));
+  return VisitUnit(static_cast<int>(element_bytes), alignment,
+                   [&]<class Unit>() { return LaunchAs<Unit>(problem, grid_type, x, grid, y, stream); });
 }
 
 }  // namespace cudaep::kernels

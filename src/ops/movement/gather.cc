@@ -35,8 +35,7 @@ class Gather final : public Operator {
     plan->shape = {.outer = ElementCount(data.dims().first(at)),
                    .axis = data.dim[axis],
                    .count = context.inputs[1].elems(),
-                   .row_bytes = ElementCount(data.dims().subspan(at + 1)) * static_cast<int64_t>(SizeOf(data.type)),
-                   .elem_bytes = static_cast<int>(SizeOf(data.type))};
+                   .row_bytes = ElementCount(data.dims().subspan(at + 1)) * static_cast<int64_t>(SizeOf(data.type))};
     return PlanPtr(std::move(plan));
   }
 

@@ -39,8 +39,7 @@ class GatherND final : public Operator {
     plan->gather = {.batches = ElementCount(dims.first(batch_dims)),
                     .batch_rows = ElementCount(named),
                     .count = ElementCount(indices.dims().subspan(batch_dims, indices.dims().size() - 1 - batch_dims)),
-                    .row_bytes = ElementCount(dims.subspan(used)) * static_cast<int64_t>(SizeOf(data.type)),
-                    .elem_bytes = static_cast<int>(SizeOf(data.type))};
+                    .row_bytes = ElementCount(dims.subspan(used)) * static_cast<int64_t>(SizeOf(data.type))};
     CUDAEP_ASSIGN_OR_RETURN(plan->gather.tuples, kernels::MakeIndexTuples(named));
     return PlanPtr(std::move(plan));
   }

@@ -38,7 +38,6 @@ class ReverseSequence final : public Operator {
     plan->shape = {.first = x.dim[0],
                    .second = x.dim[1],
                    .row_bytes = ElementCount(x.dims().subspan(2)) * static_cast<int64_t>(SizeOf(x.type)),
-                   .elem_bytes = static_cast<int>(SizeOf(x.type)),
                    .time_first = time_first_ ? 1 : 0};
     return PlanPtr(std::move(plan));
   }

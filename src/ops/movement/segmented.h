@@ -17,12 +17,9 @@ struct SegmentedPlan : Plan {
 template <class PartSize>
 std::unique_ptr<SegmentedPlan> MakeSegmentedPlan(Dims whole, int axis, DataType type, size_t parts, PartSize&& part) {
   const auto at = static_cast<size_t>(axis);
-  const int64_t elem_bytes = static_cast<int64_t>(SizeOf(type));
-  const int64_t slice_bytes = ElementCount(whole.subspan(at + 1)) * elem_bytes;
+  const int64_t slice_bytes = ElementCount(whole.subspan(at + 1)) * static_cast<int64_t>(SizeOf(type));
   auto plan = std::make_unique<SegmentedPlan>();
-  plan->rows = {.rows = ElementCount(whole.first(at)),
-                .whole_bytes = whole[at] * slice_bytes,
-                .elem_bytes = static_cast<int>(elem_bytes)};
+  plan->rows = {.rows = ElementCount(whole.first(at)), .whole_bytes = whole[at] * slice_bytes};
   int64_t offset_bytes = 0;
   for (size_t i = 0; i < parts; ++i) {
     plan->segments.push_back({.row_bytes = part(i) * slice_bytes, .offset_bytes = offset_bytes});

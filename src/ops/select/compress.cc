@@ -42,7 +42,6 @@ class Compress final : public Operator {
     } else {
       plan->gather = {.outer = 1, .axis = x.elems(), .row_bytes = size};
     }
-    plan->gather.elem_bytes = static_cast<int>(size);
     plan->select = kernels::PlanSelect(DataType::kBool, std::min(context.inputs[1].elems(), plan->gather.axis));
     plan->counts = plan->AddScratch(plan->select.count_bytes());
     plan->positions = plan->AddScratch(static_cast<size_t>(plan->select.elems) * sizeof(int64_t));

@@ -42,10 +42,7 @@ class Unique final : public Operator {
     auto plan = std::make_unique<UniquePlan>();
     CUDAEP_ASSIGN_OR_RETURN(plan->unique, Describe(x));
     const auto size = static_cast<int64_t>(SizeOf(x.type));
-    plan->gather = {.outer = plan->unique.outer,
-                    .axis = plan->unique.items,
-                    .row_bytes = plan->unique.inner * size,
-                    .elem_bytes = static_cast<int>(size)};
+    plan->gather = {.outer = plan->unique.outer, .axis = plan->unique.items, .row_bytes = plan->unique.inner * size};
     const auto items = static_cast<size_t>(plan->unique.items);
     plan->keys = plan->AddScratch(plan->unique.key_bytes());
     plan->order = plan->AddScratch(items * sizeof(int64_t));

@@ -200,8 +200,12 @@ class NodeRun : public ops::OutputSource {
     return ops::IsKnown(shapes_[index]) ? StorageBytes(node_.outputs[index], shapes_[index].elems()) : 0;
   }
 
-  // A byte for elements that share one.
-  size_t Shift(DataType type) const { return mode_ == Mode::kShifted ? std::max<size_t>(SizeOf(type), 1) : 0; }
+  // The least that a host may align to: half a complex number, and a byte for elements that share one.
+  size_t Shift(DataType type) const {
+    if (mode_ != Mode::kShifted) return 0;
+    const bool is_complex = type == DataType::kComplex64 || type == DataType::kComplex128;
+    return is_complex ? SizeOf(type) / 2 : std::max<size_t>(SizeOf(type), 1);
+  }
 
   // The host's own rule for reuse: equal dimensions and equal size of elements.
   bool TakesOver(size_t output) const {
