@@ -7,8 +7,9 @@
 namespace cudaep::kernels {
 namespace {
 
-constexpr int64_t kMostSplits = 32;
-constexpr int64_t kLeastKeysOfSplit = 256;
+constexpr int64_t kMostSplits = 64;
+constexpr int64_t kLeastKeysOfSplit = 64;
+constexpr int kWarpsOfProcessor = 8;  // that have enough loads in flight
 
 bool HasTensorCores(DataType type, const device::DeviceInfo& device) {
   const int capability = device.major * 10 + device.minor;
@@ -54,10 +55,10 @@ Status FitSharedMemory(AttentionPlan& plan, const device::DeviceInfo& device, co
 
 // Keys are split where there are too few blocks for the device and each part still has work.
 int SplitsOf(const AttentionPlan& plan, const device::DeviceInfo& device) {
-  const int64_t most = std::min(CeilDiv(plan.problem.keys, kLeastKeysOfSplit), kMostSplits);
+  const int64_t most = std::clamp<int64_t>(plan.problem.keys / kLeastKeysOfSplit, 1, kMostSplits);
   const int64_t blocks = std::max<int64_t>(FlashBlocks(plan), 1);
-  return static_cast<int>(
-      std::clamp<int64_t>(2 * std::max(device.multiprocessors, 1) / blocks, 1, std::max<int64_t>(most, 1)));
+  const int64_t wanted = int64_t{std::max(device.multiprocessors, 1)} * std::max(kWarpsOfProcessor / plan.warps, 1);
+  return static_cast<int>(std::clamp<int64_t>(wanted / blocks, 1, most));
 }
 
 // Of one part of the keys.
