@@ -15,7 +15,7 @@ class Rnn final : public Operator {
     CUDAEP_ASSIGN_OR_RETURN(op->attributes_, ParseRnn(info, row.VariantAs<RnnCell>()));
     op->type_ = info.input_type(0);
     op->options_ = ProductOptions(info.settings());
-    op->options_.constant_b = info.is_constant(kW) && info.is_constant(kR);
+    op->options_.constant_b = info.is_constant(kRnnW) && info.is_constant(kRnnR);
     return op;
   }
 
