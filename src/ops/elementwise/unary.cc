@@ -10,13 +10,8 @@ namespace {
 struct Attribute {
   const char* name = nullptr;
   float fallback = 0;
-  bool is_int = false;
 
-  double Read(const OpInfo& info) const {
-    if (name == nullptr) return 0;
-    return is_int ? static_cast<double>(info.IntOr(name, static_cast<int64_t>(fallback)))
-                  : info.FloatOr(name, fallback);
-  }
+  double Read(const OpInfo& info) const { return name == nullptr ? 0 : info.FloatOr(name, fallback); }
 };
 
 // All there is to know of an operator; its place in the table is the variant of its row.
@@ -27,7 +22,6 @@ struct Entry {
   Attribute alpha = {}, beta = {};
   const char* functor = nullptr;  // where it is not named after the operator
   const char* domain = kOnnxDomain;
-  bool to_bool = false;
 };
 
 constexpr DataTypeSet kSigned = kFloatTypes | kSignedIntTypes;
@@ -75,8 +69,6 @@ constexpr Entry kEntries[] = {
     {"Tanh", 1, 13},
     {"ThresholdedRelu", 10, 22, kFloatTypes, {"alpha", 1.0f}},
     {"QuickGelu", 1, 1, kFloatTypes, {"alpha", 1.702f}, {}, "Swish", kMicrosoftDomain},
-    {"IsInf", 10, 20, kFloatTypes, {"detect_negative", 1, true}, {"detect_positive", 1, true}, {}, kOnnxDomain, true},
-    {"IsNaN", 9, 20, kFloatTypes, {}, {}, {}, kOnnxDomain, true},
 };
 
 class Unary : public Operator {
@@ -121,9 +113,6 @@ std::vector<KernelRow> Rows() {
                     .in_place = {{0, 0}},
                     .variant = static_cast<int>(&entry - kEntries),
                     .make = Make<Unary>});
-    if (!entry.to_bool) continue;
-    rows.back().types = {{"T1", entry.types}, {"T2", DataType::kBool}};
-    rows.back().in_place = {};
   }
   return rows;
 }

@@ -51,18 +51,8 @@ class GroupNorm : public Operator {
 
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     const Dims x = context.inputs[0].dims();
-    const int64_t channels = Channels(x), groups = Groups(channels);
-    const int64_t in_group = groups == 0 ? 1 : channels / groups;
-    NormView view;
-    if (channels_last_) {
-      view.dims = {x[0], ElementCount(x.subspan(1, x.size() - 2)), groups, in_group};
-      view.affine = {1, 1, groups, in_group};
-    } else {
-      view.dims = {x[0], groups, in_group, ElementCount(x.subspan(2))};
-      view.affine = {1, groups, variant_ == Variant::kGroupParameters ? 1 : in_group, 1};
-    }
-    view.reduced = DimFlags(4, true);
-    view.reduced[0] = view.reduced[channels_last_ ? 2 : 1] = false;
+    const int64_t groups = Groups(Channels(x));
+    const NormView view = ViewGroups(x, groups, channels_last_, variant_ == Variant::kGroupParameters);
     return norm_.MakePlan(view, context);
   }
 

@@ -43,6 +43,21 @@ bool RowsAreTooLong(const NormalizationPlan& plan, size_t element_bytes, const d
 
 }  // namespace
 
+NormView ViewGroups(Dims x, int64_t groups, bool channels_last, bool group_affine) {
+  const int64_t in_group = groups == 0 ? 1 : (channels_last ? x.back() : x[1]) / groups;
+  NormView view;
+  if (channels_last) {
+    view.dims = {x[0], ElementCount(x.subspan(1, x.size() - 2)), groups, in_group};
+    view.affine = {1, 1, groups, in_group};
+  } else {
+    view.dims = {x[0], groups, in_group, ElementCount(x.subspan(2))};
+    view.affine = {1, groups, group_affine ? 1 : in_group, 1};
+  }
+  view.reduced = DimFlags(4, true);
+  view.reduced[0] = view.reduced[channels_last ? 2 : 1] = false;
+  return view;
+}
+
 kernels::ReduceOp Normalization::Op() const {
   if (spec_.l1) return kernels::ReduceOp::kL1Scale;
   return spec_.statistic == kernels::RowStatistic::kL2 ? kernels::ReduceOp::kL2Scale

@@ -19,6 +19,10 @@ struct NormView {
   Shape affine = {};  // of scale and bias; broadcasts to `dims`
 };
 
+// The input's channels in `groups` that divide them, each group of each sample by itself. Scale and bias have a value
+// for each channel, or with `group_affine` for each group.
+NormView ViewGroups(Dims x, int64_t groups, bool channels_last, bool group_affine = false);
+
 struct NormSpec {
   DataType type = DataType::kUndefined;
   DataType affine_type = DataType::kUndefined;                         // of scale and bias, where there are any

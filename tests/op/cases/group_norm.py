@@ -46,6 +46,19 @@ def _microsoft(x: np.ndarray, scale: np.ndarray, bias: np.ndarray, groups: int, 
     return np.moveaxis(y, 1, -1) if channels_last else y
 
 
+def _skip(x: np.ndarray, scale: np.ndarray, bias: np.ndarray, skip: np.ndarray, more: np.ndarray | None = None,
+          channels_last: int = 1, **attrs: Any) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """GroupNorm of a sum, and the sum. Narrow tensors round it first, which `_SKIP_ERRORS` allows for."""
+    ones = (1,) * (x.ndim - 2)
+    if skip.ndim == 2:
+        skip = skip.reshape(x.shape[0], *ones, x.shape[-1]) if channels_last else skip.reshape(*skip.shape, *ones)
+    more = np.zeros(len(scale)) if more is None else more
+    terms = [x, skip, more if channels_last else more.reshape(-1, *ones)]
+    total = sum(terms)
+    size = sum(map(np.abs, terms)) if attrs.get("terms") else total
+    return _microsoft(total, scale, bias, channels_last=channels_last, **attrs), size
+
+
 def _lp_norm(x: np.ndarray, axis: int = -1, p: int = 2) -> np.ndarray:
     norm = np.abs(x).sum(axis, keepdims=True) if p == 1 else np.sqrt((x * x).sum(axis, keepdims=True))
     return np.where(norm == 0, 0, x / np.where(norm == 0, 1, norm))
@@ -67,6 +80,8 @@ def _inputs(x: tuple[int, ...], parameters: int, affine: str = T) -> list[Rand]:
 _INSTANCE: dict[str, Any] = {"op": "InstanceNormalization", **_of(_group_norm)}
 _GROUP: dict[str, Any] = {"op": "GroupNormalization", **_of(_group_norm)}
 _CONTRIB: dict[str, Any] = {"op": "GroupNorm", "domain": MICROSOFT, **_of(_microsoft)}
+_SKIP: dict[str, Any] = {"op": "SkipGroupNorm", "domain": MICROSOFT, **_of(_skip)}
+_SKIP_ERRORS = {"float32": Tolerance(8, terms=8), "float16": Tolerance(1, terms=2.0**13)}
 # The terms of a sum of squares are all positive, so nothing cancels; some hundred may be added one after the other.
 _LP: dict[str, Any] = {"op": "LpNormalization", "expected": _lp_norm, "tolerance": {"float32": Tolerance(16)}}
 _MEAN: dict[str, Any] = {"op": "MeanVarianceNormalization", **_of(_mean_variance)}
@@ -128,6 +143,53 @@ CASES = [
             ((1, 30, 40, 8), "float32", {"groups": 1, "activation": 1}),
             ((2, 8, 3, 4), "float32", {"groups": 2, "activation": 1, "channels_last": 0}),
             ((2, 8, 3, 4), "float16", {"groups": 2, "activation": 0, "channels_last": 0}),
+        ]
+    ),
+    # SkipGroupNorm: every shape of skip, with a bias and without, with the sum and without
+    *(
+        Case(
+            **_SKIP,
+            inputs=[*_inputs(x, 8, affine), Rand(skip), *([Rand((8,))] if bias else [])],
+            dtypes=_SOME,
+            attrs={"groups": groups, "activation": swish, "channels_last": last},
+            outputs=(T, T),
+            tolerance=_SKIP_ERRORS,
+            name=f"{len(x)}_{'x'.join(map(str, skip))}_{affine}_{groups}_{swish}_{bias}",
+        )
+        for x, skip, affine, groups, last, swish, bias in [
+            ((2, 3, 4, 8), (2, 3, 4, 8), "float32", 2, 1, 0, True),
+            ((2, 3, 4, 8), (2, 1, 1, 8), "float16", 4, 1, 1, True),
+            ((2, 3, 5, 8), (2, 8), "float32", 4, 1, 1, False),
+            ((2, 8, 3, 4), (2, 8, 3, 4), "float32", 2, 0, 1, True),
+            ((2, 8, 3, 4), (2, 8, 1, 1), "float16", 1, 0, 0, False),
+            ((2, 8, 30, 41), (2, 8), "float32", 4, 0, 0, True),
+            ((0, 3, 4, 8), (0, 8), "float32", 4, 1, 0, True),
+        ]
+    ),
+    Case(
+        **_SKIP,
+        inputs=[*_inputs((2, 5, 4, 8), 8), Rand((2, 8)), Rand((8,))],
+        dtypes=("float32",),
+        name="y_alone",
+        attrs={"groups": 2, "activation": 1},
+        tolerance=_SKIP_ERRORS,
+    ),
+    *(
+        Case(
+            op="SkipGroupNorm",
+            domain=MICROSOFT,
+            inputs=[Rand(s, "float32") for s in shapes],
+            error=error,
+            attrs={"groups": 2, "activation": 0, **attrs},
+            name=error[1],
+            skip={"session": "no other provider has it"} if attrs else {},
+        )
+        for shapes, attrs, error in [
+            ([(1, 3, 2, 4), (4,), (4,), (3, 4)], {}, ("INVALID_ARGUMENT", "skip [3,4] has neither the shape of X")),
+            ([(1, 3, 2, 4), (4,), (3,), (1, 4)], {}, ("INVALID_ARGUMENT", "input 2 has shape [3], expected [4]")),
+            ([(1, 3, 2, 5), (5,), (5,), (1, 5)], {}, ("INVALID_ARGUMENT", "5 channels are no multiple of 2")),
+            ([(1, 3, 2, 4), (4,), (4,), (1, 4)], {"groups": 0}, ("INVALID_ARGUMENT", "the number of groups is 0")),
+            ([(1, 3, 2, 4), (4,), (4,), (1, 4)], {"activation": 2}, ("INVALID_ARGUMENT", "activation 2")),
         ]
     ),
     *(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..harness import Case, Of, Rand
-from ..harness.dtypes import FLOATS, NUMERIC, SIGNED
+from ..harness.dtypes import FLOAT8, FLOATS, NUMERIC, SIGNED, numpy_dtype
 from ..harness.magnitudes import of_argument
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -159,6 +159,12 @@ CASES = [
          expected=lambda x, detect_negative: np.isposinf(x)),
     Case(op="IsInf", inputs=[Rand((301,), specials=True)], attrs={"detect_positive": 0}, dtypes=FLOATS,
          expected=lambda x, detect_positive: np.isneginf(x)),
+    *(Case(op=op, inputs=[np.arange(256, dtype=np.uint8).view(numpy_dtype(kind))], expected=test, opset=20, attrs=attrs,
+           name="_".join([kind, *attrs]))
+      for kind in FLOAT8 for op, test, attrs in (
+          ("IsNaN", np.isnan, {}), ("IsInf", np.isinf, {}),
+          ("IsInf", lambda x, detect_negative: np.isposinf(x), {"detect_negative": 0}),
+          ("IsInf", lambda x, detect_positive: np.isneginf(x), {"detect_positive": 0}))),
     *(Case(op="Not", inputs=[Rand(shape, "bool")], expected=np.logical_not, opset=1) for shape in _SHAPES),
     Case(op="Shrink", inputs=[Rand((257,))], attrs={"lambd": 1.5, "bias": 0.75}, expected=_shrink,
          dtypes=NUMERIC, opset="9+", magnitude=lambda x, **_: np.abs(x) + 1),

@@ -26,11 +26,7 @@ LEFT_OUT = {
         ("", op): "nobody draws the same numbers: tests/op/cases/random.py, tests/session/test_random.py"
         for op in ("Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
     },
-    ("com.microsoft", "BiasAdd"): "no other implementation; its case table has the formula",
-    ("com.microsoft", "BiasDropout"): "no other implementation; its case table has the formula",
-    ("com.microsoft", "EmbedLayerNormalization"): "no spec yet: tests/op/cases/embed_layer_norm.py",
     ("com.microsoft", "GroupQueryAttention"): "no spec yet: tests/op/cases/group_query_attention.py",
-    ("com.microsoft", "QLinearSoftmax"): "no spec yet: tests/op/cases/qlinear.py",
 }
 LEFT_OUT_DOMAINS = {"com.ms.internal.nhwc": "no model has them; the host makes them from others"}
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.op.cases import group_norm
+from tests.op.cases import embed_layer_norm, group_norm
+from tests.op.harness.tolerances import Tolerance
 
 from ..draw import Draw, Node
 
@@ -118,7 +119,50 @@ def _microsoft_group_norm(d: Draw) -> Node:
                 scale=_SCALE, formula=group_norm._microsoft)  # fmt: skip
 
 
+def _of_a_rounded_sum(kind: str) -> Tolerance | None:
+    """A sum of 16 bits is rounded before its few values give a mean, and a small deviation divides."""
+    return Tolerance(4, terms=2.0**17) if kind == "float16" else None
+
+
+def _skip_group_norm(d: Draw) -> Node:
+    groups, image = d.integer(1, 3), d.dims(2, 2, elems=60)
+    channels, last, n = groups * d.any(1, 3), d.chance(0.6), d.any(1, 2)
+    shape = [n, *image, channels] if last else [n, channels, *image]
+    skip = d.pick([shape, [n, channels], [n, 1, 1, channels] if last else [n, channels, 1, 1]])
+    attrs = {**_epsilon(d), "groups": groups, "activation": d.integer(0, 1), "channels_last": int(last)}
+    kind, affine = d.type("T"), d.type("M")
+    inputs = [_values(d, kind, shape), _values(d, affine, [channels]), _values(d, affine, [channels]),
+              _values(d, kind, skip), _values(d, kind, [channels]) if d.chance(0.5) else None]  # fmt: skip
+    return Node([*inputs], attrs, (True, d.chance(0.6)), scale=_SCALE, formula=group_norm._skip,
+                tolerance=_of_a_rounded_sum(kind))  # fmt: skip
+
+
+def _embed_layer_normalization(d: Draw) -> Node:
+    kind, rows, steps, width = d.type("T"), d.any(1, 4), d.any(1, 9), d.dim(4)
+    ids, counts = [rows, steps], (d.any(1, 20), steps + d.any(0, 4), d.any(1, 3))
+    segments, mask, places = d.chance(0.6), d.chance(0.5), d.chance(0.3)
+
+    def whole(end: int, shape: list[int]) -> np.ndarray:
+        return d.free.integers(0, end, shape).astype(np.int32)
+
+    inputs = [
+        whole(counts[0], ids), whole(counts[2], ids) if segments else None,
+        *(_values(d, kind, [count, width]) for count in counts[:2]),
+        _values(d, kind, [counts[2], width]) if segments else None,
+        *(_values(d, kind, [width]) for _ in range(2)),
+        whole(2, ids) if mask else None, whole(counts[1], [d.pick([1, rows]), steps]) if places else None,
+    ]  # fmt: skip
+    wide = d.chance(0.5)
+    # The host's inference wants the dimensions of the tables.
+    known = frozenset({2, 3, 5, 6, *([4] if segments else [])})
+    return Node(inputs, _epsilon(d), (True, True, True) if wide else (True, True), constants=known, widen=False,
+                tolerance=_of_a_rounded_sum(kind), scale=_SCALE,
+                formula=embed_layer_norm._embedded if wide else embed_layer_norm._kept)  # fmt: skip
+
+
 SPECS = {
+    (MICROSOFT, "SkipGroupNorm"): _skip_group_norm,
+    (MICROSOFT, "EmbedLayerNormalization"): _embed_layer_normalization,
     ("", "BatchNormalization"): _batch_normalization,
     ("", "LayerNormalization"): _layer_normalization,
     ("", "SimplifiedLayerNormalization"): _layer_normalization,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.op.cases import bias_dropout, contrib_pointwise
 from tests.op.harness.dtypes import is_float, numpy_dtype
 
 from ..draw import Draw, Node
@@ -87,6 +88,42 @@ def _shrink(d: Draw) -> Node:
     x = d.values(dtype, d.elements(), -4, 4) if is_float(dtype) else d.values(dtype, d.elements(), 3, 100)
     choices = {"lambd": (0.0, 2.0), "bias": (-2.0, 2.0)}
     return Node([x], {name: d.real(*limits) for name, limits in choices.items() if d.chance(0.7)})
+
+
+def _complex_mul(d: Draw) -> Node:
+    shape, dtype = d.shape(0, 4), d.type()
+    other = shape if d.chance(0.3) else d.partner(shape, grow=True)
+    a, b = [*shape, 2], [*other, 2]
+    conjugate = d.row.op == "ComplexMulConj"
+    # The CPU provider takes the smaller one for the second.
+    return Node([d.small(dtype, a), d.small(dtype, b)], scale=2.0,
+                formula=lambda a, b: contrib_pointwise._product(a, b, conjugate))  # fmt: skip
+
+
+def _bias_split_gelu(d: Draw) -> Node:
+    dtype, shape = d.type(), [d.dim(), d.dim(), 2 * d.dim(1)]
+    return Node([d.values(dtype, shape, -4, 4), d.values(dtype, shape[-1:], -2, 2)], scale=2.0,
+                formula=contrib_pointwise._split_gelu)  # fmt: skip
+
+
+def _gated_add(d: Draw) -> Node:
+    dtype, shape = d.type(), d.shape(1, 4)
+    return Node([d.small(dtype, shape), d.small(dtype, shape), d.small(dtype, [*shape[:-1], 1])], scale=2.0,
+                tolerance=contrib_pointwise._ROUNDED_PRODUCT[dtype], formula=contrib_pointwise._gated)  # fmt: skip
+
+
+def _bias_dropout(d: Draw) -> Node:
+    dtype, shape = d.type(), d.shape(1, 4)
+    residual = d.small(dtype, shape) if d.chance(0.5) else None
+    ratio = d.values(d.type("T1"), [], 0, 1, specials=False) if d.chance(0.4) else None
+    return Node([d.small(dtype, shape), d.small(dtype, shape[-1:]), residual, ratio], {}, (True, True), scale=3.0,
+                formula=bias_dropout._dropped)  # fmt: skip
+
+
+def _bias_add(d: Draw) -> Node:
+    dtype, shape = d.type(), [d.dim(), d.dim(), d.pick([320, 640, 1280])]
+    return Node([d.small(dtype, shape), d.small(dtype, shape[-1:]), d.small(dtype, shape)], scale=3.0,
+                formula=lambda x, bias, skip: x + bias + skip)  # fmt: skip
 
 
 def _selu(d: Draw) -> Node:
@@ -237,4 +274,10 @@ SPECS: dict[tuple[str, str], _Spec] = {
     (MICROSOFT, "QuickGelu"): _unary(formula=_quick_gelu, alpha=(-2, 2)),
     (MICROSOFT, "BiasGelu"): _bias_gelu,
     (MICROSOFT, "FastGelu"): _fast_gelu,
+    (MICROSOFT, "BiasSplitGelu"): _bias_split_gelu,
+    (MICROSOFT, "BiasDropout"): _bias_dropout,
+    (MICROSOFT, "BiasAdd"): _bias_add,
+    (MICROSOFT, "ComplexMul"): _complex_mul,
+    (MICROSOFT, "ComplexMulConj"): _complex_mul,
+    (MICROSOFT, "GatedAdd"): _gated_add,
 }

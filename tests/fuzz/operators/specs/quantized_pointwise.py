@@ -64,7 +64,17 @@ def _concat(d: Draw) -> Node:
     return Node([*inputs], {"axis": d.negative(axis, rank)}, widen=False, constants=known)
 
 
+def _softmax(d: Draw) -> Node:
+    shape, dtype = d.dims(d.integer(1, 4), 1), d.type("T")
+    attrs = {"axis": d.negative(d.integer(0, len(shape) - 1), len(shape)), "opset": d.pick([9, 12, 13, 17])}
+    scale = np.asarray(2.0 ** -d.integer(1, 6), np.float32)
+    output = np.asarray(2.0**-8, np.float32), np.asarray(-128 if dtype == "int8" else 0, dtype)
+    return Node([d.moved(dtype, shape), scale, d.moved(dtype, []), *output], attrs, widen=False,
+                formula=qlinear._softmax)  # fmt: skip
+
+
 SPECS = {
+    (MICROSOFT, "QLinearSoftmax"): _softmax,
     (MICROSOFT, "QLinearAdd"): _two,
     (MICROSOFT, "QLinearMul"): _two,
     (MICROSOFT, "QLinearSigmoid"): _one,

@@ -1,0 +1,84 @@
+"""ComplexMul, ComplexMulConj, BiasSplitGelu and GatedAdd of com.microsoft."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..harness import MICROSOFT, Case, Rand, Tolerance
+
+
+def _complex(values: np.ndarray) -> np.ndarray:
+    return values[..., 0] + 1j * values[..., 1]
+
+
+def _product(a: np.ndarray, b: np.ndarray, conjugate: bool) -> np.ndarray:
+    y = _complex(a) * (np.conj(_complex(b)) if conjugate else _complex(b))
+    return np.stack([y.real, y.imag], -1)
+
+
+def _terms(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """What each part is the sum of, without signs."""
+    a, b = np.abs(a), np.abs(b)
+    real = a[..., 0] * b[..., 0] + a[..., 1] * b[..., 1]
+    return np.stack([real, a[..., 0] * b[..., 1] + a[..., 1] * b[..., 0]], -1)
+
+
+def _pairs(op: str, a: tuple[int, ...], b: tuple[int, ...], dtypes: tuple[str, ...] = ("float32",),
+           **more: Any) -> Case:  # fmt: skip
+    conjugate = op == "ComplexMulConj"
+    return Case(op=op, domain=MICROSOFT, opset=1, inputs=[Rand(a), Rand(b)], dtypes=dtypes, magnitude=_terms,
+                expected=lambda a, b: _product(a, b, conjugate), **more)  # fmt: skip
+
+
+def _split_gelu(x: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    left, right = np.split(x + bias, 2, -1)
+    return left * right * 0.5 * np.vectorize(math.erfc, otypes=[float])(-right / math.sqrt(2))
+
+
+def _split_terms(x: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """Sums with the bias may cancel, and gelu is no steeper than 1.2."""
+    left, right = np.split(np.abs(x) + np.abs(bias), 2, -1)
+    return left * right * 1.2
+
+
+def _split(shape: tuple[int, ...], dtypes: tuple[str, ...] = ("float32",)) -> Case:
+    return Case(op="BiasSplitGelu", domain=MICROSOFT, opset=1, inputs=[Rand(shape), Rand(shape[-1:])], dtypes=dtypes,
+                expected=_split_gelu, magnitude=_split_terms,
+                skip={} if len(shape) == 3 else {"session": "the host's inference wants three dimensions"})  # fmt: skip
+
+
+# The product is rounded before the sum.
+_ROUNDED_PRODUCT = {"float32": Tolerance(1, terms=2), "float16": Tolerance(1, terms=2.0**13),
+                    "bfloat16": Tolerance(1, terms=2.0**16)}  # fmt: skip
+
+
+def _gated(x: np.ndarray, y: np.ndarray, gate: np.ndarray) -> np.ndarray:
+    return x + y * gate
+
+
+def _gate(shape: tuple[int, ...], dtypes: tuple[str, ...] = ("float32",)) -> Case:
+    return Case(op="GatedAdd", domain=MICROSOFT, opset=1, dtypes=dtypes, expected=_gated, magnitude="absolute",
+                inputs=[Rand(shape), Rand(shape), Rand((*shape[:-1], 1))], tolerance=_ROUNDED_PRODUCT)  # fmt: skip
+
+
+_OPS = ("ComplexMul", "ComplexMulConj")
+
+CASES = [
+    *(_pairs(op, (3, 5, 2), (3, 5, 2), ("float32", "float64", "float16")) for op in _OPS),
+    *(_pairs(op, a, b) for op in _OPS for a, b in (
+        ((2,), (2,)), ((4, 1, 2), (3, 2)), ((3, 2), (4, 1, 2)), ((5, 33, 2), (2,)), ((0, 2), (2,)),
+        ((131, 2), (131, 2)))),
+    *(Case(op=op, domain=MICROSOFT, opset=1, inputs=[Rand((3, 3), "float32"), Rand((3, 3), "float32")], name="pairs",
+           error=("INVALID_ARGUMENT", "needs a last dimension of real and imaginary")) for op in _OPS),
+    _split((2, 3, 16), ("float32", "float16")),
+    *(_split(shape) for shape in ((2, 5, 14), (1, 1, 2), (3, 0, 8), (2, 3, 0), (7, 640), (34,))),
+    Case(op="BiasSplitGelu", domain=MICROSOFT, opset=1, inputs=[Rand((2, 3, 5), "float32"), Rand((5,), "float32")],
+         error=("INVALID_ARGUMENT", "the last dimension of [2,3,5] must be even"), name="odd"),
+    Case(op="BiasSplitGelu", domain=MICROSOFT, opset=1, inputs=[Rand((2, 3, 6), "float32"), Rand((3,), "float32")],
+         error=("INVALID_ARGUMENT", "the bias has shape [3]"), name="bias"),
+    _gate((3, 5, 16), ("float32", "float16", "bfloat16")),
+    *(_gate(shape) for shape in ((7,), (3, 33), (0, 4), (2, 0))),
+    Case(op="GatedAdd", domain=MICROSOFT, opset=1, name="gate", error=("INVALID_ARGUMENT", "must be the same but for"),
+         inputs=[Rand((2, 3), "float32"), Rand((2, 3), "float32"), Rand((2, 3), "float32")]),
+]  # fmt: skip
