@@ -81,21 +81,54 @@ struct Values {
 #pragma unroll
     for (int i = 0; i < N; ++i) value[i] += other.value[i];
   }
+  __device__ __forceinline__ void Scale(const T* weights, C factor) {
+    const Values other = Of(weights);
+#pragma unroll
+    for (int i = 0; i < N; ++i) value[i] *= factor * other.value[i];
+  }
   __device__ __forceinline__ void StoreTo(T* pointer) const { StoreWords<N>(pointer, PackCompute<T, N>(value)); }
 };
 
+// What a new row's elements are before they are rotated.
 template <class T, int N>
-__device__ __forceinline__ void RotatePair(const Arguments& p, const T* from, const T* bias, T* to, int64_t cache_row,
+struct Source {
+  using C = ComputeType<T>;
+  const T* from;
+  const T* bias;  // or null
+  const T* norm;  // or null
+  C factor;       // of the row, with norm
+
+  __device__ __forceinline__ Values<T, N> At(int64_t column) const {
+    auto values = Values<T, N>::Of(from + column);
+    if (bias != nullptr) values.Add(bias + column);
+    if (norm != nullptr) values.Scale(norm + column, factor);
+    return values;
+  }
+};
+
+// One over the root mean square of a row. The lanes of `group` share the row and call this together.
+template <class T, int N>
+__device__ __forceinline__ ComputeType<T> NormFactor(const Source<T, N>& row, int64_t size, float epsilon, int lane,
+                                                     int lanes, unsigned group) {
+  using C = ComputeType<T>;
+  C sum = 0;
+  for (int64_t column = int64_t{lane} * N; column < size; column += int64_t{lanes} * N) {
+    const Values<T, N> values = row.At(column);
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum += values.value[i] * values.value[i];
+  }
+  for (int offset = lanes / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(group, sum, offset);
+  return C(1) / std::sqrt(sum / static_cast<C>(size) + static_cast<C>(epsilon));
+}
+
+template <class T, int N>
+__device__ __forceinline__ void RotatePair(const Arguments& p, const Source<T, N>& row, T* to, int64_t cache_row,
                                            int pair) {
   using C = ComputeType<T>;
   const Rotary& rotary = p.problem.rotary;
   const int64_t half = rotary.dim / 2, at = int64_t{pair} * N;
   const int64_t first = rotary.interleaved ? 2 * at : at, second = rotary.interleaved ? first + N : at + half;
-  auto a = Values<T, N>::Of(from + first), b = Values<T, N>::Of(from + second);
-  if (bias != nullptr) {
-    a.Add(bias + first);
-    b.Add(bias + second);
-  }
+  auto a = row.At(first), b = row.At(second);
   Values<T, N> cos = {}, sin = {};
   if (cache_row >= 0) {
     cos = Values<T, N>::Of(static_cast<const T*>(p.at.cos) + cache_row * half + at);
@@ -138,6 +171,9 @@ __global__ void __launch_bounds__(kThreads) HeadRowsKernel(__grid_constant__ con
   const HeadRows& problem = p.problem;
   const int lane = static_cast<int>(threadIdx.x) & ((1 << p.lanes_log) - 1);
   const uint64_t rows_of_block = kThreads >> p.lanes_log;
+  // Used where a row has at most a warp.
+  const unsigned group = (device::kFullWarp >> (32 - device::Min(1 << p.lanes_log, 32)))
+                         << (threadIdx.x % 32 & ~((1u << p.lanes_log) - 1));
   for (int64_t batch = blockIdx.y; batch < problem.batch; batch += gridDim.y) {
     int64_t past_rows = problem.past_rows;
     if (p.at.lengths != nullptr) past_rows = device::Max<int64_t>(p.at.lengths[batch] + problem.lengths_add, 0);
@@ -147,20 +183,23 @@ __global__ void __launch_bounds__(kThreads) HeadRowsKernel(__grid_constant__ con
       const int64_t head = p.rows.DivideWithRemainder(static_cast<uint32_t>(index), &row);
       const Place<T> place = PlaceOf<T>(p, batch, head, row, past_rows);
       if (place.to == nullptr) continue;
-      const T* const bias =
-          p.at.bias == nullptr || !place.is_new ? nullptr : static_cast<const T*>(p.at.bias) + head * problem.size;
+      Source<T, N> source{place.from, nullptr, nullptr, 1};
+      if (place.is_new && p.at.bias != nullptr) source.bias = static_cast<const T*>(p.at.bias) + head * problem.size;
+      if (place.is_new && p.at.norm != nullptr) {
+        source.factor = NormFactor(source, problem.size, problem.norm_epsilon, lane, 1 << p.lanes_log, group);
+        source.norm = static_cast<const T*>(p.at.norm);
+      }
       const int pairs = place.is_new ? p.pairs : 0;
       const int units = place.is_new ? p.units : p.units + p.pairs;
       const int64_t cache_row = pairs != 0 ? CacheRow(p, batch, place) : 0;
       for (int unit = lane; unit < units; unit += 1 << p.lanes_log) {
         if (unit < pairs) {
-          RotatePair<T, N>(p, place.from, bias, place.to, cache_row, unit);
+          RotatePair<T, N>(p, source, place.to, cache_row, unit);
           continue;
         }
         const int64_t column = int64_t{unit + pairs} * N;
         Values<T, N> values = {};
-        if (place.from != nullptr) values = Values<T, N>::Of(place.from + column);
-        if (bias != nullptr) values.Add(bias + column);
+        if (place.from != nullptr) values = source.At(column);
         values.StoreTo(place.to + column);
       }
     }
@@ -180,12 +219,12 @@ Status LaunchOf(Arguments arguments, device::Stream stream) {
   const bool packs = problem.size % kPack == 0 && problem.rotary.dim % (2 * kPack) == 0 &&
                      Suits(problem.in, at.in, kPack, kPackBytes) && Suits(problem.out, at.out, kPack, kPackBytes) &&
                      (problem.past_capacity == 0 || Suits(problem.past, at.past, kPack, kPackBytes)) &&
-                     aligned(at.bias) && aligned(at.cos) && aligned(at.sin);
+                     aligned(at.bias) && aligned(at.norm) && aligned(at.cos) && aligned(at.sin);
   const int64_t pack = packs ? kPack : 1;
   arguments.pairs = static_cast<int>(problem.rotary.dim / 2 / pack);
   arguments.units = static_cast<int>(problem.size / pack) - arguments.pairs;
-  arguments.lanes_log =
-      std::min(std::bit_width(static_cast<unsigned>(std::max(arguments.units, 1) - 1)), std::bit_width(kThreads) - 1);
+  arguments.lanes_log = std::min(std::bit_width(static_cast<unsigned>(std::max(arguments.units, 1) - 1)),
+                                 std::bit_width(at.norm == nullptr ? kThreads : 32u) - 1);
   device::LaunchConfig config;
   const int64_t rows_of_block = kThreads >> arguments.lanes_log;
   config.grid.x = static_cast<unsigned>(CeilDiv(static_cast<int64_t>(arguments.batch_rows), rows_of_block));

@@ -1,4 +1,5 @@
-// Writes rows of heads: taken to another layout, with a bias added, rotated by their position, appended to a cache.
+// Writes rows of heads: taken to another layout, with a bias added, normalised, rotated by their position, appended to
+// a cache.
 //
 // Memory bound, one launch. A row is the `size` neighbouring elements of one position and head.
 #pragma once
@@ -39,6 +40,7 @@ struct HeadRows {
   // Rows before the new ones; where `lengths` are given lengths[batch] + lengths_add of them, at least 0.
   // Those from `past_capacity` on, which `past` does not have, are zeros.
   int64_t past_rows = 0, lengths_add = 0, past_capacity = 0;
+  float norm_epsilon = 0;  // of x / sqrt(mean(x^2) + epsilon) * norm, where HeadRowsPointers has norm
   RowTarget target = RowTarget::kWhole;
   Rotary rotary = {};
 };
@@ -48,6 +50,7 @@ struct HeadRowsPointers {
   const void* past = nullptr;
   void* out = nullptr;
   const void* bias = nullptr;  // [heads, size] or null
+  const void* norm = nullptr;  // [size] or null
   const void* cos = nullptr;
   const void* sin = nullptr;
   const int64_t* position_ids = nullptr;

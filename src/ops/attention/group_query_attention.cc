@@ -2,8 +2,10 @@
 // may share. How many keys a batch entry has is known on the device only (seqlens_k, one less than that); the largest
 // of them is a host value.
 //
-// A first prompt (as many queries as keys) starts at position 0 whatever its length; what lies behind an entry's length
-// is padding, whose rows of the result mean nothing. The numerics are the CPU provider's.
+// With q_norm_weight and k_norm_weight each head of queries and keys is divided by its root mean square before it is
+// rotated; the CPU provider has no such thing. A first prompt (as many queries as keys) starts at position 0 whatever
+// its length; what lies behind an entry's length is padding, whose rows of the result mean nothing. The numerics are
+// the CPU provider's.
 #include <cmath>
 
 #include "ops/attention/multi_head.h"
@@ -62,6 +64,11 @@ class GroupQueryAttention final : public Operator {
     if (info.has_input(kPastKey) != info.has_input(kPastValue)) {
       return InvalidArgument("past_key and past_value come together");
     }
+    op->norms_ = info.has_input(kQueryNorm);
+    if (op->norms_ != info.has_input(kKeyNorm)) {
+      return InvalidArgument("q_norm_weight and k_norm_weight come together");
+    }
+    op->norm_epsilon_ = info.FloatOr("qk_norm_epsilon", 1e-6f);
     op->rotates_ = info.BoolOr("do_rotary", false);
     op->interleaved_ = info.BoolOr("rotary_interleaved", false);
     if (op->rotates_ && !(info.has_input(kCos) && info.has_input(kSin))) {
@@ -118,6 +125,8 @@ class GroupQueryAttention final : public Operator {
                                                .zero_sink = smooth_ && input(kSink) == nullptr,
                                                .scores = has_scores_ ? context.output(kScores) : nullptr};
     const MultiHeadPointers at{.attention = attention,
+                               .q_norm = input(kQueryNorm),
+                               .k_norm = input(kKeyNorm),
                                .cos = input(kCos),
                                .sin = input(kSin),
                                .position_ids = reinterpret_cast<const int64_t*>(input(kPositions)),
@@ -143,9 +152,6 @@ class GroupQueryAttention final : public Operator {
         return NotSupported("a cache of ", DataTypeName(info.input_type(index)), " beside queries of ",
                             DataTypeName(info.input_type(kQuery)));
       }
-    }
-    if (info.has_input(kQueryNorm) || info.has_input(kKeyNorm)) {
-      return NotSupported("q_norm_weight and k_norm_weight: normalisation of heads");
     }
     if (info.BoolOr("sliding_window_cache", false)) return NotSupported("sliding_window_cache, which drops old keys");
     return Status::Ok();
@@ -233,6 +239,14 @@ class GroupQueryAttention final : public Operator {
     if (HasInput(inputs, kSink) && !SameDims(inputs[kSink].dims(), Shape{heads_})) {
       return InvalidArgument("head_sink ", inputs[kSink].dims(), " of ", heads_, " heads");
     }
+    for (const Input index : {kQueryNorm, kKeyNorm}) {
+      if (norms_ && !SameDims(inputs[index].dims(), Shape{s.head_size})) {
+        return InvalidArgument(index == kQueryNorm ? "q_norm_weight " : "k_norm_weight ", inputs[index].dims(),
+                               " for heads of ", s.head_size);
+      }
+    }
+    problem.norms = norms_;
+    problem.norm_epsilon = norm_epsilon_;
     if (rotates_) CUDAEP_RETURN_IF_ERROR(PlaceRotary(inputs, s, problem));
     problem.attention = p;
     problem.library = library_;
@@ -270,8 +284,9 @@ class GroupQueryAttention final : public Operator {
 
   DataType type_ = DataType::kFloat;
   int64_t heads_ = 0, kv_heads_ = 0;
-  float scale_ = 0;
-  bool packed_ = false, rotates_ = false, interleaved_ = false, smooth_ = false, has_scores_ = false, library_ = false;
+  float scale_ = 0, norm_epsilon_ = 0;
+  bool norms_ = false, packed_ = false, rotates_ = false, interleaved_ = false, smooth_ = false, has_scores_ = false,
+       library_ = false;
   bool has_present_[2] = {};
   kernels::AttentionProblem problem_;  // what attributes say
 };

@@ -38,9 +38,10 @@ Launches Split(const MultiHead& problem) {
   q.rows = rows(p.heads, p.queries, p.head_size, p.q);
   k.rows = rows(p.kv_heads, problem.new_keys, p.head_size, p.k);
   v.rows = rows(p.kv_heads, problem.new_keys, p.v_head_size, p.v);
-  q.used = problem.q_bias || problem.q_rotary;
-  k.used = problem.kv_bias || problem.k_rotary || problem.appends;
+  q.used = problem.q_bias || problem.norms || problem.q_rotary;
+  k.used = problem.kv_bias || problem.norms || problem.k_rotary || problem.appends;
   v.used = problem.kv_bias || problem.appends;
+  q.rows.norm_epsilon = k.rows.norm_epsilon = problem.norm_epsilon;
   if (problem.q_rotary) q.rows.rotary = problem.rotary;
   if (problem.k_rotary) k.rows.rotary = problem.rotary;
 
@@ -125,14 +126,17 @@ Status MultiHeadStep::Enqueue(const OpContext& context, const MultiHead& problem
   kernels::HeadRowsPointers rows{.cos = at.cos, .sin = at.sin, .position_ids = at.position_ids, .lengths = at.lengths};
   rows.in = at.attention.q;
   rows.bias = at.q_bias;
+  rows.norm = at.q_norm;
   CUDAEP_RETURN_IF_ERROR(Write(context, launches.part[0], scratch_[0], rows, &attention.q));
   rows.in = at.attention.k;
   rows.bias = at.k_bias;
+  rows.norm = at.k_norm;
   rows.past = at.past_key;
   rows.out = at.present_key;
   CUDAEP_RETURN_IF_ERROR(Write(context, launches.part[1], scratch_[1], rows, &attention.k));
   rows.in = at.attention.v;
   rows.bias = at.v_bias;
+  rows.norm = nullptr;
   rows.past = at.past_value;
   rows.out = at.present_value;
   CUDAEP_RETURN_IF_ERROR(Write(context, launches.part[2], scratch_[2], rows, &attention.v));

@@ -11,6 +11,8 @@ struct MultiHead {
   bool library = false;                 // MayUseLibrary
   int64_t new_keys = 0;                 // rows that come in; attention.keys counts those of the cache too
   bool q_bias = false, kv_bias = false;
+  bool norms = false;      // queries and keys, before they are rotated
+  float norm_epsilon = 0;  // kernels::HeadRows
   bool q_rotary = false, k_rotary = false;
   kernels::Rotary rotary = {};
 
@@ -26,6 +28,8 @@ struct MultiHeadPointers {
   const void* q_bias = nullptr;
   const void* k_bias = nullptr;
   const void* v_bias = nullptr;
+  const void* q_norm = nullptr;
+  const void* k_norm = nullptr;
   const void* cos = nullptr;
   const void* sin = nullptr;
   const int64_t* position_ids = nullptr;

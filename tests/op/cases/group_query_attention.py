@@ -42,9 +42,11 @@ def _both(
     q: np.ndarray, k: np.ndarray | None = None, v: np.ndarray | None = None, past_key: np.ndarray | None = None,
     past_value: np.ndarray | None = None, seqlens: Any = None, total_length: Any = None,
     cos: np.ndarray | None = None, sin: np.ndarray | None = None, ids: np.ndarray | None = None,
-    bias: np.ndarray | None = None, sink: np.ndarray | None = None, num_heads: int = 1, kv_num_heads: int = 1,
+    bias: np.ndarray | None = None, sink: np.ndarray | None = None, k_scale: None = None, v_scale: None = None,
+    q_norm: np.ndarray | None = None, k_norm: np.ndarray | None = None, num_heads: int = 1, kv_num_heads: int = 1,
     do_rotary: int = 0, rotary_interleaved: int = 0, local_window_size: int = -1, softcap: float = 0.0,
     scale: float = 0.0, smooth_softmax: int = 0, qk_output: int = 0, causal: int = 1,
+    qk_norm_epsilon: float = 1e-6,
 ) -> tuple[tuple[np.ndarray, ...], tuple[Any, ...]]:  # fmt: skip
     if k is None or v is None:
         size = q.shape[2] // (num_heads + 2 * kv_num_heads)
@@ -54,6 +56,9 @@ def _both(
     ends = np.reshape(seqlens, -1).astype(np.int64) + 1
     prompt = total == rows
     counts = np.zeros(batch, np.int64) if prompt else np.maximum(ends - rows, 0)
+    if q_norm is not None and k_norm is not None:
+        q, k = (x / np.sqrt(np.mean(x * x, -1, keepdims=True) + qk_norm_epsilon) * norm
+                for x, norm in ((q, q_norm), (k, k_norm)))  # fmt: skip
     if do_rotary and cos is not None and sin is not None:
         at = counts[:, None] + np.arange(rows)
         if ids is not None:
@@ -78,12 +83,12 @@ def _both(
     if sink is None and smooth_softmax:
         sink = np.zeros(num_heads)
     weights = _weights(scores, sink)
-    # Rotated queries and keys are rounded to their type again.
-    loss = strain * (4 if do_rotary else 0.25)
+    # Rotated and normalised queries and keys are rounded to their type again.
+    loss = strain * (4 if do_rotary or q_norm is not None else 0.25)
     worst = 1 + np.max(np.where(seen, loss, 0), axis=-1, keepdims=True, initial=0)
     shown = weights if qk_output == 2 else np.where(seen, scores, 0)
     size_of_shown = weights * worst if qk_output == 2 else 4 * loss
-    turned = 8.0 if do_rotary else 0.0
+    turned = 8.0 if do_rotary or q_norm is not None else 0.0
     return (rows_first(weights @ values), *present, shown), (
         rows_first((weights @ np.abs(values)) * worst), turned, 0.0, size_of_shown)  # fmt: skip
 
@@ -137,6 +142,7 @@ PROMPT = (*_new(2, 5), *NONE2, *_lengths([4, 4], 5))
 DECODE = (*_new(2, 1), *_past(2, 9), *_lengths([8, 8], 9))
 TURNED_PROMPT = (*_new(2, 5, tiny), *NONE2, *_lengths([4, 4], 5), *CACHES)
 TURNED_DECODE = (*_new(2, 1, tiny), *_past(2, 9, tiny), *_lengths([8, 8], 9), *CACHES)
+NORMS = (None, None, None, None, None, *(Rand((16,), low=0.5, high=1.5),) * 2)
 
 CASES = [
     _case(*PROMPT, dtypes=TYPES, name="prompt"),
@@ -173,6 +179,12 @@ CASES = [
     _case(*PROMPT, name="both_ways", causal=0),
     *(_case(*PROMPT, *NONE2, None, Rand((2, 4, 5, 5)), Rand((4,)), name=f"scores{mode}", qk_output=mode, softcap=1.5,
             outputs=WITH_SCORES, dtypes=TYPES) for mode in (1, 2)),
+    _case(*PROMPT, *NONE2, *NORMS, name="normal", dtypes=TYPES),
+    _case(*DECODE, *CACHES, *NORMS, name="normal_turned", dtypes=TYPES, do_rotary=1, qk_norm_epsilon=0.125),
+    _case(small(2, 5, 128), None, None, *NONE2, *_lengths([4, 4], 5), *CACHES, *NORMS, name="normal_packed",
+          do_rotary=1, rotary_interleaved=1),
+    *(_case(*_new(2, 3, size=size), *_past(2, 4, size=size), *_lengths([6, 6], 7), *NONE2, None, None, None, None, None,
+            *(Rand((size,), low=0.5, high=1.5),) * 2, name=f"normal_size{size}") for size in (7, 96, 520)),
     _case(*_new(0, 1), *_past(0, 8), *_lengths([], 9), name="no_batch"),
     _refused("INVALID_ARGUMENT", "query [2,5,62]", Rand((2, 5, 62)), *PROMPT[1:]),
     _refused("INVALID_ARGUMENT", "must be [2,5,32]", small(2, 5, 64), Rand((2, 4, 32)), Rand((2, 4, 32)), *PROMPT[3:]),
@@ -183,6 +195,8 @@ CASES = [
     _refused("INVALID_ARGUMENT", "attention_bias [2,4,5,4]", *PROMPT, *NONE2, None, Rand((2, 4, 5, 4))),
     _refused("INVALID_ARGUMENT", "cos_cache [20,9]", *PROMPT, Rand((20, 9)), Rand((20, 9)), do_rotary=1),
     _refused("INVALID_ARGUMENT", "position_ids [2,4]", *TURNED_PROMPT, Rand((2, 4), "int64"), do_rotary=1),
+    _refused("INVALID_ARGUMENT", "k_norm_weight [15]", *PROMPT, *NONE2, *NORMS[:-1], Rand((15,))),
+    _refused("INVALID_ARGUMENT", "come together", *PROMPT, *NONE2, *NORMS[:-1]),
     _refused("INVALID_ARGUMENT", "do_rotary needs", *PROMPT, do_rotary=1),
     _refused("INVALID_ARGUMENT", "must be a multiple", *PROMPT, kv_num_heads=3),
     _refused("INVALID_ARGUMENT", "local_window_size 0", *PROMPT, local_window_size=0),
@@ -192,7 +206,6 @@ CASES = [
     _refused("NOT_SUPPORTED", "k_quant_type PER_TENSOR", *PROMPT, k_quant_type="PER_TENSOR"),
     _refused("NOT_SUPPORTED", "a cache of int8", *_new(2, 1), Rand((2, 2, 9, 16), "int8"), Rand((2, 2, 9, 16), "int8"),
              *_lengths([8, 8], 9)),
-    _refused("NOT_SUPPORTED", "q_norm_weight", *PROMPT, *NONE2, None, None, None, None, None, Rand((16,)), Rand((16,))),
     _refused("NOT_SUPPORTED", "k_scale", *PROMPT, *NONE2, None, None, None, Rand((1,), "float32"),
              Rand((1,), "float32")),
 ]  # fmt: skip
