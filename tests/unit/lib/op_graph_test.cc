@@ -84,6 +84,10 @@ TEST_P(OpGraphTest, AttentionMatchesReference) {
   CUDAEP_ASSERT_OK(handle.status());
   CUDAEP_ASSERT_OK(BindStream(**handle, stream()));
   auto plan = MakePlan(**handle, graph, 16 << 20);
+#if !defined(CUDAEP_SIMULATED_DEVICE)
+  const bool may_lack = form.causal || form.kv_heads != kHeads;  // an older library does
+  if (may_lack && plan.status().code() == StatusCode::kNotSupported) GTEST_SKIP() << plan.status().ToString();
+#endif
   CUDAEP_ASSERT_OK(plan.status());
   std::printf("attention by %s\n", (*plan)->choice().c_str());
 
