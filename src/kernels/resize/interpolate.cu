@@ -11,6 +11,7 @@ Launcher FindFloatLauncher(DataType type) {
 
 Status LaunchResizeInterpolate(const ResizeShape& shape, const Interpolation& how, DataType type, const void* x,
                                void* y, device::Stream stream) {
+  if (const auto launched = resize::LaunchPlanes(shape, how, type, x, y, stream)) return *launched;
   for (const auto find : {resize::FindFloatLauncher, resize::FindNarrowLauncher, resize::FindWideLauncher}) {
     if (const resize::Launcher launch = find(type)) return launch(shape, how, x, y, stream);
   }

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "core/data_type_traits.h"
 #include "kernels/index_limit.h"
@@ -103,7 +104,8 @@ __device__ __forceinline__ C SumTaps(const T* x, int64_t offset, const Taps<C> (
 
 template <class T, int kAxes, class Index>
 __global__ void __launch_bounds__(kResizeThreads)
-    InterpolateKernel(const T* x, T* y, Interpolation how, Axes axes, ResizeArgs<Index> args) {
+    InterpolateKernel(const T* x, T* y, Interpolation how, __grid_constant__ const Axes axes,
+                      __grid_constant__ const ResizeArgs<Index> args) {
   using C = SumType<T>;
   device::GridDependencyWait();
   const Index thread = static_cast<Index>(blockIdx.x) * kResizeThreads + threadIdx.x;
@@ -159,6 +161,11 @@ using Launcher = Status (*)(const ResizeShape&, const Interpolation&, const void
 Launcher FindFloatLauncher(DataType type);
 Launcher FindNarrowLauncher(DataType type);
 Launcher FindWideLauncher(DataType type);
+
+// The common form of 16-bit and 32-bit floats: planes, and a filter that no antialiasing widens. Nothing was launched
+// where there is no result.
+std::optional<Status> LaunchPlanes(const ResizeShape& shape, const Interpolation& how, DataType type, const void* x,
+                                   void* y, device::Stream stream);
 
 }  // namespace resize
 }  // namespace cudaep::kernels

@@ -5,6 +5,7 @@
 #include "kernels/common/units.h"
 #include "kernels/index_limit.h"
 #include "kernels/pack.h"
+#include "kernels/resize/planes.cuh"
 #include "kernels/resize/resize_walk.cuh"
 
 namespace cudaep::kernels {
@@ -29,7 +30,7 @@ __device__ __forceinline__ int64_t SourceOf(const ResizeDim& dim, int64_t out, b
 
 template <class T, int kPack, class Index>
 __global__ void __launch_bounds__(kResizeThreads)
-    NearestKernel(const T* x, T* y, T extrapolation, ResizeArgs<Index> args) {
+    NearestKernel(const T* x, T* y, T extrapolation, __grid_constant__ const ResizeArgs<Index> args) {
   device::GridDependencyWait();
   const Index thread = static_cast<Index>(blockIdx.x) * kResizeThreads + threadIdx.x;
   if (thread >= args.threads) return;
@@ -51,6 +52,52 @@ __global__ void __launch_bounds__(kResizeThreads)
   StorePack<kPack>(y + static_cast<int64_t>(thread) * kPack, pack);
 }
 
+// Rows and columns of planes; -1 is none.
+template <class T>
+__global__ void __launch_bounds__(kResizeThreads)
+    NearestPlanesKernel(const T* x, T* y, T extrapolation, bool extrapolate, __grid_constant__ const PlaneGrid grid) {
+  __shared__ int32_t table[kResizeThreads];
+  const auto source_of = [&](const ResizeDim& dim, int32_t out) {
+    bool outside = false;
+    const int64_t source = SourceOf(dim, out, &outside);
+    return extrapolate && outside ? -1 : static_cast<int32_t>(source);
+  };
+  const PlanePlace at = LocatePlane(grid);
+  FillRowTable(grid, at, [&](int i, int32_t row) { table[i] = source_of(grid.row, row); });
+  device::GridDependencyWait();
+  if (at.column >= grid.out_columns) return;
+  int32_t offset[kPlaneColumns];
+#pragma unroll
+  for (int k = 0; k < kPlaneColumns; ++k) {
+    uint32_t element;
+    const uint32_t out = grid.inner.DivideWithRemainder(static_cast<uint32_t>(at.column + k), &element);
+    const int32_t source = at.column + k < grid.out_columns ? source_of(grid.column, static_cast<int32_t>(out)) : -1;
+    offset[k] = source < 0 ? -1 : source * static_cast<int32_t>(grid.inner.divisor) + static_cast<int32_t>(element);
+  }
+  const T* from = x + at.plane * grid.in_plane;
+  T* to = y + at.plane * grid.out_plane;
+#pragma unroll 1
+  for (int64_t plane = at.plane; plane < at.plane_end; ++plane) {
+    Pack<T, kPlaneColumns> value;
+    int32_t held = 0;
+#pragma unroll 1
+    for (int32_t row = at.row; row < at.row_end; ++row) {
+      const int32_t source = table[row - at.block_row];
+      if (row == at.row || source != held) {
+        const int32_t line = source * grid.in_columns;
+#pragma unroll
+        for (int k = 0; k < kPlaneColumns; ++k) {
+          value.value[k] = source < 0 || offset[k] < 0 ? extrapolation : from[line + offset[k]];
+        }
+        held = source;
+      }
+      StoreColumns(grid, to + static_cast<int64_t>(row) * grid.out_columns, at.column, value);
+    }
+    from += grid.in_plane;
+    to += grid.out_plane;
+  }
+}
+
 template <class T, int kPack, class Index>
 Status LaunchVariant(const ResizeShape& shape, T extrapolation, const void* x, void* y, device::Stream stream) {
   const ResizeArgs<Index> args = MakeResizeArgs<Index>(shape, kPack);
@@ -65,6 +112,13 @@ Status LaunchWidth(const ResizeShape& shape, const void* extrapolation, const vo
   const int64_t elems = OutputElems(shape);
   if (elems == 0) return Status::Ok();
   if constexpr (!kIsSplit<T>) {
+    PlaneGrid grid;
+    device::LaunchConfig config;
+    const std::optional<ResizePlanes> planes = AsPlanes(shape);
+    if (planes.has_value() && MakePlaneGrid(*planes, sizeof(T), y, &grid, &config)) {
+      return device::Launch(NearestPlanesKernel<T>, config, stream, static_cast<const T*>(x), static_cast<T*>(y), value,
+                            shape.extrapolate, grid);
+    }
     constexpr int kPack = PackElems(sizeof(T)) > 4 ? 4 : PackElems(sizeof(T));
     if (FitsIndex(elems) && shape.dim[0].out % kPack == 0 && IsAligned(y, kPack * sizeof(T))) {
       return LaunchVariant<T, kPack, uint32_t>(shape, value, x, y, stream);

@@ -155,6 +155,36 @@ CASES = [
         _scales(1, 1, 2, 2),
         dtypes=_TYPES,
     ),
+    # Planes: columns of several elements, one dimension alone, rows in reverse and far apart.
+    *(
+        _case(x, {"mode": mode}, scales, name=f"planes_{name}")
+        for mode in ("nearest", "linear", "cubic")
+        for x, scales, name in (
+            ((2, 5, 4, 3), _scales(1, 1.5, 2, 1), "channels_last"),
+            ((2, 5, 7), _scales(1, 2, 1), "rows_alone"),
+            ((3, 2, 9), _scales(1, 1, 2), "columns_alone"),
+            ((2, 9, 8), _scales(1, 0.25, 0.3), "far_apart"),
+        )
+    ),
+    _case(
+        (4, 3),
+        {"mode": "nearest", "coordinate_transformation_mode": "tf_crop_and_resize"},
+        sizes=_sizes(6, 5),
+        roi=_scales(1, 0.9, -0.2, 0),
+        name="reversed",
+    ),
+    *(  # several rows and planes a thread
+        _case(
+            x,
+            {"mode": mode, "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+            scales,
+            dtypes=("float16",),
+            expected=expected,
+            name="many",
+        )
+        for x in ((4096, 1, 6, 40), (3, 1, 500, 440))
+        for mode, scales, expected in (("nearest", _UP, _repeat), ("linear", _scales(1, 1, 2, 2), _double))
+    ),
     # By sizes.
     _case(_SHAPE, {"mode": "nearest"}, sizes=_sizes(1, 2, 7, 9)),
     _case(_SHAPE, {"mode": "linear"}, sizes=_sizes(1, 2, 3, 11), dtypes=("float32",)),
