@@ -1,11 +1,13 @@
 #include "core/data_type_traits.h"
+#include "kernels/pool/pool_rows.cuh"
 #include "kernels/pool/pool_window.cuh"
 
 namespace cudaep::kernels {
 namespace {
 
 template <class T>
-__global__ void __launch_bounds__(kPoolThreads) AveragePoolKernel(const T* x, T* y, bool count_padding, PoolArgs args) {
+__global__ void __launch_bounds__(kPoolThreads)
+    AveragePoolKernel(const T* x, T* y, bool count_padding, __grid_constant__ const PoolArgs args) {
   using C = ComputeType<T>;
   device::GridDependencyWait();
   const uint32_t thread = blockIdx.x * kPoolThreads + threadIdx.x;
@@ -29,6 +31,9 @@ Status LaunchAs(const PoolShape& shape, bool count_padding, const void* x, void*
 }  // namespace
 
 Status LaunchAveragePool(const PoolShape& shape, bool count_padding, const void* x, void* y, device::Stream stream) {
+  bool launched = false;
+  const Status status = LaunchAveragePoolRows(shape, count_padding, x, y, stream, &launched);
+  if (launched) return status;
   const auto launch = VisitType<kAveragePoolTypes, decltype(&LaunchAs<float>)>(shape.type, nullptr,
                                                                                [&]<class T>() { return &LaunchAs<T>; });
   if (launch == nullptr) return NotSupported("average pooling of element type ", DataTypeName(shape.type));

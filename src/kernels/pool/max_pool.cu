@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "core/data_type_traits.h"
+#include "kernels/pool/pool_rows.cuh"
 #include "kernels/pool/pool_window.cuh"
 
 namespace cudaep::kernels {
@@ -23,7 +24,7 @@ __device__ __forceinline__ int64_t ColumnMajor(const PoolShape& s, int offset) {
 
 template <class T>
 __global__ void __launch_bounds__(kPoolThreads)
-    MaxPoolKernel(const T* x, T* y, int64_t* indices, bool column_major, PoolArgs args) {
+    MaxPoolKernel(const T* x, T* y, int64_t* indices, bool column_major, __grid_constant__ const PoolArgs args) {
   using C = ComputeType<T>;
   device::GridDependencyWait();
   const uint32_t thread = blockIdx.x * kPoolThreads + threadIdx.x;
@@ -58,6 +59,11 @@ Status LaunchAs(const PoolShape& shape, bool column_major, const void* x, void* 
 
 Status LaunchMaxPool(const PoolShape& shape, bool column_major, const void* x, void* y, int64_t* indices,
                      device::Stream stream) {
+  if (indices == nullptr) {
+    bool launched = false;
+    const Status status = LaunchMaxPoolRows(shape, x, y, stream, &launched);
+    if (launched) return status;
+  }
   const auto launch = VisitType<kMaxPoolTypes, decltype(&LaunchAs<float>)>(shape.type, nullptr,
                                                                            [&]<class T>() { return &LaunchAs<T>; });
   if (launch == nullptr) return NotSupported("max pooling of element type ", DataTypeName(shape.type));

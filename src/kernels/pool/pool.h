@@ -1,4 +1,4 @@
-// Max, average and Lp pooling over windows of up to three spatial dimensions, channels first. One output a thread.
+// Max, average and Lp pooling over windows of up to three spatial dimensions, channels first.
 //
 // 16-bit floats are compared and summed in fp32. A NaN inside a window makes its maximum NaN.
 #pragma once

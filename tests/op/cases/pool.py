@@ -109,6 +109,19 @@ _GEOMETRIES = [
     ((1, 2, 5, 6, 7), {"kernel_shape": [2, 3, 2], "strides": [2, 1, 2], "pads": [1, 0, 1, 0, 1, 0]}),
     ((1, 40, 12, 13), {"kernel_shape": [12, 13]}),
 ]
+# The common windows over images: rows of whole packs and others, padding above that differs, windows beyond the end.
+_GEOMETRIES += [
+    ((2, 2, 9, width), {"kernel_shape": [taps, taps], "strides": [step, step], "pads": pads, "ceil_mode": ceil})
+    for taps, step, pads, ceil in (
+        (2, 2, [0, 0, 0, 0], 1),
+        (3, 2, [1, 1, 1, 1], 0),
+        (3, 2, [0, 1, 1, 0], 1),
+        (3, 2, [0, 0, 0, 0], 1),
+        (3, 1, [1, 1, 1, 1], 0),
+        (5, 1, [2, 2, 2, 2], 0),
+    )
+    for width in (32, 37)
+]
 _DILATED = [
     ((1, 3, 9, 8), {"kernel_shape": [3, 2], "dilations": [2, 3], "pads": [1, 1, 1, 1]}),
     ((2, 2, 11), {"kernel_shape": [3], "dilations": [3], "strides": [2], "ceil_mode": 1}),
@@ -135,14 +148,20 @@ CASES = [
         )
         for x, attrs in [_GEOMETRIES[3], _GEOMETRIES[10]]
     ),
-    Case(
-        op="MaxPool",
-        inputs=[Rand((2, 3, 8, 7), full=True, specials=True)],
-        attrs={"kernel_shape": [2, 2]},
-        expected=_max_pool,
-        outputs=[T],
-        dtypes=_TYPES,
-        name="specials",
+    *(
+        Case(
+            op="MaxPool",
+            inputs=[Rand(x, full=True, specials=True)],
+            attrs=attrs,
+            expected=_max_pool,
+            outputs=[T],
+            dtypes=_TYPES,
+            name="specials",
+        )
+        for x, attrs in (
+            ((2, 3, 8, 7), {"kernel_shape": [2, 2]}),
+            ((2, 3, 8, 32), {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+        )
     ),
     Case(
         op="MaxPool",
