@@ -178,6 +178,7 @@ Status LaunchTranspose(const TransposePlan& plan, const void* in, void* out, dev
     return device::MemcpyAsync(out, in, static_cast<size_t>(plan.bytes), stream);
   }
   if (plan.kind == TransposeKind::kRows) return LaunchStridedCopy(plan.rows, in, out, stream);
+  if (plan.kind != TransposeKind::kTiles) return LaunchInterleave(plan, in, out, stream);
   switch (plan.tiles.elem_bytes) {
     case 1:
       return LaunchTiles<uint8_t>(plan, in, out, stream);

@@ -102,6 +102,22 @@ bool PlanTiles(const StridedCopy& rows, TransposeTiles& tiles, bool* worthwhile)
   return true;
 }
 
+// Whether the matrices, planned as tiles, are rows that join (or split, the other way round) in whole packs.
+bool Interleaves(const TransposeTiles& tiles, TransposeKind kind) {
+  const bool join = kind == TransposeKind::kJoin;
+  const int64_t ways = join ? tiles.b_size : tiles.a_size, row = join ? tiles.a_size : tiles.b_size;
+  if (ways < 2 || ways > kMaxWays || tiles.elem_bytes > 8) return false;
+  if ((join ? tiles.out_stride : tiles.in_stride) != ways) return false;
+  const int64_t elems = InterleaveElems(tiles.elem_bytes, static_cast<int>(ways));
+  const auto fits = [&](int64_t stride) { return stride % elems == 0; };
+  const auto fits_joined = [&](int64_t stride) { return stride * tiles.elem_bytes % kPackBytes == 0; };
+  const int64_t* const apart = join ? tiles.batch_in_stride : tiles.batch_out_stride;
+  const int64_t* const joined = join ? tiles.batch_out_stride : tiles.batch_in_stride;
+  return fits(row) && fits(join ? tiles.in_stride : tiles.out_stride) &&
+         std::all_of(apart, apart + tiles.batch_rank, fits) &&
+         std::all_of(joined, joined + tiles.batch_rank, fits_joined);
+}
+
 // Whether tiles of the fixed shape that packs need are not mostly empty.
 bool FillsPackTiles(const TransposeTiles& tiles) {
   return 2 * tiles.a_size > PackTileA(tiles.elem_bytes) && 2 * tiles.b_size > PackTileB(tiles.elem_bytes);
@@ -121,6 +137,10 @@ Status Force(TransposePlan& plan, const TransposeChoice& forced) {
   if (forced.packs && !plan.tiles.packs) {
     return InvalidArgument("tiles of ", plan.tiles.a_size, 'x', plan.tiles.b_size, " elements of ",
                            plan.tiles.elem_bytes, " bytes have no packs");
+  }
+  if (forced.kind != TransposeKind::kTiles && !Interleaves(plan.tiles, forced.kind)) {
+    return InvalidArgument("a matrix of ", plan.tiles.a_size, 'x', plan.tiles.b_size, " elements of ",
+                           plan.tiles.elem_bytes, " bytes has no few rows to join or split");
   }
   plan.tiles.packs = forced.packs;
   return Status::Ok();
@@ -146,8 +166,13 @@ Result<TransposePlan> PlanTranspose(Dims dims, Dims perm, size_t elem_bytes, con
   }
   if (plan.rows.contiguous()) return plan;
   bool worthwhile = false;
-  const bool tiled = plan.bytes >= kMinTiledBytes && PlanTiles(plan.rows, plan.tiles, &worthwhile) && worthwhile;
-  plan.kind = tiled ? TransposeKind::kTiles : TransposeKind::kRows;
+  plan.kind = TransposeKind::kRows;
+  if (plan.bytes >= kMinTiledBytes && PlanTiles(plan.rows, plan.tiles, &worthwhile)) {
+    plan.kind = Interleaves(plan.tiles, TransposeKind::kJoin)    ? TransposeKind::kJoin
+                : Interleaves(plan.tiles, TransposeKind::kSplit) ? TransposeKind::kSplit
+                : worthwhile                                     ? TransposeKind::kTiles
+                                                                 : TransposeKind::kRows;
+  }
   plan.tiles.packs = plan.tiles.packs && FillsPackTiles(plan.tiles);
   return plan;
 }

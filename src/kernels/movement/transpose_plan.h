@@ -6,16 +6,20 @@
 //   kRows   the innermost dimension stays: rows are gathered by a strided copy;
 //   kTiles  the innermost dimension changes: tiles go through shared memory, so that reads and writes are both
 //           contiguous. With packs threads move 16 bytes at a time; without, elements move singly and the tile has the
-//           shape of the data (long and thin for a small dimension).
+//           shape of the data (long and thin for a small dimension);
+//   kJoin   two to four rows become one, their elements in turns (planes to pixels, blocks to images): a thread holds
+//           the same elements of all rows in packs;
+//   kSplit  the other way round.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/movement/strided_copy.h"
+#include "kernels/pack.h"
 
 namespace cudaep::kernels {
 
-enum class TransposeKind : uint8_t { kCopy, kRows, kTiles };
+enum class TransposeKind : uint8_t { kCopy, kRows, kTiles, kJoin, kSplit };
 
 // A batch of matrices: element (a, b) of matrix m is read at a + b * in_stride and written at b + a * out_stride,
 // both from the start that the batch dimensions give.
@@ -35,7 +39,7 @@ struct TransposePlan {
   TransposeKind kind = TransposeKind::kCopy;
   int64_t bytes = 0;
   StridedCopy rows;      // always valid; what runs when a buffer's address suits no tile
-  TransposeTiles tiles;  // of kTiles
+  TransposeTiles tiles;  // of kTiles, kJoin (b are the rows that become one) and kSplit (a are)
 };
 
 // Packs are for elements of up to so many bytes; wider ones gain nothing by them.
@@ -50,6 +54,13 @@ constexpr int PackTileB(int elem_bytes) { return PackTileA(elem_bytes); }
 constexpr int ElementTileElems(int elem_bytes) { return elem_bytes == 1 ? 4096 : 8192 / elem_bytes; }
 inline constexpr int kMaxLogElementTile = 8;
 
+// Elements of each row that a thread of kJoin and kSplit holds: what makes whole packs on the side that is one row.
+inline constexpr int kMaxWays = 4;
+constexpr int InterleaveElems(int elem_bytes, int ways) {
+  const int pack = kPackBytes / elem_bytes;
+  return ways == 3 ? pack : pack > ways ? pack / ways : 1;
+}
+
 // What a test or a measurement wants instead of the planner's choice.
 struct TransposeChoice {
   TransposeKind kind = TransposeKind::kRows;
@@ -57,7 +68,8 @@ struct TransposeChoice {
 };
 
 // `perm[i]` is the input dimension that becomes output dimension i; it must be a permutation. Dimensions may be zero.
-// kInvalidArgument where `forced` cannot be: a copy of what moves, tiles of what does not, packs of other sizes.
+// kInvalidArgument where `forced` cannot be: a copy of what moves, tiles of what does not, packs and
+// rows joined or split of other sizes.
 Result<TransposePlan> PlanTranspose(Dims dims, Dims perm, size_t elem_bytes, const TransposeChoice* forced = nullptr);
 
 }  // namespace cudaep::kernels

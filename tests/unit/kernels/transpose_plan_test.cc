@@ -13,7 +13,8 @@ namespace cudaep::kernels {
 namespace {
 
 constexpr TransposeChoice kRows{TransposeKind::kRows}, kCopy{TransposeKind::kCopy},
-    kElementTiles{TransposeKind::kTiles, false}, kPackTiles{TransposeKind::kTiles, true};
+    kElementTiles{TransposeKind::kTiles, false}, kPackTiles{TransposeKind::kTiles, true}, kJoin{TransposeKind::kJoin},
+    kSplit{TransposeKind::kSplit};
 
 class TransposePlanTest : public device::testing::DeviceTest {
  protected:
@@ -69,6 +70,21 @@ TEST_F(TransposePlanTest, EveryKindOfEveryElementSize) {
   }
 }
 
+TEST_F(TransposePlanTest, FewRowsJoinAndSplit) {
+  for (const size_t elem_bytes : {1, 2, 4, 8}) {
+    for (const int64_t ways : {2, 3, 4}) {
+      Check({ways, 80}, {1, 0}, elem_bytes, kJoin);
+      Check({80, ways}, {1, 0}, elem_bytes, kSplit);
+      Check({3, ways, 2, 1040}, {0, 2, 3, 1}, elem_bytes, kJoin);  // more than a thread's first item
+      Check({3, 2, 1040, ways}, {3, 0, 1, 2}, elem_bytes, kSplit);
+    }
+  }
+  EXPECT_FAILS(Refusal({5, 80}, {1, 0}, 2, kJoin), kInvalidArgument, "no few rows to join or split");
+  EXPECT_FAILS(Refusal({80, 2}, {1, 0}, 2, kJoin), kInvalidArgument, "no few rows");
+  EXPECT_FAILS(Refusal({2, 81}, {1, 0}, 2, kJoin), kInvalidArgument, "no few rows");
+  EXPECT_FAILS(Refusal({81, 2}, {1, 0}, 2, kSplit), kInvalidArgument, "no few rows");
+}
+
 TEST_F(TransposePlanTest, WhatStaysIsCopiedOrGathered) {
   Check({3, 5}, {0, 1}, 4, kCopy);
   Check({3, 5}, {0, 1}, 4, kRows);
@@ -90,6 +106,8 @@ TEST_F(TransposePlanTest, ThePlannersOwnChoices) {
   EXPECT_EQ(kind({32, 32}, {1, 0}), TransposeKind::kRows);   // 4 KB
   EXPECT_EQ(kind({4096, 8}, {1, 0}), TransposeKind::kRows);  // pixels of eight channels
   EXPECT_EQ(kind({256, 256}, {1, 0}), TransposeKind::kTiles);
+  EXPECT_EQ(kind({3, 4096}, {1, 0}), TransposeKind::kJoin);
+  EXPECT_EQ(kind({4096, 3}, {1, 0}), TransposeKind::kSplit);
   EXPECT_TRUE(PlanTranspose(Shape{256, 256}, Shape{1, 0}, 4).value().tiles.packs);
   EXPECT_FALSE(PlanTranspose(Shape{256, 257}, Shape{1, 0}, 4).value().tiles.packs);
   EXPECT_FALSE(PlanTranspose(Shape{2048, 16}, Shape{1, 0}, 4).value().tiles.packs);  // tiles would be mostly empty
