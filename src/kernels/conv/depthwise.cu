@@ -3,6 +3,7 @@
 #include "core/checked_math.h"
 #include "core/data_type_traits.h"
 #include "device/launch.h"
+#include "kernels/common/row_segment.cuh"
 #include "kernels/conv/depthwise.h"
 #include "kernels/fast_divide.h"
 #include "kernels/index_limit.h"
@@ -11,22 +12,29 @@ namespace cudaep::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kRows = 4;  // output rows a thread computes in the fast variants
+constexpr int kRows = 4;  // output rows a thread computes in the variants that slide
+
+// Output rows a thread computes in the variants with packs.
+template <class Form>
+constexpr int PackRows() {
+  return 4 / Form::kStep;
+}
 
 struct DepthwiseArgs {
   DepthwiseConv conv;
-  FastDivider columns;     // output columns
+  FastDivider columns;     // groups of output columns
   FastDivider row_groups;  // groups of output rows
   FastDivider out_channels;
   FastDivider multiplier;
   uint32_t first_plane;  // planes of earlier launches
   uint32_t threads;
+  bool in_packs, out_packs;
 };
 
 // Where one thread works.
 struct Place {
   uint32_t channel;
-  int column, row;
+  int column, row;  // column is the number of a group
   int64_t in_plane, out_plane;
 };
 
@@ -66,7 +74,7 @@ __device__ __forceinline__ void SlideDown(const DepthwiseConv& conv, const Place
 // Square kernel, no dilation, stride 1 or 2 in both dimensions.
 template <int kKernel, class T>
 __global__ void __launch_bounds__(kThreads)
-    DepthwiseKernel(const T* x, const T* w, const T* bias, T* y, DepthwiseArgs args) {
+    DepthwiseKernel(const T* x, const T* w, const T* bias, T* y, __grid_constant__ const DepthwiseArgs args) {
   device::GridDependencyWait();
   const uint32_t thread = blockIdx.x * kThreads + threadIdx.x;
   if (thread >= args.threads) return;
@@ -92,10 +100,72 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// Windows of one form: a thread computes neighbouring outputs of a few rows, and reads input rows in packs.
+template <class T, class Form>
+__global__ void __launch_bounds__(kThreads)
+    DepthwisePacksKernel(const T* x, const T* w, const T* bias, T* y, __grid_constant__ const DepthwiseArgs args) {
+  using Segment = RowSegment<T, Form>;
+  constexpr int kTaps = Form::kTaps, kStep = Form::kStep, kOutputs = Segment::kOutputs, kLines = PackRows<Form>();
+  device::GridDependencyWait();
+  const uint32_t thread = blockIdx.x * kThreads + threadIdx.x;
+  if (thread >= args.threads) return;
+  const DepthwiseConv& conv = args.conv;
+  const Place at = Locate(args, thread, kLines);
+  float weight[kTaps * kTaps];
+  const T* channel_weights = w + static_cast<int64_t>(at.channel) * (kTaps * kTaps);
+#pragma unroll
+  for (int i = 0; i < kTaps * kTaps; ++i) weight[i] = Load(channel_weights[i]);
+  const float start = bias == nullptr ? 0.0f : Load(bias[at.channel]);
+  float sum[kLines][kOutputs];
+#pragma unroll
+  for (int line = 0; line < kLines; ++line) {
+#pragma unroll
+    for (int o = 0; o < kOutputs; ++o) sum[line][o] = start;
+  }
+  const int top = at.row * kStep - conv.pad_top, first = at.column * kOutputs;
+#pragma unroll
+  for (int i = 0; i < (kLines - 1) * kStep + kTaps; ++i) {
+    Segment segment;
+    segment.Fill(T{});
+    if (top + i >= 0 && top + i < conv.in_h) {
+      segment.Read(x + at.in_plane + static_cast<int64_t>(top + i) * conv.in_w, first * kStep, conv.in_w,
+                   args.in_packs);
+    }
+#pragma unroll
+    for (int line = 0; line < kLines; ++line) {
+      const int tap = i - line * kStep;
+      if (tap < 0 || tap >= kTaps) continue;
+#pragma unroll
+      for (int o = 0; o < kOutputs; ++o) {
+#pragma unroll
+        for (int k = 0; k < kTaps; ++k) {
+          sum[line][o] += weight[tap * kTaps + k] * Load(segment.value[o * kStep + k]);
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (int line = 0; line < kLines; ++line) {
+    if (at.row + line >= conv.out_h) break;
+    T* out = y + at.out_plane + static_cast<int64_t>(at.row + line) * conv.out_w + first;
+    Pack<T, kOutputs> pack;
+#pragma unroll
+    for (int o = 0; o < kOutputs; ++o) pack.value[o] = Store<T>(sum[line][o]);
+    if (args.out_packs) {
+      StorePack(out, pack);
+      continue;
+    }
+#pragma unroll
+    for (int o = 0; o < kOutputs; ++o) {
+      if (first + o < conv.out_w) out[o] = pack.value[o];
+    }
+  }
+}
+
 // Any kernel, stride and dilation: one output a thread.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    DepthwiseAnyKernel(const T* x, const T* w, const T* bias, T* y, DepthwiseArgs args) {
+    DepthwiseAnyKernel(const T* x, const T* w, const T* bias, T* y, __grid_constant__ const DepthwiseArgs args) {
   device::GridDependencyWait();
   const uint32_t thread = blockIdx.x * kThreads + threadIdx.x;
   if (thread >= args.threads) return;
@@ -121,24 +191,47 @@ bool IsSquareAtStride1Or2(const DepthwiseConv& c) {
 }
 
 template <class T>
+using Kernel = void (*)(const T*, const T*, const T*, T*, DepthwiseArgs);
+
+// A kernel, and how many outputs a thread of it computes.
+template <class T>
+struct Variant {
+  Kernel<T> kernel;
+  int columns, rows;
+};
+
+template <class T, class... Forms>
+Variant<T> Choose(const DepthwiseConv& conv) {
+  const bool square = IsSquareAtStride1Or2(conv);
+  Variant<T> choice{DepthwiseAnyKernel<T>, 1, 1};
+  if (square && conv.kernel_h == 3) choice = {DepthwiseKernel<3, T>, 1, kRows};
+  if (square && conv.kernel_h == 5) choice = {DepthwiseKernel<5, T>, 1, kRows};
+  const auto attempt = [&]<class Form>(Form) {
+    if (!square || conv.kernel_h != Form::kTaps || conv.stride_h != Form::kStep || conv.pad_left != Form::kPad) return;
+    choice = {DepthwisePacksKernel<T, Form>, RowSegment<T, Form>::kOutputs, PackRows<Form>()};
+  };
+  (attempt(Forms{}), ...);
+  return choice;
+}
+
+template <class T>
 Status LaunchAs(const DepthwiseConv& conv, const void* x, const void* w, const void* bias, void* y,
                 device::Stream stream) {
-  const bool square = IsSquareAtStride1Or2(conv);
-  const auto kernel = square && conv.kernel_h == 3   ? DepthwiseKernel<3, T>
-                      : square && conv.kernel_h == 5 ? DepthwiseKernel<5, T>
-                                                     : DepthwiseAnyKernel<T>;
-  const int rows = square && (conv.kernel_h == 3 || conv.kernel_h == 5) ? kRows : 1;
-  const int64_t row_groups = CeilDiv(conv.out_h, rows);
+  const Variant<T> variant = Choose<T, WindowForm<3, 1, 1>, WindowForm<3, 2, 1>, WindowForm<3, 2, 0>,
+                                    WindowForm<5, 1, 2>, WindowForm<5, 2, 2>, WindowForm<5, 2, 1>>(conv);
+  const int64_t row_groups = CeilDiv(conv.out_h, variant.rows), columns = CeilDiv(conv.out_w, variant.columns);
   const int64_t out_channels = static_cast<int64_t>(conv.in_channels) * conv.multiplier;
   DepthwiseArgs args{};
   args.conv = conv;
-  args.columns = FastDivider(static_cast<uint32_t>(conv.out_w));
+  args.columns = FastDivider(static_cast<uint32_t>(columns));
   args.row_groups = FastDivider(static_cast<uint32_t>(row_groups));
   args.out_channels = FastDivider(static_cast<uint32_t>(out_channels));
   args.multiplier = FastDivider(static_cast<uint32_t>(conv.multiplier));
+  args.in_packs = conv.in_w % PackElems(sizeof(T)) == 0 && IsAligned(x, kPackBytes);
+  args.out_packs = conv.out_w % variant.columns == 0 && IsAligned(y, static_cast<size_t>(variant.columns) * sizeof(T));
   // Thread numbers stay below 2^31: as many whole planes a launch as fit.
   const int64_t most_threads = index_limit + 1 - kThreads;
-  const int64_t plane_threads = row_groups * conv.out_w;
+  const int64_t plane_threads = row_groups * columns;
   const int64_t planes = conv.batch * out_channels;
   const int64_t planes_per_launch = std::max<int64_t>(1, most_threads / plane_threads);
   for (int64_t plane = 0; plane < planes; plane += planes_per_launch) {
@@ -148,8 +241,9 @@ Status LaunchAs(const DepthwiseConv& conv, const void* x, const void* w, const v
     config.grid.x = CeilDiv<unsigned>(args.threads, kThreads);
     config.block.x = kThreads;
     config.programmatic = true;
-    CUDAEP_RETURN_IF_ERROR(device::Launch(kernel, config, stream, static_cast<const T*>(x), static_cast<const T*>(w),
-                                          static_cast<const T*>(bias), static_cast<T*>(y), args));
+    CUDAEP_RETURN_IF_ERROR(device::Launch(variant.kernel, config, stream, static_cast<const T*>(x),
+                                          static_cast<const T*>(w), static_cast<const T*>(bias), static_cast<T*>(y),
+                                          args));
   }
   return Status::Ok();
 }

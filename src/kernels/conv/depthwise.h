@@ -1,7 +1,7 @@
 // Depthwise 2-D convolution, channels first: every output channel sees one input channel.
 //
-// Memory bound: a thread computes several rows of one output column, so that each input row is read once for all of
-// them, neighbouring threads read neighbouring columns, and the overlap of windows is served by the first-level cache.
+// Memory bound: a thread computes several output rows, so that each input row is read once for all of them, and for the
+// usual windows 16 bytes of outputs in each; the overlap with its neighbours is served by the first-level cache.
 #pragma once
 
 #include <cstdint>

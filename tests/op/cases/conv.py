@@ -68,6 +68,17 @@ _DEPTHWISE = [
     ((1, 5, 9, 11), (5, 1, 3, 3), {"pads": [2, 2, 2, 2], "dilations": [2, 2]}),
     ((1, 4, 13, 10), (4, 1, 5, 5), {"pads": [2, 2, 2, 2]}),
     ((1, 4, 13, 10), (4, 1, 5, 5), {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+    *(  # rows of whole packs
+        ((1, 2, 11, 32), (2, 1, taps, taps), attrs)
+        for taps, attrs in (
+            (3, {"pads": [1, 1, 1, 1]}),
+            (3, {"pads": [0, 1, 1, 1], "strides": [2, 2]}),
+            (3, {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+            (5, {"pads": [2, 2, 2, 2]}),
+            (5, {"pads": [2, 2, 2, 2], "strides": [2, 2]}),
+            (5, {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+        )
+    ),
     ((1, 3, 9, 8), (3, 1, 7, 7), {"pads": [3, 3, 3, 3]}),
     ((1, 3, 9, 8), (3, 1, 2, 3), {"pads": [0, 1, 1, 2]}),
     ((2, 3, 7, 6), (6, 1, 3, 3), {"pads": [1, 1, 1, 1]}),  # two outputs a channel
