@@ -5,6 +5,7 @@
 #include "core/data_type_traits.h"
 #include "device/rounded.h"
 #include "kernels/detect/roi.h"
+#include "kernels/fast_divide.h"
 #include "kernels/index_limit.h"
 
 namespace cudaep::kernels {
@@ -13,17 +14,41 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int64_t kMostSamples = 1 << 16;  // of a bin along one axis
 
+// What outputs are numbered by.
+template <class Index>
+struct Dividers {
+  using Divider = std::conditional_t<sizeof(Index) == 4, FastDivider, Index>;
+  Divider width, height, channels;
+
+  explicit Dividers(const RoiShape& s)
+      : width(static_cast<Index>(s.out_width)),
+        height(static_cast<Index>(s.out_height)),
+        channels(static_cast<Index>(s.channels)) {}
+  static __device__ __forceinline__ Index Divide(Index n, const Divider& by, int64_t* remainder) {
+    Index quotient, rest;
+    if constexpr (sizeof(Index) == 4) {
+      quotient = by.DivideWithRemainder(n, &rest);
+    } else {
+      quotient = n / by;
+      rest = n - quotient * by;
+    }
+    *remainder = static_cast<int64_t>(rest);
+    return quotient;
+  }
+};
+
 // Where an output lies.
 struct Place {
   int64_t roi, channel, row, column;
 };
 
 template <class Index>
-__device__ __forceinline__ Place PlaceOf(const RoiShape& s, Index i) {
-  const auto width = static_cast<Index>(s.out_width), height = static_cast<Index>(s.out_height);
-  const Index row = i / width, plane = row / height, roi = plane / static_cast<Index>(s.channels);
-  return {static_cast<int64_t>(roi), static_cast<int64_t>(plane - roi * static_cast<Index>(s.channels)),
-          static_cast<int64_t>(row - plane * height), static_cast<int64_t>(i - row * width)};
+__device__ __forceinline__ Place PlaceOf(const Dividers<Index>& by, Index i) {
+  Place place;
+  i = Dividers<Index>::Divide(i, by.width, &place.column);
+  i = Dividers<Index>::Divide(i, by.height, &place.row);
+  place.roi = static_cast<int64_t>(Dividers<Index>::Divide(i, by.channels, &place.channel));
+  return place;
 }
 
 template <class C>
@@ -34,19 +59,19 @@ __device__ __forceinline__ int64_t SamplesOf(const RoiAlign& p, C bin) {
 }
 
 // A sample's position along one axis: the pixels around it, and how much the second one counts.
-template <class C>
+template <class C, class Pixel>
 struct Sample {
   bool inside;
-  int64_t low, high;
+  Pixel low, high;
   C rest;
 };
 
-template <class C>
-__device__ __forceinline__ Sample<C> SampleAt(C at, int64_t size) {
-  Sample<C> sample{at >= C(-1) && at <= static_cast<C>(size), 0, 0, C(0)};
+template <class C, class Pixel>
+__device__ __forceinline__ Sample<C, Pixel> SampleAt(C at, Pixel size) {
+  Sample<C, Pixel> sample{at >= C(-1) && at <= static_cast<C>(size), 0, 0, C(0)};
   if (!sample.inside) return sample;
   at = device::Max(at, C(0));
-  sample.low = static_cast<int64_t>(at);
+  sample.low = static_cast<Pixel>(at);
   if (sample.low >= size - 1) {
     sample.low = sample.high = size - 1;
   } else {
@@ -57,14 +82,17 @@ __device__ __forceinline__ Sample<C> SampleAt(C at, int64_t size) {
 }
 
 template <class T, class Index>
-__global__ void __launch_bounds__(kThreads) RoiAlignKernel(__grid_constant__ const RoiAlign p, const T* x,
-                                                           const T* rois, const int64_t* indices, T* y, Index elems) {
+__global__ void __launch_bounds__(kThreads)
+    RoiAlignKernel(__grid_constant__ const RoiAlign p, const T* x, __grid_constant__ const Dividers<Index> dividers,
+                   const T* rois, const int64_t* indices, T* y, Index elems) {
   using C = ComputeType<T>;
+  using Pixel = std::conditional_t<sizeof(Index) == 4, int32_t, int64_t>;
   device::GridDependencyWait();
   const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= elems) return;
   const RoiShape& s = p.shape;
-  const Place place = PlaceOf<Index>(s, i);
+  const Place place = PlaceOf(dividers, i);
+  const auto x_height = static_cast<Pixel>(s.height), x_width = static_cast<Pixel>(s.width);
   const int64_t image = indices[place.roi];
   const T* const corners = rois + place.roi * 4;
   const C scale = static_cast<C>(s.scale), shift = p.half_pixel ? C(0.5) : C(0);
@@ -79,18 +107,16 @@ __global__ void __launch_bounds__(kThreads) RoiAlignKernel(__grid_constant__ con
   const T* const plane = x + ((exists ? image : 0) * s.channels + place.channel) * s.height * s.width;
   for (int64_t row = 0; exists && row < rows; ++row) {
     const C in_bin = (static_cast<C>(row) + C(0.5)) * bin_height / static_cast<C>(rows);
-    const Sample<C> sy =
-        SampleAt(top + device::RoundedProduct(static_cast<C>(place.row), bin_height) + in_bin, s.height);
+    const auto sy = SampleAt(top + device::RoundedProduct(static_cast<C>(place.row), bin_height) + in_bin, x_height);
     for (int64_t column = 0; column < columns; ++column) {
       const C along = (static_cast<C>(column) + C(0.5)) * bin_width / static_cast<C>(columns);
-      const Sample<C> sx =
-          SampleAt(left + device::RoundedProduct(static_cast<C>(place.column), bin_width) + along, s.width);
+      const auto sx = SampleAt(left + device::RoundedProduct(static_cast<C>(place.column), bin_width) + along, x_width);
       C value[4] = {};
       if (sy.inside && sx.inside) {
-        value[0] = (C(1) - sy.rest) * (C(1) - sx.rest) * Load(plane[sy.low * s.width + sx.low]);
-        value[1] = (C(1) - sy.rest) * sx.rest * Load(plane[sy.low * s.width + sx.high]);
-        value[2] = sy.rest * (C(1) - sx.rest) * Load(plane[sy.high * s.width + sx.low]);
-        value[3] = sy.rest * sx.rest * Load(plane[sy.high * s.width + sx.high]);
+        value[0] = (C(1) - sy.rest) * (C(1) - sx.rest) * Load(plane[sy.low * x_width + sx.low]);
+        value[1] = (C(1) - sy.rest) * sx.rest * Load(plane[sy.low * x_width + sx.high]);
+        value[2] = sy.rest * (C(1) - sx.rest) * Load(plane[sy.high * x_width + sx.low]);
+        value[3] = sy.rest * sx.rest * Load(plane[sy.high * x_width + sx.high]);
       }
       if (p.max) {
         const C most = device::Max(device::Max(value[0], value[1]), device::Max(value[2], value[3]));
@@ -121,12 +147,13 @@ __device__ __forceinline__ void BinRange(C low, C high, int64_t bin, int64_t bin
 
 template <class T, class Index>
 __global__ void __launch_bounds__(kThreads)
-    MaxRoiPoolKernel(__grid_constant__ const RoiShape s, const T* x, const T* rois, T* y, Index elems) {
+    MaxRoiPoolKernel(__grid_constant__ const RoiShape s, __grid_constant__ const Dividers<Index> dividers, const T* x,
+                     const T* rois, T* y, Index elems) {
   using C = ComputeType<T>;
   device::GridDependencyWait();
   const Index i = static_cast<Index>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= elems) return;
-  const Place place = PlaceOf<Index>(s, i);
+  const Place place = PlaceOf(dividers, i);
   const T* const roi = rois + place.roi * 5;
   const C image = Load(roi[0]), scale = static_cast<C>(s.scale);
   int64_t top, bottom, left, right;
@@ -156,11 +183,13 @@ Status LaunchRoiAlign(const RoiAlign& problem, DataType type, const void* x, con
   if (elems == 0) return Status::Ok();
   const auto launch = [&]<class T, class Index>(Index count) {
     return device::Launch(RoiAlignKernel<T, Index>, Config(elems), stream, problem, static_cast<const T*>(x),
-                          static_cast<const T*>(rois), indices, static_cast<T*>(y), count);
+                          Dividers<Index>(problem.shape), static_cast<const T*>(rois), indices, static_cast<T*>(y),
+                          count);
   };
+  const bool narrow = FitsIndex(elems + kThreads) && FitsIndex(problem.shape.height * problem.shape.width);
   return VisitType<kFloatTypes>(type, NotSupported("element type ", DataTypeName(type)), [&]<class T>() {
-    return FitsIndex(elems) ? launch.template operator()<T>(static_cast<uint32_t>(elems))
-                            : launch.template operator()<T>(static_cast<uint64_t>(elems));
+    return narrow ? launch.template operator()<T>(static_cast<uint32_t>(elems))
+                  : launch.template operator()<T>(static_cast<uint64_t>(elems));
   });
 }
 
@@ -169,8 +198,8 @@ Status LaunchMaxRoiPool(const RoiShape& shape, DataType type, const void* x, con
   const int64_t elems = shape.output_elems();
   if (elems == 0) return Status::Ok();
   const auto launch = [&]<class T, class Index>(Index count) {
-    return device::Launch(MaxRoiPoolKernel<T, Index>, Config(elems), stream, shape, static_cast<const T*>(x),
-                          static_cast<const T*>(rois), static_cast<T*>(y), count);
+    return device::Launch(MaxRoiPoolKernel<T, Index>, Config(elems), stream, shape, Dividers<Index>(shape),
+                          static_cast<const T*>(x), static_cast<const T*>(rois), static_cast<T*>(y), count);
   };
   return VisitType<kFloatTypes>(type, NotSupported("element type ", DataTypeName(type)), [&]<class T>() {
     return FitsIndex(elems) ? launch.template operator()<T>(static_cast<uint32_t>(elems))
