@@ -60,26 +60,28 @@ struct ScanArguments {
 template <class T, class Op>
 __global__ void __launch_bounds__(kScanBlock) ColumnScanKernel(__grid_constant__ const ScanArguments<T> p) {
   using C = ComputeType<T>;
-  constexpr int kLoads = 4;  // in flight
+  constexpr int kLoads = 8;  // in flight
   device::GridDependencyWait();
   const int64_t number = static_cast<int64_t>(blockIdx.x) * kScanBlock + threadIdx.x;
   if (number >= p.outer * p.segments * p.inner) return;
   const int64_t line = number / p.inner, column = number - line * p.inner;
   const int64_t outer = line / p.segments, segment = line - outer * p.segments;
-  const int64_t base = outer * p.length * p.inner + column;
   const int64_t begin = segment * p.segment_length, end = device::Min(begin + p.segment_length, p.length);
+  const int64_t step = p.reverse != 0 ? -p.inner : p.inner;
+  int64_t at = (outer * p.length + p.At(begin)) * p.inner + column;
   C sum = p.before != nullptr ? p.before[number] : Op::template Identity<C>();
-  for (int64_t first = begin; first < end; first += kLoads) {
+  for (int64_t first = begin; first < end; first += kLoads, at += kLoads * step) {
+    const int count = static_cast<int>(device::Min<int64_t>(end - first, kLoads));
     C value[kLoads];
 #pragma unroll
     for (int k = 0; k < kLoads; ++k) {
-      if (first + k < end) value[k] = Load(p.in[base + p.At(first + k) * p.inner]);
+      if (k < count) value[k] = Load(p.in[at + k * step]);
     }
 #pragma unroll
     for (int k = 0; k < kLoads; ++k) {
-      if (first + k >= end) break;
+      if (k >= count) break;
       const C next = Op()(sum, value[k]);
-      if (p.totals == nullptr) p.out[base + p.At(first + k) * p.inner] = Store<T>(p.exclusive != 0 ? sum : next);
+      if (p.totals == nullptr) p.out[at + k * step] = Store<T>(p.exclusive != 0 ? sum : next);
       sum = next;
     }
   }
