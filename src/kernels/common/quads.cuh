@@ -38,10 +38,14 @@ __device__ __forceinline__ void WithType(DataType type, Visitor&& visit) {
   [&]<int... i>(std::integer_sequence<int, i...>) {
     const auto attempt = [&]<DataType candidate>() {
       if constexpr (types.Contains(candidate)) {
-        if (type == candidate) visit.template operator()<candidate>();
+        if (type == candidate) {
+          visit.template operator()<candidate>();
+          return true;
+        }
       }
+      return false;
     };
-    (attempt.template operator()<static_cast<DataType>(i)>(), ...);
+    static_cast<void>((attempt.template operator()<static_cast<DataType>(i)>() || ...));
   }
   (std::make_integer_sequence<int, kDataTypeCount>{});
 }

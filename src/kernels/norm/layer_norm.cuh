@@ -4,13 +4,19 @@
 #include <algorithm>
 
 #include "kernels/common/row_plan.h"
+#include "kernels/norm/layer_norm_ring.cuh"
 #include "kernels/norm/layer_norm_rows.cuh"
 #include "kernels/norm/layer_norm_stream.cuh"
 
 namespace cudaep::kernels {
 
-inline FastDivider Repeats(const AffineMap& map) {
-  return FastDivider(static_cast<uint32_t>(std::max<int64_t>(map.column_repeat, 1)));
+template <class V>
+AffineInput<V> MakeAffine(const void* data, const AffineMap& map) {
+  const auto divider = [](int64_t by) {
+    return FastDivider(static_cast<uint32_t>(std::clamp<int64_t>(by, 1, int64_t{1} << 31)));
+  };
+  return {static_cast<const V*>(data), map, divider(map.row_repeat), divider(map.rows), divider(map.column_repeat),
+          divider(map.columns)};
 }
 
 template <class T, class V>
@@ -28,16 +34,12 @@ Status LaunchLayerNormTypes(const LayerNormArgs& args, device::Stream stream) {
   const LayerNormInput<T, V> in{.x = static_cast<const T*>(args.x),
                                 .skip = static_cast<const T*>(args.skip),
                                 .bias = static_cast<const T*>(args.bias),
-                                .scale = static_cast<const V*>(args.scale),
-                                .beta = static_cast<const V*>(args.beta),
+                                .scale = MakeAffine<V>(args.scale, args.scale_map),
+                                .beta = MakeAffine<V>(args.beta, args.beta_map),
                                 .rows = args.rows,
                                 .skip_rows = args.skip_rows,
                                 .elems = static_cast<int32_t>(args.elems),
                                 .row_packs = static_cast<int32_t>(args.elems / plan.pack),
-                                .scale_map = args.scale_map,
-                                .beta_map = args.beta_map,
-                                .scale_repeat = Repeats(args.scale_map),
-                                .beta_repeat = Repeats(args.beta_map),
                                 .epsilon = args.epsilon,
                                 .statistic = args.statistic,
                                 .double_statistics = args.double_statistics ? 1 : 0};
@@ -47,35 +49,26 @@ Status LaunchLayerNormTypes(const LayerNormArgs& args, device::Stream stream) {
   config.block = {plan.width, plan.rows_per_block, 1};
   config.cluster.x = plan.cluster;
   config.programmatic = true;
-  const auto stream_rows = [&](auto kernel) { return device::Launch(kernel, config, stream, in, out); };
-  const auto rows = [&](auto kernel) { return device::Launch(kernel, config, stream, in, out, plan.depth); };
+  const auto launch = [&](auto kernel, auto... more) {
+    return device::Launch(kernel, config, stream, in, out, more...);
+  };
   const auto direct = [&]<int kPackElems, int kPacks>() {
-    return args.skip == nullptr ? rows(LayerNormRowsKernel<T, V, kPackElems, kPacks, false, false,
-                                                           DirectRows<T, kPackElems, kPacks, false>>)
-                                : rows(LayerNormRowsKernel<T, V, kPackElems, kPacks, true, false,
-                                                           DirectRows<T, kPackElems, kPacks, true>>);
+    return args.skip == nullptr ? launch(LayerNormRowsKernel<T, V, kPackElems, kPacks, false>)
+                                : launch(LayerNormRowsKernel<T, V, kPackElems, kPacks, true>);
   };
   if (plan.pack == 1) {
-    if (plan.kind == NormPlan::Kind::kStream) return stream_rows(LayerNormStreamKernel<T, V, 1>);
+    if (plan.kind == NormPlan::Kind::kStream) return launch(LayerNormStreamKernel<T, V, 1>);
     return direct.template operator()<1, kScalarPacks>();
   }
   if constexpr (kPack > 1) {
-    if (plan.kind == NormPlan::Kind::kStream) return stream_rows(LayerNormStreamKernel<T, V, kPack>);
+    if (plan.kind == NormPlan::Kind::kStream) return launch(LayerNormStreamKernel<T, V, kPack>);
     if (plan.kind == NormPlan::Kind::kDirect) {
       return plan.packs_per_thread == 1 ? direct.template operator()<kPack, 1>()
                                         : direct.template operator()<kPack, kNormPacks>();
     }
     if constexpr (std::is_same_v<T, V>) {
-      const int tensors = args.skip == nullptr ? 1 : 2;
-      config.shared_bytes = static_cast<size_t>(plan.depth) * static_cast<size_t>(tensors) * plan.width *
-                            plan.rows_per_block * kNormPacks * kPackBytes;
-      const auto ring = [&]<bool kCluster>() {
-        return args.skip == nullptr ? rows(LayerNormRowsKernel<T, V, kPack, kNormPacks, false, kCluster,
-                                                               RingRows<T, kPack, kNormPacks, false>>)
-                                    : rows(LayerNormRowsKernel<T, V, kPack, kNormPacks, true, kCluster,
-                                                               RingRows<T, kPack, kNormPacks, true>>);
-      };
-      return plan.cluster == 1 ? ring.template operator()<false>() : ring.template operator()<true>();
+      config.shared_bytes = size_t{plan.width} * static_cast<size_t>(plan.depth) * kNormPacks * kPackBytes;
+      return launch(LayerNormRingKernel<T, kPack>, plan.slots, plan.depth);
     }
   }
   return InvalidArgument("no such plan for normalisation of ", args.elems, " elements");

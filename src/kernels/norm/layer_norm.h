@@ -4,9 +4,9 @@
 //
 // Other statistics stand in for the mean and the deviation (RowStatistic); without a scale it is 1.
 //
-// One launch; each element is read once where a row fits the registers of a block or of a cluster of blocks, and twice
-// where not (norm_plan.h). fp32 arithmetic (fp64 for double); the variance is never a difference of squares. `y` and
-// `sum` may be `x` or `skip` of the same type and shape.
+// One launch; each element is read once where a row fits the registers of a block or the shared memory of a cluster of
+// blocks, and twice where not (norm_plan.h). fp32 arithmetic (fp64 for double); the variance is never a difference of
+// squares. `y` and `sum` may be `x` or `skip` of the same type and shape.
 #pragma once
 
 #include <cstdint>

@@ -8,18 +8,33 @@
 
 namespace cudaep::kernels {
 
+// A scale or a shift, one row or several, that the input's elements find by AffineMap. Rows beyond the 31 bits that the
+// dividers take are divided for real.
+template <class V>
+struct AffineInput {
+  const V* data;
+  AffineMap map;
+  FastDivider row_repeat, rows, column_repeat, columns;
+
+  // The row that belongs to one of the input's.
+  __device__ __forceinline__ const V* Row(int64_t row) const {
+    if (data == nullptr || map.rows == 1) return data;
+    if (row >= int64_t{1} << 31) return data + row / map.row_repeat % map.rows * map.columns;
+    uint32_t index;
+    rows.DivideWithRemainder(row_repeat.Divide(static_cast<uint32_t>(row)), &index);
+    return data + index * map.columns;
+  }
+};
+
 // What the kernels read, and the sizes. Outputs are arguments of their own, so that they count as written.
 template <class T, class V>
 struct LayerNormInput {
   const T* x;
   const T* skip;
   const T* bias;
-  const V* scale;
-  const V* beta;
+  AffineInput<V> scale, beta;
   int64_t rows, skip_rows;
   int32_t elems, row_packs;
-  AffineMap scale_map, beta_map;
-  FastDivider scale_repeat, beta_repeat;  // column_repeat of the maps, of packs that lie within one repeat
   double epsilon;
   // Whole words: padding would hold whatever the stack did.
   RowStatistic statistic;
@@ -38,36 +53,71 @@ struct LayerNormOutput {
   void* inv_std;
 };
 
+// Where an input's pack finds its scale and shift. Packs are planned for maps that give one of them as many columns as
+// it has, or a single one.
+enum class AffineForm : uint8_t {
+  kNone,      // there are none
+  kColumns,   // a scale for each column, and perhaps a shift
+  kChannels,  // one of each for the whole pack
+  kMixed,     // anything else
+};
+
+template <class T, class V>
+__device__ __forceinline__ AffineForm FormOf(const LayerNormInput<T, V>& in) {
+  if (in.scale.data == nullptr && in.beta.data == nullptr) return AffineForm::kNone;
+  const bool scale_columns = in.scale.map.columns == in.elems, beta_columns = in.beta.map.columns == in.elems;
+  if (in.scale.data == nullptr) return AffineForm::kMixed;
+  if (scale_columns && (beta_columns || in.beta.data == nullptr)) return AffineForm::kColumns;
+  return scale_columns || beta_columns || in.beta.data == nullptr ? AffineForm::kMixed : AffineForm::kChannels;
+}
+// Calls use.operator()<form>(): once for many packs.
+template <class T, class V, class Use>
+__device__ __forceinline__ void WithAffineForm(const LayerNormInput<T, V>& in, Use&& use) {
+  const AffineForm form = FormOf(in);
+  if (form == AffineForm::kNone) {
+    use.template operator()<AffineForm::kNone>();
+  } else if (form == AffineForm::kColumns) {
+    use.template operator()<AffineForm::kColumns>();
+  } else if (form == AffineForm::kChannels) {
+    use.template operator()<AffineForm::kChannels>();
+  } else {
+    use.template operator()<AffineForm::kMixed>();
+  }
+}
+
 template <int kPack, class V>
-__device__ __forceinline__ RawPack<V, kPack> Repeat(V value) {
-  Pack<V, kPack> pack;
+__device__ __forceinline__ ComputeType<V> ChannelOf(const AffineInput<V>& affine, const V* row, int column) {
+  uint32_t index = affine.column_repeat.Divide(static_cast<uint32_t>(column));
+  if constexpr (kPack == 1) affine.columns.DivideWithRemainder(index, &index);
+  return Load(row[index]);
+}
+
+template <int kPack, AffineForm kForm, class V>
+__device__ __forceinline__ void LoadAffine(const AffineInput<V>& affine, const V* row, int column, int32_t elems,
+                                           float otherwise, ComputeType<V> (&value)[kPack]) {
+  if (row != nullptr &&
+      (kForm == AffineForm::kColumns || (kForm == AffineForm::kMixed && affine.map.columns == elems))) {
+    UnpackCompute<V, kPack>(LoadRaw<kPack>(row + column), value);
+    return;
+  }
+  ComputeType<V> one = otherwise;
+  if constexpr (kForm == AffineForm::kChannels || kForm == AffineForm::kMixed) {
+    if (row != nullptr) one = ChannelOf<kPack>(affine, row, column);
+  }
 #pragma unroll
-  for (int k = 0; k < kPack; ++k) pack.value[k] = value;
-  return std::bit_cast<RawPack<V, kPack>>(pack);
+  for (int k = 0; k < kPack; ++k) value[k] = one;
 }
 
-// A scale or shift of one row, or of all rows. Packs are planned for maps that give one of them as many columns as it
-// has, or a single one.
-template <int kPack, class V>
-__device__ __forceinline__ RawPack<V, kPack> LoadAffine(const V* from, const AffineMap& map, const FastDivider& repeat,
-                                                        int64_t row, int column, int32_t elems) {
-  if (map.rows > 1) from += row / map.row_repeat % map.rows * map.columns;
-  if (map.columns == elems) return LoadRaw<kPack>(from + column);
-  if constexpr (kPack == 1) return LoadRaw<1>(from + column / map.column_repeat % map.columns);
-  return Repeat<kPack>(from[repeat.Divide(static_cast<uint32_t>(column))]);
-}
+// The rows of scale and shift that belong to one of the input's.
+template <class V>
+struct AffineRows {
+  const V* scale;
+  const V* beta;
 
-// Scale and shift of a pack; 1 and 0 where there are none.
-template <int kPack, class T, class V>
-__device__ __forceinline__ RawPack<V, kPack> LoadScale(const LayerNormInput<T, V>& in, int64_t row, int column) {
-  if (in.scale == nullptr) return Repeat<kPack>(Store<V>(ComputeType<V>(1)));
-  return LoadAffine<kPack>(in.scale, in.scale_map, in.scale_repeat, row, column, in.elems);
-}
-template <int kPack, class T, class V>
-__device__ __forceinline__ RawPack<V, kPack> LoadBeta(const LayerNormInput<T, V>& in, int64_t row, int column) {
-  if (in.beta == nullptr) return {};
-  return LoadAffine<kPack>(in.beta, in.beta_map, in.beta_repeat, row, column, in.elems);
-}
+  template <class T>
+  __device__ __forceinline__ AffineRows(const LayerNormInput<T, V>& in, int64_t row)
+      : scale(in.scale.Row(row)), beta(in.beta.Row(row)) {}
+};
 
 // 1 / sqrt(x), as good as results of type T want it.
 template <class T>
@@ -98,5 +148,26 @@ __device__ __forceinline__ void WriteStatistic(const LayerNormInput<T, V>& in, v
     static_cast<float*>(out)[row] = static_cast<float>(value);
   }
 }
+
+// Scale and shift of a pack.
+template <int kPack, class V>
+struct PackAffine {
+  ComputeType<V> factor[kPack], term[kPack];
+
+  template <AffineForm kForm, class T>
+  __device__ __forceinline__ void Load(const LayerNormInput<T, V>& in, const AffineRows<V>& rows, int column) {
+    LoadAffine<kPack, kForm>(in.scale, rows.scale, column, in.elems, 1, factor);
+    LoadAffine<kPack, kForm>(in.beta, rows.beta, column, in.elems, 0, term);
+  }
+  template <class C>
+  __device__ __forceinline__ RawPack<V, kPack> Apply(const C (&value)[kPack], C mean, C inv_std) const {
+    ComputeType<V> y[kPack];
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) {
+      y[k] = static_cast<ComputeType<V>>((value[k] - mean) * inv_std * factor[k] + term[k]);
+    }
+    return PackCompute<V, kPack>(y);
+  }
+};
 
 }  // namespace cudaep::kernels

@@ -60,17 +60,13 @@ __global__ void __launch_bounds__(kStreamThreads)
     WriteStatistic(in, out.inv_std, row, inv_std);
   }
 
-  const auto write = [&](int pack, const C* values) {
+  const AffineRows<V> affine(in, row);
+  const auto write = [&](int pack, const C(&values)[kPack]) {
     const int column = pack * kPack;
-    ComputeType<V> factor[kPack], term[kPack];
-    UnpackCompute<V, kPack>(LoadScale<kPack>(in, row, column), factor);
-    UnpackCompute<V, kPack>(LoadBeta<kPack>(in, row, column), term);
-#pragma unroll
-    for (int k = 0; k < kPack; ++k) {
-      term[k] = static_cast<ComputeType<V>>((values[k] - mean) * inv_std * factor[k] + term[k]);
-    }
+    PackAffine<kPack, V> by;
+    by.template Load<AffineForm::kMixed>(in, affine, column);
     if (out.sum != nullptr) StoreWords<kPack>(out.sum + row * in.elems + column, PackCompute<T, kPack>(values));
-    StoreWords<kPack>(static_cast<V*>(out.y) + row * in.elems + column, PackCompute<V, kPack>(term));
+    StoreWords<kPack>(static_cast<V*>(out.y) + row * in.elems + column, by.Apply(values, mean, inv_std));
   };
   for (int pack = first; pack < whole; pack += kInFlight * step) {
 #pragma unroll

@@ -1,11 +1,9 @@
 // How normalisation spreads rows over blocks: pure host policy.
 //
-// A row that its threads can hold in registers is read once; a grid that covers the device once goes on from row to
-// row, so scale and shift are loaded once for each block:
-//   kDirect   the next row is loaded into registers: few rows, short ones, and those without packs;
-//   kRing     the next rows are on their way to a ring in shared memory; a row too long for a block is shared by the
-//             blocks of a cluster, which exchange their moments.
-// kStream reads rows that are longer still twice.
+//   kDirect   the threads of one block hold the row in registers; each has a row, and the block ends with it;
+//   kRing     the row waits in a ring in shared memory, of a block or of the blocks of a cluster, which exchange their
+//             moments; a grid that covers the device once goes on from row to row, and what follows is on its way;
+//   kStream   rows that are longer still are read twice.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +15,21 @@
 
 namespace cudaep::kernels {
 
-inline constexpr unsigned kNormThreads = 512;  // of a block at most, so that each may have 128 registers
-inline constexpr int kNormPacks = 4;           // that a thread of a large problem holds
-inline constexpr int kNormSlots = 8;           // of a warp's ring, at most
+inline constexpr unsigned kNormThreads = 512;  // of a block at most, so that two may have 64 registers a thread
+inline constexpr int kNormPacks = 4;           // that a thread of a large problem holds at once
+inline constexpr int kNormSlots = 16;          // of a warp's ring, at most
 inline constexpr int kNormCluster = 8;         // blocks that share a row, at most
 
 struct NormPlan {
   enum class Kind : uint8_t { kDirect, kRing, kStream };
   Kind kind = Kind::kDirect;
   int pack = 1;                 // elements of one access
-  int packs_per_thread = 1;     // kDirect, kRing: 1 or kNormPacks; without packs kScalarPacks
+  int packs_per_thread = 1;     // kDirect: 1 or kNormPacks; without packs kScalarPacks
   unsigned width = 32;          // threads of one row, or of one block's part of it
-  unsigned rows_per_block = 1;  // at a time; 1 unless width <= 32
+  unsigned rows_per_block = 1;  // kDirect: 1 unless width <= 32
   unsigned cluster = 1;         // kRing: blocks that share a row
-  int depth = 1;                // kRing: rows on their way, the one at work included
+  int slots = 1;                // kRing: that a warp has of a row, kNormPacks packs for each lane
+  int depth = 1;                // kRing: that it holds
   int64_t blocks = 0;
 };
 

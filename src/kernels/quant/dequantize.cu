@@ -6,18 +6,15 @@ namespace {
 
 constexpr DataTypeSet kDequantInts = kQuantInts | DataTypeSet(DataType::kInt32);
 
-template <DataType type>
-__device__ __forceinline__ auto ValueOf(const QuadOf<type>& quad, int k) {
-  if constexpr (kNarrowTypes.Contains(type)) {
-    return NarrowFormat<type>::Type::Decode(quad.Code(k));
-  } else {
-    return static_cast<int32_t>(quad.pack.value[k]);
-  }
-}
-
 __device__ __forceinline__ float Difference(float x, float zero) { return x - zero; }
 __device__ __forceinline__ float Difference(int32_t x, int32_t zero) {
   return static_cast<float>(static_cast<int32_t>(static_cast<uint32_t>(x) - static_cast<uint32_t>(zero)));
+}
+// Of integers of at most 16 bits: they fit the last bits of a fp32 between 2^23 and 2^24, so that no conversion is
+// needed, of which a multiprocessor makes few at a time.
+__device__ __forceinline__ float SmallDifference(int32_t x, int32_t zero) {
+  constexpr float kMiddle = 0x1.8p23f;
+  return std::bit_cast<float>(x - zero + std::bit_cast<int32_t>(kMiddle)) - kMiddle;
 }
 
 // The values of the thread's quads without their zero points.
@@ -27,15 +24,17 @@ __device__ __forceinline__ void LoadDifferences(const LinearCall& p, const Scale
   QuadOf<type> quad[kQuadsPerThread];
 #pragma unroll
   for (int j = 0; j < kQuadsPerThread; ++j) quad[j] = LoadQuad<type>(p.x, QuadStart(j), p.elems);
-#pragma unroll
-  for (int j = 0; j < kQuadsPerThread; ++j) {
+  ForEachQuadsZeros<type>(p, numbers, [&](int j, const auto& zero) {
 #pragma unroll
     for (int k = 0; k < kQuad; ++k) {
-      using Value = decltype(ValueOf<type>(quad[j], k));
-      const Value zero = p.zero_point == nullptr ? Value(0) : QuantizedAt<type>(p.zero_point, numbers.At(j, k));
-      value[j][k] = Difference(ValueOf<type>(quad[j], k), zero);
+      const auto x = QuantizedIn<type>(quad[j], k);
+      if constexpr (kQuantInts.Contains(type)) {
+        value[j][k] = SmallDifference(x, zero[k]);
+      } else {
+        value[j][k] = Difference(x, zero[k]);
+      }
     }
-  }
+  });
 }
 
 template <ScaleWalk kWalk>
@@ -45,11 +44,10 @@ __global__ void __launch_bounds__(kQuadThreads) DequantizeKernel(__grid_constant
   const ScaleNumbers<kWalk> numbers(p);
   float value[kQuadsPerThread][kQuad];
   WithType<kDequantInts | kQuantFloats>(p.x_type, [&]<DataType type>() { LoadDifferences<type>(p, numbers, value); });
+  ForEachQuadsScales<float>(p, numbers, [&](int j, const float(&scale)[kQuad]) {
 #pragma unroll
-  for (int j = 0; j < kQuadsPerThread; ++j) {
-#pragma unroll
-    for (int k = 0; k < kQuad; ++k) value[j][k] *= ScaleAt<float>(p, numbers.At(j, k));
-  }
+    for (int k = 0; k < kQuad; ++k) value[j][k] *= scale[k];
+  });
   WithType<kFloatTypesNoDouble>(p.y_type, [&]<DataType type>() {
 #pragma unroll
     for (int j = 0; j < kQuadsPerThread; ++j) {
@@ -64,7 +62,7 @@ __global__ void __launch_bounds__(kQuadThreads) DequantizeKernel(__grid_constant
 }  // namespace
 
 Status LaunchDequantize(const QuantArgs& args, device::Stream stream) {
-  return ForEachSlice(args, [&](ScaleWalk walk, const LinearCall& p, const device::LaunchConfig& config) {
+  return ForEachSlice(args, args.x_type, [&](ScaleWalk walk, const LinearCall& p, const device::LaunchConfig& config) {
     auto* kernel = walk == ScaleWalk::kOne    ? &DequantizeKernel<ScaleWalk::kOne>
                    : walk == ScaleWalk::kQuad ? &DequantizeKernel<ScaleWalk::kQuad>
                                               : &DequantizeKernel<ScaleWalk::kEach>;

@@ -12,7 +12,7 @@ namespace cudaep::kernels {
 
 enum class ScaleWalk {
   kOne,   // one scale
-  kQuad,  // the scales of a quad are one, or neighbours
+  kQuad,  // the scales of a quad are one, or four in a row
   kEach,  // each element's is located
 };
 
@@ -22,10 +22,11 @@ struct LinearCall {
   const void *scale, *zero_point;
   DataType x_type, scale_type, y_type, precision;
   bool saturate;
-  bool wide;       // element numbers that 32 bits do not hold
-  uint32_t elems;  // of this launch,
-  int64_t start;   // whose first element is this one
-  uint32_t step;   // kQuad: between the scales of neighbours
+  bool wide;         // element numbers that 32 bits do not hold
+  bool whole_quads;  // kQuad: scales and zero points that lie in a row can be read four at a time
+  uint32_t elems;    // of this launch,
+  int64_t start;     // whose first element is this one
+  uint32_t step;     // kQuad: between the scales of neighbours, 1 or 0
   QuantScales scales;
   FastDivider axis, inner, block;
 };
@@ -101,6 +102,84 @@ __device__ __forceinline__ auto QuantizedAt(const void* data, int64_t element) {
     return static_cast<int32_t>(static_cast<const CppType<type>*>(data)[element]);
   }
 }
+template <DataType type>
+__device__ __forceinline__ auto QuantizedIn(const QuadOf<type>& quad, int k) {
+  if constexpr (kNarrowTypes.Contains(type)) {
+    return NarrowFormat<type>::Type::Decode(quad.Code(k));
+  } else {
+    return static_cast<int32_t>(quad.pack.value[k]);
+  }
+}
+
+// Calls use(j, scales of the thread's quad j), float or double. Few are read where elements share them or they lie in a
+// row.
+template <class Wide, ScaleWalk kWalk, class Use>
+__device__ __forceinline__ void ForEachQuadsScales(const LinearCall& p, const ScaleNumbers<kWalk>& numbers, Use&& use) {
+  Wide scale[kQuad];
+  const auto fill = [&](Wide value) {
+#pragma unroll
+    for (int k = 0; k < kQuad; ++k) scale[k] = value;
+  };
+  if constexpr (kWalk == ScaleWalk::kOne) fill(ScaleAt<Wide>(p, 0));
+#pragma unroll
+  for (int j = 0; j < kQuadsPerThread; ++j) {
+    if constexpr (kWalk == ScaleWalk::kQuad) {
+      const int64_t number = numbers.At(j, 0);
+      constexpr DataTypeSet kVectors{DataType::kFloat, DataType::kFloat16, DataType::kBFloat16};
+      if (p.step == 0) {
+        fill(ScaleAt<Wide>(p, number));
+      } else if (p.whole_quads && kVectors.Contains(p.scale_type)) {
+        WithType<kVectors>(p.scale_type, [&]<DataType type>() {
+          const auto quad = LoadPack<kQuad>(static_cast<const CppType<type>*>(p.scale) + number);
+#pragma unroll
+          for (int k = 0; k < kQuad; ++k) scale[k] = static_cast<Wide>(Load(quad.value[k]));
+        });
+      } else {
+#pragma unroll
+        for (int k = 0; k < kQuad; ++k) scale[k] = ScaleAt<Wide>(p, number + k);
+      }
+    } else if constexpr (kWalk == ScaleWalk::kEach) {
+#pragma unroll
+      for (int k = 0; k < kQuad; ++k) scale[k] = ScaleAt<Wide>(p, numbers.At(j, k));
+    }
+    use(j, scale);
+  }
+}
+
+// The same of zero points, in the values of the quantized type; zeros where there are none.
+template <DataType type, ScaleWalk kWalk, class Use>
+__device__ __forceinline__ void ForEachQuadsZeros(const LinearCall& p, const ScaleNumbers<kWalk>& numbers, Use&& use) {
+  using Zero = decltype(QuantizedAt<type>(nullptr, 0));
+  Zero zero[kQuad] = {};
+  const auto fill = [&](Zero value) {
+#pragma unroll
+    for (int k = 0; k < kQuad; ++k) zero[k] = value;
+  };
+  const bool any = p.zero_point != nullptr;
+  if (kWalk == ScaleWalk::kOne && any) fill(QuantizedAt<type>(p.zero_point, 0));
+#pragma unroll
+  for (int j = 0; j < kQuadsPerThread; ++j) {
+    if constexpr (kWalk == ScaleWalk::kQuad) {
+      const int64_t number = numbers.At(j, 0);
+      if (any && p.step == 0) {
+        fill(QuantizedAt<type>(p.zero_point, number));
+      } else if (any && p.whole_quads) {
+        const auto quad = LoadQuad<type>({p.zero_point, true}, static_cast<uint32_t>(number), ~0u);
+#pragma unroll
+        for (int k = 0; k < kQuad; ++k) zero[k] = QuantizedIn<type>(quad, k);
+      } else if (any) {
+#pragma unroll
+        for (int k = 0; k < kQuad; ++k) zero[k] = QuantizedAt<type>(p.zero_point, number + k);
+      }
+    } else if constexpr (kWalk == ScaleWalk::kEach) {
+#pragma unroll
+      for (int k = 0; k < kQuad; ++k) {
+        if (any) zero[k] = QuantizedAt<type>(p.zero_point, numbers.At(j, k));
+      }
+    }
+    use(j, zero);
+  }
+}
 
 inline void SetDividers(LinearCall& p) {
   if (p.wide) return;
@@ -109,13 +188,16 @@ inline void SetDividers(LinearCall& p) {
   p.block = FastDivider(static_cast<uint32_t>(std::min(p.scales.block, p.scales.axis)));
 }
 
-// Launches of at most QuadSlice() elements; `launch` gets the walk and the call.
+// Launches of at most QuadSlice() elements; `launch` gets the walk and the call. `zero_type`: of the zero points.
 template <class Launcher>
-Status ForEachSlice(const QuantArgs& args, Launcher&& launch) {
+Status ForEachSlice(const QuantArgs& args, DataType zero_type, Launcher&& launch) {
   const QuantScales& scales = args.scales;
   const bool rows = scales.inner % kQuad == 0;
   const bool along = scales.inner == 1 && scales.axis % kQuad == 0 &&
                      (scales.block % kQuad == 0 || (scales.block == 1 && scales.block_stride == 1));
+  // The numbers of a row of scales begin with a whole quad.
+  const bool in_row = (rows ? scales.inner_stride : scales.block == 1 ? 1 : 0) == 1;
+  const bool starts_whole = scales.outer_stride % kQuad == 0 && (!rows || scales.block_stride % kQuad == 0);
   const ScaleWalk walk = scales.uniform() ? ScaleWalk::kOne : rows || along ? ScaleWalk::kQuad : ScaleWalk::kEach;
   const bool wide = !FitsIndex(args.elems) || args.elems > kQuadSliceElems;
   for (int64_t start = 0; start < args.elems; start += QuadSlice()) {
@@ -131,11 +213,11 @@ Status ForEachSlice(const QuantArgs& args, Launcher&& launch) {
                  .precision = args.precision,
                  .saturate = args.saturate,
                  .wide = wide,
+                 .whole_quads = !wide && starts_whole && IsAligned(args.scale, kQuad * SizeOf(args.scale_type)) &&
+                                MakeQuads<QuadInput>(args.zero_point, zero_type).aligned,
                  .elems = static_cast<uint32_t>(std::min(args.elems - start, QuadSlice())),
                  .start = start,
-                 .step = static_cast<uint32_t>(rows                ? scales.inner_stride
-                                               : scales.block == 1 ? 1
-                                                                   : 0),
+                 .step = in_row ? 1u : 0u,
                  .scales = scales};
     SetDividers(p);
     device::LaunchConfig config;

@@ -15,38 +15,38 @@ __device__ __forceinline__ constexpr std::pair<float, float> RangeOf() {
   }
 }
 
-__device__ __forceinline__ float Nearest(float x) { return rintf(x); }
-// Beyond 2^24 any integer saturates, so fp32 holds those that count.
-__device__ __forceinline__ float Nearest(double x) { return static_cast<float>(rint(x)); }
 __device__ __forceinline__ float AsFloat(float x) { return x; }
 __device__ __forceinline__ float AsFloat(double x) { return RoundToOdd(x); }
 
 // The integer of an integer type, the code of a float.
-template <DataType type, class Wide>
-__device__ __forceinline__ auto Quantized(const LinearCall& p, Wide quotient, int64_t number) {
-  using ZeroPoint = decltype(QuantizedAt<type>(nullptr, 0));
-  const ZeroPoint zero = p.zero_point == nullptr ? ZeroPoint(0) : QuantizedAt<type>(p.zero_point, number);
+template <DataType type, class Wide, class Zero>
+__device__ __forceinline__ auto Quantized(Wide quotient, Zero zero, bool saturate) {
   if constexpr (kQuantInts.Contains(type)) {
+    // What saturates is cut off before the zero point is added; in this order NaN becomes the lowest. A fp32 between
+    // 2^23 and 2^24 has its integer, rounded to nearest, in its last bits.
+    constexpr float kMiddle = 0x1.8p23f;
     const auto [lowest, highest] = RangeOf<type>();
-    // In this order NaN becomes the lowest.
-    return static_cast<int32_t>(fminf(fmaxf(Nearest(quotient) + static_cast<float>(zero), lowest), highest));
+    const Wide low = static_cast<Wide>(lowest - static_cast<float>(zero));
+    const Wide high = static_cast<Wide>(highest - static_cast<float>(zero));
+    Wide cut = std::fmin(std::fmax(quotient, low), high);
+    if constexpr (std::is_same_v<Wide, double>) cut = rint(cut);
+    return std::bit_cast<int32_t>(static_cast<float>(cut) + kMiddle) + (zero - std::bit_cast<int32_t>(kMiddle));
   } else {
     if (zero != 0) quotient += zero;
-    return NarrowFormat<type>::Type::Encode(AsFloat(quotient), p.saturate);
+    return NarrowFormat<type>::Type::Encode(AsFloat(quotient), saturate);
   }
 }
 
 template <DataType type, ScaleWalk kWalk, class Wide>
 __device__ __forceinline__ void StoreQuantized(const LinearCall& p, const ScaleNumbers<kWalk>& numbers,
                                                const Wide (&quotient)[kQuadsPerThread][kQuad]) {
-#pragma unroll
-  for (int j = 0; j < kQuadsPerThread; ++j) {
+  ForEachQuadsZeros<type>(p, numbers, [&](int j, const auto& zero) {
     const uint32_t first = QuadStart(j);
     if constexpr (kNarrowTypes.Contains(type)) {
       uint32_t code[kQuad];
 #pragma unroll
       for (int k = 0; k < kQuad; ++k) {
-        const auto value = Quantized<type>(p, quotient[j][k], numbers.At(j, k));
+        const auto value = Quantized<type>(quotient[j][k], zero[k], p.saturate);
         code[k] = static_cast<uint32_t>(value) & ((1u << kBitsOf<type>)-1);
       }
       StoreQuad<type>(p.y, first, p.elems, PackCodes<type>(code, p.elems - first));
@@ -54,24 +54,61 @@ __device__ __forceinline__ void StoreQuantized(const LinearCall& p, const ScaleN
       QuadOf<type> quad;
 #pragma unroll
       for (int k = 0; k < kQuad; ++k) {
-        quad.pack.value[k] = static_cast<CppType<type>>(Quantized<type>(p, quotient[j][k], numbers.At(j, k)));
+        quad.pack.value[k] = static_cast<CppType<type>>(Quantized<type>(quotient[j][k], zero[k], p.saturate));
       }
       StoreQuad<type>(p.y, first, p.elems, quad);
     }
-  }
+  });
 }
+
+// Quotients by one scale, without the tests and branches of a division.
+//
+// Source of the steps: P. Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", IBM
+// Journal of Research and Development 34, 1990: two corrections by the exact remainder round correctly where nothing
+// underflows, which scales in InRange() guarantee for quotients that are not rounded to zero afterwards.
+struct QuickDivider {
+  float scale, inverse;
+
+  static __device__ __forceinline__ bool InRange(float scale) {
+    return std::fabs(scale) >= 0x1p-60f && std::fabs(scale) <= 0x1p60f;
+  }
+  __device__ __forceinline__ explicit QuickDivider(float by) : scale(by) {
+#if defined(__CUDA_ARCH__)
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(by));
+#else
+    inverse = 1.0f / by;
+#endif
+    inverse = fmaf(fmaf(-inverse, scale, 1.0f), inverse, inverse);
+  }
+  __device__ __forceinline__ float operator()(float x) const {
+    const float first = x * inverse;
+    float quotient = fmaf(fmaf(-first, scale, x), inverse, first);
+    quotient = fmaf(fmaf(-quotient, scale, x), inverse, quotient);
+    // What saturates anyway may be infinite, whose remainder is no number. A zero keeps its sign.
+    return std::fabs(first) < 0x1p20f ? std::copysign(quotient, first) : first;
+  }
+};
 
 // Divides by the scales; operands and quotient are rounded.
 template <ScaleWalk kWalk, class Wide, class Rounding>
 __device__ __forceinline__ void Divide(const LinearCall& p, const ScaleNumbers<kWalk>& numbers,
                                        Wide (&value)[kQuadsPerThread][kQuad], Rounding&& rounded) {
+  ForEachQuadsScales<Wide>(p, numbers, [&](int j, const Wide(&scale)[kQuad]) {
+    if constexpr (std::is_same_v<Wide, float>) {
+      bool quick = true;
 #pragma unroll
-  for (int j = 0; j < kQuadsPerThread; ++j) {
+      for (int k = 0; k < kQuad; ++k) quick = quick && QuickDivider::InRange(rounded(scale[k]));
+      if (quick) {
 #pragma unroll
-    for (int k = 0; k < kQuad; ++k) {
-      value[j][k] = rounded(rounded(value[j][k]) / rounded(ScaleAt<Wide>(p, numbers.At(j, k))));
+        for (int k = 0; k < kQuad; ++k) {
+          value[j][k] = rounded(QuickDivider(rounded(scale[k]))(rounded(value[j][k])));
+        }
+        return;
+      }
     }
-  }
+#pragma unroll
+    for (int k = 0; k < kQuad; ++k) value[j][k] = rounded(rounded(value[j][k]) / rounded(scale[k]));
+  });
 }
 
 // Wide is float, or double for int32.
@@ -105,7 +142,7 @@ __global__ void __launch_bounds__(kQuadThreads) QuantizeKernel(__grid_constant__
 }  // namespace
 
 Status LaunchQuantize(const QuantArgs& args, device::Stream stream) {
-  return ForEachSlice(args, [&](ScaleWalk walk, const LinearCall& p, const device::LaunchConfig& config) {
+  return ForEachSlice(args, args.y_type, [&](ScaleWalk walk, const LinearCall& p, const device::LaunchConfig& config) {
     auto* kernel = &QuantizeKernel<ScaleWalk::kEach, float>;
     if (args.x_type == DataType::kInt32) {
       kernel = &QuantizeKernel<ScaleWalk::kEach, double>;

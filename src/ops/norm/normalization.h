@@ -1,9 +1,10 @@
 // Normalisation of a tensor over some of its dimensions, with statistics of its own: what InstanceNormalization,
 // GroupNormalization, LpNormalization and MeanVarianceNormalization share.
 //
-// Contiguous rows that fit the registers of a block or a cluster take one launch (kernels/norm/layer_norm.h). Others
-// take two: a reduction that any number of blocks may share, whose partial results are merged in a fixed order, and the
-// normalisation itself. Tensors beyond the L2 cache are cut into parts that it holds between the two.
+// Contiguous rows that fit the registers of a block or the shared memory of a cluster take one launch
+// (kernels/norm/layer_norm.h). Others take two: a reduction that any number of blocks may share, whose partial results
+// are merged in a fixed order, and the normalisation itself. Tensors beyond the L2 cache are cut into parts that it
+// holds between the two.
 #pragma once
 
 #include "kernels/norm/layer_norm.h"

@@ -28,6 +28,9 @@ CASES = [
             ((1, 5, 3, 3), 1, {"alpha": 1.0}),
             ((3, 6, 8), 5, {"alpha": 1.0, "beta": 1.5}),
             ((2, 9), 3, {"alpha": 1.0}),
+            ((2, 37, 4, 6), 5, {"alpha": 0.5}),
+            ((1, 16, 16), 5, {"alpha": 2.0, "bias": 0.5}),
+            ((2, 2, 8), 5, {"alpha": 1.0}),
         ]
     ),
     Case(**_LRN, inputs=[Rand((2, 5, 4, 4), low=-3, high=3)], attrs={"size": 3, "alpha": 0.1}, dtypes=FLOATS,

@@ -1,0 +1,143 @@
+// Normalisation of rows that the shared memory of a block, or of a cluster of blocks, can hold: each element is read
+// once from memory and twice from there.
+#pragma once
+
+#include "device/cluster.h"
+#include "kernels/common/copy_ring.cuh"
+#include "kernels/common/moments.cuh"
+#include "kernels/norm/layer_norm_input.cuh"
+#include "kernels/norm/layer_norm_rows.cuh"
+
+namespace cudaep::kernels {
+
+inline constexpr int kSlotPacks = 32 * kNormPacks;  // of a warp's slot
+
+// The moments of a row from those of its parts, by all lanes of a warp: 128 at most.
+template <class C>
+__device__ __forceinline__ void MergeClusterParts(const PartMoments<C>* part, unsigned parts, C inverse_elems,
+                                                  bool centred, C& mean, C& squares) {
+  constexpr int kOfLane = kNormThreads / 32 * kNormCluster / 32;
+  C count[kOfLane], means[kOfLane], all[kOfLane];
+#pragma unroll
+  for (int i = 0; i < kOfLane; ++i) {
+    const unsigned index = threadIdx.x % 32 + i * 32;
+    const PartMoments<C> p = index < parts ? part[index] : PartMoments<C>{};
+    count[i] = p.count;
+    means[i] = p.mean;
+    all[i] = p.squares;
+  }
+  MergeMoments<kOfLane>(count, means, all, inverse_elems, 32, centred, mean, squares);
+}
+
+// Rows one after the other. The slots of a row go round the warps of its blocks, `slots` to each, and each warp's ring
+// holds `depth`: what it has read for the second time it fills with what comes next, so that memory is never idle. One
+// barrier a row, of the block or of the cluster.
+template <class T, int kPack>
+__global__ void __launch_bounds__(kNormThreads, 2)
+    LayerNormRingKernel(const __grid_constant__ LayerNormInput<T, T> in, const LayerNormOutput<T> out, int slots,
+                        int depth) {
+  using C = ComputeType<T>;
+  using Raw = RawPack<T, kPack>;
+  using Ring = CopyRing<Raw, kNormPacks, kSlotPacks>;
+  __shared__ device::CopyBarrier barriers[kNormThreads / 32][kNormSlots];
+  __shared__ PartMoments<C> part_of[2][kNormThreads / 32 * kNormCluster];
+  const unsigned cluster = device::ClusterBlocks(), warps = blockDim.x / 32, warp = threadIdx.x / 32;
+  const unsigned parts = warps * cluster, own_part = device::ClusterRank() * warps + warp;
+  const auto lane = static_cast<int>(threadIdx.x % 32);
+  Ring ring(device::DynamicShared<Raw>() + static_cast<int>(warp) * depth * kSlotPacks, barriers[warp], depth);
+  // The first pack of a slot, and how many it has in the row.
+  const auto start_of = [&](int slot) {
+    return (slot * static_cast<int>(parts) + static_cast<int>(own_part)) * kSlotPacks;
+  };
+  const auto packs_of = [&](int slot) {
+    return device::Min(device::Max(in.row_packs - start_of(slot), 0), kSlotPacks);
+  };
+
+  device::GridDependencyWait();
+  if (cluster > 1) device::ClusterBarrier();  // all of its blocks are there
+  const int64_t stride = gridDim.x / cluster;
+  int64_t row = blockIdx.x / cluster, next_row = row;
+  int next_slot = 0;
+  const auto push = [&] {
+    if (next_row >= in.rows) return;
+    ring.Push(in.x + next_row * in.elems + static_cast<int64_t>(start_of(next_slot)) * kPack, packs_of(next_slot));
+    if (++next_slot < slots) return;
+    next_slot = 0;
+    next_row += stride;
+  };
+  for (int i = 0; i < depth; ++i) push();
+  int part_packs = 0;
+  for (int slot = 0; slot < slots; ++slot) part_packs += packs_of(slot);
+  const C part_count = static_cast<C>(part_packs * kPack);
+  const C inverse_part = C(1) / device::Max(part_count, C(1)), inverse_elems = C(1) / static_cast<C>(in.elems);
+  const bool centred = in.centred();
+  typename Ring::Cursor arriving, leaving;
+  Raw raw[kNormPacks];
+
+#pragma unroll 1
+  for (int parity = 0; row < in.rows; row += stride, parity ^= 1) {
+    Moments<C> moments;
+#pragma unroll 1
+    for (int slot = 0; slot < slots; ++slot) {
+      ring.Wait(arriving);
+      ring.Read(arriving, raw);
+      ring.Advance(arriving);
+      const int packs = packs_of(slot);
+      C value[kNormPacks][kPack];
+#pragma unroll
+      for (int j = 0; j < kNormPacks; ++j) UnpackCompute<T, kPack>(raw[j], value[j]);
+      if (packs == kSlotPacks) {
+        moments.template Add<kNormPacks * kPack>(value[0], centred);
+        continue;
+      }
+#pragma unroll
+      for (int j = 0; j < kNormPacks; ++j) {
+        if (j * 32 + lane < packs) moments.template Add<kPack>(value[j], centred);
+      }
+    }
+    C mean, squares;
+    MergeMoments<1>({moments.count}, {moments.mean}, {moments.squares}, inverse_part, 32, centred, mean, squares);
+    PartMoments<C>* const part = part_of[parity];
+    if (cluster == 1) {
+      if (lane == 0) part[own_part] = {part_count, mean, squares, C(0)};
+      __syncthreads();
+    } else {
+      if (lane < static_cast<int>(cluster)) {
+        device::StoreToCluster(&part[own_part].count, static_cast<unsigned>(lane), part_count);
+        device::StoreToCluster(&part[own_part].mean, static_cast<unsigned>(lane), mean);
+        device::StoreToCluster(&part[own_part].squares, static_cast<unsigned>(lane), squares);
+      }
+      device::ClusterBarrier();
+    }
+    MergeClusterParts(part, parts, inverse_elems, centred, mean, squares);
+    const C inv_std = InverseOf<T>(in.statistic, squares, inverse_elems, static_cast<C>(in.epsilon));
+    if (own_part == 0 && lane == 0) {
+      WriteStatistic(in, out.mean, row, mean);
+      WriteStatistic(in, out.inv_std, row, inv_std);
+    }
+
+    const AffineRows<T> affine(in, row);
+    T* const y = static_cast<T*>(out.y) + row * in.elems;
+    WithAffineForm(in, [&]<AffineForm kForm>() {
+#pragma unroll 1
+      for (int slot = 0; slot < slots; ++slot) {
+        ring.Read(leaving, raw);
+        ring.Advance(leaving);
+        push();
+        const int packs = packs_of(slot), start = start_of(slot) + lane;
+#pragma unroll
+        for (int j = 0; j < kNormPacks; ++j) {
+          if (j * 32 + lane >= packs) continue;
+          const int column = (start + j * 32) * kPack;
+          C value[kPack];
+          UnpackCompute<T, kPack>(raw[j], value);
+          PackAffine<kPack, T> by;
+          by.template Load<kForm>(in, affine, column);
+          StoreWords<kPack>(y + column, by.Apply(value, mean, inv_std));
+        }
+      }
+    });
+  }
+}
+
+}  // namespace cudaep::kernels
