@@ -17,6 +17,7 @@ struct NormalizeInputs {
   const void* bias;
   DataType affine_type;
   bool swish;
+  uint8_t zeros[6] = {};  // where padding could hold most of an old pointer, which the simulated device would find
 };
 
 // What is done to one element: value * factor + term.
