@@ -60,6 +60,11 @@ Status Capability::ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
     }
   }
   LogTo(logger, ORT_LOGGING_LEVEL_INFO, StrCat(ep_name, ": ", graph::Summary(view.report)));
+  std::string warning = graph::Warning(view.report);
+  if (!warning.empty() && warning != warned_) {  // the host asks again for graphs that did not change
+    LogTo(logger, ORT_LOGGING_LEVEL_WARNING, StrCat(ep_name, ": ", warning));
+    warned_ = std::move(warning);
+  }
 
   Status refusal;
   const Settings& settings = state.settings();

@@ -16,9 +16,9 @@ namespace cudaep::abi {
 
 class Capability {
  public:
-  // Claims nodes one by one in `support`, and reports the others with reasons: in the log at level info, and in the
-  // file that the option placement_report names. Under require_all_compute_nodes, a compute node that is not ours is a
-  // refusal.
+  // Claims nodes one by one in `support`, and reports the others with reasons: in the log, all at level info and those
+  // that we refuse as a warning, and in the file that the option placement_report names. Under
+  // require_all_compute_nodes, a compute node that is not ours is a refusal.
   Status Claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support, SessionState& state, const std::string& ep_name,
                const OrtLogger* logger);
 
@@ -31,6 +31,7 @@ class Capability {
 
   graph::PlacementReport report_;
   Status refusal_;
+  std::string warned_;  // the last warning
 };
 
 }  // namespace cudaep::abi

@@ -34,12 +34,16 @@ size_t CountOf(const GraphReport& graph, NodeHome home) {
       std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const auto& node) { return node.home == home; }));
 }
 
-// One line for each node that is not ours, up to `most`.
-std::string LinesOfOthers(const GraphReport& graph, size_t most) {
+bool IsRefused(const NodeReport& node) {
+  return node.home == NodeHome::kUnsupported && (node.domain.empty() || node.domain == "com.microsoft");
+}
+
+// One line for each node that is named, up to `most`.
+std::string LinesOf(const GraphReport& graph, size_t most, bool (*named)(const NodeReport&)) {
   std::string lines;
   size_t count = 0;
   for (const NodeReport& node : graph.nodes) {
-    if (!IsElsewhere(node)) continue;
+    if (!named(node)) continue;
     if (++count <= most) lines += StrCat("\n  ", Label(node), ": ", node.reason);
   }
   if (count > most) lines += StrCat("\n  and ", count - most, " more");
@@ -97,10 +101,17 @@ std::string Label(const NodeReport& node) {
 }
 
 std::string Summary(const GraphReport& graph) {
-  const std::string others = LinesOfOthers(graph, graph.nodes.size());
+  const std::string others = LinesOf(graph, graph.nodes.size(), IsElsewhere);
   return StrCat(CountOf(graph, NodeHome::kOurs), " of ", graph.nodes.size(), " nodes, ",
                 CountOf(graph, NodeHome::kShapeNode), " shape nodes left to the CPU",
                 others.empty() ? "" : "; elsewhere:", others);
+}
+
+std::string Warning(const GraphReport& graph) {
+  const std::string lines = LinesOf(graph, kMostNamed, IsRefused);
+  if (lines.empty()) return lines;
+  return StrCat("left to other providers", graph.parent.empty() ? "" : StrCat(" inside ", graph.parent),
+                ", without whose kernels the host ends the session:", lines);
 }
 
 Status CheckAllComputeNodes(const GraphReport& graph, std::string_view provider) {
@@ -109,7 +120,7 @@ Status CheckAllComputeNodes(const GraphReport& graph, std::string_view provider)
   return NotSupported("require_all_compute_nodes is set, and ", elsewhere, " of ",
                       graph.nodes.size() - CountOf(graph, NodeHome::kShapeNode), " compute nodes",
                       graph.parent.empty() ? "" : StrCat(" inside ", graph.parent), " are not on ", provider, ":",
-                      LinesOfOthers(graph, kMostNamed));
+                      LinesOf(graph, kMostNamed, IsElsewhere));
 }
 
 void PlacementReport::Add(GraphReport graph) {

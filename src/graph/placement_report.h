@@ -46,6 +46,11 @@ std::string Label(const NodeReport& node);
 // Counts by home, and one line for each node that is not ours, for the log.
 std::string Summary(const GraphReport& graph);
 
+// What a user should hear without asking: nodes that we refused, the first 20 with their reasons. Where no other
+// provider has a kernel either, the host ends the session with an error of its own that gives no reason. Calls of the
+// model's own functions are left out, since their nodes come later. Empty when there is none.
+std::string Warning(const GraphReport& graph);
+
 // OK when all compute nodes are ours; otherwise kNotSupported naming the first 20 others with their reasons.
 Status CheckAllComputeNodes(const GraphReport& graph, std::string_view provider);
 

@@ -6,18 +6,13 @@ python -m tests.session.prepack_suite LIBRARY
 from __future__ import annotations
 
 import gc
-import os
-import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
 from tests.session import models
-from tests.session.suite import run_checks, session
+from tests.session.suite import logged, run_checks, session
 
 BLOCK = 32
 NO_PACKING = {"session.disable_prepacking": "1"}
@@ -55,24 +50,6 @@ def expected(x: np.ndarray, length: int, size: int) -> np.ndarray:
     for i in range(length):
         x = x @ dense(*weights(size, i)).T
     return x
-
-
-@contextmanager
-def warnings_of_packing() -> Iterator[list[str]]:
-    """The provider's lines about weights that it could not pack, at the end of the scope."""
-    found: list[str] = []
-    with tempfile.TemporaryFile("w+") as log:
-        sys.stderr.flush()
-        kept = os.dup(2)
-        os.dup2(log.fileno(), 2)
-        try:
-            yield found
-        finally:
-            sys.stderr.flush()
-            os.dup2(kept, 2)
-            os.close(kept)
-        log.seek(0)
-        found += [line for line in log if "a weight is used as it is" in line]
 
 
 def check_packed_and_plain_weights_give_the_same() -> None:
@@ -141,10 +118,10 @@ def check_packing_needs_room_for_one_weight_more() -> None:
     length, size = 8, 1024
     one = size * size // 2
     total = length * (one + 4 * size * (size // BLOCK))
-    with warnings_of_packing() as refused:
+    with logged("a weight is used as it is") as refused:
         session(chain(length, size), {"gpu_mem_limit": str(int(1.05 * total) + one)})
     assert not refused, refused
-    with warnings_of_packing() as refused:
+    with logged("a weight is used as it is") as refused:
         session(chain(length, size), {"gpu_mem_limit": str(total + one // 2)})
     assert refused, "packing needed no memory at all"
 
@@ -156,7 +133,7 @@ def check_a_hundred_sessions_leave_nothing_behind() -> None:
     limit = str(int(1.05 * length * (one + 4 * size * (size // BLOCK))) + one)
     model = chain(length, size)
     x = np.random.default_rng(5).standard_normal((3, size)).astype(np.float32)
-    with warnings_of_packing() as refused:
+    with logged("a weight is used as it is") as refused:
         for i in range(100):
             created = session(model, {"gpu_mem_limit": limit})
             if i % 10 == 0:

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import sys
+import tempfile
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import onnxruntime as ort
+from onnx import TensorProto, helper
 
 from tests.session import models
 
@@ -56,6 +60,24 @@ def error_of(call: Callable[[], object]) -> str:
     raise AssertionError("no error was raised")
 
 
+@contextmanager
+def logged(part: str) -> Iterator[list[str]]:
+    """The lines of the log with `part` in them, at the end of the scope."""
+    found: list[str] = []
+    with tempfile.TemporaryFile("w+") as log:
+        sys.stderr.flush()
+        kept = os.dup(2)
+        os.dup2(log.fileno(), 2)
+        try:
+            yield found
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, 2)
+            os.close(kept)
+        log.seek(0)
+        found += [line for line in log if part in line]
+
+
 def check_devices_are_described() -> None:
     """Every GPU once, with its ordinal, and never a simulated one without the label."""
     found = devices()
@@ -83,6 +105,17 @@ def check_other_nodes_go_to_the_cpu() -> None:
     (text,) = mixed.run(None, {"x": np.array([1.5, 2], np.float32)})
     assert [float(t) for t in text] == [3.0, 4.0]
     assert "CPU" in error_of(lambda: session(models.add_then_string()))
+
+
+def check_a_node_that_nobody_takes_is_explained() -> None:
+    """The host's own error gives no reason; the log does, once."""
+    drop = helper.make_node("BiasDropout", ["x", "b", "", "", "m"], ["y"], name="drop", domain="com.microsoft")
+    floats: tuple[int, list[str | int]] = (TensorProto.FLOAT, [4])
+    model = models.model([drop], {"x": floats, "b": floats}, {"y": floats}, {"m": np.array(True)})
+    with logged("BiasDropout node 'drop': ") as lines:
+        assert "BiasDropout" in error_of(lambda: session(model, cpu_allowed=True))
+    told = [line for line in lines if "input training_mode; only inference, without it, is offered" in line]
+    assert len(told) == 1, lines
 
 
 def check_bad_options_are_refused_by_name() -> None:

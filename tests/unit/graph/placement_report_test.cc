@@ -37,6 +37,18 @@ TEST(PlacementReport, TheSummaryCountsAndGivesReasons) {
             "1 of 2 nodes, 0 shape nodes left to the CPU; elsewhere:\n  Add node 'b': no kernel");
 }
 
+TEST(PlacementReport, TheWarningNamesWhatWeRefuse) {
+  EXPECT_EQ(
+      Warning(Graph({Node("a"), Node("s", NodeHome::kShapeNode), Node("c", NodeHome::kOtherTaken, "taken by X")})), "");
+  NodeReport ours = Node("b", NodeHome::kUnsupported, "a mode that is not offered");
+  ours.domain = "com.microsoft";
+  NodeReport call = Node("f", NodeHome::kUnsupported, "no kernel");
+  call.domain = "the.models.own";
+  EXPECT_EQ(Warning(Graph({Node("a"), ours, call})),
+            "left to other providers, without whose kernels the host ends the session:\n"
+            "  Add node 'b': a mode that is not offered");
+}
+
 TEST(PlacementReport, ShapeNodesMayBeElsewhere) {
   EXPECT_TRUE(CheckAllComputeNodes(Graph({Node("a"), Node("s", NodeHome::kShapeNode)}), "EP").ok());
   EXPECT_TRUE(CheckAllComputeNodes(Graph({}), "EP").ok());
