@@ -27,7 +27,7 @@ std::array<BlockExecutor*, 2>& BlockExecutor::Both() {
   static std::array<BlockExecutor*, 2> both{new BlockExecutor, new BlockExecutor};  // outlive every static destructor
   return both;
 }
-BlockExecutor& BlockExecutor::Get() { return *current; }
+CUDAEP_NO_TSAN BlockExecutor& BlockExecutor::Get() { return *current; }
 
 BlockExecutor::BlockExecutor() : main_(std::make_unique<Fiber>()), warps_(new Warp[kWarps]) {}
 BlockExecutor::~BlockExecutor() = default;
@@ -194,9 +194,10 @@ bool BlockExecutor::EndBlock() {
 }
 
 void BlockExecutor::WaitForDependency() {
+  Unseen unseen;
   waited_ = true;
   if (!hold_) return;
-  Unseen unseen;
+  TsanRelease(this);  // the launch goes on without it: what it did so far is done
   Fiber* self = self_;
   by_thread_[self->index] = self;
   self->wait = Wait::kDependency;
