@@ -2,6 +2,7 @@
 // kernels/elementwise/binary_*.cu.
 #include "kernels/elementwise/binary.h"
 
+#include "ops/elementwise/model_broadcast.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -73,6 +74,7 @@ class Binary : public Operator {
     CUDAEP_ASSIGN_OR_RETURN(const std::string_view functor, FunctorOf(entry, info));
     const kernels::BinaryKernel kernel = kernels::FindBinaryKernel(functor, info.input_type(0));
     if (kernel == nullptr) return NotSupported("element type ", DataTypeName(info.input_type(0)));
+    CUDAEP_RETURN_IF_ERROR(CheckModelBroadcast<2>(info));
     return std::make_unique<Binary>(kernel, entry.swapped, entry.shaped_by_a);
   }
 

@@ -1,6 +1,7 @@
 // Pow: an exponent of another type than the base may be cast first, see kernels/elementwise/power.h.
 #include "kernels/elementwise/cast.h"
 #include "kernels/elementwise/power.h"
+#include "ops/elementwise/model_broadcast.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -24,6 +25,7 @@ class Pow : public Operator {
     if (kernel == nullptr || cast == nullptr) {
       return NotSupported("element types ", DataTypeName(base), " and ", DataTypeName(given));
     }
+    CUDAEP_RETURN_IF_ERROR(CheckModelBroadcast<2>(info));
     return std::make_unique<Pow>(kernel, exponent == given ? nullptr : cast, exponent);
   }
 

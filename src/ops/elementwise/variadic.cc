@@ -2,6 +2,7 @@
 // kMaxVariadicInputs of them, further ones for more, each of which goes on from the result so far.
 #include "kernels/elementwise/variadic.h"
 
+#include "ops/elementwise/model_broadcast.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -27,6 +28,7 @@ class Variadic : public Operator {
     const auto op = row.VariantAs<VariadicOp>();
     const kernels::VariadicKernel kernel = kernels::FindVariadicKernel(op, info.input_type(0));
     if (kernel == nullptr) return NotSupported("element type ", DataTypeName(info.input_type(0)));
+    CUDAEP_RETURN_IF_ERROR(CheckModelBroadcast<kMaxVariadicInputs>(info));
     return std::make_unique<Variadic>(op, kernel);
   }
 

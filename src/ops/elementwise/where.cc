@@ -1,6 +1,7 @@
 #include "kernels/elementwise/where.h"
 
 #include "kernels/pack.h"
+#include "ops/elementwise/model_broadcast.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -20,7 +21,10 @@ Result<kernels::Broadcast<3>> Selection(const PlanContext& context, bool halves)
 
 class Where final : public Operator {
  public:
-  static Result<std::unique_ptr<Where>> Create(const OpInfo&) { return std::make_unique<Where>(); }
+  static Result<std::unique_ptr<Where>> Create(const OpInfo& info) {
+    CUDAEP_RETURN_IF_ERROR(CheckModelBroadcast<3>(info));
+    return std::make_unique<Where>();
+  }
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
     CUDAEP_ASSIGN_OR_RETURN(const Shape values, BroadcastShapes(inputs[1].dims(), inputs[2].dims()));

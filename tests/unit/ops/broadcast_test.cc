@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "kernels/fast_divide.h"
+#include "ops/elementwise/model_broadcast.h"
+#include "plain_info.h"
 
 namespace cudaep::kernels {
 namespace {
@@ -43,6 +45,24 @@ TEST(Broadcast, TooManyDimensionsAreRefused) {
   const Shape a{2, 1, 2, 1, 2, 1, 2, 1, 2}, b{1, 2, 1, 2, 1, 2, 1, 2, 1}, out{2, 2, 2, 2, 2, 2, 2, 2, 2};
   const auto result = MakeBroadcast<2>(out, {a.dims(), b.dims()});
   EXPECT_EQ(result.status().code(), StatusCode::kNotSupported);
+}
+
+class Stated : public ops::testing::PlainInfo {
+ public:
+  explicit Stated(std::vector<Shape> dims) : PlainInfo("Test", static_cast<int>(dims.size())), dims_(std::move(dims)) {}
+  std::optional<Shape> input_dims(int index) const override { return dims_[static_cast<size_t>(index)]; }
+
+ private:
+  std::vector<Shape> dims_;
+};
+
+TEST(Broadcast, TooManyDimensionsOfTheModelAreRefusedAtCreation) {
+  const Shape a{2, 1, 2, 1, 2, 1, 2, 1, 2}, b{1, 2, 1, 2, 1, 2, 1, 2, 1};
+  const auto check = [](std::vector<Shape> dims) { return ops::CheckModelBroadcast<3>(Stated(std::move(dims))); };
+  EXPECT_EQ(check({a, b}).code(), StatusCode::kNotSupported);
+  EXPECT_TRUE(check({a, a}).ok());
+  EXPECT_TRUE(check({a, b, Shape{kUnknownDim}}).ok());
+  EXPECT_TRUE(check({Shape{2}, Shape{3}}).ok());  // left to the Run
 }
 
 TEST(FastDivider, AgreesWithDivision) {
