@@ -1,4 +1,4 @@
-#include "device/launch.h"
+#include "device/rounded.h"
 #include "kernels/detect/non_max_suppression.h"
 
 namespace cudaep::kernels {
@@ -7,18 +7,10 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
 
-// Rounded products that are not fused into sums, so that overlaps are those of the CPU provider bit by bit.
-__device__ __forceinline__ float Multiply(float a, float b) {
-#if defined(__CUDA_ARCH__)
-  return __fmul_rn(a, b);
-#else
-  return a * b;
-#endif
-}
-
+// Overlaps are those of the CPU provider bit by bit.
 struct Box {
   float x_low, y_low, x_high, y_high;
-  __device__ __forceinline__ float Area() const { return Multiply(x_high - x_low, y_high - y_low); }
+  __device__ __forceinline__ float Area() const { return device::RoundedProduct(x_high - x_low, y_high - y_low); }
 };
 
 __device__ __forceinline__ Box ReadBox(const float* at, bool center) {
@@ -33,7 +25,7 @@ __device__ __forceinline__ bool Suppresses(const Box& a, const Box& b, float mos
   const float width = device::Min(a.x_high, b.x_high) - device::Max(a.x_low, b.x_low);
   const float height = device::Min(a.y_high, b.y_high) - device::Max(a.y_low, b.y_low);
   if (!(width > 0) || !(height > 0)) return false;
-  const float common = Multiply(width, height);
+  const float common = device::RoundedProduct(width, height);
   const float all = a.Area() + b.Area() - common;
   if (common <= 0 || a.Area() <= 0 || b.Area() <= 0 || all <= 0) return false;
   return common / all > most;
