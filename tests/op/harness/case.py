@@ -63,7 +63,7 @@ class BoundCase:
 
     def input_type(self, index: int) -> str:
         """Type of an input, empty when it is absent."""
-        spec = self.case.inputs[index]
+        spec = self.case.inputs[index] if index < len(self.case.inputs) else None
         if spec is None:
             return ""
         if isinstance(spec, np.ndarray):

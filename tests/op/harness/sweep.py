@@ -53,7 +53,7 @@ def chosen_cases() -> list[BoundCase]:
     for bound in all_cases().values():
         if bound.case.error is not None or not library.row(bound.case.domain, bound.case.op, bound.schema.since):
             continue
-        key = (bound.case.domain, bound.case.op, _class_of(bound.dtype or bound.input_type(0)))
+        key = (bound.case.domain, bound.case.op, _class_of(bound.dtype or bound.input_type(0) or "float32"))
         if key not in best or _cost(bound) < _cost(best[key]):
             best[key] = bound
     return list(best.values())
