@@ -21,7 +21,7 @@ cuda: setup  ## build the library for NVIDIA GPUs, and its tests
 	@tools/build.sh cuda
 
 # What of the C++ tests each sanitizer builds: all that do not load the host; the layers in which threads meet.
-ASAN_TESTS := test_core test_device test_vocabulary test_kernels test_lib test_cublaslt test_memory test_runtime test_ops test_plans test_graph
+ASAN_TESTS := test_core test_device test_growable test_vocabulary test_kernels test_lib test_cublaslt test_memory test_runtime test_ops test_plans test_graph
 TSAN_TESTS := test_core test_device test_memory test_runtime test_plans
 
 asan: setup  ## C++ tests and one case per operator and kind of type, under the address sanitizer
