@@ -184,12 +184,9 @@ def computing(tiny: bool) -> tuple[Case, ...]:
         corners = np.sort(np.random.default_rng(3).random((1, rows, 2, 2), np.float32), axis=2).reshape(1, rows, 4)
         return {"boxes": corners, "scores": np.abs(_single(1, 4, rows))}
 
-    def recurrent(gates: int) -> dict[str, np.ndarray]:
-        scale = np.float32(1 / np.sqrt(hidden))
-        return {
-            "w": _single(1, gates * hidden, hidden) * scale,
-            "r": _single(1, gates * hidden, hidden)[:, ::-1] * scale,
-        }
+    def recurrent(gates: int, dtype: type = np.float32) -> dict[str, np.ndarray]:
+        weights = _single(1, gates * hidden, hidden) * np.float32(1 / np.sqrt(hidden))
+        return {"w": weights.astype(dtype), "r": weights[:, ::-1].astype(dtype)}
 
     def attention(past: int, new: int) -> Arrays:
         return lambda: {
@@ -203,6 +200,7 @@ def computing(tiny: bool) -> tuple[Case, ...]:
     def scattered() -> Feeds:
         return {"x": _single(rows, 1024), "i": _drawn(0, rows, rows, 1024), "u": _single(rows, 1024)}
 
+    recurrences: tuple[tuple[str, int, dict[str, Any]], ...] = (("LSTM", 4, {}), ("GRU", 3, {"linear_before_reset": 1}))
     past, total = 1024 // s, 1024 // s + 1
     return (
         node("GatherElements", "columns", lambda: {"x": _single(rows, 1024), "i": _drawn(0, rows, rows, 1024)},
@@ -224,10 +222,12 @@ def computing(tiny: bool) -> tuple[Case, ...]:
         node("NonMaxSuppression", "4 classes", boxes, dtype="float32",
              constants={"most": _whole([100]), "iou": np.full(1, 0.5, np.float32),
                         "score": np.full(1, 0.1, np.float32)}),
-        node("LSTM", "one way", lambda: {"x": _single(steps, 32, hidden)}, constants=recurrent(4), hidden_size=hidden,
-             dtype="float32", tolerance=2e-2, outputs=2),
-        node("GRU", "one way", lambda: {"x": _single(steps, 32, hidden)}, constants=recurrent(3), hidden_size=hidden,
-             dtype="float32", tolerance=2e-2, linear_before_reset=1, outputs=2),
+        *(node(op, "one way", lambda: {"x": _single(steps, 32, hidden)}, constants=recurrent(gates), hidden_size=hidden,
+               dtype="float32", tolerance=2e-2, outputs=2, **more) for op, gates, more in recurrences),
+        *(node(op, "one row", lambda: {"x": _single(steps, 1, hidden)}, constants=recurrent(gates), hidden_size=hidden,
+               dtype="float32", tolerance=2e-2, outputs=2, **more) for op, gates, more in recurrences),
+        *(node(op, "16 bits", lambda: {"x": _half(steps, 32, hidden)}, constants=recurrent(gates, np.float16),
+               hidden_size=hidden, tolerance=2e-2, outputs=2, **more) for op, gates, more in recurrences),
         node("Einsum", "attention scores",
              lambda: {name: np.roll(_half(batch, tokens, heads, width), step) for name, step in (("q", 0), ("k", 5))},
              equation="bihd,bjhd->bhij", tolerance=5e-3),

@@ -24,7 +24,8 @@ struct RnnRows {
   static constexpr int kPack = kRnnPackBytes / sizeof(T);
   T* data = nullptr;  // null: nobody reads them
   int64_t row_tiles = 0, groups = 0;
-  bool tf32 = false;  // elements are rounded to it
+  bool tf32 = false;      // elements are rounded to it
+  uint8_t zeros[7] = {};  // where padding could hold most of an old pointer, which the simulated device would find
 
   RnnRows() = default;
   RnnRows(const RnnShape& shape, void* rows, bool round)

@@ -93,14 +93,14 @@ struct RnnElement {
   using C = ComputeType<T>;
   const RnnArgs<T>& args;
   int64_t direction, row, unit;  // row: of the batch
-  int64_t length = LengthOf();
-  int64_t position = PositionOf();  // in the sequence, of the step
+  int64_t length = SequenceLength();
+  int64_t position = SequencePosition();  // in the sequence, of the step
 
-  __device__ __forceinline__ int64_t LengthOf() const {
+  __device__ __forceinline__ int64_t SequenceLength() const {
     if (args.lengths == nullptr) return args.shape.steps;
     return device::Max(device::Min(static_cast<int64_t>(args.lengths[row]), args.shape.steps), int64_t{0});
   }
-  __device__ __forceinline__ int64_t PositionOf() const {
+  __device__ __forceinline__ int64_t SequencePosition() const {
     return args.shape.reverse[direction] && args.step < length ? length - 1 - args.step : args.step;
   }
   // The sequence ended before this step.

@@ -1,5 +1,6 @@
 // LSTM, GRU and RNN: every activation, direction and layout, lengths, initial states, peepholes, clip.
 #include "ops/registry.h"
+#include "ops/rnn/rnn_pack.h"
 #include "ops/rnn/rnn_place.h"
 #include "ops/rnn/rnn_run.h"
 
@@ -26,7 +27,18 @@ class Rnn final : public Operator {
 
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     CUDAEP_ASSIGN_OR_RETURN(const RnnProblem problem, PlaceRnn(attributes_, type_, context.inputs));
-    return PlanRnn(problem, options_, context.runtime);
+    return PlanRnn(problem, options_, context.inputs[kRnnR].packed, context);
+  }
+
+  Result<size_t> PackedBytes(int index, const TensorView& weight) const override {
+    if (index != kRnnR || weight.rank != 3 || weight.dim[0] != attributes_.directions) return size_t{0};
+    const RnnProblem problem = Recurrence(weight);
+    if (weight.dim[1] != problem.gates() * weight.dim[2] || !TakesPackedWeights(problem, options_)) return size_t{0};
+    return PackedOffset(problem, PartsOf(problem).size());
+  }
+
+  Status Pack(int, const TensorView& weight, void* packed, StreamContext& runtime) const override {
+    return PackRecurrent(Recurrence(weight), weight.data, packed, runtime.stream());
   }
 
   LibrarySet libraries() const override { return {.blas = true}; }
@@ -36,6 +48,15 @@ class Rnn final : public Operator {
   }
 
  private:
+  // What of the problem the recurrent weights tell.
+  RnnProblem Recurrence(const TensorView& r) const {
+    RnnProblem problem{.type = type_, .cell = attributes_.cell};
+    problem.shape.directions = attributes_.directions;
+    problem.shape.hidden = r.dim[2];
+    problem.shape.linear_before_reset = attributes_.linear_before_reset;
+    return problem;
+  }
+
   RnnAttributes attributes_;
   DataType type_ = DataType::kFloat;
   ProductOptions options_;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "kernels/rnn/fused_step.h"
+#include "ops/rnn/rnn_pack.h"
+
 namespace cudaep::ops {
 namespace {
 
@@ -43,9 +46,51 @@ Status EnqueueStep(const RnnRunPlan& plan, const kernels::RnnPointers& at, int64
   return kernels::LaunchRnnStep(problem.shape, problem.type, at, step, stream);
 }
 
+// Beyond, a library's product reads the state less often than the tiles of a fused step do.
+constexpr int64_t kMostFusedBatch = 64;
+constexpr size_t kMostFusedBytes = size_t{16} << 20;  // that all tiles of a step read of the state
+
+bool CanFuse(const RnnProblem& problem, const ProductOptions& options, const device::DeviceInfo& device) {
+  if (device.major < 8 || !TakesPackedWeights(problem, options)) return false;
+  const kernels::RnnShape& s = problem.shape;
+  const size_t tile_bytes = kernels::FusedRowBytes(s, problem.type) / static_cast<size_t>(s.directions);
+  return s.batch <= kMostFusedBatch &&
+         static_cast<size_t>(problem.gates() * s.hidden * s.directions) / 16 * tile_bytes <= kMostFusedBytes;
+}
+
+// States that fused steps read: one that is read and one that is written, and what the first half of a step makes.
+int FusedStates(const RnnProblem& problem) { return problem.resets_first() ? 3 : 2; }
+
+Status EnqueueFused(const RnnRunPlan& plan, const OpContext& context, const RnnTensors& tensors,
+                    kernels::RnnPointers at) {
+  const RnnProblem& problem = plan.problem;
+  const auto* const packed = static_cast<const std::byte*>(tensors.r);
+  const auto rows = [&](int64_t state) {
+    return context.scratch(plan.rows + static_cast<size_t>(state) * plan.row_bytes);
+  };
+  const auto launch = [&](size_t part, const void* from, void* to, int64_t step) {
+    at.next_rows = to;
+    return kernels::LaunchFusedStep(PartsOf(problem)[part], problem.shape, problem.type, at,
+                                    {.weights = packed + PackedOffset(problem, part), .rows = from}, step,
+                                    context.stream());
+  };
+  for (int64_t step = 0; step < problem.shape.steps; ++step) {
+    void *const from = rows(step % 2), *const to = rows((step + 1) % 2);
+    if (problem.resets_first()) {
+      CUDAEP_RETURN_IF_ERROR(launch(0, from, rows(2), step));
+      CUDAEP_RETURN_IF_ERROR(launch(1, rows(2), to, step));
+    } else {
+      CUDAEP_RETURN_IF_ERROR(launch(0, from, to, step));
+    }
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
-Result<PlanPtr> PlanRnn(const RnnProblem& problem, const ProductOptions& options, StreamContext& stream) {
+Result<PlanPtr> PlanRnn(const RnnProblem& problem, const ProductOptions& options, bool packed,
+                        const PlanContext& context) {
+  StreamContext& stream = context.runtime;
   auto plan = std::make_unique<RnnRunPlan>();
   plan->problem = problem;
   const int64_t states = problem.shape.directions * problem.shape.batch * problem.shape.hidden;
@@ -62,10 +107,17 @@ Result<PlanPtr> PlanRnn(const RnnProblem& problem, const ProductOptions& options
     return InvalidArgument("the product with the input weights has too many elements");
   }
   CUDAEP_ASSIGN_OR_RETURN(plan->input, MatrixProduct::Make(stream, InputProduct(problem), options));
+  plan->x_product = plan->AddScratch(bytes(products));
+  plan->fused = packed && CanFuse(problem, options, context.device);
+  if (plan->fused) {
+    plan->row_bytes = kernels::FusedRowBytes(problem.shape, problem.type);
+    plan->rows = plan->AddScratch(static_cast<size_t>(FusedStates(problem)) * plan->row_bytes);
+    plan->library = plan->AddScratch(plan->input.workspace_bytes());
+    return PlanPtr(std::move(plan));
+  }
   const int64_t together = problem.resets_first() ? 2 : problem.gates();
   CUDAEP_ASSIGN_OR_RETURN(plan->recurrent, MatrixProduct::Make(stream, StateProduct(problem, together), options));
   size_t library_bytes = std::max(plan->input.workspace_bytes(), plan->recurrent.workspace_bytes());
-  plan->x_product = plan->AddScratch(bytes(products));
   plan->h_product = plan->AddScratch(bytes(states * together));
   if (problem.resets_first()) {
     CUDAEP_ASSIGN_OR_RETURN(plan->reset, MatrixProduct::Make(stream, StateProduct(problem, 1), options));
@@ -90,15 +142,23 @@ Status EnqueueRnn(const RnnRunPlan& plan, const OpContext& context, const RnnTen
                           .y_h = tensors.y_h,
                           .y_c = tensors.y_c};
   if (problem.cell == RnnCell::kLstm || problem.resets_first()) at.c = context.scratch(plan.c);
+  if (plan.fused) {
+    at.next_rows = context.scratch(plan.rows);
+    at.rows_are_tf32 = problem.type == DataType::kFloat;
+    CUDAEP_RETURN_IF_ERROR(device::MemsetAsync(
+        at.next_rows, 0, static_cast<size_t>(FusedStates(problem)) * plan.row_bytes, context.stream()));
+  }
   CUDAEP_RETURN_IF_ERROR(kernels::LaunchRnnStart(problem.shape, problem.type, at, context.stream()));
   if (problem.shape.steps == 0) return Status::Ok();
 
   void* const workspace = context.scratch(plan.library);
   void* const x_product = context.scratch(plan.x_product);
-  void* const h_product = context.scratch(plan.h_product);
-  at.x_product = x_product, at.h_product = h_product;
+  at.x_product = x_product;
   CUDAEP_RETURN_IF_ERROR(
       plan.input.Enqueue(context.runtime, {.a = tensors.x, .b = tensors.w, .c = x_product, .workspace = workspace}));
+  if (plan.fused) return EnqueueFused(plan, context, tensors, at);
+  void* const h_product = context.scratch(plan.h_product);
+  at.h_product = h_product;
   for (int64_t step = 0; step < problem.shape.steps; ++step) {
     CUDAEP_RETURN_IF_ERROR(
         plan.recurrent.Enqueue(context.runtime, {.a = at.h, .b = tensors.r, .c = h_product, .workspace = workspace}));

@@ -1,5 +1,6 @@
-// Runs a recurrent network: one product of all elements with the input weights, then for each step a product of the
-// state with the recurrent weights and one fused kernel.
+// Runs a recurrent network: one product of all elements with the input weights, then step by step a product of the
+// state with the recurrent weights and what follows. Where those are packed and the sizes are usual that is one launch
+// (two for a GRU that resets first, kernels/rnn/fused_step.h); otherwise a library's product and one launch.
 //
 // Operators describe the network as a problem and give pointers; another way to run it (a library's) would be chosen
 // here.
@@ -27,6 +28,8 @@ struct RnnRunPlan : Plan {
   RnnProblem problem;
   MatrixProduct input, recurrent, reset;
   size_t library = 0, x_product = 0, h_product = 0, reset_product = 0, h = 0, c = 0, reset_h = 0;
+  bool fused = false;
+  size_t rows = 0, row_bytes = 0;  // of the states that fused steps read, one behind the other
 };
 
 // Tensors of the node, null where it has none; lengths may be on the device.
@@ -37,7 +40,9 @@ struct RnnTensors {
   void *y = nullptr, *y_h = nullptr, *y_c = nullptr;
 };
 
-Result<PlanPtr> PlanRnn(const RnnProblem& problem, const ProductOptions& options, StreamContext& stream);
+// `packed`: R is what PackRecurrent made of it (rnn_pack.h).
+Result<PlanPtr> PlanRnn(const RnnProblem& problem, const ProductOptions& options, bool packed,
+                        const PlanContext& context);
 Status EnqueueRnn(const RnnRunPlan& plan, const OpContext& context, const RnnTensors& at);
 
 }  // namespace cudaep::ops

@@ -31,6 +31,8 @@ _ERRORS = {
     "float16": Tolerance(2, terms=2.0**13),
     "bfloat16": Tolerance(2, terms=2.0**16),
 }
+# Those of TF32: products of numbers with 11 bits.
+_TF32_ERRORS = {"float32": Tolerance(16, terms=2.0**13)}
 
 
 def _functions(names: list[str], alphas: list[float], betas: list[float]) -> list[Callable[[Any], Any]]:
@@ -138,16 +140,27 @@ def _case(
     more.setdefault("dtypes", ("float32",))
     more.setdefault("outputs", 3 if op == "LSTM" else 2)
     more.setdefault("opset", 22)
+    more.setdefault("tolerance", _ERRORS)
     name = more.pop("name", "") or f"{steps}x{batch}x{features}x{hidden}_{inputs}" + (
         f"_{'.'.join(map(str, lens))}" if lens is not None else "") + "".join(
         f",{key}={'.'.join(map(str, value)) if isinstance(value, list) else value}"
         for key, value in attrs.items() if key != "hidden_size")  # fmt: skip
-    return Case(op=op, inputs=given, attrs=attrs, magnitude=_size, tolerance=_ERRORS, name=name, **more)
+    return Case(op=op, inputs=given, attrs=attrs, magnitude=_size, name=name, **more)
 
 
 def _both(op: str, **more: Any) -> list[Case]:
     """Against the formulas, and against the CPU provider where it says what they leave open."""
     return [_case(op, **more), _case(op, expected="ort_cpu", name=more.pop("name", "") + "_as_cpu", **more)]
+
+
+def _fused(op: str, **more: Any) -> list[Case]:
+    """With constant weights: 16-bit floats, and fp32 where it may be TF32."""
+    name, types = more.pop("name"), more.pop("dtypes", ("float32", "float16"))
+    return [
+        _case(op, constants=(2,), name=f"fused_{name}", dtypes=(dtype,), options={"use_tf32": 1},
+              tolerance=_TF32_ERRORS if dtype == "float32" else _ERRORS, **more)
+        for dtype in types
+    ]  # fmt: skip
 
 
 _ALL = {"LSTM": "bhcp", "GRU": "bh", "RNN": "bh"}
@@ -196,6 +209,28 @@ CASES = [
     *(_case(op, steps=0, inputs="h" + ("c" if op == "LSTM" else ""), name="no_steps") for op in _GATES),
     *(_case(op, batch=0, name="no_batch") for op in _GATES),
     _case("LSTM", features=0, inputs="bhc", name="no_features"),
+    # Steps of one launch: one row of the batch, rows of several tiles and lengths, units that fill no tile, each number
+    # of weights in a thread; without them, the same weights.
+    *(case for op in _GATES for case in [
+        *_fused(op, batch=1, hidden=70, inputs="b", dtypes=("float32", "float16", "bfloat16"), name="one_row"),
+        *_fused(op, steps=3, batch=33, hidden=18, inputs=_ALL[op], attrs={"direction": "bidirectional"},
+                lens=[index % 4 for index in range(33)], name="rows_and_lengths"),
+        *_fused(op, batch=5, hidden=9, inputs=_ALL[op], attrs={"direction": "reverse", "layout": 1, "clip": 0.5},
+                name="layout"),
+        *_fused(op, steps=2, batch=64, hidden=6, inputs="b", dtypes=("float32",), name="many_rows"),
+        *_fused(op, steps=2, batch=65, hidden=6, inputs="b", dtypes=("float32",), name="too_many_rows"),
+        *_fused(op, steps=2, batch=2, hidden=300, inputs="b", dtypes=("float32",), name="four_groups"),
+        *_fused(op, batch=2, hidden=6, inputs="b", dtypes=("float32",), name="activations",
+                attrs={"activations": [*_VALUED[op]], "activation_alpha": [0.3, 0.7, 0.9][: len(_VALUED[op])],
+                       "activation_beta": [0.4, 0.6, 0.1][: len(_VALUED[op])]}),
+        _case(op, batch=4, hidden=8, inputs="b", constants=(2,), name="constant_and_exact"),
+    ]),
+    *_fused("RNN", steps=2, batch=2, hidden=530, inputs="b", dtypes=("float32",), name="eight_groups"),
+    *_fused("RNN", steps=2, batch=2, hidden=1040, inputs="b", dtypes=("float32",), name="too_many_units"),
+    *_fused("LSTM", inputs="bhcp", attrs={"input_forget": 1}, name="input_forget"),
+    *(case for lens in (None, [3, 1, 4]) for case in _fused(
+        "GRU", hidden=18, inputs="bh", attrs={"linear_before_reset": 1, "direction": "bidirectional"}, lens=lens,
+        dtypes=("float32", "float16", "bfloat16"), name=f"linear{'_lengths' if lens else ''}")),
     # Not every output.
     _case("LSTM", inputs="b", outputs=("", "T", ""), name="h_alone"),
     _case("LSTM", inputs="b", outputs=("", "", "T"), name="c_alone"),
