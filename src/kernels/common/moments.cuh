@@ -9,7 +9,7 @@
 
 namespace cudaep::kernels {
 
-// Of a set that grows by batches.
+// Of a set that grows by batches and by other sets.
 template <class C>
 struct Moments {
   C count = 0, mean = 0, squares = 0;
@@ -19,14 +19,20 @@ struct Moments {
   __device__ __forceinline__ void Add(const C* value, bool centred) {
     C batch_mean = 0, batch_squares = 0;
     if (!centred) {
+      // Around an element, so that the mean of equal ones is exact.
 #pragma unroll
-      for (int k = 0; k < kElems; ++k) batch_mean += value[k];
-      batch_mean /= kElems;
+      for (int k = 1; k < kElems; ++k) batch_mean += value[k] - value[0];
+      batch_mean = value[0] + batch_mean / kElems;
     }
 #pragma unroll
     for (int k = 0; k < kElems; ++k) batch_squares += (value[k] - batch_mean) * (value[k] - batch_mean);
-    const C total = count + kElems, delta = batch_mean - mean, share = kElems / total;
-    squares += batch_squares + delta * delta * count * share;
+    Merge({static_cast<C>(kElems), batch_mean, batch_squares});
+  }
+  __device__ __forceinline__ void Merge(const Moments& other) {
+    const C total = count + other.count;
+    if (total == C(0)) return;
+    const C delta = other.mean - mean, share = other.count / total;
+    squares += other.squares + delta * delta * count * share;
     mean += delta * share;
     count = total;
   }

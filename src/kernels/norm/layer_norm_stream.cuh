@@ -51,7 +51,12 @@ __global__ void __launch_bounds__(kStreamThreads)
     moments.template Add<kPack>(value[0], in.centred());
   }
   const C elems = static_cast<C>(in.elems);
-  const C mean = RowReduce(moments.mean * moments.count, AddOp(), mean_scratch) / elems;
+  C mean = 0;
+  if (!in.centred()) {
+    compute(load(0), 0, value[0]);
+    const C base = value[0][0];
+    mean = base + RowReduce(moments.count * (moments.mean - base), AddOp(), mean_scratch) / elems;
+  }
   const C delta = moments.mean - mean;
   const C squares = RowReduce(moments.squares + moments.count * delta * delta, AddOp(), square_scratch);
   const C inv_std = InverseOf<T>(in.statistic, squares, C(1) / elems, static_cast<C>(in.epsilon));

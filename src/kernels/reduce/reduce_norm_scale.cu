@@ -33,10 +33,8 @@ struct VarianceScale {
     return acc;
   }
   __device__ __forceinline__ Acc Merge(Acc a, Acc b) const {
-    const C total = a.count + b.count;
-    if (total == C(0)) return a;
-    const C delta = b.mean - a.mean, share = b.count / total;
-    return {total, a.mean + delta * share, a.squares + b.squares + delta * delta * a.count * share};
+    a.Merge(b);
+    return a;
   }
   __device__ __forceinline__ Result Value(Acc acc) const {
     const C variance = acc.squares / acc.count;

@@ -93,7 +93,7 @@ def _batch_inputs(shape: Sequence[int], parameters: Sequence[int] | None = None,
 
 
 # Of rows that are constant: element, columns. Nothing of the mean's rounding may show, however small epsilon is.
-_CONSTANT = [(value, n) for value in (10.5, 3.0, 60_000.0) for n in (3, 100, 1024, 4099, 40_000)]
+_CONSTANT = [(value, n) for value in (10.5, 3.0, 60_000.0, 1234.567) for n in (3, 100, 1024, 4099, 40_000)]
 
 _LAYER = {"op": "LayerNormalization", **_of(_first(_layer_norm))}
 _SKIP: dict[str, Any] = {"op": "SkipLayerNormalization", "domain": MICROSOFT}
