@@ -87,6 +87,8 @@ Status HostKernel::FixInput(const OrtValue* constant, FixedInput* input) const {
   CUDAEP_RETURN_IF_ERROR(ViewTensor(constant, &view));
   if (view.present() && view.elems() != 0 && !IsReadable(constant, input->on_host)) {
     if (!input->on_host) return Status::Ok();
+    device::DeviceGuard guard(state_->ordinal());
+    CUDAEP_RETURN_IF_ERROR(guard.status());
     CUDAEP_ASSIGN_OR_RETURN(input->memory, CopyToHost(view, nullptr));
     view.data = input->memory.get();
   }
@@ -101,6 +103,8 @@ Status HostKernel::OnPrePackWeight(const OrtValue* tensor, int index, OrtAllocat
   CUDAEP_RETURN_IF_ERROR(guard.status());
   ops::TensorView weight;
   CUDAEP_RETURN_IF_ERROR(ViewTensor(tensor, &weight));
+  // Of an outer graph, and in the other memory: each call brings it.
+  if (!IsReadable(tensor, inputs_[static_cast<size_t>(index)].on_host)) return Status::Ok();
   CUDAEP_ASSIGN_OR_RETURN(const size_t bytes, operator_.op().PackedBytes(index, weight));
   if (bytes == 0) return Status::Ok();
   const Status status = Pack(index, weight, bytes).WithContext(label_);

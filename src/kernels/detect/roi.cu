@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kThreads)
   const C bin_height = height / static_cast<C>(s.out_height), bin_width = width / static_cast<C>(s.out_width);
   const int64_t rows = SamplesOf(p, bin_height), columns = SamplesOf(p, bin_width);
   C result = 0;
-  const bool exists = image >= 0 && image < s.batches;
+  const bool exists = image >= 0 && image < s.batches && x_height > 0 && x_width > 0;
   const T* const plane = x + ((exists ? image : 0) * s.channels + place.channel) * s.height * s.width;
   for (int64_t row = 0; exists && row < rows; ++row) {
     const C in_bin = (static_cast<C>(row) + C(0.5)) * bin_height / static_cast<C>(rows);

@@ -96,7 +96,7 @@ bool AttentionLibrary::MaySuit(const AttentionProblem& p, const device::DeviceIn
 
 Result<bool> AttentionLibrary::Enqueue(const OpContext& context, const AttentionProblem& problem,
                                        const AttentionPointers& at) {
-  if (!Takes(problem, at)) return false;
+  if (refused_.load(std::memory_order_relaxed) || !Takes(problem, at)) return false;
   device::CaptureState capture = device::CaptureState::kNone;
   CUDAEP_RETURN_IF_ERROR(device::StreamCaptureState(context.stream(), &capture));
   if (capture != device::CaptureState::kNone) return false;
@@ -112,8 +112,11 @@ Result<bool> AttentionLibrary::Enqueue(const OpContext& context, const Attention
   const Result<dnn::Handle*> handle = context.runtime.dnn();
   if (!handle.ok()) return false;
   void* const tensors[] = {const_cast<void*>(at.q), const_cast<void*>(at.k), const_cast<void*>(at.v), at.y};
-  CUDAEP_RETURN_IF_ERROR(dnn::Enqueue(*handle.value(), static_cast<const dnn::GraphPlan&>(plan), tensors, at.scratch));
-  return true;
+  Status queued = dnn::Enqueue(*handle.value(), static_cast<const dnn::GraphPlan&>(plan), tensors, at.scratch);
+  if (queued.ok()) return true;
+  if (queued.code() == StatusCode::kDeviceLost) return queued;
+  refused_.store(true, std::memory_order_relaxed);
+  return false;
 }
 
 // Threads may count a call too few: it comes again.
@@ -146,8 +149,8 @@ void AttentionLibrary::Begin(const OpContext& context, const AttentionProblem& p
   auto entry = std::make_unique<Entry>();
   entry->key.assign(key.words().begin(), key.words().end());
   entry->slot = std::move(slot).value();
-  current_.store(entry.get(), std::memory_order_release);
   entries_.push_back(std::move(entry));
+  current_.store(entries_.back().get(), std::memory_order_release);
 }
 
 }  // namespace cudaep::ops

@@ -42,6 +42,7 @@ class AttentionLibrary {
   void Count(const OpContext& context, const kernels::AttentionProblem& problem, const PlanKey& key);
   void Begin(const OpContext& context, const kernels::AttentionProblem& problem, const PlanKey& key);
 
+  std::atomic<bool> refused_{false};  // a plan failed when it ran: the own kernel from then on
   std::atomic<const Entry*> current_{nullptr};
   std::atomic<uint64_t> last_{0};  // hash of the last call's lengths
   std::atomic<int> calls_{0};      // in a row that had them

@@ -7,6 +7,7 @@
 #include "kernels/movement/transpose.h"
 #include "ops/gemm/gemm_plan.h"
 #include "ops/gemm/matrix_product.h"
+#include "ops/library_limits.h"
 #include "ops/optional_input.h"
 #include "ops/registry.h"
 
@@ -23,7 +24,9 @@ struct NBitsPlan : Plan {
 
 class MatMulNBits final : public Operator {
  public:
-  MatMulNBits(const kernels::MatMulNBits& problem, const Settings& settings) : problem_(problem), options_(settings) {}
+  MatMulNBits(const kernels::MatMulNBits& problem, const Settings& settings) : problem_(problem), options_(settings) {
+    options_.constant_b = true;  // scratch memory, which is aligned
+  }
 
   static Result<std::unique_ptr<MatMulNBits>> Create(const OpInfo& info) {
     kernels::MatMulNBits problem{.type = info.input_type(kA),
@@ -90,12 +93,15 @@ class MatMulNBits final : public Operator {
     auto plan = std::make_unique<NBitsPlan>();
     const int64_t m = context.outputs[0].elems() / problem_.n;
     if (m < kernels::kNBitsMatrixRows || HasInput(context.inputs, kGroups)) return PlanPtr(std::move(plan));
+    // Without room for the matrix the plain kernel does it.
+    const size_t matrix_bytes = static_cast<size_t>(problem_.k * problem_.n) * SizeOf(problem_.type);
+    if (matrix_bytes > AvailableWorkspace(context.runtime, options_.deterministic)) return PlanPtr(std::move(plan));
     CUDAEP_ASSIGN_OR_RETURN(MatMulGeometry geometry,
                             PlaceMatMul(Shape{m, problem_.k}, {}, Shape{problem_.k, problem_.n}, {}));
     geometry.problem.types = lib::MixedTypes::Of(problem_.type);
     geometry.problem.epilogue.bias = HasInput(context.inputs, kBias);
     CUDAEP_ASSIGN_OR_RETURN(plan->product, MatrixProduct::Make(context.runtime, geometry.problem, options_));
-    plan->matrix = plan->AddScratch(static_cast<size_t>(problem_.k * problem_.n) * SizeOf(problem_.type));
+    plan->matrix = plan->AddScratch(matrix_bytes);
     plan->product_workspace = plan->AddScratch(plan->product->workspace_bytes());
     return PlanPtr(std::move(plan));
   }
@@ -117,7 +123,10 @@ class MatMulNBits final : public Operator {
                                           .groups = static_cast<const int32_t*>(optional(kGroups)),
                                           .bias = optional(kBias),
                                           .y = context.output(0)};
-    if (kernels::IsPlainNBits(at)) return kernels::LaunchMatMulNBits(problem, at, context.stream());
+    const bool many = problem.m >= kernels::kNBitsMatrixRows;
+    if (kernels::IsPlainNBits(at) || (many && !p.product)) {
+      return kernels::LaunchMatMulNBits(problem, at, context.stream());
+    }
     if (!p.product) return kernels::LaunchMatMulNBitsRows(problem, at, context.stream());
     void* const matrix = context.scratch(p.matrix);
     CUDAEP_RETURN_IF_ERROR(kernels::LaunchDequantizeNBits(problem, at, matrix, context.stream()));
@@ -136,7 +145,7 @@ class MatMulNBits final : public Operator {
   }
 
   const kernels::MatMulNBits problem_;  // without m
-  const ProductOptions options_;
+  ProductOptions options_;
 };
 
 const RegisterRows kRows({
