@@ -87,12 +87,8 @@ struct KernelArguments {
   static constexpr Table kTable = MakeTable();
   static constexpr size_t kBytes = kTable.bytes;
 
-  // Whatever lies in padding must not look like a pointer.
-  static void Store(std::byte* bytes, P... values) {
+  static void Store(std::byte* bytes, const P&... values) {
     size_t index = 0;
-#if __has_builtin(__builtin_clear_padding)
-    (__builtin_clear_padding(&values), ...);
-#endif
     (std::memcpy(bytes + kTable.info[index++].offset, &values, sizeof(P)), ...);
     static_cast<void>(bytes), static_cast<void>(index);
   }
