@@ -48,9 +48,8 @@ class Variadic : public Operator {
       VariadicPlan::Round round{.first = next, .count = std::min(inputs - next, kMaxVariadicInputs)};
       std::array<Dims, kMaxVariadicInputs> dims;
       dims.fill(output);  // behind the inputs nobody looks
-      for (int i = 0; i < round.count; ++i) {
-        dims[static_cast<size_t>(i)] = context.inputs[static_cast<size_t>(next + i)].dims();
-      }
+      const TensorViews own = context.inputs.subspan(static_cast<size_t>(next), static_cast<size_t>(round.count));
+      for (size_t i = 0; i < own.size(); ++i) dims[i] = own[i].dims();
       CUDAEP_ASSIGN_OR_RETURN(round.broadcast, kernels::MakeBroadcast<kMaxVariadicInputs>(output, dims));
       plan->rounds.push_back(round);
       next += round.count;
