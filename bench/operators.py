@@ -96,7 +96,6 @@ def moving(unit: int) -> tuple[Case, ...]:
     """Operators that memory bounds; `unit` is 64 at full size, 1 on a simulated device."""
     n, rows = unit << 20, unit << 8  # elements of an array, rows of 4096 of them
     image = (unit // 2 or 1, 64, 128, 256)
-    wide = (1, 128, 1, 1)
     fp16, fp32 = 2, 4
     return (
         node("Pad", "rows", lambda: {"x": _half(rows * 4, 1022)}, constants={"pads": _whole([0, 1, 0, 1])},
@@ -168,7 +167,6 @@ def moving(unit: int) -> tuple[Case, ...]:
         node("Resize", "nearest, twice", lambda: {"x": _half(*image)}, mode="nearest", moved=fp16 * n * 5,
              constants={"roi": np.empty(0, np.float32), "scales": np.array([1, 1, 2, 2], np.float32)}),
         node("Einsum", "transposed", lambda: {"x": _half(*image)}, equation="abcd->acbd", moved=2 * fp16 * n),
-        node("Add", "channels", lambda: {"x": _half(*image), "y": _half(*wide)[:, :64].copy()}, moved=2 * fp16 * n),
     )  # fmt: skip
 
 

@@ -52,7 +52,13 @@ SUITES = (
     Suite("tests.session.device_suite", {"CUDAEP_SIM_DEVICES": "3"}),
     Suite("tests.session.current_device", {"CUDAEP_SIM_DEVICES": "3"}, "libdevice_watch.so"),
     *(
-        Suite(f"tests.session.{name}", {"CUDAEP_SIM_DEVICES": "2"}, "libsession_probe.so", simulated=True)
+        # Host code stands for kernels of the application in these checks.
+        Suite(
+            f"tests.session.{name}",
+            {"CUDAEP_SIM_DEVICES": "2", "CUDAEP_SIM_OPEN_MEMORY": "1"},
+            "libsession_probe.so",
+            simulated=True,
+        )
         for name in ("stream_suite", "stream_options_suite")
     ),
 )

@@ -2,12 +2,14 @@
 
 #include <sys/mman.h>
 
+#include <cstdlib>
+
 namespace cudaep::device::sim {
 namespace {
 
 // One for the process, kept to its end: memory may outlive every object of the simulator.
 int Key() {
-  static const int key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
+  static const int key = std::getenv("CUDAEP_SIM_OPEN_MEMORY") == nullptr ? pkey_alloc(0, PKEY_DISABLE_ACCESS) : -1;
   return key;
 }
 

@@ -257,6 +257,7 @@ Result<std::vector<std::string>> Candidates(Handle& handle, const GemmProblem& p
   CUDAEP_ASSIGN_OR_RETURN(const auto plans,
                           PlansOf(static_cast<const LtHandle&>(handle), problem, workspace_limit_bytes, most));
   std::vector<std::string> choices;
+  choices.reserve(plans.size());
   for (const auto& plan : plans) choices.push_back(plan->choice());
   return choices;
 }
