@@ -12,7 +12,7 @@ from ort_cuda_ep import get_library_path, gpu_driver_present
 from rich.console import Console
 from rich.table import Table
 
-from bench import cases, operators, report, subjects
+from bench import cases, exports, operators, report, subjects
 from bench.compare import compare
 from bench.driver import Driver, temporary_folder
 
@@ -21,7 +21,7 @@ BEYOND_THE_LIMIT, UNUSABLE = 1, 2
 
 def table(tiny: bool) -> tuple[cases.Case, ...]:
     """Every case."""
-    return (*cases.table(tiny), *operators.table(tiny))
+    return (*cases.table(tiny), *operators.table(tiny), *exports.table())
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:

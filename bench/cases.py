@@ -28,7 +28,7 @@ class Case:
     """One point of the table. `model` and `feeds` take the element type, so that they give the fp32 twin as well."""
 
     name: str
-    group: str  # "host", "model", "product", "memory", "operator"
+    group: str  # "host", "model", "product", "memory", "operator", "export"
     axes: dict[str, str | int]
     model: Callable[[str], onnx.ModelProto]
     feeds: Callable[[], Feeds]
