@@ -14,7 +14,6 @@ namespace {
 
 // What cuBLAS asks for on Hopper and newer devices; more brings nothing.
 constexpr size_t kWorkspaceLimitBytes = size_t{32} << 20;
-constexpr size_t kCopyAlignment = 256;
 constexpr int64_t kExactRows = 16;
 
 bool IsForLibrary(const blas::GemmProblem& p) {
@@ -44,6 +43,29 @@ Result<PlanSlotPtr> FindPlan(blas::Handle& handle, int ordinal, const std::strin
                                     return LibraryPlanPtr(std::move(plan));
                                   });
 }
+
+// Device memory that is the stream's until the work which is queued by then is done.
+class CallMemory {
+ public:
+  explicit CallMemory(StreamContext& stream)
+      : allocator_(stream.memory()->tensors()), stream_(stream.stream()), data_(nullptr) {}
+  ~CallMemory() { allocator_->Free(data_); }
+  CallMemory(const CallMemory&) = delete;
+  CallMemory& operator=(const CallMemory&) = delete;
+
+  Status Take(size_t bytes) {
+    Result<void*> data = allocator_->AllocateOnStream(bytes, stream_);
+    if (!data.ok()) return std::move(data).status().WithContext("copies of unaligned tensors");
+    data_ = data.value();
+    return Status::Ok();
+  }
+  void* at(size_t offset) const { return static_cast<std::byte*>(data_) + offset; }
+
+ private:
+  const std::shared_ptr<memory::Allocator> allocator_;
+  const device::Stream stream_;
+  void* data_;
+};
 
 }  // namespace
 
@@ -104,25 +126,9 @@ Status MatrixProduct::UseLibrary(StreamContext& stream, const ProductOptions& op
   }
   workspace_bytes_ = plan.workspace_bytes();
   library_ = std::move(slot).value();
-  PlaceCopies(options);
+  constant_a_ = options.constant_a;
+  constant_b_ = options.constant_b;
   return Status::Ok();
-}
-
-// Room for a copy of each tensor that may lie where the library's plan does not allow it.
-void MatrixProduct::PlaceCopies(const ProductOptions& options) {
-  if (library_->As<blas::GemmPlan>().alignment() == 1) return;
-  const auto place = [&](DataType type, int64_t elems) {
-    const size_t offset = AlignUp(workspace_bytes_, kCopyAlignment), bytes = static_cast<size_t>(elems) * SizeOf(type);
-    workspace_bytes_ = offset + bytes;
-    return Copy{offset, bytes};
-  };
-  const blas::GemmProblem& p = problem_;
-  const blas::GemmSizes sizes = blas::SizesOf(p);
-  if (!options.constant_a) copies_.a = place(p.types.a, sizes.a);
-  if (!options.constant_b) copies_.b = place(p.types.b, sizes.b);
-  copies_.c = place(p.types.c, sizes.c);
-  if (p.epilogue.bias) copies_.bias = place(p.types.c, p.n);
-  if (p.epilogue.residual()) copies_.residual = place(p.types.c, sizes.c);
 }
 
 Status MatrixProduct::EnqueueOwn(StreamContext& stream, const blas::GemmPointers& at) const {
@@ -144,38 +150,54 @@ Status MatrixProduct::EnqueueOwn(StreamContext& stream, const blas::GemmPointers
                                   stream.stream());
 }
 
-// The library's call, with copies of what it would refuse for its alignment.
-Status MatrixProduct::EnqueueLibrary(StreamContext& stream, blas::GemmPointers at) const {
+Status MatrixProduct::EnqueueLibrary(StreamContext& stream, const blas::GemmPointers& at) const {
   CUDAEP_ASSIGN_OR_RETURN(blas::Handle* const handle, stream.blas());
   const auto& plan = library_->As<blas::GemmPlan>();
-  const bool residual = problem_.epilogue.residual();
-  const bool allowed = blas::AddressBits(at, problem_.epilogue.bias, residual) % plan.alignment() == 0;
+  const auto& epilogue = problem_.epilogue;
+  const bool allowed = blas::AddressBits(at, epilogue.bias, epilogue.residual()) % plan.alignment() == 0;
   if (allowed) [[likely]]
     return blas::Enqueue(*handle, plan, problem_.m, at, stream.stream());
-  auto* const workspace = static_cast<std::byte*>(at.workspace);
-  const auto must_copy = [&](const void* tensor, const Copy& copy) {
-    return copy.bytes != 0 && reinterpret_cast<uintptr_t>(tensor) % plan.alignment() != 0;
+  return EnqueueCopies(stream, *handle, plan, at);
+}
+
+// The library's call with copies of what it would refuse for its alignment, in memory of this call alone.
+Status MatrixProduct::EnqueueCopies(StreamContext& stream, blas::Handle& handle, const blas::GemmPlan& plan,
+                                    blas::GemmPointers at) const {
+  const blas::GemmProblem& p = problem_;
+  const blas::GemmSizes sizes = blas::SizesOf(p);
+  size_t bytes = 0;
+  struct Copy {
+    size_t offset = 0, bytes = 0;
   };
+  const auto place = [&](const void* tensor, bool copied, DataType type, int64_t elems) {
+    if (!copied || reinterpret_cast<uintptr_t>(tensor) % plan.alignment() == 0) return Copy{};
+    const Copy copy{AlignUp(bytes, memory::kAlignmentBytes), static_cast<size_t>(elems) * SizeOf(type)};
+    bytes = copy.offset + copy.bytes;
+    return copy;
+  };
+  const Copy a = place(at.a, !constant_a_, p.types.a, sizes.a), b = place(at.b, !constant_b_, p.types.b, sizes.b),
+             c = place(at.c, true, p.types.c, sizes.c), bias = place(at.bias, p.epilogue.bias, p.types.c, p.n),
+             residual = place(at.residual, p.epilogue.residual(), p.types.c, sizes.c);
+
+  CallMemory memory(stream);
+  CUDAEP_RETURN_IF_ERROR(memory.Take(bytes));
   const auto copy_in = [&](const void*& tensor, const Copy& copy) -> Status {
-    if (!must_copy(tensor, copy)) return Status::Ok();
-    const void* const source = std::exchange(tensor, workspace + copy.offset);
-    return device::MemcpyAsync(workspace + copy.offset, source, copy.bytes, stream.stream());
+    if (copy.bytes == 0) return Status::Ok();
+    void* const to = memory.at(copy.offset);
+    return device::MemcpyAsync(to, std::exchange(tensor, to), copy.bytes, stream.stream());
   };
-  CUDAEP_RETURN_IF_ERROR(copy_in(at.a, copies_.a));
-  CUDAEP_RETURN_IF_ERROR(copy_in(at.b, copies_.b));
-  CUDAEP_RETURN_IF_ERROR(copy_in(at.bias, copies_.bias));
-  CUDAEP_RETURN_IF_ERROR(copy_in(at.residual, copies_.residual));
+  CUDAEP_RETURN_IF_ERROR(copy_in(at.a, a));
+  CUDAEP_RETURN_IF_ERROR(copy_in(at.b, b));
+  CUDAEP_RETURN_IF_ERROR(copy_in(at.bias, bias));
+  CUDAEP_RETURN_IF_ERROR(copy_in(at.residual, residual));
   void* const result = at.c;
-  const bool copies_result = must_copy(result, copies_.c);
-  if (copies_result) {
-    at.c = workspace + copies_.c.offset;
+  if (c.bytes != 0) {
+    at.c = memory.at(c.offset);
     // What lies between the results comes back with them.
-    if (!IsDense(problem_)) {
-      CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(at.c, result, copies_.c.bytes, stream.stream()));
-    }
+    if (!IsDense(p)) CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(at.c, result, c.bytes, stream.stream()));
   }
-  CUDAEP_RETURN_IF_ERROR(blas::Enqueue(*handle, plan, problem_.m, at, stream.stream()));
-  return copies_result ? device::MemcpyAsync(result, at.c, copies_.c.bytes, stream.stream()) : Status::Ok();
+  CUDAEP_RETURN_IF_ERROR(blas::Enqueue(handle, plan, p.m, at, stream.stream()));
+  return c.bytes == 0 ? Status::Ok() : device::MemcpyAsync(result, at.c, c.bytes, stream.stream());
 }
 
 Status MatrixProduct::Enqueue(StreamContext& stream, const blas::GemmPointers& at) const {

@@ -5,7 +5,8 @@
 // leaves out is done by the finisher. Library plans come from the process's plan store, with the number of rows rounded
 // up, so that products of many lengths share a plan. A call that the library refuses for its pointers' alignment runs
 // by the own kernel, unless the option forces the library. A deterministic plan's algorithm is the same wherever the
-// tensors lie: those that are aligned less than it wants are copied, within the workspace.
+// tensors lie: those that are aligned less than it wants are copied, into memory that such a call allocates on its
+// stream and frees (kOutOfMemory; while the stream is captured kFailedPrecondition, unless such a call ran before).
 // Threads: immutable after Make.
 #pragma once
 
@@ -56,20 +57,14 @@ class MatrixProduct {
  private:
   Status UseLibrary(StreamContext& stream, const ProductOptions& options, size_t workspace_limit_bytes);
   Status EnqueueOwn(StreamContext& stream, const blas::GemmPointers& at) const;
-  Status EnqueueLibrary(StreamContext& stream, blas::GemmPointers at) const;
-  void PlaceCopies(const ProductOptions& options);
+  Status EnqueueLibrary(StreamContext& stream, const blas::GemmPointers& at) const;
+  Status EnqueueCopies(StreamContext& stream, blas::Handle& handle, const blas::GemmPlan& plan,
+                       blas::GemmPointers at) const;
 
   blas::GemmProblem problem_;
-  // Where in the workspace the copy of a tensor lies; 0 bytes where it has none.
-  struct Copy {
-    size_t offset = 0, bytes = 0;
-  };
-
   PlanSlotPtr library_;
   size_t workspace_bytes_ = 0;
-  struct {
-    Copy a, b, c, bias, residual;
-  } copies_;
+  bool constant_a_ = false, constant_b_ = false;
   bool may_fall_back_ = false;             // to the own kernel, in a call that the library refuses
   std::optional<kernels::Finish> finish_;  // of what the library leaves out
 };

@@ -289,13 +289,58 @@ TEST_F(LibraryPathsTest, ADeterministicProductHasTheSameBitsAtAnyAlignment) {
         EXPECT_TRUE(product->Enqueue(context, at).ok());
         return Download(type, at.c, sizes.c);
       };
+      const memory::AllocatorStats before = context.memory()->tensors()->Stats();
       const auto wanted = run(0, false);
+      EXPECT_EQ(context.memory()->tensors()->Stats().allocations, before.allocations);
       for (size_t shift : {size_t{1}, size_t{16} / size, size_t{3}}) {
         EXPECT_EQ(run(shift, false), wanted) << shift;
         EXPECT_EQ(run(shift, true), wanted) << shift;
       }
+      const memory::AllocatorStats after = context.memory()->tensors()->Stats();
+      EXPECT_GT(after.allocations, before.allocations);  // by the calls whose tensors were not aligned, and freed
+      EXPECT_EQ(after.bytes_in_use, before.bytes_in_use);
     }
   }
+}
+
+// Room for copies is the affair of the calls that make them.
+TEST_F(LibraryPathsTest, ADeterministicPlanTakesNoMoreMemoryThanTheLibrary) {
+  Settings settings;
+  settings.deterministic = true;
+  StreamContext context(0, stream());
+  const blas::GemmProblem p = Product(DataType::kFloat, 8);
+  auto product = MatrixProduct::Make(context, p, ProductOptions(settings));
+  CUDAEP_ASSERT_OK(product.status());
+  ASSERT_GT(product->library()->As<blas::GemmPlan>().alignment(), 1u);
+  EXPECT_EQ(product->workspace_bytes(), product->library()->plan().workspace_bytes());
+}
+
+// A captured call reuses what one before it had.
+TEST_F(LibraryPathsTest, CopiesOfUnalignedTensorsAreCapturedAfterOneCall) {
+  Settings settings;
+  settings.deterministic = true;
+  StreamContext context(0, stream());
+  context.memory()->ExpectCaptures(stream());
+  const blas::GemmProblem p = Product(DataType::kFloat, 8);
+  auto product = MatrixProduct::Make(context, p, ProductOptions(settings));
+  CUDAEP_ASSERT_OK(product.status());
+  const blas::GemmPointers at{.a = static_cast<float*>(Upload(DataType::kFloat, TestValues(p.m * p.k + 1, 1))) + 1,
+                              .b = Upload(DataType::kFloat, TestValues(p.k * p.n, 2)),
+                              .c = Allocate(static_cast<size_t>(p.m * p.n) * sizeof(float)),
+                              .bias = Upload(DataType::kFloat, TestValues(p.n, 3)),
+                              .residual = Upload(DataType::kFloat, TestValues(p.m * p.n, 4)),
+                              .workspace = context.workspace().Reserve(product->workspace_bytes()).value()};
+  const auto capture = [&](device::UniqueGraph& graph) -> Status {
+    CUDAEP_RETURN_IF_ERROR(device::StreamBeginCapture(stream(), device::CaptureMode::kThreadLocal));
+    Status queued = product->Enqueue(context, at);
+    const Status ended = device::StreamEndCapture(stream(), graph.Receive());
+    return queued.ok() ? ended : queued;
+  };
+  device::UniqueGraph refused, graph;
+  EXPECT_EQ(capture(refused).code(), StatusCode::kFailedPrecondition);
+  CUDAEP_ASSERT_OK(product->Enqueue(context, at));
+  CUDAEP_ASSERT_OK(capture(graph));
+  context.memory()->ReleaseStream(stream());
 }
 
 TEST_F(LibraryPathsTest, AConstantOperandIsNeverCopied) {
@@ -304,16 +349,9 @@ TEST_F(LibraryPathsTest, AConstantOperandIsNeverCopied) {
   StreamContext context(0, stream());
   const blas::GemmProblem p = Product(DataType::kFloat, 8);
   ProductOptions options(settings);
-  auto whole = MatrixProduct::Make(context, p, options);
-  CUDAEP_ASSERT_OK(whole.status());
   options.constant_b = true;
-  auto without = MatrixProduct::Make(context, p, options);
-  CUDAEP_ASSERT_OK(without.status());
-  EXPECT_GE(whole->workspace_bytes(), without->workspace_bytes() + static_cast<size_t>(p.k * p.n) * sizeof(float));
-  settings.deterministic = false;
-  auto free_choice = MatrixProduct::Make(context, p, ProductOptions(settings));
-  CUDAEP_ASSERT_OK(free_choice.status());
-  EXPECT_EQ(free_choice->workspace_bytes(), free_choice->library()->plan().workspace_bytes());
+  auto product = MatrixProduct::Make(context, p, options);
+  CUDAEP_ASSERT_OK(product.status());
   // One that lies where the library's plan does not allow it, and always will, is the own kernel's.
   const auto a = TestValues(p.m * p.k, 1), b = TestValues(p.k * p.n + 1, 2), bias = TestValues(p.n, 3);
   const blas::GemmPointers at{.a = Upload(DataType::kFloat, a),
@@ -321,8 +359,10 @@ TEST_F(LibraryPathsTest, AConstantOperandIsNeverCopied) {
                               .c = Allocate(static_cast<size_t>(p.m * p.n) * sizeof(float)),
                               .bias = Upload(DataType::kFloat, bias),
                               .residual = Upload(DataType::kFloat, TestValues(p.m * p.n, 4)),
-                              .workspace = context.workspace().Reserve(without->workspace_bytes()).value()};
-  CUDAEP_ASSERT_OK(without->Enqueue(context, at));
+                              .workspace = context.workspace().Reserve(product->workspace_bytes()).value()};
+  const int64_t allocations = context.memory()->tensors()->Stats().allocations;
+  CUDAEP_ASSERT_OK(product->Enqueue(context, at));
+  EXPECT_EQ(context.memory()->tensors()->Stats().allocations, allocations);
   double sum = bias[0] + TestValues(1, 4)[0];
   for (int64_t k = 0; k < p.k; ++k) sum += 0.5 * a[static_cast<size_t>(k)] * b[static_cast<size_t>(k * p.n + 1)];
   EXPECT_NEAR(Download(DataType::kFloat, at.c, 1)[0], sum, 1e-4);
