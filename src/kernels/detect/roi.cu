@@ -108,11 +108,15 @@ __global__ void __launch_bounds__(kThreads)
   for (int64_t row = 0; exists && row < rows; ++row) {
     const C in_bin = (static_cast<C>(row) + C(0.5)) * bin_height / static_cast<C>(rows);
     const auto sy = SampleAt(top + device::RoundedProduct(static_cast<C>(place.row), bin_height) + in_bin, x_height);
+    if (!sy.inside) {  // a row of zeros; most of a box that is far larger than the image are
+      if (p.max && columns > 0) result = row == 0 ? C(0) : device::Max(result, C(0));
+      continue;
+    }
     for (int64_t column = 0; column < columns; ++column) {
       const C along = (static_cast<C>(column) + C(0.5)) * bin_width / static_cast<C>(columns);
       const auto sx = SampleAt(left + device::RoundedProduct(static_cast<C>(place.column), bin_width) + along, x_width);
       C value[4] = {};
-      if (sy.inside && sx.inside) {
+      if (sx.inside) {
         value[0] = (C(1) - sy.rest) * (C(1) - sx.rest) * Load(plane[sy.low * x_width + sx.low]);
         value[1] = (C(1) - sy.rest) * sx.rest * Load(plane[sy.low * x_width + sx.high]);
         value[2] = sy.rest * (C(1) - sx.rest) * Load(plane[sy.high * x_width + sx.low]);

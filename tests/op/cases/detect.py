@@ -105,6 +105,11 @@ def _align(rois: Any = _ROIS, indices: Any = _INDICES, shape: tuple[int, ...] = 
                 magnitude=_largest, tolerance=_WEIGHTS, opset=opset, name=name)  # fmt: skip
 
 
+def _but_the_last_box(x: Any, rois: Any, indices: Any, **attrs: Any) -> Any:
+    y = _roi_align(x, rois[:-1], indices[:-1], **attrs)
+    return np.concatenate([y, np.zeros_like(y[:1])])  # of whose samples hardly any lies in the image
+
+
 _POOLED = np.array([[0, 1, 1, 6, 7], [1, 0, 0, 10, 8], [1, -3, 2, 4, 5], [0, 5, 5, 5, 5], [0, 7, 6, 3, 2],
                     [1, 20, 20, 25, 25], [0, 0.5, 1.5, 6.5, 4.4]])  # fmt: skip
 
@@ -176,6 +181,8 @@ CASES = [
     _align(size=(1, 1), shape=(2, 1, 1, 1), name="one_pixel"),
     _align(size=(7, 7), shape=(2, 20, 9, 11)),
     _align(rois=np.zeros((0, 4)), indices=[], expected=lambda *_, **__: np.zeros((0, 3, 3, 2)), name="none"),
+    _align(rois=np.vstack([_ROIS[:2], [[-3e5, -3e5, 3e5, 3e5]]]), indices=[0, 1, 0], expected=_but_the_last_box,
+           name="far_beyond_the_image"),
     _align(shape=(2, 0, 9, 11), expected=lambda *_, **__: np.zeros((6, 0, 3, 2)), name="no_channels"),
     *(Case(op="RoiAlign", inputs=[Rand(x), Rand(rois), np.zeros(indices, np.int64)], dtypes=("float32",), attrs=attrs,
            opset=16, error=("INVALID_ARGUMENT", text), name=f"refused_{text}")
