@@ -38,6 +38,7 @@ UPSTREAM = {
 # The settings of this provider. What upstream's option names ask for here is documented in the options table.
 OURS = {
     "default": Setting(),
+    "measured": Setting({"cudnn_conv_algo_search": "EXHAUSTIVE"}, "resnet50*"),  # upstream's default
     "fp32": Setting({"use_tf32": "0"}, "product/float32*"),
 }
 
