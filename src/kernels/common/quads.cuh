@@ -95,6 +95,13 @@ Tensor MakeQuads(Pointer* data, DataType type) {
   return {data, IsAligned(data, std::min<size_t>(kPackBytes, StorageBytes(type, kQuad)))};
 }
 
+// Of the quad whose first element is `first`; const Element* or Element*.
+template <DataType type, class Element>
+__device__ __forceinline__ Element* QuadAddress(Element* data, uint32_t first) {
+  constexpr uint32_t kPerElement = kQuad * sizeof(Element) / sizeof(QuadOf<type>::pack);  // more than one in a byte
+  return data + first / kPerElement;
+}
+
 template <DataType type>
 __device__ __forceinline__ QuadOf<type> LoadQuad(const QuadInput& x, uint32_t first, uint32_t elems) {
   using Quad = QuadOf<type>;
@@ -102,7 +109,7 @@ __device__ __forceinline__ QuadOf<type> LoadQuad(const QuadInput& x, uint32_t fi
   Quad quad{};
   if (first >= elems) return quad;
   constexpr int kElements = sizeof(Quad::pack) / sizeof(Element);  // bytes of the narrow types
-  const Element* from = static_cast<const Element*>(x.data) + static_cast<int64_t>(first) / kQuad * kElements;
+  const Element* from = QuadAddress<type>(static_cast<const Element*>(x.data), first);
   if (x.aligned && elems - first >= kQuad) {
     quad.pack = LoadPack<kElements>(from);
     return quad;
@@ -122,7 +129,7 @@ __device__ __forceinline__ void StoreQuad(const QuadOutput& y, uint32_t first, u
   using Element = typename QuadOf<type>::Element;
   if (first >= elems) return;
   constexpr int kElements = sizeof(QuadOf<type>::pack) / sizeof(Element);
-  Element* to = static_cast<Element*>(y.data) + static_cast<int64_t>(first) / kQuad * kElements;
+  Element* to = QuadAddress<type>(static_cast<Element*>(y.data), first);
   if (y.aligned && elems - first >= kQuad) {
     StorePack(to, quad.pack);
     return;
@@ -132,6 +139,38 @@ __device__ __forceinline__ void StoreQuad(const QuadOutput& y, uint32_t first, u
 #pragma unroll
   for (uint32_t k = 0; k < kElements; ++k) {
     if (k < whole) to[k] = quad.pack.value[k];
+  }
+}
+
+// All quads of a thread, the one with number j at first(j), each behind the one before. Where all are whole there is no
+// branch between the loads: what takes a quad apart would wait for it before the next one is asked for.
+template <DataType type, class First>
+__device__ __forceinline__ void LoadQuads(const QuadInput& x, uint32_t elems, First&& first,
+                                          QuadOf<type> (&quad)[kQuadsPerThread]) {
+  using Element = typename QuadOf<type>::Element;
+  constexpr int kElements = sizeof(QuadOf<type>::pack) / sizeof(Element);
+  if (x.aligned && first(kQuadsPerThread - 1) + kQuad <= elems) {
+#pragma unroll
+    for (int j = 0; j < kQuadsPerThread; ++j) {
+      quad[j].pack = LoadPack<kElements>(QuadAddress<type>(static_cast<const Element*>(x.data), first(j)));
+    }
+  } else {
+#pragma unroll
+    for (int j = 0; j < kQuadsPerThread; ++j) quad[j] = LoadQuad<type>(x, first(j), elems);
+  }
+}
+template <DataType type, class First>
+__device__ __forceinline__ void StoreQuads(const QuadOutput& y, uint32_t elems, First&& first,
+                                           const QuadOf<type> (&quad)[kQuadsPerThread]) {
+  using Element = typename QuadOf<type>::Element;
+  if (y.aligned && first(kQuadsPerThread - 1) + kQuad <= elems) {
+#pragma unroll
+    for (int j = 0; j < kQuadsPerThread; ++j) {
+      StorePack(QuadAddress<type>(static_cast<Element*>(y.data), first(j)), quad[j].pack);
+    }
+  } else {
+#pragma unroll
+    for (int j = 0; j < kQuadsPerThread; ++j) StoreQuad<type>(y, first(j), elems, quad[j]);
   }
 }
 

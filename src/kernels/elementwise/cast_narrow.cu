@@ -74,8 +74,8 @@ __global__ void __launch_bounds__(kQuadThreads) ConvertNarrow(__grid_constant__ 
   Wide value[kQuadsPerThread][kQuad];
   WithType<SourcesOf<Wide>()>(p.from, [&]<DataType type>() {
     QuadOf<type> quad[kQuadsPerThread];
-#pragma unroll
-    for (int j = 0; j < kQuadsPerThread; ++j) quad[j] = LoadQuad<type>(p.x, QuadStart(j), p.elems);
+    LoadQuads<type>(
+        p.x, p.elems, [](int j) { return QuadStart(j); }, quad);
 #pragma unroll
     for (int j = 0; j < kQuadsPerThread; ++j) {
 #pragma unroll
@@ -83,11 +83,13 @@ __global__ void __launch_bounds__(kQuadThreads) ConvertNarrow(__grid_constant__ 
     }
   });
   WithType<kEveryType>(p.to, [&]<DataType type>() {
+    QuadOf<type> quad[kQuadsPerThread];
 #pragma unroll
     for (int j = 0; j < kQuadsPerThread; ++j) {
-      const uint32_t first = QuadStart(j);
-      StoreQuad<type>(p.y, first, p.elems, NarrowQuad<type>(value[j], p.elems - first, p.rounding));
+      quad[j] = NarrowQuad<type>(value[j], p.elems - QuadStart(j), p.rounding);
     }
+    StoreQuads<type>(
+        p.y, p.elems, [](int j) { return QuadStart(j); }, quad);
   });
 }
 

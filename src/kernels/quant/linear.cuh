@@ -11,10 +11,12 @@
 namespace cudaep::kernels {
 
 enum class ScaleWalk {
-  kOne,   // one scale
+  kSame,  // a thread's quads lie under one another and have the same scales: one, or four in a row
   kQuad,  // the scales of a quad are one, or four in a row
   kEach,  // each element's is located
 };
+template <ScaleWalk kWalk>
+inline constexpr int kQuadsOfScales = kWalk == ScaleWalk::kSame ? kQuadsPerThread : 1;  // that have the same
 
 struct LinearCall {
   QuadInput x;
@@ -22,17 +24,23 @@ struct LinearCall {
   const void *scale, *zero_point;
   DataType x_type, scale_type, y_type, precision;
   bool saturate;
-  bool wide;         // element numbers that 32 bits do not hold
-  bool whole_quads;  // kQuad: scales and zero points that lie in a row can be read four at a time
-  uint32_t elems;    // of this launch,
-  int64_t start;     // whose first element is this one
-  uint32_t step;     // kQuad: between the scales of neighbours, 1 or 0
+  bool short_operands;  // x and scales have at most 11 bits
+  bool one;             // scale
+  bool wide;            // element numbers that 32 bits do not hold
+  bool whole_quads;     // scales and zero points that lie in a row can be read four at a time
+  uint32_t elems;       // of this launch,
+  int64_t start;        // whose first element is this one
+  uint32_t step;        // between the scales of neighbours in a quad, 1 or 0
+  uint32_t pitch;       // kSame: between a thread's quads
+  FastDivider columns;  // kSame: quads of a pitch
   QuantScales scales;
   FastDivider axis, inner, block;
+  uint32_t outer_stride, block_stride, inner_stride;  // unless wide
 };
 
 // Number of the scale of an element.
 __device__ __forceinline__ int64_t ScaleOf(const LinearCall& p, int64_t element) {
+  if (p.one) return 0;
   if (p.wide) {
     const auto at = static_cast<uint64_t>(p.start + element);
     const auto inner = static_cast<uint64_t>(p.scales.inner), axis = static_cast<uint64_t>(p.scales.axis);
@@ -44,36 +52,41 @@ __device__ __forceinline__ int64_t ScaleOf(const LinearCall& p, int64_t element)
   uint32_t i, a;
   const uint32_t row = p.inner.DivideWithRemainder(static_cast<uint32_t>(element), &i);
   const uint32_t outer = p.axis.DivideWithRemainder(row, &a);
-  return outer * p.scales.outer_stride + p.block.Divide(a) * p.scales.block_stride + i * p.scales.inner_stride;
+  return outer * p.outer_stride + p.block.Divide(a) * p.block_stride + i * p.inner_stride;
 }
 
-// The numbers of the scales of the thread's elements, worked out once for all types.
+// Where the thread's quads begin, and the numbers of their scales: worked out once for all types.
 template <ScaleWalk kWalk>
-struct ScaleNumbers {
+struct QuadPlaces {
   static constexpr int kLocated = kWalk == ScaleWalk::kEach ? kQuad : 1;  // of a quad
-  int64_t number[kQuadsPerThread][kLocated];
-  uint32_t step;
+  uint32_t first, pitch;
+  int64_t number[kQuadsPerThread / kQuadsOfScales<kWalk>][kLocated];
 
-  __device__ __forceinline__ explicit ScaleNumbers(const LinearCall& p) : number{}, step(p.step) {
-    if constexpr (kWalk != ScaleWalk::kOne) {
+  __device__ __forceinline__ explicit QuadPlaces(const LinearCall& p) : first(QuadStart(0)), pitch(0), number{} {
+    if constexpr (kWalk == ScaleWalk::kSame) {
+      uint32_t column;
+      const uint32_t rows = p.columns.DivideWithRemainder(blockIdx.x * kQuadThreads + threadIdx.x, &column);
+      pitch = p.pitch;
+      first = rows * kQuadsPerThread * pitch + column * kQuad;
+      number[0][0] = ScaleOf(p, column * kQuad);
+    } else {
 #pragma unroll
       for (int j = 0; j < kQuadsPerThread; ++j) {
 #pragma unroll
         for (int k = 0; k < kLocated; ++k) {
-          if (QuadStart(j) + k < p.elems) number[j][k] = ScaleOf(p, QuadStart(j) + k);
+          const uint32_t element = (*this)(j) + k;
+          if (element < p.elems) number[j][k] = ScaleOf(p, element);
         }
       }
     }
   }
 
-  // Of element k of quad j.
-  __device__ __forceinline__ int64_t At(int j, int k) const {
-    if constexpr (kWalk == ScaleWalk::kOne) {
-      return 0;
-    } else {
-      return kWalk == ScaleWalk::kEach ? number[j][k % kLocated] : number[j][0] + k * step;
-    }
+  // The first element of quad j.
+  __device__ __forceinline__ uint32_t operator()(int j) const {
+    return kWalk == ScaleWalk::kSame ? first + j * pitch : QuadStart(j);
   }
+  // Of element k of quad j.
+  __device__ __forceinline__ int64_t Number(int j, int k) const { return number[j / kQuadsOfScales<kWalk>][k]; }
 };
 
 // In `Wide`, float or double.
@@ -111,36 +124,30 @@ __device__ __forceinline__ auto QuantizedIn(const QuadOf<type>& quad, int k) {
   }
 }
 
-// Calls use(j, scales of the thread's quad j), float or double. Few are read where elements share them or they lie in a
-// row.
+// Calls use(j, scales), float or double, for each kQuadsOfScales quads from j on. Few are read where elements share
+// them or they lie in a row.
 template <class Wide, ScaleWalk kWalk, class Use>
-__device__ __forceinline__ void ForEachQuadsScales(const LinearCall& p, const ScaleNumbers<kWalk>& numbers, Use&& use) {
-  Wide scale[kQuad];
-  const auto fill = [&](Wide value) {
+__device__ __forceinline__ void ForEachScales(const LinearCall& p, const QuadPlaces<kWalk>& places, Use&& use) {
+  constexpr DataTypeSet kVectors{DataType::kFloat, DataType::kFloat16, DataType::kBFloat16};
 #pragma unroll
-    for (int k = 0; k < kQuad; ++k) scale[k] = value;
-  };
-  if constexpr (kWalk == ScaleWalk::kOne) fill(ScaleAt<Wide>(p, 0));
+  for (int j = 0; j < kQuadsPerThread; j += kQuadsOfScales<kWalk>) {
+    Wide scale[kQuad];
+    if constexpr (kWalk == ScaleWalk::kEach) {
 #pragma unroll
-  for (int j = 0; j < kQuadsPerThread; ++j) {
-    if constexpr (kWalk == ScaleWalk::kQuad) {
-      const int64_t number = numbers.At(j, 0);
-      constexpr DataTypeSet kVectors{DataType::kFloat, DataType::kFloat16, DataType::kBFloat16};
-      if (p.step == 0) {
-        fill(ScaleAt<Wide>(p, number));
-      } else if (p.whole_quads && kVectors.Contains(p.scale_type)) {
+      for (int k = 0; k < kQuad; ++k) scale[k] = ScaleAt<Wide>(p, places.Number(j, k));
+    } else {
+      const int64_t number = places.Number(j, 0);
+      if (p.step != 0 && p.whole_quads && kVectors.Contains(p.scale_type)) {
         WithType<kVectors>(p.scale_type, [&]<DataType type>() {
           const auto quad = LoadPack<kQuad>(static_cast<const CppType<type>*>(p.scale) + number);
 #pragma unroll
           for (int k = 0; k < kQuad; ++k) scale[k] = static_cast<Wide>(Load(quad.value[k]));
         });
       } else {
+        scale[0] = ScaleAt<Wide>(p, number);
 #pragma unroll
-        for (int k = 0; k < kQuad; ++k) scale[k] = ScaleAt<Wide>(p, number + k);
+        for (int k = 1; k < kQuad; ++k) scale[k] = p.step != 0 ? ScaleAt<Wide>(p, number + k) : scale[0];
       }
-    } else if constexpr (kWalk == ScaleWalk::kEach) {
-#pragma unroll
-      for (int k = 0; k < kQuad; ++k) scale[k] = ScaleAt<Wide>(p, numbers.At(j, k));
     }
     use(j, scale);
   }
@@ -148,33 +155,28 @@ __device__ __forceinline__ void ForEachQuadsScales(const LinearCall& p, const Sc
 
 // The same of zero points, in the values of the quantized type; zeros where there are none.
 template <DataType type, ScaleWalk kWalk, class Use>
-__device__ __forceinline__ void ForEachQuadsZeros(const LinearCall& p, const ScaleNumbers<kWalk>& numbers, Use&& use) {
+__device__ __forceinline__ void ForEachZeros(const LinearCall& p, const QuadPlaces<kWalk>& places, Use&& use) {
   using Zero = decltype(QuantizedAt<type>(nullptr, 0));
-  Zero zero[kQuad] = {};
-  const auto fill = [&](Zero value) {
 #pragma unroll
-    for (int k = 0; k < kQuad; ++k) zero[k] = value;
-  };
-  const bool any = p.zero_point != nullptr;
-  if (kWalk == ScaleWalk::kOne && any) fill(QuantizedAt<type>(p.zero_point, 0));
+  for (int j = 0; j < kQuadsPerThread; j += kQuadsOfScales<kWalk>) {
+    Zero zero[kQuad] = {};
+    if (p.zero_point != nullptr) {
+      if constexpr (kWalk == ScaleWalk::kEach) {
 #pragma unroll
-  for (int j = 0; j < kQuadsPerThread; ++j) {
-    if constexpr (kWalk == ScaleWalk::kQuad) {
-      const int64_t number = numbers.At(j, 0);
-      if (any && p.step == 0) {
-        fill(QuantizedAt<type>(p.zero_point, number));
-      } else if (any && p.whole_quads) {
-        const auto quad = LoadQuad<type>({p.zero_point, true}, static_cast<uint32_t>(number), ~0u);
+        for (int k = 0; k < kQuad; ++k) zero[k] = QuantizedAt<type>(p.zero_point, places.Number(j, k));
+      } else {
+        const int64_t number = places.Number(j, 0);
+        if (p.step != 0 && p.whole_quads) {
+          const auto quad = LoadQuad<type>({p.zero_point, true}, static_cast<uint32_t>(number), ~0u);
 #pragma unroll
-        for (int k = 0; k < kQuad; ++k) zero[k] = QuantizedIn<type>(quad, k);
-      } else if (any) {
+          for (int k = 0; k < kQuad; ++k) zero[k] = QuantizedIn<type>(quad, k);
+        } else {
+          zero[0] = QuantizedAt<type>(p.zero_point, number);
 #pragma unroll
-        for (int k = 0; k < kQuad; ++k) zero[k] = QuantizedAt<type>(p.zero_point, number + k);
-      }
-    } else if constexpr (kWalk == ScaleWalk::kEach) {
-#pragma unroll
-      for (int k = 0; k < kQuad; ++k) {
-        if (any) zero[k] = QuantizedAt<type>(p.zero_point, numbers.At(j, k));
+          for (int k = 1; k < kQuad; ++k) {
+            zero[k] = p.step != 0 ? QuantizedAt<type>(p.zero_point, number + k) : zero[0];
+          }
+        }
       }
     }
     use(j, zero);
@@ -186,6 +188,9 @@ inline void SetDividers(LinearCall& p) {
   p.axis = FastDivider(static_cast<uint32_t>(p.scales.axis));
   p.inner = FastDivider(static_cast<uint32_t>(p.scales.inner));
   p.block = FastDivider(static_cast<uint32_t>(std::min(p.scales.block, p.scales.axis)));
+  p.outer_stride = static_cast<uint32_t>(p.scales.outer_stride);
+  p.block_stride = static_cast<uint32_t>(p.scales.block_stride);
+  p.inner_stride = static_cast<uint32_t>(p.scales.inner_stride);
 }
 
 // Launches of at most QuadSlice() elements; `launch` gets the walk and the call. `zero_type`: of the zero points.
@@ -198,8 +203,15 @@ Status ForEachSlice(const QuantArgs& args, DataType zero_type, Launcher&& launch
   // The numbers of a row of scales begin with a whole quad.
   const bool in_row = (rows ? scales.inner_stride : scales.block == 1 ? 1 : 0) == 1;
   const bool starts_whole = scales.outer_stride % kQuad == 0 && (!rows || scales.block_stride % kQuad == 0);
-  const ScaleWalk walk = scales.uniform() ? ScaleWalk::kOne : rows || along ? ScaleWalk::kQuad : ScaleWalk::kEach;
+  constexpr DataTypeSet kShort = kFloat16Types | DataTypeSet(DataType::kFloat8E8M0);
+  const bool one = scales.uniform();
   const bool wide = !FitsIndex(args.elems) || args.elems > kQuadSliceElems;
+  // Scales repeat after this many elements.
+  const int64_t period = scales.axis * scales.inner;
+  const bool same =
+      one || (!wide && (rows || along) && scales.outer_stride == 0 && args.elems >= int64_t{kQuadsPerThread} * period);
+  const ScaleWalk walk = same ? ScaleWalk::kSame : rows || along ? ScaleWalk::kQuad : ScaleWalk::kEach;
+  const int64_t pitch = one ? int64_t{kQuad} * kQuadThreads : same ? period : kQuad;
   for (int64_t start = 0; start < args.elems; start += QuadSlice()) {
     const auto* const x = static_cast<const std::byte*>(args.x) + StorageBytes(args.x_type, start);
     auto* const y = static_cast<std::byte*>(args.y) + StorageBytes(args.y_type, start);
@@ -212,16 +224,22 @@ Status ForEachSlice(const QuantArgs& args, DataType zero_type, Launcher&& launch
                  .y_type = args.y_type,
                  .precision = args.precision,
                  .saturate = args.saturate,
+                 .short_operands = kShort.Contains(args.x_type) && kShort.Contains(args.scale_type),
+                 .one = one,
                  .wide = wide,
                  .whole_quads = !wide && starts_whole && IsAligned(args.scale, kQuad * SizeOf(args.scale_type)) &&
                                 MakeQuads<QuadInput>(args.zero_point, zero_type).aligned,
                  .elems = static_cast<uint32_t>(std::min(args.elems - start, QuadSlice())),
                  .start = start,
-                 .step = in_row ? 1u : 0u,
+                 .step = !one && in_row ? 1u : 0u,
+                 .pitch = static_cast<uint32_t>(pitch),
+                 .columns = FastDivider(static_cast<uint32_t>(pitch / kQuad)),
                  .scales = scales};
     SetDividers(p);
     device::LaunchConfig config;
-    config.grid.x = CeilDiv<uint32_t>(p.elems, kQuadBlock);
+    const int64_t threads = same ? CeilDiv(int64_t{p.elems}, pitch * kQuadsPerThread) * (pitch / kQuad)
+                                 : CeilDiv<int64_t>(p.elems, kQuad * kQuadsPerThread);
+    config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(threads, kQuadThreads));
     config.block.x = kQuadThreads;
     config.programmatic = true;
     CUDAEP_RETURN_IF_ERROR(launch(walk, p, config));

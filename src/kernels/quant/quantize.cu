@@ -38,34 +38,39 @@ __device__ __forceinline__ auto Quantized(Wide quotient, Zero zero, bool saturat
 }
 
 template <DataType type, ScaleWalk kWalk, class Wide>
-__device__ __forceinline__ void StoreQuantized(const LinearCall& p, const ScaleNumbers<kWalk>& numbers,
+__device__ __forceinline__ void StoreQuantized(const LinearCall& p, const QuadPlaces<kWalk>& places,
                                                const Wide (&quotient)[kQuadsPerThread][kQuad]) {
-  ForEachQuadsZeros<type>(p, numbers, [&](int j, const auto& zero) {
-    const uint32_t first = QuadStart(j);
-    if constexpr (kNarrowTypes.Contains(type)) {
-      uint32_t code[kQuad];
+  QuadOf<type> quad[kQuadsPerThread];
+  ForEachZeros<type>(p, places, [&](int from, const auto& zero) {
 #pragma unroll
-      for (int k = 0; k < kQuad; ++k) {
-        const auto value = Quantized<type>(quotient[j][k], zero[k], p.saturate);
-        code[k] = static_cast<uint32_t>(value) & ((1u << kBitsOf<type>)-1);
-      }
-      StoreQuad<type>(p.y, first, p.elems, PackCodes<type>(code, p.elems - first));
-    } else {
-      QuadOf<type> quad;
+    for (int j = from; j < from + kQuadsOfScales<kWalk>; ++j) {
+      if constexpr (kNarrowTypes.Contains(type)) {
+        uint32_t code[kQuad];
 #pragma unroll
-      for (int k = 0; k < kQuad; ++k) {
-        quad.pack.value[k] = static_cast<CppType<type>>(Quantized<type>(quotient[j][k], zero[k], p.saturate));
+        for (int k = 0; k < kQuad; ++k) {
+          const auto value = Quantized<type>(quotient[j][k], zero[k], p.saturate);
+          code[k] = static_cast<uint32_t>(value) & ((1u << kBitsOf<type>)-1);
+        }
+        quad[j] = PackCodes<type>(code, p.elems - places(j));
+      } else {
+#pragma unroll
+        for (int k = 0; k < kQuad; ++k) {
+          quad[j].pack.value[k] = static_cast<CppType<type>>(Quantized<type>(quotient[j][k], zero[k], p.saturate));
+        }
       }
-      StoreQuad<type>(p.y, first, p.elems, quad);
     }
   });
+  StoreQuads<type>(p.y, p.elems, places, quad);
 }
 
 // Quotients by one scale, without the tests and branches of a division.
 //
 // Source of the steps: P. Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", IBM
 // Journal of Research and Development 34, 1990: two corrections by the exact remainder round correctly where nothing
-// underflows, which scales in InRange() guarantee for quotients that are not rounded to zero afterwards.
+// underflows, which scales in InRange() guarantee for quotients that are not rounded to zero afterwards. Of operands
+// with at most 11 bits one is enough: such a quotient is a fp32, or at least 2^-12 ulp away from where rounding
+// changes, and the correction's error is below 2^-20 ulp.
+template <bool kShort>
 struct QuickDivider {
   float scale, inverse;
 
@@ -83,32 +88,52 @@ struct QuickDivider {
   __device__ __forceinline__ float operator()(float x) const {
     const float first = x * inverse;
     float quotient = fmaf(fmaf(-first, scale, x), inverse, first);
-    quotient = fmaf(fmaf(-quotient, scale, x), inverse, quotient);
+    if constexpr (!kShort) quotient = fmaf(fmaf(-quotient, scale, x), inverse, quotient);
     // What saturates anyway may be infinite, whose remainder is no number. A zero keeps its sign.
     return std::fabs(first) < 0x1p20f ? std::copysign(quotient, first) : first;
   }
 };
 
-// Divides by the scales; operands and quotient are rounded.
-template <ScaleWalk kWalk, class Wide, class Rounding>
-__device__ __forceinline__ void Divide(const LinearCall& p, const ScaleNumbers<kWalk>& numbers,
+// Divides by the scales; the quotient is rounded. kShort: operands have at most 11 bits.
+template <bool kShort, ScaleWalk kWalk, class Wide, class Rounding>
+__device__ __forceinline__ void Divide(const LinearCall& p, const QuadPlaces<kWalk>& places,
                                        Wide (&value)[kQuadsPerThread][kQuad], Rounding&& rounded) {
-  ForEachQuadsScales<Wide>(p, numbers, [&](int j, const Wide(&scale)[kQuad]) {
-    if constexpr (std::is_same_v<Wide, float>) {
-      bool quick = true;
+  ForEachScales<Wide>(p, places, [&](int from, Wide(&scale)[kQuad]) {
+    bool quick = std::is_same_v<Wide, float>;
 #pragma unroll
-      for (int k = 0; k < kQuad; ++k) quick = quick && QuickDivider::InRange(rounded(scale[k]));
-      if (quick) {
+    for (int k = 0; k < kQuad; ++k) {
+      scale[k] = rounded(scale[k]);
+      if constexpr (std::is_same_v<Wide, float>) quick = quick && QuickDivider<kShort>::InRange(scale[k]);
+    }
+    if (quick) {
 #pragma unroll
-        for (int k = 0; k < kQuad; ++k) {
-          value[j][k] = rounded(QuickDivider(rounded(scale[k]))(rounded(value[j][k])));
-        }
-        return;
+      for (int k = 0; k < kQuad; ++k) {
+        const QuickDivider<kShort> quotient(scale[k]);
+#pragma unroll
+        for (int j = from; j < from + kQuadsOfScales<kWalk>; ++j) value[j][k] = rounded(quotient(value[j][k]));
+      }
+    } else {
+#pragma unroll
+      for (int j = from; j < from + kQuadsOfScales<kWalk>; ++j) {
+#pragma unroll
+        for (int k = 0; k < kQuad; ++k) value[j][k] = rounded(value[j][k] / scale[k]);
       }
     }
-#pragma unroll
-    for (int k = 0; k < kQuad; ++k) value[j][k] = rounded(rounded(value[j][k]) / rounded(scale[k]));
   });
+}
+
+// The same where `to16` rounds all to 16 bits.
+template <ScaleWalk kWalk, class Wide, class Rounding>
+__device__ __forceinline__ void DivideIn16(const LinearCall& p, const QuadPlaces<kWalk>& places,
+                                           Wide (&value)[kQuadsPerThread][kQuad], Rounding&& to16) {
+  if (p.x_type != p.precision) {
+#pragma unroll
+    for (int j = 0; j < kQuadsPerThread; ++j) {
+#pragma unroll
+      for (int k = 0; k < kQuad; ++k) value[j][k] = to16(value[j][k]);
+    }
+  }
+  Divide<true>(p, places, value, to16);
 }
 
 // Wide is float, or double for int32.
@@ -117,26 +142,28 @@ __global__ void __launch_bounds__(kQuadThreads) QuantizeKernel(__grid_constant__
   constexpr DataTypeSet kSources = std::is_same_v<Wide, float> ? kFloatTypesNoDouble : DataTypeSet(DataType::kInt32);
   TriggerDependentsOfSmallGrid();
   device::GridDependencyWait();
+  const QuadPlaces<kWalk> places(p);
   Wide value[kQuadsPerThread][kQuad];
   WithType<kSources>(p.x_type, [&]<DataType type>() {
     QuadOf<type> quad[kQuadsPerThread];
-#pragma unroll
-    for (int j = 0; j < kQuadsPerThread; ++j) quad[j] = LoadQuad<type>(p.x, QuadStart(j), p.elems);
+    LoadQuads<type>(p.x, p.elems, places, quad);
 #pragma unroll
     for (int j = 0; j < kQuadsPerThread; ++j) {
 #pragma unroll
       for (int k = 0; k < kQuad; ++k) value[j][k] = static_cast<Wide>(Load(quad[j].pack.value[k]));
     }
   });
-  const ScaleNumbers<kWalk> numbers(p);
-  if (p.precision == DataType::kFloat) {
-    Divide(p, numbers, value, [](Wide x) { return x; });
+  const auto whole = [](Wide x) { return x; };
+  if (p.precision == DataType::kFloat && p.short_operands) {
+    Divide<true>(p, places, value, whole);
+  } else if (p.precision == DataType::kFloat) {
+    Divide<false>(p, places, value, whole);
   } else if (p.precision == DataType::kFloat16) {
-    Divide(p, numbers, value, [](Wide x) { return static_cast<Wide>(Load(ConvertTo<Half>(x))); });
+    DivideIn16(p, places, value, [](Wide x) { return static_cast<Wide>(Load(ConvertTo<Half>(x))); });
   } else {
-    Divide(p, numbers, value, [](Wide x) { return static_cast<Wide>(Load(ConvertTo<BFloat16>(x))); });
+    DivideIn16(p, places, value, [](Wide x) { return static_cast<Wide>(Load(ConvertTo<BFloat16>(x))); });
   }
-  WithType<kQuantInts | kQuantFloats>(p.y_type, [&]<DataType type>() { StoreQuantized<type>(p, numbers, value); });
+  WithType<kQuantInts | kQuantFloats>(p.y_type, [&]<DataType type>() { StoreQuantized<type>(p, places, value); });
 }
 
 }  // namespace
@@ -146,8 +173,8 @@ Status LaunchQuantize(const QuantArgs& args, device::Stream stream) {
     auto* kernel = &QuantizeKernel<ScaleWalk::kEach, float>;
     if (args.x_type == DataType::kInt32) {
       kernel = &QuantizeKernel<ScaleWalk::kEach, double>;
-    } else if (walk == ScaleWalk::kOne) {
-      kernel = &QuantizeKernel<ScaleWalk::kOne, float>;
+    } else if (walk == ScaleWalk::kSame) {
+      kernel = &QuantizeKernel<ScaleWalk::kSame, float>;
     } else if (walk == ScaleWalk::kQuad) {
       kernel = &QuantizeKernel<ScaleWalk::kQuad, float>;
     }

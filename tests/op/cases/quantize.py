@@ -118,11 +118,12 @@ def _dq(dtype: str, shape: tuple[int, ...] = (3, 8, 5), axis: int | None = None,
         **options)  # fmt: skip
 
 
-# shape, axis, block: rows of quads, quads along the axis, and neither; the last block shorter
+# shape, axis, block: rows of quads, quads along the axis, and neither; the last block shorter; four rows and more below
+# one another, which share scales
 _GRANULARITIES = [((3, 8, 5), 1, 0), ((3, 5, 8), 1, 0), ((4, 12), 1, 0), ((4, 7), -1, 0), ((7, 9), 0, 0), ((6,), 0, 0),
                   ((3, 16), 1, 8), ((3, 16), 1, 4), ((3, 10), 1, 4), ((6, 8), 0, 4), ((5, 3, 4), 0, 2),
                   ((2, 9, 3), 1, 2), ((5,), 0, 2), ((2, 5), 1, 9), ((40, 130), 1, 32), ((2, 3, 8), 1, 1),
-                  ((3, 8), 1, 1)]  # fmt: skip
+                  ((3, 8), 1, 1), ((9, 3, 8), 1, 0), ((131, 44), 1, 0), ((5, 3, 4, 3), 2, 0)]  # fmt: skip
 _SHAPES = [(), (0,), (1,), (3,), (4099,), (3, 5521)]
 
 _HARD = Of([np.nan, np.inf, -np.inf, 1e10, -1e10, 0.5, 1.5, 2.5, -0.5, -1.5, 254.5, 255.5, -128.5, 65534.5, 3e9, 0.0,
@@ -142,6 +143,9 @@ CASES = [
     *(case for shape, axis, block in _GRANULARITIES[:6] for case in _q("int8", shape, axis, block, dtypes=("int32",))),
     *(case for shape in _SHAPES for to in ("uint8", "int2") for case in _q(to, shape)),
     *_q("uint8", (3, 5521), 1, 0, dtypes=("float16",)),
+    *(case for to in ("int16", "uint8", "float8_e4m3fn") for opset in (21, 25)
+      for case in _q(to, (67, 12), 1, 0, dtypes=("float16", "bfloat16"), opset=opset,
+                     divide_in="float32" if opset == 21 else "")),
     # rounding and saturation
     *(case for to in (*_INTS, *_FLOATS) for zero in (False, True)
       for case in _q(to, (20,), x=Of(_HARD.values, "float32"), scale_of=Of(1.0, "float32"), zero=zero, name="_hard")),
@@ -170,6 +174,7 @@ CASES = [
     *(_dq(dtype, scale=scale, to=to) for dtype in (*_INTS, "int32", *_FLOATS)
       for scale, to in (("float32", ""), ("float16", ""), ("bfloat16", "float32"), ("float8_e8m0fnu", "float16"))),
     *(_dq(dtype, shape, axis, block) for shape, axis, block in _GRANULARITIES for dtype in ("uint8", "int4")),
+    *(_dq(dtype, (67, 12), 1, scale="float16") for dtype in ("int16", "int8", "float8_e4m3fn", "int32")),
     *(_dq(dtype, shape) for shape in _SHAPES for dtype in ("int8", "uint2")),
     *(_dq(dtype, zero=False, opset="10+" if dtype == "int8" else 25) for dtype in ("int8", "int32", "float8_e5m2")),
     *(_dq(dtype, (3, 4), opset=(10, 13)) for dtype in ("int8", "uint8", "int32")),
