@@ -1,23 +1,13 @@
 // The launcher of layer and RMS normalisation for one pair of types.
 #pragma once
 
-#include <algorithm>
-
 #include "kernels/common/row_plan.h"
 #include "kernels/norm/layer_norm_ring.cuh"
 #include "kernels/norm/layer_norm_rows.cuh"
 #include "kernels/norm/layer_norm_stream.cuh"
+#include "kernels/norm/layer_norm_types.h"
 
 namespace cudaep::kernels {
-
-template <class V>
-AffineInput<V> MakeAffine(const void* data, const AffineMap& map) {
-  const auto divider = [](int64_t by) {
-    return FastDivider(static_cast<uint32_t>(std::clamp<int64_t>(by, 1, int64_t{1} << 31)));
-  };
-  return {static_cast<const V*>(data), map, divider(map.row_repeat), divider(map.rows), divider(map.column_repeat),
-          divider(map.columns)};
-}
 
 template <class T, class V>
 Status LaunchLayerNormTypes(const LayerNormArgs& args, device::Stream stream) {
@@ -31,18 +21,8 @@ Status LaunchLayerNormTypes(const LayerNormArgs& args, device::Stream stream) {
     aligned = aligned && IsAligned(p, kPack * sizeof(V));
   }
   const NormPlan& plan = aligned ? args.plans->packed : args.plans->single;
-  const LayerNormInput<T, V> in{.x = static_cast<const T*>(args.x),
-                                .skip = static_cast<const T*>(args.skip),
-                                .bias = static_cast<const T*>(args.bias),
-                                .scale = MakeAffine<V>(args.scale, args.scale_map),
-                                .beta = MakeAffine<V>(args.beta, args.beta_map),
-                                .rows = args.rows,
-                                .skip_rows = args.skip_rows,
-                                .elems = static_cast<int32_t>(args.elems),
-                                .row_packs = static_cast<int32_t>(args.elems / plan.pack),
-                                .epsilon = args.epsilon,
-                                .statistic = args.statistic,
-                                .double_statistics = args.double_statistics ? 1 : 0};
+  if (plan.kind == NormPlan::Kind::kBatch) return LaunchLayerNormBatch(args, stream);
+  const LayerNormInput<T, V> in = MakeLayerNormInput<T, V>(args, plan.pack);
   const LayerNormOutput<T> out{args.y, static_cast<T*>(args.sum), args.mean, args.inv_std};
   device::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(plan.blocks);

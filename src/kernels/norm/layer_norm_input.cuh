@@ -1,6 +1,8 @@
 // What the kernels of layer and RMS normalisation read and write.
 #pragma once
 
+#include <algorithm>
+
 #include "device/launch.h"
 #include "kernels/common/raw_pack.cuh"
 #include "kernels/fast_divide.h"
@@ -52,6 +54,31 @@ struct LayerNormOutput {
   void* mean;
   void* inv_std;
 };
+
+template <class V>
+AffineInput<V> MakeAffine(const void* data, const AffineMap& map) {
+  const auto divider = [](int64_t by) {
+    return FastDivider(static_cast<uint32_t>(std::clamp<int64_t>(by, 1, int64_t{1} << 31)));
+  };
+  return {static_cast<const V*>(data), map, divider(map.row_repeat), divider(map.rows), divider(map.column_repeat),
+          divider(map.columns)};
+}
+
+template <class T, class V>
+LayerNormInput<T, V> MakeLayerNormInput(const LayerNormArgs& args, int pack) {
+  return {.x = static_cast<const T*>(args.x),
+          .skip = static_cast<const T*>(args.skip),
+          .bias = static_cast<const T*>(args.bias),
+          .scale = MakeAffine<V>(args.scale, args.scale_map),
+          .beta = MakeAffine<V>(args.beta, args.beta_map),
+          .rows = args.rows,
+          .skip_rows = args.skip_rows,
+          .elems = static_cast<int32_t>(args.elems),
+          .row_packs = static_cast<int32_t>(args.elems / pack),
+          .epsilon = args.epsilon,
+          .statistic = args.statistic,
+          .double_statistics = args.double_statistics ? 1 : 0};
+}
 
 // Where an input's pack finds its scale and shift. Packs are planned for maps that give one of them as many columns as
 // it has, or a single one.

@@ -3,14 +3,9 @@
 #pragma once
 
 #include "device/cluster.h"
-#include "kernels/common/copy_ring.cuh"
-#include "kernels/common/moments.cuh"
-#include "kernels/norm/layer_norm_input.cuh"
-#include "kernels/norm/layer_norm_rows.cuh"
+#include "kernels/norm/layer_norm_batch.cuh"
 
 namespace cudaep::kernels {
-
-inline constexpr int kSlotPacks = 32 * kNormPacks;  // of a warp's slot
 
 // The moments of a row from those of its parts, by all lanes of a warp: 128 at most.
 template <class C>

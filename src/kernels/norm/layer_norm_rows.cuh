@@ -1,42 +1,10 @@
 // Normalisation of rows that the registers of a block can hold: each element is read once.
 #pragma once
 
-#include "kernels/common/moments.cuh"
 #include "kernels/norm/layer_norm_input.cuh"
+#include "kernels/norm/layer_norm_moments.cuh"
 
 namespace cudaep::kernels {
-
-// What a piece of a row leaves for the others.
-template <class C>
-struct alignas(4 * sizeof(C)) PartMoments {
-  C count, mean, squares, unused;
-};
-
-// The moments of a row from those of its parts, of which there are a multiple of 4, empty ones among them.
-template <class C>
-__device__ __forceinline__ void MergeParts(const PartMoments<C>* part, unsigned parts, C inverse_elems, bool centred,
-                                           C& mean, C& squares) {
-  mean = 0;
-  if (!centred) {
-    const C base = part[0].mean;  // so that the mean of equal means is exact
-    C sum = 0;
-#pragma unroll 1
-    for (unsigned i = 0; i < parts; i += 4) {
-#pragma unroll
-      for (unsigned k = 0; k < 4; ++k) sum += part[i + k].count * (part[i + k].mean - base);
-    }
-    mean = base + sum * inverse_elems;
-  }
-  squares = 0;
-#pragma unroll 1
-  for (unsigned i = 0; i < parts; i += 4) {
-#pragma unroll
-    for (unsigned k = 0; k < 4; ++k) {
-      const PartMoments<C> p = part[i + k];
-      squares += p.squares + p.count * (p.mean - mean) * (p.mean - mean);
-    }
-  }
-}
 
 // Threads of a multiprocessor that have their registers at once: 48 KB of x are on their way, and no register spills.
 inline constexpr int kRowsThreadsAtOnce = 768;
@@ -58,7 +26,7 @@ __global__ void __launch_bounds__(kRowsThreadsAtOnce)
   const auto column_of = [&](int j) { return (first + j * step) * kPack; };
   const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
   const bool active = row < in.rows;
-  const bool whole = has(kPacks - 1), centred = in.centred();
+  const bool centred = in.centred();
 
   device::GridDependencyWait();
   PackAffine<kPack, V> by;
@@ -105,35 +73,8 @@ __global__ void __launch_bounds__(kRowsThreadsAtOnce)
   // Around the mean of the warp's piece, then of the row.
   const int part_packs = device::Min(device::Max(in.row_packs - piece, 0), step * kPacks);
   const C inverse_elems = C(1) / static_cast<C>(in.elems);
-  C mean = 0, squares = 0;
-  if (!centred) {
-    C sum[kPacks] = {};
-#pragma unroll
-    for (int k = 0; k < kPack; ++k) {
-#pragma unroll
-      for (int j = 0; j < kPacks; ++j) sum[j] += value[j][k];
-    }
-#pragma unroll
-    for (int j = 0; j < kPacks; ++j) mean += sum[j];
-    // Divided, not multiplied by a rounded reciprocal: the mean of equal 16-bit elements, whose sum is exact, is exact.
-    mean = SumOfLanes(mean, lanes) / static_cast<C>(device::Max(part_packs * kPack, 1));
-  }
-  if (!whole) {  // what is beyond the row's end does not deviate
-#pragma unroll
-    for (int j = 0; j < kPacks; ++j) {
-#pragma unroll
-      for (int k = 0; k < kPack; ++k) value[j][k] = has(j) ? value[j][k] : mean;
-    }
-  }
-  C pack_squares[kPacks] = {};
-#pragma unroll
-  for (int k = 0; k < kPack; ++k) {
-#pragma unroll
-    for (int j = 0; j < kPacks; ++j) pack_squares[j] += (value[j][k] - mean) * (value[j][k] - mean);
-  }
-#pragma unroll
-  for (int j = 0; j < kPacks; ++j) squares += pack_squares[j];
-  squares = SumOfLanes(squares, lanes);
+  C mean, squares;
+  PieceMoments<kPacks>(value, has, part_packs, lanes, centred, mean, squares);
   if (parts > 1) {
     const unsigned rounded = (parts + 3) / 4 * 4;
     if (threadIdx.x % 32 == 0) part[own_part] = {static_cast<C>(part_packs * kPack), mean, squares, C(0)};

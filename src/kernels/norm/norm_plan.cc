@@ -16,9 +16,21 @@ constexpr int64_t kRowBlockThreads = 128;
 constexpr int64_t kSmallProblemPacks = 128 * 1024;
 constexpr size_t kSlotBytes = size_t{32} * kNormPacks * kPackBytes;
 // At most, of what a block takes beside its ring: barriers, moments, and what the system reserves.
-constexpr size_t kOtherSharedBytes = size_t{8} << 10;
+constexpr size_t kOtherSharedBytes = size_t{8} << 10, kBatchOtherBytes = size_t{4} << 10;
 
-const char* NameOf(Kind kind) { return kind == Kind::kDirect ? "direct" : kind == Kind::kRing ? "ring" : "stream"; }
+const char* NameOf(Kind kind) {
+  switch (kind) {
+    case Kind::kDirect:
+      return "direct";
+    case Kind::kBatch:
+      return "batch";
+    case Kind::kRing:
+      return "ring";
+    case Kind::kStream:
+      break;
+  }
+  return "stream";
+}
 
 void PlaceRows(NormPlan& plan, int64_t packs, int64_t rows) {
   const int64_t threads = std::max<int64_t>(CeilDiv<int64_t>(packs, plan.packs_per_thread), 1);
@@ -30,6 +42,25 @@ void PlaceRows(NormPlan& plan, int64_t packs, int64_t rows) {
     plan.rows_per_block = static_cast<unsigned>(std::clamp(AlignUp(rows, whole_warp), whole_warp, full_block));
   }
   plan.blocks = std::max<int64_t>(CeilDiv<int64_t>(rows, plan.rows_per_block), 1);
+}
+
+// As many blocks on a multiprocessor as their registers allow, and as many rows a batch as its shared memory then
+// holds. False where that is not two, or where the device holds all rows at once.
+bool PlaceBatches(NormPlan& plan, int64_t packs, const NormProblem& problem, const device::DeviceInfo& device,
+                  bool forced) {
+  const int64_t warps = std::max<int64_t>(CeilDiv<int64_t>(packs, 32 * kNormPacks), 1);
+  plan.width = static_cast<unsigned>(warps) * 32;
+  plan.rows_per_block = static_cast<unsigned>(std::max<int64_t>(kRowBlockThreads / plan.width, 1));
+  const int64_t block_warps = warps * plan.rows_per_block, blocks = BatchThreadsAtOnce(problem.skip) / 32 / block_warps;
+  const size_t block_bytes =
+      std::min(device.shared_bytes_per_multiprocessor / static_cast<size_t>(blocks), device.shared_bytes_per_block);
+  const size_t row_bytes = static_cast<size_t>(block_warps) * kSlotBytes * (problem.skip ? 2 : 1);
+  const auto held = static_cast<int64_t>((block_bytes - std::min(block_bytes, kBatchOtherBytes)) / row_bytes);
+  const int64_t resident = std::max(device.multiprocessors, 1) * blocks * plan.rows_per_block;
+  const int64_t rows = std::max<int64_t>(problem.rows, 1), most = std::min<int64_t>(held, kNormBatch);
+  plan.depth = static_cast<int>(std::clamp<int64_t>(CeilDiv(rows, resident), 1, std::max<int64_t>(most, 1)));
+  plan.blocks = CeilDiv<int64_t>(rows, int64_t{plan.depth} * plan.rows_per_block);
+  return held >= 1 && (forced || plan.depth > 1);
 }
 
 // As many blocks a row as its slots take shared memory of, and more where rows are few; two on a multiprocessor where
@@ -78,6 +109,17 @@ Result<NormPlan> PlanNorm(const NormProblem& problem, const device::DeviceInfo& 
   plan.packs_per_thread = plan.pack == 1 ? kScalarPacks : small ? 1 : kNormPacks;
   const bool fits_block = CeilDiv<int64_t>(packs, plan.packs_per_thread) <= kNormThreads;
   const bool ring_possible = plan.pack > 1 && problem.x_type == problem.y_type && !problem.skip;
+  if (forced.value_or(Kind::kBatch) == Kind::kBatch) {
+    NormPlan batch = plan;
+    batch.kind = Kind::kBatch;
+    batch.packs_per_thread = kNormPacks;
+    const bool possible = plan.pack > 1 && widest == 2 && problem.same_affine && problem.elems > 0 &&
+                          packs <= int64_t{kNormThreads} * kNormPacks;
+    // Shorter rows leave lanes of their warp idle, and a small problem ends before a batch pays.
+    const bool better = possible && !small && packs >= 32 * kNormPacks / 2;
+    if ((forced ? possible : better) && PlaceBatches(batch, packs, problem, device, forced.has_value())) return batch;
+    if (forced) return impossible();
+  }
   const Kind wanted = forced.value_or(fits_block ? Kind::kDirect : Kind::kRing);
   if (wanted == Kind::kDirect) {
     if (!fits_block) return impossible();

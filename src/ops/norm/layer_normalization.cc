@@ -58,16 +58,19 @@ class LayerNorm : public Operator {
     plan->rows = ElementCount(dims.subspan(0, static_cast<size_t>(axis)));
     plan->elems = ElementCount(dims.subspan(static_cast<size_t>(axis)));
     CUDAEP_ASSIGN_OR_RETURN(plan->scale, MapAffine(dims, axis, context.inputs[1].dims(), "scale"));
-    bool whole_rows = plan->scale.columns == plan->elems;
+    bool whole_rows = plan->scale.columns == plan->elems, same_affine = plan->scale.rows == 1;
     if (has_beta_) {
       CUDAEP_ASSIGN_OR_RETURN(plan->beta, MapAffine(dims, axis, context.inputs[2].dims(), "bias"));
       whole_rows = whole_rows && plan->beta.columns == plan->elems;
+      same_affine = same_affine && plan->beta.rows == 1;
     }
-    CUDAEP_ASSIGN_OR_RETURN(
-        plan->kernel,
-        kernels::PlanLayerNorm(
-            {.x_type = x_type_, .y_type = y_type_, .rows = plan->rows, .elems = plan->elems, .whole_rows = whole_rows},
-            context.device));
+    CUDAEP_ASSIGN_OR_RETURN(plan->kernel, kernels::PlanLayerNorm({.x_type = x_type_,
+                                                                  .y_type = y_type_,
+                                                                  .rows = plan->rows,
+                                                                  .elems = plan->elems,
+                                                                  .whole_rows = whole_rows,
+                                                                  .same_affine = whole_rows && same_affine},
+                                                                 context.device));
     return PlanPtr(std::move(plan));
   }
 

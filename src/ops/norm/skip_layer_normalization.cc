@@ -54,10 +54,13 @@ class SkipLayerNorm : public Operator {
     const int64_t skip_rows = ElementCount(context.inputs[1].dims().subspan(0, context.inputs[1].dims().size() - 1));
     plan->skip_rows = std::max<int64_t>(skip_rows, 1);
     plan->scale.columns = plan->beta.columns = plan->elems;
-    CUDAEP_ASSIGN_OR_RETURN(
-        plan->kernel, kernels::PlanLayerNorm(
-                          {.x_type = type_, .y_type = type_, .rows = plan->rows, .elems = plan->elems, .skip = true},
-                          context.device));
+    CUDAEP_ASSIGN_OR_RETURN(plan->kernel, kernels::PlanLayerNorm({.x_type = type_,
+                                                                  .y_type = type_,
+                                                                  .rows = plan->rows,
+                                                                  .elems = plan->elems,
+                                                                  .same_affine = true,
+                                                                  .skip = true},
+                                                                 context.device));
     return PlanPtr(std::move(plan));
   }
 

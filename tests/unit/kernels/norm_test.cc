@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
+#include <optional>
 
 #include "../device/device_fixture.h"
 #include "core/float16.h"
@@ -30,7 +32,7 @@ class NormKernelTest : public device::testing::DeviceTest {
  protected:
   // Layer normalisation of x + skip by the kind of kernel, against float64.
   void Check(int64_t rows, int64_t elems, Kind kind, bool skip, bool packed) {
-    const NormProblem problem{DataType::kFloat, DataType::kFloat, rows, elems, true, skip};
+    const NormProblem problem{DataType::kFloat, DataType::kFloat, rows, elems, true, false, skip};
     const auto plan = PlanNorm(problem, Simulated(), packed, kind);
     ASSERT_TRUE(plan.ok()) << plan.status().ToString();
     ASSERT_EQ(plan.value().kind, kind);
@@ -139,6 +141,139 @@ TEST_F(NormKernelTest, EveryKindOfKernelTakesChannelsAndStatistics) {
   }
 }
 
+// Batches of the last rows, of whole and of ragged warps, with everything there may be: skip and bias, the sum written,
+// a shift, statistics. A few 16-bit numbers, so that sums are exact.
+TEST_F(NormKernelTest, BatchesGiveWhatRowsDo) {
+  const auto check = [&](int64_t rows, int64_t elems, bool skip, RowStatistic statistic) {
+    SCOPED_TRACE(::testing::Message() << rows << " x " << elems << (skip ? " with skip" : ""));
+    const NormProblem problem{DataType::kFloat16, DataType::kFloat16, rows, elems, true, true, skip};
+    const auto size = static_cast<size_t>(rows * elems);
+    const auto halves = [&](size_t count, uint32_t seed) {
+      std::vector<Half> v(count);
+      for (Half& h : v) h = HalfFromFloat(static_cast<float>((seed = seed * 1664525u + 1013904223u) >> 27) / 8 - 1.5f);
+      return Upload(v);
+    };
+    LayerNormArgs args;
+    args.x_type = args.y_type = DataType::kFloat16;
+    args.x = halves(size, 1);
+    if (skip) args.skip = halves(size / static_cast<size_t>(rows), 2);
+    if (skip) args.bias = halves(static_cast<size_t>(elems), 3);
+    args.scale = halves(static_cast<size_t>(elems), 4);
+    if (statistic == RowStatistic::kVariance) args.beta = halves(static_cast<size_t>(elems), 5);
+    args.rows = rows;
+    args.elems = elems;
+    args.scale_map.columns = args.beta_map.columns = elems;
+    args.epsilon = 1e-3;
+    args.statistic = statistic;
+    std::vector<Half> y[2], sum[2];
+    std::vector<float> inverse[2];
+    const Kind kinds[] = {Kind::kBatch, Kind::kDirect};
+    for (int i = 0; i < 2; ++i) {
+      const auto plan = PlanNorm(problem, Simulated(), true, kinds[i]);
+      ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+      ASSERT_EQ(plan.value().kind, kinds[i]);
+      const LayerNormPlans plans{plan.value(), plan.value()};
+      args.plans = &plans;
+      auto* const to = Allocate<Half>(size);
+      auto* const added = Allocate<Half>(size);
+      auto* const inv_std = Allocate<float>(static_cast<size_t>(rows));
+      args.y = to;
+      if (skip) args.sum = added;
+      args.inv_std = inv_std;
+      ASSERT_OK(LaunchLayerNorm(args, stream()));
+      y[i] = Download(to, size);
+      if (skip) sum[i] = Download(added, size);
+      inverse[i] = Download(inv_std, static_cast<size_t>(rows));
+    }
+    for (size_t i = 0; i < size; ++i) {
+      ASSERT_NEAR(ToFloat(y[0][i]), ToFloat(y[1][i]), 4e-3) << "element " << i;
+      if (!skip) continue;
+      ASSERT_EQ(sum[0][i].bits, sum[1][i].bits) << "element " << i;
+    }
+    for (size_t i = 0; i < inverse[0].size(); ++i) ASSERT_NEAR(inverse[0][i], inverse[1][i], 1e-5) << "row " << i;
+  };
+  for (const bool skip : {false, true}) {
+    for (const auto statistic : {RowStatistic::kVariance, RowStatistic::kRms}) {
+      for (const int64_t elems : {8, 520, 1024, 4096, 5000}) check(23, elems, skip, statistic);
+      check(1, 16384, skip, statistic);
+    }
+  }
+}
+
+// A row of equal elements is its shift, however small epsilon is and whatever the element's last bits are.
+TEST_F(NormKernelTest, ConstantRowsAreExactlyTheShift) {
+  const auto check = [&]<class T>(DataType type, int64_t elems, Kind kind, bool packed, T value, T shift) {
+    SCOPED_TRACE(::testing::Message() << DataTypeName(type) << ", " << elems << " elements, kind "
+                                      << static_cast<int>(kind) << (packed ? "" : ", one by one"));
+    constexpr int64_t kRows = 5;
+    const NormProblem problem{type, type, kRows, elems, true, true};
+    const auto plan = PlanNorm(problem, Simulated(), packed, kind);
+    ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+    const LayerNormPlans plans{plan.value(), plan.value()};
+    const auto size = static_cast<size_t>(kRows * elems), columns = static_cast<size_t>(elems);
+    T* const y = Allocate<T>(size);
+    LayerNormArgs args;
+    args.x_type = args.y_type = type;
+    args.x = Upload(std::vector<T>(size, value));
+    args.scale = Upload(std::vector<T>(columns, value));
+    args.beta = Upload(std::vector<T>(columns, shift));
+    args.y = y;
+    args.rows = kRows;
+    args.elems = elems;
+    args.scale_map.columns = args.beta_map.columns = elems;
+    args.epsilon = 1e-30;
+    args.plans = &plans;
+    ASSERT_OK(LaunchLayerNorm(args, stream()));
+    const std::vector<T> result = Download(y, size);
+    for (size_t i = 0; i < size; ++i) {
+      ASSERT_EQ(std::memcmp(&result[i], &shift, sizeof(T)), 0) << "element " << i;
+    }
+  };
+  for (const Kind kind : {Kind::kDirect, Kind::kRing, Kind::kStream}) {
+    for (const int64_t elems : {12, 128, 516, 2044, 2048, 4092}) {
+      check(DataType::kFloat, elems, kind, true, 0.1f, 0.25f);
+      check(DataType::kFloat, elems, kind, true, 12345.678f, -3.5f);
+    }
+  }
+  for (const Kind kind : {Kind::kDirect, Kind::kStream}) {
+    for (const int64_t elems : {1, 3, 11, 257, 1000}) {
+      check(DataType::kFloat, elems, kind, false, 0.1f, 0.25f);
+      check(DataType::kDouble, elems, kind, false, 0.1, 0.25);
+    }
+  }
+  for (const int64_t elems : {8, 1000, 1024, 4096}) {
+    check(DataType::kFloat16, elems, Kind::kBatch, true, HalfFromFloat(0.1f), HalfFromFloat(0.25f));
+  }
+}
+
+TEST_F(NormKernelTest, BatchesAreForRowsOf16BitsThatShareTheirScale) {
+  const auto plan = [](DataType type, int64_t rows, int64_t elems, bool same, bool skip, std::optional<Kind> kind) {
+    return PlanNorm({type, type, rows, elems, true, same, skip}, Gpu(), true, kind);
+  };
+  const auto large = plan(DataType::kBFloat16, 16384, 4096, true, false, {});
+  ASSERT_OK(large.status());
+  EXPECT_EQ(large.value().kind, Kind::kBatch);
+  EXPECT_EQ(large.value().width, 128u);
+  EXPECT_EQ(large.value().depth, 4);
+  EXPECT_EQ(large.value().blocks, 4096);
+  const auto skip = plan(DataType::kFloat16, 16384, 4096, true, true, {});
+  ASSERT_OK(skip.status());
+  EXPECT_EQ(skip.value().kind, Kind::kBatch);
+  EXPECT_EQ(skip.value().depth, 3);
+  EXPECT_EQ(skip.value().blocks, 5462);
+  EXPECT_EQ(plan(DataType::kFloat16, 1024, 768, true, false, {}).value().kind, Kind::kDirect);  // small
+  EXPECT_EQ(plan(DataType::kFloat16, 660, 4096, true, false, {}).value().kind, Kind::kDirect);  // all rows at once
+  EXPECT_EQ(plan(DataType::kFloat16, 16384, 4096, false, false, {}).value().kind, Kind::kDirect);
+  EXPECT_EQ(plan(DataType::kFloat, 16384, 4096, true, false, {}).value().kind, Kind::kDirect);
+  const auto refused = [&](DataType type, int64_t elems, bool same) {
+    EXPECT_FAILS(plan(type, 64, elems, same, false, Kind::kBatch).status(), kInvalidArgument, "no batch normalisation");
+  };
+  refused(DataType::kFloat, 4096, true);
+  refused(DataType::kFloat16, 4096, false);
+  refused(DataType::kFloat16, 4100, true);
+  refused(DataType::kFloat16, 16392, true);
+}
+
 TEST_F(NormKernelTest, PlansThatCannotBeAreRefused) {
   const auto plan = [](int64_t elems, Kind kind, bool packed, const device::DeviceInfo& device) {
     return PlanNorm({DataType::kFloat16, DataType::kFloat16, 1024, elems}, device, packed, kind).status();
@@ -179,7 +314,7 @@ TEST_F(NormKernelTest, RowsThatNoRingHoldsAreStreamed) {
   device::DeviceInfo small = Gpu();
   small.shared_bytes_per_block = small.shared_bytes_per_multiprocessor = size_t{40} << 10;
   const auto kind = [&](int64_t elems, bool skip) {
-    const auto result = PlanNorm({DataType::kFloat16, DataType::kFloat16, 4096, elems, true, skip}, small);
+    const auto result = PlanNorm({DataType::kFloat16, DataType::kFloat16, 4096, elems, true, false, skip}, small);
     EXPECT_OK(result.status());
     return result.value().kind;
   };

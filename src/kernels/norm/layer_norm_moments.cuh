@@ -1,0 +1,88 @@
+// Mean and sum of squared deviations of a row that several threads hold in registers: of the piece of a warp, then of
+// the row. Rows of equal elements have exactly that mean and no deviation.
+#pragma once
+
+#include "kernels/common/moments.cuh"
+
+namespace cudaep::kernels {
+
+// Pairs, pairs of pairs and so on: exact where 2^n elements are equal.
+template <int kCount, class C>
+__device__ __forceinline__ C PairwiseSum(const C* value) {
+  if constexpr (kCount == 1) {
+    return value[0];
+  } else {
+    return PairwiseSum<kCount / 2>(value) + PairwiseSum<kCount / 2>(value + kCount / 2);
+  }
+}
+
+// Of a piece that `lanes` threads (a power of two) hold, kPacks packs each, of which a thread has those with has(j);
+// `piece_packs` together, from the first thread on. What is beyond the row's end becomes the mean. `centred`: around 0.
+template <int kPacks, int kPack, class C, class Has>
+__device__ __forceinline__ void PieceMoments(C (&value)[kPacks][kPack], const Has& has, int piece_packs, unsigned lanes,
+                                             bool centred, C& mean, C& squares) {
+  const bool whole = piece_packs == kPacks * static_cast<int>(lanes);
+  mean = 0;
+  if (!centred && whole) {
+    // 2^n elements: the inverse is exact.
+    const C inverse = C(1) / static_cast<C>(static_cast<unsigned>(kPacks * kPack) * lanes);
+    mean = SumOfLanes(PairwiseSum<kPacks * kPack>(value[0]), lanes) * inverse;
+  } else if (!centred) {
+    const C base = __shfl_sync(device::kFullWarp, value[0][0], 0, static_cast<int>(lanes));
+    C sum = 0;
+#pragma unroll
+    for (int j = 0; j < kPacks; ++j) {
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) sum += has(j) ? value[j][k] - base : C(0);
+    }
+    mean = base + SumOfLanes(sum, lanes) / static_cast<C>(device::Max(piece_packs * kPack, 1));
+  }
+  if (!whole) {
+#pragma unroll
+    for (int j = 0; j < kPacks; ++j) {
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) value[j][k] = has(j) ? value[j][k] : mean;
+    }
+  }
+  C pack_squares[kPacks] = {};
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+#pragma unroll
+    for (int j = 0; j < kPacks; ++j) pack_squares[j] += (value[j][k] - mean) * (value[j][k] - mean);
+  }
+  squares = SumOfLanes(PairwiseSum<kPacks>(pack_squares), lanes);
+}
+
+// What a piece of a row leaves for the others.
+template <class C>
+struct alignas(4 * sizeof(C)) PartMoments {
+  C count, mean, squares, unused;
+};
+
+// The moments of a row from those of its parts, of which there are a multiple of 4, empty ones among them.
+template <class C>
+__device__ __forceinline__ void MergeParts(const PartMoments<C>* part, unsigned parts, C inverse_elems, bool centred,
+                                           C& mean, C& squares) {
+  mean = 0;
+  if (!centred) {
+    const C base = part[0].mean;  // so that the mean of equal means is exact
+    C sum = 0;
+#pragma unroll 1
+    for (unsigned i = 0; i < parts; i += 4) {
+#pragma unroll
+      for (unsigned k = 0; k < 4; ++k) sum += part[i + k].count * (part[i + k].mean - base);
+    }
+    mean = base + sum * inverse_elems;
+  }
+  squares = 0;
+#pragma unroll 1
+  for (unsigned i = 0; i < parts; i += 4) {
+#pragma unroll
+    for (unsigned k = 0; k < 4; ++k) {
+      const PartMoments<C> p = part[i + k];
+      squares += p.squares + p.count * (p.mean - mean) * (p.mean - mean);
+    }
+  }
+}
+
+}  // namespace cudaep::kernels
