@@ -8,17 +8,22 @@
 //
 // A source is a struct passed by value; At(i) gives a cursor to unit i. The cursor has Load(); row_left, the units to
 // the end of its row; Step(source), to the next unit of the row; and Next(source), to the next unit wherever that is.
-// None is called for units past the end.
+// None is called for units past the end. Where units of a row lie in a row in memory too, a cursor may say so:
+// Around(n) is the address of its unit there where any of the n units from it on is there, null elsewhere, and
+// Inside(n) whether all of them are; the source then says in `readable` what may be read around them. Prepare(source),
+// where a cursor has it, comes before Load.
 #pragma once
 
 #include <algorithm>
+#include <bit>
+#include <type_traits>
 
 #include "core/checked_math.h"
 #include "device/launch.h"
 #include "kernels/common/units.h"
 #include "kernels/fast_divide.h"
 #include "kernels/index_limit.h"
-#include "kernels/pack.h"
+#include "kernels/movement/shifted_load.cuh"
 
 namespace cudaep::kernels {
 
@@ -45,11 +50,54 @@ struct IndexDivider<uint64_t> {
   }
 };
 
+// A cursor whose units are read one by one.
+template <class Source, class Index>
+__device__ __forceinline__ auto CursorAt(const Source& source, Index i) {
+  auto cursor = source.At(i);
+  if constexpr (requires { cursor.Prepare(source); }) cursor.Prepare(source);
+  return cursor;
+}
+
+template <class Source, class Index>
+concept HasAround = requires(const Source& source) {
+  source.At(Index{}).Around(Index{});
+};
+
+// What a thread keeps of a pack until it stores it: words where they come as words, or else units, which are put
+// together once all of them are there.
+template <class Source, class Unit, class Index, int kPack>
+using HeldPack = std::conditional_t<(kPack > 1 && HasAround<Source, Index>), Pack<uint32_t, 4>, Pack<Unit, kPack>>;
+
 // The units of the pack that starts at `first`, all of them in the output.
 template <int kPack, class Unit, class Index, class Source>
-__device__ __forceinline__ void LoadUnits(const Source& source, Index first, Pack<Unit, kPack>& pack) {
+__device__ __forceinline__ auto LoadUnits(const Source& source, Index first) {
+  using Held = HeldPack<Source, Unit, Index, kPack>;
   auto cursor = source.At(first);
-  if (cursor.row_left >= kPack) {
+  Pack<Unit, kPack> pack;
+  bool loaded = false;  // what is in memory in a row
+  if constexpr (HasAround<Source, Index>) {
+    const Unit* const from = cursor.Around(Index{kPack});
+    if constexpr (kPack == 1) {
+      if (from != nullptr) return Pack<Unit, 1>{*from};
+    } else {
+      Held held;
+      if (from != nullptr && LoadShifted<Unit>(from, source.readable, held)) {
+        if (cursor.Inside(Index{kPack})) return held;
+        loaded = cursor.row_left >= kPack;
+        pack = std::bit_cast<Pack<Unit, kPack>>(held);
+      }
+    }
+  }
+  if constexpr (requires { cursor.Prepare(source); }) cursor.Prepare(source);
+  if (loaded) {
+    if constexpr (HasAround<Source, Index>) {
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) {
+        if (k != 0) cursor.Step(source);
+        if (!cursor.Inside(1)) pack.value[k] = cursor.Load();
+      }
+    }
+  } else if (cursor.row_left >= kPack) {
 #pragma unroll
     for (int k = 0; k < kPack; ++k) {
       if (k != 0) cursor.Step(source);
@@ -61,6 +109,11 @@ __device__ __forceinline__ void LoadUnits(const Source& source, Index first, Pac
       if (k != 0) cursor.Next(source);
       pack.value[k] = cursor.Load();
     }
+  }
+  if constexpr (std::is_same_v<Held, Pack<Unit, kPack>>) {
+    return pack;
+  } else {
+    return std::bit_cast<Held>(pack);
   }
 }
 
@@ -74,14 +127,15 @@ __global__ void __launch_bounds__(kCopyThreads) CopyKernel(const __grid_constant
   const auto is_whole = [&](unsigned j) {
     return j < packs_per_thread && begin_of(j) >= lead && begin_of(j) + kPack <= units + lead;
   };
-  Pack<Unit, kPack> pack[kCopyPacks];
+  using Held = HeldPack<Source, Unit, Index, kPack>;
+  Held pack[kCopyPacks];
 #pragma unroll
   for (unsigned j = 0; j < kCopyPacks; ++j) {
-    if (is_whole(j)) LoadUnits(source, static_cast<Index>(begin_of(j) - lead), pack[j]);
+    if (is_whole(j)) pack[j] = LoadUnits<kPack, Unit>(source, static_cast<Index>(begin_of(j) - lead));
   }
 #pragma unroll
   for (unsigned j = 0; j < kCopyPacks; ++j) {
-    if (is_whole(j)) StorePack<kPack>(out + (begin_of(j) - lead), pack[j]);
+    if (is_whole(j)) *reinterpret_cast<Held*>(out + (begin_of(j) - lead)) = pack[j];
   }
   if constexpr (kPack > 1) {  // the ends of the output
 #pragma unroll 1
@@ -89,7 +143,7 @@ __global__ void __launch_bounds__(kCopyThreads) CopyKernel(const __grid_constant
       const Index begin = device::Max<Index>(begin_of(j), lead);
       const Index end = device::Min<Index>(begin_of(j) + kPack, units + lead);
       if (is_whole(j) || begin >= end) continue;
-      auto cursor = source.At(begin - lead);
+      auto cursor = CursorAt(source, static_cast<Index>(begin - lead));
       for (Index i = begin - lead;;) {
         out[i] = cursor.Load();
         if (++i == end - lead) break;

@@ -4,17 +4,22 @@ namespace cudaep::kernels {
 namespace {
 
 // The position of the input that stands at `position`, which may be anywhere, of `size` positions.
-__device__ __forceinline__ int64_t MapPosition(int64_t position, int64_t size, PadMode mode) {
-  if (position >= 0 && position < size) return position;
-  if (mode == PadMode::kEdge) return position < 0 ? 0 : size - 1;
+template <class Coordinate>
+__device__ __forceinline__ Coordinate MapPosition(Coordinate position, Coordinate size, PadMode mode) {
+  const Coordinate last = size - 1;
+  if (mode == PadMode::kEdge) return device::Min(device::Max(position, Coordinate{0}), last);
   if (mode == PadMode::kWrap) {
-    const int64_t rest = position % size;
+    if (position < 0) position += size;
+    if (position >= size) position -= size;
+    if (position >= 0 && position < size) return position;
+    const Coordinate rest = position % size;
     return rest < 0 ? rest + size : rest;
   }
-  if (size == 1) return 0;
-  const int64_t period = 2 * (size - 1);
-  const int64_t rest = (position < 0 ? -position : position) % period;
-  return rest < size ? rest : period - rest;
+  const auto distance = [](Coordinate a, Coordinate b) { return a < b ? b - a : a - b; };
+  const Coordinate from_first = distance(position, 0);
+  const Coordinate reflected = last - distance(from_first, last);
+  if (reflected >= 0) return reflected;
+  return last == 0 ? 0 : last - distance(from_first % (2 * last), last);  // there and back
 }
 
 template <class Unit, class Index>
@@ -22,16 +27,24 @@ struct MappedPadSource {
   const Unit* in;
   PadMode mode;
   PadView<Index> view;
+  Readable readable;
+  using Coordinate = typename PadView<Index>::Coordinate;
 
   struct Cursor {
     const Unit* row;
-    int64_t column;  // in the input, may be outside
-    int64_t columns;
+    Coordinate column;  // in the input, may be outside
+    Coordinate columns;
     PadMode mode;
     Index index;
     Index row_left;
 
     __device__ __forceinline__ Unit Load() const { return row[MapPosition(column, columns, mode)]; }
+    __device__ __forceinline__ const Unit* Around(Index n) const {
+      return column + static_cast<Coordinate>(n) > 0 && column < columns ? row + column : nullptr;
+    }
+    __device__ __forceinline__ bool Inside(Index n) const {
+      return column >= 0 && columns - column >= static_cast<Coordinate>(n);
+    }
     __device__ __forceinline__ void Step(const MappedPadSource&) { ++column; }
     __device__ __forceinline__ void Next(const MappedPadSource& source) {
       ++index;
@@ -45,12 +58,14 @@ struct MappedPadSource {
   __device__ __forceinline__ Cursor At(Index i) const {
     Index coordinate = i, rest = 0;
     if (view.rank > 1) rest = view.out[0].DivideWithRemainder(i, &coordinate);
-    Cursor cursor{in, static_cast<int64_t>(coordinate) - view.begin[0],    view.in[0], mode,
+    Cursor cursor{in, static_cast<Coordinate>(coordinate) - view.begin[0], view.in[0], mode,
                   i,  static_cast<Index>(view.out[0].divisor) - coordinate};
+#pragma unroll 1
     for (int d = 1; d < view.rank; ++d) {
       coordinate = rest;
       if (d + 1 < view.rank) rest = view.out[d].DivideWithRemainder(rest, &coordinate);
-      cursor.row += MapPosition(static_cast<int64_t>(coordinate) - view.begin[d], view.in[d], mode) * view.stride[d];
+      const Coordinate position = static_cast<Coordinate>(coordinate) - view.begin[d];
+      cursor.row += int64_t{MapPosition(position, view.in[d], mode)} * view.stride[d];
     }
     return cursor;
   }
@@ -64,7 +79,7 @@ Status LaunchPadMapped(const PadCopy& pad, PadUnit unit, const void* in, void* o
     using Unit = typename Variant::Unit;
     using Index = typename Variant::Index;
     const MappedPadSource<Unit, Index> source{static_cast<const Unit*>(in) + pad.offset / factor, pad.mode,
-                                              MakePadView<Index>(pad, factor)};
+                                              MakePadView<Index>(pad, factor), ReadablePad(pad, in)};
     return LaunchCopy<Variant>(source, out, pad.elems / factor, stream);
   });
 }

@@ -47,6 +47,9 @@ _PADS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
     ((2, 3, 4, 5), (1, 1, 0, 0, 0, 2, 0, 0)),
     ((3, 64), (1, 16, 1, 32)),  # rows of whole packs
     ((3, 67), (0, 1, 2, 2)),
+    ((6, 126), (1, 1, 1, 1)),  # rows of whole packs, each of the input's at another place in its own
+    ((5, 61), (0, 2, -1, 1)),
+    ((2, 5, 30), (0, 1, 1, 1, 0, 1)),
     ((2, 4, 3, 2, 3, 2, 3, 2, 2), (1, 0) * 9),
 ]
 # Beyond the length of the axis, which only a periodic continuation serves.
