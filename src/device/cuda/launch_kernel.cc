@@ -6,8 +6,10 @@
 
 #include "device/cuda/errors.h"
 #include "device/launch_config.h"
+#include "device/occupancy.h"
 
-namespace cudaep::device::cuda {
+namespace cudaep::device {
+namespace cuda {
 namespace {
 
 // Dynamic shared memory that is granted without asking. A kernel gets 48 KB that way, its static arrays included; those
@@ -58,11 +60,10 @@ Status RaiseSharedLimit(const void* kernel) {
 
 dim3 ToDim3(const Extent& extent) { return dim3(extent.x, extent.y, extent.z); }
 
-}  // namespace
+constexpr unsigned kMostAttributes = 3;
 
-Status LaunchKernel(const void* kernel, const LaunchConfig& config, Stream stream, void** arguments) {
-  if (config.shared_bytes > kPlainSharedBytes) CUDAEP_RETURN_IF_ERROR(RaiseSharedLimit(kernel));
-  cudaLaunchAttribute attributes[3];
+// Of the null stream; it points to `attributes`.
+cudaLaunchConfig_t Describe(const LaunchConfig& config, cudaLaunchAttribute (&attributes)[kMostAttributes]) {
   unsigned count = 0;
   const Extent& cluster = config.cluster;
   if (cluster.x != 1 || cluster.y != 1 || cluster.z != 1) {
@@ -83,10 +84,31 @@ Status LaunchKernel(const void* kernel, const LaunchConfig& config, Stream strea
   launch.gridDim = ToDim3(config.grid);
   launch.blockDim = ToDim3(config.block);
   launch.dynamicSmemBytes = config.shared_bytes;
-  launch.stream = reinterpret_cast<cudaStream_t>(stream);
   launch.attrs = attributes;
   launch.numAttrs = count;
+  return launch;
+}
+
+}  // namespace
+
+Status LaunchKernel(const void* kernel, const LaunchConfig& config, Stream stream, void** arguments) {
+  if (config.shared_bytes > kPlainSharedBytes) CUDAEP_RETURN_IF_ERROR(RaiseSharedLimit(kernel));
+  cudaLaunchAttribute attributes[kMostAttributes];
+  cudaLaunchConfig_t launch = Describe(config, attributes);
+  launch.stream = reinterpret_cast<cudaStream_t>(stream);
   return CUDAEP_CUDA_STATUS(cudaLaunchKernelExC(&launch, kernel, arguments));
 }
 
-}  // namespace cudaep::device::cuda
+}  // namespace cuda
+
+Status MaxActiveClusters(const void* kernel, const LaunchConfig& config, int* count) {
+  *count = 0;
+  if (config.shared_bytes > cuda::kPlainSharedBytes) CUDAEP_RETURN_IF_ERROR(cuda::RaiseSharedLimit(kernel));
+  LaunchConfig bare = config;
+  bare.cooperative = bare.programmatic = false;
+  cudaLaunchAttribute attributes[cuda::kMostAttributes];
+  const cudaLaunchConfig_t launch = cuda::Describe(bare, attributes);
+  return CUDAEP_CUDA_STATUS(cudaOccupancyMaxActiveClusters(count, kernel, &launch));
+}
+
+}  // namespace cudaep::device

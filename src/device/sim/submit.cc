@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "device/launch.h"
+#include "device/occupancy.h"
 #include "device/sim/simulator.h"
 
 namespace cudaep::device::sim {
@@ -233,3 +234,13 @@ void Simulator::CountWork(const Work& work, StreamHandle* stream) {
 }
 
 }  // namespace cudaep::device::sim
+
+namespace cudaep::device {
+
+Status MaxActiveClusters(const void*, const LaunchConfig& config, int* count) {
+  const Extent& cluster = config.cluster;
+  *count = cluster.x == 1 && cluster.y == 1 && cluster.z == 1 ? 1 : 0;
+  return Status::Ok();
+}
+
+}  // namespace cudaep::device

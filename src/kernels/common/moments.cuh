@@ -9,24 +9,33 @@
 
 namespace cudaep::kernels {
 
+// Pairs, pairs of pairs and so on: exact where 2^n elements are equal.
+template <int kCount, class C>
+__device__ __forceinline__ C PairwiseSum(const C* value) {
+  static_assert((kCount & (kCount - 1)) == 0);
+  if constexpr (kCount == 1) {
+    return value[0];
+  } else {
+    return PairwiseSum<kCount / 2>(value) + PairwiseSum<kCount / 2>(value + kCount / 2);
+  }
+}
+
 // Of a set that grows by batches and by other sets.
 template <class C>
 struct Moments {
   C count = 0, mean = 0, squares = 0;
 
-  // `centred`: around 0 instead of the mean.
+  // 2^n elements. `centred`: around 0 instead of the mean.
   template <int kElems>
   __device__ __forceinline__ void Add(const C* value, bool centred) {
-    C batch_mean = 0, batch_squares = 0;
-    if (!centred) {
-      // Around an element, so that the mean of equal ones is exact.
+    const C batch_mean = centred ? C(0) : PairwiseSum<kElems>(value) * (C(1) / kElems);
+    constexpr int kSums = kElems < 4 ? kElems : 4;
+    C batch_squares[kSums] = {};
 #pragma unroll
-      for (int k = 1; k < kElems; ++k) batch_mean += value[k] - value[0];
-      batch_mean = value[0] + batch_mean / kElems;
+    for (int k = 0; k < kElems; ++k) {
+      batch_squares[k % kSums] += (value[k] - batch_mean) * (value[k] - batch_mean);
     }
-#pragma unroll
-    for (int k = 0; k < kElems; ++k) batch_squares += (value[k] - batch_mean) * (value[k] - batch_mean);
-    Merge({static_cast<C>(kElems), batch_mean, batch_squares});
+    Merge({static_cast<C>(kElems), batch_mean, PairwiseSum<kSums>(batch_squares)});
   }
   __device__ __forceinline__ void Merge(const Moments& other) {
     const C total = count + other.count;

@@ -14,6 +14,13 @@ bool LayerNormSupports(DataType x_type, DataType y_type) {
 Result<LayerNormPlans> PlanLayerNorm(const NormProblem& problem, const device::DeviceInfo& device) {
   LayerNormPlans plans;
   CUDAEP_ASSIGN_OR_RETURN(plans.packed, PlanNorm(problem, device, true));
+  if (plans.packed.cluster > 1) {
+    // A slice of a device may be too small for any.
+    const Result<int> active = ActiveRingClusters(problem.x_type, plans.packed);
+    if (!active.ok() || active.value() == 0) {
+      CUDAEP_ASSIGN_OR_RETURN(plans.packed, PlanNorm(problem, device, true, NormPlan::Kind::kStream));
+    }
+  }
   CUDAEP_ASSIGN_OR_RETURN(plans.single, PlanNorm(problem, device, false));
   return plans;
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "kernels/common/row_plan.h"
-#include "kernels/norm/layer_norm_ring.cuh"
 #include "kernels/norm/layer_norm_rows.cuh"
 #include "kernels/norm/layer_norm_stream.cuh"
 #include "kernels/norm/layer_norm_types.h"
@@ -22,16 +21,14 @@ Status LaunchLayerNormTypes(const LayerNormArgs& args, device::Stream stream) {
   }
   const NormPlan& plan = aligned ? args.plans->packed : args.plans->single;
   if (plan.kind == NormPlan::Kind::kBatch) return LaunchLayerNormBatch(args, stream);
+  if (plan.kind == NormPlan::Kind::kRing) return LaunchLayerNormRing(args, stream);
   const LayerNormInput<T, V> in = MakeLayerNormInput<T, V>(args, plan.pack);
   const LayerNormOutput<T> out{args.y, static_cast<T*>(args.sum), args.mean, args.inv_std};
   device::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(plan.blocks);
   config.block = {plan.width, plan.rows_per_block, 1};
-  config.cluster.x = plan.cluster;
   config.programmatic = true;
-  const auto launch = [&](auto kernel, auto... more) {
-    return device::Launch(kernel, config, stream, in, out, more...);
-  };
+  const auto launch = [&](auto kernel) { return device::Launch(kernel, config, stream, in, out); };
   const auto direct = [&]<int kPackElems, int kPacks>() {
     return args.skip == nullptr ? launch(LayerNormRowsKernel<T, V, kPackElems, kPacks, false>)
                                 : launch(LayerNormRowsKernel<T, V, kPackElems, kPacks, true>);
@@ -45,10 +42,6 @@ Status LaunchLayerNormTypes(const LayerNormArgs& args, device::Stream stream) {
     if (plan.kind == NormPlan::Kind::kDirect) {
       return plan.packs_per_thread == 1 ? direct.template operator()<kPack, 1>()
                                         : direct.template operator()<kPack, kNormPacks>();
-    }
-    if constexpr (std::is_same_v<T, V>) {
-      config.shared_bytes = size_t{plan.width} * static_cast<size_t>(plan.depth) * kNormPacks * kPackBytes;
-      return launch(LayerNormRingKernel<T, kPack>, plan.slots, plan.depth);
     }
   }
   return InvalidArgument("no such plan for normalisation of ", args.elems, " elements");

@@ -12,10 +12,8 @@ Status LaunchBatch(const LayerNormArgs& args, device::Stream stream) {
   constexpr int kPack = RowPack(sizeof(T));
   const LayerNormInput<T, T> in = MakeLayerNormInput<T, T>(args, kPack);
   const LayerNormOutput<T> out{args.y, static_cast<T*>(args.sum), args.mean, args.inv_std};
-  const auto shared = [](const AffineInput<T>& affine) { return affine.data == nullptr || affine.map.rows == 1; };
   const bool rms = args.statistic == RowStatistic::kRms;
-  if (FormOf(in) != AffineForm::kColumns || !shared(in.scale) || !shared(in.beta) || (rms && args.beta != nullptr) ||
-      (!rms && args.statistic != RowStatistic::kVariance)) {
+  if (!HasSharedColumns(in) || (rms && args.beta != nullptr) || (!rms && args.statistic != RowStatistic::kVariance)) {
     return InvalidArgument("no batches of rows whose scale or shift is not one for all of them");
   }
   const size_t tensors = args.skip == nullptr ? 1 : 2;

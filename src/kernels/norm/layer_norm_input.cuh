@@ -90,13 +90,21 @@ enum class AffineForm : uint8_t {
 };
 
 template <class T, class V>
-__device__ __forceinline__ AffineForm FormOf(const LayerNormInput<T, V>& in) {
+CUDAEP_HOST_DEVICE AffineForm FormOf(const LayerNormInput<T, V>& in) {
   if (in.scale.data == nullptr && in.beta.data == nullptr) return AffineForm::kNone;
   const bool scale_columns = in.scale.map.columns == in.elems, beta_columns = in.beta.map.columns == in.elems;
   if (in.scale.data == nullptr) return AffineForm::kMixed;
   if (scale_columns && (beta_columns || in.beta.data == nullptr)) return AffineForm::kColumns;
   return scale_columns || beta_columns || in.beta.data == nullptr ? AffineForm::kMixed : AffineForm::kChannels;
 }
+
+// All rows share a scale for each column, and a shift if there is one.
+template <class T>
+bool HasSharedColumns(const LayerNormInput<T, T>& in) {
+  return FormOf(in) == AffineForm::kColumns && in.scale.map.rows == 1 &&
+         (in.beta.data == nullptr || in.beta.map.rows == 1);
+}
+
 // Calls use.operator()<form>(): once for many packs.
 template <class T, class V, class Use>
 __device__ __forceinline__ void WithAffineForm(const LayerNormInput<T, V>& in, Use&& use) {

@@ -6,16 +6,6 @@
 
 namespace cudaep::kernels {
 
-// Pairs, pairs of pairs and so on: exact where 2^n elements are equal.
-template <int kCount, class C>
-__device__ __forceinline__ C PairwiseSum(const C* value) {
-  if constexpr (kCount == 1) {
-    return value[0];
-  } else {
-    return PairwiseSum<kCount / 2>(value) + PairwiseSum<kCount / 2>(value + kCount / 2);
-  }
-}
-
 // Of a piece that `lanes` threads (a power of two) hold, kPacks packs each, of which a thread has those with has(j);
 // `piece_packs` together, from the first thread on. What is beyond the row's end becomes the mean. `centred`: around 0.
 template <int kPacks, int kPack, class C, class Has>

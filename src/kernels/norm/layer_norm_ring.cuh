@@ -27,8 +27,10 @@ __device__ __forceinline__ void MergeClusterParts(const PartMoments<C>* part, un
 // Rows one after the other. The slots of a row go round the warps of its blocks, `slots` to each, and each warp's ring
 // holds `depth`: what it has read for the second time it fills with what comes next, so that memory is never idle. One
 // barrier a row, of the block or of the cluster.
-template <class T, int kPack>
-__global__ void __launch_bounds__(kNormThreads, 2)
+//
+// `kHeld`: scale and shift, which all rows share, stay in registers, packed; of kHeldSlots slots at most.
+template <class T, int kPack, bool kHeld>
+__global__ void __launch_bounds__(kHeld ? kNormThreads / 2 : kNormThreads, 2)
     LayerNormRingKernel(const __grid_constant__ LayerNormInput<T, T> in, const LayerNormOutput<T> out, int slots,
                         int depth) {
   using C = ComputeType<T>;
@@ -61,6 +63,20 @@ __global__ void __launch_bounds__(kNormThreads, 2)
     next_row += stride;
   };
   for (int i = 0; i < depth; ++i) push();
+  Raw scale[kHeldSlots][kNormPacks] = {}, beta[kHeldSlots][kNormPacks] = {};
+  if constexpr (kHeld) {
+#pragma unroll
+    for (int slot = 0; slot < kHeldSlots; ++slot) {
+#pragma unroll
+      for (int j = 0; j < kNormPacks; ++j) {
+        const int pack = j * 32 + lane;
+        if (slot >= slots || pack >= packs_of(slot)) continue;
+        const int column = (start_of(slot) + pack) * kPack;
+        scale[slot][j] = LoadRaw<kPack>(in.scale.data + column);
+        if (in.beta.data != nullptr) beta[slot][j] = LoadRaw<kPack>(in.beta.data + column);
+      }
+    }
+  }
   int part_packs = 0;
   for (int slot = 0; slot < slots; ++slot) part_packs += packs_of(slot);
   const C part_count = static_cast<C>(part_packs * kPack);
@@ -111,27 +127,44 @@ __global__ void __launch_bounds__(kNormThreads, 2)
       WriteStatistic(in, out.inv_std, row, inv_std);
     }
 
-    const AffineRows<T> affine(in, row);
     T* const y = static_cast<T*>(out.y) + row * in.elems;
-    WithAffineForm(in, [&]<AffineForm kForm>() {
-#pragma unroll 1
-      for (int slot = 0; slot < slots; ++slot) {
-        ring.Read(leaving, raw);
-        ring.Advance(leaving);
-        push();
-        const int packs = packs_of(slot), start = start_of(slot) + lane;
+    // Calls affine_of(j, column, by) for what each pack is multiplied by.
+    const auto write = [&](int slot, const auto& affine_of) {
+      ring.Read(leaving, raw);
+      ring.Advance(leaving);
+      push();
+      const int packs = packs_of(slot), start = start_of(slot) + lane;
 #pragma unroll
-        for (int j = 0; j < kNormPacks; ++j) {
-          if (j * 32 + lane >= packs) continue;
-          const int column = (start + j * 32) * kPack;
-          C value[kPack];
-          UnpackCompute<T, kPack>(raw[j], value);
-          PackAffine<kPack, T> by;
-          by.template Load<kForm>(in, affine, column);
-          StoreWords<kPack>(y + column, by.Apply(value, mean, inv_std));
-        }
+      for (int j = 0; j < kNormPacks; ++j) {
+        if (j * 32 + lane >= packs) continue;
+        const int column = (start + j * 32) * kPack;
+        C value[kPack];
+        UnpackCompute<T, kPack>(raw[j], value);
+        PackAffine<kPack, T> by;
+        affine_of(j, column, by);
+        StoreWords<kPack>(y + column, by.Apply(value, mean, inv_std));
       }
-    });
+    };
+    if constexpr (kHeld) {
+#pragma unroll
+      for (int slot = 0; slot < kHeldSlots; ++slot) {
+        if (slot >= slots) break;
+        KeepPacked(scale[slot]);
+        KeepPacked(beta[slot]);
+        write(slot, [&](int j, int, PackAffine<kPack, T>& by) {
+          UnpackCompute<T, kPack>(scale[slot][j], by.factor);
+          UnpackCompute<T, kPack>(beta[slot][j], by.term);
+        });
+      }
+    } else {
+      const AffineRows<T> affine(in, row);
+      WithAffineForm(in, [&]<AffineForm kForm>() {
+#pragma unroll 1
+        for (int slot = 0; slot < slots; ++slot) {
+          write(slot, [&](int, int column, PackAffine<kPack, T>& by) { by.template Load<kForm>(in, affine, column); });
+        }
+      });
+    }
   }
 }
 

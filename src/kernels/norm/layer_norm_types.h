@@ -8,7 +8,11 @@ namespace cudaep::kernels {
 Status LaunchLayerNormUniform(const LayerNormArgs& args, device::Stream stream);  // input and output of one type
 Status LaunchLayerNormMixed(const LayerNormArgs& args, device::Stream stream);    // fp32 and a 16-bit type
 
-// By a plan of batches, and only by one: 16-bit input and output of one type, pointers that allow packs.
+// By a plan of batches or of rings, which is `args.plans->packed`; pointers allow packs.
 Status LaunchLayerNormBatch(const LayerNormArgs& args, device::Stream stream);
+Status LaunchLayerNormRing(const LayerNormArgs& args, device::Stream stream);
+
+// How many clusters of a ring's plan the current device holds at once.
+Result<int> ActiveRingClusters(DataType type, const NormPlan& plan);
 
 }  // namespace cudaep::kernels

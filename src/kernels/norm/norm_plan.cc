@@ -14,6 +14,8 @@ using Kind = NormPlan::Kind;
 constexpr int64_t kRowBlockThreads = 128;
 // Below this many packs in all a GPU is not full and short threads finish sooner.
 constexpr int64_t kSmallProblemPacks = 128 * 1024;
+// Warps of a block and slots of a warp where several blocks share a multiprocessor.
+constexpr int64_t kRingWarps = 8, kShortSlots = 4;
 constexpr size_t kSlotBytes = size_t{32} * kNormPacks * kPackBytes;
 // At most, of what a block takes beside its ring: barriers, moments, and what the system reserves.
 constexpr size_t kOtherSharedBytes = size_t{8} << 10, kBatchOtherBytes = size_t{4} << 10;
@@ -63,21 +65,56 @@ bool PlaceBatches(NormPlan& plan, int64_t packs, const NormProblem& problem, con
   return held >= 1 && (forced || plan.depth > 1);
 }
 
+size_t Slots(size_t bytes) { return (bytes - std::min(bytes, kOtherSharedBytes)) / kSlotBytes; }
+
+// Of a block, where a multiprocessor has `blocks` of them.
+int64_t SlotsOfBlock(const device::DeviceInfo& device, size_t blocks) {
+  return static_cast<int64_t>(
+      Slots(std::min(device.shared_bytes_per_multiprocessor / blocks, device.shared_bytes_per_block)));
+}
+
+unsigned MostCluster(const device::DeviceInfo& device) {
+  return device.major >= 9 && !device.simulated ? kNormCluster : 1;
+}
+
+// Clusters that come and go, `blocks` to a multiprocessor and at most `slots` a warp. False where no cluster holds a
+// row, or the device all rows at once.
+bool PlaceClusters(NormPlan& plan, int64_t packs, int64_t blocks, int64_t slots, bool held, const NormProblem& problem,
+                   const device::DeviceInfo& device, bool forced) {
+  const int64_t row_slots = std::max<int64_t>(CeilDiv<int64_t>(packs, 32 * kNormPacks), 1);
+  const int64_t room = SlotsOfBlock(device, static_cast<size_t>(blocks));
+  const int64_t most = std::min(slots, room / kRingWarps);
+  if (most == 0) return false;
+  while (plan.cluster < MostCluster(device) && row_slots > kRingWarps * plan.cluster * most) plan.cluster *= 2;
+  const int64_t cluster = plan.cluster, of_warp = CeilDiv(row_slots, kRingWarps * cluster);
+  const int64_t resident = std::max<int64_t>(std::max(device.multiprocessors, 1) * blocks / cluster, 1);
+  if (of_warp > most || (!forced && problem.rows < resident)) return false;
+  const int64_t warps = CeilDiv(row_slots, cluster * of_warp);
+  const int64_t batch = std::min(room / warps, int64_t{kNormSlots}) / of_warp;
+  const int64_t rows = std::max<int64_t>(problem.rows, 1);
+  const int64_t row_batch =
+      held ? std::clamp<int64_t>(CeilDiv(rows, resident), 1, std::min<int64_t>(batch, kNormBatch)) : 1;
+  plan.held = held;
+  plan.width = static_cast<unsigned>(warps) * 32;
+  plan.slots = static_cast<int>(of_warp);
+  plan.depth = static_cast<int>(of_warp * row_batch);
+  plan.blocks = CeilDiv(rows, row_batch) * cluster;
+  return true;
+}
+
 // As many blocks a row as its slots take shared memory of, and more where rows are few; two on a multiprocessor where
 // one and a half rows fit each: one works while the other waits. False where not even a cluster holds a row.
-bool PlaceRing(NormPlan& plan, int64_t packs, int64_t rows, const device::DeviceInfo& device) {
-  const auto room = [](size_t bytes) { return (bytes - std::min(bytes, kOtherSharedBytes)) / kSlotBytes; };
+bool PlaceLastingRing(NormPlan& plan, int64_t packs, int64_t rows, const device::DeviceInfo& device) {
   const int64_t row_slots = std::max<int64_t>(CeilDiv<int64_t>(packs, 32 * kNormPacks), 1);
   const int64_t warps = std::min<int64_t>(row_slots, kNormThreads / 32);
   const auto limit = [&](size_t bytes) {
-    return std::min<int64_t>(static_cast<int64_t>(room(bytes)) / warps, kNormSlots);
+    return std::min<int64_t>(static_cast<int64_t>(Slots(bytes)) / warps, kNormSlots);
   };
   const int64_t most = limit(device.shared_bytes_per_block), half = limit(device.shared_bytes_per_multiprocessor / 2);
-  const unsigned most_blocks = device.major >= 9 && !device.simulated ? kNormCluster : 1;
   const auto slots_of = [&] { return CeilDiv<int64_t>(row_slots, warps * plan.cluster); };
   const int64_t processors = std::max(device.multiprocessors, 1);
   const auto few = [&] { return rows * plan.cluster * 2 <= processors && slots_of() > 1; };
-  while (plan.cluster < most_blocks && (slots_of() > most || few())) plan.cluster *= 2;
+  while (plan.cluster < MostCluster(device) && (slots_of() > most || few())) plan.cluster *= 2;
   if (slots_of() > most) return false;
   plan.slots = static_cast<int>(slots_of());
   plan.width = static_cast<unsigned>(warps) * 32;
@@ -90,6 +127,18 @@ bool PlaceRing(NormPlan& plan, int64_t packs, int64_t rows, const device::Device
   const int64_t rounds = CeilDiv(std::max<int64_t>(rows, 1), resident);
   plan.blocks = CeilDiv(std::max<int64_t>(rows, 1), rounds) * plan.cluster;
   return true;
+}
+
+bool PlaceRing(NormPlan& plan, int64_t packs, const NormProblem& problem, const device::DeviceInfo& device,
+               bool forced) {
+  const NormPlan bare = plan;
+  if (problem.same_affine && SizeOf(problem.x_type) == 2) {
+    if (PlaceClusters(plan, packs, 2, kHeldSlots, true, problem, device, forced)) return true;
+    plan = bare;
+  }
+  if (PlaceClusters(plan, packs, 3, kShortSlots, false, problem, device, false)) return true;
+  plan = bare;
+  return PlaceLastingRing(plan, packs, problem.rows, device);
 }
 
 }  // namespace
@@ -129,7 +178,7 @@ Result<NormPlan> PlanNorm(const NormProblem& problem, const device::DeviceInfo& 
   if (wanted == Kind::kRing) {
     NormPlan ring = plan;
     ring.kind = Kind::kRing;
-    if (ring_possible && PlaceRing(ring, packs, problem.rows, device)) return ring;
+    if (ring_possible && PlaceRing(ring, packs, problem, device, forced.has_value())) return ring;
     if (forced) return impossible();
   }
   plan.kind = Kind::kStream;

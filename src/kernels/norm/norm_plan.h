@@ -4,7 +4,9 @@
 //   kBatch    the same for a few rows, which come through shared memory and share scale and shift: 16-bit rows, which
 //             instructions bound rather than memory;
 //   kRing     the row waits in a ring in shared memory, of a block or of the blocks of a cluster, which exchange their
-//             moments; a grid that covers the device once goes on from row to row, and what follows is on its way;
+//             moments. Where rows are many and two or three such blocks fit a multiprocessor, each cluster has a row
+//             or, to hold a scale for them, a few; else a grid that covers the device once goes on from row to row, and
+//             what follows is on its way;
 //   kStream   rows that are longer still are read twice.
 #pragma once
 
@@ -21,6 +23,7 @@ inline constexpr unsigned kNormThreads = 512;  // of a block at most, so that tw
 inline constexpr int kNormPacks = 4;           // that a thread of a large problem holds at once
 inline constexpr int kNormSlots = 16;          // of a warp's ring, at most
 inline constexpr int kNormBatch = 4;           // rows of a batch, at most
+inline constexpr int kHeldSlots = 2;           // of which a thread can keep scale and shift in registers
 inline constexpr int kNormCluster = 8;         // blocks that share a row, at most
 
 // Threads of a multiprocessor that have their registers at once in a kernel of batches.
@@ -36,6 +39,7 @@ struct NormPlan {
   unsigned cluster = 1;         // kRing: blocks that share a row
   int slots = 1;                // kRing: that a warp has of a row, kNormPacks packs for each lane
   int depth = 1;                // kRing: that it holds; kBatch: rows of a batch
+  bool held = false;            // kRing: scale and shift stay in registers
   int64_t blocks = 0;
 };
 

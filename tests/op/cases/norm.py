@@ -226,6 +226,13 @@ CASES = [
         )
         for n in (16, 33, 1024, 40_000)
     ),
+    # Batches of rows that share their scale: several batches, the last one short, and a warp with a single pack
+    Case(
+        dtypes=("float16", "bfloat16"),
+        **_LAYER,
+        inputs=[Rand((41, 4104)), Rand((4104,)), Rand((4104,))],
+    ),
+    Case(dtypes=("float16",), op="RMSNormalization", **_of(_first(_rms_norm)), inputs=[Rand((41, 4608)), Rand((4608,))]),
     # Without a mean
     Case(dtypes=FLOATS, op="RMSNormalization", **_of(_first(_rms_norm)), inputs=[Rand((3, 5, 16)), Rand((16,))]),
     Case(
@@ -268,6 +275,13 @@ CASES = [
             inputs=[Rand((2, 3, n)), Rand((2, 3, n)), Rand((n,)), Rand((n,)), Rand((n,))],
         )
         for n in (8, 33, 768, 40_000)
+    ),
+    Case(
+        dtypes=("float16", "bfloat16"),
+        **_SKIP,
+        **_of(_skip_layer_norm),
+        outputs=(T, "float32", "float32", T),
+        inputs=[Rand((2, 19, 4608)), Rand((1, 19, 4608)), *[Rand((4608,))] * 3],
     ),
     *(
         Case(

@@ -141,10 +141,10 @@ TEST_F(NormKernelTest, EveryKindOfKernelTakesChannelsAndStatistics) {
   }
 }
 
-// Batches of the last rows, of whole and of ragged warps, with everything there may be: skip and bias, the sum written,
-// a shift, statistics. A few 16-bit numbers, so that sums are exact.
-TEST_F(NormKernelTest, BatchesGiveWhatRowsDo) {
-  const auto check = [&](int64_t rows, int64_t elems, bool skip, RowStatistic statistic) {
+// Batches and rings that hold a scale: of the last rows, of whole and of ragged warps, with everything there may be:
+// skip and bias, the sum written, a shift, statistics. A few 16-bit numbers, so that sums are exact.
+TEST_F(NormKernelTest, WhatHoldsAScaleGivesWhatRowsDo) {
+  const auto check = [&](Kind kind, int64_t rows, int64_t elems, bool skip, RowStatistic statistic) {
     SCOPED_TRACE(::testing::Message() << rows << " x " << elems << (skip ? " with skip" : ""));
     const NormProblem problem{DataType::kFloat16, DataType::kFloat16, rows, elems, true, true, skip};
     const auto size = static_cast<size_t>(rows * elems);
@@ -167,11 +167,12 @@ TEST_F(NormKernelTest, BatchesGiveWhatRowsDo) {
     args.statistic = statistic;
     std::vector<Half> y[2], sum[2];
     std::vector<float> inverse[2];
-    const Kind kinds[] = {Kind::kBatch, Kind::kDirect};
+    const Kind kinds[] = {kind, Kind::kDirect};
     for (int i = 0; i < 2; ++i) {
       const auto plan = PlanNorm(problem, Simulated(), true, kinds[i]);
       ASSERT_TRUE(plan.ok()) << plan.status().ToString();
       ASSERT_EQ(plan.value().kind, kinds[i]);
+      ASSERT_EQ(plan.value().held, kinds[i] == Kind::kRing);
       const LayerNormPlans plans{plan.value(), plan.value()};
       args.plans = &plans;
       auto* const to = Allocate<Half>(size);
@@ -194,8 +195,10 @@ TEST_F(NormKernelTest, BatchesGiveWhatRowsDo) {
   };
   for (const bool skip : {false, true}) {
     for (const auto statistic : {RowStatistic::kVariance, RowStatistic::kRms}) {
-      for (const int64_t elems : {8, 520, 1024, 4096, 5000}) check(23, elems, skip, statistic);
-      check(1, 16384, skip, statistic);
+      for (const int64_t elems : {8, 520, 1024, 4096, 5000}) check(Kind::kBatch, 23, elems, skip, statistic);
+      check(Kind::kBatch, 1, 16384, skip, statistic);
+      if (skip) continue;
+      for (const int64_t elems : {8, 3000, 8192, 16384}) check(Kind::kRing, 11, elems, false, statistic);
     }
   }
 }
@@ -242,7 +245,9 @@ TEST_F(NormKernelTest, ConstantRowsAreExactlyTheShift) {
     }
   }
   for (const int64_t elems : {8, 1000, 1024, 4096}) {
-    check(DataType::kFloat16, elems, Kind::kBatch, true, HalfFromFloat(0.1f), HalfFromFloat(0.25f));
+    for (const Kind kind : {Kind::kBatch, Kind::kRing}) {
+      check(DataType::kFloat16, elems, kind, true, HalfFromFloat(0.1f), HalfFromFloat(0.25f));
+    }
   }
 }
 
@@ -288,26 +293,37 @@ TEST_F(NormKernelTest, PlansThatCannotBeAreRefused) {
 }
 
 TEST_F(NormKernelTest, RowsTakeAsFewBlocksAsHoldThem) {
-  const auto plan = [](int64_t rows, int64_t elems) {
-    const auto result = PlanNorm({DataType::kFloat16, DataType::kFloat16, rows, elems}, Gpu());
+  const auto plan = [](int64_t rows, int64_t elems, bool same_affine = false) {
+    const auto result = PlanNorm({DataType::kFloat16, DataType::kFloat16, rows, elems, true, same_affine}, Gpu());
     EXPECT_OK(result.status());
     EXPECT_EQ(result.value().kind, Kind::kRing);
     EXPECT_LE(result.value().slots, result.value().depth);
+    EXPECT_EQ(result.value().held, same_affine);
     return result.value();
   };
-  const NormPlan half = plan(2048, 32768), whole = plan(1024, 65536), pair = plan(1024, 131072);
-  EXPECT_EQ(half.cluster, 1u);  // two blocks of a multiprocessor, 8 rows each
-  EXPECT_EQ(half.blocks, 256);
-  EXPECT_EQ(half.depth, 3);
-  EXPECT_EQ(whole.cluster, 1u);
-  EXPECT_EQ(whole.blocks, 128);
-  EXPECT_EQ(whole.depth, 6);
+  const NormPlan whole = plan(2048, 32768), pair = plan(1024, 65536), eight = plan(1024, 262144);
+  EXPECT_EQ(whole.cluster, 1u);  // three blocks of a multiprocessor
+  EXPECT_EQ(whole.width, 256u);
+  EXPECT_EQ(whole.blocks, 2048);
+  EXPECT_EQ(whole.depth, 4);
   EXPECT_EQ(pair.cluster, 2u);
-  EXPECT_EQ(pair.blocks, 128);
-  EXPECT_EQ(plan(32, 65536).cluster, 4u);  // where one block a row would leave three quarters of them idle
-  const NormPlan most = plan(1024, 786432);
+  EXPECT_EQ(pair.blocks, 2 * 1024);
+  EXPECT_EQ(eight.cluster, 8u);
+  const NormPlan lasting = plan(264, 32768), few = plan(32, 65536), most = plan(1024, 786432);
+  EXPECT_EQ(lasting.width, 512u);  // two blocks of a multiprocessor hold them all
+  EXPECT_EQ(lasting.blocks, 264);
+  EXPECT_EQ(lasting.depth, 3);
+  EXPECT_EQ(few.cluster, 4u);  // where one block a row would leave three quarters of them idle
   EXPECT_EQ(most.cluster, 8u);
   EXPECT_LE(most.blocks, 15 * 8);  // all of them at once
+  const NormPlan held = plan(1024, 131072, true), short_held = plan(4096, 20480, true);
+  EXPECT_EQ(held.cluster, 8u);
+  EXPECT_EQ(held.width, 256u);
+  EXPECT_EQ(held.slots, 2);
+  EXPECT_EQ(held.depth, 6);  // three rows
+  EXPECT_EQ(held.blocks, 342 * 8);
+  EXPECT_EQ(short_held.cluster, 2u);
+  EXPECT_EQ(short_held.width, 160u);
 }
 
 TEST_F(NormKernelTest, RowsThatNoRingHoldsAreStreamed) {
