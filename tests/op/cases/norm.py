@@ -232,7 +232,9 @@ CASES = [
         **_LAYER,
         inputs=[Rand((41, 4104)), Rand((4104,)), Rand((4104,))],
     ),
-    Case(dtypes=("float16",), op="RMSNormalization", **_of(_first(_rms_norm)), inputs=[Rand((41, 4608)), Rand((4608,))]),
+    Case(
+        dtypes=("float16",), op="RMSNormalization", **_of(_first(_rms_norm)), inputs=[Rand((41, 4608)), Rand((4608,))]
+    ),
     # Without a mean
     Case(dtypes=FLOATS, op="RMSNormalization", **_of(_first(_rms_norm)), inputs=[Rand((3, 5, 16)), Rand((16,))]),
     Case(
