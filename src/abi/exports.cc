@@ -59,7 +59,7 @@ CUDAEP_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) {
   std::lock_guard lock(g_mutex);
   --g_live_factories;
   static_cast<cudaep::abi::Factory*>(factory)->StopLogging();
-  cudaep::PlanStore::Process().WaitForBackground();  // plans in the making hold memory
+  cudaep::PlanStore::Process().StopBackground();  // plans in the making hold memory
   if (cudaep::memory::IsMemoryHeld()) {
     // Sessions or values outlive the environment. Newer hosts unmap the library after this call, and then end them
     // through it: they keep their factory, and the code.

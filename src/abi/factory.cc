@@ -59,7 +59,7 @@ Factory::Factory(const char* registration_name) : OrtEpFactory{}, ep_name_(NameF
 }
 
 Factory::~Factory() {
-  PlanStore::Process().WaitForBackground();  // the library may be unmapped after this
+  PlanStore::Process().StopBackground();  // the library may be unmapped after this
   if (registry_ != nullptr) Host().ep->ReleaseKernelRegistry(registry_);
 }
 

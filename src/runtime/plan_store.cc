@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
+#include <exception>
+#include <new>
 
 #include "core/condition.h"
 #include "core/log.h"
@@ -181,25 +182,80 @@ PlanFile* PlanStore::FileAt(std::string_view path) {
   return file.get();
 }
 
-void PlanStore::ReplaceInBackground(PlanSlotPtr slot, Make make) {
-  {
-    std::lock_guard lock(background_mutex_);
-    ++background_running_;
+Status PlanStore::ReplaceInBackground(PlanSlotPtr slot, Make make) {
+  using Progress = PlanSlot::Progress;
+  Progress before = Progress::kIdle;
+  if (!slot->progress_.compare_exchange_strong(before, Progress::kMaking)) return Status::Ok();
+  std::lock_guard lock(background_mutex_);
+  const auto give_up = [&](Status why) {
+    slot->progress_ = Progress::kIdle;
+    return why;
+  };
+  try {
+    replacements_.push_back({slot, std::move(make)});
+  } catch (const std::bad_alloc&) {
+    return give_up(OutOfMemory("no host memory to make a plan in the background"));
   }
-  std::thread([this, slot = std::move(slot), make = std::move(make)]() mutable {
-    Result<LibraryPlanPtr> plan = make({});
-    const Status status = plan.ok() ? slot->Replace(std::move(plan).value()) : std::move(plan).status();
-    if (!status.ok()) Log(LogLevel::kInfo, "no plan took the place of ", slot->plan().choice(), ": ", status.message());
-    slot.reset();
-    make = nullptr;
-    std::lock_guard lock(background_mutex_);
-    if (--background_running_ == 0) background_done_.notify_all();
-  }).detach();
+  if (is_working_) return Status::Ok();
+  try {
+    if (worker_.joinable()) worker_.join();
+    worker_ = std::thread([this] { Work(); });
+  } catch (const std::exception& error) {  // std::system_error, std::bad_alloc
+    replacements_.pop_back();
+    return give_up(Status(StatusCode::kNotReady, StrCat("no thread to make a plan in the background: ", error.what())));
+  }
+  is_working_ = true;
+  return Status::Ok();
+}
+
+// On the worker.
+void PlanStore::Work() {
+  for (;;) {
+    Replacement next;
+    {
+      std::lock_guard lock(background_mutex_);
+      if (replacements_.empty()) {
+        is_working_ = false;
+        background_done_.notify_all();
+        return;
+      }
+      next = std::move(replacements_.front());
+      replacements_.pop_front();
+    }
+    Run(std::move(next));
+  }
+}
+
+void PlanStore::Run(Replacement replacement) {
+  PlanSlot& slot = *replacement.slot;
+  auto after = PlanSlot::Progress::kIdle;
+  try {
+    Result<LibraryPlanPtr> plan = replacement.make({});
+    const bool is_made = plan.ok();
+    const Status status = is_made ? slot.Replace(std::move(plan).value()) : std::move(plan).status();
+    if (!status.ok() && (is_made || status.code() == StatusCode::kNotSupported)) after = PlanSlot::Progress::kRefused;
+    if (!status.ok()) Log(LogLevel::kInfo, "no plan took the place of ", slot.plan().choice(), ": ", status.message());
+  } catch (...) {  // std::bad_alloc, which a message would need memory for as well
+  }
+  replacement.make = nullptr;
+  slot.progress_ = after;
 }
 
 void PlanStore::WaitForBackground() {
   std::unique_lock lock(background_mutex_);
-  WaitUntil(background_done_, lock, [&] { return background_running_ == 0; });
+  WaitUntil(background_done_, lock, [&] { return !is_working_; });
+  // The worker needs the lock no more.
+  if (worker_.joinable()) worker_.join();
+}
+
+void PlanStore::StopBackground() {
+  std::deque<Replacement> dropped;
+  {
+    std::lock_guard lock(background_mutex_);
+    dropped.swap(replacements_);
+  }
+  for (const Replacement& replacement : dropped) replacement.slot->progress_ = PlanSlot::Progress::kIdle;
+  WaitForBackground();
 }
 
 Status PlanStore::Save() {

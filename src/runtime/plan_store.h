@@ -12,11 +12,13 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -45,8 +47,19 @@ class PlanSlot {
   // the first: holders have prepared for that one.
   Status Replace(LibraryPlanPtr plan);
 
+  // Of making another plan in the background.
+  enum class Progress : uint8_t {
+    kIdle,     // nothing is under way; after a failure it may be tried again
+    kMaking,   // waits for its turn, or is being made
+    kRefused,  // it cannot be: the library says so, or it does not fit what holders prepared for
+  };
+  Progress progress() const { return progress_.load(std::memory_order_relaxed); }
+
  private:
+  friend class PlanStore;
+
   std::atomic<const lib::Plan*> current_;
+  std::atomic<Progress> progress_{Progress::kIdle};
   std::mutex mutex_;
   std::vector<LibraryPlanPtr> kept_;  // guarded by mutex_; the first is what holders prepared for
 };
@@ -76,6 +89,7 @@ class PlanStore {
   };
 
   PlanStore() = default;
+  ~PlanStore() { StopBackground(); }
   PlanStore(const PlanStore&) = delete;
   PlanStore& operator=(const PlanStore&) = delete;
 
@@ -84,12 +98,15 @@ class PlanStore {
 
   Result<PlanSlotPtr> Get(const Request& request, const Make& make);
 
-  // Makes another plan for the slot on a thread of its own and puts it in place. Errors leave the slot as it is; the
-  // log says why. `make` gets no saved form. For plans that take long to build (run-time compiled engines), while
-  // something else serves.
-  void ReplaceInBackground(PlanSlotPtr slot, Make make);
-  // Waits until nothing is made in the background any more.
+  // Makes another plan for the slot on the store's own thread, one plan after another, and puts it in place; not if one
+  // is in the making. Errors leave the slot as it is: its Progress and the log say what came of it. `make` gets no saved
+  // form. For plans that take long to build (run-time compiled engines), while something else serves. kOutOfMemory and
+  // kNotReady where the thread cannot be had; the slot is idle then.
+  Status ReplaceInBackground(PlanSlotPtr slot, Make make);
+  // Waits until nothing is made in the background any more. No thread is left.
   void WaitForBackground();
+  // The same, but what has not begun is not made; its slots are idle. Before the library may be unmapped.
+  void StopBackground();
 
   // Writes what was added to the files and is not written yet; the first failure.
   Status Save();
@@ -127,9 +144,18 @@ class PlanStore {
   std::atomic<uint64_t> built_{0}, loaded_{0}, found_{0}, dropped_{0}, build_us_{0}, load_us_{0};
   std::mutex files_mutex_;
   std::unordered_map<std::string, std::unique_ptr<PlanFile>> files_;  // guarded by files_mutex_
-  std::mutex background_mutex_;
+  struct Replacement {
+    PlanSlotPtr slot;
+    Make make;
+  };
+  void Work();
+  static void Run(Replacement replacement);
+
+  std::mutex background_mutex_;  // guards what follows
   std::condition_variable background_done_;
-  size_t background_running_ = 0;  // guarded by background_mutex_
+  std::deque<Replacement> replacements_;  // not begun
+  std::thread worker_;                    // ends when it finds nothing to do; joined by whoever comes next
+  bool is_working_ = false;
 };
 
 }  // namespace cudaep

@@ -4,10 +4,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <new>
 #include <thread>
+
+#include "no_threads.h"
 
 namespace cudaep {
 namespace {
@@ -115,13 +119,99 @@ TEST_F(PlanStoreTest, APlanInUseIsReplacedByOneThatNeedsNoMore) {
   const lib::Plan& first = slot->plan();
   EXPECT_EQ(slot->Replace(std::make_shared<FakePlan>("wide", 65)).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(slot->Replace(std::make_shared<FakePlan>("less", 0, true)).code(), StatusCode::kFailedPrecondition);
-  store.ReplaceInBackground(slot, Fails(StatusCode::kNotSupported));
+  ASSERT_TRUE(store.ReplaceInBackground(slot, Fails(StatusCode::kDeviceError)).ok());
   store.WaitForBackground();
   EXPECT_EQ(&slot->plan(), &first);
-  store.ReplaceInBackground(slot, Makes("better"));
+  ASSERT_TRUE(store.ReplaceInBackground(slot, Makes("better")).ok());
   store.WaitForBackground();
   EXPECT_EQ(slot->plan().choice(), "better");
   EXPECT_EQ(first.choice(), "first");  // still there for who reads it
+}
+
+TEST_F(PlanStoreTest, WithoutAThreadThePlanStaysAndIsTriedAgain) {
+  const PlanSlotPtr slot = store.Get(For("a"), Makes("first")).value();
+  {
+    const testing::NoThreads none;
+    const Status refused = store.ReplaceInBackground(slot, Makes("better"));
+    EXPECT_EQ(refused.code(), StatusCode::kNotReady);
+    EXPECT_NE(refused.message().find("no thread"), std::string_view::npos);
+  }
+  EXPECT_EQ(slot->progress(), PlanSlot::Progress::kIdle);
+  store.WaitForBackground();
+  EXPECT_EQ(slot->plan().choice(), "first");
+  ASSERT_TRUE(store.ReplaceInBackground(slot, Makes("better")).ok());
+  store.WaitForBackground();
+  EXPECT_EQ(slot->plan().choice(), "better");
+}
+
+TEST_F(PlanStoreTest, WhatTheWorkerThrowsEndsTheAttemptAlone) {
+  const PlanSlotPtr slot = store.Get(For("a"), Makes("first")).value();
+  const PlanSlotPtr next = store.Get(For("b"), Makes("first")).value();
+  ASSERT_TRUE(store.ReplaceInBackground(slot, [](const std::string&) -> Result<LibraryPlanPtr> {
+                     throw std::bad_alloc();
+                   }).ok());
+  ASSERT_TRUE(store.ReplaceInBackground(next, Makes("better")).ok());
+  store.WaitForBackground();
+  EXPECT_EQ(slot->progress(), PlanSlot::Progress::kIdle);
+  EXPECT_EQ(slot->plan().choice(), "first");
+  EXPECT_EQ(next->plan().choice(), "better");
+}
+
+TEST_F(PlanStoreTest, WhatCannotBeIsNotTriedAgain) {
+  const PlanSlotPtr slot = store.Get(For("a"), Makes("first")).value();
+  ASSERT_TRUE(store.ReplaceInBackground(slot, Fails(StatusCode::kDeviceError)).ok());
+  store.WaitForBackground();
+  EXPECT_EQ(slot->progress(), PlanSlot::Progress::kIdle);
+  ASSERT_TRUE(store.ReplaceInBackground(slot, Fails(StatusCode::kNotSupported)).ok());
+  store.WaitForBackground();
+  EXPECT_EQ(slot->progress(), PlanSlot::Progress::kRefused);
+  ASSERT_TRUE(store.ReplaceInBackground(slot, Makes("better")).ok());
+  store.WaitForBackground();
+  EXPECT_EQ(slot->plan().choice(), "first");
+}
+
+// Counts the threads that are gone, their thread-local objects with them: only a joined one is certain to be.
+std::atomic<int> g_threads_ended{0};
+struct CountsItsEnd {
+  bool used = false;
+  ~CountsItsEnd() {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ++g_threads_ended;
+  }
+};
+thread_local CountsItsEnd t_counted;
+
+TEST_F(PlanStoreTest, NoThreadIsLeftAfterWaiting) {
+  const PlanSlotPtr slot = store.Get(For("a"), Makes("first")).value();
+  for (int i = 1; i <= 3; ++i) {
+    ASSERT_TRUE(store.ReplaceInBackground(slot, [](const std::string&) -> Result<LibraryPlanPtr> {
+                       t_counted.used = true;
+                       return Status(StatusCode::kDeviceError, "cannot");
+                     }).ok());
+    store.WaitForBackground();
+    EXPECT_EQ(g_threads_ended, i);
+  }
+}
+
+TEST_F(PlanStoreTest, StoppingDropsWhatHasNotBegun) {
+  const PlanSlotPtr first = store.Get(For("a"), Makes("first")).value();
+  const PlanSlotPtr second = store.Get(For("b"), Makes("first")).value();
+  std::atomic<bool> begun{false}, go_on{false};
+  ASSERT_TRUE(store.ReplaceInBackground(first, [&](const std::string&) -> Result<LibraryPlanPtr> {
+                     begun = true;
+                     while (!go_on) std::this_thread::yield();
+                     return Makes("better")({});
+                   }).ok());
+  while (!begun) std::this_thread::yield();
+  ASSERT_TRUE(store.ReplaceInBackground(second, Makes("better")).ok());
+  EXPECT_EQ(second->progress(), PlanSlot::Progress::kMaking);
+  std::thread stops([&] { store.StopBackground(); });
+  while (second->progress() == PlanSlot::Progress::kMaking) std::this_thread::yield();
+  go_on = true;
+  stops.join();
+  EXPECT_EQ(first->plan().choice(), "better");
+  EXPECT_EQ(second->plan().choice(), "first");
+  EXPECT_EQ(second->progress(), PlanSlot::Progress::kIdle);
 }
 
 TEST_F(PlanStoreTest, PlansThatNobodyHoldsAreBounded) {
