@@ -31,7 +31,7 @@ class Attention final : public Operator {
     op->heads_ = info.IntOr("q_num_heads", 0);
     op->kv_heads_ = info.IntOr("kv_num_heads", 0);
     op->scale_ = info.Float("scale");
-    op->library_ = MayUseLibrary(info.settings());
+    op->library_ = MayUseLibrary(info.settings(), op->type_) && !info.has_input(kMask);
     op->pads_mask_ = info.since_version() >= 24;
     kernels::AttentionProblem& p = op->problem_;
     p.type = op->type_;
@@ -71,6 +71,8 @@ class Attention final : public Operator {
     CUDAEP_ASSIGN_OR_RETURN(plan->step, MultiHeadStep::Make(problem, context, *plan));
     return PlanPtr(std::move(plan));
   }
+
+  LibrarySet libraries() const override { return {.dnn = library_}; }
 
   Status Enqueue(const Plan& base, const OpContext& context) const override {
     CUDAEP_ASSIGN_OR_RETURN(const MultiHead problem, Problem(context.inputs));

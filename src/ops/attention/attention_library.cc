@@ -102,55 +102,67 @@ Result<bool> AttentionLibrary::Enqueue(const OpContext& context, const Attention
   if (capture != device::CaptureState::kNone) return false;
   PlanKey key;
   AddTo(key, problem);
-  const Entry* const entry = current_.load(std::memory_order_acquire);
-  if (entry == nullptr || !std::ranges::equal(entry->key, key.words())) {
+  Entry* const entry = Find(key);
+  if (entry == nullptr) {
     Count(context, problem, key);
     return false;
   }
   const lib::Plan& plan = entry->slot->plan();
-  if (&plan == NotYet().get()) return false;
+  if (&plan == NotYet().get()) {
+    if (entry->slot->progress() != PlanSlot::Progress::kIdle) return false;
+    const int calls = entry->idle_calls.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (calls % kRetryCalls == 0) Begin(context, problem, entry->slot);
+    return false;
+  }
   const Result<dnn::Handle*> handle = context.runtime.dnn();
   if (!handle.ok()) return false;
   void* const tensors[] = {const_cast<void*>(at.q), const_cast<void*>(at.k), const_cast<void*>(at.v), at.y};
   Status queued = dnn::Enqueue(*handle.value(), static_cast<const dnn::GraphPlan&>(plan), tensors, at.scratch);
-  if (queued.ok()) return true;
+  if (queued.ok()) {
+    queued_.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
   if (queued.code() == StatusCode::kDeviceLost) return queued;
   refused_.store(true, std::memory_order_relaxed);
   return false;
+}
+
+AttentionLibrary::Entry* AttentionLibrary::Find(const PlanKey& key) {
+  const size_t count = entry_count_.load(std::memory_order_acquire);
+  for (size_t i = 0; i < count; ++i) {
+    if (std::ranges::equal(entries_[i].key, key.words())) return &entries_[i];
+  }
+  return nullptr;
 }
 
 // Threads may count a call too few: it comes again.
 void AttentionLibrary::Count(const OpContext& context, const AttentionProblem& problem, const PlanKey& key) {
   const uint64_t hash = key.Hash();
   if (last_.exchange(hash, std::memory_order_relaxed) != hash) calls_.store(0, std::memory_order_relaxed);
-  if (calls_.fetch_add(1, std::memory_order_relaxed) + 1 == kCalls) Begin(context, problem, key);
+  if (calls_.fetch_add(1, std::memory_order_relaxed) + 1 == kCalls) Add(context, problem, key);
 }
 
-void AttentionLibrary::Begin(const OpContext& context, const AttentionProblem& problem, const PlanKey& key) {
+void AttentionLibrary::Add(const OpContext& context, const AttentionProblem& problem, const PlanKey& key) {
   std::lock_guard lock(mutex_);
-  for (const auto& entry : entries_) {
-    if (std::ranges::equal(entry->key, key.words())) return current_.store(entry.get(), std::memory_order_release);
-  }
-  if (entries_.size() == kMostEntries) return;
-  const dnn::OpGraph graph = GraphOf(problem);
-  const std::string text = StrCat("attention ", dnn::GraphText(graph));
-  bool is_new = false;
-  PlanStore& store = PlanStore::Process();
+  const size_t count = entry_count_.load(std::memory_order_relaxed);
+  if (count == kMostEntries || Find(key) != nullptr) return;
+  const std::string text = StrCat("attention ", dnn::GraphText(GraphOf(problem)));
   Result<PlanSlotPtr> slot =
-      store.Get({.ordinal = context.runtime.ordinal(), .problem = text}, [&](const std::string&) {
-        is_new = true;
-        return Result<LibraryPlanPtr>(NotYet());
-      });
+      PlanStore::Process().Get({.ordinal = context.runtime.ordinal(), .problem = text},
+                               [](const std::string&) { return Result<LibraryPlanPtr>(NotYet()); });
   if (!slot.ok()) return;
-  if (is_new) {
-    store.ReplaceInBackground(
-        *slot, [memory = context.runtime.memory(), graph](const std::string&) { return Compile(memory, graph); });
-  }
-  auto entry = std::make_unique<Entry>();
-  entry->key.assign(key.words().begin(), key.words().end());
-  entry->slot = std::move(slot).value();
-  entries_.push_back(std::move(entry));
-  current_.store(entries_.back().get(), std::memory_order_release);
+  entries_[count].key.assign(key.words().begin(), key.words().end());
+  entries_[count].slot = std::move(slot).value();
+  entry_count_.store(count + 1, std::memory_order_release);
+  if (&entries_[count].slot->plan() == NotYet().get()) Begin(context, problem, entries_[count].slot);
+}
+
+// What cannot be begun is tried again, like what fails.
+void AttentionLibrary::Begin(const OpContext& context, const AttentionProblem& problem, const PlanSlotPtr& slot) {
+  PlanStore::Process()
+      .ReplaceInBackground(slot, [memory = context.runtime.memory(), graph = GraphOf(problem)](
+                                     const std::string&) { return Compile(memory, graph); })
+      .IgnoreError();
 }
 
 }  // namespace cudaep::ops

@@ -27,13 +27,19 @@ class AttentionStep {
   Status Enqueue(const OpContext& context, const kernels::AttentionProblem& problem,
                  kernels::AttentionPointers at) const;
 
+  // Calls that a vendor library took.
+  uint64_t library_calls() const { return library_ == nullptr ? 0 : library_->queued(); }
+
  private:
   size_t scratch_ = 0, own_bytes_ = 0;
   std::unique_ptr<AttentionLibrary> library_;  // null: never; synchronized in itself
 };
 
-// Whether a session's options let a vendor library do attention.
-inline bool MayUseLibrary(const Settings& settings) { return settings.enable_cudnn && !settings.deterministic; }
+// Whether a vendor library may do attention of this type in a session with these options. An operator that says so to
+// its steps declares cuDNN among its libraries, so that no Run makes a handle.
+inline bool MayUseLibrary(const Settings& settings, DataType type) {
+  return settings.enable_cudnn && !settings.deterministic && kFloat16Types.Contains(type);
+}
 
 // Strides of [batch, heads, rows, size], and of [batch, rows, heads * size] where a row has `row_elems` elements
 // (0: heads * size).

@@ -54,7 +54,8 @@ class GroupQueryAttention final : public Operator {
     op->type_ = info.input_type(kQuery);
     op->heads_ = info.IntOr("num_heads", 0);
     op->kv_heads_ = info.IntOr("kv_num_heads", 0);
-    op->library_ = MayUseLibrary(info.settings());
+    op->library_ =
+        MayUseLibrary(info.settings(), op->type_) && !info.has_input(kScoreBias) && !info.has_input(kSink);
     if (op->heads_ <= 0 || op->kv_heads_ <= 0 || op->heads_ % op->kv_heads_ != 0) {
       return InvalidArgument("num_heads ", op->heads_, " must be a multiple of kv_num_heads ", op->kv_heads_);
     }
@@ -103,6 +104,8 @@ class GroupQueryAttention final : public Operator {
     CUDAEP_ASSIGN_OR_RETURN(plan->step, MultiHeadStep::Make(problem, context, *plan));
     return PlanPtr(std::move(plan));
   }
+
+  LibrarySet libraries() const override { return {.dnn = library_}; }
 
   Status Enqueue(const Plan& base, const OpContext& context) const override {
     CUDAEP_ASSIGN_OR_RETURN(const Sizes s, Measure(context.inputs));

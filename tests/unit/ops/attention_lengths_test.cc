@@ -147,7 +147,7 @@ class AttentionLengths : public device::testing::DeviceTest, public ::testing::W
     }
   }
 
-  Status Init() {
+  Status Init(PlannedOperator& planned, DataType type = DataType::kFloat, bool deterministic = false) {
     AddInputs(1, 1);
     test::Node node(form().domain, form().op, form().domain[0] == 0 ? 24 : 1);
     if (form().domain[0] != 0) {
@@ -158,9 +158,12 @@ class AttentionLengths : public device::testing::DeviceTest, public ::testing::W
     } else {
       node.attributes["is_causal"] = int64_t{1};
     }
-    for (const TensorView& view : views_) node.inputs.push_back({.type = view.type});
-    node.outputs.assign(packed() ? 2 : 3, DataType::kFloat);
-    return planned_.Init(node);
+    CUDAEP_RETURN_IF_ERROR(node.SetOption("deterministic_compute", deterministic ? 1 : 0));
+    for (const TensorView& view : views_) {
+      node.inputs.push_back({.type = view.type == DataType::kFloat ? type : view.type});
+    }
+    node.outputs.assign(packed() ? 2 : 3, type);
+    return planned.Init(node);
   }
 
   void RunAndCheck(int64_t past, int64_t count) {
@@ -205,7 +208,7 @@ class AttentionLengths : public device::testing::DeviceTest, public ::testing::W
 };
 
 TEST_P(AttentionLengths, AFewPlansServeAllOfThem) {
-  ASSERT_OK(Init());
+  ASSERT_OK(Init(planned_));
   context_ = std::make_unique<StreamContext>(0, stream());
   for (int64_t past = 1; past < kTokens; ++past) {
     RunAndCheck(past, 1);
@@ -221,6 +224,18 @@ TEST_P(AttentionLengths, AFewPlansServeAllOfThem) {
   }
   EXPECT_LE(planned_.plan_count() - of_steps, form().most_of_prompts);
   context_.reset();
+}
+
+// A stream takes a handle where calls may need one, and only there.
+TEST_P(AttentionLengths, WhatMayBeTheLibrarysDeclaresIt) {
+  const auto declares = [&](DataType type, bool deterministic) {
+    PlannedOperator planned;
+    EXPECT_TRUE(Init(planned, type, deterministic).ok());
+    return planned.op().libraries().dnn;
+  };
+  EXPECT_TRUE(declares(DataType::kFloat16, false));
+  EXPECT_FALSE(declares(DataType::kFloat16, true));
+  EXPECT_FALSE(declares(DataType::kFloat, false));
 }
 
 constexpr const char* kMicrosoft = "com.microsoft";

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "../lib/device_fixture.h"
+#include "../runtime/no_threads.h"
 #include "ops/attention/attention_step.h"
 
 namespace cudaep::ops {
@@ -190,6 +191,51 @@ TEST_F(AttentionLibraryTest, ACaptureGetsTheOwnKernel) {
   EXPECT_TRUE(taken());
 }
 
+// Each has its plan, found without a lock, whatever comes in between.
+TEST_F(AttentionLibraryTest, LengthsThatTakeTurnsKeepTheirPlans) {
+  AttentionLibrary library;
+  const AttentionProblem one = Causal(), other = Causal(kRows + 1);
+  for (const AttentionProblem& p : {one, other}) {
+    for (int i = 0; i < AttentionLibrary::kCalls; ++i) EXPECT_FALSE(library.Enqueue(Context(), p, at_).value());
+  }
+  PlanStore::Process().WaitForBackground();
+  SKIP_WHERE_REFUSED(library.Enqueue(Context(), one, at_).value());
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(library.Enqueue(Context(), i % 2 == 0 ? other : one, at_).value()) << i;
+  EXPECT_EQ(library.queued(), 5u);
+}
+
+// There is no thread for it at first.
+TEST_F(AttentionLibraryTest, APlanThatCouldNotBeMadeIsTriedAgain) {
+  AttentionLibrary library;
+  const AttentionProblem p = Causal(kRows + 16);
+  const auto taken = [&] {
+    const bool is = library.Enqueue(Context(), p, at_).value();
+    PlanStore::Process().WaitForBackground();
+    return is;
+  };
+  {
+    const cudaep::testing::NoThreads none;
+    for (int i = 0; i < AttentionLibrary::kCalls + 2; ++i) EXPECT_FALSE(taken());
+  }
+  int calls = 0;
+  while (calls <= AttentionLibrary::kRetryCalls && !taken()) ++calls;
+  SKIP_WHERE_REFUSED(calls <= AttentionLibrary::kRetryCalls);
+  EXPECT_GT(calls, 1);  // it was not there before
+}
+
+// A stream that took its handles makes none in a call.
+TEST_F(AttentionLibraryTest, ACallUsesTheHandleOfItsStream) {
+  CUDAEP_ASSERT_OK(stream_->TakeHandles({.dnn = true}));
+  AttentionLibrary library;
+  const AttentionProblem p = Causal();
+  const auto taken = [&] { return library.Enqueue(Context(), p, at_).value(); };
+  for (int i = 0; i < AttentionLibrary::kCalls; ++i) EXPECT_FALSE(taken());
+  PlanStore::Process().WaitForBackground();
+  const uint64_t before = DnnHandles().created();
+  SKIP_WHERE_REFUSED(taken());
+  EXPECT_EQ(DnnHandles().created(), before);
+}
+
 // The step itself, before and after the change.
 TEST_F(AttentionLibraryTest, TheResultStaysRight) {
   const AttentionProblem p = Causal();
@@ -207,6 +253,8 @@ TEST_F(AttentionLibraryTest, TheResultStaysRight) {
       ExpectLastRow(p);
       PlanStore::Process().WaitForBackground();
     }
+    SKIP_WHERE_REFUSED(!library || step->library_calls() != 0);
+    EXPECT_EQ(step->library_calls(), library ? 2u : 0u);
   }
 }
 
