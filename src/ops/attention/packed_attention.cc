@@ -52,6 +52,7 @@ class PackedAttention final : public Operator {
     }
     op->has_present_ = info.has_output(kPresent);
     op->options_ = ProductOptions(info.settings());
+    op->options_.constant_b = info.is_constant(kWeights);
     CUDAEP_RETURN_IF_ERROR(op->ReadSizes(info.IntsOr("qkv_hidden_sizes", {})));
     return op;
   }
@@ -64,11 +65,11 @@ class PackedAttention final : public Operator {
     return Status::Ok();
   }
 
-  // The product is planned for its rows; only the past has no part in the plan.
+  // The product is planned for rounded rows, as attention is.
   bool MakePlanKey(TensorViews inputs, PlanKey& key) const override {
     Result<Sizes> s = Measure(inputs);
     if (!s.ok()) return false;
-    for (const int64_t word : {s->rows, s->input_size}) key.Add(word);
+    key.Add(s->input_size);
     return MultiHeadStep::AddKey(Problem(inputs, *s, nullptr), key);
   }
 
@@ -95,11 +96,12 @@ class PackedAttention final : public Operator {
     };
     std::byte* const projected = context.scratch<std::byte>(plan.projected);
     if (!plan.empty) {
-      CUDAEP_RETURN_IF_ERROR(plan.product.Enqueue(context.runtime, {.a = input(kHidden),
-                                                                    .b = input(kWeights),
-                                                                    .c = projected,
-                                                                    .bias = input(kBias),
-                                                                    .workspace = context.scratch(plan.workspace)}));
+      CUDAEP_ASSIGN_OR_RETURN(const MatrixProduct product, plan.product.OfRows(context.runtime, s.batch * s.rows));
+      CUDAEP_RETURN_IF_ERROR(product.Enqueue(context.runtime, {.a = input(kHidden),
+                                                               .b = input(kWeights),
+                                                               .c = projected,
+                                                               .bias = input(kBias),
+                                                               .workspace = context.scratch(plan.workspace)}));
     }
     MultiHeadPointers at{.attention = {.q = projected,
                                        .k = projected + hidden_bytes,
@@ -170,7 +172,7 @@ class PackedAttention final : public Operator {
   Status PlanProduct(const PlanContext& context, const Sizes& s, AttentionPlan& plan) const {
     const Shape bias{s.all_hidden()};
     const Dims bias_dims = bias;
-    const Shape rows{s.batch * s.rows, s.input_size};
+    const Shape rows{s.batch * RowBucket(s.rows), s.input_size};
     CUDAEP_ASSIGN_OR_RETURN(GemmGeometry geometry,
                             PlaceGemm(rows, false, context.inputs[kWeights].dims(), false,
                                       HasInput(context.inputs, kBias) ? &bias_dims : nullptr, 1.0f));

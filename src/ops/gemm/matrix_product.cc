@@ -116,19 +116,43 @@ Status MatrixProduct::UseLibrary(StreamContext& stream, const ProductOptions& op
     slot = FindPlan(*handle, stream.ordinal(), library, options.plan_file, problem_, limit);
   }
   CUDAEP_RETURN_IF_ERROR(slot.status());
-  const lib::Plan& plan = (*slot)->plan();
-  if (!plan.remaining().empty()) {
-    if (!IsDense(problem_)) {
-      return NotSupported(blas::ProblemText(problem_), ": the library leaves an epilogue to results with gaps");
-    }
-    CUDAEP_ASSIGN_OR_RETURN(finish_, kernels::PlanFinish(problem_.types.c, problem_.types.c, plan.remaining(),
-                                                         problem_.m * problem_.batches(), problem_.n, 1));
-  }
-  workspace_bytes_ = plan.workspace_bytes();
   library_ = std::move(slot).value();
+  const Status finished = TakeRemainder();
+  if (!finished.ok()) {
+    library_ = nullptr;
+    return finished;
+  }
+  workspace_bytes_ = library_->plan().workspace_bytes();
   constant_a_ = options.constant_a;
   constant_b_ = options.constant_b;
   return Status::Ok();
+}
+
+// Of the epilogue what the library leaves out.
+Status MatrixProduct::TakeRemainder() {
+  const Epilogue& remaining = library_->plan().remaining();
+  if (remaining.empty()) return Status::Ok();
+  if (!IsDense(problem_)) {
+    return NotSupported(blas::ProblemText(problem_), ": the library leaves an epilogue to results with gaps");
+  }
+  CUDAEP_ASSIGN_OR_RETURN(finish_, kernels::PlanFinish(problem_.types.c, problem_.types.c, remaining,
+                                                       problem_.m * problem_.batches(), problem_.n, 1));
+  return Status::Ok();
+}
+
+Result<MatrixProduct> MatrixProduct::OfRows(StreamContext& stream, int64_t rows) const {
+  MatrixProduct fewer = *this;
+  if (rows == problem_.m) return fewer;
+  fewer.problem_.m = rows;
+  if (library_ == nullptr) return fewer;
+  CUDAEP_ASSIGN_OR_RETURN(blas::Handle* const handle, stream.blas());
+  if (!blas::Covers(*handle, library_->As<blas::GemmPlan>(), fewer.problem_)) {
+    if (!may_fall_back_) return NotSupported("the library's plan does not cover ", blas::ProblemText(fewer.problem_));
+    fewer.library_ = nullptr;
+    return fewer;
+  }
+  CUDAEP_RETURN_IF_ERROR(fewer.TakeRemainder());
+  return fewer;
 }
 
 Status MatrixProduct::EnqueueOwn(StreamContext& stream, const blas::GemmPointers& at) const {

@@ -51,10 +51,15 @@ class MatrixProduct {
   // Null: the own kernel.
   const PlanSlotPtr& library() const { return library_; }
 
+  // The same product of fewer rows, in the same workspace; of one batch, A not transposed. Costs a question to the
+  // library, so it is for operators whose plan serves several numbers of rows.
+  Result<MatrixProduct> OfRows(StreamContext& stream, int64_t rows) const;
+
   // `at.workspace` has at least workspace_bytes().
   Status Enqueue(StreamContext& stream, const blas::GemmPointers& at) const;
 
  private:
+  Status TakeRemainder();
   Status UseLibrary(StreamContext& stream, const ProductOptions& options, size_t workspace_limit_bytes);
   Status EnqueueOwn(StreamContext& stream, const blas::GemmPointers& at) const;
   Status EnqueueLibrary(StreamContext& stream, const blas::GemmPointers& at) const;
