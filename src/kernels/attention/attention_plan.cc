@@ -7,7 +7,6 @@
 namespace cudaep::kernels {
 namespace {
 
-constexpr int64_t kMostSplits = 64;
 constexpr int64_t kLeastKeysOfSplit = 64;
 constexpr int kWarpsOfProcessor = 8;  // that have enough loads in flight
 
@@ -53,12 +52,16 @@ Status FitSharedMemory(AttentionPlan& plan, const device::DeviceInfo& device, co
   return Status::Ok();
 }
 
-// Keys are split where there are too few blocks for the device and each part still has work.
+// Keys are split where there are too few blocks for the device and each part still has work: equal numbers of tiles,
+// but for the last part.
 int SplitsOf(const AttentionPlan& plan, const device::DeviceInfo& device) {
-  const int64_t most = std::clamp<int64_t>(plan.problem.keys / kLeastKeysOfSplit, 1, kMostSplits);
+  const int64_t tiles = CeilDiv(plan.problem.keys, int64_t{TileKeys(plan.kernel)});
+  if (plan.problem.keys < 2 * kLeastKeysOfSplit) return 1;
+  const int64_t most = std::min<int64_t>(CeilDiv(plan.problem.keys, kLeastKeysOfSplit), kMostSplits);
   const int64_t blocks = std::max<int64_t>(FlashBlocks(plan), 1);
   const int64_t wanted = int64_t{std::max(device.multiprocessors, 1)} * std::max(kWarpsOfProcessor / plan.warps, 1);
-  return static_cast<int>(std::clamp<int64_t>(wanted / blocks, 1, most));
+  const int64_t parts = std::clamp<int64_t>(wanted / blocks, 1, most);
+  return static_cast<int>(CeilDiv(tiles, CeilDiv(tiles, parts)));
 }
 
 // Of one part of the keys.
@@ -77,6 +80,7 @@ Status CheckForced(const AttentionPlan& plan, const AttentionChoice& forced) {
     return InvalidArgument("no kernel handles ", forced.value_tile, " columns of v");
   }
   if (forced.depth < 0 || forced.depth % 16 != 0) return InvalidArgument("depth ", forced.depth, " is not whole 16");
+  if (forced.splits > kMostSplits) return InvalidArgument("keys are split into ", kMostSplits, " parts at most");
   if (forced.splits < 0 || (forced.splits > 1 && p.scores != AttentionScores::kNone)) {
     return InvalidArgument("keys are not split into ", forced.splits, " parts where scores are wanted");
   }
@@ -126,6 +130,9 @@ Result<AttentionPlan> PlanAttention(const AttentionProblem& problem, const devic
   const bool splits = problem.scores == AttentionScores::kNone;
   plan.splits = forced.splits != 0 ? forced.splits : splits ? SplitsOf(plan, device) : 1;
   if (plan.splits > 1) plan.scratch_bytes = static_cast<size_t>(plan.splits) * PartBytes(problem);
+  if (plan.splits > 1 && !FitsInt32(problem.batch * problem.heads * problem.queries)) {
+    return NotSupported("attention of more than 2^31 rows whose keys are split");
+  }
   if (!FitsInt32(FlashBlocks(plan) * plan.splits)) return NotSupported("attention of more than 2^31 blocks");
   return plan;
 }

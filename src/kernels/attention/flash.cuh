@@ -43,15 +43,14 @@ __global__ void __launch_bounds__(kMostWarps * 32) FlashKernel(__grid_constant__
       static_cast<const T*>(p.at.v) + work.batch * problem.v.batch + kv_head * problem.v.head + work.value_column;
   const auto load_keys = [&](int64_t key, int chunk, int slot) {
     const int64_t column = int64_t{chunk} * p.depth;
-    flash::LoadTile(k_tiles + slot * kKeys * k_stride, k_stride, kKeys, p.depth, problem.head_size - column,
-                    p.k_aligned != 0, k,
-                    [&](int r) { return key + r < work.last ? k + (key + r) * problem.k.row + column : nullptr; });
+    flash::LoadRows(k_tiles + slot * kKeys * k_stride, k_stride, kKeys, p.depth, problem.head_size - column,
+                    p.k_aligned != 0, k + key * problem.k.row + column, problem.k.row, work.last - key);
     device::CommitCopies();
   };
   const auto load_values = [&](int64_t key) {
     const int64_t end = device::Min(work.last, work.valid_values);
-    flash::LoadTile(v_tile, v_stride, kKeys, kValues, problem.v_head_size - work.value_column, p.v_aligned != 0, v,
-                    [&](int r) { return key + r < end ? v + (key + r) * problem.v.row : nullptr; });
+    flash::LoadRows(v_tile, v_stride, kKeys, kValues, problem.v_head_size - work.value_column, p.v_aligned != 0,
+                    v + key * problem.v.row, problem.v.row, end - key);
     device::CommitCopies();
   };
 
@@ -102,31 +101,44 @@ __global__ void __launch_bounds__(kMostWarps * 32) FlashKernel(__grid_constant__
         slot ^= 1;
       }
 
-      const bool plain = flash::IsPlain(p, work, key, kKeys);
+      const auto each_score = [&](auto&& body) {
 #pragma unroll
-      for (int n = 0; n < kKeys / 8; ++n) {
+        for (int n = 0; n < kKeys / 8; ++n) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          Sum& score = s[n].value[i];
-          const flash::Row& row = rows[i / 2];
-          const int64_t column = key + n * 8 + device::MmaColumn(lane, i);
-          const auto write = [&]([[maybe_unused]] AttentionScores which) {
-            if constexpr (kScores) {
-              if (p.at.scores != nullptr && problem.scores == which) {
-                flash::WriteScore<T>(p, work, row, column, score);
-              }
-            }
-          };
-          score *= static_cast<Sum>(problem.scale);
-          write(AttentionScores::kProducts);
-          if (problem.softcap != 0) {
-            score = static_cast<Sum>(problem.softcap) * std::tanh(score / static_cast<Sum>(problem.softcap));
-          }
-          write(AttentionScores::kCapped);
-          if (!plain) score = flash::MaskedScore<T>(p, work, row, column, score);
-          write(AttentionScores::kMasked);
+          for (int i = 0; i < 4; ++i) body(s[n].value[i], rows[i / 2], n * 8 + device::MmaColumn(lane, i), i / 2);
+        }
+      };
+      const auto write = [&]([[maybe_unused]] AttentionScores which) {
+        if constexpr (kScores) {
+          if (p.at.scores == nullptr || problem.scores != which) return;
+          each_score([&](Sum score, const flash::Row& row, int column, int) {
+            flash::WriteScore<T>(p, work, row, key + column, score);
+          });
+        }
+      };
+      // One question a tile, not one a score: what most tiles skip would otherwise lie between all they run.
+      each_score([&](Sum& score, const flash::Row&, int, int) { score *= static_cast<Sum>(problem.scale); });
+      write(AttentionScores::kProducts);
+      if (problem.softcap != 0) {
+        each_score([&](Sum& score, const flash::Row&, int, int) {
+          score = static_cast<Sum>(problem.softcap) * std::tanh(score / static_cast<Sum>(problem.softcap));
+        });
+      }
+      write(AttentionScores::kCapped);
+      if (!flash::IsPlain(p, work, key, kKeys)) {
+        if (!kScores && flash::IsRange(p)) {
+          const flash::Range seen[2] = {flash::RangeOf(p, work, rows[0], key, kKeys),
+                                        flash::RangeOf(p, work, rows[1], key, kKeys)};
+          each_score([&](Sum& score, const flash::Row&, int column, int r) {
+            if (column < seen[r].begin || column >= seen[r].end) score = kHidden;
+          });
+        } else {
+          each_score([&](Sum& score, const flash::Row& row, int column, int) {
+            score = flash::MaskedScore<T>(p, work, row, key + column, score);
+          });
         }
       }
+      write(AttentionScores::kMasked);
 
       if (kScores && pass == 1) {
 #pragma unroll

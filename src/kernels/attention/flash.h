@@ -7,6 +7,7 @@ namespace cudaep::kernels {
 
 inline constexpr int kWarpRows = 16;  // of queries that a warp works on
 inline constexpr int kMostWarps = 4;  // of a block
+inline constexpr int kMostSplits = 64;
 inline constexpr int kWeightPad = 4;  // elements after a row of weights in shared memory
 
 // Keys that a block works on together.

@@ -40,10 +40,15 @@ struct Row {
   int64_t head, query;
 };
 
+// Of what the planner keeps below 2^31: a division of 64 bits is as long as a tile's softmax.
+__device__ __forceinline__ int64_t Quotient(int64_t value, int64_t divisor) {
+  return divisor == 1 ? value : static_cast<uint32_t>(value) / static_cast<uint32_t>(divisor);
+}
+
 __device__ __forceinline__ Row RowOf(const FlashArguments& p, const Work& work, int64_t row) {
   const bool valid = row < work.rows;
   const int64_t within = valid ? row : 0;
-  const int64_t head = p.packed == 1 ? 0 : within / p.problem.queries;
+  const int64_t head = p.packed == 1 ? 0 : Quotient(within, p.problem.queries);
   return {valid, work.head + head, within - head * p.problem.queries};
 }
 
@@ -54,8 +59,8 @@ __device__ __forceinline__ Work WorkOf(const FlashArguments& p, int rows_of_bloc
   Work work;
   int64_t index = blockIdx.x;
   const auto take = [&](int64_t count) {
-    const int64_t at = index % count;
-    index /= count;
+    const int64_t rest = Quotient(index, count), at = index - rest * count;
+    index = rest;
     return at;
   };
   // Of causal attention the last rows have most keys: they come first.
@@ -78,12 +83,9 @@ __device__ __forceinline__ Work WorkOf(const FlashArguments& p, int rows_of_bloc
     work.end = device::Min(device::Max(end, int64_t{0}), problem.keys);
   }
   const int64_t last_row = device::Min(work.first_row + rows_of_block, work.rows) - 1;
-  work.low = work.first_row % problem.queries;
-  work.high = last_row % problem.queries;
-  if (work.first_row / problem.queries != last_row / problem.queries) {
-    work.low = 0;
-    work.high = problem.queries - 1;
-  }
+  const int64_t head = Quotient(work.first_row, problem.queries), last_head = Quotient(last_row, problem.queries);
+  work.low = head == last_head ? work.first_row - head * problem.queries : 0;
+  work.high = head == last_head ? last_row - head * problem.queries : problem.queries - 1;
 
   const bool hidden = std::isinf(problem.masked);  // keys outside of the range are not read
   work.valid_values = hidden ? work.end : problem.keys;
@@ -100,7 +102,7 @@ __device__ __forceinline__ Work WorkOf(const FlashArguments& p, int rows_of_bloc
     if (problem.bias) work.last = device::Min(work.last, problem.bias_strides.keys);
     if (p.splits > 1) {
       const int64_t tiles = (device::Max(work.last - work.first, int64_t{0}) + keys_of_tile - 1) / keys_of_tile;
-      const int64_t part = (tiles + p.splits - 1) / p.splits * keys_of_tile;
+      const int64_t part = Quotient(tiles + p.splits - 1, p.splits) * keys_of_tile;
       work.first += work.split * part;
       work.last = device::Min(work.last, work.first + part);
     }
@@ -108,13 +110,41 @@ __device__ __forceinline__ Work WorkOf(const FlashArguments& p, int rows_of_bloc
   return work;
 }
 
-// Asks for a tile of `columns` (whole packs) by `rows`; row(r) is null where there is none. Of a row the first `valid`
-// elements are read, the rest of the tile becomes zero.
+// Asks for a tile of `columns` (whole packs) by `rows`, of which the first `valid_rows` lie `step` elements apart from
+// `from` on. Of a row the first `valid` elements are read, the rest of the tile becomes zero.
+template <class T>
+__device__ __forceinline__ void LoadRows(T* tile, int stride, int rows, int columns, int64_t valid, bool aligned,
+                                         const T* from, int64_t step, int64_t valid_rows) {
+  constexpr int kPack = PackElems(sizeof(T)), kLanes = 8;  // of a row
+  const int first = static_cast<int>(threadIdx.x) / kLanes, together = static_cast<int>(blockDim.x) / kLanes;
+  const int there = static_cast<int>(device::Min(device::Max(valid_rows, int64_t{0}), int64_t{rows}));
+  for (int c = static_cast<int>(threadIdx.x) % kLanes * kPack; c < columns; c += kLanes * kPack) {
+    const int count = static_cast<int>(device::Min(device::Max(valid - c, int64_t{0}), int64_t{kPack}));
+    const T* next = from + first * step + c;
+    T* to = tile + first * stride + c;
+    int r = first;
+    if (aligned) {
+#pragma unroll 4
+      for (; r < rows; r += together, next += together * step, to += together * stride) {
+        const int read = r < there ? count : 0;
+        device::CopyAsync<kPackBytes>(to, next, read * static_cast<int>(sizeof(T)));
+      }
+    }
+#pragma unroll 1
+    for (; r < rows; r += together, next += together * step, to += together * stride) {
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) to[i] = r < there && i < count ? next[i] : T{};
+    }
+  }
+}
+
+// The same of rows that lie anywhere; row(r) is null where there is none.
 template <class T, class RowPointer>
 __device__ __forceinline__ void LoadTile(T* tile, int stride, int rows, int columns, int64_t valid, bool aligned,
                                          const T* base, RowPointer row) {
   constexpr int kPack = PackElems(sizeof(T)), kLanes = 8;  // of a row
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+#pragma unroll 1
   for (int r = thread / kLanes; r < rows; r += threads / kLanes) {
     const T* const from = row(r);
     for (int c = thread % kLanes * kPack; c < columns; c += kLanes * kPack) {
@@ -136,6 +166,24 @@ __device__ __forceinline__ bool IsPlain(const FlashArguments& p, const Work& wor
   return p.problem.mask == AttentionMask::kNone && !p.problem.bias && key >= work.begin && key + keys <= work.end &&
          key + keys <= work.last && key + keys - 1 <= work.low + work.position + p.problem.right &&
          key >= work.high + work.position - p.problem.left;
+}
+
+// Whether all that hides keys is where they lie.
+__device__ __forceinline__ bool IsRange(const FlashArguments& p) {
+  return p.problem.mask == AttentionMask::kNone && !p.problem.bias && std::isinf(p.problem.masked);
+}
+
+// The keys of a tile that a row sees.
+struct Range {
+  int begin, end;
+};
+__device__ __forceinline__ Range RangeOf(const FlashArguments& p, const Work& work, const Row& row, int64_t key,
+                                         int keys) {
+  const int64_t position = row.query + work.position;
+  const int64_t begin = device::Max(work.begin, position - p.problem.left) - key;
+  const int64_t end = device::Min(device::Min(work.last, work.end), position + p.problem.right + 1) - key;
+  const auto within = [&](int64_t at) { return static_cast<int>(device::Min(device::Max(at, int64_t{0}), int64_t{keys})); };
+  return {within(begin), row.valid ? within(end) : 0};
 }
 
 // A score with what is added to it, and what hides it.

@@ -23,6 +23,10 @@ struct Arguments {
   int units;            // pairs, and packs behind them
 };
 
+struct AllArguments {
+  Arguments part[kMostHeadRowsParts];
+};
+
 // Where a row comes from and where it goes.
 template <class T>
 struct Place {
@@ -164,10 +168,11 @@ __device__ __forceinline__ void RotatePair(const Arguments& p, const Source<T, N
   y.StoreTo(to + second);
 }
 
-// Threads share rows in powers of two; a thread has a pair of packs, or a pack, at a time.
+// Threads share rows in powers of two; a thread has a pair of packs, or a pack, at a time. blockIdx.z is the part.
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads) HeadRowsKernel(__grid_constant__ const Arguments p) {
+__global__ void __launch_bounds__(kThreads) HeadRowsKernel(__grid_constant__ const AllArguments all) {
   device::GridDependencyWait();
+  const Arguments& p = all.part[blockIdx.z];
   const HeadRows& problem = p.problem;
   const int lane = static_cast<int>(threadIdx.x) & ((1 << p.lanes_log) - 1);
   const uint64_t rows_of_block = kThreads >> p.lanes_log;
@@ -211,44 +216,76 @@ bool Suits(const AttentionStrides& strides, const void* pointer, int64_t pack, s
 }
 
 template <class T>
-Status LaunchOf(Arguments arguments, device::Stream stream) {
-  const HeadRows& problem = arguments.problem;
-  const HeadRowsPointers& at = arguments.at;
+bool SuitsPacks(const HeadRowsPart& part) {
   constexpr int kPack = PackElems(sizeof(T));
+  const auto& [problem, at] = part;
   const auto aligned = [](const void* pointer) { return IsAligned(pointer, kPackBytes); };
-  const bool packs = problem.size % kPack == 0 && problem.rotary.dim % (2 * kPack) == 0 &&
-                     Suits(problem.in, at.in, kPack, kPackBytes) && Suits(problem.out, at.out, kPack, kPackBytes) &&
-                     (problem.past_capacity == 0 || Suits(problem.past, at.past, kPack, kPackBytes)) &&
-                     aligned(at.bias) && aligned(at.norm) && aligned(at.cos) && aligned(at.sin);
-  const int64_t pack = packs ? kPack : 1;
+  return problem.size % kPack == 0 && problem.rotary.dim % (2 * kPack) == 0 &&
+         Suits(problem.in, at.in, kPack, kPackBytes) && Suits(problem.out, at.out, kPack, kPackBytes) &&
+         (problem.past_capacity == 0 || Suits(problem.past, at.past, kPack, kPackBytes)) && aligned(at.bias) &&
+         aligned(at.norm) && aligned(at.cos) && aligned(at.sin);
+}
+
+// Rows that are written for a head.
+int64_t RowsOf(const HeadRows& problem) {
+  return problem.target == RowTarget::kWhole ? problem.rows : problem.new_rows;
+}
+
+Arguments ArgumentsOf(const HeadRowsPart& part, int64_t pack) {
+  const auto& [problem, at] = part;
+  const auto rows = static_cast<uint32_t>(RowsOf(problem));
+  Arguments arguments{.problem = problem,
+                      .at = at,
+                      .rows = FastDivider(rows),
+                      .batch_rows = static_cast<uint32_t>(problem.heads) * rows};
   arguments.pairs = static_cast<int>(problem.rotary.dim / 2 / pack);
   arguments.units = static_cast<int>(problem.size / pack) - arguments.pairs;
   arguments.lanes_log = std::min(std::bit_width(static_cast<unsigned>(std::max(arguments.units, 1) - 1)),
                                  std::bit_width(at.norm == nullptr ? kThreads : 32u) - 1);
+  return arguments;
+}
+
+// The parts that suit packs, or those that do not.
+template <class T>
+Status LaunchOf(std::span<const HeadRowsPart> parts, bool packs, device::Stream stream) {
+  constexpr int kPack = PackElems(sizeof(T));
+  AllArguments all{};
   device::LaunchConfig config;
-  const int64_t rows_of_block = kThreads >> arguments.lanes_log;
-  config.grid.x = static_cast<unsigned>(CeilDiv(static_cast<int64_t>(arguments.batch_rows), rows_of_block));
-  config.grid.y = static_cast<unsigned>(std::min(problem.batch, kMostBatches));
+  config.grid = {0, 0, 0};
   config.block.x = kThreads;
   config.programmatic = true;
-  return packs ? device::Launch(HeadRowsKernel<T, kPack>, config, stream, arguments)
-               : device::Launch(HeadRowsKernel<T, 1>, config, stream, arguments);
+  for (const HeadRowsPart& part : parts) {
+    const HeadRows& problem = part.problem;
+    const bool is_empty = problem.batch == 0 || problem.heads == 0 || RowsOf(problem) == 0 || problem.size == 0;
+    if (is_empty || SuitsPacks<T>(part) != packs) continue;
+    const Arguments& arguments = all.part[config.grid.z++] = ArgumentsOf(part, packs ? kPack : 1);
+    const int64_t rows_of_block = kThreads >> arguments.lanes_log;
+    const int64_t blocks = CeilDiv(static_cast<int64_t>(arguments.batch_rows), rows_of_block);
+    config.grid.x = std::max(config.grid.x, static_cast<unsigned>(blocks));
+    config.grid.y = std::max(config.grid.y, static_cast<unsigned>(std::min(problem.batch, kMostBatches)));
+  }
+  if (config.grid.z == 0) return Status::Ok();
+  return packs ? device::Launch(HeadRowsKernel<T, kPack>, config, stream, all)
+               : device::Launch(HeadRowsKernel<T, 1>, config, stream, all);
 }
 
 }  // namespace
 
-Status LaunchHeadRows(const HeadRows& problem, const HeadRowsPointers& at, device::Stream stream) {
-  const int64_t rows = problem.target == RowTarget::kWhole ? problem.rows : problem.new_rows;
-  if (problem.batch == 0 || problem.heads == 0 || rows == 0 || problem.size == 0) return Status::Ok();
-  if (!FitsInt32(problem.heads * rows) || !FitsInt32(problem.size)) {
-    return NotSupported(problem.heads, " heads of ", rows, " rows, more than 2^31");
+Status LaunchHeadRows(std::span<const HeadRowsPart> parts, device::Stream stream) {
+  if (parts.empty()) return Status::Ok();
+  if (parts.size() > kMostHeadRowsParts) return InvalidArgument(parts.size(), " parts of rows");
+  const DataType type = parts[0].problem.type;
+  for (const auto& [problem, at] : parts) {
+    const int64_t rows = RowsOf(problem);
+    if (problem.type != type) return InvalidArgument("parts of rows of several types");
+    if (!FitsInt32(problem.heads * rows) || !FitsInt32(problem.size)) {
+      return NotSupported(problem.heads, " heads of ", rows, " rows, more than 2^31");
+    }
   }
-  const Arguments arguments{.problem = problem,
-                            .at = at,
-                            .rows = FastDivider(static_cast<uint32_t>(rows)),
-                            .batch_rows = static_cast<uint32_t>(problem.heads * rows)};
-  return VisitType<kFloatTypes>(problem.type, NotSupported("rows of ", DataTypeName(problem.type)),
-                                [&]<class T>() { return LaunchOf<T>(arguments, stream); });
+  return VisitType<kFloatTypes>(type, NotSupported("rows of ", DataTypeName(type)), [&]<class T>() -> Status {
+    CUDAEP_RETURN_IF_ERROR(LaunchOf<T>(parts, true, stream));
+    return LaunchOf<T>(parts, false, stream);
+  });
 }
 
 }  // namespace cudaep::kernels

@@ -1,10 +1,11 @@
 // Writes rows of heads: taken to another layout, with a bias added, normalised, rotated by their position, appended to
 // a cache.
 //
-// Memory bound, one launch. A row is the `size` neighbouring elements of one position and head.
+// Memory bound. A row is the `size` neighbouring elements of one position and head.
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "core/data_type.h"
 #include "core/status.h"
@@ -57,8 +58,20 @@ struct HeadRowsPointers {
   const int32_t* lengths = nullptr;
 };
 
-// `out` may be `in` where both have the same strides and nothing is appended. kNotSupported beyond 2^31 rows of one
-// batch entry.
-Status LaunchHeadRows(const HeadRows& problem, const HeadRowsPointers& at, device::Stream stream);
+// Rows that are written for one call: queries, keys and values.
+struct HeadRowsPart {
+  HeadRows problem;
+  HeadRowsPointers at;
+};
+inline constexpr size_t kMostHeadRowsParts = 3;
+
+// All of one type. One launch, two where only some suit packs. `out` may be `in` where both have the same strides and
+// nothing is appended; no part may read what another one writes. kNotSupported beyond 2^31 rows of one batch entry.
+Status LaunchHeadRows(std::span<const HeadRowsPart> parts, device::Stream stream);
+
+inline Status LaunchHeadRows(const HeadRows& problem, const HeadRowsPointers& at, device::Stream stream) {
+  const HeadRowsPart part{problem, at};
+  return LaunchHeadRows({&part, 1}, stream);
+}
 
 }  // namespace cudaep::kernels

@@ -17,36 +17,57 @@ struct Arguments {
   int splits;
 };
 
-// One block a row at a time.
+// One block a row at a time. Its first warp finds what each part weighs, a lane for every 32nd part; then each thread has
+// a column, and all parts' loads are under way together.
 template <class T, class Sum>
 __global__ void __launch_bounds__(kThreads) JoinSplitsKernel(__grid_constant__ const Arguments p) {
   constexpr Sum kHidden = -std::numeric_limits<Sum>::infinity();
+  constexpr int kParts = kMostSplits / 32;  // of a lane
+  __shared__ Sum weights[kMostSplits], total;
   device::GridDependencyWait();
   const auto* const values = static_cast<const Sum*>(p.parts);
   const Sum* const bases = values + p.splits * p.rows * p.columns;
   for (int64_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
-    Sum max = kHidden;
-    for (int i = 0; i < p.splits; ++i) max = SoftmaxMax(max, bases[2 * (i * p.rows + row)]);
-    const Sum base = max == kHidden ? Sum(0) : max;
-    Sum sum = 0;
-    for (int i = 0; i < p.splits; ++i) {
-      const Sum* const part = bases + 2 * (i * p.rows + row);
-      sum += part[1] * PreciseExp(part[0], base);
-    }
-    const int64_t matrix = row / p.queries, query = row % p.queries;
-    T* const y = static_cast<T*>(p.y) + matrix / p.heads * p.y_strides.batch + matrix % p.heads * p.y_strides.head +
-                 query * p.y_strides.row;
-    for (int64_t column = threadIdx.x; column < p.columns; column += kThreads) {
-      Sum value = 0;
-      for (int i = 0; i < p.splits; ++i) {
-        value += values[(i * p.rows + row) * p.columns + column] * PreciseExp(bases[2 * (i * p.rows + row)], base);
+    if (threadIdx.x < 32) {
+      const int lane = static_cast<int>(threadIdx.x);
+      Sum base[kParts], part[kParts], max = kHidden, sum = 0;
+#pragma unroll
+      for (int i = 0; i < kParts; ++i) {
+        const int split = lane + 32 * i;
+        const bool there = split < p.splits;
+        base[i] = there ? bases[2 * (split * p.rows + row)] : kHidden;
+        part[i] = there ? bases[2 * (split * p.rows + row) + 1] : Sum(0);
+        max = SoftmaxMax(max, base[i]);
       }
-      y[column] = Store<T>(static_cast<ComputeType<T>>(sum == Sum(0) ? Sum(0) : value / sum));
+#pragma unroll
+      for (int other = 16; other > 0; other /= 2) max = SoftmaxMax(max, __shfl_xor_sync(device::kFullWarp, max, other));
+      if (max == kHidden) max = 0;
+#pragma unroll
+      for (int i = 0; i < kParts; ++i) {
+        const Sum weight = PreciseExp(base[i], max);
+        weights[lane + 32 * i] = weight;
+        sum += part[i] * weight;
+      }
+#pragma unroll
+      for (int other = 16; other > 0; other /= 2) sum += __shfl_xor_sync(device::kFullWarp, sum, other);
+      if (lane == 0) total = sum;
     }
+    __syncthreads();
+    // All below 2^31, as the planner has seen to.
+    const uint32_t matrix = static_cast<uint32_t>(row) / static_cast<uint32_t>(p.queries);
+    const uint32_t batch = matrix / static_cast<uint32_t>(p.heads);
+    const int64_t query = row - matrix * p.queries, head = matrix - batch * p.heads;
+    T* const y = static_cast<T*>(p.y) + batch * p.y_strides.batch + head * p.y_strides.head + query * p.y_strides.row;
+    for (int64_t column = threadIdx.x; column < p.columns; column += kThreads) {
+      const Sum* from = values + row * p.columns + column;
+      Sum value = 0;
+#pragma unroll 8
+      for (int i = 0; i < p.splits; ++i, from += p.rows * p.columns) value += *from * weights[i];
+      y[column] = Store<T>(static_cast<ComputeType<T>>(total == Sum(0) ? Sum(0) : value / total));
+    }
+    __syncthreads();
   }
 }
-
-using Kernel = void (*)(Arguments);
 
 }  // namespace
 

@@ -78,17 +78,6 @@ MultiHead Most(const MultiHead& problem) {
   return most;
 }
 
-// Leaves out what is not used, and has `*read` point to what it wrote.
-Status Write(const OpContext& context, const Rows& part, size_t scratch, kernels::HeadRowsPointers at,
-             const void** read) {
-  if (!part.used) return Status::Ok();
-  if (part.to_scratch) at.out = context.scratch(scratch);
-  *read = at.out;
-  kernels::HeadRows problem = part.rows;
-  if (at.past != nullptr && at.past == at.out) problem.target = kernels::RowTarget::kInPlace;
-  return kernels::LaunchHeadRows(problem, at, context.stream());
-}
-
 }  // namespace
 
 Result<int64_t> SharedPastLength(const TensorView& length, int64_t new_rows, int64_t capacity) {
@@ -123,23 +112,35 @@ Result<MultiHeadStep> MultiHeadStep::Make(const MultiHead& problem, const PlanCo
 Status MultiHeadStep::Enqueue(const OpContext& context, const MultiHead& problem, const MultiHeadPointers& at) const {
   const Launches launches = Split(problem);
   kernels::AttentionPointers attention = at.attention;
-  kernels::HeadRowsPointers rows{.cos = at.cos, .sin = at.sin, .position_ids = at.position_ids, .lengths = at.lengths};
-  rows.in = at.attention.q;
-  rows.bias = at.q_bias;
-  rows.norm = at.q_norm;
-  CUDAEP_RETURN_IF_ERROR(Write(context, launches.part[0], scratch_[0], rows, &attention.q));
-  rows.in = at.attention.k;
-  rows.bias = at.k_bias;
-  rows.norm = at.k_norm;
-  rows.past = at.past_key;
-  rows.out = at.present_key;
-  CUDAEP_RETURN_IF_ERROR(Write(context, launches.part[1], scratch_[1], rows, &attention.k));
-  rows.in = at.attention.v;
-  rows.bias = at.v_bias;
-  rows.norm = nullptr;
-  rows.past = at.past_value;
-  rows.out = at.present_value;
-  CUDAEP_RETURN_IF_ERROR(Write(context, launches.part[2], scratch_[2], rows, &attention.v));
+  struct {
+    const void* bias;
+    const void* norm;
+    const void* past;
+    void* present;
+    const void** read;
+  } const of[3] = {{at.q_bias, at.q_norm, nullptr, nullptr, &attention.q},
+                   {at.k_bias, at.k_norm, at.past_key, at.present_key, &attention.k},
+                   {at.v_bias, nullptr, at.past_value, at.present_value, &attention.v}};
+  kernels::HeadRowsPart parts[3];
+  size_t count = 0;
+  for (size_t i = 0; i < 3; ++i) {
+    const Rows& rows = launches.part[i];
+    if (!rows.used) continue;
+    auto& [problem_of_part, to] = parts[count++];
+    problem_of_part = rows.rows;
+    to = {.in = *of[i].read,
+          .past = of[i].past,
+          .out = rows.to_scratch ? context.scratch(scratch_[i]) : of[i].present,
+          .bias = of[i].bias,
+          .norm = of[i].norm,
+          .cos = at.cos,
+          .sin = at.sin,
+          .position_ids = at.position_ids,
+          .lengths = at.lengths};
+    if (to.past != nullptr && to.past == to.out) problem_of_part.target = kernels::RowTarget::kInPlace;
+    *of[i].read = to.out;
+  }
+  CUDAEP_RETURN_IF_ERROR(kernels::LaunchHeadRows({parts, count}, context.stream()));
   return attention_.Enqueue(context, launches.attention, attention);
 }
 

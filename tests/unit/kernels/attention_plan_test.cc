@@ -4,8 +4,10 @@
 #include <cmath>
 
 #include "../device/device_fixture.h"
+#include "core/checked_math.h"
 #include "core/data_type_traits.h"
 #include "kernels/attention/attention.h"
+#include "kernels/attention/flash.h"
 
 namespace cudaep::kernels {
 namespace {
@@ -109,7 +111,7 @@ class AttentionPlanTest : public device::testing::DeviceTest {
     for (const int warps : {1, 2, 4}) Check<type>(p, {.warps = warps}, tolerance);
     for (const int packed : {1, 2}) Check<type>(p, {.packed = packed}, tolerance);
     for (const int depth : {16, 32, 48}) Check<type>(p, {.depth = depth}, tolerance);
-    for (const int splits : {1, 2, 3, 7}) Check<type>(p, {.packed = 2, .splits = splits}, tolerance);
+    for (const int splits : {1, 2, 3, 7, kMostSplits}) Check<type>(p, {.packed = 2, .splits = splits}, tolerance);
     Check<type>(p, {.value_tile = 64, .splits = 2}, tolerance);
     if (wide) Check<type>(p, {.value_tile = 128, .splits = 2}, tolerance);
   }
@@ -129,6 +131,7 @@ TEST_F(AttentionPlanTest, WhatCannotBeIsRefused) {
   EXPECT_FAILS(refusal({.packed = 3}), kInvalidArgument, "either 1 or 2 heads");
   EXPECT_FAILS(refusal({.value_tile = 128}), kInvalidArgument, "128 columns");
   EXPECT_FAILS(refusal({.depth = 24}), kInvalidArgument, "not whole 16");
+  EXPECT_FAILS(refusal({.splits = kMostSplits + 1}), kInvalidArgument, "64 parts at most");
   p.scores = AttentionScores::kMasked;
   EXPECT_FAILS(refusal({.splits = 2}), kInvalidArgument, "where scores are wanted");
   p.head_size = 1 << 14;
@@ -139,6 +142,21 @@ TEST_F(AttentionPlanTest, KeysAreSplitWhereBlocksAreFew) {
   EXPECT_GT(PlanAttention(Problem(DataType::kFloat16, 1, 1, 1, 4096, 64, 64), info_).value().splits, 1);
   EXPECT_EQ(PlanAttention(Problem(DataType::kFloat16, 1, 1, 1, 100, 64, 64), info_).value().splits, 1);
   EXPECT_EQ(PlanAttention(Problem(DataType::kFloat16, 64, 64, 64, 4096, 64, 64), info_).value().splits, 1);
+}
+
+// A part without a tile is a block for nothing, and the others have more than they need.
+TEST_F(AttentionPlanTest, EveryPartOfTheKeysHasTiles) {
+  info_.multiprocessors = 132, info_.major = 9;
+  const auto splits = [&](int64_t keys) {
+    AttentionProblem p = Problem(DataType::kFloat16, 16, 4, 1, keys, 64, 64);
+    p.batch = 8;
+    return int64_t{PlanAttention(p, info_).value().splits};
+  };
+  for (const int64_t keys : {128, 1024, 1025, 1500, 5000, 33000}) {
+    const int64_t tiles = CeilDiv(keys, int64_t{TileKeys(AttentionKernel::kTensorCores)});
+    EXPECT_EQ(CeilDiv(tiles, CeilDiv(tiles, splits(keys))), splits(keys)) << keys;
+  }
+  EXPECT_EQ(splits(1025), 17);
 }
 
 TEST_F(AttentionPlanTest, LessScratchMemoryIsFewerSplits) {
