@@ -99,9 +99,9 @@ class PlanStore {
   Result<PlanSlotPtr> Get(const Request& request, const Make& make);
 
   // Makes another plan for the slot on the store's own thread, one plan after another, and puts it in place; not if one
-  // is in the making. Errors leave the slot as it is: its Progress and the log say what came of it. `make` gets no saved
-  // form. For plans that take long to build (run-time compiled engines), while something else serves. kOutOfMemory and
-  // kNotReady where the thread cannot be had; the slot is idle then.
+  // is in the making. Errors leave the slot as it is: its Progress and the log say what came of it. `make` gets no
+  // saved form. For plans that take long to build (run-time compiled engines), while something else serves.
+  // kOutOfMemory and kNotReady where the thread cannot be had; the slot is idle then.
   Status ReplaceInBackground(PlanSlotPtr slot, Make make);
   // Waits until nothing is made in the background any more. No thread is left.
   void WaitForBackground();

@@ -182,7 +182,9 @@ __device__ __forceinline__ Range RangeOf(const FlashArguments& p, const Work& wo
   const int64_t position = row.query + work.position;
   const int64_t begin = device::Max(work.begin, position - p.problem.left) - key;
   const int64_t end = device::Min(device::Min(work.last, work.end), position + p.problem.right + 1) - key;
-  const auto within = [&](int64_t at) { return static_cast<int>(device::Min(device::Max(at, int64_t{0}), int64_t{keys})); };
+  const auto within = [&](int64_t at) {
+    return static_cast<int>(device::Min(device::Max(at, int64_t{0}), int64_t{keys}));
+  };
   return {within(begin), row.valid ? within(end) : 0};
 }
 

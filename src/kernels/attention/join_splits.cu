@@ -17,8 +17,8 @@ struct Arguments {
   int splits;
 };
 
-// One block a row at a time. Its first warp finds what each part weighs, a lane for every 32nd part; then each thread has
-// a column, and all parts' loads are under way together.
+// One block a row at a time. Its first warp finds what each part weighs, a lane for every 32nd part; then each thread
+// has a column, and all parts' loads are under way together.
 template <class T, class Sum>
 __global__ void __launch_bounds__(kThreads) JoinSplitsKernel(__grid_constant__ const Arguments p) {
   constexpr Sum kHidden = -std::numeric_limits<Sum>::infinity();

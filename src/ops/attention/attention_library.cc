@@ -160,8 +160,8 @@ void AttentionLibrary::Add(const OpContext& context, const AttentionProblem& pro
 // What cannot be begun is tried again, like what fails.
 void AttentionLibrary::Begin(const OpContext& context, const AttentionProblem& problem, const PlanSlotPtr& slot) {
   PlanStore::Process()
-      .ReplaceInBackground(slot, [memory = context.runtime.memory(), graph = GraphOf(problem)](
-                                     const std::string&) { return Compile(memory, graph); })
+      .ReplaceInBackground(slot, [memory = context.runtime.memory(),
+                                  graph = GraphOf(problem)](const std::string&) { return Compile(memory, graph); })
       .IgnoreError();
 }
 

@@ -1,8 +1,9 @@
 // Rows of queries, keys and values written together are those written one after another, whatever packs each suits.
+#include "kernels/attention/head_rows.h"
+
 #include <gtest/gtest.h>
 
 #include "../device/device_fixture.h"
-#include "kernels/attention/head_rows.h"
 
 namespace cudaep::kernels {
 namespace {

@@ -147,9 +147,9 @@ TEST_F(PlanStoreTest, WithoutAThreadThePlanStaysAndIsTriedAgain) {
 TEST_F(PlanStoreTest, WhatTheWorkerThrowsEndsTheAttemptAlone) {
   const PlanSlotPtr slot = store.Get(For("a"), Makes("first")).value();
   const PlanSlotPtr next = store.Get(For("b"), Makes("first")).value();
-  ASSERT_TRUE(store.ReplaceInBackground(slot, [](const std::string&) -> Result<LibraryPlanPtr> {
-                     throw std::bad_alloc();
-                   }).ok());
+  ASSERT_TRUE(
+      store.ReplaceInBackground(slot, [](const std::string&) -> Result<LibraryPlanPtr> { throw std::bad_alloc(); })
+          .ok());
   ASSERT_TRUE(store.ReplaceInBackground(next, Makes("better")).ok());
   store.WaitForBackground();
   EXPECT_EQ(slot->progress(), PlanSlot::Progress::kIdle);
@@ -184,10 +184,13 @@ thread_local CountsItsEnd t_counted;
 TEST_F(PlanStoreTest, NoThreadIsLeftAfterWaiting) {
   const PlanSlotPtr slot = store.Get(For("a"), Makes("first")).value();
   for (int i = 1; i <= 3; ++i) {
-    ASSERT_TRUE(store.ReplaceInBackground(slot, [](const std::string&) -> Result<LibraryPlanPtr> {
-                       t_counted.used = true;
-                       return Status(StatusCode::kDeviceError, "cannot");
-                     }).ok());
+    ASSERT_TRUE(store
+                    .ReplaceInBackground(slot,
+                                         [](const std::string&) -> Result<LibraryPlanPtr> {
+                                           t_counted.used = true;
+                                           return Status(StatusCode::kDeviceError, "cannot");
+                                         })
+                    .ok());
     store.WaitForBackground();
     EXPECT_EQ(g_threads_ended, i);
   }
@@ -197,11 +200,14 @@ TEST_F(PlanStoreTest, StoppingDropsWhatHasNotBegun) {
   const PlanSlotPtr first = store.Get(For("a"), Makes("first")).value();
   const PlanSlotPtr second = store.Get(For("b"), Makes("first")).value();
   std::atomic<bool> begun{false}, go_on{false};
-  ASSERT_TRUE(store.ReplaceInBackground(first, [&](const std::string&) -> Result<LibraryPlanPtr> {
-                     begun = true;
-                     while (!go_on) std::this_thread::yield();
-                     return Makes("better")({});
-                   }).ok());
+  ASSERT_TRUE(store
+                  .ReplaceInBackground(first,
+                                       [&](const std::string&) -> Result<LibraryPlanPtr> {
+                                         begun = true;
+                                         while (!go_on) std::this_thread::yield();
+                                         return Makes("better")({});
+                                       })
+                  .ok());
   while (!begun) std::this_thread::yield();
   ASSERT_TRUE(store.ReplaceInBackground(second, Makes("better")).ok());
   EXPECT_EQ(second->progress(), PlanSlot::Progress::kMaking);
