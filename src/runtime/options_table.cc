@@ -51,7 +51,7 @@ bool SetGemmPath(Settings& settings, std::string_view value) {
 }
 
 bool SetConvPath(Settings& settings, std::string_view value) {
-  constexpr std::string_view kNames[] = {"auto", "library", "columns", "depthwise"};
+  constexpr std::string_view kNames[] = {"auto", "library", "columns", "depthwise", "channels_last"};
   return SetByName(&settings.conv_path, kNames, value);
 }
 
@@ -80,8 +80,8 @@ constexpr OptionRow kGeneral[] = {
      SetBool<&Settings::conv1d_pad_to_nc1d>, nullptr},
     {"gemm_path", "auto, library, own", "auto", "what runs matrix products; impossible is an error", SetGemmPath,
      nullptr},
-    {"conv_path", "auto, library, columns, depthwise", "auto", "what runs convolutions; impossible is an error",
-     SetConvPath, nullptr},
+    {"conv_path", "auto, library, channels_last, columns, depthwise", "auto",
+     "what runs convolutions; impossible is an error", SetConvPath, nullptr},
     {"plan_cache.enable", kBool, "1", "0 keeps library plans in memory alone", SetBool<&Settings::plan_cache_enable>,
      nullptr},
     {"plan_cache.path", "a file's path", "",

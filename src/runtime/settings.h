@@ -20,7 +20,7 @@ enum class ConvSearch : uint8_t {
 
 // Which implementation runs a product or a convolution. What is forced and impossible is an error.
 enum class GemmPath : uint8_t { kAuto, kLibrary, kOwnKernel };
-enum class ConvPath : uint8_t { kAuto, kLibrary, kColumns, kDepthwise };
+enum class ConvPath : uint8_t { kAuto, kLibrary, kColumns, kDepthwise, kChannelsLast };
 
 struct Settings {
   int device_ordinal = 0;

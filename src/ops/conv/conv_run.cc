@@ -6,6 +6,7 @@
 #include "core/log.h"
 #include "kernels/movement/transpose.h"
 #include "lib/problem_check.h"
+#include "ops/conv/channels_last.h"
 #include "ops/conv/conv_library.h"
 #include "ops/library_limits.h"
 
@@ -117,6 +118,11 @@ Status Impossible(const char* route, const dnn::ConvProblem& problem, std::strin
   return NotSupported("conv_path=", route, " is impossible for ", dnn::ProblemText(problem), ": ", why);
 }
 
+// What the library cannot do runs by another route; anything else (no memory, say) may pass.
+bool MayRunElsewhere(const Status& status) {
+  return status.code() == StatusCode::kNotSupported || status.code() == StatusCode::kLibraryMissing;
+}
+
 }  // namespace
 
 Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem, StreamContext& stream) {
@@ -136,6 +142,13 @@ Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem
   }
   const bool has_input = problem.in_channels > 0 && PlaceColumns(problem).x_stride > 0;
   if (options.path_may_be_library() && has_input) {
+    const bool turn = options.path == ConvPath::kChannelsLast;
+    if (turn || (options.path == ConvPath::kAuto && PaysChannelsLast(problem))) {
+      Status turned = PlanChannelsLast(options, stream, plan.get());
+      if (turned.ok()) return PlanPtr(std::move(plan));
+      if (!MayRunElsewhere(turned)) return turned;
+      if (turn) return Impossible("channels_last", problem, turned.message());
+    }
     const bool widen = problem.spatial_rank == 1 && options.pad_to_nc1d;
     auto library = FindConvPlan(options, widen ? WithOuterDimension(problem) : problem, stream);
     if (library.ok()) {
@@ -145,13 +158,13 @@ Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem
       CUDAEP_RETURN_IF_ERROR(PlanRest(plan->library->plan().remaining(), plan.get()));
       return PlanPtr(std::move(plan));
     }
-    // What the library cannot do runs by columns; anything else (no memory, say) may pass.
-    const StatusCode code = library.status().code();
-    if (code != StatusCode::kNotSupported && code != StatusCode::kLibraryMissing) return std::move(library).status();
+    if (!MayRunElsewhere(library.status())) return std::move(library).status();
     if (options.path == ConvPath::kLibrary) return Impossible("library", problem, library.status().message());
     Log(LogLevel::kInfo, dnn::ProblemText(problem), " runs by columns: ", library.status().message());
   }
-  if (options.path == ConvPath::kLibrary) return Impossible("library", problem, "it has no input");
+  if (options.path == ConvPath::kLibrary || options.path == ConvPath::kChannelsLast) {
+    return Impossible(options.path == ConvPath::kLibrary ? "library" : "channels_last", problem, "it has no input");
+  }
   CUDAEP_RETURN_IF_ERROR(PlanColumns(stream, options.product, true, plan.get()).WithContext(dnn::ProblemText(problem)));
   return PlanPtr(std::move(plan));
 }
@@ -180,6 +193,8 @@ Status EnqueueConvRun(const ConvRunPlan& plan, StreamContext& stream, const dnn:
     case ConvRoute::kDepthwise:
       return kernels::LaunchDepthwiseConv(plan.depthwise, at.x, at.w, plan.problem.epilogue.bias ? at.bias : nullptr,
                                           at.y, stream.stream());
+    case ConvRoute::kChannelsLast:
+      return EnqueueChannelsLast(plan, stream, at);
     case ConvRoute::kLibrary:
       CUDAEP_RETURN_IF_ERROR(EnqueueConvLibrary(plan.problem, plan.library->As<dnn::ConvPlan>(), stream, at));
       break;

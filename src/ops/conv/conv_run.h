@@ -1,5 +1,5 @@
-// Runs a convolution problem: own depthwise kernel, library, or column matrix and product; shared by all operators that
-// convolve.
+// Runs a convolution problem: own depthwise kernel, library (as it is, or channels-last between transposes), or column
+// matrix and product; shared by all operators that convolve.
 //
 // The choice: what the option conv_path says, then what is possible, then measured plans where the option asks for them
 // and bits need not be the same each time, then the library's own order. What of the epilogue a path leaves out is done
@@ -17,13 +17,24 @@
 
 namespace cudaep::ops {
 
-enum class ConvRoute : uint8_t { kNothing, kDepthwise, kLibrary, kColumns };
+enum class ConvRoute : uint8_t { kNothing, kDepthwise, kChannelsLast, kLibrary, kColumns };
+
+// A tensor's other layout in the workspace.
+struct TurnedTensor {
+  kernels::TransposePlan transpose;
+  bool moves = false;  // else the layouts are one, and only an unaligned tensor is copied
+  size_t offset = 0;
+};
+struct ChannelsLast {
+  TurnedTensor x, w, bias, y;  // of y, from channels last to channels first
+};
 
 struct ConvRunPlan : Plan {
   ConvRoute route = ConvRoute::kNothing;
   dnn::ConvProblem problem;
   kernels::DepthwiseConv depthwise;
   PlanSlotPtr library;
+  ChannelsLast channels_last;
 
   ColumnConv columns;
   MatrixProduct full_chunk, last_chunk;
@@ -44,7 +55,9 @@ struct ConvOptions {
         max_workspace(settings.conv_use_max_workspace),
         pad_to_nc1d(settings.conv1d_pad_to_nc1d),
         search(settings.conv_search) {}
-  bool path_may_be_library() const { return path == ConvPath::kLibrary || (path == ConvPath::kAuto && use_library); }
+  bool path_may_be_library() const {
+    return path == ConvPath::kLibrary || path == ConvPath::kChannelsLast || (path == ConvPath::kAuto && use_library);
+  }
   ProductOptions product;
   ConvPath path;
   bool use_library, max_workspace, pad_to_nc1d;

@@ -85,6 +85,17 @@ _DEPTHWISE = [
     ((1, 40, 3, 40), (40, 1, 5, 5), {"pads": [2, 2, 2, 2], "strides": [1, 1]}),
     ((1, 3, 30, 30), (3, 1, 9, 9), {}),  # too large for it
 ]
+# Whole packs of channels: 16-bit ones run channels-last.
+_PACKS = [
+    ((2, 8, 9, 7), (16, 8, 3, 3), {"pads": [1, 1, 1, 1]}),
+    ((2, 24, 8, 7), (8, 24, 1, 1), {}),
+    ((1, 16, 9, 8), (8, 16, 3, 2), {"strides": [2, 1], "dilations": [1, 2], "pads": [0, 1, 2, 1]}),
+    ((3, 8, 1, 1), (40, 8, 1, 1), {}),  # one pixel: nothing moves
+    ((1, 8, 3, 3), (8, 8, 3, 3), {}),  # to one pixel
+    ((2, 8, 11), (16, 8, 3), {"strides": [2]}),
+    ((1, 8, 4, 5, 3), (8, 8, 2, 3, 2), {"pads": [1, 1, 0, 0, 1, 1]}),
+]
+_CHANNELS_LAST = 4  # of conv_path
 _DEPTHWISE = [(x, w, {"group": x[1], **attrs}) for x, w, attrs in _DEPTHWISE]
 _EMPTY = [
     ((0, 3, 8, 7), (4, 3, 3, 3), {}),
@@ -114,6 +125,10 @@ def _cases(geometries, dtypes=("float32", "float16"), **more):
 
 CASES = [
     *_cases(_GEOMETRIES + _DEPTHWISE + _EMPTY),
+    *_cases(_PACKS, dtypes=("float16",)),
+    *_cases(_PACKS[:1], dtypes=("bfloat16",)),
+    *_cases(_PACKS[5:6], dtypes=("float16",), options={"cudnn_conv1d_pad_to_nc1d": 1}),
+    *_cases([_PACKS[0], _GEOMETRIES[7]], dtypes=("float32",), options={"conv_path": _CHANNELS_LAST}),
     *_cases([_GEOMETRIES[3], _DEPTHWISE[0], _DEPTHWISE[2]], dtypes=("bfloat16", "float64")),
     *_cases(_GEOMETRIES, options={"enable_cudnn": 0}, tolerance=_COLUMNS),
     *_cases(_GEOMETRIES[1:4], dtypes=("bfloat16", "float64"), options={"enable_cudnn": 0}, tolerance=_COLUMNS),

@@ -149,7 +149,10 @@ TEST_F(LibraryPathsTest, EveryRouteOfAConvolutionGivesTheResult) {
         p.epilogue = {.beta = beta, .bias = true, .activation = activation};
         SCOPED_TRACE(dnn::ProblemText(p));
         Settings settings = Exact();
-        CheckConv(settings, p, ConvRoute::kLibrary);
+        const bool turns = type == DataType::kFloat16 && beta == 0;
+        CheckConv(settings, p, turns ? ConvRoute::kChannelsLast : ConvRoute::kLibrary);
+        settings.conv_path = ConvPath::kChannelsLast;
+        if (beta == 0) CheckConv(settings, p, ConvRoute::kChannelsLast);
         settings.conv_path = ConvPath::kLibrary;
         CheckConv(settings, p, ConvRoute::kLibrary);
         settings.conv_path = ConvPath::kColumns;
@@ -186,6 +189,10 @@ TEST_F(LibraryPathsTest, AForcedRouteThatIsImpossibleIsNamed) {
   auto plan = PlanConvRun(ConvOptions(settings), Conv(8, 16, 9, 3, 2), context);
   EXPECT_EQ(plan.status().code(), StatusCode::kNotSupported);
   EXPECT_NE(plan.status().message().find("conv_path=depthwise"), std::string_view::npos) << plan.status().ToString();
+  settings.conv_path = ConvPath::kChannelsLast;
+  plan = PlanConvRun(ConvOptions(settings), Conv(8, 16, 9, 3, 2, 2), context);
+  EXPECT_EQ(plan.status().code(), StatusCode::kNotSupported);
+  EXPECT_NE(plan.status().message().find("conv_path=channels_last"), std::string_view::npos);
   settings.conv_path = ConvPath::kColumns;
   dnn::ConvProblem last = Conv(8, 16, 9, 3, 2);
   last.layout = dnn::Layout::kChannelsLast;
@@ -202,7 +209,10 @@ TEST_F(LibraryPathsTest, AConvolutionTakesTensorsOfAnyAlignment) {
   for (DataType type : {DataType::kFloat, DataType::kFloat16}) {
     dnn::ConvProblem p = Conv(8, 16, 9, 3, 2);
     p.types = lib::MixedTypes::Of(type);
-    CheckConv(Exact(), p, ConvRoute::kLibrary, 1);
+    const bool turns = type == DataType::kFloat16;
+    CheckConv(Exact(), p, turns ? ConvRoute::kChannelsLast : ConvRoute::kLibrary, 1);
+    p.epilogue = {.bias = true};
+    CheckConv(Exact(), p, turns ? ConvRoute::kChannelsLast : ConvRoute::kLibrary, 5);
     p.epilogue = {.beta = 1.0f, .bias = true, .activation = Activation::kRelu};
     CheckConv(Exact(), p, ConvRoute::kLibrary, 3);
   }

@@ -1,0 +1,21 @@
+// A channels-first convolution run by the library as a channels-last one: tensor cores want channels innermost, and the
+// library's own conversions around them cost more than the convolutions.
+#pragma once
+
+#include "kernels/epilogue/finish.h"
+#include "kernels/movement/transpose_plan.h"
+#include "ops/conv/conv_run.h"
+
+namespace cudaep::ops {
+
+// Whether it pays: 16-bit forward convolutions of whole packs of channels.
+bool PaysChannelsLast(const dnn::ConvProblem& problem);
+
+// Fills route, library and workspace of `plan`, whose problem is channels-first. kNotSupported where the library has no
+// engine, the problem has a residual, or the copies of the tensors do not fit the stream's workspace.
+Status PlanChannelsLast(const ConvOptions& options, StreamContext& stream, ConvRunPlan* plan);
+
+// Tensors may have any alignment.
+Status EnqueueChannelsLast(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at);
+
+}  // namespace cudaep::ops
