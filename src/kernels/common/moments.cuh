@@ -20,6 +20,15 @@ __device__ __forceinline__ C PairwiseSum(const C* value) {
   }
 }
 
+// a / b for b up to 2^126; a bit off the rounded quotient in fp32.
+template <class C>
+__device__ __forceinline__ C RoughQuotient(C a, C b) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(C) == 4) return __fdividef(a, b);
+#endif
+  return a / b;
+}
+
 // Of a set that grows by batches and by other sets.
 template <class C>
 struct Moments {
@@ -40,7 +49,7 @@ struct Moments {
   __device__ __forceinline__ void Merge(const Moments& other) {
     const C total = count + other.count;
     if (total == C(0)) return;
-    const C delta = other.mean - mean, share = other.count / total;
+    const C delta = other.mean - mean, share = RoughQuotient(other.count, total);
     squares += other.squares + delta * delta * count * share;
     mean += delta * share;
     count = total;

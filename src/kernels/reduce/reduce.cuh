@@ -74,16 +74,38 @@ __device__ __forceinline__ void AddPacks(const F& f, const Pack<T, kPack> (&pack
   }
 }
 
-// Accesses at, at + lanes, ... below end of one output, or of kColumnPack adjacent ones.
+template <int kColumnPack, int kPack, class F, class T>
+__device__ __forceinline__ void AddAccess(const F& f, const T* from, int64_t at, typename F::Acc* acc) {
+  const Pack<T, kPack> pack[1] = {LoadPack<kPack>(from)};
+  if constexpr (AddsBatches<F>) {
+    AddPacks<kColumnPack>(f, pack, acc);
+  } else {
+    AddPack<kColumnPack>(f, pack[0], at, acc);
+  }
+}
+
+// A lane's accesses of one output, or of kColumnPack adjacent ones: of those from begin to end every `lanes`-th, in
+// each run of the innermost dimension or, where runs are short, across them.
 template <int kRowPack, int kColumnPack, class F, class T>
-__device__ __forceinline__ void Accumulate(const F& f, const T* base, const ReduceDims& reduced, int64_t at,
-                                           int64_t end, unsigned lanes, typename F::Acc* acc) {
+__device__ __forceinline__ void Accumulate(const F& f, const T* base, const ReduceDims& reduced, int64_t begin,
+                                           int64_t end, unsigned lane, unsigned lanes, typename F::Acc* acc) {
   constexpr int kInFlight = 4, kPack = kRowPack * kColumnPack;
-  if (reduced.rank <= 1) {
-    const int64_t step = lanes * reduced.stride[0];
-    const T* from = base + at * reduced.stride[0];
+  const bool one_run = reduced.rank <= 1;
+  if (!one_run && reduced.size[0] < kInFlight * lanes) {
 #pragma unroll 1
-    for (; at + (kInFlight - 1) * lanes < end; at += kInFlight * lanes, from += kInFlight * step) {
+    for (int64_t at = begin + lane; at < end; at += lanes) {
+      AddAccess<kColumnPack, kPack>(f, base + OffsetOf(reduced, at), at, acc);
+    }
+    return;
+  }
+  const int64_t step = lanes * reduced.stride[0];
+#pragma unroll 1
+  while (begin < end) {
+    const int64_t run_end = one_run ? end : device::Min(end, begin - begin % reduced.size[0] + reduced.size[0]);
+    const T* from = base + OffsetOf(reduced, begin) + lane * reduced.stride[0];
+    int64_t at = begin + lane;
+#pragma unroll 1
+    for (; at + (kInFlight - 1) * lanes < run_end; at += kInFlight * lanes, from += kInFlight * step) {
       Pack<T, kPack> pack[kInFlight];
 #pragma unroll
       for (int j = 0; j < kInFlight; ++j) pack[j] = LoadPack<kPack>(from + j * step);
@@ -94,9 +116,10 @@ __device__ __forceinline__ void Accumulate(const F& f, const T* base, const Redu
         for (int j = 0; j < kInFlight; ++j) AddPack<kColumnPack>(f, pack[j], at + j * lanes, acc);
       }
     }
-  }
 #pragma unroll 1
-  for (; at < end; at += lanes) AddPack<kColumnPack>(f, LoadPack<kPack>(base + OffsetOf(reduced, at)), at, acc);
+    for (; at < run_end; at += lanes, from += step) AddAccess<kColumnPack, kPack>(f, from, at, acc);
+    begin = run_end;
+  }
 }
 
 // Merges the lanes of each output; lane 0 has the result.
@@ -167,8 +190,8 @@ __global__ void __launch_bounds__(kReduceThreads)
 #pragma unroll
   for (int k = 0; k < kColumnPack; ++k) acc[k] = f.Identity();
   if (active) {
-    Accumulate<kRowPack, kColumnPack>(f, x + OffsetOf(shape.kept, unit), shape.reduced, begin + lane,
-                                      device::Min(begin + shape.chunk, shape.reduced.elems), lanes, acc);
+    Accumulate<kRowPack, kColumnPack>(f, x + OffsetOf(shape.kept, unit), shape.reduced, begin,
+                                      device::Min(begin + shape.chunk, shape.reduced.elems), lane, lanes, acc);
   }
   CombineLanes<kColumnPack>(f, columns, acc);
   if (gridDim.y > 1) {

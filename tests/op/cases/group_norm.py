@@ -231,6 +231,7 @@ CASES = [
             ((50, 8), [0]),
             ((3, 5), [0, 1]),
             ((20, 3, 8, 100), [0, 2, 3]),
+            ((5, 2, 100, 200), [0, 2, 3]),  # blocks that begin and end within a run
         ]
     ),
     Case(**_MEAN, inputs=[Rand((2, 3, 4, 5))], dtypes=FLOATS, opset="9+"),

@@ -125,6 +125,8 @@ _LAYOUTS: list[tuple[tuple[int, ...], tuple[int, ...] | None]] = [
     ((3, 0), (1,)),
     ((0, 3), (1,)),
     ((2, 0, 4), (0, 1)),
+    ((3, 2, 4100), (0, 2)),  # long runs, in packs and without
+    ((3, 2, 1029), (0, 2)),
 ]
 # Several warps, blocks and splits (the workspace) in both directions.
 _LARGE: list[tuple[tuple[int, ...], tuple[int, ...] | None]] = [
