@@ -58,6 +58,7 @@ struct Dequantize {
 
 Status LaunchDequantizeNBits(const MatMulNBits& problem, const MatMulNBitsPointers& at, void* matrix,
                              device::Stream stream) {
+  if (problem.n == 0 || problem.k == 0) return Status::Ok();
   device::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(problem.n, kColumns));
   config.grid.y = static_cast<unsigned>(std::min(CeilDiv<int64_t>(problem.words(), kWords), kMostWordBlocks));

@@ -76,7 +76,7 @@ struct Plain {
 bool IsPlainNBits(const MatMulNBitsPointers& at) { return at.groups != nullptr || !IsAligned(at.b, sizeof(uint32_t)); }
 
 Status LaunchMatMulNBits(const MatMulNBits& problem, const MatMulNBitsPointers& at, device::Stream stream) {
-  if (problem.m == 0 || problem.n == 0) return Status::Ok();
+  if (IsEmpty(problem)) return Status::Ok();
   device::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(problem.n, kColumns));
   config.grid.y = static_cast<unsigned>(std::min(CeilDiv<int64_t>(problem.m, kRows), kMostRowBlocks));

@@ -19,6 +19,9 @@ struct NBitsArguments {
   int64_t zero_point, zero_point_bytes;
 };
 
+// Nothing to write; a grid without blocks is no launch.
+inline bool IsEmpty(const MatMulNBits& problem) { return problem.m == 0 || problem.n == 0; }
+
 inline NBitsArguments NBitsArgumentsOf(const MatMulNBits& problem, const MatMulNBitsPointers& at) {
   return {.at = at,
           .m = problem.m,

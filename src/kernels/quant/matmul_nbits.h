@@ -53,9 +53,10 @@ struct MatMulNBitsPointers {
 };
 
 // Whether the kernels below take the problem; the plain one takes all, with b at any address when it is not packed.
+// What has no element launches nothing.
 bool IsPlainNBits(const MatMulNBitsPointers& at);
 Status LaunchMatMulNBits(const MatMulNBits& problem, const MatMulNBitsPointers& at, device::Stream stream);
-// For few rows.
+// For fewer than kNBitsMatrixRows rows; kInvalidArgument for others.
 Status LaunchMatMulNBitsRows(const MatMulNBits& problem, const MatMulNBitsPointers& at, device::Stream stream);
 // matrix[k, n], of the problem's type.
 Status LaunchDequantizeNBits(const MatMulNBits& problem, const MatMulNBitsPointers& at, void* matrix,

@@ -132,6 +132,8 @@ struct Rows {
 }  // namespace
 
 Status LaunchMatMulNBitsRows(const MatMulNBits& problem, const MatMulNBitsPointers& at, device::Stream stream) {
+  if (IsEmpty(problem)) return Status::Ok();
+  if (problem.m >= kNBitsMatrixRows) return InvalidArgument(problem.m, " rows are not few: that is a matrix product");
   device::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(problem.n, kColumns));
   config.block = {kColumns, kSlices};

@@ -112,7 +112,6 @@ class MatMulNBits final : public Operator {
     const auto& p = PlanAs<NBitsPlan>(plan);
     kernels::MatMulNBits problem = problem_;
     problem.m = plan.outputs[0].elems() / problem.n;
-    if (problem.m == 0) return Status::Ok();
     problem.packed = context.inputs[kB].packed;
     problem.packed_scales = context.inputs[kScales].packed;
     const auto optional = [&](int index) { return HasInput(context.inputs, index) ? context.input(index) : nullptr; };

@@ -1,0 +1,32 @@
+// What the launchers of MatMulNBits do with nothing, and with more than they are for.
+#include <gtest/gtest.h>
+
+#include "../device/device_fixture.h"
+#include "kernels/quant/matmul_nbits.h"
+
+namespace cudaep::kernels {
+namespace {
+
+class NBitsTest : public device::testing::DeviceTest {};
+
+TEST_F(NBitsTest, WhatHasNoElementLaunchesNothing) {
+  for (const auto& [m, n] : {std::pair<int64_t, int64_t>{0, 8}, {3, 0}, {0, 0}}) {
+    const MatMulNBits problem{.m = m, .n = n, .k = 32};
+    EXPECT_OK(LaunchMatMulNBits(problem, {}, stream()));
+    EXPECT_OK(LaunchMatMulNBitsRows(problem, {}, stream()));
+    if (n == 0) EXPECT_OK(LaunchDequantizeNBits(problem, {}, nullptr, stream()));
+  }
+  EXPECT_OK(LaunchDequantizeNBits({.n = 8, .k = 0}, {}, nullptr, stream()));
+  ASSERT_OK(device::StreamSynchronize(stream()));
+}
+
+TEST_F(NBitsTest, ManyRowsAreNotFew) {
+  for (const int64_t m : {kNBitsMatrixRows, int64_t{4} * 65536}) {
+    const Status refused = LaunchMatMulNBitsRows({.m = m, .n = 8, .k = 32}, {}, stream());
+    EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(refused.message().find("not few"), std::string_view::npos);
+  }
+}
+
+}  // namespace
+}  // namespace cudaep::kernels
