@@ -75,6 +75,8 @@ class Einsum final : public Operator {
       return InvalidArgument("equation '", *text, "' has ", op->equation_.inputs.size(), " terms for ",
                              info.input_count(), " inputs");
     }
+    if (Status ranks = CheckRanks(op->equation_); !ranks.ok())
+      return std::move(ranks).WithContext("equation '" + *text + "'");
     op->type_ = info.input_type(0);
     op->multiply_ = kernels::FindBinaryKernel("Mul", op->type_);
     if (op->multiply_ == nullptr) return NotSupported("element type ", DataTypeName(op->type_));

@@ -1,7 +1,11 @@
 #include "ops/einsum/equation.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
+
+#include "kernels/elementwise/broadcast.h"
+#include "kernels/reduce/reduce.h"
 
 namespace cudaep::ops {
 namespace {
@@ -108,6 +112,50 @@ Result<EinsumEquation> ParseEquation(std::string_view text) {
   CUDAEP_ASSIGN_OR_RETURN(equation.output, ParseTerm(text.substr(arrow + 2)));
   CUDAEP_RETURN_IF_ERROR(CheckOutput(equation));
   return equation;
+}
+
+// How many dimensions labels become where neighbours of the same kind are one. Of an ellipsis nobody knows whether it
+// has any.
+template <class Kind>
+std::array<int, 4> CountRuns(const std::vector<int>& labels, Kind kind) {
+  std::array<int, 4> runs{};
+  int last = -1;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const bool again = std::find(labels.begin(), labels.begin() + static_cast<std::ptrdiff_t>(i), labels[i]) !=
+                       labels.begin() + static_cast<std::ptrdiff_t>(i);
+    if (labels[i] == kEllipsis || again) continue;
+    const int now = kind(labels[i]);
+    if (now != last) ++runs[static_cast<size_t>(now)];
+    last = now;
+  }
+  return runs;
+}
+
+Status CheckRanks(const EinsumEquation& equation) {
+  const auto& inputs = equation.inputs;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto is_kept = [&](int label) {
+      bool kept = Contains(equation.output, label);
+      for (size_t j = 0; j < inputs.size(); ++j) kept |= j != i && Contains(inputs[j], label);
+      return kept;
+    };
+    const auto [summed, kept, _, none] = CountRuns(inputs[i], [&](int label) { return is_kept(label) ? 1 : 0; });
+    if (summed > 0 && std::max(summed, kept) > kernels::kMaxReduceRank) {
+      return NotSupported("input ", i, " is summed over more than ", kernels::kMaxReduceRank, " dimensions apart");
+    }
+  }
+  if (inputs.size() != 2) return Status::Ok();
+  const bool contracts = std::any_of(inputs[0].begin(), inputs[0].end(), [&](int label) {
+    return label != kEllipsis && Contains(inputs[1], label) && !Contains(equation.output, label);
+  });
+  const std::array<int, 4> runs = CountRuns(equation.output, [&](int label) {
+    return (Contains(inputs[0], label) ? 1 : 0) + (Contains(inputs[1], label) ? 2 : 0);
+  });
+  const int all = runs[1] + runs[2] + runs[3];
+  if (!contracts && all > kernels::kMaxBroadcastRank) {
+    return NotSupported("a product of ", all, " dimensions; ", kernels::kMaxBroadcastRank, " are offered");
+  }
+  return Status::Ok();
 }
 
 Shape EinsumLabels::OutputShape() const {

@@ -20,6 +20,10 @@ struct EinsumEquation {
 // Without "->" the output is the ellipsis and the letters that occur once, in the order of their codes.
 Result<EinsumEquation> ParseEquation(std::string_view text);
 
+// What has more dimensions than a reduction or a product of two tensors can have, neighbours of one kind being one. Of
+// more than two inputs the order in which they meet depends on sizes, and Run is the first to know.
+Status CheckRanks(const EinsumEquation& equation);
+
 // The same for inputs of known shapes: an ellipsis has become labels of its own, aligned at its last dimension.
 struct EinsumLabels {
   std::vector<int64_t> size;             // of every label; 0 also for a label that occurs nowhere

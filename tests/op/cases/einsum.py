@@ -25,9 +25,9 @@ def _case(equation: str, *shapes: tuple[int, ...], dtypes: tuple[str, ...] = ("f
                 magnitude="absolute", dtypes=dtypes, **more)  # fmt: skip
 
 
-def _refused(equation: str, *shapes: tuple[int, ...], text: str) -> Case:
+def _refused(equation: str, *shapes: tuple[int, ...], text: str, code: str = "INVALID_ARGUMENT") -> Case:
     return Case(op="Einsum", inputs=[Rand(shape) for shape in shapes], attrs={"equation": equation},
-                dtypes=("float32",), error=("INVALID_ARGUMENT", text), name=f"refused_{equation}")  # fmt: skip
+                dtypes=("float32",), error=(code, text), name=f"refused_{equation}")  # fmt: skip
 
 
 CASES = [
@@ -117,6 +117,13 @@ CASES = [
     _case("ij->i", (4, 0)),
     _case("ij->j", (4, 0)),
     # Refusals.
+    # As many dimensions as kernels have, and one more.
+    _case("aceg,bdfh->abcdefgh", (2,) * 4, (2,) * 4),
+    _case("abcdefghi,abcdefghi->abcdefghi", (2,) * 9, (2,) * 9),
+    _case("abcdefghi->ihgfedcba", (2,) * 9),
+    _case("abcdefghijklmno->acegikmo", (2,) * 15),
+    _refused("acegi,bdfh->abcdefghi", (2,) * 5, (2,) * 4, text="a product of 9 dimensions", code="NOT_SUPPORTED"),
+    _refused("abcdefghijklmnopq->acegikmoq", (2,) * 17, text="more than 8 dimensions", code="NOT_SUPPORTED"),
     _refused("ij,jk->ik", (3, 4), text="has 2 terms for 1 inputs"),
     _refused("i1->i", (3, 4), text="'1' is no letter"),
     _refused("i.j->ij", (3, 4), text="'.' is no letter"),
