@@ -128,7 +128,7 @@ class Planner {
     if (sum.kernel == nullptr) return NotSupported("sums of element type ", DataTypeName(type_));
     const PlanContext context{
         .inputs = {&input, 1}, .outputs = {}, .runtime = context_.runtime, .device = context_.device};
-    CUDAEP_ASSIGN_OR_RETURN(sum.plan, PlanReduction(kernels::ReduceOp::kSum, context, reduced));
+    CUDAEP_ASSIGN_OR_RETURN(sum.plan, PlanReduction(kernels::ReduceOp::kSum, context, reduced, options_.deterministic));
     library_bytes_ = std::max(library_bytes_, sum.plan->workspace_bytes);
     const Operand result{Target(Dense(kept), operands_.size() == 1), Dense(kept)};
     plan_->steps.push_back({.a = operand.buffer, .to = result.buffer, .action = std::move(sum)});

@@ -7,6 +7,7 @@
 #include "core/checked_math.h"
 #include "kernels/gemm/tiled_gemm.h"
 #include "lib/problem_check.h"
+#include "ops/call_memory.h"
 #include "ops/library_limits.h"
 
 namespace cudaep::ops {
@@ -43,29 +44,6 @@ Result<PlanSlotPtr> FindPlan(blas::Handle& handle, int ordinal, const std::strin
                                     return LibraryPlanPtr(std::move(plan));
                                   });
 }
-
-// Device memory that is the stream's until the work which is queued by then is done.
-class CallMemory {
- public:
-  explicit CallMemory(StreamContext& stream)
-      : allocator_(stream.memory()->tensors()), stream_(stream.stream()), data_(nullptr) {}
-  ~CallMemory() { allocator_->Free(data_); }
-  CallMemory(const CallMemory&) = delete;
-  CallMemory& operator=(const CallMemory&) = delete;
-
-  Status Take(size_t bytes) {
-    Result<void*> data = allocator_->AllocateOnStream(bytes, stream_);
-    if (!data.ok()) return std::move(data).status().WithContext("copies of unaligned tensors");
-    data_ = data.value();
-    return Status::Ok();
-  }
-  void* at(size_t offset) const { return static_cast<std::byte*>(data_) + offset; }
-
- private:
-  const std::shared_ptr<memory::Allocator> allocator_;
-  const device::Stream stream_;
-  void* data_;
-};
 
 }  // namespace
 
@@ -189,22 +167,20 @@ Status MatrixProduct::EnqueueCopies(StreamContext& stream, blas::Handle& handle,
                                     blas::GemmPointers at) const {
   const blas::GemmProblem& p = problem_;
   const blas::GemmSizes sizes = blas::SizesOf(p);
-  size_t bytes = 0;
+  CallMemory memory(stream);
   struct Copy {
     size_t offset = 0, bytes = 0;
   };
   const auto place = [&](const void* tensor, bool copied, DataType type, int64_t elems) {
     if (!copied || reinterpret_cast<uintptr_t>(tensor) % plan.alignment() == 0) return Copy{};
-    const Copy copy{AlignUp(bytes, memory::kAlignmentBytes), static_cast<size_t>(elems) * SizeOf(type)};
-    bytes = copy.offset + copy.bytes;
-    return copy;
+    const size_t bytes = static_cast<size_t>(elems) * SizeOf(type);
+    return Copy{memory.Add(bytes), bytes};
   };
   const Copy a = place(at.a, !constant_a_, p.types.a, sizes.a), b = place(at.b, !constant_b_, p.types.b, sizes.b),
              c = place(at.c, true, p.types.c, sizes.c), bias = place(at.bias, p.epilogue.bias, p.types.c, p.n),
              residual = place(at.residual, p.epilogue.residual(), p.types.c, sizes.c);
 
-  CallMemory memory(stream);
-  CUDAEP_RETURN_IF_ERROR(memory.Take(bytes));
+  CUDAEP_RETURN_IF_ERROR(memory.Take());
   const auto copy_in = [&](const void*& tensor, const Copy& copy) -> Status {
     if (copy.bytes == 0) return Status::Ok();
     void* const to = memory.at(copy.offset);

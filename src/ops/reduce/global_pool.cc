@@ -10,7 +10,10 @@ using kernels::ReduceOp;
 class GlobalPool : public Operator {
  public:
   GlobalPool(const OpInfo& info, ReduceOp op, kernels::ReduceKernel kernel)
-      : op_(op), kernel_(kernel), channels_last_(info.domain() == kNhwcDomain) {}
+      : op_(op),
+        kernel_(kernel),
+        channels_last_(info.domain() == kNhwcDomain),
+        deterministic_(info.settings().deterministic) {}
 
   static Result<std::unique_ptr<GlobalPool>> Create(const OpInfo& info, const KernelRow& row) {
     CUDAEP_ASSIGN_OR_RETURN(const ReduceOp op, OpOf(info, row.VariantAs<ReduceOp>()));
@@ -31,7 +34,7 @@ class GlobalPool : public Operator {
   }
 
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
-    return PlanReduction(op_, context, Spatial(context.inputs[0].dims().size()));
+    return PlanReduction(op_, context, Spatial(context.inputs[0].dims().size()), deterministic_);
   }
 
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
@@ -57,7 +60,7 @@ class GlobalPool : public Operator {
 
   ReduceOp op_;
   kernels::ReduceKernel kernel_;
-  bool channels_last_;
+  bool channels_last_, deterministic_;
 };
 
 KernelRow Row(const char* domain, const char* op, ReduceOp variant, int until, DataTypeSet types) {

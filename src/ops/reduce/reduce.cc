@@ -17,7 +17,8 @@ class Reduce : public Operator {
         axes_(info.IntsOr("axes", {})),
         has_axes_input_(info.has_input(1)),
         keep_dims_(info.BoolOr("keepdims", true)),
-        noop_with_empty_axes_(info.BoolOr("noop_with_empty_axes", false)) {}
+        noop_with_empty_axes_(info.BoolOr("noop_with_empty_axes", false)),
+        deterministic_(info.settings().deterministic) {}
 
   static Result<std::unique_ptr<Reduce>> Create(const OpInfo& info, const KernelRow& row) {
     const auto op = row.VariantAs<ReduceOp>();
@@ -42,7 +43,7 @@ class Reduce : public Operator {
 
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     CUDAEP_ASSIGN_OR_RETURN(const DimFlags reduced, Reduced(context.inputs));
-    return PlanReduction(op_, context, reduced);
+    return PlanReduction(op_, context, reduced, deterministic_);
   }
 
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
@@ -69,7 +70,7 @@ class Reduce : public Operator {
   ReduceOp op_;
   kernels::ReduceKernel kernel_;
   std::vector<int64_t> axes_;
-  bool has_axes_input_, keep_dims_, noop_with_empty_axes_;
+  bool has_axes_input_, keep_dims_, noop_with_empty_axes_, deterministic_;
 };
 
 struct Entry {

@@ -1,6 +1,8 @@
 // deterministic_compute: plans must not depend on how much memory happens to be free.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "../device/device_fixture.h"
 #include "../runtime/limited_memory.h"
 #include "node.h"
@@ -53,6 +55,55 @@ INSTANTIATE_TEST_SUITE_P(
                       Problem{"ConvByColumns", "Conv", {{1, 64, 56, 56}, {64, 64, 3, 3}}, false},
                       Problem{"ConvTransposeByColumns", "ConvTranspose", {{1, 64, 56, 56}, {64, 64, 3, 3}}, false}),
     [](const auto& info) { return std::string(info.param.name); });
+
+class ReductionTest : public device::testing::DeviceTest {
+ protected:
+  // The result over values whose sums round, and so depend on their order; every tensor `shift` elements behind an
+  // aligned address.
+  std::vector<float> Reduce(const char* op, std::vector<int64_t> dims, size_t shift, bool deterministic) {
+    test::Node node("", op, 12);
+    EXPECT_TRUE(node.SetOption("deterministic_compute", deterministic ? 1 : 0).ok());
+    node.inputs.push_back({.type = DataType::kFloat, .dims = dims});
+    node.outputs = {DataType::kFloat};
+    if (op == std::string_view("ReduceMean")) node.attributes["axes"] = std::vector<int64_t>{2, 3};
+    if (op == std::string_view("ReduceL2")) node.attributes["axes"] = std::vector<int64_t>{0, 1};
+    if (op == std::string_view("Einsum")) node.attributes["equation"] = std::string("abcd->ab");
+    std::vector<float> values(static_cast<size_t>(Shape(Dims(dims)).elems()) + shift);
+    for (size_t i = shift; i < values.size(); ++i) values[i] = std::sin(0.37f * static_cast<float>(i - shift + 1));
+    const TensorView x{.data = Upload(values) + shift,
+                       .dim = dims.data(),
+                       .rank = static_cast<int32_t>(dims.size()),
+                       .type = DataType::kFloat};
+    StreamContext context(0, stream());
+    PlannedOperator planned;
+    EXPECT_TRUE(planned.Init(node).ok());
+    PlanPin pin(context.plan_pins());
+    const Result<PlannedCall> call = planned.PlanFor(pin, {&x, 1}, context);
+    EXPECT_TRUE(call.ok()) << call.status().ToString();
+    const auto count = static_cast<size_t>(call.value().outputs[0].elems());
+    std::vector<float> before(count + shift + 1, -7.0f);
+    float* const y = Upload(before);
+    void* output = y + shift;
+    EXPECT_TRUE(planned.Enqueue(pin, call.value(), {&x, 1}, &output, nullptr, context).ok());
+    std::vector<float> all = Download(y, before.size());
+    EXPECT_TRUE(device::StreamSynchronize(stream()).ok());
+    EXPECT_EQ(all.back(), -7.0f);
+    EXPECT_TRUE(shift == 0 || all.front() == -7.0f);
+    return {all.begin() + static_cast<std::ptrdiff_t>(shift), all.end() - 1};
+  }
+};
+
+TEST_F(ReductionTest, BitsDoNotDependOnWhereTensorsLie) {
+  int differ = 0;
+  for (const char* op : {"ReduceMean", "ReduceL2", "GlobalAveragePool", "Einsum"}) {
+    const std::vector<int64_t> dims = {3, 4, 20, 100};
+    const auto aligned = Reduce(op, dims, 0, true);
+    for (const size_t shift : {size_t{1}, size_t{3}, size_t{4}})
+      EXPECT_EQ(Reduce(op, dims, shift, true), aligned) << op;
+    if (Reduce(op, dims, 1, false) != aligned) ++differ;
+  }
+  EXPECT_GT(differ, 0);  // otherwise the lines before show nothing
+}
 
 }  // namespace
 }  // namespace cudaep::ops
