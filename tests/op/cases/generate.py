@@ -105,6 +105,10 @@ CASES = [
       for shape, depth, axis in [((7,), 5, -1), ((7,), 5, 0), ((3, 4), 6, 1), ((3, 4), 6, -3), ((3, 4), 6, 2),
                                  ((0, 2), 3, 1), ((5,), 1, -1), ((33,), 67, -1), ((33,), 67, 0), ((2, 3, 65), 4, 1)]),
     _hot((), 3, 0, ("float32",), skip={"session": "the host's shape inference refuses a scalar"}),
+    # rows of whole packs, from 2 MiB on
+    _hot((1030,), 512, -1, ("float32",)),
+    Case(op="OneHot", inputs=[Rand((132, 2), "float32", low=-1100, high=1100), Of(1024, "int64"), Of([2, 5])],
+         expected=_one_hot, dtypes=("int64",), tolerance=EXACT, name="many_rows"),
     Case(op="OneHot", inputs=[Rand((3, 5), "int32", low=-4, high=3), Of([4], "int32"), Of([0, 1])], opset="9+",
          expected=_one_hot, dtypes=FIXED_SIZE, tolerance=EXACT, name="types"),
     *(Case(op="OneHot", inputs=[Rand((3, 5), dtype, low=low, high=4), Of(4, dtype), Of([3, 1])], expected=_one_hot,

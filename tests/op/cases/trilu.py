@@ -29,6 +29,7 @@ _TRIANGLES: list[tuple[tuple[int, ...], int]] = [
     ((2, 0, 4), 0),
     ((2, 33, 64), -5),  # packs of cleared elements alone
     ((3, 17, 67), 20),
+    ((70, 64), 7),  # rows of whole packs, more than a block has
 ]
 
 CASES = [
