@@ -16,10 +16,22 @@ struct ScatterTarget {
 
   // -1 for an update that is left out.
   __device__ __forceinline__ int64_t Row(Index update) const {
-    const int64_t row = RowOfTuple(tuples, static_cast<int64_t>(update));
-    if (row < 0 || !has_base) return row;
-    Index row_left;
-    return row + base.Offset(update, &row_left);
+    const int64_t number[] = {static_cast<int64_t>(update)};
+    int64_t row[1];
+    Rows(number, row);
+    return row[0];
+  }
+  // Of several at once.
+  template <int kCount>
+  __device__ __forceinline__ void Rows(const int64_t (&update)[kCount], int64_t (&row)[kCount]) const {
+    RowsOfTuples(tuples, update, row);
+    if (!has_base) return;
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      Index row_left;
+      const int64_t offset = base.Offset(static_cast<Index>(update[j]), &row_left);
+      row[j] = row[j] < 0 ? row[j] : row[j] + offset;
+    }
   }
 };
 

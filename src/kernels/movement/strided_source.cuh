@@ -20,6 +20,7 @@ struct StridedView {
     if (rank > 1) rest = size[0].DivideWithRemainder(i, &coordinate);
     *row_left = static_cast<Index>(size[0].divisor) - coordinate;
     int64_t offset = static_cast<int64_t>(coordinate) * stride[0];
+#pragma unroll 1
     for (int d = 1; d < rank; ++d) {
       coordinate = rest;
       if (d + 1 < rank) rest = size[d].DivideWithRemainder(rest, &coordinate);
