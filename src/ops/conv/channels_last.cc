@@ -39,11 +39,30 @@ Result<const void*> Place(const TurnedTensor& turned, const void* tensor, std::b
   return copy;
 }
 
+bool Pays(DataType type, int64_t groups, int64_t in_channels, int64_t out_channels) {
+  return SizeOf(type) == 2 && groups == 1 && in_channels % kPack == 0 && out_channels % kPack == 0;
+}
+
 }  // namespace
 
 bool PaysChannelsLast(const dnn::ConvProblem& p) {
-  return SizeOf(p.types.a) == 2 && p.layout == dnn::Layout::kChannelsFirst && p.direction == dnn::Direction::kForward &&
-         p.groups == 1 && p.in_channels % kPack == 0 && p.out_channels % kPack == 0 && !p.epilogue.residual();
+  return p.layout == dnn::Layout::kChannelsFirst && p.direction == dnn::Direction::kForward && !p.epilogue.residual() &&
+         Pays(p.types.a, p.groups, p.in_channels, p.out_channels);
+}
+
+size_t PackedConvWeights(const ConvOptions& options, int64_t groups, const TensorView& w) {
+  const bool turns = options.path == ConvPath::kChannelsLast
+                         ? groups == 1
+                         : options.path == ConvPath::kAuto && options.use_library && w.rank > 2 &&
+                               Pays(w.type, groups, w.dim[1], w.dim[0]);
+  const bool moves = w.rank > 2 && w.elems() != 0 && w.dim[1] != 1 && w.elems() != w.dim[0] * w.dim[1];
+  return turns && moves ? w.bytes() : 0;
+}
+
+Status PackConvWeights(const TensorView& w, void* packed, device::Stream stream) {
+  const Shape dims{w.dim[0], w.dim[1], w.elems() / (w.dim[0] * w.dim[1])};
+  CUDAEP_ASSIGN_OR_RETURN(const auto plan, kernels::PlanTranspose(dims, Shape{0, 2, 1}, SizeOf(w.type)));
+  return kernels::LaunchTranspose(plan, w.data, packed, stream);
 }
 
 Status PlanChannelsLast(const ConvOptions& options, StreamContext& stream, ConvRunPlan* plan) {
@@ -59,8 +78,9 @@ Status PlanChannelsLast(const ConvOptions& options, StreamContext& stream, ConvR
   size_t next = AlignUp(library->plan().workspace_bytes(), kAlignment);
   ChannelsLast turned;
   CUDAEP_ASSIGN_OR_RETURN(turned.x, Turn(p.batch, p.in_channels, ElemsOf(p.in, p.spatial_rank), size, &next));
-  CUDAEP_ASSIGN_OR_RETURN(turned.w,
-                          Turn(p.out_channels, p.in_channels, ElemsOf(p.kernel, p.spatial_rank), size, &next));
+  const int64_t taps = ElemsOf(p.kernel, p.spatial_rank);
+  CUDAEP_ASSIGN_OR_RETURN(turned.w, plan->packed_weights ? Turn(p.out_channels, 1, p.in_channels * taps, size, &next)
+                                                         : Turn(p.out_channels, p.in_channels, taps, size, &next));
   CUDAEP_ASSIGN_OR_RETURN(turned.bias, Turn(1, 1, p.epilogue.bias ? p.out_channels : 0, size, &next));
   CUDAEP_ASSIGN_OR_RETURN(turned.y, Turn(p.batch, pixels, p.out_channels, size, &next));
   if (next > AvailableWorkspace(stream, p.deterministic)) {

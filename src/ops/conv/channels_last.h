@@ -8,8 +8,13 @@
 
 namespace cudaep::ops {
 
-// Whether it pays: 16-bit forward convolutions of whole packs of channels.
+// Whether it pays: 16-bit forward convolutions of whole packs of channels, all of which the weights tell.
 bool PaysChannelsLast(const dnn::ConvProblem& problem);
+
+// Bytes of the weights of a forward convolution, [out, in / groups, taps...], with their channels last; 0 where they
+// are taken as they are.
+size_t PackedConvWeights(const ConvOptions& options, int64_t groups, const TensorView& weights);
+Status PackConvWeights(const TensorView& weights, void* packed, device::Stream stream);
 
 // Fills route, library and workspace of `plan`, whose problem is channels-first. kNotSupported where the library has no
 // engine, the problem has a residual, or the copies of the tensors do not fit the stream's workspace.

@@ -1,4 +1,5 @@
 // Conv and ConvTranspose.
+#include "ops/conv/channels_last.h"
 #include "ops/conv/conv_run.h"
 #include "ops/registry.h"
 
@@ -28,7 +29,16 @@ class Convolution : public Operator {
 
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     CUDAEP_ASSIGN_OR_RETURN(const dnn::ConvProblem problem, ProblemOf(context.inputs));
-    return PlanConvRun(options_, problem, context.runtime);
+    return PlanConvRun(options_, problem, context.runtime, context.inputs[1].packed);
+  }
+
+  Result<size_t> PackedBytes(int index, const TensorView& weight) const override {
+    if (index != 1 || kPlace != PlaceConv) return size_t{0};
+    return PackedConvWeights(options_, attributes_.groups, weight);
+  }
+
+  Status Pack(int /*index*/, const TensorView& weight, void* packed, StreamContext& runtime) const override {
+    return PackConvWeights(weight, packed, runtime.stream());
   }
 
   LibrarySet libraries() const override { return {.blas = true, .dnn = options_.path_may_be_library()}; }

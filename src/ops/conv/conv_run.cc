@@ -51,6 +51,12 @@ Status PlanColumns(StreamContext& stream, const ProductOptions& options, bool ma
     const Shape dims{p.groups, group_in, group_out, columns.packed_elems / (p.in_channels * group_out)};
     CUDAEP_ASSIGN_OR_RETURN(plan->pack_weights, kernels::PlanTranspose(dims, Shape{0, 2, 1, 3}, size));
   }
+  if (plan->packed_weights) {
+    const int64_t elems = dnn::SizesOf(p).w;
+    columns.packed_elems = elems;
+    const Shape dims{p.out_channels, elems / (p.out_channels * p.in_channels), p.in_channels};
+    CUDAEP_ASSIGN_OR_RETURN(plan->pack_weights, kernels::PlanTranspose(dims, Shape{0, 2, 1}, size));
+  }
   plan->columns_offset = AlignUp(static_cast<size_t>(columns.packed_elems) * size, kAlignment);
   plan->product_offset = plan->columns_offset + AlignUp(static_cast<size_t>(columns.column_elems) * size, kAlignment);
   const size_t rest_bytes = limit - std::min(limit, plan->product_offset);
@@ -125,11 +131,13 @@ bool MayRunElsewhere(const Status& status) {
 
 }  // namespace
 
-Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem, StreamContext& stream) {
+Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem, StreamContext& stream,
+                            bool packed_weights) {
   auto plan = std::make_unique<ConvRunPlan>();
   problem.allow_tf32 = options.product.allow_tf32;
   problem.deterministic = options.product.deterministic;
   plan->problem = problem;
+  plan->packed_weights = packed_weights;
   if (OutputOf(problem).elems() == 0) return PlanPtr(std::move(plan));
   const bool is_depthwise = IsDepthwise(problem);
   if (options.path == ConvPath::kDepthwise && !is_depthwise) {
@@ -148,6 +156,10 @@ Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem
       if (turned.ok()) return PlanPtr(std::move(plan));
       if (!MayRunElsewhere(turned)) return turned;
       if (turn) return Impossible("channels_last", problem, turned.message());
+    }
+    if (packed_weights) {  // rare: without the library, or in little memory
+      CUDAEP_RETURN_IF_ERROR(PlanColumns(stream, options.product, true, plan.get()));
+      return PlanPtr(std::move(plan));
     }
     const bool widen = problem.spatial_rank == 1 && options.pad_to_nc1d;
     auto library = FindConvPlan(options, widen ? WithOuterDimension(problem) : problem, stream);

@@ -32,6 +32,7 @@ struct ChannelsLast {
 struct ConvRunPlan : Plan {
   ConvRoute route = ConvRoute::kNothing;
   dnn::ConvProblem problem;
+  bool packed_weights = false;  // their channels lie last (PackConvWeights)
   kernels::DepthwiseConv depthwise;
   PlanSlotPtr library;
   ChannelsLast channels_last;
@@ -40,7 +41,7 @@ struct ConvRunPlan : Plan {
   MatrixProduct full_chunk, last_chunk;
   bool starts_from_bias = false;  // y is filled with it and accumulated to: one rounding
   kernels::StridedCopy spread_bias;
-  kernels::TransposePlan pack_weights;            // of a transposed convolution
+  kernels::TransposePlan pack_weights;            // of a transposed convolution, or packed ones back
   size_t columns_offset = 0, product_offset = 0;  // into the workspace; packed weights come first
 
   std::optional<kernels::Finish> finish;  // of what the route leaves out
@@ -65,8 +66,9 @@ struct ConvOptions {
 };
 
 // Numerics of `problem` are those of the options. kNotSupported when the options force what cannot be done, and for a
-// channels-last problem that no library takes.
-Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem, StreamContext& stream);
+// channels-last problem that no library takes. `packed_weights`: PackConvWeights made them.
+Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem, StreamContext& stream,
+                            bool packed_weights = false);
 
 // Where the column matrix of a convolution comes from.
 class ColumnSource {

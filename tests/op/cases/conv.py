@@ -95,7 +95,10 @@ _PACKS = [
     ((2, 8, 11), (16, 8, 3), {"strides": [2]}),
     ((1, 8, 4, 5, 3), (8, 8, 2, 3, 2), {"pads": [1, 1, 0, 0, 1, 1]}),
 ]
-_CHANNELS_LAST = 4  # of conv_path
+_CHANNELS_LAST = {
+    "options": {"conv_path": 4},  # as the driver numbers them
+    "skip": {"session": "the option is a word there"},
+}
 _DEPTHWISE = [(x, w, {"group": x[1], **attrs}) for x, w, attrs in _DEPTHWISE]
 _EMPTY = [
     ((0, 3, 8, 7), (4, 3, 3, 3), {}),
@@ -127,8 +130,10 @@ CASES = [
     *_cases(_GEOMETRIES + _DEPTHWISE + _EMPTY),
     *_cases(_PACKS, dtypes=("float16",)),
     *_cases(_PACKS[:1], dtypes=("bfloat16",)),
+    *_cases(_PACKS, dtypes=("float16",), constants={1}),
+    *_cases(_PACKS[:1], dtypes=("float32",), constants={1}, **_CHANNELS_LAST),
     *_cases(_PACKS[5:6], dtypes=("float16",), options={"cudnn_conv1d_pad_to_nc1d": 1}),
-    *_cases([_PACKS[0], _GEOMETRIES[7]], dtypes=("float32",), options={"conv_path": _CHANNELS_LAST}),
+    *_cases([_PACKS[0], _GEOMETRIES[7]], dtypes=("float32",), **_CHANNELS_LAST),
     *_cases([_GEOMETRIES[3], _DEPTHWISE[0], _DEPTHWISE[2]], dtypes=("bfloat16", "float64")),
     *_cases(_GEOMETRIES, options={"enable_cudnn": 0}, tolerance=_COLUMNS),
     *_cases(_GEOMETRIES[1:4], dtypes=("bfloat16", "float64"), options={"enable_cudnn": 0}, tolerance=_COLUMNS),
