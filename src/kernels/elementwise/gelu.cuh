@@ -13,6 +13,24 @@ struct GeluByErf {
     return x * NormalCdf(x);
   }
   __device__ __forceinline__ float Approximate(auto x) const { return x * FastNormalCdf(x); }
+
+  // NormalCdf, relative error below 1.2e-5 for every x with a result above the smallest normal number.
+  // exp(z^2) erfc(z) / 2 is t p(t) with z = |x| / sqrt(2), t = 1 / (1 + 0.44 z) and the polynomial p of least relative
+  // error, fitted for z from 0 to 10.5 by Lawson's iteration: 5.3e-6. The root of exp(-z^2) does not underflow there.
+  static __device__ __forceinline__ float FastNormalCdf(float x) {
+    float t = fmaf(std::fabs(x), 0.44f * 0.70710678f, 1.0f);
+#if defined(__CUDA_ARCH__)
+    asm("rcp.approx.ftz.f32 %0, %0;" : "+f"(t));
+#else
+    t = 1.0f / t;
+#endif
+    const float p =
+        0.124280276f +
+        t * (0.121287108f + t * (0.131784208f + t * (0.020382011f + t * (0.175311750f + t * -0.073047918f))));
+    const float root = device::FastExp2(x * x * -0.36067376f);
+    const float tail = t * p * root * root;
+    return x < 0 ? tail : 1.0f - tail;
+  }
 };
 
 // 0.5 x (1 + tanh(y)) with y = sqrt(2 / pi) (x + 0.044715 x^3), written as x sigmoid(2 y), which keeps its digits for
