@@ -8,7 +8,7 @@
 #include "abi/thunk.h"
 #include "core/log.h"
 #include "memory/allocation_label.h"
-#include "memory/memory_registry.h"
+#include "runtime/own_stream.h"
 
 namespace cudaep::abi {
 
@@ -123,17 +123,8 @@ Status HostKernel::Pack(int index, const ops::TensorView& weight, size_t bytes) 
   const std::shared_ptr<memory::Allocator> weights = state_->memory()->weights();
   CUDAEP_ASSIGN_OR_RETURN(void* const pointer, weights->Reserve(bytes));
   const std::shared_ptr<void> memory(pointer, [weights](void* block) { weights->Free(block); });
-  device::UniqueStream stream;
-  CUDAEP_RETURN_IF_ERROR(device::StreamCreate(stream.Receive()));
-  Status packed, done;
-  {
-    StreamContext runtime(state_->memory(), stream.get());
-    packed = operator_.op().Pack(index, weight, pointer, runtime);
-    done = device::StreamSynchronize(stream.get());
-  }
-  memory::StreamEnded(state_->ordinal(), stream.get());
-  CUDAEP_RETURN_IF_ERROR(packed);
-  CUDAEP_RETURN_IF_ERROR(done);
+  CUDAEP_RETURN_IF_ERROR(OnOwnStream(
+      state_->memory(), [&](StreamContext& stream) { return operator_.op().Pack(index, weight, pointer, stream); }));
   FixedInput& input = inputs_[static_cast<size_t>(index)];
   input.dims = Shape(weight.dims());
   input.memory = memory;

@@ -113,6 +113,53 @@ def check_weights_of_subgraphs() -> None:
             np.testing.assert_allclose(z, x @ dense(*weights(size, 0)).T, rtol=1e-4, atol=1e-5)
 
 
+def check_a_weight_that_the_cpu_reads_too() -> None:
+    """An initializer of the outer graph that a node on the CPU reads there, and a product in a branch here."""
+    size = 64
+    (data, scales), (other, other_scales) = weights(size, 0), weights(size, 1)
+    rows = ["n", size]
+
+    def branch(name: str, constants: dict[str, np.ndarray]) -> onnx.GraphProto:
+        b, scale = (f"{name}_weights", f"{name}_scales") if constants else ("weights", "scales")
+        return helper.make_graph(
+            [product("x", b, scale, name, size)],
+            name,
+            [],
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, rows)],
+            [onnx.numpy_helper.from_array(value, key) for key, value in constants.items()],
+        )
+
+    choose = helper.make_node(
+        "If",
+        ["condition"],
+        ["y"],
+        name="choose",
+        then_branch=branch("then", {}),
+        else_branch=branch("other", {"other_weights": other, "other_scales": other_scales}),
+    )
+    model = models.model(
+        [
+            choose,
+            helper.make_node("SequenceConstruct", ["weights", "more"], ["both"], name="both"),
+            helper.make_node("ConcatFromSequence", ["both"], ["joined"], name="joined", axis=0),
+        ],
+        {
+            "x": (TensorProto.FLOAT, rows),
+            "condition": (TensorProto.BOOL, []),
+            "more": (TensorProto.UINT8, list(data.shape)),
+        },
+        {"y": (TensorProto.FLOAT, rows), "joined": (TensorProto.UINT8, None)},
+        {"weights": data, "scales": scales},
+    )
+    x = np.random.default_rng(4).standard_normal((4, size)).astype(np.float32)
+    for entries in ({}, NO_PACKING):
+        created = session(model, cpu_allowed=True, entries=entries)
+        for condition, own in ((True, (data, scales)), (False, (other, other_scales))) * 2:
+            y, joined = created.run(None, {"x": x, "condition": np.array(condition), "more": other})
+            np.testing.assert_allclose(y, x @ dense(*own).T, rtol=1e-4, atol=1e-5)
+            np.testing.assert_array_equal(joined, np.concatenate([data, other]))
+
+
 def check_packing_needs_room_for_one_weight_more() -> None:
     """Weights of 4 MiB are packed within 1.05 times their size and the largest one; a little less is not enough."""
     length, size = 8, 1024
