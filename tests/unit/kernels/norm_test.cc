@@ -326,6 +326,17 @@ TEST_F(NormKernelTest, RowsTakeAsFewBlocksAsHoldThem) {
   EXPECT_EQ(short_held.width, 160u);
 }
 
+// The simulated device, which is asked, holds no clusters, whatever its description says.
+TEST_F(NormKernelTest, ClustersThatTheDeviceCannotHoldAreNotPlanned) {
+  const auto kind = [](int64_t elems) {
+    const auto plans = PlanLayerNorm({DataType::kFloat16, DataType::kFloat16, 4096, elems}, Gpu());
+    EXPECT_OK(plans.status());
+    return plans.value().packed.kind;
+  };
+  EXPECT_EQ(kind(32768), Kind::kRing);
+  EXPECT_EQ(kind(131072), Kind::kStream);
+}
+
 TEST_F(NormKernelTest, RowsThatNoRingHoldsAreStreamed) {
   device::DeviceInfo small = Gpu();
   small.shared_bytes_per_block = small.shared_bytes_per_multiprocessor = size_t{40} << 10;
