@@ -77,18 +77,6 @@ __device__ __forceinline__ float NormalCdf(float x) {
 }
 __device__ __forceinline__ double NormalCdf(double x) { return 0.5 * std::erfc(x * -0.70710678118654752440); }
 
-// The same, relative error below 1e-5 for every x with a result above the smallest normal number.
-// exp(z^2) erfc(z) / 2 is t p(t) with t = 1 / (1 + 0.44 z) and the polynomial p of least relative error, fitted for z
-// from 0 to 10.5 by Lawson's iteration: 5.3e-6.
-__device__ __forceinline__ float FastNormalCdf(float x) {
-  const float z = std::fabs(x) * 0.70710678f;
-  const float t = device::FastDivide(1.0f, 1.0f + 0.44f * z);
-  const float p = 0.124280276f +
-                  t * (0.121287108f + t * (0.131784208f + t * (0.020382011f + t * (0.175311750f + t * -0.073047918f))));
-  const float tail = t * p * device::FastExp(-z * z);
-  return x < 0 ? tail : 1.0f - tail;
-}
-
 // exp(x) - 1 for x < 0, x otherwise: the shape that the ELU family scales. NaN stays NaN.
 template <class T>
 __device__ __forceinline__ T ExpMinusOneBelowZero(T x) {
