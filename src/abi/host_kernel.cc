@@ -112,6 +112,7 @@ Status HostKernel::OnPrePackWeight(const OrtValue* tensor, int index, OrtAllocat
     Log(LogLevel::kWarning, "a weight is used as it is, since there is no memory to pack it: ", status.message());
     return Status::Ok();
   }
+  if (status.code() == StatusCode::kNotSupported) return Status::Ok();  // the operator takes it as it is
   CUDAEP_RETURN_IF_ERROR(status);
   *packed = true;
   return Status::Ok();

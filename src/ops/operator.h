@@ -130,7 +130,7 @@ class Operator {
   // type. The caller packs at most once, into memory of its own, and gives the packed form in place of the input from
   // then on (TensorView::packed). It need not: a weight may be no constant, or packing switched off.
   virtual Result<size_t> PackedBytes(int /*index*/, const TensorView& /*weight*/) const { return size_t{0}; }
-  // Launches the packing of `weight` into `packed`, on the stream.
+  // Launches the packing of `weight` into `packed`, on the stream. kNotSupported: it is taken as it is after all.
   virtual Status Pack(int /*index*/, const TensorView& /*weight*/, void* /*packed*/, StreamContext&) const {
     return Internal("the operator packs nothing");
   }

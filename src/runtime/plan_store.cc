@@ -187,14 +187,12 @@ Status PlanStore::ReplaceInBackground(PlanSlotPtr slot, Make make) {
   Progress before = Progress::kIdle;
   if (!slot->progress_.compare_exchange_strong(before, Progress::kMaking)) return Status::Ok();
   std::lock_guard lock(background_mutex_);
-  const auto give_up = [&](Status why) {
-    slot->progress_ = Progress::kIdle;
-    return why;
-  };
+  // Before a message is made, which needs memory too.
   try {
     replacements_.push_back({slot, std::move(make)});
   } catch (const std::bad_alloc&) {
-    return give_up(OutOfMemory("no host memory to make a plan in the background"));
+    slot->progress_ = Progress::kIdle;
+    return OutOfMemory("no host memory to make a plan in the background");
   }
   if (is_working_) return Status::Ok();
   try {
@@ -202,7 +200,8 @@ Status PlanStore::ReplaceInBackground(PlanSlotPtr slot, Make make) {
     worker_ = std::thread([this] { Work(); });
   } catch (const std::exception& error) {  // std::system_error, std::bad_alloc
     replacements_.pop_back();
-    return give_up(Status(StatusCode::kNotReady, StrCat("no thread to make a plan in the background: ", error.what())));
+    slot->progress_ = Progress::kIdle;
+    return Status(StatusCode::kNotReady, StrCat("no thread to make a plan in the background: ", error.what()));
   }
   is_working_ = true;
   return Status::Ok();
@@ -248,13 +247,16 @@ void PlanStore::WaitForBackground() {
   if (worker_.joinable()) worker_.join();
 }
 
+// Takes no memory: destructors call it.
 void PlanStore::StopBackground() {
-  std::deque<Replacement> dropped;
-  {
+  for (;;) {
+    Replacement dropped;  // destroyed outside the lock
     std::lock_guard lock(background_mutex_);
-    dropped.swap(replacements_);
+    if (replacements_.empty()) break;
+    dropped = std::move(replacements_.front());
+    replacements_.pop_front();
+    dropped.slot->progress_ = PlanSlot::Progress::kIdle;
   }
-  for (const Replacement& replacement : dropped) replacement.slot->progress_ = PlanSlot::Progress::kIdle;
   WaitForBackground();
 }
 

@@ -52,7 +52,7 @@ bool PlaceBatches(NormPlan& plan, int64_t packs, const NormProblem& problem, con
                   bool forced) {
   const int64_t warps = std::max<int64_t>(CeilDiv<int64_t>(packs, 32 * kNormPacks), 1);
   plan.width = static_cast<unsigned>(warps) * 32;
-  plan.rows_per_block = static_cast<unsigned>(std::max<int64_t>(kRowBlockThreads / plan.width, 1));
+  plan.rows_per_block = warps == 1 ? static_cast<unsigned>(kRowBlockThreads / 32) : 1;  // only warps share a block
   const int64_t block_warps = warps * plan.rows_per_block, blocks = BatchThreadsAtOnce(problem.skip) / 32 / block_warps;
   const size_t block_bytes =
       std::min(device.shared_bytes_per_multiprocessor / static_cast<size_t>(blocks), device.shared_bytes_per_block);

@@ -2,7 +2,9 @@
 
 #include "core/checked_math.h"
 #include "kernels/movement/transpose.h"
+#include "kernels/pack.h"
 #include "lib/problem_check.h"
+#include "ops/call_memory.h"
 #include "ops/conv/conv_library.h"
 #include "ops/library_limits.h"
 
@@ -21,26 +23,63 @@ int64_t ElemsOf(const dnn::Spatial& sizes, int rank) {
 // A tensor's copy with its two last dimensions exchanged, [outer, rows, columns].
 Result<TurnedTensor> Turn(int64_t outer, int64_t rows, int64_t columns, size_t elem_bytes, size_t* next) {
   TurnedTensor turned;
+  turned.moves = rows != 1 && columns != 1;
+  if (!turned.moves) return turned;
   CUDAEP_ASSIGN_OR_RETURN(turned.transpose,
                           kernels::PlanTranspose(Shape{outer, rows, columns}, Shape{0, 2, 1}, elem_bytes));
-  turned.moves = rows != 1 && columns != 1;
   turned.offset = *next;
   *next += AlignUp(static_cast<size_t>(outer * rows * columns) * elem_bytes, kAlignment);
   return turned;
 }
 
-bool IsAligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % dnn::kTensorAlignment == 0; }
+bool Pays(DataType type, int64_t groups, int64_t in_channels, int64_t out_channels) {
+  return SizeOf(type) == 2 && groups == 1 && in_channels % kPack == 0 && out_channels % kPack == 0;
+}
 
 // `tensor` as the library wants it: itself, or its copy in the workspace.
 Result<const void*> Place(const TurnedTensor& turned, const void* tensor, std::byte* workspace, StreamContext& stream) {
-  if (!turned.moves && IsAligned(tensor)) return tensor;
+  if (!turned.moves) return tensor;
   void* const copy = workspace + turned.offset;
   CUDAEP_RETURN_IF_ERROR(kernels::LaunchTranspose(turned.transpose, tensor, copy, stream.stream()));
   return copy;
 }
 
-bool Pays(DataType type, int64_t groups, int64_t in_channels, int64_t out_channels) {
-  return SizeOf(type) == 2 && groups == 1 && in_channels % kPack == 0 && out_channels % kPack == 0;
+// Tensors that do not move and lie where the library does not take them are copied.
+Status EnqueueUnaligned(const ConvRunPlan& plan, StreamContext& stream, dnn::ConvPointers at) {
+  const ChannelsLast& turned = plan.channels_last;
+  const dnn::ConvSizes sizes = dnn::SizesOf(plan.problem);
+  const size_t size = SizeOf(plan.problem.types.a);
+  struct Copied {
+    const void** tensor;
+    bool moves;
+    int64_t elems;
+    size_t offset = 0;
+    bool used = false;
+  };
+  const void* y = at.y;
+  Copied tensors[] = {{&at.x, turned.x.moves, sizes.x},
+                      {&at.w, turned.w.moves, sizes.w},
+                      {&at.bias, false, at.bias != nullptr ? plan.problem.out_channels : 0},
+                      {&y, turned.y.moves, sizes.y}};
+  CallMemory memory(stream);
+  for (Copied& t : tensors) {
+    t.used = !t.moves && !kernels::IsAligned(*t.tensor, dnn::kTensorAlignment);
+    if (t.used) t.offset = memory.Add(static_cast<size_t>(t.elems) * size);
+  }
+  CUDAEP_RETURN_IF_ERROR(memory.Take());
+  for (const Copied& t : tensors) {
+    if (!t.used) continue;
+    void* const to = memory.at(t.offset);
+    if (t.tensor != &y) {
+      CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(to, *t.tensor, static_cast<size_t>(t.elems) * size, stream.stream()));
+    }
+    *t.tensor = to;
+  }
+  void* const result = at.y;
+  at.y = const_cast<void*>(y);
+  CUDAEP_RETURN_IF_ERROR(EnqueueChannelsLast(plan, stream, at));
+  if (at.y == result) return Status::Ok();
+  return device::MemcpyAsync(result, at.y, static_cast<size_t>(sizes.y) * size, stream.stream());
 }
 
 }  // namespace
@@ -51,18 +90,21 @@ bool PaysChannelsLast(const dnn::ConvProblem& p) {
 }
 
 size_t PackedConvWeights(const ConvOptions& options, int64_t groups, const TensorView& w) {
-  const bool turns = options.path == ConvPath::kChannelsLast
-                         ? groups == 1
-                         : options.path == ConvPath::kAuto && options.use_library && w.rank > 2 &&
-                               Pays(w.type, groups, w.dim[1], w.dim[0]);
-  const bool moves = w.rank > 2 && w.elems() != 0 && w.dim[1] != 1 && w.elems() != w.dim[0] * w.dim[1];
-  return turns && moves ? w.bytes() : 0;
+  if (w.rank <= 2 || w.elems() == 0 || !options.max_workspace) return 0;
+  const bool turns = options.path == ConvPath::kChannelsLast ? groups == 1
+                                                             : options.path == ConvPath::kAuto && options.use_library &&
+                                                                   Pays(w.type, groups, w.dim[1], w.dim[0]);
+  const bool moves = w.dim[1] != 1 && w.elems() != w.dim[0] * w.dim[1];
+  return turns && moves && dnn::Version().ok() ? w.bytes() : 0;
 }
 
-Status PackConvWeights(const TensorView& w, void* packed, device::Stream stream) {
+Status PackConvWeights(const TensorView& w, void* packed, StreamContext& stream) {
+  if (AvailableWorkspace(stream, false) != SIZE_MAX) {
+    return NotSupported("under a memory limit there may be no room to turn packed weights back");
+  }
   const Shape dims{w.dim[0], w.dim[1], w.elems() / (w.dim[0] * w.dim[1])};
   CUDAEP_ASSIGN_OR_RETURN(const auto plan, kernels::PlanTranspose(dims, Shape{0, 2, 1}, SizeOf(w.type)));
-  return kernels::LaunchTranspose(plan, w.data, packed, stream);
+  return kernels::LaunchTranspose(plan, w.data, packed, stream.stream());
 }
 
 Status PlanChannelsLast(const ConvOptions& options, StreamContext& stream, ConvRunPlan* plan) {
@@ -72,20 +114,22 @@ Status PlanChannelsLast(const ConvOptions& options, StreamContext& stream, ConvR
   }
   p.layout = dnn::Layout::kChannelsLast;
   if (p.spatial_rank == 1 && options.pad_to_nc1d) p = WithOuterDimension(p);
-  CUDAEP_ASSIGN_OR_RETURN(auto library, FindConvPlan(options, p, stream));
   const size_t size = SizeOf(p.types.a);
-  const int64_t pixels = ElemsOf(p.out, p.spatial_rank);
-  size_t next = AlignUp(library->plan().workspace_bytes(), kAlignment);
+  const int64_t pixels = ElemsOf(p.out, p.spatial_rank), taps = ElemsOf(p.kernel, p.spatial_rank);
   ChannelsLast turned;
+  size_t next = 0;
   CUDAEP_ASSIGN_OR_RETURN(turned.x, Turn(p.batch, p.in_channels, ElemsOf(p.in, p.spatial_rank), size, &next));
-  const int64_t taps = ElemsOf(p.kernel, p.spatial_rank);
-  CUDAEP_ASSIGN_OR_RETURN(turned.w, plan->packed_weights ? Turn(p.out_channels, 1, p.in_channels * taps, size, &next)
-                                                         : Turn(p.out_channels, p.in_channels, taps, size, &next));
-  CUDAEP_ASSIGN_OR_RETURN(turned.bias, Turn(1, 1, p.epilogue.bias ? p.out_channels : 0, size, &next));
-  CUDAEP_ASSIGN_OR_RETURN(turned.y, Turn(p.batch, pixels, p.out_channels, size, &next));
-  if (next > AvailableWorkspace(stream, p.deterministic)) {
-    return NotSupported(dnn::ProblemText(p), ": no room for channels-last copies of ", next, " bytes");
+  if (!plan->packed_weights) {
+    CUDAEP_ASSIGN_OR_RETURN(turned.w, Turn(p.out_channels, p.in_channels, taps, size, &next));
   }
+  CUDAEP_ASSIGN_OR_RETURN(turned.y, Turn(p.batch, pixels, p.out_channels, size, &next));
+  turned.library_offset = next;
+  const size_t limit =
+      std::min(AvailableWorkspace(stream, p.deterministic), options.max_workspace ? SIZE_MAX : WorkspaceLimit(options));
+  if (next > limit) return NotSupported(dnn::ProblemText(p), ": no room for channels-last copies of ", next, " bytes");
+  CUDAEP_ASSIGN_OR_RETURN(auto library, FindConvPlan(options, p, stream));
+  next += library->plan().workspace_bytes();
+  if (next > limit) return NotSupported(dnn::ProblemText(p), ": no room for ", next, " bytes of channels-last work");
   if (const Epilogue& rest = library->plan().remaining(); !rest.empty()) {
     CUDAEP_ASSIGN_OR_RETURN(plan->finish,
                             kernels::PlanFinish(p.types.c, p.types.c, rest, p.batch * pixels, p.out_channels, 1));
@@ -99,21 +143,24 @@ Status PlanChannelsLast(const ConvOptions& options, StreamContext& stream, ConvR
 
 Status EnqueueChannelsLast(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at) {
   const ChannelsLast& turned = plan.channels_last;
+  uintptr_t bits = reinterpret_cast<uintptr_t>(at.bias);
+  if (!turned.x.moves) bits |= reinterpret_cast<uintptr_t>(at.x);
+  if (!turned.w.moves) bits |= reinterpret_cast<uintptr_t>(at.w);
+  if (!turned.y.moves) bits |= reinterpret_cast<uintptr_t>(at.y);
+  if (bits % dnn::kTensorAlignment != 0) [[unlikely]]
+    return EnqueueUnaligned(plan, stream, at);
   auto* const workspace = static_cast<std::byte*>(at.workspace);
-  dnn::ConvPointers last{.workspace = workspace};
+  dnn::ConvPointers last{.bias = at.bias, .workspace = workspace + turned.library_offset};
   CUDAEP_ASSIGN_OR_RETURN(last.x, Place(turned.x, at.x, workspace, stream));
   CUDAEP_ASSIGN_OR_RETURN(last.w, Place(turned.w, at.w, workspace, stream));
-  if (at.bias != nullptr) {
-    CUDAEP_ASSIGN_OR_RETURN(last.bias, Place(turned.bias, at.bias, workspace, stream));
-  }
-  const bool direct = !turned.y.moves && IsAligned(at.y);
-  last.y = direct ? at.y : workspace + turned.y.offset;
+  last.y = turned.y.moves ? workspace + turned.y.offset : at.y;
   CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, stream.dnn());
   CUDAEP_RETURN_IF_ERROR(dnn::Enqueue(*handle, plan.library->As<dnn::ConvPlan>(), last));
   if (plan.finish) {
     CUDAEP_RETURN_IF_ERROR(kernels::LaunchFinish(*plan.finish, last.y, last.bias, nullptr, last.y, stream.stream()));
   }
-  return direct ? Status::Ok() : kernels::LaunchTranspose(turned.y.transpose, last.y, at.y, stream.stream());
+  if (!turned.y.moves) return Status::Ok();
+  return kernels::LaunchTranspose(turned.y.transpose, last.y, at.y, stream.stream());
 }
 
 }  // namespace cudaep::ops

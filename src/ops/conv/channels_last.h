@@ -14,13 +14,14 @@ bool PaysChannelsLast(const dnn::ConvProblem& problem);
 // Bytes of the weights of a forward convolution, [out, in / groups, taps...], with their channels last; 0 where they
 // are taken as they are.
 size_t PackedConvWeights(const ConvOptions& options, int64_t groups, const TensorView& weights);
-Status PackConvWeights(const TensorView& weights, void* packed, device::Stream stream);
+// kNotSupported under a memory limit: other routes turn them back, which takes room.
+Status PackConvWeights(const TensorView& weights, void* packed, StreamContext& stream);
 
 // Fills route, library and workspace of `plan`, whose problem is channels-first. kNotSupported where the library has no
-// engine, the problem has a residual, or the copies of the tensors do not fit the stream's workspace.
+// engine, the problem has a residual, or the copies of the tensors have no room.
 Status PlanChannelsLast(const ConvOptions& options, StreamContext& stream, ConvRunPlan* plan);
 
-// Tensors may have any alignment.
+// Tensors may have any alignment: those that do not move are copied where they must be.
 Status EnqueueChannelsLast(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at);
 
 }  // namespace cudaep::ops

@@ -38,7 +38,7 @@ class Convolution : public Operator {
   }
 
   Status Pack(int /*index*/, const TensorView& weight, void* packed, StreamContext& runtime) const override {
-    return PackConvWeights(weight, packed, runtime.stream());
+    return PackConvWeights(weight, packed, runtime);
   }
 
   LibrarySet libraries() const override { return {.blas = true, .dnn = options_.path_may_be_library()}; }

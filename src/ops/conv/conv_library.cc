@@ -100,11 +100,14 @@ Status EnqueueStaged(const dnn::ConvProblem& p, const dnn::ConvPlan& plan, Strea
 
 }  // namespace
 
+size_t WorkspaceLimit(const ConvOptions& options) {
+  return options.max_workspace ? kMostWorkspaceBytes : kSmallWorkspaceBytes;
+}
+
 Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProblem& problem, StreamContext& stream) {
   CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, stream.dnn());
   CUDAEP_ASSIGN_OR_RETURN(const std::string library, dnn::Version());
-  const size_t limit = LimitClass(std::min(options.max_workspace ? kMostWorkspaceBytes : kSmallWorkspaceBytes,
-                                           AvailableWorkspace(stream, problem.deterministic)));
+  const size_t limit = LimitClass(std::min(WorkspaceLimit(options), AvailableWorkspace(stream, problem.deterministic)));
   // What is fastest differs from one measurement to the next.
   const bool measured = options.search == ConvSearch::kExhaustive && !problem.deterministic;
   const bool frugal = options.search == ConvSearch::kDefault;

@@ -5,6 +5,9 @@
 
 namespace cudaep::ops {
 
+// The most that a library plan may have by the options, whatever is free.
+size_t WorkspaceLimit(const ConvOptions& options);
+
 // From the plan store.
 Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProblem& problem, StreamContext& stream);
 

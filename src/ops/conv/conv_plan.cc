@@ -189,7 +189,7 @@ kernels::DepthwiseConv DepthwiseOf(const ConvProblem& problem) {
           .pad_left = narrow(p.pad_begin[1])};
 }
 
-ColumnConv PlaceColumns(const ConvProblem& p, size_t workspace_limit_bytes, bool may_be_direct) {
+ColumnConv PlaceColumns(const ConvProblem& p, size_t workspace_limit_bytes, bool may_be_direct, bool packed_weights) {
   const bool transposed = p.direction == Direction::kBackward;
   const int64_t taps = ProductOfUsed(p.kernel, p.spatial_rank);
   const int64_t group_in = p.in_channels / p.groups, group_out = p.out_channels / p.groups;
@@ -215,7 +215,7 @@ ColumnConv PlaceColumns(const ConvProblem& p, size_t workspace_limit_bytes, bool
   out.x_stride = p.in_channels * ProductOfUsed(p.in, p.spatial_rank);
   out.y_stride = p.out_channels * out.pixels;
   const int64_t pixel_bytes = std::max<int64_t>(1, p.in_channels * taps * static_cast<int64_t>(SizeOf(p.types.a)));
-  out.packed_elems = transposed ? p.in_channels * group_out * taps : 0;
+  out.packed_elems = transposed || packed_weights ? p.in_channels * group_out * taps : 0;
   const int64_t packed_bytes = AlignUp<int64_t>(out.packed_elems * static_cast<int64_t>(SizeOf(p.types.a)), kAlignment);
   const int64_t limit = static_cast<int64_t>(std::min<size_t>(workspace_limit_bytes, INT64_MAX));
   const int64_t most = std::max<int64_t>(1, std::max<int64_t>(limit - packed_bytes, 0) / pixel_bytes);

@@ -41,15 +41,15 @@ struct ColumnConv {
   int64_t chunk = 0;    // output pixels a product, but for the last
   int64_t pixels = 0;   // output pixels of an image
   int64_t column_elems = 0;
-  int64_t packed_elems = 0;            // of the weights of a transposed convolution, rows and columns swapped
+  int64_t packed_elems = 0;            // of weights that are brought into order first
   int64_t x_stride = 0, y_stride = 0;  // elements between images
   blas::GemmProblem product;           // of a full chunk
 
   blas::GemmProblem ProductOf(int64_t chunk_pixels) const;
 };
 // `workspace_limit_bytes`: chunks get smaller to stay below it, down to one pixel. `may_be_direct`: false where the
-// input never is the column matrix.
+// input never is the column matrix. `packed_weights`: they are turned back first.
 ColumnConv PlaceColumns(const dnn::ConvProblem& problem, size_t workspace_limit_bytes = SIZE_MAX,
-                        bool may_be_direct = true);
+                        bool may_be_direct = true, bool packed_weights = false);
 
 }  // namespace cudaep::ops

@@ -34,7 +34,8 @@ Status PlanColumns(StreamContext& stream, const ProductOptions& options, bool ma
   }
   plan->route = ConvRoute::kColumns;
   const size_t limit = AvailableWorkspace(stream, p.deterministic);
-  plan->columns = PlaceColumns(p, limit == SIZE_MAX ? limit : limit / 2, may_be_direct);  // half is for the product
+  plan->columns = PlaceColumns(p, limit == SIZE_MAX ? limit : limit / 2, may_be_direct,
+                               plan->packed_weights);  // half is for the product
   ColumnConv& columns = plan->columns;
   Epilogue rest = p.epilogue;
   if (p.epilogue.bias) {
@@ -46,15 +47,13 @@ Status PlanColumns(StreamContext& stream, const ProductOptions& options, bool ma
   }
   CUDAEP_RETURN_IF_ERROR(PlanRest(rest, plan));
   const size_t size = SizeOf(p.types.a);
-  if (columns.packed_elems != 0) {  // [groups, in, out, taps] to [groups, out, in, taps]
+  if (columns.packed_elems != 0 && !plan->packed_weights) {  // [groups, in, out, taps] to [groups, out, in, taps]
     const int64_t group_in = p.in_channels / p.groups, group_out = p.out_channels / p.groups;
     const Shape dims{p.groups, group_in, group_out, columns.packed_elems / (p.in_channels * group_out)};
     CUDAEP_ASSIGN_OR_RETURN(plan->pack_weights, kernels::PlanTranspose(dims, Shape{0, 2, 1, 3}, size));
   }
   if (plan->packed_weights) {
-    const int64_t elems = dnn::SizesOf(p).w;
-    columns.packed_elems = elems;
-    const Shape dims{p.out_channels, elems / (p.out_channels * p.in_channels), p.in_channels};
+    const Shape dims{p.out_channels, columns.packed_elems / (p.out_channels * p.in_channels), p.in_channels};
     CUDAEP_ASSIGN_OR_RETURN(plan->pack_weights, kernels::PlanTranspose(dims, Shape{0, 2, 1}, size));
   }
   plan->columns_offset = AlignUp(static_cast<size_t>(columns.packed_elems) * size, kAlignment);
@@ -151,18 +150,16 @@ Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem
   const bool has_input = problem.in_channels > 0 && PlaceColumns(problem).x_stride > 0;
   if (options.path_may_be_library() && has_input) {
     const bool turn = options.path == ConvPath::kChannelsLast;
+    Status refusal;
     if (turn || (options.path == ConvPath::kAuto && PaysChannelsLast(problem))) {
-      Status turned = PlanChannelsLast(options, stream, plan.get());
-      if (turned.ok()) return PlanPtr(std::move(plan));
-      if (!MayRunElsewhere(turned)) return turned;
-      if (turn) return Impossible("channels_last", problem, turned.message());
-    }
-    if (packed_weights) {  // rare: without the library, or in little memory
-      CUDAEP_RETURN_IF_ERROR(PlanColumns(stream, options.product, true, plan.get()));
-      return PlanPtr(std::move(plan));
+      refusal = PlanChannelsLast(options, stream, plan.get());
+      if (refusal.ok()) return PlanPtr(std::move(plan));
+      if (!MayRunElsewhere(refusal)) return refusal;
+      if (turn) return Impossible("channels_last", problem, refusal.message());
     }
     const bool widen = problem.spatial_rank == 1 && options.pad_to_nc1d;
-    auto library = FindConvPlan(options, widen ? WithOuterDimension(problem) : problem, stream);
+    auto library = packed_weights ? Result<PlanSlotPtr>(NotSupported("its weights are packed: ", refusal.message()))
+                                  : FindConvPlan(options, widen ? WithOuterDimension(problem) : problem, stream);
     if (library.ok()) {
       plan->route = ConvRoute::kLibrary;
       plan->library = std::move(library).value();

@@ -21,12 +21,13 @@ enum class ConvRoute : uint8_t { kNothing, kDepthwise, kChannelsLast, kLibrary, 
 
 // A tensor's other layout in the workspace.
 struct TurnedTensor {
+  bool moves = false;  // else the layouts are one
   kernels::TransposePlan transpose;
-  bool moves = false;  // else the layouts are one, and only an unaligned tensor is copied
   size_t offset = 0;
 };
 struct ChannelsLast {
-  TurnedTensor x, w, bias, y;  // of y, from channels last to channels first
+  TurnedTensor x, w, y;       // of y, from channels last to channels first
+  size_t library_offset = 0;  // of the library's workspace
 };
 
 struct ConvRunPlan : Plan {

@@ -195,7 +195,8 @@ TEST_F(NormKernelTest, WhatHoldsAScaleGivesWhatRowsDo) {
   };
   for (const bool skip : {false, true}) {
     for (const auto statistic : {RowStatistic::kVariance, RowStatistic::kRms}) {
-      for (const int64_t elems : {8, 520, 1024, 4096, 5000}) check(Kind::kBatch, 23, elems, skip, statistic);
+      for (const int64_t elems : {8, 520, 1024, 1032, 2048, 2056, 4096, 5000})
+        check(Kind::kBatch, 23, elems, skip, statistic);
       check(Kind::kBatch, 1, 16384, skip, statistic);
       if (skip) continue;
       for (const int64_t elems : {8, 3000, 8192, 16384}) check(Kind::kRing, 11, elems, false, statistic);
@@ -244,7 +245,7 @@ TEST_F(NormKernelTest, ConstantRowsAreExactlyTheShift) {
       check(DataType::kDouble, elems, kind, false, 0.1, 0.25);
     }
   }
-  for (const int64_t elems : {8, 1000, 1024, 4096}) {
+  for (const int64_t elems : {8, 1000, 1024, 1032, 2048, 4096}) {
     for (const Kind kind : {Kind::kBatch, Kind::kRing}) {
       check(DataType::kFloat16, elems, kind, true, HalfFromFloat(0.1f), HalfFromFloat(0.25f));
     }

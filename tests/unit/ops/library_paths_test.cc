@@ -7,6 +7,7 @@
 
 #include "../lib/device_fixture.h"
 #include "lib/problem_check.h"
+#include "ops/conv/channels_last.h"
 #include "ops/conv/conv_run.h"
 #include "runtime/plan_timing.h"
 
@@ -59,9 +60,10 @@ std::vector<double> Convolve(const dnn::ConvProblem& p, const std::vector<double
 class LibraryPathsTest : public DeviceTest {
  protected:
   // Runs the convolution with every tensor `shift` elements behind an aligned address.
-  void CheckConv(const Settings& settings, const dnn::ConvProblem& p, ConvRoute route, int shift = 0) {
+  void CheckConv(const Settings& settings, const dnn::ConvProblem& p, ConvRoute route, int shift = 0,
+                 bool packed = false) {
     StreamContext context(0, stream());
-    auto made = PlanConvRun(ConvOptions(settings), p, context);
+    auto made = PlanConvRun(ConvOptions(settings), p, context, packed);
     CUDAEP_ASSERT_OK(made.status());
     const auto& plan = PlanAs<ConvRunPlan>(**made);
     EXPECT_EQ(plan.route, route);
@@ -75,6 +77,13 @@ class LibraryPathsTest : public DeviceTest {
     };
     dnn::ConvPointers at{.x = shifted(x), .w = shifted(w), .bias = shifted(bias), .residual = shifted(residual)};
     at.y = shifted(std::vector<double>(static_cast<size_t>(sizes.y), 7.0));
+    Shape w_dims{p.out_channels, p.in_channels / p.groups, sizes.w / (p.out_channels * p.in_channels / p.groups)};
+    if (packed) {
+      const TensorView view{.data = Upload(type, w), .dim = w_dims.data(), .rank = w_dims.rank(), .type = type};
+      void* const turned = Allocate(view.bytes());
+      CUDAEP_ASSERT_OK(PackConvWeights(view, turned, context));
+      at.w = turned;
+    }
     at.workspace = context.workspace().Reserve(plan.workspace_bytes).value();
     CUDAEP_ASSERT_OK(EnqueueConvRun(plan, context, at));
     ExpectNear(type, Download(type, at.y, sizes.y), Convolve(p, x, w, bias, residual));
@@ -172,6 +181,25 @@ TEST_F(LibraryPathsTest, EveryRouteOfAConvolutionGivesTheResult) {
       CheckConv(settings, each, route);
     }
   }
+}
+
+// Where channels-last plans have no room, packed weights are turned back.
+TEST_F(LibraryPathsTest, PackedWeightsRunByColumnsToo) {
+  dnn::ConvProblem p = Conv(8, 16, 9, 3, 2);
+  p.types = lib::MixedTypes::Of(DataType::kFloat16);
+  p.epilogue = {.bias = true};
+  Settings settings = Exact();
+  CheckConv(settings, p, ConvRoute::kChannelsLast, 0, true);
+  CheckConv(settings, p, ConvRoute::kChannelsLast, 1, true);
+  settings.conv_use_max_workspace = false;
+  dnn::ConvProblem large = p;
+  large.batch = 20000;  // copies of more than 32 MB
+  StreamContext context(0, stream());
+  auto plan = PlanConvRun(ConvOptions(settings), large, context, true);
+  CUDAEP_ASSERT_OK(plan.status());
+  EXPECT_EQ(PlanAs<ConvRunPlan>(**plan).route, ConvRoute::kColumns);
+  settings.conv_path = ConvPath::kColumns;
+  CheckConv(settings, p, ConvRoute::kColumns, 0, true);
 }
 
 TEST_F(LibraryPathsTest, MeasuredPlansGiveTheResult) {
