@@ -169,6 +169,8 @@ TEST(GuardPageDeathTest, ReadPastTheEnd) {
 
 #if defined(__SANITIZE_THREAD__)
 const ::testing::ExitedWithCode kSegmentationFault(66);  // the sanitizer's own handler tells of the signal and exits
+#elif defined(__SANITIZE_ADDRESS__)
+const ::testing::ExitedWithCode kSegmentationFault(1);
 #else
 const ::testing::KilledBySignal kSegmentationFault(SIGSEGV);
 #endif
