@@ -75,29 +75,30 @@ def check_packed_and_plain_weights_give_the_same() -> None:
     np.testing.assert_allclose(result, expected(x.astype(np.float64), 1, size), rtol=1e-4, atol=1e-5)
 
 
-def check_weights_of_subgraphs() -> None:
-    """A branch's own constant and one of the outer graph that two branches share."""
-    size = 64
-    (outer, outer_scales), (inner, inner_scales) = weights(size, 0), weights(size, 1)
-    rows = ["n", size]
+def _choice(size: int, then: tuple[str, str], other: dict[str, np.ndarray]) -> onnx.NodeProto:
+    """y = x by the weights and scales that `then` names in the outer graph, or by the branch's own `other`."""
 
     def branch(name: str, b: str, scales: str, constants: dict[str, np.ndarray]) -> onnx.GraphProto:
         return helper.make_graph(
             [product("x", b, scales, name, size)],
             name,
             [],
-            [helper.make_tensor_value_info(name, TensorProto.FLOAT, rows)],
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", size])],
             [onnx.numpy_helper.from_array(value, key) for key, value in constants.items()],
         )
 
-    choose = helper.make_node(
-        "If",
-        ["condition"],
-        ["y"],
-        name="choose",
-        then_branch=branch("then", "outer", "outer_scales", {}),
-        else_branch=branch("other", "inner", "inner_scales", {"inner": inner, "inner_scales": inner_scales}),
-    )
+    b, scales = other
+    branches = {"then_branch": branch("then", *then, {}), "else_branch": branch("other", b, scales, other)}
+    return helper.make_node("If", ["condition"], ["y"], name="choose", **branches)
+
+
+def check_weights_of_subgraphs() -> None:
+    """A branch's own constant and one of the outer graph that two branches share."""
+    size = 64
+    (outer, outer_scales), (inner, inner_scales) = weights(size, 0), weights(size, 1)
+    rows = ["n", size]
+
+    choose = _choice(size, ("outer", "outer_scales"), {"inner": inner, "inner_scales": inner_scales})
     model = models.model(
         [choose, product("x", "outer", "outer_scales", "z", size)],
         {"x": (TensorProto.FLOAT, rows), "condition": (TensorProto.BOOL, [])},
@@ -119,24 +120,7 @@ def check_a_weight_that_the_cpu_reads_too() -> None:
     (data, scales), (other, other_scales) = weights(size, 0), weights(size, 1)
     rows = ["n", size]
 
-    def branch(name: str, constants: dict[str, np.ndarray]) -> onnx.GraphProto:
-        b, scale = (f"{name}_weights", f"{name}_scales") if constants else ("weights", "scales")
-        return helper.make_graph(
-            [product("x", b, scale, name, size)],
-            name,
-            [],
-            [helper.make_tensor_value_info(name, TensorProto.FLOAT, rows)],
-            [onnx.numpy_helper.from_array(value, key) for key, value in constants.items()],
-        )
-
-    choose = helper.make_node(
-        "If",
-        ["condition"],
-        ["y"],
-        name="choose",
-        then_branch=branch("then", {}),
-        else_branch=branch("other", {"other_weights": other, "other_scales": other_scales}),
-    )
+    choose = _choice(size, ("weights", "scales"), {"other_weights": other, "other_scales": other_scales})
     model = models.model(
         [
             choose,
