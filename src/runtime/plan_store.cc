@@ -187,11 +187,13 @@ Status PlanStore::ReplaceInBackground(PlanSlotPtr slot, Make make) {
   Progress before = Progress::kIdle;
   if (!slot->progress_.compare_exchange_strong(before, Progress::kMaking)) return Status::Ok();
   std::lock_guard lock(background_mutex_);
-  // Before a message is made, which needs memory too.
+  Replacement replacement{std::move(slot), std::move(make)};
+  PlanSlot& waiting = *replacement.slot;
+  // Idle before a message is made, which needs memory too.
   try {
-    replacements_.push_back({slot, std::move(make)});
+    replacements_.push_back(std::move(replacement));
   } catch (const std::bad_alloc&) {
-    slot->progress_ = Progress::kIdle;
+    waiting.progress_ = Progress::kIdle;
     return OutOfMemory("no host memory to make a plan in the background");
   }
   if (is_working_) return Status::Ok();
@@ -199,8 +201,8 @@ Status PlanStore::ReplaceInBackground(PlanSlotPtr slot, Make make) {
     if (worker_.joinable()) worker_.join();
     worker_ = std::thread([this] { Work(); });
   } catch (const std::exception& error) {  // std::system_error, std::bad_alloc
+    waiting.progress_ = Progress::kIdle;
     replacements_.pop_back();
-    slot->progress_ = Progress::kIdle;
     return Status(StatusCode::kNotReady, StrCat("no thread to make a plan in the background: ", error.what()));
   }
   is_working_ = true;
