@@ -28,7 +28,7 @@ def ci(tmp_path: Path) -> Path:
 
 
 def run_ci(script: Path, *stages: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "MAKEFLAGS": "", **settings}
+    environment = {**os.environ, "MAKEFLAGS": "", "CI_CAP_PERCENT": "100", **settings}
     return subprocess.run([script, *stages], env=environment, capture_output=True, text=True, check=False)
 
 
