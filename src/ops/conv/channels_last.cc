@@ -14,12 +14,6 @@ namespace {
 constexpr size_t kAlignment = 256;
 constexpr int64_t kPack = 8;  // channels that one thread of a tensor-core kernel loads
 
-int64_t ElemsOf(const dnn::Spatial& sizes, int rank) {
-  int64_t elems = 1;
-  for (int d = 0; d < rank; ++d) elems *= sizes[static_cast<size_t>(d)];
-  return elems;
-}
-
 // A tensor's copy with its two last dimensions exchanged, [outer, rows, columns].
 Result<TurnedTensor> Turn(int64_t outer, int64_t rows, int64_t columns, size_t elem_bytes, size_t* next) {
   TurnedTensor turned;
@@ -115,10 +109,10 @@ Status PlanChannelsLast(const ConvOptions& options, StreamContext& stream, ConvR
   p.layout = dnn::Layout::kChannelsLast;
   if (p.spatial_rank == 1 && options.pad_to_nc1d) p = WithOuterDimension(p);
   const size_t size = SizeOf(p.types.a);
-  const int64_t pixels = ElemsOf(p.out, p.spatial_rank), taps = ElemsOf(p.kernel, p.spatial_rank);
+  const int64_t pixels = ProductOfUsed(p.out, p.spatial_rank), taps = ProductOfUsed(p.kernel, p.spatial_rank);
   ChannelsLast turned;
   size_t next = 0;
-  CUDAEP_ASSIGN_OR_RETURN(turned.x, Turn(p.batch, p.in_channels, ElemsOf(p.in, p.spatial_rank), size, &next));
+  CUDAEP_ASSIGN_OR_RETURN(turned.x, Turn(p.batch, p.in_channels, ProductOfUsed(p.in, p.spatial_rank), size, &next));
   if (!plan->packed_weights) {
     CUDAEP_ASSIGN_OR_RETURN(turned.w, Turn(p.out_channels, p.in_channels, taps, size, &next));
   }

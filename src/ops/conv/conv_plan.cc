@@ -42,12 +42,6 @@ Result<ConvProblem> FromWindow(const Window& w, Direction direction, Dims x, int
   return p;
 }
 
-int64_t ProductOfUsed(const dnn::Spatial& values, int rank) {
-  int64_t product = 1;
-  for (int d = 0; d < rank; ++d) product *= values[static_cast<size_t>(d)];
-  return product;
-}
-
 int64_t SplitPadding(AutoPad auto_pad, int64_t total) {
   return auto_pad == AutoPad::kSameUpper ? total / 2 : total - total / 2;
 }

@@ -22,6 +22,13 @@ Result<ConvAttributes> ParseConv(const OpInfo& info);
 Result<dnn::ConvProblem> PlaceConv(const ConvAttributes& attributes, Dims x, Dims w, const Dims* bias);
 Result<dnn::ConvProblem> PlaceConvTranspose(const ConvAttributes& attributes, Dims x, Dims w, const Dims* bias);
 
+// Of the spatial dimensions that a problem has.
+inline int64_t ProductOfUsed(const dnn::Spatial& values, int rank) {
+  int64_t product = 1;
+  for (int d = 0; d < rank; ++d) product *= values[static_cast<size_t>(d)];
+  return product;
+}
+
 // Dimensions of a problem's result.
 Shape OutputOf(const dnn::ConvProblem& problem);
 
