@@ -176,7 +176,11 @@ def test_compile_seconds_are_those_of_the_newest_compilation() -> None:
         ({"src/kernels/reduce/sum.cu": 10.1, "src/a.cc": 4.9}, 1.0, ["src/kernels/reduce/sum.cu took 10.1 s"]),
         ({"src/kernels/reduce/sum.cu": 9.9, "src/a.cc": 5.1}, 1.0, ["src/a.cc took 5.1 s"]),
         ({"src/kernels/reduce/sum.cu": 19.0, "src/a.cc": 9.0}, 2.0, []),
-        ({"src/kernels/reduce/sum.cu": 9.9, "src/a.cc": 4.9, "src/b.cc": 4.9, "src/c.cc": 4.9}, 1.0, ["all files took 25 s"]),
+        (
+            {"src/kernels/reduce/sum.cu": 9.9, "src/a.cc": 4.9, "src/b.cc": 4.9, "src/c.cc": 4.9},
+            1.0,
+            ["all files took 25 s"],
+        ),
         ({"src/a.cc": 4.9}, 0.5, ["src/a.cc took 4.9 s of CPU, the limit here is 2.5"]),
         ({}, 1.0, ["no compilation"]),
     ],
