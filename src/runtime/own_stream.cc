@@ -8,13 +8,23 @@ Status OnOwnStream(const std::shared_ptr<memory::DeviceMemory>& memory,
                    const std::function<Status(StreamContext&)>& work) {
   device::UniqueStream stream;
   CUDAEP_RETURN_IF_ERROR(device::StreamCreate(stream.Receive()));
+  // Whatever `work` throws: what is queued is waited for, then the context ends, then all memory is told.
+  struct End {
+    int ordinal;
+    device::Stream stream;
+    ~End() { memory::StreamEnded(ordinal, stream); }
+  } const end{memory->config().ordinal, stream.get()};
+  StreamContext context(memory, stream.get());
+  struct Wait {
+    device::Stream stream;
+    Status& done;
+    ~Wait() { done = device::StreamSynchronize(stream); }
+  };
   Status worked, done;
   {
-    StreamContext context(memory, stream.get());
+    const Wait wait{stream.get(), done};
     worked = work(context);
-    done = device::StreamSynchronize(stream.get());
   }
-  memory::StreamEnded(memory->config().ordinal, stream.get());
   return worked.ok() ? done : worked;
 }
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <new>
+
 #include "../device/device_fixture.h"
 
 namespace cudaep {
@@ -41,6 +43,24 @@ TEST_F(OwnStreamTest, ItsEndIsTold) {
     EXPECT_EQ(status.code(), fails ? StatusCode::kNotSupported : StatusCode::kOk);
     ExpectFree(other, pointer);
   }
+  other.memory()->ReleaseStream(stream());
+}
+
+// As the lack of host memory is.
+TEST_F(OwnStreamTest, ItsEndIsToldWhenTheWorkThrows) {
+  StreamContext other(0, stream());
+  void* pointer = nullptr;
+  EXPECT_THROW(OnOwnStream(other.memory(),
+                           [&](StreamContext& context) -> Status {
+                             const auto tensors = context.memory()->tensors();
+                             CUDAEP_ASSIGN_OR_RETURN(pointer, tensors->AllocateOnStream(kBytes, context.stream()));
+                             CUDAEP_RETURN_IF_ERROR(device::MemsetAsync(pointer, 1, kBytes, context.stream()));
+                             tensors->Free(pointer);
+                             throw std::bad_alloc();
+                           })
+                   .IgnoreError(),
+               std::bad_alloc);
+  ExpectFree(other, pointer);
   other.memory()->ReleaseStream(stream());
 }
 
