@@ -2,16 +2,14 @@
 
 #include "core/checked_math.h"
 #include "kernels/movement/transpose.h"
-#include "kernels/pack.h"
 #include "lib/problem_check.h"
-#include "ops/call_memory.h"
+#include "ops/conv/aligned_call.h"
 #include "ops/conv/conv_library.h"
 #include "ops/library_limits.h"
 
 namespace cudaep::ops {
 namespace {
 
-constexpr size_t kAlignment = 256;
 constexpr int64_t kPack = 8;  // channels that one thread of a tensor-core kernel loads
 
 // A tensor's copy with its two last dimensions exchanged, [outer, rows, columns].
@@ -22,7 +20,7 @@ Result<TurnedTensor> Turn(int64_t outer, int64_t rows, int64_t columns, size_t e
   CUDAEP_ASSIGN_OR_RETURN(turned.transpose,
                           kernels::PlanTranspose(Shape{outer, rows, columns}, Shape{0, 2, 1}, elem_bytes));
   turned.offset = *next;
-  *next += AlignUp(static_cast<size_t>(outer * rows * columns) * elem_bytes, kAlignment);
+  *next += AlignUp(static_cast<size_t>(outer * rows * columns) * elem_bytes, kPartAlignment);
   return turned;
 }
 
@@ -38,42 +36,21 @@ Result<const void*> Place(const TurnedTensor& turned, const void* tensor, std::b
   return copy;
 }
 
-// Tensors that do not move and lie where the library does not take them are copied.
-Status EnqueueUnaligned(const ConvRunPlan& plan, StreamContext& stream, dnn::ConvPointers at) {
+// With tensors that are aligned as far as the library reads them where they lie.
+Status EnqueueTurned(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at) {
   const ChannelsLast& turned = plan.channels_last;
-  const dnn::ConvSizes sizes = dnn::SizesOf(plan.problem);
-  const size_t size = SizeOf(plan.problem.types.a);
-  struct Copied {
-    const void** tensor;
-    bool moves;
-    int64_t elems;
-    size_t offset = 0;
-    bool used = false;
-  };
-  const void* y = at.y;
-  Copied tensors[] = {{&at.x, turned.x.moves, sizes.x},
-                      {&at.w, turned.w.moves, sizes.w},
-                      {&at.bias, false, at.bias != nullptr ? plan.problem.out_channels : 0},
-                      {&y, turned.y.moves, sizes.y}};
-  CallMemory memory(stream);
-  for (Copied& t : tensors) {
-    t.used = !t.moves && !kernels::IsAligned(*t.tensor, dnn::kTensorAlignment);
-    if (t.used) t.offset = memory.Add(static_cast<size_t>(t.elems) * size);
+  auto* const workspace = static_cast<std::byte*>(at.workspace);
+  dnn::ConvPointers last{.bias = at.bias, .workspace = workspace + turned.library_offset};
+  CUDAEP_ASSIGN_OR_RETURN(last.x, Place(turned.x, at.x, workspace, stream));
+  CUDAEP_ASSIGN_OR_RETURN(last.w, Place(turned.w, at.w, workspace, stream));
+  last.y = turned.y.moves ? workspace + turned.y.offset : at.y;
+  CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, stream.dnn());
+  CUDAEP_RETURN_IF_ERROR(dnn::Enqueue(*handle, plan.library->As<dnn::ConvPlan>(), last));
+  if (plan.finish) {
+    CUDAEP_RETURN_IF_ERROR(kernels::LaunchFinish(*plan.finish, last.y, last.bias, nullptr, last.y, stream.stream()));
   }
-  CUDAEP_RETURN_IF_ERROR(memory.Take());
-  for (const Copied& t : tensors) {
-    if (!t.used) continue;
-    void* const to = memory.at(t.offset);
-    if (t.tensor != &y) {
-      CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(to, *t.tensor, static_cast<size_t>(t.elems) * size, stream.stream()));
-    }
-    *t.tensor = to;
-  }
-  void* const result = at.y;
-  at.y = const_cast<void*>(y);
-  CUDAEP_RETURN_IF_ERROR(EnqueueChannelsLast(plan, stream, at));
-  if (at.y == result) return Status::Ok();
-  return device::MemcpyAsync(result, at.y, static_cast<size_t>(sizes.y) * size, stream.stream());
+  if (!turned.y.moves) return Status::Ok();
+  return kernels::LaunchTranspose(turned.y.transpose, last.y, at.y, stream.stream());
 }
 
 }  // namespace
@@ -137,24 +114,9 @@ Status PlanChannelsLast(const ConvOptions& options, StreamContext& stream, ConvR
 
 Status EnqueueChannelsLast(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at) {
   const ChannelsLast& turned = plan.channels_last;
-  uintptr_t bits = reinterpret_cast<uintptr_t>(at.bias);
-  if (!turned.x.moves) bits |= reinterpret_cast<uintptr_t>(at.x);
-  if (!turned.w.moves) bits |= reinterpret_cast<uintptr_t>(at.w);
-  if (!turned.y.moves) bits |= reinterpret_cast<uintptr_t>(at.y);
-  if (bits % dnn::kTensorAlignment != 0) [[unlikely]]
-    return EnqueueUnaligned(plan, stream, at);
-  auto* const workspace = static_cast<std::byte*>(at.workspace);
-  dnn::ConvPointers last{.bias = at.bias, .workspace = workspace + turned.library_offset};
-  CUDAEP_ASSIGN_OR_RETURN(last.x, Place(turned.x, at.x, workspace, stream));
-  CUDAEP_ASSIGN_OR_RETURN(last.w, Place(turned.w, at.w, workspace, stream));
-  last.y = turned.y.moves ? workspace + turned.y.offset : at.y;
-  CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, stream.dnn());
-  CUDAEP_RETURN_IF_ERROR(dnn::Enqueue(*handle, plan.library->As<dnn::ConvPlan>(), last));
-  if (plan.finish) {
-    CUDAEP_RETURN_IF_ERROR(kernels::LaunchFinish(*plan.finish, last.y, last.bias, nullptr, last.y, stream.stream()));
-  }
-  if (!turned.y.moves) return Status::Ok();
-  return kernels::LaunchTranspose(turned.y.transpose, last.y, at.y, stream.stream());
+  const DirectTensors direct{.x = !turned.x.moves, .w = !turned.w.moves, .residual = false, .y = !turned.y.moves};
+  return CallAligned(plan.problem, stream, at, direct,
+                     [&](const dnn::ConvPointers& aligned) { return EnqueueTurned(plan, stream, aligned); });
 }
 
 }  // namespace cudaep::ops

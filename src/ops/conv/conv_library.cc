@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/checked_math.h"
 #include "lib/problem_check.h"
+#include "ops/conv/aligned_call.h"
 #include "ops/library_limits.h"
 #include "runtime/plan_timing.h"
 
@@ -14,7 +14,6 @@ namespace {
 constexpr size_t kSmallWorkspaceBytes = size_t{32} << 20;  // of cudnn_conv_use_max_workspace = 0
 constexpr size_t kMostWorkspaceBytes = size_t{1} << 30;
 constexpr size_t kMostMeasured = 24;  // more bring nothing but time
-constexpr size_t kAlignment = 256;
 
 using ConvPlanPtr = std::unique_ptr<const dnn::ConvPlan>;
 
@@ -52,50 +51,6 @@ Result<ConvPlanPtr> MeasurePlans(dnn::Handle& handle, const dnn::ConvProblem& p,
     return NotSupported(dnn::ProblemText(p), ": none of the library's ", plans.size(), " candidates runs");
   }
   return std::move(plans[static_cast<size_t>(fastest - times.value().begin())]);
-}
-
-// Where a tensor's copy lies in the workspace, if it needs one.
-struct Staging {
-  size_t next = 0;
-
-  std::optional<size_t> Place(const void* tensor, size_t bytes) {
-    if (reinterpret_cast<uintptr_t>(tensor) % dnn::kTensorAlignment == 0) return std::nullopt;
-    const size_t offset = next;
-    next += AlignUp(bytes, kAlignment);
-    return offset;
-  }
-};
-
-Status EnqueueStaged(const dnn::ConvProblem& p, const dnn::ConvPlan& plan, StreamContext& stream,
-                     const dnn::ConvPointers& at) {
-  CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, stream.dnn());
-  const dnn::ConvSizes sizes = dnn::SizesOf(p);
-  const size_t y_bytes = static_cast<size_t>(sizes.y) * SizeOf(p.types.c);
-  dnn::ConvPointers aligned = at;
-  struct Input {
-    const void** tensor;
-    size_t bytes;
-    std::optional<size_t> place;
-  };
-  Input inputs[] = {{&aligned.x, static_cast<size_t>(sizes.x) * SizeOf(p.types.a), {}},
-                    {&aligned.w, static_cast<size_t>(sizes.w) * SizeOf(p.types.b), {}},
-                    {&aligned.bias, static_cast<size_t>(p.out_channels) * SizeOf(p.types.c), {}},
-                    {&aligned.residual, y_bytes, {}}};
-  Staging staging{AlignUp(plan.workspace_bytes(), kAlignment)};
-  for (Input& input : inputs) input.place = staging.Place(*input.tensor, input.bytes);
-  const std::optional<size_t> result = staging.Place(at.y, y_bytes);
-  const Workspace::Use use(stream.workspace(), staging.next);
-  CUDAEP_ASSIGN_OR_RETURN(void* const block, stream.workspace().Reserve(staging.next));
-  auto* const workspace = static_cast<std::byte*>(block);
-  for (const Input& input : inputs) {
-    if (!input.place) continue;
-    CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(workspace + *input.place, *input.tensor, input.bytes, stream.stream()));
-    *input.tensor = workspace + *input.place;
-  }
-  aligned.workspace = workspace;
-  if (result) aligned.y = workspace + *result;
-  CUDAEP_RETURN_IF_ERROR(dnn::Enqueue(*handle, plan, aligned));
-  return result ? device::MemcpyAsync(at.y, aligned.y, y_bytes, stream.stream()) : Status::Ok();
 }
 
 }  // namespace
@@ -138,14 +93,10 @@ Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProb
 
 Status EnqueueConvLibrary(const dnn::ConvProblem& problem, const dnn::ConvPlan& plan, StreamContext& stream,
                           const dnn::ConvPointers& at) {
-  uintptr_t bits = 0;
-  for (const void* tensor : {at.x, at.w, at.bias, at.residual, static_cast<const void*>(at.y)}) {
-    bits |= reinterpret_cast<uintptr_t>(tensor);
-  }
-  if (bits % dnn::kTensorAlignment != 0) [[unlikely]]
-    return EnqueueStaged(problem, plan, stream, at);
-  CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, stream.dnn());
-  return dnn::Enqueue(*handle, plan, at);
+  return CallAligned(problem, stream, at, {}, [&](const dnn::ConvPointers& aligned) -> Status {
+    CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, stream.dnn());
+    return dnn::Enqueue(*handle, plan, aligned);
+  });
 }
 
 }  // namespace cudaep::ops

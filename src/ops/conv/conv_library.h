@@ -11,8 +11,7 @@ size_t WorkspaceLimit(const ConvOptions& options);
 // From the plan store.
 Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProblem& problem, StreamContext& stream);
 
-// Tensors that the library would refuse for their alignment are copied into the stream's workspace, behind the plan's
-// own.
+// Tensors may have any alignment.
 Status EnqueueConvLibrary(const dnn::ConvProblem& problem, const dnn::ConvPlan& plan, StreamContext& stream,
                           const dnn::ConvPointers& at);
 

@@ -15,7 +15,6 @@ constexpr int64_t kMostDepthwiseTaps = 64;
 // Of a column matrix; below it small convolutions take one product an image.
 constexpr int64_t kColumnBytes = int64_t{32} << 20;
 constexpr int64_t kFewestPixels = 256;
-constexpr int64_t kAlignment = 256;  // of the parts of a workspace
 
 Status CheckTensors(Dims x, Dims w, const Dims* bias, int64_t groups) {
   if (x.size() < 3 || w.size() != x.size()) {
@@ -210,7 +209,8 @@ ColumnConv PlaceColumns(const ConvProblem& p, size_t workspace_limit_bytes, bool
   out.y_stride = p.out_channels * out.pixels;
   const int64_t pixel_bytes = std::max<int64_t>(1, p.in_channels * taps * static_cast<int64_t>(SizeOf(p.types.a)));
   out.packed_elems = transposed || packed_weights ? p.in_channels * group_out * taps : 0;
-  const int64_t packed_bytes = AlignUp<int64_t>(out.packed_elems * static_cast<int64_t>(SizeOf(p.types.a)), kAlignment);
+  const int64_t packed_bytes =
+      AlignUp<int64_t>(out.packed_elems * static_cast<int64_t>(SizeOf(p.types.a)), kPartAlignment);
   const int64_t limit = static_cast<int64_t>(std::min<size_t>(workspace_limit_bytes, INT64_MAX));
   const int64_t most = std::max<int64_t>(1, std::max<int64_t>(limit - packed_bytes, 0) / pixel_bytes);
   out.chunk = std::min(out.pixels, std::max(kFewestPixels, kColumnBytes / pixel_bytes));

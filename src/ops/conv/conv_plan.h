@@ -9,6 +9,8 @@
 
 namespace cudaep::ops {
 
+inline constexpr size_t kPartAlignment = 256;  // of the parts of a workspace
+
 struct ConvAttributes {
   WindowAttributes window;
   int64_t groups = 1;

@@ -13,8 +13,6 @@
 namespace cudaep::ops {
 namespace {
 
-constexpr size_t kAlignment = 256;
-
 // What remains of the epilogue, over y.
 Status PlanRest(const Epilogue& remaining, ConvRunPlan* plan) {
   if (remaining.empty()) return Status::Ok();
@@ -56,8 +54,9 @@ Status PlanColumns(StreamContext& stream, const ProductOptions& options, bool ma
     const Shape dims{p.out_channels, columns.packed_elems / (p.out_channels * p.in_channels), p.in_channels};
     CUDAEP_ASSIGN_OR_RETURN(plan->pack_weights, kernels::PlanTranspose(dims, Shape{0, 2, 1}, size));
   }
-  plan->columns_offset = AlignUp(static_cast<size_t>(columns.packed_elems) * size, kAlignment);
-  plan->product_offset = plan->columns_offset + AlignUp(static_cast<size_t>(columns.column_elems) * size, kAlignment);
+  plan->columns_offset = AlignUp(static_cast<size_t>(columns.packed_elems) * size, kPartAlignment);
+  plan->product_offset =
+      plan->columns_offset + AlignUp(static_cast<size_t>(columns.column_elems) * size, kPartAlignment);
   const size_t rest_bytes = limit - std::min(limit, plan->product_offset);
   CUDAEP_ASSIGN_OR_RETURN(plan->full_chunk, MatrixProduct::Make(stream, columns.product, options, rest_bytes));
   size_t product_bytes = plan->full_chunk.workspace_bytes();

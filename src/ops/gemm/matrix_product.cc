@@ -101,6 +101,7 @@ Status MatrixProduct::UseLibrary(StreamContext& stream, const ProductOptions& op
     return finished;
   }
   workspace_bytes_ = library_->plan().workspace_bytes();
+  plan_file_ = std::make_shared<const std::string>(options.plan_file);
   constant_a_ = options.constant_a;
   constant_b_ = options.constant_b;
   return Status::Ok();
@@ -124,12 +125,20 @@ Result<MatrixProduct> MatrixProduct::OfRows(StreamContext& stream, int64_t rows)
   fewer.problem_.m = rows;
   if (library_ == nullptr) return fewer;
   CUDAEP_ASSIGN_OR_RETURN(blas::Handle* const handle, stream.blas());
+  Status taken;
   if (!blas::Covers(*handle, library_->As<blas::GemmPlan>(), fewer.problem_)) {
-    if (!may_fall_back_) return NotSupported("the library's plan does not cover ", blas::ProblemText(fewer.problem_));
-    fewer.library_ = nullptr;
-    return fewer;
+    CUDAEP_ASSIGN_OR_RETURN(const std::string library, blas::Version());
+    // As UseLibrary does, but in the workspace that is there.
+    auto exact =
+        FindPlan(*handle, stream.ordinal(), library, *plan_file_, fewer.problem_, LimitClass(workspace_bytes_));
+    taken = exact.status();
+    if (exact.ok()) fewer.library_ = std::move(exact).value();
   }
-  CUDAEP_RETURN_IF_ERROR(fewer.TakeRemainder());
+  fewer.finish_.reset();
+  if (taken.ok()) taken = fewer.TakeRemainder();
+  if (taken.ok()) return fewer;
+  if (taken.code() != StatusCode::kNotSupported || !may_fall_back_) return taken;
+  fewer.library_ = nullptr;
   return fewer;
 }
 

@@ -10,7 +10,9 @@
 // Threads: immutable after Make.
 #pragma once
 
+#include <memory>
 #include <optional>
+#include <string>
 
 #include "kernels/epilogue/finish.h"
 #include "lib/blas.h"
@@ -51,8 +53,9 @@ class MatrixProduct {
   // Null: the own kernel.
   const PlanSlotPtr& library() const { return library_; }
 
-  // The same product of fewer rows, in the same workspace; of one batch, A not transposed. Costs a question to the
-  // library, so it is for operators whose plan serves several numbers of rows.
+  // The same product of other rows, in the same workspace; of one batch, A not transposed. Costs a question to the
+  // library, so it is for operators whose plan serves several numbers of rows. Rows that this product's plan does not
+  // cover, more of them or fewer, get a plan of their own.
   Result<MatrixProduct> OfRows(StreamContext& stream, int64_t rows) const;
 
   // `at.workspace` has at least workspace_bytes().
@@ -68,6 +71,7 @@ class MatrixProduct {
 
   blas::GemmProblem problem_;
   PlanSlotPtr library_;
+  std::shared_ptr<const std::string> plan_file_;  // with `library_`; products are copied for each call by some
   size_t workspace_bytes_ = 0;
   bool constant_a_ = false, constant_b_ = false;
   bool may_fall_back_ = false;             // to the own kernel, in a call that the library refuses

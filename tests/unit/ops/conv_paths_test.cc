@@ -1,0 +1,128 @@
+// Every way to run a convolution, forced; plans that are shared.
+#include <set>
+
+#include "library_paths.h"
+
+namespace cudaep::ops {
+namespace {
+
+using ConvPathsTest = LibraryPathsTest;
+
+TEST_F(ConvPathsTest, EveryRouteOfAConvolutionGivesTheResult) {
+  for (DataType type : {DataType::kFloat, DataType::kFloat16}) {
+    dnn::ConvProblem p = Conv(8, 16, 9, 3, 2);
+    p.types = lib::MixedTypes::Of(type);
+    for (Activation activation : {Activation::kNone, Activation::kRelu}) {
+      for (float beta : {0.0f, 1.0f}) {
+        p.epilogue = {.beta = beta, .bias = true, .activation = activation};
+        SCOPED_TRACE(dnn::ProblemText(p));
+        Settings settings = Exact();
+        const bool turns = type == DataType::kFloat16 && beta == 0;
+        CheckConv(settings, p, turns ? ConvRoute::kChannelsLast : ConvRoute::kLibrary);
+        settings.conv_path = ConvPath::kChannelsLast;
+        if (beta == 0) CheckConv(settings, p, ConvRoute::kChannelsLast);
+        settings.conv_path = ConvPath::kLibrary;
+        CheckConv(settings, p, ConvRoute::kLibrary);
+        settings.conv_path = ConvPath::kColumns;
+        CheckConv(settings, p, ConvRoute::kColumns);
+        settings = Exact();
+        settings.enable_cudnn = false;
+        CheckConv(settings, p, ConvRoute::kColumns);
+      }
+    }
+    dnn::ConvProblem each = Conv(8, 8, 9, 3, 1, 8);
+    each.types = lib::MixedTypes::Of(type);
+    for (const auto& [path, route] :
+         {std::pair{ConvPath::kAuto, ConvRoute::kDepthwise}, std::pair{ConvPath::kDepthwise, ConvRoute::kDepthwise},
+          std::pair{ConvPath::kLibrary, ConvRoute::kLibrary}, std::pair{ConvPath::kColumns, ConvRoute::kColumns}}) {
+      Settings settings = Exact();
+      settings.conv_path = path;
+      CheckConv(settings, each, route);
+    }
+  }
+}
+
+// Where channels-last plans have no room, packed weights are turned back.
+TEST_F(ConvPathsTest, PackedWeightsRunByColumnsToo) {
+  dnn::ConvProblem p = Conv(8, 16, 9, 3, 2);
+  p.types = lib::MixedTypes::Of(DataType::kFloat16);
+  p.epilogue = {.bias = true};
+  Settings settings = Exact();
+  CheckConv(settings, p, ConvRoute::kChannelsLast, 0, true);
+  CheckConv(settings, p, ConvRoute::kChannelsLast, 1, true);
+  settings.conv_use_max_workspace = false;
+  dnn::ConvProblem large = p;
+  large.batch = 20000;  // copies of more than 32 MB
+  StreamContext context(0, stream());
+  auto plan = PlanConvRun(ConvOptions(settings), large, context, true);
+  CUDAEP_ASSERT_OK(plan.status());
+  EXPECT_EQ(PlanAs<ConvRunPlan>(**plan).route, ConvRoute::kColumns);
+  settings.conv_path = ConvPath::kColumns;
+  CheckConv(settings, p, ConvRoute::kColumns, 0, true);
+}
+
+TEST_F(ConvPathsTest, MeasuredPlansGiveTheResult) {
+  Settings settings = Exact();
+  settings.conv_search = ConvSearch::kExhaustive;
+  CheckConv(settings, Conv(8, 16, 12, 3, 1), ConvRoute::kLibrary);
+  settings.conv_search = ConvSearch::kDefault;
+  CheckConv(settings, Conv(8, 16, 12, 3, 1), ConvRoute::kLibrary);
+}
+
+TEST_F(ConvPathsTest, AForcedRouteThatIsImpossibleIsNamed) {
+  StreamContext context(0, stream());
+  Settings settings;
+  settings.conv_path = ConvPath::kDepthwise;
+  auto plan = PlanConvRun(ConvOptions(settings), Conv(8, 16, 9, 3, 2), context);
+  EXPECT_EQ(plan.status().code(), StatusCode::kNotSupported);
+  EXPECT_NE(plan.status().message().find("conv_path=depthwise"), std::string_view::npos) << plan.status().ToString();
+  settings.conv_path = ConvPath::kChannelsLast;
+  plan = PlanConvRun(ConvOptions(settings), Conv(8, 16, 9, 3, 2, 2), context);
+  EXPECT_EQ(plan.status().code(), StatusCode::kNotSupported);
+  EXPECT_NE(plan.status().message().find("conv_path=channels_last"), std::string_view::npos);
+  settings.conv_path = ConvPath::kColumns;
+  dnn::ConvProblem last = Conv(8, 16, 9, 3, 2);
+  last.layout = dnn::Layout::kChannelsLast;
+  EXPECT_EQ(PlanConvRun(ConvOptions(settings), last, context).status().code(), StatusCode::kNotSupported);
+  settings.gemm_path = GemmPath::kLibrary;
+  const blas::GemmProblem whole{
+      .types = lib::MixedTypes::Of(DataType::kInt32), .m = 2, .n = 2, .k = 2, .lda = 2, .ldb = 2, .ldc = 2};
+  auto product = MatrixProduct::Make(context, whole, ProductOptions(settings));
+  EXPECT_EQ(product.status().code(), StatusCode::kNotSupported);
+  EXPECT_NE(product.status().message().find("gemm_path=library"), std::string_view::npos);
+}
+
+// ResNet-50 has 53 convolutions of 23 problems where nothing is fused.
+TEST_F(ConvPathsTest, ANetworksConvolutionsBuildOnePlanForEachProblem) {
+  std::vector<dnn::ConvProblem> convolutions{Conv(3, 64, 224, 7, 2)};
+  int64_t in = 64, size = 56;
+  for (const auto& [width, blocks] : {std::pair{64, 3}, std::pair{128, 4}, std::pair{256, 6}, std::pair{512, 3}}) {
+    for (int block = 0; block < blocks; ++block) {
+      const int64_t stride = block == 0 && width != 64 ? 2 : 1;
+      convolutions.push_back(Conv(in, width, size, 1, 1));
+      convolutions.push_back(Conv(width, width, size, 3, stride));
+      convolutions.push_back(Conv(width, 4 * width, size / stride, 1, 1));
+      if (block == 0) convolutions.push_back(Conv(in, 4 * width, size, 1, stride));
+      in = 4 * width;
+      size /= stride;
+    }
+  }
+  ASSERT_EQ(convolutions.size(), 53u);
+  std::set<std::string> problems;
+  for (dnn::ConvProblem& p : convolutions) {
+    p.batch = 3;  // of this test alone
+    problems.insert(dnn::ProblemText(p));
+  }
+  EXPECT_EQ(problems.size(), 23u);
+  for (size_t expected : {problems.size(), size_t{0}}) {  // two sessions
+    const uint64_t before = PlanStore::Process().statistics().built;
+    StreamContext context(0, stream());
+    for (const dnn::ConvProblem& p : convolutions) {
+      CUDAEP_ASSERT_OK(PlanConvRun(ConvOptions(Settings()), p, context).status());
+    }
+    EXPECT_EQ(PlanStore::Process().statistics().built - before, expected);
+  }
+}
+
+}  // namespace
+}  // namespace cudaep::ops
