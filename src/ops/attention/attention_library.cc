@@ -159,10 +159,14 @@ void AttentionLibrary::Add(const OpContext& context, const AttentionProblem& pro
 
 // What cannot be begun is tried again, like what fails.
 void AttentionLibrary::Begin(const OpContext& context, const AttentionProblem& problem, const PlanSlotPtr& slot) {
-  PlanStore::Process()
-      .ReplaceInBackground(slot, [memory = context.runtime.memory(),
-                                  graph = GraphOf(problem)](const std::string&) { return Compile(memory, graph); })
-      .IgnoreError();
+  // A plan that waits for its turn does not keep the memory of its session, which may end before.
+  const std::weak_ptr<memory::DeviceMemory> memory = context.runtime.memory();
+  auto make = [memory, graph = GraphOf(problem)](const std::string&) -> Result<LibraryPlanPtr> {
+    const auto present = memory.lock();
+    if (present == nullptr) return FailedPrecondition("the session that asked for the plan has ended");
+    return Compile(present, graph);
+  };
+  PlanStore::Process().ReplaceInBackground(slot, std::move(make)).IgnoreError();
 }
 
 }  // namespace cudaep::ops

@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <future>
 
 #include "../lib/device_fixture.h"
 #include "../runtime/no_threads.h"
+#include "memory/memory_registry.h"
 #include "ops/attention/attention_step.h"
 
 namespace cudaep::ops {
@@ -221,6 +223,40 @@ TEST_F(AttentionLibraryTest, APlanThatCouldNotBeMadeIsTriedAgain) {
   while (calls <= AttentionLibrary::kRetryCalls && !taken()) ++calls;
   SKIP_WHERE_REFUSED(calls <= AttentionLibrary::kRetryCalls);
   EXPECT_GT(calls, 1);  // it was not there before
+}
+
+// Its session may end before it has its turn; another one's call has the plan made again.
+TEST_F(AttentionLibraryTest, APlanThatWaitsKeepsNoMemoryOfItsSession) {
+  std::promise<void> go;
+  const std::shared_future<void> gone = go.get_future().share();
+  auto slot = PlanStore::Process().Get({.problem = "keeps the worker busy"}, [](const std::string&) {
+    return Result<LibraryPlanPtr>(std::make_shared<const lib::Plan>());
+  });
+  CUDAEP_ASSERT_OK(slot.status());
+  CUDAEP_ASSERT_OK(PlanStore::Process().ReplaceInBackground(*slot, [gone](const std::string&) {
+    gone.wait();
+    return Result<LibraryPlanPtr>(NotSupported("only a wait"));
+  }));
+  const AttentionProblem p = Causal(kRows + 32);
+  memory::MemoryConfig config;
+  config.limit_bytes = size_t{1} << 30;  // so that nobody shares it
+  auto memory = memory::AcquireDeviceMemory(config);
+  CUDAEP_ASSERT_OK(memory.status());
+  const std::weak_ptr<memory::DeviceMemory> watched = *memory;
+  AttentionLibrary library;
+  {
+    StreamContext session(*memory, stream());
+    const OpContext context{.inputs = {}, .outputs = nullptr, .workspace = at_.scratch, .runtime = session};
+    for (int call = 0; call < AttentionLibrary::kCalls; ++call) {
+      EXPECT_FALSE(library.Enqueue(context, p, at_).value());
+    }
+    CUDAEP_ASSERT_OK(device::StreamSynchronize(stream()));
+  }
+  memory = Result<std::shared_ptr<memory::DeviceMemory>>(NotSupported("given up"));
+  EXPECT_TRUE(watched.expired());
+  go.set_value();
+  PlanStore::Process().WaitForBackground();
+  SKIP_WHERE_REFUSED(IsTaken(p));
 }
 
 // A stream that took its handles makes none in a call.
