@@ -133,6 +133,31 @@ def check_bad_options_are_refused_by_name() -> None:
     assert session(models.add_chain(1)).run(None, {"v0": np.ones(2, np.float32), "b": np.ones(2, np.float32)})
 
 
+def check_convolutions_run_channels_last_when_asked() -> None:
+    """16-bit ones of whole packs of channels, with and without a bias; what cannot is an error with the option."""
+    rng = np.random.default_rng(4)
+    for groups in (1, 2):
+        w = (rng.standard_normal((24, 16 // groups, 3, 3)) / 8).astype(np.float16)
+        bias, x = rng.standard_normal(24).astype(np.float16), rng.standard_normal((2, 16, 7, 9)).astype(np.float16)
+        for inputs in (["x", "w"], ["x", "w", "b"]):
+            node = helper.make_node("Conv", inputs, ["y"], name="conv", pads=[1, 1, 1, 1], strides=[2, 1], group=groups)
+            results = []
+            for kind, dtype in ((TensorProto.FLOAT16, np.float16), (TensorProto.FLOAT, np.float32)):
+                constants = {name: value.astype(dtype) for name, value in (("w", w), ("b", bias)) if name in inputs}
+                image: tuple[int, list[str | int]] = (kind, [2, 16, 7, 9])
+                results.append(models.model([node], {"x": image}, {"y": (kind, [2, 24, 4, 9])}, constants))
+            ours = session(results[0], {"conv_path": "channels_last"})
+            if groups == 2:
+                text = error_of(lambda ours=ours, x=x: ours.run(None, {"x": x}))
+                assert "conv_path=channels_last is impossible" in text and "conv" in text, text
+                continue
+            wanted = ort.InferenceSession(results[1], providers=["CPUExecutionProvider"])
+            (expected,) = wanted.run(None, {"x": x.astype(np.float32)})
+            np.testing.assert_allclose(ours.run(None, {"x": x})[0], expected, rtol=2e-3, atol=4e-3)
+    text = error_of(lambda: session(models.convolution(8), {"conv_path": "nhwc"}))
+    assert "conv_path='nhwc' is malformed; accepted: auto, library, channels_last, columns, depthwise" in text, text
+
+
 def check_a_wrong_device_id_is_refused() -> None:
     """It must be the selected device's ordinal. A session entry, since newer hosts keep the option to themselves."""
     text = error_of(lambda: session(models.add_chain(1), entries={"ep.cuda.device_id": "99"}))
