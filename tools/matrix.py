@@ -49,6 +49,7 @@ SUITES = (
     Suite("tests.session.control_flow_cost_suite", library="libsession_probe.so", simulated=True),
     Suite("tests.session.prepack_suite"),
     Suite("tests.session.fusion_suite"),
+    Suite("tests.session.budget_suite", {"CUDAEP_SIM_DEVICES": "3"}),
     Suite("tests.session.device_suite", {"CUDAEP_SIM_DEVICES": "3"}),
     Suite("tests.session.current_device", {"CUDAEP_SIM_DEVICES": "3"}, "libdevice_watch.so"),
     *(

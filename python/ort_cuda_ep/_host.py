@@ -40,6 +40,13 @@ FEATURES = (
         25,
         "operators with attributes that are lists of strings stay on the CPU",
     ),
+    Feature("memory budgets without a stats file", 25, "the host refuses a budget that names none"),
+    Feature("OrtEp::GetAvailableResource", 26, "a memory budget that names no limit is kept by the provider alone"),
+    Feature(
+        "OrtEp::OnSessionInitializationEnd",
+        27,
+        "require_all_compute_nodes is not heard where a memory budget of the host's has no room for any node",
+    ),
     Feature("OrtEpApi::GetOpSchema", 25, "kernel definitions are not checked against the host's schemas"),
 )
 

@@ -11,7 +11,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from . import _provider
 
 REPORT_OPTION = "placement_report"
 REPORT_FORMAT = 1
+BUDGET_KEY = "session.resource_cuda_partitioning_settings"
+_HOST_DROPPED = "the host, which counts costs on its own, ended the memory budget before it"
 
 _DIRECTIONS = {"MemcpyFromHost": "to device", "MemcpyToHost": "to host"}
 
@@ -31,8 +33,39 @@ class ExplainError(RuntimeError):
 
 
 @dataclass(frozen=True)
+class Cost:
+    """What a node adds to the memory that those before it need, in bytes.
+
+    `bytes` is the sum of the parts, or what the stats file has (`recorded`). `unknown` says which part is not counted.
+    """
+
+    bytes: int
+    weights: int
+    copies: int
+    outputs: int
+    workspace: int
+    recorded: bool
+    unknown: str
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A session's memory budget: its limit, which is free memory unless `is_stated`, and what the nodes taken cost."""
+
+    limit_bytes: int
+    is_stated: bool
+    stats_file: str
+    stated_bytes: int
+    nodes: int
+    unknown_nodes: int
+
+
+@dataclass(frozen=True)
 class Node:
-    """One node and its place: "provider", "shape" (stays on the CPU), "other" (another provider's), "unsupported"."""
+    """One node and its place.
+
+    "provider", "shape" (stays on the CPU), "other" (another provider's), "unsupported", "budget" (did not fit).
+    """
 
     name: str
     first_output: str
@@ -42,11 +75,12 @@ class Node:
     placement: str
     reason: str
     graph: str  # the control-flow node around it; empty in the main graph
+    cost: Cost | None = None  # stated where there is a memory budget
 
     @property
     def elsewhere(self) -> bool:
         """Whether this is a compute node that is not on the provider."""
-        return self.placement in ("other", "unsupported")
+        return self.placement in ("other", "unsupported", "budget")
 
     @property
     def operator(self) -> str:
@@ -74,6 +108,7 @@ class Explanation:
     copies: tuple[Copy, ...] | None = None
     fused: dict[str, int] | None = None  # operators of nodes that the host's fusions made
     error: str = ""  # why the session could not be created all the same
+    budget: Budget | None = None
 
     def count(self, placement: str) -> int:
         """The number of nodes with a placement."""
@@ -86,19 +121,23 @@ class Explanation:
 
 
 def explain(
-    model: str | os.PathLike[str], provider_options: Mapping[str, Any] | None = None, device_id: int = 0
+    model: str | os.PathLike[str],
+    provider_options: Mapping[str, Any] | None = None,
+    device_id: int = 0,
+    budget: str = "",
 ) -> Explanation:
     """Creates a session of `model` and returns what the provider decided; nothing is run.
 
+    `budget` is the value of session.resource_cuda_partitioning_settings, such as "4096," (in kilobytes); empty: none.
     Raises ExplainError when the provider was never asked: the host could not load the model, or refused an option.
     """
     with tempfile.TemporaryDirectory() as folder:
         report, optimized = Path(folder) / "report.json", Path(folder) / "optimized.onnx"
         options = {**(provider_options or {}), REPORT_OPTION: report}
-        error = _create(model, options, device_id, optimized)
+        error, kept = _create(model, options, device_id, optimized, budget)
         if error and report.is_file():
             # Some graphs cannot be saved; that is no error of the session.
-            error = _create(model, options, device_id, None)
+            error, kept = _create(model, options, device_id, None, budget)
         if not report.is_file():
             raise ExplainError(error or "the provider was not asked: the model has no nodes left after optimisation")
         raw = json.loads(report.read_text(errors="replace"))
@@ -107,31 +146,58 @@ def explain(
                 f"the library writes reports of format {raw['format']}, this package reads {REPORT_FORMAT}"
             )
         nodes = tuple(_nodes_of(raw))
+        if budget and kept is not None:
+            nodes = tuple(_kept_by_host(nodes, kept))
         copies, fused = _final_graph(optimized, nodes) if optimized.is_file() else (None, None)
-        return Explanation(nodes, _count_nodes(model), tuple(raw["libraries"]), copies, fused, error)
+        stated = Budget(**raw["budget"]) if "budget" in raw else None
+        return Explanation(nodes, _count_nodes(model), tuple(raw["libraries"]), copies, fused, error, stated)
 
 
 def _create(
-    model: str | os.PathLike[str], provider_options: Mapping[str, Any], device_id: int, optimized: Path | None
-) -> str:
-    """The error text of a session's creation; empty when it succeeds. Writes the final graph to `optimized`."""
+    model: str | os.PathLike[str],
+    provider_options: Mapping[str, Any],
+    device_id: int,
+    optimized: Path | None,
+    budget: str,
+) -> tuple[str, int | None]:
+    """The error text of a session's creation, empty when it succeeds, and how many nodes the host gave the provider.
+
+    Writes the final graph to `optimized`.
+    """
     options = ort.SessionOptions()
+    if budget:
+        options.add_session_config_entry(BUDGET_KEY, budget)
+        options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     options.log_severity_level = 4  # errors come as exceptions
     if optimized:
         options.optimized_model_filepath = str(optimized)
     try:
-        _provider.session(model, options, provider_options, device_id)
+        session = _provider.session(model, options, provider_options, device_id)
     except Exception as error:
         if optimized:
             optimized.unlink(missing_ok=True)
-        return str(error)
-    return ""
+        return str(error), None
+    if not budget:
+        return "", None
+    assigned = session.get_provider_graph_assignment_info()
+    return "", sum(len(part.get_nodes()) for part in assigned if part.ep_name == _provider.get_ep_name())
+
+
+def _kept_by_host(nodes: tuple[Node, ...], kept: int) -> Iterator[Node]:
+    """A host that keeps an account too drops the end of what was claimed: the first `kept` nodes stay."""
+    for node in nodes:
+        kept -= node.placement == "provider"
+        if node.placement == "provider" and kept < 0:
+            yield replace(node, placement="budget", reason=_HOST_DROPPED)
+        else:
+            yield node
 
 
 def _nodes_of(report: dict[str, Any]) -> Iterator[Node]:
     for graph in report["graphs"]:
         for node in graph["nodes"]:
-            yield Node(**node, graph=graph["parent"])
+            cost = Cost(**node.pop("cost")) if "cost" in node else None
+            yield Node(**node, graph=graph["parent"], cost=cost)
 
 
 def _count_nodes(model: str | os.PathLike[str]) -> int | None:

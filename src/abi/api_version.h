@@ -10,10 +10,13 @@ namespace cudaep::abi {
 
 inline constexpr uint32_t kMinimumApiVersion = 24;  // kernel registry, control-flow kernels, hardware devices
 
-inline constexpr uint32_t kApiSync = 25;              // OrtEp::Sync
-inline constexpr uint32_t kApiShrink = 25;            // OrtAllocator::Shrink
-inline constexpr uint32_t kApiOpSchema = 25;          // OrtEpApi::GetOpSchema
-inline constexpr uint32_t kApiStringsAttribute = 25;  // OrtApi::KernelInfoGetAttributeArray_string
+inline constexpr uint32_t kApiSync = 25;                // OrtEp::Sync
+inline constexpr uint32_t kApiShrink = 25;              // OrtAllocator::Shrink
+inline constexpr uint32_t kApiOpSchema = 25;            // OrtEpApi::GetOpSchema
+inline constexpr uint32_t kApiStringsAttribute = 25;    // OrtApi::KernelInfoGetAttributeArray_string
+inline constexpr uint32_t kApiBudgetWithoutStats = 25;  // a memory budget needs no stats file (abi/session_budget.h)
+inline constexpr uint32_t kApiAvailableResource = 26;   // OrtEp::GetAvailableResource
+inline constexpr uint32_t kApiInitializationEnd = 27;   // OrtEp::OnSessionInitializationEnd
 // A release, above the compiled API: before it a session's allocators must not outlive it (abi/kept_allocators.h).
 inline constexpr uint32_t kAllocatorsOutliveSessions = 28;
 
@@ -29,6 +32,11 @@ inline constexpr HostFeature kHostFeatures[] = {
     {kApiShrink, "OrtAllocator::Shrink", "a Run that asks for it does not give unused memory back"},
     {kApiStringsAttribute, "OrtApi::KernelInfoGetAttributeArray_string",
      "operators with attributes that are lists of strings stay on the CPU"},
+    {kApiBudgetWithoutStats, "memory budgets without a stats file", "the host refuses a budget that names none"},
+    {kApiAvailableResource, "OrtEp::GetAvailableResource",
+     "a memory budget that names no limit is kept by the provider alone"},
+    {kApiInitializationEnd, "OrtEp::OnSessionInitializationEnd",
+     "require_all_compute_nodes is not heard where a memory budget of the host's has no room for any node"},
     {kApiOpSchema, "OrtEpApi::GetOpSchema", "kernel definitions are not checked against the host's schemas"},
 };
 

@@ -55,9 +55,11 @@ Status Capability::ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
     if (shape_nodes[i]) {
       report.home = graph::NodeHome::kShapeNode;
       report.reason.clear();
-    } else if (view.placement.nodes[i].claimed && *carrier == nullptr) {
-      *carrier = view.nodes[i];
     }
+  }
+  CUDAEP_RETURN_IF_ERROR(ApplyBudget(graph, state, &view, ep_name, logger));
+  for (size_t i = 0; i < view.nodes.size() && *carrier == nullptr; ++i) {
+    if (view.report.nodes[i].home == graph::NodeHome::kOurs) *carrier = view.nodes[i];
   }
   LogTo(logger, ORT_LOGGING_LEVEL_INFO, StrCat(ep_name, ": ", graph::Summary(view.report)));
   std::string warning = graph::Warning(view.report);
@@ -82,6 +84,19 @@ Status Capability::ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
     CUDAEP_RETURN_IF_ORT_ERROR(Host().ep->EpGraphSupportInfo_AddSingleNode(support, view.nodes[i]));
   }
   return refusal;
+}
+
+Status Capability::ApplyBudget(const OrtGraph* graph, SessionState& state, GraphView* view, const std::string& ep_name,
+                               const OrtLogger* logger) {
+  if (!budget_) return Status::Ok();
+  std::string note;
+  CUDAEP_RETURN_IF_ERROR(budget_->Apply(graph, state, view, &note));
+  if (!note.empty() && note != budget_note_) {
+    LogTo(logger, ORT_LOGGING_LEVEL_WARNING, StrCat(ep_name, ": ", note));
+    budget_note_ = std::move(note);
+  }
+  report_.SetBudget(budget_->Report());
+  return Status::Ok();
 }
 
 }  // namespace cudaep::abi

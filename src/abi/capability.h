@@ -6,8 +6,10 @@
 // Threads: the host partitions the graphs of a session on one thread.
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "abi/budget_claims.h"
 #include "abi/host.h"
 #include "abi/session_state.h"
 #include "graph/placement_report.h"
@@ -16,9 +18,15 @@ namespace cudaep::abi {
 
 class Capability {
  public:
+  // `budget`: absent where the session has none.
+  explicit Capability(std::optional<graph::BudgetSetting> budget) {
+    if (budget) budget_.emplace(std::move(*budget));
+  }
+
   // Claims nodes one by one in `support`, and reports the others with reasons: in the log, all at level info and those
   // that we refuse as a warning, and in the file that the option placement_report names. Under
-  // require_all_compute_nodes, a compute node that is not ours is a refusal.
+  // require_all_compute_nodes, a compute node that is not ours is a refusal. Nodes beyond the budget are left to
+  // others.
   Status Claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support, SessionState& state, const std::string& ep_name,
                const OrtLogger* logger);
 
@@ -28,10 +36,14 @@ class Capability {
  private:
   Status ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* support, SessionState& state,
                    const std::string& ep_name, const OrtLogger* logger, const OrtNode** carrier);
+  Status ApplyBudget(const OrtGraph* graph, SessionState& state, GraphView* view, const std::string& ep_name,
+                     const OrtLogger* logger);
 
   graph::PlacementReport report_;
+  std::optional<BudgetClaims> budget_;
   Status refusal_;
-  std::string warned_;  // the last warning
+  std::string warned_;       // the last warning,
+  std::string budget_note_;  // and the last one about the budget
 };
 
 }  // namespace cudaep::abi

@@ -7,8 +7,9 @@
 
 namespace cudaep::abi {
 
-Ep::Ep(Factory& factory, std::shared_ptr<SessionState> state, const OrtLogger* logger)
-    : OrtEp{}, factory_(factory), state_(std::move(state)), logger_(logger) {
+Ep::Ep(Factory& factory, std::shared_ptr<SessionState> state, std::optional<graph::BudgetSetting> budget,
+       const OrtLogger* logger)
+    : OrtEp{}, factory_(factory), state_(std::move(state)), logger_(logger), capability_(std::move(budget)) {
   ort_version_supported = Host().version;
   GetName = Thunk<&Ep::OnGetName>();
   GetCapability = Thunk<&Ep::OnGetCapability>();
@@ -21,6 +22,8 @@ Ep::Ep(Factory& factory, std::shared_ptr<SessionState> state, const OrtLogger* l
   OnRunStart = Thunk<&Ep::OnOnRunStart>();
   OnRunEnd = Thunk<&Ep::OnOnRunEnd>();
   if (Host().version >= kApiSync) Sync = Thunk<&Ep::OnSync>();
+  if (Host().version >= kApiAvailableResource) GetAvailableResource = Thunk<&Ep::OnGetAvailableResource>();
+  if (Host().version >= kApiInitializationEnd) OnSessionInitializationEnd = Thunk<&Ep::OnOnSessionInitializationEnd>();
 }
 
 Status Ep::OnGetCapability(const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
@@ -33,11 +36,22 @@ Status Ep::OnCompile(const OrtGraph**, const OrtNode**, size_t, OrtNodeComputeIn
   return Internal("the host asks to compile nodes that were not claimed for it");
 }
 
+// A host with a memory budget of its own may drop the node that a refusal is attached to, and then compiles nothing.
+Status Ep::OnOnSessionInitializationEnd() const { return capability_.refusal(); }
+
 // The host wants the pair of functions whole; there is nothing to release.
 void Ep::OnReleaseNodeComputeInfos(OrtNodeComputeInfo**, size_t) {}
 
 Status Ep::OnGetKernelRegistry(const OrtKernelRegistry** registry) {
   CUDAEP_ASSIGN_OR_RETURN(*registry, factory_.KernelRegistry());
+  return Status::Ok();
+}
+
+// The host asks for a session with a memory budget that names no limit.
+Status Ep::OnGetAvailableResource(OrtResourceCount* available) const {
+  *available = OrtResourceCount::None();
+  CUDAEP_ASSIGN_OR_RETURN(const uint64_t bytes, AvailableBytes(*state_));
+  *available = OrtResourceCount::FromTotalBytes(bytes);
   return Status::Ok();
 }
 

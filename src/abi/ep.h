@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "abi/capability.h"
@@ -16,7 +17,8 @@ namespace cudaep::abi {
 
 class Ep : public OrtEp {
  public:
-  Ep(Factory& factory, std::shared_ptr<SessionState> state, const OrtLogger* logger);
+  Ep(Factory& factory, std::shared_ptr<SessionState> state, std::optional<graph::BudgetSetting> budget,
+     const OrtLogger* logger);
 
   const std::shared_ptr<SessionState>& state() const { return state_; }
   KeptAllocators& allocators() { return allocators_; }
@@ -34,6 +36,8 @@ class Ep : public OrtEp {
   Status OnOnRunStart(const OrtRunOptions* options);
   Status OnOnRunEnd(const OrtRunOptions* options, bool sync);
   Status OnSync();
+  Status OnOnSessionInitializationEnd() const;
+  Status OnGetAvailableResource(OrtResourceCount* available) const;
 
   Factory& factory_;
   std::shared_ptr<SessionState> state_;

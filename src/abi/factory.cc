@@ -4,6 +4,7 @@
 #include "abi/ep.h"
 #include "abi/host_allocator.h"
 #include "abi/kernel_definitions.h"
+#include "abi/session_budget.h"
 #include "abi/session_options.h"
 #include "abi/sync_stream.h"
 #include "abi/thunk.h"
@@ -98,6 +99,7 @@ Status Factory::OnCreateEp(const OrtHardwareDevice* const*, const OrtKeyValuePai
     }
   }
   settings.device_ordinal = settings.memory.ordinal = ordinal;
+  CUDAEP_ASSIGN_OR_RETURN(auto budget, ReadBudgetSetting(options));
   OptionList in_force = environment_;
   in_force.insert(in_force.end(), list.begin(), list.end());
   Log(LogLevel::kInfo, ep_name_, " on CUDA ordinal ", ordinal, " (", device::BackendName(),
@@ -111,7 +113,7 @@ Status Factory::OnCreateEp(const OrtHardwareDevice* const*, const OrtKeyValuePai
   int device_count = 0;
   CUDAEP_RETURN_IF_ERROR(device::GetDeviceCount(&device_count));
   CUDAEP_ASSIGN_OR_RETURN(auto state, SessionState::Create(settings, std::move(memory), device_count > 1));
-  *ep = new Ep(*this, std::move(state), logger);
+  *ep = new Ep(*this, std::move(state), std::move(budget), logger);
   return Status::Ok();
 }
 

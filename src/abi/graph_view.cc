@@ -197,6 +197,7 @@ class GraphReader {
     }
     view_.placement.nodes.push_back(std::move(placed));
     view_.nodes.push_back(node);
+    view_.assigned.push_back(owner != nullptr && owner == ep_name_);
     view_.report.nodes.push_back(std::move(report));
     return Status::Ok();
   }

@@ -14,6 +14,7 @@ namespace cudaep::abi {
 struct GraphView {
   graph::PlacementGraph placement;
   std::vector<const OrtNode*> nodes;  // same order as placement.nodes
+  std::vector<bool> assigned;         // to us, by an earlier answer about the same graph
   // The same nodes for reports. A home is kOurs where a kernel of ours takes the node; shape nodes are not yet told
   // apart, but for control flow around nothing else.
   graph::GraphReport report;

@@ -32,6 +32,7 @@ class NodeInfo final : public ops::OpInfo {
   DataType input_type(int index) const override { return input_types_[static_cast<size_t>(index)].element; }
   DataType output_type(int index) const override { return output_types_[static_cast<size_t>(index)].element; }
   std::optional<Shape> input_dims(int index) const override { return input_types_[static_cast<size_t>(index)].dims; }
+  std::optional<Shape> output_dims(int index) const { return output_types_[static_cast<size_t>(index)].dims; }
   std::optional<ops::ConstantInfo> constant(int index) const override;
   std::optional<int64_t> Int(const char* attribute) const override;
   std::optional<float> Float(const char* attribute) const override;

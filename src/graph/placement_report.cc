@@ -21,12 +21,15 @@ const char* PlacementName(NodeHome home) {
       return "other";
     case NodeHome::kUnsupported:
       return "unsupported";
+    case NodeHome::kOverBudget:
+      return "budget";
   }
   return "";
 }
 
 bool IsElsewhere(const NodeReport& node) {
-  return node.home == NodeHome::kOtherTaken || node.home == NodeHome::kUnsupported;
+  return node.home == NodeHome::kOtherTaken || node.home == NodeHome::kUnsupported ||
+         node.home == NodeHome::kOverBudget;
 }
 
 size_t CountOf(const GraphReport& graph, NodeHome home) {
@@ -76,11 +79,26 @@ std::string Array(const Items& items, Text text) {
   return out + "]";
 }
 
+std::string Number(std::string_view key, uint64_t value) { return StrCat(Quoted(key), ": ", value); }
+
+std::string CostText(const NodeCost& cost) {
+  return StrCat(", \"cost\": {", Number("bytes", cost.bytes), ", ", Number("weights", cost.weights), ", ",
+                Number("copies", cost.copies), ", ", Number("outputs", cost.outputs), ", ",
+                Number("workspace", cost.workspace), ", \"recorded\": ", cost.recorded, ", ",
+                Field("unknown", cost.unknown), "}");
+}
+
+std::string BudgetText(const BudgetReport& budget) {
+  return StrCat("\"budget\": {", Number("limit_bytes", budget.limit_bytes), ", \"is_stated\": ", budget.is_stated, ", ",
+                Field("stats_file", budget.stats_file), ", ", Number("stated_bytes", budget.stated_bytes), ", ",
+                Number("nodes", budget.nodes), ", ", Number("unknown_nodes", budget.unknown_nodes), "},\n");
+}
+
 std::string NodeText(const NodeReport& node) {
   return StrCat("{", Field("name", node.name), ", ", Field("first_output", node.first_output), ", ",
                 Field("op_type", node.op_type), ", ", Field("domain", node.domain),
                 ", \"since_version\": ", node.since_version, ", ", Field("placement", PlacementName(node.home)), ", ",
-                Field("reason", node.reason), "}");
+                Field("reason", node.reason), node.cost ? CostText(*node.cost) : "", "}");
 }
 
 std::string LibraryText(const lib::LibraryReport& library) {
@@ -150,8 +168,8 @@ NodeCount PlacementReport::Inside(std::string_view node) const {
 std::string PlacementReport::ToJson(std::string_view provider, std::string_view backend,
                                     std::span<const lib::LibraryReport> libraries) const {
   return StrCat("{\"format\": 1, ", Field("provider", provider), ", ", Field("version", CUDAEP_VERSION), ", ",
-                Field("backend", backend), ",\n\"libraries\": ", Array(libraries, LibraryText),
-                ",\n\"graphs\": ", Array(graphs_, GraphText), "}\n");
+                Field("backend", backend), ",\n", budget_ ? BudgetText(*budget_) : "",
+                "\"libraries\": ", Array(libraries, LibraryText), ",\n\"graphs\": ", Array(graphs_, GraphText), "}\n");
 }
 
 Status WriteReport(const std::string& path, std::string_view text) {

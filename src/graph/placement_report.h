@@ -7,12 +7,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/status.h"
+#include "graph/budget.h"
 #include "lib/report.h"
 
 namespace cudaep::graph {
@@ -22,6 +24,7 @@ enum class NodeHome : uint8_t {
   kShapeNode,    // computes shapes only: left to the CPU
   kOtherTaken,   // another provider had taken the node before; `reason` names it
   kUnsupported,  // no kernel of ours; `reason` says why
+  kOverBudget,   // a kernel of ours, but beyond the session's memory budget; `reason` has the figures
 };
 
 struct NodeReport {
@@ -31,7 +34,8 @@ struct NodeReport {
   std::string domain;
   int since_version = 0;
   NodeHome home = NodeHome::kOurs;
-  std::string reason = {};  // why the node is not ours; empty for kOurs and kShapeNode
+  std::string reason = {};       // why the node is not ours; empty for kOurs and kShapeNode
+  std::optional<NodeCost> cost;  // stated where the session has a memory budget
 };
 
 struct GraphReport {
@@ -70,14 +74,18 @@ class PlacementReport {
   // before it asks for the one that the node is in.
   NodeCount Inside(std::string_view node) const;
 
+  // Of the session, in place of an earlier one.
+  void SetBudget(BudgetReport budget) { budget_ = std::move(budget); }
+
   // A JSON object: format (1), provider, version, backend, libraries[], graphs[] in the order of their first answer,
-  // each with nodes[] of name, op_type, domain, since_version, placement ("provider", "shape", "other", "unsupported")
-  // and reason.
+  // each with nodes[] of name, op_type, domain, since_version, placement ("provider", "shape", "other", "unsupported",
+  // "budget") and reason. With a memory budget also budget{} and each stated cost{}.
   std::string ToJson(std::string_view provider, std::string_view backend,
                      std::span<const lib::LibraryReport> libraries) const;
 
  private:
   std::vector<GraphReport> graphs_;
+  std::optional<BudgetReport> budget_;
 };
 
 // Replaces the file; kInvalidArgument naming the path and the system's reason when it cannot be written.

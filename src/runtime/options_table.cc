@@ -65,6 +65,11 @@ bool SetPlacementReport(Settings& settings, std::string_view value) {
   return !value.empty();
 }
 
+bool SetBudgetDynamicDim(Settings& settings, std::string_view value) {
+  return ParseInt(value, &settings.budget_dynamic_dim) && settings.budget_dynamic_dim >= 0 &&
+         settings.budget_dynamic_dim <= INT32_MAX;
+}
+
 constexpr OptionRow kGeneral[] = {
     {"device_id", "a CUDA ordinal, 0 or more", "0", "the GPU, as CUDA numbers them", SetDeviceId, nullptr},
     {"use_tf32", kBool, "1", "tensor cores for fp32 GEMM, convolution and attention", SetBool<&Settings::use_tf32>,
@@ -92,6 +97,9 @@ constexpr OptionRow kGeneral[] = {
      SetBool<&Settings::require_all_compute_nodes>, nullptr},
     {"placement_report", "a file's path", "", "writes where each node goes and why there as JSON", SetPlacementReport,
      nullptr},
+    {"budget_dynamic_dim", kNumber, "0",
+     "what a dimension that the model leaves open counts as in a memory budget; 0: the node's cost is unknown",
+     SetBudgetDynamicDim, nullptr},
     {"enable_skip_layer_norm_strict_mode", kBool, "0", "accepted; sums are in fp32 either way",
      SetBool<&Settings::strict_skip_layer_norm>, nullptr},
     {"prefer_nhwc", kBool, "0", "channels-last convolution", SetBool<&Settings::prefer_nhwc>, "0"},

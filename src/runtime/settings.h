@@ -44,6 +44,7 @@ struct Settings {
   bool unified_stream = false;
   bool require_all_compute_nodes = false;  // a compute node that is not ours fails the session
   std::string placement_report;            // file that GetCapability writes its decisions to; empty: none
+  int64_t budget_dynamic_dim = 0;          // what an open dimension counts as in a memory budget; 0: cost unknown
   memory::MemoryConfig memory;             // its ordinal is set where the session's device is known
 };
 

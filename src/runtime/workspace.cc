@@ -3,13 +3,9 @@
 #include <utility>
 
 #include "core/checked_math.h"
+#include "runtime/workspace_size.h"
 
 namespace cudaep {
-
-namespace {
-constexpr size_t kFirstBlockBytes = size_t{1} << 20;
-constexpr size_t kGranularity = size_t{1} << 16;
-}  // namespace
 
 Workspace::Workspace(std::shared_ptr<memory::DeviceMemory> memory, device::Stream stream)
     : memory_(std::move(memory)), stream_(stream) {
@@ -45,8 +41,7 @@ Result<void*> Workspace::ReserveSlow(size_t bytes) {
 Status Workspace::Grow(size_t bytes) {
   if (bytes > SIZE_MAX / 4) return OutOfMemory("a workspace of ", bytes, " bytes is impossible");
   const auto allocator = memory_->workspaces();
-  const size_t generous = std::max({bytes, 2 * bytes_, kFirstBlockBytes});
-  size_t size = AlignUp(memory_->budget().limit_bytes() == 0 ? generous : bytes, kGranularity);
+  size_t size = WorkspaceBlockBytes(bytes, bytes_, memory_->budget().limit_bytes() != 0);
   Result<void*> data = allocator->AllocateOnStream(size, stream_);
   if (data.status().code() == StatusCode::kOutOfMemory) {
     size = AlignUp(bytes, memory::kAlignmentBytes);

@@ -32,6 +32,9 @@ _MOST_SHOWN = 40  # lines of a table, unless --all is given
 def explain(
     model: Annotated[Path, typer.Argument(help="an ONNX model")],
     option: Annotated[list[str] | None, typer.Option(help="provider option: key=value")] = None,
+    budget: Annotated[
+        str, typer.Option(help="memory budget: kilobytes, or KB,FILE as session.resource_cuda_partitioning_settings")
+    ] = "",
     device: Annotated[Device, typer.Option(help="auto, cuda or sim")] = "auto",
     device_id: Annotated[int, typer.Option(help="ordinal of the device", min=0)] = 0,
     strict: Annotated[
@@ -51,7 +54,7 @@ def explain(
     except Exception as error:
         fail(PROVIDER_FAILED, error_text(error), as_json)
     try:
-        found = explain_model(model, options, device_id)
+        found = explain_model(model, options, device_id, f"{budget}," if budget.isdigit() else budget)
     except ExplainError as error:
         fail(exit_code_of(error), f"{model}: {error_text(error)}", as_json)
     if as_json:
@@ -76,6 +79,7 @@ def _report(model: Path, label: str, found: Explanation) -> dict[str, Any]:
         "compute_nodes_on_provider": found.count("provider"),
         "compute_nodes_elsewhere": len(found.elsewhere),
         "shape_nodes": found.count("shape"),
+        "budget": asdict(found.budget) if found.budget else None,
         "copies": None if found.copies is None else [asdict(copy) for copy in found.copies],
         "fused": found.fused,
         "nodes": [asdict(node) for node in found.nodes],
@@ -97,12 +101,14 @@ def _print(label: str, found: Explanation, most: int | None) -> None:
         ("compute", f"{found.count('provider')} on {ep_name}, {len(found.elsewhere)} elsewhere"),
         ("shape", f"{found.count('shape')} on the CPU, to save copies"),
         ("copies", copies),
+        *([("budget", _budget_text(found))] if found.budget else []),
     ):
         console.print(f"{title:<10} {escape(text)}", highlight=False)
     _print_elsewhere(found.elsewhere, most)
     _print_operators(found, ep_name, most)
     _print_shape_nodes(found, most)
     _print_copies(found, most)
+    _print_costs(found, most)
     if found.error:
         console.print(
             f"\n[red]the session cannot be created:[/red] {escape(error_text(found.error))}",
@@ -132,6 +138,34 @@ def _print_shape_nodes(found: Explanation, most: int | None) -> None:
 def _print_copies(found: Explanation, most: int | None) -> None:
     rows = [(c.direction, c.value, c.producer, ", ".join(c.consumers)) for c in found.copies or ()]
     print_table("copies between host and device memory", ("direction", "value", "from", "to"), rows, most)
+
+
+def _budget_text(found: Explanation) -> str:
+    budget = found.budget
+    assert budget is not None
+    free = "" if budget.is_stated else ", which was free"
+    unknown = f", {budget.unknown_nodes} of them in part unknown" if budget.unknown_nodes else ""
+    return f"{_mib(budget.limit_bytes)}{free}; {_mib(budget.stated_bytes)} stated for {budget.nodes} nodes{unknown}"
+
+
+def _print_costs(found: Explanation, most: int | None) -> None:
+    rows = [
+        (
+            node.operator,
+            _name(node),
+            _mib(cost.bytes),
+            *(_mib(part) for part in (cost.weights, cost.copies, cost.outputs, cost.workspace)),
+            "from the stats file" if cost.recorded else f"without {cost.unknown}" if cost.unknown else "",
+        )
+        for node in found.nodes
+        if (cost := node.cost) is not None
+    ]
+    columns = ("operator", "node", "cost", "weights", "copies", "outputs", "workspace", "note")
+    print_table("what nodes cost of the memory budget", columns, rows, most)
+
+
+def _mib(count: int) -> str:
+    return f"{count / 2**20:.1f} MiB"
 
 
 def _name(node: Node) -> str:

@@ -78,7 +78,7 @@ def error_text(error: Exception | str) -> str:
 def exit_code_of(error: Exception | str) -> int:
     """BAD_INPUT where the host blames the model, or the provider an option's text; PROVIDER_FAILED otherwise."""
     text = str(error)
-    bad_option = "INVALID_ARGUMENT" in text and "provider option" in text
+    bad_option = "INVALID_ARGUMENT" in text and ("provider option" in text or "session entry" in text)
     return BAD_INPUT if bad_option or any(part in text for part in _MODEL_ERRORS) else PROVIDER_FAILED
 
 

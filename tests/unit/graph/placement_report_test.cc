@@ -114,6 +114,34 @@ TEST(PlacementReport, Json) {
             "\n");
 }
 
+TEST(PlacementReport, JsonHasTheBudgetAndWhatIsStated) {
+  PlacementReport report;
+  NodeReport taken = Node("a");
+  taken.cost = NodeCost{.weights = 1, .copies = 2, .outputs = 3, .workspace = 4, .bytes = 10};
+  NodeReport first = Node("b", NodeHome::kOverBudget, "costs 5 B");
+  first.cost = NodeCost{.bytes = 5, .recorded = true, .unknown = "output 0"};
+  report.Add(Graph({taken, first, Node("c", NodeHome::kOverBudget, "after it")}));
+  report.SetBudget({.limit_bytes = 12, .is_stated = true, .stats_file = "s.csv", .stated_bytes = 10, .nodes = 1});
+  const std::string text = report.ToJson("EP", "simulated", {});
+  for (const char* part :
+       {R"("budget": {"limit_bytes": 12, "is_stated": true, "stats_file": "s.csv", "stated_bytes": 10, "nodes": 1, )"
+        R"("unknown_nodes": 0},)",
+        R"("placement": "provider", "reason": "", "cost": {"bytes": 10, "weights": 1, "copies": 2, "outputs": 3, )"
+        R"("workspace": 4, "recorded": false, "unknown": ""}})",
+        R"("placement": "budget", "reason": "costs 5 B", "cost": {"bytes": 5, "weights": 0, "copies": 0, )"
+        R"("outputs": 0, "workspace": 0, "recorded": true, "unknown": "output 0"}})",
+        R"("placement": "budget", "reason": "after it"})"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+}
+
+TEST(PlacementReport, NodesBeyondTheBudgetAreElsewhereAndNoWarning) {
+  const GraphReport graph = Graph({Node("a"), Node("b", NodeHome::kOverBudget, "costs 5 B")});
+  EXPECT_EQ(Warning(graph), "");
+  EXPECT_EQ(Summary(graph), "1 of 2 nodes, 0 shape nodes left to the CPU; elsewhere:\n  Add node 'b': costs 5 B");
+  EXPECT_EQ(CheckAllComputeNodes(graph, "EP").code(), StatusCode::kNotSupported);
+}
+
 size_t Count(const std::string& text, const std::string& part) {
   size_t count = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;

@@ -26,7 +26,9 @@ TEST(Options, EveryKindParses) {
                                     {"cudnn_conv_algo_search", "EXHAUSTIVE"},
                                     {"gpu_mem_limit", "18446744073709551615"},
                                     {"user_compute_stream", "0x10"},
-                                    {"has_user_compute_stream", "1"}});
+                                    {"has_user_compute_stream", "1"},
+                                    {"budget_dynamic_dim", "8"}});
+  EXPECT_EQ(settings.budget_dynamic_dim, 8);
   EXPECT_EQ(settings.device_ordinal, 1);
   EXPECT_FALSE(settings.use_tf32);
   EXPECT_EQ(settings.conv_search, ConvSearch::kExhaustive);
@@ -67,9 +69,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Malformed{"gpu_mem_limit", "18446744073709551616"}, Malformed{"gpu_mem_limit", "1e9"},
                     Malformed{"gpu_mem_limit", "5 "}, Malformed{"device_id", "-1"}, Malformed{"device_id", "cuda:0"},
                     Malformed{"use_tf32", "yes"}, Malformed{"use_tf32", ""}, Malformed{"use_tf32", "2"},
-                    Malformed{"has_user_compute_stream", "maybe"}, Malformed{"cudnn_conv_algo_search", "FASTEST"},
-                    Malformed{"user_compute_stream", "0xzz"}, Malformed{"user_compute_stream", "-1"},
-                    Malformed{"sdpa_kernel", "abc"}, Malformed{"sdpa_kernel", ""}, Malformed{"fuse_conv_bias", "2"},
+                    Malformed{"has_user_compute_stream", "maybe"}, Malformed{"budget_dynamic_dim", "-1"},
+                    Malformed{"cudnn_conv_algo_search", "FASTEST"}, Malformed{"user_compute_stream", "0xzz"},
+                    Malformed{"user_compute_stream", "-1"}, Malformed{"sdpa_kernel", "abc"},
+                    Malformed{"sdpa_kernel", ""}, Malformed{"fuse_conv_bias", "2"},
                     Malformed{"min_num_runs_before_cuda_graph_capture", "-5"},
                     Malformed{"min_num_runs_before_cuda_graph_capture", "2147483648"},
                     Malformed{"tunable_op_max_tuning_duration_ms", "1s"}, Malformed{"enable_cuda_graph", "maybe"},

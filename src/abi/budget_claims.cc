@@ -1,0 +1,127 @@
+#include "abi/budget_claims.h"
+
+#include <algorithm>
+#include <set>
+
+#include "abi/node_demand.h"
+#include "abi/session_budget.h"
+#include "core/format_bytes.h"
+#include "runtime/own_stream.h"
+
+namespace cudaep::abi {
+namespace {
+
+std::string IdentityOf(const graph::GraphReport& graph) {
+  return StrCat(graph.parent, '\n', graph.name, '\n', graph.nodes.empty() ? "" : graph.nodes.back().first_output);
+}
+
+// Puts in what is not on the device yet.
+graph::NodeDemand DemandOf(const NodeUse& use, const std::set<std::string>& on_device, const std::string& graph) {
+  graph::NodeDemand demand = use.demand;
+  for (const auto& input : use.device_inputs) {
+    if (!on_device.contains(input.identity)) demand.copies.push_back({graph + '\n' + input.identity, input.bytes});
+  }
+  return demand;
+}
+
+}  // namespace
+
+Result<uint64_t> AvailableBytes(const SessionState& state) {
+  const device::DeviceGuard guard(state.ordinal());
+  CUDAEP_RETURN_IF_ERROR(guard.status());
+  size_t free = 0, total = 0;
+  CUDAEP_RETURN_IF_ERROR(device::MemGetInfo(&free, &total));
+  return std::min(free, state.memory()->budget().available_bytes());
+}
+
+Status BudgetClaims::Prepare(const OrtGraph* graph, SessionState& state) {
+  if (account_) return Status::Ok();
+  CUDAEP_ASSIGN_OR_RETURN(stats_, ReadNodeStats(graph, setting_.stats_file));
+  uint64_t limit = 0;
+  if (setting_.limit_bytes) {
+    limit = *setting_.limit_bytes;
+  } else {
+    CUDAEP_ASSIGN_OR_RETURN(limit, AvailableBytes(state));
+  }
+  account_.emplace(limit, state.memory()->budget().limit_bytes() != 0);
+  return Status::Ok();
+}
+
+Status BudgetClaims::Apply(const OrtGraph* graph, SessionState& state, GraphView* view, std::string* note) {
+  note->clear();
+  const device::DeviceGuard guard(state.ordinal());
+  CUDAEP_RETURN_IF_ERROR(guard.status());
+  CUDAEP_RETURN_IF_ERROR(Prepare(graph, state));
+  account_->BeginGraph(IdentityOf(view->report));
+  if (!account_->ended()) ended_at_.clear();
+  const bool had_ended = account_->ended();
+  const size_t unknown_before = account_->unknown_nodes();
+  CUDAEP_RETURN_IF_ERROR(
+      OnOwnStream(state.memory(), [&](StreamContext& stream) { return Charge(state, stream, view); }));
+  if (account_->ended() && !had_ended) {
+    *note = StrCat("the memory budget of ", FormatBytes(account_->limit_bytes()), " ends at ", ended_at_, ", with ",
+                   FormatBytes(account_->stated_bytes()), " for ", account_->nodes(),
+                   " nodes before it; it and what follows stay on the CPU");
+  }
+  if (account_->unknown_nodes() > unknown_before) {
+    *note += StrCat(note->empty() ? "" : "\n", "the cost of ", account_->unknown_nodes() - unknown_before,
+                    " nodes is known only in part, so the device may need more than the memory budget; provider option "
+                    "budget_dynamic_dim says what open dimensions count as");
+  }
+  return Status::Ok();
+}
+
+Status BudgetClaims::Charge(SessionState& state, StreamContext& stream, GraphView* view) {
+  NodeUseReader reader(state.settings(), stats_, stream);
+  const std::string identity = IdentityOf(view->report);
+  std::vector<graph::NodeReport>& reports = view->report.nodes;
+  std::vector<NodeUse> uses;  // of the nodes so far
+  const auto use_of = [&](size_t index) -> Result<const NodeUse*> {
+    while (uses.size() <= index) {
+      NodeUse use;
+      if (reports[uses.size()].home == graph::NodeHome::kOurs) {
+        CUDAEP_ASSIGN_OR_RETURN(use, reader.Read(view->nodes[uses.size()]));
+      }
+      uses.push_back(std::move(use));
+    }
+    return &uses[index];
+  };
+  std::set<std::string> on_device;
+  const auto put = [&](const NodeUse& use) { on_device.insert(use.device_outputs.begin(), use.device_outputs.end()); };
+  for (size_t i = 0; i < reports.size(); ++i) {
+    if (reports[i].home != graph::NodeHome::kOurs || !view->assigned[i]) continue;
+    CUDAEP_ASSIGN_OR_RETURN(const NodeUse* const use, use_of(i));
+    account_->Keep(DemandOf(*use, on_device, identity), &reports[i].cost.emplace());
+    put(*use);
+  }
+  for (size_t i = 0; i < reports.size(); ++i) {
+    graph::NodeReport& report = reports[i];
+    if (report.home != graph::NodeHome::kOurs || view->assigned[i]) continue;
+    const bool had_ended = account_->ended();
+    if (!had_ended) {
+      CUDAEP_ASSIGN_OR_RETURN(const NodeUse* const use, use_of(i));
+      if (account_->Take(DemandOf(*use, on_device, identity), &report.cost.emplace())) {
+        put(*use);
+        continue;
+      }
+      ended_at_ = graph::Label(report);
+    }
+    report.home = graph::NodeHome::kOverBudget;
+    report.reason = had_ended ? StrCat("the memory budget ended at ", ended_at_)
+                              : StrCat("costs ", FormatBytes(report.cost->bytes), "; of the memory budget of ",
+                                       FormatBytes(account_->limit_bytes()), ", ", FormatBytes(account_->left_bytes()),
+                                       " are left");
+  }
+  return Status::Ok();
+}
+
+graph::BudgetReport BudgetClaims::Report() const {
+  return {.limit_bytes = account_->limit_bytes(),
+          .is_stated = setting_.limit_bytes.has_value(),
+          .stats_file = setting_.stats_file,
+          .stated_bytes = account_->stated_bytes(),
+          .nodes = account_->nodes(),
+          .unknown_nodes = account_->unknown_nodes()};
+}
+
+}  // namespace cudaep::abi

@@ -1,0 +1,40 @@
+// Which of the nodes that we could take fit into the session's memory budget.
+//
+// Threads: the host partitions the graphs of a session on one thread. Free memory is asked for once, at the first
+// graph.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "abi/graph_view.h"
+#include "abi/session_state.h"
+#include "graph/budget.h"
+
+namespace cudaep::abi {
+
+// What a budget without a limit of its own comes to: free memory of the session's GPU, within the provider's limit.
+Result<uint64_t> AvailableBytes(const SessionState& state);
+
+class BudgetClaims {
+ public:
+  explicit BudgetClaims(graph::BudgetSetting setting) : setting_(std::move(setting)) {}
+
+  // States the cost of the nodes of `view` whose home is kOurs and makes those kOverBudget that are beyond the budget.
+  // `note` is set to what is worth a line in the log: where the budget ended, once, and costs that are unknown.
+  Status Apply(const OrtGraph* graph, SessionState& state, GraphView* view, std::string* note);
+
+  // Of all graphs so far.
+  graph::BudgetReport Report() const;
+
+ private:
+  Status Prepare(const OrtGraph* graph, SessionState& state);
+  Status Charge(SessionState& state, StreamContext& stream, GraphView* view);
+
+  graph::BudgetSetting setting_;
+  graph::NodeStats stats_;
+  std::optional<graph::BudgetAccount> account_;
+  std::string ended_at_;  // the node that did not fit
+};
+
+}  // namespace cudaep::abi

@@ -1,0 +1,163 @@
+#include "abi/node_demand.h"
+
+#include <algorithm>
+
+#include "abi/host_tensor.h"
+#include "memory/allocator.h"
+
+namespace cudaep::abi {
+namespace {
+
+Result<std::string> NameOf(const OrtValueInfo* info) {
+  const char* name = "";
+  if (info != nullptr) CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->GetValueInfoName(info, &name));
+  return std::string(name);
+}
+
+bool IsStatic(Dims dims) {
+  return std::all_of(dims.begin(), dims.end(), [](int64_t dim) { return dim >= 0; });
+}
+
+// As the arena rounds.
+uint64_t BytesOf(DataType type, const Shape& shape) {
+  if (!CheckedElementCount(shape).ok()) return UINT64_MAX / 4;
+  return AlignUp(StorageBytes(type, shape.elems()), memory::kAlignmentBytes);
+}
+
+// The constant behind a value, also one of an outer graph; not present where there is none.
+Result<ops::TensorView> ConstantOf(const OrtValueInfo* info) {
+  const OrtApi& ort = *Host().ort;
+  bool constant = false;
+  const OrtValue* value = nullptr;
+  ops::TensorView view;
+  if (info == nullptr || !FromOrt(ort.ValueInfo_IsConstantInitializer(info, &constant)).ok() || !constant) return view;
+  CUDAEP_RETURN_IF_ORT_ERROR(ort.ValueInfo_GetInitializerValue(info, &value));
+  if (value != nullptr) CUDAEP_RETURN_IF_ERROR(ViewTensor(value, &view));
+  return view;
+}
+
+void AddUnknown(graph::NodeDemand* demand, const std::string& text) {
+  if (demand->unknown.empty()) demand->unknown = text;
+}
+
+}  // namespace
+
+Result<NodeUse> NodeUseReader::Read(const OrtNode* node) {
+  NodeInfo info(node, settings_);
+  CUDAEP_RETURN_IF_ERROR(info.Read());
+  const ops::KernelRow* const row = ops::FindRow(info.domain(), info.op_type(), info.since_version());
+  if (row == nullptr) return ops::MissingRow(info);
+  NodeUse use;
+  // The host records a node without a name by its operator's.
+  use.demand.recorded = stats_.Find(info.name().empty() ? info.op_type() : info.name());
+  ops::OperatorPtr op;
+  if (row->kind == ops::RowKind::kOperator) {
+    CUDAEP_ASSIGN_OR_RETURN(op, ops::MakeOperator(info, *row));
+  }
+  CUDAEP_RETURN_IF_ERROR(ReadInputs(info, *row, op.get(), &use));
+  if (op != nullptr) CUDAEP_RETURN_IF_ERROR(Plan(info, *op, &use));
+  CUDAEP_RETURN_IF_ERROR(ReadOutputs(info, *row, &use));
+  return use;
+}
+
+std::optional<Shape> NodeUseReader::ShapeOf(const std::string& name, const std::optional<Shape>& stated) const {
+  if (stated && IsStatic(*stated)) return stated;
+  if (const auto found = inferred_.find(name); found != inferred_.end()) return found->second;
+  if (!stated || settings_.budget_dynamic_dim == 0) return std::nullopt;
+  Shape filled = *stated;
+  for (int i = 0; i < filled.rank(); ++i) filled[i] = filled[i] < 0 ? settings_.budget_dynamic_dim : filled[i];
+  return filled;
+}
+
+Status NodeUseReader::ReadInputs(const NodeInfo& info, const ops::KernelRow& row, const ops::Operator* op,
+                                 NodeUse* use) {
+  const auto count = static_cast<size_t>(info.input_count());
+  is_planable_ = true;
+  views_.assign(count, {});
+  dims_.assign(count, {});
+  for (size_t i = 0; i < count; ++i) {
+    const int index = static_cast<int>(i);
+    if (!info.has_input(index)) continue;
+    CUDAEP_ASSIGN_OR_RETURN(const std::string name, NameOf(info.inputs()[i]));
+    CUDAEP_ASSIGN_OR_RETURN(const ops::TensorView constant, ConstantOf(info.inputs()[i]));
+    const bool on_host = row.IsHostInput(index);
+    if (info.input_kind(index) != ops::ValueKind::kTensor) {
+      is_planable_ = false;
+      continue;
+    }
+    std::optional<Shape> shape =
+        constant.present() ? std::optional(Shape(constant.dims())) : ShapeOf(name, info.input_dims(index));
+    if (!shape || (on_host && !constant.present())) is_planable_ = false;
+    if (!shape) continue;
+    dims_[i] = *shape;
+    views_[i] = {.data = on_host ? constant.data : nullptr,
+                 .dim = dims_[i].data(),
+                 .rank = dims_[i].rank(),
+                 .type = info.input_type(index)};
+    if (on_host) continue;
+    uint64_t bytes = BytesOf(views_[i].type, dims_[i]);
+    if (!constant.present()) {
+      use->device_inputs.push_back({name, bytes});
+      continue;
+    }
+    const bool own = info.constant(index).has_value();
+    if (own && op != nullptr) {
+      const Result<size_t> packed = op->PackedBytes(index, views_[i]);
+      if (packed.ok() && packed.value() != 0) {
+        views_[i].packed = true;
+        use->demand.packing = std::max<uint64_t>(use->demand.packing, packed.value());
+        bytes = std::max<uint64_t>(bytes, packed.value());
+      }
+    }
+    // Graphs that are no relatives may use one name for different tensors.
+    use->demand.weights.push_back({StrCat(name, '@', constant.data), bytes});
+  }
+  return Status::Ok();
+}
+
+Status NodeUseReader::Plan(const NodeInfo& info, const ops::Operator& op, NodeUse* use) {
+  if (!is_planable_) {
+    AddUnknown(&use->demand, "scratch memory, which depends on dimensions or values that the model leaves open");
+    return Status::Ok();
+  }
+  std::vector<Shape> outputs(static_cast<size_t>(info.output_count()));
+  Status status = op.InferShapes(views_, outputs);
+  if (status.ok()) {
+    const Result<ops::PlanPtr> plan = op.MakePlan({views_, outputs, stream_, stream_.device_info()});
+    if (plan.ok()) {
+      use->demand.workspace = plan.value()->workspace_bytes;
+    } else {
+      status = plan.status();
+    }
+  }
+  if (!status.ok()) {
+    AddUnknown(&use->demand, StrCat("scratch memory: ", status.message()));
+    return Status::Ok();
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    CUDAEP_ASSIGN_OR_RETURN(std::string name, NameOf(info.outputs()[i]));
+    if (!name.empty() && IsStatic(outputs[i])) inferred_.insert_or_assign(std::move(name), outputs[i]);
+  }
+  return Status::Ok();
+}
+
+Status NodeUseReader::ReadOutputs(const NodeInfo& info, const ops::KernelRow& row, NodeUse* use) {
+  for (size_t i = 0; i < info.outputs().size(); ++i) {
+    const int index = static_cast<int>(i);
+    if (!info.has_output(index)) continue;
+    const auto& hosts = row.host_outputs;
+    if (std::find(hosts.begin(), hosts.end(), index) != hosts.end()) continue;
+    CUDAEP_ASSIGN_OR_RETURN(const std::string name, NameOf(info.outputs()[i]));
+    use->device_outputs.push_back(name);
+    if (info.output_kind(index) != ops::ValueKind::kTensor) {
+      AddUnknown(&use->demand, StrCat("output ", i, ", which is no tensor"));
+    } else if (const std::optional<Shape> shape = ShapeOf(name, info.output_dims(index))) {
+      use->demand.outputs += BytesOf(info.output_type(index), *shape);
+    } else {
+      AddUnknown(&use->demand, StrCat("output ", i, ", whose shape the model leaves open"));
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace cudaep::abi

@@ -1,0 +1,339 @@
+"""What must hold about memory budgets, on every supported host and under both names: one JSON line a check.
+
+    CUDAEP_SIM_DEVICES=3 python -m tests.session.budget_suite LIBRARY
+
+Which hosts keep an account of their own, and which cost they count, is said in src/abi/session_budget.h.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from onnx import TensorProto, helper
+
+from tests.session import models
+from tests.session.control_flow_cases import Case, scalar
+from tests.session.suite import EP, SkippedError, error_of, logged, run_checks
+
+KEY = "session.resource_cuda_partitioning_settings"
+OTHER_EP = "CudaPluginExecutionProvider"
+HOST = tuple(int(part) for part in ort.__version__.split(".")[:2])
+NEEDS_FILE = HOST < (1, 25)
+HOSTS_ACCOUNT = {EP: HOST >= (1, 26), OTHER_EP: HOST in ((1, 26), (1, 27))}
+MIB = 1 << 20
+SIZE = 256
+FLOAT = TensorProto.FLOAT
+
+
+def devices_of(name: str) -> list[ort.OrtEpDevice]:
+    if name == OTHER_EP and not any(device.ep_name == name for device in ort.get_ep_devices()):
+        ort.register_execution_provider_library(name, sys.argv[1])
+    return [device for device in ort.get_ep_devices() if device.ep_name == name]
+
+
+class Outcome:
+    """A session with a budget: what the provider decided, and which nodes the host gave it in the end."""
+
+    def __init__(self, session: ort.InferenceSession, report: dict[str, Any], name: str) -> None:
+        self.session = session
+        self.budget = report.get("budget")
+        self.nodes = [node for graph in report["graphs"] for node in graph["nodes"]]
+        self.claimed = [node for node in self.nodes if node["placement"] == "provider"]
+        parts = session.get_provider_graph_assignment_info()
+        self.kept = [node.name for part in parts if part.ep_name == name for node in part.get_nodes()]
+
+    def costs(self) -> list[int]:
+        return [node["cost"]["bytes"] for node in self.claimed]
+
+
+@contextmanager
+def saved(model: bytes) -> Iterator[Path]:
+    """A model's file, beside an empty stats file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(model)
+        (path.parent / "none.csv").write_text("#name,a,b,c,d\n")
+        yield path
+
+
+def opened(
+    path: Path,
+    setting: str | None,
+    name: str = EP,
+    options: dict[str, str] | None = None,
+    entries: dict[str, str] | None = None,
+    device: int = 0,
+) -> Outcome:
+    settings = ort.SessionOptions()
+    settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if setting is not None:
+        settings.add_session_config_entry(KEY, setting)
+    for key, value in {"session.record_ep_graph_assignment_info": "1", **(entries or {})}.items():
+        settings.add_session_config_entry(key, value)
+    with tempfile.NamedTemporaryFile(suffix=".json") as report:
+        chosen = {"placement_report": report.name, **(options or {})}
+        settings.add_provider_for_devices([devices_of(name)[device]], chosen)
+        session = ort.InferenceSession(str(path), settings, enable_fallback=0)
+        return Outcome(session, json.loads(Path(report.name).read_text()), name)
+
+
+def limit(kilobytes: int | str) -> str:
+    """A setting without stats, as far as the host takes one."""
+    return f"{kilobytes},none.csv" if NEEDS_FILE else f"{kilobytes},"
+
+
+def room_for(path: Path, nodes: int, options: dict[str, str] | None = None) -> int:
+    """Kilobytes that hold the first nodes of a model and not the next one."""
+    return sum(opened(path, limit(1 << 30), options=options).costs()[:nodes]) // 1024 + 50
+
+
+def chain(length: int, rows: int | str = 4, shared: bool = False) -> bytes:
+    """Products with weights of 256 KiB each, or with one for all."""
+    rng = np.random.default_rng(0)
+    names = ["w" if shared else f"w{i}" for i in range(length)]
+    constants = {name: rng.standard_normal((SIZE, SIZE), dtype=np.float32) / 16 for name in names}
+    nodes = [helper.make_node("MatMul", [f"v{i}", names[i]], [f"v{i + 1}"], name=f"product{i}") for i in range(length)]
+    dims: tuple[int, Sequence[int | str]] = (FLOAT, [rows, SIZE])
+    return models.model(nodes, {"v0": dims}, {f"v{length}": dims}, constants)
+
+
+def check_more_budget_never_means_fewer_nodes() -> None:
+    """From nothing to more than enough: costs stay within the budget, and the host has the provider's or fewer."""
+    with saved(chain(6)) as path:
+        for name, hosts_account in HOSTS_ACCOUNT.items():
+            before = claimed_before = 0
+            for kilobytes in (0, 1, 200, 900, 1300, 1400, 1600, 1800, 2100, 2400, 2700, 1 << 30):
+                found = opened(path, limit(kilobytes), name)
+                assert found.budget["limit_bytes"] == kilobytes * 1024 and found.budget["is_stated"], found.budget
+                assert sum(found.costs()) == found.budget["stated_bytes"] <= kilobytes * 1024, (name, kilobytes)
+                assert len(found.claimed) == found.budget["nodes"] >= claimed_before, (name, kilobytes)
+                kept = found.kept if hosts_account else [node["name"] for node in found.claimed]
+                assert found.kept == kept == [f"product{i}" for i in range(len(kept))], (name, kilobytes)
+                assert before <= len(found.kept) <= len(found.claimed), (name, kilobytes)
+                before, claimed_before = len(found.kept), len(found.claimed)
+                if kilobytes == 0:
+                    assert before == 0
+            assert before == 6, (name, before)
+
+
+def check_nodes_beyond_the_budget_have_figures() -> None:
+    """The first says what it costs and what is left, the others where it ended; the log says so once."""
+    with saved(chain(4)) as path:
+        kilobytes = room_for(path, 2)
+        with logged("ends at MatMul node 'product2', with ") as lines:
+            found = opened(path, limit(kilobytes))
+        assert len(lines) == 1, lines
+        reasons = [node["reason"] for node in found.nodes]
+        assert [node["placement"] for node in found.nodes] == ["provider"] * 2 + ["budget"] * 2, found.nodes
+        assert reasons[2].startswith("costs 260 KiB; of the memory budget of "), reasons
+        assert reasons[3] == "the memory budget ended at MatMul node 'product2'", reasons
+        rows = np.ones((4, SIZE), np.float32)
+        (result,) = found.session.run(None, {"v0": rows})
+        plain = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        np.testing.assert_allclose(result, plain.run(None, {"v0": rows})[0], rtol=0.02, atol=0.02)
+
+
+def check_all_or_nothing_counts_the_budget() -> None:
+    """A node beyond it is a compute node elsewhere."""
+    with saved(chain(4)) as path:
+        kilobytes = room_for(path, 2)
+        text = error_of(lambda: opened(path, limit(kilobytes), options={"require_all_compute_nodes": "1"}))
+        assert "require_all_compute_nodes" in text and "product2" in text, text
+        if HOST == (1, 26):
+            return  # it drops the node that the refusal is attached to, and has no later moment for one
+        for name in HOSTS_ACCOUNT:
+            for little in (0, 1):
+                text = error_of(
+                    lambda name=name, little=little: opened(
+                        path, limit(little), name, options={"require_all_compute_nodes": "1"}
+                    )
+                )
+                assert "require_all_compute_nodes" in text and "product0" in text, text
+
+
+def check_what_a_node_costs() -> None:
+    """Weights, outputs, and the input that comes from host memory; a shared weight once."""
+    weight, row = SIZE * SIZE * 4, SIZE * 4 * 4
+    for shared in (False, True):
+        with saved(chain(3, shared=shared)) as path:
+            costs = [node["cost"] for node in opened(path, limit(1 << 30)).claimed]
+        again = 0 if shared else weight
+        assert [cost["weights"] for cost in costs] == [weight, again, again], costs
+        assert [cost["copies"] for cost in costs] == [row, 0, 0], costs
+        assert [cost["outputs"] for cost in costs] == [row] * 3, costs
+        for cost in costs:
+            parts = cost["weights"] + cost["copies"] + cost["outputs"] + cost["workspace"]
+            assert cost["bytes"] == parts and not cost["recorded"] and cost["unknown"] == "", cost
+
+
+def check_shared_weights_leave_room() -> None:
+    """What holds two nodes with weights of their own holds all that share one, as far as the host lets it."""
+    with saved(chain(6)) as path:
+        kilobytes = room_for(path, 2)
+    with saved(chain(6, shared=True)) as path:
+        assert len(opened(path, limit(kilobytes), OTHER_EP).claimed) == 6
+
+
+def check_open_dimensions_are_said_or_counted() -> None:
+    """Without a number for them the cost is unknown, in report and log; with one it is that of the fixed model."""
+    with saved(chain(3)) as path:
+        wanted = [node["cost"] for node in opened(path, limit(1 << 30)).claimed]
+    with saved(chain(3, rows="n")) as path:
+        with logged("the cost of 3 nodes is known only in part") as lines:
+            found = opened(path, limit(1 << 30))
+        assert len(lines) == 1 and "budget_dynamic_dim" in lines[0], lines
+        assert found.budget["unknown_nodes"] == 3, found.budget
+        for node in found.claimed:
+            assert node["cost"]["weights"] and "the model leaves open" in node["cost"]["unknown"], node
+        counted = opened(path, limit(1 << 30), options={"budget_dynamic_dim": "4"})
+        assert [node["cost"] for node in counted.claimed] == wanted, counted.claimed
+        assert counted.budget["unknown_nodes"] == 0, counted.budget
+        assert not opened(path, limit(0)).claimed
+
+
+def check_open_dimensions_are_followed_through_the_graph() -> None:
+    """A shape that the model does not state is what the operators make of the one before."""
+    nodes = [
+        helper.make_node("Concat", ["x", "x"], ["twice"], axis=0, name="concat"),
+        helper.make_node("Relu", ["twice"], ["y"], name="relu"),
+    ]
+    with saved(models.model(nodes, {"x": (FLOAT, ["n", 100])}, {"y": (FLOAT, ["m", 100])})) as path:
+        found = opened(path, limit(1 << 30), options={"budget_dynamic_dim": "320"})
+        assert [node["cost"]["outputs"] for node in found.claimed] == [2 * 320 * 400] * 2, found.claimed
+
+
+def _memory_users() -> dict[str, bytes]:
+    """Models of fixed shapes that use mostly weights, outputs and scratch memory."""
+    count = 20 << 20
+    big: tuple[int, Sequence[int | str]] = (FLOAT, [count])
+    constants = {f"w{i}": np.ones(count, np.float32) for i in range(3)}
+    adds = [helper.make_node("Add", [f"v{i}", f"w{i}"], [f"v{i + 1}"], name=f"add{i}") for i in range(3)]
+    relus = [helper.make_node("Relu", ["v0"], [f"r{i}"], name=f"relu{i}") for i in range(4)]
+    rows: tuple[int, Sequence[int | str]] = (FLOAT, [128, 1 << 16])
+    sort = helper.make_node("TopK", ["v0", "k"], ["sorted", "positions"], name="sort")
+    return {
+        "weights": models.model(adds, {"v0": big}, {"v3": big}, constants),
+        "outputs": models.model(
+            [*relus, helper.make_node("Sum", [f"r{i}" for i in range(4)], ["y"], name="sum")], {"v0": big}, {"y": big}
+        ),
+        "workspace": models.model([sort], {"v0": rows}, {"sorted": rows}, {"k": np.array([1 << 16], np.int64)}),
+    }
+
+
+def check_memory_in_use_stays_within_what_is_stated() -> None:
+    """All of the device's memory that is gone after a Run, counted by what a further session finds free."""
+    for kind, model in _memory_users().items():
+        with saved(model) as path, saved(chain(1)) as probe:
+            no_limit = limit("")
+            opened(probe, no_limit).session.run(None, {"v0": np.ones((4, SIZE), np.float32)})
+            before = opened(probe, no_limit).budget["limit_bytes"]
+            same = {"arena_extend_strategy": "kSameAsRequested"}
+            found = opened(path, limit(1 << 30), options=same, entries={"session.use_env_allocators": "0"})
+            shape = found.session.get_inputs()[0].shape
+            found.session.run(None, {"v0": np.zeros(shape, np.float32)})
+            used = before - opened(probe, no_limit).budget["limit_bytes"]
+            stated = found.budget["stated_bytes"]
+            assert found.budget["unknown_nodes"] == 0, found.claimed
+            assert used <= stated + 64 * MIB, (kind, used / MIB, stated / MIB)
+            assert stated <= 2 * used, (kind, used / MIB, stated / MIB)
+            part = sum(node["cost"][kind] for node in found.claimed)
+            assert part > 100 * MIB, (kind, part / MIB)
+            del found
+            gc.collect()
+
+
+def check_a_budget_without_a_limit_is_what_is_free() -> None:
+    """On the session's own device, and within its own limit."""
+    with saved(chain(2)) as path:
+        plain = opened(path, limit(""))
+        assert len(plain.kept) == 2 and not plain.budget["is_stated"], plain.budget
+        bytes_of_one = room_for(path, 1, {"gpu_mem_limit": str(64 * MIB)}) * 1024
+        limited = opened(path, limit(""), options={"gpu_mem_limit": str(bytes_of_one)})
+        assert limited.budget["limit_bytes"] <= bytes_of_one, limited.budget
+        assert len(limited.claimed) == 1, limited.budget
+    devices = devices_of(EP)
+    if len(devices) < 3:
+        raise SkippedError(f"needs 3 devices, has {len(devices)}")
+    with saved(chain(2)) as path:
+        free = [opened(path, limit(""), device=i).budget["limit_bytes"] for i in range(3)]
+        holder = opened(path, None, device=1)
+        holder.session.run(None, {"v0": np.ones((4, SIZE), np.float32)})
+        after = [opened(path, limit(""), device=i).budget["limit_bytes"] for i in range(3)]
+        assert after[0] == free[0] and after[2] == free[2], (free, after)
+        assert free[1] - after[1] >= MIB, (free, after)
+
+
+def check_recorded_costs_count_in_place_of_estimates() -> None:
+    """The host's own statistics of a Run: both kinds of settings, with and without a limit."""
+    with saved(chain(4)) as path:
+        recorder = opened(path, None, entries={"session.collect_node_memory_stats_to_file": "stats.csv"})
+        recorder.session.run(None, {"v0": np.ones((4, SIZE), np.float32)})
+        del recorder
+        stats = path.parent / "stats.csv"
+        lines = [line.split(",") for line in stats.read_text().splitlines() if not line.startswith("#")]
+        wanted = {line[0].rpartition("_")[0]: sum(map(int, line[1:])) for line in lines}
+        for name in HOSTS_ACCOUNT:
+            for setting in (",stats.csv", f"{1 << 20},stats.csv"):
+                found = opened(path, setting, name)
+                assert {node["name"]: node["cost"]["bytes"] for node in found.claimed} == wanted, found.claimed
+                assert all(node["cost"]["recorded"] for node in found.claimed)
+                assert found.budget["stats_file"] == "stats.csv"
+                assert len(found.kept) == 4, (name, setting, found.kept)
+            kilobytes = sum(sorted(wanted.values())[:2]) // 1024 + 100
+            found = opened(path, f"{kilobytes},stats.csv", name)
+            assert len(found.kept) == len(found.claimed) == 2, (name, found.claimed)
+
+
+def check_malformed_settings_are_refused_by_name() -> None:
+    """Key, value and what is accepted; under either name."""
+    with saved(chain(1)) as path:
+        for name in HOSTS_ACCOUNT:
+            for setting in ("x,", "-5,", "10", "10,20,30", " 5,", "99999999999999999999,"):
+                text = error_of(lambda name=name, setting=setting: opened(path, setting, name))
+                assert f"{KEY}='{setting}' is malformed; accepted: 'KB,FILE'" in text, text
+        text = error_of(lambda: opened(path, limit(100), options={"budget_dynamic_dim": "-1"}))
+        assert "budget_dynamic_dim='-1'" in text, text
+        if NEEDS_FILE:
+            text = error_of(lambda: opened(path, "100,"))
+            assert KEY in text and "stats file" in text, text
+
+
+def check_a_stats_file_must_be_there_and_whole() -> None:
+    """The host's own error names the file, or the provider's does."""
+    with saved(chain(1)) as path:
+        assert "missing.csv" in error_of(lambda: opened(path, "100,missing.csv"))
+        (path.parent / "bad.csv").write_text("garbage\n")
+        assert "bad.csv" in error_of(lambda: opened(path, "100,bad.csv"))
+
+
+def check_the_nodes_of_inner_graphs_are_counted() -> None:
+    """The host asks for them first; a budget that ends there leaves the rest to the CPU."""
+    graph = """(bool c, float[1024] x) => (float[1024] y) {
+      a = If (c) <then_branch = t () => (float[1024] p) { p = Relu(x) },
+                  else_branch = e () => (float[1024] q) { q = Neg(x) }>
+      y = Exp(a)
+    }"""
+    case = Case(graph, [{"c": scalar(True, np.bool_), "x": np.ones(1024, np.float32)}])
+    with saved(case.model()) as path:
+        before = 0
+        for kilobytes in (0, 4, 6, 9, 12, 15, 18, 24, 1000):
+            found = opened(path, limit(kilobytes), OTHER_EP)
+            assert sum(found.costs()) == found.budget["stated_bytes"] <= kilobytes * 1024
+            assert len(found.claimed) >= before
+            before = len(found.claimed)
+            (result,) = found.session.run(None, case.runs[0])
+            np.testing.assert_allclose(result, np.exp(case.runs[0]["x"]), rtol=1e-6)
+        assert before == 4, found.nodes
+
+
+if __name__ == "__main__":
+    run_checks(globals())
