@@ -20,11 +20,15 @@ __device__ __forceinline__ C PairwiseSum(const C* value) {
   }
 }
 
-// a / b for b up to 2^126; a bit off the rounded quotient in fp32.
+// a / b for normal b up to 2^126; a bit off the rounded quotient in fp32.
 template <class C>
 __device__ __forceinline__ C RoughQuotient(C a, C b) {
 #if defined(__CUDA_ARCH__)
-  if constexpr (sizeof(C) == 4) return __fdividef(a, b);
+  if constexpr (sizeof(C) == 4) {
+    float inverse;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(b));
+    return a * inverse;
+  }
 #endif
   return a / b;
 }
@@ -34,24 +38,30 @@ template <class C>
 struct Moments {
   C count = 0, mean = 0, squares = 0;
 
-  // 2^n elements. `centred`: around 0 instead of the mean.
+  // Those of 2^n elements. `centred`: around 0 instead of the mean.
+  template <int kElems>
+  static __device__ __forceinline__ Moments Of(const C* value, bool centred) {
+    const C mean = centred ? C(0) : PairwiseSum<kElems>(value) * (C(1) / kElems);
+    constexpr int kSums = kElems < 4 ? kElems : 4;
+    C squares[kSums] = {};
+#pragma unroll
+    for (int k = 0; k < kElems; ++k) squares[k % kSums] += (value[k] - mean) * (value[k] - mean);
+    return {static_cast<C>(kElems), mean, PairwiseSum<kSums>(squares)};
+  }
   template <int kElems>
   __device__ __forceinline__ void Add(const C* value, bool centred) {
-    const C batch_mean = centred ? C(0) : PairwiseSum<kElems>(value) * (C(1) / kElems);
-    constexpr int kSums = kElems < 4 ? kElems : 4;
-    C batch_squares[kSums] = {};
-#pragma unroll
-    for (int k = 0; k < kElems; ++k) {
-      batch_squares[k % kSums] += (value[k] - batch_mean) * (value[k] - batch_mean);
-    }
-    Merge({static_cast<C>(kElems), batch_mean, PairwiseSum<kSums>(batch_squares)});
+    Merge(Of<kElems>(value, centred));
   }
   __device__ __forceinline__ void Merge(const Moments& other) {
     const C total = count + other.count;
-    if (total == C(0)) return;
-    const C delta = other.mean - mean, share = RoughQuotient(other.count, total);
-    squares += other.squares + delta * delta * count * share;
-    mean += delta * share;
+    if (total != C(0)) Merge(other, total, RoughQuotient(other.count, total));
+  }
+  // The same, given the elements of both and the other's share of them.
+  __device__ __forceinline__ void Merge(const Moments& other, C total, C share) {
+    const C delta = other.mean - mean, step = delta * share;
+    // `count` first: where it is 0, the square of delta may be no number.
+    squares += other.squares + count * step * delta;
+    mean += step;
     count = total;
   }
 };

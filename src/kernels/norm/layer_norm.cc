@@ -11,17 +11,23 @@ bool LayerNormSupports(DataType x_type, DataType y_type) {
          (y_type == DataType::kFloat && kFloat16Types.Contains(x_type));
 }
 
-Result<LayerNormPlans> PlanLayerNorm(const NormProblem& problem, const device::DeviceInfo& device) {
+Result<LayerNormPlans> PlanLayerNorm(const NormProblem& problem, const device::DeviceInfo& device,
+                                     const NormChoice& forced) {
+  using Kind = NormPlan::Kind;
   LayerNormPlans plans;
-  CUDAEP_ASSIGN_OR_RETURN(plans.packed, PlanNorm(problem, device, true));
+  CUDAEP_ASSIGN_OR_RETURN(plans.packed, PlanNorm(problem, device, true, forced));
   if (plans.packed.cluster > 1) {
     // A slice of a device may be too small for any.
-    const Result<int> active = ActiveRingClusters(problem.x_type, plans.packed);
+    const Result<int> active = plans.packed.kind == Kind::kRing ? ActiveRingClusters(problem.x_type, plans.packed)
+                                                                : ActiveLongClusters(problem.x_type, plans.packed);
     if (!active.ok() || active.value() == 0) {
-      CUDAEP_ASSIGN_OR_RETURN(plans.packed, PlanNorm(problem, device, true, NormPlan::Kind::kStream));
+      NormChoice single_blocks = forced;
+      single_blocks.clusters = false;
+      CUDAEP_ASSIGN_OR_RETURN(plans.packed, PlanNorm(problem, device, true, single_blocks));
     }
   }
-  CUDAEP_ASSIGN_OR_RETURN(plans.single, PlanNorm(problem, device, false));
+  const bool without_packs = forced.kind == Kind::kDirect || forced.kind == Kind::kStream;
+  CUDAEP_ASSIGN_OR_RETURN(plans.single, PlanNorm(problem, device, false, without_packs ? forced : NormChoice{}));
   return plans;
 }
 

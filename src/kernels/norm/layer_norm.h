@@ -4,9 +4,9 @@
 //
 // Other statistics stand in for the mean and the deviation (RowStatistic); without a scale it is 1.
 //
-// One launch; each element is read once where a row fits the registers of a block or the shared memory of a cluster of
-// blocks, and twice where not (norm_plan.h). fp32 arithmetic (fp64 for double); the variance is never a difference of
-// squares. `y` and `sum` may be `x` or `skip` of the same type and shape.
+// One launch; each element is read once where a row fits a block or the blocks of a cluster, and some of them twice
+// where not (norm_plan.h). fp32 arithmetic (fp64 for double); the variance is never a difference of squares. `y` and
+// `sum` may be `x` or `skip` of the same type and shape.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +61,9 @@ struct LayerNormArgs {
 // Equal types of kFloatTypes, or one of fp32 and the other a 16-bit one.
 bool LayerNormSupports(DataType x_type, DataType y_type);
 
-Result<LayerNormPlans> PlanLayerNorm(const NormProblem& problem, const device::DeviceInfo& device);
+// `forced` is for pointers that allow packs; others take a kind that was forced if there is one without.
+Result<LayerNormPlans> PlanLayerNorm(const NormProblem& problem, const device::DeviceInfo& device,
+                                     const NormChoice& forced = {});
 
 Status LaunchLayerNorm(const LayerNormArgs& args, device::Stream stream);
 

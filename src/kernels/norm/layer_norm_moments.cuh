@@ -2,7 +2,9 @@
 // the row. Rows of equal elements have exactly that mean and no deviation.
 #pragma once
 
+#include "device/cluster.h"
 #include "kernels/common/moments.cuh"
+#include "kernels/norm/norm_plan.h"
 
 namespace cudaep::kernels {
 
@@ -73,6 +75,44 @@ __device__ __forceinline__ void MergeParts(const PartMoments<C>* part, unsigned 
       squares += p.squares + p.count * (p.mean - mean) * (p.mean - mean);
     }
   }
+}
+
+// By all lanes of a warp, the same for each: *part = moments, in each of the cluster's `blocks` blocks.
+template <class C>
+__device__ __forceinline__ void ShareParts(PartMoments<C>* part, unsigned blocks, const PartMoments<C>& moments) {
+  const unsigned lane = threadIdx.x % 32;
+  if (blocks == 1) {
+    if (lane == 0) *part = moments;
+  } else if (lane < blocks) {
+    device::StoreToCluster(&part->count, lane, moments.count);
+    device::StoreToCluster(&part->mean, lane, moments.mean);
+    device::StoreToCluster(&part->squares, lane, moments.squares);
+  }
+}
+// Then all of them are there.
+__device__ __forceinline__ void BlocksBarrier(unsigned blocks) {
+  if (blocks == 1) {
+    __syncthreads();
+  } else {
+    device::ClusterBarrier();
+  }
+}
+
+// The moments of a row from those of its parts, by all lanes of a warp: 128 at most.
+template <class C>
+__device__ __forceinline__ void MergeClusterParts(const PartMoments<C>* part, unsigned parts, C inverse_elems,
+                                                  bool centred, C& mean, C& squares) {
+  constexpr int kOfLane = kNormThreads / 32 * kNormCluster / 32;
+  C count[kOfLane], means[kOfLane], all[kOfLane];
+#pragma unroll
+  for (int i = 0; i < kOfLane; ++i) {
+    const unsigned index = threadIdx.x % 32 + i * 32;
+    const PartMoments<C> p = index < parts ? part[index] : PartMoments<C>{};
+    count[i] = p.count;
+    means[i] = p.mean;
+    all[i] = p.squares;
+  }
+  MergeMoments<kOfLane>(count, means, all, inverse_elems, 32, centred, mean, squares);
 }
 
 }  // namespace cudaep::kernels

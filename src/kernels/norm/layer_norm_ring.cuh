@@ -2,27 +2,9 @@
 // once from memory and twice from there.
 #pragma once
 
-#include "device/cluster.h"
 #include "kernels/norm/layer_norm_batch.cuh"
 
 namespace cudaep::kernels {
-
-// The moments of a row from those of its parts, by all lanes of a warp: 128 at most.
-template <class C>
-__device__ __forceinline__ void MergeClusterParts(const PartMoments<C>* part, unsigned parts, C inverse_elems,
-                                                  bool centred, C& mean, C& squares) {
-  constexpr int kOfLane = kNormThreads / 32 * kNormCluster / 32;
-  C count[kOfLane], means[kOfLane], all[kOfLane];
-#pragma unroll
-  for (int i = 0; i < kOfLane; ++i) {
-    const unsigned index = threadIdx.x % 32 + i * 32;
-    const PartMoments<C> p = index < parts ? part[index] : PartMoments<C>{};
-    count[i] = p.count;
-    means[i] = p.mean;
-    all[i] = p.squares;
-  }
-  MergeMoments<kOfLane>(count, means, all, inverse_elems, 32, centred, mean, squares);
-}
 
 // Rows one after the other. The slots of a row go round the warps of its blocks, `slots` to each, and each warp's ring
 // holds `depth`: what it has read for the second time it fills with what comes next, so that memory is never idle. One
@@ -109,17 +91,8 @@ __global__ void __launch_bounds__(kHeld ? kNormThreads / 2 : kNormThreads, 2)
     C mean, squares;
     MergeMoments<1>({moments.count}, {moments.mean}, {moments.squares}, inverse_part, 32, centred, mean, squares);
     PartMoments<C>* const part = part_of[parity];
-    if (cluster == 1) {
-      if (lane == 0) part[own_part] = {part_count, mean, squares, C(0)};
-      __syncthreads();
-    } else {
-      if (lane < static_cast<int>(cluster)) {
-        device::StoreToCluster(&part[own_part].count, static_cast<unsigned>(lane), part_count);
-        device::StoreToCluster(&part[own_part].mean, static_cast<unsigned>(lane), mean);
-        device::StoreToCluster(&part[own_part].squares, static_cast<unsigned>(lane), squares);
-      }
-      device::ClusterBarrier();
-    }
+    ShareParts(&part[own_part], cluster, {part_count, mean, squares, C(0)});
+    BlocksBarrier(cluster);
     MergeClusterParts(part, parts, inverse_elems, centred, mean, squares);
     const C inv_std = InverseOf<T>(in.statistic, squares, inverse_elems, static_cast<C>(in.epsilon));
     if (own_part == 0 && lane == 0) {

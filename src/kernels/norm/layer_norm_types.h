@@ -8,11 +8,13 @@ namespace cudaep::kernels {
 Status LaunchLayerNormUniform(const LayerNormArgs& args, device::Stream stream);  // input and output of one type
 Status LaunchLayerNormMixed(const LayerNormArgs& args, device::Stream stream);    // fp32 and a 16-bit type
 
-// By a plan of batches or of rings, which is `args.plans->packed`; pointers allow packs.
+// By a plan of batches, of rings or of long rows, which is `args.plans->packed`; pointers allow packs.
 Status LaunchLayerNormBatch(const LayerNormArgs& args, device::Stream stream);
 Status LaunchLayerNormRing(const LayerNormArgs& args, device::Stream stream);
+Status LaunchLayerNormLong(const LayerNormArgs& args, device::Stream stream);
 
-// How many clusters of a ring's plan the current device holds at once.
+// How many clusters of such a plan the current device holds at once.
 Result<int> ActiveRingClusters(DataType type, const NormPlan& plan);
+Result<int> ActiveLongClusters(DataType type, const NormPlan& plan);
 
 }  // namespace cudaep::kernels

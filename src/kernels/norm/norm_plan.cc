@@ -14,6 +14,9 @@ using Kind = NormPlan::Kind;
 constexpr int64_t kRowBlockThreads = 128;
 // Below this many packs in all a GPU is not full and short threads finish sooner.
 constexpr int64_t kSmallProblemPacks = 128 * 1024;
+// Of a row that clusters which come and go are better for (measured on an H200: 92% of the device copy up to here, half
+// of it for a row of twice as many).
+constexpr int64_t kMostRingBytes = int64_t{128} << 10;
 // Warps of a block and slots of a warp where several blocks share a multiprocessor.
 constexpr int64_t kRingWarps = 8, kShortSlots = 4;
 constexpr size_t kSlotBytes = size_t{32} * kNormPacks * kPackBytes;
@@ -28,6 +31,8 @@ const char* NameOf(Kind kind) {
       return "batch";
     case Kind::kRing:
       return "ring";
+    case Kind::kLong:
+      return "long";
     case Kind::kStream:
       break;
   }
@@ -73,22 +78,23 @@ int64_t SlotsOfBlock(const device::DeviceInfo& device, size_t blocks) {
       Slots(std::min(device.shared_bytes_per_multiprocessor / blocks, device.shared_bytes_per_block)));
 }
 
-unsigned MostCluster(const device::DeviceInfo& device) {
-  return device.major >= 9 && !device.simulated ? kNormCluster : 1;
+unsigned MostCluster(const device::DeviceInfo& device, const NormChoice& forced) {
+  return forced.clusters && device.major >= 9 && !device.simulated ? kNormCluster : 1;
 }
 
 // Clusters that come and go, `blocks` to a multiprocessor and at most `slots` a warp. False where no cluster holds a
 // row, or the device all rows at once.
 bool PlaceClusters(NormPlan& plan, int64_t packs, int64_t blocks, int64_t slots, bool held, const NormProblem& problem,
-                   const device::DeviceInfo& device, bool forced) {
+                   const device::DeviceInfo& device, const NormChoice& forced) {
   const int64_t row_slots = std::max<int64_t>(CeilDiv<int64_t>(packs, 32 * kNormPacks), 1);
   const int64_t room = SlotsOfBlock(device, static_cast<size_t>(blocks));
   const int64_t most = std::min(slots, room / kRingWarps);
   if (most == 0) return false;
-  while (plan.cluster < MostCluster(device) && row_slots > kRingWarps * plan.cluster * most) plan.cluster *= 2;
+  const unsigned most_blocks = MostCluster(device, forced);
+  while (plan.cluster < most_blocks && row_slots > kRingWarps * plan.cluster * most) plan.cluster *= 2;
   const int64_t cluster = plan.cluster, of_warp = CeilDiv(row_slots, kRingWarps * cluster);
   const int64_t resident = std::max<int64_t>(std::max(device.multiprocessors, 1) * blocks / cluster, 1);
-  if (of_warp > most || (!forced && problem.rows < resident)) return false;
+  if (of_warp > most || (!forced.kind && problem.rows < resident)) return false;
   const int64_t warps = CeilDiv(row_slots, cluster * of_warp);
   const int64_t batch = std::min(room / warps, int64_t{kNormSlots}) / of_warp;
   const int64_t rows = std::max<int64_t>(problem.rows, 1);
@@ -102,53 +108,53 @@ bool PlaceClusters(NormPlan& plan, int64_t packs, int64_t blocks, int64_t slots,
   return true;
 }
 
-// As many blocks a row as its slots take shared memory of, and more where rows are few; two on a multiprocessor where
-// one and a half rows fit each: one works while the other waits. False where not even a cluster holds a row.
-bool PlaceLastingRing(NormPlan& plan, int64_t packs, int64_t rows, const device::DeviceInfo& device) {
-  const int64_t row_slots = std::max<int64_t>(CeilDiv<int64_t>(packs, 32 * kNormPacks), 1);
-  const int64_t warps = std::min<int64_t>(row_slots, kNormThreads / 32);
-  const auto limit = [&](size_t bytes) {
-    return std::min<int64_t>(static_cast<int64_t>(Slots(bytes)) / warps, kNormSlots);
-  };
-  const int64_t most = limit(device.shared_bytes_per_block), half = limit(device.shared_bytes_per_multiprocessor / 2);
-  const auto slots_of = [&] { return CeilDiv<int64_t>(row_slots, warps * plan.cluster); };
-  const int64_t processors = std::max(device.multiprocessors, 1);
-  const auto few = [&] { return rows * plan.cluster * 2 <= processors && slots_of() > 1; };
-  while (plan.cluster < MostCluster(device) && (slots_of() > most || few())) plan.cluster *= 2;
-  if (slots_of() > most) return false;
-  plan.slots = static_cast<int>(slots_of());
-  plan.width = static_cast<unsigned>(warps) * 32;
-  const bool two = plan.cluster == 1 && 2 * half >= int64_t{3} * plan.slots;
-  plan.depth = static_cast<int>(two ? half : most);
-  // A GPU places clusters of more than two, which share a pair of multiprocessors, in groups of multiprocessors of
-  // which it has no whole number (15 of 8 on an H200's 132): one that had to wait would double the time.
-  const int64_t clusters = processors * (two ? 2 : 1) / plan.cluster;
-  const int64_t resident = std::max<int64_t>(clusters - (plan.cluster > 2 ? 1 : 0), 1);
-  const int64_t rounds = CeilDiv(std::max<int64_t>(rows, 1), resident);
-  plan.blocks = CeilDiv(std::max<int64_t>(rows, 1), rounds) * plan.cluster;
-  return true;
-}
-
 bool PlaceRing(NormPlan& plan, int64_t packs, const NormProblem& problem, const device::DeviceInfo& device,
-               bool forced) {
+               const NormChoice& forced) {
   const NormPlan bare = plan;
   if (problem.same_affine && SizeOf(problem.x_type) == 2) {
     if (PlaceClusters(plan, packs, 2, kHeldSlots, true, problem, device, forced)) return true;
     plan = bare;
   }
-  if (PlaceClusters(plan, packs, 3, kShortSlots, false, problem, device, false)) return true;
+  if (PlaceClusters(plan, packs, 3, kShortSlots, false, problem, device, forced)) return true;
   plan = bare;
-  return PlaceLastingRing(plan, packs, problem.rows, device);
+  return false;
+}
+
+// As many blocks a row as hold it with a slot to spare for what comes next, and more where rows are few. Rows that
+// share a scale go in pairs, if there is one for each multiprocessor.
+void PlaceLong(NormPlan& plan, int64_t packs, const NormProblem& problem, const device::DeviceInfo& device,
+               const NormChoice& forced) {
+  const int64_t processors = std::max(device.multiprocessors, 1), rows = std::max<int64_t>(problem.rows, 1);
+  const unsigned most_cluster = MostCluster(device, forced);
+  const bool pairs = problem.same_affine && most_cluster > 1 && rows >= processors;
+  plan.width = kLongThreads;
+  plan.together = forced.together != 0 ? forced.together : pairs ? 2 : 1;
+  plan.cluster = std::min(static_cast<unsigned>(plan.together), most_cluster);
+  const int64_t groups = CeilDiv<int64_t>(rows, plan.together);
+  const auto chunks = [&] {  // that a block has
+    return CeilDiv(packs * plan.together, int64_t{kLongThreads} * kLongChunk * plan.cluster);
+  };
+  const auto holds = [&] {
+    plan.slots = LongSlots(device, kLongThreads, 1, LongPartBytes(plan.cluster, plan.together));
+    return chunks() < kLongHeld + plan.slots;
+  };
+  const auto few = [&] { return groups * plan.cluster * 2 <= processors && chunks() > 1; };
+  while (plan.cluster < most_cluster && (!holds() || few())) plan.cluster *= 2;
+  plan.read_once = holds();
+  // A GPU places clusters of more than two, which share a pair of multiprocessors, in groups of multiprocessors of
+  // which it has no whole number (15 of 8 on an H200's 132): one that had to wait would double the time.
+  const int64_t clusters = processors / plan.cluster;
+  plan.blocks = LongBlocks(groups, clusters - (plan.cluster > 2 ? 1 : 0)) * plan.cluster;
 }
 
 }  // namespace
 
 Result<NormPlan> PlanNorm(const NormProblem& problem, const device::DeviceInfo& device, bool packed,
-                          std::optional<Kind> forced) {
+                          const NormChoice& forced) {
   const size_t widest = std::max(SizeOf(problem.x_type), SizeOf(problem.y_type));
   const auto impossible = [&] {
-    return InvalidArgument("no ", NameOf(*forced), " normalisation of ", problem.rows, " rows of ", problem.elems, " ",
-                           DataTypeName(problem.x_type));
+    return InvalidArgument("no ", NameOf(*forced.kind), " normalisation of ", problem.rows, " rows of ", problem.elems,
+                           " ", DataTypeName(problem.x_type), forced.together > 1 ? ", several together" : "");
   };
   NormPlan plan;
   const int row_pack = RowPack(widest);
@@ -157,8 +163,8 @@ Result<NormPlan> PlanNorm(const NormProblem& problem, const device::DeviceInfo& 
   const bool small = packs <= kNormThreads && problem.rows <= kSmallProblemPacks / std::max<int64_t>(packs, 1);
   plan.packs_per_thread = plan.pack == 1 ? kScalarPacks : small ? 1 : kNormPacks;
   const bool fits_block = CeilDiv<int64_t>(packs, plan.packs_per_thread) <= kNormThreads;
-  const bool ring_possible = plan.pack > 1 && problem.x_type == problem.y_type && !problem.skip;
-  if (forced.value_or(Kind::kBatch) == Kind::kBatch) {
+  const bool by_packs = plan.pack > 1 && problem.x_type == problem.y_type && !problem.skip;
+  if (forced.kind.value_or(Kind::kBatch) == Kind::kBatch) {
     NormPlan batch = plan;
     batch.kind = Kind::kBatch;
     batch.packs_per_thread = kNormPacks;
@@ -166,10 +172,13 @@ Result<NormPlan> PlanNorm(const NormProblem& problem, const device::DeviceInfo& 
                           packs <= int64_t{kNormThreads} * kNormPacks;
     // Shorter rows leave lanes of their warp idle, and a small problem ends before a batch pays.
     const bool better = possible && !small && packs >= 32 * kNormPacks / 2;
-    if ((forced ? possible : better) && PlaceBatches(batch, packs, problem, device, forced.has_value())) return batch;
-    if (forced) return impossible();
+    if ((forced.kind ? possible : better) && PlaceBatches(batch, packs, problem, device, forced.kind.has_value())) {
+      return batch;
+    }
+    if (forced.kind) return impossible();
   }
-  const Kind wanted = forced.value_or(fits_block ? Kind::kDirect : Kind::kRing);
+  const bool short_ring = packs * kPackBytes <= kMostRingBytes;
+  const Kind wanted = forced.kind.value_or(fits_block ? Kind::kDirect : short_ring ? Kind::kRing : Kind::kLong);
   if (wanted == Kind::kDirect) {
     if (!fits_block) return impossible();
     PlaceRows(plan, packs, problem.rows);
@@ -178,12 +187,23 @@ Result<NormPlan> PlanNorm(const NormProblem& problem, const device::DeviceInfo& 
   if (wanted == Kind::kRing) {
     NormPlan ring = plan;
     ring.kind = Kind::kRing;
-    if (ring_possible && PlaceRing(ring, packs, problem, device, forced.has_value())) return ring;
-    if (forced) return impossible();
+    if (by_packs && PlaceRing(ring, packs, problem, device, forced)) return ring;
+    if (forced.kind) return impossible();
+  }
+  if (wanted != Kind::kStream) {
+    const bool together = forced.together <= 1 || (problem.same_affine && forced.together <= kMostTogether &&
+                                                   std::has_single_bit(static_cast<unsigned>(forced.together)));
+    if (by_packs && together) {
+      plan.kind = Kind::kLong;
+      PlaceLong(plan, packs, problem, device, forced);
+      return plan;
+    }
+    if (forced.kind) return impossible();
   }
   plan.kind = Kind::kStream;
   plan.width = kStreamThreads;
   plan.blocks = problem.rows;
+  plan.read_once = false;
   return plan;
 }
 

@@ -4,10 +4,11 @@
 //   kBatch    the same for a few rows, which come through shared memory and share scale and shift: 16-bit rows, which
 //             instructions bound rather than memory;
 //   kRing     the row waits in a ring in shared memory, of a block or of the blocks of a cluster, which exchange their
-//             moments. Where rows are many and two or three such blocks fit a multiprocessor, each cluster has a row
-//             or, to hold a scale for them, a few; else a grid that covers the device once goes on from row to row, and
-//             what follows is on its way;
-//   kStream   rows that are longer still are read twice.
+//             moments; two or three such blocks share a multiprocessor, and each cluster has a row or, to hold a scale
+//             for them, a few;
+//   kLong     a grid that covers the device once goes on from row to row (kernels/common/long_rows.h): longer rows, and
+//             those that are few. A row that the blocks of a cluster have no room for is partly read twice;
+//   kStream   a block reads the row twice: long rows that are not read in packs, or come with a second tensor.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include "core/data_type.h"
 #include "core/status.h"
 #include "device/device.h"
+#include "kernels/common/long_rows.h"
 
 namespace cudaep::kernels {
 
@@ -25,21 +27,29 @@ inline constexpr int kNormSlots = 16;          // of a warp's ring, at most
 inline constexpr int kNormBatch = 4;           // rows of a batch, at most
 inline constexpr int kHeldSlots = 2;           // of which a thread can keep scale and shift in registers
 inline constexpr int kNormCluster = 8;         // blocks that share a row, at most
+inline constexpr int kMostTogether = 4;        // long rows that are worked on at once, at most
+
+// Shared memory that a long row's block takes beside its ring: moments of all warps, of this row and the next.
+constexpr size_t LongPartBytes(unsigned cluster, int together) {
+  return size_t{2} * static_cast<unsigned>(together) * (kLongThreads / 32) * cluster * 4 * sizeof(float);
+}
 
 // Threads of a multiprocessor that have their registers at once in a kernel of batches.
 constexpr int BatchThreadsAtOnce(bool skip) { return skip ? 512 : 640; }
 
 struct NormPlan {
-  enum class Kind : uint8_t { kDirect, kBatch, kRing, kStream };
+  enum class Kind : uint8_t { kDirect, kBatch, kRing, kLong, kStream };
   Kind kind = Kind::kDirect;
   int pack = 1;                 // elements of one access
   int packs_per_thread = 1;     // kDirect: 1 or kNormPacks; without packs kScalarPacks
   unsigned width = 32;          // threads of one row, or of one block's part of it
   unsigned rows_per_block = 1;  // kDirect: 1 unless width <= 32; kBatch: batches, likewise
-  unsigned cluster = 1;         // kRing: blocks that share a row
-  int slots = 1;                // kRing: that a warp has of a row, kNormPacks packs for each lane
+  unsigned cluster = 1;         // kRing, kLong: blocks that share a row
+  int slots = 1;                // kRing: that a warp has of a row, kNormPacks packs for each lane; kLong: of the ring
   int depth = 1;                // kRing: that it holds; kBatch: rows of a batch
   bool held = false;            // kRing: scale and shift stay in registers
+  int together = 1;             // kLong: rows that are worked on at once
+  bool read_once = true;        // each element, from memory
   int64_t blocks = 0;
 };
 
@@ -51,9 +61,15 @@ struct NormProblem {
   bool skip = false;         // a second tensor is added
 };
 
-// `forced`: the kind that a test or a measurement wants; kInvalidArgument where the problem does not allow it.
+// What a test or a measurement wants; what the problem does not allow is kInvalidArgument.
+struct NormChoice {
+  std::optional<NormPlan::Kind> kind = {};
+  int together = 0;      // of kLong: 1, or 2 or 4 where rows share their scale; 0 for the planner's
+  bool clusters = true;  // of several blocks may be planned
+};
+
 // Without `packed` elements are accessed one by one.
 Result<NormPlan> PlanNorm(const NormProblem& problem, const device::DeviceInfo& device, bool packed = true,
-                          std::optional<NormPlan::Kind> forced = {});
+                          const NormChoice& forced = {});
 
 }  // namespace cudaep::kernels

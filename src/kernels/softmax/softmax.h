@@ -9,6 +9,7 @@
 
 #include "core/data_type.h"
 #include "device/device.h"
+#include "kernels/common/long_rows.h"
 #include "kernels/common/row_plan.h"
 
 namespace cudaep::kernels {
@@ -19,11 +20,6 @@ inline constexpr DataTypeSet kSoftmaxTypes = kFloatTypes;
 struct BiasRows {
   int64_t repeat = 1, count = 1;
 };
-
-inline constexpr unsigned kLongThreads = 512;  // at most, of a block that works on a long row
-inline constexpr int kLongChunk = 4;           // packs that one of its threads handles together
-inline constexpr int kLongHeld = 3;            // chunks of a row that stay in registers: 96 KB of a block
-inline constexpr int kLongSlots = 7;           // of a chunk each in shared memory, at most: 224 KB of a block
 
 struct SoftmaxRowPlan : RowPlan {
   // Of rows that are not resident:

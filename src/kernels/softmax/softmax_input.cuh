@@ -30,14 +30,6 @@ __device__ __forceinline__ void AddPack(const T* from, ComputeType<T>* value) {
 #pragma unroll
   for (int k = 0; k < kPack; ++k) value[k] += term[k];
 }
-// A pack of one value.
-template <class T, int kPack>
-__device__ __forceinline__ RawPack<T, kPack> FilledRaw(ComputeType<T> value) {
-  ComputeType<T> values[kPack];
-#pragma unroll
-  for (int k = 0; k < kPack; ++k) values[k] = value;
-  return PackCompute<T, kPack>(values);
-}
 // Fills in what changes neither maximum nor sum.
 template <int kPack, class C>
 __device__ __forceinline__ void FillBeyondEnd(C* value) {

@@ -6,12 +6,6 @@
 namespace cudaep::kernels {
 namespace {
 
-// What a block takes beside its dynamic shared memory: what the system reserves, and the kernel's arrays.
-constexpr size_t kSystemSharedBytes = 1024;
-constexpr size_t OtherSharedBytes(size_t threads) {
-  return kSystemSharedBytes + threads / 32 * (kLongSlots * sizeof(uint64_t) + 4 * sizeof(float));
-}
-
 SoftmaxRowPlan Resident(SoftmaxRowPlan plan) {
   // Half of what layer normalisation wants, which has a scale to fetch anew for each block (measured on an H200: 93%
   // of the device copy for 16384 x 4096 in fp16, 89% with twice as many rows for each block).
@@ -22,16 +16,10 @@ SoftmaxRowPlan Resident(SoftmaxRowPlan plan) {
 // Rows that pass through a ring of shared memory.
 SoftmaxRowPlan Long(SoftmaxRowPlan plan, int64_t rows, int64_t blocks_per_processor, const device::DeviceInfo& device) {
   plan.long_threads = static_cast<unsigned>(kLongThreads / blocks_per_processor);
-  const size_t chunk_bytes = size_t{plan.long_threads} * kLongChunk * kPackBytes;
-  const size_t shared_bytes =
-      std::min(device.shared_bytes_per_multiprocessor / static_cast<size_t>(blocks_per_processor),
-               device.shared_bytes_per_block + kSystemSharedBytes);
-  const size_t other_bytes = OtherSharedBytes(plan.long_threads);
-  const size_t fitting = (std::max(shared_bytes, other_bytes) - other_bytes) / chunk_bytes;
-  plan.slots = static_cast<int>(std::clamp<size_t>(fitting, 1, kLongSlots));
-  // As few rounds as there can be, and of blocks no more than these take.
-  const int64_t resident_blocks = std::max(device.multiprocessors, 1) * blocks_per_processor;
-  plan.blocks = CeilDiv(rows, CeilDiv(rows, resident_blocks));
+  // The maxima and sums of a block's warps, of this row and the next.
+  const size_t other_bytes = plan.long_threads / 32 * 4 * sizeof(float);
+  plan.slots = LongSlots(device, plan.long_threads, blocks_per_processor, other_bytes);
+  plan.blocks = LongBlocks(rows, std::max(device.multiprocessors, 1) * blocks_per_processor);
   return plan;
 }
 

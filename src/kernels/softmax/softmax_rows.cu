@@ -106,7 +106,7 @@ Status Launch(const SoftmaxArgs& args, device::Stream stream) {
   if (!plan.resident) {
     if (plan.blocks != 0) config.grid.x = static_cast<unsigned>(plan.blocks);
     config.block.x = plan.long_threads;
-    config.shared_bytes = static_cast<size_t>(plan.slots) * config.block.x * kLongChunk * kPackBytes;
+    config.shared_bytes = static_cast<size_t>(plan.slots) * LongSlotBytes(plan.long_threads);
   }
   const auto launch = [&](auto kernel) {
     return device::Launch(kernel, config, stream, in, static_cast<T*>(args.y), args.log,

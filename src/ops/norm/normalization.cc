@@ -35,17 +35,18 @@ int64_t StrideOf(Dims dims, size_t axis) { return dims[axis] == 1 ? 0 : ElementC
 // Rows from here on are better shared by the whole device than by a cluster or two.
 constexpr int64_t kLongRowElems = int64_t{1} << 17;
 
-// With one block or cluster each they would leave the device idle, or read rows twice from memory: they are in flight
-// on every multiprocessor, twice as many as there are.
+// With one block or cluster each they would leave the device idle, or more of them be in flight than the L2 cache holds
+// until they are read again.
 bool RowsAreTooLong(const NormalizationPlan& plan, size_t element_bytes, const device::DeviceInfo& device) {
   const kernels::NormPlan& packed = plan.kernel.packed;
-  if (packed.kind == kernels::NormPlan::Kind::kRing) {
-    return plan.elems > kLongRowElems && plan.rows * packed.cluster * 2 < device.multiprocessors;
-  }
-  if (packed.kind != kernels::NormPlan::Kind::kStream) return plan.elems > kernels::kMostRowElems;
-  const auto in_flight = std::min<int64_t>(plan.rows, 2 * int64_t{device.multiprocessors});
-  return plan.rows < device.multiprocessors || plan.elems > kernels::kMostRowElems ||
-         static_cast<size_t>(in_flight * plan.elems) * element_bytes > device.l2_bytes;
+  if (plan.elems > kernels::kMostRowElems) return true;
+  const bool streamed = packed.kind == kernels::NormPlan::Kind::kStream;
+  const bool idle = streamed ? plan.rows < device.multiprocessors
+                             : plan.elems > kLongRowElems && plan.rows * packed.cluster * 2 < device.multiprocessors;
+  if (idle || packed.read_once) return idle;
+  const int64_t in_flight = streamed ? std::min<int64_t>(plan.rows, 2 * int64_t{device.multiprocessors})
+                                     : packed.blocks / packed.cluster * packed.together;
+  return static_cast<size_t>(in_flight * plan.elems) * element_bytes > device.l2_bytes;
 }
 
 }  // namespace

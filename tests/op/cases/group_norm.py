@@ -115,6 +115,22 @@ CASES = [
         expected=lambda x, scale, bias: np.broadcast_to(bias[:, None], x.shape),
         name="constant",
     ),
+    # likewise, though the square of what it is made of is no number
+    *(
+        Case(
+            op="InstanceNormalization",
+            inputs=[np.full((2, 3, n), 2.0**101, np.float32), Rand((3,), "float32"), Rand((3,), "float32")],
+            expected=lambda x, scale, bias: np.broadcast_to(bias[:, None], x.shape),
+            name=f"large_{n}",
+        )
+        for n in (1, 7, 1100, 20_000, 20_001)
+    ),
+    Case(
+        **_CONTRIB | {"expected": lambda x, scale, bias, **_: np.broadcast_to(bias, x.shape), "magnitude": None},
+        inputs=[np.full((2, 5, 7, 8), 2.0**101, np.float32), Rand((8,), "float32"), Rand((8,), "float32")],
+        attrs={"groups": 2, "activation": 0},
+        name="large",
+    ),
     # groups of several channels; scales of groups before version 21
     Case(**_GROUP, inputs=_inputs((2, 6, 4, 2), 6), attrs={"num_groups": 3}, dtypes=FLOATS, opset=21),
     Case(**_GROUP, inputs=_inputs((2, 6, 4, 2), 3), attrs={"num_groups": 3}, dtypes=FLOATS, opset=18),

@@ -33,7 +33,7 @@ class NormKernelTest : public device::testing::DeviceTest {
   // Layer normalisation of x + skip by the kind of kernel, against float64.
   void Check(int64_t rows, int64_t elems, Kind kind, bool skip, bool packed) {
     const NormProblem problem{DataType::kFloat, DataType::kFloat, rows, elems, true, false, skip};
-    const auto plan = PlanNorm(problem, Simulated(), packed, kind);
+    const auto plan = PlanNorm(problem, Simulated(), packed, {kind});
     ASSERT_TRUE(plan.ok()) << plan.status().ToString();
     ASSERT_EQ(plan.value().kind, kind);
     const auto values = [](size_t count, uint32_t seed) {
@@ -80,6 +80,7 @@ TEST_F(NormKernelTest, EveryKindOfKernelGivesTheSame) {
     for (const int64_t elems : {128, 516, 2048}) {
       Check(13, elems, Kind::kDirect, skip, true);
       if (!skip) Check(13, elems, Kind::kRing, skip, true);
+      if (!skip) Check(13, elems, Kind::kLong, skip, true);
       Check(2, elems, Kind::kStream, skip, true);
     }
     Check(5, 101, Kind::kDirect, skip, false);
@@ -92,7 +93,7 @@ TEST_F(NormKernelTest, EveryKindOfKernelTakesChannelsAndStatistics) {
   const auto check = [&](int64_t columns, Kind kind, bool packed, RowStatistic statistic) {
     constexpr int64_t kRows = 10, kGroups = 2, kChannels = 3;
     const int64_t elems = columns * kChannels;
-    const auto plan = PlanNorm({DataType::kFloat, DataType::kFloat, kRows, elems}, Simulated(), packed, kind);
+    const auto plan = PlanNorm({DataType::kFloat, DataType::kFloat, kRows, elems}, Simulated(), packed, {kind});
     ASSERT_TRUE(plan.ok()) << plan.status().ToString();
     const LayerNormPlans plans{plan.value(), plan.value()};
     std::vector<float> x(static_cast<size_t>(kRows * elems)), affine(kGroups * kChannels);
@@ -133,9 +134,9 @@ TEST_F(NormKernelTest, EveryKindOfKernelTakesChannelsAndStatistics) {
   };
   for (const auto statistic :
        {RowStatistic::kVariance, RowStatistic::kRms, RowStatistic::kDeviation, RowStatistic::kL2}) {
-    for (const Kind kind : {Kind::kDirect, Kind::kRing, Kind::kStream}) check(172, kind, true, statistic);
+    for (const Kind kind : {Kind::kDirect, Kind::kRing, Kind::kLong, Kind::kStream}) check(172, kind, true, statistic);
     check(700, Kind::kRing, true, statistic);
-    check(8004, Kind::kRing, true, statistic);
+    check(8004, Kind::kLong, true, statistic);
     check(3000, Kind::kStream, true, statistic);
     for (const Kind kind : {Kind::kDirect, Kind::kStream}) check(33, kind, false, statistic);
   }
@@ -169,7 +170,7 @@ TEST_F(NormKernelTest, WhatHoldsAScaleGivesWhatRowsDo) {
     std::vector<float> inverse[2];
     const Kind kinds[] = {kind, Kind::kDirect};
     for (int i = 0; i < 2; ++i) {
-      const auto plan = PlanNorm(problem, Simulated(), true, kinds[i]);
+      const auto plan = PlanNorm(problem, Simulated(), true, {kinds[i]});
       ASSERT_TRUE(plan.ok()) << plan.status().ToString();
       ASSERT_EQ(plan.value().kind, kinds[i]);
       ASSERT_EQ(plan.value().held, kinds[i] == Kind::kRing);
@@ -211,7 +212,7 @@ TEST_F(NormKernelTest, ConstantRowsAreExactlyTheShift) {
                                       << static_cast<int>(kind) << (packed ? "" : ", one by one"));
     constexpr int64_t kRows = 5;
     const NormProblem problem{type, type, kRows, elems, true, true};
-    const auto plan = PlanNorm(problem, Simulated(), packed, kind);
+    const auto plan = PlanNorm(problem, Simulated(), packed, {kind});
     ASSERT_TRUE(plan.ok()) << plan.status().ToString();
     const LayerNormPlans plans{plan.value(), plan.value()};
     const auto size = static_cast<size_t>(kRows * elems), columns = static_cast<size_t>(elems);
@@ -233,20 +234,22 @@ TEST_F(NormKernelTest, ConstantRowsAreExactlyTheShift) {
       ASSERT_EQ(std::memcmp(&result[i], &shift, sizeof(T)), 0) << "element " << i;
     }
   };
-  for (const Kind kind : {Kind::kDirect, Kind::kRing, Kind::kStream}) {
+  for (const Kind kind : {Kind::kDirect, Kind::kRing, Kind::kLong, Kind::kStream}) {
     for (const int64_t elems : {12, 128, 516, 2044, 2048, 4092}) {
       check(DataType::kFloat, elems, kind, true, 0.1f, 0.25f);
       check(DataType::kFloat, elems, kind, true, 12345.678f, -3.5f);
+      check(DataType::kFloat, elems, kind, true, 3e30f, 0.75f);  // whose square is no float
     }
   }
   for (const Kind kind : {Kind::kDirect, Kind::kStream}) {
     for (const int64_t elems : {1, 3, 11, 257, 1000}) {
       check(DataType::kFloat, elems, kind, false, 0.1f, 0.25f);
+      check(DataType::kFloat, elems, kind, false, -3e30f, 0.75f);
       check(DataType::kDouble, elems, kind, false, 0.1, 0.25);
     }
   }
   for (const int64_t elems : {8, 1000, 1024, 1032, 2048, 4096}) {
-    for (const Kind kind : {Kind::kBatch, Kind::kRing}) {
+    for (const Kind kind : {Kind::kBatch, Kind::kRing, Kind::kLong}) {
       check(DataType::kFloat16, elems, kind, true, HalfFromFloat(0.1f), HalfFromFloat(0.25f));
     }
   }
@@ -254,7 +257,7 @@ TEST_F(NormKernelTest, ConstantRowsAreExactlyTheShift) {
 
 TEST_F(NormKernelTest, BatchesAreForRowsOf16BitsThatShareTheirScale) {
   const auto plan = [](DataType type, int64_t rows, int64_t elems, bool same, bool skip, std::optional<Kind> kind) {
-    return PlanNorm({type, type, rows, elems, true, same, skip}, Gpu(), true, kind);
+    return PlanNorm({type, type, rows, elems, true, same, skip}, Gpu(), true, {kind});
   };
   const auto large = plan(DataType::kBFloat16, 16384, 4096, true, false, {});
   ASSERT_OK(large.status());
@@ -282,74 +285,56 @@ TEST_F(NormKernelTest, BatchesAreForRowsOf16BitsThatShareTheirScale) {
 
 TEST_F(NormKernelTest, PlansThatCannotBeAreRefused) {
   const auto plan = [](int64_t elems, Kind kind, bool packed, const device::DeviceInfo& device) {
-    return PlanNorm({DataType::kFloat16, DataType::kFloat16, 1024, elems}, device, packed, kind).status();
+    return PlanNorm({DataType::kFloat16, DataType::kFloat16, 1024, elems}, device, packed, {kind}).status();
   };
   EXPECT_OK(plan(16384, Kind::kDirect, true, Gpu()));
   EXPECT_FAILS(plan(16392, Kind::kDirect, true, Gpu()), kInvalidArgument, "no direct normalisation of 1024 rows");
   EXPECT_OK(plan(131072, Kind::kRing, true, Gpu()));
-  EXPECT_OK(plan(786432, Kind::kRing, true, Gpu()));  // 8 blocks with 6 slots a warp
-  EXPECT_FAILS(plan(786440, Kind::kRing, true, Gpu()), kInvalidArgument, "no ring normalisation");
+  EXPECT_OK(plan(262144, Kind::kRing, true, Gpu()));  // 8 blocks with 4 slots a warp
+  EXPECT_FAILS(plan(262152, Kind::kRing, true, Gpu()), kInvalidArgument, "no ring normalisation");
   EXPECT_FAILS(plan(131072, Kind::kRing, true, Simulated()), kInvalidArgument, "no ring normalisation");
   EXPECT_FAILS(plan(1024, Kind::kRing, false, Gpu()), kInvalidArgument, "no ring normalisation");
 }
 
 TEST_F(NormKernelTest, RowsTakeAsFewBlocksAsHoldThem) {
-  const auto plan = [](int64_t rows, int64_t elems, bool same_affine = false) {
-    const auto result = PlanNorm({DataType::kFloat16, DataType::kFloat16, rows, elems, true, same_affine}, Gpu());
+  const auto plan = [](int64_t rows, int64_t elems, bool same_affine, std::optional<Kind> kind = {}) {
+    const auto result =
+        PlanNorm({DataType::kFloat16, DataType::kFloat16, rows, elems, true, same_affine}, Gpu(), true, {kind});
     EXPECT_OK(result.status());
     EXPECT_EQ(result.value().kind, Kind::kRing);
     EXPECT_LE(result.value().slots, result.value().depth);
     EXPECT_EQ(result.value().held, same_affine);
+    EXPECT_TRUE(result.value().read_once);
     return result.value();
   };
-  const NormPlan whole = plan(2048, 32768), pair = plan(1024, 65536), eight = plan(1024, 262144);
+  const NormPlan whole = plan(2048, 32768, false), pair = plan(1024, 65536, false);
   EXPECT_EQ(whole.cluster, 1u);  // three blocks of a multiprocessor
   EXPECT_EQ(whole.width, 256u);
   EXPECT_EQ(whole.blocks, 2048);
   EXPECT_EQ(whole.depth, 4);
   EXPECT_EQ(pair.cluster, 2u);
   EXPECT_EQ(pair.blocks, 2 * 1024);
-  EXPECT_EQ(eight.cluster, 8u);
-  const NormPlan lasting = plan(264, 32768), few = plan(32, 65536), most = plan(1024, 786432);
-  EXPECT_EQ(lasting.width, 512u);  // two blocks of a multiprocessor hold them all
-  EXPECT_EQ(lasting.blocks, 264);
-  EXPECT_EQ(lasting.depth, 3);
-  EXPECT_EQ(few.cluster, 4u);  // where one block a row would leave three quarters of them idle
-  EXPECT_EQ(most.cluster, 8u);
-  EXPECT_LE(most.blocks, 15 * 8);  // all of them at once
-  const NormPlan held = plan(1024, 131072, true), short_held = plan(4096, 20480, true);
-  EXPECT_EQ(held.cluster, 8u);
-  EXPECT_EQ(held.width, 256u);
-  EXPECT_EQ(held.slots, 2);
-  EXPECT_EQ(held.depth, 6);  // three rows
-  EXPECT_EQ(held.blocks, 342 * 8);
+  const NormPlan four = plan(1024, 65536, true), short_held = plan(4096, 20480, true);
+  EXPECT_EQ(four.cluster, 4u);
   EXPECT_EQ(short_held.cluster, 2u);
   EXPECT_EQ(short_held.width, 160u);
+  const NormPlan eight = plan(1024, 131072, true, Kind::kRing);
+  EXPECT_EQ(eight.cluster, 8u);
+  EXPECT_EQ(eight.width, 256u);
+  EXPECT_EQ(eight.slots, 2);
+  EXPECT_EQ(eight.depth, 6);  // three rows
+  EXPECT_EQ(eight.blocks, 342 * 8);
 }
 
 // The simulated device, which is asked, holds no clusters, whatever its description says.
 TEST_F(NormKernelTest, ClustersThatTheDeviceCannotHoldAreNotPlanned) {
-  const auto kind = [](int64_t elems) {
-    const auto plans = PlanLayerNorm({DataType::kFloat16, DataType::kFloat16, 4096, elems}, Gpu());
-    EXPECT_OK(plans.status());
-    return plans.value().packed.kind;
+  const auto plan = [](int64_t elems, const NormChoice& forced = {}) {
+    return PlanLayerNorm({DataType::kFloat16, DataType::kFloat16, 4096, elems, true, true}, Gpu(), forced);
   };
-  EXPECT_EQ(kind(32768), Kind::kRing);
-  EXPECT_EQ(kind(131072), Kind::kStream);
-}
-
-TEST_F(NormKernelTest, RowsThatNoRingHoldsAreStreamed) {
-  device::DeviceInfo small = Gpu();
-  small.shared_bytes_per_block = small.shared_bytes_per_multiprocessor = size_t{40} << 10;
-  const auto kind = [&](int64_t elems, bool skip) {
-    const auto result = PlanNorm({DataType::kFloat16, DataType::kFloat16, 4096, elems, true, false, skip}, small);
-    EXPECT_OK(result.status());
-    return result.value().kind;
-  };
-  EXPECT_EQ(kind(16384, true), Kind::kDirect);
-  EXPECT_EQ(kind(131072, false), Kind::kRing);
-  EXPECT_EQ(kind(131080, false), Kind::kStream);
-  EXPECT_EQ(kind(32768, true), Kind::kStream);
+  EXPECT_EQ(plan(16384).value().packed.kind, Kind::kBatch);
+  EXPECT_EQ(plan(131072).value().packed.kind, Kind::kLong);
+  EXPECT_EQ(plan(131072).value().packed.cluster, 1u);
+  EXPECT_FAILS(plan(131072, {Kind::kRing}).status(), kInvalidArgument, "no ring normalisation");
 }
 
 }  // namespace

@@ -1,0 +1,183 @@
+// Long rows, one after the other for each block of a grid that covers the device once.
+//
+// A row is cut into chunks, each warp having a piece of every chunk. Its first kLongHeld chunks stay in registers while
+// it is worked on, the last ones in the slots of a ring in shared memory, and those between, of rows too long for both,
+// are read twice, the second time from the L2 cache. As soon as a slot is free, what comes next is on its way to it:
+// the rest of the row, then the block's next row, whose first chunks so arrive while this one is summed and written.
+//
+// Rows may go several together, each with its part of every chunk, so that what they share is read once for all of
+// them; and the blocks of a cluster may share them, their chunks going round the blocks.
+#pragma once
+
+#include "device/cluster.h"
+#include "kernels/common/copy_ring.cuh"
+#include "kernels/common/long_rows.h"
+
+namespace cudaep::kernels {
+
+// A pack of one value.
+template <class T, int kPack>
+__device__ __forceinline__ RawPack<T, kPack> FilledRaw(ComputeType<T> value) {
+  ComputeType<T> values[kPack];
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) values[k] = value;
+  return PackCompute<T, kPack>(values);
+}
+
+// The chunks of a row as one thread sees them: kPacks packs, 32 apart.
+template <int kThreads, int kPacks, bool kClusters = false>
+struct LongPiece {
+  static constexpr int kPiecePacks = 32 * kPacks;  // of a warp
+
+  int warp_first;  // pack of the row that the warp's piece of the first chunk begins with
+  int stride;      // packs from one chunk to the next
+  int first;       // pack of the thread
+  int packs;       // from there to the row's end
+
+  explicit __device__ __forceinline__ LongPiece(int row_packs)
+      : warp_first(static_cast<int>(threadIdx.x / 32) * kPiecePacks), stride(kThreads * kPacks) {
+    if constexpr (kClusters) {
+      warp_first += static_cast<int>(device::ClusterRank()) * stride;
+      stride *= static_cast<int>(device::ClusterBlocks());
+    }
+    first = warp_first + static_cast<int>(threadIdx.x % 32);
+    packs = row_packs - first;
+  }
+
+  __device__ __forceinline__ int Chunks(int row_packs) const { return (row_packs + stride - 1) / stride; }
+  // Packs from the thread's first of a chunk to the row's end.
+  __device__ __forceinline__ int Left(int chunk) const { return packs - chunk * stride; }
+  static __device__ __forceinline__ bool IsWhole(int left) { return left > (kPacks - 1) * 32; }
+
+  // Calls function(j) for each pack j of a chunk that is in the row; one branch for the chunks that are whole.
+  template <class Function>
+  static __device__ __forceinline__ void ForPacks(int left, Function function) {
+    if (IsWhole(left)) {
+#pragma unroll
+      for (int j = 0; j < kPacks; ++j) function(j);
+    } else {
+#pragma unroll
+      for (int j = 0; j < kPacks; ++j) {
+        if (j * 32 < left) function(j);
+      }
+    }
+  }
+};
+
+// All threads of a block, kThreads of them, do the same: Begin, and for each row Read and Write.
+template <class T, int kPack, int kThreads, int kTogether = 1, bool kClusters = false>
+class LongRows {
+ public:
+  using Raw = RawPack<T, kPack>;
+  using Piece = LongPiece<kThreads, kLongChunk / kTogether, kClusters>;
+  using Barriers = device::CopyBarrier[kThreads / 32][kLongSlots];
+  // What a thread has of a chunk: kLongChunk / kTogether packs of the first row, then of the next.
+  using Chunk = Raw[kLongChunk];
+
+  // Contiguous rows at x; `slots` of LongSlotBytes(kThreads) at the start of the dynamic shared memory. The rows of a
+  // block are the kTogether from first() on, and those stride() behind, and so on.
+  __device__ __forceinline__ LongRows(const T* x, int64_t rows, int row_packs, int slots, Barriers& barriers)
+      : piece_(row_packs),
+        rows_(rows),
+        next_row_(first()),
+        stride_(static_cast<int64_t>(gridDim.x / Blocks()) * kTogether),
+        next_x_(x + (next_row_ * row_packs + piece_.warp_first) * kPack),
+        row_packs_(row_packs),
+        slots_(slots),
+        chunks_(device::Max(piece_.Chunks(row_packs), kLongHeld)),
+        kept_(chunks_ - kLongHeld <= slots ? kLongHeld : chunks_ - (slots - (slots + 3) / 4)),
+        steps_(chunks_ + kept_ - kLongHeld),
+        ring_(device::DynamicShared<Raw>() + static_cast<int>(threadIdx.x / 32) * 32 * kLongChunk,
+              barriers[threadIdx.x / 32], slots) {}
+
+  __device__ __forceinline__ const Piece& piece() const { return piece_; }
+  __device__ __forceinline__ int64_t first() const { return static_cast<int64_t>(blockIdx.x / Blocks()) * kTogether; }
+  __device__ __forceinline__ int64_t stride() const { return stride_; }
+
+  // After GridDependencyWait.
+  __device__ __forceinline__ void Begin() {
+    for (int i = 0; i < slots_; ++i) PushNext();
+  }
+
+  // Calls add(chunk, raw) for all chunks of the row, in order. What is beyond the row's end is anything.
+  template <class Add>
+  __device__ __forceinline__ void Read(Add add) {
+    Chunk raw;
+    const auto take = [&](int chunk, Chunk& to, const Cursor& from) {
+      ring_.Wait(from);
+      ring_.Read(from, to);
+      add(chunk, to);
+    };
+#pragma unroll
+    for (int chunk = 0; chunk < kLongHeld; ++chunk) {
+      take(chunk, held_[chunk], cursor_);
+      PushNext();
+      ring_.Advance(cursor_);
+    }
+    // Chunks up to `kept` leave their slots when they are added; of these, those that are not held come again.
+#pragma unroll 1
+    for (int chunk = kLongHeld; chunk < kept_; ++chunk) {
+      take(chunk, raw, cursor_);
+      PushNext();
+      ring_.Advance(cursor_);
+    }
+    Cursor ahead = cursor_;
+#pragma unroll 1
+    for (int chunk = kept_; chunk < chunks_; ++chunk) {
+      take(chunk, raw, ahead);
+      ring_.Advance(ahead);
+    }
+  }
+
+  // Calls fetch(chunk), for what else the chunk needs, and write(chunk, raw) for all chunks of the row, in any order.
+  template <class Fetch, class Use>
+  __device__ __forceinline__ void Write(Fetch fetch, Use write) {
+    Chunk raw;
+    for (auto& chunk : held_) KeepPacked(chunk);
+#pragma unroll 1
+    for (int step = kept_; step < steps_; ++step) {
+      fetch(ChunkOf(step));
+      if (step >= chunks_) ring_.Wait(cursor_);
+      ring_.Read(cursor_, raw);
+      write(ChunkOf(step), raw);
+      PushNext();
+      ring_.Advance(cursor_);
+    }
+#pragma unroll
+    for (int chunk = 0; chunk < kLongHeld; ++chunk) {
+      fetch(chunk);
+      write(chunk, held_[chunk]);
+    }
+  }
+
+ private:
+  using Ring = CopyRing<Raw, kLongChunk, kThreads * kLongChunk>;
+  using Cursor = typename Ring::Cursor;
+
+  __device__ __forceinline__ int ChunkOf(int step) const { return step < chunks_ ? step : step - chunks_ + kLongHeld; }
+  static __device__ __forceinline__ unsigned Blocks() { return kClusters ? device::ClusterBlocks() : 1; }
+
+  __device__ __forceinline__ void PushNext() {
+    if (next_row_ >= rows_) return;
+    const int at = ChunkOf(next_step_) * piece_.stride;
+    const int packs = device::Min(row_packs_ - piece_.warp_first - at, Piece::kPiecePacks);
+    const T* const from = next_x_ + static_cast<int64_t>(at) * kPack;
+    ring_.template PushParts<kTogether>([&](int i) { return from + static_cast<int64_t>(i) * row_packs_ * kPack; },
+                                        [&](int i) { return i == 0 || next_row_ + i < rows_ ? packs : 0; });
+    if (++next_step_ < steps_) return;
+    next_step_ = 0;
+    next_row_ += stride_;
+    next_x_ += stride_ * row_packs_ * kPack;
+  }
+
+  Piece piece_;
+  int64_t rows_, next_row_, stride_;
+  const T* next_x_;
+  int next_step_ = 0;
+  int row_packs_, slots_, chunks_, kept_, steps_;
+  Ring ring_;
+  Cursor cursor_;
+  Chunk held_[kLongHeld];
+};
+
+}  // namespace cudaep::kernels

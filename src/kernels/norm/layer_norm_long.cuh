@@ -1,0 +1,156 @@
+// Normalisation of long rows, by the schedule of kernels/common/long_rows.cuh: each row's moments while it arrives,
+// then the normalised row.
+//
+// A scale and a shift for each column are twice what there is of x, and every row reads them from the L2 cache: more
+// than that cache yields at the rate of device memory. So rows that share them go together, part of each with one
+// block of a cluster, which then fetches its part of both once for all of them.
+#pragma once
+
+#include "kernels/common/long_rows.cuh"
+#include "kernels/norm/layer_norm_input.cuh"
+#include "kernels/norm/layer_norm_moments.cuh"
+
+namespace cudaep::kernels {
+
+// Scale or shift of the packs of a chunk, as they are in memory: `otherwise` where there is none. `kColumns`: there is
+// one for each column, or none.
+template <class Piece, bool kColumns, int kPacks, int kPack, class V>
+__device__ __forceinline__ void FetchAffine(const AffineInput<V>& affine, const V* row, float otherwise, int32_t elems,
+                                            int left, int column, RawPack<V, kPack> (&raw)[kPacks]) {
+  if (row == nullptr) {
+#pragma unroll
+    for (auto& pack : raw) pack = FilledRaw<V, kPack>(otherwise);
+  } else if (kColumns || affine.map.columns == elems) {
+    Piece::ForPacks(left, [&](int j) { raw[j] = LoadRaw<kPack>(row + column + j * 32 * kPack); });
+  } else {
+#pragma unroll
+    for (int j = 0; j < kPacks; ++j) {
+      if (j * 32 < left) raw[j] = FilledRaw<V, kPack>(ChannelOf<kPack>(affine, row, column + j * 32 * kPack));
+    }
+  }
+}
+
+// raw[index], from registers, which have no address: by selection.
+template <int kPacks, size_t kBytes>
+__device__ __forceinline__ PackWords<kBytes> PackOf(const PackWords<kBytes>* raw, int index) {
+  PackWords<kBytes> pack = raw[0];
+#pragma unroll
+  for (int j = 1; j < kPacks; ++j) {
+#pragma unroll
+    for (size_t w = 0; w < kBytes / 4; ++w) pack.word[w] = j == index ? raw[j].word[w] : pack.word[w];
+  }
+  return pack;
+}
+
+// kTogether > 1: rows that share scale and shift. Dynamic shared memory: the ring, then LongPartBytes.
+template <class T, int kPack, int kTogether>
+__global__ void __launch_bounds__(kLongThreads)
+    LayerNormLongKernel(const __grid_constant__ LayerNormInput<T, T> in, const LayerNormOutput<T> out, int slots) {
+  using C = ComputeType<T>;
+  using Rows = LongRows<T, kPack, kLongThreads, kTogether, true>;
+  using Piece = typename Rows::Piece;
+  constexpr int kPacks = kLongChunk / kTogether;
+  constexpr unsigned kWarps = kLongThreads / 32;
+  __shared__ typename Rows::Barriers barriers;
+  Rows rows(in.x, in.rows, in.row_packs, slots, barriers);
+  const Piece& piece = rows.piece();
+  const unsigned cluster = device::ClusterBlocks(), parts = kWarps * cluster, lane = threadIdx.x % 32;
+  const unsigned own_part = device::ClusterRank() * kWarps + threadIdx.x / 32;
+  auto* const part_of = reinterpret_cast<PartMoments<C>*>(device::DynamicShared<typename Rows::Raw>() +
+                                                          slots * static_cast<int>(kLongThreads) * kLongChunk);
+  device::GridDependencyWait();
+  if (cluster > 1) device::ClusterBarrier();  // all of its blocks are there
+  rows.Begin();
+
+  // Elements of the warp: whole pieces, and the one at the row's end.
+  const int left = device::Max(in.row_packs - piece.warp_first, 0), whole = left / piece.stride;
+  const int rest = device::Min(left - whole * piece.stride, Piece::kPiecePacks);
+  const C part_count = static_cast<C>((whole * Piece::kPiecePacks + rest) * kPack);
+  const C inverse_part = C(1) / device::Max(part_count, C(1)), inverse_elems = C(1) / static_cast<C>(in.elems);
+  const bool centred = in.centred();
+  unsigned parity = 0;
+#pragma unroll 1
+  for (int64_t row = rows.first(); row < in.rows; row += rows.stride(), parity ^= 1) {
+    Moments<C> moments[kTogether];
+    rows.Read([&](int chunk, const typename Rows::Chunk& raw) {
+      const int packs = piece.Left(chunk);
+      if (Piece::IsWhole(packs)) {
+        C value[kLongChunk][kPack];
+#pragma unroll
+        for (int j = 0; j < kLongChunk; ++j) UnpackCompute<T, kPack>(raw[j], value[j]);
+        constexpr int kElems = kPacks * kPack;
+        const C total = moments[0].count + C(kElems), share = RoughQuotient(C(kElems), total);
+#pragma unroll
+        for (int i = 0; i < kTogether; ++i) {
+          moments[i].Merge(Moments<C>::template Of<kElems>(value[i * kPacks], centred), total, share);
+        }
+        return;
+      }
+#pragma unroll 1
+      for (int j = 0; j * 32 < packs; ++j) {
+#pragma unroll
+        for (int i = 0; i < kTogether; ++i) {
+          C value[kPack];
+          UnpackCompute<T, kPack>(PackOf<kPacks>(&raw[i * kPacks], j), value);
+          moments[i].template Add<kPack>(value, centred);
+        }
+      }
+    });
+
+    // Of the warp, then of the row.
+    C mean[kTogether], inv_std[kTogether];
+    PartMoments<C>* const part = part_of + parity * kTogether * parts;
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      C squares;
+      MergeMoments<1>({moments[i].count}, {moments[i].mean}, {moments[i].squares}, inverse_part, 32, centred, mean[i],
+                      squares);
+      ShareParts(&part[i * parts + own_part], cluster, {part_count, mean[i], squares, C(0)});
+    }
+    BlocksBarrier(cluster);
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      C squares;
+      MergeClusterParts(part + i * parts, parts, inverse_elems, centred, mean[i], squares);
+      inv_std[i] = InverseOf<T>(in.statistic, squares, inverse_elems, static_cast<C>(in.epsilon));
+      if (own_part != 0 || lane != 0 || row + i >= in.rows) continue;
+      WriteStatistic(in, out.mean, row + i, mean[i]);
+      WriteStatistic(in, out.inv_std, row + i, inv_std[i]);
+    }
+
+    const AffineRows<T> affine(in, row);
+    T* const y = static_cast<T*>(out.y) + (row * in.row_packs + piece.first) * kPack;
+    RawPack<T, kPack> scale[kPacks] = {}, beta[kPacks] = {};
+    const auto fetch = [&](int chunk) {
+      const int packs = piece.Left(chunk), column = (piece.first + chunk * piece.stride) * kPack;
+      FetchAffine<Piece, (kTogether > 1), kPacks, kPack>(in.scale, affine.scale, 1, in.elems, packs, column, scale);
+      FetchAffine<Piece, (kTogether > 1), kPacks, kPack>(in.beta, affine.beta, 0, in.elems, packs, column, beta);
+    };
+    rows.Write(fetch, [&](int chunk, const typename Rows::Chunk& raw) {
+      typename Rows::Chunk result;
+      KeepPacked(scale);
+      KeepPacked(beta);
+#pragma unroll
+      for (int j = 0; j < kPacks; ++j) {
+        PackAffine<kPack, T> by;
+        UnpackCompute<T, kPack>(scale[j], by.factor);
+        UnpackCompute<T, kPack>(beta[j], by.term);
+#pragma unroll
+        for (int i = 0; i < kTogether; ++i) {
+          C value[kPack];
+          UnpackCompute<T, kPack>(raw[i * kPacks + j], value);
+          result[i * kPacks + j] = by.Apply(value, mean[i], inv_std[i]);
+        }
+      }
+      const int packs = piece.Left(chunk);
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        if (i > 0 && row + i >= in.rows) break;
+        T* const to = y + (static_cast<int64_t>(i) * in.row_packs + chunk * piece.stride) * kPack;
+        Piece::ForPacks(packs, [&](int j) { StoreWords<kPack>(to + j * 32 * kPack, result[i * kPacks + j]); });
+      }
+    });
+  }
+}
+
+}  // namespace cudaep::kernels
