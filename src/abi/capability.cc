@@ -1,8 +1,11 @@
 #include "abi/capability.h"
 
+#include <algorithm>
+
 #include "abi/graph_view.h"
 #include "device/device.h"
 #include "lib/report.h"
+#include "ops/registry.h"
 
 namespace cudaep::abi {
 namespace {
@@ -41,6 +44,14 @@ Status Capability::Claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support, 
   return ClaimForCompilation(support, carrier);
 }
 
+bool Capability::MayTurnChannelsLast(std::string_view op) const {
+  const auto& rows = ops::AllRows();
+  const bool has_rows = std::any_of(rows.begin(), rows.end(), [&](const ops::KernelRow& row) {
+    return std::string_view(row.domain) == ops::kNhwcDomain && row.op == op;
+  });
+  return has_rows && !channels_first_only_.contains(op);
+}
+
 // `carrier` is the node that a refusal is attached to. One of ours where there is any: before partitioning, the host
 // asks once more for models with functions of their own, to replace the calls that nobody takes by the function's
 // nodes. Such a call must stay unclaimed then, and the refusal is dropped, since the host asks again afterwards. So
@@ -49,6 +60,7 @@ Status Capability::ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
                              const std::string& ep_name, const OrtLogger* logger, const OrtNode** carrier) {
   CUDAEP_ASSIGN_OR_RETURN(GraphView view, ReadGraph(graph, support, state.settings(), ep_name, report_));
   if (!view.report.parent.empty()) state.InnerGraphSeen();
+  channels_first_only_.merge(view.channels_first_only);
   const std::vector<bool> shape_nodes = graph::FindShapeNodes(view.placement);
   for (size_t i = 0; i < view.nodes.size(); ++i) {
     graph::NodeReport& report = view.report.nodes[i];

@@ -7,7 +7,9 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "abi/budget_claims.h"
 #include "abi/host.h"
@@ -30,6 +32,10 @@ class Capability {
   Status Claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support, SessionState& state, const std::string& ep_name,
                const OrtLogger* logger);
 
+  // Whether nodes of an ONNX operator may become channels-last ones: there are rows for them, and types that the host
+  // knows for such in all graphs seen so far.
+  bool MayTurnChannelsLast(std::string_view op) const;
+
   // Why session creation must end; what Compile returns.
   const Status& refusal() const { return refusal_; }
 
@@ -41,6 +47,7 @@ class Capability {
 
   graph::PlacementReport report_;
   std::optional<BudgetClaims> budget_;
+  std::set<std::string, std::less<>> channels_first_only_;
   Status refusal_;
   std::string warned_;       // the last warning,
   std::string budget_note_;  // and the last one about the budget

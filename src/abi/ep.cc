@@ -4,6 +4,7 @@
 #include "abi/host_allocator.h"
 #include "abi/sync_stream.h"
 #include "abi/thunk.h"
+#include "ops/registry.h"
 
 namespace cudaep::abi {
 
@@ -21,6 +22,8 @@ Ep::Ep(Factory& factory, std::shared_ptr<SessionState> state, std::optional<grap
   IsConcurrentRunSupported = Thunk<&Ep::OnIsConcurrentRunSupported>();
   OnRunStart = Thunk<&Ep::OnOnRunStart>();
   OnRunEnd = Thunk<&Ep::OnOnRunEnd>();
+  GetPreferredDataLayout = Thunk<&Ep::OnGetPreferredDataLayout>();
+  ShouldConvertDataLayoutForOp = Thunk<&Ep::OnShouldConvertDataLayoutForOp>();
   if (Host().version >= kApiSync) Sync = Thunk<&Ep::OnSync>();
   if (Host().version >= kApiAvailableResource) GetAvailableResource = Thunk<&Ep::OnGetAvailableResource>();
   if (Host().version >= kApiInitializationEnd) OnSessionInitializationEnd = Thunk<&Ep::OnOnSessionInitializationEnd>();
@@ -82,6 +85,23 @@ Status Ep::OnOnRunStart(const OrtRunOptions*) {
 
 Status Ep::OnOnRunEnd(const OrtRunOptions*, bool) {
   SessionState::RunEnds();
+  return Status::Ok();
+}
+
+// The host then rewrites claimed nodes to channels-last ones between transposes, and asks for them anew.
+Status Ep::OnGetPreferredDataLayout(OrtEpDataLayout* layout) {
+  *layout = state_->settings().prefer_nhwc ? OrtEpDataLayout_NHWC : OrtEpDataLayout_NCHW;
+  return Status::Ok();
+}
+
+// A node that was rewritten must be claimed again: every operator with rows for channels-last images has them for all
+// that it has rows for (ops/image_layout.h).
+Status Ep::OnShouldConvertDataLayoutForOp(const char* domain, const char* op, OrtEpDataLayout layout,
+                                          int* should_convert) {
+  *should_convert = layout == OrtEpDataLayout_NHWC && std::string_view(domain) == ops::kOnnxDomain &&
+                            capability_.MayTurnChannelsLast(op)
+                        ? 1
+                        : 0;
   return Status::Ok();
 }
 

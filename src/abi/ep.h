@@ -35,6 +35,9 @@ class Ep : public OrtEp {
   Status OnIsConcurrentRunSupported(bool* supported);
   Status OnOnRunStart(const OrtRunOptions* options);
   Status OnOnRunEnd(const OrtRunOptions* options, bool sync);
+  Status OnGetPreferredDataLayout(OrtEpDataLayout* layout);
+  Status OnShouldConvertDataLayoutForOp(const char* domain, const char* op, OrtEpDataLayout layout,
+                                        int* should_convert);
   Status OnSync();
   Status OnOnSessionInitializationEnd() const;
   Status OnGetAvailableResource(OrtResourceCount* available) const;

@@ -6,6 +6,7 @@
 #include "abi/host_tensor.h"
 #include "abi/node_info.h"
 #include "abi/type_info.h"
+#include "ops/image_layout.h"
 #include "ops/registry.h"
 
 namespace cudaep::abi {
@@ -174,6 +175,9 @@ class GraphReader {
       if (inside.elsewhere != 0) report.reason = "no node inside it has a kernel";
     } else {
       placed.claimed = true;
+      for (int i = 0; i < info.input_count(); ++i) {
+        if (ops::kChannelsFirstOnly.Contains(info.input_type(i))) view_.channels_first_only.insert(report.op_type);
+      }
     }
     const auto listed = [&](const std::vector<int>& list, size_t index) {
       return placed.claimed && std::find(list.begin(), list.end(), static_cast<int>(index)) != list.end();

@@ -1,6 +1,7 @@
 // A host graph read into the description that placement works on, with the operator's answer for every node.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct GraphView {
   // The same nodes for reports. A home is kOurs where a kernel of ours takes the node; shape nodes are not yet told
   // apart, but for control flow around nothing else.
   graph::GraphReport report;
+  // Operators with a claimed node that has an input of a type in ops::kChannelsFirstOnly.
+  std::set<std::string, std::less<>> channels_first_only;
 };
 
 // `earlier` has what was decided about the graphs inside control-flow nodes of this one.

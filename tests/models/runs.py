@@ -36,8 +36,8 @@ def run_on_cpu(model: onnx.ModelProto, feeds: Feeds) -> list[list[np.ndarray]]:
     return [session.run(None, feed) for feed in feeds]
 
 
-def run_on_ours(model: onnx.ModelProto, feeds: Feeds) -> Result:
-    """The same at the default optimisation level on our provider, with the CPU for what it lacks."""
+def run_on_ours(model: onnx.ModelProto, feeds: Feeds, more: dict[str, str] | None = None) -> Result:
+    """The same at the default optimisation level on our provider, with the CPU for what it lacks; `more` options."""
     with tempfile.TemporaryDirectory() as folder:
         options = ort.SessionOptions()
         options.log_severity_level = 4
@@ -45,7 +45,7 @@ def run_on_ours(model: onnx.ModelProto, feeds: Feeds) -> Result:
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(folder) / "profile")
         options.optimized_model_filepath = str(Path(folder) / "optimized.onnx")
-        options.add_provider_for_devices([host.devices()[0]], host.EXACT)
+        options.add_provider_for_devices([host.devices()[0]], host.EXACT | (more or {}))
         session = ort.InferenceSession(model.SerializeToString(), options, enable_fallback=0)
         outputs = [host.run(session, feed) for feed in feeds]
         events = json.loads(Path(session.end_profiling()).read_text())

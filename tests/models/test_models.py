@@ -5,6 +5,7 @@ float32 results.
 """
 
 import functools
+import lzma
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,13 @@ def forms(name: str) -> list[str]:
     return ["float32"] if alone else list(FORMS)
 
 
+@functools.cache
+def operators(name: str) -> set[str]:
+    with lzma.open(GRAPHS / f"{name}.onnx.xz") as file:
+        return {node.op_type for node in onnx.load_model_from_string(file.read()).graph.node}
+
+
+CONVOLVES = [name for name in NAMES if operators(name) & {"Conv", "ConvTranspose", "MaxPool"}]
 CASES = [name if form == "float32" else f"{name}:{form}" for name in NAMES for form in forms(name)]
 
 
@@ -38,21 +46,30 @@ def reference(name: str) -> tuple[onnx.ModelProto, weights.Feeds, list[list[np.n
     return model, feeds, runs.run_on_cpu(model, feeds)
 
 
-def run_case(case: str) -> tuple[runs.Result, list[str]]:
+def run_case(case: str, options: dict[str, str] | None = None) -> tuple[runs.Result, list[str]]:
     name, _, form = case.partition(":")
     model, feeds, expected = reference(name)
     if form:
         model, feeds = precision.convert(model, FORMS[form]), precision.convert_feeds(feeds, FORMS[form])
-    result = runs.run_on_ours(model, feeds)
+    result = runs.run_on_ours(model, feeds, options)
     limit = QUANTISED_TOLERANCE if name.split(".")[1] in QUANTISED else TOLERANCE[form or "float32"]
     return result, runs.worst(result, expected, limit)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_model(case: str) -> None:
+    check(case)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.partition(":")[0] in CONVOLVES])
+def test_model_that_prefers_channels_last(case: str) -> None:
+    check(case, {"prefer_nhwc": "1"})
+
+
+def check(case: str, options: dict[str, str] | None = None) -> None:
     host.require_plugin()
     name = case.partition(":")[0]
-    result, wrong = run_case(case)
+    result, wrong = run_case(case, options)
     report = "\n".join([case, f"elsewhere: {result.elsewhere}", *result.copies, *wrong])
     assert not wrong, report
     assert set(result.elsewhere) == gaps.ELSEWHERE.get(name, set()), report

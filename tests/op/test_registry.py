@@ -65,6 +65,8 @@ def test_rows_do_not_overlap() -> None:
 def test_versions_are_real(row: Row) -> None:
     known = schemas.versions(row.domain, row.op)
     assert known, f"neither onnx nor the host has a schema of {row}"
+    if row.domain == "com.ms.internal.nhwc":  # the host may come to know those that it lacks
+        known = schemas.versions("", row.op)
     assert row.since in known, f"{row.op} has versions {known}, none is {row.since}"
     assert row.until in known, f"{row.op} has versions {known}, none is {row.until}"
 

@@ -1,7 +1,8 @@
-// Depthwise 2-D convolution, channels first: every output channel sees one input channel.
+// Depthwise 2-D convolution, channels first or last: every output channel sees one input channel.
 //
 // Memory bound: a thread computes several output rows, so that each input row is read once for all of them, and for the
-// usual windows 16 bytes of outputs in each; the overlap with its neighbours is served by the first-level cache.
+// usual windows 16 bytes of outputs in each; the overlap with its neighbours is served by the first-level cache. With
+// channels last it has 16 bytes of channels for each of some neighbours in a row, and the weights lie in shared memory.
 #pragma once
 
 #include <cstdint>
@@ -30,5 +31,9 @@ struct DepthwiseConv {
 // w is [in_channels * multiplier, 1, kernel_h, kernel_w]; `bias` may be null.
 Status LaunchDepthwiseConv(const DepthwiseConv& conv, const void* x, const void* w, const void* bias, void* y,
                            device::Stream stream);
+
+// The same with channels last, x [batch, in..., in_channels]; w as above. multiplier 1, at most 64 taps.
+Status LaunchDepthwiseConvLast(const DepthwiseConv& conv, const void* x, const void* w, const void* bias, void* y,
+                               device::Stream stream);
 
 }  // namespace cudaep::kernels

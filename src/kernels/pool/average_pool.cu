@@ -1,4 +1,5 @@
 #include "core/data_type_traits.h"
+#include "kernels/pool/pool_last.h"
 #include "kernels/pool/pool_rows.cuh"
 #include "kernels/pool/pool_window.cuh"
 
@@ -13,9 +14,10 @@ __global__ void __launch_bounds__(kPoolThreads)
   const uint32_t thread = blockIdx.x * kPoolThreads + threadIdx.x;
   if (thread >= args.threads) return;
   const PoolPlace at = LocatePool(args, thread);
-  const T* plane = x + at.plane * args.in_plane;
+  const T* const plane = x + at.input;
+  const int64_t channels = args.shape.channels;
   C sum{};
-  VisitWindow(args.shape, at, [&](int offset) { sum += Load(plane[offset]); });
+  VisitWindow(args.shape, at, [&](int offset) { sum += Load(plane[offset * channels]); });
   const int64_t count = CountTaps(args.shape, at, count_padding);
   y[at.output] = Store<T>(count == 0 ? C{} : sum / static_cast<C>(count));
 }
@@ -32,7 +34,8 @@ Status LaunchAs(const PoolShape& shape, bool count_padding, const void* x, void*
 
 Status LaunchAveragePool(const PoolShape& shape, bool count_padding, const void* x, void* y, device::Stream stream) {
   bool launched = false;
-  const Status status = LaunchAveragePoolRows(shape, count_padding, x, y, stream, &launched);
+  const Status status = shape.channels == 1 ? LaunchAveragePoolRows(shape, count_padding, x, y, stream, &launched)
+                                            : LaunchAveragePoolLast(shape, count_padding, x, y, stream, &launched);
   if (launched) return status;
   const auto launch = VisitType<kAveragePoolTypes, decltype(&LaunchAs<float>)>(shape.type, nullptr,
                                                                                [&]<class T>() { return &LaunchAs<T>; });

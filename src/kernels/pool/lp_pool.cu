@@ -14,7 +14,7 @@ __global__ void __launch_bounds__(kPoolThreads)
   const uint32_t thread = blockIdx.x * kPoolThreads + threadIdx.x;
   if (thread >= args.threads) return;
   const PoolPlace at = LocatePool(args, thread);
-  const T* const plane = x + at.plane * args.in_plane;
+  const T* const plane = x + at.input;
   const C p = static_cast<C>(exponent);
   const bool one = p == C(1), two = p == C(2);
   C sum{};

@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "core/data_type_traits.h"
+#include "kernels/pool/pool_last.h"
 #include "kernels/pool/pool_rows.cuh"
 #include "kernels/pool/pool_window.cuh"
 
@@ -30,11 +31,12 @@ __global__ void __launch_bounds__(kPoolThreads)
   const uint32_t thread = blockIdx.x * kPoolThreads + threadIdx.x;
   if (thread >= args.threads) return;
   const PoolPlace at = LocatePool(args, thread);
-  const T* plane = x + at.plane * args.in_plane;
+  const T* const plane = x + at.input;
+  const int64_t channels = args.shape.channels;
   int best_offset = -1;
   C best = std::numeric_limits<C>::lowest();
   VisitWindow(args.shape, at, [&](int offset) {
-    const C value = Load(plane[offset]);
+    const C value = Load(plane[offset * channels]);
     if (best_offset >= 0 && !Beats(value, best)) return;
     best = value;
     best_offset = offset;
@@ -42,8 +44,10 @@ __global__ void __launch_bounds__(kPoolThreads)
   y[at.output] = Store<T>(best);
   if (indices == nullptr) return;
   if (best_offset < 0) best_offset = 0;
-  indices[at.output] =
-      at.plane * args.in_plane + (column_major ? ColumnMajor(args.shape, best_offset) : int64_t{best_offset});
+  const int64_t row = at.plane * channels + at.channel;
+  const int64_t position = (at.output - at.channel) / channels - at.plane * args.out_plane;
+  indices[row * args.out_plane + position] =
+      row * args.in_plane + (column_major ? ColumnMajor(args.shape, best_offset) : int64_t{best_offset});
 }
 
 template <class T>
@@ -61,7 +65,8 @@ Status LaunchMaxPool(const PoolShape& shape, bool column_major, const void* x, v
                      device::Stream stream) {
   if (indices == nullptr) {
     bool launched = false;
-    const Status status = LaunchMaxPoolRows(shape, x, y, stream, &launched);
+    const Status status = shape.channels == 1 ? LaunchMaxPoolRows(shape, x, y, stream, &launched)
+                                              : LaunchMaxPoolLast(shape, x, y, stream, &launched);
     if (launched) return status;
   }
   const auto launch = VisitType<kMaxPoolTypes, decltype(&LaunchAs<float>)>(shape.type, nullptr,

@@ -1,4 +1,4 @@
-// Max, average and Lp pooling over windows of up to three spatial dimensions, channels first.
+// Max, average and Lp pooling over windows of up to three spatial dimensions, channels first or last.
 //
 // 16-bit floats are compared and summed in fp32. A NaN inside a window makes its maximum NaN.
 #pragma once
@@ -14,18 +14,20 @@ namespace cudaep::kernels {
 inline constexpr DataTypeSet kMaxPoolTypes = kFloatTypes | DataTypeSet{DataType::kInt8, DataType::kUint8};
 inline constexpr DataTypeSet kAveragePoolTypes = kFloatTypes;
 
-// Spatial dimensions outermost first, leading ones of size 1 where there are fewer than three. The elements of an input
-// plane, of an output plane, and every position in the padded input fit 31 bits.
+// Spatial dimensions outermost first, leading ones of size 1 where there are fewer than three. The positions of an
+// input plane, the elements of an output plane, and every position in the padded input fit 31 bits.
 struct PoolShape {
   DataType type = DataType::kFloat;
-  int64_t planes = 0;  // batch times channels
+  int64_t planes = 0;    // batch times channels, or the batch where channels come last
+  int32_t channels = 1;  // at each position: 1 where they come first
   int32_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, kernel[3] = {1, 1, 1};
   int32_t stride[3] = {1, 1, 1}, dilation[3] = {1, 1, 1};
   int32_t pad_begin[3] = {}, pad_end[3] = {};
 };
 
 // `indices` (may be null) gets the position of each maximum in the whole input, counted with the last dimension
-// fastest, or with `column_major` the first spatial one. A window that meets no input gives the type's lowest value.
+// fastest, or with `column_major` the first spatial one; it has its channels first, and counts so, wherever they lie. A
+// window that meets no input gives the type's lowest value.
 Status LaunchMaxPool(const PoolShape& shape, bool column_major, const void* x, void* y, int64_t* indices,
                      device::Stream stream);
 
@@ -33,7 +35,7 @@ Status LaunchMaxPool(const PoolShape& shape, bool column_major, const void* x, v
 // none.
 Status LaunchAveragePool(const PoolShape& shape, bool count_padding, const void* x, void* y, device::Stream stream);
 
-// The p-norm of the elements a window meets, 0 where there are none; p > 0.
+// The p-norm of the elements a window meets, 0 where there are none; p > 0. Channels first only.
 Status LaunchLpPool(const PoolShape& shape, double p, const void* x, void* y, device::Stream stream);
 
 }  // namespace cudaep::kernels

@@ -15,9 +15,9 @@ inline constexpr int kPoolThreads = 256;
 
 struct PoolArgs {
   PoolShape shape;
-  FastDivider out[3];
-  int64_t in_plane, out_plane;
-  int64_t first_plane;  // planes of earlier launches
+  FastDivider out[3], channels;  // of channels those that a thread has together
+  int64_t in_plane, out_plane;   // positions
+  int64_t first_plane;           // planes of earlier launches
   uint32_t threads;
 };
 
@@ -39,21 +39,29 @@ __device__ __forceinline__ PoolRange MeetInput(const PoolShape& s, int d, int ou
 
 struct PoolPlace {
   int64_t plane;
-  int64_t output;  // offset of the result
+  int channel;
+  int64_t input, output;  // offsets of the channel in the plane, and of the result
   PoolRange range[3];
 };
 
-__device__ __forceinline__ PoolPlace LocatePool(const PoolArgs& args, uint32_t thread) {
-  uint32_t out0, out1, out2;
-  const uint32_t plane = args.out[0].DivideWithRemainder(
-      args.out[1].DivideWithRemainder(args.out[2].DivideWithRemainder(thread, &out2), &out1), &out0);
-  return {args.first_plane + plane,
-          args.first_plane * args.out_plane + thread,
+// For `pack` channels a thread.
+__device__ __forceinline__ PoolPlace LocatePool(const PoolArgs& args, uint32_t thread, int pack = 1) {
+  uint32_t channel, out0, out1, out2;
+  const uint32_t position = args.channels.DivideWithRemainder(thread, &channel);
+  const int64_t plane =
+      args.first_plane +
+      args.out[0].DivideWithRemainder(
+          args.out[1].DivideWithRemainder(args.out[2].DivideWithRemainder(position, &out2), &out1), &out0);
+  const int first = static_cast<int>(channel) * pack;
+  return {plane,
+          first,
+          plane * args.in_plane * args.shape.channels + first,
+          args.first_plane * args.out_plane * args.shape.channels + static_cast<int64_t>(thread) * pack,
           {MeetInput(args.shape, 0, static_cast<int>(out0)), MeetInput(args.shape, 1, static_cast<int>(out1)),
            MeetInput(args.shape, 2, static_cast<int>(out2))}};
 }
 
-// Calls visit(offset in the plane) for every tap that meets the input, in the order of the input.
+// Calls visit(position in the plane) for every tap that meets the input, in the order of the input.
 template <class Visit>
 __device__ __forceinline__ void VisitWindow(const PoolShape& s, const PoolPlace& at, Visit&& visit) {
   const auto& [range0, range1, range2] = at.range;
@@ -78,14 +86,17 @@ __device__ __forceinline__ int64_t CountTaps(const PoolShape& s, const PoolPlace
   return count;
 }
 
-// launch(config, args) for as many whole planes at a time as 31 bits number threads, `lanes` for each output position.
+// launch(config, args) for as many whole planes at a time as 31 bits number threads, one for each output position and
+// `pack` of its channels.
 template <class LaunchPart>
-Status LaunchPlanes(const PoolShape& shape, LaunchPart&& launch, int64_t lanes = 1) {
+Status LaunchPlanes(const PoolShape& shape, LaunchPart&& launch, int pack = 1) {
+  const int64_t lanes = shape.channels / pack;
   PoolArgs args{};
   args.shape = shape;
   args.in_plane = static_cast<int64_t>(shape.in[0]) * shape.in[1] * shape.in[2];
   args.out_plane = static_cast<int64_t>(shape.out[0]) * shape.out[1] * shape.out[2];
-  if (shape.planes == 0 || args.out_plane == 0) return Status::Ok();
+  if (shape.planes == 0 || args.out_plane == 0 || lanes == 0) return Status::Ok();
+  args.channels = FastDivider(static_cast<uint32_t>(lanes));
   for (int d = 0; d < 3; ++d) args.out[d] = FastDivider(static_cast<uint32_t>(shape.out[d]));
   const int64_t most_threads = index_limit + 1 - kPoolThreads;
   const int64_t planes_per_launch = std::max<int64_t>(1, most_threads / (args.out_plane * lanes));

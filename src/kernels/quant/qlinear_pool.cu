@@ -10,21 +10,19 @@ constexpr int64_t kMostOuterBlocks = 65535;
 
 template <class T>
 __global__ void __launch_bounds__(kPoolThreads)
-    PoolKernel(const T* x, T* y, bool count_padding, __grid_constant__ const PoolArgs args, FastDivider channels,
-               int64_t channel_count, __grid_constant__ const QLinearMean p) {
+    PoolKernel(const T* x, T* y, bool count_padding, __grid_constant__ const PoolArgs args,
+               __grid_constant__ const QLinearMean p) {
   device::GridDependencyWait();
   const uint32_t thread = blockIdx.x * kPoolThreads + threadIdx.x;
   if (thread >= args.threads) return;
-  uint32_t channel;
-  const uint32_t position = channels.DivideWithRemainder(thread, &channel);
-  const PoolPlace at = LocatePool(args, position);
-  const T* const plane = x + at.plane * args.in_plane * channel_count + channel;
+  const PoolPlace at = LocatePool(args, thread);
+  const T* const plane = x + at.input;
+  const int64_t channels = args.shape.channels;
   int32_t sum = 0;
-  VisitWindow(args.shape, at,
-              [&](int offset) { sum += static_cast<int32_t>(plane[offset * channel_count]) - p.x_zero; });
+  VisitWindow(args.shape, at, [&](int offset) { sum += static_cast<int32_t>(plane[offset * channels]) - p.x_zero; });
   const int64_t count = CountTaps(args.shape, at, count_padding);
   const float real = count == 0 ? 0.0f : static_cast<float>(sum) * p.ratio / static_cast<float>(count);
-  y[at.output * channel_count + channel] = Saturated<T>(rintf(real), p.y_zero);
+  y[at.output] = Saturated<T>(rintf(real), p.y_zero);
 }
 
 template <class T>
@@ -77,15 +75,12 @@ __global__ void __launch_bounds__(kThreads) ColumnMeanKernel(const T* x, T* y, i
 }
 
 template <class T>
-Status LaunchPoolAs(const PoolShape& shape, int64_t channels, bool count_padding, const QLinearMean& mean,
-                    const void* x, void* y, device::Stream stream) {
-  return LaunchPlanes(
-      shape,
-      [&](const device::LaunchConfig& config, const PoolArgs& args) {
-        return device::Launch(PoolKernel<T>, config, stream, static_cast<const T*>(x), static_cast<T*>(y),
-                              count_padding, args, FastDivider(static_cast<uint32_t>(channels)), channels, mean);
-      },
-      channels);
+Status LaunchPoolAs(const PoolShape& shape, bool count_padding, const QLinearMean& mean, const void* x, void* y,
+                    device::Stream stream) {
+  return LaunchPlanes(shape, [&](const device::LaunchConfig& config, const PoolArgs& args) {
+    return device::Launch(PoolKernel<T>, config, stream, static_cast<const T*>(x), static_cast<T*>(y), count_padding,
+                          args, mean);
+  });
 }
 
 template <class T>
@@ -108,10 +103,10 @@ Status LaunchGlobalAs(const QLinearMean& mean, int64_t outer, int64_t elems, int
 
 }  // namespace
 
-Status LaunchQLinearPool(const PoolShape& shape, int64_t channels, bool count_padding, const QLinearMean& mean,
-                         const void* x, void* y, device::Stream stream) {
+Status LaunchQLinearPool(const PoolShape& shape, bool count_padding, const QLinearMean& mean, const void* x, void* y,
+                         device::Stream stream) {
   auto* const launch = mean.type == DataType::kInt8 ? &LaunchPoolAs<int8_t> : &LaunchPoolAs<uint8_t>;
-  return launch(shape, channels, count_padding, mean, x, y, stream);
+  return launch(shape, count_padding, mean, x, y, stream);
 }
 
 Status LaunchQLinearGlobalMean(const QLinearMean& mean, int64_t outer, int64_t elems, int64_t inner, const void* x,

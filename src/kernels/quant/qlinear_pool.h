@@ -14,10 +14,8 @@ struct QLinearMean {
   int32_t x_zero = 0, y_zero = 0;
 };
 
-// Each of `planes` follows the one before with `channels` of it side by side: 1 where channels come first. The elements
-// of an output plane with its channels fit 31 bits.
-Status LaunchQLinearPool(const PoolShape& shape, int64_t channels, bool count_padding, const QLinearMean& mean,
-                         const void* x, void* y, device::Stream stream);
+Status LaunchQLinearPool(const PoolShape& shape, bool count_padding, const QLinearMean& mean, const void* x, void* y,
+                         device::Stream stream);
 
 // Sums of x[outer, elems, inner] over elems; the division by their number is in the ratio, and `count` 1.
 Status LaunchQLinearGlobalMean(const QLinearMean& mean, int64_t outer, int64_t elems, int64_t inner, const void* x,

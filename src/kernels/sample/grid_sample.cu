@@ -69,24 +69,26 @@ __global__ void __launch_bounds__(kSampleThreads)
     const C value = GridValue<C>(grid, grid_type, at * kRank + (2 - d));
     return TapsAt<C, kTaps>(p, PixelOf(p, value, p.in[d]), p.in[d]);
   };
-  const Taps<C, kTaps> across = taps_of(2), down = taps_of(1);
+  Taps<C, kTaps> across = taps_of(2);
+  const Taps<C, kTaps> down = taps_of(1);
   Taps<C, kTaps> deep{};
   if constexpr (kRank == 3) deep = taps_of(0);
-  const int64_t plane = p.in[1] * p.in[2];
+  const int64_t step = PixelStep(p), width = p.in[2] * step, plane = p.in[1] * width;
+#pragma unroll
+  for (int i = 0; i < kTaps; ++i) across.index[i] *= step;
   for (int64_t channel = blockIdx.y; channel < p.channels; channel += gridDim.y) {
-    const int64_t row = image * p.channels + channel;
-    const T* const volume = x + row * p.in[0] * plane;
+    const T* const volume = x + ChannelOffset(p, image, channel, p.in[0] * p.in[1] * p.in[2]);
     C sum = 0;
     if constexpr (kRank == 2) {
-      sum = SumPlane(volume, p.in[2], down, across);
+      sum = SumPlane(volume, width, down, across);
     } else {
 #pragma unroll
       for (int i = 0; i < kTaps; ++i) {
         const bool outside = deep.index[i] < 0;
-        sum += deep.weight[i] * (outside ? C(0) : SumPlane(volume + deep.index[i] * plane, p.in[2], down, across));
+        sum += deep.weight[i] * (outside ? C(0) : SumPlane(volume + deep.index[i] * plane, width, down, across));
       }
     }
-    y[row * p.points + point] = Store<T>(sum);
+    y[SampleOffset(p, image, channel, point)] = Store<T>(sum);
   }
 }
 

@@ -13,14 +13,15 @@ enum class SampleMode : uint8_t { kNearest, kLinear, kCubic };
 enum class SamplePadding : uint8_t { kZeros, kBorder, kReflection };
 
 // x [batch, channels, in...], grid [batch, points, rank], y [batch, channels, points]; the grid's last dimension counts
-// from x's innermost one. Two dimensions have a leading one of size 1.
+// from x's innermost spatial one. Two dimensions have a leading one of size 1. Channels last: x [batch, in...,
+// channels], y [batch, points, channels].
 struct GridSample {
   int64_t batch = 0, channels = 0, points = 0;
   int32_t rank = 2;
   int64_t in[3] = {1, 1, 1};
   SampleMode mode = SampleMode::kLinear;
   SamplePadding padding = SamplePadding::kZeros;
-  bool align_corners = false;
+  bool align_corners = false, channels_last = false;
 
   int64_t output_elems() const { return batch * channels * points; }
 };

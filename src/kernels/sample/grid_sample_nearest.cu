@@ -21,10 +21,10 @@ __global__ void __launch_bounds__(kSampleThreads)
     inside = inside && index >= 0;
     offset = offset * p.in[d] + index;
   }
-  const int64_t plane = p.in[0] * p.in[1] * p.in[2];
+  const int64_t volume = p.in[0] * p.in[1] * p.in[2];
+  offset *= PixelStep(p);
   for (int64_t channel = blockIdx.y; channel < p.channels; channel += gridDim.y) {
-    const int64_t row = image * p.channels + channel;
-    y[row * p.points + point] = inside ? x[row * plane + offset] : T{};
+    y[SampleOffset(p, image, channel, point)] = inside ? x[ChannelOffset(p, image, channel, volume) + offset] : T{};
   }
 }
 

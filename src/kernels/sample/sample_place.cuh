@@ -51,6 +51,19 @@ __device__ __forceinline__ int64_t PaddedIndex(const GridSample& p, int64_t i, i
   return p.align_corners ? period - in_period : period - 1 - in_period;
 }
 
+// Elements from a pixel to the next.
+__device__ __forceinline__ int64_t PixelStep(const GridSample& p) { return p.channels_last ? p.channels : 1; }
+
+// Where a channel of an image begins; `volume`: pixels of an image.
+__device__ __forceinline__ int64_t ChannelOffset(const GridSample& p, int64_t image, int64_t channel, int64_t volume) {
+  return image * p.channels * volume + (p.channels_last ? channel : channel * volume);
+}
+
+// Of the sample of `point`.
+__device__ __forceinline__ int64_t SampleOffset(const GridSample& p, int64_t image, int64_t channel, int64_t point) {
+  return ChannelOffset(p, image, channel, p.points) + point * PixelStep(p);
+}
+
 template <class C>
 __device__ __forceinline__ int64_t FloorIndex(C at) {
   return at != at ? int64_t{-1} : static_cast<int64_t>(std::floor(at));

@@ -37,17 +37,18 @@ Result<const void*> Place(const TurnedTensor& turned, const void* tensor, std::b
 }
 
 // With tensors that are aligned as far as the library reads them where they lie.
-Status EnqueueTurned(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at) {
+Status EnqueueAligned(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at) {
   const ChannelsLast& turned = plan.channels_last;
   auto* const workspace = static_cast<std::byte*>(at.workspace);
-  dnn::ConvPointers last{.bias = at.bias, .workspace = workspace + turned.library_offset};
+  dnn::ConvPointers last{.bias = at.bias, .residual = at.residual, .workspace = workspace + turned.library_offset};
   CUDAEP_ASSIGN_OR_RETURN(last.x, Place(turned.x, at.x, workspace, stream));
   CUDAEP_ASSIGN_OR_RETURN(last.w, Place(turned.w, at.w, workspace, stream));
   last.y = turned.y.moves ? workspace + turned.y.offset : at.y;
   CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, stream.dnn());
   CUDAEP_RETURN_IF_ERROR(dnn::Enqueue(*handle, plan.library->As<dnn::ConvPlan>(), last));
   if (plan.finish) {
-    CUDAEP_RETURN_IF_ERROR(kernels::LaunchFinish(*plan.finish, last.y, last.bias, nullptr, last.y, stream.stream()));
+    CUDAEP_RETURN_IF_ERROR(
+        kernels::LaunchFinish(*plan.finish, last.y, last.bias, last.residual, last.y, stream.stream()));
   }
   if (!turned.y.moves) return Status::Ok();
   return kernels::LaunchTranspose(turned.y.transpose, last.y, at.y, stream.stream());
@@ -60,11 +61,16 @@ bool PaysChannelsLast(const dnn::ConvProblem& p) {
          Pays(p.types.a, p.groups, p.in_channels, p.out_channels);
 }
 
-size_t PackedConvWeights(const ConvOptions& options, int64_t groups, const TensorView& w) {
+size_t PackedConvWeights(const ConvOptions& options, dnn::Layout layout, int64_t groups, const TensorView& w) {
   if (w.rank <= 2 || w.elems() == 0 || !options.max_workspace) return 0;
-  const bool turns = options.path == ConvPath::kChannelsLast ? groups == 1
-                                                             : options.path == ConvPath::kAuto && options.use_library &&
-                                                                   Pays(w.type, groups, w.dim[1], w.dim[0]);
+  bool turns = options.path_may_be_library();
+  if (layout == dnn::Layout::kChannelsLast) {
+    turns = turns && w.type != DataType::kDouble;  // which the library takes in no layout
+  } else if (options.path == ConvPath::kChannelsLast) {
+    turns = groups == 1;
+  } else {
+    turns = turns && options.path == ConvPath::kAuto && Pays(w.type, groups, w.dim[1], w.dim[0]);
+  }
   const bool moves = w.dim[1] != 1 && w.elems() != w.dim[0] * w.dim[1];
   return turns && moves && dnn::Version().ok() ? w.bytes() : 0;
 }
@@ -80,7 +86,8 @@ Status PackConvWeights(const TensorView& w, void* packed, StreamContext& stream)
 
 Status PlanChannelsLast(const ConvOptions& options, StreamContext& stream, ConvRunPlan* plan) {
   dnn::ConvProblem p = plan->problem;
-  if (p.epilogue.residual() || p.direction != dnn::Direction::kForward || p.groups != 1) {
+  const bool forward = p.direction == dnn::Direction::kForward, turns = p.layout == dnn::Layout::kChannelsFirst;
+  if (turns && (p.epilogue.residual() || !forward || p.groups != 1)) {
     return NotSupported(dnn::ProblemText(p), ": with a residual, transposed or in groups it is not run channels-last");
   }
   p.layout = dnn::Layout::kChannelsLast;
@@ -89,11 +96,17 @@ Status PlanChannelsLast(const ConvOptions& options, StreamContext& stream, ConvR
   const int64_t pixels = ProductOfUsed(p.out, p.spatial_rank), taps = ProductOfUsed(p.kernel, p.spatial_rank);
   ChannelsLast turned;
   size_t next = 0;
-  CUDAEP_ASSIGN_OR_RETURN(turned.x, Turn(p.batch, p.in_channels, ProductOfUsed(p.in, p.spatial_rank), size, &next));
-  if (!plan->packed_weights) {
-    CUDAEP_ASSIGN_OR_RETURN(turned.w, Turn(p.out_channels, p.in_channels, taps, size, &next));
+  if (turns) {
+    CUDAEP_ASSIGN_OR_RETURN(turned.x, Turn(p.batch, p.in_channels, ProductOfUsed(p.in, p.spatial_rank), size, &next));
   }
-  CUDAEP_ASSIGN_OR_RETURN(turned.y, Turn(p.batch, pixels, p.out_channels, size, &next));
+  if (!plan->packed_weights) {
+    const int64_t filters = forward ? p.out_channels : p.in_channels;
+    const int64_t filter_channels = (forward ? p.in_channels : p.out_channels) / p.groups;
+    CUDAEP_ASSIGN_OR_RETURN(turned.w, Turn(filters, filter_channels, taps, size, &next));
+  }
+  if (turns) {
+    CUDAEP_ASSIGN_OR_RETURN(turned.y, Turn(p.batch, pixels, p.out_channels, size, &next));
+  }
   turned.library_offset = next;
   const size_t limit =
       std::min(AvailableWorkspace(stream, p.deterministic), options.max_workspace ? SIZE_MAX : WorkspaceLimit(options));
@@ -114,9 +127,40 @@ Status PlanChannelsLast(const ConvOptions& options, StreamContext& stream, ConvR
 
 Status EnqueueChannelsLast(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at) {
   const ChannelsLast& turned = plan.channels_last;
-  const DirectTensors direct{.x = !turned.x.moves, .w = !turned.w.moves, .residual = false, .y = !turned.y.moves};
+  const DirectTensors direct{
+      .x = !turned.x.moves, .w = !turned.w.moves, .residual = plan.problem.epilogue.residual(), .y = !turned.y.moves};
   return CallAligned(plan.problem, stream, at, direct,
-                     [&](const dnn::ConvPointers& aligned) { return EnqueueTurned(plan, stream, aligned); });
+                     [&](const dnn::ConvPointers& aligned) { return EnqueueAligned(plan, stream, aligned); });
+}
+
+Result<PlanPtr> PlanTurned(const ConvOptions& options, StreamContext& stream, std::unique_ptr<ConvRunPlan> plan) {
+  dnn::ConvProblem p = plan->problem;
+  if (p.epilogue.residual()) {
+    return NotSupported(dnn::ProblemText(p), ": no engine of a library, and it has a residual");
+  }
+  p.layout = dnn::Layout::kChannelsFirst;
+  const size_t size = SizeOf(p.types.a);
+  const int64_t pixels = ProductOfUsed(p.out, p.spatial_rank);
+  ChannelsLast& turned = plan->channels_last;
+  size_t next = 0;
+  CUDAEP_ASSIGN_OR_RETURN(turned.x, Turn(p.batch, ProductOfUsed(p.in, p.spatial_rank), p.in_channels, size, &next));
+  CUDAEP_ASSIGN_OR_RETURN(turned.y, Turn(p.batch, p.out_channels, pixels, size, &next));
+  CUDAEP_ASSIGN_OR_RETURN(plan->turned, PlanConvRun(options, p, stream, plan->packed_weights));
+  plan->route = ConvRoute::kTurned;
+  turned.library_offset = next;
+  plan->workspace_bytes = next + plan->turned->workspace_bytes;
+  return PlanPtr(std::move(plan));
+}
+
+Status EnqueueTurned(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at) {
+  const ChannelsLast& turned = plan.channels_last;
+  auto* const workspace = static_cast<std::byte*>(at.workspace);
+  dnn::ConvPointers first{.w = at.w, .bias = at.bias, .workspace = workspace + turned.library_offset};
+  CUDAEP_ASSIGN_OR_RETURN(first.x, Place(turned.x, at.x, workspace, stream));
+  first.y = turned.y.moves ? workspace + turned.y.offset : at.y;
+  CUDAEP_RETURN_IF_ERROR(EnqueueConvRun(PlanAs<ConvRunPlan>(*plan.turned), stream, first));
+  if (!turned.y.moves) return Status::Ok();
+  return kernels::LaunchTranspose(turned.y.transpose, first.y, at.y, stream.stream());
 }
 
 }  // namespace cudaep::ops

@@ -1,5 +1,5 @@
-// A channels-first convolution run by the library as a channels-last one: tensor cores want channels innermost, and the
-// library's own conversions around them cost more than the convolutions.
+// Convolutions run by the library as channels-last ones: tensor cores want channels innermost, and the library's own
+// conversions around them cost more than the convolutions. And channels-last ones that it has no engine for.
 #pragma once
 
 #include "kernels/epilogue/finish.h"
@@ -13,13 +13,17 @@ bool PaysChannelsLast(const dnn::ConvProblem& problem);
 
 // Bytes of the weights of a forward convolution, [out, in / groups, taps...], with their channels last; 0 where they
 // are taken as they are.
-size_t PackedConvWeights(const ConvOptions& options, int64_t groups, const TensorView& weights);
+size_t PackedConvWeights(const ConvOptions& options, dnn::Layout layout, int64_t groups, const TensorView& weights);
 // kNotSupported under a memory limit: other routes turn them back, which takes room.
 Status PackConvWeights(const TensorView& weights, void* packed, StreamContext& stream);
 
-// Fills route, library and workspace of `plan`, whose problem is channels-first. kNotSupported where the library has no
-// engine, the problem has a residual, or the copies of the tensors have no room.
+// Fills route, library and workspace of `plan`. kNotSupported where the library has no engine, the copies of the
+// tensors have no room, or a channels-first problem has a residual, groups or the other direction.
 Status PlanChannelsLast(const ConvOptions& options, StreamContext& stream, ConvRunPlan* plan);
+
+// Makes a channels-last problem's plan of a channels-first one between transposes. kNotSupported for a residual.
+Result<PlanPtr> PlanTurned(const ConvOptions& options, StreamContext& stream, std::unique_ptr<ConvRunPlan> plan);
+Status EnqueueTurned(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at);
 
 // Tensors may have any alignment: those that do not move are copied where they must be.
 Status EnqueueChannelsLast(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at);

@@ -1,18 +1,25 @@
 // Conv and ConvTranspose.
 #include "ops/conv/channels_last.h"
 #include "ops/conv/conv_run.h"
-#include "ops/registry.h"
+#include "ops/image_layout.h"
 
 namespace cudaep::ops {
 namespace {
 
 using Place = Result<dnn::ConvProblem> (*)(const ConvAttributes& attributes, Dims x, Dims w, const Dims* bias);
 
+dnn::Layout LayoutOf(bool channels_last) {
+  return channels_last ? dnn::Layout::kChannelsLast : dnn::Layout::kChannelsFirst;
+}
+
 template <Place kPlace>
 class Convolution : public Operator {
  public:
   Convolution(ConvAttributes attributes, const OpInfo& info)
-      : attributes_(std::move(attributes)), options_(info.settings()), type_(info.input_type(0)) {
+      : attributes_(std::move(attributes)),
+        options_(info.settings()),
+        type_(info.input_type(0)),
+        channels_last_(info.domain() == kNhwcDomain) {
     options_.product.constant_a = info.is_constant(1);
   }
 
@@ -23,7 +30,7 @@ class Convolution : public Operator {
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
     CUDAEP_ASSIGN_OR_RETURN(const dnn::ConvProblem problem, ProblemOf(inputs));
-    outputs[0] = OutputOf(problem);
+    outputs[0] = InLayout(OutputOf(problem), channels_last_);
     return Status::Ok();
   }
 
@@ -34,7 +41,7 @@ class Convolution : public Operator {
 
   Result<size_t> PackedBytes(int index, const TensorView& weight) const override {
     if (index != 1 || kPlace != PlaceConv) return size_t{0};
-    return PackedConvWeights(options_, attributes_.groups, weight);
+    return PackedConvWeights(options_, LayoutOf(channels_last_), attributes_.groups, weight);
   }
 
   Status Pack(int /*index*/, const TensorView& weight, void* packed, StreamContext& runtime) const override {
@@ -57,25 +64,28 @@ class Convolution : public Operator {
   Result<dnn::ConvProblem> ProblemOf(TensorViews inputs) const {
     const bool has_bias = inputs.size() > 2 && inputs[2].present();
     const Dims bias = has_bias ? inputs[2].dims() : Dims();
+    const Shape x = ChannelsFirst(inputs[0].dims(), channels_last_);
     CUDAEP_ASSIGN_OR_RETURN(dnn::ConvProblem problem,
-                            kPlace(attributes_, inputs[0].dims(), inputs[1].dims(), has_bias ? &bias : nullptr));
+                            kPlace(attributes_, x, inputs[1].dims(), has_bias ? &bias : nullptr));
     problem.types = lib::MixedTypes::Of(type_);
+    problem.layout = LayoutOf(channels_last_);
     return problem;
   }
 
   ConvAttributes attributes_;
   ConvOptions options_;
   DataType type_;
+  bool channels_last_;
 };
 
-const RegisterRows kRows({
+const RegisterRows kRows(InBothLayouts({
     {.op = "Conv", .since = 1, .until = 22, .types = {{"T", kFloatTypes}}, .make = Make<Convolution<PlaceConv>>},
     {.op = "ConvTranspose",
      .since = 1,
      .until = 22,
      .types = {{"T", kFloatTypes}},
      .make = Make<Convolution<PlaceConvTranspose>>},
-});
+}));
 
 }  // namespace
 }  // namespace cudaep::ops

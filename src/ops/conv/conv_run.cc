@@ -51,7 +51,8 @@ Status PlanColumns(StreamContext& stream, const ProductOptions& options, bool ma
     CUDAEP_ASSIGN_OR_RETURN(plan->pack_weights, kernels::PlanTranspose(dims, Shape{0, 2, 1, 3}, size));
   }
   if (plan->packed_weights) {
-    const Shape dims{p.out_channels, columns.packed_elems / (p.out_channels * p.in_channels), p.in_channels};
+    const int64_t group_in = p.in_channels / p.groups;
+    const Shape dims{p.out_channels, columns.packed_elems / (p.out_channels * group_in), group_in};
     CUDAEP_ASSIGN_OR_RETURN(plan->pack_weights, kernels::PlanTranspose(dims, Shape{0, 2, 1}, size));
   }
   plan->columns_offset = AlignUp(static_cast<size_t>(columns.packed_elems) * size, kPartAlignment);
@@ -137,6 +138,7 @@ Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem
   plan->problem = problem;
   plan->packed_weights = packed_weights;
   if (OutputOf(problem).elems() == 0) return PlanPtr(std::move(plan));
+  const bool last = problem.layout == dnn::Layout::kChannelsLast;
   const bool is_depthwise = IsDepthwise(problem);
   if (options.path == ConvPath::kDepthwise && !is_depthwise) {
     return Impossible("depthwise", problem, "it is no depthwise convolution that the kernel takes");
@@ -150,11 +152,12 @@ Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem
   if (options.path_may_be_library() && has_input) {
     const bool turn = options.path == ConvPath::kChannelsLast;
     Status refusal;
-    if (turn || (options.path == ConvPath::kAuto && PaysChannelsLast(problem))) {
+    if (last || turn || (options.path == ConvPath::kAuto && PaysChannelsLast(problem))) {
       refusal = PlanChannelsLast(options, stream, plan.get());
       if (refusal.ok()) return PlanPtr(std::move(plan));
       if (!MayRunElsewhere(refusal)) return refusal;
       if (turn) return Impossible("channels_last", problem, refusal.message());
+      if (last) return PlanTurned(options, stream, std::move(plan));
     }
     const bool widen = problem.spatial_rank == 1 && options.pad_to_nc1d;
     auto library = packed_weights ? Result<PlanSlotPtr>(NotSupported("its weights are packed: ", refusal.message()))
@@ -173,6 +176,7 @@ Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem
   if (options.path == ConvPath::kLibrary || options.path == ConvPath::kChannelsLast) {
     return Impossible(options.path == ConvPath::kLibrary ? "library" : "channels_last", problem, "it has no input");
   }
+  if (last) return PlanTurned(options, stream, std::move(plan));
   CUDAEP_RETURN_IF_ERROR(PlanColumns(stream, options.product, true, plan.get()).WithContext(dnn::ProblemText(problem)));
   return PlanPtr(std::move(plan));
 }
@@ -198,9 +202,13 @@ Status EnqueueConvRun(const ConvRunPlan& plan, StreamContext& stream, const dnn:
   switch (plan.route) {
     case ConvRoute::kNothing:
       return Status::Ok();
-    case ConvRoute::kDepthwise:
-      return kernels::LaunchDepthwiseConv(plan.depthwise, at.x, at.w, plan.problem.epilogue.bias ? at.bias : nullptr,
-                                          at.y, stream.stream());
+    case ConvRoute::kDepthwise: {
+      const bool last = plan.problem.layout == dnn::Layout::kChannelsLast;
+      auto* const launch = last ? &kernels::LaunchDepthwiseConvLast : &kernels::LaunchDepthwiseConv;
+      return launch(plan.depthwise, at.x, at.w, plan.problem.epilogue.bias ? at.bias : nullptr, at.y, stream.stream());
+    }
+    case ConvRoute::kTurned:
+      return EnqueueTurned(plan, stream, at);
     case ConvRoute::kChannelsLast:
       return EnqueueChannelsLast(plan, stream, at);
     case ConvRoute::kLibrary:

@@ -17,17 +17,17 @@
 
 namespace cudaep::ops {
 
-enum class ConvRoute : uint8_t { kNothing, kDepthwise, kChannelsLast, kLibrary, kColumns };
+enum class ConvRoute : uint8_t { kNothing, kDepthwise, kChannelsLast, kLibrary, kColumns, kTurned };
 
 // A tensor's other layout in the workspace.
 struct TurnedTensor {
-  bool moves = false;  // else the layouts are one
+  bool moves = false;  // else the layouts are one, or the tensor has the one wanted
   kernels::TransposePlan transpose;
   size_t offset = 0;
 };
 struct ChannelsLast {
   TurnedTensor x, w, y;       // of y, from channels last to channels first
-  size_t library_offset = 0;  // of the library's workspace
+  size_t library_offset = 0;  // of the workspace of what runs between them
 };
 
 struct ConvRunPlan : Plan {
@@ -37,6 +37,7 @@ struct ConvRunPlan : Plan {
   kernels::DepthwiseConv depthwise;
   PlanSlotPtr library;
   ChannelsLast channels_last;
+  PlanPtr turned;  // kTurned: what runs between transposes to channels first and back, `channels_last` says where
 
   ColumnConv columns;
   MatrixProduct full_chunk, last_chunk;
@@ -66,8 +67,9 @@ struct ConvOptions {
   ConvSearch search;
 };
 
-// Numerics of `problem` are those of the options. kNotSupported when the options force what cannot be done, and for a
-// channels-last problem that no library takes. `packed_weights`: PackConvWeights made them.
+// Numerics of `problem` are those of the options, its layout that of x and y: weights have their channels where
+// `packed_weights` (PackConvWeights made them) says, first or last. kNotSupported when the options force what cannot be
+// done, and for a residual with channels last that no library takes.
 Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem, StreamContext& stream,
                             bool packed_weights = false);
 

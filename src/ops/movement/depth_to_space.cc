@@ -1,7 +1,7 @@
 // DepthToSpace and SpaceToDepth: transposes of the tensor seen with blocks as dimensions of their own.
 #include "core/checked_math.h"
 #include "kernels/movement/transpose.h"
-#include "ops/registry.h"
+#include "ops/image_layout.h"
 
 namespace cudaep::ops {
 namespace {
@@ -90,17 +90,11 @@ class Blocks final : public Operator {
   Attributes attributes_;
 };
 
-KernelRow Row(const char* domain, const char* op, int until) {
-  return {
-      .domain = domain, .op = op, .since = 1, .until = until, .types = {{"T", kFixedSizeTypes}}, .make = Make<Blocks>};
+KernelRow Row(const char* op) {
+  return {.op = op, .since = 1, .until = 13, .types = {{"T", kFixedSizeTypes}}, .make = Make<Blocks>};
 }
 
-const RegisterRows kRows({
-    Row(kOnnxDomain, "DepthToSpace", 13),
-    Row(kOnnxDomain, "SpaceToDepth", 13),
-    Row(kNhwcDomain, "DepthToSpace", 13),
-    Row(kNhwcDomain, "SpaceToDepth", 13),
-});
+const RegisterRows kRows(InBothLayouts({Row("DepthToSpace"), Row("SpaceToDepth")}));
 
 }  // namespace
 }  // namespace cudaep::ops

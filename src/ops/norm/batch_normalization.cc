@@ -1,6 +1,6 @@
 // BatchNormalization for inference. Training, a different operator under the same name, is refused.
 #include "kernels/norm/batch_norm.h"
-#include "ops/registry.h"
+#include "ops/image_layout.h"
 
 namespace cudaep::ops {
 namespace {
@@ -76,24 +76,18 @@ class BatchNorm : public Operator {
 std::vector<KernelRow> Rows() {
   std::vector<KernelRow> rows;
   constexpr DataTypeSet kTypes = kernels::kBatchNormTypes;
-  for (const char* domain : {kOnnxDomain, kNhwcDomain}) {
-    // In the host's own domain for channels last nothing tests sharing, and little would gain from it.
-    std::vector<BufferPair> in_place;
-    if (domain == kOnnxDomain) in_place = {{0, 0}};
-    const auto add = [&](int since, int until, std::vector<TypeConstraint> types) {
-      rows.push_back({.domain = domain,
-                      .op = "BatchNormalization",
-                      .since = since,
-                      .until = until,
-                      .types = std::move(types),
-                      .in_place = in_place,
-                      .make = Make<BatchNorm>});
-    };
-    add(7, 9, {{"T", kTypes}});
-    add(14, 14, {{"T", kTypes}, {"U", kTypes}});
-    add(15, 15, {{"T", kTypes}, {"T1", kTypes}, {"T2", kTypes}});
-  }
-  return rows;
+  const auto add = [&](int since, int until, std::vector<TypeConstraint> types) {
+    rows.push_back({.op = "BatchNormalization",
+                    .since = since,
+                    .until = until,
+                    .types = std::move(types),
+                    .in_place = {{0, 0}},
+                    .make = Make<BatchNorm>});
+  };
+  add(7, 9, {{"T", kTypes}});
+  add(14, 14, {{"T", kTypes}, {"U", kTypes}});
+  add(15, 15, {{"T", kTypes}, {"T1", kTypes}, {"T2", kTypes}});
+  return InBothLayouts(std::move(rows));
 }
 
 const RegisterRows kRows(Rows());

@@ -1,7 +1,7 @@
 // LRN: local response normalisation across channels.
 #include "kernels/norm/lrn.h"
 
-#include "ops/registry.h"
+#include "ops/image_layout.h"
 
 namespace cudaep::ops {
 namespace {
@@ -15,6 +15,7 @@ class Lrn : public Operator {
                  .alpha = info.FloatOr("alpha", 1e-4f),
                  .beta = info.FloatOr("beta", 0.75f),
                  .bias = info.FloatOr("bias", 1.0f)};
+    op->channels_last_ = info.domain() == kNhwcDomain;
     if (op->args_.size < 1) return InvalidArgument("attribute size is ", op->args_.size);
     return op;
   }
@@ -31,19 +32,26 @@ class Lrn : public Operator {
     kernels::LrnArgs args = args_;
     args.x = context.input(0);
     args.y = context.output(0);
-    args.batch = x[0];
-    args.channels = x[1];
-    args.inner = ElementCount(x.subspan(2));
+    if (channels_last_) {  // each pixel is an image of its own
+      args.batch = ElementCount(x.first(x.size() - 1));
+      args.channels = x.back();
+      args.inner = 1;
+    } else {
+      args.batch = x[0];
+      args.channels = x[1];
+      args.inner = ElementCount(x.subspan(2));
+    }
     return kernels::LaunchLrn(args, context.stream());
   }
 
  private:
   kernels::LrnArgs args_;
+  bool channels_last_ = false;
 };
 
-const RegisterRows kRows({
+const RegisterRows kRows(InBothLayouts({
     {.op = "LRN", .since = 1, .until = 13, .types = {{"T", kFloatTypes}}, .make = Make<Lrn>},
-});
+}));
 
 }  // namespace
 }  // namespace cudaep::ops

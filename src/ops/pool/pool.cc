@@ -1,6 +1,6 @@
 // MaxPool, AveragePool and LpPool.
+#include "ops/image_layout.h"
 #include "ops/pool/pool_shape.h"
-#include "ops/registry.h"
 
 namespace cudaep::ops {
 namespace {
@@ -18,6 +18,7 @@ class Pool : public Operator {
     CUDAEP_ASSIGN_OR_RETURN(op->window_, ParseWindow(info));
     if (op->window_.kernel.empty()) return InvalidArgument("attribute kernel_shape is missing");
     op->type_ = info.input_type(0);
+    op->channels_last_ = info.domain() == kNhwcDomain;
     op->kind_ = row.VariantAs<PoolKind>();
     op->column_major_ = info.BoolOr("storage_order", false);
     op->count_padding_ = info.BoolOr("count_include_pad", false);
@@ -29,9 +30,11 @@ class Pool : public Operator {
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
     CUDAEP_ASSIGN_OR_RETURN(const Window window, Place(inputs[0].dims()));
-    Shape y(inputs[0].dims());
+    Shape y = ChannelsFirst(inputs[0].dims(), channels_last_);
     for (int d = 0; d < window.rank; ++d) y[d + 2] = window.out[static_cast<size_t>(d)];
-    for (Shape& output : outputs) output = y;
+    outputs[0] = InLayout(y, channels_last_);
+    // The host turns the first output back to channels first, and takes the indices as if they were.
+    if (outputs.size() > 1) outputs[1] = y;
     return Status::Ok();
   }
 
@@ -40,7 +43,7 @@ class Pool : public Operator {
     if (context.outputs[0].elems() == 0) return PlanPtr(std::move(plan));
     const Dims x = context.inputs[0].dims();
     CUDAEP_ASSIGN_OR_RETURN(const Window window, Place(x));
-    CUDAEP_ASSIGN_OR_RETURN(plan->shape, PoolShapeOf(window, type_, x[0] * x[1]));
+    CUDAEP_ASSIGN_OR_RETURN(plan->shape, PoolShapeOf(window, type_, x, channels_last_));
     return PlanPtr(std::move(plan));
   }
 
@@ -60,13 +63,13 @@ class Pool : public Operator {
  private:
   Result<Window> Place(Dims x) const {
     if (x.size() < 3) return InvalidArgument("input X ", x, " needs batch, channels and a spatial dimension");
-    return PlaceWindow(window_, x.subspan(2), window_.kernel);
+    return PlaceWindow(window_, x.subspan(channels_last_ ? 1 : 2, x.size() - 2), window_.kernel);
   }
 
   WindowAttributes window_;
   DataType type_ = DataType::kFloat;
   PoolKind kind_ = PoolKind::kMax;
-  bool column_major_ = false, count_padding_ = false;
+  bool column_major_ = false, count_padding_ = false, channels_last_ = false;
   double p_ = 2;
 };
 
@@ -79,12 +82,12 @@ KernelRow Row(const char* op, PoolKind kind, int since, int until, std::vector<T
           .make = Make<Pool>};
 }
 
-const RegisterRows kRows({
+const RegisterRows kRows(InBothLayouts({
     Row("AveragePool", PoolKind::kAverage, 1, 22, {{"T", kernels::kAveragePoolTypes}}),
-    Row("LpPool", PoolKind::kLp, 1, 22, {{"T", kernels::kAveragePoolTypes}}),
     Row("MaxPool", PoolKind::kMax, 1, 1, {{"T", kernels::kAveragePoolTypes}}),
     Row("MaxPool", PoolKind::kMax, 8, 22, {{"T", kernels::kMaxPoolTypes}, {"I", DataType::kInt64}}),
-});
+}));
+const RegisterRows kNorms({Row("LpPool", PoolKind::kLp, 1, 22, {{"T", kernels::kAveragePoolTypes}})});
 
 }  // namespace
 }  // namespace cudaep::ops

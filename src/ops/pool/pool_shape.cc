@@ -4,10 +4,13 @@
 
 namespace cudaep::ops {
 
-Result<kernels::PoolShape> PoolShapeOf(const Window& w, DataType type, int64_t planes, int64_t channels) {
+Result<kernels::PoolShape> PoolShapeOf(const Window& w, DataType type, Dims x, bool channels_last) {
+  const int64_t channels = channels_last ? x.back() : 1;
   kernels::PoolShape out;
   out.type = type;
-  out.planes = planes;
+  out.planes = channels_last ? x[0] : x[0] * x[1];
+  if (!FitsInt32(channels)) return NotSupported("pooling over ", channels, " channels");
+  out.channels = static_cast<int32_t>(channels);
   int64_t in_plane = 1, out_plane = channels;
   for (int d = 0; d < w.rank; ++d) {
     const size_t i = static_cast<size_t>(d);

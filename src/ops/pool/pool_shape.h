@@ -6,7 +6,7 @@
 
 namespace cudaep::ops {
 
-// Refuses planes of more than 2^31 elements, those of the output with `channels` at each position.
-Result<kernels::PoolShape> PoolShapeOf(const Window& window, DataType type, int64_t planes, int64_t channels = 1);
+// Of an input with the dimensions `x`. Refuses planes of more than 2^31 positions, or elements of the output.
+Result<kernels::PoolShape> PoolShapeOf(const Window& window, DataType type, Dims x, bool channels_last);
 
 }  // namespace cudaep::ops

@@ -27,7 +27,6 @@ Result<Dims> SpatialDims(Dims x, bool channels_last) {
 struct PoolPlan : Plan {
   kernels::PoolShape shape;
   kernels::QLinearMean mean;
-  int64_t channels = 1;
 };
 
 class QLinearAveragePool final : public Operator {
@@ -56,15 +55,13 @@ class QLinearAveragePool final : public Operator {
     if (context.outputs[0].elems() == 0) return PlanPtr(std::move(plan));
     const Dims x = context.inputs[kX].dims();
     CUDAEP_ASSIGN_OR_RETURN(const Window window, Place(x));
-    plan->channels = channels_last_ ? x.back() : 1;
-    CUDAEP_ASSIGN_OR_RETURN(plan->shape,
-                            PoolShapeOf(window, type_, channels_last_ ? x[0] : x[0] * x[1], plan->channels));
+    CUDAEP_ASSIGN_OR_RETURN(plan->shape, PoolShapeOf(window, type_, x, channels_last_));
     return PlanPtr(std::move(plan));
   }
 
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
     const auto& p = PlanAs<PoolPlan>(plan);
-    return kernels::LaunchQLinearPool(p.shape, p.channels, count_padding_, p.mean, context.input(kX), context.output(0),
+    return kernels::LaunchQLinearPool(p.shape, count_padding_, p.mean, context.input(kX), context.output(0),
                                       context.stream());
   }
 

@@ -1,6 +1,6 @@
 // Global pooling: a reduction of all spatial dimensions, to 1 each.
+#include "ops/image_layout.h"
 #include "ops/reduce/reduction.h"
-#include "ops/registry.h"
 
 namespace cudaep::ops {
 namespace {
@@ -63,23 +63,20 @@ class GlobalPool : public Operator {
   bool channels_last_, deterministic_;
 };
 
-KernelRow Row(const char* domain, const char* op, ReduceOp variant, int until, DataTypeSet types) {
-  return {.domain = domain,
-          .op = op,
+KernelRow Row(const char* op, ReduceOp variant) {
+  return {.op = op,
           .since = 1,
-          .until = until,
-          .types = {{"T", types}},
+          .until = 22,
+          .types = {{"T", kFloatTypes}},
           .variant = static_cast<int>(variant),
           .make = Make<GlobalPool>};
 }
 
-const RegisterRows kRows({
-    Row(kOnnxDomain, "GlobalAveragePool", ReduceOp::kMean, 22, kFloatTypes),
-    Row(kOnnxDomain, "GlobalLpPool", ReduceOp::kL2, 22, kFloatTypes),
-    Row(kOnnxDomain, "GlobalMaxPool", ReduceOp::kMax, 22, kFloatTypes),
-    Row(kNhwcDomain, "GlobalAveragePool", ReduceOp::kMean, 1, kFloatTypes - DataTypeSet(DataType::kBFloat16)),
-    Row(kNhwcDomain, "GlobalMaxPool", ReduceOp::kMax, 1, kFloatTypes - DataTypeSet(DataType::kBFloat16)),
-});
+const RegisterRows kRows(InBothLayouts({
+    Row("GlobalAveragePool", ReduceOp::kMean),
+    Row("GlobalMaxPool", ReduceOp::kMax),
+}));
+const RegisterRows kNorms({Row("GlobalLpPool", ReduceOp::kL2)});
 
 }  // namespace
 }  // namespace cudaep::ops

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/checked_math.h"
-#include "ops/registry.h"
+#include "ops/image_layout.h"
 #include "ops/shape/host_ints.h"
 
 namespace cudaep::ops {
@@ -39,6 +39,7 @@ class GridSample final : public Operator {
     CUDAEP_ASSIGN_OR_RETURN(op->attributes_.mode, ParseMode(info.StringOr("mode", "linear")));
     CUDAEP_ASSIGN_OR_RETURN(op->attributes_.padding, ParsePadding(info.StringOr("padding_mode", "zeros")));
     op->attributes_.align_corners = info.BoolOr("align_corners", false);
+    op->attributes_.channels_last = info.domain() == kNhwcDomain;
     op->type_ = info.input_type(0), op->grid_type_ = info.input_type(1);
     if (op->attributes_.mode != SampleMode::kNearest && !kernels::kSampleTypes.Contains(op->type_)) {
       return NotSupported("interpolation of element type ", DataTypeName(op->type_));
@@ -56,8 +57,9 @@ class GridSample final : public Operator {
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
     CUDAEP_RETURN_IF_ERROR(Place(inputs).status());
     const Dims grid = inputs[1].dims();
-    outputs[0] = Shape{inputs[0].dim[0], inputs[0].dim[1]};
-    for (size_t d = 1; d + 1 < grid.size(); ++d) outputs[0].Append(grid[d]);
+    Shape y = ChannelsFirst(inputs[0].dims(), attributes_.channels_last);
+    for (int d = 2; d < y.rank(); ++d) y[d] = grid[static_cast<size_t>(d) - 1];
+    outputs[0] = InLayout(y, attributes_.channels_last);
     return CheckedElementCount(outputs[0]).status();
   }
 
@@ -74,7 +76,8 @@ class GridSample final : public Operator {
 
  private:
   Result<kernels::GridSample> Place(TensorViews inputs) const {
-    const Dims x = inputs[0].dims(), grid = inputs[1].dims();
+    const Shape image = ChannelsFirst(inputs[0].dims(), attributes_.channels_last);
+    const Dims x = image, grid = inputs[1].dims();
     if (x.size() != 4 && x.size() != 5) {
       return NotSupported("samples of X with ", x.size(), " dimensions; 4 and 5 are offered");
     }
@@ -155,12 +158,12 @@ class AffineGrid final : public Operator {
 constexpr DataTypeSet kGridTypes = kernels::kSampleTypes;
 constexpr DataTypeSet kMicrosoftTypes = kGridTypes - DataTypeSet(DataType::kBFloat16);
 
+const RegisterRows kInBothLayouts(InBothLayouts({{.op = "GridSample",
+                                                  .since = 16,
+                                                  .until = 22,
+                                                  .types = {{"T1", kFixedSizeTypes}, {"T2", kGridTypes}},
+                                                  .make = Make<GridSample>}}));
 const RegisterRows kRows({
-    {.op = "GridSample",
-     .since = 16,
-     .until = 22,
-     .types = {{"T1", kFixedSizeTypes}, {"T2", kGridTypes}},
-     .make = Make<GridSample>},
     {.domain = kMicrosoftDomain,
      .op = "GridSample",
      .since = 1,
