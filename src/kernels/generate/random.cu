@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "core/checked_math.h"
 #include "kernels/generate/philox.cuh"
@@ -37,8 +38,8 @@ __device__ __forceinline__ void StoreGroup(T* y, const Pack<T, kRandomPack>& pac
 }
 
 template <class T, Distribution kDistribution>
-__global__ void __launch_bounds__(kThreads)
-    RandomKernel(RandomStream random, ComputeType<T> first, ComputeType<T> second, int64_t elems, T* y, bool packed) {
+__global__ void __launch_bounds__(kThreads) RandomKernel(RandomStream random, ComputeType<T> first, ComputeType<T> span,
+                                                         ComputeType<T> factor, int64_t elems, T* y, bool packed) {
   using C = ComputeType<T>;
   ForEachGroup(elems, [&](uint64_t group, int64_t at, int count) {
     const RandomPack<C> numbers =
@@ -46,8 +47,7 @@ __global__ void __launch_bounds__(kThreads)
     Pack<T, kRandomPack> pack;
 #pragma unroll
     for (int i = 0; i < kRandomPack; ++i) {
-      const C offset = kDistribution == Distribution::kNormal ? second : second - first;
-      pack.value[i] = Store<T>(std::fma(numbers.value[i], offset, first));
+      pack.value[i] = Store<T>(std::fma(numbers.value[i], span, first) * factor);
     }
     StoreGroup(y + at, pack, count, packed);
   });
@@ -118,8 +118,14 @@ Status LaunchRandom(Distribution distribution, double first, double second, Rand
     auto* const to = static_cast<T*>(y);
     auto* const kernel = distribution == Distribution::kNormal ? &RandomKernel<T, Distribution::kNormal>
                                                                : &RandomKernel<T, Distribution::kUniform>;
-    return device::Launch(kernel, Config(elems), stream, random, static_cast<C>(first), static_cast<C>(second), elems,
-                          to, Packs(to));
+    C from = static_cast<C>(first), span = static_cast<C>(second), factor = 1;
+    if (distribution == Distribution::kUniform) {
+      span -= from;
+      if (!std::isfinite(span)) {  // halves of both ends have a distance
+        from /= 2, span = static_cast<C>(second) / 2 - from, factor = 2;
+      }
+    }
+    return device::Launch(kernel, Config(elems), stream, random, from, span, factor, elems, to, Packs(to));
   });
 }
 

@@ -19,7 +19,7 @@ struct RandomStream {
 };
 
 enum class Distribution : uint8_t {
-  kUniform,  // in [first, second); rounding to the type may give its end
+  kUniform,  // in [first, second), finite numbers at any distance; rounding to the type may give its end
   kNormal,   // of mean `first` and deviation `second`
 };
 

@@ -1,5 +1,8 @@
 // RandomNormal, RandomUniform, the same in the shape of an input, and Bernoulli. A CUDA graph would repeat its numbers,
 // so none captures them.
+#include <cmath>
+#include <limits>
+
 #include "core/float16.h"
 #include "ops/generate/random_source.h"
 #include "ops/registry.h"
@@ -21,6 +24,16 @@ Result<DataType> OutputType(const OpInfo& info, DataTypeSet offered) {
   return type;
 }
 
+// The ends of a uniform distribution, of which every number must be one of the type.
+Status CheckEnd(const OpInfo& info, const char* attribute, float fallback, DataType type) {
+  const float end = info.FloatOr(attribute, fallback);
+  const float most = type == DataType::kFloat16    ? 65504.0f
+                     : type == DataType::kBFloat16 ? 0x1.FEp127f
+                                                   : std::numeric_limits<float>::max();
+  if (std::abs(end) <= most) return Status::Ok();
+  return InvalidArgument("attribute ", attribute, " is ", end, ", which is no finite number of ", DataTypeName(type));
+}
+
 PlanPtr UncapturedPlan() {
   auto plan = std::make_unique<Plan>();
   plan->capturable = false;
@@ -39,6 +52,10 @@ class Random final : public Operator {
 
   static Result<std::unique_ptr<Random>> Create(const OpInfo& info, const KernelRow& row) {
     CUDAEP_ASSIGN_OR_RETURN(const DataType type, OutputType(info, kFloatTypes));
+    if (row.VariantAs<Variant>() == Variant::kUniform) {
+      CUDAEP_RETURN_IF_ERROR(CheckEnd(info, "low", 0.0f, type));
+      CUDAEP_RETURN_IF_ERROR(CheckEnd(info, "high", 1.0f, type));
+    }
     std::optional<Shape> shape;
     if (info.input_count() == 0) {
       const std::optional<std::vector<int64_t>> dims = info.Ints("shape");

@@ -137,6 +137,9 @@ CASES = [
     *(_case(f"{op}Like", dtype, (2, 3), like="float32", opset=7) for op in _RANDOM
       for dtype in ("float32", "float64", "float16")),
     *(_case("RandomUniform", "float32", (9,), seed=seed, opset=22, attrs={"low": seed}) for seed in (0.0, -1.0)),
+    # Ends whose distance is no finite number, and the largest ones of narrow types.
+    *(_case("RandomUniform", dtype, (700,), opset=22, attrs={"low": -end, "high": end})
+      for dtype, end in (("float32", 3.4e38), ("bfloat16", 3.38e38), ("float16", 65504.0))),
     # Bernoulli: every type of both
     *(_chances((3, 13), to) for to in (*NUMERIC, "bool")),
     *(_chances((70,), "float32", of) for of in ("float16", "bfloat16")),
@@ -158,6 +161,11 @@ CASES = [
     Case(op="Dropout", inputs=[Rand((3, 5)), Of(0.4, "float32"), np.array(False)], dtypes=FLOATS, outputs=(T, "bool"),
          opset="12+", expected=lambda x, *_: (x, np.ones_like(x, bool)), name="runs"),
     # refusals
+    *(Case(op="RandomUniform", inputs=[], attrs={"shape": [2], end: value, "dtype": code_of(dtype)}, outputs=[dtype],
+           name=f"{end}_{value}_{dtype}", error=("INVALID_ARGUMENT", f"attribute {end} is "), opset=22,
+           skip={"session": "the host's own kernel takes it"})
+      for dtype, end, value in (("float16", "high", 7e4), ("float16", "low", -7e4), ("bfloat16", "high", 3.4e38),
+                                ("float32", "high", float("inf")), ("float64", "low", float("nan")))),
     Case(op="RandomNormal", inputs=[], attrs={"shape": [2, -1]}, outputs=["float32"], name="shape",
          error=("INVALID_ARGUMENT", "negative"), skip={"session": "the host refuses it first"}),
     Case(op="RandomUniformLike", inputs=[Rand((2,), "int32")], outputs=["int32"], name="type",
