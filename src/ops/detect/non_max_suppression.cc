@@ -1,4 +1,5 @@
-// NonMaxSuppression: scores are sorted class by class, then boxes are kept in that order.
+// NonMaxSuppression: scores are sorted class by class, then boxes are kept in that order. NaN is below any threshold
+// and, where there is none, before all numbers, as in TopK; the CPU provider's heap has no order for it.
 #include "kernels/detect/non_max_suppression.h"
 
 #include <algorithm>
