@@ -82,7 +82,11 @@ def open_session(
     for key, value in (config or {}).items():
         options.add_session_config_entry(key, value)
     options.add_provider_for_devices([devices()[0]], dict(provider_options or {}))
-    return ort.InferenceSession(model if isinstance(model, bytes) else str(model), sess_options=options)
+    # With the host's fallback a Run that fails on the device is repeated on the CPU, and nobody hears of it.
+    source = model if isinstance(model, bytes) else str(model)
+    session = ort.InferenceSession(source, sess_options=options, enable_fallback=0)
+    session.disable_fallback()
+    return session
 
 
 def run(session: ort.InferenceSession, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:

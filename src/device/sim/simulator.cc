@@ -12,8 +12,9 @@
 namespace cudaep::device::sim {
 namespace {
 
-// Device memory starts 1 GiB into a 4 GiB window: padding of a struct that still holds the upper half of an old
-// pointer next to a small integer then never looks like a pointer to memory in use.
+// Device memory starts 1 GiB into a 4 GiB window, and ends, where growable memory is placed, 1 GiB before one: padding
+// of a struct that still holds the upper half of an old pointer next to a small integer then never looks like a pointer
+// to memory in use.
 constexpr size_t kWindowBytes = size_t{4} << 30;
 constexpr size_t kFirstByte = size_t{1} << 30;
 constexpr size_t kAddressFactor = 12;
@@ -75,7 +76,7 @@ Status Simulator::Configure(Lock& lock, const Configuration& configuration) {
   CurrentThread().ordinal = 0;
   BlockExecutor::Configure(config.thread_order, config.seed);
   // Several times the capacity of addresses: freed ranges need not be reused soon, growable memory reserves plenty.
-  stride_ = AlignUp(kAddressFactor * config.memory_bytes + kFirstByte, kWindowBytes);
+  stride_ = AlignUp(kAddressFactor * config.memory_bytes + 2 * kFirstByte, kWindowBytes);
   range_bytes_ = stride_ * static_cast<size_t>(config.devices) + kPinnedBytes + 2 * kWindowBytes;
   range_ = mmap(nullptr, range_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range_ == MAP_FAILED) {
@@ -86,7 +87,7 @@ Status Simulator::Configure(Lock& lock, const Configuration& configuration) {
   for (int i = 0; i < config.devices; ++i, base += stride_) {
     Device& device = devices.emplace_back();
     device.ordinal = i;
-    device.heap = std::make_unique<Heap>(base, stride_ - kFirstByte, config.memory_bytes, config.quarantine_bytes,
+    device.heap = std::make_unique<Heap>(base, stride_ - 2 * kFirstByte, config.memory_bytes, config.quarantine_bytes,
                                          config.guard_pages, /*keyed=*/true);
     device.legacy = AddStream(i)->shared_from_this();
     device.legacy->legacy = true;
