@@ -26,7 +26,6 @@ LEFT_OUT = {
         ("", op): "nobody draws the same numbers: tests/op/cases/random.py, tests/session/test_random.py"
         for op in ("Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
     },
-    ("com.microsoft", "GroupQueryAttention"): "no spec yet: tests/op/cases/group_query_attention.py",
 }
 LEFT_OUT_DOMAINS = {"com.ms.internal.nhwc": "no model has them; the host makes them from others"}
 

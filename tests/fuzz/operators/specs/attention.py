@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.op.cases import group_query_attention, multi_head_attention
 from tests.op.harness.tolerances import Tolerance
 
 from ..draw import Draw, Node
@@ -91,6 +92,7 @@ def _multi_head(d: Draw) -> Node:
     batch, heads, size = d.any(1, 3), d.integer(1, 4), d.pick([2, 4, 8, 16])
     v_size = size if d.chance(0.7) else d.integer(1, 9)
     queries, keys = d.any(1, 8), d.any(1, 9)
+    past = d.any(1, 6) if d.chance(0.25) else 0
     attrs: dict[str, Any] = {"num_heads": heads, **d.attrs(unidirectional=[0, 0, 1, None])}
     if attrs.get("unidirectional"):
         keys = queries
@@ -102,13 +104,79 @@ def _multi_head(d: Draw) -> Node:
 
     bias = d.small(dtype, [heads * (2 * size + v_size)]) if d.chance(0.4) else None
     padding = None
-    if d.chance(0.2) and not attrs.get("unidirectional"):
+    if d.chance(0.2) and not attrs.get("unidirectional") and not past:
         padding = d.free.integers(1, keys, batch, endpoint=True).astype(np.int32)
     added = None
     if d.chance(0.3):
-        added = d.values(dtype, [d.pick([1, batch]), d.pick([1, heads]), queries, keys], -2, 2, specials=False)
-    return Node([rows(queries, size), rows(keys, size), rows(keys, v_size), bias, padding, added], attrs, scale=4.0,
+        added = d.values(dtype, [d.pick([1, batch]), d.pick([1, heads]), queries, keys + past], -2, 2, specials=False)
+    before: list[np.ndarray | None] = []
+    if past:
+        before = [d.values(dtype, (batch, heads, past, width), -2, 2, specials=False) for width in (size, v_size)]
+    inputs = [rows(queries, size), rows(keys, size), rows(keys, v_size), bias, padding, added, *before]
+    # The CPU provider has no past with heads of another size for values, and none in bfloat16.
+    return Node(inputs, attrs, (True, True, True) if past else (True,), scale=4.0,
+                formula=_multi_head_formula if past else None,
                 tolerance=_BIASED.get(dtype) if bias is not None else None)  # fmt: skip
+
+
+def _multi_head_formula(*inputs: Any, **attrs: Any) -> tuple[np.ndarray, ...]:
+    return multi_head_attention._expected(*inputs, **attrs)[:3]
+
+
+def _group_query(d: Draw) -> Node:
+    """Prompts, decoded tokens with caches of any room, and chunks; heads normalised, turned or as they are."""
+    dtype = d.type("T")
+    groups, kv_heads, size = d.pick([1, 2, 3]), d.integer(1, 3), d.pick([16, 32])
+    heads, form = groups * kv_heads, d.pick(["prompt", "decode", "decode", "chunk"])
+    batch = 1 if form == "chunk" else d.any(1, 3)
+    rows = 1 if form == "decode" else d.any(2, 8)
+    before = 0 if form == "prompt" else d.any(1, 12)
+    total = before + rows
+    capacity = before + (d.any(rows, rows + 5) if d.chance(0.5) else 0)  # one that past and present may share, or not
+    ends = np.full(batch, total - 1, np.int32)
+    if form == "decode" and d.chance(0.4):
+        ends = np.minimum(ends, d.free.integers(0, total, batch)).astype(np.int32)
+        ends[d.any(0, batch - 1)] = total - 1
+    attrs: dict[str, Any] = {"num_heads": heads, "kv_num_heads": kv_heads}
+    if d.chance(0.3):
+        attrs["scale"] = d.real(0.1, 1)
+    if d.chance(0.2):
+        attrs["softcap"] = d.real(0.5, 3)
+    if d.chance(0.3):
+        attrs["local_window_size"] = d.integer(1, 9)
+    if d.chance(0.2):
+        attrs["smooth_softmax"] = 1
+    turns = d.chance(0.4)
+    if turns:
+        attrs.update(do_rotary=1, **d.attrs(rotary_interleaved=[0, 1, None]))
+
+    def values(*shape: int) -> np.ndarray:
+        return d.values(dtype, shape, -1, 1, specials=False)
+
+    packed = d.chance(0.25)
+    q = values(batch, rows, (heads + 2 * kv_heads if packed else heads) * size)
+    k, v = (None, None) if packed else (values(batch, rows, kv_heads * size), values(batch, rows, kv_heads * size))
+    past = [None, None] if form == "prompt" else [values(batch, kv_heads, capacity, size) for _ in range(2)]
+    table = d.any(total, total + 9)
+    cos, sin = (values(table, size // 2), values(table, size // 2)) if turns else (None, None)
+    ids = None
+    if turns and d.chance(0.3):
+        start = d.any(0, table - rows)
+        ids = np.tile(np.arange(start, start + rows, dtype=np.int64), (batch, 1))
+    added = values(d.pick([1, batch]), d.pick([1, heads]), rows, total) if d.chance(0.25) else None
+    sink = values(heads) if d.chance(0.2) and "smooth_softmax" not in attrs else None
+    norms = (
+        [None, None, *(d.values(dtype, (size,), 0.5, 1.5, specials=False) for _ in range(2))] if d.chance(0.15) else []
+    )
+    lengths = [ends, np.array([total], np.int32)]
+    inputs = [q, k, v, *past, *lengths, cos, sin, ids, added, sink, *norms]
+    # Turned and normalised heads are rounded again; the rows of a cache that nobody reads are the formula's.
+    return Node(inputs, attrs, (True, True, True), scale=4.0, formula=_group_query_formula,
+                tolerance=_BIASED.get(dtype) if turns or norms else None)  # fmt: skip
+
+
+def _group_query_formula(*inputs: Any, **attrs: Any) -> tuple[np.ndarray, ...]:
+    return group_query_attention._expected(*inputs, **attrs)[:3]
 
 
 def _packed(d: Draw) -> Node:
@@ -140,4 +208,5 @@ SPECS = {
     (MICROSOFT, "RotaryEmbedding"): _rotary,
     (MICROSOFT, "MultiHeadAttention"): _multi_head,
     (MICROSOFT, "Attention"): _packed,
+    (MICROSOFT, "GroupQueryAttention"): _group_query,
 }
