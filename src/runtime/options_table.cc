@@ -55,6 +55,10 @@ bool SetConvPath(Settings& settings, std::string_view value) {
   return SetByName(&settings.conv_path, kNames, value);
 }
 
+bool SetMeasuringTime(Settings& settings, std::string_view value) {
+  return ParseInt(value, &settings.most_measuring_ms) && settings.most_measuring_ms >= 0;
+}
+
 bool SetPlanFile(Settings& settings, std::string_view value) {
   settings.plan_cache_path = value;
   return true;
@@ -110,10 +114,12 @@ constexpr OptionRow kGeneral[] = {
      IgnoreNumber, nullptr},
     {"fuse_conv_bias", kBool, "0", "accepted as a hint; the bias is fused either way", IgnoreBool, nullptr},
     {"sdpa_kernel", kNumber, "0", "which attention kernels; 0 leaves the choice to the provider", IgnoreNumber, "0"},
-    {"tunable_op_enable", kBool, "0", "run-time tuning of kernels", IgnoreBool, "0"},
-    {"tunable_op_tuning_enable", kBool, "0", "run-time tuning of kernels", IgnoreBool, "0"},
-    {"tunable_op_max_tuning_duration_ms", kNumber, "0", "accepted; means nothing without tunable_op_enable",
-     IgnoreNumber, nullptr},
+    {"tunable_op_enable", kBool, "0", "matrix products use plans that were measured, where there are such",
+     SetBool<&Settings::measured_products>, nullptr},
+    {"tunable_op_tuning_enable", kBool, "0", "measures plans of products that have none; needs tunable_op_enable=1",
+     SetBool<&Settings::measure_products>, nullptr},
+    {"tunable_op_max_tuning_duration_ms", kNumber, "0", "of measuring one product, about; 0: no limit", SetMeasuringTime,
+     nullptr},
     {"enable_gemm_auto_tune", kBool, "", "accepted; belongs to another provider", IgnoreBool, nullptr},
     {"fpa_intb_gemm", kNumber, "", "accepted; belongs to another provider", IgnoreNumber, nullptr},
     {"matmul_nbits_m_chunk_size", kNumber, "", "accepted; belongs to another provider", IgnoreNumber, nullptr},
@@ -171,6 +177,9 @@ Result<Settings> ParseOptions(const OptionList& options, const Settings& base) {
   }
   CUDAEP_RETURN_IF_ERROR(CheckStreamOptions(options, settings));
   CUDAEP_RETURN_IF_ERROR(CheckMemoryOptions(options, settings));
+  if (settings.measure_products && !settings.measured_products) {
+    return InvalidArgument("provider option tunable_op_tuning_enable=1 needs tunable_op_enable=1");
+  }
   settings.plan_file = PlanFileOf(settings);
   if (settings.memory.is_external()) settings.memory.external.caller_stream = settings.user_stream;
   return settings;

@@ -1,6 +1,7 @@
 #include "runtime/plan_timing.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -82,7 +83,7 @@ Result<void*> TimingTensors::Random(DataType type, int64_t elems) {
 }
 
 Result<std::vector<float>> TimeAlternatives(StreamContext& stream, size_t alternatives,
-                                            const std::function<Status(size_t)>& run, int rounds) {
+                                            const std::function<Status(size_t)>& run, int rounds, int64_t most_ms) {
   constexpr float kFailed = std::numeric_limits<float>::infinity();
   TimingTensors tensors(stream);
   const size_t flush_bytes = 2 * stream.device_info().l2_bytes;
@@ -92,9 +93,14 @@ Result<std::vector<float>> TimeAlternatives(StreamContext& stream, size_t altern
   CUDAEP_RETURN_IF_ERROR(device::EventCreate(end.Receive(), device::EventKind::kTiming));
   std::vector<std::vector<float>> samples(alternatives);
   std::vector<bool> failed(alternatives, false);
+  const auto start = std::chrono::steady_clock::now();
+  const auto is_late = [&] {
+    return most_ms != 0 && std::chrono::steady_clock::now() - start > std::chrono::milliseconds(most_ms);
+  };
   for (int round = -1; round < rounds; ++round) {  // the first loads kernels
     for (size_t i = 0; i < alternatives; ++i) {
-      if (failed[i]) continue;
+      if (round < 0 && i > 0 && is_late()) failed[i] = true;
+      if (failed[i] || (round > 0 && is_late())) continue;
       if (flushed != nullptr) {
         CUDAEP_RETURN_IF_ERROR(device::MemsetAsync(flushed, round & 1, flush_bytes, stream.stream()));
       }

@@ -29,6 +29,9 @@ struct Settings {
   bool enable_cudnn = true;
   ConvSearch conv_search = ConvSearch::kHeuristic;
   bool conv_use_max_workspace = true;  // false: convolution workspaces stay below 32 MB
+  bool measured_products = false;      // plans of products that were measured are used
+  bool measure_products = false;       // and those missing are measured,
+  int64_t most_measuring_ms = 0;       // each in so many milliseconds or little more; 0: no limit
   GemmPath gemm_path = GemmPath::kAuto;
   ConvPath conv_path = ConvPath::kAuto;
   bool plan_cache_enable = true;

@@ -9,11 +9,13 @@ import typer
 from .doctor import doctor
 from .explain import explain
 from .run import run
+from .tune import tune
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 app.command()(run)
 app.command()(explain)
 app.command()(doctor)
+app.command()(tune)
 
 
 def main() -> None:

@@ -1,6 +1,5 @@
 """`ort-cuda-ep run`: one model on the provider: placement, timing, and a check against the CPU provider."""
 
-import time
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
@@ -15,20 +14,20 @@ from .. import _provider
 from .._library import Device
 from ..comparison import Difference, compare
 from ..feeds import FeedError, load_feeds, parse_dims, parse_shapes, random_feeds
-from ..placement import Placement, SessionFactory, run_profiled
+from ..placement import Placement, run_profiled
 from .output import (
     BAD_INPUT,
     CHECK_FAILED,
     check_model,
     console,
     error_text,
-    errors,
     exit_code_of,
     fail,
     parse_options,
     print_json,
     print_table,
 )
+from .timing import quiet_options, time_runs
 
 CPU = "CPUExecutionProvider"
 
@@ -53,7 +52,7 @@ def run(
     check_model(model, as_json)
     options = parse_options(option, as_json)
     try:
-        reference = ort.InferenceSession(str(model), _quiet(), providers=[CPU])
+        reference = ort.InferenceSession(str(model), quiet_options(), providers=[CPU])
     except Exception as error:
         fail(BAD_INPUT, f"ONNX Runtime cannot load {model}: {error_text(error)}", as_json)
     try:
@@ -84,7 +83,7 @@ def run(
             name, make_session = _provider.get_ep_name(), on_provider
             label = _provider.device_label(device_id)
         placement, outputs = run_profiled(make_session, model, [feeds])
-        times = _time(make_session, feeds, repeat, as_json)
+        times = time_runs(make_session(quiet_options()), feeds, repeat, as_json)
     except Exception as error:
         fail(exit_code_of(error), error_text(error), as_json)
     difference = compare(outputs[0], expected, atol, rtol)
@@ -94,28 +93,6 @@ def run(
         _print(name, label, placement, times, difference, all_nodes)
     if not difference.ok:
         raise typer.Exit(CHECK_FAILED)
-
-
-def _quiet() -> ort.SessionOptions:
-    options = ort.SessionOptions()
-    options.log_severity_level = 4  # errors come as exceptions
-    return options
-
-
-def _time(make_session: SessionFactory, feeds: dict[str, np.ndarray], repeat: int, quiet: bool) -> list[float]:
-    """Milliseconds of each of `repeat` runs after one to warm up, without profiling."""
-    session = make_session(_quiet())
-    session.run(None, feeds)
-    times = []
-    with errors.status("timing") as status:
-        if quiet:
-            status.stop()
-        for index in range(repeat):
-            start = time.perf_counter()
-            session.run(None, feeds)
-            times.append((time.perf_counter() - start) * 1e3)
-            status.update(f"timing: run {index + 1} of {repeat}")
-    return times
 
 
 def _report(

@@ -1,12 +1,11 @@
 #include "ops/conv/conv_library.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "lib/problem_check.h"
 #include "ops/conv/aligned_call.h"
+#include "ops/fastest_plan.h"
 #include "ops/library_limits.h"
-#include "runtime/plan_timing.h"
 
 namespace cudaep::ops {
 namespace {
@@ -21,19 +20,10 @@ using ConvPlanPtr = std::unique_ptr<const dnn::ConvPlan>;
 // of them runs.
 Result<ConvPlanPtr> MeasurePlans(dnn::Handle& handle, const dnn::ConvProblem& p, StreamContext& stream, size_t limit) {
   CUDAEP_ASSIGN_OR_RETURN(const auto choices, dnn::Candidates(handle, p, limit, kMostMeasured));
-  std::vector<ConvPlanPtr> plans;
-  size_t workspace_bytes = 0;
-  for (const std::string& choice : choices) {
-    auto plan = dnn::MakePlan(handle, p, limit, choice);
-    if (!plan.ok()) continue;
-    workspace_bytes = std::max(workspace_bytes, (*plan)->workspace_bytes());
-    plans.push_back(std::move(plan).value());
-  }
-  if (plans.size() < 2) return dnn::MakePlan(handle, p, limit);
   const dnn::ConvSizes sizes = dnn::SizesOf(p);
   TimingTensors tensors(stream);
   dnn::ConvPointers at;
-  const auto allocate = [&]() -> Status {
+  const auto prepare = [&](size_t workspace_bytes) -> Status {
     CUDAEP_ASSIGN_OR_RETURN(at.x, tensors.Random(p.types.a, sizes.x));
     CUDAEP_ASSIGN_OR_RETURN(at.w, tensors.Random(p.types.b, sizes.w));
     CUDAEP_ASSIGN_OR_RETURN(at.bias, tensors.Random(p.types.c, p.out_channels));
@@ -42,15 +32,10 @@ Result<ConvPlanPtr> MeasurePlans(dnn::Handle& handle, const dnn::ConvProblem& p,
     CUDAEP_ASSIGN_OR_RETURN(at.workspace, tensors.Uninitialised(workspace_bytes));
     return Status::Ok();
   };
-  CUDAEP_RETURN_IF_ERROR(allocate());
-  const auto times =
-      TimeAlternatives(stream, plans.size(), [&](size_t i) { return dnn::Enqueue(handle, *plans[i], at); });
-  CUDAEP_RETURN_IF_ERROR(times.status());
-  const auto fastest = std::min_element(times.value().begin(), times.value().end());
-  if (std::isinf(*fastest)) {
-    return NotSupported(dnn::ProblemText(p), ": none of the library's ", plans.size(), " candidates runs");
-  }
-  return std::move(plans[static_cast<size_t>(fastest - times.value().begin())]);
+  return FastestPlan<dnn::ConvPlan>(
+      stream, choices, dnn::ProblemText(p), 0,
+      [&](const std::string& choice) { return dnn::MakePlan(handle, p, limit, choice); }, prepare,
+      [&](const dnn::ConvPlan& plan) { return dnn::Enqueue(handle, plan, at); });
 }
 
 }  // namespace
@@ -70,7 +55,8 @@ Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProb
   const auto find = [&](std::string_view way, const PlanStore::Make& make) {
     const std::string key = StrCat(text, way);
     return PlanStore::Process().Get(
-        {.ordinal = stream.ordinal(), .library = library, .problem = key, .file = options.product.plan_file}, make);
+        {.ordinal = stream.ordinal(), .library = library, .problem = key, .file = options.product.search.plan_file},
+        make);
   };
   if (measured) {
     auto slot = find(" measured", [&](const std::string& saved) -> Result<LibraryPlanPtr> {

@@ -35,16 +35,6 @@ bool IsDense(const blas::GemmProblem& p) {
   return true;
 }
 
-Result<PlanSlotPtr> FindPlan(blas::Handle& handle, int ordinal, const std::string& library, const std::string& file,
-                             const blas::GemmProblem& problem, size_t limit) {
-  const std::string text = StrCat(blas::ProblemText(problem), " limit ", limit);
-  return PlanStore::Process().Get({.ordinal = ordinal, .library = library, .problem = text, .file = file},
-                                  [&](const std::string& saved) -> Result<LibraryPlanPtr> {
-                                    CUDAEP_ASSIGN_OR_RETURN(auto plan, blas::MakePlan(handle, problem, limit, saved));
-                                    return LibraryPlanPtr(std::move(plan));
-                                  });
-}
-
 }  // namespace
 
 int64_t RowBucket(int64_t m) {
@@ -84,14 +74,13 @@ Result<MatrixProduct> MatrixProduct::Make(StreamContext& stream, const blas::Gem
 // On failure the product is the own kernel's.
 Status MatrixProduct::UseLibrary(StreamContext& stream, const ProductOptions& options, size_t workspace_limit_bytes) {
   CUDAEP_ASSIGN_OR_RETURN(blas::Handle* const handle, stream.blas());
-  CUDAEP_ASSIGN_OR_RETURN(const std::string library, blas::Version());
   const size_t limit = LimitClass(
       std::min({kWorkspaceLimitBytes, workspace_limit_bytes, AvailableWorkspace(stream, problem_.deterministic)}));
   blas::GemmProblem bucket = problem_;
   if (problem_.batches() == 1 && !problem_.transpose_a) bucket.m = RowBucket(problem_.m);
-  Result<PlanSlotPtr> slot = FindPlan(*handle, stream.ordinal(), library, options.plan_file, bucket, limit);
+  Result<PlanSlotPtr> slot = FindProductPlan(stream, options.search, bucket, limit);
   if (bucket.m != problem_.m && (!slot.ok() || !blas::Covers(*handle, (*slot)->As<blas::GemmPlan>(), problem_))) {
-    slot = FindPlan(*handle, stream.ordinal(), library, options.plan_file, problem_, limit);
+    slot = FindProductPlan(stream, options.search, problem_, limit);
   }
   CUDAEP_RETURN_IF_ERROR(slot.status());
   library_ = std::move(slot).value();
@@ -101,7 +90,7 @@ Status MatrixProduct::UseLibrary(StreamContext& stream, const ProductOptions& op
     return finished;
   }
   workspace_bytes_ = library_->plan().workspace_bytes();
-  plan_file_ = std::make_shared<const std::string>(options.plan_file);
+  search_ = std::make_shared<const ProductSearch>(options.search);
   constant_a_ = options.constant_a;
   constant_b_ = options.constant_b;
   return Status::Ok();
@@ -127,10 +116,8 @@ Result<MatrixProduct> MatrixProduct::OfRows(StreamContext& stream, int64_t rows)
   CUDAEP_ASSIGN_OR_RETURN(blas::Handle* const handle, stream.blas());
   Status taken;
   if (!blas::Covers(*handle, library_->As<blas::GemmPlan>(), fewer.problem_)) {
-    CUDAEP_ASSIGN_OR_RETURN(const std::string library, blas::Version());
     // As UseLibrary does, but in the workspace that is there.
-    auto exact =
-        FindPlan(*handle, stream.ordinal(), library, *plan_file_, fewer.problem_, LimitClass(workspace_bytes_));
+    auto exact = FindProductPlan(stream, *search_, fewer.problem_, LimitClass(workspace_bytes_));
     taken = exact.status();
     if (exact.ok()) fewer.library_ = std::move(exact).value();
   }

@@ -12,13 +12,10 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "kernels/epilogue/finish.h"
 #include "lib/blas.h"
-#include "runtime/plan_store.h"
-#include "runtime/settings.h"
-#include "runtime/stream_context.h"
+#include "ops/gemm/product_plans.h"
 
 namespace cudaep::ops {
 
@@ -29,10 +26,10 @@ struct ProductOptions {
       : path(settings.gemm_path),
         allow_tf32(settings.use_tf32),
         deterministic(settings.deterministic),
-        plan_file(settings.plan_file) {}
+        search(settings) {}
   GemmPath path = GemmPath::kAuto;
   bool allow_tf32 = true, deterministic = false;
-  std::string plan_file;
+  ProductSearch search;
   // The operand lies at one address as long as the operator lives, so that how it is aligned may decide: it is never
   // copied, and the own kernel takes what the library would not.
   bool constant_a = false, constant_b = false;
@@ -71,7 +68,7 @@ class MatrixProduct {
 
   blas::GemmProblem problem_;
   PlanSlotPtr library_;
-  std::shared_ptr<const std::string> plan_file_;  // with `library_`; products are copied for each call by some
+  std::shared_ptr<const ProductSearch> search_;  // with `library_`; products are copied for each call by some
   size_t workspace_bytes_ = 0;
   bool constant_a_ = false, constant_b_ = false;
   bool may_fall_back_ = false;             // to the own kernel, in a call that the library refuses

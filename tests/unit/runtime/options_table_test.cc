@@ -84,6 +84,16 @@ TEST(Options, AFlagWithoutItsPointerIsAnError) {
             "provider option has_user_compute_stream is set, but user_compute_stream is not");
 }
 
+TEST(Options, MeasuringProductsNeedsUsingWhatWasMeasured) {
+  const auto refused = ParseOptions({{"tunable_op_tuning_enable", "1"}});
+  EXPECT_EQ(refused.status().message(), "provider option tunable_op_tuning_enable=1 needs tunable_op_enable=1");
+  const auto settings = ParseOptions(
+      {{"tunable_op_enable", "1"}, {"tunable_op_tuning_enable", "1"}, {"tunable_op_max_tuning_duration_ms", "20"}});
+  ASSERT_TRUE(settings.ok());
+  EXPECT_TRUE(settings->measured_products && settings->measure_products);
+  EXPECT_EQ(settings->most_measuring_ms, 20);
+}
+
 TEST(Options, WhatIsNotOfferedYetIsRefusedUnlessItIsOff) {
   EXPECT_EQ(ParseOptions({{"enable_cuda_graph", "1"}}).status().code(), StatusCode::kNotSupported);
   EXPECT_TRUE(ParseOptions({{"enable_cuda_graph", "0"}}).ok());

@@ -1,0 +1,101 @@
+"""`ort-cuda-ep tune`: measures the library plans of one model, and keeps them in a file."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import onnxruntime as ort
+import typer
+from rich.markup import escape
+
+from .. import _provider
+from .._library import Device
+from ..feeds import FeedError, load_feeds, parse_dims, parse_shapes, random_feeds
+from .output import (
+    BAD_INPUT,
+    check_model,
+    console,
+    error_text,
+    exit_code_of,
+    fail,
+    parse_options,
+    print_json,
+)
+from .timing import quiet_options, time_runs
+
+# What makes a session use measured plans; the other one makes those that are missing.
+USE = {"cudnn_conv_algo_search": "EXHAUSTIVE", "tunable_op_enable": "1"}
+MEASURE = {"tunable_op_tuning_enable": "1"}
+
+
+def tune(
+    model: Annotated[Path, typer.Argument(help="an ONNX model")],
+    plans: Annotated[
+        Path | None, typer.Option(help="file of plans; by default that of the user's cache folder")
+    ] = None,
+    inputs: Annotated[Path | None, typer.Option(help=".npz file with one array per input")] = None,
+    dim: Annotated[list[str] | None, typer.Option(help="value of a named open dimension: name=4")] = None,
+    shape: Annotated[list[str] | None, typer.Option(help="whole shape of an input: input=1,3,224,224")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="provider option: key=value")] = None,
+    device: Annotated[Device, typer.Option(help="auto, cuda or sim")] = "auto",
+    device_id: Annotated[int, typer.Option(help="ordinal of the device", min=0)] = 0,
+    repeat: Annotated[int, typer.Option(help="timed runs before and after", min=1)] = 20,
+    seed: Annotated[int, typer.Option(help="seed of random inputs")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object instead of text")] = False,
+) -> None:
+    """Measure plans of convolutions and matrix products of MODEL for these shapes, and keep them in a file.
+
+    Call it once for each set of shapes that will be served; a file gathers them.
+    """
+    check_model(model, as_json)
+    options = parse_options(option, as_json)
+    if plans is not None:
+        options["plan_cache.path"] = str(plans)
+    try:
+        _provider.register(device)
+        label = _provider.device_label(device_id)
+        plain = _provider.session(model, quiet_options(), options, device_id)
+        entries = plain.get_inputs()
+    except Exception as error:
+        fail(exit_code_of(error), error_text(error), as_json)
+    try:
+        feeds = (
+            load_feeds(entries, inputs)
+            if inputs
+            else random_feeds(entries, parse_dims(dim or []), parse_shapes(shape or []), seed)
+        )
+    except (FeedError, OSError, ValueError) as error:
+        fail(BAD_INPUT, str(error), as_json)
+    try:
+        before = time_runs(plain, feeds, repeat, as_json)
+        start = time.perf_counter()
+        _provider.session(model, quiet_options(), options | USE | MEASURE, device_id).run(None, feeds)
+        spent = time.perf_counter() - start
+        tuned = _provider.session(model, quiet_options(), options | USE, device_id)
+        after = time_runs(tuned, feeds, repeat, as_json)
+    except Exception as error:
+        fail(exit_code_of(error), error_text(error), as_json)
+    use = USE if plans is None else USE | {"plan_cache.path": str(plans)}
+    if as_json:
+        print_json(
+            {
+                "ok": True,
+                "model": str(model),
+                "host": ort.__version__,
+                "device": label,
+                "before_ms": float(np.median(before)),
+                "after_ms": float(np.median(after)),
+                "measuring_s": spent,
+                "options": use,
+            }
+        )
+        return
+    for heading, text in (
+        ("host", f"ONNX Runtime {ort.__version__}"),
+        ("device", label),
+        ("before", f"median {np.median(before):.3f} ms a run"),
+        ("after", f"median {np.median(after):.3f} ms a run; measuring took {spent:.1f} s"),
+        ("options", " ".join(f"{key}={value}" for key, value in use.items())),
+    ):
+        console.print(f"{heading:<10} {escape(text)}", highlight=False, soft_wrap=True)
