@@ -59,6 +59,13 @@ bool SetMeasuringTime(Settings& settings, std::string_view value) {
   return ParseInt(value, &settings.most_measuring_ms) && settings.most_measuring_ms >= 0;
 }
 
+bool SetAttentionKernels(Settings& settings, std::string_view value) {
+  constexpr int kCudnn = 8;
+  int bits = 0;
+  settings.attention_by_cudnn = ParseInt(value, &bits) && (bits == 0 || (bits & kCudnn) != 0);
+  return ParseInt(value, &bits) && bits >= 0;
+}
+
 bool SetPlanFile(Settings& settings, std::string_view value) {
   settings.plan_cache_path = value;
   return true;
@@ -113,13 +120,15 @@ constexpr OptionRow kGeneral[] = {
     {"min_num_runs_before_cuda_graph_capture", kNumber, "1", "accepted; means nothing without enable_cuda_graph",
      IgnoreNumber, nullptr},
     {"fuse_conv_bias", kBool, "0", "accepted as a hint; the bias is fused either way", IgnoreBool, nullptr},
-    {"sdpa_kernel", kNumber, "0", "which attention kernels; 0 leaves the choice to the provider", IgnoreNumber, "0"},
+    {"sdpa_kernel", kNumber, "0",
+     "attention kernels by upstream's bits: with any but 8 (cuDNN) set, own kernels alone; 0: the provider's choice",
+     SetAttentionKernels, nullptr},
     {"tunable_op_enable", kBool, "0", "matrix products use plans that were measured, where there are such",
      SetBool<&Settings::measured_products>, nullptr},
     {"tunable_op_tuning_enable", kBool, "0", "measures plans of products that have none; needs tunable_op_enable=1",
      SetBool<&Settings::measure_products>, nullptr},
-    {"tunable_op_max_tuning_duration_ms", kNumber, "0", "of measuring one product, about; 0: no limit", SetMeasuringTime,
-     nullptr},
+    {"tunable_op_max_tuning_duration_ms", kNumber, "0", "of measuring one product, about; 0: no limit",
+     SetMeasuringTime, nullptr},
     {"enable_gemm_auto_tune", kBool, "", "accepted; belongs to another provider", IgnoreBool, nullptr},
     {"fpa_intb_gemm", kNumber, "", "accepted; belongs to another provider", IgnoreNumber, nullptr},
     {"matmul_nbits_m_chunk_size", kNumber, "", "accepted; belongs to another provider", IgnoreNumber, nullptr},
