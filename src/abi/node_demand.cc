@@ -57,6 +57,14 @@ Result<NodeUse> NodeUseReader::Read(const OrtNode* node) {
   CUDAEP_RETURN_IF_ERROR(ReadInputs(info, *row, op.get(), &use));
   if (op != nullptr) CUDAEP_RETURN_IF_ERROR(Plan(info, *op, &use));
   CUDAEP_RETURN_IF_ERROR(ReadOutputs(info, *row, &use));
+  // The host may turn the node channels-last, between transposes, and does not take it back then.
+  const bool turns = settings_.prefer_nhwc && info.domain() == ops::kOnnxDomain &&
+                     ops::FindRow(ops::kNhwcDomain, info.op_type(), info.since_version()) != nullptr;
+  if (turns) {
+    use.demand.outputs *= 2;
+    if (!use.device_inputs.empty()) use.demand.outputs += use.device_inputs.front().bytes;
+    for (const auto& weight : use.demand.weights) use.demand.outputs += weight.bytes;
+  }
   return use;
 }
 

@@ -2,7 +2,8 @@
 //
 // Shapes are those that the model states. Where it leaves dimensions open, the operators' own shape inference fills
 // them in from the values before, and provider option budget_dynamic_dim stands for what is open at the start. Scratch
-// memory is that of the plan that a Run would make, made here, so a library's plan is found again later.
+// memory is that of the plan that a Run would make, made here, so a library's plan is found again later. Under
+// prefer_nhwc an operator that has a channels-last form is counted with transposes around it.
 #pragma once
 
 #include <map>

@@ -335,5 +335,32 @@ def check_the_nodes_of_inner_graphs_are_counted() -> None:
         assert before == 4, found.nodes
 
 
+def check_the_budget_holds_for_converted_layouts() -> None:
+    """With prefer_nhwc the host asks twice, the second time with other nodes: the last answer counts."""
+    rng = np.random.default_rng(3)
+    image: tuple[int, Sequence[int | str]] = (FLOAT, [1, 16, 24, 24])
+    nodes, constants = [], {}
+    for i in range(5):
+        constants[f"w{i}"] = rng.standard_normal((16, 16, 3, 3), dtype=np.float32) / 12
+        nodes.append(helper.make_node("Conv", [f"v{i}", f"w{i}"], [f"c{i}"], name=f"conv{i}", pads=[1, 1, 1, 1]))
+        nodes.append(helper.make_node("Relu", [f"c{i}"], [f"v{i + 1}"], name=f"relu{i}"))
+    model = models.model(nodes, {"v0": image}, {"v5": image}, constants)
+    x = rng.standard_normal((1, 16, 24, 24), dtype=np.float32)
+    plain = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
+    (wanted,) = plain.run(None, {"v0": x})
+    options = {"prefer_nhwc": "1", "use_tf32": "0"}
+    with saved(model) as path:
+        most = room_for(path, 100, options)
+        for name in HOSTS_ACCOUNT:
+            before = 0
+            for kilobytes in (0, *range(most // 12, most, most // 12), 2 * most):
+                found = opened(path, limit(kilobytes), name, options)
+                assert sum(found.costs()) == found.budget["stated_bytes"] <= kilobytes * 1024, (name, kilobytes)
+                assert before <= len(found.claimed), (name, kilobytes, before)
+                before = len(found.claimed)
+                np.testing.assert_allclose(found.session.run(None, {"v0": x})[0], wanted, rtol=1e-3, atol=1e-4)
+            assert before >= 10, (name, found.nodes)
+
+
 if __name__ == "__main__":
     run_checks(globals())
