@@ -159,6 +159,12 @@ def table(tiny: bool) -> tuple[Case, ...]:
     norm: dict[str, Any] = {"parameters": 2, "axis": -1}
     skip: dict[str, Any] = {"parameters": 2, "domain": "com.microsoft", "epsilon": 1e-5}
     rows = (("float16", (16384, 4096)), ("float16", (1024, 131072)), ("float32", (65536, 1024)))
+    long_rows = (
+        ("float16", (2048, 65536)),
+        ("float16", (64, 131072)),
+        ("float16", (512, 262144)),
+        ("float32", (1024, 65536)),
+    )
     flat = (64 << 20,)
     return (
         _chain(1),
@@ -170,7 +176,7 @@ def table(tiny: bool) -> tuple[Case, ...]:
         memory("Add", "float16", flat, inputs=2),
         memory("Sigmoid", "float16", flat),
         *(memory("Softmax", dtype, shape, axis=-1) for dtype, shape in rows),
-        *(memory("LayerNormalization", dtype, shape, **norm) for dtype, shape in rows),
+        *(memory("LayerNormalization", dtype, shape, **norm) for dtype, shape in (*rows, *long_rows)),
         memory("SkipLayerNormalization", "float16", (16384, 4096), inputs=2, **skip),
         memory("Transpose", "float16", (8192, 8192), perm=[1, 0]),
         memory("Transpose", "float16", (16, 32, 2048, 64), perm=[0, 2, 1, 3]),

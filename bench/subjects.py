@@ -25,6 +25,7 @@ class Setting:
 
 _GRAPH = {"enable_cuda_graph": "1"}
 _NHWC = {"prefer_nhwc": "1"}
+_LONG_ROWS = "LayerNormalization/*x65536,LayerNormalization/*x131072,LayerNormalization/*x262144"
 # The settings of upstream's provider; "default" is the provider without options.
 UPSTREAM = {
     "default": Setting(),
@@ -40,6 +41,7 @@ OURS = {
     "default": Setting(),
     "measured": Setting({"cudnn_conv_algo_search": "EXHAUSTIVE"}, "resnet50*"),  # upstream's default
     "fp32": Setting({"use_tf32": "0"}, "product/float32*"),
+    **{path: Setting({"norm_path": path}, _LONG_ROWS) for path in ("ring", "long", "long_pairs", "long_fours")},
 }
 
 

@@ -66,6 +66,12 @@ bool SetAttentionKernels(Settings& settings, std::string_view value) {
   return ParseInt(value, &bits) && bits >= 0;
 }
 
+bool SetNormPath(Settings& settings, std::string_view value) {
+  constexpr std::string_view kNames[] = {"auto", "direct",     "batch",      "ring",
+                                         "long", "long_pairs", "long_fours", "stream"};
+  return SetByName(&settings.norm_path, kNames, value);
+}
+
 bool SetPlanFile(Settings& settings, std::string_view value) {
   settings.plan_cache_path = value;
   return true;
@@ -98,6 +104,8 @@ constexpr OptionRow kGeneral[] = {
      nullptr},
     {"conv_path", "auto, library, channels_last, columns, depthwise", "auto",
      "what runs convolutions; impossible is an error", SetConvPath, nullptr},
+    {"norm_path", "auto, direct, batch, ring, long, long_pairs, long_fours, stream", "auto",
+     "the kernel of layer and RMS normalisation; impossible is an error", SetNormPath, nullptr},
     {"plan_cache.enable", kBool, "1", "0 keeps library plans in memory alone", SetBool<&Settings::plan_cache_enable>,
      nullptr},
     {"plan_cache.path", "a file's path", "",

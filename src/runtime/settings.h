@@ -21,6 +21,8 @@ enum class ConvSearch : uint8_t {
 // Which implementation runs a product or a convolution. What is forced and impossible is an error.
 enum class GemmPath : uint8_t { kAuto, kLibrary, kOwnKernel };
 enum class ConvPath : uint8_t { kAuto, kLibrary, kColumns, kDepthwise, kChannelsLast };
+// Which kernel normalises the rows of layer and RMS normalisation; long ones one by one, two or four together.
+enum class NormPath : uint8_t { kAuto, kDirect, kBatch, kRing, kLong, kLongPairs, kLongFours, kStream };
 
 struct Settings {
   int device_ordinal = 0;
@@ -34,6 +36,7 @@ struct Settings {
   int64_t most_measuring_ms = 0;       // each in so many milliseconds or little more; 0: no limit
   GemmPath gemm_path = GemmPath::kAuto;
   ConvPath conv_path = ConvPath::kAuto;
+  NormPath norm_path = NormPath::kAuto;
   bool plan_cache_enable = true;
   std::string plan_cache_path;      // as given
   std::string plan_file;            // where library plans are kept between processes; empty: nowhere

@@ -1,6 +1,6 @@
 // Long rows, one after the other for each block of a grid that covers the device once.
 //
-// A row is cut into chunks, each warp having a piece of every chunk. Its first kLongHeld chunks stay in registers while
+// A row is cut into chunks, each warp having a piece of every chunk. Its first kHeld chunks stay in registers while
 // it is worked on, the last ones in the slots of a ring in shared memory, and those between, of rows too long for both,
 // are read twice, the second time from the L2 cache. As soon as a slot is free, what comes next is on its way to it:
 // the rest of the row, then the block's next row, whose first chunks so arrive while this one is summed and written.
@@ -65,7 +65,7 @@ struct LongPiece {
 };
 
 // All threads of a block, kThreads of them, do the same: Begin, and for each row Read and Write.
-template <class T, int kPack, int kThreads, int kTogether = 1, bool kClusters = false>
+template <class T, int kPack, int kThreads, int kHeld = kLongHeld, int kTogether = 1, bool kClusters = false>
 class LongRows {
  public:
   using Raw = RawPack<T, kPack>;
@@ -77,22 +77,22 @@ class LongRows {
   // Contiguous rows at x; `slots` of LongSlotBytes(kThreads) at the start of the dynamic shared memory. The rows of a
   // block are the kTogether from first() on, and those stride() behind, and so on.
   __device__ __forceinline__ LongRows(const T* x, int64_t rows, int row_packs, int slots, Barriers& barriers)
-      : piece_(row_packs),
+      : x_(x),
+        piece_(row_packs),
         rows_(rows),
         next_row_(first()),
-        stride_(static_cast<int64_t>(gridDim.x / Blocks()) * kTogether),
-        next_x_(x + (next_row_ * row_packs + piece_.warp_first) * kPack),
+        clusters_(kClusters ? gridDim.x / device::ClusterBlocks() : gridDim.x),
         row_packs_(row_packs),
         slots_(slots),
-        chunks_(device::Max(piece_.Chunks(row_packs), kLongHeld)),
-        kept_(chunks_ - kLongHeld <= slots ? kLongHeld : chunks_ - (slots - (slots + 3) / 4)),
-        steps_(chunks_ + kept_ - kLongHeld),
+        chunks_(device::Max(piece_.Chunks(row_packs), kHeld)),
+        kept_(chunks_ - kHeld <= slots ? kHeld : chunks_ - (slots - (slots + 3) / 4)),
+        steps_(chunks_ + kept_ - kHeld),
         ring_(device::DynamicShared<Raw>() + static_cast<int>(threadIdx.x / 32) * 32 * kLongChunk,
               barriers[threadIdx.x / 32], slots) {}
 
   __device__ __forceinline__ const Piece& piece() const { return piece_; }
   __device__ __forceinline__ int64_t first() const { return static_cast<int64_t>(blockIdx.x / Blocks()) * kTogether; }
-  __device__ __forceinline__ int64_t stride() const { return stride_; }
+  __device__ __forceinline__ int64_t stride() const { return static_cast<int64_t>(clusters_) * kTogether; }
 
   // After GridDependencyWait.
   __device__ __forceinline__ void Begin() {
@@ -109,14 +109,14 @@ class LongRows {
       add(chunk, to);
     };
 #pragma unroll
-    for (int chunk = 0; chunk < kLongHeld; ++chunk) {
+    for (int chunk = 0; chunk < kHeld; ++chunk) {
       take(chunk, held_[chunk], cursor_);
       PushNext();
       ring_.Advance(cursor_);
     }
     // Chunks up to `kept` leave their slots when they are added; of these, those that are not held come again.
 #pragma unroll 1
-    for (int chunk = kLongHeld; chunk < kept_; ++chunk) {
+    for (int chunk = kHeld; chunk < kept_; ++chunk) {
       take(chunk, raw, cursor_);
       PushNext();
       ring_.Advance(cursor_);
@@ -144,7 +144,7 @@ class LongRows {
       ring_.Advance(cursor_);
     }
 #pragma unroll
-    for (int chunk = 0; chunk < kLongHeld; ++chunk) {
+    for (int chunk = 0; chunk < kHeld; ++chunk) {
       fetch(chunk);
       write(chunk, held_[chunk]);
     }
@@ -154,30 +154,30 @@ class LongRows {
   using Ring = CopyRing<Raw, kLongChunk, kThreads * kLongChunk>;
   using Cursor = typename Ring::Cursor;
 
-  __device__ __forceinline__ int ChunkOf(int step) const { return step < chunks_ ? step : step - chunks_ + kLongHeld; }
+  __device__ __forceinline__ int ChunkOf(int step) const { return step < chunks_ ? step : step - chunks_ + kHeld; }
   static __device__ __forceinline__ unsigned Blocks() { return kClusters ? device::ClusterBlocks() : 1; }
 
   __device__ __forceinline__ void PushNext() {
     if (next_row_ >= rows_) return;
-    const int at = ChunkOf(next_step_) * piece_.stride;
-    const int packs = device::Min(row_packs_ - piece_.warp_first - at, Piece::kPiecePacks);
-    const T* const from = next_x_ + static_cast<int64_t>(at) * kPack;
+    const int at = ChunkOf(next_step_) * piece_.stride + piece_.warp_first;
+    const int packs = device::Min(row_packs_ - at, Piece::kPiecePacks);
+    const T* const from = x_ + (next_row_ * row_packs_ + at) * kPack;
     ring_.template PushParts<kTogether>([&](int i) { return from + static_cast<int64_t>(i) * row_packs_ * kPack; },
                                         [&](int i) { return i == 0 || next_row_ + i < rows_ ? packs : 0; });
     if (++next_step_ < steps_) return;
     next_step_ = 0;
-    next_row_ += stride_;
-    next_x_ += stride_ * row_packs_ * kPack;
+    next_row_ += stride();
   }
 
+  const T* x_;
   Piece piece_;
-  int64_t rows_, next_row_, stride_;
-  const T* next_x_;
+  int64_t rows_, next_row_;
+  unsigned clusters_;
   int next_step_ = 0;
   int row_packs_, slots_, chunks_, kept_, steps_;
   Ring ring_;
   Cursor cursor_;
-  Chunk held_[kLongHeld];
+  Chunk held_[kHeld];
 };
 
 }  // namespace cudaep::kernels

@@ -12,7 +12,7 @@ namespace cudaep::kernels {
 
 inline constexpr unsigned kLongThreads = 512;  // at most, of a block that works on a long row
 inline constexpr int kLongChunk = 4;           // packs that one of its threads handles together
-inline constexpr int kLongHeld = 3;            // chunks of a row that stay in registers: 96 KB of a block
+inline constexpr int kLongHeld = 3;            // chunks of a row that stay in registers, at most: 96 KB of a block
 inline constexpr int kLongSlots = 7;           // of a chunk each in shared memory, at most: 224 KB of a block
 
 // Bytes of a slot of a block's ring.

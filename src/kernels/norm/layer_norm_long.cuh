@@ -12,23 +12,56 @@
 
 namespace cudaep::kernels {
 
-// Scale or shift of the packs of a chunk, as they are in memory: `otherwise` where there is none. `kColumns`: there is
-// one for each column, or none.
-template <class Piece, bool kColumns, int kPacks, int kPack, class V>
-__device__ __forceinline__ void FetchAffine(const AffineInput<V>& affine, const V* row, float otherwise, int32_t elems,
-                                            int left, int column, RawPack<V, kPack> (&raw)[kPacks]) {
-  if (row == nullptr) {
-#pragma unroll
-    for (auto& pack : raw) pack = FilledRaw<V, kPack>(otherwise);
-  } else if (kColumns || affine.map.columns == elems) {
-    Piece::ForPacks(left, [&](int j) { raw[j] = LoadRaw<kPack>(row + column + j * 32 * kPack); });
-  } else {
+// Scale and shift of the packs of a chunk. With kColumns there is a scale for each column, and perhaps a shift, kept as
+// they are in memory; without, a scale and a shift for each pack, or neither.
+template <class V, int kPack, int kPacks, bool kColumns>
+struct ChunkAffine {
+  using C = ComputeType<V>;
+  RawPack<V, kPack> scale[kPacks] = {}, beta[kPacks] = {};
+
+  template <class T>
+  __device__ __forceinline__ void Fetch(const LayerNormInput<T, V>&, const AffineRows<V>& rows, int left, int first) {
+    const int64_t column = static_cast<int64_t>(first) * kPack;
 #pragma unroll
     for (int j = 0; j < kPacks; ++j) {
-      if (j * 32 < left) raw[j] = FilledRaw<V, kPack>(ChannelOf<kPack>(affine, row, column + j * 32 * kPack));
+      if (j * 32 >= left) continue;
+      scale[j] = LoadRaw<kPack>(rows.scale + column + j * 32 * kPack);
+      if (rows.beta != nullptr) beta[j] = LoadRaw<kPack>(rows.beta + column + j * 32 * kPack);
     }
   }
-}
+  __device__ __forceinline__ void Keep() {
+    KeepPacked(scale);
+    KeepPacked(beta);
+  }
+  __device__ __forceinline__ void Unpack(int j, PackAffine<kPack, V>& by) const {
+    UnpackCompute<V, kPack>(scale[j], by.factor);
+    UnpackCompute<V, kPack>(beta[j], by.term);
+  }
+};
+template <class V, int kPack, int kPacks>
+struct ChunkAffine<V, kPack, kPacks, false> {
+  using C = ComputeType<V>;
+  C scale[kPacks] = {}, beta[kPacks] = {};
+
+  template <class T>
+  __device__ __forceinline__ void Fetch(const LayerNormInput<T, V>& in, const AffineRows<V>& rows, int left,
+                                        int first) {
+#pragma unroll
+    for (int j = 0; j < kPacks; ++j) {
+      const bool any = rows.scale != nullptr && j * 32 < left;
+      scale[j] = any ? ChannelOf<kPack>(in.scale, rows.scale, (first + j * 32) * kPack) : C(1);
+      beta[j] = any && rows.beta != nullptr ? ChannelOf<kPack>(in.beta, rows.beta, (first + j * 32) * kPack) : C(0);
+    }
+  }
+  __device__ __forceinline__ void Keep() {}
+  __device__ __forceinline__ void Unpack(int j, PackAffine<kPack, V>& by) const {
+#pragma unroll
+    for (int k = 0; k < kPack; ++k) {
+      by.factor[k] = scale[j];
+      by.term[k] = beta[j];
+    }
+  }
+};
 
 // raw[index], from registers, which have no address: by selection.
 template <int kPacks, size_t kBytes>
@@ -42,12 +75,12 @@ __device__ __forceinline__ PackWords<kBytes> PackOf(const PackWords<kBytes>* raw
   return pack;
 }
 
-// kTogether > 1: rows that share scale and shift. Dynamic shared memory: the ring, then LongPartBytes.
-template <class T, int kPack, int kTogether>
+// kTogether > 1: rows that share a scale for each column. Dynamic shared memory: the ring, then LongPartBytes.
+template <class T, int kPack, int kTogether, bool kColumns>
 __global__ void __launch_bounds__(kLongThreads)
     LayerNormLongKernel(const __grid_constant__ LayerNormInput<T, T> in, const LayerNormOutput<T> out, int slots) {
   using C = ComputeType<T>;
-  using Rows = LongRows<T, kPack, kLongThreads, kTogether, true>;
+  using Rows = LongRows<T, kPack, kLongThreads, LongHeldChunks(kTogether), kTogether, true>;
   using Piece = typename Rows::Piece;
   constexpr int kPacks = kLongChunk / kTogether;
   constexpr unsigned kWarps = kLongThreads / 32;
@@ -119,22 +152,18 @@ __global__ void __launch_bounds__(kLongThreads)
     }
 
     const AffineRows<T> affine(in, row);
-    T* const y = static_cast<T*>(out.y) + (row * in.row_packs + piece.first) * kPack;
-    RawPack<T, kPack> scale[kPacks] = {}, beta[kPacks] = {};
+    const int rows_left = static_cast<int>(device::Min<int64_t>(in.rows - row, kTogether));
+    ChunkAffine<T, kPack, kPacks, kColumns> chunk_affine;
     const auto fetch = [&](int chunk) {
-      const int packs = piece.Left(chunk), column = (piece.first + chunk * piece.stride) * kPack;
-      FetchAffine<Piece, (kTogether > 1), kPacks, kPack>(in.scale, affine.scale, 1, in.elems, packs, column, scale);
-      FetchAffine<Piece, (kTogether > 1), kPacks, kPack>(in.beta, affine.beta, 0, in.elems, packs, column, beta);
+      chunk_affine.Fetch(in, affine, piece.Left(chunk), piece.first + chunk * piece.stride);
     };
     rows.Write(fetch, [&](int chunk, const typename Rows::Chunk& raw) {
       typename Rows::Chunk result;
-      KeepPacked(scale);
-      KeepPacked(beta);
+      chunk_affine.Keep();
 #pragma unroll
       for (int j = 0; j < kPacks; ++j) {
         PackAffine<kPack, T> by;
-        UnpackCompute<T, kPack>(scale[j], by.factor);
-        UnpackCompute<T, kPack>(beta[j], by.term);
+        chunk_affine.Unpack(j, by);
 #pragma unroll
         for (int i = 0; i < kTogether; ++i) {
           C value[kPack];
@@ -143,11 +172,12 @@ __global__ void __launch_bounds__(kLongThreads)
         }
       }
       const int packs = piece.Left(chunk);
+      const int64_t column = static_cast<int64_t>(piece.first + chunk * piece.stride) * kPack;
 #pragma unroll
       for (int i = 0; i < kTogether; ++i) {
-        if (i > 0 && row + i >= in.rows) break;
-        T* const to = y + (static_cast<int64_t>(i) * in.row_packs + chunk * piece.stride) * kPack;
-        Piece::ForPacks(packs, [&](int j) { StoreWords<kPack>(to + j * 32 * kPack, result[i * kPacks + j]); });
+        T* const to = static_cast<T*>(out.y) + (row + i) * in.elems + column;
+        Piece::ForPacks(i < rows_left ? packs : 0,
+                        [&](int j) { StoreWords<kPack>(to + j * 32 * kPack, result[i * kPacks + j]); });
       }
     });
   }

@@ -12,9 +12,11 @@ Status LaunchLayerNormMixed(const LayerNormArgs& args, device::Stream stream);  
 Status LaunchLayerNormBatch(const LayerNormArgs& args, device::Stream stream);
 Status LaunchLayerNormRing(const LayerNormArgs& args, device::Stream stream);
 Status LaunchLayerNormLong(const LayerNormArgs& args, device::Stream stream);
+Status LaunchLayerNormLongFloat(const LayerNormArgs& args, device::Stream stream);  // fp32 in and out
 
 // How many clusters of such a plan the current device holds at once.
 Result<int> ActiveRingClusters(DataType type, const NormPlan& plan);
 Result<int> ActiveLongClusters(DataType type, const NormPlan& plan);
+Result<int> ActiveLongClustersFloat(const NormPlan& plan);
 
 }  // namespace cudaep::kernels

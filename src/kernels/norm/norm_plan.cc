@@ -134,13 +134,13 @@ void PlaceLong(NormPlan& plan, int64_t packs, const NormProblem& problem, const 
   const auto chunks = [&] {  // that a block has
     return CeilDiv(packs * plan.together, int64_t{kLongThreads} * kLongChunk * plan.cluster);
   };
-  const auto holds = [&] {
+  const auto room = [&] {
     plan.slots = LongSlots(device, kLongThreads, 1, LongPartBytes(plan.cluster, plan.together));
-    return chunks() < kLongHeld + plan.slots;
+    return LongHeldChunks(plan.together) + plan.slots;
   };
   const auto few = [&] { return groups * plan.cluster * 2 <= processors && chunks() > 1; };
-  while (plan.cluster < most_cluster && (!holds() || few())) plan.cluster *= 2;
-  plan.read_once = holds();
+  while (plan.cluster < most_cluster && (chunks() >= room() || few())) plan.cluster *= 2;
+  plan.read_once = chunks() <= room();
   // A GPU places clusters of more than two, which share a pair of multiprocessors, in groups of multiprocessors of
   // which it has no whole number (15 of 8 on an H200's 132): one that had to wait would double the time.
   const int64_t clusters = processors / plan.cluster;

@@ -29,6 +29,8 @@ inline constexpr int kHeldSlots = 2;           // of which a thread can keep sca
 inline constexpr int kNormCluster = 8;         // blocks that share a row, at most
 inline constexpr int kMostTogether = 4;        // long rows that are worked on at once, at most
 
+// Chunks of long rows that stay in registers: a row by itself needs more of them for its scale and shift.
+constexpr int LongHeldChunks(int together) { return together == 1 ? kLongHeld - 1 : kLongHeld; }
 // Shared memory that a long row's block takes beside its ring: moments of all warps, of this row and the next.
 constexpr size_t LongPartBytes(unsigned cluster, int together) {
   return size_t{2} * static_cast<unsigned>(together) * (kLongThreads / 32) * cluster * 4 * sizeof(float);

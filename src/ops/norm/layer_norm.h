@@ -17,6 +17,9 @@ struct LayerNormPlan : Plan {
 // shape that repeats within the rows or within the columns more than once (such as [2,1,3] of [2,4,3]).
 Result<kernels::AffineMap> MapAffine(Dims input, int axis, Dims operand, std::string_view what);
 
+// The kernel that the option norm_path names.
+kernels::NormChoice ForcedKernel(NormPath path);
+
 // Checks the only type of statistics that exists, fp32, for operators with a `stash_type`.
 Status CheckStashType(const OpInfo& info);
 

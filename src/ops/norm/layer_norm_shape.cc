@@ -49,6 +49,29 @@ Result<kernels::AffineMap> MapAffine(Dims input, int axis, Dims operand, std::st
       .row_repeat = row.repeat, .rows = row.count, .column_repeat = column.repeat, .columns = column.count};
 }
 
+kernels::NormChoice ForcedKernel(NormPath path) {
+  using Kind = kernels::NormPlan::Kind;
+  switch (path) {
+    case NormPath::kAuto:
+      break;
+    case NormPath::kDirect:
+      return {Kind::kDirect};
+    case NormPath::kBatch:
+      return {Kind::kBatch};
+    case NormPath::kRing:
+      return {Kind::kRing};
+    case NormPath::kLong:
+      return {Kind::kLong, 1};
+    case NormPath::kLongPairs:
+      return {Kind::kLong, 2};
+    case NormPath::kLongFours:
+      return {Kind::kLong, 4};
+    case NormPath::kStream:
+      return {Kind::kStream};
+  }
+  return {};
+}
+
 Status CheckStashType(const OpInfo& info) {
   const int64_t stash_type = info.IntOr("stash_type", static_cast<int64_t>(DataType::kFloat));
   if (stash_type == static_cast<int64_t>(DataType::kFloat)) return Status::Ok();

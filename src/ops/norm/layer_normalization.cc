@@ -15,6 +15,7 @@ class LayerNorm : public Operator {
         y_type_(info.output_type(0)),
         rms_(statistic == RowStatistic::kRms),
         has_beta_(!rms_ && info.has_input(2)),
+        forced_(ForcedKernel(info.settings().norm_path)),
         axis_(info.IntOr("axis", -1)),
         epsilon_(info.FloatOr("epsilon", 1e-5f)),
         outputs_(info.output_count()),
@@ -70,7 +71,7 @@ class LayerNorm : public Operator {
                                                                   .elems = plan->elems,
                                                                   .whole_rows = whole_rows,
                                                                   .same_affine = whole_rows && same_affine},
-                                                                 context.device));
+                                                                 context.device, forced_));
     return PlanPtr(std::move(plan));
   }
 
@@ -98,6 +99,7 @@ class LayerNorm : public Operator {
  private:
   DataType x_type_, y_type_;
   bool rms_, has_beta_, double_statistics_ = false;
+  kernels::NormChoice forced_;
   int64_t axis_;
   double epsilon_;
   int outputs_, inv_std_output_;

@@ -18,6 +18,7 @@ class SkipLayerNorm : public Operator {
         beta_input_(!rms_ && info.has_input(3) ? 3 : kAbsent),
         bias_input_(info.has_input(rms_ ? 3 : 4) ? (rms_ ? 3 : 4) : kAbsent),
         outputs_(info.output_count()),
+        forced_(ForcedKernel(info.settings().norm_path)),
         epsilon_(info.FloatOr("epsilon", 1e-12f)) {}
 
   static Result<std::unique_ptr<SkipLayerNorm>> Create(const OpInfo& info, const KernelRow& row) {
@@ -60,7 +61,7 @@ class SkipLayerNorm : public Operator {
                                                                   .elems = plan->elems,
                                                                   .same_affine = true,
                                                                   .skip = true},
-                                                                 context.device));
+                                                                 context.device, forced_));
     return PlanPtr(std::move(plan));
   }
 
@@ -97,6 +98,7 @@ class SkipLayerNorm : public Operator {
   bool rms_;
   int beta_input_, bias_input_;
   int outputs_;
+  kernels::NormChoice forced_;
   double epsilon_;
 };
 

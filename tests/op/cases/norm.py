@@ -15,6 +15,7 @@ _EPSILON, _SKIP_EPSILON = float(np.float32(1e-5)), float(np.float32(1e-12))
 _SKIP_TYPES = ("float32", "float16", "bfloat16")
 # Row lengths around the planner's choices, as for softmax; odd ones are accessed by element.
 _LENGTHS = (1, 2, 5, 8, 31, 32, 100, 128, 257, 768, 1000, 1024, 4096, 4099)
+_WORD = {"session": "the option is a word there"}
 _STREAMED = {"float32": (8193, 32772, 40_964), "float16": (8201, 32776), "float64": (8197,)}
 
 
@@ -234,6 +235,58 @@ CASES = [
     ),
     Case(
         dtypes=("float16",), op="RMSNormalization", **_of(_first(_rms_norm)), inputs=[Rand((41, 4608)), Rand((4608,))]
+    ),
+    # Every kernel forced, as the driver numbers them; long rows alone, in pairs and in fours; what cannot be is refused
+    *(
+        Case(
+            dtypes=("float32", "float16"),
+            **_LAYER,
+            inputs=[Rand(x), Rand(x[1:]), Rand(x[1:])],
+            options={"norm_path": path},
+            skip=_WORD,
+            name=f"path{path}",
+        )
+        for path, x in enumerate([(5, 1032), (5, 8200), (5, 8200), (5, 33_000), (5, 33_000), (6, 16_400), (3, 9000)], 1)
+        if path != 2
+    ),
+    Case(
+        dtypes=("float16", "bfloat16"),
+        **_LAYER,
+        inputs=[Rand((5, 520)), Rand((520,)), Rand((520,))],
+        options={"norm_path": 2},
+        skip=_WORD,
+        name="path2",
+    ),
+    *(
+        Case(
+            dtypes=("float16",),
+            op="SimplifiedLayerNormalization",
+            **_of(_rms_norm),
+            inputs=[Rand((3, 40_968)), Rand((40_968,))],
+            outputs=(T, "float32"),
+            opset=1,
+            options={"norm_path": path},
+            skip=_WORD,
+            name=f"path{path}",
+        )
+        for path in (4, 5, 6)
+    ),
+    *(
+        Case(
+            dtypes=(dtype,),
+            op="LayerNormalization",
+            inputs=[Rand((3, n)), Rand((n,)), Rand((n,))],
+            options={"norm_path": path},
+            skip=_WORD,
+            name=f"no {what} normalisation",
+            error=("INVALID_ARGUMENT", f"no {what} normalisation of 3 rows of {n}"),
+        )
+        for path, what, dtype, n in [
+            (1, "direct", "float16", 40_968),
+            (2, "batch", "float32", 520),
+            (3, "ring", "float64", 520),
+            (5, "long", "float16", 521),
+        ]
     ),
     # Without a mean
     Case(dtypes=FLOATS, op="RMSNormalization", **_of(_first(_rms_norm)), inputs=[Rand((3, 5, 16)), Rand((16,))]),

@@ -33,6 +33,10 @@ Status Node::SetOption(std::string_view name, int64_t value) {
     settings_.conv_path = static_cast<ConvPath>(value);
     return Status::Ok();
   }
+  if (name == "norm_path") {
+    settings_.norm_path = static_cast<NormPath>(value);
+    return Status::Ok();
+  }
   return InvalidArgument("the operator test driver knows no option '", name, "'");
 }
 
