@@ -61,7 +61,7 @@ SUITES = (
             "libsession_probe.so",
             simulated=True,
         )
-        for name in ("stream_suite", "stream_options_suite")
+        for name in ("stream_suite", "stream_options_suite", "graph_suite", "graph_refusal_suite")
     ),
 )
 

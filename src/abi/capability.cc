@@ -4,6 +4,7 @@
 
 #include "abi/graph_view.h"
 #include "device/device.h"
+#include "graph/capture_check.h"
 #include "lib/report.h"
 #include "ops/registry.h"
 
@@ -83,6 +84,8 @@ Status Capability::ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
   Status refusal;
   const Settings& settings = state.settings();
   if (settings.require_all_compute_nodes) refusal = graph::CheckAllComputeNodes(view.report, ep_name);
+  if (settings.enable_cuda_graph && refusal.ok() && view.report.parent.empty())
+    refusal = graph::CheckCapturable(view.placement, view.report);
   report_.Add(view.report);
   if (!settings.placement_report.empty()) {
     const Status written = graph::WriteReport(settings.placement_report,

@@ -4,6 +4,7 @@
 #include "abi/host_allocator.h"
 #include "abi/sync_stream.h"
 #include "abi/thunk.h"
+#include "memory/capture_gate.h"
 #include "ops/registry.h"
 
 namespace cudaep::abi {
@@ -27,6 +28,13 @@ Ep::Ep(Factory& factory, std::shared_ptr<SessionState> state, std::optional<grap
   if (Host().version >= kApiSync) Sync = Thunk<&Ep::OnSync>();
   if (Host().version >= kApiAvailableResource) GetAvailableResource = Thunk<&Ep::OnGetAvailableResource>();
   if (Host().version >= kApiInitializationEnd) OnSessionInitializationEnd = Thunk<&Ep::OnOnSessionInitializationEnd>();
+  if (Host().version >= kApiGraphs) {
+    IsGraphCaptureEnabled = Thunk<&Ep::OnIsGraphCaptureEnabled>();
+    IsGraphCaptured = Thunk<&Ep::OnIsGraphCaptured>();
+    ReplayGraph = Thunk<&Ep::OnReplayGraph>();
+    GetGraphCaptureNodeAssignmentPolicy = Thunk<&Ep::OnGetGraphCaptureNodeAssignmentPolicy>();
+  }
+  if (Host().version >= kApiGraphRelease) ReleaseCapturedGraph = Thunk<&Ep::OnReleaseCapturedGraph>();
 }
 
 Status Ep::OnGetCapability(const OrtGraph* graph, OrtEpGraphSupportInfo* support) {
@@ -78,14 +86,37 @@ Status Ep::OnIsConcurrentRunSupported(bool* supported) {
   return Status::Ok();
 }
 
-Status Ep::OnOnRunStart(const OrtRunOptions*) {
+// The host does not say that a Run ends which could not begin.
+Status Ep::OnOnRunStart(const OrtRunOptions* options) {
+  if (GraphRuns* const graphs = state_->graph_runs()) {
+    CUDAEP_RETURN_IF_ERROR(graphs->Begin(options, state_->libraries()));
+  }
   state_->RunBegins();
   return Status::Ok();
 }
 
-Status Ep::OnOnRunEnd(const OrtRunOptions*, bool) {
+Status Ep::OnOnRunEnd(const OrtRunOptions*, bool synchronize) {
   SessionState::RunEnds();
-  return Status::Ok();
+  GraphRuns* const graphs = state_->graph_runs();
+  return graphs == nullptr ? Status::Ok() : graphs->End(synchronize);
+}
+
+// What is left to the CPU computes shapes; graph/capture_check.h has seen to it.
+OrtGraphCaptureNodeAssignmentPolicy Ep::OnGetGraphCaptureNodeAssignmentPolicy() const {
+  return OrtGraphCaptureNodeAssignmentPolicy_ALLOW_CPU_FOR_SHAPES;
+}
+
+bool Ep::OnIsGraphCaptured(int id) const {
+  return state_->graph_runs() != nullptr && state_->graph_runs()->IsCaptured(id);
+}
+
+Status Ep::OnReplayGraph(int id) {
+  if (state_->graph_runs() == nullptr) return Internal("the host replays a CUDA graph of a session that captures none");
+  return state_->graph_runs()->Replay(id);
+}
+
+Status Ep::OnReleaseCapturedGraph(int id) {
+  return state_->graph_runs() == nullptr ? Status::Ok() : state_->graph_runs()->Release(id);
 }
 
 // The host then rewrites claimed nodes to channels-last ones between transposes, and asks for them anew.
@@ -110,7 +141,7 @@ Status Ep::OnSync() {
   CUDAEP_RETURN_IF_ERROR(guard.status());
   // Other work of the application on this device is waited for only where Runs have streams that come and go.
   if (state_->only_stream() != nullptr) return device::StreamSynchronize(state_->only_stream());
-  return device::DeviceSynchronize();
+  return memory::SynchronizeDevice();
 }
 
 }  // namespace cudaep::abi

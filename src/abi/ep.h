@@ -41,6 +41,11 @@ class Ep : public OrtEp {
   Status OnSync();
   Status OnOnSessionInitializationEnd() const;
   Status OnGetAvailableResource(OrtResourceCount* available) const;
+  bool OnIsGraphCaptureEnabled() const { return state_->graph_runs() != nullptr; }
+  OrtGraphCaptureNodeAssignmentPolicy OnGetGraphCaptureNodeAssignmentPolicy() const;
+  bool OnIsGraphCaptured(int id) const;
+  Status OnReplayGraph(int id);
+  Status OnReleaseCapturedGraph(int id);
 
   Factory& factory_;
   std::shared_ptr<SessionState> state_;

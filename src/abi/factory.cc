@@ -1,5 +1,6 @@
 #include "abi/factory.h"
 
+#include "abi/api_version.h"
 #include "abi/data_transfer.h"
 #include "abi/ep.h"
 #include "abi/host_allocator.h"
@@ -97,6 +98,10 @@ Status Factory::OnCreateEp(const OrtHardwareDevice* const*, const OrtKeyValuePai
                              "is CUDA ordinal ",
                              ordinal);
     }
+  }
+  if (settings.enable_cuda_graph && Host().version < kApiGraphs) {
+    return NotSupported("provider option enable_cuda_graph='1' needs ONNX Runtime 1.", kApiGraphs,
+                        " or newer, which captures and replays through the provider; this is ", Host().version_text);
   }
   settings.device_ordinal = settings.memory.ordinal = ordinal;
   CUDAEP_ASSIGN_OR_RETURN(auto budget, ReadBudgetSetting(options));

@@ -123,6 +123,8 @@ class GraphReader {
     CUDAEP_RETURN_IF_ORT_ERROR(ort.ValueInfo_IsGraphOutput(info, &value.graph_output));
     bool constant = false;
     CUDAEP_RETURN_IF_ORT_ERROR(ort.ValueInfo_IsConstantInitializer(info, &constant));
+    value.constant = constant;
+    value.name = name;
     const OrtValue* tensor = nullptr;
     ops::TensorView tensor_view;
     if (constant && FromOrt(ort.ValueInfo_GetInitializerValue(info, &tensor)).ok() && tensor != nullptr &&

@@ -58,7 +58,16 @@ void* HostAllocator::Counted(Result<void*> result) {
 
 bool HostAllocator::LetGo() { return uses_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
 
-void* HostAllocator::OnAlloc(size_t bytes) { return Counted(allocator_->Allocate(bytes)); }
+// On the stream, or for any where it is null; a Run that belongs to a CUDA graph gets all its tensors from the graph.
+Result<void*> HostAllocator::Serve(size_t bytes, device::Stream stream) {
+  if (memory_ != nullptr && serves_tensors_) {
+    CUDAEP_ASSIGN_OR_RETURN(const device::Stream graph, GraphRuns::StreamForMemory(memory_));
+    if (graph != nullptr) stream = graph;
+  }
+  return stream == nullptr ? allocator_->Allocate(bytes) : allocator_->AllocateOnStream(bytes, stream);
+}
+
+void* HostAllocator::OnAlloc(size_t bytes) { return Counted(Serve(bytes, nullptr)); }
 
 void HostAllocator::OnFree(void* pointer) {
   allocator_->Free(pointer);
@@ -73,8 +82,7 @@ void* HostAllocator::OnAllocOnStream(size_t bytes, OrtSyncStream* stream) {
   const bool spread = spread_ != nullptr && spread_->load(std::memory_order_relaxed);
   const bool tagged = memory_ != nullptr && stream != nullptr && !spread;
   auto* handle = !tagged ? nullptr : static_cast<device::Stream>(Host().ort->SyncStream_GetHandle(stream));
-  if (handle == nullptr) return OnAlloc(bytes);
-  return Counted(allocator_->AllocateOnStream(bytes, handle));
+  return Counted(Serve(bytes, handle));
 }
 
 Status HostAllocator::OnGetStats(OrtKeyValuePairs** stats) const {

@@ -40,6 +40,7 @@ class HostAllocator : public OrtAllocator {
   void* OnAllocOnStream(size_t bytes, OrtSyncStream* stream);
   Status OnGetStats(OrtKeyValuePairs** stats) const;
   Status OnShrink();
+  Result<void*> Serve(size_t bytes, device::Stream stream);
   void* Counted(Result<void*> pointer);
   bool LetGo();
 

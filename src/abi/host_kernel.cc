@@ -63,6 +63,11 @@ HostKernel::HostKernel(std::shared_ptr<SessionState> state) : OrtKernelImpl{}, s
   Compute = Thunk<&HostKernel::OnCompute>();
   Release = Thunk<&HostKernel::OnRelease>();
   PrePackWeight = Thunk<&HostKernel::OnPrePackWeight>();
+  if (state_->graph_runs() != nullptr) state_->graph_runs()->KernelMade();
+}
+
+HostKernel::~HostKernel() {
+  if (state_->graph_runs() != nullptr) state_->graph_runs()->KernelGone();
 }
 
 Status HostKernel::Init(const OrtKernelInfo* host_info, const ops::KernelRow& row) {
@@ -165,7 +170,7 @@ Status HostKernel::Run(OrtKernelContext* context) {
   auto** pointers = static_cast<void**>(alloca(sizeof(void*) * has_output_.size()));
   void* handle = nullptr;
   CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->KernelContext_GetGPUComputeStream(context, &handle));
-  CUDAEP_ASSIGN_OR_RETURN(StreamContext * stream, state_->ContextOf(static_cast<device::Stream>(handle)));
+  CUDAEP_ASSIGN_OR_RETURN(StreamContext * stream, state_->ContextOfNode(static_cast<device::Stream>(handle)));
   SessionState::RunWorksOn(stream->stream());
   MovedInputs moved(*stream);
   CUDAEP_RETURN_IF_ERROR(ReadInputs(context, views, &moved));
@@ -174,6 +179,10 @@ Status HostKernel::Run(OrtKernelContext* context) {
   PlanPin pin(stream->plan_pins());
   Result<ops::PlannedCall> planned = operator_.PlanFor(pin, inputs, *stream);
   if (!planned.ok()) return Annotate(std::move(planned).status(), inputs);
+  GraphRuns* const graphs = state_->graph_runs();
+  if (graphs != nullptr) [[unlikely]] {
+    if (Status taken = graphs->Take(planned.value()); !taken.ok()) return Annotate(std::move(taken), inputs);
+  }
   Outputs source(*this, context);
   for (size_t i = 0; i < has_output_.size(); ++i) {
     pointers[i] = nullptr;
@@ -184,7 +193,10 @@ Status HostKernel::Run(OrtKernelContext* context) {
     pointers[i] = output.value();
   }
   Status status = operator_.Enqueue(pin, planned.value(), inputs, pointers, &source, *stream);
-  return status.ok() ? Status::Ok() : Annotate(std::move(status), inputs);
+  if (!status.ok()) return Annotate(std::move(status), inputs);
+  if (graphs != nullptr) [[unlikely]]
+    graphs->NodeDone();
+  return Status::Ok();
 }
 
 // Which node, and what it was given.

@@ -24,6 +24,10 @@ class HostKernel : public OrtKernelImpl {
   // Creation function of the host's kernel registry; `state` is the KernelRow that the kernel was registered with.
   static OrtStatus* ORT_API_CALL Create(void* state, const OrtKernelInfo* info, OrtKernelImpl** kernel) noexcept;
 
+  ~HostKernel();
+  HostKernel(const HostKernel&) = delete;
+  HostKernel& operator=(const HostKernel&) = delete;
+
  private:
   // An input that is the same in every Run, and where the kernel's own packed form of it lies.
   struct FixedInput {

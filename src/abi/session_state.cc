@@ -72,8 +72,12 @@ Result<std::shared_ptr<SessionState>> SessionState::Create(const Settings& setti
         settings.order_with_legacy_stream ? device::StreamKind::kBlocking : device::StreamKind::kNonBlocking;
     CUDAEP_RETURN_IF_ERROR(device::StreamCreate(unified.Receive(), kind));
   }
-  return std::shared_ptr<SessionState>(
+  std::shared_ptr<SessionState> state(
       new SessionState(settings, std::move(memory), several_devices, std::move(unified)));
+  if (settings.enable_cuda_graph) {
+    CUDAEP_ASSIGN_OR_RETURN(state->graph_runs_, GraphRuns::Create(settings, state->memory_, state->only_stream_));
+  }
+  return state;
 }
 
 SessionState::SessionState(const Settings& settings, std::shared_ptr<memory::DeviceMemory> memory, bool several_devices,
@@ -97,6 +101,7 @@ SessionState::~SessionState() {
     std::erase(Live().states, this);
   }
   device::DeviceGuard guard(ordinal());
+  graph_runs_.reset();
   if (only_stream_ != nullptr) device::StreamSynchronize(only_stream_).IgnoreError();
   foreign_.clear();
   if (settings_.has_user_stream) memory::ReturnStream(ordinal(), only_stream_);
@@ -120,6 +125,19 @@ Result<StreamContext*> SessionState::Adopt(device::Stream stream) {
   CUDAEP_RETURN_IF_ERROR(streams_.Add(context.get()));
   foreign_.push_back(std::move(context));
   return foreign_.back().get();
+}
+
+bool SessionState::IsApplications(device::Stream stream) {
+  if (stream == only_stream_) return false;
+  std::lock_guard lock(mutex_);
+  return streams_.Find(stream) == nullptr || std::any_of(foreign_.begin(), foreign_.end(), [&](const auto& context) {
+           return context->stream() == stream;
+         });
+}
+
+Result<StreamContext*> SessionState::ContextInGraph(device::Stream stream) {
+  if (!graph_runs_->IsRunHere()) return ContextOf(stream);
+  return graph_runs_->Enter(graph_runs_->IsFirstNode() && IsApplications(stream));
 }
 
 std::unique_ptr<StreamContext> SessionState::Forget(device::Stream stream) {

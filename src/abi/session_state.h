@@ -13,6 +13,7 @@
 #include <mutex>
 #include <vector>
 
+#include "abi/graph_runs.h"
 #include "memory/device_memory.h"
 #include "runtime/settings.h"
 #include "runtime/stream_table.h"
@@ -46,6 +47,14 @@ class SessionState {
       return context;
     return Adopt(stream);
   }
+
+  // The context of a node that the host started on `stream`: that stream's, or that of the CUDA graph which the calling
+  // thread's Run belongs to.
+  Result<StreamContext*> ContextOfNode(device::Stream stream) {
+    return graph_runs_ == nullptr ? ContextOf(stream) : ContextInGraph(stream);
+  }
+  // Null where no CUDA graphs are captured through the host.
+  GraphRuns* graph_runs() const { return graph_runs_.get(); }
 
   // Whether the model has graphs inside control flow, whose nodes the host may hand values in the wrong memory. Known
   // before the first kernel is made.
@@ -83,6 +92,8 @@ class SessionState {
   SessionState(const Settings& settings, std::shared_ptr<memory::DeviceMemory> memory, bool several_devices,
                device::UniqueStream unified);
   Result<StreamContext*> Adopt(device::Stream stream);
+  Result<StreamContext*> ContextInGraph(device::Stream stream);
+  bool IsApplications(device::Stream stream);
   // The context of a foreign stream, for the caller to destroy without a lock: that waits for the device.
   std::unique_ptr<StreamContext> Forget(device::Stream stream);
 
@@ -95,6 +106,7 @@ class SessionState {
   std::atomic<bool> has_inner_graphs_{false};
   std::atomic<uint8_t> libraries_{0};
   StreamTable streams_;
+  std::unique_ptr<GraphRuns> graph_runs_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<StreamContext>> foreign_;  // guarded by mutex_
 };

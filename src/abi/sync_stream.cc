@@ -43,6 +43,7 @@ class Notification : public OrtSyncNotificationImpl {
     if (captured_) {
       return FailedPrecondition("a node on the CPU waits for work that is being captured into a CUDA graph");
     }
+    const memory::RelaxedCapture relaxed;  // the thread may be capturing another stream
     CUDAEP_RETURN_IF_ERROR(device::EventSynchronize(event_.get()));
     producer_.HostCopiesDone(copies_);
     return Status::Ok();

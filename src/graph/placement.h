@@ -15,12 +15,15 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 namespace cudaep::graph {
 
 struct PlacementValue {
-  int producer = -1;            // node, or -1 for inputs and constants of the graph
+  std::string name = {};  // for messages
+  int producer = -1;      // node, or -1 for inputs and constants of the graph
+  bool constant = false;
   bool small_constant = false;  // a constant of few elements
   bool host_output = false;     // its producer writes it in host memory, or the host itself where there is none
   bool graph_output = false;

@@ -95,6 +95,11 @@ class Allocator {
   virtual void AddStream(device::Stream stream) = 0;
   // The stream is the caller's, who may capture it; only such streams are asked whether they capture.
   virtual void ExpectCaptures(device::Stream stream) { AddStream(stream); }
+  // The stream is a graph's own, and is new here. All that it gets from now on stays with it, free or not, and counts
+  // as BudgetKind::kGraphs, until ReleaseStream; while it captures, it alone may be given new memory of the driver.
+  virtual Status BelongToGraph(device::Stream) {
+    return NotSupported("memory of a CUDA graph comes from the arena; this session's allocator is another");
+  }
   // The stream is about to be destroyed and its work is done: its chunks become free for every stream.
   virtual void ReleaseStream(device::Stream stream) = 0;
   // The caller is about to wait for the stream, and has waited: what was freed there before the mark is free for every

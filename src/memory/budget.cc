@@ -37,6 +37,11 @@ void Budget::Release(BudgetKind kind, size_t bytes) {
   of(kind).fetch_sub(bytes, std::memory_order_relaxed);
 }
 
+void Budget::Move(BudgetKind from, BudgetKind to, size_t bytes) {
+  of(to).fetch_add(bytes, std::memory_order_relaxed);
+  of(from).fetch_sub(bytes, std::memory_order_relaxed);
+}
+
 std::string Budget::Describe() const {
   std::string text = limit_bytes_ == 0 ? std::string("no limit") : StrCat("limit ", FormatBytes(limit_bytes_));
   text += StrCat(", charged ", FormatBytes(charged_bytes()));

@@ -36,6 +36,8 @@ class Budget {
   // Charges what was already taken and cannot be given back (a library's load), over the limit if it must be.
   void ChargeMeasured(BudgetKind kind, size_t bytes);
   void Release(BudgetKind kind, size_t bytes);
+  // What was charged as one kind counts as another from now on.
+  void Move(BudgetKind from, BudgetKind to, size_t bytes);
 
   // "limit 1 GiB, charged 900 MiB: arena 600 MiB, weights 300 MiB".
   std::string Describe() const;

@@ -19,6 +19,12 @@ void DeviceMemory::ExpectCaptures(device::Stream stream) {
   pinned_->ExpectCaptures(stream);
 }
 
+Status DeviceMemory::BelongToGraph(device::Stream stream) {
+  CUDAEP_RETURN_IF_ERROR(allocators_.tensors->BelongToGraph(stream));
+  pinned_->ExpectCaptures(stream);
+  return Status::Ok();
+}
+
 void DeviceMemory::ReleaseStream(device::Stream stream) {
   allocators_.tensors->ReleaseStream(stream);
   pinned_->ReleaseStream(stream);

@@ -50,6 +50,7 @@ class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
   // As in the allocator contract, for every allocator that knows streams.
   void AddStream(device::Stream stream);
   void ExpectCaptures(device::Stream stream);
+  Status BelongToGraph(device::Stream stream);
   void ReleaseStream(device::Stream stream);
   struct Moment {
     StreamMark tensors, pinned;

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "device/device.h"
+#include "runtime/graph_options.h"
 #include "runtime/memory_options.h"
 #include "runtime/option_parsing.h"
 #include "runtime/plan_file.h"
@@ -124,9 +125,6 @@ constexpr OptionRow kGeneral[] = {
     {"prefer_nhwc", kBool, "0",
      "convolutions and pools on channels-last tensors, which the host brings into that order",
      SetBool<&Settings::prefer_nhwc>, nullptr},
-    {"enable_cuda_graph", kBool, "0", "capture and replay through the host", IgnoreBool, "0"},
-    {"min_num_runs_before_cuda_graph_capture", kNumber, "1", "accepted; means nothing without enable_cuda_graph",
-     IgnoreNumber, nullptr},
     {"fuse_conv_bias", kBool, "0", "accepted as a hint; the bias is fused either way", IgnoreBool, nullptr},
     {"sdpa_kernel", kNumber, "0",
      "attention kernels by upstream's bits: with any but 8 (cuDNN) set, own kernels alone; 0: the provider's choice",
@@ -145,6 +143,7 @@ constexpr OptionRow kGeneral[] = {
 std::vector<OptionRow> AllRows() {
   std::vector<OptionRow> rows(std::begin(kGeneral), std::end(kGeneral));
   rows.insert(rows.end(), StreamOptions().begin(), StreamOptions().end());
+  rows.insert(rows.end(), GraphOptions().begin(), GraphOptions().end());
   rows.insert(rows.end(), MemoryOptions().begin(), MemoryOptions().end());
   return rows;
 }
@@ -193,6 +192,7 @@ Result<Settings> ParseOptions(const OptionList& options, const Settings& base) {
     }
   }
   CUDAEP_RETURN_IF_ERROR(CheckStreamOptions(options, settings));
+  CUDAEP_RETURN_IF_ERROR(CheckGraphOptions(settings));
   CUDAEP_RETURN_IF_ERROR(CheckMemoryOptions(options, settings));
   if (settings.measure_products && !settings.measured_products) {
     return InvalidArgument("provider option tunable_op_tuning_enable=1 needs tunable_op_enable=1");

@@ -49,6 +49,9 @@ struct Settings {
   bool order_with_legacy_stream = false;  // of the provider's own streams, both ways
   bool copy_in_default_stream = true;
   bool unified_stream = false;
+  bool enable_cuda_graph = false;          // Runs are captured and replayed, by gpu_graph_id
+  int graph_warm_up_runs = 1;              // of each id, before the one that is captured
+  int max_graphs = 64;                     // of one session
   bool require_all_compute_nodes = false;  // a compute node that is not ours fails the session
   std::string placement_report;            // file that GetCapability writes its decisions to; empty: none
   int64_t budget_dynamic_dim = 0;          // what an open dimension counts as in a memory budget; 0: cost unknown

@@ -12,6 +12,11 @@ Workspace::Workspace(std::shared_ptr<memory::DeviceMemory> memory, device::Strea
   memory_->AddKept(this);
 }
 
+Workspace::Block::~Block() {
+  if (graphs != nullptr) graphs->Move(memory::BudgetKind::kGraphs, memory::BudgetKind::kWorkspace, bytes);
+  allocator->Free(data);
+}
+
 Workspace::~Workspace() { memory_->RemoveKept(this); }
 
 size_t Workspace::PlanLimit() const {
@@ -52,7 +57,9 @@ Status Workspace::Grow(size_t bytes) {
   }
   if (!data.ok()) return std::move(data).status().WithContext("workspace");
   if (block_ != nullptr) outgrown_.push_back(std::move(block_));
-  block_ = std::shared_ptr<Block>(new Block{allocator, data.value()});
+  memory::Budget* const graphs = is_graphs_ ? &memory_->budget() : nullptr;
+  if (graphs != nullptr) graphs->Move(memory::BudgetKind::kWorkspace, memory::BudgetKind::kGraphs, size);
+  block_ = std::shared_ptr<Block>(new Block{allocator, data.value(), graphs, size});
   bytes_ = size;
   return Status::Ok();
 }
@@ -79,7 +86,7 @@ void Workspace::DropOutgrown() {
 
 // What others hold is theirs to keep, and stays in use here.
 void Workspace::PopIdle(std::vector<std::shared_ptr<void>>* idle) {
-  if (!TryLock()) return;  // an operator is just being queued
+  if (is_graphs_ || !TryLock()) return;  // an operator is just being queued
   for (std::shared_ptr<Block>& block : outgrown_) idle->push_back(std::move(block));
   outgrown_.clear();
   if (block_ != nullptr && block_.use_count() == 1) {

@@ -6,6 +6,7 @@
 // device's memory takes all blocks along, also between two operators of a Run: the next one takes more.
 // Ownership: blocks are reference-counted. Who records addresses in a graph of its own, as compiled regions will, keeps
 // the block (Pin) as long as the graph; what a caller captured on a stream of its own is kept as long as the workspace.
+// A workspace that belongs to a graph keeps everything until it ends, and is charged as BudgetKind::kGraphs.
 // Blocks come from the memory's workspace allocator and go back after the stream's work: the driver waits for it, and
 // so does a caller's allocator. Threads: one thread at a time (the one that runs the stream), but for PopIdle. Failure:
 // kOutOfMemory when not even the bytes asked for are to be had.
@@ -60,6 +61,8 @@ class Workspace final : private memory::KeptMemory {  // NOLINT(cppcoreguideline
 
   // The stream is its owner's, who may capture it: it is asked at each Reserve.
   void ExpectCaptures() { may_capture_ = true; }
+  // The stream is a graph's own; to be said before the first Reserve.
+  void BelongToGraph() { may_capture_ = is_graphs_ = true; }
   // Keeps the block of the last Reserve.
   std::shared_ptr<const void> Pin() const { return block_; }
   // The stream was waited for.
@@ -85,7 +88,9 @@ class Workspace final : private memory::KeptMemory {  // NOLINT(cppcoreguideline
   struct Block {
     std::shared_ptr<memory::Allocator> allocator;
     void* data;
-    ~Block() { allocator->Free(data); }
+    memory::Budget* graphs;  // of the allocator, charged kGraphs instead of kWorkspace; null: not a graph's
+    size_t bytes;
+    ~Block();
   };
 
   Result<void*> ReserveSlow(size_t bytes);
@@ -108,6 +113,7 @@ class Workspace final : private memory::KeptMemory {  // NOLINT(cppcoreguideline
   const std::shared_ptr<memory::DeviceMemory> memory_;
   const device::Stream stream_;
   bool may_capture_ = false;
+  bool is_graphs_ = false;
   int uses_ = 0;                // of the stream's thread
   bool is_reserved_ = false;    // the block, in the outermost use
   size_t outgrown_before_ = 0;  // blocks that the outermost use has nothing to do with

@@ -54,6 +54,10 @@ class Probe:
             "StreamSynchronize": (text, [address]),
             "DeviceSynchronize": (text, []),
             "StreamBusy": (integer, [address]),
+            "CaptureBegin": (text, [address]),
+            "CaptureEnd": (text, [address, ctypes.POINTER(ctypes.c_void_p)]),
+            "GraphLaunch": (text, [address, address]),
+            "GraphDestroy": (text, [address]),
             "Malloc": (address, [ctypes.c_size_t]),
             "Free": (text, [address]),
             "Produce": (text, [address, address, ctypes.c_float, ctypes.c_int64]),
@@ -95,6 +99,21 @@ class Probe:
 
     def is_busy(self, stream: int) -> bool:
         return bool(self._library.ProbeStreamBusy(stream))
+
+    def begin_capture(self, stream: int) -> None:
+        self._call("CaptureBegin", stream)
+
+    def end_capture(self, stream: int) -> int:
+        """A graph of what was captured, for `launch` and `destroy_graph`."""
+        graph = ctypes.c_void_p()
+        self._call("CaptureEnd", stream, ctypes.byref(graph))
+        return int(graph.value or 0)
+
+    def launch(self, graph: int, stream: int) -> None:
+        self._call("GraphLaunch", graph, stream)
+
+    def destroy_graph(self, graph: int) -> None:
+        self._call("GraphDestroy", graph)
 
     def malloc(self, count: int) -> int:
         """Device memory for `count` floats."""

@@ -125,7 +125,7 @@ def check_bad_options_are_refused_by_name() -> None:
         "cudnn_conv_algo_search": "FASTEST",
         "no_such_option": "1",
         "has_user_compute_stream": "1",
-        "enable_cuda_graph": "1",
+        "min_num_runs_before_cuda_graph_capture": "8",
     }
     for name, value in cases.items():
         text = error_of(lambda name=name, value=value: session(models.add_chain(1), {name: value}))

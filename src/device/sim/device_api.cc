@@ -96,7 +96,7 @@ Status DeviceSynchronize() {
   int ordinal = 0;
   CUDAEP_RETURN_IF_ERROR(simulator.CurrentDevice(&ordinal));
   CUDAEP_RETURN_IF_ERROR(simulator.Enter(sim::CallKind::kSynchronize, ordinal));
-  CUDAEP_RETURN_IF_ERROR(simulator.CheckCaptures("a device synchronisation"));
+  CUDAEP_RETURN_IF_ERROR(simulator.CheckDeviceWait(ordinal));
   sim::Device& device = simulator.devices[static_cast<size_t>(ordinal)];
   ++device.counters.device_syncs;
   CUDAEP_RETURN_IF_ERROR(simulator.WaitForDevice(lock, ordinal));

@@ -254,4 +254,13 @@ Status Simulator::CheckCaptures(const char* call) {
   return status;
 }
 
+Status Simulator::CheckDeviceWait(int ordinal) {
+  Status status = CheckCaptures("a device synchronisation");
+  for (Capture* capture : captures) {
+    if (capture->body->ordinal != ordinal) continue;
+    status = capture->Invalidate("the device was waited for while one of its streams is capturing");
+  }
+  return status;
+}
+
 }  // namespace cudaep::device::sim

@@ -89,6 +89,8 @@ class Simulator {
   int OrdinalOf(uintptr_t address) const;  // -1 for pinned memory
   // Refuses what this thread may not call while captures run, and invalidates them.
   Status CheckCaptures(const char* call);
+  // The same for a wait for a whole device, which no mode and no thread permits while a stream of it is capturing.
+  Status CheckDeviceWait(int ordinal);
   // `stream` waits for an event of a capture: it continues there.
   Status JoinCapture(StreamHandle* stream, const EventState& event);
   void EndCapture(Capture* capture);

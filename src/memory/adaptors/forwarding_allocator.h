@@ -21,6 +21,7 @@ class ForwardingAllocator : public Allocator {
   void Free(void* pointer) override { inner_->Free(pointer); }
   void AddStream(device::Stream stream) override { inner_->AddStream(stream); }
   void ExpectCaptures(device::Stream stream) override { inner_->ExpectCaptures(stream); }
+  Status BelongToGraph(device::Stream stream) override { return inner_->BelongToGraph(stream); }
   void ReleaseStream(device::Stream stream) override { inner_->ReleaseStream(stream); }
   StreamMark Mark(device::Stream stream) override { return inner_->Mark(stream); }
   void Reached(const StreamMark& mark) override { inner_->Reached(mark); }

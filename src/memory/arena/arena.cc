@@ -40,6 +40,11 @@ Result<void*> Arena::AllocateOnStream(size_t bytes, device::Stream stream) {
   std::unique_lock lock(mutex_);
   if (bytes > kMostBytes) return Fail(bytes, OutOfMemory("no memory can be as large"));
   const ChunkOwner user = cache != nullptr && IsOf(cache->owner(), stream) ? cache->owner() : OwnerOf(stream);
+  if (streams_[user].is_graphs) {
+    Status missing;
+    if (Chunk* chunk = FindForGraph(&lock, size, user, &missing)) return HandOut(chunk, size, user, true);
+    return Fail(bytes, missing);
+  }
   if (streams_[user].may_capture && IsCapturing(stream)) {
     if (Chunk* chunk = FindCaptured(size, user)) return HandOut(chunk, size, user, true);
     ++stats_.failures;

@@ -55,6 +55,7 @@ class Arena final : public Allocator {
   void Free(void* pointer) override;
   void AddStream(device::Stream stream) override;
   void ExpectCaptures(device::Stream stream) override;
+  Status BelongToGraph(device::Stream stream) override;
   void ReleaseStream(device::Stream stream) override;
   StreamMark Mark(device::Stream stream) override;
   void Reached(const StreamMark& mark) override;
@@ -74,6 +75,7 @@ class Arena final : public Allocator {
     device::Stream stream = nullptr;
     bool used = false;  // the entry stands for a stream
     bool may_capture = false;
+    bool is_graphs = false;   // all its chunks are `captured`
     uint32_t generation = 0;  // how often the entry changed hands
     uint32_t unmarked = 0;    // of them, since the last mark or idle moment
     uint64_t done = 0;        // those up to this one are free for everybody
@@ -111,6 +113,7 @@ class Arena final : public Allocator {
   ChunkBins& BinsOf(const Chunk& chunk);
   Chunk* FindUsable(size_t bytes, ChunkOwner user);
   Chunk* FindCaptured(size_t bytes, ChunkOwner user);
+  Chunk* FindForGraph(Lock* lock, size_t bytes, ChunkOwner user, Status* why);
   void* HandOut(Chunk* chunk, size_t bytes, ChunkOwner user, bool captured);
   std::vector<StreamProgress::Point> LastUses(const Chunk* chunk);
   void FreeChunk(Chunk* chunk);
@@ -119,6 +122,7 @@ class Arena final : public Allocator {
   bool MayMerge(const Chunk& kept, const Chunk& gone) const;
   Chunk* MergeNeighbours(Chunk* chunk);
   void FreeForAll(Chunk* chunk);
+  void SetCaptured(Chunk* chunk, bool captured);
   void PutBackList(Chunk* cached);
   void EmptyCaches();
   size_t InUse() const;

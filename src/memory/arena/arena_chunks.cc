@@ -4,6 +4,7 @@
 #include "core/checked_math.h"
 #include "memory/allocation_label.h"
 #include "memory/arena/arena.h"
+#include "memory/relaxed_capture.h"
 
 namespace cudaep::memory {
 namespace {
@@ -40,6 +41,31 @@ Chunk* Arena::FindCaptured(size_t bytes, ChunkOwner user) {
   return streams_[kNobody].bins.Find(bytes);
 }
 
+// What the graph had before, then what others may have; in a capture no stream is waited for and none waits.
+Chunk* Arena::FindForGraph(Lock* lock, size_t bytes, ChunkOwner user, Status* why) {
+  const bool captures = IsCapturing(streams_[user].stream);
+  Chunk* chunk = captures ? FindCaptured(bytes, user) : streams_[user].captured.Find(bytes);
+  if (chunk == nullptr && !captures) chunk = FindUsable(bytes, user);
+  if (chunk != nullptr) return chunk;
+  if (!captures) return SlowFind(lock, bytes, user, why);
+  device::DeviceGuard guard(source_.ordinal);
+  *why = guard.status();
+  if (!why->ok()) return nullptr;
+  RelaxedCapture relaxed;
+  return Grow(bytes, user, false, why);
+}
+
+// A graph's chunks are charged as such.
+void Arena::SetCaptured(Chunk* chunk, bool captured) {
+  if (chunk->captured == captured) return;
+  chunk->captured = captured;
+  Budget* const budget = source_.budget.get();
+  if (budget == nullptr) return;
+  const BudgetKind kind = source_.budget_kind;
+  captured ? budget->Move(kind, BudgetKind::kGraphs, chunk->bytes)
+           : budget->Move(BudgetKind::kGraphs, kind, chunk->bytes);
+}
+
 void* Arena::HandOut(Chunk* chunk, size_t bytes, ChunkOwner user, bool captured) {
   if (chunk->free) BinsOf(*chunk).Remove(chunk);
   const size_t rest = chunk->bytes - bytes;
@@ -47,7 +73,7 @@ void* Arena::HandOut(Chunk* chunk, size_t bytes, ChunkOwner user, bool captured)
     Chunk* const remainder = heap_.Split(chunk, bytes);
     BinsOf(*remainder).Insert(remainder);
   }
-  chunk->captured = captured || (chunk->captured && chunk->owner == user);
+  SetCaptured(chunk, captured || (chunk->captured && chunk->owner == user));
   const StreamState& state = streams_[user];
   chunk->owner = user;
   chunk->generation = state.generation;
@@ -71,7 +97,7 @@ Chunk* Arena::PutBack(Chunk* chunk) {
 void Arena::FreeForAll(Chunk* chunk) {
   chunk->owner = kNobody;
   chunk->stamp = 0;
-  chunk->captured = false;
+  SetCaptured(chunk, false);
   PutBack(chunk);
 }
 

@@ -57,6 +57,13 @@ void Arena::ExpectCaptures(device::Stream stream) {
   PutBackList(state.cache->Close());
 }
 
+Status Arena::BelongToGraph(device::Stream stream) {
+  ExpectCaptures(stream);
+  std::lock_guard lock(mutex_);
+  streams_[OwnerOf(stream)].is_graphs = true;
+  return Status::Ok();
+}
+
 StreamMark Arena::Mark(device::Stream stream) {
   std::lock_guard lock(mutex_);
   StreamMark mark = progress_.Now(stream);

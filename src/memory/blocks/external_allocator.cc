@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/log.h"
+#include "memory/capture_gate.h"
 #include "memory/relaxed_capture.h"
 
 namespace cudaep::memory {
@@ -40,7 +41,7 @@ ExternalAllocator::~ExternalAllocator() {
   std::vector<HeldBlock> rest = held_.TakeAll();
   live_.ForEach([&](void* pointer, const Block& block) { rest.push_back({pointer, block, {}}); });
   // Nobody says what uses these: memory that was never freed, and what a capture has recorded.
-  if (!rest.empty()) device::DeviceSynchronize().IgnoreError();
+  if (!rest.empty()) SynchronizeDevice().IgnoreError();
   GiveBack(rest);
 }
 

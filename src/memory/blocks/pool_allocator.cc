@@ -3,6 +3,7 @@
 #include <thread>
 #include <utility>
 
+#include "memory/capture_gate.h"
 #include "memory/relaxed_capture.h"
 
 namespace cudaep::memory {
@@ -27,7 +28,7 @@ PoolAllocator::~PoolAllocator() {
   std::vector<HeldBlock> rest = held_.TakeAll();
   live_.ForEach([&](void* pointer, const Block& block) { rest.push_back({pointer, block, {}}); });
   // Nobody says what uses these: memory that was never freed, and what a capture has recorded.
-  if (!rest.empty()) device::DeviceSynchronize().IgnoreError();
+  if (!rest.empty()) SynchronizeDevice().IgnoreError();
   for (const HeldBlock& held : rest) {
     if (held.block.owner == BlockOwner::kReserved) {
       source_.Return(held.pointer, held.block.bytes).IgnoreError();

@@ -174,6 +174,18 @@ TEST_F(GraphTest, CaptureModesDecideWhoMayAllocate) {
   EXPECT_OK(StreamEndCapture(stream(), &graph));
 }
 
+TEST_F(GraphTest, NobodyWaitsForADeviceThatCaptures) {
+  for (const CaptureMode mode : {CaptureMode::kGlobal, CaptureMode::kThreadLocal, CaptureMode::kRelaxed}) {
+    UniqueGraph graph;
+    ASSERT_OK(StreamBeginCapture(stream(), mode));
+    Status status;
+    std::thread([&] { status = DeviceSynchronize(); }).join();
+    EXPECT_FAILS(status, kFailedPrecondition, "captur");
+    EXPECT_FAILS(StreamEndCapture(stream(), graph.Receive()), kFailedPrecondition, "device");
+  }
+  EXPECT_OK(DeviceSynchronize());
+}
+
 TEST_F(GraphTest, ReplayAfterFreeIsFound) {
   UniqueGraph graph;
   UniqueGraphExec exec;

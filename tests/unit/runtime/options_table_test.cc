@@ -74,7 +74,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Malformed{"user_compute_stream", "-1"}, Malformed{"sdpa_kernel", "abc"},
                     Malformed{"sdpa_kernel", ""}, Malformed{"fuse_conv_bias", "2"},
                     Malformed{"min_num_runs_before_cuda_graph_capture", "-5"},
-                    Malformed{"min_num_runs_before_cuda_graph_capture", "2147483648"},
+                    Malformed{"min_num_runs_before_cuda_graph_capture", "0"},
+                    Malformed{"min_num_runs_before_cuda_graph_capture", "8"}, Malformed{"cuda_graph_max_count", "0"},
                     Malformed{"tunable_op_max_tuning_duration_ms", "1s"}, Malformed{"enable_cuda_graph", "maybe"},
                     Malformed{"enable_gemm_auto_tune", "any"}, Malformed{"fpa_intb_gemm", "on"},
                     Malformed{"matmul_nbits_m_chunk_size", "-1"}));
@@ -104,10 +105,21 @@ TEST(Options, MeasuringProductsNeedsUsingWhatWasMeasured) {
   EXPECT_EQ(settings->most_measuring_ms, 20);
 }
 
-TEST(Options, WhatIsNotOfferedYetIsRefusedUnlessItIsOff) {
-  EXPECT_EQ(ParseOptions({{"enable_cuda_graph", "1"}}).status().code(), StatusCode::kNotSupported);
-  EXPECT_TRUE(ParseOptions({{"enable_cuda_graph", "0"}}).ok());
-  EXPECT_TRUE(ParseOptions({{"enable_cuda_graph", "False"}}).ok());
+TEST(Options, GraphsAreCapturedWhenAskedFor) {
+  EXPECT_FALSE(ParseOptions({{"enable_cuda_graph", "False"}}).value().enable_cuda_graph);
+  const Settings settings =
+      ParseOptions(
+          {{"enable_cuda_graph", "1"}, {"min_num_runs_before_cuda_graph_capture", "7"}, {"cuda_graph_max_count", "3"}})
+          .value();
+  EXPECT_TRUE(settings.enable_cuda_graph);
+  EXPECT_EQ(settings.graph_warm_up_runs, 7);
+  EXPECT_EQ(settings.max_graphs, 3);
+  EXPECT_TRUE(ParseOptions({{"enable_cuda_graph", "1"}, {"user_compute_stream", "4096"}}).ok());
+  for (const char* legacy : {"0", "1"}) {
+    const Status status = ParseOptions({{"enable_cuda_graph", "1"}, {"user_compute_stream", legacy}}).status();
+    EXPECT_NE(status.message().find("the legacy default stream"), std::string::npos) << status.message();
+    EXPECT_TRUE(ParseOptions({{"user_compute_stream", legacy}}).ok());
+  }
 }
 
 TEST(Options, NoRowAcceptsAnything) {

@@ -1,0 +1,26 @@
+// Captures of ours and waits for a whole device take turns.
+//
+// CUDA refuses to wait for a device while one of its streams is captured, on whatever thread and in whatever mode, and
+// ends the capture. Waits for single streams and events of other work are allowed (memory/relaxed_capture.h).
+// Captures run beside each other, and so do waits; a capture that is due comes before waits that have not begun.
+// Threads: any. A capture begins and ends on one thread, which waits for no device meanwhile.
+#pragma once
+
+#include "core/status.h"
+
+namespace cudaep::memory {
+
+// From before a capture's beginning to after its end; waits for the waits under way.
+class CaptureTurn {
+ public:
+  CaptureTurn();
+  ~CaptureTurn();
+  CaptureTurn(const CaptureTurn&) = delete;
+  CaptureTurn& operator=(const CaptureTurn&) = delete;
+};
+
+// Waits for all work of the current device, once no capture of ours is under way. kFailedPrecondition on a thread that
+// has a CaptureTurn.
+Status SynchronizeDevice();
+
+}  // namespace cudaep::memory
