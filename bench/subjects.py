@@ -39,6 +39,9 @@ UPSTREAM = {
 # The settings of this provider. What upstream's option names ask for here is documented in the options table.
 OURS = {
     "default": Setting(),
+    "graph": Setting(_GRAPH, "host,model"),
+    "nhwc": Setting(_NHWC, "resnet50*"),
+    "nhwc+graph": Setting({**_NHWC, **_GRAPH}, "resnet50*"),
     "measured": Setting({"cudnn_conv_algo_search": "EXHAUSTIVE"}, "resnet50*"),  # upstream's default
     "fp32": Setting({"use_tf32": "0"}, "product/float32*"),
     **{path: Setting({"norm_path": path}, _LONG_ROWS) for path in ("ring", "long", "long_pairs", "long_fours")},
