@@ -71,7 +71,7 @@ Status GraphRuns::End(bool synchronize) {
   if (run.kernels != all) {
     outcome = FailedPrecondition("no CUDA graph was captured for ", kIdKey, "=", run.id, ": ", run.kernels, " of ", all,
                                  " nodes ran on the thread of the Run; it failed, or the host runs nodes on threads of "
-                                 "its own (parallel execution), which cannot be captured");
+                                 "its own (parallel execution) or only some of them, which cannot be captured");
   }
   return graphs_.EndRun(run.id, run.graph, std::move(outcome), synchronize);
 }

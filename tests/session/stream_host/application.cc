@@ -72,9 +72,10 @@ void Check(const char* error) {
   if (error != nullptr) Fail(error);
 }
 
-Ort::Session Open(const std::string& model, bool cpu_too) {
+Ort::Session Open(const std::string& model, bool cpu_too, const char* option) {
   Ort::SessionOptions options = AllNodesOn(env, ep_device);
   if (cpu_too) options.AddConfigEntry(kNoCpuFallback, "0");
+  if (option != nullptr) options.AddConfigEntry((std::string("ep.cuda.") + option).c_str(), "1");
   return Ort::Session(env, (models + "/" + model + ".onnx").c_str(), options);
 }
 

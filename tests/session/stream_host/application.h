@@ -43,8 +43,9 @@ inline std::string models;  // the folder
 // Fails with the text of an error of the probe.
 void Check(const char* error);
 
-// A session of one of the models, every node on the plug-in unless `cpu_too`.
-Ort::Session Open(const std::string& model = "products", bool cpu_too = false);
+// A session of one of the models, every node on the plug-in unless `cpu_too`; `option` is one of the provider's to set
+// to 1.
+Ort::Session Open(const std::string& model = "products", bool cpu_too = false, const char* option = nullptr);
 
 Ort::SyncStream OwnStream();
 Ort::SyncStream Wrap(void* stream);

@@ -161,4 +161,21 @@ void CheckALoopInACaptureWorksOrIsRefused() {
   if (lane.Run(2.0f) != std::vector<float>(5 * 64, 8.0f)) Fail("a Run after the refusal gives other numbers");
 }
 
+// The host replays without a word about the stream of the Run. Older hosts capture nothing.
+void CheckAGivenStreamIsNoPartOfTheHostsGraphs() {
+  const CallerStream handle;
+  std::string text;
+  try {
+    Ort::Session session = Open("products", false, "enable_cuda_graph");
+    Ort::SyncStream stream = Wrap(handle.get());
+    Lane lane(session, stream);
+    lane.Run(1.0f);
+  } catch (const Ort::Exception& error) {
+    text = error.what();
+  }
+  const bool refused = text.find("the Run was given a stream") != std::string::npos;
+  const bool too_old = text.find("enable_cuda_graph='1' needs ONNX Runtime") != std::string::npos;
+  if (!refused && !too_old) Fail("the Run on a given stream says: '" + text + "'");
+}
+
 }  // namespace cudaep::stream_host

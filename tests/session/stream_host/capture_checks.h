@@ -11,5 +11,6 @@ void CheckCopiesOfHostMemoryInACaptureAreRefused();
 void CheckANodeOnTheCpuInACaptureIsRefused();
 void CheckALoopRunsOnACallersStream();
 void CheckALoopInACaptureWorksOrIsRefused();
+void CheckAGivenStreamIsNoPartOfTheHostsGraphs();
 
 }  // namespace cudaep::stream_host

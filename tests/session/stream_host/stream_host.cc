@@ -204,6 +204,7 @@ int Main(int argc, char** argv) {
   Report("a_node_on_the_cpu_in_a_capture_is_refused", CheckANodeOnTheCpuInACaptureIsRefused);
   Report("a_loop_runs_on_a_callers_stream", CheckALoopRunsOnACallersStream);
   Report("a_loop_in_a_capture_works_or_is_refused", CheckALoopInACaptureWorksOrIsRefused);
+  Report("a_given_stream_is_no_part_of_the_hosts_graphs", CheckAGivenStreamIsNoPartOfTheHostsGraphs);
   Report("bad_stream_options_are_refused", CheckBadStreamOptionsAreRefused);
   env = Ort::Env{nullptr};
   return 0;
