@@ -24,7 +24,31 @@ __device__ __forceinline__ RawPack<T, kPack> FilledRaw(ComputeType<T> value) {
   return PackCompute<T, kPack>(values);
 }
 
-// The chunks of a row as one thread sees them: kPacks packs, 32 apart.
+// Who a thread is among those that share a row: `blocks` blocks of a cluster, of which its own is number `rank`.
+struct LongPlace {
+  unsigned rank, blocks, warp, lane;
+
+  // The calling thread, whose block is alone without kClusters.
+  template <bool kClusters>
+  static __device__ __forceinline__ LongPlace OfThread() {
+    return {kClusters ? device::ClusterRank() : 0, kClusters ? device::ClusterBlocks() : 1, threadIdx.x / 32,
+            threadIdx.x % 32};
+  }
+};
+
+// The rows of a block of a grid of `blocks`, the same for each block of its cluster: kTogether from first() on, and
+// those stride() behind, and so on.
+template <int kTogether>
+struct LongTurns {
+  unsigned number, clusters;  // of the block's cluster, and of all
+
+  __device__ __forceinline__ LongTurns(unsigned block, unsigned blocks, unsigned cluster)
+      : number(block / cluster), clusters(blocks / cluster) {}
+  __device__ __forceinline__ int64_t first() const { return static_cast<int64_t>(number) * kTogether; }
+  __device__ __forceinline__ int64_t stride() const { return static_cast<int64_t>(clusters) * kTogether; }
+};
+
+// The chunks of a row as one thread sees them: kPacks packs, 32 apart. kClusters: the blocks of a cluster share it.
 template <int kThreads, int kPacks, bool kClusters = false>
 struct LongPiece {
   static constexpr int kPiecePacks = 32 * kPacks;  // of a warp
@@ -34,17 +58,20 @@ struct LongPiece {
   int first;       // pack of the thread
   int packs;       // from there to the row's end
 
-  explicit __device__ __forceinline__ LongPiece(int row_packs)
-      : warp_first(static_cast<int>(threadIdx.x / 32) * kPiecePacks), stride(kThreads * kPacks) {
-    if constexpr (kClusters) {
-      warp_first += static_cast<int>(device::ClusterRank()) * stride;
-      stride *= static_cast<int>(device::ClusterBlocks());
-    }
-    first = warp_first + static_cast<int>(threadIdx.x % 32);
-    packs = row_packs - first;
-  }
+  explicit __device__ __forceinline__ LongPiece(int row_packs, const LongPlace& at = LongPlace::OfThread<kClusters>())
+      : warp_first(static_cast<int>(at.rank) * kThreads * kPacks + static_cast<int>(at.warp) * kPiecePacks),
+        stride(static_cast<int>(at.blocks) * kThreads * kPacks),
+        first(warp_first + static_cast<int>(at.lane)),
+        packs(row_packs - first) {}
 
   __device__ __forceinline__ int Chunks(int row_packs) const { return (row_packs + stride - 1) / stride; }
+  // Pack of the row that the warp's piece of a chunk begins with; behind the row's end where there is none.
+  __device__ __forceinline__ int Start(int chunk) const { return warp_first + chunk * stride; }
+  // Packs of all the warp's pieces: whole ones, and the one at the row's end.
+  __device__ __forceinline__ int WarpPacks(int row_packs) const {
+    const int left = device::Max(row_packs - warp_first, 0), whole = left / stride;
+    return whole * kPiecePacks + device::Min(left - whole * stride, kPiecePacks);
+  }
   // Packs from the thread's first of a chunk to the row's end.
   __device__ __forceinline__ int Left(int chunk) const { return packs - chunk * stride; }
   static __device__ __forceinline__ bool IsWhole(int left) { return left > (kPacks - 1) * 32; }
@@ -74,14 +101,13 @@ class LongRows {
   // What a thread has of a chunk: kLongChunk / kTogether packs of the first row, then of the next.
   using Chunk = Raw[kLongChunk];
 
-  // Contiguous rows at x; `slots` of LongSlotBytes(kThreads) at the start of the dynamic shared memory. The rows of a
-  // block are the kTogether from first() on, and those stride() behind, and so on.
+  // Contiguous rows at x; `slots` of LongSlotBytes(kThreads) at the start of the dynamic shared memory.
   __device__ __forceinline__ LongRows(const T* x, int64_t rows, int row_packs, int slots, Barriers& barriers)
       : x_(x),
         piece_(row_packs),
         rows_(rows),
-        next_row_(first()),
-        clusters_(kClusters ? gridDim.x / device::ClusterBlocks() : gridDim.x),
+        turns_(blockIdx.x, gridDim.x, kClusters ? device::ClusterBlocks() : 1),
+        next_row_(turns_.first()),
         row_packs_(row_packs),
         slots_(slots),
         chunks_(device::Max(piece_.Chunks(row_packs), kHeld)),
@@ -91,8 +117,9 @@ class LongRows {
               barriers[threadIdx.x / 32], slots) {}
 
   __device__ __forceinline__ const Piece& piece() const { return piece_; }
-  __device__ __forceinline__ int64_t first() const { return static_cast<int64_t>(blockIdx.x / Blocks()) * kTogether; }
-  __device__ __forceinline__ int64_t stride() const { return static_cast<int64_t>(clusters_) * kTogether; }
+  // The block's rows, as LongTurns has them.
+  __device__ __forceinline__ int64_t first() const { return turns_.first(); }
+  __device__ __forceinline__ int64_t stride() const { return turns_.stride(); }
 
   // After GridDependencyWait.
   __device__ __forceinline__ void Begin() {
@@ -155,11 +182,10 @@ class LongRows {
   using Cursor = typename Ring::Cursor;
 
   __device__ __forceinline__ int ChunkOf(int step) const { return step < chunks_ ? step : step - chunks_ + kHeld; }
-  static __device__ __forceinline__ unsigned Blocks() { return kClusters ? device::ClusterBlocks() : 1; }
 
   __device__ __forceinline__ void PushNext() {
     if (next_row_ >= rows_) return;
-    const int at = ChunkOf(next_step_) * piece_.stride + piece_.warp_first;
+    const int at = piece_.Start(ChunkOf(next_step_));
     const int packs = device::Min(row_packs_ - at, Piece::kPiecePacks);
     const T* const from = x_ + (next_row_ * row_packs_ + at) * kPack;
     ring_.template PushParts<kTogether>([&](int i) { return from + static_cast<int64_t>(i) * row_packs_ * kPack; },
@@ -171,8 +197,9 @@ class LongRows {
 
   const T* x_;
   Piece piece_;
-  int64_t rows_, next_row_;
-  unsigned clusters_;
+  int64_t rows_;
+  LongTurns<kTogether> turns_;
+  int64_t next_row_;
   int next_step_ = 0;
   int row_packs_, slots_, chunks_, kept_, steps_;
   Ring ring_;

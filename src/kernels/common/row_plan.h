@@ -16,8 +16,9 @@ namespace cudaep::kernels {
 inline constexpr unsigned kStreamThreads = 1024;
 inline constexpr unsigned kMaxRowThreads = 512;  // of a resident row, so that each thread may have 128 registers
 inline constexpr int kScalarPacks = 8;           // elements of a thread where rows cannot be read in packs
-// A row's at most: kernels number its elements in 32 bits, and go up to a round of a block beyond its end.
-inline constexpr int64_t kMostRowElems = (int64_t{1} << 31) - (int64_t{1} << 14);
+// A row's at most: kernels number its elements in 32 bits, and go up to a round of a block, or of the blocks of a
+// cluster, beyond its end.
+inline constexpr int64_t kMostRowElems = (int64_t{1} << 31) - (int64_t{1} << 17);
 
 // Elements of one access where pointers and row length allow it: 16 bytes of the widest type. 64-bit elements go one
 // at a time, which is nearly as fast and saves half of their kernels.

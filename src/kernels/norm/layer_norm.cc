@@ -34,7 +34,7 @@ Result<LayerNormPlans> PlanLayerNorm(const NormProblem& problem, const device::D
 Status LaunchLayerNorm(const LayerNormArgs& args, device::Stream stream) {
   if (args.rows == 0) return Status::Ok();
   if (args.elems > kMostRowElems) {
-    return NotSupported("normalisation over ", args.elems, " elements, more than 2^31 - 2^14");
+    return NotSupported("normalisation over ", args.elems, " elements, more than ", kMostRowElems);
   }
   return args.x_type == args.y_type ? LaunchLayerNormUniform(args, stream) : LaunchLayerNormMixed(args, stream);
 }

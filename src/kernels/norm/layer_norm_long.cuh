@@ -95,10 +95,7 @@ __global__ void __launch_bounds__(kLongThreads)
   if (cluster > 1) device::ClusterBarrier();  // all of its blocks are there
   rows.Begin();
 
-  // Elements of the warp: whole pieces, and the one at the row's end.
-  const int left = device::Max(in.row_packs - piece.warp_first, 0), whole = left / piece.stride;
-  const int rest = device::Min(left - whole * piece.stride, Piece::kPiecePacks);
-  const C part_count = static_cast<C>((whole * Piece::kPiecePacks + rest) * kPack);
+  const C part_count = static_cast<C>(piece.WarpPacks(in.row_packs) * kPack);
   const C inverse_part = C(1) / device::Max(part_count, C(1)), inverse_elems = C(1) / static_cast<C>(in.elems);
   const bool centred = in.centred();
   unsigned parity = 0;

@@ -11,6 +11,9 @@ namespace {
 
 using Kind = NormPlan::Kind;
 
+static_assert(kMostRowElems + int64_t{kLongThreads} * kLongChunk * kNormCluster * RowPack(2) <= int64_t{1} << 31,
+              "a row's elements, and a round of a cluster beyond its end, are numbered in 32 bits");
+
 constexpr int64_t kRowBlockThreads = 128;
 // Below this many packs in all a GPU is not full and short threads finish sooner.
 constexpr int64_t kSmallProblemPacks = 128 * 1024;

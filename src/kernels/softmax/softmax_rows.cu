@@ -124,7 +124,7 @@ Status Launch(const SoftmaxArgs& args, device::Stream stream) {
 Status LaunchSoftmaxRows(const SoftmaxArgs& args, device::Stream stream) {
   if (args.rows == 0 || args.elems == 0) return Status::Ok();
   if (args.elems > kMostRowElems) {
-    return NotSupported("softmax over ", args.elems, " elements, more than 2^31 - 2^14");
+    return NotSupported("softmax over ", args.elems, " elements, more than ", kMostRowElems);
   }
   return VisitType<kSoftmaxTypes>(args.type, NotSupported("softmax of ", DataTypeName(args.type)),
                                   [&]<class T>() { return Launch<T>(args, stream); });
