@@ -11,10 +11,6 @@
 namespace cudaep::abi {
 namespace {
 
-std::string IdentityOf(const graph::GraphReport& graph) {
-  return StrCat(graph.parent, '\n', graph.name, '\n', graph.nodes.empty() ? "" : graph.nodes.back().first_output);
-}
-
 // Puts in what is not on the device yet.
 graph::NodeDemand DemandOf(const NodeUse& use, const std::set<std::string>& on_device, const std::string& graph) {
   graph::NodeDemand demand = use.demand;
@@ -52,7 +48,7 @@ Status BudgetClaims::Apply(const OrtGraph* graph, SessionState& state, GraphView
   const device::DeviceGuard guard(state.ordinal());
   CUDAEP_RETURN_IF_ERROR(guard.status());
   CUDAEP_RETURN_IF_ERROR(Prepare(graph, state));
-  account_->BeginGraph(IdentityOf(view->report));
+  account_->BeginGraph(graph::IdentityOf(view->report));
   if (!account_->ended()) ended_at_.clear();
   const bool had_ended = account_->ended();
   const size_t unknown_before = account_->unknown_nodes();
@@ -73,7 +69,7 @@ Status BudgetClaims::Apply(const OrtGraph* graph, SessionState& state, GraphView
 
 Status BudgetClaims::Charge(SessionState& state, StreamContext& stream, GraphView* view) {
   NodeUseReader reader(state.settings(), stats_, stream);
-  const std::string identity = IdentityOf(view->report);
+  const std::string identity = graph::IdentityOf(view->report);
   std::vector<graph::NodeReport>& reports = view->report.nodes;
   std::vector<NodeUse> uses;  // of the nodes so far
   const auto use_of = [&](size_t index) -> Result<const NodeUse*> {

@@ -75,12 +75,26 @@ class GraphReader {
     CUDAEP_RETURN_IF_ORT_ERROR(ort.Graph_GetName(graph, &name));
     CUDAEP_RETURN_IF_ORT_ERROR(ort.Graph_GetParentNode(graph, &parent));
     view_.report.name = name;
+    CUDAEP_RETURN_IF_ERROR(ReadOutputs(graph));
     if (parent == nullptr) return Status::Ok();
     NodeInfo info(parent, settings_);
     CUDAEP_RETURN_IF_ERROR(info.Read());
     CUDAEP_ASSIGN_OR_RETURN(const graph::NodeReport report, Describe(info));
     view_.report.parent = graph::Label(report);
     return report.op_type == "Loop" && report.domain.empty() ? ReadLoopInputs(graph) : Status::Ok();
+  }
+
+  Status ReadOutputs(const OrtGraph* graph) {
+    size_t count = 0;
+    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetNumOutputs(graph, &count));
+    std::vector<const OrtValueInfo*> outputs(count);
+    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetOutputs(graph, outputs.data(), count));
+    for (const OrtValueInfo* output : outputs) {
+      const char* name = "";
+      if (output != nullptr) CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->GetValueInfoName(output, &name));
+      view_.report.outputs.emplace_back(name);
+    }
+    return Status::Ok();
   }
 
   // The host hands a Loop's body the iteration and the condition in host memory.

@@ -118,6 +118,12 @@ std::string Label(const NodeReport& node) {
   return StrCat(node.op_type, " node '", node.name, "'");
 }
 
+std::string IdentityOf(const GraphReport& graph) {
+  std::string identity = StrCat(graph.parent, '\n', graph.name);
+  for (const std::string& output : graph.outputs) identity += StrCat('\n', output);
+  return identity;
+}
+
 std::string Summary(const GraphReport& graph) {
   const std::string others = LinesOf(graph, graph.nodes.size(), IsElsewhere);
   return StrCat(CountOf(graph, NodeHome::kOurs), " of ", graph.nodes.size(), " nodes, ",
@@ -142,11 +148,9 @@ Status CheckAllComputeNodes(const GraphReport& graph, std::string_view provider)
 }
 
 void PlacementReport::Add(GraphReport graph) {
-  // The two branches of an If may carry one name, so the value that the graph ends in counts too.
-  const auto end_of = [](const GraphReport& g) { return g.nodes.empty() ? "" : g.nodes.back().first_output; };
-  const auto earlier = std::find_if(graphs_.begin(), graphs_.end(), [&](const GraphReport& other) {
-    return other.name == graph.name && other.parent == graph.parent && end_of(other) == end_of(graph);
-  });
+  const std::string identity = IdentityOf(graph);
+  const auto earlier = std::find_if(graphs_.begin(), graphs_.end(),
+                                    [&](const GraphReport& other) { return IdentityOf(other) == identity; });
   if (earlier == graphs_.end()) {
     graphs_.push_back(std::move(graph));
   } else {

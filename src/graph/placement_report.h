@@ -41,8 +41,13 @@ struct NodeReport {
 struct GraphReport {
   std::string name;
   std::string parent;  // the control-flow node that holds the graph, as Label() writes it; empty for the main graph
+  std::vector<std::string> outputs;  // of the graph, in its order
   std::vector<NodeReport> nodes;
 };
+
+// The same for two answers about one graph. The host may replace and reorder a graph's nodes between them, but keeps
+// its name, outputs and parent. The two branches of an If may share name and parent, so outputs count.
+std::string IdentityOf(const GraphReport& graph);
 
 // "Add node 'x'", or "Add node with output 'y'" where the node has no name.
 std::string Label(const NodeReport& node);

@@ -138,6 +138,23 @@ def check_a_network_is_turned_once() -> None:
     assert all(domain != NHWC and op != "Transpose" for domain, op in placed), placed
 
 
+def check_a_model_of_two_outputs_is_one_graph_of_the_report() -> None:
+    """The host reorders the nodes that it turns; the report has the last answer alone."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["v"], name="stem", pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["v", "w1"], ["y0"], name="left", pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["v", "w2"], ["y1"], name="right", pads=[1, 1, 1, 1]),
+    ]
+    weights = {f"w{i}": _values(8, 8, 3, 3) - 1 for i in range(3)}
+    model = models.model(nodes, {"x": _image(IMAGE)}, {"y0": _image(IMAGE), "y1": _image(IMAGE)}, weights)
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        session(model, {"prefer_nhwc": "1", "placement_report": str(report)})
+        (graph,) = json.loads(report.read_text())["graphs"]
+    turned = sorted(node["name"] for node in graph["nodes"] if node["domain"] == NHWC)
+    assert len(turned) == 3 and all(node["placement"] == "provider" for node in graph["nodes"]), graph["nodes"]
+
+
 def check_bfloat16_stays_channels_first() -> None:
     """The host knows no channels-last convolution of it and would refuse the model."""
     weights = {"w": _values(8, 8, 3, 3).astype(ml_dtypes.bfloat16)}

@@ -19,8 +19,9 @@ NodeReport Node(const std::string& name, NodeHome home = NodeHome::kOurs, const 
           .reason = reason};
 }
 
-GraphReport Graph(std::vector<NodeReport> nodes, const std::string& parent = "") {
-  return {.name = "g", .parent = parent, .nodes = std::move(nodes)};
+GraphReport Graph(std::vector<NodeReport> nodes, const std::string& parent = "",
+                  std::vector<std::string> outputs = {"y"}) {
+  return {.name = "g", .parent = parent, .outputs = std::move(outputs), .nodes = std::move(nodes)};
 }
 
 TEST(PlacementReport, NodesWithoutANameAreToldApartByTheirOutput) {
@@ -158,11 +159,24 @@ TEST(PlacementReport, ALaterAnswerReplacesAnEarlierOneAboutTheSameGraph) {
   EXPECT_EQ(Count(text, "\"body\""), 1u);
 }
 
+TEST(PlacementReport, AGraphIsKnownByItsOutputsInWhateverOrderItsNodesAre) {
+  const GraphReport first = Graph({Node("stem"), Node("left"), Node("right")}, "", {"y0", "y1"});
+  const GraphReport second = Graph({Node("right"), Node("turn"), Node("stem"), Node("left")}, "", {"y0", "y1"});
+  EXPECT_EQ(IdentityOf(first), IdentityOf(second));
+  EXPECT_NE(IdentityOf(first), IdentityOf(Graph({Node("stem")}, "", {"y0"})));
+  EXPECT_NE(IdentityOf(first), IdentityOf(Graph({Node("stem")}, "If node 'i'", {"y0", "y1"})));
+  PlacementReport report;
+  report.Add(first);
+  report.Add(second);
+  EXPECT_EQ(Count(report.ToJson("EP", "", {}), "\"turn\""), 1u);
+  EXPECT_EQ(Count(report.ToJson("EP", "", {}), "\"nodes\""), 1u);
+}
+
 TEST(PlacementReport, BranchesOfOneNameAreKeptApart) {
   PlacementReport report;
-  report.Add(Graph({Node("then")}, "If node 'i'"));
-  report.Add(Graph({Node("else")}, "If node 'i'"));
-  report.Add(Graph({Node("then")}));
+  report.Add(Graph({Node("a")}, "If node 'i'", {"then"}));
+  report.Add(Graph({Node("a")}, "If node 'i'", {"else"}));
+  report.Add(Graph({Node("a")}, "", {"then"}));
   EXPECT_EQ(Count(report.ToJson("EP", "", {}), "\"nodes\""), 3u);
 }
 
