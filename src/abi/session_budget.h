@@ -1,10 +1,13 @@
 // A session's memory budget as its host states it: the setting, the stats file, and what each host does with them.
 //
-// | host       | setting                                               | enforced by the host for |
-// |------------|-------------------------------------------------------|------------------------------------------------|
-// | 1.24       | refused without a stats file                          | nobody | | 1.25       | read | nobody |
-// | 1.26, 1.27 | read; without a limit OrtEp::GetAvailableResource     | every provider of a library | | 1.28 on    |
-// the same                                              | those named CUDAExecutionProvider              |
+// clang-format off
+// | host       | setting                                           | enforced by the host for          |
+// |------------|---------------------------------------------------|-----------------------------------|
+// | 1.24       | refused without a stats file                      | nobody                            |
+// | 1.25       | read                                              | nobody                            |
+// | 1.26, 1.27 | read; without a limit OrtEp::GetAvailableResource | every provider of a library       |
+// | 1.28 on    | the same                                          | those named CUDAExecutionProvider |
+// clang-format on
 //
 // The limit is in units of 1024 bytes. A host that enforces takes single nodes in the order they were claimed, each for
 // 1.5 times its weights and outputs of known shape, or for the sum of its line in the stats file, and drops the first
