@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "abi/node_demand.h"
 #include "abi/session_budget.h"
 #include "core/format_bytes.h"
 #include "runtime/own_stream.h"
@@ -18,6 +17,28 @@ graph::NodeDemand DemandOf(const NodeUse& use, const std::set<std::string>& on_d
     if (!on_device.contains(input.identity)) demand.copies.push_back({graph + '\n' + input.identity, input.bytes});
   }
   return demand;
+}
+
+// Transposes of ours that feed assigned nodes or follow them, and are not assigned themselves: the host put them there
+// when it turned the nodes channels-last, and the nodes' cost had room for them. So they come before other nodes.
+std::vector<bool> TransposesBesideAssigned(const GraphView& view) {
+  const auto& nodes = view.placement.nodes;
+  std::vector<bool> beside(nodes.size());
+  const auto is_transpose = [&](size_t i) {
+    const graph::NodeReport& report = view.report.nodes[i];
+    return report.home == graph::NodeHome::kOurs && !view.assigned[i] && report.op_type == "Transpose" &&
+           report.domain.empty();
+  };
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (const graph::PlacementUse& use : nodes[i].inputs) {
+      const int producer = use.value < 0 ? -1 : view.placement.values[static_cast<size_t>(use.value)].producer;
+      if (producer < 0) continue;
+      const auto before = static_cast<size_t>(producer);
+      if (view.assigned[i] && is_transpose(before)) beside[before] = true;
+      if (view.assigned[before] && is_transpose(i)) beside[i] = true;
+    }
+  }
+  return beside;
 }
 
 }  // namespace
@@ -43,7 +64,8 @@ Status BudgetClaims::Prepare(const OrtGraph* graph, SessionState& state) {
   return Status::Ok();
 }
 
-Status BudgetClaims::Apply(const OrtGraph* graph, SessionState& state, GraphView* view, std::string* note) {
+Status BudgetClaims::Apply(const OrtGraph* graph, SessionState& state, const MayTurn& may_turn, GraphView* view,
+                           std::string* note) {
   note->clear();
   const device::DeviceGuard guard(state.ordinal());
   CUDAEP_RETURN_IF_ERROR(guard.status());
@@ -53,7 +75,7 @@ Status BudgetClaims::Apply(const OrtGraph* graph, SessionState& state, GraphView
   const bool had_ended = account_->ended();
   const size_t unknown_before = account_->unknown_nodes();
   CUDAEP_RETURN_IF_ERROR(
-      OnOwnStream(state.memory(), [&](StreamContext& stream) { return Charge(state, stream, view); }));
+      OnOwnStream(state.memory(), [&](StreamContext& stream) { return Charge(state, may_turn, stream, view); }));
   if (account_->ended() && !had_ended) {
     *note = StrCat("the memory budget of ", FormatBytes(account_->limit_bytes()), " ends at ", ended_at_, ", with ",
                    FormatBytes(account_->stated_bytes()), " for ", account_->nodes(),
@@ -67,8 +89,8 @@ Status BudgetClaims::Apply(const OrtGraph* graph, SessionState& state, GraphView
   return Status::Ok();
 }
 
-Status BudgetClaims::Charge(SessionState& state, StreamContext& stream, GraphView* view) {
-  NodeUseReader reader(state.settings(), stats_, stream);
+Status BudgetClaims::Charge(SessionState& state, const MayTurn& may_turn, StreamContext& stream, GraphView* view) {
+  NodeUseReader reader(state.settings(), may_turn, stats_, stream);
   const std::string identity = graph::IdentityOf(view->report);
   std::vector<graph::NodeReport>& reports = view->report.nodes;
   std::vector<NodeUse> uses;  // of the nodes so far
@@ -76,7 +98,7 @@ Status BudgetClaims::Charge(SessionState& state, StreamContext& stream, GraphVie
     while (uses.size() <= index) {
       NodeUse use;
       if (reports[uses.size()].home == graph::NodeHome::kOurs) {
-        CUDAEP_ASSIGN_OR_RETURN(use, reader.Read(view->nodes[uses.size()]));
+        CUDAEP_ASSIGN_OR_RETURN(use, reader.Read(view->nodes[uses.size()], view->assigned[uses.size()]));
       }
       uses.push_back(std::move(use));
     }
@@ -84,15 +106,28 @@ Status BudgetClaims::Charge(SessionState& state, StreamContext& stream, GraphVie
   };
   std::set<std::string> on_device;
   const auto put = [&](const NodeUse& use) { on_device.insert(use.device_outputs.begin(), use.device_outputs.end()); };
+  const std::vector<bool> turning = TransposesBesideAssigned(*view);
+  for (size_t i = 0; i < reports.size(); ++i) {
+    if (!turning[i]) continue;
+    CUDAEP_ASSIGN_OR_RETURN(const NodeUse* const use, use_of(i));
+    put(*use);
+  }
   for (size_t i = 0; i < reports.size(); ++i) {
     if (reports[i].home != graph::NodeHome::kOurs || !view->assigned[i]) continue;
     CUDAEP_ASSIGN_OR_RETURN(const NodeUse* const use, use_of(i));
     account_->Keep(DemandOf(*use, on_device, identity), &reports[i].cost.emplace());
     put(*use);
   }
+  std::vector<bool> taken = view->assigned;
+  for (size_t i = 0; i < reports.size(); ++i) {
+    if (!turning[i]) continue;
+    CUDAEP_ASSIGN_OR_RETURN(const NodeUse* const use, use_of(i));
+    const graph::NodeDemand demand = DemandOf(*use, on_device, identity);
+    if (account_->Fits(demand)) taken[i] = account_->Take(demand, &reports[i].cost.emplace());
+  }
   for (size_t i = 0; i < reports.size(); ++i) {
     graph::NodeReport& report = reports[i];
-    if (report.home != graph::NodeHome::kOurs || view->assigned[i]) continue;
+    if (report.home != graph::NodeHome::kOurs || taken[i]) continue;
     const bool had_ended = account_->ended();
     if (!had_ended) {
       CUDAEP_ASSIGN_OR_RETURN(const NodeUse* const use, use_of(i));

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "abi/graph_view.h"
+#include "abi/node_demand.h"
 #include "abi/session_state.h"
 #include "graph/budget.h"
 
@@ -22,14 +23,14 @@ class BudgetClaims {
 
   // States the cost of the nodes of `view` whose home is kOurs and makes those kOverBudget that are beyond the budget.
   // `note` is set to what is worth a line in the log: where the budget ended, once, and costs that are unknown.
-  Status Apply(const OrtGraph* graph, SessionState& state, GraphView* view, std::string* note);
+  Status Apply(const OrtGraph* graph, SessionState& state, const MayTurn& may_turn, GraphView* view, std::string* note);
 
   // Of all graphs so far.
   graph::BudgetReport Report() const;
 
  private:
   Status Prepare(const OrtGraph* graph, SessionState& state);
-  Status Charge(SessionState& state, StreamContext& stream, GraphView* view);
+  Status Charge(SessionState& state, const MayTurn& may_turn, StreamContext& stream, GraphView* view);
 
   graph::BudgetSetting setting_;
   graph::NodeStats stats_;

@@ -105,7 +105,8 @@ Status Capability::ApplyBudget(const OrtGraph* graph, SessionState& state, Graph
                                const OrtLogger* logger) {
   if (!budget_) return Status::Ok();
   std::string note;
-  CUDAEP_RETURN_IF_ERROR(budget_->Apply(graph, state, view, &note));
+  CUDAEP_RETURN_IF_ERROR(budget_->Apply(
+      graph, state, [this](std::string_view op) { return MayTurnChannelsLast(op); }, view, &note));
   if (!note.empty() && note != budget_note_) {
     LogTo(logger, ORT_LOGGING_LEVEL_WARNING, StrCat(ep_name, ": ", note));
     budget_note_ = std::move(note);

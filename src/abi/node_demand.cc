@@ -8,6 +8,9 @@
 namespace cudaep::abi {
 namespace {
 
+// The host puts this and a number behind the name of a node that it turned channels-last.
+constexpr std::string_view kTurnedMark = "_token_";
+
 Result<std::string> NameOf(const OrtValueInfo* info) {
   const char* name = "";
   if (info != nullptr) CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->GetValueInfoName(info, &name));
@@ -42,14 +45,20 @@ void AddUnknown(graph::NodeDemand* demand, const std::string& text) {
 
 }  // namespace
 
-Result<NodeUse> NodeUseReader::Read(const OrtNode* node) {
+NodeUseReader::NodeUseReader(const Settings& settings, MayTurn may_turn, const graph::NodeStats& stats,
+                             StreamContext& stream)
+    : settings_(settings), may_turn_(std::move(may_turn)), stats_(stats), stream_(stream) {
+  if (settings_.conv_search == ConvSearch::kExhaustive) settings_.conv_search = ConvSearch::kHeuristic;
+  settings_.measure_products = false;
+}
+
+Result<NodeUse> NodeUseReader::Read(const OrtNode* node, bool assigned) {
   NodeInfo info(node, settings_);
   CUDAEP_RETURN_IF_ERROR(info.Read());
   const ops::KernelRow* const row = ops::FindRow(info.domain(), info.op_type(), info.since_version());
   if (row == nullptr) return ops::MissingRow(info);
   NodeUse use;
-  // The host records a node without a name by its operator's.
-  use.demand.recorded = stats_.Find(info.name().empty() ? info.op_type() : info.name());
+  use.demand.recorded = Recorded(info);
   ops::OperatorPtr op;
   if (row->kind == ops::RowKind::kOperator) {
     CUDAEP_ASSIGN_OR_RETURN(op, ops::MakeOperator(info, *row));
@@ -57,15 +66,24 @@ Result<NodeUse> NodeUseReader::Read(const OrtNode* node) {
   CUDAEP_RETURN_IF_ERROR(ReadInputs(info, *row, op.get(), &use));
   if (op != nullptr) CUDAEP_RETURN_IF_ERROR(Plan(info, *op, &use));
   CUDAEP_RETURN_IF_ERROR(ReadOutputs(info, *row, &use));
-  // The host may turn the node channels-last, between transposes, and does not take it back then.
-  const bool turns = settings_.prefer_nhwc && info.domain() == ops::kOnnxDomain &&
-                     ops::FindRow(ops::kNhwcDomain, info.op_type(), info.since_version()) != nullptr;
-  if (turns) {
-    use.demand.outputs *= 2;
-    if (!use.device_inputs.empty()) use.demand.outputs += use.device_inputs.front().bytes;
-    for (const auto& weight : use.demand.weights) use.demand.outputs += weight.bytes;
+  // A node that the host turns channels-last stands between transposes, and the host does not take it back then.
+  if (!assigned && settings_.prefer_nhwc && info.domain() == ops::kOnnxDomain && may_turn_(info.op_type())) {
+    const uint64_t turned_input = use.device_inputs.empty() ? 0 : use.device_inputs.front().bytes;
+    uint64_t transposes = use.demand.outputs + turned_input;
+    for (const auto& weight : use.demand.weights) transposes += weight.bytes;
+    use.demand.outputs += transposes;
+    // That figure is the node's alone, with the copy of an input that then a transpose copies.
+    if (use.demand.recorded) *use.demand.recorded += transposes + turned_input;
   }
   return use;
+}
+
+std::optional<uint64_t> NodeUseReader::Recorded(const NodeInfo& info) const {
+  std::string_view name = info.name();
+  const std::optional<uint64_t> found = stats_.Find(name);
+  if (found) return found;
+  if (info.domain() == ops::kNhwcDomain) name = name.substr(0, name.rfind(kTurnedMark));
+  return stats_.Find(name.empty() ? info.op_type() : name);
 }
 
 std::optional<Shape> NodeUseReader::ShapeOf(const std::string& name, const std::optional<Shape>& stated) const {

@@ -2,11 +2,15 @@
 //
 // Shapes are those that the model states. Where it leaves dimensions open, the operators' own shape inference fills
 // them in from the values before, and provider option budget_dynamic_dim stands for what is open at the start. Scratch
-// memory is that of the plan that a Run would make, made here, so a library's plan is found again later. Under
-// prefer_nhwc an operator that has a channels-last form is counted with transposes around it.
+// memory is that of a plan made here. Nothing is measured: the node may never run, or not with these shapes. So where
+// the session's settings measure, it is that of the plan which the library's heuristics suggest, and a Run may use
+// another; in all others it is the Run's own, found again then. Under prefer_nhwc a node that the host may turn
+// channels-last is counted with transposes around it.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,16 +28,22 @@ struct NodeUse {
   std::vector<std::string> device_outputs;              // names
 };
 
+// Whether the host may turn nodes of an ONNX operator channels-last.
+using MayTurn = std::function<bool(std::string_view op)>;
+
 class NodeUseReader {
  public:
-  // `stream` for plans; both must outlive the reader.
-  NodeUseReader(const Settings& settings, const graph::NodeStats& stats, StreamContext& stream)
-      : settings_(settings), stats_(stats), stream_(stream) {}
+  // `stream` for plans; it and `stats` must outlive the reader.
+  NodeUseReader(const Settings& settings, MayTurn may_turn, const graph::NodeStats& stats, StreamContext& stream);
 
   // Of a node that a kernel of ours takes. In the graph's order, for what nodes tell about later ones' shapes.
-  Result<NodeUse> Read(const OrtNode* node);
+  // `assigned`: the host has given us the node before, and what it did not turn then it leaves as it is.
+  Result<NodeUse> Read(const OrtNode* node, bool assigned);
 
  private:
+  // From the stats file, where nodes without a name go by their operator's and the host may have seen this one in the
+  // other layout, by another name.
+  std::optional<uint64_t> Recorded(const NodeInfo& info) const;
   // Shape of a value, absent where a dimension is unknown.
   std::optional<Shape> ShapeOf(const std::string& name, const std::optional<Shape>& stated) const;
   Status ReadInputs(const NodeInfo& info, const ops::KernelRow& row, const ops::Operator* op, NodeUse* use);
@@ -41,7 +51,8 @@ class NodeUseReader {
   Status Plan(const NodeInfo& info, const ops::Operator& op, NodeUse* use);
   Status ReadOutputs(const NodeInfo& info, const ops::KernelRow& row, NodeUse* use);
 
-  const Settings& settings_;
+  Settings settings_;  // the session's, without measuring
+  MayTurn may_turn_;
   const graph::NodeStats& stats_;
   StreamContext& stream_;
   std::map<std::string, Shape> inferred_;

@@ -115,9 +115,13 @@ void BudgetAccount::BeginGraph(const std::string& identity) {
   graphs_.push_back({identity, state_});
 }
 
+bool BudgetAccount::Fits(const NodeDemand& demand) const {
+  return !state_.ended && limit_ != 0 && CostOf(demand).bytes <= left_bytes();
+}
+
 bool BudgetAccount::Take(const NodeDemand& demand, NodeCost* cost) {
   *cost = CostOf(demand);
-  if (limit_ == 0 || cost->bytes > left_bytes()) state_.ended = true;
+  if (!Fits(demand)) state_.ended = true;
   if (state_.ended) return false;
   Charge(demand, *cost);
   return true;

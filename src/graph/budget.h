@@ -92,6 +92,8 @@ class BudgetAccount {
   // asks for a session's graphs in the same order each time.
   void BeginGraph(const std::string& identity);
 
+  // Whether Take would take the node.
+  bool Fits(const NodeDemand& demand) const;
   // The node's cost; charged when it fits. False when it does not, or when an earlier one did not.
   bool Take(const NodeDemand& demand, NodeCost* cost);
   // Of a node that the host has given us before and does not take back: charged in any case.

@@ -137,6 +137,20 @@ TEST(BudgetAccount, NothingFollowsTheFirstThatDoesNotFit) {
   EXPECT_EQ(account.nodes(), 2u);
 }
 
+TEST(BudgetAccount, WhatFitsIsWhatWouldBeTaken) {
+  BudgetAccount account(100, true);
+  NodeCost cost;
+  EXPECT_TRUE(account.Fits({.outputs = 100}));
+  EXPECT_FALSE(account.Fits({.outputs = 101}));
+  EXPECT_FALSE(account.ended());  // asking is no end
+  EXPECT_TRUE(account.Take(Weight("w", 60), &cost));
+  EXPECT_TRUE(account.Fits(Weight("w", 60, 40)));
+  EXPECT_FALSE(account.Fits(Weight("v", 60)));
+  EXPECT_FALSE(account.Take(Weight("v", 60), &cost));
+  EXPECT_FALSE(account.Fits({}));
+  EXPECT_FALSE(BudgetAccount(0, true).Fits({}));
+}
+
 TEST(BudgetAccount, ABudgetOfNothingTakesNothing) {
   BudgetAccount account(0, true);
   NodeCost cost;
