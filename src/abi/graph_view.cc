@@ -111,6 +111,16 @@ class GraphReader {
     return Status::Ok();
   }
 
+  // No image, or of a type that the host's channels-last schemas lack: the host would turn it into what no schema has.
+  static bool StaysChannelsFirst(const NodeInfo& info) {
+    const std::optional<Shape> dims = info.input_count() > 0 ? info.input_dims(0) : std::nullopt;
+    bool stays = dims && dims->rank() < 3;
+    for (int i = 0; i < info.input_count(); ++i) {
+      stays = stays || ops::kChannelsFirstOnly.Contains(info.input_type(i));
+    }
+    return stays;
+  }
+
   static Result<graph::NodeReport> Describe(const NodeInfo& info) {
     const char* output = "";
     for (const OrtValueInfo* value : info.outputs()) {
@@ -191,9 +201,7 @@ class GraphReader {
       if (inside.elsewhere != 0) report.reason = "no node inside it has a kernel";
     } else {
       placed.claimed = true;
-      for (int i = 0; i < info.input_count(); ++i) {
-        if (ops::kChannelsFirstOnly.Contains(info.input_type(i))) view_.channels_first_only.insert(report.op_type);
-      }
+      if (StaysChannelsFirst(info)) view_.channels_first_only.insert(report.op_type);
     }
     const auto listed = [&](const std::vector<int>& list, size_t index) {
       return placed.claimed && std::find(list.begin(), list.end(), static_cast<int>(index)) != list.end();

@@ -127,7 +127,7 @@ constexpr OptionRow kGeneral[] = {
      SetBool<&Settings::prefer_nhwc>, nullptr},
     {"fuse_conv_bias", kBool, "0", "accepted as a hint; the bias is fused either way", IgnoreBool, nullptr},
     {"sdpa_kernel", kNumber, "0",
-     "attention kernels by upstream's bits: with any but 8 (cuDNN) set, own kernels alone; 0: the provider's choice",
+     "attention kernels by upstream's bits: without 8 (cuDNN) among them own kernels alone; 0: the provider's choice",
      SetAttentionKernels, nullptr},
     {"tunable_op_enable", kBool, "0", "matrix products use plans that were measured, where there are such",
      SetBool<&Settings::measured_products>, nullptr},

@@ -35,8 +35,8 @@ class TimingTensors {
 };
 
 // Median milliseconds of each alternative, infinity for one that fails to run; `run(i)` queues alternative i on the
-// stream. After `most_ms` (0: no limit) no more of them are begun: those that were are run once more, the others are
-// infinite. Fails when the device is lost or there is no memory for the cache to be written over.
+// stream. After `most_ms` (0: no limit) and once one has run, no more of them are begun: those that were are run once
+// more, the others are infinite. Fails when the device is lost or there is no memory for the cache to be written over.
 Result<std::vector<float>> TimeAlternatives(StreamContext& stream, size_t alternatives,
                                             const std::function<Status(size_t)>& run, int rounds = 5,
                                             int64_t most_ms = 0);

@@ -49,10 +49,41 @@ def test_plans_are_measured_and_kept(environment: dict[str, str], tmp_path: Path
     assert plans.read_bytes() == kept
 
 
-def test_what_is_wrong_is_said(environment: dict[str, str], tmp_path: Path) -> None:
-    assert command.invoke(environment, "tune", tmp_path / "none.onnx").code == 2
+def test_what_is_printed_has_all_that_plans_depend_on(environment: dict[str, str], tmp_path: Path) -> None:
+    model, plans = save_model(tmp_path / "m.onnx"), tmp_path / "plans"
+    found = command.invoke(environment, "tune", model, "--dim", "batch=2", "--plans", plans, "--repeat", 1, "--json",
+                           "--option", "use_tf32=0")  # fmt: skip
+    assert found.code == 0, found
+    assert found.json["options"]["use_tf32"] == "0"
+    assert found.json["options"]["tunable_op_enable"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("option", "reason"),
+    [("plan_cache.enable=0", "would not be kept"), ("deterministic_compute=1", "use no measured plan")],
+)
+def test_options_under_which_nothing_is_measured_are_refused(
+    environment: dict[str, str], tmp_path: Path, option: str, reason: str
+) -> None:
     model = save_model(tmp_path / "m.onnx")
-    found = command.invoke(environment, "tune", model, "--option", "tunable_op_max_tuning_duration_ms=soon")
+    found = command.invoke(environment, "tune", model, "--plans", tmp_path / "plans", "--option", option)
+    assert found.code == 2 and option in found.err and reason in found.err, found
+
+
+def test_plans_that_cannot_be_kept_are_a_failure(environment: dict[str, str], tmp_path: Path) -> None:
+    model = save_model(tmp_path / "m.onnx")
+    (tmp_path / "file").write_text("")
+    plans = tmp_path / "file" / "plans"
+    found = command.invoke(environment, "tune", model, "--dim", "batch=2", "--plans", plans, "--repeat", 1)
+    assert found.code == 1 and f"no measured plan is in {plans}" in found.err.replace("\n", ""), found
+
+
+def test_what_is_wrong_is_said(environment: dict[str, str], tmp_path: Path) -> None:
+    assert command.invoke(environment, "tune", tmp_path / "none.onnx", "--plans", tmp_path / "plans").code == 2
+    model = save_model(tmp_path / "m.onnx")
+    assert command.invoke(environment, "tune", model).code == 2  # no file
+    arguments = ("tune", model, "--plans", tmp_path / "plans")
+    found = command.invoke(environment, *arguments, "--option", "tunable_op_max_tuning_duration_ms=soon")
     assert found.code != 0 and "tunable_op_max_tuning_duration_ms" in found.out + found.err, found
-    found = command.invoke(environment, "tune", model, "--shape", "x=1,2")
+    found = command.invoke(environment, *arguments, "--shape", "x=1,2")
     assert found.code != 0 and "Invalid rank for input: x" in found.err, found

@@ -155,6 +155,16 @@ def check_a_model_of_two_outputs_is_one_graph_of_the_report() -> None:
     assert len(turned) == 3 and all(node["placement"] == "provider" for node in graph["nodes"]), graph["nodes"]
 
 
+def check_what_is_no_image_stays() -> None:
+    """A batch normalisation of vectors, which the host would give a transpose of rank 0 or for nothing."""
+    for shape, statistics in (((4,), 1), ((3, 8), 8)):
+        constants = {name: _values(statistics) for name in _STATISTICS}
+        model, feeds = _one_node("BatchNormalization", 15, {}, constants, shape), {"x": _values(*shape)}
+        (actual,), placed = _run(model, feeds)
+        assert placed == [("", "BatchNormalization")], placed
+        np.testing.assert_allclose(actual, _cpu(model, feeds)[0], rtol=1e-5, atol=1e-5)
+
+
 def check_bfloat16_stays_channels_first() -> None:
     """The host knows no channels-last convolution of it and would refuse the model."""
     weights = {"w": _values(8, 8, 3, 3).astype(ml_dtypes.bfloat16)}

@@ -14,6 +14,7 @@ from .._library import Device
 from ..feeds import FeedError, load_feeds, parse_dims, parse_shapes, random_feeds
 from .output import (
     BAD_INPUT,
+    CHECK_FAILED,
     check_model,
     console,
     error_text,
@@ -27,13 +28,21 @@ from .timing import quiet_options, time_runs
 # What makes a session use measured plans; the other one makes those that are missing.
 USE = {"cudnn_conv_algo_search": "EXHAUSTIVE", "tunable_op_enable": "1"}
 MEASURE = {"tunable_op_tuning_enable": "1"}
+# Options under which nothing would be measured or kept: the values that do no harm, and why others do.
+UNFIT = {
+    "plan_cache.enable": (("1", "true", "True"), "plans would not be kept"),
+    "deterministic_compute": (("0", "false", "False"), "deterministic sessions use no measured plan"),
+}
+
+
+def has_plans(path: Path) -> bool:
+    """Whether a file of plans has measured ones."""
+    return path.is_file() and b" measured" in path.read_bytes()
 
 
 def tune(
     model: Annotated[Path, typer.Argument(help="an ONNX model")],
-    plans: Annotated[
-        Path | None, typer.Option(help="file of plans; by default that of the user's cache folder")
-    ] = None,
+    plans: Annotated[Path, typer.Option(help="file of plans; what it has is kept")],
     inputs: Annotated[Path | None, typer.Option(help=".npz file with one array per input")] = None,
     dim: Annotated[list[str] | None, typer.Option(help="value of a named open dimension: name=4")] = None,
     shape: Annotated[list[str] | None, typer.Option(help="whole shape of an input: input=1,3,224,224")] = None,
@@ -49,9 +58,10 @@ def tune(
     Call it once for each set of shapes that will be served; a file gathers them.
     """
     check_model(model, as_json)
-    options = parse_options(option, as_json)
-    if plans is not None:
-        options["plan_cache.path"] = str(plans)
+    options = parse_options(option, as_json) | {"plan_cache.path": str(plans)}
+    for key, reason in UNFIT.items():
+        if key in options and options[key] not in reason[0]:
+            fail(BAD_INPUT, f"{key}={options[key]}: {reason[1]}", as_json)
     try:
         _provider.register(device)
         label = _provider.device_label(device_id)
@@ -72,11 +82,14 @@ def tune(
         start = time.perf_counter()
         _provider.session(model, quiet_options(), options | USE | MEASURE, device_id).run(None, feeds)
         spent = time.perf_counter() - start
+        if not has_plans(plans):
+            fail(CHECK_FAILED, f"no measured plan is in {plans}: it cannot be written, or no library runs a convolution "
+                 "or matrix product of this model", as_json)  # fmt: skip
         tuned = _provider.session(model, quiet_options(), options | USE, device_id)
         after = time_runs(tuned, feeds, repeat, as_json)
     except Exception as error:
         fail(exit_code_of(error), error_text(error), as_json)
-    use = USE if plans is None else USE | {"plan_cache.path": str(plans)}
+    use = options | USE
     if as_json:
         print_json(
             {

@@ -62,7 +62,8 @@ __global__ void __launch_bounds__(kSampleThreads)
     InterpolateKernel(__grid_constant__ const GridSample p, DataType grid_type, const T* x, const void* grid, T* y) {
   using C = ComputeType<T>;
   device::GridDependencyWait();
-  const int64_t at = static_cast<int64_t>(blockIdx.x) * kSampleThreads + threadIdx.x;
+  const SampleThread thread(p);
+  const int64_t at = thread.at;
   if (at >= p.batch * p.points) return;
   const int64_t image = at / p.points, point = at - image * p.points;
   const auto taps_of = [&](int d) {
@@ -76,7 +77,7 @@ __global__ void __launch_bounds__(kSampleThreads)
   const int64_t step = PixelStep(p), width = p.in[2] * step, plane = p.in[1] * width;
 #pragma unroll
   for (int i = 0; i < kTaps; ++i) across.index[i] *= step;
-  for (int64_t channel = blockIdx.y; channel < p.channels; channel += gridDim.y) {
+  for (int64_t channel = thread.first; channel < thread.end; channel += gridDim.y) {
     const T* const volume = x + ChannelOffset(p, image, channel, p.in[0] * p.in[1] * p.in[2]);
     C sum = 0;
     if constexpr (kRank == 2) {
@@ -95,7 +96,7 @@ __global__ void __launch_bounds__(kSampleThreads)
 template <class T, int kTaps>
 Status LaunchTaps(const GridSample& p, DataType grid_type, const void* x, const void* grid, void* y,
                   device::Stream stream) {
-  const device::LaunchConfig config = SampleConfig(p.batch * p.points, p.channels);
+  const device::LaunchConfig config = SampleConfig(p);
   auto kernel = InterpolateKernel<T, kTaps, 2>;
   if (p.rank == 3) kernel = InterpolateKernel<T, kTaps, 3>;
   return device::Launch(kernel, config, stream, p, grid_type, static_cast<const T*>(x), grid, static_cast<T*>(y));

@@ -10,7 +10,8 @@ template <class T, class C>
 __global__ void __launch_bounds__(kSampleThreads)
     NearestKernel(__grid_constant__ const GridSample p, DataType grid_type, const T* x, const void* grid, T* y) {
   device::GridDependencyWait();
-  const int64_t at = static_cast<int64_t>(blockIdx.x) * kSampleThreads + threadIdx.x;
+  const SampleThread thread(p);
+  const int64_t at = thread.at;
   if (at >= p.batch * p.points) return;
   const int64_t image = at / p.points, point = at - image * p.points;
   int64_t offset = 0;
@@ -23,7 +24,7 @@ __global__ void __launch_bounds__(kSampleThreads)
   }
   const int64_t volume = p.in[0] * p.in[1] * p.in[2];
   offset *= PixelStep(p);
-  for (int64_t channel = blockIdx.y; channel < p.channels; channel += gridDim.y) {
+  for (int64_t channel = thread.first; channel < thread.end; channel += gridDim.y) {
     y[SampleOffset(p, image, channel, point)] = inside ? x[ChannelOffset(p, image, channel, volume) + offset] : T{};
   }
 }
@@ -31,7 +32,7 @@ __global__ void __launch_bounds__(kSampleThreads)
 template <class T>
 Status LaunchAs(const GridSample& p, DataType grid_type, const void* x, const void* grid, void* y,
                 device::Stream stream) {
-  const device::LaunchConfig config = SampleConfig(p.batch * p.points, p.channels);
+  const device::LaunchConfig config = SampleConfig(p);
   auto kernel = NearestKernel<T, float>;
   if (grid_type == DataType::kDouble) kernel = NearestKernel<T, double>;
   return device::Launch(kernel, config, stream, p, grid_type, static_cast<const T*>(x), grid, static_cast<T*>(y));

@@ -69,6 +69,20 @@ __device__ __forceinline__ int64_t FloorIndex(C at) {
   return at != at ? int64_t{-1} : static_cast<int64_t>(std::floor(at));
 }
 
+// The point of all images that a thread samples, and its channels: from `first` on each gridDim.y-th. Threads go along
+// what lies side by side: points, or with channels last one for each channel of a point.
+struct SampleThread {
+  int64_t at, first, end;
+
+  explicit __device__ __forceinline__ SampleThread(const GridSample& p)
+      : at(static_cast<int64_t>(blockIdx.x) * kSampleThreads + threadIdx.x), first(blockIdx.y), end(p.channels) {
+    if (!p.channels_last) return;
+    first = at % p.channels;
+    end = first + 1;
+    at /= p.channels;
+  }
+};
+
 // Threads along points, blocks of y along channels where points alone make few blocks.
 inline device::LaunchConfig SampleConfig(int64_t points, int64_t channels) {
   constexpr int64_t kEnoughBlocks = 1024, kMostRows = 65535;
@@ -78,6 +92,12 @@ inline device::LaunchConfig SampleConfig(int64_t points, int64_t channels) {
   return {.grid = {static_cast<unsigned>(blocks), static_cast<unsigned>(rows < most ? rows : most)},
           .block = {kSampleThreads},
           .programmatic = true};
+}
+
+// For SampleThread.
+inline device::LaunchConfig SampleConfig(const GridSample& p) {
+  const int64_t points = p.batch * p.points;
+  return p.channels_last ? SampleConfig(points * p.channels, 1) : SampleConfig(points, p.channels);
 }
 
 }  // namespace cudaep::kernels

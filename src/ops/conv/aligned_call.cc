@@ -5,8 +5,8 @@
 
 namespace cudaep::ops {
 
-Status CallAligned(const dnn::ConvProblem& problem, StreamContext& stream, dnn::ConvPointers at,
-                   const DirectTensors& direct, const std::function<Status(const dnn::ConvPointers&)>& call) {
+Status CallWithCopies(const dnn::ConvProblem& problem, StreamContext& stream, dnn::ConvPointers at,
+                      const DirectTensors& direct, const std::function<Status(const dnn::ConvPointers&)>& call) {
   const auto is_aligned = [](const void* tensor) {
     return reinterpret_cast<uintptr_t>(tensor) % dnn::kTensorAlignment == 0;
   };
@@ -27,15 +27,9 @@ Status CallAligned(const dnn::ConvProblem& problem, StreamContext& stream, dnn::
                       {&at.bias, direct.bias, bytes_of(problem.out_channels, problem.types.c)},
                       {&at.residual, direct.residual, y_bytes},
                       {&y, direct.y, y_bytes}};
-  bool any = false;
-  for (Tensor& t : tensors) {
-    t.copied = t.direct && !is_aligned(*t.pointer);  // an absent one is aligned
-    any = any || t.copied;
-  }
-  if (!any) [[likely]]
-    return call(at);
   CallMemory memory(stream);
   for (Tensor& t : tensors) {
+    t.copied = t.direct && !is_aligned(*t.pointer);  // an absent one is aligned
     if (t.copied) t.offset = memory.Add(t.bytes);
   }
   CUDAEP_RETURN_IF_ERROR(memory.Take());

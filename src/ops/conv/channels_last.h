@@ -21,7 +21,8 @@ Status PackConvWeights(const TensorView& weights, void* packed, StreamContext& s
 // tensors have no room, or a channels-first problem has a residual, groups or the other direction.
 Status PlanChannelsLast(const ConvOptions& options, StreamContext& stream, ConvRunPlan* plan);
 
-// Makes a channels-last problem's plan of a channels-first one between transposes. kNotSupported for a residual.
+// Makes a channels-last problem's plan of a channels-first one between transposes. kNotSupported for a residual. The
+// copies of x and y come on top of what limits leave to workspaces: there is no other way to run it.
 Result<PlanPtr> PlanTurned(const ConvOptions& options, StreamContext& stream, std::unique_ptr<ConvRunPlan> plan);
 Status EnqueueTurned(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at);
 

@@ -51,30 +51,31 @@ Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProb
   // What is fastest differs from one measurement to the next.
   const bool measured = options.search == ConvSearch::kExhaustive && !problem.deterministic;
   const bool frugal = options.search == ConvSearch::kDefault;
-  const std::string text = StrCat(dnn::ProblemText(problem), " limit ", limit);
-  const auto find = [&](std::string_view way, const PlanStore::Make& make) {
-    const std::string key = StrCat(text, way);
+  const std::string text = dnn::ProblemText(problem);
+  const auto find = [&](const std::string& key, const PlanStore::Make& make) {
     return PlanStore::Process().Get(
         {.ordinal = stream.ordinal(), .library = library, .problem = key, .file = options.product.search.plan_file},
         make);
   };
   if (measured) {
-    auto slot = find(" measured", [&](const std::string& saved) -> Result<LibraryPlanPtr> {
+    auto slot = find(text + " measured", [&](const std::string& saved) -> Result<LibraryPlanPtr> {
       CUDAEP_ASSIGN_OR_RETURN(auto plan, saved.empty() ? MeasurePlans(*handle, problem, stream, limit)
-                                                       : dnn::MakePlan(*handle, problem, limit, saved));
+                                                       : dnn::MakePlan(*handle, problem, kMostWorkspaceBytes, saved));
       return LibraryPlanPtr(std::move(plan));
     });
     // A plan that was not measured must not pass for one that was: the next to ask may have the room.
-    if (slot.status().code() != StatusCode::kOutOfMemory) return slot;
+    const bool fits = slot.ok() && (*slot)->plan().workspace_bytes() <= limit;
+    if (fits || (!slot.ok() && slot.status().code() != StatusCode::kOutOfMemory)) return slot;
   }
-  return find(frugal ? " frugal" : "", [&](const std::string& saved) -> Result<LibraryPlanPtr> {
-    if (saved.empty() && frugal) {
-      auto plan = dnn::MakePlan(*handle, problem, 0);
-      if (plan.ok()) return LibraryPlanPtr(std::move(plan).value());
-    }
-    CUDAEP_ASSIGN_OR_RETURN(auto plan, dnn::MakePlan(*handle, problem, limit, saved));
-    return LibraryPlanPtr(std::move(plan));
-  });
+  return find(StrCat(text, " limit ", limit, frugal ? " frugal" : ""),
+              [&](const std::string& saved) -> Result<LibraryPlanPtr> {
+                if (saved.empty() && frugal) {
+                  auto plan = dnn::MakePlan(*handle, problem, 0);
+                  if (plan.ok()) return LibraryPlanPtr(std::move(plan).value());
+                }
+                CUDAEP_ASSIGN_OR_RETURN(auto plan, dnn::MakePlan(*handle, problem, limit, saved));
+                return LibraryPlanPtr(std::move(plan));
+              });
 }
 
 Status EnqueueConvLibrary(const dnn::ConvProblem& problem, const dnn::ConvPlan& plan, StreamContext& stream,

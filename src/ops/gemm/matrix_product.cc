@@ -90,7 +90,9 @@ Status MatrixProduct::UseLibrary(StreamContext& stream, const ProductOptions& op
     return finished;
   }
   workspace_bytes_ = library_->plan().workspace_bytes();
-  search_ = std::make_shared<const ProductSearch>(options.search);
+  ProductSearch search = options.search;
+  search.measure = false;  // OfRows may be called while the stream is captured
+  search_ = std::make_shared<const ProductSearch>(std::move(search));
   constant_a_ = options.constant_a;
   constant_b_ = options.constant_b;
   return Status::Ok();

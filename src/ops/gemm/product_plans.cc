@@ -1,11 +1,13 @@
 #include "ops/gemm/product_plans.h"
 
+#include "core/log.h"
 #include "lib/problem_check.h"
 #include "ops/fastest_plan.h"
 
 namespace cudaep::ops {
 namespace {
 
+constexpr size_t kAnyWorkspace = size_t{1} << 40;
 constexpr size_t kMostMeasured = 16;  // the library's order is good enough that later ones are not the best
 
 using GemmPlanPtr = std::unique_ptr<const blas::GemmPlan>;
@@ -37,7 +39,7 @@ Result<PlanSlotPtr> FindProductPlan(StreamContext& stream, const ProductSearch& 
                                     const blas::GemmProblem& problem, size_t workspace_limit_bytes) {
   CUDAEP_ASSIGN_OR_RETURN(blas::Handle* const handle, stream.blas());
   CUDAEP_ASSIGN_OR_RETURN(const std::string library, blas::Version());
-  const std::string text = StrCat(blas::ProblemText(problem), " limit ", workspace_limit_bytes);
+  const std::string text = blas::ProblemText(problem);
   const auto find = [&](const std::string& key, const PlanStore::Make& make) {
     return PlanStore::Process().Get(
         {.ordinal = stream.ordinal(), .library = library, .problem = key, .file = search.plan_file}, make);
@@ -47,14 +49,17 @@ Result<PlanSlotPtr> FindProductPlan(StreamContext& stream, const ProductSearch& 
       if (saved.empty() && !search.measure) return Status(StatusCode::kNotReady, "it was not measured yet");
       CUDAEP_ASSIGN_OR_RETURN(
           auto plan, saved.empty() ? MeasurePlans(*handle, problem, stream, workspace_limit_bytes, search.most_ms)
-                                   : blas::MakePlan(*handle, problem, workspace_limit_bytes, saved));
+                                   : blas::MakePlan(*handle, problem, kAnyWorkspace, saved));
       return LibraryPlanPtr(std::move(plan));
     });
     // A plan that was not measured must not pass for one that was: the next to ask may have the room, or the wish.
     const StatusCode code = slot.status().code();
-    if (code != StatusCode::kOutOfMemory && code != StatusCode::kNotReady) return slot;
+    const bool usable = slot.ok() && (*slot)->plan().workspace_bytes() <= workspace_limit_bytes;
+    if (usable || (!slot.ok() && code != StatusCode::kOutOfMemory && code != StatusCode::kNotReady)) return slot;
+    Log(LogLevel::kInfo, text, " runs by the library's first plan: ",
+        slot.ok() ? "the measured one needs more workspace than there is" : slot.status().message());
   }
-  return find(text, [&](const std::string& saved) -> Result<LibraryPlanPtr> {
+  return find(StrCat(text, " limit ", workspace_limit_bytes), [&](const std::string& saved) -> Result<LibraryPlanPtr> {
     CUDAEP_ASSIGN_OR_RETURN(auto plan, blas::MakePlan(*handle, problem, workspace_limit_bytes, saved));
     return LibraryPlanPtr(std::move(plan));
   });

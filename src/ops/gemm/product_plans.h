@@ -25,7 +25,8 @@ struct ProductSearch {
 
 // A measured plan where `search` wants one, there is one or it may be made, and the problem is not deterministic (what
 // is fastest differs from one measurement to the next); the library's first otherwise. Where the device has no room to
-// measure in, the first serves, and the next to ask tries again.
+// measure in, the first serves, and the next to ask tries again; so it does where a plan that was measured with more
+// room does not fit the limit. Measuring waits for the stream, which must not be captured then.
 Result<PlanSlotPtr> FindProductPlan(StreamContext& stream, const ProductSearch& search,
                                     const blas::GemmProblem& problem, size_t workspace_limit_bytes);
 

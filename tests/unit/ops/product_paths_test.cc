@@ -1,4 +1,8 @@
 // Every way to run a product, forced; plans that are shared; handles that are taken in time.
+#include <chrono>
+#include <cmath>
+#include <thread>
+
 #include "library_paths.h"
 #include "runtime/plan_timing.h"
 
@@ -69,6 +73,22 @@ TEST_F(ProductPathsTest, StreamsTakeTheHandlesTheyNeedAndNoOthers) {
   auto product = MatrixProduct::Make(*contexts[0], Product(DataType::kFloat, 8), ProductOptions());
   CUDAEP_ASSERT_OK(product.status());
   EXPECT_EQ(BlasHandles().created(), blas_before);  // what was taken is used
+}
+
+// What fails before the time is up leaves the others their turn.
+TEST_F(ProductPathsTest, AShortTimeStillFindsOneThatRuns) {
+  StreamContext context(0, stream());
+  const auto times = TimeAlternatives(
+      context, 3,
+      [&](size_t i) -> Status {
+        std::this_thread::sleep_for(std::chrono::milliseconds(3));
+        return i == 0 ? NotSupported("the first") : Status::Ok();
+      },
+      5, 1);
+  CUDAEP_ASSERT_OK(times.status());
+  EXPECT_TRUE(std::isinf((*times)[0]));
+  EXPECT_FALSE(std::isinf((*times)[1]));
+  EXPECT_TRUE(std::isinf((*times)[2]));
 }
 
 TEST_F(ProductPathsTest, AlternativesAreTimedAndFailuresPassedOver) {

@@ -72,6 +72,34 @@ TEST_F(ProductPlansTest, ADeterministicProblemHasNone) {
   EXPECT_EQ(Find(Search(true, true), p), Find(Search(false, false), p));
 }
 
+// Wherever the session's limit was when it was measured: it is one plan, used where it fits.
+TEST_F(ProductPlansTest, AreUsedWhereTheirWorkspaceFits) {
+  const blas::GemmProblem p = Product(DataType::kFloat16, 40);
+  const PlanSlotPtr measured = Find(Search(true, true), p, 1 << 20);
+  const size_t bytes = measured->plan().workspace_bytes();
+  EXPECT_EQ(Find(Search(true, true), p, bytes), measured);
+  EXPECT_EQ(Find(Search(true, false), p, 1 << 25), measured);
+  if (bytes == 0) return;
+  const PlanSlotPtr small = Find(Search(true, true), p, bytes - 1);
+  EXPECT_NE(small, measured);
+  EXPECT_LT(small->plan().workspace_bytes(), bytes);
+}
+
+// Also those whose plan does not cover them: the stream may be captured when they come.
+TEST_F(ProductPlansTest, OtherRowsAreNotMeasured) {
+  Settings settings = Exact();
+  settings.measured_products = settings.measure_products = true;
+  settings.plan_file = file_;
+  StreamContext context(0, stream());
+  const auto product = MatrixProduct::Make(context, Product(DataType::kFloat16, 40), ProductOptions(settings));
+  CUDAEP_ASSERT_OK(product.status());
+  const auto before = PlanStore::Process().statistics();
+  EXPECT_GT(before.built, 0u);
+  CUDAEP_ASSERT_OK(product->OfRows(context, 100).status());
+  const PlanSlotPtr first = Find(Search(false, false), Product(DataType::kFloat16, 100), product->workspace_bytes());
+  EXPECT_EQ(product->OfRows(context, 100)->library(), first);
+}
+
 TEST_F(ProductPlansTest, GiveTheResult) {
   Settings settings = Exact();
   settings.measured_products = settings.measure_products = true;
