@@ -114,7 +114,8 @@ class GraphReader {
   // No image, or of a type that the host's channels-last schemas lack: the host would turn it into what no schema has.
   static bool StaysChannelsFirst(const NodeInfo& info) {
     const std::optional<Shape> dims = info.input_count() > 0 ? info.input_dims(0) : std::nullopt;
-    bool stays = dims && dims->rank() < 3;
+    // Of a ConvTranspose with an output_shape the host infers too few dimensions.
+    bool stays = (dims && dims->rank() < 3) || !info.IntsOr("output_shape", {}).empty();
     for (int i = 0; i < info.input_count(); ++i) {
       stays = stays || ops::kChannelsFirstOnly.Contains(info.input_type(i));
     }

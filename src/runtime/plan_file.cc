@@ -68,6 +68,20 @@ bool TakeRecord(std::string_view* text, std::map<std::string, std::string>* reco
   return true;
 }
 
+// What `path` leads to. Links are followed, so that the file they name is replaced and not they themselves.
+std::string Resolved(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path resolved = std::filesystem::weakly_canonical(path, error);
+  return error ? path : resolved.string();
+}
+
+// Folders, pipes and devices are neither read nor replaced.
+bool MayBePlans(const std::string& path) {
+  std::error_code error;
+  const auto type = std::filesystem::status(path, error).type();
+  return type == std::filesystem::file_type::regular || type == std::filesystem::file_type::not_found;
+}
+
 bool WriteAll(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(fd, bytes.data(), bytes.size());
@@ -80,11 +94,18 @@ bool WriteAll(int fd, std::string_view bytes) {
 
 }  // namespace
 
+PlanFile::PlanFile(const std::string& path) : path_(Resolved(path)) {}
+
 PlanFile::Records PlanFile::Read() {
   Records records;
+  if (!MayBePlans(path_)) return records;  // Save says so
+  std::error_code error;
+  const bool readable = std::filesystem::file_size(path_, error) <= kMostBytes;
+  if (error) return records;
   std::ifstream stream(path_, std::ios::binary);
   if (!stream) return records;
-  const std::string bytes((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  std::string bytes;
+  if (readable) bytes.assign(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
   std::string_view rest = bytes;
   bool whole = rest.starts_with(kHeader);
   if (whole) rest.remove_prefix(kHeader.size());
@@ -118,6 +139,7 @@ void PlanFile::Put(const std::string& key, std::string text) {
 Status PlanFile::Save() {
   std::lock_guard lock(mutex_);
   if (unwritten_.empty()) return Status::Ok();
+  if (!MayBePlans(path_)) return FailedPrecondition("plan file: ", path_, " is no regular file; no plans are kept");
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
   const std::string lock_path = path_ + ".lock";

@@ -2,8 +2,8 @@
 //
 // Read once, at the first look-up. Writing merges with what others wrote meanwhile, under a lock file beside it, into a
 // new file that takes the old one's name, so a reader sees the old or the new file, whole. Every record has a checksum;
-// a file that does not read to its end is not used at all and written anew, and the log says so once.
-// Threads: all functions may be called from any thread.
+// a file that does not read to its end is not used at all and written anew, and the log says so once. Only a regular
+// file is used; a link is followed. Threads: all functions may be called from any thread.
 #pragma once
 
 #include <map>
@@ -21,7 +21,7 @@ class PlanFile {
   static constexpr size_t kMostBytes = size_t{256} << 20;
   static constexpr size_t kMostTextBytes = size_t{16} << 20;
 
-  explicit PlanFile(std::string path) : path_(std::move(path)) {}
+  explicit PlanFile(const std::string& path);
 
   // Empty when the file has nothing for `key`.
   std::string Find(const std::string& key);

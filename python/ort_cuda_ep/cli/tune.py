@@ -82,13 +82,13 @@ def tune(
         start = time.perf_counter()
         _provider.session(model, quiet_options(), options | USE | MEASURE, device_id).run(None, feeds)
         spent = time.perf_counter() - start
-        if not has_plans(plans):
-            fail(CHECK_FAILED, f"no measured plan is in {plans}: it cannot be written, or no library runs a convolution "
-                 "or matrix product of this model", as_json)  # fmt: skip
         tuned = _provider.session(model, quiet_options(), options | USE, device_id)
         after = time_runs(tuned, feeds, repeat, as_json)
     except Exception as error:
         fail(exit_code_of(error), error_text(error), as_json)
+    if not has_plans(plans):
+        fail(CHECK_FAILED, f"no measured plan is in {plans}: it cannot be written, a memory limit leaves no room to "
+             "measure in, or no library runs a convolution or matrix product of this model", as_json)  # fmt: skip
     use = options | USE
     if as_json:
         print_json(

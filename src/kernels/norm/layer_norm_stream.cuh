@@ -53,12 +53,13 @@ __global__ void __launch_bounds__(kStreamThreads)
   const C elems = static_cast<C>(in.elems);
   C mean = 0;
   if (!in.centred()) {
-    compute(load(0), 0, value[0]);
-    const C base = value[0][0];
-    mean = base + RowReduce(moments.count * (moments.mean - base), AddOp(), mean_scratch) / elems;
+    // The second sum makes the mean of equal means exact; an element far from all others spoils neither.
+    const C share = moments.count / elems;
+    const C rough = RowReduce(moments.mean * share, AddOp(), mean_scratch);
+    mean = rough + RowReduce((moments.mean - rough) * share, AddOp(), square_scratch);
   }
   const C delta = moments.mean - mean;
-  const C squares = RowReduce(moments.squares + moments.count * delta * delta, AddOp(), square_scratch);
+  const C squares = RowReduce(moments.squares + moments.count * delta * delta, AddOp(), mean_scratch);
   const C inv_std = InverseOf<T>(in.statistic, squares, C(1) / elems, static_cast<C>(in.epsilon));
   if (threadIdx.x == 0) {
     WriteStatistic(in, out.mean, row, mean);

@@ -93,6 +93,12 @@ def _batch_inputs(shape: Sequence[int], parameters: Sequence[int] | None = None,
             Rand(channels, statistics, low=0.5, high=4)]  # fmt: skip
 
 
+def _outlier(n: int, at: int) -> np.ndarray:
+    x = np.random.default_rng(n).standard_normal((2, n))
+    x[:, at] = 1e5
+    return x
+
+
 # Of rows that are constant: element, columns. Nothing of the mean's rounding may show, however small epsilon is.
 _CONSTANT = [(value, n) for value in (10.5, 3.0, 60_000.0, 1234.567) for n in (3, 100, 1024, 4099, 40_000)]
 
@@ -204,6 +210,12 @@ CASES = [
             name=f"constant_{int(value)}_{n}",
         )
         for value, n in _CONSTANT
+    ),
+    # One element far from all others must not take the mean of these with it.
+    *(
+        Case(dtypes=("float32",), **_LAYER, inputs=[Of(_outlier(n, at)), Rand((n,))], name=f"outlier_{n}_{at}")
+        for n in (20001, 100003)
+        for at in (0, 700)
     ),
     # The host's own version 1, with scale and output of another type than the input.
     *(

@@ -78,7 +78,7 @@ TEST_F(ProductPathsTest, StreamsTakeTheHandlesTheyNeedAndNoOthers) {
 // What fails before the time is up leaves the others their turn.
 TEST_F(ProductPathsTest, AShortTimeStillFindsOneThatRuns) {
   StreamContext context(0, stream());
-  const auto times = TimeAlternatives(
+  auto times = TimeAlternatives(
       context, 3,
       [&](size_t i) -> Status {
         std::this_thread::sleep_for(std::chrono::milliseconds(3));

@@ -91,7 +91,7 @@ TEST_F(ProductPlansTest, OtherRowsAreNotMeasured) {
   settings.measured_products = settings.measure_products = true;
   settings.plan_file = file_;
   StreamContext context(0, stream());
-  const auto product = MatrixProduct::Make(context, Product(DataType::kFloat16, 40), ProductOptions(settings));
+  auto product = MatrixProduct::Make(context, Product(DataType::kFloat16, 40), ProductOptions(settings));
   CUDAEP_ASSERT_OK(product.status());
   const auto before = PlanStore::Process().statistics();
   EXPECT_GT(before.built, 0u);
