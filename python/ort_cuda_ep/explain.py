@@ -23,6 +23,7 @@ from . import _provider
 REPORT_OPTION = "placement_report"
 REPORT_FORMAT = 1
 BUDGET_KEY = "session.resource_cuda_partitioning_settings"
+_NHWC = "com.ms.internal.nhwc"
 _HOST_DROPPED = "the host, which counts costs on its own, ended the memory budget before it"
 
 _DIRECTIONS = {"MemcpyFromHost": "to device", "MemcpyToHost": "to host"}
@@ -159,8 +160,8 @@ def _create(
     device_id: int,
     optimized: Path | None,
     budget: str,
-) -> tuple[str, int | None]:
-    """The error text of a session's creation, empty when it succeeds, and how many nodes the host gave the provider.
+) -> tuple[str, list[str] | None]:
+    """The error text of a session's creation, empty when it succeeds, and the domains of the nodes given to us.
 
     Writes the final graph to `optimized`.
     """
@@ -180,11 +181,21 @@ def _create(
     if not budget:
         return "", None
     assigned = session.get_provider_graph_assignment_info()
-    return "", sum(len(part.get_nodes()) for part in assigned if part.ep_name == _provider.get_ep_name())
+    ours = [part for part in assigned if part.ep_name == _provider.get_ep_name()]
+    return "", [node.domain for part in ours for node in part.get_nodes()]
 
 
-def _kept_by_host(nodes: tuple[Node, ...], kept: int) -> Iterator[Node]:
-    """A host that keeps an account too drops the end of what was claimed: the first `kept` nodes stay."""
+def _kept_by_host(nodes: tuple[Node, ...], domains: list[str]) -> Iterator[Node]:
+    """A host that keeps an account too drops the end of what was claimed: as many nodes stay as it gave us.
+
+    Hosts that list none of the nodes that they turned channels-last list only what they gave us after that, so nothing
+    can be told from their number.
+    """
+    turned = any(node.domain == _NHWC and node.placement == "provider" for node in nodes)
+    if turned and _NHWC not in domains:
+        yield from nodes
+        return
+    kept = len(domains)
     for node in nodes:
         kept -= node.placement == "provider"
         if node.placement == "provider" and kept < 0:

@@ -65,6 +65,29 @@ def test_unknown_costs_are_said(test_library: str, tmp_path: Path) -> None:
     assert found.json["budget"]["stated_bytes"] == 36 * MIB, found.out
 
 
+def test_nodes_that_the_host_reordered_count_once(environment: dict[str, str], tmp_path: Path) -> None:
+    """Two outputs, turned channels-last: every node is the provider's once, and none was dropped by the host."""
+    image: tuple[int, list[int | str]] = (TensorProto.FLOAT, [1, 16, 48, 48])
+    weights = {f"w{i}": np.full((16, 16, 3, 3), 0.1, np.float32) for i in range(3)}
+    nodes = [
+        helper.make_node("Conv", [source, f"w{i}"], [result], name=f"conv{i}", pads=[1, 1, 1, 1])
+        for i, (source, result) in enumerate([("x", "v"), ("v", "y0"), ("v", "y1")])
+    ]
+    model = tmp_path / "m.onnx"
+    model.write_bytes(models.model(nodes, {"x": image}, {"y0": image, "y1": image}, weights))
+    (tmp_path / "none.csv").write_text("#name,a,b,c,d\n")
+    found = command.invoke(
+        environment, "explain", model, "--budget", "8000,none.csv", "--option", "prefer_nhwc=1", "--json"
+    )
+    assert found.code == 0, found
+    report = found.json
+    places = [node["placement"] for node in report["nodes"]]
+    assert places == ["provider"] * len(places), report["nodes"]
+    assert [node["op_type"] for node in report["nodes"]].count("Conv") == 3, report["nodes"]
+    assert report["budget"]["nodes"] == len(places), report["budget"]
+    assert report["budget"]["stated_bytes"] == sum(node["cost"]["bytes"] for node in report["nodes"]), report["budget"]
+
+
 def test_a_malformed_budget_is_wrong_usage(test_library: str, tmp_path: Path) -> None:
     newest = command.child_environment(test_library)
     found = command.invoke(newest, "explain", save_chain(tmp_path / "m.onnx"), "--budget", "4GB")
