@@ -47,7 +47,7 @@ Status CopyOne(const OrtValue* source, OrtValue* destination, OrtSyncStream* str
 
   auto* handle = stream != nullptr ? static_cast<device::Stream>(ort.SyncStream_GetHandle(stream)) : nullptr;
   const bool feeds = !IsInDeviceMemory(source_memory) && IsInDeviceMemory(destination_memory);
-  CUDAEP_RETURN_IF_ERROR(GraphRuns::CheckCopy(feeds));
+  if (GraphRuns::AnyLive()) CUDAEP_RETURN_IF_ERROR(GraphRuns::CheckCopy(feeds));
   if (handle != nullptr) {
     if (SessionState::IsInRun()) SessionState::RunWorksOn(handle);
   } else if (IsInDeviceMemory(source_memory)) {

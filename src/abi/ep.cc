@@ -76,7 +76,10 @@ Status Ep::OnCreateAllocator(const OrtMemoryInfo* info, OrtAllocator** allocator
 }
 
 Status Ep::OnCreateSyncStreamForDevice(const OrtMemoryDevice*, OrtSyncStreamImpl** stream) {
-  CUDAEP_ASSIGN_OR_RETURN(*stream, SyncStream::Create(state_, SyncStream::Maker::kSession));
+  auto made = SyncStream::Create(state_, SyncStream::Maker::kSession);
+  // The host throws then, and says of no Run that it ends.
+  if (!made.ok() && state_->graph_runs() != nullptr) state_->graph_runs()->Abandon();
+  CUDAEP_ASSIGN_OR_RETURN(*stream, std::move(made));
   return Status::Ok();
 }
 

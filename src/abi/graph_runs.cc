@@ -19,6 +19,7 @@ struct RunOfThread {
   DeviceGraph* graph = nullptr;
   int id = 0;
   size_t kernels = 0;  // that have run
+  bool may_be_abandoned = false;
 };
 thread_local constinit RunOfThread t_run;
 
@@ -51,6 +52,7 @@ Result<std::unique_ptr<GraphRuns>> GraphRuns::Create(const Settings& settings,
 }
 
 Status GraphRuns::Begin(const OrtRunOptions* options, LibrarySet libraries) {
+  if (t_run.graph != nullptr && t_run.may_be_abandoned) t_run.session->Abandon();
   CUDAEP_ASSIGN_OR_RETURN(const int id, IdOf(options));
   if (id == kNoGraph) return Status::Ok();
   if (t_run.graph != nullptr) {
@@ -74,6 +76,19 @@ Status GraphRuns::End(bool synchronize) {
                                  "its own (parallel execution) or only some of them, which cannot be captured");
   }
   return graphs_.EndRun(run.id, run.graph, std::move(outcome), synchronize);
+}
+
+void GraphRuns::Abandon() {
+  if (t_run.session != this) return;
+  const RunOfThread run = std::exchange(t_run, {});
+  graphs_.EndRun(run.id, run.graph, FailedPrecondition("the Run was abandoned"), false).IgnoreError();
+}
+
+void GraphRuns::MayBeAbandoned() { t_run.may_be_abandoned = true; }
+
+GraphRuns::~GraphRuns() {
+  Abandon();
+  live_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 bool GraphRuns::IsRunHere() const { return t_run.session == this; }
@@ -113,11 +128,14 @@ Status GraphRuns::CheckCopy(bool feeds) {
   if (t_run.graph == nullptr) [[likely]]
     return Status::Ok();
   const char* const what =
-      feeds ? "an input lies in host memory, and the host's copy of it is no part of the CUDA graph: replays would not "
-              "see new contents"
-            : "an output is copied from the device by the host, which replays of the CUDA graph would not do";
+      feeds
+          ? "an input lies in host memory, or an output in device memory is made in host memory (a shape, a constant), "
+            "and the host's copy of it is no part of the CUDA graph: replays would not see new contents"
+          : "an output is copied from the device by the host, which replays of the CUDA graph would not do";
   return FailedPrecondition("Run with ", kIdKey, "=", t_run.id, ": ", what,
-                            "; bind inputs and outputs in device memory (IO binding), or run with ", kIdKey, "=-1");
+                            "; bind inputs and outputs in device memory, and outputs made in host memory there (IO "
+                            "binding), or run with ",
+                            kIdKey, "=-1");
 }
 
 }  // namespace cudaep::abi

@@ -47,17 +47,36 @@ class GraphRuns {
   void NodeDone();
   // Kernels of the session that live.
   void KernelMade() { kernels_.fetch_add(1, std::memory_order_relaxed); }
-  void KernelGone() { kernels_.fetch_sub(1, std::memory_order_relaxed); }
+  // Graphs go with the first: what they baked in (plans, packed weights) ends with the kernels.
+  void KernelGone() {
+    kernels_.fetch_sub(1, std::memory_order_relaxed);
+    graphs_.Clear();
+  }
 
+  // The Run that the thread is in cannot go on: the host may not say that it ends. Its graph is given up.
+  void Abandon();
+  // Memory for it was refused: whether the host says that it ends is open. The thread's next Run gives the graph up.
+  static void MayBeAbandoned();
+
+  // Whether any session of the process has graphs: what follows is asked of them alone.
+  static bool AnyLive() { return live_.load(std::memory_order_relaxed) != 0; }
   // Of whatever session's Run the calling thread is in: the stream that memory of `memory` is for, null in an ordinary
   // Run. kFailedPrecondition for memory that the graph's session does not share.
   static Result<device::Stream> StreamForMemory(const memory::DeviceMemory* memory);
   // The host copies an input to the device, or an output from it; OK in an ordinary Run.
   static Status CheckCopy(bool feeds);
 
+  ~GraphRuns();
+  GraphRuns(const GraphRuns&) = delete;
+  GraphRuns& operator=(const GraphRuns&) = delete;
+
  private:
   GraphRuns(const Settings& settings, DeviceGraph::Setup setup)
-      : setup_(std::move(setup)), graphs_(settings.max_graphs) {}
+      : setup_(std::move(setup)), graphs_(settings.max_graphs) {
+    live_.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  inline static std::atomic<int> live_{0};
 
   const DeviceGraph::Setup setup_;
   GraphSet graphs_;

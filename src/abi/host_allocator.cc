@@ -60,9 +60,13 @@ bool HostAllocator::LetGo() { return uses_.fetch_sub(1, std::memory_order_acq_re
 
 // On the stream, or for any where it is null; a Run that belongs to a CUDA graph gets all its tensors from the graph.
 Result<void*> HostAllocator::Serve(size_t bytes, device::Stream stream) {
-  if (memory_ != nullptr && serves_tensors_) {
+  if (memory_ != nullptr && serves_tensors_ && GraphRuns::AnyLive()) [[unlikely]] {
     CUDAEP_ASSIGN_OR_RETURN(const device::Stream graph, GraphRuns::StreamForMemory(memory_));
-    if (graph != nullptr) stream = graph;
+    if (graph != nullptr) {
+      Result<void*> pointer = allocator_->AllocateOnStream(bytes, graph);
+      if (!pointer.ok()) GraphRuns::MayBeAbandoned();
+      return pointer;
+    }
   }
   return stream == nullptr ? allocator_->Allocate(bytes) : allocator_->AllocateOnStream(bytes, stream);
 }

@@ -42,18 +42,27 @@ CaptureTurn::~CaptureTurn() {
   gate.changed.notify_all();
 }
 
-Status SynchronizeDevice() {
-  if (t_captures != 0) return FailedPrecondition("a thread waits for the device that is capturing a CUDA graph there");
+DeviceWaitTurn::DeviceWaitTurn() {
+  if (t_captures != 0) return;
   Gate& gate = TheGate();
   std::unique_lock lock(gate.mutex);
   WaitUntil(gate.changed, lock, [&] { return gate.captures == 0; });
   ++gate.waits;
-  lock.unlock();
-  Status status = device::DeviceSynchronize();
-  lock.lock();
+  is_taken_ = true;
+}
+
+DeviceWaitTurn::~DeviceWaitTurn() {
+  if (!is_taken_) return;
+  Gate& gate = TheGate();
+  std::lock_guard lock(gate.mutex);
   --gate.waits;
   gate.changed.notify_all();
-  return status;
+}
+
+Status SynchronizeDevice() {
+  const DeviceWaitTurn turn;
+  if (turn.is_taken()) return device::DeviceSynchronize();
+  return FailedPrecondition("a thread waits for the device that is capturing a CUDA graph there");
 }
 
 }  // namespace cudaep::memory

@@ -19,6 +19,20 @@ class CaptureTurn {
   CaptureTurn& operator=(const CaptureTurn&) = delete;
 };
 
+// Around what waits for a device by itself (freeing of memory and of library handles): no capture of ours is under way
+// meanwhile. Does nothing on a thread that has a CaptureTurn (is_taken() is false).
+class DeviceWaitTurn {
+ public:
+  DeviceWaitTurn();
+  ~DeviceWaitTurn();
+  DeviceWaitTurn(const DeviceWaitTurn&) = delete;
+  DeviceWaitTurn& operator=(const DeviceWaitTurn&) = delete;
+  bool is_taken() const { return is_taken_; }
+
+ private:
+  bool is_taken_ = false;
+};
+
 // Waits for all work of the current device, once no capture of ours is under way. kFailedPrecondition on a thread that
 // has a CaptureTurn.
 Status SynchronizeDevice();

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "memory/capture_gate.h"
 #include "memory/memory_registry.h"
 #include "memory/relaxed_capture.h"
 
@@ -40,6 +41,7 @@ Status DeviceGraph::CheckLaunchStream() const {
 Status DeviceGraph::Begin(const Setup& setup) {
   device::DeviceGuard guard(setup.memory->config().ordinal);
   CUDAEP_RETURN_IF_ERROR(guard.status());
+  const memory::RelaxedCapture relaxed;  // making streams and handles ends no capture of the application's
   Status status = Prepare(setup);
   if (status.ok()) status = CheckLaunchStream();
   if (!status.ok()) {
@@ -131,6 +133,7 @@ Status DeviceGraph::End(Status outcome, bool synchronize) {
     if (phase_ == Phase::kBeside) {
       device::StreamSynchronize(stream_.get()).IgnoreError();  // for what was queued of it
     } else {
+      memory::SynchronizeDevice().IgnoreError();  // nodes on other threads may use what this gives away
       Drop();
     }
     return status;

@@ -71,6 +71,9 @@ Status GraphSet::Replay(int id) {
   }
   if (graph->IsRunHere()) return FailedPrecondition("gpu_graph_id=", id, " is replayed inside its own Run");
   std::lock_guard turn(graph->mutex());
+  if (Find(id) != graph) {
+    return FailedPrecondition("there is no CUDA graph for gpu_graph_id=", id, "; it was released meanwhile");
+  }
   return graph->Replay();
 }
 
@@ -81,6 +84,12 @@ Status GraphSet::Release(int id) {
   std::lock_guard turn(graph->mutex());
   Take(id, graph.get());
   return Status::Ok();
+}
+
+void GraphSet::Clear() {
+  std::map<int, std::shared_ptr<DeviceGraph>> gone;  // ends after the mutex is free
+  std::lock_guard lock(mutex_);
+  gone.swap(graphs_);
 }
 
 }  // namespace cudaep

@@ -28,6 +28,8 @@ class GraphSet {
   Status Replay(int id);
   // Waits for a Run or replay under way. An id without a graph is no error; kFailedPrecondition inside its own Run.
   Status Release(int id);
+  // All of them; nobody is in a Run or replays one.
+  void Clear();
 
  private:
   std::shared_ptr<DeviceGraph> Find(int id) const;

@@ -1,7 +1,10 @@
 #include "runtime/library_handles.h"
 
+#include <cstdint>
+
 #include "core/format_bytes.h"
 #include "core/log.h"
+#include "memory/capture_gate.h"
 
 namespace cudaep {
 namespace {
@@ -55,9 +58,16 @@ Result<MeasuredHandle<Handle>> HandlePool<Handle>::Take(memory::DeviceMemory& me
 template <class Handle>
 void HandlePool<Handle>::Return(memory::DeviceMemory& memory, MeasuredHandle<Handle> handle) {
   memory.budget().Release(BudgetKind::kLibraries, handle.bytes);
-  std::lock_guard lock(mutex_);
-  auto& idle = idle_[memory.config().ordinal];
-  if (idle.size() < kMaxIdle) idle.push_back(std::move(handle));
+  const auto keep = [&](size_t most) {
+    std::lock_guard lock(mutex_);
+    auto& idle = idle_[memory.config().ordinal];
+    if (idle.size() < most) idle.push_back(std::move(handle));
+    return handle.handle == nullptr;
+  };
+  if (keep(kMaxIdle)) return;
+  const memory::DeviceWaitTurn turn;  // libraries wait for the device when a handle ends
+  if (!turn.is_taken()) keep(SIZE_MAX);
+  handle.handle.reset();
 }
 
 template class HandlePool<blas::Handle>;

@@ -5,6 +5,7 @@
 #include "core/checked_math.h"
 #include "core/log.h"
 #include "memory/allocation_label.h"
+#include "memory/capture_gate.h"
 #include "memory/out_of_memory.h"
 #include "memory/relaxed_capture.h"
 #include "memory/user_table.h"
@@ -19,9 +20,11 @@ constexpr uint32_t kFreesPerMark = 256;
 }  // namespace
 
 Arena::~Arena() {
+  const DeviceWaitTurn turn;  // freeing waits for the device
   for (const auto& [pointer, reservation] : reservations_) source_.Return(pointer, reservation.bytes).IgnoreError();
   if (growable_) {
     source_.Release(region_bytes_);
+    growable_.Reset();
     return;
   }
   for (const ChunkHeap::Region& region : heap_.regions()) source_.Return(region.data, region.bytes).IgnoreError();
