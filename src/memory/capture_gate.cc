@@ -59,6 +59,11 @@ DeviceWaitTurn::~DeviceWaitTurn() {
   gate.changed.notify_all();
 }
 
+std::shared_mutex& RecordMutex() {
+  static auto* const mutex = new std::shared_mutex;
+  return *mutex;
+}
+
 Status SynchronizeDevice() {
   const DeviceWaitTurn turn;
   if (turn.is_taken()) return device::DeviceSynchronize();

@@ -3,8 +3,12 @@
 // CUDA refuses to wait for a device while one of its streams is captured, on whatever thread and in whatever mode, and
 // ends the capture. Waits for single streams and events of other work are allowed (memory/relaxed_capture.h).
 // Captures run beside each other, and so do waits; a capture that is due comes before waits that have not begun.
+// Whoever records an event on a stream that may be another thread's to capture asks whether it is capturing first; that
+// no capture begins between the answer and the record is RecordMutex's.
 // Threads: any. A capture begins and ends on one thread, which waits for no device meanwhile.
 #pragma once
+
+#include <shared_mutex>
 
 #include "core/status.h"
 
@@ -32,6 +36,9 @@ class DeviceWaitTurn {
  private:
   bool is_taken_ = false;
 };
+
+// Held alone by whoever begins a capture, while it does; shared by those who ask and record.
+std::shared_mutex& RecordMutex();
 
 // Waits for all work of the current device, once no capture of ours is under way. kFailedPrecondition on a thread that
 // has a CaptureTurn.

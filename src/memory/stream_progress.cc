@@ -1,7 +1,10 @@
 #include "memory/stream_progress.h"
 
 #include <algorithm>
+#include <shared_mutex>
 #include <utility>
+
+#include "memory/capture_gate.h"
 
 namespace cudaep::memory {
 namespace {
@@ -27,6 +30,7 @@ StreamProgress::Progress& StreamProgress::Find(device::Stream stream) {
 }
 
 StreamProgress::SharedEvent StreamProgress::Record(device::Stream stream) {
+  const std::shared_lock lock(RecordMutex());
   if (IsCapturing(stream)) return nullptr;
   SharedEvent event;
   if (!spare_.empty()) {
@@ -170,6 +174,8 @@ Status StreamProgress::Wait(const std::vector<SharedEvent>& events) {
 Status StreamProgress::Order(device::Stream later, device::Stream earlier) {
   device::UniqueEvent event;
   CUDAEP_RETURN_IF_ERROR(device::EventCreate(event.Receive(), device::EventKind::kOrderOnly));
+  const std::shared_lock lock(RecordMutex());
+  if (IsCapturing(earlier)) return FailedPrecondition("the earlier stream is being captured");
   CUDAEP_RETURN_IF_ERROR(device::EventRecord(event.get(), earlier));
   return device::StreamWaitEvent(later, event.get());
 }

@@ -66,7 +66,8 @@ class StreamProgress {
   std::vector<SharedEvent> Pending();
   static Status Wait(const std::vector<SharedEvent>& events);
 
-  // Work queued on `later` from now on runs after what is queued on `earlier`; neither may be capturing.
+  // Work queued on `later` from now on runs after what is queued on `earlier`; `later` must not be capturing, and where
+  // `earlier` is, it is kFailedPrecondition.
   static Status Order(device::Stream later, device::Stream earlier);
 
  private:

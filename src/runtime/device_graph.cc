@@ -1,5 +1,6 @@
 #include "runtime/device_graph.h"
 
+#include <mutex>
 #include <utility>
 
 #include "memory/capture_gate.h"
@@ -62,6 +63,7 @@ Status DeviceGraph::Order(device::Stream later, device::Stream earlier) {
 
 Status DeviceGraph::BeginCapture() {
   capture_.emplace();
+  const std::unique_lock lock(memory::RecordMutex());
   Status status = device::StreamBeginCapture(stream_.get(), device::CaptureMode::kThreadLocal);
   if (!status.ok()) capture_.reset();
   return status;
