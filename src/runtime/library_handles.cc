@@ -61,12 +61,13 @@ void HandlePool<Handle>::Return(memory::DeviceMemory& memory, MeasuredHandle<Han
   const auto keep = [&](size_t most) {
     std::lock_guard lock(mutex_);
     auto& idle = idle_[memory.config().ordinal];
-    if (idle.size() < most) idle.push_back(std::move(handle));
-    return handle.handle == nullptr;
+    if (idle.size() >= most) return false;
+    idle.push_back(std::move(handle));
+    return true;
   };
   if (keep(kMaxIdle)) return;
   const memory::DeviceWaitTurn turn;  // libraries wait for the device when a handle ends
-  if (!turn.is_taken()) keep(SIZE_MAX);
+  if (!turn.is_taken() && keep(SIZE_MAX)) return;
   handle.handle.reset();
 }
 
