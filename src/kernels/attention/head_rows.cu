@@ -21,6 +21,7 @@ struct Arguments {
   int lanes_log;        // threads that share a row
   int pairs;            // of packs that are rotated
   int units;            // pairs, and packs behind them
+  int unused = 0;       // whole words, as HeadRows has
 };
 
 struct AllArguments {

@@ -18,10 +18,12 @@ namespace cudaep::kernels {
 struct Rotary {
   int64_t dim = 0;           // even; 0: none
   bool interleaved = false;  // pairs are neighbours; otherwise one is half of `dim` after the other
+  uint8_t unused[7] = {};    // whole words, as in HeadRows
   int64_t cache_rows = 0;    // of cos and sin, each of dim / 2 elements
   // The row of the caches: position_ids[batch, new row]; with `offset_ids` the new row after position_ids[0]; without
   // ids batch * cache_batch_rows + past rows + new row. Outside of the caches the row becomes zeros.
   bool ids = false, offset_ids = false;
+  uint8_t unused_too[6] = {};
   int64_t ids_batch_stride = 0;
   int64_t cache_batch_rows = 0;
 };
@@ -32,8 +34,10 @@ enum class RowTarget : uint8_t {
   kAlone,    // the new rows are all that `out` has; past rows only count for positions
 };
 
+// Whole words: padding would hold whatever the stack did, and the simulated device takes words for addresses.
 struct HeadRows {
   DataType type = DataType::kFloat;  // one of kFloatTypes
+  uint8_t unused[8 - sizeof(DataType)] = {};
   int64_t batch = 0, heads = 0, size = 0;
   int64_t new_rows = 0;  // of `in`
   int64_t rows = 0;      // of `out`
@@ -43,6 +47,7 @@ struct HeadRows {
   int64_t past_rows = 0, lengths_add = 0, past_capacity = 0;
   float norm_epsilon = 0;  // of x / sqrt(mean(x^2) + epsilon) * norm, where HeadRowsPointers has norm
   RowTarget target = RowTarget::kWhole;
+  uint8_t unused_too[4 - sizeof(RowTarget)] = {};
   Rotary rotary = {};
 };
 
