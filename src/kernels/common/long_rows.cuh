@@ -53,22 +53,30 @@ template <int kThreads, int kPacks, bool kClusters = false>
 struct LongPiece {
   static constexpr int kPiecePacks = 32 * kPacks;  // of a warp
 
+  int row_packs;
   int warp_first;  // pack of the row that the warp's piece of the first chunk begins with
   int stride;      // packs from one chunk to the next
   int first;       // pack of the thread
   int packs;       // from there to the row's end
 
-  explicit __device__ __forceinline__ LongPiece(int row_packs, const LongPlace& at = LongPlace::OfThread<kClusters>())
-      : warp_first(static_cast<int>(at.rank) * kThreads * kPacks + static_cast<int>(at.warp) * kPiecePacks),
+  explicit __device__ __forceinline__ LongPiece(int size, const LongPlace& at = LongPlace::OfThread<kClusters>())
+      : row_packs(size),
+        warp_first(static_cast<int>(at.rank) * kThreads * kPacks + static_cast<int>(at.warp) * kPiecePacks),
         stride(static_cast<int>(at.blocks) * kThreads * kPacks),
         first(warp_first + static_cast<int>(at.lane)),
         packs(row_packs - first) {}
 
-  __device__ __forceinline__ int Chunks(int row_packs) const { return (row_packs + stride - 1) / stride; }
+  __device__ __forceinline__ int Chunks() const { return (row_packs + stride - 1) / stride; }
   // Pack of the row that the warp's piece of a chunk begins with; behind the row's end where there is none.
   __device__ __forceinline__ int Start(int chunk) const { return warp_first + chunk * stride; }
+  // Packs of the warp's piece of a chunk, none or less behind the row's end, and the first one's place in the tensor.
+  __device__ __forceinline__ int PiecePacks(int chunk) const {
+    return device::Min(row_packs - Start(chunk), kPiecePacks);
+  }
+  __device__ __forceinline__ int64_t PieceStart(int64_t row, int chunk) const { return row * row_packs + Start(chunk); }
+  __device__ __forceinline__ int64_t RowStride() const { return row_packs; }
   // Packs of all the warp's pieces: whole ones, and the one at the row's end.
-  __device__ __forceinline__ int WarpPacks(int row_packs) const {
+  __device__ __forceinline__ int WarpPacks() const {
     const int left = device::Max(row_packs - warp_first, 0), whole = left / stride;
     return whole * kPiecePacks + device::Min(left - whole * stride, kPiecePacks);
   }
@@ -92,25 +100,32 @@ struct LongPiece {
 };
 
 // All threads of a block, kThreads of them, do the same: Begin, and for each row Read and Write.
-template <class T, int kPack, int kThreads, int kHeld = kLongHeld, int kTogether = 1, bool kClusters = false>
+//
+// PieceType says what a row is and what a warp has of it, as LongPiece does for contiguous rows.
+template <class T, int kPack, int kThreads, int kHeld = kLongHeld, int kTogether = 1, bool kClusters = false,
+          class PieceType = LongPiece<kThreads, kLongChunk / kTogether, kClusters>>
 class LongRows {
  public:
   using Raw = RawPack<T, kPack>;
-  using Piece = LongPiece<kThreads, kLongChunk / kTogether, kClusters>;
+  using Piece = PieceType;
   using Barriers = device::CopyBarrier[kThreads / 32][kLongSlots];
   // What a thread has of a chunk: kLongChunk / kTogether packs of the first row, then of the next.
   using Chunk = Raw[kLongChunk];
 
   // Contiguous rows at x; `slots` of LongSlotBytes(kThreads) at the start of the dynamic shared memory.
   __device__ __forceinline__ LongRows(const T* x, int64_t rows, int row_packs, int slots, Barriers& barriers)
+      : LongRows(x, rows, Piece(row_packs), {blockIdx.x, gridDim.x, kClusters ? device::ClusterBlocks() : 1}, slots,
+                 barriers) {}
+  // Rows of any kind.
+  __device__ __forceinline__ LongRows(const T* x, int64_t rows, const Piece& piece, const LongTurns<kTogether>& turns,
+                                      int slots, Barriers& barriers)
       : x_(x),
-        piece_(row_packs),
+        piece_(piece),
         rows_(rows),
-        turns_(blockIdx.x, gridDim.x, kClusters ? device::ClusterBlocks() : 1),
+        turns_(turns),
         next_row_(turns_.first()),
-        row_packs_(row_packs),
         slots_(slots),
-        chunks_(device::Max(piece_.Chunks(row_packs), kHeld)),
+        chunks_(device::Max(piece_.Chunks(), kHeld)),
         kept_(chunks_ - kHeld <= slots ? kHeld : chunks_ - (slots - (slots + 3) / 4)),
         steps_(chunks_ + kept_ - kHeld),
         ring_(device::DynamicShared<Raw>() + static_cast<int>(threadIdx.x / 32) * 32 * kLongChunk,
@@ -185,10 +200,9 @@ class LongRows {
 
   __device__ __forceinline__ void PushNext() {
     if (next_row_ >= rows_) return;
-    const int at = piece_.Start(ChunkOf(next_step_));
-    const int packs = device::Min(row_packs_ - at, Piece::kPiecePacks);
-    const T* const from = x_ + (next_row_ * row_packs_ + at) * kPack;
-    ring_.template PushParts<kTogether>([&](int i) { return from + static_cast<int64_t>(i) * row_packs_ * kPack; },
+    const int chunk = ChunkOf(next_step_), packs = piece_.PiecePacks(chunk);
+    const T* const from = x_ + piece_.PieceStart(next_row_, chunk) * kPack;
+    ring_.template PushParts<kTogether>([&](int i) { return from + i * piece_.RowStride() * kPack; },
                                         [&](int i) { return i == 0 || next_row_ + i < rows_ ? packs : 0; });
     if (++next_step_ < steps_) return;
     next_step_ = 0;
@@ -201,7 +215,7 @@ class LongRows {
   LongTurns<kTogether> turns_;
   int64_t next_row_;
   int next_step_ = 0;
-  int row_packs_, slots_, chunks_, kept_, steps_;
+  int slots_, chunks_, kept_, steps_;
   Ring ring_;
   Cursor cursor_;
   Chunk held_[kHeld];

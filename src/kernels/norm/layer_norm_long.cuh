@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kLongThreads)
   if (cluster > 1) device::ClusterBarrier();  // all of its blocks are there
   rows.Begin();
 
-  const C part_count = static_cast<C>(piece.WarpPacks(in.row_packs) * kPack);
+  const C part_count = static_cast<C>(piece.WarpPacks() * kPack);
   const C inverse_part = C(1) / device::Max(part_count, C(1)), inverse_elems = C(1) / static_cast<C>(in.elems);
   const bool centred = in.centred();
   unsigned parity = 0;

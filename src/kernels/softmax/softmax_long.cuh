@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kLongThreads) SoftmaxUnpackedKernel(SoftmaxInp
       Piece::ForPacks(row.piece.Left(chunk), [&](int j) { raw[j] = LoadRaw<1>(x + row.Offset(chunk) + j * 32); });
     };
     OnlineSum<C> online;
-    const int chunks = row.piece.Chunks(in.row_packs);
+    const int chunks = row.piece.Chunks();
 #pragma unroll 1
     for (int chunk = 0; chunk < chunks; ++chunk) {
       load(chunk);

@@ -49,6 +49,20 @@ bool RowsAreTooLong(const NormalizationPlan& plan, size_t element_bytes, const d
   return static_cast<size_t>(in_flight * plan.elems) * element_bytes > device.l2_bytes;
 }
 
+// The input as rows of segments, if reduced and kept dimensions take turns so; those of 1 are either.
+std::optional<kernels::SegmentedRows> SegmentsOf(Dims dims, std::span<const bool> reduced) {
+  kernels::SegmentedRows rows;
+  int64_t* const turns[] = {&rows.length, &rows.inner, &rows.segments, &rows.outer};
+  int turn = 0;
+  for (size_t d = dims.size(); d-- > 0;) {
+    if (dims[d] == 1) continue;
+    if (reduced[d] != (turn % 2 == 0)) ++turn;
+    if (turn == 4) return std::nullopt;
+    *turns[turn] *= dims[d];
+  }
+  return rows;
+}
+
 }  // namespace
 
 NormView ViewGroups(Dims x, int64_t groups, bool channels_last, bool group_affine) {
@@ -96,8 +110,58 @@ Result<PlanPtr> Normalization::MakePlan(const NormView& view, const PlanContext&
                                                                  context.device));
     plan->by_rows = !RowsAreTooLong(*plan, SizeOf(spec_.type), context.device);
   }
-  if (!plan->by_rows) CUDAEP_RETURN_IF_ERROR(PlanParts(view, context, *plan));
+  if (!plan->by_rows) {
+    CUDAEP_RETURN_IF_ERROR(PlanSegments(view, context, *plan));
+    CUDAEP_RETURN_IF_ERROR(PlanParts(view, context, *plan));
+  }
   return PlanPtr(std::move(plan));
+}
+
+// Leaves plan.segments empty where rows are none of segments, or scale and bias not one of each for a segment.
+Status Normalization::PlanSegments(const NormView& view, const PlanContext& context, NormalizationPlan& plan) const {
+  if (spec_.l1 || spec_.swish) return Status::Ok();
+  const Dims dims = view.dims;
+  std::optional<kernels::SegmentedRows> rows;
+  if (spec_.affine_type == DataType::kUndefined) {
+    rows = SegmentsOf(dims, view.reduced);
+  } else {
+    // As ViewGroups makes it, channels first.
+    const bool by_channels = spec_.affine_type == spec_.type && dims.size() == 4 && !view.reduced[1] &&
+                             view.reduced[2] && view.reduced[3] && view.affine[0] == 1 && view.affine[3] == 1;
+    if (!by_channels) return Status::Ok();
+    plan.affine_rows = view.affine[1];
+    plan.affine_segments = view.affine[2] > 1;
+    const int64_t segments = plan.affine_segments ? dims[2] : 1;
+    rows = {.outer = dims[0] * dims[1], .segments = segments, .inner = 1, .length = dims[2] / segments * dims[3]};
+  }
+  if (!rows) return Status::Ok();
+  plan.segments = kernels::PlanSegmentNorm(spec_.type, *rows, context.device);
+  if (!plan.segments) return Status::Ok();
+  plan.segment_rows = *rows;
+  plan.exchange = plan.AddScratch(plan.segments->exchange_bytes());
+  return plan.segments->needs_tickets() ? context.runtime.tickets().Get().status() : Status::Ok();
+}
+
+Status Normalization::EnqueueSegments(const NormalizationPlan& plan, const OpContext& context, const void* scale,
+                                      const void* bias) const {
+  unsigned* tickets = nullptr;
+  if (plan.segments->needs_tickets()) {
+    CUDAEP_ASSIGN_OR_RETURN(tickets, context.runtime.tickets().Get());
+  }
+  return kernels::LaunchSegmentNorm({.type = spec_.type,
+                                     .x = context.input(0),
+                                     .y = context.output(0),
+                                     .scale = scale,
+                                     .bias = bias,
+                                     .affine_rows = plan.affine_rows,
+                                     .affine_segments = plan.affine_segments,
+                                     .epsilon = spec_.epsilon,
+                                     .statistic = spec_.statistic,
+                                     .rows = plan.segment_rows,
+                                     .exchange = context.scratch(plan.exchange),
+                                     .tickets = tickets,
+                                     .plan = &*plan.segments},
+                                    context.stream());
 }
 
 // Cuts the first dimension whose slices fit half of the L2 cache, so that the other half takes what is written. It and
@@ -179,6 +243,10 @@ Status Normalization::Enqueue(const Plan& base, const OpContext& context, const 
                                      .statistic = spec_.statistic,
                                      .plans = &plan.kernel},
                                     context.stream());
+  }
+  if (plan.segments && kernels::IsAligned(context.input(0), kernels::kPackBytes) &&
+      kernels::IsAligned(context.output(0), kernels::kPackBytes)) {
+    return EnqueueSegments(plan, context, scale, bias);
   }
   const auto advanced = [&](const void* from, int64_t elems) -> const void* {
     if (from == nullptr) return nullptr;

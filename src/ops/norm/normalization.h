@@ -2,13 +2,15 @@
 // GroupNormalization, LpNormalization and MeanVarianceNormalization share.
 //
 // Contiguous rows that fit the registers of a block or the shared memory of a cluster take one launch
-// (kernels/norm/layer_norm.h). Others take two: a reduction that any number of blocks may share, whose partial results
-// are merged in a fixed order, and the normalisation itself. Tensors beyond the L2 cache are cut into parts that it
-// holds between the two.
+// (kernels/norm/layer_norm.h), and so do longer ones and those that are made of segments, which teams of blocks share
+// (kernels/norm/segment_norm.h). Others take two: a reduction that any number of blocks may share, whose partial
+// results are merged in a fixed order, and the normalisation itself. Tensors beyond the L2 cache are cut into parts
+// that it holds between the two.
 #pragma once
 
 #include "kernels/norm/layer_norm.h"
 #include "kernels/norm/normalize.h"
+#include "kernels/norm/segment_norm.h"
 #include "ops/reduce/reduction.h"
 
 namespace cudaep::ops {
@@ -39,6 +41,12 @@ struct NormalizationPlan : Plan {
   int64_t rows = 0, elems = 0;
   kernels::AffineMap map;
   kernels::LayerNormPlans kernel;
+  // One launch too, where x and y allow packs:
+  std::optional<kernels::SegmentNormPlan> segments;
+  kernels::SegmentedRows segment_rows;
+  int64_t affine_rows = 1;
+  bool affine_segments = false;
+  size_t exchange = 0;
   // Two launches for each part: `outer` times, `size` slices cut into runs of `chunk`, the last maybe shorter.
   struct Part {
     std::unique_ptr<ReductionPlan> reduction;
@@ -62,6 +70,9 @@ class Normalization {
   Status Enqueue(const Plan& plan, const OpContext& context, const void* scale, const void* bias) const;
 
  private:
+  Status PlanSegments(const NormView& view, const PlanContext& context, NormalizationPlan& plan) const;
+  Status EnqueueSegments(const NormalizationPlan& plan, const OpContext& context, const void* scale,
+                         const void* bias) const;
   Status PlanParts(const NormView& view, const PlanContext& context, NormalizationPlan& plan) const;
   Result<NormalizationPlan::Part> PlanPart(Dims dims, std::span<const bool> reduced, Dims affine,
                                            const PlanContext& context) const;

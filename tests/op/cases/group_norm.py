@@ -96,7 +96,7 @@ CASES = [
     ),
     *(
         Case(**_INSTANCE, inputs=_inputs(shape, shape[1]), dtypes=("float32", "bfloat16"))
-        for shape in [(1, 1, 20_000), (1, 3, 140, 144), (2, 1, 17, 1003)]
+        for shape in [(1, 1, 20_000), (1, 3, 140, 144), (2, 1, 17, 1003), (1, 2, 400, 440)]
     ),
     Case(**_INSTANCE, inputs=_inputs((1, 2, 9001), 2), dtypes=("float64",)),
     Case(**_INSTANCE, inputs=_inputs((2, 3, 4, 6), 3), attrs={"epsilon": 0.1}, dtypes=("float32",)),
@@ -248,6 +248,13 @@ CASES = [
             ((3, 5), [0, 1]),
             ((20, 3, 8, 100), [0, 2, 3]),
             ((5, 2, 100, 200), [0, 2, 3]),  # blocks that begin and end within a run
+            # segments of whole pieces; of a piece and a part; rows among others'; more than a block holds
+            ((3, 2, 16, 64), [0, 2, 3]),
+            ((2, 3, 32, 38), [0, 2, 3]),
+            ((2, 3, 2, 1032), [1, 3]),
+            ((7, 2, 3, 5, 1200), [0, 2, 4]),
+            ((6, 2, 160, 176), [0, 2, 3]),
+            ((1, 2, 2048), [1, 2]),
         ]
     ),
     Case(**_MEAN, inputs=[Rand((2, 3, 4, 5))], dtypes=FLOATS, opset="9+"),

@@ -34,7 +34,7 @@ void CheckPieces(int row_packs, unsigned blocks) {
   int64_t counted = 0;
   ForWarps(blocks, [&](LongPlace place) {
     const Piece warp(row_packs, place);
-    const int chunks = std::max(warp.Chunks(row_packs), kLongHeld);  // some behind the end, as in the kernels
+    const int chunks = std::max(warp.Chunks(), kLongHeld);  // some behind the end, as in the kernels
     int own = 0;
     for (int chunk = 0; chunk < chunks; ++chunk) {
       const int start = warp.Start(chunk), end = std::min(row_packs, start + Piece::kPiecePacks);
@@ -47,7 +47,7 @@ void CheckPieces(int row_packs, unsigned blocks) {
         Piece::ForPacks(piece.Left(chunk), [&](int j) { ++owned.at(static_cast<size_t>(first + j * 32)); });
       }
     }
-    ASSERT_EQ(warp.WarpPacks(row_packs), own);
+    ASSERT_EQ(warp.WarpPacks(), own);
     counted += own;
   });
   const auto once = [](const std::vector<int>& times) {
@@ -76,12 +76,12 @@ void CheckLongest(unsigned blocks) {
   constexpr int64_t kRowPacks = kMostRowElems / kPack, kMostInt = std::numeric_limits<int>::max();
   const int64_t stride = int64_t{blocks} * kThreads * kPacks, chunks = CeilDiv(kRowPacks, stride);
   const LongPiece<kThreads, kPacks, true> last(kRowPacks, {blocks - 1, blocks, kWarps - 1, 31});
-  ASSERT_EQ(last.Chunks(kRowPacks), chunks);
+  ASSERT_EQ(last.Chunks(), chunks);
   const int64_t first = (chunks - 1) * stride + last.first;
   EXPECT_LE((first + (kPacks - 1) * 32 + 1) * kPack - 1, kMostInt);
   EXPECT_EQ(last.Left(static_cast<int>(chunks) - 1), kRowPacks - first);
-  EXPECT_GE(last.WarpPacks(kRowPacks), (chunks - 1) * 32 * kPacks);
-  EXPECT_LE(last.WarpPacks(kRowPacks), chunks * 32 * kPacks);
+  EXPECT_GE(last.WarpPacks(), (chunks - 1) * 32 * kPacks);
+  EXPECT_LE(last.WarpPacks(), chunks * 32 * kPacks);
 }
 
 TEST(LongRowsTest, TheLongestRowIsNumberedIn32Bits) {

@@ -11,12 +11,13 @@ namespace {
 class NormalizationTest : public DeviceTest {
  protected:
   // Normalises dims [samples, groups, channels of a group, elements] over the last two, given a cache of `l2_bytes`,
-  // and returns how many launches the plan has.
-  int64_t Check(Dims dims, size_t l2_bytes) {
+  // and returns how many launches the plan has. Without `swish` rows are segments, on a device of many multiprocessors.
+  int64_t Check(Dims dims, size_t l2_bytes, bool swish = true) {
     device::DeviceInfo device = *device::GetDeviceInfo(0).value();
     device.l2_bytes = l2_bytes;
+    if (!swish) device.multiprocessors = 132;
     const Normalization norm(
-        {.type = DataType::kFloat, .affine_type = DataType::kFloat, .epsilon = 1e-5, .swish = true});
+        {.type = DataType::kFloat, .affine_type = DataType::kFloat, .epsilon = 1e-5, .swish = swish});
     NormView view{.dims = Shape(dims), .reduced = DimFlags(4, true), .affine = {1, dims[1], dims[2], 1}};
     view.reduced[0] = view.reduced[1] = false;
 
@@ -33,6 +34,7 @@ class NormalizationTest : public DeviceTest {
     EXPECT_TRUE(made.ok()) << made.status().ToString();
     const auto& plan = PlanAs<NormalizationPlan>(**made);
     EXPECT_FALSE(plan.by_rows);
+    EXPECT_EQ(plan.segments.has_value(), !swish);
     void* y = Upload(DataType::kFloat, std::vector<double>(static_cast<size_t>(elems), 7.0));
     const OpContext context{.inputs = {&input, 1},
                             .outputs = &y,
@@ -52,7 +54,7 @@ class NormalizationTest : public DeviceTest {
         const auto channel = static_cast<size_t>((first + i) / dims[3] % channels);
         const double v =
             (x[static_cast<size_t>(first + i)] - mean) / std::sqrt(variance + 1e-5) * scale[channel] + bias[channel];
-        wanted.push_back(v / (1 + std::exp(-v)));
+        wanted.push_back(swish ? v / (1 + std::exp(-v)) : v);
       }
     }
     ExpectNear(DataType::kFloat, Download(DataType::kFloat, y, elems), wanted);
@@ -67,6 +69,11 @@ TEST_F(NormalizationTest, PartsThatTheCacheHoldsGiveTheSameResult) {
   EXPECT_EQ(Check(dims, 2 * 4000), 3);      // a sample each
   EXPECT_EQ(Check(dims, 2 * 1700), 3 * 3);  // two groups, two, one
   EXPECT_EQ(Check(dims, 1), 1);             // not even a group: nothing is gained by cutting
+}
+
+TEST_F(NormalizationTest, FewLongGroupsAreRowsOfSegments) {
+  Check(std::array<int64_t, 4>{2, 2, 3, 50'004}, size_t{1} << 20, false);
+  Check(std::array<int64_t, 4>{1, 3, 1, 140'000}, size_t{1} << 20, false);
 }
 
 }  // namespace

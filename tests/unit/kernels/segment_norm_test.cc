@@ -1,0 +1,188 @@
+// Rows of segments: what the blocks of a team have of a row, which the simulated device runs one after the other, and
+// that their moments make the row's.
+#include "kernels/norm/segment_norm.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "../device/device_fixture.h"
+#include "core/checked_math.h"
+#include "core/data_type_traits.h"
+#include "kernels/common/long_rows.cuh"
+#include "kernels/norm/segment_cut.h"
+#include "kernels/reduce/reduce.h"
+
+namespace cudaep::kernels {
+namespace {
+
+constexpr unsigned kWarps = kLongThreads / 32;
+constexpr int kPack = 4;  // of floats
+
+SegmentCut CutOf(const SegmentedRows& rows) {
+  const int64_t length = rows.length / kPack, of_segment = CeilDiv<int64_t>(length, kSegmentPiecePacks);
+  return {.segment_stride = rows.inner * length,
+          .outer_stride = rows.segments * rows.inner * length,
+          .of_segment = FastDivider(static_cast<uint32_t>(of_segment)),
+          .inner = FastDivider(static_cast<uint32_t>(rows.inner)),
+          .length = static_cast<int32_t>(length),
+          .pieces = static_cast<int32_t>(rows.segments * of_segment)};
+}
+
+// Calls use(row, segment, offset, packs) for each piece that a block of a team has, offset and packs counted in packs.
+template <class Use>
+void ForPieces(const SegmentCut& cut, int64_t row, unsigned rank, unsigned team, Use use) {
+  for (unsigned warp = 0; warp < kWarps; ++warp) {
+    const SegmentPiece piece(cut, rank, team, warp);
+    for (int chunk = 0; chunk < std::max(piece.Chunks(), kLongHeld); ++chunk) {
+      if (piece.PiecePacks(chunk) > 0) use(piece.Segment(chunk), piece.PieceStart(row, chunk), piece.PiecePacks(chunk));
+    }
+  }
+}
+
+TEST(SegmentNormTest, TheWarpsOfATeamHaveEachPackOfItsRowOnce) {
+  for (const SegmentedRows& rows : {SegmentedRows{1, 1, 1, 4 * 700}, SegmentedRows{2, 3, 5, 4 * 128},
+                                    SegmentedRows{1, 40, 2, 4 * 129}, SegmentedRows{3, 2, 1, 4 * 9000}}) {
+    const SegmentCut cut = CutOf(rows);
+    for (const unsigned team : {1u, 2u, 3u, 16u}) {
+      std::vector<int> owner(static_cast<size_t>(rows.rows() * rows.elems() / kPack), -1);
+      for (int64_t row = 0; row < rows.rows(); ++row) {
+        for (unsigned rank = 0; rank < team; ++rank) {
+          ForPieces(cut, row, rank, team, [&](int segment, int64_t start, int packs) {
+            for (int64_t pack = start; pack < start + packs; ++pack) {
+              int& of = owner.at(static_cast<size_t>(pack));
+              ASSERT_EQ(of, -1) << "pack " << pack;
+              of = static_cast<int>(row);
+              // [outer, segments, inner, length]
+              const int64_t inner = pack / cut.length % rows.inner,
+                            in_outer = pack / cut.length / rows.inner % rows.segments,
+                            outer = pack / cut.length / rows.inner / rows.segments;
+              ASSERT_EQ(in_outer, segment);
+              ASSERT_EQ(outer * rows.inner + inner, row);
+            }
+          });
+        }
+      }
+      EXPECT_EQ(std::ranges::count(owner, -1), 0) << team << " blocks";
+    }
+  }
+}
+
+TEST(SegmentNormTest, TeamsFitTheDeviceAndEachHasARow) {
+  device::DeviceInfo gpu;
+  gpu.major = 9;
+  gpu.shared_bytes_per_block = size_t{227} << 10;
+  gpu.shared_bytes_per_multiprocessor = size_t{228} << 10;
+  for (gpu.multiprocessors = 1; gpu.multiprocessors <= 300; gpu.multiprocessors += 13) {
+    for (const int64_t count : {1, 3, 64, 131, 1000}) {
+      for (const int64_t segments : {1, 32, 1000}) {
+        for (const int64_t length : {1024, 32768, 1 << 20}) {
+          const SegmentedRows rows{1, segments, count, length};
+          const auto plan = PlanSegmentNorm(DataType::kFloat, rows, gpu);
+          ASSERT_TRUE(plan.has_value());
+          EXPECT_EQ(plan->blocks % plan->team, 0u);
+          EXPECT_LE(plan->blocks / plan->team, count);
+          EXPECT_LE(plan->blocks, static_cast<unsigned>(gpu.multiprocessors));
+          EXPECT_LE(plan->team, kMostTeam);
+          EXPECT_EQ(plan->needs_tickets(), plan->team > 1);
+        }
+      }
+    }
+  }
+  gpu.multiprocessors = 132;
+  // 4 MB a channel: 8 teams, which hold a row and have room for some of the next.
+  const auto images = PlanSegmentNorm(DataType::kFloat, {1, 32, 64, 32768}, gpu);
+  EXPECT_EQ(images->team, 16u);
+  EXPECT_EQ(images->blocks, 128u);
+  EXPECT_EQ(PlanSegmentNorm(DataType::kFloat, {1, 32, 1, 1 << 21}, gpu)->team, 132u);
+  EXPECT_EQ(PlanSegmentNorm(DataType::kFloat, {1, 8, 64, 3136}, gpu)->team, 2u);
+  EXPECT_EQ(PlanSegmentNorm(DataType::kFloat, {1, 8, 256, 784}, gpu)->team, 1u);
+  for (const auto& [type, rows] : {std::pair{DataType::kFloat, SegmentedRows{1, 8, 64, 49}},
+                                   {DataType::kFloat, {1, 8, 64, 4 * 63}},
+                                   {DataType::kFloat, {1, 8, 64, 4 * 129}},
+                                   {DataType::kDouble, {1, 8, 64, 4096}},
+                                   {DataType::kFloat, {1, 4, 64, int64_t{1} << 29}},
+                                   {DataType::kFloat, {1, 4, 0, 4096}}}) {
+    const bool half_empty = rows.length == 4 * 129;  // 129 of 256, so just not
+    EXPECT_EQ(PlanSegmentNorm(type, rows, gpu).has_value(), half_empty) << rows.length;
+  }
+}
+
+class SegmentNormTeamTest : public device::testing::DeviceTest {};
+
+// Blocks run one after the other here, so none can wait for another: the others' moments lie there before, and so many
+// arrivals that nobody waits.
+TEST_F(SegmentNormTeamTest, ARowIsNormalisedByTheMomentsOfAllBlocksOfItsTeam) {
+  constexpr unsigned kTeam = 3, kTeams = 2, kBefore = 1000;
+  const SegmentedRows rows{.outer = 2, .segments = 9, .inner = 2, .length = 4 * 900};  // two a team
+  const SegmentCut cut = CutOf(rows);
+  const int64_t elems = rows.elems();
+  std::vector<float> x(static_cast<size_t>(rows.rows() * elems)), scale, bias, wanted(x.size());
+  uint32_t state = 7;
+  for (float& value : x) {
+    state = state * 1664525u + 1013904223u;
+    value = 3 + static_cast<float>(state >> 16) / 65536;
+  }
+  for (int64_t i = 0; i < rows.inner * rows.segments; ++i) {
+    scale.push_back(1 + static_cast<float>(i) / 8);
+    bias.push_back(static_cast<float>(i) - 5);
+  }
+  const SegmentNormPlan plan{.team = kTeam, .blocks = kTeam * kTeams, .slots = 2};
+  std::vector<float> parts(plan.exchange_bytes() / sizeof(float));
+  for (int64_t row = 0; row < rows.rows(); ++row) {
+    double count[kTeam] = {}, mean[kTeam] = {}, squares[kTeam] = {}, row_mean = 0, row_squares = 0;
+    const auto for_all = [&](auto use) {
+      for (unsigned rank = 0; rank < kTeam; ++rank) {
+        ForPieces(cut, row, rank, kTeam, [&](int segment, int64_t start, int packs) {
+          for (int64_t i = start * kPack; i < (start + packs) * kPack; ++i) use(rank, segment, static_cast<size_t>(i));
+        });
+      }
+    };
+    for_all([&](unsigned rank, int, size_t i) {
+      ++count[rank];
+      mean[rank] += x[i];
+      row_mean += x[i] / static_cast<double>(elems);
+    });
+    for (unsigned rank = 0; rank < kTeam; ++rank) mean[rank] /= count[rank];
+    for_all([&](unsigned rank, int, size_t i) {
+      squares[rank] += (x[i] - mean[rank]) * (x[i] - mean[rank]);
+      row_squares += (x[i] - row_mean) * (x[i] - row_mean) / static_cast<double>(elems);
+    });
+    for_all([&](unsigned, int segment, size_t i) {
+      const auto at = static_cast<size_t>(row % rows.inner * rows.segments + segment);
+      wanted[i] = static_cast<float>((x[i] - row_mean) / (std::sqrt(row_squares) + 1e-3) * scale[at] + bias[at]);
+    });
+    for (unsigned rank = 0; rank < kTeam; ++rank) {
+      float* const part = &parts[((row / kTeams % 2 * kTeams + row % kTeams) * kTeam + rank) * 4];
+      part[0] = static_cast<float>(count[rank]);
+      part[1] = static_cast<float>(mean[rank]);
+      part[2] = static_cast<float>(squares[rank]);
+    }
+  }
+  unsigned* const tickets = Upload(std::vector<unsigned>(kReduceTickets, kBefore));
+  float* const y = Allocate<float>(x.size());
+  const SegmentNormArgs args{.type = DataType::kFloat,
+                             .x = Upload(x),
+                             .y = y,
+                             .scale = Upload(scale),
+                             .bias = Upload(bias),
+                             .affine_rows = rows.inner,
+                             .affine_segments = true,
+                             .epsilon = 1e-3,
+                             .statistic = RowStatistic::kDeviation,
+                             .rows = rows,
+                             .exchange = Upload(parts),
+                             .tickets = tickets,
+                             .plan = &plan};
+  ASSERT_OK(LaunchSegmentNorm(args, stream()));
+  const auto result = Download(y, x.size());
+  for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(result[i], wanted[i], 1e-4) << i;
+  // Each block came twice, and left.
+  const auto counters = Download(tickets, kReduceTickets);
+  EXPECT_EQ(std::ranges::count(counters, kBefore + 3 * kTeam), kTeams);
+  EXPECT_EQ(std::ranges::count(counters, kBefore), kReduceTickets - static_cast<int>(kTeams));
+}
+
+}  // namespace
+}  // namespace cudaep::kernels
