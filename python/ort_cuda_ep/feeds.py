@@ -41,6 +41,15 @@ def parse_shapes(texts: list[str]) -> dict[str, list[int]]:
     return shapes
 
 
+def make_feeds(
+    inputs: list[Any], path: Path | None, dims: list[str] | None, shapes: list[str] | None, seed: int
+) -> dict[str, np.ndarray]:
+    """Those of a .npz file, or random ones without it. FeedError, OSError and ValueError say what does not fit."""
+    if path:
+        return load_feeds(inputs, path)
+    return random_feeds(inputs, parse_dims(dims or []), parse_shapes(shapes or []), seed)
+
+
 def load_feeds(inputs: list[Any], path: Path) -> dict[str, np.ndarray]:
     """The arrays of a .npz file, which must have one for each of the model's inputs."""
     if not zipfile.is_zipfile(path):

@@ -202,7 +202,7 @@ class GraphReader {
       if (inside.elsewhere != 0) report.reason = "no node inside it has a kernel";
     } else {
       placed.claimed = true;
-      if (StaysChannelsFirst(info)) view_.channels_first_only.insert(report.op_type);
+      if (settings_.prefer_nhwc && StaysChannelsFirst(info)) view_.channels_first_only.insert(report.op_type);
     }
     const auto listed = [&](const std::vector<int>& list, size_t index) {
       return placed.claimed && std::find(list.begin(), list.end(), static_cast<int>(index)) != list.end();

@@ -19,7 +19,7 @@ struct GraphView {
   // The same nodes for reports. A home is kOurs where a kernel of ours takes the node; shape nodes are not yet told
   // apart, but for control flow around nothing else.
   graph::GraphReport report;
-  // Operators with a claimed node that the host must not turn channels-last.
+  // Operators with a claimed node that the host must not turn channels-last; empty without prefer_nhwc.
   std::set<std::string, std::less<>> channels_first_only;
 };
 

@@ -115,13 +115,15 @@ void BudgetAccount::BeginGraph(const std::string& identity) {
   graphs_.push_back({identity, state_});
 }
 
-bool BudgetAccount::Fits(const NodeDemand& demand) const {
-  return !state_.ended && limit_ != 0 && CostOf(demand).bytes <= left_bytes();
+bool BudgetAccount::Fits(const NodeDemand& demand) const { return HasRoomFor(CostOf(demand)); }
+
+bool BudgetAccount::HasRoomFor(const NodeCost& cost) const {
+  return !state_.ended && limit_ != 0 && cost.bytes <= left_bytes();
 }
 
 bool BudgetAccount::Take(const NodeDemand& demand, NodeCost* cost) {
   *cost = CostOf(demand);
-  if (!Fits(demand)) state_.ended = true;
+  if (!HasRoomFor(*cost)) state_.ended = true;
   if (state_.ended) return false;
   Charge(demand, *cost);
   return true;

@@ -120,6 +120,7 @@ class BudgetAccount {
   };
 
   NodeCost CostOf(const NodeDemand& demand) const;
+  bool HasRoomFor(const NodeCost& cost) const;
   uint64_t GrowthOf(const NodeDemand& demand) const;
   void Charge(const NodeDemand& demand, const NodeCost& cost);
 

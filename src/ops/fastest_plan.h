@@ -1,4 +1,4 @@
-// The fastest of a library's ways to solve a problem, measured.
+// The fastest of a library's ways to solve a problem, measured, and measured plans in the process's store.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/plan_store.h"
 #include "runtime/plan_timing.h"
 
 namespace cudaep::ops {
@@ -37,5 +38,10 @@ Result<std::unique_ptr<const PlanOf>> FastestPlan(StreamContext& stream, const s
   }
   return std::move(plans[static_cast<size_t>(fastest - times.begin())]);
 }
+
+// The plan that `make` measured, or that was measured before, whatever the limit was then. Null where it does not fit
+// `limit`, there was no room to measure in (kOutOfMemory), or `make` may not (kNotReady): the library's first serves
+// then, under another key, since a plan that was not measured must not pass for one that was.
+Result<PlanSlotPtr> FindMeasuredPlan(const PlanStore::Request& request, size_t limit, const PlanStore::Make& make);
 
 }  // namespace cudaep::ops

@@ -13,7 +13,7 @@ from rich.markup import escape
 from .. import _provider
 from .._library import Device
 from ..comparison import Difference, compare
-from ..feeds import FeedError, load_feeds, parse_dims, parse_shapes, random_feeds
+from ..feeds import FeedError, make_feeds
 from ..placement import Placement, run_profiled
 from .output import (
     BAD_INPUT,
@@ -56,12 +56,7 @@ def run(
     except Exception as error:
         fail(BAD_INPUT, f"ONNX Runtime cannot load {model}: {error_text(error)}", as_json)
     try:
-        entries = reference.get_inputs()
-        feeds = (
-            load_feeds(entries, inputs)
-            if inputs
-            else random_feeds(entries, parse_dims(dim or []), parse_shapes(shape or []), seed)
-        )
+        feeds = make_feeds(reference.get_inputs(), inputs, dim, shape, seed)
     except (FeedError, OSError, ValueError) as error:
         fail(BAD_INPUT, str(error), as_json)
     try:

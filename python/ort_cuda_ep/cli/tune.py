@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from .. import _provider
 from .._library import Device
-from ..feeds import FeedError, load_feeds, parse_dims, parse_shapes, random_feeds
+from ..feeds import FeedError, make_feeds
 from .output import (
     BAD_INPUT,
     CHECK_FAILED,
@@ -66,15 +66,10 @@ def tune(
         _provider.register(device)
         label = _provider.device_label(device_id)
         plain = _provider.session(model, quiet_options(), options, device_id)
-        entries = plain.get_inputs()
     except Exception as error:
         fail(exit_code_of(error), error_text(error), as_json)
     try:
-        feeds = (
-            load_feeds(entries, inputs)
-            if inputs
-            else random_feeds(entries, parse_dims(dim or []), parse_shapes(shape or []), seed)
-        )
+        feeds = make_feeds(plain.get_inputs(), inputs, dim, shape, seed)
     except (FeedError, OSError, ValueError) as error:
         fail(BAD_INPUT, str(error), as_json)
     try:

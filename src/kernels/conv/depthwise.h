@@ -32,7 +32,8 @@ struct DepthwiseConv {
 Status LaunchDepthwiseConv(const DepthwiseConv& conv, const void* x, const void* w, const void* bias, void* y,
                            device::Stream stream);
 
-// The same with channels last, x [batch, in..., in_channels]; w as above. multiplier 1, at most 64 taps.
+// The same with channels last, x [batch, in..., in_channels]; w as above. multiplier 1, at most kMostDepthwiseLastTaps.
+inline constexpr int kMostDepthwiseLastTaps = 64;
 Status LaunchDepthwiseConvLast(const DepthwiseConv& conv, const void* x, const void* w, const void* bias, void* y,
                                device::Stream stream);
 

@@ -12,7 +12,6 @@ namespace cudaep::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kMostTaps = 64;
 
 struct DepthwiseLastArgs {
   DepthwiseConv conv;
@@ -29,14 +28,17 @@ template <int kPack>
 inline constexpr int kLanes = kPack == 1 ? 32 : 8;
 template <int kPack>
 inline constexpr int kStrips = kThreads / kLanes<kPack>;
+template <int kTaps>
+inline constexpr int kStripOutputs = kTaps == 0 ? 1 : 4;
 
-// A thread has kPack channels of a strip: kOutputs neighbours in a row. kTaps: the window's width, without dilation and
-// kStep apart, so that what a strip reads of an input row is loaded at once; 0 for any window, with strips of one.
+// A thread has kPack channels of a strip: kStripOutputs neighbours in a row. kTaps: the window's width, without
+// dilation and kStep apart, so that what a strip reads of an input row is loaded at once; 0 for any window, with strips
+// of one.
 template <class T, int kPack, int kTaps, int kStep>
 __global__ void __launch_bounds__(kThreads)
     DepthwiseLastKernel(const T* x, const T* w, const T* bias, T* y, __grid_constant__ const DepthwiseLastArgs args) {
-  constexpr int kOutputs = kTaps == 0 ? 1 : 4, kTileChannels = kLanes<kPack> * kPack;
-  __shared__ float weight[kMostTaps * kTileChannels];
+  constexpr int kOutputs = kStripOutputs<kTaps>, kTileChannels = kLanes<kPack> * kPack;
+  __shared__ float weight[kMostDepthwiseLastTaps * kTileChannels];
   const DepthwiseConv& conv = args.conv;
   uint32_t tile;
   const uint32_t first_strip = args.tiles.DivideWithRemainder(blockIdx.x, &tile) * kStrips<kPack>;
@@ -119,7 +121,7 @@ struct Variant {
 
 template <class T, int kPack, int kTaps, int kStep>
 Variant<T> VariantOf() {
-  return {DepthwiseLastKernel<T, kPack, kTaps, kStep>, kTaps == 0 ? 1 : 4, kStrips<kPack>, kLanes<kPack> * kPack};
+  return {DepthwiseLastKernel<T, kPack, kTaps, kStep>, kStripOutputs<kTaps>, kStrips<kPack>, kLanes<kPack> * kPack};
 }
 
 template <class T>
@@ -171,7 +173,7 @@ Status LaunchDepthwiseConvLast(const DepthwiseConv& conv, const void* x, const v
                                device::Stream stream) {
   const auto launch = VisitType<kDepthwiseTypes, decltype(&LaunchAs<float>)>(conv.type, nullptr,
                                                                              [&]<class T>() { return &LaunchAs<T>; });
-  if (launch == nullptr || conv.multiplier != 1 || conv.kernel_h * conv.kernel_w > kMostTaps) {
+  if (launch == nullptr || conv.multiplier != 1 || conv.kernel_h * conv.kernel_w > kMostDepthwiseLastTaps) {
     return NotSupported("channels-last depthwise convolution of ", DataTypeName(conv.type), ", ", conv.multiplier,
                         " outputs a channel and ", conv.kernel_h, 'x', conv.kernel_w, " taps");
   }

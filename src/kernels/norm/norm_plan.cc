@@ -118,9 +118,7 @@ bool PlaceRing(NormPlan& plan, int64_t packs, const NormProblem& problem, const 
     if (PlaceClusters(plan, packs, 2, kHeldSlots, true, problem, device, forced)) return true;
     plan = bare;
   }
-  if (PlaceClusters(plan, packs, 3, kShortSlots, false, problem, device, forced)) return true;
-  plan = bare;
-  return false;
+  return PlaceClusters(plan, packs, 3, kShortSlots, false, problem, device, forced);
 }
 
 // As many blocks a row as hold it with a slot to spare for what comes next, and more where rows are few. Rows that

@@ -1,17 +1,13 @@
+#include "kernels/pool/pool_join.cuh"
 #include "kernels/pool/pool_rows.cuh"
 
 namespace cudaep::kernels {
 namespace {
 
-struct Mean {
-  template <class C>
-  static constexpr C kNeutral = C{};
+struct Mean : JoinSum {
   bool count_padding;
 
-  template <class C>
-  __device__ __forceinline__ C operator()(C a, C b) const {
-    return a + b;
-  }
+  explicit Mean(bool count) : count_padding(count) {}
   // The taps from `start` on that count; a last window of ceil_mode may reach beyond the padding.
   template <class Form>
   __device__ __forceinline__ int Count(int start, int in, int pad_end) const {

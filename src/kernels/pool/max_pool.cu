@@ -45,8 +45,7 @@ __global__ void __launch_bounds__(kPoolThreads)
   if (indices == nullptr) return;
   if (best_offset < 0) best_offset = 0;
   const int64_t row = at.plane * channels + at.channel;
-  const int64_t position = (at.output - at.channel) / channels - at.plane * args.out_plane;
-  indices[row * args.out_plane + position] =
+  indices[row * args.out_plane + at.position] =
       row * args.in_plane + (column_major ? ColumnMajor(args.shape, best_offset) : int64_t{best_offset});
 }
 

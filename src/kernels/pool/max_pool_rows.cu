@@ -1,21 +1,10 @@
-#include <limits>
-
+#include "kernels/pool/pool_join.cuh"
 #include "kernels/pool/pool_rows.cuh"
 
 namespace cudaep::kernels {
 namespace {
 
-struct Larger {
-  template <class C>
-  static constexpr C kNeutral = std::is_floating_point_v<C> ? -std::numeric_limits<C>::infinity()
-                                                            : std::numeric_limits<C>::lowest();
-
-  // NaN is the largest.
-  template <class C>
-  __device__ __forceinline__ C operator()(C a, C b) const {
-    if constexpr (std::is_floating_point_v<C>) return b > a || b != b ? b : a;
-    return device::Max(a, b);
-  }
+struct Larger : JoinLarger {
   template <class Form, class C>
   __device__ __forceinline__ C Finish(C value, int, int, const PoolRowsArgs&) const {
     return value;

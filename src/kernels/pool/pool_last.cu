@@ -2,23 +2,14 @@
 
 #include "core/data_type_traits.h"
 #include "kernels/common/raw_pack.cuh"
+#include "kernels/pool/pool_join.cuh"
 #include "kernels/pool/pool_last.h"
 #include "kernels/pool/pool_window.cuh"
 
 namespace cudaep::kernels {
 namespace {
 
-struct LargerOf {
-  template <class C>
-  static constexpr C kNeutral = std::is_floating_point_v<C> ? -std::numeric_limits<C>::infinity()
-                                                            : std::numeric_limits<C>::lowest();
-
-  // NaN is the largest.
-  template <class C>
-  __device__ __forceinline__ C operator()(C a, C b) const {
-    if constexpr (std::is_floating_point_v<C>) return b > a || b != b ? b : a;
-    return device::Max(a, b);
-  }
+struct LargerOf : JoinLarger {
   // Of a window that meets `taps` of the input.
   template <class C>
   __device__ __forceinline__ C Finish(C value, int64_t taps, int64_t /*count*/) const {
@@ -26,14 +17,7 @@ struct LargerOf {
   }
 };
 
-struct SumOf {
-  template <class C>
-  static constexpr C kNeutral = C{};
-
-  template <class C>
-  __device__ __forceinline__ C operator()(C a, C b) const {
-    return a + b;
-  }
+struct MeanOf : JoinSum {
   template <class C>
   __device__ __forceinline__ C Finish(C sum, int64_t /*taps*/, int64_t count) const {
     return count == 0 ? C{} : sum / static_cast<C>(count);
@@ -121,7 +105,7 @@ Status LaunchMaxPoolLast(const PoolShape& shape, const void* x, void* y, device:
 Status LaunchAveragePoolLast(const PoolShape& shape, bool count_padding, const void* x, void* y, device::Stream stream,
                              bool* launched) {
   return VisitType<kFloatTypesNoDouble>(shape.type, Status::Ok(), [&]<class T>() {
-    return LaunchLast<T>(shape, SumOf{}, count_padding, x, y, stream, launched);
+    return LaunchLast<T>(shape, MeanOf{}, count_padding, x, y, stream, launched);
   });
 }
 

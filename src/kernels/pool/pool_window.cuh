@@ -39,7 +39,7 @@ __device__ __forceinline__ PoolRange MeetInput(const PoolShape& s, int d, int ou
 
 struct PoolPlace {
   int64_t plane;
-  int channel;
+  int channel, position;  // position: of the result in its plane
   int64_t input, output;  // offsets of the channel in the plane, and of the result
   PoolRange range[3];
 };
@@ -48,13 +48,13 @@ struct PoolPlace {
 __device__ __forceinline__ PoolPlace LocatePool(const PoolArgs& args, uint32_t thread, int pack = 1) {
   uint32_t channel, out0, out1, out2;
   const uint32_t position = args.channels.DivideWithRemainder(thread, &channel);
-  const int64_t plane =
-      args.first_plane +
-      args.out[0].DivideWithRemainder(
-          args.out[1].DivideWithRemainder(args.out[2].DivideWithRemainder(position, &out2), &out1), &out0);
+  const uint32_t of_launch = args.out[0].DivideWithRemainder(
+      args.out[1].DivideWithRemainder(args.out[2].DivideWithRemainder(position, &out2), &out1), &out0);
+  const int64_t plane = args.first_plane + of_launch;
   const int first = static_cast<int>(channel) * pack;
   return {plane,
           first,
+          static_cast<int>(position - of_launch * static_cast<uint32_t>(args.out_plane)),
           plane * args.in_plane * args.shape.channels + first,
           args.first_plane * args.out_plane * args.shape.channels + static_cast<int64_t>(thread) * pack,
           {MeetInput(args.shape, 0, static_cast<int>(out0)), MeetInput(args.shape, 1, static_cast<int>(out1)),

@@ -52,30 +52,27 @@ Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProb
   const bool measured = options.search == ConvSearch::kExhaustive && !problem.deterministic;
   const bool frugal = options.search == ConvSearch::kDefault;
   const std::string text = dnn::ProblemText(problem);
-  const auto find = [&](const std::string& key, const PlanStore::Make& make) {
-    return PlanStore::Process().Get(
-        {.ordinal = stream.ordinal(), .library = library, .problem = key, .file = options.product.search.plan_file},
-        make);
-  };
+  PlanStore::Request request{
+      .ordinal = stream.ordinal(), .library = library, .problem = text, .file = options.product.search.plan_file};
   if (measured) {
-    auto slot = find(text + " measured", [&](const std::string& saved) -> Result<LibraryPlanPtr> {
+    const auto make = [&](const std::string& saved) -> Result<LibraryPlanPtr> {
       CUDAEP_ASSIGN_OR_RETURN(auto plan, saved.empty() ? MeasurePlans(*handle, problem, stream, limit)
                                                        : dnn::MakePlan(*handle, problem, kMostWorkspaceBytes, saved));
       return LibraryPlanPtr(std::move(plan));
-    });
-    // A plan that was not measured must not pass for one that was: the next to ask may have the room.
-    const bool fits = slot.ok() && (*slot)->plan().workspace_bytes() <= limit;
-    if (fits || (!slot.ok() && slot.status().code() != StatusCode::kOutOfMemory)) return slot;
+    };
+    CUDAEP_ASSIGN_OR_RETURN(PlanSlotPtr slot, FindMeasuredPlan(request, limit, make));
+    if (slot != nullptr) return slot;
   }
-  return find(StrCat(text, " limit ", limit, frugal ? " frugal" : ""),
-              [&](const std::string& saved) -> Result<LibraryPlanPtr> {
-                if (saved.empty() && frugal) {
-                  auto plan = dnn::MakePlan(*handle, problem, 0);
-                  if (plan.ok()) return LibraryPlanPtr(std::move(plan).value());
-                }
-                CUDAEP_ASSIGN_OR_RETURN(auto plan, dnn::MakePlan(*handle, problem, limit, saved));
-                return LibraryPlanPtr(std::move(plan));
-              });
+  const std::string key = StrCat(text, " limit ", limit, frugal ? " frugal" : "");
+  request.problem = key;
+  return PlanStore::Process().Get(request, [&](const std::string& saved) -> Result<LibraryPlanPtr> {
+    if (saved.empty() && frugal) {
+      auto plan = dnn::MakePlan(*handle, problem, 0);
+      if (plan.ok()) return LibraryPlanPtr(std::move(plan).value());
+    }
+    CUDAEP_ASSIGN_OR_RETURN(auto plan, dnn::MakePlan(*handle, problem, limit, saved));
+    return LibraryPlanPtr(std::move(plan));
+  });
 }
 
 Status EnqueueConvLibrary(const dnn::ConvProblem& problem, const dnn::ConvPlan& plan, StreamContext& stream,

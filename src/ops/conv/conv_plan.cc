@@ -12,6 +12,7 @@ using dnn::Direction;
 
 // Above this many taps a depthwise convolution is no longer bound by memory.
 constexpr int64_t kMostDepthwiseTaps = 64;
+static_assert(kMostDepthwiseTaps <= kernels::kMostDepthwiseLastTaps);
 // Of a column matrix; below it small convolutions take one product an image.
 constexpr int64_t kColumnBytes = int64_t{32} << 20;
 constexpr int64_t kFewestPixels = 256;

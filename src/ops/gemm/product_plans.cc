@@ -1,6 +1,5 @@
 #include "ops/gemm/product_plans.h"
 
-#include "core/log.h"
 #include "lib/problem_check.h"
 #include "ops/fastest_plan.h"
 
@@ -40,26 +39,22 @@ Result<PlanSlotPtr> FindProductPlan(StreamContext& stream, const ProductSearch& 
   CUDAEP_ASSIGN_OR_RETURN(blas::Handle* const handle, stream.blas());
   CUDAEP_ASSIGN_OR_RETURN(const std::string library, blas::Version());
   const std::string text = blas::ProblemText(problem);
-  const auto find = [&](const std::string& key, const PlanStore::Make& make) {
-    return PlanStore::Process().Get(
-        {.ordinal = stream.ordinal(), .library = library, .problem = key, .file = search.plan_file}, make);
-  };
+  PlanStore::Request request{
+      .ordinal = stream.ordinal(), .library = library, .problem = text, .file = search.plan_file};
   if (search.use_measured && !problem.deterministic) {
-    auto slot = find(text + " measured", [&](const std::string& saved) -> Result<LibraryPlanPtr> {
+    const auto make = [&](const std::string& saved) -> Result<LibraryPlanPtr> {
       if (saved.empty() && !search.measure) return Status(StatusCode::kNotReady, "it was not measured yet");
       CUDAEP_ASSIGN_OR_RETURN(
           auto plan, saved.empty() ? MeasurePlans(*handle, problem, stream, workspace_limit_bytes, search.most_ms)
                                    : blas::MakePlan(*handle, problem, kAnyWorkspace, saved));
       return LibraryPlanPtr(std::move(plan));
-    });
-    // A plan that was not measured must not pass for one that was: the next to ask may have the room, or the wish.
-    const StatusCode code = slot.status().code();
-    const bool usable = slot.ok() && (*slot)->plan().workspace_bytes() <= workspace_limit_bytes;
-    if (usable || (!slot.ok() && code != StatusCode::kOutOfMemory && code != StatusCode::kNotReady)) return slot;
-    Log(LogLevel::kInfo, text, " runs by the library's first plan: ",
-        slot.ok() ? "the measured one needs more workspace than there is" : slot.status().message());
+    };
+    CUDAEP_ASSIGN_OR_RETURN(PlanSlotPtr slot, FindMeasuredPlan(request, workspace_limit_bytes, make));
+    if (slot != nullptr) return slot;
   }
-  return find(StrCat(text, " limit ", workspace_limit_bytes), [&](const std::string& saved) -> Result<LibraryPlanPtr> {
+  const std::string key = StrCat(text, " limit ", workspace_limit_bytes);
+  request.problem = key;
+  return PlanStore::Process().Get(request, [&](const std::string& saved) -> Result<LibraryPlanPtr> {
     CUDAEP_ASSIGN_OR_RETURN(auto plan, blas::MakePlan(*handle, problem, workspace_limit_bytes, saved));
     return LibraryPlanPtr(std::move(plan));
   });

@@ -8,20 +8,13 @@
 #include "core/data_type_traits.h"
 #include "kernels/common/row_plan.h"
 #include "kernels/norm/layer_norm.h"
+#include "norm_device.h"
 
 namespace cudaep::kernels {
 namespace {
 
 using Kind = NormPlan::Kind;
 
-device::DeviceInfo Gpu() {
-  device::DeviceInfo info;
-  info.major = 9;
-  info.multiprocessors = 132;
-  info.shared_bytes_per_block = size_t{227} << 10;
-  info.shared_bytes_per_multiprocessor = size_t{228} << 10;
-  return info;
-}
 // With room for `slots` slots.
 device::DeviceInfo Simulated(int slots = kLongSlots) {
   device::DeviceInfo info = Gpu();

@@ -7,20 +7,13 @@
 #include "../device/device_fixture.h"
 #include "core/float16.h"
 #include "kernels/norm/layer_norm.h"
+#include "norm_device.h"
 
 namespace cudaep::kernels {
 namespace {
 
 using Kind = NormPlan::Kind;
 
-device::DeviceInfo Gpu() {
-  device::DeviceInfo info;
-  info.major = 9;
-  info.multiprocessors = 132;
-  info.shared_bytes_per_block = size_t{227} << 10;
-  info.shared_bytes_per_multiprocessor = size_t{228} << 10;
-  return info;
-}
 device::DeviceInfo Simulated() {
   device::DeviceInfo info = Gpu();
   info.multiprocessors = 2;
