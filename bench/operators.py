@@ -128,6 +128,7 @@ def moving(unit: int) -> tuple[Case, ...]:
         node("MeanVarianceNormalization", "whole", lambda: {"x": _single(*image)}, dtype="float32", opset=13,
              axes=[0, 1, 2, 3], moved=2 * fp32 * n),
         node("LRN", "image", lambda: {"x": _half(*image)}, size=5, moved=2 * fp16 * n),
+        node("LRN", "image, fp32", lambda: {"x": _single(*image)}, dtype="float32", size=5, moved=2 * fp32 * n),
         node("BatchNormalization", "image", lambda: {"x": _half(*image)}, moved=2 * fp16 * n,
              constants={**_vector(64), "mean": _half(64), "var": np.abs(_half(64)) + np.float16(0.5)}),
         node("RMSNormalization", "rows", lambda: {"x": _half(rows, 4096)}, constants={"scale": _half(4096)}, opset=23,
