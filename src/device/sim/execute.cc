@@ -57,8 +57,8 @@ std::string Work::Describe() const {
   return ActorOn(0).what;
 }
 
-Status Simulator::Execute(Lock& lock, const Work& work, const QueuedWork& item,
-                          const std::shared_ptr<const Work>& next) {
+Status Simulator::Execute(Lock& lock, const Work& work, const QueuedWork& item, const std::shared_ptr<const Work>& next,
+                          uint64_t graph_node) {
   CUDAEP_RETURN_IF_ERROR(CheckPointers(work, Moment::kExecution));
   const bool computes = work.As<KernelWork>() != nullptr || work.As<LibraryWork>() != nullptr;
   if (computes && ++kernels_run_ == config.lose_at_kernel) {
@@ -70,7 +70,17 @@ Status Simulator::Execute(Lock& lock, const Work& work, const QueuedWork& item,
     Heap* heap = HeapOf(access.begin);
     if (Allocation* allocation = heap->Find(access.begin)) allocation->last_writer = work.ActorOn(item.stream);
   }
-  Status status = std::visit(
+  const uint64_t begin_ns = observer == nullptr ? 0 : ActivityClock();
+  Status status = RunPayload(lock, work, item, next);
+  if (begin_ns != 0 && observer != nullptr) TellObserver(work, item, graph_node, begin_ns);
+  if (status.ok()) status = CheckRedZonesOf(work);
+  if (status.ok() || work.As<GraphWork>()) return status;
+  return std::move(status).WithContext(work.Describe());
+}
+
+Status Simulator::RunPayload(Lock& lock, const Work& work, const QueuedWork& item,
+                             const std::shared_ptr<const Work>& next) {
+  return std::visit(
       Overloaded{[&](const KernelWork& kernel) {
                    const KernelWork* dependent = next != nullptr ? next->As<KernelWork>() : nullptr;
                    const bool ahead = config.dependents_ahead && dependent != nullptr &&
@@ -127,9 +137,31 @@ Status Simulator::Execute(Lock& lock, const Work& work, const QueuedWork& item,
                  [&](const GraphWork& graph) { return ExecuteGraph(lock, *graph.body, item); },
                  [](const EventWait&) { return Status::Ok(); }, [](const AllocateWork&) { return Status::Ok(); }},
       work.payload);
-  if (status.ok()) status = CheckRedZonesOf(work);
-  if (status.ok() || work.As<GraphWork>()) return status;
-  return std::move(status).WithContext(work.Describe());
+}
+
+void Simulator::TellObserver(const Work& work, const QueuedWork& item, uint64_t graph_node, uint64_t begin_ns) const {
+  Activity activity{.begin_ns = begin_ns,
+                    .end_ns = ActivityClock(),
+                    .scope = item.scope,
+                    .call = item.call,
+                    .graph_node = graph_node,
+                    .ordinal = work.ordinal,
+                    .stream = item.stream};
+  if (const auto* kernel = work.As<KernelWork>()) {
+    activity.kernel = reinterpret_cast<const void*>(kernel->kernel);
+  } else if (const auto* library = work.As<LibraryWork>()) {
+    activity.kind = Activity::Kind::kLibrary;
+    activity.library_work = library->name;
+  } else if (const auto* copy = work.As<CopyWork>()) {
+    activity.kind = Activity::Kind::kCopy;
+    activity.bytes = copy->bytes;
+  } else if (const auto* fill = work.As<FillWork>()) {
+    activity.kind = Activity::Kind::kFill;
+    activity.bytes = fill->bytes;
+  } else {
+    return;
+  }
+  observer(activity);
 }
 
 // What a block that has ended held turns into NaN patterns, in its stream's order: whoever uses the memory now does so
@@ -176,7 +208,7 @@ Status Simulator::ExecuteGraph(Lock& lock, const GraphBody& body, const QueuedWo
     for (uint32_t after : successors[node]) {
       if (pending[after] == 1 && next == nullptr) next = body.nodes[after].work;
     }
-    CUDAEP_RETURN_IF_ERROR(Execute(lock, *body.nodes[node].work, item, next));
+    CUDAEP_RETURN_IF_ERROR(Execute(lock, *body.nodes[node].work, item, next, node + 1));
     for (uint32_t after : successors[node]) {
       if (--pending[after] == 0) ready.push_back(after);
     }

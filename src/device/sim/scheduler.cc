@@ -9,7 +9,8 @@
 namespace cudaep::device::sim {
 
 void Simulator::Enqueue(Lock& lock, StreamHandle* stream, std::shared_ptr<const Work> work, Clock clock) {
-  stream->queue.push_back({std::move(work), ++stream->submitted, stream->id, std::move(clock)});
+  stream->queue.push_back(
+      {std::move(work), ++stream->submitted, stream->id, std::move(clock), CurrentThread().activity_scope, calls});
   ++queued_;
   if (config.mode == Mode::kEager) {
     WakeExecutor();

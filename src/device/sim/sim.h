@@ -9,6 +9,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "core/status.h"
 #include "device/device.h"
@@ -127,6 +128,33 @@ void LoseDevice(int ordinal, std::string text);
 // While set, a launch, copy, memset, stream-ordered allocation or host callback on any other stream is refused: proves
 // that an operator uses the stream it was given. Null lifts it.
 void RestrictToStream(Stream stream);
+
+// ---- Activity ---------------------------------------------------------------------------------------------------
+
+// One kernel, library call, copy or fill that has run, replayed ones too.
+struct Activity {
+  enum class Kind : uint8_t { kKernel, kLibrary, kCopy, kFill };
+  Kind kind = Kind::kKernel;
+  const void* kernel = nullptr;   // NameOfKernel knows its name
+  std::string_view library_work;  // name of what EnqueueHostWork queued; valid during the call
+  uint64_t bytes = 0;             // of a copy or fill
+  uint64_t begin_ns = 0, end_ns = 0;
+  uint64_t scope = 0;       // of the thread that queued it
+  uint64_t call = 0;        // number of the call that queued it; one number for all nodes of a graph launch
+  uint64_t graph_node = 0;  // its number in the capture, from 1; 0: it was queued by itself
+  int ordinal = 0;
+  uint32_t stream = 0;
+};
+// Called after each of them by the thread that ran it, which holds the device's lock: it must not call the device.
+// Null: nobody is told, which is so at first.
+using ActivityObserver = void (*)(const Activity& activity);
+void ObserveActivity(ActivityObserver observer);
+// Nanoseconds of the clock that activities and timing events are taken from.
+uint64_t ActivityClock();
+// What the calling thread queues from now on carries `scope`; returns the one it had, 0 at first.
+uint64_t ExchangeActivityScope(uint64_t scope);
+// Reads the symbol table of the library that holds it: slow.
+std::string NameOfKernel(const void* kernel);
 
 // ---- Work of library stand-ins ----------------------------------------------------------------------------------
 

@@ -65,6 +65,7 @@ class Simulator {
   uint64_t calls = 0;  // numbers calls, for histories
   uint64_t era = 0;    // counts calls of Configure
   StreamHandle* only_stream = nullptr;
+  ActivityObserver observer = nullptr;
   std::vector<Capture*> captures;  // in progress
   std::unordered_map<EventHandle*, std::unique_ptr<EventHandle>> events;
   std::unordered_map<GraphHandle*, std::unique_ptr<GraphHandle>> graphs;
@@ -141,8 +142,11 @@ class Simulator {
   void WakeExecutor();
   void ExecutorLoop();
   // execute.cc
-  // `next`: what runs after it on its stream, if that is known.
-  Status Execute(Lock& lock, const Work& work, const QueuedWork& item, const std::shared_ptr<const Work>& next);
+  // `next`: what runs after it on its stream, if that is known. `graph_node`: as in Activity.
+  Status Execute(Lock& lock, const Work& work, const QueuedWork& item, const std::shared_ptr<const Work>& next,
+                 uint64_t graph_node = 0);
+  Status RunPayload(Lock& lock, const Work& work, const QueuedWork& item, const std::shared_ptr<const Work>& next);
+  void TellObserver(const Work& work, const QueuedWork& item, uint64_t graph_node, uint64_t begin_ns) const;
   Status ExecuteGraph(Lock& lock, const GraphBody& body, const QueuedWork& item);
   Status CheckRedZonesOf(const Work& work);
   void Overwrite(const OverwriteWork& block);
@@ -168,6 +172,7 @@ struct ThreadState {
   int ordinal = 0;
   CaptureMode capture_mode = CaptureMode::kGlobal;
   bool in_callback = false;
+  uint64_t activity_scope = 0;
 };
 ThreadState& CurrentThread();
 

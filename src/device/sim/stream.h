@@ -20,6 +20,8 @@ struct QueuedWork {
   uint64_t sequence = 0;
   uint32_t stream = 0;  // for messages
   Clock clock;          // of host callbacks: what they let the host know
+  uint64_t scope = 0;   // of the thread that queued it, for the observer of activities
+  uint64_t call = 0;
 };
 
 struct EventState {

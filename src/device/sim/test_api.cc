@@ -1,6 +1,8 @@
 // sim.h: configuration, counters and faults.
+#include <chrono>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "device/sim/block_executor.h"
 #include "device/sim/sim.h"
@@ -184,6 +186,23 @@ void RestrictToStream(Stream stream) {
   Simulator& simulator = Simulator::Get();
   Lock lock = simulator.Acquire();
   simulator.only_stream = stream != nullptr ? simulator.Lookup(stream) : nullptr;
+}
+
+void ObserveActivity(ActivityObserver observer) {
+  Simulator& simulator = Simulator::Get();
+  Lock lock = simulator.Acquire();
+  simulator.observer = observer;
+}
+
+uint64_t ActivityClock() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+uint64_t ExchangeActivityScope(uint64_t scope) { return std::exchange(CurrentThread().activity_scope, scope); }
+
+std::string NameOfKernel(const void* kernel) {
+  return KernelName(reinterpret_cast<AnyKernel>(const_cast<void*>(kernel)));
 }
 
 Status CheckRedZones(int ordinal) {
