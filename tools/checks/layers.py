@@ -23,7 +23,9 @@ _HOST = re.compile(r"(^|/)onnxruntime_\w+\.h$")
 _CUDA = re.compile(r"^(cuda|driver_types|vector_types|device_launch_parameters|cooperative_groups|cub/|thrust/)")
 # Number formats that a device compiler alone brings; core wraps them once.
 _FORMATS = {Path("core/float16.h"): {"cuda_bf16.h", "cuda_fp16.h", "cuda_fp8.h"}}
-_VENDOR = re.compile(r"^(cublas|cudnn|cufft|curand|cusolver|cusparse|nvrtc|nvJitLink|nccl|cupti|cutlass/|cute/)", re.I)
+_VENDOR = re.compile(
+    r"^(cublas|cudnn|cufft|curand|cusolver|cusparse|nvrtc|nvJitLink|nccl|cupti|nvtx3/|cutlass/|cute/)", re.I
+)
 
 
 def check_file(path: Path, source: Path) -> list[str]:
