@@ -112,8 +112,10 @@ Status GraphRuns::Take(const ops::PlannedCall& call) {
   return Status::Ok();
 }
 
-void GraphRuns::NodeDone() {
-  if (t_run.session == this) ++t_run.kernels;
+void GraphRuns::NodeDone(const ModelNode& node) {
+  if (t_run.session != this) return;
+  ++t_run.kernels;
+  t_run.graph->NodeQueued(node);
 }
 
 Result<device::Stream> GraphRuns::StreamForMemory(const memory::DeviceMemory* memory) {

@@ -44,7 +44,7 @@ class GraphRuns {
   Result<StreamContext*> Enter(bool is_given);
   // A node is about to be queued with this plan, and has been. Both do nothing in an ordinary Run.
   Status Take(const ops::PlannedCall& call);
-  void NodeDone();
+  void NodeDone(const ModelNode& node);
   // Kernels of the session that live.
   void KernelMade() { kernels_.fetch_add(1, std::memory_order_relaxed); }
   // Graphs go with the first: what they baked in (plans, packed weights) ends with the kernels.

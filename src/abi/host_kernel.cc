@@ -9,6 +9,7 @@
 #include "core/log.h"
 #include "memory/allocation_label.h"
 #include "runtime/own_stream.h"
+#include "runtime/profiler.h"
 
 namespace cudaep::abi {
 
@@ -76,6 +77,8 @@ Status HostKernel::Init(const OrtKernelInfo* host_info, const ops::KernelRow& ro
   CUDAEP_RETURN_IF_ERROR(operator_.Init(info, row));
   state_->Need(operator_.op().libraries());
   label_ = memory::InternLabel(StrCat(info.op_type(), " node '", info.name(), "'"));
+  node_.name = memory::InternLabel(info.name());
+  node_.op_type = memory::InternLabel(info.op_type());
   inputs_.resize(static_cast<size_t>(info.input_count()));
   for (int i = 0; i < info.input_count(); ++i) {
     FixedInput& input = inputs_[static_cast<size_t>(i)];
@@ -165,6 +168,7 @@ Status HostKernel::ReadInputs(OrtKernelContext* context, ops::TensorView* views,
 
 Status HostKernel::Run(OrtKernelContext* context) {
   const memory::LabelScope label(label_);
+  const profile::CallScope profiled(label_);
   ForgetAllocationFailure();
   auto* views = static_cast<ops::TensorView*>(alloca(sizeof(ops::TensorView) * inputs_.size()));
   auto** pointers = static_cast<void**>(alloca(sizeof(void*) * has_output_.size()));
@@ -192,11 +196,23 @@ Status HostKernel::Run(OrtKernelContext* context) {
     if (!output.ok()) return Annotate(std::move(output).status(), inputs);
     pointers[i] = output.value();
   }
+  ModelNode node;
+  if (graphs != nullptr || profiled.is_on()) [[unlikely]]
+    node = Described(planned.value(), inputs);  // of the plan, which Enqueue may replace
   Status status = operator_.Enqueue(pin, planned.value(), inputs, pointers, &source, *stream);
   if (!status.ok()) return Annotate(std::move(status), inputs);
   if (graphs != nullptr) [[unlikely]]
-    graphs->NodeDone();
+    graphs->NodeDone(node);
+  if (profiled.is_on()) [[unlikely]]
+    profile::DescribeCall(node.cost_bytes, node.cost_flops);
   return Status::Ok();
+}
+
+ModelNode HostKernel::Described(const ops::PlannedCall& call, ops::TensorViews inputs) const {
+  ModelNode node = node_;
+  node.cost_bytes = operator_.CostBytes(call, inputs);
+  node.cost_flops = call.plan->cost_flops;
+  return node;
 }
 
 // Which node, and what it was given.

@@ -47,12 +47,14 @@ class HostKernel : public OrtKernelImpl {
   Status FixInput(const OrtValue* constant, FixedInput* input) const;
   Status ReadInputs(OrtKernelContext* context, ops::TensorView* views, MovedInputs* moved) const;
   Status Pack(int index, const ops::TensorView& weight, size_t bytes);
+  ModelNode Described(const ops::PlannedCall& call, ops::TensorViews inputs) const;
   Status Annotate(Status status, ops::TensorViews inputs) const;
   void OnRelease() { delete this; }
 
   std::shared_ptr<SessionState> state_;
   ops::PlannedOperator operator_;
   const char* label_ = "";  // "Add node 'x'"
+  ModelNode node_;          // for profiles, without costs
   std::vector<FixedInput> inputs_;
   std::vector<uint8_t> has_output_;
 };

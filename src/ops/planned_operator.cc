@@ -15,12 +15,6 @@ Status RefuseWhileCaptured(const StreamContext& stream, const char* why) {
 // Ends the key of a plan that was made where there was no memory for another one's scratch.
 constexpr int64_t kLessScratch = -0x6c657373;
 
-double BytesOf(TensorViews inputs) {
-  double bytes = 0;
-  for (const TensorView& input : inputs) bytes += input.present() ? static_cast<double>(input.bytes()) : 0;
-  return bytes;
-}
-
 }  // namespace
 
 Status PlannedOperator::Init(const OpInfo& info) {
@@ -31,6 +25,9 @@ Status PlannedOperator::Init(const OpInfo& info) {
 Status PlannedOperator::Init(const OpInfo& info, const KernelRow& row) {
   CUDAEP_ASSIGN_OR_RETURN(op_, MakeOperator(info, row));
   output_count_ = static_cast<size_t>(info.output_count());
+  for (int i = 0; i < info.output_count(); ++i) {
+    output_types_.push_back(info.output_kind(i) == ValueKind::kTensor ? info.output_type(i) : DataType::kUndefined);
+  }
   for (int index = 0; index < info.input_count(); ++index) {
     if (!row.IsHostInput(index) || !op_->PlanReadsHostInput(index)) continue;
     if (static_cast<size_t>(index) < kMaskedInputs) {
@@ -41,6 +38,22 @@ Status PlannedOperator::Init(const OpInfo& info, const KernelRow& row) {
     }
   }
   return Status::Ok();
+}
+
+// An output whose shape is open counts nothing, and so does one that nobody uses.
+double PlannedOperator::BytesOf(TensorViews inputs, std::span<const Shape> outputs) const {
+  double bytes = 0;
+  for (const TensorView& input : inputs) bytes += input.present() ? static_cast<double>(input.bytes()) : 0;
+  for (size_t i = 0; i < outputs.size() && i < output_types_.size(); ++i) {
+    if (output_types_[i] == DataType::kUndefined || !IsKnown(outputs[i])) continue;
+    bytes += static_cast<double>(StorageBytes(output_types_[i], outputs[i].elems()));
+  }
+  return bytes;
+}
+
+// A plan that serves several shapes was made for the first of them.
+double PlannedOperator::CostBytes(const PlannedCall& call, TensorViews inputs) const {
+  return call.plan->outputs.size() == output_count_ ? call.plan->cost_bytes : BytesOf(inputs, call.outputs);
 }
 
 bool PlannedOperator::MakeKey(TensorViews inputs, PlanKey& key) const {
@@ -67,7 +80,7 @@ Result<std::unique_ptr<const Plan>> PlannedOperator::BuildPlan(TensorViews input
   CUDAEP_RETURN_IF_ERROR(InferShapes(inputs, outputs));
   CUDAEP_ASSIGN_OR_RETURN(PlanPtr plan, op_->MakePlan({inputs, outputs, stream, stream.device_info()}));
   if (plan->synchronizes) plan->capturable = false;
-  if (plan->cost_bytes == 0) plan->cost_bytes = BytesOf(inputs);
+  if (plan->cost_bytes == 0) plan->cost_bytes = BytesOf(inputs, outputs);
   if (!own_key) plan->outputs = std::move(outputs);
   return std::unique_ptr<const Plan>(std::move(plan));
 }

@@ -51,6 +51,9 @@ class PlannedOperator {
   Status Enqueue(PlanPin& pin, const PlannedCall& call, TensorViews inputs, void* const* outputs, OutputSource* source,
                  StreamContext& stream);
 
+  // What the call's plan states that it moves: inputs and outputs, unless the operator says otherwise.
+  double CostBytes(const PlannedCall& call, TensorViews inputs) const;
+
   static constexpr uint32_t kDetours = 256;
 
   size_t plan_count() const { return plans_.size(); }
@@ -63,6 +66,7 @@ class PlannedOperator {
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const;
   Result<PlannedCall> CallOf(const PlanEntry& entry, TensorViews inputs, StreamContext& stream) const;
   Status EnqueueWithLess(PlanPin& pin, const PlannedCall& call, const OpContext& context, Status why);
+  double BytesOf(TensorViews inputs, std::span<const Shape> outputs) const;
   bool IsKeyedByValue(size_t index) const {
     if (index < kMaskedInputs) return ((host_values_ >> index) & 1u) != 0;
     return index - kMaskedInputs < later_host_values_.size() && later_host_values_[index - kMaskedInputs];
@@ -72,6 +76,7 @@ class PlannedOperator {
 
   OperatorPtr op_;
   size_t output_count_ = 0;
+  std::vector<DataType> output_types_;
   uint64_t host_values_ = 0;             // host inputs whose values plans depend on, one bit each
   std::vector<bool> later_host_values_;  // of inputs beyond the bits
   PlanCache plans_;

@@ -6,6 +6,7 @@
 #include "memory/capture_gate.h"
 #include "memory/memory_registry.h"
 #include "memory/relaxed_capture.h"
+#include "runtime/profiler.h"
 
 namespace cudaep {
 
@@ -66,6 +67,7 @@ Status DeviceGraph::BeginCapture() {
   const std::unique_lock lock(memory::RecordMutex());
   Status status = device::StreamBeginCapture(stream_.get(), device::CaptureMode::kThreadLocal);
   if (!status.ok()) capture_.reset();
+  replayed_ = std::make_shared<ReplayedNodes>();
   return status;
 }
 
@@ -84,6 +86,10 @@ void DeviceGraph::Hold(const void* plan) {
   if (capture_.has_value()) plans_.emplace_back().pin.Set(plan);
 }
 
+void DeviceGraph::NodeQueued(const ModelNode& node) {
+  if (capture_.has_value()) replayed_->NodeQueued(stream_.get(), node);
+}
+
 // The capture ends in any case.
 Status DeviceGraph::FinishCapture(const Status& outcome) {
   device::UniqueGraph graph;
@@ -94,6 +100,7 @@ Status DeviceGraph::FinishCapture(const Status& outcome) {
   size_t nodes = 0;
   CUDAEP_RETURN_IF_ERROR(device::GraphNodeCount(graph.get(), &nodes));
   if (nodes == 0) return Status::Ok();
+  replayed_->End(graph.get());
   memory::Budget& budget = memory_->budget();
   if (!budget.TryCharge(memory::BudgetKind::kGraphs, nodes * kBytesPerNode)) {
     return OutOfMemory("a CUDA graph of ", nodes, " nodes takes about ", nodes * kBytesPerNode,
@@ -104,6 +111,7 @@ Status DeviceGraph::FinishCapture(const Status& outcome) {
 }
 
 Status DeviceGraph::Launch() {
+  const profile::ReplayScope scope(replayed_);
   if (exec_) CUDAEP_RETURN_IF_ERROR(device::GraphLaunch(exec_.get(), launch_stream_));
   return Status::Ok();
 }
@@ -174,6 +182,7 @@ void DeviceGraph::Drop() {
   exec_.Reset();
   memory_->budget().Release(memory::BudgetKind::kGraphs, std::exchange(charged_bytes_, 0));
   plans_.clear();
+  replayed_.reset();
   context_.reset();
   if (stream_) memory::StreamEnded(ordinal, stream_.get());
   stream_.Reset();

@@ -27,6 +27,7 @@
 #include <thread>
 
 #include "memory/capture_gate.h"
+#include "runtime/replayed_nodes.h"
 #include "runtime/stream_context.h"
 
 namespace cudaep {
@@ -60,6 +61,8 @@ class DeviceGraph {
   Result<StreamContext*> Enter();
   // A plan (ops/plan_cache.h) that is in use by the caller lives as long as the graph.
   void Hold(const void* plan);
+  // A node of the model has been queued. What of the graph is its, profiles of replays know (runtime/profiler.h).
+  void NodeQueued(const ModelNode& node);
   // `outcome` is the Run's, which is returned where it is an error. Waits for the device where it is asked to; the
   // replays of a captured Run will do as it did.
   Status End(Status outcome, bool synchronize);
@@ -98,6 +101,7 @@ class DeviceGraph {
   device::UniqueGraphExec exec_;
   size_t charged_bytes_ = 0;
   std::deque<HeldPlan> plans_;
+  std::shared_ptr<ReplayedNodes> replayed_;
   int warm_up_runs_ = 1;
   int runs_ = 0;  // that warmed it up
   enum class Phase : uint8_t { kWarmUp, kCapture, kBeside };
