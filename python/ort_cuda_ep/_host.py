@@ -34,6 +34,7 @@ class Feature:
 # The gates of src/abi/api_version.h; a test compares the two.
 FEATURES = (
     Feature("OrtEp::Sync", 25, "an application cannot wait for the provider through the host"),
+    Feature("OrtEp::CreateProfiler", 25, "the host's profile has no GPU times"),
     Feature("OrtAllocator::Shrink", 25, "a Run that asks for it does not give unused memory back"),
     Feature(
         "OrtApi::KernelInfoGetAttributeArray_string",

@@ -11,6 +11,7 @@ namespace cudaep::abi {
 inline constexpr uint32_t kMinimumApiVersion = 24;  // kernel registry, control-flow kernels, hardware devices
 
 inline constexpr uint32_t kApiSync = 25;                // OrtEp::Sync
+inline constexpr uint32_t kApiProfiler = 25;            // OrtEp::CreateProfiler
 inline constexpr uint32_t kApiShrink = 25;              // OrtAllocator::Shrink
 inline constexpr uint32_t kApiOpSchema = 25;            // OrtEpApi::GetOpSchema
 inline constexpr uint32_t kApiStringsAttribute = 25;    // OrtApi::KernelInfoGetAttributeArray_string
@@ -31,6 +32,7 @@ struct HostFeature {
 };
 inline constexpr HostFeature kHostFeatures[] = {
     {kApiSync, "OrtEp::Sync", "an application cannot wait for the provider through the host"},
+    {kApiProfiler, "OrtEp::CreateProfiler", "the host's profile has no GPU times"},
     {kApiShrink, "OrtAllocator::Shrink", "a Run that asks for it does not give unused memory back"},
     {kApiStringsAttribute, "OrtApi::KernelInfoGetAttributeArray_string",
      "operators with attributes that are lists of strings stay on the CPU"},

@@ -2,9 +2,9 @@
 
 #include "abi/api_version.h"
 #include "abi/host_allocator.h"
+#include "abi/profiler.h"
 #include "abi/sync_stream.h"
 #include "abi/thunk.h"
-#include "memory/capture_gate.h"
 #include "ops/registry.h"
 
 namespace cudaep::abi {
@@ -12,6 +12,7 @@ namespace cudaep::abi {
 Ep::Ep(Factory& factory, std::shared_ptr<SessionState> state, std::optional<graph::BudgetSetting> budget,
        const OrtLogger* logger)
     : OrtEp{}, factory_(factory), state_(std::move(state)), logger_(logger), capability_(std::move(budget)) {
+  profile::ShowRanges();
   ort_version_supported = Host().version;
   GetName = Thunk<&Ep::OnGetName>();
   GetCapability = Thunk<&Ep::OnGetCapability>();
@@ -25,6 +26,7 @@ Ep::Ep(Factory& factory, std::shared_ptr<SessionState> state, std::optional<grap
   OnRunEnd = Thunk<&Ep::OnOnRunEnd>();
   GetPreferredDataLayout = Thunk<&Ep::OnGetPreferredDataLayout>();
   ShouldConvertDataLayoutForOp = Thunk<&Ep::OnShouldConvertDataLayoutForOp>();
+  if (Host().version >= kApiProfiler) CreateProfiler = Thunk<&Ep::OnCreateProfiler>();
   if (Host().version >= kApiSync) Sync = Thunk<&Ep::OnSync>();
   if (Host().version >= kApiAvailableResource) GetAvailableResource = Thunk<&Ep::OnGetAvailableResource>();
   if (Host().version >= kApiInitializationEnd) OnSessionInitializationEnd = Thunk<&Ep::OnOnSessionInitializationEnd>();
@@ -142,9 +144,13 @@ Status Ep::OnShouldConvertDataLayoutForOp(const char* domain, const char* op, Or
 Status Ep::OnSync() {
   device::DeviceGuard guard(state_->ordinal());
   CUDAEP_RETURN_IF_ERROR(guard.status());
-  // Other work of the application on this device is waited for only where Runs have streams that come and go.
-  if (state_->only_stream() != nullptr) return device::StreamSynchronize(state_->only_stream());
-  return memory::SynchronizeDevice();
+  return state_->Await();
+}
+
+// The host asks once a session, whether it profiles or not, and once more for each Run that is profiled by itself.
+Status Ep::OnCreateProfiler(OrtEpProfilerImpl** profiler) {
+  *profiler = new EpProfiler(state_);
+  return Status::Ok();
 }
 
 }  // namespace cudaep::abi

@@ -39,6 +39,7 @@ class Ep : public OrtEp {
   Status OnShouldConvertDataLayoutForOp(const char* domain, const char* op, OrtEpDataLayout layout,
                                         int* should_convert);
   Status OnSync();
+  Status OnCreateProfiler(OrtEpProfilerImpl** profiler);
   Status OnOnSessionInitializationEnd() const;
   Status OnGetAvailableResource(OrtResourceCount* available) const;
   bool OnIsGraphCaptureEnabled() const { return state_->graph_runs() != nullptr; }

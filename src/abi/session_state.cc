@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "memory/capture_gate.h"
 #include "memory/memory_registry.h"
 
 namespace cudaep::abi {
@@ -161,6 +162,11 @@ void SessionState::RunEnds() { t_run = {}; }
 bool SessionState::IsInRun() { return t_run.has_begun; }
 void SessionState::RunAsksForMemory() { t_run.asked_for_memory = true; }
 void SessionState::RunWorksOn(device::Stream stream) { t_run.stream = stream; }
+
+Status SessionState::Await() const {
+  if (only_stream_ != nullptr) return device::StreamSynchronize(only_stream_);
+  return memory::SynchronizeDevice();
+}
 
 Status SessionState::AwaitRun() {
   if (t_run.stream == nullptr) return Status::Ok();

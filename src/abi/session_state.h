@@ -61,6 +61,10 @@ class SessionState {
   bool has_inner_graphs() const { return has_inner_graphs_.load(std::memory_order_relaxed); }
   void InnerGraphSeen() { has_inner_graphs_.store(true, std::memory_order_relaxed); }
 
+  // Waits for all work of the session, on its device, which is current. Other work of the application there is waited
+  // for only where Runs have streams that come and go. kFailedPrecondition while this thread captures.
+  Status Await() const;
+
   // What the session's operators need, added up while they are created: streams take handles when they are made, after
   // all operators of the main graph exist.
   void Need(LibrarySet libraries) { libraries_.fetch_or(libraries.bits(), std::memory_order_relaxed); }

@@ -174,6 +174,7 @@ def test_without_any_of_them_each_is_named() -> None:
 # What a host lacks, by the first version that has it.
 FEATURES = {
     "OrtEp::Sync": (1, 25),
+    "OrtEp::CreateProfiler": (1, 25),
     "OrtAllocator::Shrink": (1, 25),
     "OrtApi::KernelInfoGetAttributeArray_string": (1, 25),
     "OrtEpApi::GetOpSchema": (1, 25),
