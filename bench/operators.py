@@ -126,7 +126,7 @@ def moving(unit: int) -> tuple[Case, ...]:
         node("MeanVarianceNormalization", "image", lambda: {"x": _single(*image)}, dtype="float32", opset=13,
              axes=[0, 2, 3], moved=2 * fp32 * n),
         node("MeanVarianceNormalization", "whole", lambda: {"x": _single(*image)}, dtype="float32", opset=13,
-             axes=[0, 1, 2, 3], moved=2 * fp32 * n),
+             axes=[0, 1, 2, 3], moved=2 * fp32 * n, tolerance=1e-2),  # the CPU provider's, whose sums are fp32
         node("LRN", "image", lambda: {"x": _half(*image)}, size=5, moved=2 * fp16 * n),
         node("LRN", "image, fp32", lambda: {"x": _single(*image)}, dtype="float32", size=5, moved=2 * fp32 * n),
         node("BatchNormalization", "image", lambda: {"x": _half(*image)}, moved=2 * fp16 * n,

@@ -1,5 +1,6 @@
-#include "kernels/elementwise/conversion.cuh"
 #include "kernels/quant/linear.cuh"
+#include "kernels/quant/linear_bytes.h"
+#include "kernels/quant/linear_value.cuh"
 
 namespace cudaep::kernels {
 namespace {
@@ -9,12 +10,6 @@ constexpr DataTypeSet kDequantInts = kQuantInts | DataTypeSet(DataType::kInt32);
 __device__ __forceinline__ float Difference(float x, float zero) { return x - zero; }
 __device__ __forceinline__ float Difference(int32_t x, int32_t zero) {
   return static_cast<float>(static_cast<int32_t>(static_cast<uint32_t>(x) - static_cast<uint32_t>(zero)));
-}
-// Of integers of at most 16 bits: they fit the last bits of a fp32 between 2^23 and 2^24, so that no conversion is
-// needed, of which a multiprocessor makes few at a time.
-__device__ __forceinline__ float SmallDifference(int32_t x, int32_t zero) {
-  constexpr float kMiddle = 0x1.8p23f;
-  return std::bit_cast<float>(x - zero + std::bit_cast<int32_t>(kMiddle)) - kMiddle;
 }
 
 // The values of the thread's quads without their zero points.
@@ -68,6 +63,8 @@ __global__ void __launch_bounds__(kQuadThreads) DequantizeKernel(__grid_constant
 
 Status LaunchDequantize(const QuantArgs& args, device::Stream stream) {
   return ForEachSlice(args, args.x_type, [&](ScaleWalk walk, const LinearCall& p, const device::LaunchConfig& config) {
+    Status status;
+    if (LaunchBytesDequantize(walk, p, config, stream, &status)) return status;
     auto* kernel = walk == ScaleWalk::kSame   ? &DequantizeKernel<ScaleWalk::kSame>
                    : walk == ScaleWalk::kQuad ? &DequantizeKernel<ScaleWalk::kQuad>
                                               : &DequantizeKernel<ScaleWalk::kEach>;

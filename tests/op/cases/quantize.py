@@ -149,6 +149,11 @@ CASES = [
     # rounding and saturation
     *(case for to in (*_INTS, *_FLOATS) for zero in (False, True)
       for case in _q(to, (20,), x=Of(_HARD.values, "float32"), scale_of=Of(1.0, "float32"), zero=zero, name="_hard")),
+    # the same below one another, a scale for each column; ordinary ones, and one no reciprocal is made of
+    *(case for scales in ([1.0, 0.5, 4.0, 3.0], [1.0, 1e-30, 0.5, 2.0])
+      for case in _q("int8", (20, 4), 1, x=Of([[v] * 4 for v in _HARD.values], "float32"),
+                     scale_of=Of(scales, "float32"), name=f"_hard_{scales[1]}")),
+    *_q("uint8", (20,), x=Of(_HARD.values, "float32"), scale_of=Of(1e-30, "float32"), name="_tiny_scale"),
     *(case for to in FLOAT8
       for case in _q(to, (20,), x=Of(_HARD.values, "float32"), scale_of=Of(0.5, "float32"), zero=False,
                      attrs={"saturate": 0}, name="_unsaturated")),
