@@ -125,6 +125,8 @@ def moving(unit: int) -> tuple[Case, ...]:
         node("LpNormalization", "rows", lambda: {"x": _half(rows * 4, 1024)}, axis=-1, p=2, moved=2 * fp16 * n),
         node("MeanVarianceNormalization", "image", lambda: {"x": _single(*image)}, dtype="float32", opset=13,
              axes=[0, 2, 3], moved=2 * fp32 * n),
+        node("MeanVarianceNormalization", "short rows", lambda: {"x": _half(2, unit * 32, 128, 128)}, opset=13,
+             axes=[0, 2, 3], moved=2 * fp16 * n),
         node("MeanVarianceNormalization", "whole", lambda: {"x": _single(*image)}, dtype="float32", opset=13,
              axes=[0, 1, 2, 3], moved=2 * fp32 * n, tolerance=1e-2),  # the CPU provider's, whose sums are fp32
         node("LRN", "image", lambda: {"x": _half(*image)}, size=5, moved=2 * fp16 * n),

@@ -48,9 +48,7 @@ template <class T, int kPack>
 __global__ void __launch_bounds__(kThreads, 4)
     LrnWalkKernel(const T* x, T* y, const __grid_constant__ UsualLrnParameters<ComputeType<T>> p) {
   using C = ComputeType<T>;
-  device::GridDependencyWait();
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (thread >= p.threads) return;
   const int64_t group = thread / p.inner_packs, pack = thread - group * p.inner_packs;
   const int64_t sample = group / p.parts, first = (group - sample * p.parts) * p.part_channels;
   const int64_t step = p.inner_packs * kPack, base = (sample * p.channels + first) * step + pack * kPack;
@@ -58,6 +56,8 @@ __global__ void __launch_bounds__(kThreads, 4)
   const int end = static_cast<int>(device::Min<int64_t>(p.channels - first, count + kSide));  // of what is read
   const T* from = x + base + kSide * step;
   T* to = y + base;
+  device::GridDependencyWait();
+  if (thread >= p.threads) return;
   // Channel j's square is in square[j % kWindow], its elements in own[j % kWindow] until it is written.
   RawPack<T, kPack> ahead[kAhead], own[kWindow];
   C square[kWindow][kPack];
@@ -101,9 +101,7 @@ template <class T, int kPack>
 __global__ void __launch_bounds__(kThreads)
     LrnLastKernel(const T* x, T* y, const __grid_constant__ UsualLrnParameters<ComputeType<T>> p, FastDivider packs) {
   using C = ComputeType<T>;
-  device::GridDependencyWait();
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (thread >= p.threads) return;
   uint32_t pack;
   if (p.threads < int64_t{1} << 31) {
     packs.DivideWithRemainder(static_cast<uint32_t>(thread), &pack);
@@ -111,6 +109,8 @@ __global__ void __launch_bounds__(kThreads)
     pack = static_cast<uint32_t>(thread % packs.divisor);
   }
   const T* const from = x + thread * kPack;
+  device::GridDependencyWait();
+  if (thread >= p.threads) return;
   const RawPack<T, kPack> own = LoadRaw<kPack>(from);
   RawPack<T, kSide> before = {}, behind = {};
   if (pack != 0) before = LoadRaw<kSide>(from - kSide);

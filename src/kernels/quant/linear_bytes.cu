@@ -167,7 +167,7 @@ bool LaunchBytes(ScaleWalk walk, const LinearCall& call, DataType real, DataType
     const int64_t threads = CeilDiv(int64_t{call.elems}, int64_t{call.pitch} * kRows<true>) * (call.pitch / kQuad);
     config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(threads, kQuadThreads));
   }
-  *status = device::Launch(kernel, config, stream, call);
+  static_cast<void>(*status = device::Launch(kernel, config, stream, call));
   return true;
 }
 
