@@ -160,6 +160,7 @@ def table(tiny: bool) -> tuple[Case, ...]:
     skip: dict[str, Any] = {"parameters": 2, "domain": "com.microsoft", "epsilon": 1e-5}
     rows = (("float16", (16384, 4096)), ("float16", (1024, 131072)), ("float32", (65536, 1024)))
     long_rows = (
+        ("float16", (4096, 32768)),
         ("float16", (2048, 65536)),
         ("float16", (64, 131072)),
         ("float16", (512, 262144)),

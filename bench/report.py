@@ -2,7 +2,7 @@
 
 {"schema": "ort-cuda-ep-bench/1", "created": ISO time, "simulated": bool, "scale": "full" | "tiny",
  "machine": {gpu, driver, cpu, cores, python, libraries: {package: version}},
- "subjects": {NAME: {name, kind, library, sha256, options, offline, onnxruntime, device, device_clock}},
+ "subjects": {NAME: {name, kind, library, sha256, options, offline, fixed, onnxruntime, device, device_clock}},
  "copy": {SUBJECT: series},                      the device's own copy, copy_bytes read and as many written
  "copy_bytes": int,
  "cases": [{name, group, axes, bytes, flops, launches, repeated, results: {SUBJECT: result}}]}

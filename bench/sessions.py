@@ -27,12 +27,12 @@ class BoundSession:
         import onnxruntime as ort
 
         self._ort, self._subject, self._request = ort, subject, request
-        self._session = self._create(device)
+        with np.load(request["inputs"]) as archive:
+            feeds = {name: archive[name] for name in archive.files}
+        self._session = self._create(device, {name: array.shape for name, array in feeds.items()})
         self.placement = self._read_placement()
         with np.load(request["expected"]) as archive:
             self._expected = {name: archive[name] for name in archive.files}
-        with np.load(request["inputs"]) as archive:
-            feeds = {name: archive[name] for name in archive.files}
         outputs = {
             name: np.full(request["outputs"][name], np.nan if dtype.startswith("float") else 1, dtype)
             for name, dtype in request["dtypes"].items()
@@ -69,13 +69,15 @@ class BoundSession:
         self._sets.clear()
         self._session = None
 
-    def _create(self, device: Any) -> Any:
+    def _create(self, device: Any, shapes: dict[str, tuple[int, ...]]) -> Any:
         options = self._ort.SessionOptions()
         options.intra_op_num_threads = 1  # a pool would spin on into the next subject's turn
         options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
         if not self._request["optimised"]:
             options.graph_optimization_level = self._ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         model, chosen = self._request["model"], self._subject.options
+        if self._subject.fixed:
+            _fix_dimensions(options, model, shapes)
         if self._subject.offline:
             model = _optimise_offline(model, self._subject.offline)
         if self._subject.kind == "plugin":
@@ -149,6 +151,16 @@ class DeviceCopy:
         result = getattr(self._driver, name)(*arguments)
         if result != 0:
             raise RuntimeError(f"{name} failed with error {result}")
+
+
+def _fix_dimensions(options: Any, model: str, shapes: dict[str, tuple[int, ...]]) -> None:
+    """Sets each open dimension that has a name to what the inputs have there."""
+    import onnx
+
+    for value in onnx.load(model, load_external_data=False).graph.input:
+        for dim, size in zip(value.type.tensor_type.shape.dim, shapes.get(value.name, ()), strict=False):
+            if dim.dim_param:
+                options.add_free_dimension_override_by_name(dim.dim_param, size)
 
 
 def _optimise_offline(model: str, kind: str) -> str:

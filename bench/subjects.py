@@ -21,17 +21,24 @@ class Setting:
     options: Mapping[str, str] = field(default_factory=dict)
     only: str = "*"
     offline: str = ""  # model type that the host's offline transformer optimiser rewrites first
+    fixed: bool = False  # the model's open dimensions are set in the session options: the host fuses more then
 
 
 _GRAPH = {"enable_cuda_graph": "1"}
 _NHWC = {"prefer_nhwc": "1"}
-_LONG_ROWS = "LayerNormalization/*x65536,LayerNormalization/*x131072,LayerNormalization/*x262144"
+# Plans chosen by measurement; the first is upstream's default.
+_MEASURED = {"cudnn_conv_algo_search": "EXHAUSTIVE", "tunable_op_enable": "1", "tunable_op_tuning_enable": "1"}
+_LONG_ROWS = (
+    "LayerNormalization/*x32768,LayerNormalization/*x65536,LayerNormalization/*x131072,LayerNormalization/*x262144"
+)
 # The settings of upstream's provider; "default" is the provider without options.
 UPSTREAM = {
     "default": Setting(),
     "graph": Setting(_GRAPH, "host,model"),
     "nhwc": Setting(_NHWC, "resnet50*"),
     "nhwc+graph": Setting({**_NHWC, **_GRAPH}, "resnet50*"),
+    "fixed": Setting({}, "bert*", fixed=True),
+    "fixed+graph": Setting(_GRAPH, "bert*", fixed=True),
     "offline": Setting({}, "bert*", "bert"),
     "offline+graph": Setting(_GRAPH, "bert*", "bert"),
     "fp32": Setting({"use_tf32": "0"}, "product/float32*"),
@@ -42,7 +49,12 @@ OURS = {
     "graph": Setting(_GRAPH, "host,model"),
     "nhwc": Setting(_NHWC, "resnet50*"),
     "nhwc+graph": Setting({**_NHWC, **_GRAPH}, "resnet50*"),
-    "measured": Setting({"cudnn_conv_algo_search": "EXHAUSTIVE"}, "resnet50*"),  # upstream's default
+    "measured": Setting(_MEASURED, "resnet50*"),
+    "fixed": Setting({}, "bert*", fixed=True),
+    "fixed+graph": Setting(_GRAPH, "bert*", fixed=True),
+    "fixed+graph+measured": Setting({**_GRAPH, **_MEASURED}, "bert*", fixed=True),
+    "graph+measured": Setting({**_GRAPH, **_MEASURED}, "resnet50*"),
+    "nhwc+graph+measured": Setting({**_NHWC, **_GRAPH, **_MEASURED}, "resnet50*"),
     "fp32": Setting({"use_tf32": "0"}, "product/float32*"),
     **{path: Setting({"norm_path": path}, _LONG_ROWS) for path in ("ring", "long", "long_pairs", "long_fours")},
 }
@@ -59,6 +71,7 @@ class Subject:
     options: dict[str, str] = field(default_factory=dict)
     only: str = "*"
     offline: str = ""
+    fixed: bool = False
 
     def takes(self, name: str, group: str) -> bool:
         """Whether it is measured on a case."""
@@ -91,7 +104,9 @@ class Subject:
 def builds(library: str, name: str, settings: str) -> list[Subject]:
     """Subjects of one build of ours, one for each wanted setting."""
     return [
-        Subject(_name(name, key), "plugin", library, options=dict(setting.options), only=setting.only)
+        Subject(
+            _name(name, key), "plugin", library, options=dict(setting.options), only=setting.only, fixed=setting.fixed
+        )
         for key, setting in _chosen(OURS, settings)
     ]
 
@@ -99,7 +114,16 @@ def builds(library: str, name: str, settings: str) -> list[Subject]:
 def upstream(site: str, settings: str) -> list[Subject]:
     """Subjects of upstream's provider as the onnxruntime-gpu in `site` brings it."""
     return [
-        Subject(_name("upstream", key), "builtin", "", site, dict(setting.options), setting.only, setting.offline)
+        Subject(
+            _name("upstream", key),
+            "builtin",
+            "",
+            site,
+            dict(setting.options),
+            setting.only,
+            setting.offline,
+            setting.fixed,
+        )
         for key, setting in _chosen(UPSTREAM, settings)
     ]
 
