@@ -1,4 +1,4 @@
-// Conv and ConvTranspose.
+// Conv and ConvTranspose, and NhwcConv: Conv on channels-last images, its weight as Conv has it.
 #include "ops/conv/channels_last.h"
 #include "ops/conv/conv_run.h"
 #include "ops/image_layout.h"
@@ -19,7 +19,7 @@ class Convolution : public Operator {
       : attributes_(std::move(attributes)),
         options_(info.settings()),
         type_(info.input_type(0)),
-        channels_last_(info.domain() == kNhwcDomain) {
+        channels_last_(info.domain() == kNhwcDomain || info.domain() == kMicrosoftDomain) {
     options_.product.constant_a = info.is_constant(1);
   }
 
@@ -86,6 +86,12 @@ const RegisterRows kRows(InBothLayouts({
      .types = {{"T", kFloatTypes}},
      .make = Make<Convolution<PlaceConvTranspose>>},
 }));
+const RegisterRows kContribRows({
+    {.domain = kMicrosoftDomain,
+     .op = "NhwcConv",
+     .types = {{"T", kFloatTypes - kChannelsFirstOnly}},
+     .make = Make<Convolution<PlaceConv>>},
+});
 
 }  // namespace
 }  // namespace cudaep::ops

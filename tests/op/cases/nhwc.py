@@ -54,6 +54,15 @@ def _turned(cases: Sequence[Case]) -> list[Case]:
     return found
 
 
+def _nhwc_conv(cases: Sequence[Case]) -> list[Case]:
+    """Cases of channels-last Conv as NhwcConv, which models may have."""
+    return [
+        replace(case, op="NhwcConv", domain="com.microsoft", opset="1+", skip={})
+        for case in cases
+        if not case.options  # as the driver numbers them
+    ]
+
+
 def _of(table: Any, op: str, every: int = 1) -> list[Case]:
     return _turned([case for case in table.CASES if case.op == op and not case.domain][::every])
 
@@ -111,6 +120,7 @@ CASES = [
            name=f"{statistics}_statistics") for statistics in ("float32", "float64")),
     *_of(conv, "Conv"),
     *_turned(conv._cases(_DEPTHWISE, dtypes=("float32", "float16"))),
+    *_nhwc_conv(_of(conv, "Conv", every=2)),
     *_of(convtranspose, "ConvTranspose", every=2),
     *_of(pool, "MaxPool", every=2),
     *_of(pool, "AveragePool", every=2),
