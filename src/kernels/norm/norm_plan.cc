@@ -17,9 +17,9 @@ static_assert(kMostRowElems + int64_t{kLongThreads} * kLongChunk * kNormCluster 
 constexpr int64_t kRowBlockThreads = 128;
 // Below this many packs in all a GPU is not full and short threads finish sooner.
 constexpr int64_t kSmallProblemPacks = 128 * 1024;
-// Of a row that clusters which come and go are better for (measured on an H200: 92% of the device copy up to here, half
-// of it for a row of twice as many).
-constexpr int64_t kMostRingBytes = int64_t{128} << 10;
+// Of a row that clusters which come and go are better for (fp16 on an H200, us: 65,536 columns take them 213, pairs of
+// long rows 176).
+constexpr int64_t kMostRingBytes = int64_t{96} << 10;
 // Warps of a block and slots of a warp where several blocks share a multiprocessor.
 constexpr int64_t kRingWarps = 8, kShortSlots = 4;
 constexpr size_t kSlotBytes = size_t{32} * kNormPacks * kPackBytes;
@@ -122,14 +122,19 @@ bool PlaceRing(NormPlan& plan, int64_t packs, const NormProblem& problem, const 
 }
 
 // As many blocks a row as hold it with a slot to spare for what comes next, and more where rows are few. Rows that
-// share a scale go in pairs, if there is one for each multiprocessor.
+// share a scale go in pairs, if there is one for each multiprocessor and two blocks hold a pair: clusters of more cost
+// what pairs gain (512 rows of 262,144 fp16 columns: 294 us in pairs, 200 alone).
 void PlaceLong(NormPlan& plan, int64_t packs, const NormProblem& problem, const device::DeviceInfo& device,
                const NormChoice& forced) {
   const int64_t processors = std::max(device.multiprocessors, 1), rows = std::max<int64_t>(problem.rows, 1);
   const unsigned most_cluster = MostCluster(device, forced);
-  const bool pairs = problem.same_affine && most_cluster > 1 && rows >= processors;
+  const auto pairs = [&] {
+    const int room = LongHeldChunks(2) + LongSlots(device, kLongThreads, 1, LongPartBytes(2, 2));
+    return problem.same_affine && most_cluster > 1 && rows >= processors &&
+           CeilDiv<int64_t>(packs, int64_t{kLongThreads} * kLongChunk) < room;
+  };
   plan.width = kLongThreads;
-  plan.together = forced.together != 0 ? forced.together : pairs ? 2 : 1;
+  plan.together = forced.together != 0 ? forced.together : pairs() ? 2 : 1;
   plan.cluster = std::min(static_cast<unsigned>(plan.together), most_cluster);
   const int64_t groups = CeilDiv<int64_t>(rows, plan.together);
   const auto chunks = [&] {  // that a block has

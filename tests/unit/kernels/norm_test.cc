@@ -300,14 +300,14 @@ TEST_F(NormKernelTest, RowsTakeAsFewBlocksAsHoldThem) {
     EXPECT_TRUE(result.value().read_once);
     return result.value();
   };
-  const NormPlan whole = plan(2048, 32768, false), pair = plan(1024, 65536, false);
+  const NormPlan whole = plan(2048, 32768, false), pair = plan(1024, 65536, false, Kind::kRing);
   EXPECT_EQ(whole.cluster, 1u);  // three blocks of a multiprocessor
   EXPECT_EQ(whole.width, 256u);
   EXPECT_EQ(whole.blocks, 2048);
   EXPECT_EQ(whole.depth, 4);
   EXPECT_EQ(pair.cluster, 2u);
   EXPECT_EQ(pair.blocks, 2 * 1024);
-  const NormPlan four = plan(1024, 65536, true), short_held = plan(4096, 20480, true);
+  const NormPlan four = plan(1024, 65536, true, Kind::kRing), short_held = plan(4096, 20480, true);
   EXPECT_EQ(four.cluster, 4u);
   EXPECT_EQ(short_held.cluster, 2u);
   EXPECT_EQ(short_held.width, 160u);
