@@ -20,6 +20,7 @@
 
 #include "core/checked_math.h"
 #include "device/launch.h"
+#include "kernels/common/trigger.cuh"
 #include "kernels/common/units.h"
 #include "kernels/fast_divide.h"
 #include "kernels/index_limit.h"
@@ -68,11 +69,14 @@ concept HasAround = requires(const Source& source) {
 template <class Source, class Unit, class Index, int kPack>
 using HeldPack = std::conditional_t<(kPack > 1 && HasAround<Source, Index>), Pack<uint32_t, 4>, Pack<Unit, kPack>>;
 
-// The units of the pack that starts at `first`, all of them in the output.
-template <int kPack, class Unit, class Index, class Source>
-__device__ __forceinline__ auto LoadUnits(const Source& source, Index first) {
+// A source whose At reads no memory, so that a kernel may call it before it waits for its predecessor.
+template <class Source>
+concept LocatesAhead = Source::kLocatesAhead;
+
+// The units of the pack that starts at the cursor, all of them in the output.
+template <int kPack, class Unit, class Index, class Source, class Cursor>
+__device__ __forceinline__ auto LoadUnits(const Source& source, Cursor cursor) {
   using Held = HeldPack<Source, Unit, Index, kPack>;
-  auto cursor = source.At(first);
   Pack<Unit, kPack> pack;
   bool loaded = false;  // what is in memory in a row
   if constexpr (HasAround<Source, Index>) {
@@ -121,17 +125,32 @@ __device__ __forceinline__ auto LoadUnits(const Source& source, Index first) {
 template <class Source, class Unit, class Index, int kPack>
 __global__ void __launch_bounds__(kCopyThreads) CopyKernel(const __grid_constant__ Source source, Unit* out,
                                                            Index units, unsigned lead, unsigned packs_per_thread) {
-  device::GridDependencyWait();
+  TriggerDependentsOfSmallGrid();
   const Index thread = static_cast<Index>(blockIdx.x) * kCopyThreads * packs_per_thread + threadIdx.x;
   const auto begin_of = [&](unsigned j) { return (thread + j * kCopyThreads) * kPack; };  // counted with the lead
   const auto is_whole = [&](unsigned j) {
     return j < packs_per_thread && begin_of(j) >= lead && begin_of(j) + kPack <= units + lead;
   };
+  const auto locate = [&](unsigned j) { return source.At(static_cast<Index>(begin_of(j) - lead)); };
   using Held = HeldPack<Source, Unit, Index, kPack>;
   Held pack[kCopyPacks];
+  if constexpr (LocatesAhead<Source>) {
+    decltype(locate(0)) cursor[kCopyPacks];
 #pragma unroll
-  for (unsigned j = 0; j < kCopyPacks; ++j) {
-    if (is_whole(j)) pack[j] = LoadUnits<kPack, Unit>(source, static_cast<Index>(begin_of(j) - lead));
+    for (unsigned j = 0; j < kCopyPacks; ++j) {
+      if (is_whole(j)) cursor[j] = locate(j);
+    }
+    device::GridDependencyWait();
+#pragma unroll
+    for (unsigned j = 0; j < kCopyPacks; ++j) {
+      if (is_whole(j)) pack[j] = LoadUnits<kPack, Unit, Index>(source, cursor[j]);
+    }
+  } else {
+    device::GridDependencyWait();
+#pragma unroll
+    for (unsigned j = 0; j < kCopyPacks; ++j) {
+      if (is_whole(j)) pack[j] = LoadUnits<kPack, Unit, Index>(source, locate(j));
+    }
   }
 #pragma unroll
   for (unsigned j = 0; j < kCopyPacks; ++j) {

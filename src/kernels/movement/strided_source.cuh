@@ -44,6 +44,8 @@ StridedView<Index> MakeStridedView(const StridedCopy& copy, int64_t factor) {
 
 template <class Unit, class Index>
 struct StridedSource {
+  static constexpr bool kLocatesAhead = true;
+
   const Unit* in;
   StridedView<Index> view;
 

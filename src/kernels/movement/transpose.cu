@@ -48,6 +48,7 @@ __global__ void __launch_bounds__(kThreads) TransposePacksKernel(const Unit* in,
   constexpr int kTileA = PackTileA(sizeof(Unit)), kTileB = PackTileB(sizeof(Unit));
   constexpr int kRowPacks = kTileA / kPack, kColumnPacks = kTileB / kPack;
   __shared__ __align__(16) Unit shared[kTileA * kTileB];
+  TriggerDependentsOfSmallGrid();
   const Tile tile = LocateTile(grid, kTileA, kTileB);
   device::GridDependencyWait();
 
@@ -85,6 +86,7 @@ __global__ void __launch_bounds__(kThreads) TransposeElementsKernel(const Unit* 
   Unit* const shared = device::DynamicShared<Unit>();
   const int tile_a = 1 << grid.log_tile_a, tile_b = 1 << grid.log_tile_b, pitch = tile_a + 1;
   const int thread = static_cast<int>(threadIdx.x);
+  TriggerDependentsOfSmallGrid();
   const Tile tile = LocateTile(grid, tile_a, tile_b);
   device::GridDependencyWait();
   // Edges in 32 bits and addresses that only grow: index arithmetic is what limits narrow elements.

@@ -1,6 +1,7 @@
 // Normalisation of rows that the registers of a block can hold: each element is read once.
 #pragma once
 
+#include "kernels/common/trigger.cuh"
 #include "kernels/norm/layer_norm_input.cuh"
 #include "kernels/norm/layer_norm_moments.cuh"
 
@@ -27,12 +28,13 @@ __global__ void __launch_bounds__(kRowsThreadsAtOnce)
   const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
   const bool active = row < in.rows;
   const bool centred = in.centred();
+  const T* const x = in.x + row * in.elems + first * kPack;
 
+  TriggerDependentsOfSmallGrid();
   device::GridDependencyWait();
   PackAffine<kPack, V> by;
   C value[kPacks][kPack] = {};
   if (active) {
-    const T* const x = in.x + row * in.elems + first * kPack;
     RawPack<T, kPack> raw[kPacks] = {}, more[kSkip ? kPacks : 1] = {};
 #pragma unroll
     for (int j = 0; j < kPacks; ++j) {

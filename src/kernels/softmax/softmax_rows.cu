@@ -1,5 +1,6 @@
 #include "core/checked_math.h"
 #include "core/data_type_traits.h"
+#include "kernels/common/trigger.cuh"
 #include "kernels/softmax/softmax_long.cuh"
 
 namespace cudaep::kernels {
@@ -13,9 +14,10 @@ __global__ void __launch_bounds__(kMaxRowThreads)
   using C = ComputeType<T>;
   __shared__ C max_scratch[2][kMaxRowWarps];
   __shared__ C sum_scratch[2][kMaxRowWarps];
-  device::GridDependencyWait();
+  TriggerDependentsOfSmallGrid();
   const auto pack_of = [](int j) { return static_cast<int>(threadIdx.x + j * blockDim.x); };
   int64_t row = static_cast<int64_t>(blockIdx.x) * iterations * blockDim.y + threadIdx.y;
+  device::GridDependencyWait();
   RawPack<T, kPack> next[kPacks] = {};
   const auto fetch = [&](int64_t from) {
 #pragma unroll
