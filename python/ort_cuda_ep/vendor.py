@@ -69,6 +69,16 @@ LIBRARIES = (
         "some of cuDNN's engines",
         "cuDNN has fewer engines to choose from",
     ),
+    VendorLibrary(
+        "CUPTI",
+        "libcupti.so.13",
+        "",
+        0,
+        ("nvidia/cu13/lib", "nvidia/cuda_cupti/lib"),
+        "pip install nvidia-cuda-cupti",
+        "GPU times in profiles",
+        "profiles have no GPU times",
+    ),
 )
 
 

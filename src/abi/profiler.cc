@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <map>
 
@@ -107,14 +108,17 @@ EpProfiler::EpProfiler(std::shared_ptr<SessionState> state) : OrtEpProfilerImpl{
   EndProfiling = Thunk<&EpProfiler::OnEndProfiling>();
 }
 
+// The offset is that of the call's beginning; to load CUPTI takes long.
 Status EpProfiler::OnStartProfiling(int64_t offset_ns) {
+  const auto called = std::chrono::steady_clock::now();
   device::DeviceGuard guard(state_->ordinal());
   if (Status status = profiler_.Begin(); !status.ok()) {
     LogOnce(StrCat("GPU times are missing from the host's profile: ", status.message()));
     return Status::Ok();
   }
-  offset_ns_ = offset_ns;
+  const std::chrono::nanoseconds since = std::chrono::steady_clock::now() - called;
   begin_ns_ = profiler_.Now();
+  offset_ns_ = offset_ns + since.count();
   return Status::Ok();
 }
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.session.programs import require_host, settle
 
-SUITES = ("graph_suite", "memory_suite", "stream_suite")
+SUITES = ("graph_suite", "memory_suite", "profile_suite", "stream_suite")
 TIMEOUT_S = 900
 
 

@@ -8,6 +8,7 @@ import typer
 
 from .doctor import doctor
 from .explain import explain
+from .profile import profile
 from .run import run
 from .tune import tune
 
@@ -16,6 +17,7 @@ app.command()(run)
 app.command()(explain)
 app.command()(doctor)
 app.command()(tune)
+app.command()(profile)
 
 
 def main() -> None:

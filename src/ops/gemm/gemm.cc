@@ -38,6 +38,7 @@ class Gemm : public Operator {
     CUDAEP_ASSIGN_OR_RETURN(GemmGeometry geometry, Place(context.inputs));
     if (context.outputs[0].elems() == 0) return PlanPtr(std::move(plan));
     plan->addend = geometry.addend;
+    plan->cost_flops = ProductFlops(context.outputs[0], geometry.problem.k);
     geometry.problem.types = lib::MixedTypes::Of(type_);
     geometry.problem.epilogue.alpha = alpha_;
     if (geometry.addend == GemmAddend::kBroadcast) {

@@ -37,6 +37,7 @@ class MatMul : public Operator {
     CUDAEP_ASSIGN_OR_RETURN(MatMulGeometry geometry,
                             PlaceMatMul(context.inputs[0].dims(), a_, context.inputs[1].dims(), b_));
     if (geometry.launches.empty()) return PlanPtr(std::move(plan));
+    plan->cost_flops = ProductFlops(context.outputs[0], geometry.problem.k);
     geometry.problem.types = lib::MixedTypes::Of(type_);
     geometry.problem.epilogue.alpha = alpha_;
     CUDAEP_ASSIGN_OR_RETURN(plan->product, MatrixProduct::Make(context.runtime, geometry.problem, options_));

@@ -35,6 +35,11 @@ struct ProductOptions {
   bool constant_a = false, constant_b = false;
 };
 
+// Of a product with this output and inner size, whatever batches it has: two for each inner element.
+inline double ProductFlops(Dims output, int64_t inner) {
+  return 2.0 * static_cast<double>(ElementCount(output)) * static_cast<double>(inner);
+}
+
 // Rows that a plan for `m` rows is made for: m up to 16, then the next of eight steps an octave.
 int64_t RowBucket(int64_t m);
 

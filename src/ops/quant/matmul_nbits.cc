@@ -91,6 +91,7 @@ class MatMulNBits final : public Operator {
 
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     auto plan = std::make_unique<NBitsPlan>();
+    plan->cost_flops = ProductFlops(context.outputs[0], problem_.k);
     const int64_t m = context.outputs[0].elems() / problem_.n;
     if (m < kernels::kNBitsMatrixRows || HasInput(context.inputs, kGroups)) return PlanPtr(std::move(plan));
     // Without room for the matrix the plain kernel does it.
