@@ -3,40 +3,6 @@
 namespace cudaep::kernels {
 namespace {
 
-// A unit of equal elements; one of 16 bytes is not repeated.
-template <class Unit>
-__device__ __forceinline__ Unit Repeat(const PadValue& value, int elem_bytes) {
-  uint64_t low = value.bits, high = value.bits;
-  if (value.pointer != nullptr) {
-    switch (elem_bytes) {
-      case 1:
-        low = *static_cast<const uint8_t*>(value.pointer);
-        break;
-      case 2:
-        low = *static_cast<const uint16_t*>(value.pointer);
-        break;
-      case 4:
-        low = *static_cast<const uint32_t*>(value.pointer);
-        break;
-      default: {  // perhaps two components, aligned to one
-        const auto* const word = static_cast<const uint32_t*>(value.pointer);
-        low = word[0] | uint64_t{word[1]} << 32;
-        if (elem_bytes == 16) high = word[2] | uint64_t{word[3]} << 32;
-      }
-    }
-  }
-  if (elem_bytes == 1) low = (low & 0xff) * 0x0101010101010101u;
-  if (elem_bytes == 2) low = (low & 0xffff) * 0x0001000100010001u;
-  if (elem_bytes == 4) low = (low & 0xffffffff) * 0x0000000100000001u;
-  if constexpr (sizeof(Unit) == 16) {
-    return {{low, elem_bytes == 16 ? high : low}};
-  } else if constexpr (kIsSplit<Unit>) {
-    return {{static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32)}};
-  } else {
-    return static_cast<Unit>(low);
-  }
-}
-
 template <class Unit, class Index>
 struct ConstantPadSource {
   const Unit* in;
@@ -113,6 +79,7 @@ Status LaunchPad(const PadCopy& pad, const void* in, PadValue value, void* out, 
   if (pad.elems == 0) return Status::Ok();
   const int alignment = std::min(WidestUnit(in), WidestUnit(out));
   const PadUnit unit{std::max(pad.elem_bytes, std::min(pad.widest_bytes, alignment)), alignment};
+  if (PadsByRows(pad, unit, out)) return LaunchPadRows(pad, unit, in, value, out, stream);
   return pad.mode == PadMode::kConstant ? LaunchPadConstant(pad, unit, in, value, out, stream)
                                         : LaunchPadMapped(pad, unit, in, out, stream);
 }

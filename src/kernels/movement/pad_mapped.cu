@@ -3,25 +3,6 @@
 namespace cudaep::kernels {
 namespace {
 
-// The position of the input that stands at `position`, which may be anywhere, of `size` positions.
-template <class Coordinate>
-__device__ __forceinline__ Coordinate MapPosition(Coordinate position, Coordinate size, PadMode mode) {
-  const Coordinate last = size - 1;
-  if (mode == PadMode::kEdge) return device::Min(device::Max(position, Coordinate{0}), last);
-  if (mode == PadMode::kWrap) {
-    if (position < 0) position += size;
-    if (position >= size) position -= size;
-    if (position >= 0 && position < size) return position;
-    const Coordinate rest = position % size;
-    return rest < 0 ? rest + size : rest;
-  }
-  const auto distance = [](Coordinate a, Coordinate b) { return a < b ? b - a : a - b; };
-  const Coordinate from_first = distance(position, 0);
-  const Coordinate reflected = last - distance(from_first, last);
-  if (reflected >= 0) return reflected;
-  return last == 0 ? 0 : last - distance(from_first % (2 * last), last);  // there and back
-}
-
 template <class Unit, class Index>
 struct MappedPadSource {
   const Unit* in;

@@ -84,6 +84,12 @@ CASES = [
     *(_case(*row, mode, ("int8", "complex128") if len(row[0]) == 2 else ("float32",))
       for row in _PADS for mode in ("reflect", "edge", "wrap")),
     *(_case(*row, mode, ("float32",)) for row in _LONG for mode in ("constant", "reflect", "edge", "wrap")),
+    # rows by warps: the first and last packs of a row partly or wholly outside, rows that are
+    *(_case(*row, mode, ("int8", "float16", "float32", "float64"))
+      for row in [((2, 5, 382), (0, 2, 1, 1, 0, 1)), ((3, 350), (1, 14, 1, 20)), ((2, 390), (0, -2, 1, -4))]
+      for mode in ("constant", "reflect", "edge", "wrap")),
+    _case((5, 3, 100), (1, 0, 250, 0, 1, 34), "wrap", ("uint8",)),
+    *(_case((12_300, 190), (1, 1, 1, 1), mode, ("float16",)) for mode in ("constant", "reflect")),  # many of each warp
     # every type and version
     _case((4, 5), (1, -1, 0, 2), "constant", (*FIXED_SIZE, "float8_e8m0fnu"), opset="11+", name="types"),
     _case((3, 5), (2, 2, 1, 3), "wrap", ("float32",), opset="19+", name="versions_wrap"),

@@ -1,0 +1,150 @@
+#include "kernels/movement/pad_source.cuh"
+
+namespace cudaep::kernels {
+namespace {
+
+constexpr int kThreads = 256, kWarps = kThreads / 32;
+constexpr int kRowsAtOnce = 2;           // on their way to a thread
+constexpr int64_t kMostRowsOfWarp = 16;  // 32 and fewer: a lane works out where one of them comes from
+constexpr int64_t kManyWarps = 4096;     // that keep a large GPU busy; with fewer a warp has fewer rows
+constexpr double kLeastLanes = 0.75;     // of a row's last warp's, and those before, that have a pack
+
+template <class Unit>
+struct PadRows {
+  const Unit* in;
+  PadValue value;
+  int32_t elem_bytes;
+  PadMode mode;
+  uint32_t rows, rows_of_warp, packs;  // of a row
+  FastDivider tiles;                   // of 32 packs of a row
+  PadView<uint32_t> view;
+  Readable readable;
+};
+
+constexpr uint32_t kNoUnit = ~0u;
+
+// The byte of the input that row `index` of the output begins with; -1 where it is outside and nothing stands for it.
+template <class Unit>
+__device__ __forceinline__ int64_t RowStart(const PadRows<Unit>& pad, uint32_t index) {
+  int64_t start = 0;
+  bool outside = false;
+#pragma unroll 1
+  for (int d = 1; d < pad.view.rank; ++d) {
+    uint32_t coordinate = index;
+    if (d + 1 < pad.view.rank) index = pad.view.out[d].DivideWithRemainder(index, &coordinate);
+    int32_t position = static_cast<int32_t>(coordinate) - pad.view.begin[d];
+    if (pad.mode != PadMode::kConstant) {
+      position = MapPosition(position, pad.view.in[d], pad.mode);
+    } else if (position < 0 || position >= pad.view.in[d]) {
+      outside = true;
+    }
+    start += int64_t{position} * pad.view.stride[d];
+  }
+  return outside ? -1 : start * static_cast<int64_t>(sizeof(Unit));
+}
+
+template <class Unit>
+__global__ void __launch_bounds__(kThreads, sizeof(Unit) == 1 ? 2 : 4)
+    PadRowsKernel(const __grid_constant__ PadRows<Unit> pad, Unit* out) {
+  constexpr int kPack = PackElems(sizeof(Unit));
+  const unsigned lane = threadIdx.x % 32;
+  uint32_t tile;
+  const uint32_t group = pad.tiles.DivideWithRemainder(blockIdx.x * kWarps + threadIdx.x / 32, &tile);
+  const uint32_t first = group * pad.rows_of_warp, pack = tile * 32 + lane;
+  const bool any = first < pad.rows, has_pack = pack < pad.packs;
+  const uint32_t rows = any ? device::Min(pad.rows - first, pad.rows_of_warp) : 0;
+  const int64_t lane_start = lane < rows ? RowStart(pad, first + lane) : 0;
+  // The same for all rows: a pack that lies in the input, or in bytes where each of its units comes from.
+  const int32_t column = static_cast<int32_t>(pack) * kPack - pad.view.begin[0], columns = pad.view.in[0];
+  const bool inside = column >= 0 && column + kPack <= columns;
+  uint32_t source[kPack];
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    int32_t from = column + k;
+    if (!inside && pad.mode != PadMode::kConstant) from = MapPosition(from, columns, pad.mode);
+    source[k] = from >= 0 && from < columns ? static_cast<uint32_t>(from) * sizeof(Unit) : kNoUnit;
+  }
+  device::GridDependencyWait();
+  Unit constant{};
+  if (pad.mode == PadMode::kConstant) constant = Repeat<Unit>(pad.value, pad.elem_bytes);
+#pragma unroll 1
+  for (uint32_t r = 0; r < rows; r += kRowsAtOnce) {
+    ShiftedGroups groups[kRowsAtOnce];
+    Pack<Unit, kPack> units[kRowsAtOnce];
+    bool whole[kRowsAtOnce];
+#pragma unroll
+    for (int i = 0; i < kRowsAtOnce; ++i) {
+      const int64_t start = __shfl_sync(device::kFullWarp, lane_start, static_cast<int>(r) + i);
+      whole[i] = false;
+      if (!has_pack || r + i >= rows) continue;
+      const std::byte* const row = reinterpret_cast<const std::byte*>(pad.in) + start;
+      if (inside && start >= 0) whole[i] = groups[i].Load(row + source[0], pad.readable);
+      if (whole[i]) continue;
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) {
+        units[i].value[k] = constant;
+        if (start >= 0 && source[k] != kNoUnit) {
+          units[i].value[k] = *reinterpret_cast<const Unit*>(row + source[k]);
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kRowsAtOnce; ++i) {
+      if (!has_pack || r + i >= rows) continue;
+      using Words = Pack<uint32_t, 4>;
+      const Words words = whole[i] ? groups[i].template Shifted<Unit>() : std::bit_cast<Words>(units[i]);
+      *reinterpret_cast<Words*>(out + (int64_t{first + r + i} * pad.packs + pack) * kPack) = words;
+    }
+  }
+}
+
+int64_t TilesOf(int64_t packs) { return CeilDiv<int64_t>(packs, 32); }
+
+template <class Unit>
+Status Launch(const PadCopy& pad, const void* in, PadValue value, void* out, device::Stream stream) {
+  const int64_t factor = static_cast<int64_t>(sizeof(Unit)) / pad.elem_bytes;
+  const int64_t row_units = pad.out[0] / factor, rows = pad.elems / pad.out[0];
+  const int64_t packs = row_units / PackElems(sizeof(Unit)), tiles = TilesOf(packs);
+  const int64_t rows_of_warp = std::clamp<int64_t>(rows * tiles / kManyWarps, kRowsAtOnce, kMostRowsOfWarp);
+  const PadRows<Unit> call{.in = static_cast<const Unit*>(in) + pad.offset / factor,
+                           .value = value,
+                           .elem_bytes = pad.elem_bytes,
+                           .mode = pad.mode,
+                           .rows = static_cast<uint32_t>(rows),
+                           .rows_of_warp = static_cast<uint32_t>(rows_of_warp),
+                           .packs = static_cast<uint32_t>(packs),
+                           .tiles = FastDivider(static_cast<uint32_t>(tiles)),
+                           .view = MakePadView<uint32_t>(pad, factor),
+                           .readable = ReadablePad(pad, in)};
+  device::LaunchConfig config;
+  config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(CeilDiv(rows, rows_of_warp) * tiles, kWarps));
+  config.block.x = kThreads;
+  config.programmatic = true;
+  return device::Launch(PadRowsKernel<Unit>, config, stream, call, static_cast<Unit*>(out));
+}
+
+}  // namespace
+
+bool PadsByRows(const PadCopy& pad, PadUnit unit, const void* out) {
+  if (unit.bytes > 8 || unit.alignment < unit.bytes || !IsAligned(out, kPackBytes) || !FitsIndex(pad.elems))
+    return false;
+  const int64_t bytes = pad.out[0] * pad.elem_bytes, packs = bytes / kPackBytes;
+  return pad.rank > 1 && bytes % kPackBytes == 0 &&
+         static_cast<double>(packs) >= kLeastLanes * static_cast<double>(TilesOf(packs) * 32);
+}
+
+Status LaunchPadRows(const PadCopy& pad, PadUnit unit, const void* in, PadValue value, void* out,
+                     device::Stream stream) {
+  switch (unit.bytes) {
+    case 1:
+      return Launch<uint8_t>(pad, in, value, out, stream);
+    case 2:
+      return Launch<uint16_t>(pad, in, value, out, stream);
+    case 4:
+      return Launch<uint32_t>(pad, in, value, out, stream);
+    default:
+      return Launch<uint64_t>(pad, in, value, out, stream);
+  }
+}
+
+}  // namespace cudaep::kernels
