@@ -12,6 +12,9 @@ namespace {
 constexpr int64_t kMaxSplits = 1024;
 constexpr int64_t kMinRoundsOfSplit = 8;  // loads of each thread that make another block worth its merge
 constexpr int64_t kThreadsPerMultiprocessor = 2048;
+// Blocks that split outputs, all of one length, are no more than a multiprocessor has the registers for at once: what
+// is left over for a second round would take as long as the first.
+constexpr int64_t kResidentThreads = 1280;
 constexpr int64_t kRowBlockThreads = 128;
 
 Status Append(ReduceDims& dims, int64_t size, int64_t stride, Dims shape) {
@@ -63,7 +66,7 @@ void ShapeColumnBlock(ReducePlan& plan, int64_t device_threads) {
 }
 
 // Blocks for each output, so that few outputs of long reductions fill the device too.
-Status Split(ReducePlan& plan, int64_t device_threads, int forced) {
+Status Split(ReducePlan& plan, int64_t resident_threads, int forced) {
   const int64_t lanes = plan.columns ? plan.height : plan.width;
   const int64_t per_block = plan.columns ? plan.width : plan.height;
   const int64_t blocks = CeilDiv(plan.kept.elems, per_block);
@@ -74,7 +77,7 @@ Status Split(ReducePlan& plan, int64_t device_threads, int forced) {
     }
     plan.splits = forced;
   } else if (plan.columns || plan.width > 32) {
-    const int64_t wanted = device_threads / std::max<int64_t>(blocks * plan.width * plan.height, 1);
+    const int64_t wanted = resident_threads / std::max<int64_t>(blocks * plan.width * plan.height, 1);
     const int64_t worthwhile = plan.reduced.elems / (lanes * kMinRoundsOfSplit);
     if (blocks <= kReduceTickets) {
       plan.splits = static_cast<int>(std::clamp<int64_t>(std::min(wanted, worthwhile), 1, kMaxSplits));
@@ -127,7 +130,7 @@ Result<ReducePlan> PlanReduce(Dims dims, std::span<const bool> reduced, ReduceOp
   } else {
     ShapeRowBlock(plan, device_threads);
   }
-  CUDAEP_RETURN_IF_ERROR(Split(plan, device_threads, forced_splits));
+  CUDAEP_RETURN_IF_ERROR(Split(plan, multiprocessors * kResidentThreads, forced_splits));
   return plan;
 }
 
