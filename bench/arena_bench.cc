@@ -1,5 +1,5 @@
 // What a request costs and how much memory it takes, arena beside the driver's own stream-ordered allocation:
-//   arena_bench [--json FILE] [--trace FILE] [--small]
+//   arena_bench [--json FILE] [--trace FILE] [--small] [--no-driver]
 //
 // A trace (memory_trace.h) is replayed several times on device 0; the first time warms up. No work is queued, so the
 // figures are the allocators' own. A call's time has the clock's own cost taken off.
@@ -150,8 +150,8 @@ std::string Lines(const std::string& name, const Replay& replay) {
   return json + ", " + Line("free", replay.free);
 }
 
-// Replays the trace in an arena and in the driver's own allocation; returns the JSON.
-Result<std::string> Compare(const std::string& name, const Trace& trace, int repeats) {
+// Replays the trace in an arena and, unless told otherwise, in the driver's own allocation; returns the JSON.
+Result<std::string> Compare(const std::string& name, const Trace& trace, int repeats, bool with_driver) {
   std::vector<device::UniqueStream> streams(std::max(trace.lanes, 1u));
   for (device::UniqueStream& stream : streams) CUDAEP_RETURN_IF_ERROR(device::StreamCreate(stream.Receive()));
   memory::Arena arena({memory::MemoryKind::kDevice, 0}, {});
@@ -186,14 +186,17 @@ Result<std::string> Compare(const std::string& name, const Trace& trace, int rep
   std::printf("  reserved %.3f of peak live, %lld extensions, %lld stream waits\n", ratio,
               static_cast<long long>(stats.driver_allocations), static_cast<long long>(stats.stream_waits));
   json += StrCat(", \"reserved_over_peak_live\": ", ratio, ", \"extensions\": ", stats.driver_allocations,
-                 ", \"stream_waits\": ", stats.stream_waits, "}, ");
-  CUDAEP_ASSIGN_OR_RETURN(const Replay driver_replay, ReplayTrace(trace, in_driver, streams, repeats));
-  json += Lines(in_driver.name, driver_replay) + "}]}";
+                 ", \"stream_waits\": ", stats.stream_waits, "}");
+  if (with_driver) {
+    CUDAEP_ASSIGN_OR_RETURN(const Replay driver_replay, ReplayTrace(trace, in_driver, streams, repeats));
+    json += ", " + Lines(in_driver.name, driver_replay) + "}";
+  }
+  json += "]}";
   for (const device::UniqueStream& stream : streams) arena.ReleaseStream(stream.get());
   return json;
 }
 
-Status Run(const char* json_path, const char* trace_path, bool small) {
+Status Run(const char* json_path, const char* trace_path, bool small, bool with_driver) {
   CUDAEP_ASSIGN_OR_RETURN(const device::DeviceInfo* info, device::GetDeviceInfo(0));
   CUDAEP_RETURN_IF_ERROR(device::SetDevice(0));
   std::vector<std::pair<std::string, Trace>> traces;
@@ -207,7 +210,7 @@ Status Run(const char* json_path, const char* trace_path, bool small) {
   std::printf("%s\n", info->name.c_str());
   std::string json = StrCat("{\"device\": \"", info->name, "\", \"traces\": [");
   for (const auto& [name, trace] : traces) {
-    CUDAEP_ASSIGN_OR_RETURN(const std::string compared, Compare(name, trace, small ? 2 : 10));
+    CUDAEP_ASSIGN_OR_RETURN(const std::string compared, Compare(name, trace, small ? 2 : 10, with_driver));
     json += (&trace == &traces.front().second ? "" : ", ") + compared;
   }
   json += "], \"contention\": [";
@@ -230,7 +233,7 @@ Status Run(const char* json_path, const char* trace_path, bool small) {
 
 int main(int argc, char** argv) {
   const char *json = nullptr, *trace = nullptr;
-  bool small = false;
+  bool small = false, with_driver = true;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc) {
       json = argv[++i];
@@ -238,12 +241,14 @@ int main(int argc, char** argv) {
       trace = argv[++i];
     } else if (std::strcmp(argv[i], "--small") == 0) {
       small = true;
+    } else if (std::strcmp(argv[i], "--no-driver") == 0) {
+      with_driver = false;
     } else {
-      std::fprintf(stderr, "usage: %s [--json FILE] [--trace FILE] [--small]\n", argv[0]);
+      std::fprintf(stderr, "usage: %s [--json FILE] [--trace FILE] [--small] [--no-driver]\n", argv[0]);
       return 2;
     }
   }
-  const cudaep::Status status = cudaep::bench::Run(json, trace, small);
+  const cudaep::Status status = cudaep::bench::Run(json, trace, small, with_driver);
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
   return status.ok() ? 0 : 1;
 }

@@ -67,9 +67,8 @@ struct AllocatorStats {
 // A moment in a stream's queue, as one allocator counts: taken before a wait, given back after it (Mark, Reached).
 struct StreamMark {
   device::Stream stream = nullptr;
-  uint64_t life = 0;    // of the stream in the allocator: handles are reused; 0: it is not known
-  uint64_t events = 0;  // points marked by then
-  uint64_t frees = 0;   // memory freed there by then
+  uint32_t life = 0;    // of the stream in the allocator: handles are reused; 0: it is not known
+  uint64_t points = 0;  // memory freed there by then, copies queued
 };
 
 // Live memory of one user: the node under whose label it was allocated (memory/allocation_label.h).

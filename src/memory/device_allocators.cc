@@ -1,10 +1,8 @@
 #include "memory/device_allocators.h"
 
-#include "memory/adaptors/declaring_allocator.h"
-#include "memory/adaptors/fault_allocator.h"
-#include "memory/adaptors/reclaiming_allocator.h"
+#include "device/blocks.h"
 #include "memory/adaptors/recording_allocator.h"
-#include "memory/adaptors/strict_allocator.h"
+#include "memory/adaptors/ruled_allocator.h"
 #include "memory/arena/arena.h"
 #include "memory/blocks/direct_allocator.h"
 #include "memory/blocks/external_allocator.h"
@@ -48,22 +46,22 @@ Result<std::shared_ptr<Allocator>> MakeOwn(const MemoryConfig& config, std::shar
       std::make_shared<Arena>(DeviceSource(config, BudgetKind::kArena, std::move(budget)), config.arena));
 }
 
-Status AddAdaptors(const MemoryConfig& config, DeviceAllocators* allocators) {
+// Memory of the caller may be used in ways that are not known here: it is not declared.
+Status AddRules(const MemoryConfig& config, DeviceAllocators* allocators) {
   if (!config.record_path.empty()) {
     CUDAEP_ASSIGN_OR_RETURN(allocators->tensors,
                             RecordingAllocator::Create(std::move(allocators->tensors), config.record_path));
   }
-  const auto all = {&allocators->tensors, &allocators->weights, &allocators->workspaces};
-  for (auto* allocator : all) {
-    *allocator = std::make_shared<ReclaimingAllocator>(std::move(*allocator), config.ordinal, config.limit_bytes);
+  RequestRules rules{.declares = device::kChecksBlocks && !config.is_external(),
+                     .reclaims = true,
+                     .ordinal = config.ordinal,
+                     .limit_bytes = config.limit_bytes};
+  if (config.fail_allocation != 0) rules.faults = std::make_shared<FaultCounter>(config.fail_allocation);
+  for (auto* allocator : {&allocators->weights, &allocators->workspaces}) {
+    *allocator = std::make_shared<RuledAllocator>(std::move(*allocator), rules);
   }
-  if (config.fail_allocation != 0) {  // outermost: an injected failure is not repaired
-    const auto counter = std::make_shared<FaultCounter>(config.fail_allocation, FaultCounter::Extent::kOnce);
-    for (auto* allocator : all) *allocator = std::make_shared<FaultAllocator>(std::move(*allocator), counter);
-  }
-  if (config.require_stream_tags) {
-    allocators->tensors = std::make_shared<StrictAllocator>(std::move(allocators->tensors));
-  }
+  rules.requires_stream = config.require_stream_tags;
+  allocators->tensors = std::make_shared<RuledAllocator>(std::move(allocators->tensors), rules);
   return Status::Ok();
 }
 
@@ -78,18 +76,15 @@ Result<DeviceAllocators> MakeDeviceAllocators(const MemoryConfig& config, const 
     CUDAEP_ASSIGN_OR_RETURN(allocators.tensors, MakeOwn(config, budget));
     allocators.weights = MakeDirect(config, BudgetKind::kWeights, budget);
     allocators.workspaces = MakeDirect(config, BudgetKind::kWorkspace, budget);
-    // Memory of the caller may be used in ways that are not known here.
-    for (auto* allocator : {&allocators.tensors, &allocators.weights, &allocators.workspaces}) {
-      *allocator = DeclaringAllocator::Wrap(std::move(*allocator));
-    }
   }
-  CUDAEP_RETURN_IF_ERROR(AddAdaptors(config, &allocators));
+  CUDAEP_RETURN_IF_ERROR(AddRules(config, &allocators));
   return allocators;
 }
 
 std::shared_ptr<Allocator> MakePinnedAllocator(int ordinal) {
-  return DeclaringAllocator::Wrap(
-      std::make_shared<Arena>(MemorySource{MemoryKind::kPinnedHost, ordinal}, ArenaConfig{}));
+  auto arena = std::make_shared<Arena>(MemorySource{MemoryKind::kPinnedHost, ordinal}, ArenaConfig{});
+  if constexpr (!device::kChecksBlocks) return arena;
+  return std::make_shared<RuledAllocator>(std::move(arena), RequestRules{.declares = true});
 }
 
 }  // namespace cudaep::memory

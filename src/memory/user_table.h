@@ -1,7 +1,7 @@
 // Adds up live memory by the label it was allocated under.
 #pragma once
 
-#include <cstddef>
+#include <algorithm>
 #include <unordered_map>
 #include <vector>
 
@@ -11,9 +11,20 @@ namespace cudaep::memory {
 
 class UserTable {
  public:
-  void Add(const char* label, size_t bytes);
+  void Add(const char* label, size_t bytes) {
+    MemoryUser& user = users_[label];
+    user.label = label;
+    user.bytes += bytes;
+    ++user.chunks;
+  }
   // Largest first, at most `most` of them.
-  std::vector<MemoryUser> Largest(size_t most) const;
+  std::vector<MemoryUser> Largest(size_t most) const {
+    std::vector<MemoryUser> sorted;
+    for (const auto& [label, user] : users_) sorted.push_back(user);
+    std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+    sorted.resize(std::min(most, sorted.size()));
+    return sorted;
+  }
 
  private:
   std::unordered_map<const char*, MemoryUser> users_;

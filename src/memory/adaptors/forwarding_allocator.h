@@ -25,6 +25,8 @@ class ForwardingAllocator : public Allocator {
   void ReleaseStream(device::Stream stream) override { inner_->ReleaseStream(stream); }
   StreamMark Mark(device::Stream stream) override { return inner_->Mark(stream); }
   void Reached(const StreamMark& mark) override { inner_->Reached(mark); }
+  bool Owns(const void* pointer) const override { return inner_->Owns(pointer); }
+  void UsedOn(const void* pointer, device::Stream stream) override { inner_->UsedOn(pointer, stream); }
   Status Shrink() override { return inner_->Shrink(); }
   AllocatorStats Stats() const override { return inner_->Stats(); }
   std::vector<MemoryUser> LargestUsers(size_t most) const override { return inner_->LargestUsers(most); }

@@ -14,8 +14,8 @@ namespace cudaep::memory {
 namespace {
 
 constexpr size_t kMostBytes = SIZE_MAX / 4;
-// A stream that nobody waits for gets a mark after so many frees.
-constexpr uint32_t kFreesPerMark = 256;
+// Chunks that become nobody's when their stream is idle.
+constexpr int kMostAtIdle = 256;
 
 }  // namespace
 
@@ -36,66 +36,65 @@ Result<void*> Arena::AllocateOnStream(size_t bytes, device::Stream stream) {
   if (bytes == 0) return nullptr;
   if (source_.kind == MemoryKind::kPinnedHost) return Allocate(bytes);
   const size_t size = AlignUp(std::min(bytes, kMostBytes), kAlignmentBytes);
-  StreamCache* const cache = caches_.Find(stream);
-  if (cache != nullptr) {
-    if (Chunk* chunk = cache->Pop(stream, size)) return chunk->data;
+  const Slot cached = FindCached(stream);
+  if (cached != kNobody) {
+    if (Chunk* chunk = caches_[cached].cache->Pop(stream, size)) return chunk->data;
   }
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   if (bytes > kMostBytes) return Fail(bytes, OutOfMemory("no memory can be as large"));
-  const ChunkOwner user = cache != nullptr && IsOf(cache->owner(), stream) ? cache->owner() : OwnerOf(stream);
-  if (streams_[user].is_graphs) {
-    Status missing;
-    if (Chunk* chunk = FindForGraph(&lock, size, user, &missing)) return HandOut(chunk, size, user, true);
-    return Fail(bytes, missing);
-  }
-  if (streams_[user].may_capture && IsCapturing(stream)) {
-    if (Chunk* chunk = FindCaptured(size, user)) return HandOut(chunk, size, user, true);
-    ++stats_.failures;
-    return FailedPrecondition("the arena has no free chunk of ", bytes,
-                              " bytes for a stream that is captured; run the same shapes once before capturing");
-  }
+  const bool is_known = cached != kNobody && order_.is_used(cached) && order_.stream(cached) == stream;
+  const Slot user = is_known ? cached : SlotOf(stream);
+  const StreamState& state = streams_[user];
   Status why;
+  if (state.is_graphs) {
+    if (Chunk* chunk = FindForGraph(&lock, size, user, &why)) return HandOut(chunk, size, user, true);
+    return Fail(bytes, why);
+  }
+  if (state.may_capture && IsCapturing(stream)) {
+    if (Chunk* chunk = FindCaptured(size, user)) return HandOut(chunk, size, user, true);
+    return Fail(bytes,
+                FailedPrecondition("the arena has no free chunk of ", bytes,
+                                   " bytes for a stream that is captured; run the same shapes once before capturing"));
+  }
   Chunk* chunk = FindUsable(size, user);
   if (chunk == nullptr) [[unlikely]]
-    chunk = SlowFind(&lock, size, user, &why);
-  if (chunk == nullptr) return Fail(bytes, why);
-  return HandOut(chunk, size, user, false);
+    chunk = Search(&lock, size, user, &why);
+  return chunk != nullptr ? HandOut(chunk, size, user, false) : Fail(bytes, why);
 }
 
 Result<void*> Arena::Allocate(size_t bytes) {
   if (bytes == 0) return nullptr;
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   if (bytes > kMostBytes) return Fail(bytes, OutOfMemory("no memory can be as large"));
   const size_t size = AlignUp(bytes, kAlignmentBytes);
-  Status why;
   if (!quarantine_.empty()) {
     device::DeviceGuard guard(source_.ordinal);
     RelaxedCapture relaxed;
-    Poll();
+    order_.Poll();
+    FreePast();
   }
+  Status why;
   Chunk* chunk = FindUsable(size, kNobody);
-  if (chunk == nullptr) chunk = SlowFind(&lock, size, kNobody, &why);
-  if (chunk == nullptr) return Fail(bytes, why);
-  return HandOut(chunk, size, kNobody, false);
+  if (chunk == nullptr) chunk = Search(&lock, size, kNobody, &why);
+  return chunk != nullptr ? HandOut(chunk, size, kNobody, false) : Fail(bytes, why);
 }
 
 Result<void*> Arena::Reserve(size_t bytes) {
   if (bytes == 0) return nullptr;
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   if (bytes > kMostBytes) return Fail(bytes, OutOfMemory("no memory can be as large"));
   const size_t size = AlignUp(bytes, kAlignmentBytes);
   void* pointer = nullptr;
-  const bool over = config_.max_bytes != 0 && static_cast<size_t>(stats_.bytes_reserved) + size > config_.max_bytes;
-  Status status = over ? OutOfMemory("the arena's limit is reached") : source_.Acquire(&pointer, size);
-  if (!status.ok()) {
-    if (status.code() != StatusCode::kOutOfMemory) return Fail(bytes, status);
-    WaitForEverything(&lock);
+  const auto acquire = [&] {
+    return IsOverLimit(size) ? OutOfMemory("the arena's limit is reached") : source_.Acquire(&pointer, size);
+  };
+  Status status = acquire();
+  if (status.code() == StatusCode::kOutOfMemory) {
+    WaitForFree(&lock).IgnoreError();
     ReturnIdle(&lock, SIZE_MAX, nullptr);
-    if (config_.max_bytes == 0 || static_cast<size_t>(stats_.bytes_reserved) + size <= config_.max_bytes) {
-      status = source_.Acquire(&pointer, size);
-    }
-    if (!status.ok()) return Fail(bytes, status);
+    status = acquire();
   }
+  if (!status.ok()) return Fail(bytes, status);
   reservations_.emplace(pointer, Reservation{size, CurrentLabel()});
   stats_.CountTaken(size);
   ++stats_.reserves;
@@ -103,6 +102,12 @@ Result<void*> Arena::Reserve(size_t bytes) {
   reserved_ += size;
   CountUse(0);
   return pointer;
+}
+
+Result<void*> Arena::Fail(size_t bytes, const Status& why) {
+  ++stats_.failures;
+  if (why.code() != StatusCode::kOutOfMemory) return why;
+  return OutOfMemoryError(bytes, source_, why.message(), StatsLocked(), UsersLocked(kUsersInError));
 }
 
 void Arena::Free(void* pointer) {
@@ -131,42 +136,146 @@ void Arena::Free(void* pointer) {
   Log(LogLevel::kError, StrCat("free of ", pointer, ", which is not memory of this arena; ignored"));
 }
 
-// What a chunk without a stream waits for once it is freed: the copies queued on page-locked memory, which are marked
-// now unless they are done, or all that any stream has queued, which is marked when memory is looked for in vain.
-std::vector<StreamProgress::Point> Arena::LastUses(const Chunk* chunk) {
-  if (source_.kind == MemoryKind::kDevice) return progress_.MarkAllLater();
-  const auto found = uses_.find(chunk);
-  if (found == uses_.end()) return {};
-  const std::vector<StreamProgress::Point> points = std::move(found->second);
-  uses_.erase(found);
+// What a chunk without a stream waits for once it is freed: the copies queued on page-locked memory, for which events
+// are recorded now unless they are done, or all that any stream has queued; events then when memory is missed.
+Arena::Points Arena::LastUses(const Chunk* chunk) {
+  if (source_.kind == MemoryKind::kDevice) return order_.NextOfAll();
+  auto uses = uses_.extract(chunk);
+  if (uses.empty()) return {};
   device::DeviceGuard guard(source_.ordinal);
   RelaxedCapture relaxed;
-  for (const StreamProgress::Point& point : points) {
-    if (!progress_.IsPast(point)) progress_.Settle(point);
-  }
-  return points;
+  order_.Settle(uses.mapped());
+  return std::move(uses.mapped());
 }
 
 void Arena::FreeChunk(Chunk* chunk) {
   handed_out_ -= chunk->requested;
   chunk->label = nullptr;
-  if (chunk->untagged) {
-    std::vector<StreamProgress::Point> points = LastUses(chunk);
-    if (progress_.IsPast(points)) return FreeForAll(chunk);
-    quarantine_.push_back({chunk, std::move(points)});
-    return;
+  if (chunk->life == 0) {
+    Points points = LastUses(chunk);
+    if (!order_.IsPast(points)) return quarantine_.push_back({chunk, std::move(points)});
+  } else if (chunk->life == order_.life(chunk->owner)) {
+    chunk->stamp = order_.Next(chunk->owner).sequence;
+    return PutBack(chunk);
   }
-  StreamState& state = streams_[chunk->owner];
-  if (chunk->generation != state.generation) return FreeForAll(chunk);
-  PutBack(chunk);
-  if (++state.unmarked >= kFreesPerMark) [[unlikely]]
-    MarkAndSweep(&state);
+  FreeForAll(chunk);
 }
 
-Result<void*> Arena::Fail(size_t bytes, const Status& why) {
-  ++stats_.failures;
-  if (why.code() != StatusCode::kOutOfMemory) return why;
-  return OutOfMemoryError(bytes, source_, why.message(), StatsLocked(), UsersLocked(kUsersInError));
+// ---- Page-locked memory -----------------------------------------------------------------------------------------
+
+bool Arena::MayOwn(const void* pointer) const {
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  return address >= lowest_.load(std::memory_order_relaxed) && address < highest_.load(std::memory_order_relaxed);
+}
+
+bool Arena::Owns(const void* pointer) const {
+  if (!MayOwn(pointer)) return false;
+  std::lock_guard lock(mutex_);
+  return source_.kind == MemoryKind::kPinnedHost && heap_.FindLiveAround(pointer) != nullptr;
+}
+
+void Arena::UsedOn(const void* pointer, device::Stream stream) {
+  if (!MayOwn(pointer)) return;
+  std::lock_guard lock(mutex_);
+  const Chunk* const chunk = source_.kind == MemoryKind::kPinnedHost ? heap_.FindLiveAround(pointer) : nullptr;
+  if (chunk == nullptr) return;
+  StreamOrder::Point point = order_.Next(SlotOf(stream));
+  // A graph copies from or to these addresses at each replay: nobody else gets them while the stream lives.
+  if (streams_[point.slot].may_capture && IsCapturing(stream)) point.sequence = UINT64_MAX;
+  Points& uses = uses_[chunk];
+  const auto same = std::find_if(uses.begin(), uses.end(), [&](const auto& use) { return use.life == point.life; });
+  if (same == uses.end()) {
+    uses.push_back(point);
+  } else {
+    same->sequence = std::max(same->sequence, point.sequence);
+  }
+}
+
+// ---- Streams and their caches -----------------------------------------------------------------------------------
+
+Arena::Slot Arena::FindCached(device::Stream stream) const {
+  const uintptr_t key = KeyOf(stream);
+  const Slot hint = hints_[HashOf(key)].load(std::memory_order_relaxed);
+  if (caches_[hint].key.load(std::memory_order_acquire) == key) [[likely]]
+    return hint;
+  const Slot end = caches_end_.load(std::memory_order_acquire);
+  for (Slot slot = 1; slot < end; ++slot) {
+    if (caches_[slot].key.load(std::memory_order_acquire) == key) return slot;
+  }
+  return kNobody;
+}
+
+Arena::Slot Arena::SlotOf(device::Stream stream) {
+  const Slot slot = order_.Add(stream);
+  if (slot >= streams_.size()) streams_.resize(slot + 1);
+  if (slot >= kCaches || source_.kind != MemoryKind::kDevice || streams_[slot].may_capture) return slot;
+  CacheEntry& entry = caches_[slot];
+  if (entry.key.load(std::memory_order_relaxed) != 0) return slot;
+  if (entry.cache == nullptr) entry.cache = std::make_unique<StreamCache>(&order_.counter(slot));
+  entry.cache->Open(stream, order_.life(slot));
+  entry.key.store(KeyOf(stream), std::memory_order_release);
+  hints_[HashOf(KeyOf(stream))].store(static_cast<uint8_t>(slot), std::memory_order_relaxed);
+  caches_end_.store(std::max<Slot>(caches_end_, slot + 1), std::memory_order_release);
+  return slot;
+}
+
+void Arena::CloseCache(Slot slot) {
+  if (slot >= kCaches || caches_[slot].cache == nullptr) return;
+  caches_[slot].key.store(0, std::memory_order_relaxed);
+  PutBackList(caches_[slot].cache->Close());
+}
+
+void Arena::AddStream(device::Stream stream) {
+  std::lock_guard lock(mutex_);
+  SlotOf(stream);
+}
+
+void Arena::ExpectCaptures(device::Stream stream) {
+  std::lock_guard lock(mutex_);
+  const Slot slot = SlotOf(stream);
+  streams_[slot].may_capture = true;
+  CloseCache(slot);
+}
+
+Status Arena::BelongToGraph(device::Stream stream) {
+  ExpectCaptures(stream);
+  std::lock_guard lock(mutex_);
+  streams_[SlotOf(stream)].is_graphs = true;
+  return Status::Ok();
+}
+
+StreamMark Arena::Mark(device::Stream stream) {
+  std::lock_guard lock(mutex_);
+  return order_.Mark(stream);
+}
+
+void Arena::Reached(const StreamMark& mark) {
+  std::lock_guard lock(mutex_);
+  const Slot slot = order_.Reached(mark);
+  if (slot == kNobody) return;
+  FreePast();
+  if (slot < kCaches && caches_[slot].cache != nullptr) PutBackList(caches_[slot].cache->Idle());
+  // Merged with their neighbours at once, so that the next Run of any stream finds large chunks; a search takes the
+  // rest of a very long list, and what was freed after the mark.
+  for (int i = 0; i < kMostAtIdle; ++i) {
+    Chunk* const chunk = streams_[slot].bins.Any();
+    if (chunk == nullptr || !IsDone(*chunk)) return;
+    FreeForAll(chunk);
+  }
+}
+
+void Arena::ReleaseStream(device::Stream stream) {
+  std::lock_guard lock(mutex_);
+  const Slot slot = order_.Find(stream);
+  if (slot == kNobody) return;
+  order_.Release(stream);
+  FreePast();
+  CloseCache(slot);
+  StreamState& state = streams_[slot];
+  for (ChunkBins* bins : {&state.bins, &state.captured}) {
+    while (Chunk* chunk = bins->Any()) FreeForAll(chunk);
+  }
+  state = {};  // live chunks outlast the stream (a session's outputs): their life tells
 }
 
 // ---- Statistics -------------------------------------------------------------------------------------------------
@@ -174,9 +283,7 @@ Result<void*> Arena::Fail(size_t bytes, const Status& why) {
 // But for Reserve. What a cache holds was handed out and is not in use.
 size_t Arena::InUse() const {
   size_t held = 0;
-  for (const StreamState& state : streams_) {
-    if (state.cache != nullptr) held += state.cache->held_bytes();
-  }
+  ForEachCache([&](const StreamCache& cache) { held += cache.held_bytes(); });
   return handed_out_ - std::min(handed_out_, held);
 }
 
@@ -194,9 +301,7 @@ AllocatorStats Arena::StatsLocked() const {
   stats.limit_bytes = static_cast<int64_t>(config_.max_bytes);
   stats.bytes_in_use = static_cast<int64_t>(InUse() + reserved_);
   stats.peak_bytes_in_use = std::max(stats.peak_bytes_in_use, stats.bytes_in_use);
-  for (const StreamState& state : streams_) {
-    if (state.cache != nullptr) stats.allocations += state.cache->hits();
-  }
+  ForEachCache([&](const StreamCache& cache) { stats.allocations += cache.hits(); });
   return stats;
 }
 
@@ -213,9 +318,7 @@ std::vector<MemoryUser> Arena::LargestUsers(size_t most) const {
 std::vector<MemoryUser> Arena::UsersLocked(size_t most) const {
   UserTable users;
   std::vector<std::unique_lock<SpinLock>> quiet;
-  for (const StreamState& state : streams_) {
-    if (state.cache != nullptr) quiet.push_back(state.cache->Lock());
-  }
+  ForEachCache([&](const StreamCache& cache) { quiet.push_back(cache.Lock()); });
   heap_.ForEachLive([&](const Chunk& chunk) {
     if (!chunk.cached) users.Add(chunk.label, chunk.requested);
   });

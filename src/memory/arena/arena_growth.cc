@@ -1,4 +1,4 @@
-// What the arena does when no free chunk serves a request.
+// What the arena does when no free chunk serves a request, and how it gives memory back.
 #include <algorithm>
 #include <bit>
 
@@ -22,103 +22,95 @@ constexpr size_t kMostSpread = 2;
 
 }  // namespace
 
-// Finds out what is done: chunks in quarantine and the marks of all streams.
-void Arena::Poll() {
-  progress_.Poll();
-  for (StreamState& state : streams_) {
-    while (!state.marks.empty() && progress_.IsPast(state.marks.front().point)) {
-      state.done = std::max(state.done, state.marks.front().stamp);
-      state.marks.pop_front();
-    }
-  }
-  FreePast();
-}
+// ---- What is done -----------------------------------------------------------------------------------------------
 
 // Chunks that nothing uses any more leave their quarantine.
 void Arena::FreePast() {
-  std::vector<Chunk*> past;
-  std::erase_if(quarantine_, [&](const Quarantined& entry) {
-    const bool is_past = progress_.IsPast(entry.points);
-    if (is_past) past.push_back(entry.chunk);
-    return is_past;
-  });
-  for (Chunk* chunk : past) FreeForAll(chunk);
+  const auto past = std::partition(quarantine_.begin(), quarantine_.end(),
+                                   [&](const Quarantined& entry) { return !order_.IsPast(entry.points); });
+  for (auto entry = past; entry != quarantine_.end(); ++entry) FreeForAll(entry->chunk);
+  quarantine_.erase(past, quarantine_.end());
 }
 
-// Every stream with free chunks gets a mark, so that a later Poll finds them done.
-void Arena::MarkPending() {
-  for (StreamState& state : streams_) {
-    if (!state.used || state.bins.empty()) continue;
-    const uint64_t freed = state.cache->freed();
-    if (state.done == freed || (!state.marks.empty() && state.marks.back().stamp == freed)) continue;
-    state.marks.push_back({freed, progress_.Mark(state.stream)});
+// Finds out what is done; chunks whose work is done become nobody's and merge.
+void Arena::Collect() {
+  order_.Poll();
+  FreePast();
+  for (const ChunkHeap::Region& region : heap_.regions()) {
+    for (Chunk* chunk = region.first; chunk != nullptr; chunk = chunk->after) {
+      if (chunk->free && chunk->owner != kNobody && IsDone(*chunk)) chunk = FreeForAll(chunk);
+    }
   }
 }
 
-// For streams that run on without anybody waiting for them: what is done by now is found out as they go.
-void Arena::MarkAndSweep(StreamState* state) {
+// So that it is found out later when the free chunks of each stream are done.
+void Arena::SettleFree() {
+  for (Slot slot = 1; slot < streams_.size(); ++slot) {
+    if (!streams_[slot].bins.empty()) order_.Settle(slot);
+  }
+}
+
+// Caches are emptied before memory is looked for elsewhere, and the quarantine is settled.
+void Arena::TakeBack() {
+  ForEachCache([&](StreamCache& cache) { PutBackList(cache.PopAll()); });
+  for (const Quarantined& entry : quarantine_) order_.Settle(entry.points);
+}
+
+// Blocks, without the lock, until all that was freed is done; streams that capture keep theirs.
+Status Arena::WaitForFree(Lock* lock) {
   device::DeviceGuard guard(source_.ordinal);
-  if (!guard.status().ok()) return;
+  CUDAEP_RETURN_IF_ERROR(guard.status());
   RelaxedCapture relaxed;
-  state->unmarked = 0;
-  const uint64_t done = state->done;
-  Poll();
-  const uint64_t freed = state->cache->freed();
-  state->marks.push_back({freed, progress_.Mark(state->stream)});
-  if (state->done != done) Sweep();
+  TakeBack();
+  SettleFree();
+  const std::vector<StreamOrder::SharedEvent> pending = order_.Pending();
+  lock->unlock();
+  Status waited = StreamOrder::Wait(pending);
+  lock->lock();
+  TakeBack();
+  Collect();
+  return waited;
 }
 
-// Chunks whose work is done become nobody's and merge.
-void Arena::Sweep() {
-  for (const ChunkHeap::Region& region : heap_.regions()) {
-    for (Chunk* chunk = region.first; chunk != nullptr; chunk = chunk->after) {
-      if (chunk->free && chunk->owner != kNobody && IsDone(*chunk)) chunk = HandOver(chunk, kNobody, 0);
-    }
-  }
+// ---- Search -----------------------------------------------------------------------------------------------------
+
+Chunk* Arena::Search(Lock* lock, size_t bytes, Slot user, Status* why) {
+  ++stats_.searches;
+  device::DeviceGuard guard(source_.ordinal);
+  *why = guard.status();
+  if (!why->ok()) return nullptr;
+  RelaxedCapture relaxed;
+  Collect();
+  if (Chunk* chunk = FindUsable(bytes, user)) return chunk;
+  SettleFree();
+  // Before streams lose their caches: they would search for the same again.
+  if (Chunk* chunk = Grow(bytes, user, true, why)) return chunk;
+  TakeBack();
+  if (Chunk* chunk = FindUsable(bytes, user)) return chunk;
+  if (Chunk* chunk = FindByWaiting(bytes, user)) return chunk;
+  WaitForFree(lock).IgnoreError();
+  if (Chunk* chunk = FindUsable(bytes, user)) return chunk;
+  // Beyond the bound, or against the limit: as much as is needed goes back first of what lies idle in smaller pieces.
+  const Chunk* const tail = UsableTail(user);
+  const size_t missing = bytes - (tail != nullptr ? std::min(bytes, tail->bytes) : 0);
+  if (missing != 0) ReturnIdle(lock, std::max(missing, BeyondBound(missing, bytes)), tail);
+  return Grow(bytes, user, false, why);
 }
 
-// Makes the user's stream wait for all that is queued on the owner's.
-bool Arena::OrderAfter(ChunkOwner user, ChunkOwner owner) {
-  const uint64_t freed = streams_[owner].cache->freed();  // first: frees go on meanwhile
-  if (!StreamProgress::Order(streams_[user].stream, streams_[owner].stream).ok()) return false;
-  std::vector<uint64_t>& waited = streams_[user].waited;
-  if (waited.size() < streams_.size()) waited.resize(streams_.size());
-  waited[owner] = freed;
-  ++stats_.stream_waits;
-  return true;
-}
-
-// A chunk of another stream, for which the user's stream waits; or all free memory of all streams, merged.
-Chunk* Arena::FindByWaiting(size_t bytes, ChunkOwner user) {
+// The best chunk of another stream, for which the user's stream is made to wait.
+Chunk* Arena::FindByWaiting(size_t bytes, Slot user) {
   if (user == kNobody) return nullptr;
-  const auto can_wait_for = [&](ChunkOwner owner) {
-    const StreamState& state = streams_[owner];
-    return owner != user && state.used && !state.bins.empty() && !IsCapturing(state.stream);
-  };
   Chunk* best = nullptr;
-  for (ChunkOwner owner = 1; owner < streams_.size(); ++owner) {
-    Chunk* const better = streams_[owner].bins.FindBetter(bytes, UINT64_MAX, best);
-    if (better != best && can_wait_for(owner)) best = better;
+  for (Slot owner = 1; owner < streams_.size(); ++owner) {
+    Chunk* const better = streams_[owner].bins.Find(bytes, UINT64_MAX, best);
+    if (better != best && !IsCapturing(order_.stream(owner))) best = better;
   }
-  if (best != nullptr && OrderAfter(user, best->owner)) return best;
-  size_t free_bytes = 0;
-  for (const StreamState& state : streams_) free_bytes += state.bins.bytes();
-  if (free_bytes < bytes) return nullptr;
-  for (ChunkOwner owner = 1; owner < streams_.size(); ++owner) {
-    if (can_wait_for(owner) && UsableBy(streams_[user], owner) < streams_[owner].cache->freed())
-      OrderAfter(user, owner);
-  }
-  // All that may be used now becomes the user's, so that it merges.
-  StreamState& own = streams_[user];
-  const uint64_t stamp = own.cache->CountFree();
-  for (const ChunkHeap::Region& region : heap_.regions()) {
-    for (Chunk* chunk = region.first; chunk != nullptr; chunk = chunk->after) {
-      if (!chunk->free || chunk->captured || chunk->stamp > UsableBy(streams_[user], chunk->owner)) continue;
-      chunk = HandOver(chunk, user, stamp);
-    }
-  }
-  return own.bins.Find(bytes);
+  if (best == nullptr || !order_.Order(user, best->owner)) return nullptr;
+  ++stats_.stream_waits;
+  return best;
 }
+
+// ---- Growth -----------------------------------------------------------------------------------------------------
 
 // How far `more` memory for a request of `bytes` would take what is reserved out of proportion to what was needed at
 // once.
@@ -133,44 +125,40 @@ size_t Arena::RegionBytes(size_t bytes) const {
   size_t wanted = bytes;
   if (config_.extend_strategy == ExtendStrategy::kNextPowerOfTwo) {
     const size_t first = shrunk_ ? config_.initial_growth_chunk_bytes : config_.initial_chunk_bytes;
-    const size_t next = last_region_ == 0 || shrunk_ ? first : std::bit_ceil(last_region_ + 1);
+    const size_t next = last_region_ == 0 ? first : std::bit_ceil(last_region_ + 1);
     const size_t most = std::min(next, config_.max_power_of_two_extend_bytes);
     // Doubling stays in proportion: no more than an eighth of what is in use beyond the request, or the slack.
     const size_t slack = config_.slack_bytes - std::min(config_.slack_bytes, region_bytes_);
-    const size_t headroom = std::max(InUse() / 8, slack);
-    wanted = std::max(bytes, std::min(most, bytes + headroom));
+    wanted = std::max(bytes, std::min(most, bytes + std::max(InUse() / 8, slack)));
   }
   wanted = AlignUp(wanted, wanted > kSmallRegionBytes ? kStepBytes : kAlignmentBytes);
   if (config_.max_bytes == 0) return wanted;
-  const size_t reserved = static_cast<size_t>(stats_.bytes_reserved);
-  const size_t left = config_.max_bytes > reserved ? config_.max_bytes - reserved : 0;
+  const size_t left = config_.max_bytes - std::min(config_.max_bytes, static_cast<size_t>(stats_.bytes_reserved));
   return std::max(bytes, std::min(wanted, left / kAlignmentBytes * kAlignmentBytes));
 }
 
 // Whether there is one region that grows; found out at the first growth.
 bool Arena::CanGrow() {
-  if (growable_state_ == Growable::kUntried) {
-    growable_state_ = Growable::kMissing;
-    const size_t budget = source_.budget != nullptr ? source_.budget->limit_bytes() : 0;
-    for (size_t limit : {config_.max_bytes, budget}) {
-      if (limit != 0 && limit < kLeastLimitForSteps) return false;
-    }
-    const Result<const device::DeviceInfo*> info = device::GetDeviceInfo(source_.ordinal);
-    if (source_.kind != MemoryKind::kDevice || !info.ok()) return false;
-    const size_t most = kAddressFactor * info.value()->total_bytes;
-    if (device::GrowableCreate(growable_.Receive(), source_.ordinal, most).ok()) growable_state_ = Growable::kAvailable;
+  if (can_grow_.has_value()) return *can_grow_;
+  can_grow_ = false;
+  const size_t budget = source_.budget != nullptr ? source_.budget->limit_bytes() : 0;
+  for (size_t limit : {config_.max_bytes, budget}) {
+    if (limit != 0 && limit < kLeastLimitForSteps) return false;
   }
-  return growable_state_ == Growable::kAvailable;
+  const Result<const device::DeviceInfo*> info = device::GetDeviceInfo(source_.ordinal);
+  if (source_.kind != MemoryKind::kDevice || !info.ok()) return false;
+  const size_t most = kAddressFactor * info.value()->total_bytes;
+  can_grow_ = device::GrowableCreate(growable_.Receive(), source_.ordinal, most).ok();
+  return *can_grow_;
 }
 
 // The free chunk at the end of mapped memory, if the user may have it and there is to be more behind it.
-Chunk* Arena::UsableTail(ChunkOwner user) {
+Chunk* Arena::UsableTail(Slot user) {
   if (!CanGrow() || heap_.regions().empty()) return nullptr;
   if (OffsetOf(heap_.regions().back().end()) > kMostSpread * region_bytes_) return nullptr;
   Chunk* const last = heap_.regions().back().last;
   // What a graph may know stays as it is.
-  const bool usable = last->free && !last->captured && last->stamp <= UsableBy(streams_[user], last->owner);
-  return usable ? last : nullptr;
+  return last->free && !last->captured && last->stamp <= order_.Usable(user, last->owner) ? last : nullptr;
 }
 
 size_t Arena::OffsetOf(const char* data) const {
@@ -187,7 +175,7 @@ size_t Arena::PlaceFor(size_t bytes) const {
   return end;
 }
 
-// `bytes` more, a multiple of the step.
+// `bytes` more, a multiple of the step; in no list.
 Status Arena::Map(size_t at, size_t bytes, Chunk** chunk) {
   CUDAEP_RETURN_IF_ERROR(source_.Charge(bytes));
   const Status status = device::GrowableMap(growable_.get(), at, bytes);
@@ -196,7 +184,7 @@ Status Arena::Map(size_t at, size_t bytes, Chunk** chunk) {
     return status;
   }
   *chunk = heap_.AddAdjoining(static_cast<char*>(device::GrowableBase(growable_.get())) + at, bytes);
-  return Status::Ok();
+  return status;
 }
 
 Status Arena::AcquireRegion(size_t bytes, Chunk** chunk) {
@@ -210,23 +198,19 @@ Status Arena::AcquireRegion(size_t bytes, Chunk** chunk) {
 }
 
 // More memory: a chunk of at least `bytes` in no list. Null: the status says why, or the bound forbids it.
-Chunk* Arena::Grow(size_t bytes, ChunkOwner user, bool within_bound, Status* why) {
+Chunk* Arena::Grow(size_t bytes, Slot user, bool within_bound, Status* why) {
   Chunk* const tail = UsableTail(user);
   if (tail != nullptr && tail->bytes >= bytes) return tail;  // a search of its bin ended before it
   const size_t missing = bytes - (tail != nullptr ? tail->bytes : 0);
   const size_t least = AlignUp(missing, CanGrow() ? kStepBytes : kAlignmentBytes);
-  const size_t reserved = static_cast<size_t>(stats_.bytes_reserved);
   size_t wanted = within_bound ? std::max(RegionBytes(missing), least) : least;
   if (CanGrow()) wanted = AlignUp(wanted, kStepBytes);
   if (within_bound && BeyondBound(wanted, bytes) != 0) wanted = least;
   if (within_bound && BeyondBound(wanted, bytes) != 0) return nullptr;
-  if (config_.max_bytes != 0 && reserved + wanted > config_.max_bytes) wanted = least;
-  if (config_.max_bytes != 0 && reserved + wanted > config_.max_bytes) {
-    *why = OutOfMemory("the arena's limit is reached");
-    return nullptr;
-  }
+  if (IsOverLimit(wanted)) wanted = least;
   Chunk* chunk = nullptr;
-  const auto acquire = [&] {
+  const auto acquire = [&]() -> Status {
+    if (IsOverLimit(wanted)) return OutOfMemory("the arena's limit is reached");
     if (!CanGrow()) return AcquireRegion(wanted, &chunk);
     return Map(tail != nullptr ? OffsetOf(heap_.regions().back().end()) : PlaceFor(wanted), wanted, &chunk);
   };
@@ -238,7 +222,6 @@ Chunk* Arena::Grow(size_t bytes, ChunkOwner user, bool within_bound, Status* why
   if (!why->ok()) return nullptr;
   region_bytes_ += wanted;
   last_region_ = wanted;
-  shrunk_ = false;
   stats_.CountTaken(wanted);
   if (tail == nullptr) return MergeNeighbours(chunk);
   // The request takes all of the tail; what it leaves over is new, and nobody's.
@@ -249,35 +232,69 @@ Chunk* Arena::Grow(size_t bytes, ChunkOwner user, bool within_bound, Status* why
   return tail;
 }
 
-Chunk* Arena::SlowFind(Lock* lock, size_t bytes, ChunkOwner user, Status* why) {
-  ++stats_.searches;
-  device::DeviceGuard guard(source_.ordinal);
-  if (!guard.status().ok()) {
-    *why = guard.status();
-    return nullptr;
+// ---- Giving back ------------------------------------------------------------------------------------------------
+
+// Unmaps whole steps of nobody's free memory, the highest first, until `most` bytes are given back; not those of
+// `kept`. The addresses are mapped again when something fits there.
+void Arena::UnmapIdle(size_t most, const Chunk* kept) {
+  std::vector<Chunk*> idle;
+  for (const ChunkHeap::Region& region : heap_.regions()) {
+    for (Chunk* chunk = region.first; chunk != nullptr; chunk = chunk->after) {
+      if (chunk->free && chunk->owner == kNobody && chunk != kept) idle.push_back(chunk);
+    }
   }
-  RelaxedCapture relaxed;
-  Poll();
-  Sweep();
-  if (Chunk* chunk = FindUsable(bytes, user)) return chunk;
-  MarkPending();
-  // Before streams lose their caches: they would search for the same again.
-  if (Chunk* chunk = Grow(bytes, user, true, why)) return chunk;
-  EmptyCaches();
-  progress_.SettleAll();
-  if (Chunk* chunk = FindUsable(bytes, user)) return chunk;
-  if (Chunk* chunk = FindByWaiting(bytes, user)) return chunk;
-  return GrowAtLast(lock, bytes, user, why);
+  size_t given = 0;
+  for (auto next = idle.rbegin(); next != idle.rend() && given < most; ++next) {
+    Chunk* chunk = *next;
+    const size_t begin = OffsetOf(chunk->data), end = (begin + chunk->bytes) / kStepBytes * kStepBytes;
+    size_t first = AlignUp(begin, kStepBytes);
+    if (first >= end) continue;
+    if (end - first > most - given) first = end - AlignUp(most - given, kStepBytes);
+    if (!device::GrowableUnmap(growable_.get(), first, end - first).ok()) break;
+    given += end - first;
+    BinsOf(*chunk).Remove(chunk);
+    if (begin + chunk->bytes > end) BinsOf(*chunk).Insert(heap_.Split(chunk, end - begin));
+    if (first > begin) {
+      Chunk* const below = std::exchange(chunk, heap_.Split(chunk, first - begin));
+      BinsOf(*below).Insert(below);
+    }
+    heap_.CutOut(chunk);
+  }
+  if (given == 0) return;
+  region_bytes_ -= given;
+  stats_.CountGiven(given);
+  source_.Release(given);
 }
 
-// Beyond the bound, or against the limit: as much as is needed goes back first of what lies idle in smaller pieces.
-Chunk* Arena::GrowAtLast(Lock* lock, size_t bytes, ChunkOwner user, Status* why) {
-  WaitForEverything(lock);
-  if (Chunk* chunk = FindUsable(bytes, user)) return chunk;
-  const Chunk* const tail = UsableTail(user);
-  const size_t missing = bytes - (tail != nullptr ? std::min(bytes, tail->bytes) : 0);
-  if (missing != 0) ReturnIdle(lock, std::max(missing, BeyondBound(missing, bytes)), tail);
-  return Grow(bytes, user, false, why);
+// What is nobody's goes back to the driver: of one region `most` bytes but for the chunk `kept`, of several all that
+// are one chunk.
+void Arena::ReturnIdle(Lock* lock, size_t most, const Chunk* kept) {
+  if (CanGrow()) return UnmapIdle(most, kept);
+  std::vector<ChunkHeap::Region> idle;
+  for (const ChunkHeap::Region& region : heap_.regions()) {
+    const Chunk& chunk = *region.first;
+    if (chunk.free && chunk.owner == kNobody && chunk.bytes == region.bytes) idle.push_back(region);
+  }
+  for (const ChunkHeap::Region& region : idle) {
+    BinsOf(*region.first).Remove(region.first);
+    heap_.CutOut(region.first);
+    region_bytes_ -= region.bytes;
+    stats_.CountGiven(region.bytes);
+  }
+  lock->unlock();  // the driver waits for the device
+  for (const ChunkHeap::Region& region : idle) source_.Return(region.data, region.bytes).IgnoreError();
+  lock->lock();
+}
+
+Status Arena::Shrink() {
+  Lock lock(mutex_);
+  ++stats_.shrinks;
+  CUDAEP_RETURN_IF_ERROR(WaitForFree(&lock));
+  recent_peak_ = InUse();
+  last_region_ = 0;
+  shrunk_ = true;
+  ReturnIdle(&lock, SIZE_MAX, nullptr);
+  return Status::Ok();
 }
 
 }  // namespace cudaep::memory

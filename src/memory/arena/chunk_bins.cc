@@ -28,7 +28,6 @@ void ChunkBins::Insert(Chunk* chunk) {
   heads_[bin] = chunk;
   used_[bin / 64] |= uint64_t{1} << (bin % 64);
   ++count_;
-  bytes_ += chunk->bytes;
   oldest_ = std::min(oldest_, chunk->stamp);
 }
 
@@ -43,7 +42,6 @@ void ChunkBins::Remove(Chunk* chunk) {
     if (heads_[bin] == nullptr) used_[bin / 64] &= ~(uint64_t{1} << (bin % 64));
   }
   chunk->bin_before = chunk->bin_after = nullptr;
-  bytes_ -= chunk->bytes;
   if (--count_ == 0) oldest_ = UINT64_MAX;
 }
 

@@ -18,14 +18,12 @@ namespace cudaep::memory {
 class ChunkBins {
  public:
   bool empty() const { return count_ == 0; }
-  size_t bytes() const { return bytes_; }
 
   void Insert(Chunk* chunk);
   void Remove(Chunk* chunk);
-  // The best chunk of at least `bytes` that was freed at `newest` or before; null if there is none.
-  Chunk* Find(size_t bytes, uint64_t newest = UINT64_MAX) const { return FindBetter(bytes, newest, nullptr); }
-  // The same if it is smaller than `known`, which may be null; else `known`.
-  Chunk* FindBetter(size_t bytes, uint64_t newest, Chunk* known) const {
+  // The best chunk of at least `bytes` that was freed at `newest` or before, if it is smaller than `known`, which may
+  // be null; else `known`.
+  Chunk* Find(size_t bytes, uint64_t newest = UINT64_MAX, Chunk* known = nullptr) const {
     if (count_ == 0 || newest < oldest_ || (known != nullptr && known->bytes == bytes)) return known;
     return Search(bytes, newest, known);
   }
@@ -42,7 +40,7 @@ class ChunkBins {
   Chunk* Search(size_t bytes, uint64_t newest, Chunk* known) const;
   size_t NextUsed(size_t bin) const;  // kBins if there is none
 
-  size_t count_ = 0, bytes_ = 0;
+  size_t count_ = 0;
   uint64_t oldest_ = UINT64_MAX;  // of all since it was empty
   std::array<uint64_t, kBins / 64> used_{};
   std::array<Chunk*, kBins> heads_{};

@@ -3,21 +3,9 @@
 #include <algorithm>
 
 namespace cudaep::memory {
-namespace {
-
-constexpr size_t kRecordsPerBlock = 64;
-
-}  // namespace
-
 // Its contents are left over from its last use.
 Chunk* ChunkHeap::NewRecord() {
-  if (spare_ == nullptr) {
-    blocks_.push_back(std::make_unique<Chunk[]>(kRecordsPerBlock));
-    for (size_t i = 0; i < kRecordsPerBlock; ++i) {
-      blocks_.back()[i].after = spare_;
-      spare_ = &blocks_.back()[i];
-    }
-  }
+  if (spare_ == nullptr) return &records_.emplace_back();
   Chunk* const record = spare_;
   spare_ = record->after;
   return record;

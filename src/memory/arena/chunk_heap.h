@@ -7,7 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <deque>
 #include <vector>
 
 #include "memory/arena/live_chunks.h"
@@ -15,9 +15,6 @@
 namespace cudaep::memory {
 
 class StreamCache;
-
-// The slot of a stream in the arena.
-using ChunkOwner = uint32_t;
 
 struct Chunk {
   char* data = nullptr;
@@ -27,15 +24,14 @@ struct Chunk {
   Chunk* bin_before = nullptr;  // in the free list
   Chunk* bin_after = nullptr;
   const char* label = nullptr;   // of the user, while live
-  uint64_t stamp = 0;            // of the free in its owner's count; in a cache, in the cache's count
+  uint64_t stamp = 0;            // of the free, a point of its owner
   size_t requested = 0;          // bytes that were asked for, rounded up
-  StreamCache* cache = nullptr;  // of the stream it was handed out to
-  ChunkOwner owner = 0;
-  uint32_t generation = 0;  // of the owner's slot when the chunk was handed out
-  bool free = false;        // in a free list
-  bool cached = false;      // in `cache`
-  bool captured = false;    // stays with its owner, a graph may know the address
-  bool untagged = false;    // handed out without a stream
+  StreamCache* cache = nullptr;  // of the stream it was handed out to, if that has one
+  uint32_t owner = 0;            // the slot of its stream (memory/stream_order.h), or nobody's
+  uint32_t life = 0;             // of the stream it was handed out to; 0: it was handed out without one
+  bool free = false;             // in a free list
+  bool cached = false;           // in `cache`
+  bool captured = false;         // stays with its owner, a graph may know the address
 };
 
 class ChunkHeap {
@@ -84,7 +80,7 @@ class ChunkHeap {
 
   std::vector<Region> regions_;
   LiveChunks live_;
-  std::vector<std::unique_ptr<Chunk[]>> blocks_;
+  std::deque<Chunk> records_;
   Chunk* spare_ = nullptr;  // linked by `after`
 };
 

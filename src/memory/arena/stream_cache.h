@@ -6,7 +6,7 @@
 // before it waits for a stream or grows beyond its bound.
 //
 // Stream rules: a chunk was freed in its stream's order and serves the same stream, so nothing needs to be known about
-// the work on it. Its stamp counts the frees of the stream, here and in the arena, for those who get it later.
+// the work on it. Its stamp is a point of the stream (memory/stream_order.h), for those who get it later.
 //
 // Threads: any function from any thread. Open and Close are called under the arena's lock. Its own lock spins: nothing
 // done under it takes longer than some ten nanoseconds, and nothing calls the driver.
@@ -18,21 +18,20 @@
 #include <cstdint>
 #include <mutex>
 
-#include "core/spin_lock.h"
 #include "device/device.h"
 #include "memory/arena/chunk_heap.h"
+#include "memory/stream_order.h"
 
 namespace cudaep::memory {
 
-class StreamCache {
+// Aligned: neighbours in memory are used by different threads.
+class alignas(64) StreamCache {
  public:
-  explicit StreamCache(ChunkOwner owner) : owner_(owner) {}
+  // `counter`: of the points of its slot; the cache's lock is the counter's.
+  explicit StreamCache(PointCounter* counter) : counter_(*counter), lock_(counter->lock()) {}
 
-  // The slot of its stream in the arena.
-  ChunkOwner owner() const { return owner_; }
-
-  // From now on it serves `stream`; chunks handed out under another generation are not taken.
-  void Open(device::Stream stream, uint32_t generation);
+  // From now on it serves `stream`; chunks handed out in another life are not taken.
+  void Open(device::Stream stream, uint32_t life);
   // It serves nobody and takes nothing; returns what it held, linked by `bin_after`, like the other functions.
   Chunk* Close();
 
@@ -47,10 +46,6 @@ class StreamCache {
   Chunk* PopAll();
   // The same when the stream was waited for; sizes that it asked for once or not at all since then are forgotten.
   Chunk* Idle();
-  // Frees of the stream so far, and the stamp of one more. What is queued on the stream after freed() was read comes
-  // after the work on all chunks with stamps up to it.
-  uint64_t freed() const { return freed_.load(std::memory_order_acquire); }
-  uint64_t CountFree();
 
   // Requests served.
   int64_t hits() const;
@@ -70,22 +65,16 @@ class StreamCache {
   static constexpr size_t kProbes = 4;
 
   Size* Find(size_t bytes);
-  uint64_t CountFreeLocked();
   Chunk* PopAllLocked();
-  void CountHeld(size_t bytes) { held_bytes_.store(bytes, std::memory_order_relaxed); }
 
-  const ChunkOwner owner_;
-  mutable SpinLock lock_;
+  PointCounter& counter_;
+  SpinLock& lock_;
   // Everything below is guarded by lock_; so are label and mark of its stream's live chunks.
   device::Stream stream_ = nullptr;
-  bool open_ = false;
-  uint32_t generation_ = 0;
-  size_t held_ = 0;  // chunks
+  uint32_t life_ = 0;  // 0: closed
   int64_t hits_ = 0;
   std::array<Size, kSizes> sizes_;
-  std::array<uint64_t, kSizes / 64> used_{};  // sizes that are not vacant
-  std::atomic<uint64_t> freed_{0};            // written under lock_
-  std::atomic<size_t> held_bytes_{0};         // written under lock_
+  std::atomic<size_t> held_bytes_{0};  // written under lock_
 };
 
 }  // namespace cudaep::memory

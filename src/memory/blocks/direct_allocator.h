@@ -11,18 +11,17 @@ namespace cudaep::memory {
 class DirectAllocator final : public BlockAllocator {
  public:
   explicit DirectAllocator(MemorySource source) : BlockAllocator(std::move(source)) {}
-  ~DirectAllocator() override;
-
-  void Free(void* pointer) override;
-  void AddStream(device::Stream) override {}
-  void ReleaseStream(device::Stream) override {}
-  StreamMark Mark(device::Stream) override { return {}; }
-  void Reached(const StreamMark&) override {}
-  Status Shrink() override;
-  AllocatorStats Stats() const override;
+  ~DirectAllocator() override { End(); }
 
  private:
-  Result<void*> Serve(Block block) override;
+  Result<void*> Serve(Block* block, const device::Stream* stream) override {
+    if (stream != nullptr && IsCapturing(*stream)) {
+      return FailedPrecondition("memory of ", block->bytes,
+                                " bytes cannot come from the driver while its stream is captured");
+    }
+    Lock lock(mutex_);
+    return TakeDirectly(block);
+  }
 };
 
 }  // namespace cudaep::memory

@@ -26,8 +26,6 @@
 #include <vector>
 
 #include "memory/blocks/block_allocator.h"
-#include "memory/blocks/held_blocks.h"
-#include "memory/stream_progress.h"
 
 namespace cudaep::memory {
 
@@ -44,37 +42,26 @@ class ExternalAllocator final : public BlockAllocator {
   static Result<std::unique_ptr<ExternalAllocator>> Create(int ordinal, const ExternalCallbacks& callbacks,
                                                            std::shared_ptr<Budget> budget);
   // Waits for the work that may use memory of this allocator, and gives all of it back.
-  ~ExternalAllocator() override;
+  ~ExternalAllocator() override { End(); }
 
-  void Free(void* pointer) override;
-  void AddStream(device::Stream stream) override;
-  void ReleaseStream(device::Stream stream) override;
-  StreamMark Mark(device::Stream stream) override;
-  void Reached(const StreamMark& mark) override;
-  // Waits for the work of freed blocks, gives them back and calls `empty_cache`.
-  Status Shrink() override;
   AllocatorStats Stats() const override;
 
  private:
   ExternalAllocator(int ordinal, const ExternalCallbacks& callbacks, std::shared_ptr<Budget> budget)
       : BlockAllocator({MemoryKind::kDevice, ordinal, std::move(budget), BudgetKind::kArena}), callbacks_(callbacks) {}
 
-  Result<void*> Serve(Block block) override;
-  // A held block that serves the request, counted as live; null for none.
-  Result<void*> FromHeld(size_t bytes, Block* block);
+  Result<void*> Serve(Block* block, const device::Stream* stream) override;
+  After Freed(void* pointer, const Block& block, device::Stream stream) override;
+  void GiveBack(std::vector<Held> blocks) override;
+  Status Trim() override;  // calls `empty_cache`
   Result<void*> FromCaller(size_t bytes);
   Result<void*> CallAlloc(size_t bytes);
-  Status Check(void* pointer) const;
-  Status OrderAfterCaller(const Block& block);
-  bool IsCallerStream(device::Stream stream) const;
-  // Without the lock.
-  std::vector<HeldBlock> WaitForHeld();
-  void GiveBack(const std::vector<HeldBlock>& blocks);
   void CallFree(void* pointer);
+  Status Check(void* pointer) const;
+  Status OrderAfterCaller(size_t bytes, const device::Stream* stream);
+  bool IsCallerStream(device::Stream stream) const;
 
   const ExternalCallbacks callbacks_;
-  HeldBlocks held_;          // guarded by mutex_
-  StreamProgress progress_;  // guarded by mutex_
 };
 
 }  // namespace cudaep::memory

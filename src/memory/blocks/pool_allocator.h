@@ -23,14 +23,10 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "memory/arena_config.h"
 #include "memory/blocks/block_allocator.h"
-#include "memory/blocks/held_blocks.h"
-#include "memory/stream_progress.h"
 
 namespace cudaep::memory {
 
@@ -42,35 +38,22 @@ class PoolAllocator final : public BlockAllocator {
   // Waits for the device when memory was not freed or is still held.
   ~PoolAllocator() override;
 
-  void Free(void* pointer) override;
-  void AddStream(device::Stream stream) override;
-  void ReleaseStream(device::Stream stream) override;
-  StreamMark Mark(device::Stream stream) override;
-  void Reached(const StreamMark& mark) override;
-  Status Shrink() override;
   AllocatorStats Stats() const override;
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
-
   PoolAllocator(int ordinal, const ArenaConfig& config, std::shared_ptr<Budget> budget);
 
-  Result<void*> Serve(Block block) override;
-  Result<void*> FromHeld(size_t bytes, Block* block);
-  // Takes `bytes` from the pool; when there is no memory, waits for what was freed and tries once more.
-  Result<void*> FromPool(Lock& lock, size_t bytes, device::Stream stream);
-  Result<void*> TryPool(size_t bytes, device::Stream stream);
-  // The lock is not held while the driver is called.
-  Result<void*> TakeDirectly(Lock& lock, size_t bytes);
+  Result<void*> Serve(Block* block, const device::Stream* stream) override;
+  After Freed(void* pointer, const Block& block, device::Stream stream) override;
+  void GiveBack(std::vector<Held> blocks) override;
+  Status Trim() override { return TrimTo(config_.pool_bytes_to_keep_on_shrink); }
+  // One attempt, with the lock; without a stream it is memory that is ready for all of them.
+  Result<void*> Take(Block* block, const device::Stream* stream);
+  Status TrimTo(size_t bytes);
   // Whether the limits leave room for `more` bytes.
   bool HasRoom(size_t more) const;
   // Asks what the pool holds and brings statistics and budget up to it. False when that is over the limit.
   bool Update() const;
-  // To the pool, on the stream that is ordered after the work which used it.
-  void GiveToPool(std::vector<HeldBlock> blocks);
-  void FreeOn(device::Stream stream, HeldBlock held);
-  // Waits, without the lock, until all that was freed so far is unused in the pool, and trims it.
-  Status EmptyPool(Lock& lock, size_t bytes_to_keep);
   Status WaitForOwnStream();
 
   const ArenaConfig config_;
@@ -79,12 +62,6 @@ class PoolAllocator final : public BlockAllocator {
 
   mutable size_t pool_bytes_ = 0;  // reserved by the pool, as charged; guarded by mutex_
   size_t used_pool_bytes_ = 0;     // of live and held blocks of the pool; guarded by mutex_
-  size_t direct_bytes_ = 0;        // taken by Reserve; guarded by mutex_
-  HeldBlocks held_;                // guarded by mutex_
-  StreamProgress progress_;        // guarded by mutex_
-  uint64_t frees_ = 0;             // queued so far; guarded by mutex_
-  // Streams whose queues may hold frees, and the last of them; guarded by mutex_.
-  std::unordered_map<device::Stream, uint64_t> freed_on_;
 };
 
 }  // namespace cudaep::memory

@@ -1,14 +1,14 @@
-// FaultAllocator, StrictAllocator and RecordingAllocator, over the caller's memory.
+// RuledAllocator and RecordingAllocator, over the caller's memory.
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
 
 #include "caller_memory.h"
-#include "memory/adaptors/fault_allocator.h"
 #include "memory/adaptors/recording_allocator.h"
-#include "memory/adaptors/strict_allocator.h"
+#include "memory/adaptors/ruled_allocator.h"
 #include "memory/allocation_label.h"
+#include "memory/arena/arena.h"
 
 namespace cudaep::memory {
 namespace {
@@ -45,59 +45,60 @@ class AdaptorTest : public device::testing::DeviceTest {
     return text;
   }
 
+  // Over `inner_`; the request of this number fails.
+  std::shared_ptr<RuledAllocator> Failing(uint64_t request) {
+    faults_ = std::make_shared<FaultCounter>(request);
+    return std::make_shared<RuledAllocator>(inner_, RequestRules{.faults = faults_});
+  }
+
   std::shared_ptr<Allocator> inner_;
+  std::shared_ptr<FaultCounter> faults_;
 };
 
 TEST_F(AdaptorTest, FaultsHitTheRequestTheyAreMeantFor) {
   const struct {
     uint64_t request;
-    FaultAllocator::Extent extent;
     const char* outcomes;
-  } cases[] = {
-      {0, FaultAllocator::Extent::kOnce, "111111"},       {1, FaultAllocator::Extent::kOnce, "011111"},
-      {2, FaultAllocator::Extent::kOnce, "101111"},       {6, FaultAllocator::Extent::kOnce, "111110"},
-      {7, FaultAllocator::Extent::kOnce, "111111"},       {0, FaultAllocator::Extent::kFromThenOn, "111111"},
-      {1, FaultAllocator::Extent::kFromThenOn, "000000"}, {3, FaultAllocator::Extent::kFromThenOn, "110000"},
-  };
+  } cases[] = {{0, "111111"}, {1, "011111"}, {2, "101111"}, {6, "111110"}, {7, "111111"}};
   for (const auto& expected : cases) {
-    FaultAllocator faults(inner_, expected.request, expected.extent);
+    const auto failing = Failing(expected.request);
     const auto failures = static_cast<int64_t>(std::count(expected.outcomes, expected.outcomes + 6, '0'));
     const int64_t before = inner_->Stats().allocations + inner_->Stats().reserves;
-    EXPECT_EQ(Outcomes(faults), expected.outcomes) << "request " << expected.request;
-    EXPECT_EQ(faults.requests(), 6u);
-    EXPECT_EQ(faults.Stats().failures, failures);
-    EXPECT_EQ(faults.Stats().allocations + faults.Stats().reserves - before, 6 - failures);
+    EXPECT_EQ(Outcomes(*failing), expected.outcomes) << "request " << expected.request;
+    EXPECT_EQ(faults_->requests, 6u);
+    EXPECT_EQ(failing->Stats().failures, failures);
+    EXPECT_EQ(failing->Stats().allocations + failing->Stats().reserves - before, 6 - failures);
   }
 }
 
 TEST_F(AdaptorTest, AFaultSaysThatItIsOne) {
-  FaultAllocator faults(inner_, 1, FaultAllocator::Extent::kOnce);
-  ASSERT_OK(faults.Allocate(0).status());  // no request
-  EXPECT_FAILS(faults.AllocateOnStream(4096, stream()).status(), kOutOfMemory,
+  const auto failing = Failing(1);
+  ASSERT_OK(failing->Allocate(0).status());  // no request
+  EXPECT_FAILS(failing->AllocateOnStream(4096, stream()).status(), kOutOfMemory,
                "[CUDAEP_OUT_OF_MEMORY] request 1 of 4096 bytes fails because it was told to");
 }
 
 TEST_F(AdaptorTest, AllocatorsOfOneCounterCountTogether) {
-  const auto counter = std::make_shared<FaultCounter>(2, FaultCounter::Extent::kOnce);
-  FaultAllocator first(inner_, counter), second(inner_, counter);
-  EXPECT_OK(first.Reserve(64).status());
+  const auto first = Failing(2);
+  RuledAllocator second(inner_, {.faults = faults_});
+  EXPECT_OK(first->Reserve(64).status());
   EXPECT_FAILS(second.Reserve(64).status(), kOutOfMemory, "request 2 of 64 bytes");
-  EXPECT_OK(first.Reserve(64).status());
-  EXPECT_EQ(first.requests(), 3u);
-  EXPECT_EQ(first.Stats().failures, 0);
+  EXPECT_OK(first->Reserve(64).status());
+  EXPECT_EQ(faults_->requests, 3u);
+  EXPECT_EQ(first->Stats().failures, 0);
   EXPECT_EQ(second.Stats().failures, 1);
 }
 
 TEST_F(AdaptorTest, ExactlyOneOfManyThreadsMeetsTheFault) {
-  FaultAllocator faults(inner_, 77, FaultAllocator::Extent::kOnce);
+  const auto failing = Failing(77);
   std::atomic<int> failed{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 50; ++i) {
-        Result<void*> pointer = faults.Allocate(64);
+        Result<void*> pointer = failing->Allocate(64);
         if (pointer.ok()) {
-          faults.Free(pointer.value());
+          failing->Free(pointer.value());
         } else {
           ++failed;
         }
@@ -106,11 +107,11 @@ TEST_F(AdaptorTest, ExactlyOneOfManyThreadsMeetsTheFault) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(failed, 1);
-  EXPECT_EQ(faults.requests(), 200u);
+  EXPECT_EQ(faults_->requests, 200u);
 }
 
-TEST_F(AdaptorTest, StrictRefusesMemoryWithoutAStreamAndNamesTheCaller) {
-  StrictAllocator strict(inner_);
+TEST_F(AdaptorTest, MemoryWithoutAStreamIsRefusedAndTheCallerNamed) {
+  RuledAllocator strict(inner_, {.requires_stream = true});
   EXPECT_FAILS(strict.Allocate(64).status(), kFailedPrecondition, "a caller outside of any node asked for 64 bytes");
   {
     const LabelScope scope(InternLabel("node Resize_7"));
@@ -124,8 +125,7 @@ TEST_F(AdaptorTest, StrictRefusesMemoryWithoutAStreamAndNamesTheCaller) {
 }
 
 TEST_F(AdaptorTest, TheRestPassesThrough) {
-  auto faults = std::make_shared<FaultAllocator>(inner_, 0, FaultAllocator::Extent::kOnce);
-  StrictAllocator strict(faults);
+  RuledAllocator strict(Failing(0), {.requires_stream = true});
   const LabelScope scope(InternLabel("node A"));
   strict.AddStream(stream());
   Result<void*> pointer = strict.AllocateOnStream(4096, stream());
@@ -142,7 +142,23 @@ TEST_F(AdaptorTest, TheRestPassesThrough) {
   ASSERT_OK(strict.Shrink());
   EXPECT_EQ(CallerMemory::empties(), 1u);
   EXPECT_EQ(inner_->Stats().shrinks, 1);
-  EXPECT_EQ(faults->requests(), 1u);
+  EXPECT_EQ(faults_->requests, 1u);
+}
+
+// What the contract says of page-locked memory holds through an adaptor, too.
+TEST_F(AdaptorTest, CopiesOfPageLockedMemoryAreToldThroughIt) {
+  RuledAllocator pinned(std::make_shared<Arena>(MemorySource{MemoryKind::kPinnedHost, 0}, ArenaConfig{}), {});
+  auto* const target = Allocate<uint8_t>(4096);
+  auto* const first = static_cast<uint8_t*>(pinned.Allocate(4096).value());
+  std::fill_n(first, 4096, uint8_t{1});
+  ASSERT_OK(device::MemcpyAsync(target, first, 4096, stream()));
+  ASSERT_TRUE(pinned.Owns(first));
+  pinned.UsedOn(first, stream());
+  pinned.Free(first);
+  auto* const second = static_cast<uint8_t*>(pinned.Allocate(4096).value());
+  EXPECT_NE(second, first);
+  ASSERT_OK(device::StreamSynchronize(stream()));
+  pinned.Free(second);
 }
 
 TEST_F(AdaptorTest, ARecordHasEveryRequestThatWasServed) {

@@ -5,7 +5,6 @@
 
 #include "arena_fixture.h"
 #include "memory/allocation_label.h"
-#include "memory/arena/stream_directory.h"
 
 namespace cudaep::memory {
 namespace {
@@ -18,17 +17,19 @@ device::Stream FakeStream(uintptr_t handle) { return reinterpret_cast<device::St
 
 class StreamCacheTest : public ::testing::Test {
  protected:
-  StreamCacheTest() { cache_.Open(kStream, 0); }
+  StreamCacheTest() { cache_.Open(kStream, 1); }
   // A chunk that the arena handed out after the cache had none.
   Chunk* HandOut(size_t bytes) {
     EXPECT_EQ(cache_.Pop(kStream, bytes), nullptr);
     Chunk* const chunk = heap_.AddRegion(memory_ + 256 * count_++, bytes);
     chunk->requested = bytes;
+    chunk->life = 1;
     return chunk;
   }
 
   const device::Stream kStream = FakeStream(0x100);
-  StreamCache cache_{1};
+  PointCounter points_;
+  StreamCache cache_{&points_};
   ChunkHeap heap_;
   char memory_[1];
   size_t count_ = 0;
@@ -67,11 +68,11 @@ TEST_F(StreamCacheTest, ChunksOfAnotherLifeAreRefused) {
   EXPECT_EQ(cache_.Close(), nullptr);
   EXPECT_EQ(cache_.Push(chunk), Answer::kRefused);
   EXPECT_EQ(cache_.Pop(kStream, 512), nullptr);
-  cache_.Open(kStream, 1);
+  cache_.Open(kStream, 2);
   HandOut(512);
   HandOut(512);
   EXPECT_EQ(cache_.Push(chunk), Answer::kRefused);
-  chunk->generation = 1;
+  chunk->life = 2;
   EXPECT_EQ(cache_.Push(chunk), Answer::kTaken);
   EXPECT_EQ(cache_.Push(chunk), Answer::kTwice);
 }
@@ -97,24 +98,6 @@ TEST_F(StreamCacheTest, ManyMoreSizesThanItHoldsAreServedAllTheSame) {
   }
   EXPECT_GE(kept.size(), 100u);
   for (Chunk* chunk : kept) EXPECT_EQ(cache_.Pop(kStream, chunk->bytes), chunk);
-}
-
-TEST(StreamDirectory, FindsEveryStreamThatHasRoom) {
-  StreamDirectory directory;
-  StreamCache first(1), second(2);
-  EXPECT_EQ(directory.Find(nullptr), nullptr);
-  directory.Add(nullptr, &first);
-  directory.Add(FakeStream(2), &second);
-  EXPECT_EQ(directory.Find(nullptr), &first);
-  EXPECT_EQ(directory.Find(FakeStream(2)), &second);
-  for (int round = 0; round < 20; ++round) {
-    for (uintptr_t i = 1; i <= 100; ++i) directory.Add(FakeStream(i * 4096), &first);
-    for (uintptr_t i = 1; i <= 100; ++i) EXPECT_EQ(directory.Find(FakeStream(i * 4096)), &first);
-    for (uintptr_t i = 1; i <= 100; ++i) directory.Remove(FakeStream(i * 4096));
-  }
-  EXPECT_EQ(directory.Find(FakeStream(4096)), nullptr);
-  for (uintptr_t i = 1; i <= 1000; ++i) directory.Add(FakeStream(i * 4096), &first);  // some without success
-  EXPECT_EQ(directory.Find(FakeStream(2)), &second);
 }
 
 // ---- In the arena -----------------------------------------------------------------------------------------------
@@ -160,6 +143,30 @@ TEST_F(ArenaTest, AStreamThatMayCaptureHasNoCacheAnyMore) {
   void* const half = On(kMiB, stream());  // cut from what the cache held
   EXPECT_EQ(Reserved(), static_cast<int64_t>(2 * kMiB));
   arena_->Free(half);
+}
+
+// Streams beyond those that have caches are served all the same, and slots of streams that ended serve new ones.
+TEST_F(ArenaTest, ManyMoreStreamsThanCachesAreServed) {
+  Make();
+  for (int round = 0; round < 3; ++round) {
+    std::vector<device::UniqueStream> streams(200);
+    for (device::UniqueStream& own : streams) {
+      ASSERT_OK(device::StreamCreate(own.Receive()));
+      for (int i = 0; i < 4; ++i) {
+        void* const pointer = On(4096, own.get());
+        ASSERT_OK(device::MemsetAsync(pointer, i, 4096, own.get()));
+        arena_->Free(pointer);
+      }
+    }
+    EXPECT_EQ(arena_->Stats().bytes_in_use, 0);
+    for (device::UniqueStream& own : streams) {
+      ASSERT_OK(device::StreamSynchronize(own.get()));
+      arena_->ReleaseStream(own.get());
+    }
+  }
+  EXPECT_EQ(arena_->Stats().allocations, 3 * 200 * 4);
+  ASSERT_OK(arena_->Shrink());
+  EXPECT_EQ(Reserved(), 0);
 }
 
 TEST_F(ArenaTest, CountsOfManyThreadsAddUp) {
