@@ -91,10 +91,10 @@ TEST(SegmentNormTest, TeamsFitTheDeviceAndEachHasARow) {
     }
   }
   gpu.multiprocessors = 132;
-  // 4 MB a channel: 5 teams, which hold a row and the next.
+  // 4 MB a channel: 8 teams, which hold a row and have room for some of the next.
   const auto images = PlanSegmentNorm(DataType::kFloat, {1, 32, 64, 32768}, gpu);
-  EXPECT_EQ(images->team, 26u);
-  EXPECT_EQ(images->blocks, 130u);
+  EXPECT_EQ(images->team, 16u);
+  EXPECT_EQ(images->blocks, 128u);
   EXPECT_EQ(PlanSegmentNorm(DataType::kFloat, {1, 32, 1, 1 << 21}, gpu)->team, 132u);
   EXPECT_EQ(PlanSegmentNorm(DataType::kFloat, {1, 8, 64, 3136}, gpu)->team, 2u);
   EXPECT_EQ(PlanSegmentNorm(DataType::kFloat, {1, 8, 256, 784}, gpu)->team, 1u);
