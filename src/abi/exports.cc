@@ -1,10 +1,9 @@
 // The two functions the library exports.
-#include <dlfcn.h>
-
 #include <mutex>
 
 #include "abi/factory.h"
 #include "abi/host.h"
+#include "lib/loader.h"
 #include "memory/memory_registry.h"
 #include "runtime/plan_store.h"
 
@@ -18,13 +17,6 @@ namespace {
 // change under a live factory.
 constinit std::mutex g_mutex;
 constinit int g_live_factories = 0;  // guarded by g_mutex
-
-// Unloading does not happen any more, in this process.
-void StayMapped() {
-  Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(&ReleaseEpFactory), &info) == 0) return;
-  dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
-}
 
 }  // namespace
 
@@ -63,7 +55,7 @@ CUDAEP_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) {
   if (cudaep::memory::IsMemoryHeld()) {
     // Sessions or values outlive the environment. Newer hosts unmap the library after this call, and then end them
     // through it: they keep their factory, and the code.
-    StayMapped();
+    cudaep::lib::StayMapped();
     return nullptr;
   }
   delete static_cast<cudaep::abi::Factory*>(factory);

@@ -5,7 +5,10 @@
 // belongs to the innermost one. A replay of a CUDA graph is one call, of one scope; its activities share the call's
 // number.
 // Threads: PushScope, PopScope and Now by any thread while the trace is on; Start, Stop and Flush one at a time.
-// Ownership: the trace is the process's and is never destroyed.
+// Ownership: the trace is the process's and is never destroyed, also not when it ends: CUPTI may give buffers back
+// until then, which are dropped. CUPTI keeps pointers into this library, which stays in the process from the first
+// Start on. Bounds: 2^20 to 2^21 calls inside scopes are remembered; work that ends after so many later calls is not
+// told. A child by fork has no device and must not use the trace.
 #pragma once
 
 #include <cstdint>
@@ -40,18 +43,19 @@ class ActivitySink {
 
 class ActivityTrace {
  public:
-  // Work that is queued after it is told to `sink`, until Stop. kFailedPrecondition where another tool has CUPTI,
+  // Work that is queued after it, in a scope, is told to `sink`, until Stop. kFailedPrecondition where another tool has CUPTI,
   // kDeviceError with CUPTI's own words otherwise; the trace is off then.
   virtual Status Start(ActivitySink* sink) = 0;
   virtual void Stop() = 0;
-  // Tells all that is done by now; the caller has waited for the device. `alone`: nobody needs what is still running,
-  // which may be lost.
+  // Tells all that the current device has done by now; the caller has waited for it. `alone`: nobody needs what is still
+  // running, which may be lost. Otherwise it is not, unless somebody's work keeps records back for more than a second:
+  // what still runs then is counted in Lost.
   virtual Status Flush(bool alone) = 0;
-  // Activities that were lost since Start, as far as is known.
+  // Activities that were lost since Start, as far as is known: CUPTI had no room, or a flush did not wait for them.
   virtual uint64_t Lost() const = 0;
 
   virtual uint64_t Now() const = 0;  // of the clock of activities
-  virtual void PushScope(uint64_t scope) = 0;
+  virtual void PushScope(uint64_t scope) = 0;  // not 0
   virtual void PopScope() = 0;
 
   virtual bool simulated() const = 0;

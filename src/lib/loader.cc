@@ -79,6 +79,12 @@ bool TryPlace(const LibrarySpec& spec, const Place& place, LoadedLibrary* loaded
 
 }  // namespace
 
+void StayMapped() {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&StayMapped), &info) == 0) return;
+  dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 std::string VersionText(size_t version) {
   return StrCat(version / 10000, '.', version / 100 % 100, '.', version % 100);
 }

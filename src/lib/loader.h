@@ -36,6 +36,9 @@ struct LoadedLibrary {
 
 Result<LoadedLibrary> LoadLibrary(const LibrarySpec& spec);
 
+// From here on the process keeps the library that this code is in, also when its host unloads it.
+void StayMapped();
+
 // "9.19.0" for 91900.
 std::string VersionText(size_t version);
 

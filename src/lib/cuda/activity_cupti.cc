@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <set>
 #include <string>
@@ -14,6 +15,7 @@
 #include "device/device.h"
 #include "lib/activity.h"
 #include "lib/cuda/cupti_api.h"
+#include "lib/loader.h"
 
 namespace cudaep::lib {
 namespace {
@@ -24,8 +26,8 @@ constexpr size_t kBufferBytes = size_t{1} << 20;
 constexpr size_t kBufferAlignment = 8;
 // Work whose call is not known yet; most of it was queued outside of every scope, and nobody will ever ask for it.
 constexpr size_t kMostWaiting = size_t{1} << 17;
-// Calls inside scopes since the last flush that was alone: 64 MiB.
-constexpr size_t kMostCalls = size_t{1} << 21;
+// Calls inside scopes are remembered in two generations of this many, 64 MiB together: work may come after later calls.
+constexpr size_t kCallsOfGeneration = size_t{1} << 20;
 constexpr cupti::Kind kKinds[] = {cupti::kCorrelation, cupti::kRuntimeCall, cupti::kDriverCall, cupti::kKernel,
                                   cupti::kCopy,        cupti::kFill,        cupti::kPeerCopy};
 // Of the fill that shows a flush how far the records have come.
@@ -50,25 +52,31 @@ class CuptiTrace final : public ActivityTrace {
     for (const cupti::Kind kind : kKinds) {
       if (status.ok()) status = Call(api_.cuptiActivityEnable(kind), "cuptiActivityEnable");
     }
+    // CUPTI keeps the callbacks for the process's life, whatever is disabled.
+    if (!std::exchange(stays_mapped_, true)) StayMapped();
     if (!status.ok()) Stop();
     return status;
   }
 
-  // CUPTI stays loaded: to detach it while other threads call CUDA is not safe.
+  // CUPTI stays loaded: to detach it while other threads call CUDA is not safe. The flush takes the buffers back.
   void Stop() override {
     for (const cupti::Kind kind : kKinds) static_cast<void>(api_.cuptiActivityDisable(kind));
+    {
+      const std::lock_guard lock(mutex_);
+      sink_ = nullptr;
+    }
+    static_cast<void>(api_.cuptiActivityFlushAll(cupti::kFlushForced));
     static_cast<void>(api_.cuptiUnsubscribe(subscriber_));
     const std::lock_guard lock(mutex_);
-    sink_ = nullptr;
     Forget();
   }
 
   Status Flush(bool alone) override {
-    if (!alone) CUDAEP_RETURN_IF_ERROR(FlushUpToNow());
-    if (alone) CUDAEP_RETURN_IF_ERROR(Call(api_.cuptiActivityFlushAll(cupti::kFlushForced), "cuptiActivityFlushAll"));
+    if (!alone) return FlushUpToNow();
+    const Status status = FlushForced(false);
     const std::lock_guard lock(mutex_);
-    if (alone) Forget();
-    return Status::Ok();
+    Forget();
+    return status;
   }
 
   uint64_t Lost() const override {
@@ -103,8 +111,20 @@ class CuptiTrace final : public ActivityTrace {
   }
   static void TakeBuffer(void*, uint32_t, uint8_t* buffer, size_t, size_t valid);
 
+  // What still runs comes without an end then, and never again.
+  Status FlushForced(bool unfinished_is_lost) {
+    {
+      const std::lock_guard lock(mutex_);
+      unfinished_is_lost_ = unfinished_is_lost;
+    }
+    Status status = Call(api_.cuptiActivityFlushAll(cupti::kFlushForced), "cuptiActivityFlushAll");
+    const std::lock_guard lock(mutex_);
+    unfinished_is_lost_ = false;
+    return status;
+  }
+
   // A buffer with records of work that still runs is kept back, and other threads may always have some. A fill that is
-  // done comes after all that was done before it.
+  // done comes after all that its device had done before it.
   Status FlushUpToNow() {
     {
       const std::lock_guard lock(mutex_);
@@ -121,25 +141,37 @@ class CuptiTrace final : public ActivityTrace {
       }
       std::this_thread::sleep_for(kBetweenFlushes);
     }
-    // The device is never idle, or lost: what is done counts more than what is not.
-    return Call(api_.cuptiActivityFlushAll(cupti::kFlushForced), "cuptiActivityFlushAll");
+    // Somebody's work runs for longer than this waits, or the device is lost: what is done counts more than what is not.
+    return FlushForced(true);
   }
 
-  // Stream and memory are kept: to free memory would wait for the device. None of this ends a capture under way.
+  // Where a device's fills go. Kept, since to free memory would wait for the device.
+  struct MarkPlace {
+    device::Stream stream = nullptr;
+    void* byte = nullptr;
+  };
+
+  // On the current device. None of this ends a capture under way.
   Status Mark() {
+    int ordinal = 0;
+    CUDAEP_RETURN_IF_ERROR(device::GetDevice(&ordinal));
     device::CaptureMode mode = device::CaptureMode::kRelaxed;
     device::ThreadExchangeCaptureMode(&mode).IgnoreError();
-    Status status = [&] {
-      if (mark_ordinal_ < 0) CUDAEP_RETURN_IF_ERROR(device::GetDevice(&mark_ordinal_));
-      const device::DeviceGuard guard(mark_ordinal_);
-      CUDAEP_RETURN_IF_ERROR(guard.status());
-      if (mark_stream_ == nullptr) CUDAEP_RETURN_IF_ERROR(device::StreamCreate(&mark_stream_));
-      if (mark_byte_ == nullptr) CUDAEP_RETURN_IF_ERROR(device::Malloc(&mark_byte_, 1));
-      CUDAEP_RETURN_IF_ERROR(device::MemsetAsync(mark_byte_, 0, 1, mark_stream_));
-      return device::StreamSynchronize(mark_stream_);
-    }();
+    Status status = Fill(&marks_[ordinal]);
+    if (!status.ok()) {
+      // A device that was reset has neither stream nor memory any more: to give them back is not safe either.
+      marks_[ordinal] = {};
+      status = Fill(&marks_[ordinal]);
+    }
     device::ThreadExchangeCaptureMode(&mode).IgnoreError();
     return status;
+  }
+
+  static Status Fill(MarkPlace* place) {
+    if (place->stream == nullptr) CUDAEP_RETURN_IF_ERROR(device::StreamCreate(&place->stream));
+    if (place->byte == nullptr) CUDAEP_RETURN_IF_ERROR(device::Malloc(&place->byte, 1));
+    CUDAEP_RETURN_IF_ERROR(device::MemsetAsync(place->byte, 0, 1, place->stream));
+    return device::StreamSynchronize(place->stream);
   }
 
   // All below with the mutex held.
@@ -187,7 +219,7 @@ class CuptiTrace final : public ActivityTrace {
   }
   template <class Record>
   void Take(const Record& record, ActivityKind kind, uint64_t bytes, const char* name) {
-    if (record.end_ns == 0) return;  // it still runs, and somebody else may ask for it
+    if (record.end_ns == 0 && !unfinished_is_lost_) return;
     Activity activity{.kind = kind,
                       .name = "",
                       .begin_ns = record.begin_ns,
@@ -199,9 +231,8 @@ class CuptiTrace final : public ActivityTrace {
                       .ordinal = static_cast<int>(record.device),
                       .stream = record.stream};
     if (name != nullptr && *name != '\0') activity.name = names_.emplace(name).first->c_str();
-    const auto scope = scopes_.find(record.call);
-    if (scope != scopes_.end()) {
-      Find(activity, scope->second);
+    if (const uint64_t* const scope = ScopeOf(record.call)) {
+      Find(activity, *scope);
     } else {
       waiting_.push_back(activity);
       if (waiting_.size() > kMostWaiting) waiting_.erase(waiting_.begin(), waiting_.begin() + kMostWaiting / 2);
@@ -213,46 +244,58 @@ class CuptiTrace final : public ActivityTrace {
       mark_seen_ = true;
       return;
     }
+    if (activity.end_ns == 0) {
+      ++lost_;
+      return;
+    }
     activity.scope = scope;
     found_.push_back(activity);
   }
 
   void Correlate(uint32_t call, uint64_t scope) {
-    if (scopes_.size() >= kMostCalls) {
-      ++lost_;
-      return;
+    if (ScopeOf(call) != nullptr) return;  // a call of the runtime's and the driver's below it
+    if (scopes_.size() >= kCallsOfGeneration) {
+      older_scopes_ = std::move(scopes_);
+      scopes_.clear();
     }
-    if (!scopes_.emplace(call, scope).second) return;  // a call of the runtime's and the driver's below it
+    scopes_.emplace(call, scope);
     new_calls_ = true;
+  }
+
+  const uint64_t* ScopeOf(uint64_t call) const {
+    for (const auto* scopes : {&scopes_, &older_scopes_}) {
+      if (const auto found = scopes->find(static_cast<uint32_t>(call)); found != scopes->end()) return &found->second;
+    }
+    return nullptr;
   }
 
   // Work whose call has become known, looked through once a buffer.
   void MatchWaiting() {
     if (!std::exchange(new_calls_, false)) return;
     std::erase_if(waiting_, [&](const Activity& activity) {
-      const auto scope = scopes_.find(static_cast<uint32_t>(activity.call));
-      if (scope == scopes_.end()) return false;
-      Find(activity, scope->second);
+      const uint64_t* const scope = ScopeOf(activity.call);
+      if (scope == nullptr) return false;
+      Find(activity, *scope);
       return true;
     });
   }
 
   void Forget() {
     scopes_.clear();
+    older_scopes_.clear();
     waiting_.clear();
     found_.clear();
   }
 
   const Api& api_;
-  int mark_ordinal_ = -1;
-  device::Stream mark_stream_ = nullptr;
-  void* mark_byte_ = nullptr;
+  std::map<int, MarkPlace> marks_;  // by ordinal
+  bool stays_mapped_ = false;
   cupti::Subscriber subscriber_ = nullptr;
   mutable std::mutex mutex_;
   ActivitySink* sink_ = nullptr;
   uint64_t lost_ = 0;
-  bool mark_seen_ = false, new_calls_ = false;
-  std::unordered_map<uint32_t, uint64_t> scopes_;  // of calls
+  bool mark_seen_ = false, new_calls_ = false, unfinished_is_lost_ = false;
+  std::unordered_map<uint32_t, uint64_t> scopes_, older_scopes_;  // of calls
   std::deque<Activity> waiting_;
   std::vector<Activity> found_;
   std::set<std::string, std::less<>> names_;

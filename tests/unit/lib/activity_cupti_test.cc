@@ -34,8 +34,8 @@ class Told final : public ActivitySink {
 
 class CuptiTest : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { ASSERT_TRUE(device::sim::Reset().ok()); }
   void SetUp() override {
+    StartDevices();
     SetLibraryPath(CUDAEP_TEST_CUPTI_DIR);
     auto found = FindActivityTrace();
     ASSERT_TRUE(found.ok()) << found.status().ToString();
@@ -44,11 +44,32 @@ class CuptiTest : public ::testing::Test {
     ASSERT_NE(library, nullptr);
     fake_ = reinterpret_cast<FakeCupti* (*)()>(dlsym(library, "fakeCupti"))();
     fake_->forced = fake_->flushes = 0;
+    UseDevice(1);
   }
   void TearDown() override {
+    device::sim::ObserveActivity(nullptr);
+    fake_->at_flush = nullptr;
     SetLibraryPath("");
     EXPECT_EQ(fake_->subscribers, 0);
     EXPECT_EQ(fake_->enabled, 0);
+  }
+
+  // Streams and memory of before are gone, as after a reset.
+  static void StartDevices() {
+    device::sim::Configuration configuration;
+    configuration.devices = 2;
+    ASSERT_TRUE(device::sim::Configure(configuration).ok());
+    // The only work of the simulated device here is what the trace marks the time with.
+    device::sim::ObserveActivity([](const device::sim::Activity& activity) {
+      if (activity.kind == device::sim::Activity::Kind::kFill) {
+        fake_->filled(static_cast<uint32_t>(activity.ordinal));
+      }
+    });
+  }
+  // Of kernels, and current on this thread.
+  static void UseDevice(int ordinal) {
+    ASSERT_TRUE(device::SetDevice(ordinal).ok());
+    fake_->device = static_cast<uint32_t>(ordinal);
   }
 
   // A kernel launched on this thread inside `scope`, 0 for none; it is not done.
@@ -60,7 +81,7 @@ class CuptiTest : public ::testing::Test {
   }
 
   ActivityTrace* trace_ = nullptr;
-  FakeCupti* fake_ = nullptr;
+  static inline FakeCupti* fake_ = nullptr;
 };
 
 TEST_F(CuptiTest, WorkIsTheScopesInWhicheverOrderRecordsCome) {
@@ -119,11 +140,63 @@ TEST_F(CuptiTest, ADeviceThatIsNeverIdleDoesNotKeepWorkBack) {
   Told told;
   ASSERT_TRUE(trace_->Start(&told).ok());
   fake_->done(Launch(1), 10, 20);
-  const size_t running = Launch(0);
+  Launch(0);  // nobody's
+  Launch(2);
   ASSERT_TRUE(trace_->Flush(false).ok());
   EXPECT_EQ(fake_->forced, 1);
   EXPECT_EQ(told.OfScope(1).size(), 1u);
-  static_cast<void>(running);
+  EXPECT_TRUE(told.OfScope(2).empty());
+  EXPECT_EQ(trace_->Lost(), 1u);
+  trace_->Stop();
+}
+
+TEST_F(CuptiTest, AFlushWaitsForTheCurrentDevice) {
+  Told told;
+  ASSERT_TRUE(trace_->Start(&told).ok());
+  for (const int ordinal : {0, 1, 0, 1}) {
+    UseDevice(ordinal);
+    const uint64_t scope = static_cast<uint64_t>(ordinal) + 1;
+    const size_t before = told.OfScope(scope).size();
+    fake_->done(Launch(scope), 10, 20);
+    const size_t running = Launch(0);
+    int left = 3;
+    fake_->at_flush = [&] {
+      if (--left == 0) fake_->done(running, 30, 40);
+    };
+    ASSERT_TRUE(trace_->Flush(false).ok());
+    fake_->at_flush = nullptr;
+    EXPECT_LE(left, 0);
+    EXPECT_EQ(told.OfScope(scope).size(), before + 1);
+  }
+  EXPECT_EQ(fake_->forced, 0);
+  EXPECT_EQ(trace_->Lost(), 0u);
+  trace_->Stop();
+}
+
+TEST_F(CuptiTest, ADeviceThatWasResetIsMarkedAgain) {
+  Told told;
+  ASSERT_TRUE(trace_->Start(&told).ok());
+  fake_->done(Launch(1), 10, 20);
+  ASSERT_TRUE(trace_->Flush(false).ok());
+  StartDevices();
+  UseDevice(1);
+  fake_->done(Launch(1), 30, 40);
+  ASSERT_TRUE(trace_->Flush(false).ok());
+  EXPECT_EQ(fake_->forced, 0);
+  EXPECT_EQ(told.OfScope(1).size(), 2u);
+  trace_->Stop();
+}
+
+TEST_F(CuptiTest, NothingIsToldAfterStop) {
+  Told told;
+  ASSERT_TRUE(trace_->Start(&told).ok());
+  fake_->done(Launch(1), 10, 20);
+  trace_->Stop();
+  EXPECT_EQ(told.size(), 0u);
+  Told next;
+  ASSERT_TRUE(trace_->Start(&next).ok());
+  ASSERT_TRUE(trace_->Flush(true).ok());
+  EXPECT_EQ(next.size(), 0u);
   trace_->Stop();
 }
 

@@ -1,5 +1,5 @@
-// Stands for CUPTI: records of calls and of work lie in buffers of their own, those of work are given out first, and a
-// buffer with work that is not done is kept back unless a flush is forced.
+// Stands for CUPTI: records of calls and of each device's work lie in buffers of their own, those of work are given out
+// first, and a buffer with work that is not done is kept back unless a flush is forced.
 #include "fake_cupti.h"
 
 #include <cstring>
@@ -18,9 +18,7 @@ struct Kernel {
   cupti::KernelRecord record{};
   bool is_done = false;
 };
-struct Buffer {
-  std::vector<size_t> kernels;
-};
+using Buffer = std::vector<size_t>;  // of kernels
 
 thread_local std::vector<uint64_t> t_scopes;
 
@@ -31,9 +29,18 @@ struct State {
   cupti::RequestBuffer request = nullptr;
   cupti::CompleteBuffer complete = nullptr;
   uint32_t calls = 0;
+  uint64_t pushed_last = 0;
   std::vector<cupti::CorrelationRecord> correlations;
   std::vector<Kernel> kernels;
-  std::vector<Buffer> buffers{1};
+  std::map<uint32_t, std::vector<Buffer>> buffers;  // of devices; work goes to the last one
+
+  size_t Queue(const Kernel& kernel) {
+    kernels.push_back(kernel);
+    std::vector<Buffer>& of_device = buffers[kernel.record.device];
+    if (of_device.empty()) of_device.emplace_back();
+    of_device.back().push_back(kernels.size() - 1);
+    return kernels.size() - 1;
+  }
 };
 State& Get() {
   static auto* const state = [] {
@@ -55,11 +62,22 @@ State& Get() {
       kernel.record.call = call;
       kernel.record.name = name;
       kernel.record.graph_node = graph_node;
-      kernel.record.device = 1;
+      kernel.record.device = made->front.device;
       kernel.record.stream = 13;
-      made->kernels.push_back(kernel);
-      made->buffers.back().kernels.push_back(made->kernels.size() - 1);
-      return made->kernels.size() - 1;
+      return made->Queue(kernel);
+    };
+    front.filled = [made](uint32_t device) {
+      Kernel fill;
+      fill.record.kind = cupti::kKernel;  // its record differs in nothing that matters here
+      fill.record.name = "fill";
+      fill.record.device = device;
+      fill.record.begin_ns = 1;
+      fill.record.end_ns = 2;
+      fill.is_done = true;
+      const std::lock_guard lock(made->mutex);
+      fill.record.call = ++made->calls;
+      made->correlations.push_back({cupti::kCorrelation, cupti::kOurScopes, made->pushed_last, fill.record.call});
+      made->Queue(fill);
     };
     front.done = [made](size_t kernel, uint64_t begin_ns, uint64_t end_ns) {
       const std::lock_guard lock(made->mutex);
@@ -69,7 +87,7 @@ State& Get() {
     };
     front.next_buffer = [made] {
       const std::lock_guard lock(made->mutex);
-      made->buffers.emplace_back();
+      for (auto& [device, buffers] : made->buffers) buffers.emplace_back();
     };
     return made;
   }();
@@ -127,13 +145,15 @@ FAKE_EXPORT cupti::Code cuptiActivityFlushAll(uint32_t flag) {
   std::vector<cupti::CorrelationRecord> calls;
   {
     const std::lock_guard lock(state.mutex);
-    for (Buffer& buffer : state.buffers) {
-      bool is_whole = true;
-      for (const size_t kernel : buffer.kernels) is_whole = is_whole && state.kernels[kernel].is_done;
-      if (!is_whole && !forced) continue;
-      work.emplace_back();
-      for (const size_t kernel : buffer.kernels) work.back().push_back(state.kernels[kernel].record);
-      buffer.kernels.clear();
+    for (auto& [device, buffers] : state.buffers) {
+      for (Buffer& buffer : buffers) {
+        bool is_whole = true;
+        for (const size_t kernel : buffer) is_whole = is_whole && state.kernels[kernel].is_done;
+        if (!is_whole && !forced) continue;
+        work.emplace_back();
+        for (const size_t kernel : buffer) work.back().push_back(state.kernels[kernel].record);
+        buffer.clear();
+      }
     }
     calls.swap(state.correlations);
   }
@@ -152,13 +172,11 @@ FAKE_EXPORT cupti::Code cuptiActivityGetNumDroppedRecords(void*, uint32_t, size_
   Get().front.dropped = 0;
   return cupti::kSuccess;
 }
-// A fill that the client marks the time with is the only work that comes without the test.
 FAKE_EXPORT cupti::Code cuptiActivityPushExternalCorrelationId(uint32_t kind, uint64_t id) {
   if (kind != cupti::kOurScopes) return 1;
   t_scopes.push_back(id);
-  if (id != ~uint64_t{0}) return cupti::kSuccess;
-  FakeCupti& front = Get().front;
-  front.done(front.queue(front.call(), "mark", 0), 1, 2);
+  const std::lock_guard lock(Get().mutex);
+  Get().pushed_last = id;
   return cupti::kSuccess;
 }
 FAKE_EXPORT cupti::Code cuptiActivityPopExternalCorrelationId(uint32_t kind, uint64_t* last) {

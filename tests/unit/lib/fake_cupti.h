@@ -16,10 +16,13 @@ struct FakeCupti {
 
   // A call on this thread, as the driver makes it: its correlation record where a scope is open. Returns its number.
   std::function<uint32_t()> call;
-  // A kernel of a call, in the open buffer of work; `done` fills in its times.
+  // A kernel of a call, in its device's open buffer of work; `done` fills in its times.
+  uint32_t device = 0;
   std::function<size_t(uint32_t call, const char* name, uint64_t graph_node)> queue;
   std::function<void(size_t kernel, uint64_t begin_ns, uint64_t end_ns)> done;
-  // Starts another buffer of work; correlation records have buffers of their own.
+  // A fill that is done, queued in the scope that was pushed last: the simulated device runs work on another thread.
+  std::function<void(uint32_t device)> filled;
+  // Starts another buffer of work for every device; correlation records have buffers of their own.
   std::function<void()> next_buffer;
 
   // What was asked for.
