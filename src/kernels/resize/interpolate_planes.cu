@@ -60,18 +60,11 @@ __device__ __forceinline__ void FillColumn(const Interpolation& how, const Plane
   }
 }
 
-// Planes that a thread works on at once, so that it waits for their rows together. What it reads is little.
-template <int kTaps>
-inline constexpr int kPlanesAtOnce = kTaps == 2 ? 2 : 1;
-
-// The thread's columns of kTaps neighbouring input rows, interpolated along the row: those that an output row needs, of
-// some planes. Rows come in ascending order, nearly always, and most of them are needed again.
+// The thread's columns of kTaps neighbouring input rows, interpolated along the row: those that an output row needs.
+// Rows come in ascending order, nearly always, and most of them are needed again.
 template <class T, int kTaps>
 class HeldRows {
  public:
-  static constexpr int kPlanes = kPlanesAtOnce<kTaps>;
-  using Planes = const T* [kPlanes];
-
   // `taps` are those of the thread's columns.
   __device__ __forceinline__ explicit HeldRows(const ColumnTaps<kTaps>* taps) {
 #pragma unroll
@@ -86,31 +79,28 @@ class HeldRows {
 
   __device__ __forceinline__ void StartPlane() { next_ = std::numeric_limits<int32_t>::min(); }
 
-  // Holds rows [first, first + kTaps) of each plane.
-  __device__ __forceinline__ void MoveTo(const PlaneGrid& grid, const Planes& plane, int32_t first) {
+  // Holds rows [first, first + kTaps) of a plane.
+  __device__ __forceinline__ void MoveTo(const PlaneGrid& grid, const T* plane, int32_t first) {
     const int32_t end = first + kTaps;
 #pragma unroll 1
     for (int32_t row = end < next_ ? first : device::Max(first, next_); row < end; ++row) {
 #pragma unroll
-      for (int p = 0; p < kPlanes; ++p) {
+      for (int t = 0; t + 1 < kTaps; ++t) {
 #pragma unroll
-        for (int t = 0; t + 1 < kTaps; ++t) {
-#pragma unroll
-          for (int k = 0; k < kPlaneColumns; ++k) row_[p][t][k] = row_[p][t + 1][k];
-        }
+        for (int k = 0; k < kPlaneColumns; ++k) row_[t][k] = row_[t + 1][k];
       }
       Read(plane, ClampTo32(grid.row, row) * grid.in_columns);
     }
     next_ = end;
   }
 
-  __device__ __forceinline__ Pack<T, kPlaneColumns> Sum(int plane, const float (&weight)[kTaps]) const {
+  __device__ __forceinline__ Pack<T, kPlaneColumns> Sum(const float (&weight)[kTaps]) const {
     float sum[kPlaneColumns] = {};
 #pragma unroll
     for (int t = 0; t < kTaps; ++t) {
       if (weight[t] == 0.0f) continue;  // what is not finite there does not count
 #pragma unroll
-      for (int k = 0; k < kPlaneColumns; ++k) sum[k] += weight[t] * row_[plane][t][k];
+      for (int k = 0; k < kPlaneColumns; ++k) sum[k] += weight[t] * row_[t][k];
     }
     Pack<T, kPlaneColumns> pack;
 #pragma unroll
@@ -119,31 +109,25 @@ class HeldRows {
   }
 
  private:
-  __device__ __forceinline__ void Read(const Planes& plane, int32_t line) {
-    T value[kPlanes][kTaps][kPlaneColumns];
+  __device__ __forceinline__ void Read(const T* plane, int32_t line) {
+    float value[kTaps][kPlaneColumns];
 #pragma unroll
-    for (int p = 0; p < kPlanes; ++p) {
+    for (int t = 0; t < kTaps; ++t) {
 #pragma unroll
-      for (int t = 0; t < kTaps; ++t) {
-#pragma unroll
-        for (int k = 0; k < kPlaneColumns; ++k) value[p][t][k] = plane[p][line + offset_[t][k]];
-      }
+      for (int k = 0; k < kPlaneColumns; ++k) value[t][k] = Load(plane[line + offset_[t][k]]);
     }
 #pragma unroll
-    for (int p = 0; p < kPlanes; ++p) {
+    for (int k = 0; k < kPlaneColumns; ++k) {
+      float sum = 0.0f;
 #pragma unroll
-      for (int k = 0; k < kPlaneColumns; ++k) {
-        float sum = 0.0f;
-#pragma unroll
-        for (int t = 0; t < kTaps; ++t) sum += weight_[t][k] * Load(value[p][t][k]);
-        row_[p][kTaps - 1][k] = sum;
-      }
+      for (int t = 0; t < kTaps; ++t) sum += weight_[t][k] * value[t][k];
+      row_[kTaps - 1][k] = sum;
     }
   }
 
   int32_t offset_[kTaps][kPlaneColumns];
   float weight_[kTaps][kPlaneColumns];
-  float row_[kPlanes][kTaps][kPlaneColumns] = {};
+  float row_[kTaps][kPlaneColumns] = {};
   int32_t next_ = 0;  // rows [next_ - kTaps, next_) are held
 };
 
@@ -163,26 +147,20 @@ __global__ void __launch_bounds__(kResizeThreads)
   FillRowTable(grid, at, [&](int i, int32_t row) { rows[i] = FixTaps<kTaps>(how, grid.row, row); });
   device::GridDependencyWait();
   if (at.column >= grid.out_columns) return;
-  using Held = HeldRows<T, kTaps>;
-  Held held(columns + (at.column - block_column));
+  HeldRows<T, kTaps> held(columns + (at.column - block_column));
+  const T* from = x + at.plane * grid.in_plane;
+  T* to = y + at.plane * grid.out_plane;
 #pragma unroll 1
-  for (int64_t plane = at.plane; plane < at.plane_end; plane += Held::kPlanes) {
-    typename Held::Planes from;
-#pragma unroll
-    for (int p = 0; p < Held::kPlanes; ++p) from[p] = x + device::Min(plane + p, at.plane_end - 1) * grid.in_plane;
-    T* const to = y + plane * grid.out_plane;
+  for (int64_t plane = at.plane; plane < at.plane_end; ++plane) {
     held.StartPlane();
 #pragma unroll 1
     for (int32_t row = at.row; row < at.row_end; ++row) {
       const FixedTaps<kTaps>& taps = rows[row - at.block_row];
       held.MoveTo(grid, from, taps.first);
-      T* const line = to + static_cast<int64_t>(row) * grid.out_columns;
-#pragma unroll
-      for (int p = 0; p < Held::kPlanes; ++p) {
-        if (plane + p >= at.plane_end) break;
-        StoreColumns(grid, line + p * grid.out_plane, at.column, held.Sum(p, taps.weight));
-      }
+      StoreColumns(grid, to + static_cast<int64_t>(row) * grid.out_columns, at.column, held.Sum(taps.weight));
     }
+    from += grid.in_plane;
+    to += grid.out_plane;
   }
 }
 
