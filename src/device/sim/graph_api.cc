@@ -86,6 +86,7 @@ Status StreamBeginCapture(Stream stream, CaptureMode mode) {
   capture->body->ordinal = target->ordinal;
   capture->members.push_back(target);
   target->capture = capture;
+  target->was_captured = true;
   target->tail.clear();
   simulator.captures.push_back(capture.get());
   return Status::Ok();

@@ -256,7 +256,7 @@ void ForgetBlock(const void* pointer) {
   // A graph may go on using what its work was captured with, and what ended meanwhile.
   if (ended == nullptr || ended->stream_id == sim::kNoStream || ended->captured) return;
   StreamHandle* stream = simulator.Lookup(ended->stream);
-  if (stream == nullptr || stream->id != ended->stream_id || stream->capture != nullptr) return;
+  if (stream == nullptr || stream->id != ended->stream_id || stream->was_captured) return;
   simulator.OverwriteBlock(lock, stream, *ended);
 }
 

@@ -48,6 +48,7 @@ struct StreamHandle : std::enable_shared_from_this<StreamHandle> {
   bool legacy = false;
   bool blocking = false;  // ordered with the legacy stream, both ways
   bool destroyed = false;
+  bool was_captured = false;  // begun a capture, ever: a graph may use memory that blocks on it have left
   std::deque<sim::QueuedWork> queue;
   uint64_t submitted = 0, completed = 0;  // sequence numbers
   sim::Clock clock;                       // other streams' work that precedes the next operation
