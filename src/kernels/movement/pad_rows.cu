@@ -126,8 +126,11 @@ Status Launch(const PadCopy& pad, const void* in, PadValue value, void* out, dev
 }  // namespace
 
 bool PadsByRows(const PadCopy& pad, PadUnit unit, const void* out) {
-  if (unit.bytes > 8 || unit.alignment < unit.bytes || !IsAligned(out, kPackBytes) || !FitsIndex(pad.elems))
+  const int64_t in_row_bytes = int64_t{pad.in[0]} * pad.elem_bytes;  // which a lane counts
+  if (unit.bytes > 8 || unit.alignment < unit.bytes || !IsAligned(out, kPackBytes) || !FitsIndex(pad.elems) ||
+      !FitsIndex(in_row_bytes)) {
     return false;
+  }
   const int64_t bytes = pad.out[0] * pad.elem_bytes, packs = bytes / kPackBytes;
   return pad.rank > 1 && bytes % kPackBytes == 0 &&
          static_cast<double>(packs) >= kLeastLanes * static_cast<double>(TilesOf(packs) * 32);

@@ -5,7 +5,7 @@
 
 namespace cudaep::kernels {
 
-// Whether LaunchUsualLrn takes it; pointers allow packs. The base of the power must be a normal number.
+// Whether LaunchUsualLrn takes it: pointers allow packs, and the base of the power is sure to be a normal number.
 bool IsUsualLrn(const LrnArgs& args);
 
 Status LaunchUsualLrn(const LrnArgs& args, device::Stream stream);

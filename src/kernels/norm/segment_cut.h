@@ -20,6 +20,17 @@ struct SegmentCut {
   FastDivider inner;       // rows that lie between one segment and the next
   int32_t length = 0;      // of a segment
   int32_t pieces = 0;      // of a row
+
+  // Rows of `segments`, each `packs` long, `inner` of them between one segment of a row and its next.
+  static SegmentCut Of(int64_t segments, int64_t inner, int64_t packs) {
+    const int64_t of_segment = (packs + kSegmentPiecePacks - 1) / kSegmentPiecePacks;
+    return {.segment_stride = inner * packs,
+            .outer_stride = segments * inner * packs,
+            .of_segment = FastDivider(static_cast<uint32_t>(of_segment)),
+            .inner = FastDivider(static_cast<uint32_t>(inner)),
+            .length = static_cast<int32_t>(packs),
+            .pieces = static_cast<int32_t>(segments * of_segment)};
+  }
 };
 
 // Has what kernels/common/long_rows.cuh wants of a row's pieces.

@@ -179,17 +179,11 @@ Status Launch(const SegmentNormArgs& args, device::Stream stream) {
   constexpr int kPack = RowPack(sizeof(T));
   const SegmentNormPlan& plan = *args.plan;
   const SegmentedRows& rows = args.rows;
-  const int64_t length = rows.length / kPack, of_segment = CeilDiv<int64_t>(length, kSegmentPiecePacks);
   const SegmentInput<T> in{.x = static_cast<const T*>(args.x),
                            .scale = static_cast<const T*>(args.scale),
                            .bias = static_cast<const T*>(args.bias),
                            .rows = rows.rows(),
-                           .cut = {.segment_stride = rows.inner * length,
-                                   .outer_stride = rows.segments * rows.inner * length,
-                                   .of_segment = FastDivider(static_cast<uint32_t>(of_segment)),
-                                   .inner = FastDivider(static_cast<uint32_t>(rows.inner)),
-                                   .length = static_cast<int32_t>(length),
-                                   .pieces = static_cast<int32_t>(rows.segments * of_segment)},
+                           .cut = SegmentCut::Of(rows.segments, rows.inner, rows.length / kPack),
                            .affine_rows = FastDivider(static_cast<uint32_t>(args.affine_rows)),
                            .affine_segments = args.affine_segments ? static_cast<int32_t>(rows.segments) : 0,
                            .epsilon = args.epsilon,

@@ -63,8 +63,9 @@ __global__ void __launch_bounds__(kQuadThreads) DequantizeKernel(__grid_constant
 
 Status LaunchDequantize(const QuantArgs& args, device::Stream stream) {
   return ForEachSlice(args, args.x_type, [&](ScaleWalk walk, const LinearCall& p, const device::LaunchConfig& config) {
-    Status status;
-    if (LaunchBytesDequantize(walk, p, config, stream, &status)) return status;
+    bool launched = false;
+    Status status = LaunchBytesDequantize(walk, p, config, stream, &launched);
+    if (launched || !status.ok()) return status;
     auto* kernel = walk == ScaleWalk::kSame   ? &DequantizeKernel<ScaleWalk::kSame>
                    : walk == ScaleWalk::kQuad ? &DequantizeKernel<ScaleWalk::kQuad>
                                               : &DequantizeKernel<ScaleWalk::kEach>;

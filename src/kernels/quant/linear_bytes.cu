@@ -142,16 +142,17 @@ __global__ void __launch_bounds__(kQuadThreads) DequantizeBytesKernel(__grid_con
   StoreRows<kReal>(p, places, y);
 }
 
-// launch(kernel) of make.operator()<real, byte, columns>(); false where the call's types are others.
+// Launches make.operator()<real, byte, columns>() unless the call's types are others.
 template <class Make>
-bool LaunchBytes(ScaleWalk walk, const LinearCall& call, DataType real, DataType byte, device::LaunchConfig config,
-                 device::Stream stream, Status* status, Make make) {
+Status LaunchBytes(ScaleWalk walk, const LinearCall& call, DataType real, DataType byte, device::LaunchConfig config,
+                   device::Stream stream, bool* launched, Make make) {
+  *launched = false;
   const bool columns = call.step != 0;
   if (walk != ScaleWalk::kSame || (call.wide && !call.one) || call.scale_type != real || !kReals.Contains(real) ||
       !kBytes.Contains(byte)) {
-    return false;
+    return Status::Ok();
   }
-  if (columns && (!call.whole_quads || call.scales.inner != 1 || call.scales.block != 1)) return false;
+  if (columns && (!call.whole_quads || call.scales.inner != 1 || call.scales.block != 1)) return Status::Ok();
   using Kernel = void (*)(LinearCall);
   const auto of_byte = [&]<DataType r, DataType b>() -> Kernel {
     return columns ? make.template operator()<r, b, true>() : make.template operator()<r, b, false>();
@@ -167,24 +168,25 @@ bool LaunchBytes(ScaleWalk walk, const LinearCall& call, DataType real, DataType
     const int64_t threads = CeilDiv(int64_t{call.elems}, int64_t{call.pitch} * kRows<true>) * (call.pitch / kQuad);
     config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(threads, kQuadThreads));
   }
-  static_cast<void>(*status = device::Launch(kernel, config, stream, call));
-  return true;
+  *launched = true;
+  return device::Launch(kernel, config, stream, call);
 }
 
 }  // namespace
 
-bool LaunchBytesQuantize(ScaleWalk walk, const LinearCall& call, const device::LaunchConfig& config,
-                         device::Stream stream, Status* status) {
-  return call.precision == DataType::kFloat && LaunchBytes(walk, call, call.x_type, call.y_type, config, stream, status,
-                                                           [&]<DataType real, DataType byte, bool columns>() {
-                                                             return &QuantizeBytesKernel<real, byte, columns>;
-                                                           });
+Status LaunchBytesQuantize(ScaleWalk walk, const LinearCall& call, const device::LaunchConfig& config,
+                           device::Stream stream, bool* launched) {
+  *launched = false;
+  if (call.precision != DataType::kFloat) return Status::Ok();
+  return LaunchBytes(
+      walk, call, call.x_type, call.y_type, config, stream, launched,
+      [&]<DataType real, DataType byte, bool columns>() { return &QuantizeBytesKernel<real, byte, columns>; });
 }
 
-bool LaunchBytesDequantize(ScaleWalk walk, const LinearCall& call, const device::LaunchConfig& config,
-                           device::Stream stream, Status* status) {
+Status LaunchBytesDequantize(ScaleWalk walk, const LinearCall& call, const device::LaunchConfig& config,
+                             device::Stream stream, bool* launched) {
   return LaunchBytes(
-      walk, call, call.y_type, call.x_type, config, stream, status,
+      walk, call, call.y_type, call.x_type, config, stream, launched,
       [&]<DataType real, DataType byte, bool columns>() { return &DequantizeBytesKernel<real, byte, columns>; });
 }
 

@@ -7,10 +7,10 @@
 
 namespace cudaep::kernels {
 
-// False where types, scales or precision are others: nothing is launched. `config`: ForEachSlice's.
-bool LaunchBytesQuantize(ScaleWalk walk, const LinearCall& call, const device::LaunchConfig& config,
-                         device::Stream stream, Status* status);
-bool LaunchBytesDequantize(ScaleWalk walk, const LinearCall& call, const device::LaunchConfig& config,
-                           device::Stream stream, Status* status);
+// Sets `launched` unless types, scales or precision are others. `config`: ForEachSlice's.
+Status LaunchBytesQuantize(ScaleWalk walk, const LinearCall& call, const device::LaunchConfig& config,
+                           device::Stream stream, bool* launched);
+Status LaunchBytesDequantize(ScaleWalk walk, const LinearCall& call, const device::LaunchConfig& config,
+                             device::Stream stream, bool* launched);
 
 }  // namespace cudaep::kernels

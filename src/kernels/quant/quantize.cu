@@ -107,8 +107,9 @@ __global__ void __launch_bounds__(kQuadThreads) QuantizeKernel(__grid_constant__
 
 Status LaunchQuantize(const QuantArgs& args, device::Stream stream) {
   return ForEachSlice(args, args.y_type, [&](ScaleWalk walk, const LinearCall& p, const device::LaunchConfig& config) {
-    Status status;
-    if (LaunchBytesQuantize(walk, p, config, stream, &status)) return status;
+    bool launched = false;
+    Status status = LaunchBytesQuantize(walk, p, config, stream, &launched);
+    if (launched || !status.ok()) return status;
     auto* kernel = &QuantizeKernel<ScaleWalk::kEach, float>;
     if (args.x_type == DataType::kInt32) {
       kernel = &QuantizeKernel<ScaleWalk::kEach, double>;

@@ -20,15 +20,7 @@ namespace {
 constexpr unsigned kWarps = kLongThreads / 32;
 constexpr int kPack = 4;  // of floats
 
-SegmentCut CutOf(const SegmentedRows& rows) {
-  const int64_t length = rows.length / kPack, of_segment = CeilDiv<int64_t>(length, kSegmentPiecePacks);
-  return {.segment_stride = rows.inner * length,
-          .outer_stride = rows.segments * rows.inner * length,
-          .of_segment = FastDivider(static_cast<uint32_t>(of_segment)),
-          .inner = FastDivider(static_cast<uint32_t>(rows.inner)),
-          .length = static_cast<int32_t>(length),
-          .pieces = static_cast<int32_t>(rows.segments * of_segment)};
-}
+SegmentCut CutOf(const SegmentedRows& rows) { return SegmentCut::Of(rows.segments, rows.inner, rows.length / kPack); }
 
 // Calls use(row, segment, offset, packs) for each piece that a block of a team has, offset and packs counted in packs.
 template <class Use>
