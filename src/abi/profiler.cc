@@ -31,6 +31,8 @@ std::string Plain(std::string text) {
     if (c == '\\') c = '/';
     if (static_cast<unsigned char>(c) < ' ') c = ' ';
   }
+  // What begins like JSON all of them write as it is.
+  if (text.starts_with('[') || text.starts_with('{')) text.insert(0, 1, ' ');
   return text;
 }
 

@@ -33,7 +33,7 @@ class Bound:
         x = np.zeros(shape, np.float32)
         self.x = torch.zeros(shape, device="cuda")
         self.y = torch.zeros(self.eager(x).shape, device="cuda")
-        torch.cuda.synchronize()
+        torch.cuda.current_stream().synchronize()  # others may be capturing
         self._options = ort.RunOptions()
         self._options.add_run_config_entry("gpu_graph_id", str(graph))
         if not wait:
