@@ -157,7 +157,12 @@ Status EpProfiler::OnEndProfiling(OrtProfilingEventsContainer* events) {
     Log(LogLevel::kWarning, found.dropped, " events have no GPU times in the host's profile, which has room for ",
         profile::kMostEvents);
   }
-  if (found.lost != 0) Log(LogLevel::kWarning, "CUPTI lost about ", found.lost, " records: GPU times are incomplete");
+  if (found.lost != 0) {
+    Log(LogLevel::kWarning, "GPU times are incomplete: about ", found.lost,
+        " records of the device's work are missing, ",
+        "for which CUPTI had no room or which the end of another profile could not wait for");
+  }
+  if (!found.flushed.ok()) Log(LogLevel::kWarning, "GPU times may be incomplete: ", found.flushed.message());
   return Report(found, events);
 }
 
@@ -174,7 +179,8 @@ Status EpProfiler::Report(const profile::ProfiledEvents& found, OrtProfilingEven
     const bool is_kernel = activity.kind == lib::ActivityKind::kKernel;
     Arguments arguments;
     arguments.Add("op_name", Plain(node.op_type));
-    arguments.Add(node.is_node ? "node_name" : "event_name", Plain(node.name));
+    arguments.Add(node.is_node ? "node_name" : "event_name",
+                  node.name.empty() && !node.is_node ? "unfinished" : Plain(node.name));
     arguments.Add("node_index", Plain(node.index));
     arguments.Add("call", StrCat(one.call));
     arguments.Add("activity", is_kernel ? "kernel" : names.Of(activity));

@@ -43,18 +43,18 @@ class ActivitySink {
 
 class ActivityTrace {
  public:
-  // Work that is queued after it, in a scope, is told to `sink`, until Stop. kFailedPrecondition where another tool has CUPTI,
-  // kDeviceError with CUPTI's own words otherwise; the trace is off then.
+  // Work that is queued after it, in a scope, is told to `sink`, until Stop. kFailedPrecondition where another tool has
+  // CUPTI, kDeviceError with CUPTI's own words otherwise; the trace is off then.
   virtual Status Start(ActivitySink* sink) = 0;
   virtual void Stop() = 0;
-  // Tells all that the current device has done by now; the caller has waited for it. `alone`: nobody needs what is still
-  // running, which may be lost. Otherwise it is not, unless somebody's work keeps records back for more than a second:
-  // what still runs then is counted in Lost.
+  // Tells all that the current device has done by now; the caller has waited for it. `alone`: nobody needs what is
+  // still running, which may be lost. Otherwise it is not, unless somebody's work keeps records back for more than a
+  // second: what still runs then is counted in Lost.
   virtual Status Flush(bool alone) = 0;
   // Activities that were lost since Start, as far as is known: CUPTI had no room, or a flush did not wait for them.
   virtual uint64_t Lost() const = 0;
 
-  virtual uint64_t Now() const = 0;  // of the clock of activities
+  virtual uint64_t Now() const = 0;            // of the clock of activities
   virtual void PushScope(uint64_t scope) = 0;  // not 0
   virtual void PopScope() = 0;
 

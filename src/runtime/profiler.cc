@@ -29,7 +29,9 @@ struct Scope {
   uint32_t node = 0;
   double cost_bytes = 0, cost_flops = 0;
   std::shared_ptr<const ReplayedNodes> replayed;
+  bool is_done = false;  // left before its profiler closed: nothing is queued in it any more
 };
+using Scopes = std::unordered_map<uint64_t, Scope>;
 
 struct Found {
   lib::Activity activity;
@@ -92,7 +94,7 @@ class Collector final : public lib::ActivitySink {
       ended = DropEnded();
       const auto client = clients_.find(id);
       if (client == clients_.end() || client->second.closed) {
-        id = 0;
+        // Nothing of it begins any more.
       } else if (client->second.scopes.size() < kMostEvents) {
         scope = AddScope({.profiler = id, .outer = t_open == nullptr ? 0 : t_open->scope});
         client->second.scopes.push_back(scope);
@@ -101,7 +103,7 @@ class Collector final : public lib::ActivitySink {
       }
     }
     PopScopes(ended);
-    if (id != 0) Push(id, event, scope);
+    if (scope != 0) Push(id, event, scope);
   }
 
   void Leave(uint64_t id, uint64_t event, const NodeText& node) {
@@ -113,7 +115,10 @@ class Collector final : public lib::ActivitySink {
       if (open != nullptr) {
         const auto client = clients_.find(id);
         const auto scope = scopes_.find(open->scope);
-        if (client != clients_.end() && scope != scopes_.end()) scope->second.node = client->second.nodes.Number(node);
+        if (client != clients_.end() && scope != scopes_.end()) {
+          scope->second.node = client->second.nodes.Number(node);
+          scope->second.is_done = !client->second.closed;
+        }
         for (const OpenEvent* const rest = open->outer; t_open != rest; ++left) Drop();
       }
       left += DropEnded();
@@ -173,21 +178,28 @@ class Collector final : public lib::ActivitySink {
   }
 
   ProfiledEvents End(uint64_t id) {
-    const std::lock_guard control(control_);
-    const Status flushed = trace()->Flush(profilers_ == 1);
-    const uint64_t lost = trace()->Lost();
-    ProfiledEvents events;
+    Client client;
+    Scopes scopes;
+    uint64_t lost = 0;
+    Status flushed;
     {
-      const std::lock_guard lock(mutex_);
-      const auto client = clients_.find(id);
-      if (client == clients_.end()) return {};
-      events = Name(client->second);
-      events.lost = lost - client->second.lost_before + (flushed.ok() ? 0 : 1);
-      Forget(id, client->second);
-      clients_.erase(client);
+      const std::lock_guard control(control_);
+      flushed = trace()->Flush(profilers_ == 1);
+      lost = trace()->Lost();
+      {
+        const std::lock_guard lock(mutex_);
+        const auto found = clients_.find(id);
+        if (found == clients_.end()) return {};
+        client = std::move(found->second);
+        scopes = TakeScopes(id, client);
+        clients_.erase(found);
+      }
+      detail::on.fetch_sub(1, std::memory_order_relaxed);
+      if (--profilers_ == 0) trace()->Stop();
     }
-    detail::on.fetch_sub(1, std::memory_order_relaxed);
-    if (--profilers_ == 0) trace()->Stop();
+    ProfiledEvents events = Name(client, scopes);
+    events.lost = lost - client.lost_before;
+    events.flushed = std::move(flushed);
     return events;
   }
 
@@ -217,7 +229,11 @@ class Collector final : public lib::ActivitySink {
   // The host does not say that an event ends after the profiling has.
   size_t DropEnded() const {
     size_t count = 0;
-    for (; t_open != nullptr && !clients_.contains(t_open->profiler); ++count) Drop();
+    for (; t_open != nullptr; ++count) {
+      const auto client = clients_.find(t_open->profiler);
+      if (client != clients_.end() && !client->second.closed) break;
+      Drop();
+    }
     return count;
   }
 
@@ -239,7 +255,8 @@ class Collector final : public lib::ActivitySink {
     }
   }
 
-  ProfiledEvents Name(Client& client) {
+  // Takes long, and no lock.
+  ProfiledEvents Name(Client& client, const Scopes& scopes) {
     ProfiledEvents events;
     events.dropped = client.dropped;
     struct Launch {
@@ -248,7 +265,7 @@ class Collector final : public lib::ActivitySink {
     };
     std::map<std::pair<uint64_t, uint64_t>, Launch> launches;  // of graphs, by scope and call
     for (const Found& found : client.found) {
-      const Scope& scope = scopes_.at(found.scope);
+      const Scope& scope = scopes.at(found.scope);
       if (found.replayed != nullptr) {
         Launch& launch = launches[{found.activity.scope, found.activity.call}];
         launch.replayed = found.replayed.get();
@@ -280,8 +297,7 @@ class Collector final : public lib::ActivitySink {
       owners[&owner.activity] = &owner;
     }
     const std::vector<uint32_t> names = replayed.Match(activities);
-    const uint64_t first_call = last_id_ + 1;
-    last_id_ += replayed.nodes().size();
+    const uint64_t first_call = last_id_.fetch_add(replayed.nodes().size()) + 1;
     for (size_t i = 0; i < activities.size(); ++i) {
       if (names[i] == ReplayedNodes::kNobody) continue;
       const ModelNode& node = replayed.nodes()[names[i]];
@@ -293,20 +309,22 @@ class Collector final : public lib::ActivitySink {
     }
   }
 
-  // What lies inside another profiler's event still leads there.
-  void Forget(uint64_t id, const Client& client) {
-    const bool last = clients_.size() == 1;
+  // Those of an ending profiler. What is open inside another profiler's event still leads there.
+  Scopes TakeScopes(uint64_t id, const Client& client) {
+    if (clients_.size() == 1) return std::exchange(scopes_, {});
+    Scopes taken;
     for (const uint64_t number : client.scopes) {
       const auto scope = scopes_.find(number);
       if (scope == scopes_.end()) continue;
       const auto outer = scopes_.find(scope->second.outer);
-      if (!last && outer != scopes_.end() && outer->second.profiler != id) {
-        scope->second.profiler = 0;
+      if (scope->second.is_done || outer == scopes_.end() || outer->second.profiler == id) {
+        taken.insert(scopes_.extract(scope));
       } else {
-        scopes_.erase(scope);
+        taken.emplace(number, scope->second);
+        scope->second.profiler = 0;
       }
     }
-    if (last) scopes_.clear();
+    return taken;
   }
 
   std::mutex control_;  // of who begins and ends; locked before the trace's own locks
@@ -314,9 +332,9 @@ class Collector final : public lib::ActivitySink {
   std::atomic<lib::ActivityTrace*> trace_{nullptr};
 
   mutable std::mutex mutex_;  // locked inside the trace's and the device's locks; nothing below calls them but scopes
-  uint64_t last_id_ = 0;      // of profilers, scopes and calls
+  std::atomic<uint64_t> last_id_{0};  // of profilers, scopes and calls
   std::unordered_map<uint64_t, Client> clients_;
-  std::unordered_map<uint64_t, Scope> scopes_;
+  Scopes scopes_;
 };
 
 }  // namespace
@@ -324,6 +342,7 @@ class Collector final : public lib::ActivitySink {
 Profiler::~Profiler() { End(); }
 
 Status Profiler::Begin() {
+  if (id_ != 0) return FailedPrecondition("the profiler has begun");
   CUDAEP_ASSIGN_OR_RETURN(id_, Collector::Get().Begin());
   return Status::Ok();
 }

@@ -9,10 +9,12 @@
 // Several profilers may be on at once; each gets what was queued on a thread between its own Enter and Leave, named by
 // its innermost event there. Work of a replayed CUDA graph goes to the profilers around the replay, named by the
 // graph's table (runtime/replayed_nodes.h). While nobody profiles, a kernel's call pays one relaxed load, IsOn. Memory:
-// at most kMostEvents events and as many activities for each profiler; what is more is counted. Threads: Enter and
-// Leave by any thread, each pair by one; the rest by any, also while others are between Enter and Leave: what they
-// queue after Close is nobody's. Failure: without a trace (no CUPTI, or another tool has it) everything works and there
-// are no activities.
+// at most kMostEvents events and as many activities for each profiler; what is more is counted, and work of an event
+// more is that of the event around it. Events that were open when their profiler closed, inside events of another one,
+// are kept until nobody profiles. Threads: Enter and Leave by any thread, each pair by one; the rest by any, also while
+// others are between Enter and Leave: an event that is open at Close goes on until its thread leaves it, begins another
+// one or replays a graph, or until End; what is queued later is nobody's. Failure: without a trace (no CUPTI, or
+// another tool has it) everything works and there are no activities.
 #pragma once
 
 #include <atomic>
@@ -56,10 +58,11 @@ struct ProfiledActivity {
 };
 
 struct ProfiledEvents {
-  std::vector<NodeText> nodes;               // the first has no name: of events that were not left
+  std::vector<NodeText> nodes;               // the first has no name: of events that were still open at the end
   std::vector<ProfiledActivity> activities;  // by their begin
   uint64_t dropped = 0;                      // events that there was no room for
   uint64_t lost = 0;                         // records that the trace lost meanwhile, of any profiler
+  Status flushed;                            // why an unknown number is missing
 };
 
 class Profiler {
@@ -69,7 +72,7 @@ class Profiler {
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  // Why there will be no activities: the profiler can be used all the same.
+  // Once. Why there will be no activities: the profiler can be used all the same.
   Status Begin();
   void Enter(uint64_t event);
   void Leave(uint64_t event, const NodeText& node);

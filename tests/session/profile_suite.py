@@ -63,7 +63,7 @@ def profiled(
 
 
 def end(session: ort.InferenceSession) -> list[Event]:
-    found: list[Event] = json.loads(Path(session.end_profiling()).read_text())
+    found: list[Event] = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
     return found
 
 
@@ -247,13 +247,15 @@ def check_profiling_may_end_while_runs_go_on() -> None:
                 thread.start()
             for _ in range(3):
                 session.run(None, feed(session, 4))
-            Path(session.end_profiling()).read_text()
+            events = end(session)
             for _ in range(20):
                 session.run(None, feed(session, 4))
             stop.set()
             for thread in threads:
                 thread.join()
             assert not wrong
+            of_device = device_events(events)
+            assert of_device and all({"node_name", "event_name"} & set(event["args"]) for event in of_device)
         with profiled(models.add_chain(3, constant=True)) as session:
             session.run(None, feed(session, 4))
             assert nodes_of(end(session)) == Counter({f"add{i}": 1 for i in range(3)})

@@ -141,7 +141,8 @@ class CuptiTrace final : public ActivityTrace {
       }
       std::this_thread::sleep_for(kBetweenFlushes);
     }
-    // Somebody's work runs for longer than this waits, or the device is lost: what is done counts more than what is not.
+    // Somebody's work runs for longer than this waits, or the device is lost: what is done counts more than what is
+    // not.
     return FlushForced(true);
   }
 

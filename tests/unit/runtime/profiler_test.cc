@@ -169,6 +169,7 @@ TEST_F(ProfilerTest, ProfilersAroundEachOtherBothHaveTheWork) {
   inner.Leave(1, NodeNamed("inner"));
   Node(outer, 2, "own");
   EXPECT_EQ(ByNode(End(inner)).size(), 1u);
+  EXPECT_EQ(HeldScopes(), 2u);  // the outer one's
   outer.Leave(1, NodeNamed("outer"));
   auto found = ByNode(End(outer));
   ASSERT_EQ(found["outer"].size(), 1u);
@@ -211,6 +212,44 @@ TEST_F(ProfilerTest, EndingInsideAnEventIsSafe) {
   EXPECT_EQ(found["a"].size(), 1u);
 }
 
+TEST_F(ProfilerTest, AnEventThatIsOpenAtCloseGoesOnToTheNext) {
+  Profiler profiler;
+  ASSERT_TRUE(profiler.Begin().ok());
+  profiler.Enter(1);
+  profiler.Enter(2);
+  profiler.Close();
+  Queue(stream(), "open");
+  profiler.Leave(2, NodeNamed("a"));
+  Queue(stream(), "after it");
+  profiler.Enter(3);
+  Queue(stream(), "next");
+  profiler.Leave(3, NodeNamed("b"));
+  auto found = ByNode(End(profiler));
+  EXPECT_EQ(found.size(), 1u);
+  ASSERT_EQ(found["a"].size(), 1u);
+  EXPECT_STREQ(found["a"][0].activity.name, "open");
+}
+
+TEST_F(ProfilerTest, AnEventThatIsNeverLeftHasNoName) {
+  Profiler profiler;
+  ASSERT_TRUE(profiler.Begin().ok());
+  profiler.Enter(1);
+  profiler.Close();
+  Queue(stream(), "open");
+  const ProfiledEvents events = End(profiler);
+  ASSERT_EQ(events.activities.size(), 1u);
+  EXPECT_EQ(events.nodes[events.activities[0].node].name, "");
+}
+
+TEST_F(ProfilerTest, AProfilerBeginsOnce) {
+  Profiler profiler;
+  ASSERT_TRUE(profiler.Begin().ok());
+  EXPECT_EQ(profiler.Begin().code(), StatusCode::kFailedPrecondition);
+  Node(profiler, 1, "a");
+  EXPECT_EQ(End(profiler).activities.size(), 1u);
+  EXPECT_EQ(profiler.Begin().code(), StatusCode::kFailedPrecondition);
+}
+
 TEST_F(ProfilerTest, NoActivityIsLost) {
   Profiler profiler;
   ASSERT_TRUE(profiler.Begin().ok());
@@ -224,6 +263,8 @@ TEST_F(ProfilerTest, NoActivityIsLost) {
 TEST_F(ProfilerTest, WhatThereIsNoRoomForIsCounted) {
   Profiler profiler;
   ASSERT_TRUE(profiler.Begin().ok());
+  constexpr uint64_t kAround = ~uint64_t{0};
+  profiler.Enter(kAround);
   for (uint64_t event = 0; event < kMostEvents + 3; ++event) {
     profiler.Enter(event);
     profiler.Leave(event, NodeNamed("a"));
@@ -231,9 +272,14 @@ TEST_F(ProfilerTest, WhatThereIsNoRoomForIsCounted) {
   profiler.Enter(1);
   Queue(stream(), "work");
   profiler.Leave(1, NodeNamed("a"));
+  profiler.Leave(kAround, NodeNamed("around"));
+  profiler.Enter(2);
+  Queue(stream(), "nobody's");
+  profiler.Leave(2, NodeNamed("a"));
   const ProfiledEvents events = End(profiler);
-  EXPECT_EQ(events.dropped, 4u);
-  EXPECT_TRUE(events.activities.empty());
+  EXPECT_EQ(events.dropped, 6u);
+  ASSERT_EQ(events.activities.size(), 1u);
+  EXPECT_EQ(events.nodes[events.activities[0].node].name, "around");
 }
 
 TEST_F(ProfilerTest, TimesOfNodesAddUpToTheDevicesClock) {
