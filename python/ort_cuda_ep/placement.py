@@ -4,21 +4,20 @@ The profile names the provider of every node that ran, after all optimisers, in 
 1.31. (The host's graph-assignment record is taken before its level-2 fusions and so lists nodes that no longer exist.)
 """
 
-import json
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime as ort
 
+from . import host_profile
+from .host_profile import Event
 from .shape_nodes import find_shape_nodes
 
 _COPIES = {"MemcpyToHost", "MemcpyFromHost"}
-_SUFFIX = "_kernel_time"
 
 
 @dataclass(frozen=True)
@@ -67,19 +66,19 @@ def run_profiled(
         optimized = Path(folder) / "optimized.onnx"
         session = _make_and_save(make_session, options, optimized)
         outputs = [session.run(None, feed) for feed in feeds]
-        events = json.loads(Path(session.end_profiling()).read_text())
+        events = host_profile.read(session.end_profiling())
         graph = optimized if optimized.is_file() else Path(model_path)
         return parse_profile(events, onnx.load(graph, load_external_data=False)), outputs
 
 
-def parse_profile(events: list[dict[str, Any]], model: onnx.ModelProto) -> Placement:
+def parse_profile(events: list[Event], model: onnx.ModelProto) -> Placement:
     """The placement that a profile's `events` tell; `model` is the graph that ran, to know its shape nodes."""
     shape_names, shape_types = find_shape_nodes(model)
     named = {node.name for node in model.graph.node if node.name}
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    found: dict[tuple[str, str], list[Event]] = {}
     for event in events:
-        if event.get("cat") == "Node" and event["name"].endswith(_SUFFIX) and "provider" in event["args"]:
-            key = (event["name"].removesuffix(_SUFFIX), str(event["args"].get("node_index")))
+        if host_profile.is_node(event) and "provider" in event["args"]:
+            key = (host_profile.node_name(event), str(event["args"].get("node_index")))
             found.setdefault(key, []).append(event)
     nodes = []
     for (name, _), runs in found.items():

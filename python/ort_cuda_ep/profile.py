@@ -10,20 +10,20 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper
 
-from . import _host, _provider
+from . import _host, _provider, host_profile
+from .host_profile import Event, is_node, node_name
 
 SINCE = 25  # of the host's minor versions
 NVIDIA = 0x10DE
-_SUFFIX = "_kernel_time"
 _GRAPHS = "enable_cuda_graph"
-Event = dict[str, Any]
+# Options that say how much memory the model's session has, not how its kernels work; peaks are measured without them.
+_OF_MEMORY = ("gpu_mem_limit", "arena", "gpu_external_", "budget_", "debug.")
 Progress = Callable[[str], None]
 
 
@@ -60,11 +60,12 @@ class Activity:
 class Peaks:
     """What was measured of this device: bytes a second of a large copy, operations a second of a large product.
 
-    `products` is by the host's name of the element type.
+    `products` is by the host's name of the element type. `failed` has why a measurement could not be made, by its name.
     """
 
     bytes_per_s: float = 0.0
     products: Mapping[str, float] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def profile(
     peaks = Peaks()
     if with_peaks:
         flops = {a.node for a in activities if a.cost_flops}
-        wanted = {_type_of(event) for event in events if _is_node(event) and _node_name(event) in flops}
+        wanted = {_type_of(event) for event in events if is_node(event) and node_name(event) in flops}
         peaks = measure_peaks(device_id, options, wanted, progress)
     return analyse(events, repeat, peaks)
 
@@ -147,7 +148,7 @@ def analyse(events: list[Event], repeat: int, peaks: Peaks | None = None) -> Pro
     measured = _since_run(events, repeat)
     activities = read_activities(measured)
     runs = [event for event in measured if event.get("name") == "model_run"]
-    types = {_node_name(event): _type_of(event) for event in events if _is_node(event)}
+    types = {node_name(event): _type_of(event) for event in events if is_node(event)}
     nodes = _node_times([a for a in activities if a.node], repeat, peaks, types)
     copy_ns = sum(a.busy_ns for a in activities if not a.node)
     return Profile(
@@ -158,7 +159,7 @@ def analyse(events: list[Event], repeat: int, peaks: Peaks | None = None) -> Pro
         span_us=_busy_ns(activities) / 1e3 / repeat,
         host_us=float(np.median([run["dur"] for run in runs])) if runs else 0.0,
         activities=tuple(activities),
-        host_events=tuple(event for event in measured if _is_node(event) or event.get("name") == "model_run"),
+        host_events=tuple(event for event in measured if is_node(event) or event.get("name") == "model_run"),
         events=tuple(events),
         peaks=peaks,
         simulated=any("simulated" in event["args"] for event in events if event.get("cat") == "Kernel"),
@@ -202,36 +203,44 @@ def read_activities(events: Iterable[Event]) -> list[Activity]:
 def measure_peaks(device_id: int, options: Mapping[str, str], types: Iterable[str], progress: Progress) -> Peaks:
     """The rates of a large copy and of a large product of each of `types`, through the provider itself.
 
-    On the simulated device small ones do: its times say nothing about a GPU.
+    What cannot be measured, for want of memory for one, is missing and says why. On the simulated device small ones do:
+    its times say nothing about a GPU.
     """
     simulated = _provider.is_simulated(_provider.devices()[device_id])
-    plain = {key: value for key, value in options.items() if key != _GRAPHS}
+    plain = {key: value for key, value in options.items() if key != _GRAPHS and not key.startswith(_OF_MEMORY)}
+    failed: dict[str, str] = {}
 
-    def best(model: bytes, feeds: dict[str, np.ndarray], name: str) -> float:
+    def best(what: str, model: bytes, feeds: dict[str, np.ndarray], name: str) -> float:
+        progress(f"measuring {what}")
+
         def run(session: ort.InferenceSession) -> None:
             for _ in range(4):
                 session.run(None, feeds)
 
-        found = _profiled(lambda settings: _provider.session(model, settings, plain, device_id), run)
+        try:
+            found = _profiled(lambda settings: _provider.session(model, settings, plain, device_id), run)
+        except Exception as error:  # of the host, which has classes of its own
+            failed[what] = str(error)
+            return 0.0
         calls: dict[str, int] = {}
         for activity in read_activities(found):
             if activity.node == name:
                 calls[activity.call] = calls.get(activity.call, 0) + activity.busy_ns
+        if not calls:
+            failed[what] = "its profile has no GPU times"
         return min(calls.values(), default=0) / 1e9
 
-    progress("measuring a copy")
     elems = 1 << (18 if simulated else 26)
-    seconds = best(_copy_model(elems), {"x": np.zeros(elems, np.float32)}, "copy")
+    seconds = best("a copy", _copy_model(elems), {"x": np.zeros(elems, np.float32)}, "copy")
     bytes_per_s = 8 * elems / seconds if seconds else 0.0
     products = {}
     column = np.random.default_rng(0).standard_normal((128 if simulated else 8192, 1), dtype=np.float32)
     for kind in sorted(set(types) & set(_PRODUCT_TYPES)):
-        progress(f"measuring a product of {kind}")
         size = len(column)
-        seconds = best(_product_model(size, _PRODUCT_TYPES[kind]), {"x": column}, "product")
+        seconds = best(f"a product of {kind}", _product_model(size, _PRODUCT_TYPES[kind]), {"x": column}, "product")
         if seconds:
             products[kind] = 2.0 * size**3 / seconds
-    return Peaks(bytes_per_s, products)
+    return Peaks(bytes_per_s, products, failed)
 
 
 def write_trace(found: Profile, path: Path) -> None:
@@ -246,7 +255,7 @@ def write_trace(found: Profile, path: Path) -> None:
         {"ph": "M", "pid": -1 - device, "tid": stream, "name": "thread_name", "args": {"name": f"stream {stream}"}}
         for device, stream in rows
     ]
-    path.write_text(json.dumps([*names, *found.events]))
+    path.write_text(json.dumps([*names, *found.events]), encoding="utf-8")
 
 
 def short_name(kernel: str) -> str:
@@ -273,14 +282,13 @@ def _profiled(
         settings.profile_file_prefix = str(Path(folder) / "profile")
         session = make_session(settings)
         run(session)
-        text = Path(session.end_profiling()).read_text()
-    try:
-        found: list[Event] = json.loads(text)
-    except ValueError as error:
-        raise ProfileError(
-            f"the host wrote a profile that is no JSON (names of nodes with quotes or backslashes?): {error}"
-        ) from error
-    return found
+        path = session.end_profiling()
+        try:
+            return host_profile.read(path)
+        except ValueError as error:
+            raise ProfileError(
+                f"the host wrote a profile that is no JSON (names of nodes with quotes or backslashes?): {error}"
+            ) from error
 
 
 def _graph_run(session: ort.InferenceSession, feeds: Mapping[str, np.ndarray], device_id: int) -> Callable[[], None]:
@@ -302,14 +310,6 @@ def _since_run(events: list[Event], repeat: int) -> list[Event]:
     runs = sorted(int(event["ts"]) for event in events if event.get("name") == "model_run")
     begin = runs[-repeat] if len(runs) >= repeat else 0
     return [event for event in events if int(event.get("ts", 0)) >= begin]
-
-
-def _is_node(event: Event) -> bool:
-    return event.get("cat") == "Node" and str(event.get("name", "")).endswith(_SUFFIX)
-
-
-def _node_name(event: Event) -> str:
-    return str(event["name"]).removesuffix(_SUFFIX)
 
 
 def _type_of(event: Event) -> str:

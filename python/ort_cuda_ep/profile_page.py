@@ -1,12 +1,14 @@
 """One HTML page of a profile: a timeline and a table, in one file that needs no network."""
 
 import json
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from .host_profile import node_name
 from .profile import Profile, short_name
 
 MOST_ACTIVITIES = 100_000  # what a browser still draws at once; of more, the last Runs are shown
@@ -41,11 +43,13 @@ def render(found: Profile, subject: Subject) -> str:
 def page_data(found: Profile, subject: Subject, most: int = MOST_ACTIVITIES) -> dict[str, Any]:
     """What the page draws: texts once each, times in us from its first event on."""
     runs = sorted((event for event in found.host_events if event["name"] == "model_run"), key=lambda run: run["ts"])
+    begins = sorted(a.begin_ns for a in found.activities)
     skipped = 0
-    while skipped + 1 < len(runs) and sum(a.begin_ns >= runs[skipped]["ts"] * 1e3 for a in found.activities) > most:
+    while skipped + 1 < len(runs) and len(begins) - bisect_left(begins, runs[skipped]["ts"] * 1e3) > most:
         skipped += 1
     begin_us = runs[skipped]["ts"] if runs else min((a.begin_ns / 1e3 for a in found.activities), default=0)
-    activities = [a for a in found.activities if a.begin_ns >= begin_us * 1e3][:most]
+    shown = [a for a in found.activities if a.begin_ns >= begin_us * 1e3]
+    activities = shown[:most]
     host = [event for event in found.host_events if event["ts"] >= begin_us]
 
     index = {(node.name, node.op_type): number for number, node in enumerate(found.nodes)}
@@ -66,6 +70,7 @@ def page_data(found: Profile, subject: Subject, most: int = MOST_ACTIVITIES) -> 
         "shapes": {name: list(dims) for name, dims in subject.shapes.items()},
         "runs": found.runs,
         "skipped": skipped,
+        "cut": len(shown) - len(activities),
         "us": {"run": found.host_us, "busy": found.span_us, "nodes": found.node_us, "copies": found.copy_us},
         "peaks": {"bytes": found.peaks.bytes_per_s, "products": dict(found.peaks.products)},
         "nodes": [
@@ -106,8 +111,8 @@ def page_data(found: Profile, subject: Subject, most: int = MOST_ACTIVITIES) -> 
                 lanes["thread", int(event["pid"]), int(event["tid"])],
                 event["ts"] - begin_us,
                 event["dur"],
-                by_name.get(event["name"].removesuffix("_kernel_time"), -1),
-                event["name"].removesuffix("_kernel_time"),
+                by_name.get(node_name(event), -1),
+                node_name(event),
                 event.get("args", {}).get("op_name", ""),
             ]
             for event in host

@@ -11,9 +11,12 @@ from typing import Any
 import command
 import hosts
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
-from ort_cuda_ep.profile import Peaks, analyse, read_activities, short_name
+from ort_cuda_ep import _provider
+from ort_cuda_ep.cli.profile import _peaks_text
+from ort_cuda_ep.profile import Peaks, analyse, measure_peaks, read_activities, short_name
 from ort_cuda_ep.profile_page import Subject, page_data, render
 
 from tests.session import models
@@ -148,7 +151,12 @@ def test_the_page_has_the_profile_and_loads_nothing() -> None:
 def test_a_long_profile_is_shown_from_its_last_runs() -> None:
     data = page_data(analyse(two_runs(), 2), SUBJECT, most=5)
     assert data["skipped"] == 1 and len(data["work"]) == 4
-    assert data["work"][0][1] == 10
+    assert data["work"][0][1] == 10 and data["cut"] == 0
+
+
+def test_a_run_that_is_too_long_is_cut_and_says_so() -> None:
+    data = page_data(analyse(two_runs(), 2), SUBJECT, most=3)
+    assert (data["skipped"], data["cut"], len(data["work"])) == (1, 1, 3)
 
 
 @pytest.fixture(params=["1.27.0", command.VERSIONS[-1]])
@@ -203,6 +211,34 @@ def test_the_table_for_people(environment: dict[str, str], tmp_path: Path) -> No
     assert found.code == 0 and "not measured" in found.out, found
     assert re.search(r"head +MatMul +\S.* +1 +\d+\.\d +\d+\.\d%", found.out), found.out
     assert "trace.json" in found.out and "profile.html" in found.out
+
+
+def test_names_and_memory_limits_of_any_kind(environment: dict[str, str], tmp_path: Path) -> None:
+    """A name that is no ASCII in a process whose locale is; a limit that no measurement of peaks fits into."""
+    model = onnx.load(save_model(tmp_path / "m.onnx"))
+    model.graph.node[3].name = "größe"
+    onnx.save(model, tmp_path / "m.onnx")
+    plain = {**environment, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    found = command.invoke(
+        plain, "profile", tmp_path / "m.onnx", "--repeat", 2, "--out", tmp_path / "out", "--json", "--option",
+        "gpu_mem_limit=1200000",
+    )  # fmt: skip
+    assert found.code == 0, found
+    assert "größe" in {row["name"] for row in found.json["nodes"]}
+    peaks = found.json["peaks"]
+    assert peaks["bytes_per_s"] > 0 and peaks["flops_per_s"]["float"] > 0 and not peaks["not_measured"], peaks
+
+
+def test_a_peak_that_cannot_be_measured_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("no room")
+
+    monkeypatch.setattr(_provider, "devices", lambda: [None])
+    monkeypatch.setattr(_provider, "is_simulated", lambda _: True)
+    monkeypatch.setattr(_provider, "session", refuse)
+    peaks = measure_peaks(0, {}, ["float"], lambda _: None)
+    assert peaks == Peaks(0, {}, {"a copy": "no room", "a product of float": "no room"})
+    assert "not measured: a copy: no room" in _peaks_text(peaks)
 
 
 def test_what_is_wrong_is_said(environment: dict[str, str], tmp_path: Path) -> None:

@@ -117,7 +117,11 @@ def _report(model: Path, label: str, found: Profile, trace: Path, page: Path) ->
             "nodes": found.node_us,
             "copies": found.copy_us,
         },
-        "peaks": {"bytes_per_s": found.peaks.bytes_per_s, "flops_per_s": dict(found.peaks.products)},
+        "peaks": {
+            "bytes_per_s": found.peaks.bytes_per_s,
+            "flops_per_s": dict(found.peaks.products),
+            "not_measured": dict(found.peaks.failed),
+        },
         "nodes": [asdict(node) for node in found.nodes],
         "trace": str(trace),
         "page": str(page),
@@ -151,7 +155,9 @@ def _row(node: NodeTime) -> tuple[str, ...]:
 
 
 def _peaks_text(peaks: Peaks) -> str:
-    if not peaks.bytes_per_s:
-        return "not measured"
-    products = [f"{rate / 1e12:.3g} TFLOP/s in a product of {kind}" for kind, rate in peaks.products.items()]
-    return "; ".join([f"measured: {peaks.bytes_per_s / 1e9:.0f} GB/s in a copy", *products])
+    rates = [f"{rate / 1e12:.3g} TFLOP/s in a product of {kind}" for kind, rate in peaks.products.items()]
+    if peaks.bytes_per_s:
+        rates.insert(0, f"{peaks.bytes_per_s / 1e9:.0f} GB/s in a copy")
+    texts = [f"measured: {'; '.join(rates)}"] if rates else []
+    texts += [f"not measured: {what}: {reason}" for what, reason in peaks.failed.items()]
+    return "; ".join(texts) or "not measured"
