@@ -46,7 +46,7 @@ void RunThread(Application& app, int thread, int runs) {
     Ort::RunOptions options;
     options.AddConfigEntry("gpu_graph_id", std::to_string(thread).c_str());
     const std::string prefix = app.folder + "/" + std::to_string(thread) + "_" + std::to_string(run);
-    if (run % 2 == 1) Check(api.RunOptionsEnableProfiling(options, prefix.c_str()));
+    if (run % 2 == 0) Check(api.RunOptionsEnableProfiling(options, prefix.c_str()));
     app.session.Run(options, binding);
   }
 }
