@@ -6,14 +6,17 @@ namespace cudaep {
 
 void ReplayedNodes::NodeQueued(device::Stream stream, const ModelNode& node) {
   size_t count = 0;
-  if (!device::CapturedNodeCount(stream, &count).ok()) return;
+  if (!device::CapturedNodeCount(stream, &count).ok()) {
+    failed_ = true;  // whose the work since the last node is, nobody knows
+    return;
+  }
   nodes_.push_back(node);
   ends_.push_back(count);
 }
 
 void ReplayedNodes::End(device::Graph graph) {
   device::GraphNodes all;
-  if (!device::GetGraphNodes(graph, &all).ok()) return;
+  if (failed_ || !device::GetGraphNodes(graph, &all).ok()) return;
   is_chain_ = all.is_chain;
   uint32_t node = 0;
   for (size_t i = 0; i < all.traced.size(); ++i) {

@@ -1,6 +1,6 @@
 // Whose work a replay of a CUDA graph repeats: a table from the graph's nodes to the model's, made at capture.
 //
-//   table.Begin(stream)                  // the capture has begun
+//   ReplayedNodes table;                 // for each capture
 //   table.NodeQueued(stream, node)       // after each node of the model
 //   table.End(graph)                     // the capture has ended
 //
@@ -27,12 +27,13 @@ class ReplayedNodes {
  public:
   static constexpr uint32_t kNobody = ~uint32_t{0};
 
-  // A failure leaves the table without names, and nothing else.
+  // A failure leaves the whole table without names, and nothing else.
   void NodeQueued(device::Stream stream, const ModelNode& node);
   void End(device::Graph graph);
 
   // For each activity of one launch of the graph, an index into nodes(), or kNobody. `activities` are put in the order
-  // in which they were captured. Where they are not as many as the graph has traced nodes, none has a name.
+  // in which they were captured. Where they are not as many as the graph has traced nodes in a known order
+  // (device::GraphNodes), none has a name.
   std::vector<uint32_t> Match(std::span<lib::Activity*> activities) const;
 
   const std::vector<ModelNode>& nodes() const { return nodes_; }
@@ -41,7 +42,7 @@ class ReplayedNodes {
   std::vector<ModelNode> nodes_;
   std::vector<size_t> ends_;      // graph nodes captured up to the end of each of nodes_
   std::vector<uint32_t> traced_;  // for each traced node of the graph, in the order of capture, whose it is
-  bool is_chain_ = false;
+  bool is_chain_ = false, failed_ = false;
 };
 
 }  // namespace cudaep

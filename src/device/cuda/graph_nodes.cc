@@ -53,7 +53,8 @@ Status GetGraphNodes(Graph graph, GraphNodes* nodes) {
   const std::vector<cudaGraphNode_t> chain = ChainOf(all, from, to);
   nodes->is_chain = chain.size() == all.size();
   nodes->traced.clear();
-  for (cudaGraphNode_t node : nodes->is_chain ? chain : all) {
+  if (!nodes->is_chain) return Status::Ok();
+  for (cudaGraphNode_t node : chain) {
     cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
     CUDAEP_CUDA_RETURN_IF_ERROR(cudaGraphNodeGetType(node, &type));
     nodes->traced.push_back(type == cudaGraphNodeTypeKernel || type == cudaGraphNodeTypeMemcpy ||

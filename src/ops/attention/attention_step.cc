@@ -13,8 +13,6 @@ Result<AttentionStep> AttentionStep::Make(const kernels::AttentionProblem& most,
     bytes = std::max(bytes, AttentionLibrary::kWorkspaceBytes);
   }
   if (bytes != 0) step.scratch_ = plan.AddScratch(bytes);
-  plan.cost_flops += 2.0 * static_cast<double>(most.batch * most.heads) * static_cast<double>(most.queries) *
-                     static_cast<double>(most.keys) * static_cast<double>(most.head_size + most.v_head_size);
   return step;
 }
 

@@ -389,6 +389,24 @@ TEST(ReplayedNodesTest, AnotherNumberOfActivitiesHasNoNames) {
   EXPECT_EQ(table.Match(std::span(both).first(1)), std::vector<uint32_t>{ReplayedNodes::kNobody});
 }
 
+TEST(ReplayedNodesTest, ATableThatMissedANodeHasNoNames) {
+  ASSERT_TRUE(device::sim::Reset().ok());
+  device::UniqueStream stream, other;
+  ASSERT_TRUE(device::StreamCreate(stream.Receive()).ok() && device::StreamCreate(other.Receive()).ok());
+  ASSERT_TRUE(device::StreamBeginCapture(stream.get(), device::CaptureMode::kThreadLocal).ok());
+  ReplayedNodes table;
+  for (const char* const name : {"a", "b"}) {
+    ASSERT_TRUE(device::sim::EnqueueHostWork(stream.get(), name, [] {}, {}, {}).ok());
+    table.NodeQueued(*name == 'a' ? other.get() : stream.get(), {.name = name});  // the first is not captured
+  }
+  device::UniqueGraph graph;
+  ASSERT_TRUE(device::StreamEndCapture(stream.get(), graph.Receive()).ok());
+  table.End(graph.get());
+  lib::Activity a{.begin_ns = 10, .graph_node = 1}, b{.begin_ns = 20, .graph_node = 2};
+  std::vector<lib::Activity*> both{&a, &b};
+  EXPECT_EQ(table.Match(both), std::vector<uint32_t>(2, ReplayedNodes::kNobody));
+}
+
 // Without an order by time the numbers of the trace tell.
 TEST(ReplayedNodesTest, BranchesAreToldByTheirNumbers) {
   ASSERT_TRUE(device::sim::Reset().ok());
