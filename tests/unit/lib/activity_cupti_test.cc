@@ -187,6 +187,32 @@ TEST_F(CuptiTest, ADeviceThatWasResetIsMarkedAgain) {
   trace_->Stop();
 }
 
+// 2^20 calls later for sure, 2^21 not any more.
+TEST_F(CuptiTest, OldCallsAreForgotten) {
+  Told told;
+  ASSERT_TRUE(trace_->Start(&told).ok());
+  const auto call_in = [&](uint64_t scope) {
+    trace_->PushScope(scope);
+    const uint32_t call = fake_->call();
+    trace_->PopScope();
+    return call;
+  };
+  const uint32_t first = call_in(1);
+  for (const size_t told_by_then : {1u, 1u}) {
+    for (int i = 0; i < 1 << 20; ++i) {
+      call_in(2);
+      if (i % 2048 != 0) continue;
+      ASSERT_TRUE(trace_->Flush(false).ok());
+    }
+    ASSERT_TRUE(trace_->Flush(false).ok());
+    fake_->done(fake_->queue(first, "late", 0), 10, 20);
+    ASSERT_TRUE(trace_->Flush(false).ok());
+    EXPECT_EQ(told.OfScope(1).size(), told_by_then);
+  }
+  EXPECT_EQ(trace_->Lost(), 0u);
+  trace_->Stop();
+}
+
 TEST_F(CuptiTest, NothingIsToldAfterStop) {
   Told told;
   ASSERT_TRUE(trace_->Start(&told).ok());
