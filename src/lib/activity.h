@@ -36,9 +36,7 @@ struct Activity {
 class ActivitySink {
  public:
   virtual void Take(std::span<const Activity> activities) = 0;
-
- protected:
-  ~ActivitySink() = default;
+  virtual ~ActivitySink() = default;
 };
 
 class ActivityTrace {
@@ -59,9 +57,7 @@ class ActivityTrace {
   virtual void PopScope() = 0;
 
   virtual bool simulated() const = 0;
-
- protected:
-  ~ActivityTrace() = default;
+  virtual ~ActivityTrace() = default;
 };
 
 // kLibraryMissing where CUPTI cannot be loaded; looked for again at the next call then.

@@ -135,8 +135,8 @@ static double FlopsOf(const dnn::ConvProblem& p) {
   const bool forward = p.direction == dnn::Direction::kForward;
   const int64_t pixels = ProductOfUsed(forward ? p.out : p.in, p.spatial_rank);
   const int64_t taps = ProductOfUsed(p.kernel, p.spatial_rank);
-  return 2.0 * static_cast<double>(p.batch * pixels) * static_cast<double>(p.in_channels * p.out_channels / p.groups) *
-         static_cast<double>(taps);
+  const int64_t pairs = p.in_channels * p.out_channels / p.groups;  // of channels
+  return 2.0 * static_cast<double>(p.batch * pixels) * static_cast<double>(pairs) * static_cast<double>(taps);
 }
 
 Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem, StreamContext& stream,
