@@ -130,6 +130,7 @@ def profile(
             call() if call else session.run(None, dict(feeds))
 
     events = _profiled(make_session, run)
+    require_runs(events, warm_up + repeat)
     activities = read_activities(_since_run(events, repeat))
     if not activities:
         raise ProfileError("the profile has no GPU times: no node runs on the provider, or the log says why there are "
@@ -140,6 +141,15 @@ def profile(
         wanted = {_type_of(event) for event in events if is_node(event) and node_name(event) in flops}
         peaks = measure_peaks(device_id, options, wanted, progress)
     return analyse(events, repeat, peaks)
+
+
+def require_runs(events: Iterable[Event], runs: int) -> None:
+    """ProfileError where the host had no room for all of them."""
+    recorded = sum(event.get("name") == "model_run" for event in events)
+    if recorded < runs:
+        raise ProfileError(
+            f"the host's profile has {recorded} of {runs} Runs: it keeps a million events; take a smaller --repeat"
+        )
 
 
 def analyse(events: list[Event], repeat: int, peaks: Peaks | None = None) -> Profile:

@@ -16,7 +16,15 @@ import pytest
 from onnx import TensorProto, helper
 from ort_cuda_ep import _provider
 from ort_cuda_ep.cli.profile import _peaks_text
-from ort_cuda_ep.profile import Peaks, analyse, measure_peaks, read_activities, short_name
+from ort_cuda_ep.profile import (
+    Peaks,
+    ProfileError,
+    analyse,
+    measure_peaks,
+    read_activities,
+    require_runs,
+    short_name,
+)
 from ort_cuda_ep.profile_page import Subject, page_data, render
 
 from tests.session import models
@@ -66,6 +74,12 @@ def two_runs() -> list[Event]:
             kernel("copy", at + 50_000, 2_000, activity="copy", bytes="64"),
         ]
     return events
+
+
+def test_a_profile_without_all_runs_is_none() -> None:
+    require_runs(two_runs(), 3)
+    with pytest.raises(ProfileError, match="3 of 4 Runs: .* smaller --repeat"):
+        require_runs(two_runs(), 4)
 
 
 def test_nodes_have_their_work_of_the_measured_runs() -> None:
