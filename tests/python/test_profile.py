@@ -78,7 +78,7 @@ def two_runs() -> list[Event]:
 
 def test_a_profile_without_all_runs_is_none() -> None:
     require_runs(two_runs(), 3)
-    with pytest.raises(ProfileError, match="3 of 4 Runs: .* smaller --repeat"):
+    with pytest.raises(ProfileError, match=r"3 of 4 Runs: .* smaller --repeat"):
         require_runs(two_runs(), 4)
 
 
