@@ -6,16 +6,12 @@ import math
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx.reference import ReferenceEvaluator
 
 from tests.op.cases import gather_block_quantized
 from tests.op.harness.dtypes import FLOATS, SMALL_FLOATS, code_of, is_float, numpy_dtype
 
 from ..draw import Draw, Node
-from .windows import _Windows
-
-MICROSOFT = "com.microsoft"
+from .windows import MICROSOFT, _Windows, convolved
 
 
 def _powers(d: Draw, dtype: str, shape: list[int] | tuple[int, ...]) -> np.ndarray:
@@ -143,28 +139,19 @@ def _qlinear_product(a: Any, a_scale: Any, a_point: Any, b: Any, b_scale: Any, b
     return _requantized(_products(a, b, a_point, b_point), a_scale * b_scale / y_scale, y_point)
 
 
-def _convolved(x: np.ndarray, w: np.ndarray, attrs: dict[str, Any]) -> np.ndarray:
-    """By the reference, in float64: exact."""
-    names = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.DOUBLE, None) for name in "xwy"]
-    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"], **attrs)
-    model = onnx.helper.make_model(onnx.helper.make_graph([node], "conv", names[:2], names[2:]))
-    feeds = {"x": x.astype(np.float64), "w": w.astype(np.float64)}
-    return np.asarray(ReferenceEvaluator(model).run(None, feeds)[0])
-
-
 def _each_channel(values: Any, rank: int) -> Any:
     return values if values is None or values.ndim == 0 else values.reshape(-1, *[1] * (rank - 1))
 
 
 def _integer_convolution(x: Any, w: Any, x_point: Any = None, w_point: Any = None, **attrs: Any) -> np.ndarray:
-    return _convolved(_shifted(x, x_point), _shifted(w, _each_channel(w_point, w.ndim)), attrs)
+    return convolved(_shifted(x, x_point), _shifted(w, _each_channel(w_point, w.ndim)), attrs)
 
 
 def _qlinear_convolution(x: Any, x_scale: Any, x_point: Any, w: Any, w_scale: Any, w_point: Any, y_scale: Any,
                          y_point: Any, bias: Any = None, channels_last: int = 0,
                          **attrs: Any) -> np.ndarray:  # fmt: skip
     x = np.moveaxis(x, -1, 1) if channels_last else x
-    total = _convolved(_shifted(x, x_point), _shifted(w, _each_channel(w_point, w.ndim)), attrs)
+    total = convolved(_shifted(x, x_point), _shifted(w, _each_channel(w_point, w.ndim)), attrs)
     total = total if bias is None else total + bias.reshape(-1, *[1] * (x.ndim - 2))
     y = _requantized(total, _each_channel(x_scale * w_scale / y_scale, w.ndim - 1), y_point)
     return np.moveaxis(y, 1, -1) if channels_last else y

@@ -6,8 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
 
 from ..draw import Draw, Node
+
+MICROSOFT = "com.microsoft"
 
 
 class _Windows:
@@ -57,6 +61,27 @@ def _conv(d: Draw) -> Node:
     x = d.small(dtype, [d.any(1, 3), group * inner, *windows.image(d)])
     w = d.small(dtype, [outer, inner, *windows.kernel])
     return Node([x, w, d.small(dtype, [outer]) if d.chance(0.5) else None], attrs)
+
+
+def convolved(x: np.ndarray, w: np.ndarray, attrs: dict[str, Any]) -> np.ndarray:
+    """By the reference, in float64: exact."""
+    names = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.DOUBLE, None) for name in "xwy"]
+    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"], **attrs)
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "conv", names[:2], names[2:]))
+    feeds = {"x": x.astype(np.float64), "w": w.astype(np.float64)}
+    return np.asarray(ReferenceEvaluator(model).run(None, feeds)[0])
+
+
+def _nhwc_conv(d: Draw) -> Node:
+    node = _conv(d)
+    x = node.inputs[0]
+    assert x is not None
+    return Node([np.moveaxis(x, 1, -1).copy(), *node.inputs[1:]], node.attrs, formula=_nhwc_formula)
+
+
+def _nhwc_formula(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None = None, **attrs: Any) -> np.ndarray:
+    y = np.moveaxis(convolved(np.moveaxis(x, -1, 1), w, attrs), 1, -1)
+    return y if bias is None else y + bias
 
 
 def _conv_transpose(d: Draw) -> Node:
@@ -176,6 +201,7 @@ def _col2im(d: Draw) -> Node:
 SPECS = {
     ("", "Conv"): _conv,
     ("", "ConvTranspose"): _conv_transpose,
+    (MICROSOFT, "NhwcConv"): _nhwc_conv,
     ("", "MaxPool"): _max_pool,
     ("", "AveragePool"): _average_pool,
     ("", "LpPool"): _lp_pool,
