@@ -2,6 +2,8 @@
 
 #include <alloca.h>
 
+#include <unordered_map>
+
 #include "abi/allocation_failure.h"
 #include "abi/ep.h"
 #include "abi/host_tensor.h"
@@ -86,6 +88,17 @@ Status HostKernel::Init(const OrtKernelInfo* host_info, const ops::KernelRow& ro
     if (info.has_input(i)) CUDAEP_RETURN_IF_ERROR(FixInput(info.ConstantValue(i), &input));
   }
   for (int i = 0; i < info.output_count(); ++i) has_output_.push_back(info.has_output(i));
+  return FindValuesInBothMemories(info);
+}
+
+Status HostKernel::FindValuesInBothMemories(const KernelInfo& info) {
+  std::unordered_map<std::string, bool> on_host;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (!info.has_input(static_cast<int>(i))) continue;
+    CUDAEP_ASSIGN_OR_RETURN(std::string name, info.InputName(i));
+    const auto [seen, is_new] = on_host.emplace(std::move(name), inputs_[i].on_host);
+    moves_inputs_ = moves_inputs_ || seen->second != inputs_[i].on_host;
+  }
   return Status::Ok();
 }
 
@@ -157,7 +170,7 @@ Status HostKernel::ReadInputs(OrtKernelContext* context, ops::TensorView* views,
     const OrtValue* value = nullptr;
     CUDAEP_RETURN_IF_ORT_ERROR(ort.KernelContext_GetInput(context, i, &value));
     CUDAEP_RETURN_IF_ERROR(ViewTensor(value, &views[i]));
-    if (state_->has_inner_graphs()) [[unlikely]]
+    if (moves_inputs_ || state_->has_inner_graphs()) [[unlikely]]
       CUDAEP_RETURN_IF_ERROR(moved->Bring(value, inputs_[i].on_host, &views[i]));
     if (views[i].data == nullptr && views[i].present() && views[i].elems() != 0) [[unlikely]] {
       return OutOfMemory(label_, ": the host has no memory behind input ", i, " of shape ", views[i].dims());

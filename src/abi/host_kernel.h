@@ -2,8 +2,9 @@
 //
 // A call makes, for two inputs and one output, nine calls into the host: value, shape and data of each input, output
 // and its data, and the stream. A constant input costs none of its three: the host keeps it where it is for the
-// session, so its view is taken once. In models with control flow one call more for each input tells whether it lies
-// where the kernel reads it. The call allocates nothing and takes no lock while shapes stay as they were.
+// session, so its view is taken once. In models with control flow, and for nodes that want one value in both memories,
+// one call more for each input tells whether it lies where the kernel reads it. The call allocates nothing and takes no
+// lock while shapes stay as they were.
 // Weights that the operator packs replace the host's, which may free its own.
 // Threads: Compute may run concurrently on different streams; creation and packing come before.
 #pragma once
@@ -44,6 +45,7 @@ class HostKernel : public OrtKernelImpl {
   Status OnPrePackWeight(const OrtValue* tensor, int index, OrtAllocator* allocator,
                          OrtSharedPrePackedWeightCache* cache, bool* packed);
   Status Run(OrtKernelContext* context);
+  Status FindValuesInBothMemories(const KernelInfo& info);
   Status FixInput(const OrtValue* constant, FixedInput* input) const;
   Status ReadInputs(OrtKernelContext* context, ops::TensorView* views, MovedInputs* moved) const;
   Status Pack(int index, const ops::TensorView& weight, size_t bytes);
@@ -56,6 +58,7 @@ class HostKernel : public OrtKernelImpl {
   const char* label_ = "";  // "Add node 'x'"
   ModelNode node_;          // for profiles, without costs
   std::vector<FixedInput> inputs_;
+  bool moves_inputs_ = false;  // one value is wanted in both memories: the host brings it to one
   std::vector<uint8_t> has_output_;
 };
 

@@ -52,6 +52,13 @@ Status KernelInfo::Read() {
   return Status::Ok();
 }
 
+Result<std::string> KernelInfo::InputName(size_t index) const {
+  std::string name;
+  CUDAEP_RETURN_IF_ERROR(ReadText(
+      name, [&](char* text, size_t* size) { return Host().ort->KernelInfo_GetInputName(info_, index, text, size); }));
+  return name;
+}
+
 const OrtValue* KernelInfo::ConstantValue(int index) const {
   int is_constant = 0;
   const OrtValue* value = nullptr;

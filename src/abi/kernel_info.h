@@ -39,6 +39,8 @@ class KernelInfo final : public ops::OpInfo {
   std::optional<ops::HostTensor> Tensor(const char* attribute) const override;
   const Settings& settings() const override { return settings_; }
 
+  // The value's name in the session's graph.
+  Result<std::string> InputName(size_t index) const;
   // A constant input where the host keeps it for the session, on the device or in host memory; null where the input may
   // differ between Runs.
   const OrtValue* ConstantValue(int index) const;

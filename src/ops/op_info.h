@@ -80,6 +80,13 @@ class OpInfo {
 
   bool has_input(int index) const { return index < input_count() && input_kind(index) != ValueKind::kAbsent; }
   bool has_output(int index) const { return index < output_count() && output_kind(index) != ValueKind::kAbsent; }
+  // Of those the node lists, which may end with an absent one; for operators of any number of inputs.
+  std::optional<int> absent_input() const {
+    for (int i = 0; i < input_count(); ++i) {
+      if (!has_input(i)) return i;
+    }
+    return std::nullopt;
+  }
   bool is_constant(int index) const { return has_input(index) && constant(index).has_value(); }
   int64_t IntOr(const char* attribute, int64_t fallback) const { return Int(attribute).value_or(fallback); }
   float FloatOr(const char* attribute, float fallback) const { return Float(attribute).value_or(fallback); }

@@ -1,4 +1,4 @@
-"""Fuzzes the plug-in through the host's C ABI for a while: `make fuzz`, and two minutes of it in `make test`.
+"""Fuzzes the plug-in through the host's C ABI for a while: `make fuzz`, and the first cases of it in `make test`.
 
     python -m tests.fuzz.campaign [--seconds S] [--first NUMBER] [--host VERSION] [--library PLUGIN] [models|options]
 
@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CORPUS = Path(__file__).resolve().parent / "corpus"
 KINDS = ("models", "options")
 DEVICE_BYTES = 64 << 20  # what models ask for beyond it is an error, and soon
+COUNTS = ("cases", "created", "ran", "skipped", "refused", "failed_runs")  # fuzz_host's struct Counts
+STATE = struct.Struct(f"<{1 + len(COUNTS)}Q")
 GRACE_S = 60  # a child ends itself after its time; its last case may be slow
 
 
@@ -50,7 +53,7 @@ class Failure:
 
 @dataclass
 class Result:
-    """What a campaign saw. `counts` sums up the children that ended by themselves."""
+    """What a campaign saw. The case that a child died of counts as a case and as nothing else."""
 
     counts: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
@@ -100,22 +103,24 @@ class Program:
         code, _, errors = self.run([*self.command, "replay", str(file), *rest], 120)
         return code, errors
 
-    def fuzz(self, kind: str, first: int, seconds: float, result: Result, keep: Path) -> int:
-        """One child; returns the number to go on from."""
+    def fuzz(
+        self, kind: str, first: int, result: Result, keep: Path, *, seconds: float, cases: int | None = None
+    ) -> int:
+        """One child, for so long or so many cases; returns the number to go on from."""
         state = self._folder / "state"
-        state.write_bytes(first.to_bytes(8, "little"))
-        budget = ("--seconds", str(max(1, round(seconds))), "--state", str(state))
-        arguments = self.arguments(kind, "--first", str(first), *budget)
-        code, out, errors = self.run(arguments, seconds + GRACE_S)
-        last = int.from_bytes(state.read_bytes(), "little")
-        if code == 0:
-            result.counts += Counter(json.loads(out.splitlines()[-1]))
-        elif code == 2:
+        state.write_bytes(STATE.pack(first, *(0 for _ in COUNTS)))
+        budget = ["--seconds", str(max(1, round(seconds))), "--state", str(state)]
+        budget += [] if cases is None else ["--cases", str(cases)]
+        code, _, errors = self.run(self.arguments(kind, "--first", str(first), *budget), seconds + GRACE_S)
+        if code == 2:
             raise RuntimeError(f"fuzz_host does not run: {errors}")
-        else:
-            result.counts["cases"] += last - first + 1
-            result.failures.append(self._keep(kind, last, code, errors, keep))
-        return last + 1
+        number, *counts = STATE.unpack(state.read_bytes())
+        result.counts.update(dict(zip(COUNTS, counts, strict=True)))
+        if code == 0:
+            return int(number)
+        result.counts["cases"] += 1
+        result.failures.append(self._keep(kind, number, code, errors, keep))
+        return int(number) + 1
 
     def _keep(self, kind: str, number: int, code: int, errors: str, keep: Path) -> Failure:
         keep.mkdir(parents=True, exist_ok=True)
@@ -136,7 +141,7 @@ def campaign(program: Program, kinds: tuple[str, ...], seconds: float, first: in
     for kind in kinds:
         number, end = first, time.monotonic() + seconds / len(kinds)
         while (left := end - time.monotonic()) > 0:
-            number = program.fuzz(kind, number, left, result, keep)
+            number = program.fuzz(kind, number, result, keep, seconds=left)
     return result
 
 

@@ -6,9 +6,10 @@
 //   --cpu: on the host's own CPU provider, to see whether a crash is the host's
 //   --limit S: a case may take this long, 30 s without it
 //
-// Case NUMBER is drawn from the number alone, so a run that dies is repeated with --first NUMBER --cases 1. Before each
-// case its number is written to the state file. Exit code 0: every failure was a status; 3: a finding, printed; a
-// signal: a crash, SIGALRM a hang. At the end the counts are printed as one JSON object.
+// Case NUMBER is drawn from the number alone, so a run that dies is repeated with --first NUMBER --cases 1. The state
+// file tells what a run came to, however it ended: before each case its number and the counts of those before it are
+// written there (struct State). Exit code 0: every failure was a status; 3: a finding, printed; a signal: a crash,
+// SIGALRM a hang.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -60,6 +61,11 @@ struct Counts {
   }
 };
 
+struct State {
+  uint64_t next = 0;  // the case at work; after the last, the one to go on from
+  Counts counts;      // of the cases before it
+};
+
 class Fuzzer {
  public:
   explicit Fuzzer(std::map<std::string, std::string> options, std::vector<std::string> words)
@@ -72,13 +78,9 @@ class Fuzzer {
       for (size_t i = 3; i < words_.size(); ++i) {
         if (!Try(Read(ReadFile(words_[i].c_str())), words_[i])) return kFinding;
       }
-    } else if (const int code = Loop(words_[2] == "models" ? Kind::kModels : Kind::kOptions); code != 0) {
-      return code;
+      return 0;
     }
-    std::printf(
-        "{\"cases\": %lu, \"created\": %lu, \"ran\": %lu, \"refused\": %lu, \"failed_runs\": %lu, \"skipped\": %lu}\n",
-        counts_.cases, counts_.created, counts_.ran, counts_.refused, counts_.failed_runs, counts_.skipped);
-    return 0;
+    return Loop(words_[2] == "models" ? Kind::kModels : Kind::kOptions);
   }
 
  private:
@@ -93,16 +95,20 @@ class Fuzzer {
       std::ofstream(words_.at(3), std::ios::binary) << Write(DrawCase(kind, Number("--write", 0), pool));
       return 0;
     }
-    const int state = options_.contains("--state") ? open(options_["--state"].c_str(), O_WRONLY) : -1;
+    const int file = options_.contains("--state") ? open(options_["--state"].c_str(), O_WRONLY) : -1;
+    const auto write_state = [&](uint64_t next) {
+      const State state{next, counts_};
+      return file < 0 || pwrite(file, &state, sizeof(state), 0) == sizeof(state);
+    };
     const auto start = std::chrono::steady_clock::now();
     const std::chrono::seconds budget(Number("--seconds", 1u << 30));
     const uint64_t first = Number("--first", 1), cases = Number("--cases", UINT64_MAX);
-    for (uint64_t i = 0; i < cases && std::chrono::steady_clock::now() - start < budget; ++i) {
-      const uint64_t number = first + i;
-      if (state >= 0 && pwrite(state, &number, sizeof(number), 0) != sizeof(number)) return 2;
+    uint64_t number = first;
+    for (; number - first < cases && std::chrono::steady_clock::now() - start < budget; ++number) {
+      if (!write_state(number)) return 2;
       if (!Try(DrawCase(kind, number, pool), "case " + std::to_string(number))) return kFinding;
     }
-    return 0;
+    return write_state(number) ? 0 : 2;
   }
 
   bool Try(const Case& drawn, const std::string& name) {

@@ -129,8 +129,10 @@ void Host::Run(Ort::Session& session, Outcome* outcome, Random& random) {
 
 std::string Host::Problem(const Outcome& outcome) {
   // A device that is lost or that refuses work means wrong pointers, races or overruns of ours.
-  for (const char* text : {"DEVICE_LOST", "DEVICE_ERROR", "FAILED_PRECONDITION", "unexpected exception"}) {
-    if (outcome.error.find(text) != std::string::npos) return outcome.error;
+  for (const std::string& error : {outcome.error, DeviceError()}) {
+    for (const char* text : {"DEVICE_LOST", "DEVICE_ERROR", "FAILED_PRECONDITION", "unexpected exception"}) {
+      if (error.find(text) != std::string::npos) return error;
+    }
   }
   if (!provider_) return "";
   const std::pair<OrtAllocatorType, OrtDeviceMemoryType> kinds[] = {
@@ -140,6 +142,25 @@ std::string Host::Problem(const Outcome& outcome) {
   for (const auto& [type, memory_type] : kinds) {
     const int64_t held = BytesHeld(type, memory_type);
     if (held != 0) return std::to_string(held) + " bytes are still held after the session is gone";
+  }
+  return "";
+}
+
+// A Run that failed may have left work behind, of which its session's end cannot tell.
+std::string Host::DeviceError() {
+  const Ort::UnownedAllocator allocator =
+      env_.GetSharedAllocator(host_api::DeviceMemory(OrtDeviceAllocator, OrtDeviceMemoryType_DEFAULT));
+  if (!provider_ || allocator == nullptr) return "";
+  try {
+    const int64_t count = 1;
+    float zero = 0;
+    const Ort::Value source = Ort::Value::CreateTensor<float>(host_api::HostMemory(), &zero, 1, &count, 1);
+    Ort::Value target = Ort::Value::CreateTensor<float>(allocator, &count, 1);
+    const OrtValue* const from = source;
+    OrtValue* const into = target;
+    Ort::ThrowOnError(Ort::GetApi().CopyTensors(env_, &from, &into, nullptr, 1));
+  } catch (const Ort::Exception& exception) {
+    return exception.what();
   }
   return "";
 }

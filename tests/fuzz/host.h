@@ -45,6 +45,7 @@ class Host {
  private:
   void Run(Ort::Session& session, Outcome* outcome, Random& random);
   void Start(const std::vector<Setting>& settings);
+  std::string DeviceError();
   int64_t BytesHeld(OrtAllocatorType type, OrtDeviceMemoryType memory_type);
 
   const char* plugin_;

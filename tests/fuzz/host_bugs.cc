@@ -38,6 +38,18 @@ const char* BugOf(const Model& model, const Node& node) {
   if (node.op == "ConvTranspose" && rank >= 0 && rank < 3) {
     return "shape inference reads the weight's third dimension (1.24.4)";
   }
+  const bool variadic = node.op == "Max" || node.op == "Min" || node.op == "Sum" || node.op == "Mean";
+  if (variadic && std::find(node.inputs.begin(), node.inputs.end(), "") != node.inputs.end()) {
+    return "operators of any number of inputs read one that is left out (1.31.1)";
+  }
+  const int64_t* batch = FindInteger(node, "batch_dims");
+  if (node.op == "GatherND" && batch != nullptr && *batch < 0) {
+    return "GatherND indexes dimensions by a negative batch_dims (1.31.1)";
+  }
+  const int64_t* groups = FindInteger(node, "kv_num_heads");
+  if (node.op == "GroupQueryAttention" && groups != nullptr && static_cast<int32_t>(*groups) == 0) {
+    return "GroupQueryAttention divides by kv_num_heads in 32 bits (1.31.1)";
+  }
   return nullptr;
 }
 

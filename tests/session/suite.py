@@ -173,6 +173,18 @@ def check_a_bad_shape_fails_the_run_only() -> None:
     np.testing.assert_array_equal(result, np.full(3, 3, np.float32))
 
 
+def check_a_value_wanted_in_both_memories() -> None:
+    """The host brings a node's input to one place, also where it is data and a count of repeats."""
+    sizes: tuple[int, list[str | int]] = (TensorProto.INT64, [1])
+    for producer in ([], [helper.make_node("Abs", ["x0"], ["x"])]):
+        nodes = [*producer, helper.make_node("Tile", ["x", "x"], ["y"])]
+        model = models.model(nodes, {"x0" if producer else "x": sizes}, {"y": (TensorProto.INT64, ["n"])})
+        tile = session(model)
+        for count in (3, 5):
+            (result,) = tile.run(None, {tile.get_inputs()[0].name: np.array([count])})
+            np.testing.assert_array_equal(result, [count] * count)
+
+
 def check_a_corrupt_model_is_refused() -> None:
     """Truncated and random bytes give an error."""
     for data in (models.add_chain(3)[:-20], b"\x00\xff" * 64, b""):

@@ -66,6 +66,7 @@ class Einsum final : public Operator {
  public:
   static Result<std::unique_ptr<Einsum>> Create(const OpInfo& info) {
     auto op = std::make_unique<Einsum>();
+    if (const auto absent = info.absent_input()) return InvalidArgument("input ", *absent, " is left out");
     const std::optional<std::string> text = info.String("equation");
     if (!text) return InvalidArgument("attribute equation is missing");
     Result<EinsumEquation> equation = ParseEquation(*text);

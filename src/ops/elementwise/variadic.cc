@@ -26,6 +26,7 @@ class Variadic : public Operator {
 
   static Result<std::unique_ptr<Variadic>> Create(const OpInfo& info, const KernelRow& row) {
     const auto op = row.VariantAs<VariadicOp>();
+    if (const auto absent = info.absent_input()) return InvalidArgument("input ", *absent, " is left out");
     const kernels::VariadicKernel kernel = kernels::FindVariadicKernel(op, info.input_type(0));
     if (kernel == nullptr) return NotSupported("element type ", DataTypeName(info.input_type(0)));
     CUDAEP_RETURN_IF_ERROR(CheckModelBroadcast<kMaxVariadicInputs>(info));

@@ -31,6 +31,8 @@ def _refused(equation: str, *shapes: tuple[int, ...], text: str, code: str = "IN
 
 
 CASES = [
+    Case(op="Einsum", inputs=[Rand((3, 4)), None], attrs={"equation": "ij,->ij"}, dtypes=("float32",),
+         error=("INVALID_ARGUMENT", "input 1 is left out"), name="left_out"),
     # Every type through each kind of step.
     _case("bij,bjk->bik", (3, 5, 7), (3, 7, 4), dtypes=_TYPES),
     _case("ii,ij->j", (6, 6), (6, 5), dtypes=_TYPES),

@@ -52,4 +52,6 @@ CASES = [
            name="full_range") for op in ("Max", "Min")),
     Case(op="Max", inputs=[Rand((2, 3)), Rand((3,)), Rand((4,))], error=("INVALID_ARGUMENT", "[2,3]"),
          dtypes=("float32",)),
+    *(Case(op=op, inputs=[Rand((2, 3)), None, Rand((3,))], error=("INVALID_ARGUMENT", "input 1 is left out"),
+           dtypes=("float32",)) for op in _PAIRS),
 ]  # fmt: skip
