@@ -58,15 +58,14 @@ def run_profiled(
     make_session: SessionFactory, model_path: str | Path, feeds: list[dict[str, np.ndarray]]
 ) -> tuple[Placement, list[list[np.ndarray]]]:
     """Runs each of `feeds` in a profiled session and returns the placement and the outputs of each run."""
+    outputs: list[list[np.ndarray]] = []
     with tempfile.TemporaryDirectory() as folder:
-        options = ort.SessionOptions()
-        options.log_severity_level = 4  # errors come as exceptions
-        options.enable_profiling = True
-        options.profile_file_prefix = str(Path(folder) / "profile")
         optimized = Path(folder) / "optimized.onnx"
-        session = _make_and_save(make_session, options, optimized)
-        outputs = [session.run(None, feed) for feed in feeds]
-        events = host_profile.read(session.end_profiling())
+        events = host_profile.record(
+            lambda options: _make_and_save(make_session, options, optimized),
+            lambda session: outputs.extend(session.run(None, feed) for feed in feeds),
+            log_severity=4,  # errors come as exceptions
+        )
         graph = optimized if optimized.is_file() else Path(model_path)
         return parse_profile(events, onnx.load(graph, load_external_data=False)), outputs
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .host_profile import node_name
-from .profile import Profile, short_name
+from .profile_times import Profile, short_name
 
 MOST_ACTIVITIES = 100_000  # what a browser still draws at once; of more, the last Runs are shown
 

@@ -16,16 +16,11 @@ import pytest
 from onnx import TensorProto, helper
 from ort_cuda_ep import _provider
 from ort_cuda_ep.cli.profile import _peaks_text
-from ort_cuda_ep.profile import (
-    Peaks,
-    ProfileError,
-    analyse,
-    measure_peaks,
-    read_activities,
-    require_runs,
-    short_name,
-)
+from ort_cuda_ep.host_profile import ProfileError
+from ort_cuda_ep.peaks import measure_peaks
+from ort_cuda_ep.profile import require_runs
 from ort_cuda_ep.profile_page import Subject, page_data, render
+from ort_cuda_ep.profile_times import Peaks, analyse, read_activities, short_name
 
 from tests.session import models
 

@@ -1,22 +1,20 @@
 """`ort-cuda-ep doctor`: what was found, where, in which version; what is wrong and how to mend it."""
 
-from typing import Annotated
-
 import typer
 from rich.markup import escape
 from rich.table import Column, Table
 
-from .._library import Device
 from .._version import __version__
 from ..diagnosis import NOTE, OK, PROBLEM, Finding, diagnose
 from .output import CHECK_FAILED, console, print_json
+from .parameters import AsJson, DeviceKind
 
 _MARKS = {OK: "[green]ok[/green]", NOTE: "[yellow]note[/yellow]", PROBLEM: "[red]problem[/red]"}
 
 
 def doctor(
-    device: Annotated[Device, typer.Option(help="auto, cuda or sim")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object instead of text")] = False,
+    device: DeviceKind = "auto",
+    as_json: AsJson = False,
 ) -> None:
     """Say what the provider finds on this machine, what is wrong and how to mend it.
 

@@ -10,7 +10,6 @@ import typer
 from rich.markup import escape
 
 from .. import _provider
-from .._library import Device
 from ..explain import ExplainError, Explanation, Node
 from ..explain import explain as explain_model
 from .output import (
@@ -25,25 +24,26 @@ from .output import (
     print_json,
     print_table,
 )
+from .parameters import AsJson, DeviceId, DeviceKind, Model, Options
 
 _MOST_SHOWN = 40  # lines of a table, unless --all is given
 
 
 def explain(
-    model: Annotated[Path, typer.Argument(help="an ONNX model")],
-    option: Annotated[list[str] | None, typer.Option(help="provider option: key=value")] = None,
+    model: Model,
+    option: Options = None,
     budget: Annotated[
         str, typer.Option(help="memory budget: kilobytes, or KB,FILE as session.resource_cuda_partitioning_settings")
     ] = "",
-    device: Annotated[Device, typer.Option(help="auto, cuda or sim")] = "auto",
-    device_id: Annotated[int, typer.Option(help="ordinal of the device", min=0)] = 0,
+    device: DeviceKind = "auto",
+    device_id: DeviceId = 0,
     strict: Annotated[
         bool, typer.Option("--strict", help="exit code 1 when a compute node is not on the provider")
     ] = False,
     show_all: Annotated[
         bool, typer.Option("--all", help=f"tables of any length, not only {_MOST_SHOWN} lines")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object instead of text")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show which node of MODEL goes where, and why. Nothing is run."""
     check_model(model, as_json)

@@ -9,11 +9,12 @@ import typer
 from rich.markup import escape
 
 from .. import _provider
-from .._library import Device
 from ..feeds import FeedError, make_feeds
-from ..profile import NodeTime, Peaks, Profile, ProfileError, short_name, write_trace
+from ..host_profile import ProfileError
 from ..profile import profile as profile_model
+from ..profile import write_trace
 from ..profile_page import Subject, write_page
+from ..profile_times import NodeTime, Peaks, Profile, short_name
 from .output import (
     BAD_INPUT,
     PROVIDER_FAILED,
@@ -27,6 +28,7 @@ from .output import (
     print_json,
     print_table,
 )
+from .parameters import AsJson, DeviceId, DeviceKind, Dims, Inputs, Model, Options, Seed, Shapes
 from .timing import quiet_options
 
 _MOST_SHOWN = 40  # lines of the table, unless --all is given
@@ -34,22 +36,22 @@ _NAME_WIDTH = 60
 
 
 def profile(
-    model: Annotated[Path, typer.Argument(help="an ONNX model")],
+    model: Model,
     out: Annotated[Path, typer.Option(help="folder for trace.json and profile.html")] = Path("ort-cuda-ep-profile"),
-    inputs: Annotated[Path | None, typer.Option(help=".npz file with one array per input")] = None,
-    dim: Annotated[list[str] | None, typer.Option(help="value of a named open dimension: name=4")] = None,
-    shape: Annotated[list[str] | None, typer.Option(help="whole shape of an input: input=1,3,224,224")] = None,
-    option: Annotated[list[str] | None, typer.Option(help="provider option: key=value")] = None,
-    device: Annotated[Device, typer.Option(help="auto, cuda or sim")] = "auto",
-    device_id: Annotated[int, typer.Option(help="ordinal of the device", min=0)] = 0,
+    inputs: Inputs = None,
+    dim: Dims = None,
+    shape: Shapes = None,
+    option: Options = None,
+    device: DeviceKind = "auto",
+    device_id: DeviceId = 0,
     repeat: Annotated[int, typer.Option(help="measured runs", min=1)] = 10,
     warm_up: Annotated[int, typer.Option(help="runs before them", min=1)] = 3,
     peaks: Annotated[bool, typer.Option(help="measure the device's rates of copies and products, for percents")] = True,
-    seed: Annotated[int, typer.Option(help="seed of random inputs")] = 0,
+    seed: Seed = 0,
     show_all: Annotated[
         bool, typer.Option("--all", help=f"a table of any length, not only {_MOST_SHOWN} lines")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object instead of text")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show where the GPU time of MODEL goes: node, operator, kernel, calls, microseconds, percent of the device's peak.
 

@@ -11,7 +11,6 @@ import typer
 from rich.markup import escape
 
 from .. import _provider
-from .._library import Device
 from ..comparison import Difference, compare
 from ..feeds import FeedError, make_feeds
 from ..placement import Placement, run_profiled
@@ -27,25 +26,26 @@ from .output import (
     print_json,
     print_table,
 )
+from .parameters import AsJson, DeviceId, DeviceKind, Dims, Inputs, Model, Options, Seed, Shapes
 from .timing import quiet_options, time_runs
 
 CPU = "CPUExecutionProvider"
 
 
 def run(
-    model: Annotated[Path, typer.Argument(help="an ONNX model")],
-    inputs: Annotated[Path | None, typer.Option(help=".npz file with one array per input")] = None,
-    dim: Annotated[list[str] | None, typer.Option(help="value of a named open dimension: name=4")] = None,
-    shape: Annotated[list[str] | None, typer.Option(help="whole shape of an input: input=1,3,224,224")] = None,
-    option: Annotated[list[str] | None, typer.Option(help="provider option: key=value")] = None,
-    device: Annotated[Device, typer.Option(help="auto, cuda or sim")] = "auto",
-    device_id: Annotated[int, typer.Option(help="ordinal of the device", min=0)] = 0,
+    model: Model,
+    inputs: Inputs = None,
+    dim: Dims = None,
+    shape: Shapes = None,
+    option: Options = None,
+    device: DeviceKind = "auto",
+    device_id: DeviceId = 0,
     repeat: Annotated[int, typer.Option(help="timed runs", min=1)] = 10,
     atol: Annotated[float, typer.Option(help="absolute tolerance of the check")] = 1e-3,
     rtol: Annotated[float, typer.Option(help="relative tolerance of the check")] = 1e-3,
-    seed: Annotated[int, typer.Option(help="seed of random inputs")] = 0,
+    seed: Seed = 0,
     all_nodes: Annotated[bool, typer.Option("--nodes", help="list every node, not only a summary")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object instead of text")] = False,
+    as_json: AsJson = False,
     provider: Annotated[str, typer.Option(hidden=True)] = "",
 ) -> None:
     """Run MODEL on the provider: where each node went, how long it took, and how far it is from the CPU provider."""

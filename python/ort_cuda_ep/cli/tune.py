@@ -10,7 +10,6 @@ import typer
 from rich.markup import escape
 
 from .. import _provider
-from .._library import Device
 from ..feeds import FeedError, make_feeds
 from .output import (
     BAD_INPUT,
@@ -23,6 +22,7 @@ from .output import (
     parse_options,
     print_json,
 )
+from .parameters import AsJson, DeviceId, DeviceKind, Dims, Inputs, Model, Options, Seed, Shapes
 from .timing import quiet_options, time_runs
 
 # What makes a session use measured plans; the other one makes those that are missing.
@@ -41,17 +41,17 @@ def has_plans(path: Path) -> bool:
 
 
 def tune(
-    model: Annotated[Path, typer.Argument(help="an ONNX model")],
+    model: Model,
     plans: Annotated[Path, typer.Option(help="file of plans; what it has is kept")],
-    inputs: Annotated[Path | None, typer.Option(help=".npz file with one array per input")] = None,
-    dim: Annotated[list[str] | None, typer.Option(help="value of a named open dimension: name=4")] = None,
-    shape: Annotated[list[str] | None, typer.Option(help="whole shape of an input: input=1,3,224,224")] = None,
-    option: Annotated[list[str] | None, typer.Option(help="provider option: key=value")] = None,
-    device: Annotated[Device, typer.Option(help="auto, cuda or sim")] = "auto",
-    device_id: Annotated[int, typer.Option(help="ordinal of the device", min=0)] = 0,
+    inputs: Inputs = None,
+    dim: Dims = None,
+    shape: Shapes = None,
+    option: Options = None,
+    device: DeviceKind = "auto",
+    device_id: DeviceId = 0,
     repeat: Annotated[int, typer.Option(help="timed runs before and after", min=1)] = 20,
-    seed: Annotated[int, typer.Option(help="seed of random inputs")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object instead of text")] = False,
+    seed: Seed = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Measure plans of convolutions and matrix products of MODEL for these shapes, and keep them in a file.
 
