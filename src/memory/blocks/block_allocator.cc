@@ -56,7 +56,7 @@ Result<void*> BlockAllocator::FromHeld(Block* request, const device::Stream* str
     }
     past = TakePast();
   }
-  if (!past.empty()) GiveBack(std::move(past));
+  if (!past.empty()) GiveBack(past);
   return nullptr;
 }
 
@@ -128,12 +128,11 @@ void BlockAllocator::Free(void* pointer) {
     order_.Poll();
     past = TakePast();
   }
-  if (!past.empty()) GiveBack(std::move(past));
+  if (!past.empty()) GiveBack(past);
 }
 
-void BlockAllocator::GiveBack(std::vector<Held> blocks) {
-  const std::vector<Held> gone = std::move(blocks);  // here, where none of them can be asked for again
-  for (const Held& held : gone) {
+void BlockAllocator::GiveBack(std::span<Held> blocks) {
+  for (const Held& held : blocks) {
     {
       Lock lock(mutex_);
       stats_.CountGiven(held.block.bytes);
@@ -154,7 +153,7 @@ void BlockAllocator::ReleaseStream(device::Stream stream) {
   order_.Release(stream);
   std::vector<Held> past = TakePast();
   lock.unlock();
-  GiveBack(std::move(past));
+  GiveBack(past);
 }
 
 StreamMark BlockAllocator::Mark(device::Stream stream) {
@@ -169,7 +168,7 @@ void BlockAllocator::Reached(const StreamMark& mark) {
   if (order_.Reached(mark) == StreamOrder::kNobody) return;
   std::vector<Held> past = TakePast();
   lock.unlock();
-  GiveBack(std::move(past));
+  GiveBack(past);
 }
 
 Result<bool> BlockAllocator::WaitForFreed() {
@@ -183,7 +182,7 @@ Result<bool> BlockAllocator::WaitForFreed() {
   std::vector<Held> past = TakePast();
   lock.unlock();
   const bool any = !past.empty();
-  GiveBack(std::move(past));
+  GiveBack(past);
   return any;
 }
 
@@ -206,7 +205,7 @@ void BlockAllocator::End() {
   for (const auto& [pointer, block] : live_) rest.push_back({pointer, block, {}});
   // Nobody says what uses these: memory that was never freed, and what a capture has recorded.
   if (!rest.empty()) SynchronizeDevice().IgnoreError();
-  GiveBack(std::move(rest));
+  GiveBack(rest);
 }
 
 AllocatorStats BlockAllocator::Stats() const {

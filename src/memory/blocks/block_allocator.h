@@ -8,6 +8,7 @@
 #pragma once
 
 #include <mutex>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -63,8 +64,8 @@ class BlockAllocator : public Allocator {
   // A block is freed after work on its stream; with the lock.
   virtual After Freed(void*, const Block&, device::Stream) { return After::kStream; }
   // Nobody uses these any more; called when streams were waited for, too. The device is current, the lock not held. The
-  // base gives direct blocks back to the driver.
-  virtual void GiveBack(std::vector<Held> blocks);
+  // base gives direct blocks back to the driver. Their order may change.
+  virtual void GiveBack(std::span<Held> blocks);
   // The last of a shrink; the lock is not held.
   virtual Status Trim() { return Status::Ok(); }
 

@@ -47,7 +47,8 @@ Result<void*> ExternalAllocator::Serve(Block* block, const device::Stream* strea
   CUDAEP_RETURN_IF_ERROR(pointer.status());
   Status ordered = OrderAfterCaller(block->bytes, stream);
   if (ordered.ok()) return pointer;
-  GiveBack({{*pointer, *block, {}}});
+  Held refused{*pointer, *block, {}};
+  GiveBack({&refused, 1});
   return ordered;
 }
 
@@ -124,7 +125,7 @@ void ExternalAllocator::CallFree(void* pointer) {
   if (!error.empty()) Log(LogLevel::kError, "the external allocator did not take ", pointer, " back: ", error);
 }
 
-void ExternalAllocator::GiveBack(std::vector<Held> blocks) {
+void ExternalAllocator::GiveBack(std::span<Held> blocks) {
   for (const Held& held : blocks) CallFree(held.pointer);
   Lock lock(mutex_);
   for (const Held& held : blocks) {

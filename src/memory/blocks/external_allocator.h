@@ -52,7 +52,7 @@ class ExternalAllocator final : public BlockAllocator {
 
   Result<void*> Serve(Block* block, const device::Stream* stream) override;
   After Freed(void* pointer, const Block& block, device::Stream stream) override;
-  void GiveBack(std::vector<Held> blocks) override;
+  void GiveBack(std::span<Held> blocks) override;
   Status Trim() override;  // calls `empty_cache`
   Result<void*> FromCaller(size_t bytes);
   Result<void*> CallAlloc(size_t bytes);

@@ -95,10 +95,10 @@ PoolAllocator::After PoolAllocator::Freed(void* pointer, const Block& block, dev
   return After::kGone;
 }
 
-void PoolAllocator::GiveBack(std::vector<Held> blocks) {
+void PoolAllocator::GiveBack(std::span<Held> blocks) {
   const auto direct = std::partition(blocks.begin(), blocks.end(), [](const Held& held) { return !held.block.direct; });
   BlockAllocator::GiveBack({direct, blocks.end()});
-  blocks.erase(direct, blocks.end());
+  blocks = {blocks.begin(), direct};
   std::vector<Held> refused;
   size_t freed = 0;
   for (const Held& held : blocks) {

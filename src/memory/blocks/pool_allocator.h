@@ -45,7 +45,7 @@ class PoolAllocator final : public BlockAllocator {
 
   Result<void*> Serve(Block* block, const device::Stream* stream) override;
   After Freed(void* pointer, const Block& block, device::Stream stream) override;
-  void GiveBack(std::vector<Held> blocks) override;
+  void GiveBack(std::span<Held> blocks) override;
   Status Trim() override { return TrimTo(config_.pool_bytes_to_keep_on_shrink); }
   // One attempt, with the lock; without a stream it is memory that is ready for all of them.
   Result<void*> Take(Block* block, const device::Stream* stream);
