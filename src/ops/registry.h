@@ -59,6 +59,8 @@ struct KernelRow {
   std::vector<int> host_outputs = {};     // outputs it writes in host memory
   std::vector<BufferPair> aliases = {};   // the output is the input's buffer (Reshape)
   std::vector<BufferPair> in_place = {};  // the output may overwrite the input (element-wise, TensorScatter)
+  // Shapes of outputs depend on data: InferShapes leaves dimensions open, and Enqueue asks for the output (select/).
+  bool open_shapes = false;
   // Which of the operators that one class makes: an enumerator of the class's own.
   int variant = 0;
   OperatorFactory make = nullptr;  // of every kOperator row, and of no other

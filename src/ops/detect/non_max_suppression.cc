@@ -102,7 +102,12 @@ class NonMaxSuppression final : public Operator {
 };
 
 const RegisterRows kRows({
-    {.op = "NonMaxSuppression", .since = 10, .until = 11, .host_inputs = {2, 3, 4}, .make = Make<NonMaxSuppression>},
+    {.op = "NonMaxSuppression",
+     .since = 10,
+     .until = 11,
+     .host_inputs = {2, 3, 4},
+     .open_shapes = true,
+     .make = Make<NonMaxSuppression>},
 });
 
 }  // namespace

@@ -83,6 +83,7 @@ const RegisterRows kRows({
      .since = 9,
      .until = 11,
      .types = {{"T", kFixedSizeTypes - DataTypeSet(DataType::kBFloat16)}, {"T1", DataType::kBool}},
+     .open_shapes = true,
      .make = Make<Compress>},
 });
 

@@ -45,7 +45,12 @@ class NonZero final : public Operator {
 };
 
 const RegisterRows kRows({
-    {.op = "NonZero", .since = 9, .until = 13, .types = {{"T", kernels::kSelectTypes}}, .make = Make<NonZero>},
+    {.op = "NonZero",
+     .since = 9,
+     .until = 13,
+     .types = {{"T", kernels::kSelectTypes}},
+     .open_shapes = true,
+     .make = Make<NonZero>},
 });
 
 }  // namespace

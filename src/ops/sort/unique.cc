@@ -125,12 +125,14 @@ const RegisterRows kRows({
      .since = 11,
      .until = 11,
      .types = {{"T", kernels::kUniqueTypes - DataTypeSet(DataType::kBFloat16)}},
+     .open_shapes = true,
      .make = Make<Unique>},
     {.domain = kMicrosoftDomain,
      .op = "Unique",
      .since = 1,
      .until = 1,
      .types = {{"T", kernels::kUniqueTypes - DataTypeSet(DataType::kBFloat16)}},
+     .open_shapes = true,
      .make = Make<Unique>},
 });
 

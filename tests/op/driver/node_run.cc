@@ -113,6 +113,7 @@ class NodeRun : public ops::OutputSource {
     capturable_ = call.plan->capturable;
     outputs_.assign(node_.outputs.size(), nullptr);
     for (size_t i = 0; i < outputs_.size(); ++i) {
+      if (!ops::IsKnown(shapes_[i]) && !row_.open_shapes) return Internal("the row lacks open_shapes");
       if (node_.outputs[i] == DataType::kUndefined || !ops::IsKnown(shapes_[i])) continue;
       if (TakesOver(i)) {
         outputs_[i] = input_buffers_[static_cast<size_t>(sharing_.input)].pointer();
