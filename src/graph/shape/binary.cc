@@ -107,7 +107,8 @@ using Function = Status (*)(const void* a, const void* b, void* y, Dims dims, co
 
 template <class F, class A, class B>
 Status Apply(const void* a, const void* b, void* y, Dims dims, const std::array<Shape, 2>& strides) {
-  const auto *const left = static_cast<const A*>(a), *const right = static_cast<const B*>(b);
+  const auto* const left = static_cast<const A*>(a);
+  const auto* const right = static_cast<const B*>(b);
   auto* const out = static_cast<std::invoke_result_t<F, A, B>*>(y);
   Status status;
   Walk<2>(dims, strides, {0, 0}, [&](int64_t i, const std::array<int64_t, 2>& at) {

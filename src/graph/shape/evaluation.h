@@ -72,7 +72,7 @@ To ConvertTo(From x) {
     return x != From(0);
   } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
     // The largest integer may not be a float; its successor, a power of two, always is.
-    constexpr From kEnd = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * From(2);
+    constexpr From kEnd = -static_cast<From>(std::numeric_limits<To>::min());
     if (x >= kEnd) return std::numeric_limits<To>::max();
     if (x > -kEnd) return static_cast<To>(x);
     return x == x ? std::numeric_limits<To>::min() : To(0);
