@@ -25,11 +25,13 @@ const OrtNode* FirstNode(const OrtGraph* graph) {
   return FromOrt(Host().ort->Graph_GetNodes(graph, nodes.data(), count)).ok() ? nodes.front() : nullptr;
 }
 
-// Claims one node for compilation, so that the host calls Compile.
-Status ClaimForCompilation(OrtEpGraphSupportInfo* support, const OrtNode* node) {
+// Claims nodes to be one, which the host gives to Compile. Their constants stay with us.
+Status ClaimForCompilation(OrtEpGraphSupportInfo* support, std::span<const OrtNode* const> nodes) {
   OrtNodeFusionOptions options{};
   options.ort_version_supported = Host().version;
-  CUDAEP_RETURN_IF_ORT_ERROR(Host().ep->EpGraphSupportInfo_AddNodesToFuse(support, &node, 1, &options));
+  options.drop_constant_initializers = true;
+  CUDAEP_RETURN_IF_ORT_ERROR(
+      Host().ep->EpGraphSupportInfo_AddNodesToFuse(support, nodes.data(), nodes.size(), &options));
   return Status::Ok();
 }
 
@@ -42,7 +44,7 @@ Status Capability::Claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support, 
   if (refusal_.ok()) return Status::Ok();
   if (carrier == nullptr) carrier = FirstNode(graph);
   if (carrier == nullptr) return refusal_;
-  return ClaimForCompilation(support, carrier);
+  return ClaimForCompilation(support, {&carrier, 1});
 }
 
 bool Capability::MayTurnChannelsLast(std::string_view op) const {
@@ -93,12 +95,29 @@ Status Capability::ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
     if (refusal.ok()) refusal = written;
   }
 
+  std::vector<bool> joined(view.nodes.size());
+  if (MayCompile(settings, view) && refusal.ok()) {
+    for (const std::vector<int>& region : regions_.Find(view, shape_nodes)) {
+      std::vector<const OrtNode*> nodes;
+      for (const int index : region) {
+        nodes.push_back(view.nodes[static_cast<size_t>(index)]);
+        joined[static_cast<size_t>(index)] = true;
+      }
+      CUDAEP_RETURN_IF_ERROR(ClaimForCompilation(support, nodes));
+    }
+  }
   for (size_t i = 0; i < view.nodes.size(); ++i) {
     const bool ours = view.report.nodes[i].home == graph::NodeHome::kOurs;
-    if (!ours || (!refusal.ok() && view.nodes[i] == *carrier)) continue;
+    if (!ours || joined[i] || (!refusal.ok() && view.nodes[i] == *carrier)) continue;
     CUDAEP_RETURN_IF_ORT_ERROR(Host().ep->EpGraphSupportInfo_AddSingleNode(support, view.nodes[i]));
   }
   return refusal;
+}
+
+// Values of graphs inside control flow may lie in either memory, and the host counts budgets and turns layouts node by
+// node.
+bool Capability::MayCompile(const Settings& settings, const GraphView& view) const {
+  return settings.compiled_regions && view.report.parent.empty() && !settings.prefer_nhwc && !budget_;
 }
 
 Status Capability::ApplyBudget(const OrtGraph* graph, SessionState& state, GraphView* view, const std::string& ep_name,

@@ -2,7 +2,7 @@
 //
 // What the host does with an error from GetCapability is to log it and run every node elsewhere, so an error that must
 // end session creation takes another way: a node is claimed for compilation, and Compile, whose errors do end it,
-// returns the refusal. Nothing is ever compiled.
+// returns the refusal.
 // Threads: the host partitions the graphs of a session on one thread.
 #pragma once
 
@@ -13,6 +13,7 @@
 
 #include "abi/budget_claims.h"
 #include "abi/host.h"
+#include "abi/region_claims.h"
 #include "abi/session_state.h"
 #include "graph/placement_report.h"
 
@@ -25,8 +26,8 @@ class Capability {
     if (budget) budget_.emplace(std::move(*budget));
   }
 
-  // Claims nodes one by one in `support`, and reports the others with reasons: in the log, all at level info and those
-  // that we refuse as a warning, and in the file that the option placement_report names. Under
+  // Claims nodes in `support`, one by one or joined to regions, and reports the others with reasons: in the log, all at
+  // level info and those that we refuse as a warning, and in the file that the option placement_report names. Under
   // require_all_compute_nodes, a compute node that is not ours is a refusal. Nodes beyond the budget are left to
   // others.
   Status Claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support, SessionState& state, const std::string& ep_name,
@@ -39,14 +40,18 @@ class Capability {
   // Why session creation must end; what Compile returns.
   const Status& refusal() const { return refusal_; }
 
+  const RegionClaims& regions() const { return regions_; }
+
  private:
   Status ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* support, SessionState& state,
                    const std::string& ep_name, const OrtLogger* logger, const OrtNode** carrier);
+  bool MayCompile(const Settings& settings, const GraphView& view) const;
   Status ApplyBudget(const OrtGraph* graph, SessionState& state, GraphView* view, const std::string& ep_name,
                      const OrtLogger* logger);
 
   graph::PlacementReport report_;
   std::optional<BudgetClaims> budget_;
+  RegionClaims regions_;
   std::set<std::string, std::less<>> channels_first_only_;
   Status refusal_;
   std::string warned_;       // the last warning,

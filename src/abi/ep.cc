@@ -3,8 +3,11 @@
 #include "abi/api_version.h"
 #include "abi/host_allocator.h"
 #include "abi/profiler.h"
+#include "abi/region_compiler.h"
+#include "abi/region_node.h"
 #include "abi/sync_stream.h"
 #include "abi/thunk.h"
+#include "device/device.h"
 #include "ops/registry.h"
 
 namespace cudaep::abi {
@@ -43,17 +46,28 @@ Status Ep::OnGetCapability(const OrtGraph* graph, OrtEpGraphSupportInfo* support
   return capability_.Claim(graph, support, *state_, factory_.ep_name(), logger_);
 }
 
-// Only a refusal is ever claimed for compilation.
-Status Ep::OnCompile(const OrtGraph**, const OrtNode**, size_t, OrtNodeComputeInfo**, OrtNode**) {
+// A refusal is claimed for compilation too (abi/capability.h).
+Status Ep::OnCompile(const OrtGraph** graphs, const OrtNode** fused_nodes, size_t count, OrtNodeComputeInfo** infos,
+                     OrtNode**) {
   if (!capability_.refusal().ok()) return capability_.refusal();
-  return Internal("the host asks to compile nodes that were not claimed for it");
+  device::DeviceGuard guard(state_->ordinal());
+  CUDAEP_RETURN_IF_ERROR(guard.status());
+  std::vector<std::unique_ptr<RegionNode>> made;
+  for (size_t i = 0; i < count; ++i) {
+    CUDAEP_ASSIGN_OR_RETURN(graph::Program program,
+                            RegionCompiler(*state_, capability_.regions()).Compile(graphs[i], fused_nodes[i]));
+    made.push_back(std::make_unique<RegionNode>(state_, allocators_, std::move(program)));
+  }
+  for (size_t i = 0; i < count; ++i) infos[i] = made[i].release();
+  return Status::Ok();
 }
 
 // A host with a memory budget of its own may drop the node that a refusal is attached to, and then compiles nothing.
 Status Ep::OnOnSessionInitializationEnd() const { return capability_.refusal(); }
 
-// The host wants the pair of functions whole; there is nothing to release.
-void Ep::OnReleaseNodeComputeInfos(OrtNodeComputeInfo**, size_t) {}
+void Ep::OnReleaseNodeComputeInfos(OrtNodeComputeInfo** infos, size_t count) {
+  for (size_t i = 0; i < count; ++i) delete static_cast<RegionNode*>(infos[i]);
+}
 
 Status Ep::OnGetKernelRegistry(const OrtKernelRegistry** registry) {
   CUDAEP_ASSIGN_OR_RETURN(*registry, factory_.KernelRegistry());

@@ -6,6 +6,7 @@
 #include "abi/host_tensor.h"
 #include "abi/node_info.h"
 #include "abi/type_info.h"
+#include "graph/shape/host_operator.h"
 #include "ops/image_layout.h"
 #include "ops/registry.h"
 
@@ -175,6 +176,21 @@ class GraphReader {
     return row->make(info, *row).status();
   }
 
+  RegionFacts RegionFactsOf(const NodeInfo& info, const ops::KernelRow* row) const {
+    if (!settings_.compiled_regions) return {};
+    RegionFacts facts{.on_host = graph::MakeHostOperator(info).ok(), .reads_dims_only = graph::ReadsDimsOnly(info)};
+    if (row == nullptr || row->kind != ops::RowKind::kOperator || row->open_shapes || !row->host_outputs.empty()) {
+      return facts;
+    }
+    const auto is_other = [](ops::ValueKind kind) {
+      return kind != ops::ValueKind::kTensor && kind != ops::ValueKind::kAbsent;
+    };
+    facts.on_device = true;
+    for (int i = 0; i < info.input_count(); ++i) facts.on_device = facts.on_device && !is_other(info.input_kind(i));
+    for (int i = 0; i < info.output_count(); ++i) facts.on_device = facts.on_device && !is_other(info.output_kind(i));
+    return facts;
+  }
+
   Status ReadNode(const OrtNode* node) {
     NodeInfo info(node, settings_);
     CUDAEP_RETURN_IF_ERROR(info.Read());
@@ -211,8 +227,10 @@ class GraphReader {
       CUDAEP_ASSIGN_OR_RETURN(const int value, ValueOf(info.inputs()[i]));
       placed.inputs.push_back({value, placed.claimed && row->IsHostInput(static_cast<int>(i))});
     }
+    RegionFacts facts = RegionFactsOf(info, placed.claimed ? row : nullptr);
     for (const OrtValueInfo* input : read_inside) {
       CUDAEP_ASSIGN_OR_RETURN(const int value, ValueOf(input));
+      if (value >= 0) facts.read_inside.push_back(value);
       if (!placed.runs_graphs) placed.inputs.push_back({value, false});
     }
     const int index = static_cast<int>(view_.nodes.size());
@@ -224,6 +242,7 @@ class GraphReader {
       facts_of_value.producer = index;
       facts_of_value.host_output = row != nullptr && listed(row->host_outputs, i);
     }
+    view_.regions.push_back(std::move(facts));
     view_.placement.nodes.push_back(std::move(placed));
     view_.nodes.push_back(node);
     view_.assigned.push_back(owner != nullptr && owner == ep_name_);

@@ -12,10 +12,19 @@
 
 namespace cudaep::abi {
 
+// What a compiled region could do with a node.
+struct RegionFacts {
+  bool on_device = false;        // run it: an operator of ours on tensors, whose shapes follow from those of its inputs
+  bool on_host = false;          // evaluate it: shape arithmetic
+  bool reads_dims_only = false;  // Shape, Size
+  std::vector<int> read_inside;  // values that graphs inside it read
+};
+
 struct GraphView {
   graph::PlacementGraph placement;
   std::vector<const OrtNode*> nodes;  // same order as placement.nodes
   std::vector<bool> assigned;         // to us, by an earlier answer about the same graph
+  std::vector<RegionFacts> regions;   // same order; nothing without compiled_regions
   // The same nodes for reports. A home is kOurs where a kernel of ours takes the node; shape nodes are not yet told
   // apart, but for control flow around nothing else.
   graph::GraphReport report;

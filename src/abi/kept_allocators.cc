@@ -26,6 +26,21 @@ void KeptAllocators::Keep(const OrtKernelInfo* info, OrtMemType type, OrtDeviceM
   ort.ReleaseAllocator(host);  // the CPU's
 }
 
+void KeptAllocators::Keep(const OrtKernelContext* context) {
+  if (Host().allocators_outlive_sessions || tried_) return;
+  tried_ = true;
+  const OrtApi& ort = *Host().ort;
+  for (const auto& [ours, life] : made_) {
+    if (life.expired() || !ours->serves_tensors()) continue;
+    OrtAllocator* host = nullptr;
+    if (OrtStatus* error = ort.KernelContext_GetAllocator(context, ours->info(), &host)) {
+      ort.ReleaseStatus(error);
+    } else {
+      kept_.push_back({ours, host});
+    }
+  }
+}
+
 KeptAllocators::~KeptAllocators() {
   for (const Kept& kept : kept_) {
     if (kept.ours->SessionEnds()) Host().ort->ReleaseAllocator(kept.host);

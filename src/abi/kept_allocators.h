@@ -26,8 +26,9 @@ class KeptAllocators {
 
   // An allocator of the session that the host gets.
   void Add(HostAllocator* allocator) { made_.push_back({allocator, allocator->life()}); }
-  // Takes the references, once, through a kernel of the session.
+  // Takes the references, once, through a kernel of the session, or the first call of a compiled region.
   void Keep(const OrtKernelInfo* info);
+  void Keep(const OrtKernelContext* context);
 
  private:
   struct Made {

@@ -40,6 +40,12 @@ Status PlannedOperator::Init(const OpInfo& info, const KernelRow& row) {
   return Status::Ok();
 }
 
+void PlannedOperator::Init(OperatorPtr op, std::vector<DataType> output_types) {
+  op_ = std::move(op);
+  output_count_ = output_types.size();
+  output_types_ = std::move(output_types);
+}
+
 // An output whose shape is open counts nothing, and so does one that nobody uses.
 double PlannedOperator::BytesOf(TensorViews inputs, std::span<const Shape> outputs) const {
   double bytes = 0;

@@ -38,6 +38,8 @@ class PlannedOperator {
   // Creates the operator of `info` by `row`, or by the row that is found for it.
   Status Init(const OpInfo& info, const KernelRow& row);
   Status Init(const OpInfo& info);
+  // Takes one that is made, whose host inputs none are: a compiled region.
+  void Init(OperatorPtr op, std::vector<DataType> output_types);
 
   const Operator& op() const { return *op_; }
 

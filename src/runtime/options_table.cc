@@ -125,6 +125,10 @@ constexpr OptionRow kGeneral[] = {
     {"prefer_nhwc", kBool, "0",
      "convolutions and pools on channels-last tensors, which the host brings into that order",
      SetBool<&Settings::prefer_nhwc>, nullptr},
+    {"compiled_regions", kBool, "0",
+     "joins nodes to regions that the provider runs by itself, with one plan and one block of memory a region; "
+     "experimental, and without effect under prefer_nhwc=1 or a memory budget for nodes",
+     SetBool<&Settings::compiled_regions>, nullptr},
     {"fuse_conv_bias", kBool, "0", "accepted as a hint; the bias is fused either way", IgnoreBool, nullptr},
     {"sdpa_kernel", kNumber, "0",
      "attention kernels by upstream's bits: without 8 (cuDNN) among them own kernels alone; 0: the provider's choice",

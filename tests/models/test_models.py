@@ -59,6 +59,21 @@ def run_case(case: str, options: dict[str, str] | None = None) -> tuple[runs.Res
 @pytest.mark.parametrize("case", CASES)
 def test_model(case: str) -> None:
     check(case)
+    name, _, form = case.partition(":")
+    if not form:
+        check_regions(name)
+
+
+def check_regions(name: str) -> None:
+    """The same with compiled regions, of which there are some, and with no node more on the CPU."""
+    model, feeds, expected = reference(name)
+    result, nodes = runs.run_compiled(model, feeds, host.EXACT)
+    limit = QUANTISED_TOLERANCE if name.split(".")[1] in QUANTISED else TOLERANCE["float32"]
+    assert not runs.worst(result, expected, limit)
+    assert any(node.op_type.startswith(host.EP_NAME) for node in nodes), nodes
+    elsewhere = {node.op_type for node in nodes if node.provider != host.EP_NAME}
+    if name.startswith(("resnet", "efficientnet", "mobilenet", "convnext", "bert.dynamo", "wav2vec2", "whisper_enc")):
+        assert len(nodes) == 1, elsewhere  # no control flow, and all sizes follow from those of the inputs
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.partition(":")[0] in CONVOLVES])

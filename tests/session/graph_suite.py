@@ -91,6 +91,15 @@ def check_nodes_on_the_cpu_may_compute_shapes() -> None:
 
 
 @with_graphs
+def check_compiled_regions_are_captured() -> None:
+    """A network that is one region, and one that is a region beside single nodes."""
+    options = {**GRAPHS, "compiled_regions": "1"}
+    agrees(Bound(session(models.mixer(), options), {"x": rows(0, 2, 8, 32)}), "x", 2, 8, 32)
+    image = {"x": rows(0, 2, 3, 16, 16)}
+    agrees(Bound(session(models.residual_network(), options), image), "x", 2, 3, 16, 16)
+
+
+@with_graphs
 def check_each_id_has_its_shapes() -> None:
     """Several graphs of one session, captured and replayed in any order; -1 takes any shape at any time."""
     created = session(models.mixer(), GRAPHS)

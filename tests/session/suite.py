@@ -36,8 +36,10 @@ def session(
     cpu_allowed: bool = False,
     entries: dict[str, str] | None = None,
     parallel: bool = False,
+    level: ort.GraphOptimizationLevel = ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
 ) -> ort.InferenceSession:
     settings = ort.SessionOptions()
+    settings.graph_optimization_level = level
     if parallel:  # streams of one Run are on threads of the host's
         settings.execution_mode = ort.ExecutionMode.ORT_PARALLEL
         settings.inter_op_num_threads = 3

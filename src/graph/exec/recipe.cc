@@ -1,0 +1,222 @@
+#include "graph/exec/recipe.h"
+
+#include <algorithm>
+
+#include "graph/exec/memory_plan.h"
+
+namespace cudaep::graph {
+namespace {
+
+// Shapes of what a step makes, and its elements where it is shape arithmetic.
+Status InferStep(const Program& program, const ProgramStep& step, std::vector<Recipe::Value>& values) {
+  std::vector<ops::TensorView> views(step.inputs.size());
+  ViewInputs(
+      program, values, step, [](int) { return nullptr; }, views.data());
+  if (step.host_op != nullptr) {
+    std::vector<ops::HostTensor> outputs;
+    CUDAEP_RETURN_IF_ERROR(step.host_op->Evaluate(views, outputs));
+    for (size_t i = 0; i < step.outputs.size(); ++i) {
+      if (step.outputs[i] < 0) continue;
+      Recipe::Value& value = values[static_cast<size_t>(step.outputs[i])];
+      value.host = std::move(outputs[i]);
+      value.dims = value.host.dims;
+    }
+    return Status::Ok();
+  }
+  std::vector<Shape> shapes(step.outputs.size());
+  CUDAEP_RETURN_IF_ERROR(step.op->InferShapes(views, shapes));
+  for (size_t i = 0; i < step.outputs.size(); ++i) {
+    CUDAEP_RETURN_IF_ERROR(CheckedElementCount(shapes[i]).status());
+    if (step.outputs[i] >= 0) values[static_cast<size_t>(step.outputs[i])].dims = std::move(shapes[i]);
+  }
+  return Status::Ok();
+}
+
+// Which values share memory, and how long it lives.
+class Buffers {
+ public:
+  Buffers(const Program& program, const std::vector<Recipe::Value>& values)
+      : program_(program), values_(values), buffer_of_(values.size(), -1), last_use_(values.size(), -1) {
+    for (size_t s = 0; s < program.steps.size(); ++s) {
+      const ProgramStep& step = program.steps[s];
+      if (step.op == nullptr) continue;
+      for (size_t i = 0; i < step.inputs.size(); ++i) {
+        if (ReadsOnDevice(step, i)) last_use_[Index(step.inputs[i])] = static_cast<int>(s);
+      }
+    }
+    for (size_t v = 0; v < values.size(); ++v) {
+      const ProgramValue& value = program.values[v];
+      if (value.is_constant) {
+        buffer_of_[v] = Add({.place = {Place::Kind::kConstant, v}});
+      } else if (value.input >= 0) {
+        buffer_of_[v] = Add({.place = {Place::Kind::kInput, static_cast<size_t>(value.input)}});
+      }
+    }
+    for (size_t s = 0; s < program.steps.size(); ++s) {
+      if (program.steps[s].op != nullptr) PlaceOutputs(static_cast<int>(s));
+    }
+  }
+
+  struct Buffer {
+    Place place;
+    BufferLife life;
+  };
+  std::vector<Buffer>& all() { return buffers_; }
+  Place PlaceOf(size_t value) const {
+    return buffer_of_[value] < 0 ? Place{} : buffers_[Index(buffer_of_[value])].place;
+  }
+
+ private:
+  static size_t Index(int index) { return static_cast<size_t>(index); }
+  static bool ReadsOnDevice(const ProgramStep& step, size_t input) {
+    return step.inputs[input] >= 0 && !step.row->IsHostInput(static_cast<int>(input));
+  }
+
+  int Add(Buffer buffer) {
+    buffers_.push_back(buffer);
+    return static_cast<int>(buffers_.size()) - 1;
+  }
+
+  size_t BytesOf(int value) const {
+    return StorageBytes(program_.values[Index(value)].type, values_[Index(value)].dims.elems());
+  }
+
+  void PlaceOutputs(int s) {
+    const ProgramStep& step = program_.steps[Index(s)];
+    for (size_t j = 0; j < step.outputs.size(); ++j) {
+      const int value = step.outputs[j];
+      if (value < 0) continue;
+      int buffer = SharedBuffer(step, s, static_cast<int>(j));
+      if (buffer < 0) buffer = Add({.place = {Place::Kind::kBlock, 0}, .life = {BytesOf(value), s, s}});
+      buffer_of_[Index(value)] = buffer;
+      Buffer& own = buffers_[Index(buffer)];
+      own.life.last = std::max(own.life.last, last_use_[Index(value)]);
+      const int output = program_.values[Index(value)].output;
+      if (output >= 0) own.place = {Place::Kind::kOutput, Index(output)};
+    }
+  }
+
+  // The buffer of an input that the output takes over; -1: none.
+  int SharedBuffer(const ProgramStep& step, int s, int output) const {
+    for (const ops::BufferPair& pair : step.row->aliases) {
+      const int buffer = pair.output == output ? Candidate(step, pair) : -1;
+      if (buffer >= 0 && MayLeave(step, buffer, output)) return buffer;
+    }
+    for (const ops::BufferPair& pair : step.row->in_place) {
+      const int buffer = pair.output == output ? Candidate(step, pair) : -1;
+      if (buffer >= 0 && MayOverwrite(step, pair, buffer, s)) return buffer;
+    }
+    return -1;
+  }
+
+  // Of an input on the device with as many bytes as the output.
+  int Candidate(const ProgramStep& step, const ops::BufferPair& pair) const {
+    const size_t input = Index(pair.input);
+    if (input >= step.inputs.size() || !ReadsOnDevice(step, input)) return -1;
+    if (!step.packed.empty() && step.packed[input] != nullptr) return -1;
+    const int value = step.inputs[input];
+    return BytesOf(value) == BytesOf(step.outputs[Index(pair.output)]) ? buffer_of_[Index(value)] : -1;
+  }
+
+  // What leaves the region has memory of its own.
+  bool MayLeave(const ProgramStep& step, int buffer, int output) const {
+    const bool leaves = program_.values[Index(step.outputs[Index(output)])].output >= 0;
+    return !leaves || buffers_[Index(buffer)].place.kind == Place::Kind::kBlock;
+  }
+
+  // Nobody reads the input afterwards, nor this step by another of its inputs or outputs.
+  bool MayOverwrite(const ProgramStep& step, const ops::BufferPair& pair, int buffer, int s) const {
+    const Buffer& shared = buffers_[Index(buffer)];
+    if (shared.place.kind != Place::Kind::kBlock || shared.life.last > s) return false;
+    const size_t input = Index(step.inputs[Index(pair.input)]), output = Index(step.outputs[Index(pair.output)]);
+    if (program_.values[input].type != program_.values[output].type) return false;
+    if (!SameDims(values_[input].dims, values_[output].dims)) return false;
+    int readers = 0;
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      if (ReadsOnDevice(step, i) && buffer_of_[Index(step.inputs[i])] == buffer) ++readers;
+    }
+    for (const int other : step.outputs) {
+      if (other >= 0 && buffer_of_[Index(other)] == buffer) return false;
+    }
+    return readers == 1;
+  }
+
+  const Program& program_;
+  const std::vector<Recipe::Value>& values_;
+  std::vector<Buffer> buffers_;
+  std::vector<int> buffer_of_;  // of each value
+  std::vector<int> last_use_;   // step that reads a value last on the device
+};
+
+Status PlanStep(const Program& program, const ProgramStep& step, const ops::PlanContext& context, Recipe& recipe,
+                Recipe::Step* made) {
+  std::vector<ops::TensorView> views(step.inputs.size());
+  ViewInputs(
+      program, recipe.values, step, [](int) { return nullptr; }, views.data());
+  std::vector<Shape> outputs(step.outputs.size());
+  CUDAEP_RETURN_IF_ERROR(step.op->InferShapes(views, outputs));
+  const bool empty = std::all_of(outputs.begin(), outputs.end(), [](const Shape& shape) { return shape.elems() == 0; });
+  if (empty && !outputs.empty()) return Status::Ok();
+  CUDAEP_ASSIGN_OR_RETURN(made->plan, step.op->MakePlan({views, outputs, context.runtime, context.device}));
+  made->plan->outputs = std::move(outputs);
+  recipe.synchronizes = recipe.synchronizes || made->plan->synchronizes;
+  recipe.capturable = recipe.capturable && made->plan->capturable;
+  recipe.cost_flops += made->plan->cost_flops;
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<std::vector<Recipe::Value>> InferValues(const Program& program, ops::TensorViews inputs) {
+  std::vector<Recipe::Value> values(program.values.size());
+  for (size_t v = 0; v < values.size(); ++v) {
+    const ProgramValue& value = program.values[v];
+    if (value.is_constant) values[v].dims = value.host_constant.dims;
+    if (value.input >= 0) values[v].dims = Shape(inputs[static_cast<size_t>(value.input)].dims());
+  }
+  for (const ProgramStep& step : program.steps) {
+    if (Status inferred = InferStep(program, step, values); !inferred.ok()) {
+      return std::move(inferred).WithContext(step.label);
+    }
+  }
+  return values;
+}
+
+Result<std::unique_ptr<Recipe>> MakeRecipe(const Program& program, const ops::PlanContext& context) {
+  auto recipe = std::make_unique<Recipe>();
+  CUDAEP_ASSIGN_OR_RETURN(recipe->values, InferValues(program, context.inputs));
+  recipe->steps.resize(program.steps.size());
+  for (size_t s = 0; s < program.steps.size(); ++s) {
+    const ProgramStep& step = program.steps[s];
+    if (step.op == nullptr) continue;
+    if (Status planned = PlanStep(program, step, context, *recipe, &recipe->steps[s]); !planned.ok()) {
+      return std::move(planned).WithContext(step.label);
+    }
+  }
+
+  Buffers buffers(program, recipe->values);
+  std::vector<BufferLife> lives;
+  for (const Buffers::Buffer& buffer : buffers.all()) {
+    lives.push_back(buffer.place.kind == Place::Kind::kBlock ? buffer.life : BufferLife{});
+  }
+  for (size_t s = 0; s < recipe->steps.size(); ++s) {
+    const ops::Plan* const plan = recipe->steps[s].plan.get();
+    lives.push_back({plan == nullptr ? 0 : plan->workspace_bytes, static_cast<int>(s), static_cast<int>(s)});
+  }
+  const MemoryPlan memory = PlanMemory(lives);
+  for (size_t b = 0; b < buffers.all().size(); ++b) {
+    if (buffers.all()[b].place.kind == Place::Kind::kBlock) buffers.all()[b].place.at = memory.offsets[b];
+  }
+  for (size_t s = 0; s < recipe->steps.size(); ++s) {
+    recipe->steps[s].scratch = memory.offsets[buffers.all().size() + s];
+  }
+  for (size_t i = 0; i < lives.size(); ++i) {
+    if (lives[i].bytes != 0)
+      recipe->parts.push_back({memory.offsets[i], lives[i].bytes, lives[i].first, lives[i].last});
+  }
+  for (size_t v = 0; v < recipe->values.size(); ++v) recipe->values[v].place = buffers.PlaceOf(v);
+  recipe->workspace_bytes = memory.bytes;
+  return recipe;
+}
+
+}  // namespace cudaep::graph

@@ -1,0 +1,120 @@
+#include "graph/exec/region_operator.h"
+
+#include <alloca.h>
+
+#include "device/blocks.h"
+#include "graph/exec/recipe.h"
+#include "memory/allocation_label.h"
+#include "runtime/profiler.h"
+
+namespace cudaep::graph {
+namespace {
+
+// Tells a device that checks blocks which parts of a recipe's block are in use.
+class Parts {
+ public:
+  Parts(const Recipe& recipe, const ops::OpContext& context) : recipe_(recipe), context_(context) {}
+  // Also where a step fails: the block is another call's afterwards.
+  ~Parts() {
+    if constexpr (device::kChecksBlocks) {
+      for (const Recipe::Part& part : recipe_.parts) {
+        if (part.first <= step_ && step_ <= part.last) device::ForgetBlock(At(part));
+      }
+    }
+  }
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+
+  void Enter(int step) {
+    if constexpr (device::kChecksBlocks) {
+      for (const Recipe::Part& part : recipe_.parts) {
+        if (part.last < step && part.last >= step_ && part.first <= step_) device::ForgetBlock(At(part));
+      }
+      for (const Recipe::Part& part : recipe_.parts) {
+        if (part.first <= step && part.first > step_ && part.last >= step) {
+          device::DeclareBlock(At(part), part.bytes, context_.stream());
+        }
+      }
+    }
+    step_ = step;
+  }
+
+ private:
+  const std::byte* At(const Recipe::Part& part) const {
+    return static_cast<const std::byte*>(context_.workspace) + part.offset;
+  }
+
+  const Recipe& recipe_;
+  const ops::OpContext& context_;
+  int step_ = -1;
+};
+
+}  // namespace
+
+RegionOperator::RegionOperator(Program program) : program_(std::move(program)) {
+  for (const ProgramStep& step : program_.steps) {
+    if (step.op != nullptr) libraries_ = libraries_ | step.op->libraries();
+  }
+}
+
+Status RegionOperator::InferShapes(ops::TensorViews inputs, std::vector<Shape>& outputs) const {
+  CUDAEP_ASSIGN_OR_RETURN(std::vector<Recipe::Value> values, InferValues(program_, inputs));
+  for (size_t i = 0; i < program_.outputs.size(); ++i) {
+    outputs[i] = std::move(values[static_cast<size_t>(program_.outputs[i])].dims);
+  }
+  return Status::Ok();
+}
+
+Result<ops::PlanPtr> RegionOperator::MakePlan(const ops::PlanContext& context) const {
+  CUDAEP_ASSIGN_OR_RETURN(std::unique_ptr<Recipe> recipe, MakeRecipe(program_, context));
+  return ops::PlanPtr(std::move(recipe));
+}
+
+Status RegionOperator::Enqueue(const ops::Plan& plan, const ops::OpContext& context) const {
+  const auto& recipe = ops::PlanAs<Recipe>(plan);
+  const auto address = [&](int index) -> void* {
+    const Place& place = recipe.values[static_cast<size_t>(index)].place;
+    switch (place.kind) {
+      case Place::Kind::kNowhere:
+        return nullptr;
+      case Place::Kind::kInput:
+        return const_cast<void*>(context.inputs[place.at].data);
+      case Place::Kind::kOutput:
+        return context.outputs[place.at];
+      case Place::Kind::kConstant:
+        return program_.values[place.at].device_constant;
+      case Place::Kind::kBlock:
+        return static_cast<std::byte*>(context.workspace) + place.at;
+    }
+    return nullptr;
+  };
+  size_t most_inputs = 0, most_outputs = 0;
+  for (const ProgramStep& step : program_.steps) {
+    most_inputs = std::max(most_inputs, step.inputs.size());
+    most_outputs = std::max(most_outputs, step.outputs.size());
+  }
+  auto* views = static_cast<ops::TensorView*>(alloca(sizeof(ops::TensorView) * most_inputs));
+  auto** outputs = static_cast<void**>(alloca(sizeof(void*) * most_outputs));
+  Parts parts(recipe, context);
+  for (size_t s = 0; s < program_.steps.size(); ++s) {
+    const ProgramStep& step = program_.steps[s];
+    const Recipe::Step& planned = recipe.steps[s];
+    if (planned.plan == nullptr) continue;
+    const memory::LabelScope label(step.label);
+    const profile::CallScope profiled(step.label);
+    parts.Enter(static_cast<int>(s));
+    ViewInputs(program_, recipe.values, step, address, views);
+    for (size_t i = 0; i < step.outputs.size(); ++i) {
+      outputs[i] = step.outputs[i] < 0 || planned.plan->outputs[i].elems() == 0 ? nullptr : address(step.outputs[i]);
+    }
+    const ops::OpContext inner{ops::TensorViews(views, step.inputs.size()), outputs,
+                               static_cast<std::byte*>(context.workspace) + planned.scratch, context.runtime,
+                               planned.plan->outputs};
+    if (Status queued = step.op->Enqueue(*planned.plan, inner); !queued.ok()) {
+      return std::move(queued).WithContext(step.label);
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace cudaep::graph

@@ -1,0 +1,28 @@
+// A compiled region as an operator: what runs one node runs a region too, with its plans, scratch memory and errors.
+//
+// For the dimensions of the inputs MakePlan makes a Recipe: shapes of all values, shape arithmetic evaluated, a plan
+// for each step, and one block of memory in which all values that stay inside have their place. The block is the plan's
+// scratch memory, so it belongs to the Run's stream, and Runs on several streams share nothing.
+// Values that leave the region are written where the caller wants them. Outputs that are an input's buffer (Reshape) or
+// may overwrite it (Add) do so where nothing else reads it afterwards.
+#pragma once
+
+#include "graph/exec/program.h"
+
+namespace cudaep::graph {
+
+class RegionOperator final : public ops::Operator {
+ public:
+  explicit RegionOperator(Program program);
+
+  Status InferShapes(ops::TensorViews inputs, std::vector<Shape>& outputs) const override;
+  Result<ops::PlanPtr> MakePlan(const ops::PlanContext& context) const override;
+  LibrarySet libraries() const override { return libraries_; }
+  Status Enqueue(const ops::Plan& plan, const ops::OpContext& context) const override;
+
+ private:
+  const Program program_;
+  LibrarySet libraries_;
+};
+
+}  // namespace cudaep::graph
