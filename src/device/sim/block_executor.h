@@ -58,8 +58,8 @@ class BlockExecutor {
   static Status Run(const LaunchedKernel& launch);
   // Runs the first block of `dependent`, a programmatic launch, as far as its threads get without the predecessor,
   // which is about to run: until they wait in GridDependencyWait. Run goes on with it. Where no executor is free
-  // nothing happens.
-  static void RunAhead(const LaunchedKernel& predecessor, const LaunchedKernel& dependent);
+  // nothing happens. `likeness`: launches of a kernel with the same one write the same shared memory until then.
+  static void RunAhead(const LaunchedKernel& predecessor, const LaunchedKernel& dependent, uint64_t likeness);
   // A new machine: order of threads, and nothing was begun.
   static void Configure(ThreadOrder order, uint64_t seed);
 

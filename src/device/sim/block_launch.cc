@@ -60,7 +60,7 @@ Status BlockExecutor::Run(const LaunchedKernel& launch) {
   return chosen->RunBlocks();
 }
 
-void BlockExecutor::RunAhead(const LaunchedKernel& predecessor, const LaunchedKernel& dependent) {
+void BlockExecutor::RunAhead(const LaunchedKernel& predecessor, const LaunchedKernel& dependent, uint64_t likeness) {
   int free = 0;
   bool begun = false;
   BlockExecutor* chosen = nullptr;
@@ -78,7 +78,7 @@ void BlockExecutor::RunAhead(const LaunchedKernel& predecessor, const LaunchedKe
   chosen->BeginBlock();
   chosen->hold_ = false;
   chosen->ahead_block_ = blockIdx;
-  chosen->ahead_shared_ = SharedMemory::Get().Take(dependent.kernel);
+  chosen->ahead_shared_ = SharedMemory::Get().Take(dependent.kernel, likeness);
 }
 
 void BlockExecutor::Prepare(const LaunchedKernel& launch) {

@@ -23,6 +23,24 @@ BlockExecutor::LaunchedKernel LaunchOf(const KernelWork& work) {
   return {work.kernel, work.signature, work.arguments.get(), &work.config};
 }
 
+// Of the numbers that a launch is given, and of its addresses no more than how they are aligned.
+uint64_t LikenessOf(const KernelWork& kernel, const std::vector<Access>& accesses) {
+  constexpr uint64_t kAlignment = 256;
+  const Extent &grid = kernel.config.grid, &block = kernel.config.block;
+  uint64_t likeness = kernel.config.shared_bytes;
+  for (const uint64_t size : {grid.x, grid.y, grid.z, block.x, block.y, block.z}) {
+    likeness = NextRandom(&likeness) ^ size;
+  }
+  for (size_t at = 0; at < kernel.signature->bytes; at += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, kernel.arguments.get() + at, std::min(sizeof(word), kernel.signature->bytes - at));
+    const auto is_it = [word](const Access& access) { return access.begin == word; };
+    if (std::any_of(accesses.begin(), accesses.end(), is_it)) word %= kAlignment;
+    likeness = NextRandom(&likeness) ^ word;
+  }
+  return likeness;
+}
+
 // Callbacks and library work must not call back into the device interface.
 template <class F>
 void RunForeign(Lock& lock, F&& run) {
@@ -86,7 +104,10 @@ Status Simulator::RunPayload(Lock& lock, const Work& work, const QueuedWork& ite
                    const bool ahead = config.dependents_ahead && dependent != nullptr &&
                                       dependent->config.programmatic && CheckPointers(*next, Moment::kExecution).ok();
                    lock.unlock();
-                   if (ahead) BlockExecutor::RunAhead(LaunchOf(kernel), LaunchOf(*dependent));
+                   if (ahead) {
+                     BlockExecutor::RunAhead(LaunchOf(kernel), LaunchOf(*dependent),
+                                             LikenessOf(*dependent, next->accesses));
+                   }
                    Status result = BlockExecutor::Run(LaunchOf(kernel));
                    lock.lock();
                    return result;

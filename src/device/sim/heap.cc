@@ -133,7 +133,7 @@ Allocation* Heap::Allocate(size_t bytes, uint64_t call, std::shared_ptr<MemoryPo
   PoisonMemory(reinterpret_cast<void*>(allocation->end()), chunk_end - allocation->end());
   if (pool == nullptr) TakeBytes(bytes);
   allocation->pool = std::move(pool);
-  ++live_;
+  live_.emplace(chunk, allocation);
   allocations_.emplace(chunk, std::move(owned));
   return allocation;
 }
@@ -164,7 +164,7 @@ Allocation* Heap::Reserve(size_t most_bytes, uint64_t call) {
   std::memset(reinterpret_cast<void*>(chunk), kRedZoneByte, kRedZoneBytes);
   PoisonMemory(reinterpret_cast<void*>(chunk), kRedZoneBytes);
   MarkEnd(*allocation);
-  ++live_;
+  live_.emplace(chunk, allocation);
   allocations_.emplace(chunk, std::move(owned));
   return allocation;
 }
@@ -205,7 +205,7 @@ void Heap::Release(Allocation* allocation, uint64_t call) {
   allocation->state = Allocation::State::kFreed;
   if (allocation->died == 0) allocation->died = call;
   if (allocation->pool == nullptr && !allocation->growable) used_bytes_ -= allocation->bytes;
-  --live_;
+  live_.erase(allocation->chunk_begin);
   if (allocation->divided) UnpoisonMemory(reinterpret_cast<void*>(allocation->begin), allocation->bytes);
   Fill(allocation->begin, allocation->bytes);
   PoisonMemory(reinterpret_cast<void*>(allocation->begin), allocation->bytes);
@@ -229,9 +229,7 @@ Status Heap::CheckRedZone(const Allocation& allocation) const {
 }
 
 Status Heap::CheckRedZones() const {
-  for (const auto& [begin, allocation] : allocations_) {
-    if (allocation->state != Allocation::State::kFreed) CUDAEP_RETURN_IF_ERROR(CheckRedZone(*allocation));
-  }
+  for (const auto& [begin, allocation] : live_) CUDAEP_RETURN_IF_ERROR(CheckRedZone(*allocation));
   return Status::Ok();
 }
 

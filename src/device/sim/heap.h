@@ -77,7 +77,7 @@ class Heap {
   size_t capacity() const { return capacity_bytes_; }
   size_t used() const { return used_bytes_; }
   size_t peak() const { return peak_bytes_; }
-  size_t live() const { return live_; }
+  size_t live() const { return live_.size(); }
 
  private:
   struct Span {
@@ -100,8 +100,9 @@ class Heap {
   uintptr_t top_;  // growable memory is reserved from the end of the range downwards, apart from everything else
   std::map<uintptr_t, size_t> free_reserves_;
   uintptr_t frontier_, committed_;  // addresses from here on were never given out; never made accessible
-  size_t used_bytes_ = 0, peak_bytes_ = 0, live_ = 0, quarantine_used_ = 0;
+  size_t used_bytes_ = 0, peak_bytes_ = 0, quarantine_used_ = 0;
   std::map<uintptr_t, std::unique_ptr<Allocation>> allocations_;  // by chunk_begin
+  std::map<uintptr_t, const Allocation*> live_;                   // of them those that were not freed
   std::map<uintptr_t, size_t> free_;                              // address ranges that may be reused
   std::deque<Allocation*> quarantine_;
 };

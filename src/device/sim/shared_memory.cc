@@ -14,6 +14,7 @@ namespace cudaep::device::sim {
 namespace {
 
 constexpr size_t kLineBytes = 64, kLineWords = kLineBytes / sizeof(uint64_t);
+constexpr size_t kMostLaunches = 4096;  // of a kernel that are known as searched
 // NaN in every floating point type, and no value that a kernel fills a line with: a line of it was not written.
 constexpr uint64_t kFreshWord = 0xffb7ffd9ff9effc3;
 
@@ -85,12 +86,13 @@ void SharedMemory::EndBlock(AnyKernel kernel, uint64_t shape) {
   for (const Range& range : use.written) FillLines(begin_ + range.begin * kLineBytes, range.end - range.begin);
 }
 
-// Searched each time: what a block leaves here unseen would be its predecessor's when it goes on.
-SharedMemory::Taken SharedMemory::Take(AnyKernel kernel) {
+// Of a launch and not of a shape: what a block leaves here unseen would be its predecessor's when it goes on.
+SharedMemory::Taken SharedMemory::Take(AnyKernel kernel, uint64_t launch) {
   Taken taken;
   if (lines_ == 0) return taken;
   Use& use = uses_[kernel];
-  Search(&use);
+  if (use.launches.size() == kMostLaunches) use.launches.clear();
+  if (use.launches.insert(launch).second) Search(&use);
   taken.ranges = use.written;
   for (const Range& range : taken.ranges) {
     const size_t lines = range.end - range.begin, at = taken.bytes.size();

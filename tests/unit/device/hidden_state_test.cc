@@ -82,6 +82,17 @@ TEST_F(DependenceTest, SharedMemoryThatWasSetBeforeTheWaitIsTheBlocksOwn) {
   }
 }
 
+// Where it lies may depend on what a launch is given, and not on its shape alone.
+TEST_F(DependenceTest, SharedMemoryThatOnlySomeLaunchesSetBeforeTheWaitIsTheBlocksOwn) {
+  int* out = Allocate<int>(2 * 64);
+  for (const int part : {0, 2, 1}) {
+    ASSERT_OK(LaunchEarlyShared(stream(), out, 5, part));
+    ASSERT_OK(LaunchEarlyShared(stream(), out + 64, 6, part));
+    ASSERT_EQ(Download(out, 64), std::vector<int>(64, 5));
+    ASSERT_EQ(Download(out + 64, 64), std::vector<int>(64, 6));
+  }
+}
+
 TEST_F(DeviceTest, SharedMemoryKeepsNothingFromBlockToBlock) {
   constexpr int kBlocks = 3;
   float* out = Allocate<float>(kBlocks * 64);

@@ -143,12 +143,12 @@ __global__ void Dependent(const float* in, float* out, int count, Dependence dep
   out[i] = (dependence == Dependence::kReadsFirst ? early : in[i]) * scale;
 }
 
-__global__ void EarlyShared(int* out, int value) {
-  __shared__ int early[64];
-  early[threadIdx.x] = value;
+__global__ void EarlyShared(int* out, int value, int part) {
+  __shared__ int early[3][64];
+  early[part][threadIdx.x] = value;
   GridDependencyWait();
   __syncthreads();
-  out[threadIdx.x] = early[threadIdx.x ^ 1];
+  out[threadIdx.x] = early[part][threadIdx.x ^ 1];
 }
 
 // What thread 0 left in an array of the block before is found by the next one, unless somebody writes first.
@@ -214,8 +214,8 @@ Status LaunchDependent(Stream stream, const float* in, float* out, int count, De
   config.programmatic = true;
   return Launch(Dependent, config, stream, in, out, count, dependence);
 }
-Status LaunchEarlyShared(Stream stream, int* out, int value) {
-  return Launch(EarlyShared, {.grid = {1}, .block = {64}, .programmatic = true}, stream, out, value);
+Status LaunchEarlyShared(Stream stream, int* out, int value, int part) {
+  return Launch(EarlyShared, {.grid = {1}, .block = {64}, .programmatic = true}, stream, out, value, part);
 }
 Status LaunchStaleShared(Stream stream, float* out, bool dynamic, bool initialise, int blocks) {
   return Launch(StaleShared,
