@@ -11,7 +11,7 @@ namespace cudaep::graph {
 //
 // A tied set (shape nodes and readers that ties connect) goes as a whole. One that a path leaves to come back through a
 // node that is no candidate can never be in a group. Where several are in each other's way only together, the one with
-// the fewest kDevice nodes goes.
+// the fewest kDevice nodes goes; it comes back if at last nothing is in its way.
 RegionAtoms ResolveTies(const RegionGraph& graph, const RegionLinks& links, RegionCandidates* candidates);
 
 }  // namespace cudaep::graph
