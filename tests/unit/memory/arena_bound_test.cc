@@ -2,6 +2,7 @@
 #include <random>
 
 #include "arena_fixture.h"
+#include "device/sim/sanitizers.h"
 
 namespace cudaep::memory {
 namespace {
@@ -107,7 +108,8 @@ class ArenaBoundTest : public ArenaTest, public ::testing::WithParamInterface<Lo
 
 // The same thousand Runs again and again: once their peak is known, nothing may grow any more.
 TEST_P(ArenaBoundTest, RandomRunsStayWithinTheBoundAndDoNotGrow) {
-  const Load& load = GetParam();
+  Load load = GetParam();
+  if (sim::kThreadSanitizer) load.rounds = 2;  // there each takes over ten times as long
   // Small, so that an arena whose addresses spread further and further comes to their end.
   sim::Configuration machine = With(load.mode);
   machine.memory_bytes = size_t{1} << 30;

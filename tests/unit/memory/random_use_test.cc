@@ -6,6 +6,7 @@
 #include <random>
 
 #include "caller_memory.h"
+#include "device/sim/sanitizers.h"
 #include "memory/arena/arena.h"
 #include "memory/blocks/pool_allocator.h"
 
@@ -19,6 +20,7 @@ constexpr size_t kStreams = 4;
 constexpr size_t kReadBytes = 64;  // of each block, at its end
 constexpr size_t kReads = 4096;
 constexpr int kSteps = 1500;
+constexpr uint64_t kSeeds = sim::kThreadSanitizer ? 2 : 4;  // there each takes over ten times as long
 
 enum class Kind { kPool, kPoolKeepsAll, kExternal, kArena, kTightArena };
 
@@ -185,7 +187,7 @@ class RandomUseTest : public device::testing::DeviceTest {
 };
 
 TEST_F(RandomUseTest, NoBlockIsHandedOutTooEarly) {
-  for (uint64_t seed = 1; seed <= 4; ++seed) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     for (const Kind kind : {Kind::kPool, Kind::kPoolKeepsAll, Kind::kExternal, Kind::kArena, Kind::kTightArena}) {
       if (kind == Kind::kTightArena && seed > 2) continue;  // its blocks are large
       for (const sim::Mode mode : {sim::Mode::kLate, sim::Mode::kRandom, sim::Mode::kEager}) {
