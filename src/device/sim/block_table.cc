@@ -82,6 +82,7 @@ void BlockTable::Forget(uintptr_t begin, uintptr_t end) {
 void BlockTable::Clear() {
   live_.clear();
   ended_.clear();
+  queued_.clear();
 }
 
 }  // namespace cudaep::device::sim

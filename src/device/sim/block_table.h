@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -57,6 +58,16 @@ class BlockTable {
       begin = gap_end;
     }
   }
+  // Work on [begin, end) of a block that has ended is queued, or its last piece has run.
+  void AddQueued(uintptr_t begin, uintptr_t end) { queued_.emplace(begin, end); }
+  void EndQueued(uintptr_t begin, uintptr_t end) { queued_.extract({begin, end}); }
+  // Calls function(begin, end) for the parts of [begin, end) that queued work of ended blocks may use.
+  template <class Function>
+  void ForEachQueued(uintptr_t begin, uintptr_t end, Function function) const {
+    for (auto part = queued_.begin(); part != queued_.end() && part->first < end; ++part) {
+      if (part->second > begin) function(std::max(begin, part->first), std::min(end, part->second));
+    }
+  }
   // The memory is gone, and all blocks in it.
   void Forget(uintptr_t begin, uintptr_t end);
   void Clear();
@@ -65,6 +76,7 @@ class BlockTable {
   using Key = std::pair<uintptr_t, unsigned>;  // begin and depth
   std::map<Key, Block> live_;
   std::deque<Block> ended_;
+  std::multiset<std::pair<uintptr_t, uintptr_t>> queued_;  // begin and end
   uint64_t serial_ = 0;
 };
 

@@ -152,6 +152,7 @@ Status Simulator::RunPayload(Lock& lock, const Work& work, const QueuedWork& ite
                    return zones;
                  },
                  [&](const OverwriteWork& block) {
+                   accesses.blocks.EndQueued(block.begin, block.end);
                    Overwrite(block);
                    return Status::Ok();
                  },
@@ -186,7 +187,8 @@ void Simulator::TellObserver(const Work& work, const QueuedWork& item, uint64_t 
 }
 
 // What a block that has ended held turns into NaN patterns, in its stream's order: whoever uses the memory now does so
-// after that. Between live blocks ASan lets nobody in.
+// after that. ASan lets nobody in between live blocks and those that have ended but have work queued: memory is handed
+// out again before the work of its last block has run, and may have been given back once more.
 void Simulator::Overwrite(const OverwriteWork& block) {
   Heap* heap = HeapOf(block.begin);
   const Allocation* allocation = heap != nullptr ? heap->Find(block.begin) : nullptr;
@@ -201,6 +203,8 @@ void Simulator::Overwrite(const OverwriteWork& block) {
   std::memset(memory + bytes - head, kFreshByte, head);
   accesses.blocks.ForEachGap(
       block.begin, end, [](uintptr_t from, uintptr_t to) { PoisonMemory(reinterpret_cast<void*>(from), to - from); });
+  accesses.blocks.ForEachQueued(
+      block.begin, end, [](uintptr_t from, uintptr_t to) { UnpoisonMemory(reinterpret_cast<void*>(from), to - from); });
 }
 
 // Without anything queued it happens at once, so that an idle stream stays idle.
@@ -209,6 +213,7 @@ void Simulator::OverwriteBlock(Lock& lock, StreamHandle* stream, const Block& bl
   OrderWithLegacy(stream);
   if (stream->completed == stream->submitted) return Overwrite(work);
   if (!devices[static_cast<size_t>(stream->ordinal)].lost.ok()) return;
+  if (kAddressSanitizer) accesses.blocks.AddQueued(work.begin, work.end);
   Enqueue(lock, stream, std::make_shared<const Work>(Work{work, stream->ordinal, {}}), Clock());
 }
 

@@ -88,6 +88,7 @@ Status GrowableMap(GrowableMemory memory, size_t from, size_t bytes) {
     auto* const fresh = reinterpret_cast<void*>(allocation->begin + step * kGrowableStepBytes);
     sim::UnpoisonMemory(fresh, kGrowableStepBytes);
     std::memset(fresh, sim::kFreshByte, kFreshBytes);
+    if (allocation->divided) sim::PoisonMemory(fresh, kGrowableStepBytes);
   }
   return Status::Ok();
 }

@@ -206,7 +206,7 @@ void Heap::Release(Allocation* allocation, uint64_t call) {
   if (allocation->died == 0) allocation->died = call;
   if (allocation->pool == nullptr && !allocation->growable) used_bytes_ -= allocation->bytes;
   live_.erase(allocation->chunk_begin);
-  if (allocation->divided) UnpoisonMemory(reinterpret_cast<void*>(allocation->begin), allocation->bytes);
+  UnpoisonMemory(reinterpret_cast<void*>(allocation->begin), allocation->bytes);  // between blocks, steps not mapped
   Fill(allocation->begin, allocation->bytes);
   PoisonMemory(reinterpret_cast<void*>(allocation->begin), allocation->bytes);
   quarantine_.push_back(allocation);

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "device/blocks.h"
+#include "device/growable_memory.h"
 #include "device/sim/sanitizers.h"
 #include "device_fixture.h"
 
@@ -58,6 +59,19 @@ TEST_F(BlockTest, EndsInTheOrderOfItsStream) {
   for (float value : Download(stale, 64)) EXPECT_TRUE(std::isnan(value));
 }
 
+// Memory that was handed out and given back twice before any work ran: the end of the first use must not keep out the
+// work of the second, which the address sanitizer would stop.
+TEST_F(BlockTest, EndsTwiceBeforeItsWorkRuns) {
+  float* copy = Declare(1024, 64);
+  for (float value : {1.0f, 2.0f}) {
+    float* block = Declare(64, 64);
+    ASSERT_OK(LaunchFill(stream(), block, value, 64));
+    ASSERT_OK(MemcpyAsync(copy, block, 64 * sizeof(float), stream()));
+    ForgetBlock(block);
+  }
+  EXPECT_EQ(Download(copy, 64), std::vector<float>(64, 2));
+}
+
 TEST_F(BlockTest, TwoStreamsMeetAtAnyOffset) {
   float* block = Declare(64, 128);
   ASSERT_OK(LaunchFill(stream(0), block, 1, 128));
@@ -98,6 +112,15 @@ TEST_F(BlockTest, AGraphMayUseWhatEndedAfterItsCapture) {
   EXPECT_OK(StreamSynchronize(stream()));
 }
 
+// Its end fills all of it, steps that are not mapped at the time too.
+TEST_F(BlockTest, GrowableMemoryEndsWithAStepUnmapped) {
+  GrowableMemory memory = nullptr;
+  ASSERT_OK(GrowableCreate(&memory, 0, 3 * kGrowableStepBytes));
+  ASSERT_OK(GrowableMap(memory, 0, 3 * kGrowableStepBytes));
+  ASSERT_OK(GrowableUnmap(memory, 0, kGrowableStepBytes));
+  EXPECT_OK(GrowableDestroy(memory));
+}
+
 TEST(BlockDeathTest, AddressSanitizerSeesOverrunsOfBlocks) {
   if (!sim::kAddressSanitizer) GTEST_SKIP() << "needs the asan preset";
   GTEST_FLAG_SET(death_test_style, "threadsafe");
@@ -109,6 +132,49 @@ TEST(BlockDeathTest, AddressSanitizerSeesOverrunsOfBlocks) {
         Malloc(&memory, 4096).IgnoreError();
         DeclareBlock(memory, 64, stream.get());
         LaunchReadOnly(stream.get(), static_cast<float*>(memory), 17).IgnoreError();
+        StreamSynchronize(stream.get()).IgnoreError();
+      },
+      "use-after-poison.*");
+}
+
+TEST(BlockDeathTest, AddressSanitizerSeesOverrunsIntoWhatHasEnded) {
+  if (!sim::kAddressSanitizer) GTEST_SKIP() << "needs the asan preset";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        UniqueStream stream;
+        StreamCreate(stream.Receive()).IgnoreError();
+        void* memory = nullptr;
+        Malloc(&memory, 4096).IgnoreError();
+        auto* block = static_cast<float*>(memory);
+        DeclareBlock(block, 64, stream.get());
+        for (int i = 0; i < 2; ++i) {  // both ends have been queued
+          DeclareBlock(block + 16, 64, stream.get());
+          MemsetAsync(block + 16, 0, 64, stream.get()).IgnoreError();
+          ForgetBlock(block + 16);
+        }
+        StreamSynchronize(stream.get()).IgnoreError();
+        LaunchReadOnly(stream.get(), block, 17).IgnoreError();
+        StreamSynchronize(stream.get()).IgnoreError();
+      },
+      "use-after-poison.*");
+}
+
+TEST(BlockDeathTest, AddressSanitizerSeesOverrunsIntoAStepThatWasMappedAgain) {
+  if (!sim::kAddressSanitizer) GTEST_SKIP() << "needs the asan preset";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        UniqueStream stream;
+        StreamCreate(stream.Receive()).IgnoreError();
+        GrowableMemory memory = nullptr;
+        GrowableCreate(&memory, 0, 3 * kGrowableStepBytes).IgnoreError();
+        GrowableMap(memory, 0, 3 * kGrowableStepBytes).IgnoreError();
+        auto* block = static_cast<float*>(GrowableBase(memory)) + kGrowableStepBytes / sizeof(float) - 16;
+        DeclareBlock(block, 64, stream.get());
+        GrowableUnmap(memory, kGrowableStepBytes, kGrowableStepBytes).IgnoreError();
+        GrowableMap(memory, kGrowableStepBytes, kGrowableStepBytes).IgnoreError();
+        LaunchReadOnly(stream.get(), block, 17).IgnoreError();
         StreamSynchronize(stream.get()).IgnoreError();
       },
       "use-after-poison.*");
