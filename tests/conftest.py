@@ -1,5 +1,6 @@
 """What all Python tests share: the library under test, named at the head of every run."""
 
+import gc
 import os
 
 import pytest
@@ -12,6 +13,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--modes", default="", help="of operator cases: only these, as graph,shifted; or all but these, as -session"
     )
+
+
+def pytest_collection_finish() -> None:
+    """The tests and their cases live to the end: the collector need not walk them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header() -> list[str]:

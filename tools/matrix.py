@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -112,8 +113,8 @@ def _result_of(name: str, line: dict[str, str]) -> Result:
     return Result(name, line["check"], outcome, line["skipped"])
 
 
-def run_suite(suite: Suite, version: str, library: Path) -> list[Result]:
-    """Runs `suite` in a child process on a host, which is installed if need be."""
+def run_suite(suite: Suite, version: str, library: Path, checks: Iterable[str] = ()) -> list[Result]:
+    """Runs `suite`, or these checks of it, in a child process on a host, which is installed if need be."""
     if suite.simulated and library.name == "libort_cuda_ep.so":
         return [Result(suite.module, EXIT, "skipped", "needs the simulated device's build")]
     try:
@@ -121,7 +122,7 @@ def run_suite(suite: Suite, version: str, library: Path) -> list[Result]:
     except subprocess.CalledProcessError as error:
         return [Result(suite.module, EXIT, "failed", f"onnxruntime {version} could not be installed: {error}")]
     path = library.resolve().with_name(suite.library) if suite.library else library.resolve()
-    command = [sys.executable, "-m", suite.module, str(path)]
+    command = [sys.executable, "-m", suite.module, str(path), *checks]
     return run_child(suite.module, command, environment, TIMEOUT_S).results
 
 

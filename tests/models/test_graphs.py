@@ -45,9 +45,9 @@ def on_device(array: np.ndarray) -> ort.OrtValue:
     return ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array), "gpu", 0, 0x10DE)
 
 
-def shuffled(feed: dict[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+def shuffled(feed: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The same values in other places; masks stay."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(1)
     return {
         name: array if array.dtype == bool else rng.permutation(array.ravel()).reshape(array.shape)
         for name, array in feed.items()
@@ -74,7 +74,7 @@ def test_captured(name: str) -> None:
         binding.bind_ortvalue_input(key, value)
     for output, value in zip(session.get_outputs(), outputs, strict=True):
         binding.bind_ortvalue_output(output.name, value)
-    for contents in (feed, shuffled(feed, 1), shuffled(feed, 2)):
+    for contents in (feed, shuffled(feed)):
         for key, array in contents.items():
             inputs[key].update_inplace(np.ascontiguousarray(array))
         session.run_with_iobinding(binding)

@@ -23,7 +23,7 @@ from onnx import TensorProto, helper
 
 from tests.session import models
 from tests.session.control_flow_cases import Case, scalar
-from tests.session.suite import EP, SkippedError, error_of, logged, run_checks
+from tests.session.suite import EP, SkippedError, error_of, logged, on_one_host, run_checks
 
 KEY = "session.resource_cuda_partitioning_settings"
 OTHER_EP = "CudaPluginExecutionProvider"
@@ -231,6 +231,7 @@ def _memory_users() -> dict[str, bytes]:
     }
 
 
+@on_one_host
 def check_memory_in_use_stays_within_what_is_stated() -> None:
     """All of the device's memory that is gone after a Run, counted by what a further session finds free."""
     for kind, model in _memory_users().items():

@@ -103,7 +103,7 @@ def check_what_a_loop_ends_with_is_complete_with_no_iteration() -> None:
         np.testing.assert_allclose(y, feeds["x"] * feeds["b"] if "b" in feeds else feeds["x"], rtol=1e-6)
 
 
-def check_memory_is_flat_over_a_hundred_runs() -> None:
+def check_memory_is_flat_over_many_runs() -> None:
     """Loop, If and Scan, also nested: nothing more is reserved after the first Runs."""
     probe = _probe()
     for name in ("loop_13", "loop_whose_value_grows", "loop_within_loop", "if_13", "scan_along_the_last_axis",
@@ -118,7 +118,7 @@ def check_memory_is_flat_over_a_hundred_runs() -> None:
         for _ in range(5):
             run()
         before, bytes_before = probe.counters(), probe.bytes_in_use()
-        for _ in range(100):
+        for _ in range(30):
             run()
         cost = probe.counters() - before
         assert not cost.driver_calls(), (name, cost.values)

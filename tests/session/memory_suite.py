@@ -23,7 +23,7 @@ import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as native
 
 from tests.session import models
-from tests.session.suite import EP, SkippedError, devices, error_of, run_checks, session
+from tests.session.suite import EP, SkippedError, devices, error_of, on_one_host, run_checks, session
 
 CODE_WORD = "[CUDAEP_OUT_OF_MEMORY]"
 # The whole text of hosts where their own allocation of a copied input got nothing: ours is in the log then.
@@ -158,6 +158,7 @@ def check_a_model_that_does_not_fit_fails_its_session() -> None:
     assert session(models.product_chain(1), {"gpu_mem_limit": "1000000"}).run(None, rows(2))
 
 
+@on_one_host
 def check_convolutions_and_products_make_do_with_little_scratch_memory() -> None:
     """Under a limit far below what the fastest plan wants, results stay right; without any room they still do."""
     if devices()[0].ep_metadata["simulated"] == "0":
@@ -298,10 +299,11 @@ def check_a_failure_at_every_request_of_a_mixer() -> None:
     assert not problem, problem
 
 
+@on_one_host
 def check_failures_in_the_reading_models() -> None:
     """The three models of `make run`, each with some 300 to 700 requests: at every 87th, or $CUDAEP_FAILURE_STEP-th.
 
-    Hosts start a third of a step apart, so that the three of `make test` see others.
+    Hosts start a third of a step apart, so that those of `make matrix` see others.
     """
     found = importlib.util.find_spec("rapidocr_onnxruntime")
     if found is None or found.origin is None:

@@ -15,7 +15,7 @@ import onnxruntime as ort
 
 from tests.session import models
 from tests.session.stream_support import double_chain, in_threads, partition, probe, through_the_cpu, two_branches
-from tests.session.suite import devices, error_of, run_checks, session
+from tests.session.suite import devices, error_of, on_one_host, run_checks, session
 
 
 def check_the_unified_stream_is_the_only_one() -> None:
@@ -53,6 +53,7 @@ def check_copies_use_the_stream_that_the_option_names() -> None:
     assert events[1] >= events[0] + 2 * 2 * 5, f"event records {events}: the copies have no stream of their own"
 
 
+@on_one_host
 def check_concurrent_runs_of_mixed_shapes_agree_with_serial_ones() -> None:
     """32 threads over one session with scratch memory, bit by bit; also where Runs take turns on one stream.
 

@@ -250,6 +250,12 @@ class SkippedError(Exception):
     """Raised by a check that this host or installation cannot run; the text says why."""
 
 
+def on_one_host(check: Callable[[], None]) -> Callable[[], None]:
+    """Marks a long check of what hosts have no part in: `make test` has it on the newest, `make matrix` on all."""
+    check.on_one_host = True  # type: ignore[attr-defined]
+    return check
+
+
 def run_checks(namespace: dict[str, object]) -> None:
     """Registers the library of the command line and prints one line for each check of a suite, or of those it names."""
     library, *chosen = sys.argv[1:]

@@ -14,10 +14,19 @@ import pytest
 from tests.session.programs import settle
 
 SUITES = {suite.module: suite for suite in matrix.SUITES}
+
+
+def checks_of(module: str, version: str) -> list[str]:
+    """Those that a host runs: some are for the newest alone (tests/session/suite.py, on_one_host)."""
+    checks = {name: check for name, check in vars(importlib.import_module(module)).items() if name.startswith("check_")}
+    return [name for name, check in checks.items() if version == hosts.NEWEST or not hasattr(check, "on_one_host")]
+
+
 CHECKS = [
-    (module, name)
+    (version, module, name)
+    for version in hosts.CI
     for module in SUITES
-    for name in [*(n for n in vars(importlib.import_module(module)) if n.startswith("check_")), matrix.EXIT]
+    for name in [*checks_of(module, version), matrix.EXIT]
 ]
 
 
@@ -28,10 +37,9 @@ def results(module: str, version: str, library: str) -> list[matrix.Result]:
         hosts.ready_environment(version)
     except subprocess.CalledProcessError:
         pytest.skip(f"onnxruntime {version} is not here and cannot be downloaded")
-    return matrix.run_suite(SUITES[module], version, Path(library))
+    return matrix.run_suite(SUITES[module], version, Path(library), checks_of(module, version))
 
 
-@pytest.mark.parametrize(("module", "check"), CHECKS)
-@pytest.mark.parametrize("version", hosts.CI)
+@pytest.mark.parametrize(("version", "module", "check"), CHECKS)
 def test_host(version: str, module: str, check: str, test_library: str) -> None:
     settle(results(module, version, test_library), check)

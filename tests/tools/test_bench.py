@@ -39,12 +39,12 @@ def test_both_builds_and_bare_launches_in_one_run_by_the_command_line(test_libra
         pytest.skip("sizes and expectations are those of the simulated device")
     path = tmp_path / "report.json"
     words = ["run", "--library", test_library, "--baseline", test_library, "--repeats", "3", "--json", str(path)]
-    words += ["--cases", "chain/*,resnet50/b2,bert/b1,product/float32*,Add*"]
+    words += ["--cases", "chain/*,bert/b1,product/float32*,Add*"]
     where = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "python")])}
     command = [sys.executable, "-m", "bench", *words]
     child = subprocess.run(command, env=where, capture_output=True, text=True, timeout=300, check=False)
     assert child.returncode == 0, child.stdout + child.stderr
-    assert child.stdout.count("simulated device: no measure of speed") == 6
+    assert child.stdout.count("simulated device: no measure of speed") == 5
     found = json.loads(path.read_text())
     assert (found["schema"], found["simulated"], found["scale"]) == (report.SCHEMA, True, "tiny")
     assert found["subjects"]["ours"]["sha256"] == found["subjects"]["baseline"]["sha256"]
@@ -53,7 +53,7 @@ def test_both_builds_and_bare_launches_in_one_run_by_the_command_line(test_libra
     assert set(results["chain/20"]) == {"ours", "ours:graph", "baseline", "baseline:graph", "bare", "cpu"}
     assert set(results["product/float32/m16"]) == {"ours", "ours:fp32", "baseline", "baseline:fp32"}
     assert results["chain/20"]["ours"]["placement"] == {subjects.EP: 20}
-    assert results["resnet50/b2"]["ours"]["placement"] == {subjects.EP: 38}
+    assert results["bert/b1"]["ours"]["placement"][subjects.EP] > 30
     for name, case in results.items():
         for subject, result in case.items():
             assert len(result["wall_us"]) == 3 and min(result["wall_us"]) > 0, (name, subject, result)

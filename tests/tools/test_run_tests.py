@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import pytest
 import run_tests
 
 CTEST = """<testsuite tests="4">
@@ -36,6 +37,14 @@ def test_a_crash_after_good_results_is_a_failure(tmp_path: Path) -> None:
     good = f"Path({str(report)!r}).write_text('<testsuite><testcase/></testsuite>')"
     assert run_python(report, good)
     assert not run_python(report, f"{good}\nraise SystemExit(3)")
+
+
+def test_an_early_end_is_a_failure_and_shows_its_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = "import os\nprint('last words', flush=True)\nos.kill(os.getpid(), 11)"
+    counts, ok = run_tests.run("child", [sys.executable, "-c", code], tmp_path / "report.xml", quiet=True)
+    told = capsys.readouterr()
+    assert not ok and not counts.total()
+    assert "last words" in told.out and "ended by signal 11" in told.err
 
 
 def test_an_old_report_does_not_count(tmp_path: Path) -> None:

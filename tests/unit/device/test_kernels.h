@@ -43,8 +43,8 @@ enum class Dependence : uint8_t { kWaits, kReadsFirst, kNeverWaits };
 Status LaunchDependent(Stream stream, const float* in, float* out, int count, Dependence dependence);
 // out = what each block of 64 threads finds in static or dynamic shared memory, zero if it initialises it.
 Status LaunchStaleShared(Stream stream, float* out, bool dynamic, bool initialise, int blocks);
-// A programmatic launch of one block that sets 64 integers of shared memory, in one of three parts of an array, before it
-// waits; out = what it finds after.
+// A programmatic launch of one block that sets 64 integers of shared memory, in one of three parts of an array, before
+// it waits; out = what it finds after.
 Status LaunchEarlyShared(Stream stream, int* out, int value, int part = 0);
 Status LaunchBadBlock(Stream stream, float* out, unsigned threads);
 
