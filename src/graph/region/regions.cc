@@ -108,14 +108,14 @@ class RegionFinder {
     return pairs;
   }
 
-  // Groups one after the other that read one value. Constants join nobody.
+  // Groups one after the other that read one value. Constants join nobody, nor do dimensions.
   Pairs PairsWithAnInput() const {
     Pairs pairs;
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       if (graph_.values[v].constant || graph_.values[v].host_constant) continue;
       int last = -1;
       for (const RegionLinks::Reader& reader : links_.readers[v]) {
-        if (!candidates_.Has(reader.node)) continue;
+        if (!candidates_.Has(reader.node) || candidates_.IsShape(reader.node)) continue;
         const int group = group_[static_cast<size_t>(reader.node)];
         if (last >= 0 && last != group) pairs.emplace_back(last, group);
         last = group;

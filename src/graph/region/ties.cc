@@ -1,7 +1,6 @@
 #include "graph/region/ties.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <utility>
 
@@ -32,21 +31,18 @@ class TieResolver {
 
   RegionAtoms RemoveUntilWhole() {
     for (;;) {
-      if (work_left_ < 0) RemoveAllShapeNodes();
       RegionAtoms atoms = Atoms();
-      TiedSets in_the_way;
+      std::vector<TiedSets> in_the_way;  // of each atom that is not whole
       for (const std::vector<int>& members : atoms.members) {
-        if (IsWhole(members)) continue;
-        TiedSets sets = SetsOf(members);
-        std::move(sets.begin(), sets.end(), std::back_inserter(in_the_way));
+        if (!IsWhole(members)) in_the_way.push_back(SetsOf(members));
       }
       if (in_the_way.empty()) return atoms;
-      RemoveSome(in_the_way);
+      if (!RemoveHopeless(in_the_way)) RemoveSmallest(in_the_way);
     }
   }
 
   RegionAtoms Atoms() {
-    work_left_ -= links_.Size();
+    work_left_ -= 4 * links_.Size();  // a step here takes longer than others
     return FindAtoms(graph_, links_, candidates_);
   }
 
@@ -54,19 +50,27 @@ class TieResolver {
     return atom.size() == 1 || std::all_of(atom.begin(), atom.end(), [&](int node) { return candidates_.Has(node); });
   }
 
-  // Those that can be in no group, or else one of those that prevent each other.
-  void RemoveSome(const TiedSets& sets) {
+  // Those that can be in no group, whatever becomes of the others. All where there is no time to find out.
+  bool RemoveHopeless(const std::vector<TiedSets>& in_the_way) {
     bool any = false;
-    for (const std::vector<int>& set : sets) {
-      if (work_left_ >= 0 && !LeavesAndReturns(set)) continue;
-      if (!given_up_.empty()) given_up_.push_back(set);
-      RemoveShapeNodes(set);
-      any = true;
+    for (const TiedSets& sets : in_the_way) {
+      for (const std::vector<int>& set : sets) {
+        if (work_left_ >= 0 && !LeavesAndReturns(set)) continue;
+        if (!given_up_.empty()) given_up_.push_back(set);
+        RemoveShapeNodes(set);
+        any = true;
+      }
     }
-    if (any) return;
-    given_up_.push_back(*std::min_element(
-        sets.begin(), sets.end(), [&](const auto& a, const auto& b) { return DeviceNodes(a) < DeviceNodes(b); }));
-    RemoveShapeNodes(given_up_.back());
+    return any;
+  }
+
+  // One of those that prevent each other.
+  void RemoveSmallest(const std::vector<TiedSets>& in_the_way) {
+    for (const TiedSets& sets : in_the_way) {
+      given_up_.push_back(*std::min_element(
+          sets.begin(), sets.end(), [&](const auto& a, const auto& b) { return DeviceNodes(a) < DeviceNodes(b); }));
+      RemoveShapeNodes(given_up_.back());
+    }
   }
 
   // What prevented the set may have gone later.
@@ -127,12 +131,6 @@ class TieResolver {
   void RemoveShapeNodes(const std::vector<int>& nodes) {
     for (int node : nodes) {
       if (candidates_.IsShape(node)) candidates_.Remove(node);
-    }
-  }
-
-  void RemoveAllShapeNodes() {
-    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-      if (candidates_.IsShape(static_cast<int>(n))) candidates_.Remove(static_cast<int>(n));
     }
   }
 

@@ -107,7 +107,8 @@ using Function = Status (*)(const void* a, const void* b, void* y, Dims dims, co
 
 template <class F, class A, class B>
 Status Apply(const void* a, const void* b, void* y, Dims dims, const std::array<Shape, 2>& strides) {
-  const auto *const left = static_cast<const A*>(a), *const right = static_cast<const B*>(b);
+  const auto* const left = static_cast<const A*>(a);
+  const auto* const right = static_cast<const B*>(b);
   auto* const out = static_cast<std::invoke_result_t<F, A, B>*>(y);
   Status status;
   Walk<2>(dims, strides, {0, 0}, [&](int64_t i, const std::array<int64_t, 2>& at) {
@@ -268,29 +269,26 @@ Result<HostOperatorPtr> MakeWhere(const ops::OpInfo& info) {
 
 }  // namespace
 
-HostFactory FindBinary(std::string_view op) {
-  constexpr std::pair<const char*, HostFactory> kFactories[] = {
-      {"Add", MakeBinary<Add>},
-      {"And", MakeBinary<Logic<std::logical_and<>>>},
-      {"Div", MakeBinary<Div>},
-      {"Equal", MakeBinary<Comparison<std::equal_to<>, true>>},
-      {"Greater", MakeBinary<Comparison<std::greater<>>>},
-      {"GreaterOrEqual", MakeBinary<Comparison<std::greater_equal<>>>},
-      {"Less", MakeBinary<Comparison<std::less<>>>},
-      {"LessOrEqual", MakeBinary<Comparison<std::less_equal<>>>},
-      {"Max", MakeVariadic<Max>},
-      {"Min", MakeVariadic<Min>},
-      {"Mod", MakeMod},
-      {"Mul", MakeBinary<Mul>},
-      {"Or", MakeBinary<Logic<std::logical_or<>>>},
-      {"Pow", MakePow},
-      {"Sub", MakeBinary<Sub>},
-      {"Where", MakeWhere},
+HostEntries BinaryEntries() {
+  static constexpr HostEntry kEntries[] = {
+      {"Add", 7, 14, 2, MakeBinary<Add>},
+      {"And", 7, 7, 2, MakeBinary<Logic<std::logical_and<>>>},
+      {"Div", 7, 14, 2, MakeBinary<Div>},
+      {"Equal", 7, 19, 2, MakeBinary<Comparison<std::equal_to<>, true>>},
+      {"Greater", 7, 13, 2, MakeBinary<Comparison<std::greater<>>>},
+      {"GreaterOrEqual", 12, 16, 2, MakeBinary<Comparison<std::greater_equal<>>>},
+      {"Less", 7, 13, 2, MakeBinary<Comparison<std::less<>>>},
+      {"LessOrEqual", 12, 16, 2, MakeBinary<Comparison<std::less_equal<>>>},
+      {"Max", 6, 13, 1, MakeVariadic<Max>},
+      {"Min", 6, 13, 1, MakeVariadic<Min>},
+      {"Mod", 10, 28, 2, MakeMod},
+      {"Mul", 7, 14, 2, MakeBinary<Mul>},
+      {"Or", 7, 7, 2, MakeBinary<Logic<std::logical_or<>>>},
+      {"Pow", 7, 15, 2, MakePow},
+      {"Sub", 7, 14, 2, MakeBinary<Sub>},
+      {"Where", 9, 16, 3, MakeWhere},
   };
-  for (const auto& [name, factory] : kFactories) {
-    if (op == name) return factory;
-  }
-  return nullptr;
+  return kEntries;
 }
 
 }  // namespace cudaep::graph

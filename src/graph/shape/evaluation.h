@@ -44,14 +44,21 @@ class CheckedOperator : public HostOperator {
 };
 
 using HostOperatorPtr = std::unique_ptr<HostOperator>;
-using HostFactory = Result<HostOperatorPtr> (*)(const ops::OpInfo& info);
 
-// Factories, by the file that has them.
-HostFactory FindBinary(std::string_view op);     // binary.cc: with Min, Max and Where
-HostFactory FindGenerator(std::string_view op);  // generate.cc: Shape, Size, ConstantOfShape, Range
-HostFactory FindMovement(std::string_view op);   // movement.cc
-HostFactory FindReduction(std::string_view op);  // reduction.cc
-HostFactory FindUnary(std::string_view op);      // unary.cc: with Cast
+// An operator in a range of schema versions. Others are refused: what a later one changes is not known.
+struct HostEntry {
+  const char* op;
+  int since, until;
+  int inputs;  // those that every node has
+  Result<HostOperatorPtr> (*make)(const ops::OpInfo& info);
+};
+using HostEntries = std::span<const HostEntry>;
+
+HostEntries BinaryEntries();     // with Min, Max and Where
+HostEntries GeneratorEntries();  // Shape, Size, ConstantOfShape, Range
+HostEntries MovementEntries();
+HostEntries ReductionEntries();
+HostEntries UnaryEntries();  // with Cast
 
 // The operator of ops/ for the node, whose InferShapes then says how large results are.
 Result<ops::OperatorPtr> MakeShapeRule(const ops::OpInfo& info);
@@ -65,7 +72,7 @@ To ConvertTo(From x) {
     return x != From(0);
   } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
     // The largest integer may not be a float; its successor, a power of two, always is.
-    constexpr From kEnd = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * From(2);
+    constexpr From kEnd = -static_cast<From>(std::numeric_limits<To>::min());
     if (x >= kEnd) return std::numeric_limits<To>::max();
     if (x > -kEnd) return static_cast<To>(x);
     return x == x ? std::numeric_limits<To>::min() : To(0);

@@ -124,11 +124,14 @@ Result<HostOperatorPtr> Make(const ops::OpInfo& info) {
 
 }  // namespace
 
-HostFactory FindGenerator(std::string_view op) {
-  if (op == "ConstantOfShape") return ConstantOfShape::Create;
-  if (op == "Range") return Range::Create;
-  if (op == "Shape") return Make<ShapeOf>;
-  return op == "Size" ? HostFactory(Make<ElementCountOf>) : nullptr;
+HostEntries GeneratorEntries() {
+  static constexpr HostEntry kEntries[] = {
+      {"ConstantOfShape", 9, 25, 1, ConstantOfShape::Create},
+      {"Range", 11, 27, 3, Range::Create},
+      {"Shape", 1, 25, 1, Make<ShapeOf>},
+      {"Size", 1, 25, 1, Make<ElementCountOf>},
+  };
+  return kEntries;
 }
 
 }  // namespace cudaep::graph

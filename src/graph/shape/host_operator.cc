@@ -6,69 +6,18 @@
 namespace cudaep::graph {
 namespace {
 
-// A version that is not in one of these ranges is refused: what a later one changes is not known.
-struct Entry {
-  const char* op;
-  int since, until;  // versions of the schema
-  int inputs;        // those that every node has
-  HostFactory (*find)(std::string_view op);
-};
-
-constexpr Entry kEntries[] = {
-    {"Abs", 6, 13, 1, FindUnary},
-    {"Add", 7, 14, 2, FindBinary},
-    {"And", 7, 7, 2, FindBinary},
-    {"Cast", 6, 28, 1, FindUnary},
-    {"Ceil", 6, 13, 1, FindUnary},
-    {"Concat", 4, 13, 1, FindMovement},
-    {"ConstantOfShape", 9, 25, 1, FindGenerator},
-    {"Div", 7, 14, 2, FindBinary},
-    {"Equal", 7, 19, 2, FindBinary},
-    {"Expand", 8, 13, 2, FindMovement},
-    {"Floor", 6, 13, 1, FindUnary},
-    {"Gather", 1, 13, 2, FindMovement},
-    {"Greater", 7, 13, 2, FindBinary},
-    {"GreaterOrEqual", 12, 16, 2, FindBinary},
-    {"Identity", 1, 25, 1, FindMovement},
-    {"Less", 7, 13, 2, FindBinary},
-    {"LessOrEqual", 12, 16, 2, FindBinary},
-    {"Max", 6, 13, 1, FindBinary},
-    {"Min", 6, 13, 1, FindBinary},
-    {"Mod", 10, 28, 2, FindBinary},
-    {"Mul", 7, 14, 2, FindBinary},
-    {"Neg", 6, 13, 1, FindUnary},
-    {"Not", 1, 1, 1, FindUnary},
-    {"Or", 7, 7, 2, FindBinary},
-    {"Pow", 7, 15, 2, FindBinary},
-    {"Range", 11, 27, 3, FindGenerator},
-    {"ReduceMax", 1, 20, 1, FindReduction},
-    {"ReduceMin", 1, 20, 1, FindReduction},
-    {"ReduceProd", 1, 18, 1, FindReduction},
-    {"ReduceSum", 1, 13, 1, FindReduction},
-    {"Reshape", 5, 25, 2, FindMovement},
-    {"Round", 11, 22, 1, FindUnary},
-    {"Shape", 1, 25, 1, FindGenerator},
-    {"Sign", 9, 13, 1, FindUnary},
-    {"Size", 1, 25, 1, FindGenerator},
-    {"Slice", 1, 1, 1, FindMovement},
-    {"Slice", 10, 13, 3, FindMovement},
-    {"Split", 2, 18, 1, FindMovement},
-    {"Sqrt", 6, 13, 1, FindUnary},
-    {"Squeeze", 1, 25, 1, FindMovement},
-    {"Sub", 7, 14, 2, FindBinary},
-    {"Tile", 6, 13, 2, FindMovement},
-    {"Transpose", 1, 25, 1, FindMovement},
-    {"Unsqueeze", 1, 11, 1, FindMovement},
-    {"Unsqueeze", 13, 25, 2, FindMovement},
-    {"Where", 9, 16, 3, FindBinary},
-};
-
-Status MissingEntry(const ops::OpInfo& info) {
-  for (const Entry& entry : kEntries) {
-    if (info.domain().empty() && info.op_type() == entry.op) {
-      return NotSupported("version ", info.since_version(), " of ", entry.op, " is not evaluated on the host");
+Result<const HostEntry*> FindEntry(const ops::OpInfo& info) {
+  const int version = info.since_version();
+  bool other_version = false;
+  for (const HostEntries entries :
+       {BinaryEntries(), GeneratorEntries(), MovementEntries(), ReductionEntries(), UnaryEntries()}) {
+    for (const HostEntry& entry : entries) {
+      if (!info.domain().empty() || info.op_type() != entry.op) continue;
+      if (version >= entry.since && version <= entry.until) return &entry;
+      other_version = true;
     }
   }
+  if (other_version) return NotSupported("version ", version, " of ", info.op_type(), " is not evaluated on the host");
   return NotSupported(info.domain().empty() ? "ai.onnx" : info.domain(), ".", info.op_type(),
                       " is not evaluated on the host");
 }
@@ -80,24 +29,17 @@ bool ReadsDimsOnly(const ops::OpInfo& info) {
 }
 
 Result<std::unique_ptr<HostOperator>> MakeHostOperator(const ops::OpInfo& info) {
-  const Entry* found = nullptr;
-  for (const Entry& entry : kEntries) {
-    if (info.domain().empty() && info.op_type() == entry.op && info.since_version() >= entry.since &&
-        info.since_version() <= entry.until) {
-      found = &entry;
-    }
-  }
-  if (found == nullptr) return MissingEntry(info);
+  CUDAEP_ASSIGN_OR_RETURN(const HostEntry* const entry, FindEntry(info));
   for (int i = 0; i < info.input_count(); ++i) {
     if (info.has_input(i) && !ReadsDimsOnly(info) && !kHostTypes.Contains(info.input_type(i))) {
-      return NotSupported(found->op, " of element type ", DataTypeName(info.input_type(i)),
+      return NotSupported(entry->op, " of element type ", DataTypeName(info.input_type(i)),
                           " is not evaluated on the host");
     }
   }
-  for (int i = 0; i < found->inputs; ++i) {
-    if (!info.has_input(i)) return InvalidArgument(found->op, " has no input ", i);
+  for (int i = 0; i < entry->inputs; ++i) {
+    if (!info.has_input(i)) return InvalidArgument(entry->op, " has no input ", i);
   }
-  return found->find(info.op_type())(info);
+  return entry->make(info);
 }
 
 CheckedOperator::CheckedOperator(const ops::OpInfo& info, DataType output_type)
@@ -152,7 +94,7 @@ Status CheckedOperator::CheckInput(const ops::TensorView& input, size_t index) c
 }
 
 Result<ops::OperatorPtr> MakeShapeRule(const ops::OpInfo& info) {
-  // What a version after those of the row changes concerns none of kHostTypes; kEntries ends where that is not known.
+  // What a version after those of the row changes concerns none of kHostTypes; entries end where that is not known.
   for (int version = info.since_version(); version > 0; --version) {
     const ops::KernelRow* const row = ops::FindRow(info.domain(), info.op_type(), version);
     if (row != nullptr) return ops::MakeOperator(info, *row);

@@ -2,7 +2,7 @@
 // Shape -> Gather -> Concat -> Reshape.
 //
 // Offered are the operators that exporters build shapes with, for int64, int32, bool, float and double, in every
-// version that exists since opset 7 (host_operator.cc has the list). Dimensions follow from the operators' own
+// version that exists since opset 7. Dimensions follow from the operators' own
 // InferShapes where there is one, so that both sides agree.
 //
 // Values: integers wrap, but a quotient that does not exist (x / 0, lowest / -1) is an error; floats that an integer

@@ -198,17 +198,23 @@ Result<HostOperatorPtr> Make(const ops::OpInfo& info) {
 
 }  // namespace
 
-HostFactory FindMovement(std::string_view op) {
-  constexpr std::pair<const char*, HostFactory> kFactories[] = {
-      {"Concat", Make<Segmented>},      {"Expand", Make<Expand>},          {"Gather", Make<Gather>},
-      {"Identity", Make<SameElements>}, {"Reshape", Make<SameElements>},   {"Slice", Make<Slice>},
-      {"Split", Make<Segmented>},       {"Squeeze", Make<SameElements>},   {"Tile", Make<Tile>},
-      {"Transpose", Make<Transpose>},   {"Unsqueeze", Make<SameElements>},
+HostEntries MovementEntries() {
+  static constexpr HostEntry kEntries[] = {
+      {"Concat", 4, 13, 1, Make<Segmented>},
+      {"Expand", 8, 13, 2, Make<Expand>},
+      {"Gather", 1, 13, 2, Make<Gather>},
+      {"Identity", 1, 25, 1, Make<SameElements>},
+      {"Reshape", 5, 25, 2, Make<SameElements>},
+      {"Slice", 1, 1, 1, Make<Slice>},
+      {"Slice", 10, 13, 3, Make<Slice>},
+      {"Split", 2, 18, 1, Make<Segmented>},
+      {"Squeeze", 1, 25, 1, Make<SameElements>},
+      {"Tile", 6, 13, 2, Make<Tile>},
+      {"Transpose", 1, 25, 1, Make<Transpose>},
+      {"Unsqueeze", 1, 11, 1, Make<SameElements>},
+      {"Unsqueeze", 13, 25, 2, Make<SameElements>},
   };
-  for (const auto& [name, factory] : kFactories) {
-    if (op == name) return factory;
-  }
-  return nullptr;
+  return kEntries;
 }
 
 }  // namespace cudaep::graph

@@ -90,11 +90,14 @@ Result<HostOperatorPtr> Make(const ops::OpInfo& info) {
 
 }  // namespace
 
-HostFactory FindReduction(std::string_view op) {
-  if (op == "ReduceMax") return Make<Max, kHostTypes, 18>;
-  if (op == "ReduceMin") return Make<Min, kHostTypes, 18>;
-  if (op == "ReduceProd") return Make<Mul, kHostNumbers, 18>;
-  return op == "ReduceSum" ? HostFactory(Make<Add, kHostNumbers, 13>) : nullptr;
+HostEntries ReductionEntries() {
+  static constexpr HostEntry kEntries[] = {
+      {"ReduceMax", 1, 20, 1, Make<Max, kHostTypes, 18>},
+      {"ReduceMin", 1, 20, 1, Make<Min, kHostTypes, 18>},
+      {"ReduceProd", 1, 18, 1, Make<Mul, kHostNumbers, 18>},
+      {"ReduceSum", 1, 13, 1, Make<Add, kHostNumbers, 13>},
+  };
+  return kEntries;
 }
 
 }  // namespace cudaep::graph

@@ -133,15 +133,13 @@ void ConvertElements(DataType from, DataType to, const void* x, void* y, int64_t
   FindConversion(from, to)(x, y, elems);
 }
 
-HostFactory FindUnary(std::string_view op) {
-  constexpr std::pair<const char*, HostFactory> kFactories[] = {
-      {"Abs", Make<Abs>}, {"Cast", MakeCast},     {"Ceil", Make<Ceil>}, {"Floor", Make<Floor>}, {"Neg", Make<Neg>},
-      {"Not", Make<Not>}, {"Round", Make<Round>}, {"Sign", Make<Sign>}, {"Sqrt", Make<Sqrt>},
+HostEntries UnaryEntries() {
+  static constexpr HostEntry kEntries[] = {
+      {"Abs", 6, 13, 1, Make<Abs>},      {"Cast", 6, 28, 1, MakeCast},   {"Ceil", 6, 13, 1, Make<Ceil>},
+      {"Floor", 6, 13, 1, Make<Floor>},  {"Neg", 6, 13, 1, Make<Neg>},   {"Not", 1, 1, 1, Make<Not>},
+      {"Round", 11, 22, 1, Make<Round>}, {"Sign", 9, 13, 1, Make<Sign>}, {"Sqrt", 6, 13, 1, Make<Sqrt>},
   };
-  for (const auto& [name, factory] : kFactories) {
-    if (op == name) return factory;
-  }
-  return nullptr;
+  return kEntries;
 }
 
 }  // namespace cudaep::graph

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "device/device.h"
-#include "node_run.h"
+#include "host_run.h"
 #include "registry_json.h"
 
 namespace {
@@ -25,6 +25,12 @@ struct Job {
 Bytes Copy(const void* data, size_t bytes) {
   const auto* begin = static_cast<const std::byte*>(data);
   return bytes == 0 ? Bytes() : Bytes(begin, begin + bytes);
+}
+
+int Finish(Job* job, RunResult result) {
+  job->result = std::move(result);
+  job->code_name = StatusCodeName(job->result.status.code());
+  return static_cast<int>(job->result.status.code());
 }
 
 const OutputTensor& Output(const Job* job, int launch, int index) {
@@ -101,10 +107,10 @@ CUDAEP_TEST_API void cudaep_op_add_output(Job* job, int type) {
 
 // Returns a StatusCode. `share_input` and `share_output` name the buffer to share, -1 for none.
 CUDAEP_TEST_API int cudaep_op_run(Job* job, int mode, int share_input, int share_output) {
-  job->result = Run(job->node, static_cast<Mode>(mode), {.input = share_input, .output = share_output});
-  job->code_name = StatusCodeName(job->result.status.code());
-  return static_cast<int>(job->result.status.code());
+  return Finish(job, Run(job->node, static_cast<Mode>(mode), {.input = share_input, .output = share_output}));
 }
+// The same with the operator that evaluates the node in host memory.
+CUDAEP_TEST_API int cudaep_op_run_on_host(Job* job) { return Finish(job, RunOnHost(job->node)); }
 
 CUDAEP_TEST_API const char* cudaep_op_code_name(const Job* job) { return job->code_name.c_str(); }
 

@@ -1,5 +1,6 @@
 """Runs a case in one of its modes and compares the outcome with what the case expects."""
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -25,6 +26,7 @@ _DIRECT = {
 _LEFT_TO_CPU = "assigned to the default CPU EP"
 
 
+MAX_HOST_ELEMS = 4096  # of one result (graph/shape/host_operator.h)
 _LAUNCHES = ("before the capture", "replayed", "replayed with other inputs")
 _CHANGED = 2  # the launch with other inputs
 
@@ -72,6 +74,18 @@ def tolerance_for(bound: BoundCase, dtype: str) -> Tolerance:
     if own is None or isinstance(own, Tolerance):
         return own or tolerance_of(bound.case.op, dtype)
     return own.get(dtype) or tolerance_of(bound.case.op, dtype)
+
+
+def host_problem(bound: BoundCase, version: int) -> str | None:
+    """What is wrong with the node's evaluation in host memory, at a schema version that means the same to the case."""
+    node = node_of(bound, default_seed(bound))
+    result = driver.load().run_on_host(dataclasses.replace(node.spec(), since=version))
+    if bound.case.error is not None:  # in other words than on the device
+        return "no error" if result.code == "OK" else None
+    wanted, _ = wanted_of(bound, node.seed)
+    if any(want is not None and want.size > MAX_HOST_ELEMS for want in wanted):
+        return None if str(MAX_HOST_ELEMS) in result.message else f"a large result is no error: {result.code}"
+    return _result_problem(node, result)
 
 
 def _problem(bound: BoundCase, mode: str, seed: int) -> str | None:

@@ -4,7 +4,7 @@ import ctypes
 import functools
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,11 +93,18 @@ class Driver:
 
     def run(self, node: NodeSpec, mode: int, share: tuple[int, int] | None = None) -> RunResult:
         """Runs a node. `share` is an input and the output that takes its buffer over, where shapes allow it."""
+        return self._run(node, lambda job: self._lib.cudaep_op_run(job, mode, *(share or (-1, -1))))
+
+    def run_on_host(self, node: NodeSpec) -> RunResult:
+        """Evaluates a node in host memory, as a compiled region does; NOT_SUPPORTED where that is not offered."""
+        return self._run(node, self._lib.cudaep_op_run_on_host)
+
+    def _run(self, node: NodeSpec, start: Callable[[int], int]) -> RunResult:
         lib = self._lib
         job = lib.cudaep_op_new(node.domain.encode(), node.op.encode(), node.since)
         try:
             self._describe(job, node)
-            lib.cudaep_op_run(job, mode, *(share or (-1, -1)))
+            start(job)
             bytes_ = ctypes.c_size_t()
             text = lib.cudaep_op_message(job, ctypes.byref(bytes_))
             message = ctypes.string_at(text, bytes_.value).decode() if bytes_.value else ""
@@ -210,6 +217,7 @@ def _declare(lib: ctypes.CDLL) -> None:
         ("add_input", None, [handle, integer, pointer, size, pointer, pointer, size, integer]),
         ("add_output", None, [handle, integer]),
         ("run", integer, [handle, integer, integer, integer]),
+        ("run_on_host", integer, [handle]),
         ("code_name", text, [handle]),
         ("message", pointer, [handle, size_out]),
         ("shared", integer, [handle]),

@@ -192,6 +192,7 @@ TEST(HostOperator, Gather) {
 
 TEST(HostOperator, ConcatAndSplit) {
   EXPECT_EQ(Ints("Concat-4", {List<>({1, 2}), List<>({}), List<>({3})}, {{"axis", int64_t{0}}}), (I{1, 2, 3}));
+  EXPECT_EQ(Ints("Concat-13", {List<>({1}), List<>({2}), List<>({3})}, {{"axis", int64_t{-1}}}), (I{1, 2, 3}));
   const Outcome columns =
       Evaluate("Concat-13", {Tensor<>({2, 2}, {1, 2, 3, 4}), Tensor<>({2, 1}, {8, 9})}, {{"axis", int64_t{-1}}});
   EXPECT_EQ(columns.dims(), (I{2, 3}));
@@ -213,6 +214,8 @@ TEST(HostOperator, ConcatAndSplit) {
       Evaluate("Split-2", {Tensor<>({2, 3}, {1, 2, 3, 4, 5, 6})}, {{"axis", int64_t{1}}, {"split", I{1, 2}}}, 2);
   EXPECT_EQ(old.values(0), (I{1, 4}));
   EXPECT_EQ(old.values(1), (I{2, 3, 5, 6}));
+  const Outcome singles = Evaluate("Split-13", {List<>({1, 2, 3})}, {}, 3);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(singles.values(i), I{static_cast<int64_t>(i) + 1});
   ExpectInvalid("equal parts", Evaluate("Split-13", {seven}, {}, 2));
   ExpectInvalid("does not divide", Evaluate("Split-13", {seven, List<>({4, 4})}, {}, 2));
   ExpectInvalid("num_outputs", Evaluate("Split-18", {seven}, {{"num_outputs", int64_t{2}}}, 3));

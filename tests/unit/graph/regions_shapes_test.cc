@@ -195,5 +195,41 @@ TEST(Regions, GivingUpOneShapeMayCostOthers) {
             (Groups{{"e"}}));
 }
 
+// s (2 readers) and t (4) prevent each other, and so do p (3) and q (4): s and p go. Without p, c1 stands between
+// readers of t, which goes too; nothing prevents s then, nor w, which had a1 between its readers. g comes before o,
+// which comes before the group of s.
+TEST(Regions, WhatOnlyOthersPreventedComesBack) {
+  EXPECT_EQ(Builder()
+                .ShapeOf({"x"}, {"s"})
+                .ShapeOf({"x"}, {"t"})
+                .ShapeOf({"x"}, {"p"})
+                .ShapeOf({"x"}, {"q"})
+                .ShapeOf({"x"}, {"w"})
+                .Device({"x", "@w"}, {"e1"})
+                .Device({"h"}, {"g"})
+                .Outside({"g"}, {"o"})
+                .Device({"e1", "g", "@s"}, {"a1"})
+                .Device({"a1", "@w"}, {"e2"})
+                .Device({"e2", "@w"}, {"e3"})
+                .Device({"e3", "@w"}, {"e4"})
+                .Device({"e4", "@w"}, {"e5"})
+                .Outside({"a1"}, {"u"})
+                .Device({"u", "@t"}, {"b1"})
+                .Device({"y", "@t"}, {"b2"})
+                .Device({"b2", "o", "@s"}, {"a2"})
+                .Device({"b2", "@p"}, {"c1"})
+                .Device({"c1", "@t"}, {"b3"})
+                .Device({"b3", "@t"}, {"b4"})
+                .Outside({"c1"}, {"v"})
+                .Device({"v", "@q"}, {"d1"})
+                .Device({"z", "@q"}, {"d2"})
+                .Device({"d2", "@p"}, {"c2"})
+                .Device({"c2", "@p"}, {"c3"})
+                .Device({"d2", "@q"}, {"d3"})
+                .Device({"d3", "@q"}, {"d4"})
+                .Find(),
+            (Groups{{"s", "w", "e1", "a1", "e2", "e3", "e4", "e5", "a2"}, {"q", "d1", "d2", "d3", "d4"}, {"g"}}));
+}
+
 }  // namespace
 }  // namespace cudaep::graph

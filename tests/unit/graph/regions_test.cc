@@ -143,6 +143,10 @@ TEST(Regions, ASharedWeightMakesNoSiblings) {
   EXPECT_EQ(Builder().Weight("w").Device({"x", "w"}, {"a"}).Device({"y", "w"}, {"b"}).Find(), (Groups{{"a"}, {"b"}}));
 }
 
+TEST(Regions, ASharedShapeMakesNoSiblings) {
+  EXPECT_EQ(Builder().Device({"x"}, {"a"}).ReshapeLike("y", "x", "b").Find(), (Groups{{"a"}, {"b_shape", "b"}}));
+}
+
 TEST(Regions, WhatNothingConnectsIsApart) {
   EXPECT_EQ(Builder().Device({"x"}, {"a"}).Device({"y"}, {"b"}).Device({"a"}, {"c"}).Device({"b"}, {"d"}).Find(),
             (Groups{{"a", "c"}, {"b", "d"}}));

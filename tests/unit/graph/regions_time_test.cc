@@ -80,5 +80,44 @@ TEST(RegionTime, AGraphThatWouldTakeLong) {
   EXPECT_LT(BestMilliseconds(graph), 4 * kMost);
 }
 
+// A shape read at both ends, with a node outside between, costs the shapes read in one place nothing.
+TEST(RegionTime, OneShapeOfBothSidesAmongMany) {
+  const RegionGraph graph = GraphOf(kNodes, [](int n) {
+    if (n == 0) return RegionNode{RegionRole::kShape, true, {{1}}, {}};
+    if (n == kNodes / 2 + 1) return RegionNode{RegionRole::kOutside, false, {{2}}, {}};
+    if (n % 2 == 0) return RegionNode{RegionRole::kShape, true, {{1}}, {}};
+    const bool reads_the_first = n == 1 || n == kNodes - 1;
+    return RegionNode{RegionRole::kDevice, false, {{2}, {reads_the_first ? n : 1, true}}, {}};
+  });
+  EXPECT_EQ(FindRegions(graph, 1).size(), 2U);
+  EXPECT_LT(BestMilliseconds(graph), kMost);
+}
+
+// Each shape prevents the next: they would go one by one.
+TEST(RegionTime, ShapesThatPreventEachOther) {
+  const RegionGraph graph = GraphOf(kNodes, [](int n) {
+    switch (n % 4) {
+      case 0:
+        return RegionNode{RegionRole::kShape, true, {{kNodes}}, {}};
+      case 1:
+        return RegionNode{RegionRole::kDevice, false, {{kNodes}, {1, true}}, {}};
+      case 2:
+        return RegionNode{RegionRole::kOutside, false, {{1}}, {}};
+      default:  // of the shape four before, the node outside before that, and the first reader of this one
+        return RegionNode{RegionRole::kDevice, false, {{2}, {7, true}, {9}}, {}};
+    }
+  });
+  EXPECT_LT(BestMilliseconds(graph), 4 * kMost);
+}
+
+// Many groups with many neighbours, of which none can join.
+TEST(RegionTime, GroupsThatPreventEachOther) {
+  const RegionGraph graph = GraphOf(kNodes, [](int n) {
+    const RegionRole role = n % 3 == 2 ? RegionRole::kOutside : RegionRole::kDevice;
+    return RegionNode{role, false, {{1}, {2}, {1001}, {2002}, {3001}, {4003}, {5002}, {6001}, {7003}}, {}};
+  });
+  EXPECT_LT(BestMilliseconds(graph), 4 * kMost);
+}
+
 }  // namespace
 }  // namespace cudaep::graph
