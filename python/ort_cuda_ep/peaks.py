@@ -11,7 +11,7 @@ from . import _provider, host_profile
 from .profile_times import Peaks, read_activities
 
 # Options that change what is measured, or say how much memory the model's session has.
-_LEFT_OUT = ("enable_cuda_graph", "gpu_mem_limit", "arena", "gpu_external_", "budget_", "debug.")
+_LEFT_OUT = ("enable_cuda_graph", "compiled_regions", "gpu_mem_limit", "arena", "gpu_external_", "budget_", "debug.")
 _PRODUCT_TYPES = {"float": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16}
 Progress = Callable[[str], None]
 

@@ -96,6 +96,7 @@ Status Capability::ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
   }
 
   std::vector<bool> joined(view.nodes.size());
+  for (size_t i = 0; i < view.nodes.size(); ++i) joined[i] = view.regions[i].is_region;
   if (MayCompile(settings, view) && refusal.ok()) {
     for (const std::vector<int>& region : regions_.Find(view, shape_nodes)) {
       std::vector<const OrtNode*> nodes;

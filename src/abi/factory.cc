@@ -103,6 +103,10 @@ Status Factory::OnCreateEp(const OrtHardwareDevice* const*, const OrtKeyValuePai
     return NotSupported("provider option enable_cuda_graph='1' needs ONNX Runtime 1.", kApiGraphs,
                         " or newer, which captures and replays through the provider; this is ", Host().version_text);
   }
+  if (settings.compiled_regions && MakesContextModel(options)) {
+    return NotSupported("provider option compiled_regions='1' cannot make an EPContext model; leave out ",
+                        kContextEnableKey, " or set compiled_regions=0");
+  }
   settings.device_ordinal = settings.memory.ordinal = ordinal;
   CUDAEP_ASSIGN_OR_RETURN(auto budget, ReadBudgetSetting(options));
   OptionList in_force = environment_;

@@ -178,7 +178,11 @@ class GraphReader {
 
   RegionFacts RegionFactsOf(const NodeInfo& info, const ops::KernelRow* row) const {
     if (!settings_.compiled_regions) return {};
-    RegionFacts facts{.on_host = graph::MakeHostOperator(info).ok(), .reads_dims_only = graph::ReadsDimsOnly(info)};
+    // What grows with the values of sizes is no shape arithmetic: the host's evaluation is for small tensors.
+    const bool grows = info.op_type() == "Range" || info.op_type() == "ConstantOfShape" || info.op_type() == "Expand" ||
+                       info.op_type() == "Tile";
+    RegionFacts facts{.on_host = !grows && graph::MakeHostOperator(info).ok(),
+                      .reads_dims_only = graph::ReadsDimsOnly(info)};
     if (row == nullptr || row->kind != ops::RowKind::kOperator || row->open_shapes || !row->host_outputs.empty()) {
       return facts;
     }
@@ -207,6 +211,8 @@ class GraphReader {
     if (owner != nullptr && *owner != '\0' && owner != ep_name_) {
       report.home = graph::NodeHome::kOtherTaken;
       report.reason = StrCat("taken by ", owner);
+    } else if (owner != nullptr && owner == ep_name_ && row == nullptr) {
+      placed.claimed = true;  // a region
     } else if (const Status claimable = Claimable(node, info, read_inside, row); !claimable.ok()) {
       placed.falls_to_cpu = true;
       report.home = graph::NodeHome::kUnsupported;
@@ -225,9 +231,10 @@ class GraphReader {
     };
     for (size_t i = 0; i < info.inputs().size(); ++i) {
       CUDAEP_ASSIGN_OR_RETURN(const int value, ValueOf(info.inputs()[i]));
-      placed.inputs.push_back({value, placed.claimed && row->IsHostInput(static_cast<int>(i))});
+      placed.inputs.push_back({value, placed.claimed && row != nullptr && row->IsHostInput(static_cast<int>(i))});
     }
     RegionFacts facts = RegionFactsOf(info, placed.claimed ? row : nullptr);
+    facts.is_region = placed.claimed && row == nullptr;
     for (const OrtValueInfo* input : read_inside) {
       CUDAEP_ASSIGN_OR_RETURN(const int value, ValueOf(input));
       if (value >= 0) facts.read_inside.push_back(value);

@@ -14,6 +14,7 @@ namespace cudaep::abi {
 
 // What a compiled region could do with a node.
 struct RegionFacts {
+  bool is_region = false;        // it is one, compiled before
   bool on_device = false;        // run it: an operator of ours on tensors, whose shapes follow from those of its inputs
   bool on_host = false;          // evaluate it: shape arithmetic
   bool reads_dims_only = false;  // Shape, Size

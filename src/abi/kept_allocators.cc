@@ -3,8 +3,7 @@
 namespace cudaep::abi {
 
 void KeptAllocators::Keep(const OrtKernelInfo* info) {
-  if (Host().allocators_outlive_sessions || tried_) return;
-  tried_ = true;
+  if (Host().allocators_outlive_sessions || tried_.load(std::memory_order_relaxed) || tried_.exchange(true)) return;
   Keep(info, OrtMemTypeDefault, OrtDeviceMemoryType_DEFAULT);
   Keep(info, OrtMemTypeCPUOutput, OrtDeviceMemoryType_HOST_ACCESSIBLE);
 }
@@ -27,8 +26,7 @@ void KeptAllocators::Keep(const OrtKernelInfo* info, OrtMemType type, OrtDeviceM
 }
 
 void KeptAllocators::Keep(const OrtKernelContext* context) {
-  if (Host().allocators_outlive_sessions || tried_) return;
-  tried_ = true;
+  if (Host().allocators_outlive_sessions || tried_.load(std::memory_order_relaxed) || tried_.exchange(true)) return;
   const OrtApi& ort = *Host().ort;
   for (const auto& [ours, life] : made_) {
     if (life.expired() || !ours->serves_tensors()) continue;

@@ -5,9 +5,10 @@
 // host's allocators from the first kernel on. It lets go of it when it ends itself; where values are alive, never. What
 // stays for such a session is some hundred bytes of the host's; the values' memory goes back with them all the same.
 //
-// Threads: the host's, which creates kernels and ends a provider one at a time.
+// Threads: the host creates kernels and ends a provider one at a time; first calls of regions may be concurrent.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -43,7 +44,7 @@ class KeptAllocators {
 
   std::vector<Made> made_;
   std::vector<Kept> kept_;
-  bool tried_ = false;
+  std::atomic<bool> tried_{false};
 };
 
 }  // namespace cudaep::abi

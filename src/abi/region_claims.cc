@@ -41,6 +41,7 @@ graph::RegionGraph Describe(const GraphView& view, const std::vector<bool>& shap
 }  // namespace
 
 std::vector<std::vector<int>> RegionClaims::Find(const GraphView& view, const std::vector<bool>& shape_nodes) {
+  evaluated_.clear();
   const graph::RegionGraph graph = Describe(view, shape_nodes);
   std::vector<std::vector<int>> regions = graph::FindRegions(graph, kLeastNodes);
   for (const std::vector<int>& region : regions) {

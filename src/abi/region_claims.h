@@ -16,7 +16,7 @@ class RegionClaims {
   // Indices of nodes in `view`, a list for each region; shape nodes among them are evaluated inside it.
   std::vector<std::vector<int>> Find(const GraphView& view, const std::vector<bool>& shape_nodes);
 
-  // Whether the node that makes this value is shape arithmetic of a region.
+  // Whether the node that makes this value is shape arithmetic of a region, by the last answer of Find.
   bool IsEvaluated(const std::string& output) const { return evaluated_.contains(output); }
 
  private:

@@ -1,5 +1,7 @@
 #include "abi/region_compiler.h"
 
+#include <algorithm>
+
 #include "abi/host_tensor.h"
 #include "core/log.h"
 #include "memory/allocation_label.h"
@@ -16,10 +18,6 @@ Result<std::vector<const OrtNode*>> NodesOf(const OrtGraph* graph) {
   std::vector<const OrtNode*> nodes(count);
   CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetNodes(graph, nodes.data(), count));
   return nodes;
-}
-
-bool ReadsOnHost(const graph::ProgramStep& step, size_t input) {
-  return step.host_op != nullptr || step.row->IsHostInput(static_cast<int>(input));
 }
 
 }  // namespace
@@ -73,11 +71,17 @@ Status RegionCompiler::ReadConstant(const OrtValueInfo* info, int value) {
   return Status::Ok();
 }
 
+std::string RegionCompiler::LabelOf(const NodeInfo& info, const graph::ProgramStep& step) const {
+  if (!info.name().empty()) return StrCat(info.op_type(), " node '", info.name(), "'");
+  const auto output = std::find_if(step.outputs.begin(), step.outputs.end(), [](int value) { return value >= 0; });
+  if (output == step.outputs.end()) return StrCat(info.op_type(), " node");
+  return StrCat(info.op_type(), " node with output '", program_.values[Index(*output)].name, "'");
+}
+
 Status RegionCompiler::AddNode(const OrtNode* node) {
   NodeInfo info(node, state_.settings());
   CUDAEP_RETURN_IF_ERROR(info.Read());
   graph::ProgramStep step;
-  step.label = memory::InternLabel(StrCat(info.op_type(), " node '", info.name(), "'"));
   bool evaluated = false;
   for (int i = 0; i < info.input_count(); ++i) {
     CUDAEP_ASSIGN_OR_RETURN(const int value, ValueOf(info.inputs()[Index(i)], info.input_type(i)));
@@ -88,6 +92,7 @@ Status RegionCompiler::AddNode(const OrtNode* node) {
     step.outputs.push_back(value);
     evaluated = evaluated || (value >= 0 && claims_.IsEvaluated(program_.values[Index(value)].name));
   }
+  step.label = memory::InternLabel(LabelOf(info, step));
   if (evaluated) {
     CUDAEP_ASSIGN_OR_RETURN(step.host_op, graph::MakeHostOperator(info));
   } else {
@@ -106,7 +111,9 @@ Status RegionCompiler::AddNode(const OrtNode* node) {
 Status RegionCompiler::CopyConstants() {
   return OnOwnStream(state_.memory(), [this](StreamContext& stream) -> Status {
     for (const auto& [value, tensor] : constants_) {
-      CUDAEP_RETURN_IF_ERROR(CopyConstant(value, stream).WithContext(program_.values[Index(value)].name));
+      CUDAEP_RETURN_IF_ERROR(
+          CopyConstant(value, stream)
+              .WithContext(StrCat("constant '", program_.values[Index(value)].name, "' of a region")));
     }
     return Status::Ok();
   });
@@ -122,7 +129,7 @@ Status RegionCompiler::CopyConstant(int index, StreamContext& stream) {
   for (graph::ProgramStep& step : program_.steps) {
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       if (step.inputs[i] != index) continue;
-      if (ReadsOnHost(step, i)) {
+      if (step.ReadsOnHost(i)) {
         on_host = true;
         continue;
       }
@@ -141,24 +148,33 @@ Status RegionCompiler::CopyConstant(int index, StreamContext& stream) {
   ops::TensorView weight = view;
   weight.data = value.device_constant;
   for (const auto& [step, input] : packers) {
-    CUDAEP_ASSIGN_OR_RETURN(const size_t bytes, step->op->PackedBytes(input, weight));
-    const memory::LabelScope label(step->label);
-    CUDAEP_ASSIGN_OR_RETURN(void* const packed, Reserve(bytes));
-    const Status status = step->op->Pack(input, weight, packed, stream);
-    if (status.ok()) {
-      step->packed[Index(input)] = packed;
-    } else if (status.code() == StatusCode::kNotSupported) {  // the operator takes it as it is
-      program_.memory.pop_back();
-      on_device = true;
-    } else {
-      return status;
+    const Status packed = Pack(*step, input, weight, stream);
+    // The operator takes it as it is then.
+    const bool is_none = packed.code() == StatusCode::kNotSupported || packed.code() == StatusCode::kOutOfMemory;
+    if (!packed.ok() && !is_none) return packed;
+    if (packed.code() == StatusCode::kOutOfMemory) {
+      Log(LogLevel::kWarning, "a weight is used as it is, since there is no memory to pack it: ", packed.message());
     }
+    on_device = on_device || is_none;
   }
   if (on_device) return Status::Ok();
   CUDAEP_RETURN_IF_ERROR(device::StreamSynchronize(stream.stream()));
   program_.memory.erase(program_.memory.begin() + static_cast<std::ptrdiff_t>(copy));
   value.device_constant = nullptr;
   return Status::Ok();
+}
+
+Status RegionCompiler::Pack(graph::ProgramStep& step, int input, const ops::TensorView& weight, StreamContext& stream) {
+  const memory::LabelScope label(step.label);
+  CUDAEP_ASSIGN_OR_RETURN(const size_t bytes, step.op->PackedBytes(input, weight));
+  CUDAEP_ASSIGN_OR_RETURN(void* const packed, Reserve(bytes));
+  Status status = step.op->Pack(input, weight, packed, stream);
+  if (status.ok()) {
+    step.packed[Index(input)] = packed;
+  } else {
+    program_.memory.pop_back();
+  }
+  return status;
 }
 
 Result<void*> RegionCompiler::Reserve(size_t bytes) {

@@ -23,11 +23,13 @@ class RegionCompiler {
   Result<graph::Program> Compile(const OrtGraph* graph, const OrtNode* node);
 
  private:
+  std::string LabelOf(const NodeInfo& info, const graph::ProgramStep& step) const;
   Status AddNode(const OrtNode* node);
   Result<int> ValueOf(const OrtValueInfo* info, DataType type);
   Status ReadConstant(const OrtValueInfo* info, int value);
   Status CopyConstants();
   Status CopyConstant(int value, StreamContext& stream);
+  Status Pack(graph::ProgramStep& step, int input, const ops::TensorView& weight, StreamContext& stream);
   Result<void*> Reserve(size_t bytes);
 
   const SessionState& state_;

@@ -29,7 +29,7 @@ Status RegionNode::OnCreateState(OrtNodeComputeContext*, void** state) {
 }
 
 Status RegionNode::OnCompute(void*, OrtKernelContext* context) {
-  std::call_once(kept_, [&] { allocators_.Keep(context); });
+  allocators_.Keep(context);
   return call_.Run(context);
 }
 

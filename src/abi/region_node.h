@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 
 #include "abi/kept_allocators.h"
 #include "abi/node_call.h"
@@ -25,7 +24,6 @@ class RegionNode : public OrtNodeComputeInfo {
   void OnReleaseState(void*) {}
 
   KeptAllocators& allocators_;
-  std::once_flag kept_;
   NodeCall call_;
 };
 

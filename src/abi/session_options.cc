@@ -46,6 +46,13 @@ Result<OptionList> ReadSessionOptions(const OrtSessionOptions* options, const st
   return Collect(pairs.get(), prefixes, "");
 }
 
+bool MakesContextModel(const OrtSessionOptions* options) {
+  char value[8] = {};
+  size_t size = sizeof(value);
+  return FromOrt(Host().ort->GetSessionConfigEntry(options, kContextEnableKey, value, &size)).ok() &&
+         std::string_view(value) == "1";
+}
+
 Result<OptionList> ReadEnvironmentOptions(const std::string& ep_name, const std::string& registration_name) {
   OrtKeyValuePairs* raw = nullptr;
   CUDAEP_RETURN_IF_ORT_ERROR(Host().ep->GetEnvConfigEntries(&raw));

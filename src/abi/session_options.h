@@ -15,6 +15,10 @@ namespace cudaep::abi {
 // are read.
 Result<OptionList> ReadSessionOptions(const OrtSessionOptions* options, const std::string& ep_name);
 
+// Whether the host is asked for a model of precompiled nodes (EPContext).
+inline constexpr const char* kContextEnableKey = "ep.context_enable";
+bool MakesContextModel(const OrtSessionOptions* options);
+
 // The entries `ep_factory.<name>.arena.*`, for the provider's and the registration name: what shared allocators and
 // sessions start from. Anything else there belongs to nobody and is left alone.
 Result<OptionList> ReadEnvironmentOptions(const std::string& ep_name, const std::string& registration_name);

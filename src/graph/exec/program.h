@@ -31,7 +31,10 @@ struct ProgramStep {
   const char* label = "";               // "Add node 'x'", interned
   std::vector<int> inputs;              // values, -1: left out
   std::vector<int> outputs;             // values, -1: left out
-  std::vector<void*> packed = {};       // for each input its packed form (Operator::Pack), or null; empty: none has one
+  std::vector<void*> packed = {};       // for each input of op its packed form (Operator::Pack), or null
+
+  // Whether the step reads the input in host memory.
+  bool ReadsOnHost(size_t input) const { return host_op != nullptr || row->IsHostInput(static_cast<int>(input)); }
 };
 
 struct Program {

@@ -7,6 +7,15 @@
 namespace cudaep::graph {
 namespace {
 
+// More than any device has; sums of so many bytes do not overflow.
+constexpr size_t kMostBytes = size_t{1} << 46;
+
+Status CheckBytes(DataType type, Dims dims) {
+  CUDAEP_ASSIGN_OR_RETURN(const int64_t elems, CheckedElementCount(dims));
+  if (static_cast<size_t>(elems) <= kMostBytes && StorageBytes(type, elems) <= kMostBytes) return Status::Ok();
+  return OutOfMemory("a value of shape ", dims, " is larger than any memory");
+}
+
 // Shapes of what a step makes, and its elements where it is shape arithmetic.
 Status InferStep(const Program& program, const ProgramStep& step, std::vector<Recipe::Value>& values) {
   std::vector<ops::TensorView> views(step.inputs.size());
@@ -26,8 +35,10 @@ Status InferStep(const Program& program, const ProgramStep& step, std::vector<Re
   std::vector<Shape> shapes(step.outputs.size());
   CUDAEP_RETURN_IF_ERROR(step.op->InferShapes(views, shapes));
   for (size_t i = 0; i < step.outputs.size(); ++i) {
-    CUDAEP_RETURN_IF_ERROR(CheckedElementCount(shapes[i]).status());
-    if (step.outputs[i] >= 0) values[static_cast<size_t>(step.outputs[i])].dims = std::move(shapes[i]);
+    if (step.outputs[i] < 0) continue;
+    const auto index = static_cast<size_t>(step.outputs[i]);
+    CUDAEP_RETURN_IF_ERROR(CheckBytes(program.values[index].type, shapes[i]));
+    values[index].dims = std::move(shapes[i]);
   }
   return Status::Ok();
 }
@@ -69,7 +80,7 @@ class Buffers {
  private:
   static size_t Index(int index) { return static_cast<size_t>(index); }
   static bool ReadsOnDevice(const ProgramStep& step, size_t input) {
-    return step.inputs[input] >= 0 && !step.row->IsHostInput(static_cast<int>(input));
+    return step.inputs[input] >= 0 && !step.ReadsOnHost(input);
   }
 
   int Add(Buffer buffer) {
@@ -96,11 +107,13 @@ class Buffers {
     }
   }
 
-  // The buffer of an input that the output takes over; -1: none.
+  // The buffer of an input that the output takes over; -1: none. What leaves the region is written by its own step and
+  // no earlier: the caller may have it in an input's memory, which steps before still read.
   int SharedBuffer(const ProgramStep& step, int s, int output) const {
+    if (program_.values[Index(step.outputs[Index(output)])].output >= 0) return -1;
     for (const ops::BufferPair& pair : step.row->aliases) {
       const int buffer = pair.output == output ? Candidate(step, pair) : -1;
-      if (buffer >= 0 && MayLeave(step, buffer, output)) return buffer;
+      if (buffer >= 0) return buffer;
     }
     for (const ops::BufferPair& pair : step.row->in_place) {
       const int buffer = pair.output == output ? Candidate(step, pair) : -1;
@@ -113,15 +126,9 @@ class Buffers {
   int Candidate(const ProgramStep& step, const ops::BufferPair& pair) const {
     const size_t input = Index(pair.input);
     if (input >= step.inputs.size() || !ReadsOnDevice(step, input)) return -1;
-    if (!step.packed.empty() && step.packed[input] != nullptr) return -1;
+    if (step.packed[input] != nullptr) return -1;
     const int value = step.inputs[input];
     return BytesOf(value) == BytesOf(step.outputs[Index(pair.output)]) ? buffer_of_[Index(value)] : -1;
-  }
-
-  // What leaves the region has memory of its own.
-  bool MayLeave(const ProgramStep& step, int buffer, int output) const {
-    const bool leaves = program_.values[Index(step.outputs[Index(output)])].output >= 0;
-    return !leaves || buffers_[Index(buffer)].place.kind == Place::Kind::kBlock;
   }
 
   // Nobody reads the input afterwards, nor this step by another of its inputs or outputs.
@@ -148,6 +155,8 @@ class Buffers {
   std::vector<int> last_use_;   // step that reads a value last on the device
 };
 
+double Bytes(DataType type, Dims dims) { return static_cast<double>(StorageBytes(type, ElementCount(dims))); }
+
 Status PlanStep(const Program& program, const ProgramStep& step, const ops::PlanContext& context, Recipe& recipe,
                 Recipe::Step* made) {
   std::vector<ops::TensorView> views(step.inputs.size());
@@ -158,6 +167,16 @@ Status PlanStep(const Program& program, const ProgramStep& step, const ops::Plan
   const bool empty = std::all_of(outputs.begin(), outputs.end(), [](const Shape& shape) { return shape.elems() == 0; });
   if (empty && !outputs.empty()) return Status::Ok();
   CUDAEP_ASSIGN_OR_RETURN(made->plan, step.op->MakePlan({views, outputs, context.runtime, context.device}));
+  if (made->plan->workspace_bytes > kMostBytes) return OutOfMemory("scratch memory larger than any memory");
+  if (made->plan->cost_bytes == 0) {
+    for (const ops::TensorView& view : views)
+      made->plan->cost_bytes += view.present() ? Bytes(view.type, view.dims()) : 0;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (step.outputs[i] < 0) continue;
+      made->plan->cost_bytes += Bytes(program.values[static_cast<size_t>(step.outputs[i])].type, outputs[i]);
+    }
+  }
+  recipe.cost_bytes += made->plan->cost_bytes;
   made->plan->outputs = std::move(outputs);
   recipe.synchronizes = recipe.synchronizes || made->plan->synchronizes;
   recipe.capturable = recipe.capturable && made->plan->capturable;
@@ -175,9 +194,9 @@ Result<std::vector<Recipe::Value>> InferValues(const Program& program, ops::Tens
     if (value.input >= 0) values[v].dims = Shape(inputs[static_cast<size_t>(value.input)].dims());
   }
   for (const ProgramStep& step : program.steps) {
-    if (Status inferred = InferStep(program, step, values); !inferred.ok()) {
-      return std::move(inferred).WithContext(step.label);
-    }
+    Status inferred = InferStep(program, step, values);
+    if (inferred.ok()) continue;
+    return step.host_op != nullptr ? inferred : std::move(inferred).WithContext(step.label);  // the former names itself
   }
   return values;
 }

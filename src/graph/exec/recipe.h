@@ -57,9 +57,9 @@ void ViewInputs(const Program& program, const std::vector<Recipe::Value>& values
     views[i].dim = known.dims.data();
     views[i].rank = known.dims.rank();
     views[i].type = value.type;
-    if (step.host_op != nullptr || step.row->IsHostInput(static_cast<int>(i))) {
+    if (step.ReadsOnHost(i)) {
       views[i].data = value.is_constant ? value.host_constant.data.data() : known.host.data.data();
-    } else if (!step.packed.empty() && step.packed[i] != nullptr) {
+    } else if (step.packed[i] != nullptr) {
       views[i].data = step.packed[i];
       views[i].packed = true;
     } else {

@@ -2,6 +2,8 @@
 
 #include <alloca.h>
 
+#include <algorithm>
+
 #include "device/blocks.h"
 #include "graph/exec/recipe.h"
 #include "memory/allocation_label.h"
@@ -54,6 +56,8 @@ class Parts {
 RegionOperator::RegionOperator(Program program) : program_(std::move(program)) {
   for (const ProgramStep& step : program_.steps) {
     if (step.op != nullptr) libraries_ = libraries_ | step.op->libraries();
+    most_inputs_ = std::max(most_inputs_, step.inputs.size());
+    most_outputs_ = std::max(most_outputs_, step.outputs.size());
   }
 }
 
@@ -88,13 +92,8 @@ Status RegionOperator::Enqueue(const ops::Plan& plan, const ops::OpContext& cont
     }
     return nullptr;
   };
-  size_t most_inputs = 0, most_outputs = 0;
-  for (const ProgramStep& step : program_.steps) {
-    most_inputs = std::max(most_inputs, step.inputs.size());
-    most_outputs = std::max(most_outputs, step.outputs.size());
-  }
-  auto* views = static_cast<ops::TensorView*>(alloca(sizeof(ops::TensorView) * most_inputs));
-  auto** outputs = static_cast<void**>(alloca(sizeof(void*) * most_outputs));
+  auto* views = static_cast<ops::TensorView*>(alloca(sizeof(ops::TensorView) * most_inputs_));
+  auto** outputs = static_cast<void**>(alloca(sizeof(void*) * most_outputs_));
   Parts parts(recipe, context);
   for (size_t s = 0; s < program_.steps.size(); ++s) {
     const ProgramStep& step = program_.steps[s];

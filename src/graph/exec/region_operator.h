@@ -3,8 +3,8 @@
 // For the dimensions of the inputs MakePlan makes a Recipe: shapes of all values, shape arithmetic evaluated, a plan
 // for each step, and one block of memory in which all values that stay inside have their place. The block is the plan's
 // scratch memory, so it belongs to the Run's stream, and Runs on several streams share nothing.
-// Values that leave the region are written where the caller wants them. Outputs that are an input's buffer (Reshape) or
-// may overwrite it (Add) do so where nothing else reads it afterwards.
+// Values that leave the region are written where the caller wants them, by their own step. Other outputs that are an
+// input's buffer (Reshape) or may overwrite it (Add) do so where nothing else reads it afterwards.
 #pragma once
 
 #include "graph/exec/program.h"
@@ -23,6 +23,7 @@ class RegionOperator final : public ops::Operator {
  private:
   const Program program_;
   LibrarySet libraries_;
+  size_t most_inputs_ = 0, most_outputs_ = 0;  // of a step
 };
 
 }  // namespace cudaep::graph
