@@ -1,6 +1,7 @@
 #include "abi/graph_view.h"
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 
 #include "abi/host_tensor.h"
@@ -161,6 +162,20 @@ class GraphReader {
     return entry->second;
   }
 
+  // Hosts keep a constant that one node reads in both memories on the device, and hand it to nodes on the CPU from
+  // there.
+  static Status CheckConstantsInOneMemory(const NodeInfo& info, const ops::KernelRow& row) {
+    std::map<std::string_view, bool> on_host;
+    for (int i = 0; i < info.input_count(); ++i) {
+      if (!info.is_constant(i)) continue;
+      const char* name = nullptr;
+      CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->GetValueInfoName(info.inputs()[static_cast<size_t>(i)], &name));
+      if (on_host.emplace(name, row.IsHostInput(i)).first->second == row.IsHostInput(i)) continue;
+      return NotSupported("constant '", name, "' is read on the device and in host memory");
+    }
+    return Status::Ok();
+  }
+
   // Why the node cannot be ours, or OK.
   Status Claimable(const OrtNode* node, const NodeInfo& info, const std::vector<const OrtValueInfo*>& read_inside,
                    const ops::KernelRow* row) {
@@ -173,6 +188,7 @@ class GraphReader {
                           ") -> (", Types(info.output_count(), info, &NodeInfo::output_type), ")");
     }
     if (row->kind != ops::RowKind::kOperator) return Status::Ok();
+    CUDAEP_RETURN_IF_ERROR(CheckConstantsInOneMemory(info, *row));
     return row->make(info, *row).status();
   }
 

@@ -187,6 +187,31 @@ def check_a_value_wanted_in_both_memories() -> None:
             np.testing.assert_array_equal(result, [count] * count)
 
 
+def check_a_constant_wanted_in_both_memories() -> None:
+    """The host would hand its copy on the device to nodes on the CPU; so such a node is left to the CPU."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("Shape", ["r"], ["size"]),
+        helper.make_node("Squeeze", ["axis", "axis"], ["zero"], name="both"),
+        helper.make_node("Squeeze", ["size", "axis"], ["scalar"]),
+        helper.make_node("Range", ["zero", "scalar", "one"], ["y"]),
+    ]
+    constants = {"axis": np.array([0]), "one": np.array(1)}
+    inputs: dict[str, tuple[int, models.Dims]] = {"x": (TensorProto.FLOAT, ["n"])}
+    outputs: dict[str, tuple[int, models.Dims | None]] = {
+        "y": (TensorProto.INT64, ["n"]),
+        "zero": (TensorProto.INT64, []),
+    }
+    model = models.model(nodes, inputs, outputs, constants)
+    with logged("Squeeze node 'both': ") as lines:
+        unchanged = session(model, cpu_allowed=True, level=ort.GraphOptimizationLevel.ORT_DISABLE_ALL)
+    assert any("'axis' is read on the device and in host memory" in line for line in lines), lines
+    for count in (4, 2):
+        y, zero = unchanged.run(None, {"x": np.ones(count, np.float32)})
+        np.testing.assert_array_equal(y, np.arange(count))
+        assert zero == 0
+
+
 def check_a_corrupt_model_is_refused() -> None:
     """Truncated and random bytes give an error."""
     for data in (models.add_chain(3)[:-20], b"\x00\xff" * 64, b""):
