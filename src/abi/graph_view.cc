@@ -194,10 +194,7 @@ class GraphReader {
 
   RegionFacts RegionFactsOf(const NodeInfo& info, const ops::KernelRow* row) const {
     if (!settings_.compiled_regions) return {};
-    // What grows with the values of sizes is no shape arithmetic: the host's evaluation is for small tensors.
-    const bool grows = info.op_type() == "Range" || info.op_type() == "ConstantOfShape" || info.op_type() == "Expand" ||
-                       info.op_type() == "Tile";
-    RegionFacts facts{.on_host = !grows && graph::MakeHostOperator(info).ok(),
+    RegionFacts facts{.on_host = !graph::GrowsWithValues(info) && graph::MakeHostOperator(info).ok(),
                       .reads_dims_only = graph::ReadsDimsOnly(info)};
     if (row == nullptr || row->kind != ops::RowKind::kOperator || row->open_shapes || !row->host_outputs.empty()) {
       return facts;

@@ -5,8 +5,8 @@
 #include "abi/ep.h"
 #include "abi/host_tensor.h"
 #include "abi/thunk.h"
-#include "core/log.h"
 #include "memory/allocation_label.h"
+#include "ops/packed_weight.h"
 #include "runtime/own_stream.h"
 
 namespace cudaep::abi {
@@ -91,30 +91,19 @@ Status HostKernel::OnPrePackWeight(const OrtValue* tensor, int index, OrtAllocat
   if (!IsReadable(tensor, call_.inputs[static_cast<size_t>(index)].on_host)) return Status::Ok();
   CUDAEP_ASSIGN_OR_RETURN(const size_t bytes, call_.planned.op().PackedBytes(index, weight));
   if (bytes == 0) return Status::Ok();
-  const Status status = Pack(index, weight, bytes).WithContext(call_.label);
-  if (status.code() == StatusCode::kOutOfMemory) {
-    Log(LogLevel::kWarning, "a weight is used as it is, since there is no memory to pack it: ", status.message());
+  std::shared_ptr<void> memory;
+  // Waits for the device: the host may free the weight afterwards.
+  CUDAEP_RETURN_IF_ERROR(OnOwnStream(call_.state->memory(), [&](StreamContext& stream) -> Status {
+    CUDAEP_ASSIGN_OR_RETURN(memory, ops::PackWeight(call_.planned.op(), index, weight, bytes, call_.label, stream));
     return Status::Ok();
-  }
-  if (status.code() == StatusCode::kNotSupported) return Status::Ok();  // the operator takes it as it is
-  CUDAEP_RETURN_IF_ERROR(status);
-  *packed = true;
-  return Status::Ok();
-}
-
-// Waits for the device: the host may free the weight afterwards.
-Status HostKernel::Pack(int index, const ops::TensorView& weight, size_t bytes) {
-  const memory::LabelScope label(call_.label);
-  const std::shared_ptr<memory::Allocator> weights = call_.state->memory()->weights();
-  CUDAEP_ASSIGN_OR_RETURN(void* const pointer, weights->Reserve(bytes));
-  const std::shared_ptr<void> memory(pointer, [weights](void* block) { weights->Free(block); });
-  CUDAEP_RETURN_IF_ERROR(OnOwnStream(call_.state->memory(), [&](StreamContext& stream) {
-    return call_.planned.op().Pack(index, weight, pointer, stream);
   }));
+  if (memory == nullptr) return Status::Ok();
   NodeCall::FixedInput& input = call_.inputs[static_cast<size_t>(index)];
   input.dims = Shape(weight.dims());
   input.memory = memory;
-  input.view = {.data = pointer, .dim = input.dims.data(), .rank = weight.rank, .type = weight.type, .packed = true};
+  input.view = {
+      .data = memory.get(), .dim = input.dims.data(), .rank = weight.rank, .type = weight.type, .packed = true};
+  *packed = true;
   return Status::Ok();
 }
 

@@ -28,7 +28,6 @@ class HostKernel : public OrtKernelImpl {
                          OrtSharedPrePackedWeightCache* cache, bool* packed);
   Status FindValuesInBothMemories(const KernelInfo& info);
   Status FixInput(const OrtValue* constant, NodeCall::FixedInput* input) const;
-  Status Pack(int index, const ops::TensorView& weight, size_t bytes);
   void OnRelease() { delete this; }
 
   NodeCall call_;

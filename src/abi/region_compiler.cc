@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "abi/host_tensor.h"
-#include "core/log.h"
 #include "memory/allocation_label.h"
+#include "ops/packed_weight.h"
 #include "runtime/own_stream.h"
 
 namespace cudaep::abi {
@@ -109,10 +109,14 @@ Status RegionCompiler::AddNode(const OrtNode* node) {
 
 // The host's memory is read when this returns.
 Status RegionCompiler::CopyConstants() {
-  return OnOwnStream(state_.memory(), [this](StreamContext& stream) -> Status {
+  std::map<int, std::vector<Use>> uses;
+  for (graph::ProgramStep& step : program_.steps) {
+    for (size_t i = 0; i < step.inputs.size(); ++i) uses[step.inputs[i]].push_back({&step, i});
+  }
+  return OnOwnStream(state_.memory(), [&](StreamContext& stream) -> Status {
     for (const auto& [value, tensor] : constants_) {
       CUDAEP_RETURN_IF_ERROR(
-          CopyConstant(value, stream)
+          CopyConstant(value, uses[value], stream)
               .WithContext(StrCat("constant '", program_.values[Index(value)].name, "' of a region")));
     }
     return Status::Ok();
@@ -120,68 +124,46 @@ Status RegionCompiler::CopyConstants() {
 }
 
 // One that is only read in packed form goes from the device again.
-Status RegionCompiler::CopyConstant(int index, StreamContext& stream) {
+Status RegionCompiler::CopyConstant(int index, const std::vector<Use>& uses, StreamContext& stream) {
   graph::ProgramValue& value = program_.values[Index(index)];
-  ops::TensorView view;
-  CUDAEP_RETURN_IF_ERROR(ViewTensor(constants_[index], &view));
-  bool on_host = false, on_device = false;
-  std::vector<std::pair<graph::ProgramStep*, int>> packers;
-  for (graph::ProgramStep& step : program_.steps) {
-    for (size_t i = 0; i < step.inputs.size(); ++i) {
-      if (step.inputs[i] != index) continue;
-      if (step.ReadsOnHost(i)) {
-        on_host = true;
-        continue;
-      }
-      CUDAEP_ASSIGN_OR_RETURN(const size_t bytes, step.op->PackedBytes(static_cast<int>(i), view));
-      if (bytes != 0) packers.emplace_back(&step, static_cast<int>(i));
-      if (bytes == 0) on_device = true;
-    }
-  }
-  const auto* source = static_cast<const std::byte*>(view.data);
-  if (on_host) value.host_constant.data.assign(source, source + view.bytes());
-  if ((!on_device && packers.empty()) || view.bytes() == 0) return Status::Ok();
+  ops::TensorView weight;
+  CUDAEP_RETURN_IF_ERROR(ViewTensor(constants_[index], &weight));
+  const auto* source = static_cast<const std::byte*>(weight.data);
+  const size_t bytes = weight.bytes();
+  const auto on_host = [](const Use& use) { return use.step->ReadsOnHost(use.input); };
+  if (std::any_of(uses.begin(), uses.end(), on_host)) value.host_constant.data.assign(source, source + bytes);
+  if (std::all_of(uses.begin(), uses.end(), on_host) || bytes == 0) return Status::Ok();
 
-  CUDAEP_ASSIGN_OR_RETURN(value.device_constant, Reserve(view.bytes()));
-  const size_t copy = program_.memory.size() - 1;
-  CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(value.device_constant, view.data, view.bytes(), stream.stream()));
-  ops::TensorView weight = view;
+  const std::shared_ptr<memory::Allocator> weights = state_.memory()->weights();
+  CUDAEP_ASSIGN_OR_RETURN(value.device_constant, weights->Reserve(bytes));
+  const size_t copy = program_.memory.size();
+  program_.memory.emplace_back(value.device_constant, [weights](void* block) { weights->Free(block); });
+  CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(value.device_constant, source, bytes, stream.stream()));
   weight.data = value.device_constant;
-  for (const auto& [step, input] : packers) {
-    const Status packed = Pack(*step, input, weight, stream);
-    // The operator takes it as it is then.
-    const bool is_none = packed.code() == StatusCode::kNotSupported || packed.code() == StatusCode::kOutOfMemory;
-    if (!packed.ok() && !is_none) return packed;
-    if (packed.code() == StatusCode::kOutOfMemory) {
-      Log(LogLevel::kWarning, "a weight is used as it is, since there is no memory to pack it: ", packed.message());
-    }
-    on_device = on_device || is_none;
+  bool all_packed = true;
+  for (const Use& use : uses) {
+    if (on_host(use)) continue;
+    CUDAEP_ASSIGN_OR_RETURN(const bool packed, Pack(use, weight, stream));
+    all_packed = all_packed && packed;
   }
-  if (on_device) return Status::Ok();
+  if (!all_packed) return Status::Ok();
   CUDAEP_RETURN_IF_ERROR(device::StreamSynchronize(stream.stream()));
   program_.memory.erase(program_.memory.begin() + static_cast<std::ptrdiff_t>(copy));
   value.device_constant = nullptr;
   return Status::Ok();
 }
 
-Status RegionCompiler::Pack(graph::ProgramStep& step, int input, const ops::TensorView& weight, StreamContext& stream) {
-  const memory::LabelScope label(step.label);
-  CUDAEP_ASSIGN_OR_RETURN(const size_t bytes, step.op->PackedBytes(input, weight));
-  CUDAEP_ASSIGN_OR_RETURN(void* const packed, Reserve(bytes));
-  Status status = step.op->Pack(input, weight, packed, stream);
-  if (status.ok()) {
-    step.packed[Index(input)] = packed;
-  } else {
-    program_.memory.pop_back();
-  }
-  return status;
-}
-
-Result<void*> RegionCompiler::Reserve(size_t bytes) {
-  const std::shared_ptr<memory::Allocator> weights = state_.memory()->weights();
-  CUDAEP_ASSIGN_OR_RETURN(void* const pointer, weights->Reserve(bytes));
-  program_.memory.emplace_back(pointer, [weights](void* block) { weights->Free(block); });
-  return pointer;
+Result<bool> RegionCompiler::Pack(const Use& use, const ops::TensorView& weight, StreamContext& stream) {
+  const auto index = static_cast<int>(use.input);
+  const ops::Operator& op = *use.step->op;
+  CUDAEP_ASSIGN_OR_RETURN(const size_t bytes, op.PackedBytes(index, weight));
+  if (bytes == 0) return false;
+  CUDAEP_ASSIGN_OR_RETURN(std::shared_ptr<void> packed,
+                          ops::PackWeight(op, index, weight, bytes, use.step->label, stream));
+  if (packed == nullptr) return false;
+  use.step->packed[use.input] = packed.get();
+  program_.memory.push_back(std::move(packed));
+  return true;
 }
 
 }  // namespace cudaep::abi

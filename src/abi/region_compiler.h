@@ -28,9 +28,14 @@ class RegionCompiler {
   Result<int> ValueOf(const OrtValueInfo* info, DataType type);
   Status ReadConstant(const OrtValueInfo* info, int value);
   Status CopyConstants();
-  Status CopyConstant(int value, StreamContext& stream);
-  Status Pack(graph::ProgramStep& step, int input, const ops::TensorView& weight, StreamContext& stream);
-  Result<void*> Reserve(size_t bytes);
+  // An input of a step that reads a value.
+  struct Use {
+    graph::ProgramStep* step;
+    size_t input;
+  };
+  Status CopyConstant(int value, const std::vector<Use>& uses, StreamContext& stream);
+  // False where the step takes the weight as it is.
+  Result<bool> Pack(const Use& use, const ops::TensorView& weight, StreamContext& stream);
 
   const SessionState& state_;
   const RegionClaims& claims_;

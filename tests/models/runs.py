@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import onnx
 import onnxruntime as ort
+from ort_cuda_ep import host_profile
 from ort_cuda_ep.placement import parse_profile
 
 from ..session import host
@@ -67,19 +68,22 @@ class Ran(NamedTuple):
 
 def run_compiled(model: onnx.ModelProto, feeds: Feeds, options: dict[str, str]) -> tuple[Result, list[Ran]]:
     """With compiled regions, and the nodes of the first Run. The host saves no optimised model of such a session."""
-    with tempfile.TemporaryDirectory() as folder:
-        settings = ort.SessionOptions()
-        settings.log_severity_level = 4
+    outputs: list[list[np.ndarray]] = []
+    names: list[str] = []
+
+    def make_session(settings: ort.SessionOptions) -> ort.InferenceSession:
         settings.intra_op_num_threads = 1
-        settings.enable_profiling = True
-        settings.profile_file_prefix = str(Path(folder) / "profile")
         settings.add_provider_for_devices([host.devices()[0]], options | {"compiled_regions": "1"})
-        session = ort.InferenceSession(model.SerializeToString(), settings, enable_fallback=0)
-        outputs = [host.run(session, feed) for feed in feeds]
-        events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
-    nodes = [event["args"] for event in events if event["name"].endswith("_kernel_time")]
+        return ort.InferenceSession(model.SerializeToString(), settings, enable_fallback=0)
+
+    def run(session: ort.InferenceSession) -> None:
+        outputs.extend(host.run(session, feed) for feed in feeds)
+        names.extend(output.name for output in session.get_outputs())
+
+    events = host_profile.record(make_session, run, log_severity=4)
+    nodes = [event["args"] for event in events if host_profile.is_node(event) and "op_name" in event["args"]]
     ran = [Ran(node["provider"], node["op_name"]) for node in nodes[: len(nodes) // len(feeds)]]
-    return Result(outputs, {}, [], [output.name for output in session.get_outputs()]), ran
+    return Result(outputs, {}, [], names), ran
 
 
 def copies_between(graph: onnx.GraphProto) -> Iterator[str]:

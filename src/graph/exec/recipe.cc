@@ -16,29 +16,50 @@ Status CheckBytes(DataType type, Dims dims) {
   return OutOfMemory("a value of shape ", dims, " is larger than any memory");
 }
 
-// Shapes of what a step makes, and its elements where it is shape arithmetic.
-Status InferStep(const Program& program, const ProgramStep& step, std::vector<Recipe::Value>& values) {
-  std::vector<ops::TensorView> views(step.inputs.size());
-  ViewInputs(
-      program, values, step, [](int) { return nullptr; }, views.data());
-  if (step.host_op != nullptr) {
-    std::vector<ops::HostTensor> outputs;
-    CUDAEP_RETURN_IF_ERROR(step.host_op->Evaluate(views, outputs));
-    for (size_t i = 0; i < step.outputs.size(); ++i) {
-      if (step.outputs[i] < 0) continue;
-      Recipe::Value& value = values[static_cast<size_t>(step.outputs[i])];
-      value.host = std::move(outputs[i]);
-      value.dims = value.host.dims;
-    }
-    return Status::Ok();
-  }
-  std::vector<Shape> shapes(step.outputs.size());
-  CUDAEP_RETURN_IF_ERROR(step.op->InferShapes(views, shapes));
+Status EvaluateStep(const ProgramStep& step, ops::TensorViews views, std::vector<Recipe::Value>& values) {
+  std::vector<ops::HostTensor> outputs;
+  CUDAEP_RETURN_IF_ERROR(step.host_op->Evaluate(views, outputs));  // which names the node
   for (size_t i = 0; i < step.outputs.size(); ++i) {
     if (step.outputs[i] < 0) continue;
-    const auto index = static_cast<size_t>(step.outputs[i]);
-    CUDAEP_RETURN_IF_ERROR(CheckBytes(program.values[index].type, shapes[i]));
-    values[index].dims = std::move(shapes[i]);
+    Recipe::Value& value = values[static_cast<size_t>(step.outputs[i])];
+    value.host = std::move(outputs[i]);
+    value.dims = value.host.dims;
+  }
+  return Status::Ok();
+}
+
+// Shapes of what each step makes, in order, and the elements of shape arithmetic. Each operator is visited once, with
+// its inputs and the shapes of its outputs.
+template <class Visit>
+Status InferSteps(const Program& program, ops::TensorViews inputs, std::vector<Recipe::Value>& values, Visit&& visit) {
+  values.resize(program.values.size());
+  for (size_t v = 0; v < values.size(); ++v) {
+    const ProgramValue& value = program.values[v];
+    if (value.is_constant) values[v].dims = value.host_constant.dims;
+    if (value.input >= 0) values[v].dims = Shape(inputs[static_cast<size_t>(value.input)].dims());
+  }
+  std::vector<ops::TensorView> views;
+  for (size_t s = 0; s < program.steps.size(); ++s) {
+    const ProgramStep& step = program.steps[s];
+    views.resize(step.inputs.size());
+    ViewInputs(
+        program, values, step, [](int) { return nullptr; }, views.data());
+    if (step.host_op != nullptr) {
+      CUDAEP_RETURN_IF_ERROR(EvaluateStep(step, views, values));
+      continue;
+    }
+    const auto infer = [&]() -> Status {
+      std::vector<Shape> shapes(step.outputs.size());
+      CUDAEP_RETURN_IF_ERROR(step.op->InferShapes(views, shapes));
+      for (size_t i = 0; i < step.outputs.size(); ++i) {
+        if (step.outputs[i] < 0) continue;
+        const auto index = static_cast<size_t>(step.outputs[i]);
+        CUDAEP_RETURN_IF_ERROR(CheckBytes(program.values[index].type, shapes[i]));
+        values[index].dims = shapes[i];
+      }
+      return visit(s, ops::TensorViews(views), std::move(shapes));
+    };
+    if (Status done = infer(); !done.ok()) return std::move(done).WithContext(step.label);
   }
   return Status::Ok();
 }
@@ -157,13 +178,8 @@ class Buffers {
 
 double Bytes(DataType type, Dims dims) { return static_cast<double>(StorageBytes(type, ElementCount(dims))); }
 
-Status PlanStep(const Program& program, const ProgramStep& step, const ops::PlanContext& context, Recipe& recipe,
-                Recipe::Step* made) {
-  std::vector<ops::TensorView> views(step.inputs.size());
-  ViewInputs(
-      program, recipe.values, step, [](int) { return nullptr; }, views.data());
-  std::vector<Shape> outputs(step.outputs.size());
-  CUDAEP_RETURN_IF_ERROR(step.op->InferShapes(views, outputs));
+Status PlanStep(const Program& program, const ProgramStep& step, ops::TensorViews views, std::vector<Shape> outputs,
+                const ops::PlanContext& context, Recipe& recipe, Recipe::Step* made) {
   const bool empty = std::all_of(outputs.begin(), outputs.end(), [](const Shape& shape) { return shape.elems() == 0; });
   if (empty && !outputs.empty()) return Status::Ok();
   CUDAEP_ASSIGN_OR_RETURN(made->plan, step.op->MakePlan({views, outputs, context.runtime, context.device}));
@@ -187,31 +203,19 @@ Status PlanStep(const Program& program, const ProgramStep& step, const ops::Plan
 }  // namespace
 
 Result<std::vector<Recipe::Value>> InferValues(const Program& program, ops::TensorViews inputs) {
-  std::vector<Recipe::Value> values(program.values.size());
-  for (size_t v = 0; v < values.size(); ++v) {
-    const ProgramValue& value = program.values[v];
-    if (value.is_constant) values[v].dims = value.host_constant.dims;
-    if (value.input >= 0) values[v].dims = Shape(inputs[static_cast<size_t>(value.input)].dims());
-  }
-  for (const ProgramStep& step : program.steps) {
-    Status inferred = InferStep(program, step, values);
-    if (inferred.ok()) continue;
-    return step.host_op != nullptr ? inferred : std::move(inferred).WithContext(step.label);  // the former names itself
-  }
+  std::vector<Recipe::Value> values;
+  CUDAEP_RETURN_IF_ERROR(
+      InferSteps(program, inputs, values, [](size_t, ops::TensorViews, std::vector<Shape>&&) { return Status::Ok(); }));
   return values;
 }
 
 Result<std::unique_ptr<Recipe>> MakeRecipe(const Program& program, const ops::PlanContext& context) {
   auto recipe = std::make_unique<Recipe>();
-  CUDAEP_ASSIGN_OR_RETURN(recipe->values, InferValues(program, context.inputs));
   recipe->steps.resize(program.steps.size());
-  for (size_t s = 0; s < program.steps.size(); ++s) {
-    const ProgramStep& step = program.steps[s];
-    if (step.op == nullptr) continue;
-    if (Status planned = PlanStep(program, step, context, *recipe, &recipe->steps[s]); !planned.ok()) {
-      return std::move(planned).WithContext(step.label);
-    }
-  }
+  CUDAEP_RETURN_IF_ERROR(InferSteps(
+      program, context.inputs, recipe->values, [&](size_t s, ops::TensorViews views, std::vector<Shape>&& outputs) {
+        return PlanStep(program, program.steps[s], views, std::move(outputs), context, *recipe, &recipe->steps[s]);
+      }));
 
   Buffers buffers(program, recipe->values);
   std::vector<BufferLife> lives;

@@ -81,9 +81,7 @@ To ConvertTo(From x) {
   }
 }
 
-// Strides in elements of a contiguous tensor.
-Shape StridesOf(Dims dims);
-// The same for a tensor that is broadcast to `output`: 0 along what is repeated.
+// Strides in elements of a contiguous tensor that is broadcast to `output`: 0 along what is repeated.
 Shape BroadcastStrides(Dims dims, Dims output);
 
 // Calls visit(i, offsets) for the elements of a tensor of `dims` in order; a step along dimension d moves offsets[k] by

@@ -28,6 +28,11 @@ bool ReadsDimsOnly(const ops::OpInfo& info) {
   return info.domain().empty() && (info.op_type() == "Shape" || info.op_type() == "Size");
 }
 
+bool GrowsWithValues(const ops::OpInfo& info) {
+  const std::string_view op = info.op_type();
+  return info.domain().empty() && (op == "Range" || op == "ConstantOfShape" || op == "Expand" || op == "Tile");
+}
+
 Result<std::unique_ptr<HostOperator>> MakeHostOperator(const ops::OpInfo& info) {
   CUDAEP_ASSIGN_OR_RETURN(const HostEntry* const entry, FindEntry(info));
   for (int i = 0; i < info.input_count(); ++i) {
@@ -101,8 +106,6 @@ Result<ops::OperatorPtr> MakeShapeRule(const ops::OpInfo& info) {
   }
   return Internal("no row for ", info.op_type(), "-", info.since_version());
 }
-
-Shape StridesOf(Dims dims) { return BroadcastStrides(dims, dims); }
 
 Shape BroadcastStrides(Dims dims, Dims output) {
   Shape strides(static_cast<int>(output.size()), 0);

@@ -39,4 +39,8 @@ Result<std::unique_ptr<HostOperator>> MakeHostOperator(const ops::OpInfo& info);
 // Whether the operator looks at nothing of its input but type and dimensions: Shape and Size.
 bool ReadsDimsOnly(const ops::OpInfo& info);
 
+// Whether a result's size follows from the values of the operator's inputs, so that it may be no shape arithmetic at
+// all: Range, ConstantOfShape, Expand and Tile.
+bool GrowsWithValues(const ops::OpInfo& info);
+
 }  // namespace cudaep::graph
