@@ -3,12 +3,16 @@
 #include "abi/api_version.h"
 #include "abi/host_allocator.h"
 #include "abi/profiler.h"
-#include "abi/region_compiler.h"
+#include "abi/region_import.h"
 #include "abi/region_node.h"
 #include "abi/sync_stream.h"
 #include "abi/thunk.h"
+#include "core/log.h"
 #include "device/device.h"
+#include "graph/exec/program_builder.h"
+#include "graph/pass/pass.h"
 #include "ops/registry.h"
+#include "runtime/own_stream.h"
 
 namespace cudaep::abi {
 
@@ -54,12 +58,25 @@ Status Ep::OnCompile(const OrtGraph** graphs, const OrtNode** fused_nodes, size_
   CUDAEP_RETURN_IF_ERROR(guard.status());
   std::vector<std::unique_ptr<RegionNode>> made;
   for (size_t i = 0; i < count; ++i) {
-    CUDAEP_ASSIGN_OR_RETURN(graph::Program program,
-                            RegionCompiler(*state_, capability_.regions()).Compile(graphs[i], fused_nodes[i]));
+    CUDAEP_ASSIGN_OR_RETURN(graph::Program program, CompileRegion(graphs[i], fused_nodes[i]));
     made.push_back(std::make_unique<RegionNode>(state_, allocators_, std::move(program)));
   }
   for (size_t i = 0; i < count; ++i) infos[i] = made[i].release();
   return Status::Ok();
+}
+
+Result<graph::Program> Ep::CompileRegion(const OrtGraph* fused, const OrtNode* node) const {
+  const Settings& settings = state_->settings();
+  CUDAEP_ASSIGN_OR_RETURN(graph::ir::Graph region, ImportRegion(fused, node, capability_.regions(), settings));
+  for (const graph::FusionNote& note : graph::RunPasses(region, settings)) {
+    Log(LogLevel::kVerbose, graph::Describe(note));
+  }
+  graph::Program program;
+  CUDAEP_RETURN_IF_ERROR(OnOwnStream(state_->memory(), [&](StreamContext& stream) -> Status {
+    CUDAEP_ASSIGN_OR_RETURN(program, graph::BuildProgram(region, settings, stream));
+    return Status::Ok();
+  }));
+  return program;
 }
 
 // A host with a memory budget of its own may drop the node that a refusal is attached to, and then compiles nothing.

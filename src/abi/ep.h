@@ -12,6 +12,7 @@
 #include "abi/host.h"
 #include "abi/kept_allocators.h"
 #include "abi/session_state.h"
+#include "graph/exec/program.h"
 
 namespace cudaep::abi {
 
@@ -28,6 +29,7 @@ class Ep : public OrtEp {
   Status OnGetCapability(const OrtGraph* graph, OrtEpGraphSupportInfo* support);
   Status OnCompile(const OrtGraph** graphs, const OrtNode** fused_nodes, size_t count, OrtNodeComputeInfo** infos,
                    OrtNode** context_nodes);
+  Result<graph::Program> CompileRegion(const OrtGraph* fused, const OrtNode* node) const;
   void OnReleaseNodeComputeInfos(OrtNodeComputeInfo** infos, size_t count);
   Status OnGetKernelRegistry(const OrtKernelRegistry** registry);
   Status OnCreateAllocator(const OrtMemoryInfo* info, OrtAllocator** allocator);

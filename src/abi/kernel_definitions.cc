@@ -119,6 +119,7 @@ Result<OrtKernelRegistry*> BuildKernelRegistry(const std::string& ep_name) {
   OrtKernelRegistry* registry = nullptr;
   CUDAEP_RETURN_IF_ORT_ERROR(Host().ep->CreateKernelRegistry(&registry));
   for (const ops::KernelRow& row : ops::AllRows()) {
+    if (std::string_view(row.domain) == ops::kFusedDomain) continue;
     const Status status = AddRow(registry, row, ep_name);
     if (!status.ok()) {
       Log(LogLevel::kWarning, "no kernel for ", row.op, " versions ", row.since, " to ", row.until, ": ",

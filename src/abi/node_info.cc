@@ -116,6 +116,33 @@ std::optional<std::vector<std::string>> NodeInfo::Strings(const char* attribute)
   return strings;
 }
 
+Result<ops::Attributes> NodeInfo::ReadAttributes() const {
+  const OrtApi& ort = *Host().ort;
+  size_t count = 0;
+  CUDAEP_RETURN_IF_ORT_ERROR(ort.Node_GetNumAttributes(node_, &count));
+  std::vector<const OrtOpAttr*> all(count);
+  CUDAEP_RETURN_IF_ORT_ERROR(ort.Node_GetAttributes(node_, all.data(), count));
+  ops::Attributes made;
+  const auto add = [&](const char* name, auto value) {
+    if (value) made.emplace(name, *std::move(value));
+  };
+  for (const OrtOpAttr* attribute : all) {
+    const char* name = nullptr;
+    OrtOpAttrType type = ORT_OP_ATTR_UNDEFINED;
+    if (attribute == nullptr) continue;
+    CUDAEP_RETURN_IF_ORT_ERROR(ort.OpAttr_GetName(attribute, &name));
+    CUDAEP_RETURN_IF_ORT_ERROR(ort.OpAttr_GetType(attribute, &type));
+    if (type == ORT_OP_ATTR_INT) add(name, Int(name));
+    if (type == ORT_OP_ATTR_FLOAT) add(name, Float(name));
+    if (type == ORT_OP_ATTR_STRING) add(name, String(name));
+    if (type == ORT_OP_ATTR_INTS) add(name, Ints(name));
+    if (type == ORT_OP_ATTR_FLOATS) add(name, Floats(name));
+    if (type == ORT_OP_ATTR_STRINGS) add(name, Strings(name));
+    if (type == ORT_OP_ATTR_TENSOR) add(name, Tensor(name));
+  }
+  return made;
+}
+
 std::optional<ops::HostTensor> NodeInfo::Tensor(const char* attribute) const {
   const OrtOpAttr* const found = Find(attribute, ORT_OP_ATTR_TENSOR);
   OrtValue* value = nullptr;

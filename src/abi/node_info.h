@@ -6,7 +6,7 @@
 
 #include "abi/host.h"
 #include "abi/type_info.h"
-#include "ops/op_info.h"
+#include "ops/attributes.h"
 
 namespace cudaep::abi {
 
@@ -42,6 +42,9 @@ class NodeInfo final : public ops::OpInfo {
   std::optional<std::vector<std::string>> Strings(const char* attribute) const override;
   std::optional<ops::HostTensor> Tensor(const char* attribute) const override;
   const Settings& settings() const override { return settings_; }
+
+  // All but graphs.
+  Result<ops::Attributes> ReadAttributes() const;
 
  private:
   // The attribute when the node has it with this type.

@@ -63,6 +63,19 @@ ValueType ReadValueType(const OrtTypeInfo* info) {
   return value;
 }
 
+std::vector<std::string> ReadDimNames(const OrtTypeInfo* info) {
+  const OrtApi& ort = *Host().ort;
+  const OrtTensorTypeAndShapeInfo* tensor = nullptr;
+  size_t rank = 0;
+  if (info == nullptr || !FromOrt(ort.CastTypeInfoToTensorInfo(info, &tensor)).ok() || tensor == nullptr ||
+      !FromOrt(ort.GetDimensionsCount(tensor, &rank)).ok()) {
+    return {};
+  }
+  std::vector<const char*> names(rank, "");
+  if (rank != 0) FromOrt(ort.GetSymbolicDimensions(tensor, names.data(), rank)).IgnoreError();
+  return {names.begin(), names.end()};
+}
+
 std::optional<ops::HostTensor> CopyHostTensor(const OrtValue* value) {
   ops::TensorView view;
   if (value == nullptr || !ViewTensor(value, &view).ok() || !view.present() || view.type == DataType::kString) {

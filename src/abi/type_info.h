@@ -2,6 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "abi/host.h"
 #include "core/data_type.h"
@@ -23,6 +25,9 @@ struct ValueType {
 
 // A null `info` is an absent value.
 ValueType ReadValueType(const OrtTypeInfo* info);
+
+// For each dimension of a tensor the name that the model gives it; empty for one without.
+std::vector<std::string> ReadDimNames(const OrtTypeInfo* info);
 
 // The host's tensor in host memory, copied.
 std::optional<ops::HostTensor> CopyHostTensor(const OrtValue* value);

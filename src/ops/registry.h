@@ -23,6 +23,8 @@ namespace cudaep::ops {
 inline constexpr const char* kOnnxDomain = "";
 inline constexpr const char* kMicrosoftDomain = "com.microsoft";
 inline constexpr const char* kNhwcDomain = "com.ms.internal.nhwc";
+// Of operators that compiled regions make (graph/pass): no model has them, and the host is not told of their rows.
+inline constexpr const char* kFusedDomain = "cudaep.fused";
 
 // A type constraint by its name in the operator's schema ("T", "Tind"); a wrong name never matches a node.
 struct TypeConstraint {

@@ -67,6 +67,11 @@ bool SetAttentionKernels(Settings& settings, std::string_view value) {
   return ParseInt(value, &bits) && bits >= 0;
 }
 
+bool SetFusionSkip(Settings& settings, std::string_view value) {
+  settings.fusion_skip = {};
+  return settings.fusion_skip.AddNames(value);
+}
+
 bool SetNormPath(Settings& settings, std::string_view value) {
   constexpr std::string_view kNames[] = {"auto", "direct",     "batch",      "ring",
                                          "long", "long_pairs", "long_fours", "stream"};
@@ -129,6 +134,9 @@ constexpr OptionRow kGeneral[] = {
      "joins nodes to regions that the provider runs by itself, with one plan and one block of memory a region; "
      "experimental, and without effect under prefer_nhwc=1 or a memory budget for nodes",
      SetBool<&Settings::compiled_regions>, nullptr},
+    {"fusion", kBool, "1", "rewrites compiled regions to fewer and faster operators", SetBool<&Settings::fusion>,
+     nullptr},
+    {"fusion_skip", kFusionNames, "", "rewritings that are left out, with commas between", SetFusionSkip, nullptr},
     {"fuse_conv_bias", kBool, "0", "accepted as a hint; the bias is fused either way", IgnoreBool, nullptr},
     {"sdpa_kernel", kNumber, "0",
      "attention kernels by upstream's bits: without 8 (cuDNN) among them own kernels alone; 0: the provider's choice",

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "memory/memory_config.h"
+#include "runtime/fusion.h"
 
 namespace cudaep {
 
@@ -44,6 +45,8 @@ struct Settings {
   bool attention_by_cudnn = true;   // false: attention runs by own kernels alone
   bool prefer_nhwc = false;
   bool compiled_regions = false;  // nodes are joined to regions, which the provider runs by itself
+  bool fusion = true;             // what is rewritten in them: all
+  FusionSet fusion_skip;          // but these
   bool strict_skip_layer_norm = false;
   void* user_stream = nullptr;
   bool has_user_stream = false;

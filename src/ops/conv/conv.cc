@@ -1,4 +1,6 @@
-// Conv and ConvTranspose, and NhwcConv: Conv on channels-last images, its weight as Conv has it.
+// Conv and ConvTranspose, and what is made of Conv: NhwcConv, on channels-last images, its weight as Conv has it, and
+// FusedConv, activation(conv(X, W) + B + Z). Compiled regions make the latter as `Conv` of the fused domain, with
+// "activation" as ActivationName has it and "channels_last".
 #include "ops/conv/channels_last.h"
 #include "ops/conv/conv_run.h"
 #include "ops/image_layout.h"
@@ -12,20 +14,42 @@ dnn::Layout LayoutOf(bool channels_last) {
   return channels_last ? dnn::Layout::kChannelsLast : dnn::Layout::kChannelsFirst;
 }
 
+// Of FusedConv, by the names of ONNX operators, and of the fused Conv.
+Result<Activation> ParseActivation(const OpInfo& info) {
+  constexpr std::pair<std::string_view, Activation> kOnnxNames[] = {{"", Activation::kNone},
+                                                                    {"Relu", Activation::kRelu},
+                                                                    {"Sigmoid", Activation::kSigmoid},
+                                                                    {"Tanh", Activation::kTanh}};
+  const std::string name = info.StringOr("activation", "");
+  for (const auto& [onnx, activation] : kOnnxNames) {
+    if (name == onnx) return activation;
+  }
+  for (int i = 0; i < kActivationCount && info.domain() == kFusedDomain; ++i) {
+    if (name == ActivationName(static_cast<Activation>(i))) return static_cast<Activation>(i);
+  }
+  return NotSupported("activation '", name, "' of a convolution");
+}
+
+bool IsChannelsLast(const OpInfo& info) {
+  return info.domain() == kNhwcDomain || info.op_type() == "NhwcConv" || info.BoolOr("channels_last", false);
+}
+
 template <Place kPlace>
 class Convolution : public Operator {
  public:
-  Convolution(ConvAttributes attributes, const OpInfo& info)
+  Convolution(ConvAttributes attributes, Activation activation, const OpInfo& info)
       : attributes_(std::move(attributes)),
+        activation_(activation),
         options_(info.settings()),
         type_(info.input_type(0)),
-        channels_last_(info.domain() == kNhwcDomain || info.domain() == kMicrosoftDomain) {
+        channels_last_(IsChannelsLast(info)) {
     options_.product.constant_a = info.is_constant(1);
   }
 
   static Result<std::unique_ptr<Convolution>> Create(const OpInfo& info) {
     CUDAEP_ASSIGN_OR_RETURN(ConvAttributes attributes, ParseConv(info));
-    return std::make_unique<Convolution>(std::move(attributes), info);
+    CUDAEP_ASSIGN_OR_RETURN(const Activation activation, ParseActivation(info));
+    return std::make_unique<Convolution>(std::move(attributes), activation, info);
   }
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
@@ -51,11 +75,14 @@ class Convolution : public Operator {
   LibrarySet libraries() const override { return {.blas = true, .dnn = options_.path_may_be_library()}; }
 
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
-    const bool has_bias = context.inputs.size() > 2;
+    const auto given = [&](size_t index) {
+      return context.inputs.size() > index ? context.input(static_cast<int>(index)) : nullptr;
+    };
     return EnqueueConvRun(PlanAs<ConvRunPlan>(plan), context.runtime,
                           {.x = context.input(0),
                            .w = context.input(1),
-                           .bias = has_bias ? context.input(2) : nullptr,
+                           .bias = given(2),
+                           .residual = given(3),
                            .y = context.output(0),
                            .workspace = context.workspace});
   }
@@ -69,10 +96,19 @@ class Convolution : public Operator {
                             kPlace(attributes_, x, inputs[1].dims(), has_bias ? &bias : nullptr));
     problem.types = lib::MixedTypes::Of(type_);
     problem.layout = LayoutOf(channels_last_);
+    problem.epilogue.activation = activation_;
+    if (inputs.size() > 3 && inputs[3].present()) {
+      const Shape y = InLayout(OutputOf(problem), channels_last_);
+      if (!SameDims(inputs[3].dims(), y)) {
+        return InvalidArgument("the sum Z ", inputs[3].dims(), " must have the dimensions of the result ", y);
+      }
+      problem.epilogue.beta = 1.0f;
+    }
     return problem;
   }
 
   ConvAttributes attributes_;
+  Activation activation_;
   ConvOptions options_;
   DataType type_;
   bool channels_last_;
@@ -91,6 +127,11 @@ const RegisterRows kContribRows({
      .op = "NhwcConv",
      .types = {{"T", kFloatTypes - kChannelsFirstOnly}},
      .make = Make<Convolution<PlaceConv>>},
+    {.domain = kMicrosoftDomain,
+     .op = "FusedConv",
+     .types = {{"T", kFloatTypes - kChannelsFirstOnly}},
+     .make = Make<Convolution<PlaceConv>>},
+    {.domain = kFusedDomain, .op = "Conv", .types = {{"T", kFloatTypes}}, .make = Make<Convolution<PlaceConv>>},
 });
 
 }  // namespace

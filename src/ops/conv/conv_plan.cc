@@ -148,8 +148,6 @@ ConvProblem WithOuterDimension(const ConvProblem& problem) {
 
 bool IsDepthwise(const ConvProblem& p) {
   const auto fits = [&](const dnn::Spatial& extent) { return FitsInt32(ProductOfUsed(extent, p.spatial_rank)); };
-  const Epilogue& e = p.epilogue;
-  if (e.residual() || e.activation != Activation::kNone) return false;
   if (p.direction != Direction::kForward || p.spatial_rank > 2) return false;
   if (p.layout == dnn::Layout::kChannelsLast && p.out_channels != p.in_channels) return false;
   if (p.groups != p.in_channels || p.groups == 1 || !kernels::kDepthwiseTypes.Contains(p.types.a)) return false;

@@ -156,6 +156,9 @@ Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem
   if (is_depthwise && (options.path == ConvPath::kAuto || options.path == ConvPath::kDepthwise)) {
     plan->route = ConvRoute::kDepthwise;
     plan->depthwise = DepthwiseOf(problem);
+    Epilogue rest = problem.epilogue;
+    rest.bias = false;
+    CUDAEP_RETURN_IF_ERROR(PlanRest(rest, plan.get()));
     return PlanPtr(std::move(plan));
   }
   const bool has_input = problem.in_channels > 0 && PlaceColumns(problem).x_stride > 0;
@@ -215,7 +218,9 @@ Status EnqueueConvRun(const ConvRunPlan& plan, StreamContext& stream, const dnn:
     case ConvRoute::kDepthwise: {
       const bool last = plan.problem.layout == dnn::Layout::kChannelsLast;
       auto* const launch = last ? &kernels::LaunchDepthwiseConvLast : &kernels::LaunchDepthwiseConv;
-      return launch(plan.depthwise, at.x, at.w, plan.problem.epilogue.bias ? at.bias : nullptr, at.y, stream.stream());
+      const void* const bias = plan.problem.epilogue.bias ? at.bias : nullptr;
+      CUDAEP_RETURN_IF_ERROR(launch(plan.depthwise, at.x, at.w, bias, at.y, stream.stream()));
+      break;
     }
     case ConvRoute::kTurned:
       return EnqueueTurned(plan, stream, at);

@@ -4,12 +4,10 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "ops/op_info.h"
+#include "ops/attributes.h"
 
 namespace cudaep::test {
 
@@ -27,16 +25,13 @@ struct InputTensor {
   }
 };
 
-using Attribute = std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>,
-                               std::vector<std::string>, ops::HostTensor>;
-
-class Node : public ops::OpInfo {
+class Node : public ops::InfoWithAttributes {
  public:
   Node(std::string domain, std::string op_type, int since_version);
 
   std::vector<InputTensor> inputs;
   std::vector<DataType> outputs;  // kUndefined: an output that nobody uses
-  std::map<std::string, Attribute> attributes;
+  ops::Attributes attributes;
 
   // Sets one of the provider's options that operators read; kInvalidArgument for another name.
   Status SetOption(std::string_view name, int64_t value);
@@ -53,34 +48,15 @@ class Node : public ops::OpInfo {
   ops::ValueKind output_kind(int index) const override { return KindOf(output_type(index)); }
   std::optional<Shape> input_dims(int /*index*/) const override { return std::nullopt; }
   std::optional<ops::ConstantInfo> constant(int index) const override;
-  std::optional<int64_t> Int(const char* attribute) const override { return Get<int64_t>(attribute); }
-  std::optional<float> Float(const char* attribute) const override { return Get<float>(attribute); }
-  std::optional<std::string> String(const char* attribute) const override { return Get<std::string>(attribute); }
-  std::optional<std::vector<int64_t>> Ints(const char* attribute) const override {
-    return Get<std::vector<int64_t>>(attribute);
-  }
-  std::optional<std::vector<float>> Floats(const char* attribute) const override {
-    return Get<std::vector<float>>(attribute);
-  }
-  std::optional<std::vector<std::string>> Strings(const char* attribute) const override {
-    return Get<std::vector<std::string>>(attribute);
-  }
-  std::optional<ops::HostTensor> Tensor(const char* attribute) const override {
-    return Get<ops::HostTensor>(attribute);
-  }
   const Settings& settings() const override { return settings_; }
+
+ protected:
+  const ops::Attributes& attribute_map() const override { return attributes; }
 
  private:
   static ops::ValueKind KindOf(DataType type) {
     return type == DataType::kUndefined ? ops::ValueKind::kAbsent : ops::ValueKind::kTensor;
   }
-  template <class T>
-  std::optional<T> Get(const char* attribute) const {
-    const auto found = attributes.find(attribute);
-    if (found == attributes.end() || !std::holds_alternative<T>(found->second)) return std::nullopt;
-    return std::get<T>(found->second);
-  }
-
   std::string domain_;
   std::string op_type_;
   int since_version_;

@@ -1,13 +1,14 @@
 """Operator schemas, from onnx for its own domain and from the installed host for the host's operators."""
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx
 import onnx.defs
 
 from .dtypes import name_of_type
 
+FUSED_DOMAIN = "cudaep.fused"
 NEWEST_OPSET = 26  # of the newest host we support (ONNX Runtime 1.31); newer ones are refused by it
 
 
@@ -68,7 +69,7 @@ def _formal(formals: tuple[Formal, ...], index: int) -> Formal | None:
 def _history() -> dict[tuple[str, str], dict[int, Schema]]:
     """(domain, op) -> version -> schema. onnx has the last word on its own operators."""
     table: dict[tuple[str, str], dict[int, Schema]] = {}
-    for found in _host_schemas() + [_from_onnx(s) for s in onnx.defs.get_all_schemas_with_history()]:
+    for found in _fused_schemas() + _host_schemas() + [_from_onnx(s) for s in onnx.defs.get_all_schemas_with_history()]:
         if found.since <= NEWEST_OPSET:
             table.setdefault((found.domain, found.op), {})[found.since] = found
     return table
@@ -85,6 +86,20 @@ def _from_onnx(s: onnx.defs.OpSchema) -> Schema:
         types={c.type_param_str: _names(c.allowed_type_strs) for c in s.type_constraints},
         attributes={name: str(a.type).rsplit(".", 1)[-1] for name, a in s.attributes.items()},
     )
+
+
+def _fused_schemas() -> list[Schema]:
+    """Of what compiled regions make: no model has it, so neither onnx nor the host knows it."""
+    conv = _from_onnx(onnx.defs.get_schema("Conv"))
+    return [
+        replace(
+            conv,
+            domain=FUSED_DOMAIN,
+            since=1,
+            inputs=(*conv.inputs, Formal("Z", "T", variadic=False)),
+            attributes=conv.attributes | {"activation": "STRING", "channels_last": "INT"},
+        )
+    ]
 
 
 def _host_schemas() -> list[Schema]:

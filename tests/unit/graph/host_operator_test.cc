@@ -43,7 +43,7 @@ HostTensor List(const std::vector<T>& values) {
 }
 HostTensor Absent() { return {}; }
 
-using Attributes = std::map<std::string, test::Attribute>;
+using ops::Attributes;
 
 test::Node MakeNode(const char* op, int version, const std::vector<HostTensor>& inputs, const Attributes& attributes,
                     int outputs = 1) {

@@ -117,7 +117,7 @@ class Chain {
   }
 
   void Add(const char* domain, const char* op, int version, std::vector<int> constants,
-           std::map<std::string, test::Attribute> attributes = {}) {
+           ops::Attributes attributes = {}) {
     test::Node node(domain, op, version);
     node.inputs.resize(1 + constants.size());
     for (test::InputTensor& input : node.inputs) input.type = DataType::kFloat;

@@ -1,0 +1,13 @@
+// From a region's graph to what it runs: operators are created, weights copied to the device and packed.
+#pragma once
+
+#include "graph/exec/program.h"
+#include "graph/ir/graph.h"
+
+namespace cudaep::graph {
+
+// The graph's constants are read when this returns: the host may free them. Device memory comes from the stream's
+// allocator of weights. Errors name the node or the constant.
+Result<Program> BuildProgram(const ir::Graph& graph, const Settings& settings, StreamContext& stream);
+
+}  // namespace cudaep::graph

@@ -1,0 +1,44 @@
+// The rewritings of compiled regions (graph/pass), as the option `fusion_skip` names them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace cudaep {
+
+// In the order in which they run; kFusionNames has them in the same order.
+enum class Fusion : uint8_t {
+  kConvEpilogue,
+};
+inline constexpr int kFusionCount = 1;
+inline constexpr const char* kFusionNames = "conv_epilogue";
+
+constexpr std::string_view FusionName(Fusion fusion) {
+  std::string_view rest = kFusionNames;
+  for (int i = static_cast<int>(fusion); i > 0; --i) rest.remove_prefix(rest.find(',') + 1);
+  return rest.substr(0, rest.find(','));
+}
+
+class FusionSet {
+ public:
+  constexpr bool Contains(Fusion fusion) const { return (bits_ & Bit(fusion)) != 0; }
+  constexpr void Add(Fusion fusion) { bits_ |= Bit(fusion); }
+  // Names with commas between; false for one that there is not.
+  constexpr bool AddNames(std::string_view names) {
+    while (!names.empty()) {
+      const std::string_view name = names.substr(0, names.find(','));
+      int found = 0;
+      while (found < kFusionCount && FusionName(static_cast<Fusion>(found)) != name) ++found;
+      if (found == kFusionCount) return false;
+      Add(static_cast<Fusion>(found));
+      names.remove_prefix(name.size() == names.size() ? name.size() : name.size() + 1);
+    }
+    return true;
+  }
+
+ private:
+  static constexpr uint32_t Bit(Fusion fusion) { return uint32_t{1} << static_cast<int>(fusion); }
+  uint32_t bits_ = 0;
+};
+
+}  // namespace cudaep

@@ -1,0 +1,108 @@
+"""FusedConv, and the Conv that compiled regions make: activation(conv(X, W) + B + Z), channels first or last."""
+
+import numpy as np
+
+from ..harness import Case, Rand
+from ..harness.dtypes import FLOATS
+from ..harness.schemas import FUSED_DOMAIN
+from .conv import _conv
+
+_ACTIVATIONS = {
+    "": lambda y: y,
+    "relu": lambda y: np.maximum(y, 0),
+    "sigmoid": lambda y: 1 / (1 + np.exp(-y)),
+    "silu": lambda y: y / (1 + np.exp(-y)),
+    "tanh": np.tanh,
+}
+
+
+def _fused(x, w, b=None, z=None, activation="", channels_last=0, **attrs):
+    if channels_last:
+        x = np.moveaxis(x, -1, 1)
+        z = None if z is None else np.moveaxis(z, -1, 1)
+    y = _conv(x, w, b, **attrs) + (0 if z is None else z)
+    y = _ACTIVATIONS[activation.lower()](y)
+    return np.moveaxis(y, 1, -1) if channels_last else y
+
+
+_GEOMETRIES = [
+    # X, W, attributes, Y
+    ((2, 3, 8, 7), (4, 3, 3, 3), {"pads": [1, 1, 1, 1]}, (2, 4, 8, 7)),
+    ((2, 16, 9, 8), (24, 16, 1, 1), {"strides": [2, 2]}, (2, 24, 5, 4)),
+    ((2, 8, 9, 8), (8, 1, 3, 3), {"group": 8, "pads": [1, 1, 1, 1]}, (2, 8, 9, 8)),
+    ((2, 8, 6, 5), (8, 4, 3, 3), {"group": 2, "pads": [1, 1, 1, 1]}, (2, 8, 6, 5)),
+    ((2, 8, 20), (16, 8, 3), {"pads": [1, 1]}, (2, 16, 20)),
+    ((0, 3, 8, 7), (4, 3, 3, 3), {}, (0, 4, 6, 5)),
+]
+
+
+def _last(shape):
+    return (shape[0], *shape[2:], shape[1])
+
+
+def _inputs(geometry, bias, residual, channels_last):
+    x, w, _, y = geometry
+    turned = _last if channels_last else tuple
+    return [
+        Rand(turned(x)),
+        Rand(w, low=-1, high=1),
+        Rand((w[0],)) if bias else None,
+        *([Rand(turned(y))] if residual else []),
+    ]
+
+
+CASES = [
+    *(
+        Case(
+            op="FusedConv",
+            domain="com.microsoft",
+            inputs=_inputs(geometry, bias, residual, channels_last=False),
+            attrs=geometry[2] | ({"activation": activation} if activation else {}),
+            expected=_fused,
+            magnitude="absolute",
+            dtypes=FLOATS,
+        )
+        for geometry, bias, residual, activation in [
+            (_GEOMETRIES[0], True, True, "Relu"),
+            (_GEOMETRIES[1], False, True, "Sigmoid"),
+            (_GEOMETRIES[2], True, False, "Tanh"),
+            (_GEOMETRIES[3], True, False, ""),
+            (_GEOMETRIES[5], True, True, "Relu"),
+        ]
+    ),
+    *(
+        Case(
+            op="Conv",
+            domain=FUSED_DOMAIN,
+            inputs=_inputs(geometry, bias, residual, channels_last),
+            attrs=geometry[2]
+            | ({"activation": activation} if activation else {})
+            | ({"channels_last": 1} if channels_last else {}),
+            expected=_fused,
+            magnitude="absolute",
+            dtypes=FLOATS,
+            constants={1} if constant else set(),
+        )
+        for geometry in _GEOMETRIES
+        for bias, residual, activation, channels_last, constant in [
+            (True, True, "relu", False, False),
+            (False, True, "", False, True),
+            (True, False, "silu", True, True),
+            (True, True, "relu", True, True),
+            (False, True, "sigmoid", True, False),
+        ]
+    ),
+    Case(
+        op="FusedConv",
+        domain="com.microsoft",
+        inputs=[Rand((1, 3, 8, 8), "float32"), Rand((4, 3, 3, 3), "float32"), None, Rand((1, 4, 8, 8), "float32")],
+        error=("INVALID_ARGUMENT", "the sum Z [1,4,8,8] must have the dimensions of the result [1,4,6,6]"),
+    ),
+    Case(
+        op="FusedConv",
+        domain="com.microsoft",
+        inputs=[Rand((1, 3, 8, 8), "float32"), Rand((4, 3, 3, 3), "float32")],
+        attrs={"activation": "Sin"},
+        error=("NOT_SUPPORTED", "activation 'Sin' of a convolution"),
+    ),
+]
