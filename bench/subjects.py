@@ -31,6 +31,7 @@ _MEASURED = {"cudnn_conv_algo_search": "EXHAUSTIVE", "tunable_op_enable": "1", "
 _LONG_ROWS = (
     "LayerNormalization/*x32768,LayerNormalization/*x65536,LayerNormalization/*x131072,LayerNormalization/*x262144"
 )
+_REGIONS = {"compiled_regions": "1"}
 # The settings of upstream's provider; "default" is the provider without options.
 UPSTREAM = {
     "default": Setting(),
@@ -55,6 +56,10 @@ OURS = {
     "fixed+graph+measured": Setting({**_GRAPH, **_MEASURED}, "bert*", fixed=True),
     "graph+measured": Setting({**_GRAPH, **_MEASURED}, "resnet50*"),
     "nhwc+graph+measured": Setting({**_NHWC, **_GRAPH, **_MEASURED}, "resnet50*"),
+    "regions": Setting(_REGIONS, "model"),
+    "regions+graph": Setting({**_REGIONS, **_GRAPH}, "model"),
+    "regions+measured": Setting({**_REGIONS, **_MEASURED}, "model"),
+    "regions+graph+measured": Setting({**_REGIONS, **_GRAPH, **_MEASURED}, "model"),
     "fp32": Setting({"use_tf32": "0"}, "product/float32*"),
     **{path: Setting({"norm_path": path}, _LONG_ROWS) for path in ("ring", "long", "long_pairs", "long_fours")},
 }

@@ -2,8 +2,8 @@
 
     python -m tests.session.region_suite LIBRARY
 
-Both sessions keep to the host's basic optimizations, since only single nodes get its fusions; then every bit is the
-same.
+Both sessions keep to the host's basic optimizations, since only single nodes get its fusions, and regions to the
+model's nodes (`fusion=0`); then every bit is the same. What is fused is held to tolerances.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def _values(*shape: int) -> np.ndarray:
 
 
 def joined(model: bytes, options: dict[str, str] | None = None, cpu_allowed: bool = False) -> ort.InferenceSession:
-    return session(model, {"compiled_regions": "1", **(options or {})}, cpu_allowed, level=BASIC)
+    options = {"compiled_regions": "1", "fusion": "0", **(options or {})}
+    return session(model, options, cpu_allowed, level=BASIC)
 
 
 def agrees(model: bytes, feeds: list[Feed], options: dict[str, str] | None = None, cpu_allowed: bool = False) -> None:
@@ -99,18 +100,36 @@ def reshaped() -> bytes:
     return models.model(nodes, {"x": FLOATS}, {"y": FLOATS}, constants)
 
 
-def check_networks() -> None:
-    """Whole networks are one region, at changing dimensions, and their results are the same."""
-    image = [{"x": _values(n, 3, size, size)} for n, size in ((1, 16), (2, 24), (1, 8))]
-    agrees(models.residual_network(), image)
-    assert regions_of(models.residual_network(), image[0]) == (1, [])
-    rows = [{"x": _values(n, 8, 32)} for n in (1, 3, 2)]
-    agrees(models.mixer(), rows)
-    assert regions_of(models.mixer(), rows[0]) == (1, [])
+def networks() -> list[tuple[bytes, list[Feed]]]:
+    """Whole networks, each with feeds of changing dimensions."""
     dense = models.dense_chain(4)
     (name,) = (value.name for value in session(dense).get_inputs())
-    agrees(dense, [{name: _values(n, 64)} for n in (3, 1)])
-    assert regions_of(dense, {name: _values(3, 64)}) == (1, [])
+    return [
+        (models.residual_network(), [{"x": _values(n, 3, size, size)} for n, size in ((1, 16), (2, 24), (1, 8))]),
+        (models.mixer(), [{"x": _values(n, 8, 32)} for n in (1, 3, 2)]),
+        (dense, [{name: _values(n, 64)} for n in (3, 1)]),
+    ]
+
+
+def check_networks() -> None:
+    """Whole networks are one region, at changing dimensions, and their results are the same."""
+    for model, feeds in networks():
+        agrees(model, feeds)
+        assert regions_of(model, feeds[0]) == (1, [])
+
+
+def check_fused_networks() -> None:
+    """What regions rewrite gives the same to rounding, all of it and with each rewriting left out."""
+    refusal = error_of(lambda: joined(models.add_chain(3), {"fusion_skip": "?"}))
+    names = refusal.split("accepted: ")[1].split()[0].split(",")
+    assert "conv_epilogue" in names, refusal
+    for model, feeds in networks():
+        alone = session(model, level=BASIC)
+        for options in ({"fusion": "1"}, *({"fusion": "1", "fusion_skip": name} for name in names)):
+            together = joined(model, options)
+            for feed in feeds:
+                for mine, other in zip(together.run(None, feed), alone.run(None, feed), strict=True):
+                    np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-5)
 
 
 def check_empty_tensors() -> None:
