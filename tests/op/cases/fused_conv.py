@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..harness import Case, Rand
+from ..harness import Case, Rand, Tolerance
 from ..harness.dtypes import FLOATS
 from ..harness.schemas import FUSED_DOMAIN
 from .conv import _conv
@@ -25,6 +25,13 @@ def _fused(x, w, b=None, z=None, activation="", channels_last=0, **attrs):
     return np.moveaxis(y, 1, -1) if channels_last else y
 
 
+def _magnitude(*inputs, activation="", **attrs):
+    """No activation is steeper than its argument by much, and some hide how large that was."""
+    return _fused(*(None if value is None else np.abs(value) for value in inputs), **attrs)
+
+
+# The result is rounded before sum and activation where no library takes them: channels first, or each on its own.
+_ROUNDED = {"float16": Tolerance(1, terms=2.0**12), "bfloat16": Tolerance(1, terms=2.0**15)}
 _GEOMETRIES = [
     # X, W, attributes, Y
     ((2, 3, 8, 7), (4, 3, 3, 3), {"pads": [1, 1, 1, 1]}, (2, 4, 8, 7)),
@@ -59,12 +66,14 @@ CASES = [
             inputs=_inputs(geometry, bias, residual, channels_last=False),
             attrs=geometry[2] | ({"activation": activation} if activation else {}),
             expected=_fused,
-            magnitude="absolute",
+            magnitude=_magnitude,
             dtypes=FLOATS,
+            tolerance=_ROUNDED,
         )
         for geometry, bias, residual, activation in [
             (_GEOMETRIES[0], True, True, "Relu"),
-            (_GEOMETRIES[1], False, True, "Sigmoid"),
+            (_GEOMETRIES[0], False, True, "Sigmoid"),
+            (_GEOMETRIES[1], False, True, ""),
             (_GEOMETRIES[2], True, False, "Tanh"),
             (_GEOMETRIES[3], True, False, ""),
             (_GEOMETRIES[5], True, True, "Relu"),
@@ -79,8 +88,9 @@ CASES = [
             | ({"activation": activation} if activation else {})
             | ({"channels_last": 1} if channels_last else {}),
             expected=_fused,
-            magnitude="absolute",
+            magnitude=_magnitude,
             dtypes=FLOATS,
+            tolerance=None if channels_last and geometry[1][1] > 1 else _ROUNDED,
             constants={1} if constant else set(),
         )
         for geometry in _GEOMETRIES

@@ -7,6 +7,7 @@ from .case import BoundCase
 from .driver import SLICED_ELEMS, Driver, Row
 from .dtypes import COMPLEX, bits_of
 from .inputs import shape_of
+from .schemas import FUSED_DOMAIN
 
 MODES = ("user_stream", "graph", "shifted", "sliced", "in_place", "alias", "create", "session")
 
@@ -123,6 +124,6 @@ def _largest(bound: BoundCase) -> int:
 
 
 def _session(bound: BoundCase) -> list[str]:
-    """The host has no tensors of complex numbers."""
+    """The host has no tensors of complex numbers, and does not know what regions make."""
     types = {*map(bound.input_type, range(len(bound.case.inputs)))}
-    return [] if types & {*COMPLEX} else ["session"]
+    return [] if types & {*COMPLEX} or bound.case.domain == FUSED_DOMAIN else ["session"]
