@@ -1,6 +1,7 @@
 #include "lib/conv_graph.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace cudaep::dnn {
 namespace {
@@ -51,9 +52,12 @@ Shape DimsOf(int64_t dim0, int64_t dim1, const Shape& spatial) {
   return dims;
 }
 
-PointwiseMode ModeOf(Activation activation) {
+// Nothing for those that are several operations to the library.
+std::optional<PointwiseMode> ModeOf(Activation activation) {
   switch (activation) {
     case Activation::kRelu:
+    case Activation::kClip:
+    case Activation::kLeakyRelu:
       return PointwiseMode::kRelu;
     case Activation::kGeluErf:
       return PointwiseMode::kGeluErf;
@@ -65,10 +69,19 @@ PointwiseMode ModeOf(Activation activation) {
       return PointwiseMode::kSilu;
     case Activation::kTanh:
       return PointwiseMode::kTanh;
+    case Activation::kHardSigmoid:
+    case Activation::kHardSwish:
     case Activation::kNone:
       break;
   }
-  return PointwiseMode::kIdentity;
+  return std::nullopt;
+}
+
+void SetBounds(const Epilogue& epilogue, GraphOp* op) {
+  if (epilogue.activation == Activation::kLeakyRelu) op->slope = epilogue.parameters.a;
+  if (epilogue.activation != Activation::kClip) return;
+  op->least = epilogue.parameters.a;
+  op->most = epilogue.parameters.b;
 }
 
 }  // namespace
@@ -80,8 +93,11 @@ std::span<const ConvForm> FormsOf(const ConvProblem& p) {
                                            ConvForm::kSumOnly};
   static constexpr ConvForm kNoBias[] = {ConvForm::kBiasResidual, ConvForm::kRedundant, ConvForm::kSumOnly};
   static constexpr ConvForm kBiasAlone[] = {ConvForm::kBiasOnly, ConvForm::kRedundant, ConvForm::kSumOnly};
+  static constexpr ConvForm kBiasAndRest[] = {ConvForm::kBiasOnly, ConvForm::kSumOnly};
   static constexpr ConvForm kSum[] = {ConvForm::kSumOnly};
-  const bool more = p.epilogue.residual() || p.epilogue.activation != Activation::kNone;
+  const bool acts = p.epilogue.activation != Activation::kNone;
+  if (acts && !ModeOf(p.epilogue.activation)) return p.epilogue.bias ? kBiasAndRest : std::span<const ConvForm>(kSum);
+  const bool more = p.epilogue.residual() || acts;
   if (!more && !p.epilogue.bias) return kSum;
   if (!more) return kBiasAlone;
   if (!p.epilogue.bias) return kNoBias;
@@ -93,6 +109,7 @@ Epilogue RemainingOf(const ConvProblem& p, ConvForm form) {
   if (form == ConvForm::kBiasOnly || form == ConvForm::kSumOnly) {
     remaining.beta = p.epilogue.beta;
     remaining.activation = p.epilogue.activation;
+    remaining.parameters = p.epilogue.parameters;
     remaining.bias = p.epilogue.bias && form == ConvForm::kSumOnly;
   }
   return remaining;
@@ -123,7 +140,7 @@ OpGraph ConvolutionGraph(const ConvProblem& p, ConvForm form) {
   if (bias != kNoTensor) steps.push_back({PointwiseMode::kAdd, bias});
   if (residual != kNoTensor && form != ConvForm::kResidualBias) steps.push_back({PointwiseMode::kAdd, residual});
   if (fuses_rest && p.epilogue.activation != Activation::kNone) {
-    steps.push_back({ModeOf(p.epilogue.activation), kNoTensor});
+    steps.push_back({*ModeOf(p.epilogue.activation), kNoTensor});
   }
   if (form == ConvForm::kRedundant) {  // ReLU twice is ReLU once
     const bool relu = p.epilogue.activation == Activation::kRelu;
@@ -149,6 +166,7 @@ OpGraph ConvolutionGraph(const ConvProblem& p, ConvForm form) {
     const TensorIndex result = i + 1 == steps.size() ? y : next_virtual();
     last = graph.Pointwise(steps[i].first, last, steps[i].second, result);
     graph.ops.back().compute = p.types.compute;
+    if (steps[i].first == PointwiseMode::kRelu) SetBounds(p.epilogue, &graph.ops.back());
   }
   return graph;
 }

@@ -167,6 +167,9 @@ std::string GraphText(const OpGraph& graph) {
     text += StrCat(" op", static_cast<int>(op.kind), '.', static_cast<int>(op.pointwise), '.',
                    static_cast<int>(op.reduction), '.', DataTypeName(op.compute), ' ', op.a, ',', op.b, ',', op.c, '>',
                    op.result, '@', op.axis);
+    if (op.pointwise == PointwiseMode::kRelu) {
+      for (const float value : {op.least, op.most, op.slope}) text += StrCat('~', std::bit_cast<uint32_t>(value));
+    }
     if (op.window.stride.rank() != 0) {
       text += StrCat(op.window.pad_begin.dims(), op.window.pad_end.dims(), op.window.stride.dims(),
                      op.window.dilation.dims());

@@ -4,6 +4,7 @@
 // inside the fused kernel alone. Building a graph checks nothing; Check does.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -68,6 +69,8 @@ struct GraphOp {
   DataType compute = DataType::kFloat;
   TensorIndex a = kNoTensor, b = kNoTensor, c = kNoTensor, result = kNoTensor;
   int axis = 0;  // of kIndex
+  // Of kRelu: slope * (x - least) + least below it, and no more than `most`.
+  float least = 0.0f, most = std::numeric_limits<float>::infinity(), slope = 0.0f;
   WindowSpec window;
 };
 

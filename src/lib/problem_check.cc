@@ -20,6 +20,9 @@ std::string EpilogueText(const Epilogue& e) {
   if (e.residual()) text += StrCat(" residual ", std::bit_cast<uint32_t>(e.beta));
   if (e.bias) text += " bias";
   if (e.activation != Activation::kNone) text += StrCat(' ', ActivationName(e.activation));
+  if (e.parameters != ActivationParameters{}) {
+    text += StrCat(' ', std::bit_cast<uint32_t>(e.parameters.a), ' ', std::bit_cast<uint32_t>(e.parameters.b));
+  }
   return text;
 }
 

@@ -8,10 +8,12 @@ namespace cudaep {
 
 // In the order in which they run; kFusionNames has them in the same order.
 enum class Fusion : uint8_t {
+  kConvAffine,
   kConvEpilogue,
+  kChannelsLast,
 };
-inline constexpr int kFusionCount = 1;
-inline constexpr const char* kFusionNames = "conv_epilogue";
+inline constexpr int kFusionCount = 3;
+inline constexpr const char* kFusionNames = "conv_affine,conv_epilogue,channels_last";
 
 constexpr std::string_view FusionName(Fusion fusion) {
   std::string_view rest = kFusionNames;

@@ -60,15 +60,18 @@ def run_case(case: str, options: dict[str, str] | None = None) -> tuple[runs.Res
 def test_model(case: str) -> None:
     check(case)
     name, _, form = case.partition(":")
-    if not form:
-        check_regions(name)
+    if not form or name in CONVOLVES:
+        check_regions(case)
 
 
-def check_regions(name: str) -> None:
+def check_regions(case: str) -> None:
     """The same with compiled regions, of which there are some, and with no node more on the CPU."""
+    name, _, form = case.partition(":")
     model, feeds, expected = reference(name)
+    if form:
+        model, feeds = precision.convert(model, FORMS[form]), precision.convert_feeds(feeds, FORMS[form])
     result, nodes = runs.run_compiled(model, feeds, host.EXACT)
-    limit = QUANTISED_TOLERANCE if name.split(".")[1] in QUANTISED else TOLERANCE["float32"]
+    limit = QUANTISED_TOLERANCE if name.split(".")[1] in QUANTISED else TOLERANCE[form or "float32"]
     assert not runs.worst(result, expected, limit)
     assert any(node.op_type.startswith(host.EP_NAME) for node in nodes), nodes
     elsewhere = {node.op_type for node in nodes if node.provider != host.EP_NAME}

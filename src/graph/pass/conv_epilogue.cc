@@ -2,18 +2,11 @@
 
 #include <algorithm>
 
-#include "core/epilogue.h"
+#include "graph/pass/activation_match.h"
 #include "ops/registry.h"
 
 namespace cudaep::graph {
 namespace {
-
-Activation ActivationOf(const ir::Node& node) {
-  if (node.Is("Relu")) return Activation::kRelu;
-  if (node.Is("Sigmoid")) return Activation::kSigmoid;
-  if (node.Is("Tanh")) return Activation::kTanh;
-  return Activation::kNone;
-}
 
 class Fuser {
  public:
@@ -43,22 +36,24 @@ class Fuser {
       joined.push_back(last);
       last = next;
     };
-    int next = uses_.OnlyReader(fused.outputs[0]);
-    if (next >= 0 && node(next).Is("Add")) {
+    const int next = uses_.OnlyReader(fused.outputs[0]);
+    if (next >= 0 && !gone_.IsMarked(next) && node(next).Is("Add")) {  // of two convolutions the first has the sum
       const int residual = ResidualOf(node(next), fused.outputs[0]);
       if (residual >= 0) {
         fused.inputs[3] = residual;
         join(next);
-        next = uses_.OnlyReader(fused.outputs[0]);
       } else {
         context_.notes.push_back({Fusion::kConvEpilogue,
                                   {fused.sources.back(), node(next).sources.front()},
                                   "the sum is not stated to have the dimensions of the convolution"});
       }
     }
-    if (next >= 0 && ActivationOf(node(next)) != Activation::kNone) {
-      fused.attributes["activation"] = std::string(ActivationName(ActivationOf(node(next))));
-      join(next);
+    if (const auto found = MatchActivation(graph_, uses_, fused.outputs[0], context_.settings)) {
+      fused.attributes["activation"] = std::string(ActivationName(found->activation));
+      std::vector<float> parameters{found->parameters.a, found->parameters.b};
+      parameters.resize(static_cast<size_t>(ParameterCount(found->activation)));
+      if (!parameters.empty()) fused.attributes["activation_params"] = std::move(parameters);
+      for (const int index : found->nodes) join(index);
     }
     if (last == conv || !context_.IsSupported(graph_, fused)) return;
     context_.notes.push_back({Fusion::kConvEpilogue, fused.sources});

@@ -1,5 +1,7 @@
 #include <iterator>
 
+#include "graph/pass/channels_last.h"
+#include "graph/pass/conv_affine.h"
 #include "graph/pass/conv_epilogue.h"
 #include "graph/pass/pass.h"
 #include "ops/registry.h"
@@ -13,7 +15,9 @@ struct PassEntry {
 };
 
 constexpr PassEntry kPasses[] = {
+    {Fusion::kConvAffine, FoldIntoConvolutions},
     {Fusion::kConvEpilogue, FuseConvEpilogues},
+    {Fusion::kChannelsLast, TurnChannelsLast},
 };
 static_assert(std::size(kPasses) == kFusionCount);
 

@@ -5,6 +5,7 @@
 #include "device/launch.h"
 #include "kernels/common/row_segment.cuh"
 #include "kernels/conv/depthwise.h"
+#include "kernels/epilogue/activate.cuh"
 #include "kernels/fast_divide.h"
 #include "kernels/index_limit.h"
 
@@ -94,6 +95,10 @@ __global__ void __launch_bounds__(kThreads)
     SlideDown<kKernel, 2>(conv, at, x + at.in_plane, weight, sum);
   }
   T* out = y + at.out_plane + static_cast<int64_t>(at.row) * conv.out_w + at.column;
+  WithActivation<float>(conv.activation, conv.parameters, [&](auto function) {
+#pragma unroll
+    for (int row = 0; row < kRows; ++row) sum[row] = function(sum[row]);
+  });
 #pragma unroll
   for (int row = 0; row < kRows; ++row) {
     if (at.row + row < conv.out_h) out[static_cast<int64_t>(row) * conv.out_w] = Store<T>(sum[row]);
@@ -144,6 +149,13 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
   }
+  WithActivation<float>(conv.activation, conv.parameters, [&](auto function) {
+#pragma unroll
+    for (int line = 0; line < kLines; ++line) {
+#pragma unroll
+      for (int o = 0; o < kOutputs; ++o) sum[line][o] = function(sum[line][o]);
+    }
+  });
 #pragma unroll
   for (int line = 0; line < kLines; ++line) {
     if (at.row + line >= conv.out_h) break;
@@ -182,6 +194,7 @@ __global__ void __launch_bounds__(kThreads)
       if (column >= 0 && column < conv.in_w) sum += Load(weight[i * conv.kernel_w + k]) * Load(line[column]);
     }
   }
+  sum = Activate(conv.activation, conv.parameters, sum);
   y[at.out_plane + static_cast<int64_t>(at.row) * conv.out_w + at.column] = Store<T>(sum);
 }
 

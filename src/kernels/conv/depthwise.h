@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "core/data_type.h"
+#include "core/epilogue.h"
 #include "core/status.h"
 #include "device/device.h"
 
@@ -26,6 +27,8 @@ struct DepthwiseConv {
   int32_t stride_h = 1, stride_w = 1;
   int32_t dilation_h = 1, dilation_w = 1;
   int32_t pad_top = 0, pad_left = 0;
+  Activation activation = Activation::kNone;  // of the sum and the bias, before it is rounded
+  ActivationParameters parameters = {};
 };
 
 // w is [in_channels * multiplier, 1, kernel_h, kernel_w]; `bias` may be null.

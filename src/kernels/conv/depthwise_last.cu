@@ -5,6 +5,7 @@
 #include "device/launch.h"
 #include "kernels/common/raw_pack.cuh"
 #include "kernels/conv/depthwise.h"
+#include "kernels/epilogue/activate.cuh"
 #include "kernels/fast_divide.h"
 #include "kernels/index_limit.h"
 
@@ -12,6 +13,7 @@ namespace cudaep::kernels {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kBlocks = 2;  // on a multiprocessor, or nothing hides how long memory takes
 
 struct DepthwiseLastArgs {
   DepthwiseConv conv;
@@ -35,7 +37,7 @@ inline constexpr int kStripOutputs = kTaps == 0 ? 1 : 4;
 // dilation and kStep apart, so that what a strip reads of an input row is loaded at once; 0 for any window, with strips
 // of one.
 template <class T, int kPack, int kTaps, int kStep>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kBlocks)
     DepthwiseLastKernel(const T* x, const T* w, const T* bias, T* y, __grid_constant__ const DepthwiseLastArgs args) {
   constexpr int kOutputs = kStripOutputs<kTaps>, kTileChannels = kLanes<kPack> * kPack;
   __shared__ float weight[kMostDepthwiseLastTaps * kTileChannels];
@@ -106,6 +108,13 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
   }
+  WithActivation<float>(conv.activation, conv.parameters, [&](auto function) {
+#pragma unroll
+    for (int o = 0; o < kOutputs; ++o) {
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) sum[o][k] = function(sum[o][k]);
+    }
+  });
   T* const to = y + ((image * conv.out_h + row) * conv.out_w + first) * channels + first_channel + channel;
 #pragma unroll
   for (int o = 0; o < kOutputs; ++o) {

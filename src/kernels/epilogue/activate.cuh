@@ -7,25 +7,40 @@
 
 namespace cudaep::kernels {
 
-// NaN stays NaN.
-template <class C>
-__device__ __forceinline__ C Activate(Activation activation, C x) {
+// Calls `each` with the function of an activation, so that a caller with many values chooses once. NaN stays NaN.
+template <class C, class Each>
+__device__ __forceinline__ void WithActivation(Activation activation, ActivationParameters parameters, Each&& each) {
+  const C a = static_cast<C>(parameters.a), b = static_cast<C>(parameters.b);
+  const auto clip = [](C x, C least, C most) { return x < least ? least : (x > most ? most : x); };
   switch (activation) {
     case Activation::kRelu:
-      return x < C(0) ? C(0) : x;
+      return each([](C x) { return x < C(0) ? C(0) : x; });
     case Activation::kGeluErf:
-      return GeluByErf()(x);
+      return each([](C x) { return GeluByErf()(x); });
     case Activation::kGeluTanh:
-      return GeluByTanh()(x);
+      return each([](C x) { return GeluByTanh()(x); });
     case Activation::kSigmoid:
-      return C(1) / (C(1) + std::exp(-x));
+      return each([](C x) { return C(1) / (C(1) + std::exp(-x)); });
     case Activation::kSilu:
-      return x / (C(1) + std::exp(-x));
+      return each([](C x) { return x / (C(1) + std::exp(-x)); });
     case Activation::kTanh:
-      return std::tanh(x);
+      return each([](C x) { return std::tanh(x); });
+    case Activation::kClip:
+      return each([=](C x) { return clip(x, a, b); });
+    case Activation::kLeakyRelu:
+      return each([=](C x) { return x < C(0) ? a * x : x; });
+    case Activation::kHardSigmoid:
+      return each([=](C x) { return clip(a * x + b, C(0), C(1)); });
+    case Activation::kHardSwish:
+      return each([=](C x) { return x * clip(x * C(1.0 / 6) + C(0.5), C(0), C(1)); });
     case Activation::kNone:
       break;
   }
+}
+
+template <class C>
+__device__ __forceinline__ C Activate(Activation activation, ActivationParameters parameters, C x) {
+  WithActivation<C>(activation, parameters, [&](auto function) { x = function(x); });
   return x;
 }
 

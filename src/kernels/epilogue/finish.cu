@@ -9,6 +9,7 @@ struct Finisher {
   float alpha, beta;
   bool bias;
   Activation activation;
+  ActivationParameters parameters;
 
   // What the epilogue has not is some element of the sums, and must not count, not even as NaN.
   template <class S, class C>
@@ -16,7 +17,7 @@ struct Finisher {
     C value = static_cast<C>(alpha) * static_cast<C>(sum);
     if (bias) value += bias_value;
     if (beta != 0.0f) value += static_cast<C>(beta) * residual;
-    return Activate(activation, value);
+    return Activate(activation, parameters, value);
   }
 };
 
@@ -25,7 +26,7 @@ Status LaunchAs(const Finish& finish, const void* sums, const void* bias, const 
                 device::Stream stream) {
   const Epilogue& e = finish.epilogue;
   return LaunchElementwise<Finisher, To, From, To, To>(
-      {.alpha = e.alpha, .beta = e.beta, .bias = e.bias, .activation = e.activation},
+      {.alpha = e.alpha, .beta = e.beta, .bias = e.bias, .activation = e.activation, .parameters = e.parameters},
       {sums, e.bias ? bias : sums, e.residual() ? residual : sums}, result, finish.broadcast, stream);
 }
 

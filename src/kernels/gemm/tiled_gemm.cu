@@ -25,6 +25,7 @@ struct TiledGemmKernelArgs {
   int64_t tiles_m, tiles_n;
   double alpha, beta;
   Activation activation;
+  ActivationParameters parameters;
   bool transpose_a, transpose_b;
   bool whole;      // alpha and beta are whole numbers
   bool is_signed;  // how an integer is read when they are not
@@ -121,7 +122,7 @@ __global__ void __launch_bounds__(kThreads) TiledGemmKernel(const T* a, const T*
       const int64_t at = offset_c + y * g.ldc + x;
       C value = Scale(sum[i][j], g.beta == 0 ? C{} : Load(residual[at]), g);
       if (bias != nullptr) value += Load(bias[x]);
-      if constexpr (std::is_floating_point_v<C>) value = Activate(g.activation, value);
+      if constexpr (std::is_floating_point_v<C>) value = Activate(g.activation, g.parameters, value);
       c[at] = Store<R>(value);
     }
   }
@@ -152,6 +153,7 @@ Status LaunchTiledGemm(const TiledGemm& gemm, const TiledGemmPointers& pointers,
   args.tiles_m = CeilDiv<int64_t>(gemm.m, kTile), args.tiles_n = CeilDiv<int64_t>(gemm.n, kTile);
   args.alpha = gemm.epilogue.alpha, args.beta = gemm.epilogue.beta;
   args.activation = gemm.epilogue.activation;
+  args.parameters = gemm.epilogue.parameters;
   args.transpose_a = gemm.transpose_a, args.transpose_b = gemm.transpose_b;
   args.whole = IsWhole(args.alpha) && IsWhole(args.beta);
   args.is_signed = gemm.type != DataType::kUint32 && gemm.type != DataType::kUint64;

@@ -1,5 +1,7 @@
 #include "lib/cuda/graph_descriptors.h"
 
+#include <cmath>
+
 #include "lib/dnn.h"
 
 namespace cudaep::dnn {
@@ -105,11 +107,19 @@ class GraphBuilder {
     return Status::Ok();
   }
 
+  // Those that are not the library's own choice.
+  static void SetBounds(const GraphOp& op, DescriptorBuilder& function) {
+    if (op.least != 0) function.Set(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, static_cast<double>(op.least));
+    if (std::isfinite(op.most)) function.Set(CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, static_cast<double>(op.most));
+    if (op.slope != 0) function.Set(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, static_cast<double>(op.slope));
+  }
+
   Status AddPointwise(const GraphOp& op) {
     DescriptorBuilder function(api_, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, "cuDNN pointwise");
     function.Set(CUDNN_ATTR_POINTWISE_MODE, CudnnMode(op.pointwise))
         .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CudnnType(op.compute));
     if (op.pointwise == PointwiseMode::kIndex) function.Set(CUDNN_ATTR_POINTWISE_AXIS, int64_t{op.axis});
+    if (op.pointwise == PointwiseMode::kRelu) SetBounds(op, function);
     CUDAEP_ASSIGN_OR_RETURN(const cudnnBackendDescriptor_t mode, Keep(function.Finish()));
     DescriptorBuilder operation(api_, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, "cuDNN pointwise operation");
     operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, mode)

@@ -96,7 +96,10 @@ bool IsOffered(const GemmProblem& p, LtForm form) {
 
 Epilogue RemainingOf(const GemmProblem& p, LtForm form) {
   Epilogue remaining;
-  if (form != LtForm::kAll) remaining.activation = p.epilogue.activation;
+  if (form != LtForm::kAll) {
+    remaining.activation = p.epilogue.activation;
+    remaining.parameters = p.epilogue.parameters;
+  }
   if (form == LtForm::kSumOnly) remaining.bias = p.epilogue.bias;
   return remaining;
 }

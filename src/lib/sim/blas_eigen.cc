@@ -33,7 +33,9 @@ class SimPlan final : public GemmPlan {
     choice_ = StrCat("eigen", algorithm);
     if (!IsFused(whole.epilogue.activation)) {
       remaining_.activation = whole.epilogue.activation;
+      remaining_.parameters = whole.epilogue.parameters;
       fused.activation = Activation::kNone;
+      fused.parameters = {};
     }
     if (whole.types.c == DataType::kInt32 && whole.epilogue.bias) {
       remaining_.bias = true;

@@ -155,7 +155,7 @@ class Convolution {
         C value = from[row * from_ld + i];
         if (bias != nullptr) value += Load(bias[last_ ? i : row]);
         if (residual != nullptr) value += Load(residual[row * to_ld + i]);
-        to[row * to_ld + i] = Store<T>(Activate(p_.epilogue.activation, value));
+        to[row * to_ld + i] = Store<T>(Activate(p_.epilogue.activation, value, p_.epilogue.parameters));
       }
     }
   }

@@ -77,8 +77,6 @@ double Evaluate(PointwiseMode mode, double a, double b) {
       return std::log(a);
     case PointwiseMode::kRsqrt:
       return 1 / std::sqrt(a);
-    case PointwiseMode::kRelu:
-      return Activate(Activation::kRelu, a);
     case PointwiseMode::kGeluErf:
       return Activate(Activation::kGeluErf, a);
     case PointwiseMode::kGeluTanh:
@@ -90,6 +88,7 @@ double Evaluate(PointwiseMode mode, double a, double b) {
     case PointwiseMode::kTanh:
       return std::tanh(a);
     case PointwiseMode::kIndex:
+    case PointwiseMode::kRelu:
     case PointwiseMode::kSelect:
       break;
   }
@@ -187,6 +186,10 @@ class Interpreter {
   double Pointwise(const GraphOp& op, const Shape& at) const {
     if (op.pointwise == PointwiseMode::kIndex) return static_cast<double>(at[op.axis]);
     if (op.pointwise == PointwiseMode::kSelect) return ValueAt(ValueAt(op.c, at) != 0 ? op.a : op.b, at);
+    if (op.pointwise == PointwiseMode::kRelu) {
+      const double x = ValueAt(op.a, at);
+      return x < op.least ? op.slope * (x - op.least) + op.least : (x > op.most ? op.most : x);
+    }
     return Evaluate(op.pointwise, ValueAt(op.a, at), op.b < 0 ? 0 : ValueAt(op.b, at));
   }
 

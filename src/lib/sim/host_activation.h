@@ -8,7 +8,9 @@
 namespace cudaep::sim {
 
 template <class C>
-C Activate(Activation activation, C x) {
+C Activate(Activation activation, C x, ActivationParameters parameters = {}) {
+  const C a = static_cast<C>(parameters.a), b = static_cast<C>(parameters.b);
+  const auto clip = [](C value, C least, C most) { return value < least ? least : (value > most ? most : value); };
   switch (activation) {
     case Activation::kRelu:
       return x < C(0) ? C(0) : x;
@@ -22,6 +24,14 @@ C Activate(Activation activation, C x) {
       return x / (C(1) + std::exp(-x));
     case Activation::kTanh:
       return std::tanh(x);
+    case Activation::kClip:
+      return clip(x, a, b);
+    case Activation::kLeakyRelu:
+      return x < C(0) ? a * x : x;
+    case Activation::kHardSigmoid:
+      return clip(a * x + b, C(0), C(1));
+    case Activation::kHardSwish:
+      return x * clip(x * C(1.0 / 6) + C(0.5), C(0), C(1));
     case Activation::kNone:
       break;
   }

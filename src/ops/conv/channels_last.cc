@@ -61,6 +61,17 @@ bool PaysChannelsLast(const dnn::ConvProblem& p) {
          Pays(p.types.a, p.groups, p.in_channels, p.out_channels);
 }
 
+ChannelsLastUse ChannelsLastUseOf(const Settings& settings, DataType type, int64_t groups, Dims w) {
+  const ConvOptions options(settings);
+  if (options.path != ConvPath::kAuto || !options.use_library || !dnn::Version().ok()) return ChannelsLastUse::kLoses;
+  const int64_t in_channels = w[1] * groups, out_channels = w[0];
+  if (Pays(type, groups, in_channels, out_channels)) return ChannelsLastUse::kGains;
+  const bool depthwise = groups == in_channels && groups == out_channels && w.size() <= 4 &&
+                         ElementCount(w.subspan(2)) <= kernels::kMostDepthwiseLastTaps;
+  const bool grouped = groups > 1 && Pays(type, 1, in_channels, out_channels);
+  return depthwise || grouped ? ChannelsLastUse::kTakes : ChannelsLastUse::kLoses;
+}
+
 size_t PackedConvWeights(const ConvOptions& options, dnn::Layout layout, int64_t groups, const TensorView& w) {
   if (w.rank <= 2 || w.elems() == 0 || !options.max_workspace) return 0;
   bool turns = options.path_may_be_library();
@@ -135,12 +146,16 @@ Status EnqueueChannelsLast(const ConvRunPlan& plan, StreamContext& stream, const
 
 Result<PlanPtr> PlanTurned(const ConvOptions& options, StreamContext& stream, std::unique_ptr<ConvRunPlan> plan) {
   dnn::ConvProblem p = plan->problem;
-  if (p.epilogue.residual()) {
-    return NotSupported(dnn::ProblemText(p), ": no engine of a library, and it has a residual");
-  }
   p.layout = dnn::Layout::kChannelsFirst;
   const size_t size = SizeOf(p.types.a);
   const int64_t pixels = ProductOfUsed(p.out, p.spatial_rank);
+  if (p.epilogue.residual()) {  // which lies as y does: what comes after the sum waits until that is turned back
+    Epilogue rest = p.epilogue;
+    rest.bias = false;
+    CUDAEP_ASSIGN_OR_RETURN(plan->finish,
+                            kernels::PlanFinish(p.types.c, p.types.c, rest, p.batch * pixels, p.out_channels, 1));
+    p.epilogue = {.bias = p.epilogue.bias};
+  }
   ChannelsLast& turned = plan->channels_last;
   size_t next = 0;
   CUDAEP_ASSIGN_OR_RETURN(turned.x, Turn(p.batch, ProductOfUsed(p.in, p.spatial_rank), p.in_channels, size, &next));
@@ -159,8 +174,11 @@ Status EnqueueTurned(const ConvRunPlan& plan, StreamContext& stream, const dnn::
   CUDAEP_ASSIGN_OR_RETURN(first.x, Place(turned.x, at.x, workspace, stream));
   first.y = turned.y.moves ? workspace + turned.y.offset : at.y;
   CUDAEP_RETURN_IF_ERROR(EnqueueConvRun(PlanAs<ConvRunPlan>(*plan.turned), stream, first));
-  if (!turned.y.moves) return Status::Ok();
-  return kernels::LaunchTranspose(turned.y.transpose, first.y, at.y, stream.stream());
+  if (turned.y.moves) {
+    CUDAEP_RETURN_IF_ERROR(kernels::LaunchTranspose(turned.y.transpose, first.y, at.y, stream.stream()));
+  }
+  if (!plan.finish) return Status::Ok();
+  return kernels::LaunchFinish(*plan.finish, at.y, at.bias, at.residual, at.y, stream.stream());
 }
 
 }  // namespace cudaep::ops

@@ -11,6 +11,11 @@ namespace cudaep::ops {
 // Whether it pays: 16-bit forward convolutions of whole packs of channels, all of which the weights tell.
 bool PaysChannelsLast(const dnn::ConvProblem& problem);
 
+// What a Conv among nodes that have channels-last forms has of one: a compiled region turns convolutions together, the
+// operator each by itself where it pays. Weights are [out, in / groups, taps...].
+enum class ChannelsLastUse : uint8_t { kLoses, kTakes, kGains };
+ChannelsLastUse ChannelsLastUseOf(const Settings& settings, DataType type, int64_t groups, Dims weights);
+
 // Bytes of the weights of a forward convolution, [out, in / groups, taps...], with their channels last; 0 where they
 // are taken as they are.
 size_t PackedConvWeights(const ConvOptions& options, dnn::Layout layout, int64_t groups, const TensorView& weights);
@@ -21,8 +26,9 @@ Status PackConvWeights(const TensorView& weights, void* packed, StreamContext& s
 // tensors have no room, or a channels-first problem has a residual, groups or the other direction.
 Status PlanChannelsLast(const ConvOptions& options, StreamContext& stream, ConvRunPlan* plan);
 
-// Makes a channels-last problem's plan of a channels-first one between transposes. kNotSupported for a residual. The
-// copies of x and y come on top of what limits leave to workspaces: there is no other way to run it.
+// Makes a channels-last problem's plan of a channels-first one between transposes; a sum with a residual and what
+// follows it are done after them. The copies of x and y come on top of what limits leave to workspaces: there is no
+// other way to run it.
 Result<PlanPtr> PlanTurned(const ConvOptions& options, StreamContext& stream, std::unique_ptr<ConvRunPlan> plan);
 Status EnqueueTurned(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at);
 

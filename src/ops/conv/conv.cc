@@ -1,6 +1,6 @@
 // Conv and ConvTranspose, and what is made of Conv: NhwcConv, on channels-last images, its weight as Conv has it, and
 // FusedConv, activation(conv(X, W) + B + Z). Compiled regions make the latter as `Conv` of the fused domain, with
-// "activation" as ActivationName has it and "channels_last".
+// "activation" as ActivationName has it, "activation_params" and "channels_last".
 #include "ops/conv/channels_last.h"
 #include "ops/conv/conv_run.h"
 #include "ops/image_layout.h"
@@ -15,12 +15,14 @@ dnn::Layout LayoutOf(bool channels_last) {
 }
 
 // Of FusedConv, by the names of ONNX operators, and of the fused Conv.
-Result<Activation> ParseActivation(const OpInfo& info) {
+Result<Activation> FindActivation(const OpInfo& info, const std::string& name) {
   constexpr std::pair<std::string_view, Activation> kOnnxNames[] = {{"", Activation::kNone},
+                                                                    {"Clip", Activation::kClip},
+                                                                    {"HardSigmoid", Activation::kHardSigmoid},
+                                                                    {"LeakyRelu", Activation::kLeakyRelu},
                                                                     {"Relu", Activation::kRelu},
                                                                     {"Sigmoid", Activation::kSigmoid},
                                                                     {"Tanh", Activation::kTanh}};
-  const std::string name = info.StringOr("activation", "");
   for (const auto& [onnx, activation] : kOnnxNames) {
     if (name == onnx) return activation;
   }
@@ -30,6 +32,21 @@ Result<Activation> ParseActivation(const OpInfo& info) {
   return NotSupported("activation '", name, "' of a convolution");
 }
 
+// The part of an epilogue that attributes say.
+Result<Epilogue> ParseActivation(const OpInfo& info) {
+  const std::string name = info.StringOr("activation", "");
+  Epilogue epilogue;
+  CUDAEP_ASSIGN_OR_RETURN(epilogue.activation, FindActivation(info, name));
+  const std::vector<float> values = info.Floats("activation_params").value_or(std::vector<float>());
+  const auto count = static_cast<size_t>(ParameterCount(epilogue.activation));
+  if (values.size() != count) {
+    return InvalidArgument("activation '", name, "' has ", count, " parameters, not ", values.size());
+  }
+  if (count > 0) epilogue.parameters.a = values[0];
+  if (count > 1) epilogue.parameters.b = values[1];
+  return epilogue;
+}
+
 bool IsChannelsLast(const OpInfo& info) {
   return info.domain() == kNhwcDomain || info.op_type() == "NhwcConv" || info.BoolOr("channels_last", false);
 }
@@ -37,7 +54,7 @@ bool IsChannelsLast(const OpInfo& info) {
 template <Place kPlace>
 class Convolution : public Operator {
  public:
-  Convolution(ConvAttributes attributes, Activation activation, const OpInfo& info)
+  Convolution(ConvAttributes attributes, const Epilogue& activation, const OpInfo& info)
       : attributes_(std::move(attributes)),
         activation_(activation),
         options_(info.settings()),
@@ -48,7 +65,7 @@ class Convolution : public Operator {
 
   static Result<std::unique_ptr<Convolution>> Create(const OpInfo& info) {
     CUDAEP_ASSIGN_OR_RETURN(ConvAttributes attributes, ParseConv(info));
-    CUDAEP_ASSIGN_OR_RETURN(const Activation activation, ParseActivation(info));
+    CUDAEP_ASSIGN_OR_RETURN(const Epilogue activation, ParseActivation(info));
     return std::make_unique<Convolution>(std::move(attributes), activation, info);
   }
 
@@ -96,7 +113,8 @@ class Convolution : public Operator {
                             kPlace(attributes_, x, inputs[1].dims(), has_bias ? &bias : nullptr));
     problem.types = lib::MixedTypes::Of(type_);
     problem.layout = LayoutOf(channels_last_);
-    problem.epilogue.activation = activation_;
+    problem.epilogue.activation = activation_.activation;
+    problem.epilogue.parameters = activation_.parameters;
     if (inputs.size() > 3 && inputs[3].present()) {
       const Shape y = InLayout(OutputOf(problem), channels_last_);
       if (!SameDims(inputs[3].dims(), y)) {
@@ -108,7 +126,7 @@ class Convolution : public Operator {
   }
 
   ConvAttributes attributes_;
-  Activation activation_;
+  Epilogue activation_;
   ConvOptions options_;
   DataType type_;
   bool channels_last_;

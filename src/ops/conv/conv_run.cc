@@ -158,6 +158,11 @@ Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem
     plan->depthwise = DepthwiseOf(problem);
     Epilogue rest = problem.epilogue;
     rest.bias = false;
+    if (!rest.residual()) {
+      plan->depthwise.activation = rest.activation;
+      plan->depthwise.parameters = rest.parameters;
+      rest = {};
+    }
     CUDAEP_RETURN_IF_ERROR(PlanRest(rest, plan.get()));
     return PlanPtr(std::move(plan));
   }

@@ -69,7 +69,7 @@ struct ConvOptions {
 
 // Numerics of `problem` are those of the options, its layout that of x and y: weights have their channels where
 // `packed_weights` (PackConvWeights made them) says, first or last. kNotSupported when the options force what cannot be
-// done, and for a residual with channels last that no library takes.
+// done.
 Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem, StreamContext& stream,
                             bool packed_weights = false);
 

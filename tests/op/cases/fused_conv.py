@@ -13,19 +13,23 @@ _ACTIVATIONS = {
     "sigmoid": lambda y: 1 / (1 + np.exp(-y)),
     "silu": lambda y: y / (1 + np.exp(-y)),
     "tanh": np.tanh,
+    "clip": np.clip,
+    "leakyrelu": lambda y, a: np.where(y < 0, a * y, y),
+    "hardsigmoid": lambda y, a, b: np.clip(a * y + b, 0, 1),
+    "hardswish": lambda y: y * np.clip(y / 6 + 0.5, 0, 1),
 }
 
 
-def _fused(x, w, b=None, z=None, activation="", channels_last=0, **attrs):
+def _fused(x, w, b=None, z=None, activation="", activation_params=(), channels_last=0, **attrs):
     if channels_last:
         x = np.moveaxis(x, -1, 1)
         z = None if z is None else np.moveaxis(z, -1, 1)
     y = _conv(x, w, b, **attrs) + (0 if z is None else z)
-    y = _ACTIVATIONS[activation.lower()](y)
+    y = _ACTIVATIONS[activation.lower().replace("_", "")](y, *np.float32(activation_params).tolist())
     return np.moveaxis(y, 1, -1) if channels_last else y
 
 
-def _magnitude(*inputs, activation="", **attrs):
+def _magnitude(*inputs, activation="", activation_params=(), **attrs):
     """No activation is steeper than its argument by much, and some hide how large that was."""
     return _fused(*(None if value is None else np.abs(value) for value in inputs), **attrs)
 
@@ -41,6 +45,8 @@ _GEOMETRIES = [
     ((2, 8, 20), (16, 8, 3), {"pads": [1, 1]}, (2, 16, 20)),
     ((0, 3, 8, 7), (4, 3, 3, 3), {}, (0, 4, 6, 5)),
 ]
+_DEPTHWISE_PACKS = ((2, 16, 7, 8), (16, 1, 3, 3), {"group": 16, "pads": [1, 1, 1, 1], "strides": [2, 2]}, (2, 16, 4, 4))
+_DEPTHWISE_DILATED = ((1, 8, 9, 8), (8, 1, 3, 3), {"group": 8, "dilations": [2, 2]}, (1, 8, 5, 4))
 
 
 def _last(shape):
@@ -52,8 +58,8 @@ def _inputs(geometry, bias, residual, channels_last):
     turned = _last if channels_last else tuple
     return [
         Rand(turned(x)),
-        Rand(w, low=-1, high=1),
-        Rand((w[0],)) if bias else None,
+        Rand(w, low=-0.25, high=0.25),
+        Rand((w[0],), low=0.5, high=1.5) if bias else None,
         *([Rand(turned(y))] if residual else []),
     ]
 
@@ -101,6 +107,46 @@ CASES = [
             (True, True, "relu", True, True),
             (False, True, "sigmoid", True, False),
         ]
+    ),
+    *(
+        Case(
+            op=op,
+            domain=domain,
+            inputs=_inputs(geometry, True, residual, last),
+            attrs=geometry[2]
+            | {"activation": name}
+            | ({"activation_params": parameters} if parameters else {})
+            | ({"channels_last": 1} if last else {}),
+            expected=_fused,
+            magnitude=_magnitude,
+            tolerance=_ROUNDED,
+            dtypes=FLOATS,
+        )
+        for geometry, residual in [
+            (_GEOMETRIES[0], False),
+            (_GEOMETRIES[2], False),
+            (_GEOMETRIES[2], True),
+            (_DEPTHWISE_PACKS, False),
+            (_DEPTHWISE_DILATED, False),
+        ]
+        for op, domain, name, parameters, last in [
+            ("FusedConv", "com.microsoft", "Clip", [-0.5, 1.0], False),
+            ("FusedConv", "com.microsoft", "LeakyRelu", [0.1], False),
+            ("FusedConv", "com.microsoft", "HardSigmoid", [0.2, 0.5], False),
+            ("Conv", FUSED_DOMAIN, "hard_swish", [], False),
+            ("Conv", FUSED_DOMAIN, "clip", [0.0, 6.0], True),
+            ("Conv", FUSED_DOMAIN, "leaky_relu", [0.25], True),
+            ("Conv", FUSED_DOMAIN, "hard_sigmoid", [0.125, 0.25], True),
+            ("Conv", FUSED_DOMAIN, "hard_swish", [], True),
+            ("Conv", FUSED_DOMAIN, "silu", [], True),
+        ]
+    ),
+    Case(
+        op="FusedConv",
+        domain="com.microsoft",
+        inputs=[Rand((1, 3, 8, 8), "float32"), Rand((4, 3, 3, 3), "float32")],
+        attrs={"activation": "Clip", "activation_params": [1.0]},
+        error=("INVALID_ARGUMENT", "activation 'Clip' has 2 parameters, not 1"),
     ),
     Case(
         op="FusedConv",

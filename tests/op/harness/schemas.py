@@ -97,7 +97,8 @@ def _fused_schemas() -> list[Schema]:
             domain=FUSED_DOMAIN,
             since=1,
             inputs=(*conv.inputs, Formal("Z", "T", variadic=False)),
-            attributes=conv.attributes | {"activation": "STRING", "channels_last": "INT"},
+            attributes=conv.attributes
+            | {"activation": "STRING", "activation_params": "FLOATS", "channels_last": "INT"},
         )
     ]
 

@@ -3,55 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include "graph_builder.h"
 #include "ops/registry.h"
 
 namespace cudaep::graph {
 namespace {
 
 using ir::Dim;
-using ir::Graph;
 using ir::Node;
-
-class Builder {
- public:
-  int Value(const char* name, std::vector<Dim> dims) {
-    return graph.AddValue({.name = name, .type = DataType::kFloat, .dims = std::move(dims)});
-  }
-  int Input(const char* name, std::vector<Dim> dims) {
-    const int value = Value(name, std::move(dims));
-    graph.value(value).input = static_cast<int>(graph.inputs.size());
-    graph.inputs.push_back(value);
-    return value;
-  }
-  int Constant(const char* name, Shape dims) {
-    ops::HostTensor tensor{.type = DataType::kFloat, .dims = dims, .data = {}};
-    tensor.data.resize(tensor.view().bytes());
-    return graph.AddConstant(name, std::move(tensor));
-  }
-  int Add(const char* op, int version, std::vector<int> inputs, std::vector<Dim> dims,
-          ops::Attributes attributes = {}) {
-    const int output = Value(op, std::move(dims));
-    graph.nodes.push_back({.name = op,
-                           .op_type = op,
-                           .since_version = version,
-                           .attributes = std::move(attributes),
-                           .inputs = std::move(inputs),
-                           .outputs = {output},
-                           .sources = {op}});
-    return output;
-  }
-  void Output(int value) {
-    graph.value(value).output = static_cast<int>(graph.outputs.size());
-    graph.outputs.push_back(value);
-  }
-  std::vector<std::string> Ops() const {
-    std::vector<std::string> ops;
-    for (const Node& node : graph.nodes) ops.push_back(node.op_type);
-    return ops;
-  }
-
-  Graph graph;
-};
 
 const std::vector<Dim> kImage = {{kUnknownDim, "batch"}, {8}, {16}, {16}};
 
@@ -64,13 +23,11 @@ struct ConvNet : Builder {
   int x, y, z;
 };
 
-using Ops = std::vector<std::string>;
-
 TEST(ConvEpilogueTest, SumAndActivationJoinTheConvolution) {
   ConvNet net;
   net.Output(net.Add("Relu", 14, {net.Add("Add", 14, {net.z, net.y}, kImage)}, kImage));
   const std::vector<FusionNote> notes = RunPasses(net.graph, {});
-  ASSERT_EQ(net.Ops(), Ops{"Conv"});
+  ASSERT_EQ(net.Operators(), Ops{"Conv"});
   const Node& fused = net.graph.nodes[0];
   EXPECT_EQ(fused.domain, ops::kFusedDomain);
   EXPECT_EQ(fused.inputs, (std::vector<int>{net.x, fused.inputs[1], -1, net.z}));
@@ -84,7 +41,7 @@ TEST(ConvEpilogueTest, ActivationBeforeTheSumStaysBeforeIt) {
   ConvNet net;
   net.Output(net.Add("Add", 14, {net.Add("Relu", 14, {net.y}, kImage), net.z}, kImage));
   RunPasses(net.graph, {});
-  EXPECT_EQ(net.Ops(), (Ops{"Conv", "Add"}));
+  EXPECT_EQ(net.Operators(), (Ops{"Conv", "Add"}));
 }
 
 TEST(ConvEpilogueTest, WhatOthersReadStays) {
@@ -92,7 +49,7 @@ TEST(ConvEpilogueTest, WhatOthersReadStays) {
   net.Output(net.Add("Relu", 14, {net.y}, kImage));
   net.Output(net.Add("Sigmoid", 13, {net.y}, kImage));
   RunPasses(net.graph, {});
-  EXPECT_EQ(net.Ops(), (Ops{"Conv", "Relu", "Sigmoid"}));
+  EXPECT_EQ(net.Operators(), (Ops{"Conv", "Relu", "Sigmoid"}));
 }
 
 TEST(ConvEpilogueTest, WhatLeavesTheRegionStays) {
@@ -100,7 +57,7 @@ TEST(ConvEpilogueTest, WhatLeavesTheRegionStays) {
   net.Output(net.y);
   net.Output(net.Add("Relu", 14, {net.y}, kImage));
   RunPasses(net.graph, {});
-  EXPECT_EQ(net.Ops(), (Ops{"Conv", "Relu"}));
+  EXPECT_EQ(net.Operators(), (Ops{"Conv", "Relu"}));
 }
 
 TEST(ConvEpilogueTest, SumOfOtherOrUnknownDimensionsStays) {
@@ -110,7 +67,7 @@ TEST(ConvEpilogueTest, SumOfOtherOrUnknownDimensionsStays) {
     ConvNet net;
     net.Output(net.Add("Relu", 14, {net.Add("Add", 14, {net.y, net.Input("b", other)}, kImage)}, kImage));
     const std::vector<FusionNote> notes = RunPasses(net.graph, {});
-    EXPECT_EQ(net.Ops(), (Ops{"Conv", "Add", "Relu"}));
+    EXPECT_EQ(net.Operators(), (Ops{"Conv", "Add", "Relu"}));
     ASSERT_EQ(notes.size(), 1u);
     EXPECT_NE(notes[0].missed, "");
   }
@@ -120,7 +77,7 @@ TEST(ConvEpilogueTest, DoubledConvolutionStays) {
   ConvNet net;
   net.Output(net.Add("Add", 14, {net.y, net.y}, kImage));
   RunPasses(net.graph, {});
-  EXPECT_EQ(net.Ops(), (Ops{"Conv", "Add"}));
+  EXPECT_EQ(net.Operators(), (Ops{"Conv", "Add"}));
 }
 
 TEST(ConvEpilogueTest, TheSumsOtherOperandMayBeMadeAfterTheConvolution) {
@@ -128,8 +85,100 @@ TEST(ConvEpilogueTest, TheSumsOtherOperandMayBeMadeAfterTheConvolution) {
   const int later = net.Add("Sigmoid", 13, {net.z}, kImage);
   net.Output(net.Add("Add", 14, {net.y, later}, kImage));
   RunPasses(net.graph, {});
-  ASSERT_EQ(net.Ops(), (Ops{"Sigmoid", "Conv"}));
+  ASSERT_EQ(net.Operators(), (Ops{"Sigmoid", "Conv"}));
   EXPECT_EQ(net.graph.nodes[1].inputs[3], later);
+}
+
+TEST(ConvEpilogueTest, OfTwoConvolutionsOneHasTheSum) {
+  ConvNet net;
+  const int other = net.Add("Conv", 11, {net.z, net.Constant("v", {8, 8, 1, 1})}, kImage);
+  net.Output(net.Add("Relu", 14, {net.Add("Add", 14, {net.y, other}, kImage)}, kImage));
+  RunPasses(net.graph, {});
+  ASSERT_EQ(net.Operators(), (Ops{"Conv", "Conv"}));
+  EXPECT_EQ(net.graph.nodes[0].domain, ops::kOnnxDomain);
+  EXPECT_EQ(net.graph.nodes[1].inputs[3], other);
+}
+
+// What the convolution's activation became; "" where nothing joined it.
+struct Joined {
+  std::string activation;
+  std::vector<float> parameters;
+};
+Joined JoinedTo(ConvNet& net) {
+  RunPasses(net.graph, {});
+  const Node& node = net.graph.nodes.back();
+  if (node.domain != ops::kFusedDomain) return {};
+  const auto parameters = node.attributes.find("activation_params");
+  return {
+      std::get<std::string>(node.attributes.at("activation")),
+      parameters == node.attributes.end() ? std::vector<float>() : std::get<std::vector<float>>(parameters->second)};
+}
+
+TEST(ConvEpilogueTest, ActivationsKeepTheirParameters) {
+  struct Case {
+    const char* op;
+    int version;
+    ops::Attributes attributes;
+    const char* activation;
+    std::vector<float> parameters;
+  };
+  for (const Case& c : {Case{"LeakyRelu", 16, {{"alpha", 0.5f}}, "leaky_relu", {0.5f}},
+                        Case{"LeakyRelu", 16, {}, "leaky_relu", {0.01f}},
+                        Case{"HardSigmoid", 6, {{"beta", 0.25f}}, "hard_sigmoid", {0.2f, 0.25f}},
+                        Case{"HardSwish", 14, {}, "hard_swish", {}}, Case{"Swish", 24, {}, "silu", {}},
+                        Case{"Swish", 24, {{"alpha", 2.0f}}, "", {}}, Case{"Gelu", 20, {}, "gelu", {}},
+                        Case{"Gelu", 20, {{"approximate", std::string("tanh")}}, "gelu_tanh", {}},
+                        Case{"Clip", 6, {{"min", 0.0f}, {"max", 6.0f}}, "clip", {0.0f, 6.0f}},
+                        Case{"Clip", 6, {{"max", 6.0f}}, "", {}}, Case{"Elu", 6, {}, "", {}}}) {
+    ConvNet net;
+    net.Output(net.Add(c.op, c.version, {net.y}, kImage, c.attributes));
+    const Joined joined = JoinedTo(net);
+    EXPECT_EQ(joined.activation, c.activation) << c.op;
+    EXPECT_EQ(joined.parameters, c.parameters) << c.op;
+  }
+}
+
+TEST(ConvEpilogueTest, BoundsOfClipMustBeConstants) {
+  const auto clipped = [](auto&& bounds) {
+    ConvNet net;
+    net.Output(net.Add("Clip", 13, bounds(net), kImage));
+    return JoinedTo(net).activation;
+  };
+  const auto number = [](ConvNet& net, float value) { return net.Vector<float>("bound", DataType::kFloat, {value}); };
+  using Inputs = std::vector<int>;
+  EXPECT_EQ(clipped([&](ConvNet& net) { return Inputs{net.y, number(net, -1), number(net, 6)}; }), "clip");
+  EXPECT_EQ(clipped([&](ConvNet& net) { return Inputs{net.y, number(net, 0)}; }), "relu");
+  EXPECT_EQ(clipped([&](ConvNet& net) { return Inputs{net.y, number(net, 0), net.Input("most", {})}; }), "");
+  EXPECT_EQ(clipped([&](ConvNet& net) { return Inputs{net.y, -1, number(net, 6)}; }), "");
+  EXPECT_EQ(clipped([&](ConvNet& net) { return Inputs{net.y, number(net, 6), number(net, 0)}; }), "");
+}
+
+TEST(ConvEpilogueTest, ProductsWithAGateOfTheSameValue) {
+  struct Case {
+    const char* gate;
+    ops::Attributes attributes;
+    const char* activation;
+  };
+  for (const Case& c : {Case{"Sigmoid", {}, "silu"}, Case{"HardSigmoid", {{"alpha", 1.0f / 6}}, "hard_swish"},
+                        Case{"HardSigmoid", {}, ""}, Case{"Tanh", {}, ""}}) {
+    for (const bool swapped : {false, true}) {
+      ConvNet net;
+      const int gate = net.Add(c.gate, 13, {net.y}, kImage, c.attributes);
+      net.Output(net.Add("Mul", 14, {swapped ? gate : net.y, swapped ? net.y : gate}, kImage));
+      EXPECT_EQ(JoinedTo(net).activation, c.activation) << c.gate;
+    }
+  }
+}
+
+TEST(ConvEpilogueTest, GatesThatOthersReadOrOfOtherValuesStay) {
+  ConvNet read;
+  const int gate = read.Add("Sigmoid", 13, {read.y}, kImage);
+  read.Output(gate);
+  read.Output(read.Add("Mul", 14, {read.y, gate}, kImage));
+  EXPECT_EQ(JoinedTo(read).activation, "");
+  ConvNet other;
+  other.Output(other.Add("Mul", 14, {other.y, other.Add("Sigmoid", 13, {other.z}, kImage)}, kImage));
+  EXPECT_EQ(JoinedTo(other).activation, "");
 }
 
 TEST(PassTest, OptionsLeaveThemOut) {
@@ -140,7 +189,7 @@ TEST(PassTest, OptionsLeaveThemOut) {
     ConvNet net;
     net.Output(net.Add("Relu", 14, {net.y}, kImage));
     RunPasses(net.graph, settings);
-    EXPECT_EQ(net.Ops(), (Ops{"Conv", "Relu"}));
+    EXPECT_EQ(net.Operators(), (Ops{"Conv", "Relu"}));
   }
 }
 

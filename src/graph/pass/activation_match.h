@@ -1,0 +1,20 @@
+// Activations as models have them: one node, or a product of a value with its gate.
+#pragma once
+
+#include "core/epilogue.h"
+#include "graph/ir/graph.h"
+
+namespace cudaep::graph {
+
+struct ActivationMatch {
+  Activation activation = Activation::kNone;
+  ActivationParameters parameters = {};
+  std::vector<int> nodes = {};  // in the order in which they stand; the last one makes the result
+};
+
+// What follows a value that nothing else reads, if it is an activation: Relu, Sigmoid, Tanh, Gelu, HardSwish,
+// HardSigmoid, LeakyRelu, Swish of alpha 1, Clip between constants, x Sigmoid(x), x HardSigmoid(x).
+std::optional<ActivationMatch> MatchActivation(const ir::Graph& graph, const ir::Uses& uses, int value,
+                                               const Settings& settings);
+
+}  // namespace cudaep::graph

@@ -1,0 +1,37 @@
+#include "graph/pass/constants.h"
+
+#include "core/data_type_traits.h"
+#include "core/float16.h"
+
+namespace cudaep::graph {
+
+std::optional<std::vector<double>> NumbersOf(const ir::Graph& graph, int value) {
+  if (value < 0 || !graph.value(value).is_constant()) return std::nullopt;
+  const ops::TensorView& view = graph.value(value).constant;
+  std::vector<double> numbers;
+  const bool known = VisitType<kFloatTypes>(view.type, false, [&]<class T>() {
+    for (const T element : view.host<T>()) numbers.push_back(static_cast<double>(Load(element)));
+    return true;
+  });
+  if (!known) return std::nullopt;
+  return numbers;
+}
+
+std::optional<double> ScalarOf(const ir::Graph& graph, int value) {
+  const auto numbers = NumbersOf(graph, value);
+  if (!numbers || numbers->size() != 1) return std::nullopt;
+  return numbers->front();
+}
+
+ops::HostTensor MakeNumbers(DataType type, const Shape& dims, const std::vector<double>& numbers) {
+  ops::HostTensor tensor{.type = type, .dims = dims, .data = {}};
+  tensor.data.resize(tensor.view().bytes());
+  VisitType<kFloatTypes>(type, false, [&]<class T>() {
+    auto* const elements = reinterpret_cast<T*>(tensor.data.data());
+    for (size_t i = 0; i < numbers.size(); ++i) elements[i] = Store<T>(static_cast<ComputeType<T>>(numbers[i]));
+    return true;
+  });
+  return tensor;
+}
+
+}  // namespace cudaep::graph

@@ -1,0 +1,227 @@
+"""What compiled regions rewrite: the same results as without, and not further from those of the CPU in float32.
+
+    python -m tests.session.region_fusion_suite LIBRARY
+
+Convolutional networks of 16 bits, as they are built and at random. A rewritten region rounds less often than its nodes
+one by one, so that bits differ.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.session.region_suite import joined
+from tests.session.suite import logged, run_checks
+
+CHANNELS = 16
+
+
+class Images:
+    """A network of float16 images under construction; values are names, with their channels and size in `shapes`."""
+
+    def __init__(self, seed: int, channels: int = CHANNELS, size: int = 8, opset: int = 18) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: dict[str, np.ndarray] = {}
+        self.opset = opset
+        self.x = (channels, size)
+        self.shapes: dict[str, tuple[int, int]] = {"x": self.x}
+
+    def constant(self, values: np.ndarray) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants[name] = values
+        return name
+
+    def random(self, *shape: int, scale: float = 1.0) -> str:
+        return self.constant((self.rng.standard_normal(shape) * scale).astype(np.float16))
+
+    def add(self, op: str, inputs: list[str], shape: tuple[int, int] | None = None, **attributes: object) -> str:
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, inputs, [name], name, **attributes))
+        self.shapes[name] = shape or self.shapes.get(inputs[0], (0, 0))
+        return name
+
+    def conv(self, x: str, to: int = CHANNELS, kernel: int = 3, stride: int = 1, group: int = 1) -> str:
+        channels, size = self.shapes[x]
+        w = self.random(to, channels // group, kernel, kernel, scale=(channels // group * kernel * kernel) ** -0.5)
+        pads = [kernel // 2] * 4
+        strides = [stride, stride]
+        shape = (to, (size - 1) // stride + 1)
+        return self.add("Conv", [x, w, self.random(to)], shape, pads=pads, strides=strides, group=group)
+
+    def model(self, outputs: list[str], kind: int) -> bytes:
+        """In float16, bfloat16 or float32; constants are numbers that float16 has."""
+        dtype = helper.tensor_dtype_to_np_dtype(kind)
+        floats = {np.dtype(np.float16): dtype}
+        constants = [
+            numpy_helper.from_array(v.astype(floats.get(v.dtype, v.dtype)), name) for name, v in self.constants.items()
+        ]
+        graph = helper.make_graph(
+            self.nodes,
+            "images",
+            [helper.make_tensor_value_info("x", kind, ["n", self.x[0], self.x[1], self.x[1]])],
+            [helper.make_tensor_value_info(name, kind, None) for name in outputs],
+            constants,
+        )
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=9)
+        return bytes(made.SerializeToString())
+
+
+def _results(session: ort.InferenceSession, feed: np.ndarray) -> list[np.ndarray]:
+    return [np.asarray(value).astype(np.float64) for value in session.run(None, {"x": feed})]
+
+
+def agree(images: Images, outputs: list[str], passes: tuple[str, ...] = ()) -> None:
+    """Right with and without rewriting, which `passes` do something to; the error is at most that of single nodes."""
+    half = images.model(outputs, TensorProto.FLOAT16)
+    reference = ort.InferenceSession(images.model(outputs, TensorProto.FLOAT), providers=["CPUExecutionProvider"])
+    ort.set_default_logger_severity(0)
+    with logged("fusion ") as lines:
+        fused = joined(half, {"fusion": "1"})
+    ort.set_default_logger_severity(2)
+    for name in passes:
+        assert any(f"fusion {name}: " in line for line in lines), (name, lines)
+    plain = joined(half)
+    for batch in (1, 3, 1):
+        x = images.rng.standard_normal((batch, images.x[0], images.x[1], images.x[1])).astype(np.float16)
+        wanted = _results(reference, x.astype(np.float32))
+        for name, mine, twin, right in zip(outputs, _results(fused, x), _results(plain, x), wanted, strict=True):
+            assert mine.shape == twin.shape == right.shape, (name, mine.shape, twin.shape, right.shape)
+            largest = np.max(np.abs(right), initial=1e-3)
+            mine_off, twin_off = (float(np.sqrt(np.mean((y - right) ** 2))) / largest for y in (mine, twin))
+            assert twin_off < 1e-2 and mine_off <= 1.1 * twin_off + 2.0**-11, (name, mine_off, twin_off)
+
+
+def check_bottlenecks() -> None:
+    """Convolutions, sums and activations, as in ResNet, with a pooled head."""
+    images = Images(1, channels=8, size=16)
+    value = images.add("Relu", [images.conv("x", stride=2)])
+    value = images.add("MaxPool", [value], (CHANNELS, 4), kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    for _ in range(2):
+        inner = images.add("Relu", [images.conv(value, 8, kernel=1)])
+        inner = images.add("Relu", [images.conv(inner, 8)])
+        inner = images.conv(inner, kernel=1)
+        value = images.add("Relu", [images.add("Add", [inner, value])])
+    pooled = images.add("GlobalAveragePool", [value], (CHANNELS, 1))
+    flat = images.add("Flatten", [pooled])
+    agree(
+        images,
+        [images.add("Gemm", [flat, images.random(CHANNELS, 10, scale=0.25)])],
+        ("conv_epilogue", "channels_last"),
+    )
+
+
+def check_depthwise_with_gates() -> None:
+    """Inverted bottlenecks with a gate a channel, as in MobileNet and EfficientNet."""
+    images = Images(2)
+    value = "x"
+    for kernel, stride in ((3, 1), (5, 1), (3, 2)):
+        inner = images.add("HardSwish", [images.conv(value, 32, kernel=1)])
+        inner = images.add("HardSwish", [images.conv(inner, 32, kernel, stride, group=32)])
+        gate = images.add("GlobalAveragePool", [inner], (32, 1))
+        gate = images.add("Relu", [images.conv(gate, 6, kernel=1)])
+        gate = images.add("HardSigmoid", [images.conv(gate, 32, kernel=1)])
+        inner = images.conv(images.add("Mul", [inner, gate]), kernel=1)
+        value = images.add("Add", [inner, value]) if stride == 1 else inner
+    means = images.add("ReduceMean", [value, images.constant(np.array([2, 3]))], keepdims=0)
+    agree(images, [means], ("channels_last",))
+
+
+def check_the_models_own_channels_last() -> None:
+    """Norms over channels between Transposes, as in ConvNeXt."""
+    images = Images(3)
+    value = images.conv("x")
+    for _ in range(2):
+        inner = images.add("Transpose", [images.conv(value, kernel=7, group=CHANNELS)], perm=[0, 2, 3, 1])
+        inner = images.add("LayerNormalization", [inner, images.random(CHANNELS), images.random(CHANNELS)])
+        inner = images.add("MatMul", [inner, images.random(CHANNELS, 32, scale=0.25)])
+        inner = images.add("MatMul", [images.add("Relu", [inner]), images.random(32, CHANNELS, scale=0.2)])
+        inner = images.add("Transpose", [inner], (CHANNELS, 8), perm=[0, 3, 1, 2])
+        value = images.conv(images.add("Add", [value, inner]))
+    agree(images, [value], ("channels_last",))
+
+
+def check_up_and_down() -> None:
+    """Sizes read from other images, joins along channels and borders, as in U-Net and feature pyramids."""
+    images = Images(4)
+    wide = images.add("Relu", [images.conv("x")])
+    small = images.add("Relu", [images.conv(wide, stride=2)])
+    sizes = images.add("Shape", [wide], start=2)
+    all_sizes = images.add("Concat", [images.add("Shape", [small], end=2), sizes], axis=0)
+    back = images.add("Resize", [small, "", "", all_sizes], (CHANNELS, 8), mode="nearest")
+    both = images.add("Concat", [back, wide], (2 * CHANNELS, 8), axis=1)
+    padded = images.add("Pad", [images.conv(both), images.constant(np.array([0, 0, 1, 2, 0, 0, 0, 1]))], (CHANNELS, 9))
+    agree(images, [images.add("Softmax", [padded], axis=1), small], ("channels_last",))
+
+
+def random_images(seed: int) -> tuple[Images, list[str]]:
+    """Nodes that have a channels-last form, and some that have none, in any order."""
+    images = Images(seed)
+    rng, values = images.rng, ["x"]
+
+    def some() -> str:
+        return values[max(rng.integers(len(values)), rng.integers(len(values)))]
+
+    def alike(x: str) -> str:
+        return str(rng.choice([value for value in values if images.shapes[value] == images.shapes[x]]))
+
+    def grow() -> str:
+        x = some()
+        channels, size = images.shapes[x]
+        kind = rng.integers(15)
+        if kind < 4:
+            to = int(rng.choice([8, 16, 24]))
+            return images.conv(x, to, int(rng.choice([1, 3])), int(rng.choice([1, 2])) if size > 2 else 1)
+        if kind == 4:
+            return images.conv(x, channels, group=channels)
+        if kind == 5:
+            return images.add("Tanh", [images.add(str(rng.choice(["Add", "Mul", "Sub"])), [x, alike(x)])])
+        if kind == 6:
+            shape = [(channels, 1, 1), (1, channels, 1, 1), (size, size), (1,), (channels, size, size)][rng.integers(5)]
+            return images.add("Mul", [x, images.random(*shape)])
+        if kind == 7:
+            return images.add("Concat", [x, alike(x)], (2 * channels, size), axis=int(rng.choice([1, -3])))
+        if kind == 8 and size > 2:
+            pool = str(rng.choice(["MaxPool", "AveragePool"]))
+            return images.add(pool, [x], (channels, size // 2), kernel_shape=[2, 2], strides=[2, 2])
+        if kind == 9:
+            gate = images.add("Sigmoid", [images.add("GlobalAveragePool", [x], (channels, 1))])
+            return images.add("Mul", [x, gate])
+        if kind == 10:
+            last = images.add("Transpose", [x], perm=[0, 2, 3, 1])
+            norm = images.add("LayerNormalization", [last, images.random(channels)])
+            return images.add("Transpose", [norm], (channels, size), perm=[0, 3, 1, 2])
+        if kind == 11:
+            flat = images.add("Reshape", [x, images.constant(np.array([0, channels, -1]))])
+            return images.add("Reshape", [images.add("Softmax", [flat]), images.add("Shape", [x])], (channels, size))
+        if kind == 12:
+            return images.add("Transpose", [x], (channels, size), perm=[0, 1, 3, 2])
+        if kind == 13 and channels % 16 == 0:
+            ends = [images.constant(np.array([v])) for v in (channels // 2, channels, 1)]
+            return images.add("Slice", [x, *ends], (channels // 2, size))
+        return images.add(str(rng.choice(["Relu", "Sigmoid", "Neg", "HardSwish"])), [x])
+
+    for _ in range(rng.integers(4, 24)):
+        values.append(grow())
+    return images, sorted({values[-1], *(some() for _ in range(rng.integers(3)))} - {"x"})
+
+
+def check_random_images() -> None:
+    """Whatever stands between convolutions."""
+    for seed in range(100, 160):
+        images, outputs = random_images(seed)
+        try:
+            agree(images, outputs)
+        except Exception:
+            Path(tempfile.gettempdir(), "images.onnx").write_bytes(images.model(outputs, TensorProto.FLOAT16))
+            raise
+
+
+if __name__ == "__main__":
+    run_checks(globals())
