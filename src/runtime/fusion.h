@@ -11,9 +11,16 @@ enum class Fusion : uint8_t {
   kConvAffine,
   kConvEpilogue,
   kChannelsLast,
+  kActivation,
+  kNorm,
+  kAttention,
+  kProductEpilogue,
+  kProjections,
+  kSkipNorm,
 };
-inline constexpr int kFusionCount = 3;
-inline constexpr const char* kFusionNames = "conv_affine,conv_epilogue,channels_last";
+inline constexpr int kFusionCount = 9;
+inline constexpr const char* kFusionNames =
+    "conv_affine,conv_epilogue,channels_last,activation,norm,attention,product_epilogue,projections,skip_norm";
 
 constexpr std::string_view FusionName(Fusion fusion) {
   std::string_view rest = kFusionNames;

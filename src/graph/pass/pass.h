@@ -27,6 +27,10 @@ struct PassContext {
 // The table of passes in their order, without those that the settings leave out. What they did and missed.
 std::vector<FusionNote> RunPasses(ir::Graph& graph, const Settings& settings);
 
+// Takes away nodes of whose outputs nobody reads one and none leaves. A region that nothing leaves stays as it is: one
+// without nodes is none.
+void RemoveDeadNodes(ir::Graph& graph);
+
 // Nodes that are gone, for passes: marks, and removes all at once, keeping the order.
 class NodeRemoval {
  public:

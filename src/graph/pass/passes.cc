@@ -1,9 +1,15 @@
+#include <algorithm>
 #include <iterator>
 
+#include "graph/ir/dims.h"
+#include "graph/pass/activation.h"
+#include "graph/pass/attention.h"
 #include "graph/pass/channels_last.h"
 #include "graph/pass/conv_affine.h"
 #include "graph/pass/conv_epilogue.h"
+#include "graph/pass/norm.h"
 #include "graph/pass/pass.h"
+#include "graph/pass/product_epilogue.h"
 #include "ops/registry.h"
 
 namespace cudaep::graph {
@@ -18,6 +24,12 @@ constexpr PassEntry kPasses[] = {
     {Fusion::kConvAffine, FoldIntoConvolutions},
     {Fusion::kConvEpilogue, FuseConvEpilogues},
     {Fusion::kChannelsLast, TurnChannelsLast},
+    {Fusion::kActivation, FuseActivations},
+    {Fusion::kNorm, FuseNorms},
+    {Fusion::kAttention, FuseAttention},
+    {Fusion::kProductEpilogue, FuseProductEpilogues},
+    {Fusion::kProjections, MergeProjections},
+    {Fusion::kSkipNorm, FuseSkipNorms},
 };
 static_assert(std::size(kPasses) == kFusionCount);
 
@@ -38,10 +50,30 @@ bool PassContext::IsSupported(const ir::Graph& graph, const ir::Node& node) cons
 std::vector<FusionNote> RunPasses(ir::Graph& graph, const Settings& settings) {
   std::vector<FusionNote> notes;
   if (!settings.fusion) return notes;
+  ir::StateDims(graph);
   for (const PassEntry& pass : kPasses) {
-    if (!settings.fusion_skip.Contains(pass.fusion)) pass.run(graph, {settings, notes});
+    if (settings.fusion_skip.Contains(pass.fusion)) continue;
+    pass.run(graph, {settings, notes});
+    RemoveDeadNodes(graph);
   }
   return notes;
+}
+
+void RemoveDeadNodes(ir::Graph& graph) {
+  if (graph.outputs.empty()) return;
+  std::vector<uint8_t> needed(graph.values.size(), 0);
+  for (const int output : graph.outputs) needed[static_cast<size_t>(output)] = 1;
+  NodeRemoval gone(graph);
+  for (size_t n = graph.nodes.size(); n-- > 0;) {
+    const ir::Node& node = graph.nodes[n];
+    const bool is_needed = std::ranges::any_of(
+        node.outputs, [&](int value) { return value >= 0 && needed[static_cast<size_t>(value)] != 0; });
+    if (!is_needed) gone.Mark(static_cast<int>(n));
+    for (const int input : node.inputs) {
+      if (is_needed && input >= 0) needed[static_cast<size_t>(input)] = 1;
+    }
+  }
+  gone.Apply(graph);
 }
 
 void NodeRemoval::Apply(ir::Graph& graph) const {

@@ -1,4 +1,6 @@
-// MatMul, and com.microsoft's FusedMatMul and TransposeMatMul.
+// MatMul, and com.microsoft's FusedMatMul and TransposeMatMul. Compiled regions make `MatMul` of the fused domain:
+// activation(alpha * A * B + bias + residual), the bias of the last dimension, the residual of the result's dimensions,
+// with the attributes of FusedMatMul and "activation" as ActivationName has it.
 #include "ops/gemm/gemm_plan.h"
 #include "ops/gemm/matrix_product.h"
 #include "ops/registry.h"
@@ -6,10 +8,21 @@
 namespace cudaep::ops {
 namespace {
 
+enum Input : int { kA, kB, kBias, kResidual };
+
 struct MatMulPlan : Plan {
   MatrixProduct product;
   std::vector<GemmOffsets> launches;  // in bytes
 };
+
+Result<Activation> ParseActivation(const OpInfo& info) {
+  const std::string name = info.StringOr("activation", "none");
+  for (int i = 0; i < kActivationCount; ++i) {
+    const auto activation = static_cast<Activation>(i);
+    if (name == ActivationName(activation) && ParameterCount(activation) == 0) return activation;
+  }
+  return NotSupported("activation '", name, "' of a matrix product");
+}
 
 class MatMul : public Operator {
  public:
@@ -19,8 +32,11 @@ class MatMul : public Operator {
     op->options_ = ProductOptions(info.settings());
     op->options_.constant_a = info.is_constant(0);
     op->options_.constant_b = info.is_constant(1);
-    if (info.domain() != kMicrosoftDomain) return op;
-    op->alpha_ = info.FloatOr("alpha", 1.0f);
+    if (info.domain() == kOnnxDomain) return op;
+    CUDAEP_ASSIGN_OR_RETURN(op->epilogue_.activation, ParseActivation(info));
+    op->epilogue_.alpha = info.FloatOr("alpha", 1.0f);
+    op->epilogue_.bias = info.has_input(kBias);
+    op->epilogue_.beta = info.has_input(kResidual) ? 1.0f : 0.0f;
     op->a_ = {info.BoolOr("transA", false), info.BoolOr("transBatchA", false)};
     op->b_ = {info.BoolOr("transB", false), info.BoolOr("transBatchB", false)};
     return op;
@@ -28,6 +44,13 @@ class MatMul : public Operator {
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
     CUDAEP_ASSIGN_OR_RETURN(const MatMulGeometry geometry, PlaceMatMul(inputs[0].dims(), a_, inputs[1].dims(), b_));
+    const Dims y = geometry.output;
+    if (epilogue_.bias && (y.empty() || !SameDims(inputs[kBias].dims(), y.last(1)))) {
+      return InvalidArgument("the bias ", inputs[kBias].dims(), " must have the last dimension of the result ", y);
+    }
+    if (epilogue_.residual() && !SameDims(inputs[kResidual].dims(), y)) {
+      return InvalidArgument("the residual ", inputs[kResidual].dims(), " must have the dimensions of the result ", y);
+    }
     outputs[0] = geometry.output;
     return Status::Ok();
   }
@@ -39,7 +62,7 @@ class MatMul : public Operator {
     if (geometry.launches.empty()) return PlanPtr(std::move(plan));
     plan->cost_flops = ProductFlops(context.outputs[0], geometry.problem.k);
     geometry.problem.types = lib::MixedTypes::Of(type_);
-    geometry.problem.epilogue.alpha = alpha_;
+    geometry.problem.epilogue = epilogue_;
     CUDAEP_ASSIGN_OR_RETURN(plan->product, MatrixProduct::Make(context.runtime, geometry.problem, options_));
     plan->workspace_bytes = plan->product.workspace_bytes();
     plan->launches = std::move(geometry.launches);
@@ -53,17 +76,20 @@ class MatMul : public Operator {
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
     const auto& matmul = PlanAs<MatMulPlan>(plan);
     for (const GemmOffsets& offset : matmul.launches) {
-      CUDAEP_RETURN_IF_ERROR(matmul.product.Enqueue(context.runtime, {.a = context.input<std::byte>(0) + offset.a,
-                                                                      .b = context.input<std::byte>(1) + offset.b,
-                                                                      .c = context.output<std::byte>(0) + offset.y,
-                                                                      .workspace = context.workspace}));
+      blas::GemmPointers at{.a = context.input<std::byte>(kA) + offset.a,
+                            .b = context.input<std::byte>(kB) + offset.b,
+                            .c = context.output<std::byte>(0) + offset.y,
+                            .workspace = context.workspace};
+      if (epilogue_.bias) at.bias = context.input(kBias);
+      if (epilogue_.residual()) at.residual = context.input<std::byte>(kResidual) + offset.y;
+      CUDAEP_RETURN_IF_ERROR(matmul.product.Enqueue(context.runtime, at));
     }
     return Status::Ok();
   }
 
  private:
   DataType type_ = DataType::kFloat;
-  float alpha_ = 1.0f;
+  Epilogue epilogue_;
   OperandForm a_, b_;
   ProductOptions options_;
 };
@@ -85,6 +111,7 @@ const RegisterRows kRows({
      .until = 1,
      .types = {{"T", kFloatTypes}},
      .make = Make<MatMul>},
+    {.domain = kFusedDomain, .op = "MatMul", .types = {{"T", kFloatTypes}}, .make = Make<MatMul>},
 });
 
 }  // namespace

@@ -91,6 +91,8 @@ def _from_onnx(s: onnx.defs.OpSchema) -> Schema:
 def _fused_schemas() -> list[Schema]:
     """Of what compiled regions make: no model has it, so neither onnx nor the host knows it."""
     conv = _from_onnx(onnx.defs.get_schema("Conv"))
+    matmul = _from_onnx(onnx.defs.get_schema("MatMul"))
+    sums = (Formal("bias", "T", variadic=False), Formal("residual", "T", variadic=False))
     return [
         replace(
             conv,
@@ -99,7 +101,15 @@ def _fused_schemas() -> list[Schema]:
             inputs=(*conv.inputs, Formal("Z", "T", variadic=False)),
             attributes=conv.attributes
             | {"activation": "STRING", "activation_params": "FLOATS", "channels_last": "INT"},
-        )
+        ),
+        replace(
+            matmul,
+            domain=FUSED_DOMAIN,
+            since=1,
+            inputs=(*matmul.inputs, *sums),
+            attributes={"activation": "STRING", "alpha": "FLOAT"}
+            | dict.fromkeys(("transA", "transB", "transBatchA", "transBatchB"), "INT"),
+        ),
     ]
 
 

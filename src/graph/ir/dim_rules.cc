@@ -1,0 +1,167 @@
+#include "graph/ir/dim_rules.h"
+
+#include <algorithm>
+
+namespace cudaep::graph::ir {
+
+const MaybeDims& DimRules::Stated(const Node& node, size_t input) const {
+  static const MaybeDims kNone;
+  return input < node.inputs.size() && node.inputs[input] >= 0 ? graph_.value(node.inputs[input]).dims : kNone;
+}
+
+MaybeDims DimRules::Of(const Node& node) {
+  static constexpr std::string_view kLikeFirst[] = {"Abs",
+                                                    "Cast",
+                                                    "Ceil",
+                                                    "Clip",
+                                                    "Cos",
+                                                    "Dropout",
+                                                    "Erf",
+                                                    "Exp",
+                                                    "Floor",
+                                                    "Gelu",
+                                                    "GroupNormalization",
+                                                    "HardSwish",
+                                                    "Identity",
+                                                    "IsNaN",
+                                                    "LayerNormalization",
+                                                    "Log",
+                                                    "LogSoftmax",
+                                                    "Neg",
+                                                    "Not",
+                                                    "RMSNormalization",
+                                                    "Reciprocal",
+                                                    "Relu",
+                                                    "Round",
+                                                    "Sigmoid",
+                                                    "SimplifiedLayerNormalization",
+                                                    "Sin",
+                                                    "Softmax",
+                                                    "Sqrt",
+                                                    "Swish",
+                                                    "Tanh",
+                                                    "Trilu"};
+  static constexpr std::string_view kBroadcast[] = {"Add",  "And",         "Div", "Equal", "Greater", "GreaterOrEqual",
+                                                    "Less", "LessOrEqual", "Max", "Min",   "Mod",     "Mul",
+                                                    "Or",   "Pow",         "Sub", "Where"};
+  if (!node.domain.empty()) return std::nullopt;
+  if (std::ranges::find(kLikeFirst, node.op_type) != std::end(kLikeFirst)) return Stated(node, 0);
+  if (std::ranges::find(kBroadcast, node.op_type) != std::end(kBroadcast)) return Broadcast(node);
+  if (node.Is("Reshape")) return Reshaped(node);
+  if (node.Is("Transpose")) return Transposed(node);
+  if (node.Is("Expand")) return Expanded(node);
+  if (node.Is("MatMul")) return Product(node);
+  if (node.Is("Gemm")) return Gemm(node);
+  if (node.Is("Gather")) return Gathered(node);
+  if (node.Is("GatherElements")) return Stated(node, 1);
+  if (node.Is("GatherND")) return GatheredAt(node);
+  if (node.Is("Range")) return Counted(node);
+  if (node.Is("Unsqueeze")) return Unsqueezed(node);
+  if (node.Is("Squeeze")) return Squeezed(node);
+  if (node.Is("Concat")) return Joined(node);
+  if (node.Is("Slice")) return Sliced(node);
+  if (node.Is("ReduceMean") || node.Is("ReduceSum") || node.Is("ReduceMax")) return Reduced(node);
+  return std::nullopt;
+}
+
+bool DimRules::IsFirst(const Dim& part, const Dim& whole) const {
+  const auto found = wanted_.find(part.symbol);
+  return found != wanted_.end() && found->second == whole.symbol;
+}
+
+Dim DimRules::BroadcastDim(const Dim& a, const Dim& b) const {
+  if (a.Equals(b) || b.size == 1 || IsFirst(b, a)) return a;
+  if (IsFirst(a, b)) return b;
+  if (a.size == 1) return b;
+  if (a.size > 1) return a;
+  if (b.size > 1) return b;
+  return {};
+}
+
+DimList DimRules::BroadcastDims(const DimList& a, const DimList& b) const {
+  const DimList &longer = a.size() < b.size() ? b : a, &shorter = a.size() < b.size() ? a : b;
+  DimList dims = longer;
+  const size_t ahead = longer.size() - shorter.size();
+  for (size_t i = 0; i < shorter.size(); ++i) dims[ahead + i] = BroadcastDim(longer[ahead + i], shorter[i]);
+  return dims;
+}
+
+MaybeDims DimRules::Broadcast(const Node& node) const {
+  DimList dims;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (!Stated(node, i)) return std::nullopt;
+    dims = BroadcastDims(dims, *Stated(node, i));
+  }
+  return dims;
+}
+
+MaybeDims DimRules::Reshaped(const Node& node) {
+  const Elements* const target = node.inputs.size() < 2 ? nullptr : ElementsOf(node.inputs[1]);
+  if (target == nullptr) return std::nullopt;
+  const MaybeDims& from = Stated(node, 0);
+  const auto allow_zero = node.attributes.find(std::string_view("allowzero"));
+  const bool zero_is_size = allow_zero != node.attributes.end() && std::get<int64_t>(allow_zero->second) != 0;
+  DimList dims(target->size());
+  Element rest = Number(1), others = Number(1);
+  for (size_t i = 0; from && i < from->size(); ++i) rest = Times(rest, ElementOf((*from)[i]));
+  int open = -1;
+  for (size_t i = 0; i < target->size(); ++i) {
+    const Element& element = (*target)[i];
+    if (element == Number(-1)) {
+      open = static_cast<int>(i);
+      continue;
+    }
+    if (element == Number(0) && !zero_is_size) {
+      if (from && i < from->size()) dims[i] = (*from)[i];
+    } else {
+      dims[i] = symbols_.DimOf(element);
+    }
+    others = Times(others, ElementOf(dims[i]));
+  }
+  if (open >= 0 && from) dims[static_cast<size_t>(open)] = symbols_.DimOf(Quotient(rest, others));
+  return dims;
+}
+
+MaybeDims DimRules::Transposed(const Node& node) const {
+  const MaybeDims& from = Stated(node, 0);
+  if (!from) return std::nullopt;
+  DimList dims(from->rbegin(), from->rend());
+  const auto found = node.attributes.find(std::string_view("perm"));
+  if (found == node.attributes.end()) return dims;
+  const auto& perm = std::get<std::vector<int64_t>>(found->second);
+  if (perm.size() != from->size()) return std::nullopt;
+  for (size_t i = 0; i < perm.size(); ++i) dims[i] = (*from)[static_cast<size_t>(perm[i])];
+  return dims;
+}
+
+MaybeDims DimRules::Expanded(const Node& node) {
+  const Elements* const target = ElementsOf(node.inputs[1]);
+  const MaybeDims& from = Stated(node, 0);
+  if (target == nullptr || !from) return std::nullopt;
+  DimList dims;
+  for (const Element& element : *target) dims.push_back(symbols_.DimOf(element));
+  return BroadcastDims(*from, dims);
+}
+
+MaybeDims DimRules::Product(const Node& node) {
+  const MaybeDims &a = Stated(node, 0), &b = Stated(node, 1);
+  if (!a || !b || a->size() < 2 || b->size() < 2) return std::nullopt;
+  const Dim& inner = (*b)[b->size() - 2];
+  if (!a->back().known() && inner.known()) graph_.value(node.inputs[0]).dims->back() = inner;
+  DimList dims = BroadcastDims({a->begin(), a->end() - 2}, {b->begin(), b->end() - 2});
+  dims.push_back((*a)[a->size() - 2]);
+  dims.push_back(b->back());
+  return dims;
+}
+
+MaybeDims DimRules::Gemm(const Node& node) const {
+  const MaybeDims &a = Stated(node, 0), &b = Stated(node, 1);
+  if (!a || !b || a->size() != 2 || b->size() != 2) return std::nullopt;
+  const auto turned = [&](const char* name) {
+    const auto found = node.attributes.find(std::string_view(name));
+    return found != node.attributes.end() && std::get<int64_t>(found->second) != 0;
+  };
+  return DimList{(*a)[turned("transA") ? 1 : 0], (*b)[turned("transB") ? 0 : 1]};
+}
+
+}  // namespace cudaep::graph::ir

@@ -1,0 +1,84 @@
+#include "graph/ir/dims.h"
+
+#include "graph/ir/dim_rules.h"
+
+namespace cudaep::graph::ir {
+namespace {
+
+class Inference {
+ public:
+  explicit Inference(Graph& graph) : graph_(graph), rules_(graph) {}
+
+  void Run() {
+    for (size_t v = 0; v < graph_.values.size(); ++v) {
+      if (graph_.values[v].is_constant()) ReadConstant(v);
+      if (graph_.values[v].input >= 0) NameUnknown(static_cast<int>(v));
+    }
+    for (const Node& node : graph_.nodes) Visit(node);
+  }
+
+ private:
+  void ReadConstant(size_t v) {
+    const ops::TensorView& view = graph_.values[v].constant;
+    if (view.rank > 1 || view.elems() > kMostElements) return;
+    Elements elements;
+    if (view.type == DataType::kInt64) {
+      for (const int64_t number : view.host<int64_t>()) elements.push_back(Number(number));
+    } else if (view.type == DataType::kInt32) {
+      for (const int32_t number : view.host<int32_t>()) elements.push_back(Number(number));
+    } else {
+      return;
+    }
+    rules_.Follow(static_cast<int>(v), std::move(elements));
+  }
+
+  void Visit(const Node& node) {
+    std::vector<const Elements*> inputs;
+    for (const int input : node.inputs) inputs.push_back(rules_.ElementsOf(input));
+    const MaybeDims inferred = rules_.Of(node);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] < 0) continue;
+      if (i == 0 && inferred) Take(graph_.value(node.outputs[0]), *inferred);
+      NameUnknown(node.outputs[i]);
+    }
+    if (node.outputs.empty() || node.outputs[0] < 0) return;
+    const Value& output = graph_.value(node.outputs[0]);
+    constexpr DataTypeSet kFollowed{DataType::kInt64, DataType::kInt32, DataType::kBool};
+    if (!output.dims || output.dims->size() > 1 || !kFollowed.Contains(output.type)) return;
+    auto elements = FollowElements(graph_, node, inputs, rules_.symbols());
+    if (elements && elements->size() <= kMostElements) {
+      rules_.Follow(node.outputs[0], *std::move(elements));
+    }
+  }
+
+  // A number that the model states stays; else what follows from the inputs is better than another symbol.
+  static void Take(Value& value, const DimList& inferred) {
+    if (!value.dims || value.dims->size() != inferred.size()) {
+      if (!value.dims) value.dims = inferred;
+      return;
+    }
+    for (size_t i = 0; i < inferred.size(); ++i) {
+      Dim& dim = (*value.dims)[i];
+      if (!dim.known() && (inferred[i].known() || !inferred[i].symbol.empty())) dim = inferred[i];
+    }
+  }
+
+  void NameUnknown(int index) {
+    Value& value = graph_.value(index);
+    if (!value.dims) return;
+    for (size_t i = 0; i < value.dims->size(); ++i) {
+      Dim& dim = (*value.dims)[i];
+      if (!dim.known() && dim.symbol.empty())
+        dim = rules_.symbols().DimOf(rules_.symbols().Named(StrCat("value ", index, ' ', i)));
+    }
+  }
+
+  Graph& graph_;
+  DimRules rules_;
+};
+
+}  // namespace
+
+void StateDims(Graph& graph) { Inference(graph).Run(); }
+
+}  // namespace cudaep::graph::ir

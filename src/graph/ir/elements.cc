@@ -1,0 +1,193 @@
+#include "graph/ir/elements.h"
+
+#include <algorithm>
+
+#include "core/checked_math.h"
+
+namespace cudaep::graph::ir {
+namespace {
+
+constexpr Element kUnknown{};
+
+// numpy's rule for a position in `size` elements; -1 outside.
+int64_t Position(const Element& element, int64_t size) {
+  if (!element.is_number()) return -1;
+  const int64_t at = element.number < 0 ? element.number + size : element.number;
+  return at >= 0 && at < size ? at : -1;
+}
+
+int64_t Clamped(int64_t at, int64_t size) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); }
+
+int64_t IntOr(const Node& node, const char* name, int64_t fallback) {
+  const auto found = node.attributes.find(std::string_view(name));
+  return found == node.attributes.end() ? fallback : std::get<int64_t>(found->second);
+}
+
+std::optional<Elements> ShapeOf(const Graph& graph, const Node& node) {
+  const auto& dims = graph.value(node.inputs[0]).dims;
+  if (!dims) return std::nullopt;
+  const auto rank = static_cast<int64_t>(dims->size());
+  const int64_t start = Clamped(IntOr(node, "start", 0), rank), end = Clamped(IntOr(node, "end", rank), rank);
+  Elements elements;
+  for (int64_t i = start; i < end; ++i) elements.push_back(ElementOf((*dims)[static_cast<size_t>(i)]));
+  return elements;
+}
+
+std::optional<Elements> Gathered(const Elements& data, const Elements& indices) {
+  Elements elements;
+  for (const Element& index : indices) {
+    const int64_t at = Position(index, static_cast<int64_t>(data.size()));
+    if (at < 0) return std::nullopt;
+    elements.push_back(data[static_cast<size_t>(at)]);
+  }
+  return elements;
+}
+
+std::optional<Elements> Sliced(std::span<const Elements* const> inputs) {
+  const auto one = [&](size_t i, int64_t fallback) -> std::optional<int64_t> {
+    if (i >= inputs.size()) return fallback;
+    if (inputs[i] == nullptr || inputs[i]->size() != 1 || !inputs[i]->front().is_number()) return std::nullopt;
+    return inputs[i]->front().number;
+  };
+  const auto start = one(1, 0), end = one(2, 0), step = one(4, 1);
+  if (inputs.size() < 3 || !start || !end || step != 1) return std::nullopt;
+  const auto size = static_cast<int64_t>(inputs[0]->size());
+  const int64_t from = Clamped(*start, size), to = Clamped(*end, size);
+  if (from >= to) return Elements{};
+  return Elements(inputs[0]->begin() + from, inputs[0]->begin() + to);
+}
+
+Element Combined(const Node& node, const Element& a, const Element& b, Symbols& symbols) {
+  if (!a.known || !b.known) return kUnknown;
+  if (node.Is("Equal")) {
+    if (a == b) return Number(1);
+    const auto differ = [](const Element& x, const Element& y) {
+      return x.not_negative() && y.is_number() && y.number < 0;
+    };
+    const bool told = (a.is_number() && b.is_number()) || differ(a, b) || differ(b, a);
+    return told ? Number(0) : kUnknown;
+  }
+  if (node.Is("Mul")) return Times(a, b);
+  if (a.is_number() && b.is_number()) {
+    int64_t sum = 0;
+    if (node.Is("Div")) return b.number > 0 && a.number >= 0 ? Number(a.number / b.number) : kUnknown;
+    return CheckedAdd(a.number, node.Is("Sub") ? -b.number : b.number, &sum) ? Number(sum) : kUnknown;
+  }
+  if (b.is_number() && b.number == 0 && !node.Is("Div")) return a;
+  if (node.Is("Sub") || !a.not_negative() || !b.not_negative()) return kUnknown;
+  if (node.Is("Div")) {
+    if (!b.is_number() || b.number == 0) return kUnknown;
+    if (Element exact = Quotient(a, b); exact.known) return exact;
+  }
+  return symbols.Named(StrCat(Symbols::Text(a), node.op_type, Symbols::Text(b)));
+}
+
+std::optional<Elements> Elementwise(const Node& node, const Elements& a, const Elements& b, Symbols& symbols) {
+  const size_t size = std::max(a.size(), b.size());
+  if ((a.size() != size && a.size() != 1) || (b.size() != size && b.size() != 1)) return std::nullopt;
+  Elements elements;
+  for (size_t i = 0; i < size; ++i) {
+    elements.push_back(Combined(node, a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i], symbols));
+  }
+  return elements;
+}
+
+std::optional<Elements> Chosen(const Elements& which, const Elements& a, const Elements& b) {
+  Elements elements;
+  for (size_t i = 0; i < which.size(); ++i) {
+    const Elements& from = which[i] == Number(0) ? b : a;
+    if (!which[i].is_number() || (from.size() != which.size() && from.size() != 1)) return std::nullopt;
+    elements.push_back(from[from.size() == 1 ? 0 : i]);
+  }
+  return elements;
+}
+
+std::optional<Elements> Filled(const Node& node, const Elements& shape) {
+  if (shape.size() > 1 || (shape.size() == 1 && !shape[0].is_number())) return std::nullopt;
+  const int64_t count = shape.empty() ? 1 : shape[0].number;
+  const auto value = node.attributes.find(std::string_view("value"));
+  if (count > kMostElements || value == node.attributes.end()) return std::nullopt;
+  const auto& tensor = std::get<ops::HostTensor>(value->second);
+  if (tensor.type != DataType::kInt64) return std::nullopt;
+  return Elements(static_cast<size_t>(count), Number(tensor.view().host<int64_t>()[0]));
+}
+
+}  // namespace
+
+Element ElementOf(const Dim& dim) {
+  if (dim.known()) return Number(dim.size);
+  if (dim.symbol.empty()) return kUnknown;
+  Element product = Number(1);
+  for (std::string_view rest = dim.symbol; !rest.empty();) {
+    const std::string_view factor = rest.substr(0, rest.find('*'));
+    rest.remove_prefix(std::min(rest.size(), factor.size() + 1));
+    const bool digits = factor.find_first_not_of("0123456789") == std::string_view::npos && factor.size() < 10;
+    product = Times(product, digits && !factor.empty() ? Number(std::stoll(std::string(factor)))
+                                                       : Element{true, 1, {std::string(factor)}});
+  }
+  return product;
+}
+
+Element Times(Element a, const Element& b) {
+  if (!a.known || !b.known || !CheckedMultiply(a.number, b.number, &a.number)) return kUnknown;
+  a.symbols.insert(a.symbols.end(), b.symbols.begin(), b.symbols.end());
+  std::sort(a.symbols.begin(), a.symbols.end());
+  if (a.number == 0) a.symbols.clear();
+  return a;
+}
+
+Element Quotient(Element a, const Element& b) {
+  if (!a.known || !b.known || b.number <= 0 || a.number % b.number != 0) return kUnknown;
+  a.number /= b.number;
+  for (const std::string& symbol : b.symbols) {
+    const auto found = std::find(a.symbols.begin(), a.symbols.end(), symbol);
+    if (found == a.symbols.end()) return kUnknown;
+    a.symbols.erase(found);
+  }
+  return a;
+}
+
+Element Symbols::Named(const std::string& expression) {
+  const auto [entry, fresh] = names_.try_emplace(expression, StrCat("#", names_.size()));
+  return {true, 1, {entry->second}};
+}
+
+std::string Symbols::Text(const Element& element) {
+  std::string text = element.number == 1 && !element.symbols.empty() ? "" : StrCat(element.number);
+  for (const std::string& symbol : element.symbols) text += StrCat(text.empty() ? "" : "*", symbol);
+  return text;
+}
+
+Dim Symbols::DimOf(const Element& element) {
+  if (!element.not_negative()) return {};
+  if (element.is_number()) return {.size = element.number};
+  return {.symbol = Text(element)};
+}
+
+std::optional<Elements> FollowElements(const Graph& graph, const Node& node, std::span<const Elements* const> inputs,
+                                       Symbols& symbols) {
+  if (node.Is("Shape")) return ShapeOf(graph, node);
+  if (node.Is("Concat")) {
+    Elements all;
+    for (const Elements* const part : inputs) {
+      if (part == nullptr) return std::nullopt;
+      all.insert(all.end(), part->begin(), part->end());
+    }
+    return all;
+  }
+  if (inputs.empty() || inputs[0] == nullptr) return std::nullopt;
+  if (node.Is("Unsqueeze") || node.Is("Squeeze") || node.Is("Cast") || node.Is("Identity") || node.Is("Reshape")) {
+    return *inputs[0];
+  }
+  if (node.Is("Slice")) return Sliced(inputs);
+  if (node.Is("ConstantOfShape")) return Filled(node, *inputs[0]);
+  if (inputs.size() < 2 || inputs[1] == nullptr) return std::nullopt;
+  if (node.Is("Gather")) return Gathered(*inputs[0], *inputs[1]);
+  if (node.Is("Mul") || node.Is("Div") || node.Is("Add") || node.Is("Sub") || node.Is("Equal")) {
+    return Elementwise(node, *inputs[0], *inputs[1], symbols);
+  }
+  if (node.Is("Where") && inputs.size() == 3 && inputs[2] != nullptr) return Chosen(*inputs[0], *inputs[1], *inputs[2]);
+  return std::nullopt;
+}
+
+}  // namespace cudaep::graph::ir

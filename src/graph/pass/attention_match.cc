@@ -1,0 +1,158 @@
+#include "graph/pass/attention_match.h"
+
+#include <algorithm>
+
+namespace cudaep::graph {
+namespace {
+
+// What every device's shared memory holds.
+constexpr int64_t kMostHeadSize = 256;
+
+using Dims4 = std::vector<ir::Dim>;
+
+class AttentionMatch {
+ public:
+  explicit AttentionMatch(const Rewriter& rewrite) : rewrite_(rewrite), graph_(rewrite.graph), match_(rewrite.match) {}
+
+  std::optional<AttentionCore> Match(int index) const {
+    const ir::Node& node = rewrite_.node(index);
+    if (node.on_host || !node.Is("MatMul")) return std::nullopt;
+    const ir::Node* const softmax = SoftmaxOf(node.inputs[0]);
+    if (softmax == nullptr) return std::nullopt;
+    AttentionCore core;
+    core.v = node.inputs[1];
+    const int scores = WithoutCasts(softmax->inputs[0]);
+    if (!MatchScores(scores, core) && !MatchMasked(scores, core)) return std::nullopt;
+    if (!MatchKeys(core)) {
+      rewrite_.Miss(index, "the keys are not transposed as attention has them");
+      return std::nullopt;
+    }
+    if (!MatchSizes(core)) {
+      rewrite_.Miss(index, "queries, keys and values are not stated to fit");
+      return std::nullopt;
+    }
+    return core;
+  }
+
+ private:
+  // Through what turns rows without any key, which softmax makes NaN, into zeros: the operator gives zeros, too.
+  const ir::Node* SoftmaxOf(int weights) const {
+    weights = WithoutCasts(weights);
+    if (const ir::Node* const guard = match_.Maker(weights, "Where")) {
+      const ir::Node* const is_nan = match_.Maker(guard->inputs[0], "IsNaN");
+      const bool guards = is_nan != nullptr && is_nan->inputs[0] == guard->inputs[2];
+      const std::optional<double> zero = match_.Scalar(guard->inputs[1]);
+      if (!guards || zero != 0.0) return nullptr;
+      weights = guard->inputs[2];
+    }
+    const ir::Node* const softmax = match_.Maker(weights, "Softmax");
+    const auto& dims = graph_.value(weights).dims;
+    if (softmax == nullptr || !dims) return nullptr;
+    const int64_t axis = IntAttribute(*softmax, "axis", softmax->since_version < 13 ? 1 : -1);
+    return axis == -1 || axis == static_cast<int64_t>(dims->size()) - 1 ? softmax : nullptr;
+  }
+
+  // Softmax in float between casts of 16-bit models: the operator computes it so anyway.
+  int WithoutCasts(int value) const {
+    const ir::Node* const cast = match_.Maker(value, "Cast");
+    if (cast == nullptr) return value;
+    const DataTypeSet floats = kFloatTypesNoDouble;
+    return floats.Contains(graph_.value(value).type) && floats.Contains(graph_.value(cast->inputs[0]).type)
+               ? cast->inputs[0]
+               : value;
+  }
+
+  // scale * Q K^T, the scale on either side of the product.
+  bool MatchScores(int scores, AttentionCore& core) const {
+    const ProductOf scaled = match_.Factors(scores);
+    if (scaled.values.size() != 1) return false;
+    const ir::Node* const product = match_.Maker(scaled.values[0], "MatMul");
+    if (product == nullptr) return false;
+    const ProductOf q = Scaled(product->inputs[0]), keys = Scaled(product->inputs[1]);
+    core.scale = scaled.constant * q.constant * keys.constant;
+    core.q = q.values[0];
+    core.keys = keys.values[0];
+    scores_ = scaled.values[0];
+    return true;
+  }
+
+  // constant * value, or the value as it is.
+  ProductOf Scaled(int value) const {
+    ProductOf product = match_.Factors(value);
+    return product.values.size() == 1 ? product : ProductOf{.values = {value}};
+  }
+
+  bool MatchMasked(int scores, AttentionCore& core) const {
+    const ir::Node* const add = match_.Maker(scores, "Add");
+    if (add == nullptr || !match_.IsPrivate(scores)) return false;
+    for (size_t i = 0; i < 2; ++i) {
+      if (!MatchScores(WithoutCasts(add->inputs[i]), core)) continue;
+      core.mask = add->inputs[1 - i];
+      core.mask_fits = Broadcasts(core.mask, scores_);
+      return true;
+    }
+    return false;
+  }
+
+  bool Broadcasts(int value, int to) const {
+    const auto &dims = graph_.value(value).dims, &whole = graph_.value(to).dims;
+    if (!dims || !whole || dims->size() > whole->size()) return false;
+    const size_t ahead = whole->size() - dims->size();
+    for (size_t i = 0; i < dims->size(); ++i) {
+      if ((*dims)[i].size != 1 && !(*dims)[i].Equals((*whole)[ahead + i])) return false;
+    }
+    return true;
+  }
+
+  bool MatchKeys(AttentionCore& core) const {
+    if (const ir::Node* const turn = match_.Maker(core.keys, "Transpose")) {
+      const auto perm = match_.IntsOf(*turn, "perm", turn->inputs.size());
+      if (perm == std::vector<int64_t>{0, 1, 3, 2}) core.k = turn->inputs[0];
+      if (perm == std::vector<int64_t>{0, 2, 3, 1}) core.k_rows_first = turn->inputs[0];
+      return core.k >= 0 || core.k_rows_first >= 0;
+    }
+    return MatchFlatKeys(core);
+  }
+
+  // All heads of the batch in one dimension while the last two are swapped.
+  bool MatchFlatKeys(AttentionCore& core) const {
+    const ir::Node* const apart = match_.Maker(core.keys, "Reshape");
+    const ir::Node* const turn = apart == nullptr ? nullptr : match_.Maker(apart->inputs[0], "Transpose");
+    const ir::Node* const joined = turn == nullptr ? nullptr : match_.Maker(turn->inputs[0], "Reshape");
+    if (joined == nullptr || match_.IntsOf(*turn, "perm", 1) != std::vector<int64_t>{0, 2, 1}) return false;
+    const auto &k = graph_.value(joined->inputs[0]).dims, &flat = graph_.value(turn->inputs[0]).dims;
+    const auto& keys = graph_.value(core.keys).dims;
+    if (!k || !flat || !keys || k->size() != 4 || flat->size() != 3 || keys->size() != 4) return false;
+    const bool same = (*flat)[1].Equals((*k)[2]) && (*flat)[2].Equals((*k)[3]) && (*keys)[0].Equals((*k)[0]) &&
+                      (*keys)[1].Equals((*k)[1]) && (*keys)[2].Equals((*k)[3]) && (*keys)[3].Equals((*k)[2]);
+    if (same) core.k = joined->inputs[0];
+    return same;
+  }
+
+  bool MatchSizes(AttentionCore& core) const {
+    const auto &q = graph_.value(core.q).dims, &keys = graph_.value(core.keys).dims, &v = graph_.value(core.v).dims;
+    if (!q || !keys || !v || q->size() != 4 || keys->size() != 4 || v->size() != 4) return false;
+    for (size_t i = 0; i < 2; ++i) {
+      if (!(*q)[i].Equals((*keys)[i]) || !(*q)[i].Equals((*v)[i])) return false;
+    }
+    core.heads = (*q)[1].size, core.head_size = (*q)[3].size, core.v_head_size = (*v)[3].size;
+    const auto fits = [](int64_t size) { return size > 0 && size <= kMostHeadSize; };
+    const DataType type = graph_.value(core.q).type;
+    return core.heads > 0 && fits(core.head_size) && fits(core.v_head_size) && (*keys)[2].Equals((*q)[3]) &&
+           (*keys)[3].Equals((*v)[2]) && graph_.value(core.keys).type == type && graph_.value(core.v).type == type &&
+           (core.mask < 0 || graph_.value(core.mask).type == type);
+  }
+
+  const Rewriter& rewrite_;
+  const ir::Graph& graph_;
+  const Matcher& match_;
+  mutable int scores_ = -1;  // of Q K^T
+};
+
+}  // namespace
+
+std::optional<AttentionCore> MatchAttention(const Rewriter& rewrite, int index) {
+  return AttentionMatch(rewrite).Match(index);
+}
+
+}  // namespace cudaep::graph

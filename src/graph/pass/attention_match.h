@@ -1,0 +1,26 @@
+// Attention as exporters spell it out: softmax(scale * Q K^T + mask) V, queries, keys and values as [batch, heads,
+// rows, size].
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "graph/pass/rewrite.h"
+
+namespace cudaep::graph {
+
+struct AttentionCore {
+  int q = -1, v = -1;
+  int keys = -1;          // as the product reads them: [batch, heads, size, rows]
+  int k = -1;             // [batch, heads, rows, size]; -1: only `k_rows_first` exists
+  int k_rows_first = -1;  // [batch, rows, heads, size]
+  int mask = -1;          // added to the scores; -1: none
+  bool mask_fits = true;  // whether its dimensions are stated to broadcast to those of the scores
+  double scale = 1;
+  int64_t heads = 0, head_size = 0, v_head_size = 0;
+};
+
+// Of the MatMul that multiplies with V; nothing where there is none. Near misses are noted.
+std::optional<AttentionCore> MatchAttention(const Rewriter& rewrite, int index);
+
+}  // namespace cudaep::graph

@@ -1,0 +1,17 @@
+// Normalisation of rows that exporters spell out.
+#pragma once
+
+#include "graph/pass/pass.h"
+
+namespace cudaep::graph {
+
+// (x - mean) / sqrt(variance + epsilon) * scale [+ bias] over the last axis becomes LayerNormalization, and
+// x / sqrt(mean square + epsilon) * scale becomes RMSNormalization; with the casts to float around the statistics that
+// exports of 16-bit models have.
+void FuseNorms(ir::Graph& graph, const PassContext& context);
+
+// An Add of two tensors of the same dimensions and a normalisation of the sum become SkipLayerNormalization or
+// SkipSimplifiedLayerNormalization; who else reads the sum gets it from there.
+void FuseSkipNorms(ir::Graph& graph, const PassContext& context);
+
+}  // namespace cudaep::graph

@@ -1,0 +1,62 @@
+"""What compiled regions rewrite transformers to, and that results are no further from the CPU's in float32 for it."""
+
+from collections import Counter
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+from ..session import host
+from . import precision, runs
+from .test_models import FORMS, TOLERANCE, reference
+
+# How often each rewriting is done; of two layers.
+_DENSE = {"product_epilogue": 12}
+FUSED = {
+    "bart_encoder.dynamo": _DENSE | {"attention": 2, "projections": 2, "skip_norm": 1},
+    "bert.dynamo": _DENSE | {"attention": 2, "projections": 2},
+    "bert.torchscript": _DENSE | {"activation": 2, "attention": 1, "projections": 1},  # the other is in two regions
+    "clip_text.dynamo": _DENSE | {"activation": 2, "attention": 2, "projections": 2},
+    "distilbert.dynamo": {"product_epilogue": 13, "attention": 2, "projections": 2},
+    "gpt2.dynamo": {"activation": 2},
+    "llama.torchscript": {"product_epilogue": 6, "activation": 2, "norm": 5},
+    "t5_encoder.dynamo": {"product_epilogue": 6, "activation": 2, "attention": 2, "projections": 2, "norm": 5},
+    "vit.dynamo": {"product_epilogue": 6, "attention": 2, "skip_norm": 2},
+    "wav2vec2.torchscript": {"product_epilogue": 14, "activation": 6, "attention": 2, "projections": 2},
+    "whisper_encoder.torchscript": {"product_epilogue": 10, "activation": 4, "attention": 2, "projections": 2},
+}
+# The others are those of convolutions, which do more to 16-bit models.
+PASSES = {fusion for counts in FUSED.values() for fusion in counts}
+CASES = [(name, form) for name in FUSED for form in FORMS]
+
+
+def root_mean_square(actual: list[np.ndarray], expected: list[np.ndarray]) -> float:
+    """Of all outputs' errors, as a share of each one's largest value."""
+    shares = [
+        np.sqrt(np.mean((a.astype(np.float64) - e) ** 2)) / max(float(np.max(np.abs(e))), 1e-30)
+        for a, e in zip(actual, expected, strict=True)
+        if e.dtype.kind == "f"
+    ]
+    return float(max(shares))
+
+
+@pytest.mark.parametrize(("name", "form"), CASES)
+def test_fused(name: str, form: str, capfd: pytest.CaptureFixture[str]) -> None:
+    host.require_plugin()
+    model, feeds, expected = reference(name)
+    if form != "float32":
+        model, feeds = precision.convert(model, FORMS[form]), precision.convert_feeds(feeds, FORMS[form])
+    capfd.readouterr()
+    ort.set_default_logger_severity(0)
+    try:
+        fused, _ = runs.run_compiled(model, feeds, host.EXACT)
+    finally:
+        ort.set_default_logger_severity(2)
+    lines = [line for line in capfd.readouterr().err.splitlines() if "fusion " in line]
+    done = Counter(line.split("fusion ")[1].split(":")[0] for line in lines if "left alone" not in line)
+    assert {fusion: count for fusion, count in done.items() if fusion in PASSES} == FUSED[name], "\n".join(lines)
+    plain, _ = runs.run_compiled(model, feeds, host.EXACT | {"fusion": "0"})
+    assert not runs.worst(fused, expected, TOLERANCE[form])
+    for mine, twin, right in zip(fused.outputs, plain.outputs, expected, strict=True):
+        slack = 2.0**-20 if form == "float32" else 2.0**-11 if form == "float16" else 2.0**-8
+        assert root_mean_square(mine, right) <= 1.1 * root_mean_square(twin, right) + slack

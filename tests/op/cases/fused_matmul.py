@@ -1,0 +1,108 @@
+"""The MatMul that compiled regions make: activation(alpha * A B + bias + residual)."""
+
+import math
+
+import numpy as np
+
+from ..harness import Case, Rand, Tolerance
+from ..harness.dtypes import FLOATS
+from ..harness.schemas import FUSED_DOMAIN
+from .matmul import _fused as _product
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+_ACTIVATIONS = {
+    "none": lambda y: y,
+    "relu": lambda y: np.maximum(y, 0),
+    "gelu": lambda y: y * 0.5 * (1 + _erf(y * math.sqrt(0.5))),
+    "gelu_tanh": lambda y: y * 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (y + 0.044715 * y**3))),
+    "sigmoid": lambda y: 1 / (1 + np.exp(-y)),
+    "silu": lambda y: y / (1 + np.exp(-y)),
+    "tanh": np.tanh,
+}
+
+
+def _fused(a, b, bias=None, residual=None, activation="none", **attrs):
+    y = _product(a, b, **attrs) + (0 if bias is None else bias) + (0 if residual is None else residual)
+    return _ACTIVATIONS[activation](y)
+
+
+def _magnitude(*inputs, activation="none", **attrs):
+    """No activation is steeper than its argument by much, and some hide how large that was."""
+    return _fused(*(None if value is None else np.abs(value) for value in inputs), **attrs)
+
+
+# The sum is rounded before an activation that no library takes.
+_ROUNDED = {"float16": Tolerance(1, terms=2.0**12), "bfloat16": Tolerance(1, terms=2.0**15)}
+_TAKEN = ("", "none", "relu", "gelu_tanh")
+
+
+def _case(a, b, y, bias, residual, activation, **more):
+    attrs = dict(more.pop("attrs", {}))
+    if activation:
+        attrs["activation"] = activation
+    # What is activated is below 0 now and then only: most results would be next to 0 otherwise.
+    left, right, sums = ((0.5, 1.5), (-0.5, 1), (0, 1)) if activation else ((-1, 1),) * 3
+    inputs = [Rand(a, low=left[0], high=left[1]), Rand(b, low=right[0], high=right[1])]
+    if bias or residual:
+        inputs.append(Rand(y[-1:], low=sums[0], high=sums[1]) if bias else None)
+    if residual:
+        inputs.append(Rand(y, low=sums[0], high=sums[1]))
+    return Case(
+        op="MatMul",
+        domain=FUSED_DOMAIN,
+        inputs=inputs,
+        attrs=attrs,
+        expected=_fused,
+        magnitude=_magnitude,
+        dtypes=FLOATS,
+        tolerance=None if activation in _TAKEN else _ROUNDED,
+        **more,
+    )
+
+
+_SHAPES = [
+    # A, B, Y, attributes
+    ((3, 8), (8, 16), (3, 16), {}),
+    ((2, 5, 8), (8, 24), (2, 5, 24), {}),  # one tall product
+    ((7, 9), (9, 5), (7, 5), {}),  # odd
+    ((8, 3), (16, 8), (3, 16), {"transA": 1, "transB": 1, "alpha": 0.5}),
+    ((2, 1, 3, 8), (1, 3, 8, 16), (2, 3, 3, 16), {}),  # several launches
+    ((67, 131), (131, 70), (67, 70), {}),
+    ((3, 0), (0, 8), (3, 8), {}),
+    ((0, 8), (8, 16), (0, 16), {}),
+]
+
+CASES = [
+    *(
+        _case(a, b, y, bias, residual, activation, attrs=attrs, constants={1} if constant else set())
+        for a, b, y, attrs in _SHAPES
+        for bias, residual, activation, constant in [
+            (True, False, "", True),
+            (True, True, "", False),
+            (True, False, "gelu", True),
+            (False, True, "gelu_tanh", False),
+        ]
+    ),
+    *(_case((6, 8), (8, 16), (6, 16), True, True, activation) for activation in _ACTIVATIONS),
+    _case((6, 8), (8, 16), (6, 16), False, False, "silu"),
+    Case(
+        op="MatMul",
+        domain=FUSED_DOMAIN,
+        inputs=[Rand((2, 3), "float32"), Rand((3, 4), "float32"), Rand((1, 4), "float32")],
+        error=("INVALID_ARGUMENT", "the bias [1,4] must have the last dimension of the result [2,4]"),
+    ),
+    Case(
+        op="MatMul",
+        domain=FUSED_DOMAIN,
+        inputs=[Rand((2, 3), "float32"), Rand((3, 4), "float32"), None, Rand((1, 4), "float32")],
+        error=("INVALID_ARGUMENT", "the residual [1,4] must have the dimensions of the result [2,4]"),
+    ),
+    Case(
+        op="MatMul",
+        domain=FUSED_DOMAIN,
+        inputs=[Rand((2, 3), "float32"), Rand((3, 4), "float32")],
+        attrs={"activation": "Sin"},
+        error=("NOT_SUPPORTED", "activation 'Sin' of a matrix product"),
+    ),
+]
