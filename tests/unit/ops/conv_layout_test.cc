@@ -57,11 +57,6 @@ TEST_F(ConvLayoutTest, WhatNoLibraryTakesRunsBetweenTransposes) {
   EXPECT_EQ(RouteOf(Conv(DataType::kFloat, 6, 10, 3), settings), ConvRoute::kTurned);
   settings.conv_path = ConvPath::kColumns;
   EXPECT_EQ(RouteOf(Conv(DataType::kFloat16, 8, 16, 3), settings), ConvRoute::kTurned);
-  dnn::ConvProblem residual = Conv(DataType::kFloat, 6, 10, 3);
-  residual.epilogue.beta = 1.0f;
-  StreamContext context(0, stream());
-  const auto plan = PlanConvRun(ConvOptions(settings), residual, context);
-  EXPECT_EQ(plan.status().code(), StatusCode::kNotSupported);
 }
 
 TEST_F(ConvLayoutTest, AResidualLiesAsTheResult) {
@@ -78,15 +73,18 @@ TEST_F(ConvLayoutTest, AResidualLiesAsTheResult) {
       wanted.push_back(std::max(sum, 0.0));
     }
   }
-  Settings settings;
-  settings.use_tf32 = false;
-  StreamContext context(0, stream());
-  auto made = PlanConvRun(ConvOptions(settings), p, context);
-  CUDAEP_ASSERT_OK(made.status());
-  for (size_t shift : {0, 1}) {  // elements behind an aligned address
-    const auto upload = [&](std::vector<double> values) {
-      values.insert(values.begin(), shift, 0.0);
-      return static_cast<float*>(Upload(DataType::kFloat, values)) + shift;
+  for (const auto& [library, shift] : {std::pair{true, size_t{0}}, {true, 1}, {false, 0}, {false, 1}}) {
+    Settings settings;
+    settings.use_tf32 = false;
+    settings.enable_cudnn = library;
+    StreamContext context(0, stream());
+    auto made = PlanConvRun(ConvOptions(settings), p, context);
+    CUDAEP_ASSERT_OK(made.status());
+    EXPECT_EQ(PlanAs<ConvRunPlan>(**made).route == ConvRoute::kTurned, !library);
+    // `shift`: elements behind an aligned address.
+    const auto upload = [&, by = shift](std::vector<double> values) {
+      values.insert(values.begin(), by, 0.0);
+      return static_cast<float*>(Upload(DataType::kFloat, values)) + by;
     };
     float* const y = upload(std::vector<double>(wanted.size(), 7.0));
     const dnn::ConvPointers at{.x = upload(x),
