@@ -89,19 +89,6 @@ class ActivationMatch {
 
 }  // namespace
 
-Activation ActivationOf(const ir::Node& node) {
-  if (node.Is("Relu")) return Activation::kRelu;
-  if (node.Is("Sigmoid")) return Activation::kSigmoid;
-  if (node.Is("Tanh")) return Activation::kTanh;
-  if (node.Is("QuickGelu", ops::kMicrosoftDomain) && FloatAttribute(node, "alpha", 1.702f) == 1.0f) {
-    return Activation::kSilu;
-  }
-  if (!node.Is("Gelu")) return Activation::kNone;
-  const auto found = node.attributes.find(std::string_view("approximate"));
-  const bool is_tanh = found != node.attributes.end() && std::get<std::string>(found->second) == "tanh";
-  return is_tanh ? Activation::kGeluTanh : Activation::kGeluErf;
-}
-
 void FuseActivations(ir::Graph& graph, const PassContext& context) {
   const Rewriter rewrite(graph, context, Fusion::kActivation);
   const ActivationMatch match(rewrite.match);

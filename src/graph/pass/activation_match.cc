@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "graph/pass/constants.h"
+#include "ops/registry.h"
 
 namespace cudaep::graph {
 namespace {
@@ -49,6 +50,9 @@ Found ActivationOf(const ir::Graph& graph, const ir::Node& node, const Settings&
     const std::string kind = info.StringOr("approximate", "none");
     if (kind == "none") return Plain(Activation::kGeluErf);
     if (kind == "tanh") return Plain(Activation::kGeluTanh);
+  }
+  if (node.Is("QuickGelu", ops::kMicrosoftDomain) && info.FloatOr("alpha", 1.702f) == 1.0f) {
+    return Plain(Activation::kSilu);
   }
   return std::nullopt;
 }

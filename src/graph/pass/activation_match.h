@@ -13,7 +13,7 @@ struct ActivationMatch {
 };
 
 // What follows a value that nothing else reads, if it is an activation: Relu, Sigmoid, Tanh, Gelu, HardSwish,
-// HardSigmoid, LeakyRelu, Swish of alpha 1, Clip between constants, x Sigmoid(x), x HardSigmoid(x).
+// HardSigmoid, LeakyRelu, Swish and QuickGelu of alpha 1, Clip between constants, x Sigmoid(x), x HardSigmoid(x).
 std::optional<ActivationMatch> MatchActivation(const ir::Graph& graph, const ir::Uses& uses, int value,
                                                const Settings& settings);
 

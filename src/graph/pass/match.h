@@ -29,6 +29,7 @@ class Matcher {
   // The node on the device that makes the value; null: none, or of another operator.
   const ir::Node* Maker(int value) const;
   const ir::Node* Maker(int value, std::string_view op) const;
+  const ir::Uses& uses() const { return uses_; }
   int MakerIndex(int value) const { return uses_.producer(value); }
   // Whether one node reads the value, once, apart from those that ask for its dimensions; and it does not leave.
   bool IsPrivate(int value) const { return OnlyReader(value) >= 0; }

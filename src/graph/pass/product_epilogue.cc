@@ -1,6 +1,6 @@
 #include "graph/pass/product_epilogue.h"
 
-#include "graph/pass/activation.h"
+#include "graph/pass/activation_match.h"
 #include "graph/pass/rewrite.h"
 #include "ops/registry.h"
 
@@ -18,9 +18,11 @@ class Fuser {
     if (!fused) return;
     const int product = fused->outputs[0];
     int last = index;
-    for (int next = NextOf(last); next >= 0 && Join(rewrite_.node(next), last, product, *fused); next = NextOf(last)) {
+    for (int next = NextOf(last); next >= 0 && JoinSum(rewrite_.node(next), last, product, *fused);
+         next = NextOf(last)) {
       last = next;
     }
+    last = JoinActivation(last, *fused);
     if (last == index) return;
     fused->name = rewrite_.node(last).name;
     fused->outputs = rewrite_.node(last).outputs;
@@ -64,19 +66,21 @@ class Fuser {
     return true;
   }
 
-  bool Join(const ir::Node& next, int last, int product, ir::Node& fused) const {
-    if (next.on_host || fused.attributes.contains("activation")) return false;
-    if (next.Is("Add")) {
-      const int summand = Matcher::Other(next, rewrite_.node(last).outputs[0]);
-      if (summand < 0) return false;
-      if (AddTo(summand, product, fused)) return true;
-      rewrite_.Miss(last, "the sum is neither of a vector of the last dimension nor stated to have all dimensions");
-      return false;
-    }
-    const Activation activation = ActivationOf(next);
-    if (activation == Activation::kNone) return false;
-    fused.attributes["activation"] = std::string(ActivationName(activation));
-    return true;
+  bool JoinSum(const ir::Node& next, int last, int product, ir::Node& fused) const {
+    const int summand = next.Is("Add") ? Matcher::Other(next, rewrite_.node(last).outputs[0]) : -1;
+    if (summand < 0) return false;
+    if (AddTo(summand, product, fused)) return true;
+    rewrite_.Miss(last, "the sum is neither of a vector of the last dimension nor stated to have all dimensions");
+    return false;
+  }
+
+  // The node that ends the pattern then.
+  int JoinActivation(int last, ir::Node& fused) const {
+    const int value = rewrite_.node(last).outputs[0];
+    const auto found = MatchActivation(graph_, rewrite_.match.uses(), value, rewrite_.settings());
+    if (!found || ParameterCount(found->activation) != 0 || rewrite_.IsTaken(found->nodes.back())) return last;
+    fused.attributes["activation"] = std::string(ActivationName(found->activation));
+    return found->nodes.back();
   }
 
   const Rewriter& rewrite_;

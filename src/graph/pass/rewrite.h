@@ -17,6 +17,7 @@ class Rewriter {
   ir::Graph& graph;
   const Matcher match;  // of the graph as it was; replaced nodes make the same values as before
 
+  const Settings& settings() const { return context_.settings; }
   int node_count() const { return static_cast<int>(graph.nodes.size()); }
   ir::Node& node(int index) const { return graph.nodes[static_cast<size_t>(index)]; }
 

@@ -19,6 +19,7 @@ _ACTIVATIONS = {
     "sigmoid": lambda y: 1 / (1 + np.exp(-y)),
     "silu": lambda y: y / (1 + np.exp(-y)),
     "tanh": np.tanh,
+    "hard_swish": lambda y: y * np.clip(y / 6 + 0.5, 0, 1),
 }
 
 

@@ -49,6 +49,18 @@ TEST(ProductPassTest, SpelledOutActivations) {
   EXPECT_EQ(silu.Activation(0), "silu");
 }
 
+TEST(ProductPassTest, ActivationsWithParametersStay) {
+  ProductNet net;
+  net.Output(net.Open("LeakyRelu", 16, {net.y}, 3, {{"alpha", 0.1f}}));
+  net.Run();
+  EXPECT_EQ(net.Operators(), (Ops{"MatMul", "LeakyRelu"}));
+  ProductNet hard;
+  hard.Output(hard.Open("HardSwish", 14, {hard.y}, 3));
+  hard.Run();
+  ASSERT_EQ(hard.Operators(), Ops{"MatMul"});
+  EXPECT_EQ(hard.Activation(0), "hard_swish");
+}
+
 TEST(ProductPassTest, NothingJoinsAfterAnActivation) {
   ProductNet net;
   net.Output(net.Op("Add", {net.Op("Relu", {net.y}), net.bias}));
