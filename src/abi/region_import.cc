@@ -66,7 +66,10 @@ class Importer {
     value.kind = stated.kind;
     value.type = stated.element;
     if (stated.dims) {
-      const std::vector<std::string> names = ReadDimNames(type);
+      std::vector<std::string> names = ReadDimNames(type);
+      for (std::string& symbol : names) {
+        if (symbol.starts_with('#')) symbol.insert(0, 1, ' ');  // graph/ir/elements.h makes such
+      }
       value.dims.emplace();
       for (int d = 0; d < stated.dims->rank(); ++d) value.dims->push_back({(*stated.dims)[d], names[Index(d)]});
     }

@@ -11,19 +11,24 @@ const MaybeDims& DimRules::Stated(const Node& node, size_t input) const {
 
 MaybeDims DimRules::Of(const Node& node) {
   static constexpr std::string_view kLikeFirst[] = {"Abs",
+                                                    "BatchNormalization",
                                                     "Cast",
                                                     "Ceil",
                                                     "Clip",
                                                     "Cos",
                                                     "Dropout",
+                                                    "Elu",
                                                     "Erf",
                                                     "Exp",
                                                     "Floor",
                                                     "Gelu",
+                                                    "HardSigmoid",
                                                     "GroupNormalization",
                                                     "HardSwish",
                                                     "Identity",
+                                                    "InstanceNormalization",
                                                     "IsNaN",
+                                                    "LeakyRelu",
                                                     "LayerNormalization",
                                                     "Log",
                                                     "LogSoftmax",
@@ -60,6 +65,8 @@ MaybeDims DimRules::Of(const Node& node) {
   if (node.Is("Squeeze")) return Squeezed(node);
   if (node.Is("Concat")) return Joined(node);
   if (node.Is("Slice")) return Sliced(node);
+  if (node.Is("Conv") || node.Is("MaxPool") || node.Is("AveragePool") || node.Is("LpPool")) return Windowed(node);
+  if (node.Is("GlobalAveragePool") || node.Is("GlobalMaxPool")) return Pooled(node);
   if (node.Is("ReduceMean") || node.Is("ReduceSum") || node.Is("ReduceMax")) return Reduced(node);
   return std::nullopt;
 }

@@ -56,6 +56,12 @@ class DimRules {
   // With dimensions of 1 in place of those that are reduced.
   MaybeDims Reduced(const Node& node) const;
 
+  // Of convolutions and pools.
+  // How many windows of `kernel` taps fit along a spatial axis; absent where that is not known.
+  Dim WindowsOver(const Node& node, const Dim& size, size_t axis, size_t rank, int64_t kernel);
+  MaybeDims Windowed(const Node& node);
+  MaybeDims Pooled(const Node& node) const;  // to one element a channel
+
   Graph& graph_;
   std::vector<std::optional<Elements>> followed_;
   Symbols symbols_;

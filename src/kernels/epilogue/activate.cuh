@@ -44,4 +44,21 @@ __device__ __forceinline__ C Activate(Activation activation, ActivationParameter
   return x;
 }
 
+// For results that are rounded to 16 bits.
+__device__ __forceinline__ float ActivateApproximately(Activation activation, ActivationParameters parameters,
+                                                       float x) {
+  switch (activation) {
+    case Activation::kGeluErf:
+      return GeluByErf().Approximate(x);
+    case Activation::kGeluTanh:
+      return GeluByTanh().Approximate(x);
+    case Activation::kSigmoid:
+      return FastSigmoid(x);
+    case Activation::kSilu:
+      return x * FastSigmoid(x);
+    default:
+      return Activate(activation, parameters, x);
+  }
+}
+
 }  // namespace cudaep::kernels

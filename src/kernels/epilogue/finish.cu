@@ -11,13 +11,21 @@ struct Finisher {
   Activation activation;
   ActivationParameters parameters;
 
-  // What the epilogue has not is some element of the sums, and must not count, not even as NaN.
   template <class S, class C>
   __device__ __forceinline__ C operator()(S sum, C bias_value, C residual) const {
+    return Activate(activation, parameters, Argument(sum, bias_value, residual));
+  }
+  __device__ __forceinline__ float Approximate(float sum, float bias_value, float residual) const {
+    return ActivateApproximately(activation, parameters, Argument(sum, bias_value, residual));
+  }
+
+  // What the epilogue has not is some element of the sums, and must not count, not even as NaN.
+  template <class S, class C>
+  __device__ __forceinline__ C Argument(S sum, C bias_value, C residual) const {
     C value = static_cast<C>(alpha) * static_cast<C>(sum);
     if (bias) value += bias_value;
     if (beta != 0.0f) value += static_cast<C>(beta) * residual;
-    return Activate(activation, parameters, value);
+    return value;
   }
 };
 

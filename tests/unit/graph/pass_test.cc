@@ -73,6 +73,34 @@ TEST(ConvEpilogueTest, SumOfOtherOrUnknownDimensionsStays) {
   }
 }
 
+using Ints = std::vector<int64_t>;
+
+// The operators left of two convolutions of one image of open size, and their sum.
+Ops SumOfConvolutions(const ops::Attributes& left, const ops::Attributes& right) {
+  Builder net;
+  const std::vector<Dim> open = {{kUnknownDim, "batch"}, {8}, {}, {}};
+  const int x = net.Input("x", {{kUnknownDim, "batch"}, {8}, {kUnknownDim, "height"}, {kUnknownDim, "width"}});
+  const int a = net.Add("Conv", 11, {x, net.Constant("a", {8, 8, 3, 3})}, open, left);
+  const int b = net.Add("Conv", 11, {x, net.Constant("b", {8, 8, 1, 1})}, open, right);
+  net.Output(net.Add("Add", 14, {a, b}, open));
+  RunPasses(net.graph, {});
+  return net.Operators();
+}
+
+TEST(ConvEpilogueTest, SumsAreOfTheSameDimensionsWhereAsManyWindowsFit) {
+  const Ops fused{"Conv", "Conv"}, apart{"Conv", "Conv", "Add"};
+  const Ints pads{1, 1, 1, 1}, twos{2, 2};
+  EXPECT_EQ(SumOfConvolutions({{"pads", pads}}, {}), fused);
+  EXPECT_EQ(SumOfConvolutions({{"pads", pads}, {"strides", twos}}, {{"strides", twos}}), fused);
+  EXPECT_EQ(SumOfConvolutions({{"auto_pad", std::string("SAME_UPPER")}, {"strides", twos}},
+                              {{"auto_pad", std::string("SAME_LOWER")}, {"strides", twos}}),
+            fused);
+  EXPECT_EQ(SumOfConvolutions({}, {}), apart);
+  EXPECT_EQ(SumOfConvolutions({{"pads", pads}, {"strides", twos}}, {}), apart);
+  EXPECT_EQ(SumOfConvolutions({{"pads", Ints{1, 1, 0, 0}}, {"strides", twos}}, {{"strides", twos}}), apart);
+  EXPECT_EQ(SumOfConvolutions({{"pads", pads}, {"dilations", twos}}, {}), apart);
+}
+
 TEST(ConvEpilogueTest, DoubledConvolutionStays) {
   ConvNet net;
   net.Output(net.Add("Add", 14, {net.y, net.y}, kImage));

@@ -1,0 +1,68 @@
+// Convolutions and pools: as many windows as fit.
+#include "graph/ir/dim_rules.h"
+
+namespace cudaep::graph::ir {
+namespace {
+
+template <class T>
+const T* Find(const Node& node, const char* name) {
+  const auto found = node.attributes.find(std::string_view(name));
+  return found == node.attributes.end() ? nullptr : std::get_if<T>(&found->second);
+}
+
+int64_t At(const std::vector<int64_t>* values, size_t index, int64_t fallback) {
+  return values != nullptr && index < values->size() ? (*values)[index] : fallback;
+}
+
+}  // namespace
+
+Dim DimRules::WindowsOver(const Node& node, const Dim& size, size_t axis, size_t rank, int64_t kernel) {
+  const auto* const pads = Find<std::vector<int64_t>>(node, "pads");
+  const int64_t stride = At(Find<std::vector<int64_t>>(node, "strides"), axis, 1);
+  const int64_t dilation = At(Find<std::vector<int64_t>>(node, "dilations"), axis, 1);
+  const auto* const auto_pad = Find<std::string>(node, "auto_pad");
+  const auto* const ceil_mode = Find<int64_t>(node, "ceil_mode");
+  if (stride < 1 || kernel < 1 || (size.known() && size.size < 1)) return {};
+  const bool is_explicit = auto_pad == nullptr || auto_pad->empty() || *auto_pad == "NOTSET";
+  if (!is_explicit && *auto_pad != "VALID") {  // one window for each stride that has begun
+    return stride == 1 ? size : symbols_.DimOf(symbols_.Named(StrCat(Symbols::Text(ElementOf(size)), " by ", stride)));
+  }
+  // The last window begins so many elements behind the first one, and `size` in front of it.
+  const int64_t padding = is_explicit ? At(pads, axis, 0) + At(pads, axis + rank, 0) : 0;
+  const int64_t offset = padding - ((kernel - 1) * dilation + 1);
+  if (stride == 1 && offset == -1) return size;
+  const bool rounds_up = ceil_mode != nullptr && *ceil_mode != 0;
+  if (size.known()) {
+    if (rounds_up || size.size + offset < 0) return {};
+    return {.size = (size.size + offset) / stride + 1};
+  }
+  return symbols_.DimOf(
+      symbols_.Named(StrCat(Symbols::Text(ElementOf(size)), rounds_up ? " upto " : " to ", offset, " by ", stride)));
+}
+
+MaybeDims DimRules::Windowed(const Node& node) {
+  const MaybeDims& x = Stated(node, 0);
+  if (!x || x->size() < 3) return std::nullopt;
+  const bool is_conv = node.Is("Conv");
+  const MaybeDims& w = Stated(node, 1);
+  const auto* const kernel = Find<std::vector<int64_t>>(node, "kernel_shape");
+  if (is_conv && (!w || w->size() != x->size())) return std::nullopt;
+  DimList dims{(*x)[0], is_conv ? (*w)[0] : (*x)[1]};
+  const size_t rank = x->size() - 2;
+  for (size_t axis = 0; axis < rank; ++axis) {
+    const int64_t taps = is_conv ? (*w)[axis + 2].size : At(kernel, axis, kUnknownDim);
+    dims.push_back(WindowsOver(node, (*x)[axis + 2], axis, rank, taps));
+  }
+  return dims;
+}
+
+MaybeDims DimRules::Pooled(const Node& node) const {
+  const MaybeDims& x = Stated(node, 0);
+  if (!x || x->size() < 3) return std::nullopt;
+  DimList dims(x->size(), Dim{.size = 1});
+  dims[0] = (*x)[0];
+  dims[1] = (*x)[1];
+  return dims;
+}
+
+}  // namespace cudaep::graph::ir
