@@ -65,7 +65,10 @@ SUITES = (
             "libsession_probe.so",
             simulated=True,
         )
-        for name in ("stream_suite", "stream_options_suite", "graph_suite", "graph_refusal_suite")
+        for name in (
+            *("stream_suite", "stream_options_suite", "graph_suite", "graph_refusal_suite"),
+            "region_graph_suite",
+        )
     ),
 )
 

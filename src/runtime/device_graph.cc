@@ -1,9 +1,7 @@
 #include "runtime/device_graph.h"
 
-#include <mutex>
 #include <utility>
 
-#include "memory/capture_gate.h"
 #include "memory/memory_registry.h"
 #include "memory/relaxed_capture.h"
 #include "runtime/profiler.h"
@@ -63,12 +61,8 @@ Status DeviceGraph::Order(device::Stream later, device::Stream earlier) {
 }
 
 Status DeviceGraph::BeginCapture() {
-  capture_.emplace();
-  const std::unique_lock lock(memory::RecordMutex());
-  Status status = device::StreamBeginCapture(stream_.get(), device::CaptureMode::kThreadLocal);
-  if (!status.ok()) capture_.reset();
   replayed_ = std::make_shared<ReplayedNodes>();
-  return status;
+  return capture_.Begin(stream_.get());
 }
 
 Result<StreamContext*> DeviceGraph::Enter() {
@@ -83,37 +77,26 @@ Result<StreamContext*> DeviceGraph::Enter() {
 }
 
 void DeviceGraph::Hold(const void* plan) {
-  if (capture_.has_value()) plans_.emplace_back().pin.Set(plan);
+  if (capture_.is_on()) plans_.emplace_back().pin.Set(plan);
 }
 
 void DeviceGraph::NodeQueued(const ModelNode& node) {
-  if (capture_.has_value()) replayed_->NodeQueued(stream_.get(), node);
+  if (capture_.is_on()) replayed_->NodeQueued(stream_.get(), node);
 }
 
 // The capture ends in any case.
 Status DeviceGraph::FinishCapture(const Status& outcome) {
   device::UniqueGraph graph;
-  Status ended = device::StreamEndCapture(stream_.get(), graph.Receive());
-  capture_.reset();
+  Status ended = capture_.End(graph.Receive());
   CUDAEP_RETURN_IF_ERROR(outcome);
   CUDAEP_RETURN_IF_ERROR(std::move(ended).WithContext("the capture of the Run into a CUDA graph"));
-  size_t nodes = 0;
-  CUDAEP_RETURN_IF_ERROR(device::GraphNodeCount(graph.get(), &nodes));
-  if (nodes == 0) return Status::Ok();
   replayed_->End(graph.get());
-  memory::Budget& budget = memory_->budget();
-  if (!budget.TryCharge(memory::BudgetKind::kGraphs, nodes * kBytesPerNode)) {
-    return OutOfMemory("a CUDA graph of ", nodes, " nodes takes about ", nodes * kBytesPerNode,
-                       " bytes of device memory; ", budget.Describe());
-  }
-  charged_bytes_ = nodes * kBytesPerNode;
-  return device::GraphInstantiate(exec_.Receive(), graph.get());
+  return exec_.Make(graph.get(), memory_);
 }
 
 Status DeviceGraph::Launch() {
   const profile::ReplayScope scope(replayed_);
-  if (exec_) CUDAEP_RETURN_IF_ERROR(device::GraphLaunch(exec_.get(), launch_stream_));
-  return Status::Ok();
+  return exec_.Launch(launch_stream_);
 }
 
 // The caller may capture its stream later, so that it could not be waited for itself.
@@ -131,7 +114,7 @@ Status DeviceGraph::Await() {
 Status DeviceGraph::End(Status outcome, bool synchronize) {
   device::DeviceGuard guard(memory_->config().ordinal);
   const memory::RelaxedCapture relaxed;
-  Status status = capture_.has_value() ? FinishCapture(outcome) : std::move(outcome);
+  Status status = capture_.is_on() ? FinishCapture(outcome) : std::move(outcome);
   if (status.ok()) status = guard.status();
   // What the Run's memory was ordered after is ordered before the first launch too.
   if (status.ok() && IsApart()) status = Order(launch_stream_, stream_.get());
@@ -180,7 +163,6 @@ void DeviceGraph::Drop() {
   launched_ = false;
   if (stream_) device::StreamSynchronize(stream_.get()).IgnoreError();
   exec_.Reset();
-  memory_->budget().Release(memory::BudgetKind::kGraphs, std::exchange(charged_bytes_, 0));
   plans_.clear();
   replayed_.reset();
   context_.reset();

@@ -26,7 +26,7 @@
 #include <optional>
 #include <thread>
 
-#include "memory/capture_gate.h"
+#include "runtime/graph_capture.h"
 #include "runtime/replayed_nodes.h"
 #include "runtime/stream_context.h"
 
@@ -69,9 +69,6 @@ class DeviceGraph {
 
   Status Replay();
 
-  // Device memory that a driver takes for one node of a graph that can be launched: 10 to 20 KiB were seen.
-  static constexpr size_t kBytesPerNode = size_t{16} << 10;
-
  private:
   struct HeldPlan {
     PlanPins pins;
@@ -98,8 +95,7 @@ class DeviceGraph {
   device::Stream launch_stream_ = nullptr;
   device::UniqueEvent event_;
   std::optional<StreamContext> context_;
-  device::UniqueGraphExec exec_;
-  size_t charged_bytes_ = 0;
+  LaunchableGraph exec_;
   std::deque<HeldPlan> plans_;
   std::shared_ptr<ReplayedNodes> replayed_;
   int warm_up_runs_ = 1;
@@ -108,8 +104,8 @@ class DeviceGraph {
   Phase phase_ = Phase::kWarmUp;  // of the Run that has begun
   bool entered_ = false;
   bool synchronize_ = true;
-  bool launched_ = false;                       // with nobody having waited for it
-  std::optional<memory::CaptureTurn> capture_;  // while the stream is captured
+  bool launched_ = false;  // with nobody having waited for it
+  GraphCapture capture_;   // of the stream
 };
 
 }  // namespace cudaep

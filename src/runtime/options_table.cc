@@ -134,6 +134,10 @@ constexpr OptionRow kGeneral[] = {
      "joins nodes to regions that the provider runs by itself, with one plan and one block of memory a region; "
      "experimental, and without effect under prefer_nhwc=1 or a memory budget for nodes",
      SetBool<&Settings::compiled_regions>, nullptr},
+    {"region_graphs", kBool, "1",
+     "launches a compiled region as one CUDA graph when it runs again on the same memory "
+     "(docs/guides/compiled-regions.md)",
+     SetBool<&Settings::region_graphs>, nullptr},
     {"fusion", kBool, "1", "rewrites compiled regions to fewer and faster operators", SetBool<&Settings::fusion>,
      nullptr},
     {"fusion_skip", kFusionNames, "", "rewritings that are left out, with commas between", SetFusionSkip, nullptr},

@@ -39,6 +39,9 @@ inline std::atomic<uint32_t> on{0};  // profilers with a trace, and kRanges wher
 // Whether anybody profiles or listens to ranges.
 inline bool IsOn() { return detail::on.load(std::memory_order_relaxed) != 0; }
 
+// Whether anybody profiles.
+inline bool IsRecording() { return (detail::on.load(std::memory_order_relaxed) & ~detail::kRanges) != 0; }
+
 // From here on, where a tool listens to ranges (lib/ranges.h), calls of kernels are shown to it. For the process's
 // life.
 void ShowRanges();

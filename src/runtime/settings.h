@@ -45,6 +45,7 @@ struct Settings {
   bool attention_by_cudnn = true;   // false: attention runs by own kernels alone
   bool prefer_nhwc = false;
   bool compiled_regions = false;  // nodes are joined to regions, which the provider runs by itself
+  bool region_graphs = true;      // which are launched as CUDA graphs
   bool fusion = true;             // what is rewritten in them: all
   FusionSet fusion_skip;          // but these
   bool strict_skip_layer_norm = false;

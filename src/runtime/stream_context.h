@@ -14,6 +14,7 @@
 #include "runtime/library_handles.h"
 #include "runtime/library_set.h"
 #include "runtime/plan_pins.h"
+#include "runtime/stream_graphs.h"
 #include "runtime/tickets.h"
 #include "runtime/workspace.h"
 
@@ -38,6 +39,8 @@ class StreamContext {
   Workspace& workspace() { return workspace_; }
   Tickets& tickets() { return tickets_; }
   PlanPins& plan_pins() { return plan_pins_; }
+  // CUDA graphs that operators launch here.
+  StreamGraphs& graphs() { return graphs_; }
   // Room for the output shapes of the call that the stream is in.
   std::vector<Shape>& shapes() { return shapes_; }
   // Copies device memory to the host and waits for all work queued so far.
@@ -87,6 +90,7 @@ class StreamContext {
   Workspace workspace_;
   Tickets tickets_;
   PlanPins plan_pins_;
+  StreamGraphs graphs_;
   std::vector<Shape> shapes_;
   device::UniquePinnedMemory read_back_;
   HandleLease<blas::Handle> blas_;

@@ -3,7 +3,7 @@
 namespace cudaep {
 
 Tickets::~Tickets() {
-  if (counters_ != nullptr) memory_->workspaces()->Free(counters_);
+  if (counters_ != nullptr && !is_shared_) memory_->workspaces()->Free(counters_);
 }
 
 Status Tickets::Create() {

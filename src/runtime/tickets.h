@@ -24,6 +24,12 @@ class Tickets {
   Tickets(const Tickets&) = delete;
   Tickets& operator=(const Tickets&) = delete;
 
+  // Uses the counters that `other` has by now, as long as those live. What uses either runs on the other's stream.
+  void Share(const Tickets& other) {
+    counters_ = other.counters_;
+    is_shared_ = true;
+  }
+
   // kCount counters. The first call allocates them, so whoever plans a kernel that counts makes it. A stream that runs
   // a plan which was made on another one gets its counters in its first Enqueue, as it gets its scratch memory then. On
   // a capturing stream the first call is kFailedPrecondition.
@@ -39,6 +45,7 @@ class Tickets {
   const std::shared_ptr<memory::DeviceMemory> memory_;
   const device::Stream stream_;
   unsigned* counters_ = nullptr;
+  bool is_shared_ = false;
 };
 
 }  // namespace cudaep

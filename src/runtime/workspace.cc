@@ -25,6 +25,12 @@ size_t Workspace::PlanLimit() const {
   return std::max(bytes_.load(), std::min(share, ceiling_));
 }
 
+// An answer that fails counts as no: plain work then says what is wrong.
+bool Workspace::IsPlainNow() const {
+  device::CaptureState capture = device::CaptureState::kNone;
+  return !is_graphs_ && device::StreamCaptureState(stream_, &capture).ok() && capture == device::CaptureState::kNone;
+}
+
 Result<void*> Workspace::ReserveSlow(size_t bytes) {
   const Use use(*this, bytes);
   device::CaptureState capture = device::CaptureState::kNone;

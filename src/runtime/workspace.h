@@ -4,12 +4,11 @@
 // kernels may still use it. Where memory is short it is given up at once, with what was outgrown before; that waits for
 // the kernels. Without a memory limit sizes double; under a limit a block is as large as asked for. A shrink of the
 // device's memory takes all blocks along, also between two operators of a Run: the next one takes more.
-// Ownership: blocks are reference-counted. Who records addresses in a graph of its own, as compiled regions will, keeps
-// the block (Pin) as long as the graph; what a caller captured on a stream of its own is kept as long as the workspace.
-// A workspace that belongs to a graph keeps everything until it ends, and is charged as BudgetKind::kGraphs.
-// Blocks come from the memory's workspace allocator and go back after the stream's work: the driver waits for it, and
-// so does a caller's allocator. Threads: one thread at a time (the one that runs the stream), but for PopIdle. Failure:
-// kOutOfMemory when not even the bytes asked for are to be had.
+// Ownership: blocks are reference-counted. Who holds one (Pin) keeps it; what a caller captured on a stream of its own
+// is kept as long as the workspace. A workspace that belongs to a graph keeps everything until it ends, and is charged
+// as BudgetKind::kGraphs. Blocks come from the memory's workspace allocator and go back after the stream's work: the
+// driver waits for it, and so does a caller's allocator. Threads: one thread at a time (the one that runs the stream),
+// but for PopIdle. Failure: kOutOfMemory when not even the bytes asked for are to be had.
 #pragma once
 
 #include <algorithm>
@@ -63,6 +62,8 @@ class Workspace final : private memory::KeptMemory {  // NOLINT(cppcoreguideline
   void ExpectCaptures() { may_capture_ = true; }
   // The stream is a graph's own; to be said before the first Reserve.
   void BelongToGraph() { may_capture_ = is_graphs_ = true; }
+  // Whether the stream is no graph's own, nor captured just now.
+  bool IsPlain() const { return !may_capture_ || IsPlainNow(); }
   // Keeps the block of the last Reserve.
   std::shared_ptr<const void> Pin() const { return block_; }
   // The stream was waited for.
@@ -93,6 +94,7 @@ class Workspace final : private memory::KeptMemory {  // NOLINT(cppcoreguideline
     ~Block();
   };
 
+  bool IsPlainNow() const;
   Result<void*> ReserveSlow(size_t bytes);
   Status Grow(size_t bytes);
   bool GiveUpUnused();

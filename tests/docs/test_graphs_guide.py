@@ -29,6 +29,6 @@ def test_the_guide_has_the_option_with_its_default(name: str, default: str) -> N
 
 
 def test_the_guide_has_the_memory_of_a_node() -> None:
-    header = (ROOT / "src" / "runtime" / "device_graph.h").read_text()
+    header = (ROOT / "src" / "runtime" / "graph_capture.h").read_text()
     found = re.search(r"kBytesPerNode = size_t\{(\d+)\} << 10;", header)
     assert found and f"{found.group(1)} KiB a node" in GUIDE

@@ -11,6 +11,7 @@ _FIELDS = (
     *("launches", "host_work", "host_to_device", "device_to_host", "device_to_device", "pageable_copies"),
     *("device_syncs", "stream_syncs", "event_syncs", "queries", "device_allocations", "device_frees"),
     *("async_allocations", "pool_growths", "host_allocations", "host_callbacks", "event_records", "event_waits"),
+    "graph_launches",
 )
 _WAITS = ("device_syncs", "stream_syncs", "event_syncs")
 _DRIVER = ("device_allocations", "device_frees", "async_allocations", "pool_growths", "host_allocations")

@@ -42,6 +42,7 @@ struct Program {
   std::vector<ProgramStep> steps;
   std::vector<int> inputs, outputs;           // values, in the region's order
   std::vector<std::shared_ptr<void>> memory;  // weights on the device
+  bool replays = false;                       // may be launched as CUDA graphs
 };
 
 }  // namespace cudaep::graph

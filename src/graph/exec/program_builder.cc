@@ -91,6 +91,7 @@ Result<Program> BuildProgram(const ir::Graph& graph, const Settings& settings, S
   Program program;
   program.inputs = graph.inputs;
   program.outputs = graph.outputs;
+  program.replays = settings.region_graphs;
   for (const ir::Value& value : graph.values) {
     ProgramValue& made = program.values.emplace_back();
     made.name = value.name;

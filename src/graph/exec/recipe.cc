@@ -3,12 +3,16 @@
 #include <algorithm>
 
 #include "graph/exec/memory_plan.h"
+#include "runtime/operator_graphs.h"
 
 namespace cudaep::graph {
 namespace {
 
 // More than any device has; sums of so many bytes do not overflow.
 constexpr size_t kMostBytes = size_t{1} << 46;
+
+// Fewer launches gain less by a graph than it takes.
+constexpr int kFewestLaunches = 3;
 
 Status CheckBytes(DataType type, Dims dims) {
   CUDAEP_ASSIGN_OR_RETURN(const int64_t elems, CheckedElementCount(dims));
@@ -196,8 +200,27 @@ Status PlanStep(const Program& program, const ProgramStep& step, ops::TensorView
   made->plan->outputs = std::move(outputs);
   recipe.synchronizes = recipe.synchronizes || made->plan->synchronizes;
   recipe.capturable = recipe.capturable && made->plan->capturable;
+  recipe.settled = recipe.settled && made->plan->settled;
   recipe.cost_flops += made->plan->cost_flops;
   return Status::Ok();
+}
+
+bool IsView(const ProgramStep& step, const std::vector<Recipe::Value>& values) {
+  return std::any_of(step.row->aliases.begin(), step.row->aliases.end(), [&](const ops::BufferPair& pair) {
+    const auto input = static_cast<size_t>(pair.input), output = static_cast<size_t>(pair.output);
+    if (input >= step.inputs.size() || step.inputs[input] < 0 || step.outputs[output] < 0) return false;
+    return values[static_cast<size_t>(step.inputs[input])].place ==
+           values[static_cast<size_t>(step.outputs[output])].place;
+  });
+}
+
+// Steps that queue work, as far as is known.
+int Launches(const Program& program, const Recipe& recipe) {
+  int count = 0;
+  for (size_t s = 0; s < program.steps.size(); ++s) {
+    if ((*recipe.steps)[s].plan != nullptr && !IsView(program.steps[s], recipe.values)) ++count;
+  }
+  return count;
 }
 
 }  // namespace
@@ -211,10 +234,10 @@ Result<std::vector<Recipe::Value>> InferValues(const Program& program, ops::Tens
 
 Result<std::unique_ptr<Recipe>> MakeRecipe(const Program& program, const ops::PlanContext& context) {
   auto recipe = std::make_unique<Recipe>();
-  recipe->steps.resize(program.steps.size());
+  std::vector<Recipe::Step> steps(program.steps.size());
   CUDAEP_RETURN_IF_ERROR(InferSteps(
       program, context.inputs, recipe->values, [&](size_t s, ops::TensorViews views, std::vector<Shape>&& outputs) {
-        return PlanStep(program, program.steps[s], views, std::move(outputs), context, *recipe, &recipe->steps[s]);
+        return PlanStep(program, program.steps[s], views, std::move(outputs), context, *recipe, &steps[s]);
       }));
 
   Buffers buffers(program, recipe->values);
@@ -222,23 +245,24 @@ Result<std::unique_ptr<Recipe>> MakeRecipe(const Program& program, const ops::Pl
   for (const Buffers::Buffer& buffer : buffers.all()) {
     lives.push_back(buffer.place.kind == Place::Kind::kBlock ? buffer.life : BufferLife{});
   }
-  for (size_t s = 0; s < recipe->steps.size(); ++s) {
-    const ops::Plan* const plan = recipe->steps[s].plan.get();
+  for (size_t s = 0; s < steps.size(); ++s) {
+    const ops::Plan* const plan = steps[s].plan.get();
     lives.push_back({plan == nullptr ? 0 : plan->workspace_bytes, static_cast<int>(s), static_cast<int>(s)});
   }
   const MemoryPlan memory = PlanMemory(lives);
   for (size_t b = 0; b < buffers.all().size(); ++b) {
     if (buffers.all()[b].place.kind == Place::Kind::kBlock) buffers.all()[b].place.at = memory.offsets[b];
   }
-  for (size_t s = 0; s < recipe->steps.size(); ++s) {
-    recipe->steps[s].scratch = memory.offsets[buffers.all().size() + s];
-  }
+  for (size_t s = 0; s < steps.size(); ++s) steps[s].scratch = memory.offsets[buffers.all().size() + s];
   for (size_t i = 0; i < lives.size(); ++i) {
     if (lives[i].bytes != 0)
       recipe->parts.push_back({memory.offsets[i], lives[i].bytes, lives[i].first, lives[i].last});
   }
   for (size_t v = 0; v < recipe->values.size(); ++v) recipe->values[v].place = buffers.PlaceOf(v);
   recipe->workspace_bytes = memory.bytes;
+  recipe->steps = std::make_shared<const std::vector<Recipe::Step>>(std::move(steps));
+  const bool may_replay = program.replays && recipe->capturable && !recipe->synchronizes && recipe->settled;
+  if (may_replay && Launches(program, *recipe) >= kFewestLaunches) recipe->graph_plan = OperatorGraphs::NewPlan();
   return recipe;
 }
 

@@ -16,6 +16,8 @@ struct Place {
   };
   Kind kind = Kind::kNowhere;
   size_t at = 0;
+
+  bool operator==(const Place&) const = default;
 };
 
 struct Recipe final : ops::Plan {
@@ -34,8 +36,9 @@ struct Recipe final : ops::Plan {
     int first = 0, last = 0;  // steps
   };
   std::vector<Value> values;
-  std::vector<Step> steps;
+  std::shared_ptr<const std::vector<Step>> steps;  // with graphs that replay them (OperatorGraphs)
   std::vector<Part> parts;
+  uint64_t graph_plan = 0;  // 0: never launched as a graph
 };
 
 // Shapes of all values; of those that are known from shapes alone, the elements too. Errors name the node.

@@ -51,11 +51,19 @@ class Parts {
   int step_ = -1;
 };
 
+LibrarySet LibrariesOf(const Program& program) {
+  LibrarySet libraries;
+  for (const ProgramStep& step : program.steps) {
+    if (step.op != nullptr) libraries = libraries | step.op->libraries();
+  }
+  return libraries;
+}
+
 }  // namespace
 
-RegionOperator::RegionOperator(Program program) : program_(std::move(program)) {
+RegionOperator::RegionOperator(Program program)
+    : program_(std::move(program)), libraries_(LibrariesOf(program_)), graphs_(libraries_) {
   for (const ProgramStep& step : program_.steps) {
-    if (step.op != nullptr) libraries_ = libraries_ | step.op->libraries();
     most_inputs_ = std::max(most_inputs_, step.inputs.size());
     most_outputs_ = std::max(most_outputs_, step.outputs.size());
   }
@@ -76,6 +84,19 @@ Result<ops::PlanPtr> RegionOperator::MakePlan(const ops::PlanContext& context) c
 
 Status RegionOperator::Enqueue(const ops::Plan& plan, const ops::OpContext& context) const {
   const auto& recipe = ops::PlanAs<Recipe>(plan);
+  if (recipe.graph_plan == 0 || profile::IsRecording()) return EnqueueSteps(recipe, context);
+  const size_t count = context.inputs.size() + program_.outputs.size() + 1;
+  auto** addresses = static_cast<const void**>(alloca(sizeof(void*) * count));
+  const void** next = addresses;
+  for (const ops::TensorView& input : context.inputs) *next++ = input.data;
+  next = std::copy_n(context.outputs, program_.outputs.size(), next);
+  *next = context.workspace;
+  return graphs_.Run(context.runtime, {recipe.graph_plan, {addresses, count}}, recipe.steps, [&](StreamContext& on) {
+    return EnqueueSteps(recipe, {context.inputs, context.outputs, context.workspace, on, context.shapes});
+  });
+}
+
+Status RegionOperator::EnqueueSteps(const Recipe& recipe, const ops::OpContext& context) const {
   const auto address = [&](int index) -> void* {
     const Place& place = recipe.values[static_cast<size_t>(index)].place;
     switch (place.kind) {
@@ -97,7 +118,7 @@ Status RegionOperator::Enqueue(const ops::Plan& plan, const ops::OpContext& cont
   Parts parts(recipe, context);
   for (size_t s = 0; s < program_.steps.size(); ++s) {
     const ProgramStep& step = program_.steps[s];
-    const Recipe::Step& planned = recipe.steps[s];
+    const Recipe::Step& planned = (*recipe.steps)[s];
     if (planned.plan == nullptr) continue;
     const memory::LabelScope label(step.label);
     const profile::CallScope profiled(step.label);

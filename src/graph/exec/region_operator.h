@@ -5,9 +5,13 @@
 // scratch memory, so it belongs to the Run's stream, and Runs on several streams share nothing.
 // Values that leave the region are written where the caller wants them, by their own step. Other outputs that are an
 // input's buffer (Reshape) or may overwrite it (Add) do so where nothing else reads it afterwards.
+// A call that comes again, with the same recipe on the same memory, is launched as one CUDA graph
+// (runtime/operator_graphs.h), but while somebody profiles: then each step is.
 #pragma once
 
 #include "graph/exec/program.h"
+#include "graph/exec/recipe.h"
+#include "runtime/operator_graphs.h"
 
 namespace cudaep::graph {
 
@@ -18,12 +22,16 @@ class RegionOperator final : public ops::Operator {
   Status InferShapes(ops::TensorViews inputs, std::vector<Shape>& outputs) const override;
   Result<ops::PlanPtr> MakePlan(const ops::PlanContext& context) const override;
   LibrarySet libraries() const override { return libraries_; }
+  // Threads: one call at a time on each stream.
   Status Enqueue(const ops::Plan& plan, const ops::OpContext& context) const override;
 
  private:
+  Status EnqueueSteps(const Recipe& recipe, const ops::OpContext& context) const;
+
   const Program program_;
-  LibrarySet libraries_;
+  const LibrarySet libraries_;
   size_t most_inputs_ = 0, most_outputs_ = 0;  // of a step
+  mutable OperatorGraphs graphs_;              // of the program's weights
 };
 
 }  // namespace cudaep::graph

@@ -11,6 +11,7 @@ Result<AttentionStep> AttentionStep::Make(const kernels::AttentionProblem& most,
   if (library && AttentionLibrary::MaySuit(most, context.device)) {
     step.library_ = std::make_unique<AttentionLibrary>();
     bytes = std::max(bytes, AttentionLibrary::kWorkspaceBytes);
+    plan.settled = false;
   }
   if (bytes != 0) step.scratch_ = plan.AddScratch(bytes);
   return step;

@@ -32,7 +32,8 @@ PROBE_EXPORT void ProbeCounters(uint64_t* out) {
   for (const uint64_t value :
        {c.launches, c.host_work, c.host_to_device, c.device_to_host, c.device_to_device, c.pageable_copies,
         c.device_syncs, c.stream_syncs, c.event_syncs, c.queries, c.device_allocations, c.device_frees,
-        c.async_allocations, c.pool_growths, c.host_allocations, c.host_callbacks, c.event_records, c.event_waits}) {
+        c.async_allocations, c.pool_growths, c.host_allocations, c.host_callbacks, c.event_records, c.event_waits,
+        c.graph_launches}) {
     *out++ = value;
   }
 }

@@ -117,7 +117,7 @@ TEST_F(DeviceGraphTest, ItsMemoryIsNobodyElsesUntilItEnds) {
   {
     DeviceGraph graph;
     Capture(graph, Setup());
-    EXPECT_GE(Charged(BudgetKind::kGraphs), 2 * kBytes + 3 * DeviceGraph::kBytesPerNode);
+    EXPECT_GE(Charged(BudgetKind::kGraphs), 2 * kBytes + 3 * LaunchableGraph::kBytesPerNode);
     EXPECT_EQ(Charged(BudgetKind::kWorkspace), 0u);
     ASSERT_OK(memory_->Shrink());
     std::vector<void*> others;
