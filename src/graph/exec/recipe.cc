@@ -32,10 +32,21 @@ Status EvaluateStep(const ProgramStep& step, ops::TensorViews views, std::vector
   return Status::Ok();
 }
 
-// Shapes of what each step makes, in order, and the elements of shape arithmetic. Each operator is visited once, with
-// its inputs and the shapes of its outputs.
-template <class Visit>
-Status InferSteps(const Program& program, ops::TensorViews inputs, std::vector<Recipe::Value>& values, Visit&& visit) {
+Result<std::vector<Shape>> InferOutputs(const Program& program, const ProgramStep& step, ops::TensorViews views) {
+  std::vector<Shape> shapes(step.outputs.size());
+  CUDAEP_RETURN_IF_ERROR(step.op->InferShapes(views, shapes));
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    if (step.outputs[i] < 0) continue;
+    CUDAEP_RETURN_IF_ERROR(CheckBytes(program.values[static_cast<size_t>(step.outputs[i])].type, shapes[i]));
+  }
+  return shapes;
+}
+
+// Shapes of what each step makes, in order, and the elements of shape arithmetic. `outputs_of` says the former of the
+// step with an index that runs on the device, given its inputs.
+template <class OutputsOf>
+Status InferSteps(const Program& program, ops::TensorViews inputs, std::vector<Recipe::Value>& values,
+                  OutputsOf&& outputs_of) {
   values.resize(program.values.size());
   for (size_t v = 0; v < values.size(); ++v) {
     const ProgramValue& value = program.values[v];
@@ -52,18 +63,11 @@ Status InferSteps(const Program& program, ops::TensorViews inputs, std::vector<R
       CUDAEP_RETURN_IF_ERROR(EvaluateStep(step, views, values));
       continue;
     }
-    const auto infer = [&]() -> Status {
-      std::vector<Shape> shapes(step.outputs.size());
-      CUDAEP_RETURN_IF_ERROR(step.op->InferShapes(views, shapes));
-      for (size_t i = 0; i < step.outputs.size(); ++i) {
-        if (step.outputs[i] < 0) continue;
-        const auto index = static_cast<size_t>(step.outputs[i]);
-        CUDAEP_RETURN_IF_ERROR(CheckBytes(program.values[index].type, shapes[i]));
-        values[index].dims = shapes[i];
-      }
-      return visit(s, ops::TensorViews(views), std::move(shapes));
-    };
-    if (Status done = infer(); !done.ok()) return std::move(done).WithContext(step.label);
+    Result<std::vector<Shape>> shapes = outputs_of(s, ops::TensorViews(views));
+    if (!shapes.ok()) return std::move(shapes).status().WithContext(step.label);
+    for (size_t i = 0; i < step.outputs.size(); ++i) {
+      if (step.outputs[i] >= 0) values[static_cast<size_t>(step.outputs[i])].dims = std::move(shapes.value()[i]);
+    }
   }
   return Status::Ok();
 }
@@ -182,27 +186,63 @@ class Buffers {
 
 double Bytes(DataType type, Dims dims) { return static_cast<double>(StorageBytes(type, ElementCount(dims))); }
 
-Status PlanStep(const Program& program, const ProgramStep& step, ops::TensorViews views, std::vector<Shape> outputs,
-                const ops::PlanContext& context, Recipe& recipe, Recipe::Step* made) {
-  const bool empty = std::all_of(outputs.begin(), outputs.end(), [](const Shape& shape) { return shape.elems() == 0; });
-  if (empty && !outputs.empty()) return Status::Ok();
-  CUDAEP_ASSIGN_OR_RETURN(made->plan, step.op->MakePlan({views, outputs, context.runtime, context.device}));
-  if (made->plan->workspace_bytes > kMostBytes) return OutOfMemory("scratch memory larger than any memory");
-  if (made->plan->cost_bytes == 0) {
-    for (const ops::TensorView& view : views)
-      made->plan->cost_bytes += view.present() ? Bytes(view.type, view.dims()) : 0;
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      if (step.outputs[i] < 0) continue;
-      made->plan->cost_bytes += Bytes(program.values[static_cast<size_t>(step.outputs[i])].type, outputs[i]);
-    }
+void StateCost(const Program& program, const ProgramStep& step, ops::TensorViews views,
+               const std::vector<Shape>& outputs, ops::Plan* plan) {
+  if (plan->cost_bytes != 0) return;
+  for (const ops::TensorView& view : views) plan->cost_bytes += view.present() ? Bytes(view.type, view.dims()) : 0;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (step.outputs[i] < 0) continue;
+    plan->cost_bytes += Bytes(program.values[static_cast<size_t>(step.outputs[i])].type, outputs[i]);
   }
-  recipe.cost_bytes += made->plan->cost_bytes;
-  made->plan->outputs = std::move(outputs);
-  recipe.synchronizes = recipe.synchronizes || made->plan->synchronizes;
-  recipe.capturable = recipe.capturable && made->plan->capturable;
-  recipe.settled = recipe.settled && made->plan->settled;
-  recipe.cost_flops += made->plan->cost_flops;
-  return Status::Ok();
+}
+
+// Whether the operator has a key of its own, as in ops::PlannedOperator. What a plan may take of the stream's memory is
+// a part of it too.
+bool MakeKey(const ProgramStep& step, ops::TensorViews views, StreamContext& stream, ops::PlanKey& key) {
+  key.Add(static_cast<int64_t>(stream.workspace().PlanLimit()));
+  if (step.op->MakePlanKey(views, key)) return true;
+  for (size_t i = 0; i < views.size(); ++i) {
+    key.AddDims(views[i]);
+    if (step.ReadsOnHost(i) && step.op->PlanReadsHostInput(static_cast<int>(i))) key.AddValue(views[i]);
+  }
+  return false;
+}
+
+Result<Recipe::Step> PlanStep(const Program& program, const ProgramStep& step, ops::TensorViews views, StepPlans& plans,
+                              const ops::PlanContext& context) {
+  ops::PlanKey key;
+  const bool own_key = MakeKey(step, views, context.runtime, key);
+  Recipe::Step made{.plan = plans.Find(key)};
+  if (made.plan != nullptr && !own_key) {
+    made.outputs = made.plan->outputs;
+    return made;
+  }
+  CUDAEP_ASSIGN_OR_RETURN(made.outputs, InferOutputs(program, step, views));
+  const auto is_empty = [](const Shape& shape) { return shape.elems() == 0; };
+  if (!made.outputs.empty() && std::all_of(made.outputs.begin(), made.outputs.end(), is_empty)) {
+    made.plan = nullptr;
+    return made;
+  }
+  if (made.plan != nullptr) return made;
+  CUDAEP_ASSIGN_OR_RETURN(ops::PlanPtr plan, step.op->MakePlan({views, made.outputs, context.runtime, context.device}));
+  if (plan->workspace_bytes > kMostBytes) return OutOfMemory("scratch memory larger than any memory");
+  StateCost(program, step, views, made.outputs, plan.get());
+  if (!own_key) plan->outputs = made.outputs;
+  made.plan = std::move(plan);
+  plans.Add(key, made.plan);
+  return made;
+}
+
+// What the steps' plans say, together.
+void AddUp(const std::vector<Recipe::Step>& steps, Recipe& recipe) {
+  for (const Recipe::Step& step : steps) {
+    if (step.plan == nullptr) continue;
+    recipe.cost_bytes += step.plan->cost_bytes;
+    recipe.cost_flops += step.plan->cost_flops;
+    recipe.synchronizes = recipe.synchronizes || step.plan->synchronizes;
+    recipe.capturable = recipe.capturable && step.plan->capturable;
+    recipe.settled = recipe.settled && step.plan->settled;
+  }
 }
 
 bool IsView(const ProgramStep& step, const std::vector<Recipe::Value>& values) {
@@ -227,18 +267,22 @@ int Launches(const Program& program, const Recipe& recipe) {
 
 Result<std::vector<Recipe::Value>> InferValues(const Program& program, ops::TensorViews inputs) {
   std::vector<Recipe::Value> values;
-  CUDAEP_RETURN_IF_ERROR(
-      InferSteps(program, inputs, values, [](size_t, ops::TensorViews, std::vector<Shape>&&) { return Status::Ok(); }));
+  CUDAEP_RETURN_IF_ERROR(InferSteps(program, inputs, values, [&](size_t s, ops::TensorViews views) {
+    return InferOutputs(program, program.steps[s], views);
+  }));
   return values;
 }
 
-Result<std::unique_ptr<Recipe>> MakeRecipe(const Program& program, const ops::PlanContext& context) {
+Result<std::unique_ptr<Recipe>> MakeRecipe(const Program& program, std::span<StepPlans> plans,
+                                           const ops::PlanContext& context) {
   auto recipe = std::make_unique<Recipe>();
   std::vector<Recipe::Step> steps(program.steps.size());
-  CUDAEP_RETURN_IF_ERROR(InferSteps(
-      program, context.inputs, recipe->values, [&](size_t s, ops::TensorViews views, std::vector<Shape>&& outputs) {
-        return PlanStep(program, program.steps[s], views, std::move(outputs), context, *recipe, &steps[s]);
-      }));
+  const auto plan = [&](size_t s, ops::TensorViews views) -> Result<std::vector<Shape>> {
+    CUDAEP_ASSIGN_OR_RETURN(steps[s], PlanStep(program, program.steps[s], views, plans[s], context));
+    return steps[s].outputs;
+  };
+  CUDAEP_RETURN_IF_ERROR(InferSteps(program, context.inputs, recipe->values, plan));
+  AddUp(steps, *recipe);
 
   Buffers buffers(program, recipe->values);
   std::vector<BufferLife> lives;

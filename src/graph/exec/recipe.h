@@ -2,6 +2,7 @@
 #pragma once
 
 #include "graph/exec/program.h"
+#include "graph/exec/step_plans.h"
 
 namespace cudaep::graph {
 
@@ -27,8 +28,9 @@ struct Recipe final : ops::Plan {
     ops::HostTensor host;  // what shape arithmetic came to
   };
   struct Step {
-    ops::PlanPtr plan;   // null: done, or nothing to do
-    size_t scratch = 0;  // where the plan's scratch memory lies in the block
+    SharedPlan plan = {};             // null: done, or nothing to do
+    std::vector<Shape> outputs = {};  // of op
+    size_t scratch = 0;               // where the plan's scratch memory lies in the block
   };
   // A part of the block in use, for devices that check blocks.
   struct Part {
@@ -44,7 +46,9 @@ struct Recipe final : ops::Plan {
 // Shapes of all values; of those that are known from shapes alone, the elements too. Errors name the node.
 Result<std::vector<Recipe::Value>> InferValues(const Program& program, ops::TensorViews inputs);
 
-Result<std::unique_ptr<Recipe>> MakeRecipe(const Program& program, const ops::PlanContext& context);
+// `plans`: of each step, what recipes before have planned for it.
+Result<std::unique_ptr<Recipe>> MakeRecipe(const Program& program, std::span<StepPlans> plans,
+                                           const ops::PlanContext& context);
 
 // What a step's operator sees of its inputs: pointers into host memory for those it reads there, `device` of a value
 // for the others (null: not known yet).

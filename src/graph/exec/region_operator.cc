@@ -62,7 +62,10 @@ LibrarySet LibrariesOf(const Program& program) {
 }  // namespace
 
 RegionOperator::RegionOperator(Program program)
-    : program_(std::move(program)), libraries_(LibrariesOf(program_)), graphs_(libraries_) {
+    : program_(std::move(program)),
+      libraries_(LibrariesOf(program_)),
+      plans_(std::make_unique<StepPlans[]>(program_.steps.size())),
+      graphs_(libraries_) {
   for (const ProgramStep& step : program_.steps) {
     most_inputs_ = std::max(most_inputs_, step.inputs.size());
     most_outputs_ = std::max(most_outputs_, step.outputs.size());
@@ -78,7 +81,8 @@ Status RegionOperator::InferShapes(ops::TensorViews inputs, std::vector<Shape>& 
 }
 
 Result<ops::PlanPtr> RegionOperator::MakePlan(const ops::PlanContext& context) const {
-  CUDAEP_ASSIGN_OR_RETURN(std::unique_ptr<Recipe> recipe, MakeRecipe(program_, context));
+  CUDAEP_ASSIGN_OR_RETURN(std::unique_ptr<Recipe> recipe,
+                          MakeRecipe(program_, {plans_.get(), program_.steps.size()}, context));
   return ops::PlanPtr(std::move(recipe));
 }
 
@@ -125,11 +129,11 @@ Status RegionOperator::EnqueueSteps(const Recipe& recipe, const ops::OpContext& 
     parts.Enter(static_cast<int>(s));
     ViewInputs(program_, recipe.values, step, address, views);
     for (size_t i = 0; i < step.outputs.size(); ++i) {
-      outputs[i] = step.outputs[i] < 0 || planned.plan->outputs[i].elems() == 0 ? nullptr : address(step.outputs[i]);
+      outputs[i] = step.outputs[i] < 0 || planned.outputs[i].elems() == 0 ? nullptr : address(step.outputs[i]);
     }
     const ops::OpContext inner{ops::TensorViews(views, step.inputs.size()), outputs,
                                static_cast<std::byte*>(context.workspace) + planned.scratch, context.runtime,
-                               planned.plan->outputs};
+                               planned.outputs};
     if (Status queued = step.op->Enqueue(*planned.plan, inner); !queued.ok()) {
       return std::move(queued).WithContext(step.label);
     }

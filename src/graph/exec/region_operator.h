@@ -30,6 +30,7 @@ class RegionOperator final : public ops::Operator {
 
   const Program program_;
   const LibrarySet libraries_;
+  const std::unique_ptr<StepPlans[]> plans_;   // of each step
   size_t most_inputs_ = 0, most_outputs_ = 0;  // of a step
   mutable OperatorGraphs graphs_;              // of the program's weights
 };
