@@ -117,6 +117,15 @@ def check_bottlenecks() -> None:
     )
 
 
+def check_stems() -> None:
+    """First convolutions, of few channels, at every stride and padding."""
+    for size, kernel, stride in ((16, 7, 2), (15, 7, 2), (17, 3, 2), (16, 3, 2), (16, 4, 4), (9, 3, 1), (13, 5, 3)):
+        images = Images(size + kernel, channels=3, size=size)
+        value = images.add("Relu", [images.conv("x", kernel=kernel, stride=stride)])
+        value = images.add("GlobalAveragePool", [images.conv(value, kernel=1)], (CHANNELS, 1))
+        agree(images, [value], ("channels_last",))
+
+
 def check_depthwise_with_gates() -> None:
     """Inverted bottlenecks with a gate a channel, as in MobileNet and EfficientNet."""
     images = Images(2)

@@ -71,12 +71,16 @@ class Pass {
  private:
   enum class Change : uint8_t { kNone, kToLast, kToFirst };
 
-  int GroupOf(const TurnedNode& turned) const { return groups_->Find(turned.node.inputs[turned.images.front()]); }
+  // The value by which a turned node has its group.
+  static int ImageOf(const TurnedNode& turned) {
+    return turned.images.empty() ? turned.node.outputs[0] : turned.node.inputs[turned.images.front()];
+  }
+  int GroupOf(const TurnedNode& turned) const { return groups_->Find(ImageOf(turned)); }
   bool Pays(int value) const {
     return Index(value) < last_.size() && tallies_[Index(groups_->Find(value))].first != nullptr &&
            tallies_[Index(groups_->Find(value))].pays();
   }
-  bool IsTurned(size_t n) const { return turned_[n] && Pays(turned_[n]->node.inputs[turned_[n]->images.front()]); }
+  bool IsTurned(size_t n) const { return turned_[n] && Pays(ImageOf(*turned_[n])); }
 
   double ElemsOf(int value) const {
     double elems = 1;
@@ -198,7 +202,10 @@ class Pass {
       has_first_[Index(output)] = 0;
       output = last_[Index(output)] = AddInLast(graph_, output);
     }
-    std::move(turned.before.begin(), turned.before.end(), std::back_inserter(made_));
+    for (ir::Node& before : turned.before) {
+      for (int& input : before.inputs) input = First(input);
+      made_.push_back(std::move(before));
+    }
     made_.push_back(std::move(turned.node));
   }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "graph/pass/layout.h"
+#include "graph/pass/stem.h"
 #include "ops/conv/channels_last.h"
 #include "ops/registry.h"
 
@@ -298,8 +299,8 @@ std::optional<TurnedNode> TurnNode(ir::Graph& graph, const ir::Node& node, const
   for (const Entry& entry : kEntries) {
     if (!node.Is(entry.op, entry.domain) || node.since_version < entry.since) continue;
     Turning turning(graph, node, settings);
-    if (!entry.rule(turning) || !turning.StatesResults()) return std::nullopt;
-    return turning.Take();
+    if (entry.rule(turning) && turning.StatesResults()) return turning.Take();
+    return node.op_type == "Conv" ? TurnStem(graph, node, settings) : std::nullopt;
   }
   return std::nullopt;
 }

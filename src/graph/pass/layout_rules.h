@@ -9,10 +9,10 @@ namespace cudaep::graph {
 // model's values; others, as constants of one value a channel, are in order already.
 struct TurnedNode {
   ir::Node node;
-  std::vector<size_t> images;         // of the inputs; of equal rank
+  std::vector<size_t> images;         // of the inputs; of equal rank. None: it has one of its own (`before`)
   bool makes_images = true;           // otherwise the results are the same in both layouts
   bool gains = false;                 // a convolution that turns its tensors by itself
-  std::vector<ir::Node> before = {};  // shape arithmetic for it
+  std::vector<ir::Node> before = {};  // what is made for it; reads the model's values
 };
 
 // Nothing for a node that has no channels-last form, or that is slower in it. Constants that it makes belong to the

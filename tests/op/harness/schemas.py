@@ -90,10 +90,16 @@ def _from_onnx(s: onnx.defs.OpSchema) -> Schema:
 
 def _fused_schemas() -> list[Schema]:
     """Of what compiled regions make: no model has it, so neither onnx nor the host knows it."""
-    conv = _from_onnx(onnx.defs.get_schema("Conv"))
-    matmul = _from_onnx(onnx.defs.get_schema("MatMul"))
+    conv, matmul, blocks = (_from_onnx(onnx.defs.get_schema(op)) for op in ("Conv", "MatMul", "SpaceToDepth"))
     sums = (Formal("bias", "T", variadic=False), Formal("residual", "T", variadic=False))
     return [
+        replace(
+            blocks,
+            domain=FUSED_DOMAIN,
+            op="SpaceToChannels",
+            since=1,
+            attributes={"block": "INT", "channels": "INT"},
+        ),
         replace(
             conv,
             domain=FUSED_DOMAIN,

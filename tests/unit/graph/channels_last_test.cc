@@ -260,6 +260,47 @@ TEST_F(ChannelsLastTest, IndicesOfMaximaStay) {
   EXPECT_EQ(At(5).domain, ops::kOnnxDomain);
 }
 
+TEST_F(ChannelsLastTest, TheStrideOfAStemBecomesBlocks) {
+  struct Case {
+    int64_t size, out, kernel, stride;
+    std::vector<int64_t> pads, weights, placed;
+  };
+  for (const Case& c : {Case{16, 8, 7, 2, {3, 3, 3, 3}, {kChannels, 16, 4, 4}, {2, 2, 1, 1}},
+                        Case{kUnknownDim, kUnknownDim, 7, 2, {3, 3, 3, 3}, {kChannels, 16, 4, 4}, {2, 2, 1, 1}},
+                        Case{17, 9, 3, 2, {1, 1, 1, 1}, {kChannels, 16, 2, 2}, {1, 1, 0, 0}},
+                        Case{16, 8, 3, 2, {0, 0, 1, 1}, {kChannels, 16, 2, 2}, {0, 0, 1, 1}},
+                        Case{32, 8, 4, 4, {0, 0, 0, 0}, {kChannels, 48, 1, 1}, {0, 0, 0, 0}},
+                        Case{8, 8, 3, 1, {1, 1, 1, 1}, {kChannels, 8, 3, 3}, {1, 1, 1, 1}}}) {
+    net = Builder(DataType::kFloat16);
+    const int image = net.Input("image", Image(3, c.size));
+    const int stem =
+        net.Add("Conv", 11, {image, net.Constant("w", {kChannels, 3, c.kernel, c.kernel})}, Image(kChannels, c.out),
+                {{"strides", std::vector<int64_t>{c.stride, c.stride}},
+                 {"pads", c.pads},
+                 {"kernel_shape", std::vector<int64_t>{c.kernel, c.kernel}}});
+    const int y = net.Add("Conv", 11, {stem, net.Constant("w", {kChannels, kChannels, 1, 1})}, Image(kChannels, c.out));
+    net.Output(net.Add("GlobalMaxPool", 1, {y}, Image(kChannels, 1)));
+    Run();
+    ASSERT_EQ(net.Operators(), (Ops{"SpaceToChannels", "Conv", "Conv", "GlobalMaxPool", "Reshape"})) << c.kernel;
+    EXPECT_EQ(SizesOf(At(1).inputs[1]), c.weights);
+    EXPECT_EQ(AttributeOf<std::vector<int64_t>>(1, "pads"), c.placed);
+    EXPECT_EQ(AttributeOf<int64_t>(0, "channels"), c.weights[1]);
+  }
+}
+
+TEST_F(ChannelsLastTest, AStemWhoseWindowsWouldDifferKeepsItsStride) {
+  const int image = net.Input("image", Image(3, kUnknownDim));
+  const int stem = net.Add("Conv", 11, {image, net.Constant("w", {kChannels, 3, 4, 4})}, Image(kChannels, kUnknownDim),
+                           {{"strides", std::vector<int64_t>{4, 4}}});
+  const int y =
+      net.Add("Conv", 11, {stem, net.Constant("w", {kChannels, kChannels, 1, 1})}, Image(kChannels, kUnknownDim));
+  net.Output(net.Add("GlobalMaxPool", 1, {y}, Image(kChannels, 1)));
+  Run();
+  ASSERT_EQ(net.Operators(), (Ops{"SpaceToChannels", "Conv", "Conv", "GlobalMaxPool", "Reshape"}));
+  EXPECT_EQ(SizesOf(At(1).inputs[1]), (std::vector<int64_t>{kChannels, 8, 4, 4}));
+  EXPECT_EQ(AttributeOf<std::vector<int64_t>>(1, "strides"), (std::vector<int64_t>{4, 4}));
+}
+
 TEST_F(ChannelsLastTest, BatchNormalizationAndPoolsHaveThatForm) {
   const int channel = net.Constant("parameters", {kChannels});
   const int norm = net.Add("BatchNormalization", 15, {Conv(x), channel, channel, channel, channel}, Image(kChannels));

@@ -136,6 +136,8 @@ void ForEachProduct(const ConvProblem& p, Visit visit) {
   }
 }
 
+constexpr ActivationParameters kParameters{-0.25f, 0.5f};
+
 std::vector<double> Reference(const ConvProblem& p, const Epilogue& epilogue, const std::vector<double>& x,
                               const std::vector<double>& w, const std::vector<double>& bias,
                               const std::vector<double>& residual = {}) {
@@ -151,6 +153,8 @@ std::vector<double> Reference(const ConvProblem& p, const Epilogue& epilogue, co
     if (epilogue.residual()) y[i] += residual[i];
     if (epilogue.activation == Activation::kRelu) y[i] = std::max(y[i], 0.0);
     if (epilogue.activation == Activation::kSilu) y[i] /= 1 + std::exp(-y[i]);
+    if (epilogue.activation == Activation::kClip) y[i] = std::clamp<double>(y[i], kParameters.a, kParameters.b);
+    if (epilogue.activation == Activation::kLeakyRelu && y[i] < 0) y[i] *= kParameters.a;
   }
   return y;
 }
@@ -234,13 +238,15 @@ TEST_F(ConvTest, SmallWorkspaceGivesTheSameResult) {
 ConvProblem Fused(Activation activation, Layout layout) {
   ConvProblem p = ProblemOf(CaseNamed("plain_3x3"), DataType::kFloat16, layout);
   p.in_channels = 16, p.out_channels = 32;
-  p.epilogue = {.beta = 1.0f, .bias = true, .activation = activation};
+  p.epilogue = {.beta = 1.0f, .bias = true, .activation = activation, .parameters = {}};
+  if (ParameterCount(activation) > 0) p.epilogue.parameters = kParameters;
   return p;
 }
 
 TEST_F(ConvTest, BiasResidualAndActivationAreFused) {
   for (Layout layout : {Layout::kChannelsLast, Layout::kChannelsFirst}) {
-    for (Activation activation : {Activation::kRelu, Activation::kSilu, Activation::kNone}) {
+    for (Activation activation :
+         {Activation::kRelu, Activation::kSilu, Activation::kClip, Activation::kLeakyRelu, Activation::kNone}) {
       SCOPED_TRACE(StrCat(ActivationName(activation), layout == Layout::kChannelsLast ? " last" : " first"));
       const ConvProblem p = Fused(activation, layout);
       CheckOnce(p, 16 << 20);

@@ -129,6 +129,8 @@ TEST(OpGraph, TextTellsGraphsApart) {
   GraphOp convolution{.kind = OpKind::kConvolution, .a = 0, .b = 1, .result = 2};
   convolution.window = {
       .pad_begin = Shape{1, 2}, .pad_end = Shape{3, 4}, .stride = Shape{1, 1}, .dilation = Shape{1, 1}};
+  const size_t relu = plain.ops.size();
+  plain.ops.push_back({.pointwise = PointwiseMode::kRelu, .a = 0, .result = 2});
   plain.ops.push_back(convolution);
   const auto scalar = std::find_if(plain.tensors.begin(), plain.tensors.end(),
                                    [](const GraphTensor& t) { return t.scalar.has_value(); });
@@ -156,6 +158,9 @@ TEST(OpGraph, TextTellsGraphsApart) {
       [](OpGraph& g) { g.ops[0].c = 2; },
       [](OpGraph& g) { g.ops[0].axis = 1; },
       [](OpGraph& g) { g.ops[0].result += 1; },
+      [=](OpGraph& g) { g.ops[relu].least = -1; },
+      [=](OpGraph& g) { g.ops[relu].most = -1; },
+      [=](OpGraph& g) { g.ops[relu].slope = -1; },
       [](OpGraph& g) { g.ops.back().kind = OpKind::kConvolutionData; },
       [](OpGraph& g) { g.ops.back().window.pad_begin[1] = 5; },
       [](OpGraph& g) { g.ops.back().window.pad_end[0] = 5; },

@@ -88,6 +88,12 @@ TEST(ProblemText, TellsTheProblem) {
   for (std::string_view part : {"float", "4->6", "groups 2", "[9,9]", "[3,3]"}) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   }
+  dnn::ConvProblem clipped = GoodConvolution();
+  clipped.epilogue.activation = Activation::kClip;
+  clipped.epilogue.parameters = {0, 6};
+  dnn::ConvProblem further = clipped;
+  further.epilogue.parameters.b = 7;
+  EXPECT_NE(dnn::ProblemText(clipped), dnn::ProblemText(further));
 }
 
 TEST(SizesOf, CountsElements) {

@@ -1,0 +1,85 @@
+#include <algorithm>
+
+#include "core/checked_math.h"
+#include "device/launch.h"
+#include "kernels/fast_divide.h"
+#include "kernels/index_limit.h"
+#include "kernels/movement/space_to_channels.h"
+#include "kernels/pack.h"
+
+namespace cudaep::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kElems = PackElems(sizeof(uint16_t));
+
+struct Args {
+  FastDivider packs, columns, rows, channels, block;  // of output pixels; of what an output channel is
+  int64_t height, width, first_image;
+  uint32_t used;  // output channels that are not zeros
+  uint32_t threads;
+  bool in_packs;
+};
+
+__global__ void __launch_bounds__(kThreads)
+    SpaceToChannelsKernel(const uint16_t* x, uint16_t* y, __grid_constant__ const Args args) {
+  device::GridDependencyWait();
+  const uint32_t thread = blockIdx.x * kThreads + threadIdx.x;
+  if (thread >= args.threads) return;
+  uint32_t pack, column, row;
+  const int64_t image =
+      args.first_image +
+      args.rows.DivideWithRemainder(
+          args.columns.DivideWithRemainder(args.packs.DivideWithRemainder(thread, &pack), &column), &row);
+  const int64_t block = args.block.divisor, channels = args.channels.divisor;
+  Pack<uint16_t, kElems> out{};
+#pragma unroll
+  for (int i = 0; i < kElems; ++i) {
+    const uint32_t channel = pack * kElems + static_cast<uint32_t>(i);
+    if (channel >= args.used) break;
+    uint32_t c, right;
+    const uint32_t down = args.block.DivideWithRemainder(args.channels.DivideWithRemainder(channel, &c), &right);
+    const int64_t h = row * block + down, w = column * block + right;
+    if (h < args.height && w < args.width) {
+      out.value[i] = x[((image * channels + c) * args.height + h) * args.width + w];
+    }
+  }
+  uint16_t* const to =
+      y + (args.first_image * args.rows.divisor * args.columns.divisor * args.packs.divisor + thread) * kElems;
+  if (args.in_packs) return StorePack(to, out);
+#pragma unroll
+  for (int i = 0; i < kElems; ++i) to[i] = out.value[i];
+}
+
+}  // namespace
+
+Status LaunchSpaceToChannels(const SpaceToChannels& s, const void* x, void* y, device::Stream stream) {
+  const int64_t rows = CeilDiv(s.height, s.block), columns = CeilDiv(s.width, s.block), packs = s.channels_out / kElems;
+  const int64_t image_threads = rows * columns * packs;
+  if (image_threads == 0) return Status::Ok();
+  const auto divider = [](int64_t value) { return FastDivider(static_cast<uint32_t>(value)); };
+  Args args{.packs = divider(packs),
+            .columns = divider(columns),
+            .rows = divider(rows),
+            .channels = divider(std::max<int64_t>(s.channels, 1)),
+            .block = divider(s.block),
+            .height = s.height,
+            .width = s.width,
+            .used = static_cast<uint32_t>(s.channels * s.block * s.block)};
+  args.in_packs = IsAligned(y, kPackBytes);
+  // Thread numbers stay below 2^31: as many whole images a launch as fit.
+  const int64_t most = std::max<int64_t>(1, (index_limit + 1 - kThreads) / image_threads);
+  for (int64_t image = 0; image < s.batch; image += most) {
+    args.first_image = image;
+    args.threads = static_cast<uint32_t>(std::min(s.batch - image, most) * image_threads);
+    device::LaunchConfig config;
+    config.grid.x = CeilDiv<unsigned>(args.threads, kThreads);
+    config.block.x = kThreads;
+    config.programmatic = true;
+    CUDAEP_RETURN_IF_ERROR(device::Launch(SpaceToChannelsKernel, config, stream, static_cast<const uint16_t*>(x),
+                                          static_cast<uint16_t*>(y), args));
+  }
+  return Status::Ok();
+}
+
+}  // namespace cudaep::kernels
