@@ -52,6 +52,16 @@ Shape DimsOf(int64_t dim0, int64_t dim1, const Shape& spatial) {
   return dims;
 }
 
+bool IsOnePixel(const ConvProblem& p, const Spatial& size) {
+  return std::all_of(size.begin(), size.begin() + p.spatial_rank, [](int64_t extent) { return extent == 1; });
+}
+
+// Channels-first images of one pixel have three strides of 1. With more than a bias behind the convolution the library
+// takes them for others (cuDNN 9.19, Swish behind 16-bit ones: only the first image is written).
+bool IsAmbiguous(const ConvProblem& p) {
+  return p.layout == Layout::kChannelsFirst && (IsOnePixel(p, p.in) || IsOnePixel(p, p.out));
+}
+
 // Nothing for those that are several operations to the library.
 std::optional<PointwiseMode> ModeOf(Activation activation) {
   switch (activation) {
@@ -96,8 +106,9 @@ std::span<const ConvForm> FormsOf(const ConvProblem& p) {
   static constexpr ConvForm kBiasAndRest[] = {ConvForm::kBiasOnly, ConvForm::kSumOnly};
   static constexpr ConvForm kSum[] = {ConvForm::kSumOnly};
   const bool acts = p.epilogue.activation != Activation::kNone;
-  if (acts && !ModeOf(p.epilogue.activation)) return p.epilogue.bias ? kBiasAndRest : std::span<const ConvForm>(kSum);
   const bool more = p.epilogue.residual() || acts;
+  if ((acts && !ModeOf(p.epilogue.activation)) || (more && IsAmbiguous(p)))
+    return p.epilogue.bias ? kBiasAndRest : std::span<const ConvForm>(kSum);
   if (!more && !p.epilogue.bias) return kSum;
   if (!more) return kBiasAlone;
   if (!p.epilogue.bias) return kNoBias;

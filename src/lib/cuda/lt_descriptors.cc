@@ -83,9 +83,9 @@ bool IsOffered(const GemmProblem& p, LtForm form) {
   const Epilogue& e = p.epilogue;
   switch (form) {
     case LtForm::kAll:
-      // In double the library's GELU is exact to single precision only.
+      // The library's GELU is exact to 16 bits only.
       return e.activation == Activation::kNone || e.activation == Activation::kRelu ||
-             (e.activation == Activation::kGeluTanh && p.types.compute == DataType::kFloat);
+             (e.activation == Activation::kGeluTanh && kFloat16Types.Contains(p.types.c));
     case LtForm::kNoActivation:
       return e.activation != Activation::kNone;
     case LtForm::kSumOnly:

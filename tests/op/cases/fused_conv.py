@@ -1,5 +1,7 @@
 """FusedConv, and the Conv that compiled regions make: activation(conv(X, W) + B + Z), channels first or last."""
 
+import math
+
 import numpy as np
 
 from ..harness import Case, Rand, Tolerance
@@ -9,6 +11,8 @@ from .conv import _conv
 
 _ACTIVATIONS = {
     "": lambda y: y,
+    "none": lambda y: y,
+    "gelu": lambda y: y * (1 + np.vectorize(math.erf)(y / math.sqrt(2))) / 2,
     "relu": lambda y: np.maximum(y, 0),
     "sigmoid": lambda y: 1 / (1 + np.exp(-y)),
     "silu": lambda y: y / (1 + np.exp(-y)),
@@ -36,6 +40,14 @@ def _magnitude(*inputs, activation="", activation_params=(), **attrs):
 
 # The result is rounded before sum and activation where no library takes them: channels first, or each on its own.
 _ROUNDED = {"float16": Tolerance(1, terms=2.0**12), "bfloat16": Tolerance(1, terms=2.0**15)}
+# As mobile networks have them: squeezed images, expansions, projections, strides.
+_LAYERS = [
+    ((2, 16, 14, 14), (64, 16, 1, 1), {}, (2, 64, 14, 14)),
+    ((2, 64, 7, 7), (32, 64, 1, 1), {}, (2, 32, 7, 7)),
+    ((2, 32, 1, 1), (8, 32, 1, 1), {}, (2, 8, 1, 1)),
+    ((2, 8, 1, 1), (32, 8, 1, 1), {}, (2, 32, 1, 1)),
+    ((2, 8, 16, 16), (32, 8, 3, 3), {"pads": [1, 1, 1, 1], "strides": [2, 2]}, (2, 32, 8, 8)),
+]
 _GEOMETRIES = [
     # X, W, attributes, Y
     ((2, 3, 8, 7), (4, 3, 3, 3), {"pads": [1, 1, 1, 1]}, (2, 4, 8, 7)),
@@ -140,6 +152,28 @@ CASES = [
             ("Conv", FUSED_DOMAIN, "hard_swish", [], True),
             ("Conv", FUSED_DOMAIN, "silu", [], True),
         ]
+    ),
+    *(
+        Case(
+            op="Conv",
+            domain=FUSED_DOMAIN,
+            inputs=_inputs(geometry, True, residual, channels_last),
+            attrs=geometry[2] | {"activation": activation, "channels_last": int(channels_last)},
+            expected=_fused,
+            magnitude=_magnitude,
+            dtypes=("float32", "float16"),
+            tolerance=_ROUNDED,
+            constants={1},
+        )
+        for geometry in _LAYERS
+        for residual, activation in [
+            (False, "silu"),
+            (False, "sigmoid"),
+            (False, "gelu"),
+            (True, "none"),
+            (True, "silu"),
+        ]
+        for channels_last in (False, True)
     ),
     Case(
         op="FusedConv",

@@ -57,7 +57,7 @@ def _case(a, b, y, bias, residual, activation, **more):
         expected=_fused,
         magnitude=_magnitude,
         dtypes=FLOATS,
-        tolerance=None if activation in _TAKEN else _ROUNDED,
+        tolerance=_ROUNDED,
         **more,
     )
 
