@@ -56,7 +56,7 @@ OURS = {
     "fixed+graph+measured": Setting({**_GRAPH, **_MEASURED}, "bert*", fixed=True),
     "graph+measured": Setting({**_GRAPH, **_MEASURED}, "resnet50*"),
     "nhwc+graph+measured": Setting({**_NHWC, **_GRAPH, **_MEASURED}, "resnet50*"),
-    "regions": Setting(_REGIONS, "model"),
+    "regions": Setting(_REGIONS, "model,export"),
     "regions+graph": Setting({**_REGIONS, **_GRAPH}, "model"),
     "regions+measured": Setting({**_REGIONS, **_MEASURED}, "model"),
     "regions+graph+measured": Setting({**_REGIONS, **_GRAPH, **_MEASURED}, "model"),
