@@ -74,7 +74,7 @@ def page(rows: list[Row]) -> str:
     """The whole page."""
     by_domain: defaultdict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        if row.op not in HOST_OPS:
+        if row.op not in HOST_OPS and row.domain != schemas.FUSED_DOMAIN:  # which no model has
             by_domain[row.domain].append(row)
     text = [HEAD.format(opset=schemas.NEWEST_OPSET)]
     for domain in sorted(by_domain):

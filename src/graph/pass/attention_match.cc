@@ -65,7 +65,7 @@ class AttentionMatch {
   // scale * Q K^T, the scale on either side of the product.
   bool MatchScores(int scores, AttentionCore& core) const {
     const ProductOf scaled = match_.Factors(scores);
-    if (scaled.values.size() != 1) return false;
+    if (scaled.values.size() != 1 || !graph_.SameDims(scaled.values[0], scores)) return false;
     const ir::Node* const product = match_.Maker(scaled.values[0], "MatMul");
     if (product == nullptr) return false;
     const ProductOf q = Scaled(product->inputs[0]), keys = Scaled(product->inputs[1]);
@@ -79,7 +79,9 @@ class AttentionMatch {
   // constant * value, or the value as it is.
   ProductOf Scaled(int value) const {
     ProductOf product = match_.Factors(value);
-    return product.values.size() == 1 ? product : ProductOf{.values = {value}};
+    // A constant may have more dimensions than what it scales.
+    const bool scales = product.values.size() == 1 && graph_.SameDims(product.values[0], value);
+    return scales ? product : ProductOf{.values = {value}};
   }
 
   bool MatchMasked(int scores, AttentionCore& core) const {
@@ -96,7 +98,7 @@ class AttentionMatch {
 
   bool Broadcasts(int value, int to) const {
     const auto &dims = graph_.value(value).dims, &whole = graph_.value(to).dims;
-    if (!dims || !whole || dims->size() > whole->size()) return false;
+    if (!dims || dims->empty() || !whole || dims->size() > whole->size()) return false;  // the operator takes no scalar
     const size_t ahead = whole->size() - dims->size();
     for (size_t i = 0; i < dims->size(); ++i) {
       if ((*dims)[i].size != 1 && !(*dims)[i].Equals((*whole)[ahead + i])) return false;

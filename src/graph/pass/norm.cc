@@ -113,6 +113,9 @@ class NormMatch {
     const bool of_one_type = TypeOf(Result(last)) == type &&
                              std::ranges::all_of(norm.inputs, [&](int value) { return TypeOf(value) == type; });
     if (!of_one_type) return rewrite_.Miss(last, "its operands have more than one type");
+    if (!graph_.SameDims(norm.inputs[0], Result(last))) {  // constants may have more dimensions than what they scale
+      return rewrite_.Miss(last, "its result is not stated to have its operand's dimensions");
+    }
     norm.name = rewrite_.node(last).name;
     norm.outputs = rewrite_.node(last).outputs;
     rewrite_.Replace(last, std::move(norm));

@@ -53,9 +53,11 @@ def _case(inputs: str = "", steps: int = 4, batch: int = 3, features: int = 5, h
     state = Rand((count, batch, hidden), "float32", low=-1, high=1)
     scale = 2 / 128 / max(hidden, features, 1) ** 0.5
     point = Rand(of_scale, weights, full=True) if zeros else Of(np.zeros(of_scale), weights)
+    # Processors without dot products of bytes saturate sums of two products of the CPU provider in 16 bits.
+    values: dict[str, Any] = {"low": -64, "high": 63} if "expected" in more and weights == "int8" else {"full": True}
     given: list[Input] = [
         Rand((steps, batch, features), "float32", low=-2, high=1),
-        Rand((count, features, 4 * hidden), weights, full=True), Rand((count, hidden, 4 * hidden), weights, full=True),
+        Rand((count, features, 4 * hidden), weights, **values), Rand((count, hidden, 4 * hidden), weights, **values),
         Rand((count, 8 * hidden), "float32", low=-1, high=1) if "b" in inputs else None,
         None if lens is None else Of(lens, "int32"),
         state if "h" in inputs else None, state if "c" in inputs else None,

@@ -26,6 +26,13 @@ struct NormNet : Net {
     const int d = Op("Sub", {x, Mean(x, axes)});
     return Over(d, Mean(Square(d, power), axes), root);
   }
+  int Epsilon(const Shape& dims) {
+    const int value = Scalar(1e-5f);
+    ops::HostTensor tensor{.type = DataType::kFloat, .dims = dims, .data = {}};
+    const auto* const bytes = static_cast<const std::byte*>(graph.value(value).constant.data);
+    tensor.data.assign(bytes, bytes + sizeof(float));
+    return graph.AddConstant("epsilon", std::move(tensor));
+  }
   int Cast(int x, DataType to) {
     const int y = Op("Cast", {x});
     graph.value(y).type = to;
@@ -47,6 +54,20 @@ TEST(NormPassTest, LayerNormalizationInItsSpellings) {
       EXPECT_EQ(net.node(0).outputs, net.graph.outputs);
       EXPECT_FLOAT_EQ(net.FloatOf(0, "epsilon"), 1e-5f);
     }
+  }
+}
+
+TEST(NormPassTest, ConstantsOfMoreDimensionsGiveTheirsToTheResult) {
+  for (const Shape& dims : {Shape{1}, Shape{1, 1, 1}, Shape{1, 1, 1, 1}}) {
+    NormNet net;
+    const int x = net.Hidden("x"), d = net.Op("Sub", {x, net.Mean(x)});
+    const int sum = net.Op("Add", {net.Mean(net.Square(d, false)), net.Epsilon(dims)});
+    net.Output(net.Op("Mul", {net.Op("Div", {d, net.Op("Sqrt", {sum})}), net.Constant("scale", {kHidden})}));
+    for (ir::Value& value : net.graph.values) {
+      if (!value.is_constant() && value.input < 0) value.dims.reset();  // they are inferred
+    }
+    net.Run();
+    EXPECT_EQ(std::ranges::count(net.Operators(), "LayerNormalization"), dims.rank() < 4 ? 1 : 0) << dims.rank();
   }
 }
 

@@ -11,6 +11,8 @@ import importlib
 import pkgutil
 from collections.abc import Callable
 
+from tests.op.harness import schemas
+
 from ..draw import Draw, Node
 
 Spec = Callable[[Draw], Node]
@@ -20,6 +22,7 @@ LEFT_OUT = {
     ("", "If"): "a node of the host's, around graphs: tests/session/control_flow_suite.py",
     ("", "Loop"): "a node of the host's, around graphs: tests/session/control_flow_suite.py",
     ("", "Scan"): "a node of the host's, around graphs: tests/session/control_flow_suite.py",
+    ("com.microsoft", "FusedConv"): "hosts make it of Conv, which has a spec: tests/op/cases/fused_conv.py",
     ("", "MemcpyFromHost"): "the host's own copies stand in no model",
     ("", "MemcpyToHost"): "the host's own copies stand in no model",
     **{
@@ -27,7 +30,10 @@ LEFT_OUT = {
         for op in ("Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
     },
 }
-LEFT_OUT_DOMAINS = {"com.ms.internal.nhwc": "no model has them; the host makes them from others"}
+LEFT_OUT_DOMAINS = {
+    "com.ms.internal.nhwc": "no model has them; the host makes them from others",
+    schemas.FUSED_DOMAIN: "no model has them; compiled regions make them from others",
+}
 
 
 @functools.cache
