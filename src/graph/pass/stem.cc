@@ -20,19 +20,14 @@ struct Blocked {
   int64_t taps = 0, pad_begin = 0, pad_end = 0;
 };
 
-// Nothing where the number of windows would differ for some size of the image.
-std::optional<Blocked> BlockedOf(const ir::Dim& in, int64_t taps, int64_t pad_begin, int64_t pad_end, int64_t block) {
+// Nothing where the number of windows would differ for some size of the image; that a model states one size is not
+// enough, since nobody checks it at Run.
+std::optional<Blocked> BlockedOf(int64_t taps, int64_t pad_begin, int64_t pad_end, int64_t block) {
   const int64_t first = FloorDiv(-pad_begin, block), last = FloorDiv(taps - 1 - pad_begin, block);
   Blocked blocked{.taps = last - first + 1, .pad_begin = -first};
   const int64_t room = pad_begin + pad_end - taps;  // windows of n pixels: (n + room) div block + 1
-  if (in.known()) {
-    const int64_t windows = FloorDiv(in.size + room, block) + 1;
-    blocked.pad_end = windows - 1 + blocked.taps - blocked.pad_begin - CeilDiv(in.size, block);
-  } else if (FloorDiv(room, block) == FloorDiv(room - block + 1, block)) {
-    blocked.pad_end = FloorDiv(room, block) + blocked.taps - blocked.pad_begin;
-  } else {
-    return std::nullopt;
-  }
+  if (FloorDiv(room, block) != FloorDiv(room - block + 1, block)) return std::nullopt;
+  blocked.pad_end = FloorDiv(room, block) + blocked.taps - blocked.pad_begin;
   if (blocked.pad_end < 0) return std::nullopt;
   return blocked;
 }
@@ -61,8 +56,8 @@ std::optional<TurnedNode> TurnStem(ir::Graph& graph, const ir::Node& node, const
                      at(window.dilations, 0, 1) == 1 && at(window.dilations, 1, 1) == 1;
   std::optional<Blocked> rows, columns;
   if (plain && block > 1 && block <= 16) {
-    rows = BlockedOf((*x.dims)[2], w[2], at(window.pads, 0, 0), at(window.pads, 2, 0), block);
-    columns = BlockedOf((*x.dims)[3], w[3], at(window.pads, 1, 0), at(window.pads, 3, 0), block);
+    rows = BlockedOf(w[2], at(window.pads, 0, 0), at(window.pads, 2, 0), block);
+    columns = BlockedOf(w[3], at(window.pads, 1, 0), at(window.pads, 3, 0), block);
   }
   TurnedNode turned{.node = node, .images = {}};
   turned.node.domain = ops::kFusedDomain;
