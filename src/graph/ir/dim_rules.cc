@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "graph/ir/attributes.h"
+
 namespace cudaep::graph::ir {
 
 const MaybeDims& DimRules::Stated(const Node& node, size_t input) const {
@@ -106,8 +108,7 @@ MaybeDims DimRules::Reshaped(const Node& node) {
   const Elements* const target = node.inputs.size() < 2 ? nullptr : ElementsOf(node.inputs[1]);
   if (target == nullptr) return std::nullopt;
   const MaybeDims& from = Stated(node, 0);
-  const auto allow_zero = node.attributes.find(std::string_view("allowzero"));
-  const bool zero_is_size = allow_zero != node.attributes.end() && std::get<int64_t>(allow_zero->second) != 0;
+  const bool zero_is_size = IntAttribute(node, "allowzero", 0) != 0;
   DimList dims(target->size());
   Element rest = Number(1), others = Number(1);
   for (size_t i = 0; from && i < from->size(); ++i) rest = Times(rest, ElementOf((*from)[i]));
@@ -133,11 +134,10 @@ MaybeDims DimRules::Transposed(const Node& node) const {
   const MaybeDims& from = Stated(node, 0);
   if (!from) return std::nullopt;
   DimList dims(from->rbegin(), from->rend());
-  const auto found = node.attributes.find(std::string_view("perm"));
-  if (found == node.attributes.end()) return dims;
-  const auto& perm = std::get<std::vector<int64_t>>(found->second);
-  if (perm.size() != from->size()) return std::nullopt;
-  for (size_t i = 0; i < perm.size(); ++i) dims[i] = (*from)[static_cast<size_t>(perm[i])];
+  const auto* const perm = FindAttribute<std::vector<int64_t>>(node, "perm");
+  if (perm == nullptr) return dims;
+  if (perm->size() != from->size()) return std::nullopt;
+  for (size_t i = 0; i < perm->size(); ++i) dims[i] = (*from)[static_cast<size_t>((*perm)[i])];
   return dims;
 }
 
@@ -164,11 +164,8 @@ MaybeDims DimRules::Product(const Node& node) {
 MaybeDims DimRules::Gemm(const Node& node) const {
   const MaybeDims &a = Stated(node, 0), &b = Stated(node, 1);
   if (!a || !b || a->size() != 2 || b->size() != 2) return std::nullopt;
-  const auto turned = [&](const char* name) {
-    const auto found = node.attributes.find(std::string_view(name));
-    return found != node.attributes.end() && std::get<int64_t>(found->second) != 0;
-  };
-  return DimList{(*a)[turned("transA") ? 1 : 0], (*b)[turned("transB") ? 0 : 1]};
+  return DimList{(*a)[IntAttribute(node, "transA", 0) != 0 ? 1 : 0],
+                 (*b)[IntAttribute(node, "transB", 0) != 0 ? 0 : 1]};
 }
 
 }  // namespace cudaep::graph::ir

@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <functional>
 
+#include "graph/ir/attributes.h"
 #include "graph/ir/dim_rules.h"
 
 namespace cudaep::graph::ir {
 
 int64_t DimRules::AxisOf(const Node& node, size_t rank, int64_t fallback) {
-  const auto found = node.attributes.find(std::string_view("axis"));
-  const int64_t axis = found == node.attributes.end() ? fallback : std::get<int64_t>(found->second);
+  const int64_t axis = IntAttribute(node, "axis", fallback);
   const int64_t at = axis < 0 ? axis + static_cast<int64_t>(rank) : axis;
   return at < static_cast<int64_t>(rank) ? at : -1;
 }
@@ -25,8 +25,7 @@ MaybeDims DimRules::Gathered(const Node& node) const {
 
 MaybeDims DimRules::GatheredAt(const Node& node) const {
   const MaybeDims &data = Stated(node, 0), &indices = Stated(node, 1);
-  const auto batch = node.attributes.find(std::string_view("batch_dims"));
-  if (batch != node.attributes.end() && std::get<int64_t>(batch->second) != 0) return std::nullopt;
+  if (IntAttribute(node, "batch_dims", 0) != 0) return std::nullopt;
   if (!data || !indices || indices->empty() || !indices->back().known()) return std::nullopt;
   if (indices->back().size > static_cast<int64_t>(data->size())) return std::nullopt;
   DimList dims(indices->begin(), indices->end() - 1);
@@ -45,8 +44,7 @@ MaybeDims DimRules::Counted(const Node& node) {
 }
 
 std::optional<std::vector<int64_t>> DimRules::AxesOf(const Node& node, size_t input) const {
-  const auto found = node.attributes.find(std::string_view("axes"));
-  if (found != node.attributes.end()) return std::get<std::vector<int64_t>>(found->second);
+  if (const auto* const found = FindAttribute<std::vector<int64_t>>(node, "axes")) return *found;
   const Elements* const given = input < node.inputs.size() ? ElementsOf(node.inputs[input]) : nullptr;
   if (given == nullptr || !std::all_of(given->begin(), given->end(), std::mem_fn(&Element::is_number))) {
     return std::nullopt;
@@ -136,8 +134,7 @@ Dim DimRules::FirstOf(const Node& node, size_t i, const Dim& whole) {
 MaybeDims DimRules::Reduced(const Node& node) const {
   MaybeDims dims = Stated(node, 0);
   const auto axes = AxesOf(node, 1);
-  const auto keeps = node.attributes.find(std::string_view("keepdims"));
-  if (keeps != node.attributes.end() && std::get<int64_t>(keeps->second) == 0) return std::nullopt;
+  if (IntAttribute(node, "keepdims", 1) == 0) return std::nullopt;
   if (!dims || !axes || axes->empty()) return std::nullopt;
   for (const int64_t axis : *axes) {
     const int64_t at = axis < 0 ? axis + static_cast<int64_t>(dims->size()) : axis;

@@ -1,14 +1,9 @@
 // Convolutions and pools: as many windows as fit.
+#include "graph/ir/attributes.h"
 #include "graph/ir/dim_rules.h"
 
 namespace cudaep::graph::ir {
 namespace {
-
-template <class T>
-const T* Find(const Node& node, const char* name) {
-  const auto found = node.attributes.find(std::string_view(name));
-  return found == node.attributes.end() ? nullptr : std::get_if<T>(&found->second);
-}
 
 int64_t At(const std::vector<int64_t>* values, size_t index, int64_t fallback) {
   return values != nullptr && index < values->size() ? (*values)[index] : fallback;
@@ -17,11 +12,10 @@ int64_t At(const std::vector<int64_t>* values, size_t index, int64_t fallback) {
 }  // namespace
 
 Dim DimRules::WindowsOver(const Node& node, const Dim& size, size_t axis, size_t rank, int64_t kernel) {
-  const auto* const pads = Find<std::vector<int64_t>>(node, "pads");
-  const int64_t stride = At(Find<std::vector<int64_t>>(node, "strides"), axis, 1);
-  const int64_t dilation = At(Find<std::vector<int64_t>>(node, "dilations"), axis, 1);
-  const auto* const auto_pad = Find<std::string>(node, "auto_pad");
-  const auto* const ceil_mode = Find<int64_t>(node, "ceil_mode");
+  const auto* const pads = FindAttribute<std::vector<int64_t>>(node, "pads");
+  const int64_t stride = At(FindAttribute<std::vector<int64_t>>(node, "strides"), axis, 1);
+  const int64_t dilation = At(FindAttribute<std::vector<int64_t>>(node, "dilations"), axis, 1);
+  const auto* const auto_pad = FindAttribute<std::string>(node, "auto_pad");
   if (stride < 1 || kernel < 1 || (size.known() && size.size < 1)) return {};
   const bool is_explicit = auto_pad == nullptr || auto_pad->empty() || *auto_pad == "NOTSET";
   if (!is_explicit && *auto_pad != "VALID") {  // one window for each stride that has begun
@@ -31,7 +25,7 @@ Dim DimRules::WindowsOver(const Node& node, const Dim& size, size_t axis, size_t
   const int64_t padding = is_explicit ? At(pads, axis, 0) + At(pads, axis + rank, 0) : 0;
   const int64_t offset = padding - ((kernel - 1) * dilation + 1);
   if (stride == 1 && offset == -1) return size;
-  const bool rounds_up = ceil_mode != nullptr && *ceil_mode != 0;
+  const bool rounds_up = IntAttribute(node, "ceil_mode", 0) != 0;
   if (size.known()) {
     if (rounds_up || size.size + offset < 0) return {};
     return {.size = (size.size + offset) / stride + 1};
@@ -45,7 +39,7 @@ MaybeDims DimRules::Windowed(const Node& node) {
   if (!x || x->size() < 3) return std::nullopt;
   const bool is_conv = node.Is("Conv");
   const MaybeDims& w = Stated(node, 1);
-  const auto* const kernel = Find<std::vector<int64_t>>(node, "kernel_shape");
+  const auto* const kernel = FindAttribute<std::vector<int64_t>>(node, "kernel_shape");
   if (is_conv && (!w || w->size() != x->size())) return std::nullopt;
   DimList dims{(*x)[0], is_conv ? (*w)[0] : (*x)[1]};
   const size_t rank = x->size() - 2;

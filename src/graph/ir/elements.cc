@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/checked_math.h"
+#include "graph/ir/attributes.h"
 
 namespace cudaep::graph::ir {
 namespace {
@@ -18,16 +19,12 @@ int64_t Position(const Element& element, int64_t size) {
 
 int64_t Clamped(int64_t at, int64_t size) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); }
 
-int64_t IntOr(const Node& node, const char* name, int64_t fallback) {
-  const auto found = node.attributes.find(std::string_view(name));
-  return found == node.attributes.end() ? fallback : std::get<int64_t>(found->second);
-}
-
 std::optional<Elements> ShapeOf(const Graph& graph, const Node& node) {
   const auto& dims = graph.value(node.inputs[0]).dims;
   if (!dims) return std::nullopt;
   const auto rank = static_cast<int64_t>(dims->size());
-  const int64_t start = Clamped(IntOr(node, "start", 0), rank), end = Clamped(IntOr(node, "end", rank), rank);
+  const int64_t start = Clamped(IntAttribute(node, "start", 0), rank),
+                end = Clamped(IntAttribute(node, "end", rank), rank);
   Elements elements;
   for (int64_t i = start; i < end; ++i) elements.push_back(ElementOf((*dims)[static_cast<size_t>(i)]));
   return elements;
@@ -105,11 +102,9 @@ std::optional<Elements> Chosen(const Elements& which, const Elements& a, const E
 std::optional<Elements> Filled(const Node& node, const Elements& shape) {
   if (shape.size() > 1 || (shape.size() == 1 && !shape[0].is_number())) return std::nullopt;
   const int64_t count = shape.empty() ? 1 : shape[0].number;
-  const auto value = node.attributes.find(std::string_view("value"));
-  if (count > kMostElements || value == node.attributes.end()) return std::nullopt;
-  const auto& tensor = std::get<ops::HostTensor>(value->second);
-  if (tensor.type != DataType::kInt64) return std::nullopt;
-  return Elements(static_cast<size_t>(count), Number(tensor.view().host<int64_t>()[0]));
+  const auto* const value = FindAttribute<ops::HostTensor>(node, "value");
+  if (count > kMostElements || value == nullptr || value->type != DataType::kInt64) return std::nullopt;
+  return Elements(static_cast<size_t>(count), Number(value->view().host<int64_t>()[0]));
 }
 
 }  // namespace

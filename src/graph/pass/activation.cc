@@ -22,9 +22,10 @@ struct Found {
   ops::Attributes attributes = {};
 };
 
-class ActivationMatch {
+// Activations that are spelled out.
+class SpelledMatch {
  public:
-  explicit ActivationMatch(const Matcher& match) : match_(match) {}
+  explicit SpelledMatch(const Matcher& match) : match_(match) {}
 
   std::optional<Found> Find(int value) const {
     const ProductOf product = match_.Factors(value);
@@ -91,7 +92,7 @@ class ActivationMatch {
 
 void FuseActivations(ir::Graph& graph, const PassContext& context) {
   const Rewriter rewrite(graph, context, Fusion::kActivation);
-  const ActivationMatch match(rewrite.match);
+  const SpelledMatch match(rewrite.match);
   for (int n = 0; n < rewrite.node_count(); ++n) {
     const ir::Node& node = rewrite.node(n);
     if (node.on_host || !(node.Is("Mul") || node.Is("Div"))) continue;

@@ -58,8 +58,7 @@ std::optional<std::vector<int64_t>> Matcher::Ints(int value) const {
 }
 
 std::optional<std::vector<int64_t>> Matcher::IntsOf(const ir::Node& node, const char* attribute, size_t input) const {
-  const auto found = node.attributes.find(std::string_view(attribute));
-  if (found != node.attributes.end()) return std::get<std::vector<int64_t>>(found->second);
+  if (const auto* const found = ir::FindAttribute<std::vector<int64_t>>(node, attribute)) return *found;
   return input < node.inputs.size() ? Ints(node.inputs[input]) : std::nullopt;
 }
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/ir/graph.h"
+#include "graph/ir/attributes.h"
 
 namespace cudaep::graph {
 
@@ -63,14 +63,8 @@ class Matcher {
   const ir::Uses uses_;
 };
 
-inline int64_t IntAttribute(const ir::Node& node, const char* name, int64_t fallback) {
-  const auto found = node.attributes.find(std::string_view(name));
-  return found == node.attributes.end() ? fallback : std::get<int64_t>(found->second);
-}
-inline float FloatAttribute(const ir::Node& node, const char* name, float fallback) {
-  const auto found = node.attributes.find(std::string_view(name));
-  return found == node.attributes.end() ? fallback : std::get<float>(found->second);
-}
+using ir::FloatAttribute;
+using ir::IntAttribute;
 
 // Whether the constant or value has one dimension, of the size of the last of `of`.
 bool IsVectorOfLast(const ir::Graph& graph, int value, int of);
