@@ -149,12 +149,13 @@ def test_symbols_refuses_size_and_absence(tmp_path: Path) -> None:
 
 OBJECTS = "src/kernels/CMakeFiles/cudaep_kernels.dir/"
 BUDGET = {
-    "files": {"src/kernels/reduce/sum.cu": 10.0},
+    "one_file": 10,
     "all_files": 20,
-    "other_files": 5.0,
     "all_kernels": 12,
     "other_kernels": 3,
     "device_code_bytes": 1000,
+    "other_file_bytes": 100,
+    "files": {"src/kernels/reduce/sum.cu": 500},
     "kernels": {"RowKernel": 8},
 }
 
@@ -172,23 +173,39 @@ def test_compile_seconds_are_those_of_the_newest_compilation() -> None:
 @pytest.mark.parametrize(
     ("seconds", "scale", "refused"),
     [
-        ({"src/kernels/reduce/sum.cu": 9.9, "src/a.cc": 4.9}, 1.0, []),
-        ({"src/kernels/reduce/sum.cu": 10.1, "src/a.cc": 4.9}, 1.0, ["src/kernels/reduce/sum.cu took 10.1 s"]),
-        ({"src/kernels/reduce/sum.cu": 9.9, "src/a.cc": 5.1}, 1.0, ["src/a.cc took 5.1 s"]),
-        ({"src/kernels/reduce/sum.cu": 19.0, "src/a.cc": 9.0}, 2.0, []),
-        (
-            {"src/kernels/reduce/sum.cu": 9.9, "src/a.cc": 4.9, "src/b.cc": 4.9, "src/c.cc": 4.9},
-            1.0,
-            ["all files took 25 s"],
-        ),
-        ({"src/a.cc": 4.9}, 0.5, ["src/a.cc took 4.9 s of CPU, the limit here is 2.5"]),
+        ({"src/a.cu": 9.9, "src/a.cc": 4.9}, 1.0, []),
+        ({"src/a.cu": 10.1, "src/a.cc": 4.9}, 1.0, ["src/a.cu took 10.1 s"]),
+        ({"src/a.cu": 19.0, "src/a.cc": 19.0}, 2.0, []),
+        ({"src/a.cc": 7.0, "src/b.cc": 7.0, "src/c.cc": 7.0}, 1.0, ["all files took 21 s"]),
+        ({"src/a.cc": 5.1}, 0.5, ["src/a.cc took 5.1 s of CPU, the limit here is 5.0"]),
         ({}, 1.0, ["no compilation"]),
     ],
 )
-def test_compile_budget_of_files(seconds: dict[str, float], scale: float, refused: list[str]) -> None:
+def test_compile_budget_of_seconds(seconds: dict[str, float], scale: float, refused: list[str]) -> None:
     found = compile_budget.check_seconds(seconds, scale, BUDGET)
     assert len(found) == len(refused)
     assert all(part in text for part, text in zip(refused, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "refused"),
+    [
+        ({"src/kernels/reduce/sum.cu": 500, "src/a.cu": 100}, []),
+        ({"src/kernels/reduce/sum.cu": 501}, ["sum.cu has 501 bytes of device code, the limit is 500"]),
+        ({"src/a.cu": 101}, ["src/a.cu has 101 bytes of device code, the limit is 100"]),
+        ({}, ["no object"]),
+    ],
+)
+def test_compile_budget_of_files(sizes: dict[str, int], refused: list[str]) -> None:
+    found = compile_budget.check_file_bytes(sizes, BUDGET)
+    assert len(found) == len(refused)
+    assert all(part in text for part, text in zip(refused, found, strict=True))
+
+
+def test_compile_budget_finds_the_objects_of_kernel_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, f"{OBJECTS}reduce/sum.cu.o", "")
+    monkeypatch.setattr(compile_budget, "sections_of", lambda _: ".nv_fatbin  77  0\n")
+    assert compile_budget.file_bytes(tmp_path) == {"src/kernels/reduce/sum.cu": 77}
 
 
 @pytest.mark.parametrize(
@@ -227,15 +244,19 @@ def test_compile_budget_refuses_names_of_files_that_are_gone(tmp_path: Path) -> 
 
 def test_compile_budget_writes_what_it_then_accepts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compile_budget, "BUDGET", tmp_path / "budget.toml")
-    seconds = {"src/slow.cu": 20.0, "src/fast.cc": 1.0}
+    seconds, sizes = {"src/slow.cu": 20.0, "src/fast.cc": 1.0}, {"src/slow.cu": 100_000, "src/fast.cu": 9}
     kernels = Counter({"RowKernel": 100, "Few": 2})
-    compile_budget.write({"cuda": compile_budget.new_budget("lib/x.so", seconds, 2.0, kernels, 5000)})
+    new = compile_budget.new_seconds({"library": "lib/x.so"}, seconds, 2.0)
+    compile_budget.write({"cuda": compile_budget.new_budget(new, kernels, 5000, sizes)})
     budget = tomllib.loads((tmp_path / "budget.toml").read_text())["cuda"]
-    assert budget["files"] == {"src/slow.cu": 40.0}
+    assert budget["files"] == {"src/slow.cu": 120_000}
     assert budget["kernels"] == {"RowKernel": 120}
+    assert (budget["one_file"], budget["all_files"]) == (40, 42)
     assert compile_budget.check_seconds(seconds, 1.0, budget) == []
+    assert compile_budget.check_file_bytes(sizes, budget) == []
     assert compile_budget.check_kernels(kernels, 5000, budget) == []
     assert compile_budget.check_seconds({"src/slow.cu": 40.5}, 1.0, budget)
+    assert compile_budget.check_file_bytes({"src/fast.cu": 60_001}, budget)
     assert compile_budget.check_kernels(kernels + Counter(RowKernel=21), 6100, budget)
 
 
