@@ -4,7 +4,7 @@
 //   s[i, j] = softcap(scale * q[i] . k[j]) + bias[i, j],  y[i] = sum over j of softmax(s[i])[j] * v[j]
 //
 // Key j takes part for query i where the mask, the range of keys and the window around the diagonal allow it. A query
-// without any key gets zeros. Heads of the queries share a head of keys and values in equal groups.
+// without any key gets zeros, or NaN on demand. Heads of the queries share a head of keys and values in equal groups.
 //
 // Numerics: products of 16-bit floats by tensor cores with fp32 sums, of fp32 and fp64 in their own type; softmax in
 // fp32, or in fp64 where `compute` says so. The order of sums is fixed: results are the same in every launch.
@@ -69,6 +69,7 @@ struct AttentionProblem {
   ScoreStrides bias_strides;
   AttentionScores scores = AttentionScores::kNone;
   bool zero_hidden_scores = false;  // kMasked shows 0 where a key takes no part, not minus infinity
+  bool empty_is_nan = false;        // a query without any key gets NaN, as softmax alone gives, not zeros
 };
 
 struct AttentionPointers {

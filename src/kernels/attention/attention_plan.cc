@@ -7,7 +7,8 @@
 namespace cudaep::kernels {
 namespace {
 
-constexpr int64_t kLeastKeysOfSplit = 64;
+// Joining parts is one more launch, as long as a block works on some tiles of keys.
+constexpr int64_t kLeastKeysToSplit = 384, kLeastKeysOfSplit = 64;
 constexpr int kWarpsOfProcessor = 8;  // that have enough loads in flight
 
 bool HasTensorCores(DataType type, const device::DeviceInfo& device) {
@@ -22,11 +23,10 @@ size_t SharedBytes(const AttentionPlan& plan) {
   const int64_t q = rows * (plan.depth_chunks() * plan.depth + pad);
   const int64_t k = 2 * keys * (plan.depth + pad);
   const int64_t v = keys * (plan.value_tile + pad);
-  int64_t bytes = (q + k + v) * elem_bytes;
-  if (plan.kernel == AttentionKernel::kPlain) {
-    bytes += rows * (keys + kWeightPad) * static_cast<int64_t>(SizeOf(plan.problem.compute));
-  }
-  return static_cast<size_t>(bytes);
+  const int64_t added = 2 * keys;
+  const int64_t weights = plan.kernel == AttentionKernel::kPlain ? rows * (keys + kWeightPad) : 0;
+  const auto sum_bytes = static_cast<int64_t>(SizeOf(plan.problem.compute));
+  return static_cast<size_t>((q + k + v) * elem_bytes + (added + weights) * sum_bytes);
 }
 
 // Chunks of equal depth, whole 16 elements.
@@ -56,7 +56,7 @@ Status FitSharedMemory(AttentionPlan& plan, const device::DeviceInfo& device, co
 // but for the last part.
 int SplitsOf(const AttentionPlan& plan, const device::DeviceInfo& device) {
   const int64_t tiles = CeilDiv(plan.problem.keys, int64_t{TileKeys(plan.kernel)});
-  if (plan.problem.keys < 2 * kLeastKeysOfSplit) return 1;
+  if (plan.problem.keys < kLeastKeysToSplit) return 1;
   const int64_t most = std::min<int64_t>(CeilDiv(plan.problem.keys, kLeastKeysOfSplit), kMostSplits);
   const int64_t blocks = std::max<int64_t>(FlashBlocks(plan), 1);
   const int64_t wanted = int64_t{std::max(device.multiprocessors, 1)} * std::max(kWarpsOfProcessor / plan.warps, 1);

@@ -5,7 +5,8 @@
 // different blocks after T. Dao et al., "Flash-Decoding", 2023.
 //
 // Shared memory: the block's queries; two chunks of keys, one in use while the next arrives; a tile of values, which
-// arrives while the scores are computed; for plain products the weights of each warp.
+// arrives while the scores are computed; what is added to the scores of two tiles' keys; for plain products the weights
+// of each warp.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +17,16 @@
 
 namespace cudaep::kernels {
 
+// Blocks that share a multiprocessor, which the compiler keeps registers for: tiles wait for memory and for each other.
+template <class Products, int kValues, bool kScores>
+inline constexpr int kBlocksTogether = sizeof(typename Products::Element) != 2 || kScores ? 1
+                                       : kValues == 64                                    ? 4
+                                                                                          : 3;
+
 // kValues: columns of v of a block. kScores: whether scores may be wanted.
 template <class Products, int kValues, bool kScores>
-__global__ void __launch_bounds__(kMostWarps * 32) FlashKernel(__grid_constant__ const FlashArguments p) {
+__global__ void __launch_bounds__(kMostWarps * 32, kBlocksTogether<Products, kValues, kScores>)
+    FlashKernel(__grid_constant__ const FlashArguments p) {
   using T = typename Products::Element;
   using Sum = typename Products::Sum;
   using Exp = flash::Exponential<T, Sum>;
@@ -34,7 +42,8 @@ __global__ void __launch_bounds__(kMostWarps * 32) FlashKernel(__grid_constant__
   T* const q_tile = device::DynamicShared<T>();
   T* const k_tiles = q_tile + rows_of_block * q_stride;
   T* const v_tile = k_tiles + 2 * kKeys * k_stride;
-  [[maybe_unused]] Sum* weights = reinterpret_cast<Sum*>(v_tile + kKeys * v_stride);
+  Sum* const added_tiles = reinterpret_cast<Sum*>(v_tile + kKeys * v_stride);
+  [[maybe_unused]] Sum* weights = added_tiles + 2 * kKeys;
   if constexpr (Products::kWeightsInShared) weights += warp * kWarpRows * Products::kWeightStride;
 
   const int64_t kv_head = work.head / p.group;
@@ -66,6 +75,14 @@ __global__ void __launch_bounds__(kMostWarps * 32) FlashKernel(__grid_constant__
   const bool active = warp_row < work.rows;
   const flash::Row rows[2] = {flash::RowOf(p, work, warp_row + lane / 4),
                               flash::RowOf(p, work, warp_row + lane / 4 + 8)};
+  const bool by_key = !kScores && p.added == FlashAdded::kByKey;
+  // Each thread's keys of the tile at `key`, for the rows of the block.
+  const auto add_by_key = [&](int64_t key, int slot) {
+    const flash::Added<T, Sum> added(p, work, flash::RowOf(p, work, work.first_row));
+    for (int i = static_cast<int>(threadIdx.x); i < kKeys; i += static_cast<int>(blockDim.x)) {
+      added_tiles[slot * kKeys + i] = added(key + i);
+    }
+  };
   device::FragmentD<Sum> o[kValues / 8] = {};
   Sum max[2] = {kHidden, kHidden}, sum[2] = {};
   if ((p.at.sink != nullptr || p.at.zero_sink) && work.split == 0) {
@@ -79,9 +96,12 @@ __global__ void __launch_bounds__(kMostWarps * 32) FlashKernel(__grid_constant__
   // The second pass writes probabilities, which need the whole row's sum.
   const int passes = kScores && p.at.scores != nullptr && problem.scores == AttentionScores::kProbabilities ? 2 : 1;
   for (int pass = 0; pass < passes; ++pass) {
-    if (work.first < work.last) load_keys(work.first, 0, 0);
-    int slot = 0;
-    for (int64_t key = work.first; key < work.last; key += kKeys) {
+    if (work.first < work.last) {
+      load_keys(work.first, 0, 0);
+      if (by_key) add_by_key(work.first, 0);
+    }
+    int slot = 0, tile = 0;
+    for (int64_t key = work.first; key < work.last; key += kKeys, tile ^= 1) {
       device::FragmentD<Sum> s[kKeys / 8] = {};
       for (int chunk = 0; chunk < p.depth_chunks; ++chunk) {
         device::WaitForCopies<0>();
@@ -125,18 +145,19 @@ __global__ void __launch_bounds__(kMostWarps * 32) FlashKernel(__grid_constant__
         });
       }
       write(AttentionScores::kCapped);
-      if (!flash::IsPlain(p, work, key, kKeys)) {
-        if (!kScores && flash::IsRange(p)) {
-          const flash::Range seen[2] = {flash::RangeOf(p, work, rows[0], key, kKeys),
-                                        flash::RangeOf(p, work, rows[1], key, kKeys)};
-          each_score([&](Sum& score, const flash::Row&, int column, int r) {
-            if (column < seen[r].begin || column >= seen[r].end) score = kHidden;
-          });
-        } else {
-          each_score([&](Sum& score, const flash::Row& row, int column, int) {
-            score = flash::MaskedScore<T>(p, work, row, key + column, score);
-          });
-        }
+      if (by_key) {
+        const Sum* const added = added_tiles + tile * kKeys;
+        each_score([&](Sum& score, const flash::Row&, int column, int) { score += added[column]; });
+      } else if (p.added != FlashAdded::kNothing) {
+        const flash::Added<T, Sum> added[2] = {{p, work, rows[0]}, {p, work, rows[1]}};
+        each_score([&](Sum& score, const flash::Row&, int column, int r) { score += added[r](key + column); });
+      }
+      if (!flash::IsWhole(p, work, key, kKeys)) {
+        const flash::Range seen[2] = {flash::RangeOf(p, work, rows[0], key, kKeys),
+                                      flash::RangeOf(p, work, rows[1], key, kKeys)};
+        each_score([&](Sum& score, const flash::Row&, int column, int r) {
+          if (column < seen[r].begin || column >= seen[r].end) score = kHidden;
+        });
       }
       write(AttentionScores::kMasked);
 
@@ -179,6 +200,7 @@ __global__ void __launch_bounds__(kMostWarps * 32) FlashKernel(__grid_constant__
 #pragma unroll
         for (int i = 0; i < 4; ++i) o[n].value[i] *= old_weight[i / 2];
       }
+      if (by_key && key + kKeys < work.last) add_by_key(key + kKeys, tile ^ 1);
       device::WaitForCopies<1>();  // the values; the keys after them may still arrive
       __syncthreads();
       if (active) Products::Values(o, s, v_tile, v_stride, weights);
@@ -222,13 +244,20 @@ __global__ void __launch_bounds__(kMostWarps * 32) FlashKernel(__grid_constant__
     }
     T* const to = static_cast<T*>(p.at.y) + work.batch * problem.y.batch + row.head * problem.y.head +
                   row.query * problem.y.row + work.value_column;
-    const Sum factor = sum[r] == Sum(0) ? Sum(0) : Sum(1) / sum[r];
+    const Sum factor = sum[r] == Sum(0) && !problem.empty_is_nan ? Sum(0) : Sum(1) / sum[r];
 #pragma unroll
     for (int n = 0; n < kValues / 8; ++n) {
+      const int column = n * 8 + device::MmaColumn(lane, 0);
+      Pack<T, 2> pair;
 #pragma unroll
-      for (int i = 2 * r; i < 2 * r + 2; ++i) {
-        const int column = n * 8 + device::MmaColumn(lane, i);
-        if (column < columns) to[column] = Store<T>(static_cast<ComputeType<T>>(o[n].value[i] * factor));
+      for (int i = 0; i < 2; ++i) pair.value[i] = Store<T>(static_cast<ComputeType<T>>(o[n].value[2 * r + i] * factor));
+      if (p.y_pairs != 0) {
+        if (column < columns) StorePack(to + column, pair);
+      } else {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          if (column + i < columns) to[column + i] = pair.value[i];
+        }
       }
     }
   }
@@ -237,12 +266,23 @@ __global__ void __launch_bounds__(kMostWarps * 32) FlashKernel(__grid_constant__
 template <class Products, int kValues, bool kScores>
 Status LaunchFlashKernel(const AttentionPlan& plan, const AttentionPointers& at, device::Stream stream) {
   const AttentionProblem& p = plan.problem;
-  const auto aligned = [&](const void* pointer, const AttentionStrides& strides) {
-    const int64_t pack = kPackBytes / static_cast<int64_t>(SizeOf(p.type));
-    return IsAligned(pointer, kPackBytes) && strides.batch % pack == 0 && strides.head % pack == 0 &&
-                   strides.row % pack == 0
+  const auto whole = [&](const void* pointer, const AttentionStrides& strides, int64_t pack) {
+    return IsAligned(pointer, static_cast<size_t>(pack) * SizeOf(p.type)) && strides.batch % pack == 0 &&
+                   strides.head % pack == 0 && strides.row % pack == 0
                ? 1
                : 0;
+  };
+  const auto aligned = [&](const void* pointer, const AttentionStrides& strides) {
+    return whole(pointer, strides, kPackBytes / static_cast<int64_t>(SizeOf(p.type)));
+  };
+  const auto by_key = [&](const ScoreStrides& strides) {
+    return strides.query == 0 && (strides.head == 0 || plan.packed == 1);
+  };
+  const auto added = [&] {
+    const bool outside = (at.key_end != nullptr || at.key_begin != nullptr) && !std::isinf(p.masked);
+    if (p.mask == AttentionMask::kNone && !p.bias && !outside && !kScores) return FlashAdded::kNothing;
+    const bool same = (p.mask == AttentionMask::kNone || by_key(p.mask_strides)) && (!p.bias || by_key(p.bias_strides));
+    return same && !kScores ? FlashAdded::kByKey : FlashAdded::kByScore;
   };
   FlashArguments arguments{.problem = p,
                            .at = at,
@@ -256,7 +296,9 @@ Status LaunchFlashKernel(const AttentionPlan& plan, const AttentionPointers& at,
                            .depth_chunks = static_cast<int>(plan.depth_chunks()),
                            .q_aligned = aligned(at.q, p.q),
                            .k_aligned = aligned(at.k, p.k),
-                           .v_aligned = aligned(at.v, p.v)};
+                           .v_aligned = aligned(at.v, p.v),
+                           .y_pairs = p.v_head_size % 2 == 0 ? whole(at.y, p.y, 2) : 0,
+                           .added = added()};
   device::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(FlashBlocks(plan) * plan.splits);
   config.block.x = static_cast<unsigned>(plan.warps) * 32;

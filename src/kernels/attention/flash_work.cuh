@@ -11,12 +11,20 @@
 
 namespace cudaep::kernels {
 
+// What is added to scores, beside what hides keys by where they lie.
+enum class FlashAdded : int {
+  kNothing,
+  kByKey,  // the same in all rows of a block: found once a tile
+  kByScore,
+};
+
 struct FlashArguments {
   AttentionProblem problem;
   AttentionPointers at;
   int64_t row_tiles, head_groups, value_chunks;
   int packed, group, splits, depth, depth_chunks;
-  int q_aligned, k_aligned, v_aligned;
+  int q_aligned, k_aligned, v_aligned, y_pairs;
+  FlashAdded added;
 };
 
 namespace flash {
@@ -161,16 +169,10 @@ __device__ __forceinline__ void LoadTile(T* tile, int stride, int rows, int colu
   }
 }
 
-// Whether every row of the block sees every key of a tile as it is.
-__device__ __forceinline__ bool IsPlain(const FlashArguments& p, const Work& work, int64_t key, int keys) {
-  return p.problem.mask == AttentionMask::kNone && !p.problem.bias && key >= work.begin && key + keys <= work.end &&
-         key + keys <= work.last && key + keys - 1 <= work.low + work.position + p.problem.right &&
+// Whether every row of the block sees every key of a tile. What lies before work.first is not walked over.
+__device__ __forceinline__ bool IsWhole(const FlashArguments& p, const Work& work, int64_t key, int keys) {
+  return key + keys <= work.last && key + keys - 1 <= work.low + work.position + p.problem.right &&
          key >= work.high + work.position - p.problem.left;
-}
-
-// Whether all that hides keys is where they lie.
-__device__ __forceinline__ bool IsRange(const FlashArguments& p) {
-  return p.problem.mask == AttentionMask::kNone && !p.problem.bias && std::isinf(p.problem.masked);
 }
 
 // The keys of a tile that a row sees.
@@ -180,42 +182,53 @@ struct Range {
 __device__ __forceinline__ Range RangeOf(const FlashArguments& p, const Work& work, const Row& row, int64_t key,
                                          int keys) {
   const int64_t position = row.query + work.position;
-  const int64_t begin = device::Max(work.begin, position - p.problem.left) - key;
-  const int64_t end = device::Min(device::Min(work.last, work.end), position + p.problem.right + 1) - key;
   const auto within = [&](int64_t at) {
-    return static_cast<int>(device::Min(device::Max(at, int64_t{0}), int64_t{keys}));
+    return static_cast<int>(device::Min(device::Max(at - key, int64_t{0}), int64_t{keys}));
   };
-  return {within(begin), row.valid ? within(end) : 0};
+  return {within(position - p.problem.left), within(device::Min(work.last, position + p.problem.right + 1))};
 }
 
-// A score with what is added to it, and what hides it.
+// What is added to a row's scores: where its keys begin.
 template <class T, class Sum>
-__device__ __forceinline__ Sum MaskedScore(const FlashArguments& p, const Work& work, const Row& row, int64_t key,
-                                           Sum score) {
-  const AttentionProblem& problem = p.problem;
-  constexpr Sum kHidden = -std::numeric_limits<Sum>::infinity();
-  const int64_t distance = key - (row.query + work.position);
-  if (!row.valid || key >= work.last || distance > problem.right || distance < -problem.left) return kHidden;
-  const auto masked = static_cast<Sum>(problem.masked);
-  if (key < work.begin || key >= work.end) score += masked;
-  if (problem.mask != AttentionMask::kNone) {
-    const ScoreStrides& strides = problem.mask_strides;
-    if (key >= strides.keys) return kHidden;
-    const int64_t at =
-        work.batch * strides.batch + row.head * strides.head + row.query * strides.query + key * strides.key;
-    const bool taken = problem.mask == AttentionMask::kBool ? static_cast<const uint8_t*>(p.at.mask)[at] != 0
-                                                            : static_cast<const int32_t*>(p.at.mask)[at] != 0;
-    if (!taken) score += masked;
+class Added {
+ public:
+  __device__ __forceinline__ Added(const FlashArguments& p, const Work& work, const Row& row)
+      : problem_(p.problem), begin_(work.begin), end_(work.end) {
+    const auto at = [&](const ScoreStrides& strides) {
+      return work.batch * strides.batch + row.head * strides.head + row.query * strides.query;
+    };
+    const int64_t mask_bytes = problem_.mask == AttentionMask::kBool ? 1 : 4;
+    if (problem_.mask != AttentionMask::kNone) {
+      mask_ = static_cast<const std::byte*>(p.at.mask) + at(problem_.mask_strides) * mask_bytes;
+    }
+    if (problem_.bias) bias_ = static_cast<const T*>(p.at.bias) + at(problem_.bias_strides);
   }
-  if (problem.bias) {
-    const ScoreStrides& strides = problem.bias_strides;
-    if (key >= strides.keys) return kHidden;
-    const int64_t at =
-        work.batch * strides.batch + row.head * strides.head + row.query * strides.query + key * strides.key;
-    score += static_cast<Sum>(Load(static_cast<const T*>(p.at.bias)[at]));
+
+  __device__ __forceinline__ Sum operator()(int64_t key) const {
+    constexpr Sum kHidden = -std::numeric_limits<Sum>::infinity();
+    const auto masked = static_cast<Sum>(problem_.masked);
+    Sum sum = 0;
+    if (key < begin_ || key >= end_) sum += masked;
+    if (mask_ != nullptr) {
+      if (key >= problem_.mask_strides.keys) return kHidden;
+      const int64_t at = key * problem_.mask_strides.key;
+      const bool taken = problem_.mask == AttentionMask::kBool ? static_cast<const uint8_t*>(mask_)[at] != 0
+                                                               : static_cast<const int32_t*>(mask_)[at] != 0;
+      if (!taken) sum += masked;
+    }
+    if (bias_ != nullptr) {
+      if (key >= problem_.bias_strides.keys) return kHidden;
+      sum += static_cast<Sum>(Load(bias_[key * problem_.bias_strides.key]));
+    }
+    return sum;
   }
-  return score;
-}
+
+ private:
+  const AttentionProblem& problem_;
+  int64_t begin_, end_;
+  const void* mask_ = nullptr;
+  const T* bias_ = nullptr;
+};
 
 template <class T, class Sum>
 __device__ __forceinline__ void WriteScore(const FlashArguments& p, const Work& work, const Row& row, int64_t key,

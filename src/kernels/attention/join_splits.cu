@@ -15,6 +15,7 @@ struct Arguments {
   AttentionStrides y_strides;
   int64_t heads, queries, columns, rows;  // rows: of all matrices
   int splits;
+  bool empty_is_nan;
 };
 
 // One block a row at a time. Its first warp finds what each part weighs, a lane for every 32nd part; then each thread
@@ -63,7 +64,7 @@ __global__ void __launch_bounds__(kThreads) JoinSplitsKernel(__grid_constant__ c
       Sum value = 0;
 #pragma unroll 8
       for (int i = 0; i < p.splits; ++i, from += p.rows * p.columns) value += *from * weights[i];
-      y[column] = Store<T>(static_cast<ComputeType<T>>(total == Sum(0) ? Sum(0) : value / total));
+      y[column] = Store<T>(static_cast<ComputeType<T>>(total == Sum(0) && !p.empty_is_nan ? Sum(0) : value / total));
     }
     __syncthreads();
   }
@@ -80,7 +81,8 @@ Status LaunchJoinSplits(const AttentionPlan& plan, const AttentionPointers& at, 
                             .queries = p.queries,
                             .columns = p.v_head_size,
                             .rows = p.batch * p.heads * p.queries,
-                            .splits = plan.splits};
+                            .splits = plan.splits,
+                            .empty_is_nan = p.empty_is_nan};
   device::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(std::min<int64_t>(arguments.rows, 1 << 20));
   config.block.x = kThreads;

@@ -61,46 +61,64 @@ class AttentionPlanTest : public device::testing::DeviceTest {
     const std::vector<T> q = Values<T>(p.batch * p.q.batch, 1), k = Values<T>(p.batch * p.k.batch, 2),
                          v = Values<T>(p.batch * p.v.batch, 3);
     const auto count = static_cast<size_t>(p.batch * p.y.batch);
+    const std::vector<T> bias = Values<T>(kAddedElems, 4);
     T* const y = Allocate<T>(count);
     ASSERT_OK(LaunchAttention(plan.value(),
                               {.q = Upload(q),
                                .k = Upload(k),
                                .v = Upload(v),
                                .y = y,
+                               .mask = Upload(mask_),
+                               .bias = Upload(bias),
+                               .key_end = p.from_end ? Upload(key_end_) : nullptr,
                                .scratch = Allocate<std::byte>(plan.value().scratch_bytes + 1)},
                               stream()));
     const std::vector<T> result = Download(y, count);
     for (int64_t b = 0; b < p.batch; ++b) {
       for (int64_t h = 0; h < p.heads; ++h) {
         for (int64_t i = 0; i < p.queries; ++i)
-          CheckRow(p, q.data(), k.data(), v.data(), result.data(), b, h, i, tolerance);
+          CheckRow(p, q.data(), k.data(), v.data(), bias.data(), result.data(), b, h, i, tolerance);
       }
     }
   }
 
   template <class T>
-  static void CheckRow(const AttentionProblem& p, const T* q, const T* k, const T* v, const T* y, int64_t b, int64_t h,
-                       int64_t i, double tolerance) {
+  void CheckRow(const AttentionProblem& p, const T* q, const T* k, const T* v, const T* bias, const T* y, int64_t b,
+                int64_t h, int64_t i, double tolerance) {
     const auto at = [](const T* x, int64_t index) { return static_cast<double>(Load(x[index])); };
     const int64_t kv = h / (p.heads / p.kv_heads);
     std::vector<double> sums(static_cast<size_t>(p.v_head_size));
     double total = 0;
-    for (int64_t j = 0; j <= i + p.past; ++j) {
+    const int64_t position = i + (p.from_end ? key_end_[static_cast<size_t>(b)] - p.queries : p.past);
+    for (int64_t j = 0; j <= position && j < p.keys; ++j) {
       double score = 0;
       for (int64_t d = 0; d < p.head_size; ++d) {
         score += at(q, b * p.q.batch + h * p.q.head + i * p.q.row + d) *
                  at(k, b * p.k.batch + kv * p.k.head + j * p.k.row + d);
       }
-      const double weight = std::exp(score * p.scale);
+      const auto index = [&](const ScoreStrides& s) { return b * s.batch + h * s.head + i * s.query + j * s.key; };
+      double added = 0;
+      if (p.from_end && j >= key_end_[static_cast<size_t>(b)]) added += p.masked;
+      if (p.mask != AttentionMask::kNone) {
+        if (j >= p.mask_strides.keys) continue;
+        if (mask_[static_cast<size_t>(index(p.mask_strides))] == 0) added += p.masked;
+      }
+      if (p.bias) {
+        if (j >= p.bias_strides.keys) continue;
+        added += at(bias, index(p.bias_strides));
+      }
+      const double weight = std::exp(score * p.scale + added);
       total += weight;
       for (int64_t d = 0; d < p.v_head_size; ++d) {
         sums[static_cast<size_t>(d)] += weight * at(v, b * p.v.batch + kv * p.v.head + j * p.v.row + d);
       }
     }
     for (int64_t d = 0; d < p.v_head_size; ++d) {
-      ASSERT_NEAR(at(y, b * p.y.batch + h * p.y.head + i * p.y.row + d), sums[static_cast<size_t>(d)] / total,
-                  tolerance)
-          << "batch " << b << ", head " << h << ", query " << i << ", column " << d;
+      const double wanted = total == 0 && !p.empty_is_nan ? 0 : sums[static_cast<size_t>(d)] / total;
+      const double found = at(y, b * p.y.batch + h * p.y.head + i * p.y.row + d);
+      ASSERT_EQ(std::isnan(found), std::isnan(wanted));
+      ASSERT_TRUE(std::isnan(wanted) || std::fabs(found - wanted) <= tolerance)
+          << found << " for " << wanted << "batch " << b << ", head " << h << ", query " << i << ", column " << d;
     }
   }
 
@@ -116,6 +134,43 @@ class AttentionPlanTest : public device::testing::DeviceTest {
     if (wide) Check<type>(p, {.value_tile = 128, .splits = 2}, tolerance);
   }
 
+  // Masks and biases with one row of values for all, for each head, for each query, each kept in parts of the keys and
+  // with heads packed too.
+  template <DataType type>
+  void CheckAdded(double tolerance) {
+    constexpr int64_t kKeys = 150, kQueries = 21, kHeads = 4;
+    AttentionProblem plain = Problem(type, kHeads, 2, kQueries, kKeys, 40, 64);
+    const ScoreStrides kinds[] = {{.key = 1, .keys = kKeys},
+                                  {.batch = kKeys, .key = 1, .keys = kKeys},
+                                  {.batch = 140, .key = 1, .keys = 140},
+                                  {.head = kKeys, .key = 1, .keys = kKeys},
+                                  {.head = kQueries * kKeys, .query = kKeys, .key = 1, .keys = kKeys},
+                                  {.query = 1, .keys = kKeys}};
+    for (const ScoreStrides& strides : kinds) {
+      SCOPED_TRACE(StrCat("strides ", strides.batch, " ", strides.head, " ", strides.query, " ", strides.key));
+      for (const AttentionChoice& choice : {AttentionChoice{.packed = 1}, {.packed = 2}, {.splits = 2}}) {
+        for (const double masked : {-4.0, -std::numeric_limits<double>::infinity()}) {
+          AttentionProblem p = plain;
+          p.masked = masked;
+          p.bias = true, p.bias_strides = strides;
+          Check<type>(p, choice, tolerance);
+          p.mask = AttentionMask::kBool, p.mask_strides = strides;
+          Check<type>(p, choice, tolerance);
+          p.bias = false;
+          p.from_end = true;  // keys behind the end are added to, or not read
+          Check<type>(p, choice, tolerance);
+        }
+      }
+    }
+  }
+
+  static constexpr int64_t kAddedElems = 4 * 21 * 150;
+  std::vector<uint8_t> mask_ = [] {
+    std::vector<uint8_t> mask(kAddedElems);
+    for (size_t i = 0; i < mask.size(); ++i) mask[i] = i % 3 != 0 ? 1 : 0;
+    return mask;
+  }();
+  std::vector<int64_t> key_end_ = {150, 71};
   device::DeviceInfo info_;
 };
 
@@ -123,6 +178,21 @@ TEST_F(AttentionPlanTest, EveryVariantInFloat) { CheckAll<DataType::kFloat>(2e-6
 TEST_F(AttentionPlanTest, EveryVariantInFloat16) { CheckAll<DataType::kFloat16>(6e-4, true); }
 TEST_F(AttentionPlanTest, EveryVariantInBFloat16) { CheckAll<DataType::kBFloat16>(5e-3, true); }
 TEST_F(AttentionPlanTest, EveryVariantInDouble) { CheckAll<DataType::kDouble>(1e-14, false); }
+
+TEST_F(AttentionPlanTest, AddedToScoresInFloat) { CheckAdded<DataType::kFloat>(2e-6); }
+TEST_F(AttentionPlanTest, AddedToScoresInFloat16) { CheckAdded<DataType::kFloat16>(6e-4); }
+
+TEST_F(AttentionPlanTest, AQueryWithoutKeysIsZeroOrNan) {
+  mask_.assign(mask_.size(), 0);
+  for (const bool nan : {false, true}) {
+    for (const int splits : {1, 2}) {
+      AttentionProblem p = Problem(DataType::kFloat16, 4, 2, 21, 150, 40, 64);
+      p.mask = AttentionMask::kBool, p.mask_strides = {.key = 1, .keys = 150};
+      p.empty_is_nan = nan;
+      Check<DataType::kFloat16>(p, {.splits = splits}, 0);
+    }
+  }
+}
 
 TEST_F(AttentionPlanTest, WhatCannotBeIsRefused) {
   AttentionProblem p = Problem(DataType::kDouble, 4, 2, 3, 5, 8, 8);
@@ -140,7 +210,7 @@ TEST_F(AttentionPlanTest, WhatCannotBeIsRefused) {
 
 TEST_F(AttentionPlanTest, KeysAreSplitWhereBlocksAreFew) {
   EXPECT_GT(PlanAttention(Problem(DataType::kFloat16, 1, 1, 1, 4096, 64, 64), info_).value().splits, 1);
-  EXPECT_EQ(PlanAttention(Problem(DataType::kFloat16, 1, 1, 1, 100, 64, 64), info_).value().splits, 1);
+  EXPECT_EQ(PlanAttention(Problem(DataType::kFloat16, 1, 1, 1, 300, 64, 64), info_).value().splits, 1);
   EXPECT_EQ(PlanAttention(Problem(DataType::kFloat16, 64, 64, 64, 4096, 64, 64), info_).value().splits, 1);
 }
 
