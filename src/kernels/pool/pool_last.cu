@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "core/data_type_traits.h"
+#include "device/pairs.h"
 #include "kernels/common/raw_pack.cuh"
 #include "kernels/pool/pool_join.cuh"
 #include "kernels/pool/pool_last.h"
@@ -10,6 +11,14 @@ namespace cudaep::kernels {
 namespace {
 
 struct LargerOf : JoinLarger {
+  // Pairs of 16-bit floats are compared as they are: converting nine of them costs more than the window's loads.
+  template <class T>
+  static constexpr bool kJoinsPairs = detail::kPairs<T, 2>&& device::kTargetArch >= 800;
+  template <class T>
+  static __device__ __forceinline__ uint32_t JoinPairs(uint32_t a, uint32_t b) {
+    return device::MaxOrNanOfPairs<T>(a, b);
+  }
+
   // Of a window that meets `taps` of the input.
   template <class C>
   __device__ __forceinline__ C Finish(C value, int64_t taps, int64_t /*count*/) const {
@@ -18,6 +27,9 @@ struct LargerOf : JoinLarger {
 };
 
 struct MeanOf : JoinSum {
+  template <class T>
+  static constexpr bool kJoinsPairs = false;
+
   template <class C>
   __device__ __forceinline__ C Finish(C sum, int64_t /*taps*/, int64_t count) const {
     return count == 0 ? C{} : sum / static_cast<C>(count);
@@ -51,11 +63,13 @@ __global__ void __launch_bounds__(kPoolThreads)
     const auto meets = [&](int i, int j) {
       return i >= at.range[1].first && i < at.range[1].last && j >= at.range[2].first && j < at.range[2].last;
     };
-    RawPack<T, kPack> raw[kTaps][kTaps];
+    constexpr bool kPairs = Join::template kJoinsPairs<T>;
+    RawPack<T, kPack> raw[kTaps][kTaps], joined = PackCompute<T, kPack>(result);
 #pragma unroll
     for (int i = 0; i < kTaps; ++i) {
 #pragma unroll
       for (int j = 0; j < kTaps; ++j) {
+        if (kPairs) raw[i][j] = joined;
         const int offset = (at.range[1].start + i) * s.in[2] + at.range[2].start + j;
         if (meets(i, j)) raw[i][j] = LoadRaw<kPack>(plane + offset * channels);
       }
@@ -64,9 +78,17 @@ __global__ void __launch_bounds__(kPoolThreads)
     for (int i = 0; i < kTaps; ++i) {
 #pragma unroll
       for (int j = 0; j < kTaps; ++j) {
-        if (meets(i, j)) add(raw[i][j]);
+        if constexpr (kPairs) {
+#pragma unroll
+          for (int k = 0; k < kPack / 2; ++k) {
+            joined.word[k] = Join::template JoinPairs<T>(joined.word[k], raw[i][j].word[k]);
+          }
+        } else if (meets(i, j)) {
+          add(raw[i][j]);
+        }
       }
     }
+    if constexpr (kPairs) UnpackCompute<T, kPack>(joined, result);
   }
   const int64_t taps = CountTaps(s, at, false), count = count_padding ? CountTaps(s, at, true) : taps;
 #pragma unroll

@@ -1,0 +1,30 @@
+// Two 16-bit floats of type T in a word, as one instruction takes them. 8.0 and later; MaxOfPairs, where NaN loses, is
+// beside the reductions that want it (intrinsics.h).
+#pragma once
+
+#include "device/launch.h"
+
+namespace cudaep::device {
+
+// The larger numbers of two pairs; NaN wins.
+template <class T>
+__device__ __forceinline__ uint32_t MaxOrNanOfPairs(uint32_t a, uint32_t b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  uint32_t result;
+  if constexpr (std::is_same_v<T, Half>) {
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  } else {
+    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  }
+  return result;
+#else
+  const auto larger = [](uint32_t x, uint32_t y) {
+    const float first = ToFloat(T{static_cast<uint16_t>(x)}), second = ToFloat(T{static_cast<uint16_t>(y)});
+    const bool take_first = first != first || first > second;
+    return take_first ? x & 0xffffu : y & 0xffffu;
+  };
+  return larger(a, b) | larger(a >> 16, b >> 16) << 16;
+#endif
+}
+
+}  // namespace cudaep::device
