@@ -8,17 +8,18 @@ Status LaunchAttention(const AttentionPlan& plan, const AttentionPointers& at, d
   const AttentionProblem& p = plan.problem;
   if (p.batch == 0 || p.heads == 0 || p.queries == 0) return Status::Ok();
   if (p.v_head_size == 0 && (at.scores == nullptr || p.keys == 0)) return Status::Ok();
+  const FlashArguments arguments = MakeFlashArguments(plan, at);
   const auto launch = [&] {
-    if (IsRareKernel(plan)) return LaunchFlashMixed(plan, at, stream);
+    if (IsRareKernel(plan)) return LaunchFlashMixed(plan, arguments, stream);
     switch (p.type) {
       case DataType::kFloat:
-        return LaunchFlashFloat(plan, at, stream);
+        return LaunchFlashFloat(plan, arguments, stream);
       case DataType::kDouble:
-        return LaunchFlashDouble(plan, at, stream);
+        return LaunchFlashDouble(plan, arguments, stream);
       case DataType::kFloat16:
-        return LaunchFlashHalf(plan, at, stream);
+        return LaunchFlashHalf(plan, arguments, stream);
       case DataType::kBFloat16:
-        return LaunchFlashBFloat16(plan, at, stream);
+        return LaunchFlashBFloat16(plan, arguments, stream);
       default:
         return NotSupported("attention of ", DataTypeName(p.type));
     }

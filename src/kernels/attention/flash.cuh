@@ -11,27 +11,28 @@
 
 #include <algorithm>
 
-#include "core/checked_math.h"
 #include "kernels/attention/flash_products.cuh"
 #include "kernels/attention/flash_work.cuh"
 
 namespace cudaep::kernels {
 
 // Blocks that share a multiprocessor, which the compiler keeps registers for: tiles wait for memory and for each other.
-template <class Products, int kValues, bool kScores>
-inline constexpr int kBlocksTogether = sizeof(typename Products::Element) != 2 || kScores ? 1
-                                       : kValues == 64                                    ? 4
-                                                                                          : 3;
+// Four with few spills were 2% slower (BERT-base b32 on an H200) than three without.
+template <class Products, int kValues, FlashMode kMode>
+inline constexpr int kBlocksTogether = sizeof(typename Products::Element) != 2 || kMode == FlashMode::kScores ? 1
+                                       : kValues == 64                                                        ? 3
+                                                                                                              : 2;
 
-// kValues: columns of v of a block. kScores: whether scores may be wanted.
-template <class Products, int kValues, bool kScores>
-__global__ void __launch_bounds__(kMostWarps * 32, kBlocksTogether<Products, kValues, kScores>)
+// kValues: columns of v of a block.
+template <class Products, int kValues, FlashMode kMode>
+__global__ void __launch_bounds__(kMostWarps * 32, kBlocksTogether<Products, kValues, kMode>)
     FlashKernel(__grid_constant__ const FlashArguments p) {
   using T = typename Products::Element;
   using Sum = typename Products::Sum;
   using Exp = flash::Exponential<T, Sum>;
   constexpr int kKeys = Products::kKeys, kPad = PackElems(sizeof(T));
   constexpr Sum kHidden = -std::numeric_limits<Sum>::infinity();
+  constexpr bool kScores = kMode == FlashMode::kScores, kPlain = kMode == FlashMode::kPlain;
   device::GridDependencyWait();
 
   const AttentionProblem& problem = p.problem;
@@ -52,23 +53,23 @@ __global__ void __launch_bounds__(kMostWarps * 32, kBlocksTogether<Products, kVa
       static_cast<const T*>(p.at.v) + work.batch * problem.v.batch + kv_head * problem.v.head + work.value_column;
   const auto load_keys = [&](int64_t key, int chunk, int slot) {
     const int64_t column = int64_t{chunk} * p.depth;
-    flash::LoadRows(k_tiles + slot * kKeys * k_stride, k_stride, kKeys, p.depth, problem.head_size - column,
-                    p.k_aligned != 0, k + key * problem.k.row + column, problem.k.row, work.last - key);
+    flash::LoadRows<kPlain>(k_tiles + slot * kKeys * k_stride, k_stride, kKeys, p.depth, problem.head_size - column,
+                            p.k_aligned != 0, k + key * problem.k.row + column, problem.k.row, work.last - key);
     device::CommitCopies();
   };
   const auto load_values = [&](int64_t key) {
     const int64_t end = device::Min(work.last, work.valid_values);
-    flash::LoadRows(v_tile, v_stride, kKeys, kValues, problem.v_head_size - work.value_column, p.v_aligned != 0,
-                    v + key * problem.v.row, problem.v.row, end - key);
+    flash::LoadRows<kPlain>(v_tile, v_stride, kKeys, kValues, problem.v_head_size - work.value_column, p.v_aligned != 0,
+                            v + key * problem.v.row, problem.v.row, end - key);
     device::CommitCopies();
   };
 
   const T* const q = static_cast<const T*>(p.at.q) + work.batch * problem.q.batch;
-  flash::LoadTile(q_tile, q_stride, rows_of_block, p.depth_chunks * p.depth, problem.head_size, p.q_aligned != 0, q,
-                  [&](int r) {
-                    const flash::Row row = flash::RowOf(p, work, work.first_row + r);
-                    return row.valid ? q + row.head * problem.q.head + row.query * problem.q.row : nullptr;
-                  });
+  flash::LoadTile<kPlain>(q_tile, q_stride, rows_of_block, p.depth_chunks * p.depth, problem.head_size,
+                          p.q_aligned != 0, q, [&](int r) {
+                            const flash::Row row = flash::RowOf(p, work, work.first_row + r);
+                            return row.valid ? q + row.head * problem.q.head + row.query * problem.q.row : nullptr;
+                          });
   device::CommitCopies();
 
   const int64_t warp_row = work.first_row + warp * kWarpRows;
@@ -85,7 +86,7 @@ __global__ void __launch_bounds__(kMostWarps * 32, kBlocksTogether<Products, kVa
   };
   device::FragmentD<Sum> o[kValues / 8] = {};
   Sum max[2] = {kHidden, kHidden}, sum[2] = {};
-  if ((p.at.sink != nullptr || p.at.zero_sink) && work.split == 0) {
+  if (!kPlain && (p.at.sink != nullptr || p.at.zero_sink) && work.split == 0) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       max[r] = p.at.sink == nullptr ? Sum(0) : static_cast<Sum>(Load(static_cast<const T*>(p.at.sink)[rows[r].head]));
@@ -139,7 +140,7 @@ __global__ void __launch_bounds__(kMostWarps * 32, kBlocksTogether<Products, kVa
       // One question a tile, not one a score: what most tiles skip would otherwise lie between all they run.
       each_score([&](Sum& score, const flash::Row&, int, int) { score *= static_cast<Sum>(problem.scale); });
       write(AttentionScores::kProducts);
-      if (problem.softcap != 0) {
+      if (!kPlain && problem.softcap != 0) {
         each_score([&](Sum& score, const flash::Row&, int, int) {
           score = static_cast<Sum>(problem.softcap) * std::tanh(score / static_cast<Sum>(problem.softcap));
         });
@@ -148,7 +149,7 @@ __global__ void __launch_bounds__(kMostWarps * 32, kBlocksTogether<Products, kVa
       if (by_key) {
         const Sum* const added = added_tiles + tile * kKeys;
         each_score([&](Sum& score, const flash::Row&, int column, int) { score += added[column]; });
-      } else if (p.added != FlashAdded::kNothing) {
+      } else if (!kPlain && p.added != FlashAdded::kNothing) {
         const flash::Added<T, Sum> added[2] = {{p, work, rows[0]}, {p, work, rows[1]}};
         each_score([&](Sum& score, const flash::Row&, int column, int r) { score += added[r](key + column); });
       }
@@ -251,7 +252,7 @@ __global__ void __launch_bounds__(kMostWarps * 32, kBlocksTogether<Products, kVa
       Pack<T, 2> pair;
 #pragma unroll
       for (int i = 0; i < 2; ++i) pair.value[i] = Store<T>(static_cast<ComputeType<T>>(o[n].value[2 * r + i] * factor));
-      if (p.y_pairs != 0) {
+      if (kPlain || p.y_pairs != 0) {
         if (column < columns) StorePack(to + column, pair);
       } else {
 #pragma unroll
@@ -263,58 +264,35 @@ __global__ void __launch_bounds__(kMostWarps * 32, kBlocksTogether<Products, kVa
   }
 }
 
-template <class Products, int kValues, bool kScores>
-Status LaunchFlashKernel(const AttentionPlan& plan, const AttentionPointers& at, device::Stream stream) {
-  const AttentionProblem& p = plan.problem;
-  const auto whole = [&](const void* pointer, const AttentionStrides& strides, int64_t pack) {
-    return IsAligned(pointer, static_cast<size_t>(pack) * SizeOf(p.type)) && strides.batch % pack == 0 &&
-                   strides.head % pack == 0 && strides.row % pack == 0
-               ? 1
-               : 0;
-  };
-  const auto aligned = [&](const void* pointer, const AttentionStrides& strides) {
-    return whole(pointer, strides, kPackBytes / static_cast<int64_t>(SizeOf(p.type)));
-  };
-  const auto by_key = [&](const ScoreStrides& strides) {
-    return strides.query == 0 && (strides.head == 0 || plan.packed == 1);
-  };
-  const auto added = [&] {
-    const bool outside = (at.key_end != nullptr || at.key_begin != nullptr) && !std::isinf(p.masked);
-    if (p.mask == AttentionMask::kNone && !p.bias && !outside && !kScores) return FlashAdded::kNothing;
-    const bool same = (p.mask == AttentionMask::kNone || by_key(p.mask_strides)) && (!p.bias || by_key(p.bias_strides));
-    return same && !kScores ? FlashAdded::kByKey : FlashAdded::kByScore;
-  };
-  FlashArguments arguments{.problem = p,
-                           .at = at,
-                           .row_tiles = CeilDiv(plan.rows(), int64_t{plan.warps} * kWarpRows),
-                           .head_groups = p.heads / plan.packed,
-                           .value_chunks = std::max<int64_t>(CeilDiv(p.v_head_size, int64_t{kValues}), 1),
-                           .packed = plan.packed,
-                           .group = static_cast<int>(p.heads / p.kv_heads),
-                           .splits = plan.splits,
-                           .depth = plan.depth,
-                           .depth_chunks = static_cast<int>(plan.depth_chunks()),
-                           .q_aligned = aligned(at.q, p.q),
-                           .k_aligned = aligned(at.k, p.k),
-                           .v_aligned = aligned(at.v, p.v),
-                           .y_pairs = p.v_head_size % 2 == 0 ? whole(at.y, p.y, 2) : 0,
-                           .added = added()};
+template <class Products, int kValues, FlashMode kMode>
+Status LaunchFlashKernel(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream) {
   device::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(FlashBlocks(plan) * plan.splits);
   config.block.x = static_cast<unsigned>(plan.warps) * 32;
   config.shared_bytes = plan.shared_bytes;
   config.programmatic = true;
-  return device::Launch(FlashKernel<Products, kValues, kScores>, config, stream, arguments);
+  return device::Launch(FlashKernel<Products, kValues, kMode>, config, stream, arguments);
 }
 
-// Of a type with every kernel.
-template <class Products, bool kWide>
-Status LaunchFlash(const AttentionPlan& plan, const AttentionPointers& at, device::Stream stream) {
-  if (plan.problem.scores != AttentionScores::kNone) return LaunchFlashKernel<Products, 64, true>(plan, at, stream);
-  if constexpr (kWide) {
-    if (plan.value_tile == 128) return LaunchFlashKernel<Products, 128, false>(plan, at, stream);
+// Of a type with kernels for both widths of v, if kWide, and, if kPlain, with those of that mode.
+template <class Products, bool kWide, bool kPlain>
+Status LaunchFlash(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream) {
+  const auto launch = [&]<FlashMode kMode>() {
+    if constexpr (kWide && kMode != FlashMode::kScores) {
+      if (plan.value_tile == 128) return LaunchFlashKernel<Products, 128, kMode>(plan, arguments, stream);
+    }
+    return LaunchFlashKernel<Products, 64, kMode>(plan, arguments, stream);
+  };
+  switch (FlashModeOf(arguments)) {
+    case FlashMode::kScores:
+      return launch.template operator()<FlashMode::kScores>();
+    case FlashMode::kPlain:
+      if constexpr (kPlain) return launch.template operator()<FlashMode::kPlain>();
+      [[fallthrough]];
+    case FlashMode::kAny:
+      break;
   }
-  return LaunchFlashKernel<Products, 64, false>(plan, at, stream);
+  return launch.template operator()<FlashMode::kAny>();
 }
 
 }  // namespace cudaep::kernels

@@ -21,12 +21,39 @@ bool IsRareKernel(const AttentionPlan& plan);
 // Whether there is a kernel for 128 columns of v.
 bool HasWideTile(const AttentionPlan& plan);
 
+// What is added to scores, beside what hides keys by where they lie.
+enum class FlashAdded : int {
+  kNothing,
+  kByKey,  // the same in all rows of a block: found once a tile
+  kByScore,
+};
+
+// What the kernel takes.
+struct FlashArguments {
+  AttentionProblem problem;
+  AttentionPointers at;
+  int64_t row_tiles, head_groups, value_chunks;
+  int packed, group, splits, depth, depth_chunks;
+  int q_aligned, k_aligned, v_aligned, y_pairs;
+  FlashAdded added;
+};
+FlashArguments MakeFlashArguments(const AttentionPlan& plan, const AttentionPointers& at);
+
+// Kernels by what they can do. What a kernel has but does not run costs time all the same where launches are short: it
+// lies between the instructions that each launch fetches anew, and takes registers.
+enum class FlashMode : uint8_t {
+  kPlain,   // aligned rows; nothing added but by key; no softcap, no sink
+  kAny,     // all but scores
+  kScores,  // scores may be wanted
+};
+FlashMode FlashModeOf(const FlashArguments& arguments);
+
 // The files that hold kernels; LaunchAttention chooses among them.
-Status LaunchFlashHalf(const AttentionPlan& plan, const AttentionPointers& at, device::Stream stream);
-Status LaunchFlashBFloat16(const AttentionPlan& plan, const AttentionPointers& at, device::Stream stream);
-Status LaunchFlashFloat(const AttentionPlan& plan, const AttentionPointers& at, device::Stream stream);
-Status LaunchFlashDouble(const AttentionPlan& plan, const AttentionPointers& at, device::Stream stream);
-Status LaunchFlashMixed(const AttentionPlan& plan, const AttentionPointers& at, device::Stream stream);
+Status LaunchFlashHalf(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
+Status LaunchFlashBFloat16(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
+Status LaunchFlashFloat(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
+Status LaunchFlashDouble(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
+Status LaunchFlashMixed(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
 // Joins the parts of a plan with splits.
 Status LaunchJoinSplits(const AttentionPlan& plan, const AttentionPointers& at, device::Stream stream);
 

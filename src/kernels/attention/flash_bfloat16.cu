@@ -2,8 +2,8 @@
 
 namespace cudaep::kernels {
 
-Status LaunchFlashBFloat16(const AttentionPlan& plan, const AttentionPointers& at, device::Stream stream) {
-  return LaunchFlash<TensorCoreProducts<BFloat16>, true>(plan, at, stream);
+Status LaunchFlashBFloat16(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream) {
+  return LaunchFlash<TensorCoreProducts<BFloat16>, true, true>(plan, arguments, stream);
 }
 
 }  // namespace cudaep::kernels

@@ -2,8 +2,8 @@
 
 namespace cudaep::kernels {
 
-Status LaunchFlashDouble(const AttentionPlan& plan, const AttentionPointers& at, device::Stream stream) {
-  return LaunchFlash<PlainProducts<double, double>, false>(plan, at, stream);
+Status LaunchFlashDouble(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream) {
+  return LaunchFlash<PlainProducts<double, double>, false, false>(plan, arguments, stream);
 }
 
 }  // namespace cudaep::kernels

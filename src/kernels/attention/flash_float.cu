@@ -2,8 +2,8 @@
 
 namespace cudaep::kernels {
 
-Status LaunchFlashFloat(const AttentionPlan& plan, const AttentionPointers& at, device::Stream stream) {
-  return LaunchFlash<PlainProducts<float, float>, true>(plan, at, stream);
+Status LaunchFlashFloat(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream) {
+  return LaunchFlash<PlainProducts<float, float>, true, false>(plan, arguments, stream);
 }
 
 }  // namespace cudaep::kernels

@@ -2,8 +2,8 @@
 
 namespace cudaep::kernels {
 
-Status LaunchFlashHalf(const AttentionPlan& plan, const AttentionPointers& at, device::Stream stream) {
-  return LaunchFlash<TensorCoreProducts<Half>, true>(plan, at, stream);
+Status LaunchFlashHalf(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream) {
+  return LaunchFlash<TensorCoreProducts<Half>, true, true>(plan, arguments, stream);
 }
 
 }  // namespace cudaep::kernels

@@ -7,23 +7,23 @@ namespace cudaep::kernels {
 namespace {
 
 template <class Sum>
-using Launcher = Status (*)(const AttentionPlan&, const AttentionPointers&, device::Stream);
+using Launcher = Status (*)(const AttentionPlan&, const FlashArguments&, device::Stream);
 
 template <class Sum, DataTypeSet types>
 Launcher<Sum> FindLauncher(DataType type) {
   return VisitType<types>(type, Launcher<Sum>{nullptr}, []<class T>() -> Launcher<Sum> {
-    return &LaunchFlashKernel<PlainProducts<T, Sum>, 64, true>;
+    return &LaunchFlashKernel<PlainProducts<T, Sum>, 64, FlashMode::kScores>;
   });
 }
 
 }  // namespace
 
-Status LaunchFlashMixed(const AttentionPlan& plan, const AttentionPointers& at, device::Stream stream) {
+Status LaunchFlashMixed(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream) {
   const AttentionProblem& p = plan.problem;
   const auto launch = p.compute == DataType::kDouble ? FindLauncher<double, kFloatTypesNoDouble>(p.type)
                                                      : FindLauncher<float, kFloat16Types>(p.type);
   if (launch == nullptr) return NotSupported("attention of ", DataTypeName(p.type));
-  return launch(plan, at, stream);
+  return launch(plan, arguments, stream);
 }
 
 }  // namespace cudaep::kernels

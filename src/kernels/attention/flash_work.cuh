@@ -11,22 +11,6 @@
 
 namespace cudaep::kernels {
 
-// What is added to scores, beside what hides keys by where they lie.
-enum class FlashAdded : int {
-  kNothing,
-  kByKey,  // the same in all rows of a block: found once a tile
-  kByScore,
-};
-
-struct FlashArguments {
-  AttentionProblem problem;
-  AttentionPointers at;
-  int64_t row_tiles, head_groups, value_chunks;
-  int packed, group, splits, depth, depth_chunks;
-  int q_aligned, k_aligned, v_aligned, y_pairs;
-  FlashAdded added;
-};
-
 namespace flash {
 
 // What a block works on.
@@ -119,8 +103,8 @@ __device__ __forceinline__ Work WorkOf(const FlashArguments& p, int rows_of_bloc
 }
 
 // Asks for a tile of `columns` (whole packs) by `rows`, of which the first `valid_rows` lie `step` elements apart from
-// `from` on. Of a row the first `valid` elements are read, the rest of the tile becomes zero.
-template <class T>
+// `from` on. Of a row the first `valid` elements are read, the rest of the tile becomes zero. kAligned: as `aligned`.
+template <bool kAligned, class T>
 __device__ __forceinline__ void LoadRows(T* tile, int stride, int rows, int columns, int64_t valid, bool aligned,
                                          const T* from, int64_t step, int64_t valid_rows) {
   constexpr int kPack = PackElems(sizeof(T)), kLanes = 8;  // of a row
@@ -131,23 +115,25 @@ __device__ __forceinline__ void LoadRows(T* tile, int stride, int rows, int colu
     const T* next = from + first * step + c;
     T* to = tile + first * stride + c;
     int r = first;
-    if (aligned) {
+    if (kAligned || aligned) {
 #pragma unroll 4
       for (; r < rows; r += together, next += together * step, to += together * stride) {
         const int read = r < there ? count : 0;
         device::CopyAsync<kPackBytes>(to, next, read * static_cast<int>(sizeof(T)));
       }
     }
+    if constexpr (!kAligned) {
 #pragma unroll 1
-    for (; r < rows; r += together, next += together * step, to += together * stride) {
+      for (; r < rows; r += together, next += together * step, to += together * stride) {
 #pragma unroll
-      for (int i = 0; i < kPack; ++i) to[i] = r < there && i < count ? next[i] : T{};
+        for (int i = 0; i < kPack; ++i) to[i] = r < there && i < count ? next[i] : T{};
+      }
     }
   }
 }
 
 // The same of rows that lie anywhere; row(r) is null where there is none.
-template <class T, class RowPointer>
+template <bool kAligned, class T, class RowPointer>
 __device__ __forceinline__ void LoadTile(T* tile, int stride, int rows, int columns, int64_t valid, bool aligned,
                                          const T* base, RowPointer row) {
   constexpr int kPack = PackElems(sizeof(T)), kLanes = 8;  // of a row
@@ -159,7 +145,7 @@ __device__ __forceinline__ void LoadTile(T* tile, int stride, int rows, int colu
       const int64_t left = from == nullptr ? 0 : valid - c;
       const int count = static_cast<int>(device::Min(device::Max(left, int64_t{0}), int64_t{kPack}));
       T* const to = tile + r * stride + c;
-      if (aligned) {
+      if (kAligned || aligned) {
         device::CopyAsync<kPackBytes>(to, count > 0 ? from + c : base, count * static_cast<int>(sizeof(T)));
       } else {
 #pragma unroll
