@@ -101,6 +101,9 @@ struct AttentionPlan {
   int depth = 64;       // columns of k that are in shared memory together, a multiple of 16
   int splits = 1;       // parts of the keys, joined by a second launch
   size_t shared_bytes = 0, scratch_bytes = 0;
+  // Warps of a block of the kernel that has all keys of a head at once, which takes calls without a range of keys, with
+  // aligned rows and nothing added but by key; the rest of the plan is for the others. 0: for all.
+  int whole_rows_warps = 0;
 
   int64_t rows() const { return packed * problem.queries; }  // of a matrix
   int64_t depth_chunks() const { return (problem.head_size + depth - 1) / depth; }
@@ -108,7 +111,7 @@ struct AttentionPlan {
 
 // What a test or a measurement wants instead of the planner's choice; 0 leaves it to the planner.
 struct AttentionChoice {
-  int warps = 0, packed = 0, value_tile = 0, depth = 0, splits = 0;
+  int warps = 0, packed = 0, value_tile = 0, depth = 0, splits = 0, whole_rows_warps = 0;
 };
 
 // kNotSupported for head sizes that the device's shared memory does not hold, and for sizes from 2^31 on;

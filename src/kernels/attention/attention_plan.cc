@@ -69,6 +69,14 @@ size_t PartBytes(const AttentionProblem& p) {
   return static_cast<size_t>(p.batch * p.heads * p.queries * (p.v_head_size + 2)) * SizeOf(p.compute);
 }
 
+bool HasWholeRows(const AttentionPlan& plan) {
+  const AttentionProblem& p = plan.problem;
+  constexpr int64_t kMostOfGrid = 65535;
+  return plan.kernel == AttentionKernel::kTensorCores && p.scores == AttentionScores::kNone &&
+         p.keys <= kWholeRowsKeys && p.head_size <= kWholeRowsHead && p.v_head_size <= kWholeRowsHead &&
+         p.heads <= kMostOfGrid && p.batch <= kMostOfGrid;
+}
+
 Status CheckForced(const AttentionPlan& plan, const AttentionChoice& forced) {
   const AttentionProblem& p = plan.problem;
   const int64_t group = p.heads / p.kv_heads;
@@ -80,6 +88,10 @@ Status CheckForced(const AttentionPlan& plan, const AttentionChoice& forced) {
     return InvalidArgument("no kernel handles ", forced.value_tile, " columns of v");
   }
   if (forced.depth < 0 || forced.depth % 16 != 0) return InvalidArgument("depth ", forced.depth, " is not whole 16");
+  if (forced.whole_rows_warps < 0 || forced.whole_rows_warps > kMostWarps ||
+      (forced.whole_rows_warps != 0 && !HasWholeRows(plan))) {
+    return InvalidArgument("no block of ", forced.whole_rows_warps, " warps has all ", p.keys, " keys of a head");
+  }
   if (forced.splits > kMostSplits) return InvalidArgument("keys are split into ", kMostSplits, " parts at most");
   if (forced.splits < 0 || (forced.splits > 1 && p.scores != AttentionScores::kNone)) {
     return InvalidArgument("keys are not split into ", forced.splits, " parts where scores are wanted");
@@ -128,6 +140,7 @@ Result<AttentionPlan> PlanAttention(const AttentionProblem& problem, const devic
   plan.depth = forced.depth != 0 ? forced.depth : DepthOf(problem.head_size, most_depth);
   CUDAEP_RETURN_IF_ERROR(FitSharedMemory(plan, device, forced));
   const bool splits = problem.scores == AttentionScores::kNone;
+  plan.whole_rows_warps = forced.whole_rows_warps;
   plan.splits = forced.splits != 0 ? forced.splits : splits ? SplitsOf(plan, device) : 1;
   if (plan.splits > 1) plan.scratch_bytes = static_cast<size_t>(plan.splits) * PartBytes(problem);
   if (plan.splits > 1 && !FitsInt32(problem.batch * problem.heads * problem.queries)) {

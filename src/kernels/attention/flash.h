@@ -8,6 +8,8 @@ namespace cudaep::kernels {
 inline constexpr int kWarpRows = 16;  // of queries that a warp works on
 inline constexpr int kMostWarps = 4;  // of a block
 inline constexpr int kMostSplits = 64;
+// What the kernel that has all keys of a head at once has room for: keys, and elements of a head.
+inline constexpr int kWholeRowsKeys = 128, kWholeRowsHead = 64;
 inline constexpr int kWeightPad = 4;  // elements after a row of weights in shared memory
 
 // Keys that a block works on together.
@@ -35,6 +37,7 @@ struct FlashArguments {
   int64_t row_tiles, head_groups, value_chunks;
   int packed, group, splits, depth, depth_chunks;
   int q_aligned, k_aligned, v_aligned, y_pairs;
+  int windowed;  // whether some query does not see all keys
   FlashAdded added;
 };
 FlashArguments MakeFlashArguments(const AttentionPlan& plan, const AttentionPointers& at);
@@ -54,6 +57,8 @@ Status LaunchFlashBFloat16(const AttentionPlan& plan, const FlashArguments& argu
 Status LaunchFlashFloat(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
 Status LaunchFlashDouble(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
 Status LaunchFlashMixed(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
+// Of a plan that says so, in mode kPlain and without a range of keys.
+Status LaunchWholeRows(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
 // Joins the parts of a plan with splits.
 Status LaunchJoinSplits(const AttentionPlan& plan, const AttentionPointers& at, device::Stream stream);
 

@@ -45,6 +45,7 @@ FlashArguments MakeFlashArguments(const AttentionPlan& plan, const AttentionPoin
           .k_aligned = IsWhole(p, at.k, p.k, pack),
           .v_aligned = IsWhole(p, at.v, p.v, pack),
           .y_pairs = p.v_head_size % 2 == 0 ? IsWhole(p, at.y, p.y, 2) : 0,
+          .windowed = p.past + p.queries - 1 > p.left || p.past + p.right + 1 < p.keys ? 1 : 0,
           .added = AddedTo(plan, at)};
 }
 

@@ -53,7 +53,8 @@ class AttentionPlanTest : public device::testing::DeviceTest {
   void Check(const AttentionProblem& p, const AttentionChoice& choice, double tolerance) {
     using T = CppType<type>;
     SCOPED_TRACE(StrCat(DataTypeName(type), " warps ", choice.warps, " packed ", choice.packed, " tile ",
-                        choice.value_tile, " depth ", choice.depth, " splits ", choice.splits));
+                        choice.value_tile, " depth ", choice.depth, " splits ", choice.splits, " whole rows ",
+                        choice.whole_rows_warps));
     const auto plan = PlanAttention(p, info_, choice);
     ASSERT_TRUE(plan.ok()) << plan.status().ToString();
     EXPECT_TRUE(choice.splits == 0 || plan.value().splits == choice.splits);
@@ -90,7 +91,7 @@ class AttentionPlanTest : public device::testing::DeviceTest {
     std::vector<double> sums(static_cast<size_t>(p.v_head_size));
     double total = 0;
     const int64_t position = i + (p.from_end ? key_end_[static_cast<size_t>(b)] - p.queries : p.past);
-    for (int64_t j = 0; j <= position && j < p.keys; ++j) {
+    for (int64_t j = 0; j < p.keys && (j <= position || p.right == AttentionProblem::kUnbounded); ++j) {
       double score = 0;
       for (int64_t d = 0; d < p.head_size; ++d) {
         score += at(q, b * p.q.batch + h * p.q.head + i * p.q.row + d) *
@@ -164,6 +165,35 @@ class AttentionPlanTest : public device::testing::DeviceTest {
     }
   }
 
+  // All keys at once: whole tiles of them and parts of one, heads of whole columns and others, windows, masks; and what
+  // that kernel leaves to the others.
+  template <DataType type>
+  void CheckWholeRows(double tolerance) {
+    struct Sizes {
+      int64_t queries, keys, head, v_head;
+    };
+    for (const Sizes& s :
+         {Sizes{128, 128, 64, 64}, {70, 100, 64, 64}, {64, 64, 64, 64}, {37, 37, 40, 24}, {5, 9, 8, 8}}) {
+      AttentionProblem p = Problem(type, 4, 2, s.queries, s.keys, s.head, s.v_head);
+      for (const int warps : {1, 2, 4}) {
+        if (warps != 4 && s.keys != 100) continue;
+        const AttentionChoice choice = {.whole_rows_warps = warps};
+        Check<type>(p, choice, tolerance);
+        AttentionProblem other = p;
+        other.right = AttentionProblem::kUnbounded;
+        Check<type>(other, choice, tolerance);
+        other.bias = true, other.bias_strides = {.batch = s.keys, .key = 1, .keys = s.keys};
+        other.mask = AttentionMask::kBool, other.mask_strides = {.head = 1, .key = 2, .keys = s.keys - 1};
+        other.masked = -4;
+        Check<type>(other, choice, tolerance);
+        other.masked = -std::numeric_limits<double>::infinity();
+        Check<type>(other, choice, tolerance);
+        other.bias_strides = {.query = 1, .key = 1, .keys = s.keys};  // not by key
+        Check<type>(other, choice, tolerance);
+      }
+    }
+  }
+
   static constexpr int64_t kAddedElems = 4 * 21 * 150;
   std::vector<uint8_t> mask_ = [] {
     std::vector<uint8_t> mask(kAddedElems);
@@ -182,6 +212,9 @@ TEST_F(AttentionPlanTest, EveryVariantInDouble) { CheckAll<DataType::kDouble>(1e
 TEST_F(AttentionPlanTest, AddedToScoresInFloat) { CheckAdded<DataType::kFloat>(2e-6); }
 TEST_F(AttentionPlanTest, AddedToScoresInFloat16) { CheckAdded<DataType::kFloat16>(6e-4); }
 
+TEST_F(AttentionPlanTest, WholeRowsInFloat16) { CheckWholeRows<DataType::kFloat16>(6e-4); }
+TEST_F(AttentionPlanTest, WholeRowsInBFloat16) { CheckWholeRows<DataType::kBFloat16>(5e-3); }
+
 TEST_F(AttentionPlanTest, AQueryWithoutKeysIsZeroOrNan) {
   mask_.assign(mask_.size(), 0);
   for (const bool nan : {false, true}) {
@@ -191,6 +224,10 @@ TEST_F(AttentionPlanTest, AQueryWithoutKeysIsZeroOrNan) {
       p.empty_is_nan = nan;
       Check<DataType::kFloat16>(p, {.splits = splits}, 0);
     }
+    AttentionProblem p = Problem(DataType::kFloat16, 4, 2, 21, 50, 40, 64);
+    p.mask = AttentionMask::kBool, p.mask_strides = {.key = 1, .keys = 50};
+    p.empty_is_nan = nan;
+    Check<DataType::kFloat16>(p, {.whole_rows_warps = 4}, 0);
   }
 }
 
@@ -200,6 +237,7 @@ TEST_F(AttentionPlanTest, WhatCannotBeIsRefused) {
   EXPECT_FAILS(refusal({.warps = 5}), kInvalidArgument, "no 5 warps");
   EXPECT_FAILS(refusal({.packed = 3}), kInvalidArgument, "either 1 or 2 heads");
   EXPECT_FAILS(refusal({.value_tile = 128}), kInvalidArgument, "128 columns");
+  EXPECT_FAILS(refusal({.whole_rows_warps = 4}), kInvalidArgument, "all 5 keys");
   EXPECT_FAILS(refusal({.depth = 24}), kInvalidArgument, "not whole 16");
   EXPECT_FAILS(refusal({.splits = kMostSplits + 1}), kInvalidArgument, "64 parts at most");
   p.scores = AttentionScores::kMasked;
