@@ -15,11 +15,11 @@ _DENSE = {"product_epilogue": 12}
 FUSED = {
     "bart_encoder.dynamo": _DENSE | {"attention": 2, "projections": 2, "skip_norm": 1},
     "bert.dynamo": _DENSE | {"attention": 2, "projections": 2},
-    "bert.torchscript": _DENSE | {"activation": 2, "attention": 1, "projections": 1},  # the other is in two regions
+    "bert.torchscript": _DENSE | {"activation": 2, "attention": 2, "projections": 2},
     "clip_text.dynamo": _DENSE | {"activation": 2, "attention": 2, "projections": 2},
     "distilbert.dynamo": {"product_epilogue": 13, "attention": 2, "projections": 2},
-    "gpt2.dynamo": {"activation": 2},
-    "llama.torchscript": {"product_epilogue": 6, "activation": 2, "norm": 5},
+    "gpt2.dynamo": {"activation": 2, "skip_norm": 4},
+    "llama.torchscript": {"product_epilogue": 6, "activation": 2, "norm": 5, "attention": 2},
     "t5_encoder.dynamo": {"product_epilogue": 6, "activation": 2, "attention": 2, "projections": 2, "norm": 5},
     "vit.dynamo": {"product_epilogue": 6, "attention": 2, "skip_norm": 2},
     "wav2vec2.torchscript": {"product_epilogue": 14, "activation": 6, "attention": 2, "projections": 2},

@@ -148,6 +148,30 @@ def check_shapes_are_computed_inside() -> None:
     assert regions_of(reshaped(), feeds[0]) == (1, [])
 
 
+def check_shapes_read_as_data() -> None:
+    """What shape arithmetic comes to is read in host memory and on the device, as positions and lengths are."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["sizes"]),
+        helper.make_node("Gather", ["sizes", "zero"], ["rows"]),
+        helper.make_node("Add", ["rows", "one"], ["end"]),
+        helper.make_node("Range", ["one", "end", "one"], ["positions"]),
+        helper.make_node("Sub", ["end", "positions"], ["from_end"]),
+        helper.make_node("Cast", ["from_end"], ["weights"], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["sizes"], ["whole"], to=TensorProto.FLOAT),
+        helper.make_node("ReduceProd", ["whole"], ["count"], keepdims=0),
+        helper.make_node("Unsqueeze", ["weights", "one_list"], ["column"]),
+        helper.make_node("Mul", ["x", "column"], ["weighted"]),
+        helper.make_node("Div", ["weighted", "count"], ["y"]),
+    ]
+    constants = {"zero": np.array(0), "one": np.array(1), "one_list": np.array([1])}
+    model = models.model(nodes, {"x": FLOATS}, {"y": FLOATS}, constants, opset=18)
+    feeds: list[Feed] = [{"x": _values(n, m)} for n, m in ((4, 6), (1, 2), (0, 4), (7, 8), (4, 6), (300, 3))]
+    agrees(model, feeds, cpu_allowed=True)
+    assert regions_of(model, feeds[0]) == (1, [])
+    # Under graphs of the region's own the same values come again.
+    agrees(model, [feeds[0]] * 6, cpu_allowed=True)
+
+
 def check_values_that_leave() -> None:
     """An output of the graph that is read inside, one that is a view of it, and one that nobody reads."""
     nodes = [

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/exec/uploads.h"
 #include "memory/allocation_label.h"
 #include "ops/packed_weight.h"
 
@@ -87,7 +88,8 @@ Status CopyConstant(ops::TensorView weight, ProgramValue& value, const std::vect
 
 }  // namespace
 
-Result<Program> BuildProgram(const ir::Graph& graph, const Settings& settings, StreamContext& stream) {
+Result<Program> BuildProgram(ir::Graph graph, const Settings& settings, StreamContext& stream) {
+  AddUploads(graph);
   Program program;
   program.inputs = graph.inputs;
   program.outputs = graph.outputs;

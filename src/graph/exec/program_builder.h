@@ -7,7 +7,8 @@
 namespace cudaep::graph {
 
 // The graph's constants are read when this returns: the host may free them. Device memory comes from the stream's
-// allocator of weights. Errors name the node or the constant.
-Result<Program> BuildProgram(const ir::Graph& graph, const Settings& settings, StreamContext& stream);
+// allocator of weights. What shape arithmetic came to is put on the device where kernels read it
+// (graph/exec/uploads.h). Errors name the node or the constant.
+Result<Program> BuildProgram(ir::Graph graph, const Settings& settings, StreamContext& stream);
 
 }  // namespace cudaep::graph

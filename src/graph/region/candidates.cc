@@ -41,14 +41,8 @@ bool RegionCandidates::BreaksARule(const RegionNode& node) const {
     if (on_host && !value.host_constant && !MadeByShapeNode(value)) return true;
   }
   if (!shape) return false;
-  return std::any_of(node.outputs.begin(), node.outputs.end(), [&](int output) {
-    if (output < 0) return false;
-    const auto v = static_cast<size_t>(output);
-    const auto& readers = links_.readers[v];
-    return graph_.values[v].leaves || std::any_of(readers.begin(), readers.end(), [&](RegionLinks::Reader reader) {
-             return graph_.nodes[static_cast<size_t>(reader.node)].role == RegionRole::kDevice && !reader.host_input;
-           });
-  });
+  return std::any_of(node.outputs.begin(), node.outputs.end(),
+                     [&](int output) { return output >= 0 && graph_.values[static_cast<size_t>(output)].leaves; });
 }
 
 // A node outside takes with it the shape nodes that it reads, and a shape node those that read its values on the host.

@@ -60,8 +60,9 @@ struct RegionGraph {
 
 // Groups, each in the graph's order and with at least `least_device_nodes` nodes of kDevice, by their first nodes.
 //   - A kDevice node is in one only if its host inputs are host constants or made by kShape nodes of the same group.
-//   - A kShape node is in one only if nothing else reads its outputs: no other node, no node as data, nobody outside;
-//     and if it reads host constants and kShape nodes of the group alone, or dimensions.
+//   - A kShape node is in one only if nothing else reads its outputs: no other node, nobody outside; and if it reads
+//     host constants and kShape nodes of the group alone, or dimensions. Nodes of the group may read its outputs as
+//     data.
 // The same graph always gives the same groups.
 std::vector<std::vector<int>> FindRegions(const RegionGraph& graph, int least_device_nodes);
 

@@ -94,11 +94,6 @@ bool RegionOracle::KeepsRules(size_t node, const std::vector<int>& group_of) con
     if (graph_.values[static_cast<size_t>(output)].leaves) return false;
     for (int reader : readers_[static_cast<size_t>(output)]) {
       if (group_of[static_cast<size_t>(reader)] != group_of[node]) return false;
-      const RegionNode& other = graph_.nodes[static_cast<size_t>(reader)];
-      if (other.role != RegionRole::kDevice) continue;
-      for (const RegionUse& use : other.inputs) {
-        if (use.value == output && !use.host_input) return false;
-      }
     }
   }
   return true;

@@ -67,7 +67,7 @@ class RandomGraph {
           if (node.reads_dims_only || shape || it.host_constant) return {value, With(50)};
           break;
         case RegionRole::kDevice:
-          return {value, shape || (it.host_constant && With(50))};
+          return {value, shape ? With(80) : it.host_constant && With(50)};
       }
     }
     return {1, false};  // the host constant

@@ -103,18 +103,30 @@ TEST(Regions, EveryOutputOfAShapeNodeCounts) {
             (Groups{{"b"}}));
 }
 
-TEST(Regions, AShapeReadAsDataIsMadeOutside) {
+TEST(Regions, AShapeReadAsDataGoesWithItsReaders) {
   EXPECT_EQ(Builder()
                 .ShapeOf({"x"}, {"s"})
                 .Device({"s"}, {"cast"})
                 .Device({"x", "@s"}, {"a"})
                 .Device({"a", "cast"}, {"b"})
                 .Find(),
-            (Groups{{"cast", "b"}}));
+            (Groups{{"s", "cast", "a", "b"}}));
 }
 
-TEST(Regions, AShapeReadAsDataAndInHostMemoryByOneNodeIsMadeOutside) {
-  EXPECT_EQ(Builder().ShapeOf({"x"}, {"s"}).Device({"s", "@s"}, {"a"}).Device({"a"}, {"b"}).Find(), (Groups{{"b"}}));
+TEST(Regions, AShapeReadAsDataAloneGoesWithItsReaders) {
+  EXPECT_EQ(Builder().ShapeOf({"x"}, {"s"}).Device({"s"}, {"a"}).Device({"a"}, {"b"}).Find(),
+            (Groups{{"s", "a", "b"}}));
+}
+
+TEST(Regions, AShapeReadAsDataAndInHostMemoryByOneNodeGoesWithIt) {
+  EXPECT_EQ(Builder().ShapeOf({"x"}, {"s"}).Device({"s", "@s"}, {"a"}).Device({"a"}, {"b"}).Find(),
+            (Groups{{"s", "a", "b"}}));
+}
+
+// It is an input of the second group then, which does not have to wait for it there.
+TEST(Regions, AShapeThatLeavesMayBeReadAsData) {
+  EXPECT_EQ(Builder().ShapeOf({"x"}, {"s"}).Device({"s"}, {"a"}).Device({"a"}, {"b"}).Leaves("s").Find(),
+            (Groups{{"a", "b"}}));
 }
 
 TEST(Regions, AShapeReadOnBothSidesOfANodeOutsideIsMadeOutside) {

@@ -1,0 +1,12 @@
+// Shape arithmetic that the device reads too.
+#pragma once
+
+#include "graph/ir/graph.h"
+
+namespace cudaep::graph {
+
+// Puts a FromHost of ops::kFusedDomain behind each value that a node on the host makes and a kernel reads as data, for
+// these readers.
+void AddUploads(ir::Graph& graph);
+
+}  // namespace cudaep::graph
