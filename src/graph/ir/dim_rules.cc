@@ -11,7 +11,9 @@ const MaybeDims& DimRules::Stated(const Node& node, size_t input) const {
   return input < node.inputs.size() && node.inputs[input] >= 0 ? graph_.value(node.inputs[input]).dims : kNone;
 }
 
-MaybeDims DimRules::Of(const Node& node) {
+MaybeDims DimRules::Of(const Node& node, size_t output) {
+  if (node.Is("Split")) return Split(node, output);
+  if (output != 0) return std::nullopt;
   static constexpr std::string_view kLikeFirst[] = {"Abs",
                                                     "BatchNormalization",
                                                     "Cast",
@@ -67,6 +69,8 @@ MaybeDims DimRules::Of(const Node& node) {
   if (node.Is("Squeeze")) return Squeezed(node);
   if (node.Is("Concat")) return Joined(node);
   if (node.Is("Slice")) return Sliced(node);
+  if (node.Is("Tile")) return Tiled(node);
+  if (node.Is("Flatten")) return Flattened(node);
   if (node.Is("Conv") || node.Is("MaxPool") || node.Is("AveragePool") || node.Is("LpPool")) return Windowed(node);
   if (node.Is("GlobalAveragePool") || node.Is("GlobalMaxPool")) return Pooled(node);
   if (node.Is("ReduceMean") || node.Is("ReduceSum") || node.Is("ReduceMax")) return Reduced(node);

@@ -13,7 +13,7 @@ class DimRules {
   explicit DimRules(Graph& graph) : graph_(graph), followed_(graph.values.size()) {}
 
   // Absent where nothing is said.
-  MaybeDims Of(const Node& node);
+  MaybeDims Of(const Node& node, size_t output);
 
   Symbols& symbols() { return symbols_; }
   // Of a value; null where they are not followed.
@@ -52,9 +52,14 @@ class DimRules {
   MaybeDims Joined(const Node& node);
   MaybeDims Sliced(const Node& node);
   // Of the first elements, up to a symbol: that symbol, or all that there are.
-  Dim FirstOf(const Node& node, size_t i, const Dim& whole);
+  Dim SlicedDim(const Node& node, size_t i, const Dim& whole);
   // With dimensions of 1 in place of those that are reduced.
   MaybeDims Reduced(const Node& node) const;
+
+  // Of parts and repetitions.
+  MaybeDims Split(const Node& node, size_t output) const;
+  MaybeDims Tiled(const Node& node) const;
+  MaybeDims Flattened(const Node& node) const;
 
   // Of convolutions and pools.
   // How many windows of `kernel` taps fit along a spatial axis; absent where that is not known.

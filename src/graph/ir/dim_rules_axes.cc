@@ -113,18 +113,24 @@ MaybeDims DimRules::Sliced(const Node& node) {
     const int64_t at = (*axes)[i] < 0 ? (*axes)[i] + static_cast<int64_t>(dims->size()) : (*axes)[i];
     if (at < 0 || at >= static_cast<int64_t>(dims->size())) return std::nullopt;
     Dim& dim = (*dims)[static_cast<size_t>(at)];
-    dim = FirstOf(node, i, dim);
+    dim = SlicedDim(node, i, dim);
   }
   return dims;
 }
 
-Dim DimRules::FirstOf(const Node& node, size_t i, const Dim& whole) {
+Dim DimRules::SlicedDim(const Node& node, size_t i, const Dim& whole) {
   const auto element = [&](size_t input) -> Element {
     const Elements* const all = input < node.inputs.size() ? ElementsOf(node.inputs[input]) : nullptr;
     return all != nullptr && i < all->size() ? (*all)[i] : Element{};
   };
   const bool steps = node.inputs.size() > 4 && !(element(4) == Number(1));
-  const Element end = element(2);
+  const Element start = element(1), end = element(2);
+  if (!steps && start.is_number() && end.is_number()) {
+    const auto clamped = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + whole.size : at, 0, whole.size); };
+    if (whole.known()) return {.size = std::max<int64_t>(clamped(end.number) - clamped(start.number), 0)};
+    constexpr int64_t kBehindAll = int64_t{1} << 40;  // exporters write the largest number for the end
+    if (start.number == 0 && end.number >= kBehindAll) return whole;
+  }
   if (steps || !(element(1) == Number(0)) || !end.not_negative() || end.is_number() || whole.size < 1) return {};
   const Dim dim = symbols_.DimOf(symbols_.Named(StrCat("at most ", whole.size, ' ', Symbols::Text(end))));
   wanted_[dim.symbol] = Symbols::Text(end);

@@ -35,10 +35,9 @@ class Inference {
   void Visit(const Node& node) {
     std::vector<const Elements*> inputs;
     for (const int input : node.inputs) inputs.push_back(rules_.ElementsOf(input));
-    const MaybeDims inferred = rules_.Of(node);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] < 0) continue;
-      if (i == 0 && inferred) Take(graph_.value(node.outputs[0]), *inferred);
+      if (const MaybeDims inferred = rules_.Of(node, i)) Take(graph_.value(node.outputs[i]), *inferred);
       NameUnknown(node.outputs[i]);
     }
     if (node.outputs.empty() || node.outputs[0] < 0) return;

@@ -34,7 +34,7 @@ class Symbols {
  public:
   Element Named(const std::string& expression);
   static std::string Text(const Element& element);
-  Dim DimOf(const Element& element);
+  static Dim DimOf(const Element& element);
 
  private:
   std::map<std::string, std::string> names_;

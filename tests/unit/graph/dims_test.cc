@@ -1,0 +1,94 @@
+// What is said of dimensions before a region runs.
+#include "graph/ir/dims.h"
+
+#include <gtest/gtest.h>
+
+#include "graph_builder.h"
+
+namespace cudaep::graph {
+namespace {
+
+struct DimsNet : Builder {
+  // x: [batch, length, 12]
+  DimsNet() { x = Input("x", {{kUnknownDim, "batch"}, {kUnknownDim, "length"}, {12}}); }
+
+  // Dimensions of the node's outputs, of which only the rank is stated.
+  std::vector<std::string> Of(const char* op, int version, std::vector<int> inputs, size_t outputs = 1,
+                              ops::Attributes attributes = {}, size_t rank = 3) {
+    Add(op, version, std::move(inputs), std::vector<ir::Dim>(rank), std::move(attributes));
+    std::vector<int>& made = graph.nodes.back().outputs;
+    for (size_t i = 1; i < outputs; ++i) made.push_back(Value(op, std::vector<ir::Dim>(rank)));
+    ir::StateDims(graph);
+    std::vector<std::string> texts;
+    for (const int output : graph.nodes.back().outputs) {
+      std::string text;
+      for (const ir::Dim& dim : *graph.value(output).dims) {
+        const bool own = dim.symbol.starts_with('#');  // nothing is known of it
+        text += StrCat(text.empty() ? "" : ",", dim.known() ? std::to_string(dim.size) : own ? "?" : dim.symbol);
+      }
+      texts.push_back(std::move(text));
+    }
+    return texts;
+  }
+
+  int x;
+};
+
+using Texts = std::vector<std::string>;
+
+TEST(Dims, SplitCutsOneAxis) {
+  DimsNet listed;
+  EXPECT_EQ(listed.Of("Split", 13, {listed.x, listed.Ints("sizes", {4, 8})}, 2, {{"axis", int64_t{-1}}}),
+            (Texts{"batch,length,4", "batch,length,8"}));
+  DimsNet attribute;
+  EXPECT_EQ(attribute.Of("Split", 11, {attribute.x}, 2, {{"axis", int64_t{2}}, {"split", std::vector<int64_t>{5, 7}}}),
+            (Texts{"batch,length,5", "batch,length,7"}));
+  DimsNet equal;
+  EXPECT_EQ(equal.Of("Split", 18, {equal.x}, 5, {{"axis", int64_t{2}}, {"num_outputs", int64_t{5}}}),
+            (Texts{"batch,length,3", "batch,length,3", "batch,length,3", "batch,length,3", "batch,length,0"}));
+  DimsNet symbolic;
+  EXPECT_EQ(symbolic.Of("Split", 18, {symbolic.x}, 2, {{"axis", int64_t{1}}, {"num_outputs", int64_t{2}}}),
+            (Texts{"batch,?,12", "batch,?,12"}));
+  DimsNet computed;
+  const int sizes = computed.Input("sizes", {{2}});
+  computed.graph.value(sizes).type = DataType::kInt64;
+  EXPECT_EQ(computed.Of("Split", 13, {computed.x, sizes}, 2, {{"axis", int64_t{2}}}),
+            (Texts{"batch,length,?", "batch,length,?"}));
+}
+
+TEST(Dims, TileMultiplies) {
+  DimsNet net;
+  EXPECT_EQ(net.Of("Tile", 13, {net.x, net.Ints("repeats", {1, 2, 3})}), Texts{"batch,2*length,36"});
+}
+
+TEST(Dims, FlattenFoldsOnBothSides) {
+  const auto flat = [](int64_t axis) {
+    DimsNet net;
+    return net.Of("Flatten", 13, {net.x}, 1, {{"axis", axis}}, 2);
+  };
+  EXPECT_EQ(flat(0), Texts{"1,12*batch*length"});
+  EXPECT_EQ(flat(1), Texts{"batch,12*length"});
+  EXPECT_EQ(flat(-1), Texts{"batch*length,12"});
+  EXPECT_EQ(flat(3), Texts{"12*batch*length,1"});
+}
+
+TEST(Dims, SlicesOfKnownSizes) {
+  const auto slice = [](int64_t start, int64_t end, int64_t axis, int64_t step = 1) {
+    DimsNet net;
+    return net.Of("Slice", 13,
+                  {net.x, net.Ints("starts", {start}), net.Ints("ends", {end}), net.Ints("axes", {axis}),
+                   net.Ints("steps", {step})});
+  };
+  constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(slice(2, 5, 2), Texts{"batch,length,3"});
+  EXPECT_EQ(slice(-5, kEnd, -1), Texts{"batch,length,5"});
+  EXPECT_EQ(slice(0, 40, 2), Texts{"batch,length,12"});
+  EXPECT_EQ(slice(8, 4, 2), Texts{"batch,length,0"});
+  EXPECT_EQ(slice(0, 12, 2, 2), Texts{"batch,length,?"});
+  EXPECT_EQ(slice(0, kEnd, 1), Texts{"batch,length,12"});
+  EXPECT_EQ(slice(0, 12, 1), Texts{"batch,?,12"});
+  EXPECT_EQ(slice(1, kEnd, 1), Texts{"batch,?,12"});
+}
+
+}  // namespace
+}  // namespace cudaep::graph
