@@ -18,11 +18,19 @@ FUSED = {
     "bert.torchscript": _DENSE | {"activation": 2, "attention": 2, "projections": 2},
     "clip_text.dynamo": _DENSE | {"activation": 2, "attention": 2, "projections": 2},
     "distilbert.dynamo": {"product_epilogue": 13, "attention": 2, "projections": 2},
-    "gpt2.dynamo": {"activation": 2, "skip_norm": 4},
+    "gpt2.dynamo": {
+        "activation": 2,
+        "attention": 1,
+        "skip_norm": 4,
+    },  # the first layer's past keys and values may differ
+    "gpt2.torchscript": {"activation": 2, "attention": 2, "skip_norm": 4},
     "llama.torchscript": {"product_epilogue": 6, "activation": 2, "norm": 5, "attention": 2},
+    "modernbert.torchscript": {"activation": 3, "attention": 3, "product_epilogue": 6},
+    "swin.dynamo": {"attention": 2, "product_epilogue": 16},
     "t5_encoder.dynamo": {"product_epilogue": 6, "activation": 2, "attention": 2, "projections": 2, "norm": 5},
     "vit.dynamo": {"product_epilogue": 6, "attention": 2, "skip_norm": 2},
     "wav2vec2.torchscript": {"product_epilogue": 14, "activation": 6, "attention": 2, "projections": 2},
+    "whisper_decoder.torchscript": {"activation": 2, "attention": 4, "product_epilogue": 16, "skip_norm": 1},
     "whisper_encoder.torchscript": {"product_epilogue": 10, "activation": 4, "attention": 2, "projections": 2},
 }
 # The others are those of convolutions, which do more to 16-bit models.

@@ -29,7 +29,10 @@ class Fuser {
     } else if (core->k >= 0) {
       rewrite_.Replace(index, Attention(index, *core, core->q, core->k, core->v));
     } else {
-      rewrite_.Miss(index, "heads are not stated to be split and merged around it");
+      // The product had them turned, too: into columns.
+      ir::Node turned = HeadsFirst(*core);
+      ir::Node fused = Attention(index, *core, core->q, turned.outputs[0], core->v);
+      rewrite_.Replace(index, std::move(fused), {std::move(turned)});
     }
   }
 
@@ -40,6 +43,18 @@ class Fuser {
     if (core.mask >= 0) fused.inputs.push_back(core.mask);
     fused.attributes = {{"scale", static_cast<float>(core.scale)}};
     return fused;
+  }
+
+  // The keys as [batch, heads, rows, size], from [batch, rows, heads, size].
+  ir::Node HeadsFirst(const AttentionCore& core) const {
+    ir::Value turned = graph_.value(core.keys);
+    std::swap(turned.dims->at(2), turned.dims->at(3));
+    return {.name = turned.name,
+            .op_type = "Transpose",
+            .since_version = 13,
+            .attributes = {{"perm", std::vector<int64_t>{0, 2, 1, 3}}},
+            .inputs = {core.k_rows_first},
+            .outputs = {rewrite_.graph.AddValue(std::move(turned))}};
   }
 
   // The value, or that of which it is a multiple.
@@ -96,6 +111,7 @@ void FuseAttention(ir::Graph& graph, const PassContext& context) {
   const Rewriter rewrite(graph, context, Fusion::kAttention);
   const Fuser fuser(rewrite);
   for (int n = 0; n < rewrite.node_count(); ++n) fuser.Fuse(n);
+  rewrite.PlaceNodesInFront();
 }
 
 }  // namespace cudaep::graph

@@ -1,6 +1,7 @@
 #include "graph/pass/rewrite.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace cudaep::graph {
 
@@ -12,27 +13,45 @@ ir::Node Rewriter::Instead(int index, const char* domain, const char* op, int ve
           .outputs = node(index).outputs};
 }
 
-bool Rewriter::Replace(int index, ir::Node fused) const {
+bool Rewriter::Replace(int index, ir::Node fused, std::vector<ir::Node> before) const {
+  std::vector<int> inputs = fused.inputs;
+  for (const ir::Node& first : before) {
+    if (!context_.IsSupported(graph, first)) return false;
+    inputs.insert(inputs.end(), first.inputs.begin(), first.inputs.end());
+    std::erase_if(inputs, [&](int value) { return std::ranges::find(first.outputs, value) != first.outputs.end(); });
+  }
   if (!context_.IsSupported(graph, fused)) return false;
-  for (const int member : NodesBetween(fused)) {
+  for (const int member : NodesBetween(inputs, fused.outputs)) {
     fused.sources.insert(fused.sources.end(), node(member).sources.begin(), node(member).sources.end());
     taken_[static_cast<size_t>(member)] = 1;
   }
   context_.notes.push_back({fusion_, fused.sources});
+  for (ir::Node& first : before) first.sources = fused.sources;
+  before_[index] = std::move(before);
   node(index) = std::move(fused);
   return true;
+}
+
+void Rewriter::PlaceNodesInFront() const {
+  std::vector<ir::Node> all;
+  for (int n = 0; n < node_count(); ++n) {
+    if (const auto found = before_.find(n); found != before_.end())
+      std::ranges::move(found->second, std::back_inserter(all));
+    all.push_back(std::move(node(n)));
+  }
+  graph.nodes = std::move(all);
 }
 
 void Rewriter::Miss(int index, std::string why) const {
   context_.notes.push_back({fusion_, node(index).sources, std::move(why)});
 }
 
-std::vector<int> Rewriter::NodesBetween(const ir::Node& fused) const {
-  std::vector<int> members, open = fused.outputs;
+std::vector<int> Rewriter::NodesBetween(const std::vector<int>& inputs, const std::vector<int>& outputs) const {
+  std::vector<int> members, open = outputs;
   while (!open.empty()) {
     const int value = open.back();
     open.pop_back();
-    const bool is_input = std::ranges::find(fused.inputs, value) != fused.inputs.end();
+    const bool is_input = std::ranges::find(inputs, value) != inputs.end();
     if (is_input || match.Maker(value) == nullptr) continue;
     const int maker = match.MakerIndex(value);
     if (std::ranges::find(members, maker) != members.end()) continue;

@@ -1,6 +1,7 @@
 // One pass at work: looks through its Matcher, and puts nodes in the place of others.
 #pragma once
 
+#include <map>
 #include <string>
 #include <utility>
 
@@ -24,18 +25,23 @@ class Rewriter {
   // Another operator with the outputs of a node, to be filled in.
   ir::Node Instead(int index, const char* domain, const char* op, int version) const;
   // Puts it there, unless no kernel takes it. The nodes that it does are those between its inputs and its outputs.
-  bool Replace(int index, ir::Node fused) const;
+  bool Replace(int index, ir::Node fused) const { return Replace(index, std::move(fused), {}); }
+  // The same with nodes in front of it, which make new values for it; between theirs and its inputs, then.
+  bool Replace(int index, ir::Node fused, std::vector<ir::Node> before) const;
+  // Puts the nodes in front into the graph. To be called once, last: indices change.
+  void PlaceNodesInFront() const;
   // Whether a node was replaced, or is part of what one was replaced by.
   bool IsTaken(int index) const { return taken_[static_cast<size_t>(index)] != 0; }
   // A pattern that was nearly there, by its last node.
   void Miss(int index, std::string why) const;
 
  private:
-  std::vector<int> NodesBetween(const ir::Node& fused) const;
+  std::vector<int> NodesBetween(const std::vector<int>& inputs, const std::vector<int>& outputs) const;
 
   const PassContext& context_;
   Fusion fusion_;
   mutable std::vector<uint8_t> taken_;
+  mutable std::map<int, std::vector<ir::Node>> before_;
 };
 
 }  // namespace cudaep::graph

@@ -151,13 +151,28 @@ TEST(AttentionPassTest, AProjectionThatOthersReadStays) {
 }
 
 TEST(AttentionPassTest, HeadsThatAreNotMergedStayApart) {
-  AttentionNet net({.flat_keys = true});
-  net.Output(net.Merge({2, 0, 1, 3}));
-  net.Run();
-  const Ops ops = net.Operators();
-  EXPECT_EQ(std::count(ops.begin(), ops.end(), "Attention"), 1);
-  EXPECT_EQ(std::count(ops.begin(), ops.end(), "Softmax"), 0);
-  EXPECT_EQ(std::count(ops.begin(), ops.end(), "Transpose"), 4);
+  for (const bool flat_keys : {true, false}) {
+    AttentionNet net({.flat_keys = flat_keys});
+    net.Output(net.Merge({2, 0, 1, 3}));
+    const auto notes = net.Run(Without(Fusion::kProductEpilogue));
+    const Ops ops = net.Operators();
+    EXPECT_EQ(std::count(ops.begin(), ops.end(), "Attention"), 1);
+    EXPECT_EQ(std::count(ops.begin(), ops.end(), "Softmax"), 0);
+    ASSERT_EQ(std::count(ops.begin(), ops.end(), "Transpose"), 4);
+    for (size_t n = 0; n < ops.size(); ++n) {
+      if (ops[n] != "Attention") continue;
+      // Before it, and of whole heads: what it reads was turned by them.
+      for (size_t i = 0; i < 3; ++i) {
+        const auto maker = std::ranges::find_if(
+            net.graph.nodes, [&](const ir::Node& node) { return node.outputs[0] == net.node(n).inputs[i]; });
+        ASSERT_LT(maker - net.graph.nodes.begin(), static_cast<int64_t>(n));
+        ASSERT_TRUE(maker->Is("Transpose"));
+        EXPECT_EQ(std::get<std::vector<int64_t>>(maker->attributes.at("perm")), (std::vector<int64_t>{0, 2, 1, 3}));
+      }
+      // Nothing that makes the queries, keys and values.
+      EXPECT_EQ(std::ranges::count(net.node(n).sources, "MatMul"), 2);
+    }
+  }
 }
 
 TEST(AttentionPassTest, MasksThatMightWidenTheScoresStay) {
