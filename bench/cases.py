@@ -152,6 +152,22 @@ def _chain(length: int) -> Case:
     )
 
 
+def _elementwise(dtype: str, rows: int, tiny: bool) -> Case:
+    rows = max(1, rows // 1024) if tiny else rows
+    return Case(
+        f"elementwise/{dtype}/{rows}x1024",
+        "memory",
+        {"operator": "20 element-wise", "dtype": dtype, "shape": f"{rows}x1024"},
+        lambda dtype: models.elementwise_chain(dtype, 1024),
+        lambda: {"x": models.numbers(dtype, rows, 1024)},
+        tolerance=5e-3 if dtype == "float16" else 1e-5,
+        rows=rows,
+        bytes=2 * rows * 1024 * np.dtype(dtype).itemsize,
+        rotate=rows > 1,
+        model_key=f"elementwise_{dtype}",
+    )
+
+
 @functools.cache
 def table(tiny: bool) -> tuple[Case, ...]:
     """All cases. What only costs host time comes first, before anything is recorded on the device."""
@@ -176,6 +192,7 @@ def table(tiny: bool) -> tuple[Case, ...]:
         _product(16 if tiny else 1024, "float32", tiny),
         memory("Add", "float16", flat, inputs=2),
         memory("Sigmoid", "float16", flat),
+        *(_elementwise(dtype, rows, tiny) for dtype, rows in (("float16", 1), ("float16", 32768), ("float32", 16384))),
         *(memory("Softmax", dtype, shape, axis=-1) for dtype, shape in rows),
         *(memory("LayerNormalization", dtype, shape, **norm) for dtype, shape in (*rows, *long_rows)),
         memory("SkipLayerNormalization", "float16", (16384, 4096), inputs=2, **skip),

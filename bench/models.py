@@ -195,6 +195,27 @@ def operator(
     return b.finish({name: (b.kind, dims) for name in names}, {"y": y})
 
 
+def elementwise_chain(dtype: str, size: int) -> onnx.ModelProto:
+    """Twenty element-wise nodes over x [rows, size]: scales, shifts, bounds and activations, as models mix them.
+
+    Two read x again, three a vector; one is no simple arithmetic.
+    """
+    b = Builder(dtype)
+
+    def vector(mean: float) -> str:
+        return b.weight(size, scale=0.25, mean=mean)
+
+    y = b.node("Add", b.node("Mul", "x", b.number(0.75)), b.number(0.125))
+    y = b.node("Relu", b.node("Add", y, vector(0.0)))
+    y = b.node("Abs", b.node("Sub", b.node("Mul", y, vector(1.0)), b.number(0.5)))
+    y = b.node("Add", b.node("Mul", b.node("Min", y, b.number(4.0)), b.number(0.5)), "x")
+    y = b.node("Add", b.node("Mul", b.node("Max", y, b.number(-2.0)), b.number(1.25)), b.number(-0.25))
+    y = b.node("LeakyRelu", b.node("Add", b.node("Neg", y), vector(0.5)), alpha=0.125)
+    y = b.node("Sigmoid", b.node("Clip", y, b.number(-3.0), b.number(3.0)))
+    y = b.node("Add", b.node("Mul", y, "x"), b.number(0.0625))
+    return b.finish({"x": (b.kind, ["rows", size])}, {"y": y})
+
+
 def add_chain(length: int) -> onnx.ModelProto:
     """`length` Adds in a row of vectors: y = x + length * step."""
     b = Builder("float32")

@@ -47,7 +47,7 @@ UPSTREAM = {
 # The settings of this provider. What upstream's option names ask for here is documented in the options table.
 OURS = {
     "default": Setting(),
-    "graph": Setting(_GRAPH, "host,model"),
+    "graph": Setting(_GRAPH, "host,model,elementwise*"),
     "nhwc": Setting(_NHWC, "resnet50*"),
     "nhwc+graph": Setting({**_NHWC, **_GRAPH}, "resnet50*"),
     "measured": Setting(_MEASURED, "resnet50*"),
@@ -56,8 +56,8 @@ OURS = {
     "fixed+graph+measured": Setting({**_GRAPH, **_MEASURED}, "bert*", fixed=True),
     "graph+measured": Setting({**_GRAPH, **_MEASURED}, "resnet50*"),
     "nhwc+graph+measured": Setting({**_NHWC, **_GRAPH, **_MEASURED}, "resnet50*"),
-    "regions": Setting(_REGIONS, "model,export"),
-    "regions+graph": Setting({**_REGIONS, **_GRAPH}, "model"),
+    "regions": Setting(_REGIONS, "model,export,elementwise*"),
+    "regions+graph": Setting({**_REGIONS, **_GRAPH}, "model,elementwise*"),
     "regions+measured": Setting({**_REGIONS, **_MEASURED}, "model"),
     "regions+graph+measured": Setting({**_REGIONS, **_GRAPH, **_MEASURED}, "model"),
     "fp32": Setting({"use_tf32": "0"}, "product/float32*"),

@@ -17,10 +17,12 @@ enum class Fusion : uint8_t {
   kProductEpilogue,
   kProjections,
   kSkipNorm,
+  kChains,
 };
-inline constexpr int kFusionCount = 9;
+inline constexpr int kFusionCount = 10;
 inline constexpr const char* kFusionNames =
-    "conv_affine,conv_epilogue,channels_last,activation,norm,attention,product_epilogue,projections,skip_norm";
+    "conv_affine,conv_epilogue,channels_last,activation,norm,attention,product_epilogue,projections,skip_norm,"
+    "chains";
 
 constexpr std::string_view FusionName(Fusion fusion) {
   std::string_view rest = kFusionNames;

@@ -232,5 +232,63 @@ def check_random_images() -> None:
             raise
 
 
+def random_chain(seed: int) -> tuple[Images, list[str]]:
+    """Element-wise nodes in any order, with some between them that are not; all values stay small."""
+    images = Images(seed, size=int(np.random.default_rng(seed).integers(3, 17)))
+    rng, values = images.rng, ["x"]
+    channels, size = images.x
+    bounds = [images.constant(np.float16(bound)) for bound in (-3, 3)]
+    ones = [images.add("Less", ["x", images.random(size)])]
+
+    def some() -> str:
+        return values[max(rng.integers(len(values)), rng.integers(len(values)))]
+
+    def operand() -> str:
+        shape = [(), (size,), (channels, 1, 1), (channels, size, size)][rng.integers(4)]
+        return some() if rng.integers(2) else images.random(*shape)
+
+    def grow() -> str:
+        x, kind = some(), rng.integers(9)
+        if kind < 4:
+            pair = [x, operand()]
+            op = str(rng.choice(["Add", "Mul", "Sub", "Max", "Min"]))
+            return images.add("Clip", [images.add(op, pair if rng.integers(2) else pair[::-1]), *bounds])
+        if kind == 4:
+            return images.add("Where", [ones[0], *((x, operand()) if rng.integers(2) else (operand(), x))])
+        if kind == 5:
+            return images.add("Softmax", [x], axis=int(rng.choice([1, -1])))
+        if kind == 6:
+            wide = images.add("Tanh", [images.add("Cast", [x], to=TensorProto.FLOAT)])
+            return images.add("CastLike", [wide, "x"])
+        unary = ["Relu", "Sigmoid", "Tanh", "Neg", "Abs", "Erf", "HardSwish", "LeakyRelu", "Softplus"]
+        return images.add(str(rng.choice(unary)), [x])
+
+    for _ in range(rng.integers(3, 40)):
+        values.append(grow())
+    return images, sorted({values[-1], *(some() for _ in range(rng.integers(3)))} - {"x"})
+
+
+def check_gates() -> None:
+    """Scales, shifts and gates of whole images, of channels and of columns, as in squeeze-and-excitation blocks."""
+    images = Images(6, size=9)
+    gate = images.add("Sigmoid", [images.add("GlobalAveragePool", ["x"], (CHANNELS, 1))])
+    value = images.add("Add", [images.add("Mul", ["x", gate]), images.random(CHANNELS, 1, 1)])
+    value = images.add("Mul", [images.add("Tanh", [value]), images.random(9)])
+    below = images.add("Less", [value, images.constant(np.float16(-8))])
+    value = images.add("Where", [below, images.constant(np.float16(0)), images.add("Sub", [value, "x"])])
+    agree(images, [value, images.add("Softmax", [value])], ("chains",))
+
+
+def check_random_chains() -> None:
+    """Whatever element-wise nodes there are, and what reads them."""
+    for seed in range(200, 260):
+        images, outputs = random_chain(seed)
+        try:
+            agree(images, outputs)
+        except Exception:
+            Path(tempfile.gettempdir(), "chain.onnx").write_bytes(images.model(outputs, TensorProto.FLOAT16))
+            raise
+
+
 if __name__ == "__main__":
     run_checks(globals())

@@ -4,6 +4,7 @@
 #include "graph/ir/dims.h"
 #include "graph/pass/activation.h"
 #include "graph/pass/attention.h"
+#include "graph/pass/chains.h"
 #include "graph/pass/channels_last.h"
 #include "graph/pass/conv_affine.h"
 #include "graph/pass/conv_epilogue.h"
@@ -30,6 +31,7 @@ constexpr PassEntry kPasses[] = {
     {Fusion::kProductEpilogue, FuseProductEpilogues},
     {Fusion::kProjections, MergeProjections},
     {Fusion::kSkipNorm, FuseSkipNorms},
+    {Fusion::kChains, FuseChains},
 };
 static_assert(std::size(kPasses) == kFusionCount);
 

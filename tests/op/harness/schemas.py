@@ -118,6 +118,18 @@ def _fused_schemas() -> list[Schema]:
             attributes={"activation": "STRING", "alpha": "FLOAT"}
             | dict.fromkeys(("transA", "transB", "transBatchA", "transBatchB"), "INT"),
         ),
+        Schema(
+            domain=FUSED_DOMAIN,
+            op="Elementwise",
+            since=1,
+            inputs=(Formal("X", "T", variadic=True),),
+            outputs=(Formal("Y", "T1", variadic=True),),
+            types={
+                "T": frozenset({"float32", "float16", "bfloat16", "bool", "int32", "int64"}),
+                "T1": frozenset({"float32", "float16", "bfloat16", "bool"}),
+            },
+            attributes={"functions": "STRINGS", "operands": "INTS", "numbers": "FLOATS", "results": "INTS"},
+        ),
     ]
 
 

@@ -1,0 +1,203 @@
+#include "graph/pass/chains.h"
+
+#include <algorithm>
+
+#include "graph/pass/chain_nodes.h"
+#include "graph/pass/rewrite.h"
+#include "ops/registry.h"
+
+namespace cudaep::graph {
+namespace {
+
+using ops::Chain;
+using ops::ChainTerm;
+
+// More dimensions are not known to fit the kernel.
+constexpr size_t kMostDims = kernels::kMaxBroadcastRank;
+
+// Terms of several nodes as those of one chain.
+class Writer {
+ public:
+  Writer(const ir::Graph& graph, std::span<const int> members) : graph_(graph) {
+    // Inputs come before terms, so that all have to be known first.
+    for (const int member : members) nodes_.push_back(*TermsOf(graph, graph.nodes[static_cast<size_t>(member)]));
+    for (size_t i = 0; i < members.size(); ++i) {
+      for (const NodeTerm& term : nodes_[i]) {
+        for (const int operand : term.operands) AddInput(operand);
+      }
+      made_.push_back({graph.nodes[static_cast<size_t>(members[i])].outputs[0], -1});
+    }
+    chain.inputs = static_cast<int>(inputs.size());
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      for (const NodeTerm& term : nodes_[i]) Append(term);
+      made_[i].second = Last();
+    }
+  }
+
+  int TermOf(int value) const { return std::ranges::find(made_, value, &std::pair<int, int>::first)->second; }
+
+  std::vector<int> inputs;  // values of the graph
+  Chain chain;
+
+ private:
+  int Last() const { return chain.inputs + static_cast<int>(chain.terms.size()) - 1; }
+  void AddInput(int value) {
+    const bool is_made = std::ranges::find(made_, value, &std::pair<int, int>::first) != made_.end();
+    if (value >= 0 && !is_made && std::ranges::find(inputs, value) == inputs.end()) inputs.push_back(value);
+  }
+  int ValueOf(int operand) const {
+    if (operand == NodeTerm::kBefore) return Last();
+    if (operand < 0) return ChainTerm::kNumber;
+    const auto input = std::ranges::find(inputs, operand);
+    return input == inputs.end() ? TermOf(operand) : static_cast<int>(input - inputs.begin());
+  }
+  void Append(const NodeTerm& term) {
+    ChainTerm made{.function = ops::FindChainFunction(term.function), .operands = {}, .numbers = term.numbers};
+    std::ranges::transform(term.operands, made.operands.begin(), [&](int operand) { return ValueOf(operand); });
+    chain.terms.push_back(made);
+  }
+
+  const ir::Graph& graph_;
+  std::vector<std::vector<NodeTerm>> nodes_;
+  std::vector<std::pair<int, int>> made_;  // values and their last terms
+};
+
+struct Group {
+  std::vector<int> members;  // nodes, in order
+};
+
+class Fuser {
+ public:
+  Fuser(const Rewriter& rewrite, NodeRemoval& gone)
+      : rewrite_(rewrite), graph_(rewrite.graph), gone_(gone), group_of_(rewrite.graph.nodes.size(), -1) {}
+
+  void Run() {
+    for (int n = 0; n < rewrite_.node_count(); ++n) {
+      if (MayJoin(n)) Place(n);
+    }
+    for (const Group& group : groups_) {
+      if (group.members.size() > 1) Fuse(group);
+    }
+  }
+
+ private:
+  static size_t Index(int value) { return static_cast<size_t>(value); }
+  int ResultOf(int node) const { return rewrite_.node(node).outputs[0]; }
+
+  bool MayJoin(int n) const {
+    if (!TermsOf(graph_, rewrite_.node(n))) return false;
+    const auto& dims = graph_.value(ResultOf(n)).dims;
+    return dims && dims->size() <= kMostDims;
+  }
+
+  // Joins the node with as many of the groups that it reads as may be, or begins one.
+  void Place(int n) {
+    std::vector<int> members = {n}, joined;
+    for (const int input : rewrite_.node(n).inputs) {
+      const int maker = input < 0 || graph_.value(input).is_constant() ? -1 : rewrite_.match.MakerIndex(input);
+      const int group = maker < 0 ? -1 : group_of_[Index(maker)];
+      if (group < 0 || std::ranges::find(joined, group) != joined.end()) continue;
+      if (!graph_.SameDims(input, ResultOf(n))) continue;
+      std::vector<int> both = members;
+      both.insert(both.end(), groups_[Index(group)].members.begin(), groups_[Index(group)].members.end());
+      std::ranges::sort(both);
+      if (!MayBeOne(both)) continue;
+      members = std::move(both);
+      joined.push_back(group);
+    }
+    for (const int group : joined) groups_[Index(group)].members.clear();
+    for (const int member : members) group_of_[Index(member)] = static_cast<int>(groups_.size());
+    groups_.push_back({std::move(members)});
+  }
+
+  // Nodes in order. Nobody else may read one before the last is done.
+  bool MayBeOne(const std::vector<int>& members) const {
+    for (const int member : members) {
+      for (const ir::Uses::Use& use : rewrite_.match.uses().readers(ResultOf(member))) {
+        if (use.node < members.back() && !std::ranges::binary_search(members, use.node)) return false;
+      }
+    }
+    const Writer writer = Write(members);
+    return writer.inputs.size() <= kernels::kMaxChainInputs &&
+           writer.chain.results.size() <= kernels::kMaxChainOutputs && ops::CompileChain(writer.chain, false).ok();
+  }
+
+  Writer Write(const std::vector<int>& members) const {
+    Writer writer(graph_, members);
+    for (size_t i = members.size(); i-- > 0;) {
+      if (IsResult(members, members[i])) writer.chain.results.push_back(writer.TermOf(ResultOf(members[i])));
+    }
+    return writer;
+  }
+
+  bool IsResult(const std::vector<int>& members, int member) const {
+    const auto& readers = rewrite_.match.uses().readers(ResultOf(member));
+    return member == members.back() || graph_.value(ResultOf(member)).output >= 0 ||
+           std::ranges::any_of(
+               readers, [&](const ir::Uses::Use& use) { return !std::ranges::binary_search(members, use.node); });
+  }
+
+  void Fuse(const Group& group) {
+    const int last = group.members.back();
+    const Writer writer = Write(group.members);
+    ir::Node fused = rewrite_.Instead(last, ops::kFusedDomain, "Elementwise", 1);
+    fused.inputs = writer.inputs;
+    fused.outputs.clear();
+    for (size_t i = group.members.size(); i-- > 0;) {
+      if (IsResult(group.members, group.members[i])) fused.outputs.push_back(ResultOf(group.members[i]));
+    }
+    std::vector<std::string> functions;
+    std::vector<int64_t> operands;
+    std::vector<float> numbers;
+    for (const ChainTerm& term : writer.chain.terms) {
+      functions.emplace_back(term.function->name);
+      operands.insert(operands.end(), term.operands.begin(), term.operands.end());
+      numbers.insert(numbers.end(), term.numbers.begin(), term.numbers.end());
+    }
+    fused.attributes = {
+        {"functions", std::move(functions)},
+        {"operands", std::move(operands)},
+        {"numbers", std::move(numbers)},
+        {"results", std::vector<int64_t>(writer.chain.results.begin(), writer.chain.results.end())},
+    };
+    if (!rewrite_.Replace(last, std::move(fused))) return rewrite_.Miss(last, "no kernel takes the chain");
+    for (const int member : group.members) {
+      if (member != last) gone_.Mark(member);
+    }
+  }
+
+  const Rewriter& rewrite_;
+  const ir::Graph& graph_;
+  NodeRemoval& gone_;
+  std::vector<Group> groups_;
+  std::vector<int> group_of_;  // of a node; -1: none
+};
+
+// Who asks for the dimensions of a value is told those of what it was computed from, which stays when the value goes.
+void AskBefore(ir::Graph& graph) {
+  const ir::Uses uses(graph);
+  for (ir::Node& node : graph.nodes) {
+    if (!node.Is("Shape")) continue;
+    for (int value = node.inputs[0]; value >= 0;) {
+      node.inputs[0] = value;
+      const int maker = graph.value(value).is_constant() ? -1 : uses.producer(value);
+      if (maker < 0 || !TermsOf(graph, graph.nodes[static_cast<size_t>(maker)])) break;
+      const auto& operands = graph.nodes[static_cast<size_t>(maker)].inputs;
+      const auto same =
+          std::ranges::find_if(operands, [&](int operand) { return operand >= 0 && graph.SameDims(operand, value); });
+      value = same == operands.end() ? -1 : *same;
+    }
+  }
+}
+
+}  // namespace
+
+void FuseChains(ir::Graph& graph, const PassContext& context) {
+  AskBefore(graph);
+  const Rewriter rewrite(graph, context, Fusion::kChains);
+  NodeRemoval gone(graph);
+  Fuser(rewrite, gone).Run();
+  gone.Apply(graph);
+}
+
+}  // namespace cudaep::graph

@@ -1,0 +1,156 @@
+// Elementwise, which compiled regions make of nodes that work element by element: results of one shape, computed in
+// fp32 from inputs that broadcast to it. Attributes, as chain_program.h explains them:
+//   "functions": the terms' functions; "operands": three values a term, -1 where it has fewer, or a number;
+//   "numbers": two a term; "results": the values that leave, the last term first.
+#include "ops/elementwise/chain_program.h"
+#include "ops/elementwise/model_broadcast.h"
+#include "ops/registry.h"
+
+namespace cudaep::ops {
+namespace {
+
+using kernels::kMaxChainInputs;
+using kernels::kMaxChainOutputs;
+
+struct ChainPlan : Plan {
+  kernels::Broadcast<kMaxChainInputs> broadcast;
+};
+
+Result<Chain> ReadChain(const OpInfo& info) {
+  Chain chain{.inputs = info.input_count()};
+  const auto functions = info.Strings("functions").value_or(std::vector<std::string>());
+  const auto operands = info.IntsOr("operands", {});
+  const auto numbers = info.Floats("numbers").value_or(std::vector<float>());
+  const size_t terms = functions.size();
+  if (terms == 0 || operands.size() != terms * kMaxChainOperands || numbers.size() != terms * kChainNumbers) {
+    return InvalidArgument(terms, " functions with ", operands.size(), " operands and ", numbers.size(), " numbers");
+  }
+  for (size_t t = 0; t < terms; ++t) {
+    ChainTerm& term = chain.terms.emplace_back();
+    term.function = FindChainFunction(functions[t]);
+    if (term.function == nullptr) return NotSupported("function '", functions[t], "' of a chain");
+    const int values = chain.inputs + static_cast<int>(t);
+    bool any = false;
+    for (size_t i = 0; i < static_cast<size_t>(term.function->operands); ++i) {
+      const int64_t operand = operands[t * kMaxChainOperands + i];
+      const bool is_number = operand == ChainTerm::kNumber && (i > 0 || term.function->operands == 2);
+      if (!is_number && (operand < 0 || operand >= values)) {
+        return InvalidArgument("operand ", operand, " of ", functions[t], ", which has ", values, " values before it");
+      }
+      term.operands[i] = static_cast<int>(operand);
+      any = any || !is_number;
+    }
+    if (!any) return InvalidArgument(functions[t], " of numbers alone");
+    for (size_t i = 0; i < kChainNumbers; ++i) term.numbers[i] = numbers[t * kChainNumbers + i];
+  }
+  for (const int64_t result : info.IntsOr("results", {})) {
+    if (result < chain.inputs || result >= chain.inputs + static_cast<int64_t>(terms)) {
+      return InvalidArgument("result ", result, " is no term");
+    }
+    chain.results.push_back(static_cast<int>(result));
+  }
+  return chain;
+}
+
+Status CheckTensors(const OpInfo& info, const Chain& chain) {
+  if (info.input_count() > kMaxChainInputs || info.output_count() > kMaxChainOutputs) {
+    return NotSupported(info.input_count(), " inputs and ", info.output_count(), " outputs; ", kMaxChainInputs, " and ",
+                        kMaxChainOutputs, " are offered");
+  }
+  if (chain.results.size() != static_cast<size_t>(info.output_count()) ||
+      chain.results.front() != chain.inputs + static_cast<int>(chain.terms.size()) - 1) {
+    return InvalidArgument(chain.results.size(), " results for ", info.output_count(),
+                           " outputs; the first is the last term");
+  }
+  for (int i = 0; i < info.input_count(); ++i) {
+    if (!kernels::kChainInputTypes.Contains(info.input_type(i))) {
+      return NotSupported("input type ", DataTypeName(info.input_type(i)));
+    }
+  }
+  for (int i = 0; i < info.output_count(); ++i) {
+    if (!kernels::kChainOutputTypes.Contains(info.output_type(i))) {
+      return NotSupported("output type ", DataTypeName(info.output_type(i)));
+    }
+  }
+  return Status::Ok();
+}
+
+// Whether all floats that come and go are rounded to 16 bits.
+bool IsHalf(const OpInfo& info) {
+  for (int i = 0; i < info.input_count(); ++i) {
+    if (info.input_type(i) == DataType::kFloat) return false;
+  }
+  for (int i = 0; i < info.output_count(); ++i) {
+    if (info.output_type(i) == DataType::kFloat) return false;
+  }
+  return true;
+}
+
+class Elementwise final : public Operator {
+ public:
+  Elementwise(const kernels::ChainProgram& program, std::vector<DataType> inputs, std::vector<DataType> outputs)
+      : program_(program), input_types_(std::move(inputs)), output_types_(std::move(outputs)) {}
+
+  static Result<std::unique_ptr<Elementwise>> Create(const OpInfo& info) {
+    CUDAEP_ASSIGN_OR_RETURN(const Chain chain, ReadChain(info));
+    CUDAEP_RETURN_IF_ERROR(CheckTensors(info, chain));
+    CUDAEP_ASSIGN_OR_RETURN(const kernels::ChainProgram program, CompileChain(chain, IsHalf(info)));
+    std::vector<DataType> inputs, outputs;
+    for (int i = 0; i < info.input_count(); ++i) inputs.push_back(info.input_type(i));
+    for (int i = 0; i < info.output_count(); ++i) outputs.push_back(info.output_type(i));
+    return std::make_unique<Elementwise>(program, std::move(inputs), std::move(outputs));
+  }
+
+  Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
+    Shape whole;
+    for (const TensorView& input : inputs) {
+      CUDAEP_ASSIGN_OR_RETURN(whole, BroadcastShapes(whole, input.dims()));
+    }
+    for (Shape& output : outputs) output = whole;
+    return Status::Ok();
+  }
+
+  Result<PlanPtr> MakePlan(const PlanContext& context) const override {
+    auto plan = std::make_unique<ChainPlan>();
+    std::array<Dims, kMaxChainInputs> dims;
+    for (size_t i = 0; i < context.inputs.size(); ++i) dims[i] = context.inputs[i].dims();
+    CUDAEP_ASSIGN_OR_RETURN(plan->broadcast, kernels::MakeBroadcast<kMaxChainInputs>(context.outputs[0], dims));
+    return PlanPtr(std::move(plan));
+  }
+
+  Status Enqueue(const Plan& plan, const OpContext& context) const override {
+    kernels::ChainArgs args{.program = &program_,
+                            .inputs = {},
+                            .outputs = {},
+                            .input_types = {},
+                            .output_types = {},
+                            .broadcast = &PlanAs<ChainPlan>(plan).broadcast};
+    for (size_t i = 0; i < input_types_.size(); ++i) {
+      args.inputs[i] = context.input(static_cast<int>(i));
+      args.input_types[i] = input_types_[i];
+    }
+    for (size_t i = 0; i < output_types_.size(); ++i) {
+      args.outputs[i] = context.output(static_cast<int>(i));
+      args.output_types[i] = output_types_[i];
+    }
+    return kernels::LaunchChain(args, context.stream());
+  }
+
+ private:
+  kernels::ChainProgram program_;
+  std::vector<DataType> input_types_, output_types_;
+};
+
+KernelRow Row() {
+  KernelRow row{.domain = kFusedDomain,
+                .op = "Elementwise",
+                .types = {{"T", kernels::kChainInputTypes}, {"T1", kernels::kChainOutputTypes}},
+                .make = Make<Elementwise>};
+  for (int i = 0; i < kMaxChainInputs; ++i) row.in_place.push_back({i, 0});
+  return row;
+}
+
+const RegisterRows kRows({Row()});
+
+}  // namespace
+}  // namespace cudaep::ops

@@ -1,0 +1,355 @@
+"""The Elementwise that compiled regions make: chains of functions of inputs that broadcast to one shape."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ..harness import Case, Rand, Tolerance
+from ..harness.inputs import Input, T
+from ..harness.schemas import FUSED_DOMAIN
+
+_FLOATS = ("float32", "float16", "bfloat16")
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
+
+
+def _rounded(dtype: Any) -> Any:
+    return lambda x: np.float64(x).astype(np.float32).astype(dtype).astype(np.float64)
+
+
+def _softplus(x: Any) -> Any:
+    return np.logaddexp(0, x)
+
+
+def _elu(x: Any, a: float) -> Any:
+    return np.where(x < 0, a * np.expm1(x), x)
+
+
+def _bfloat16(x: Any) -> Any:
+    return _rounded(ml_dtypes.bfloat16)(x)
+
+
+# Of operands, then of the numbers that are none. Clamps, Where and comparisons are numpy's.
+_ONE: dict[str, tuple[Any, tuple[float, ...]]] = {
+    "Affine": (lambda x, a, b: a * x + b, (1.5, -0.25)),
+    "Clamp": (lambda x, a, b: np.clip(x, a, b), (-1.0, 2.0)),
+    "Relu": (lambda x: np.maximum(x, 0), ()),
+    "LeakyRelu": (lambda x, a: np.where(x < 0, a * x, x), (0.125,)),
+    "ThresholdedRelu": (lambda x, a: np.where(x > a, x, 0), (0.5,)),
+    "Abs": (np.abs, ()),
+    "Floor": (np.floor, ()),
+    "Ceil": (np.ceil, ()),
+    "Round": (np.round, ()),
+    "Sign": (np.sign, ()),
+    "HardSwish": (lambda x: x * np.clip(x / 6 + 0.5, 0, 1), ()),
+    "Float16": (_rounded(np.float16), ()),
+    "BFloat16": (_bfloat16, ()),
+    "Reciprocal": (lambda x: 1 / x, ()),
+    "Sqrt": (np.sqrt, ()),
+    "Exp": (np.exp, ()),
+    "Log": (np.log, ()),
+    "Erf": (_erf, ()),
+    "Sigmoid": (lambda x: 1 / (1 + np.exp(-x)), ()),
+    "Tanh": (np.tanh, ()),
+    "Gelu": (lambda x: x * 0.5 * _erfc(-x * math.sqrt(0.5)), ()),
+    "GeluTanh": (lambda x: x / (1 + np.exp(-2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))), ()),
+    "Swish": (lambda x, a: x / (1 + np.exp(-a * x)), (1.702,)),
+    "Softplus": (_softplus, ()),
+    "Softsign": (lambda x: x / (1 + np.abs(x)), ()),
+    "Mish": (lambda x: x * np.tanh(_softplus(x)), ()),
+    "Elu": (_elu, (0.75,)),
+    "Selu": (lambda x, a, b: b * _elu(x, a), (1.6732632, 1.050701)),
+    "Celu": (lambda x, a: np.maximum(0, x) + np.minimum(0, a * np.expm1(x / a)), (0.5,)),
+}
+_TO_BOOL = {"Truth": lambda x: x != 0, "IsNaN": np.isnan}
+_TWO = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Div": np.divide,
+    "Pow": np.power,
+    "Max": np.maximum,
+    "Min": np.minimum,
+}
+_COMPARED = {
+    "Less": np.less,
+    "LessOrEqual": np.less_equal,
+    "Greater": np.greater,
+    "GreaterOrEqual": np.greater_equal,
+    "Equal": np.equal,
+}
+_LOGIC = {"And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor}
+_FUNCTIONS: dict[str, Any] = {
+    **{name: f for name, (f, _) in _ONE.items()},
+    **_TO_BOOL,
+    **_TWO,
+    **_COMPARED,
+    **_LOGIC,
+    "Not": np.logical_not,
+    "Where": lambda c, a, b: np.where(c, a, b),
+}
+_OPERANDS = {**dict.fromkeys(_FUNCTIONS, 1), **dict.fromkeys({**_TWO, **_COMPARED, **_LOGIC}, 2), "Where": 3}
+_N = -1  # a number as an operand
+
+
+def _chain(
+    *inputs: Any, functions: Sequence[str], operands: Sequence[int], numbers: Sequence[float], results: Sequence[int]
+) -> tuple[np.ndarray, ...]:
+    values = [np.asarray(value) for value in inputs]
+    values = [value.astype(np.float64) if value.dtype.kind in "iu" else value for value in values]
+    shape = np.broadcast_shapes(*(value.shape for value in values))
+    for i, function in enumerate(functions):
+        own = list(numbers[2 * i : 2 * i + 2])
+        mine = operands[3 * i : 3 * i + _OPERANDS[function]]
+        taken = [own.pop(0) if operand == _N else values[operand] for operand in mine]
+        extra = own[: len(_ONE[function][1])] if function in _ONE else []
+        with np.errstate(all="ignore"):
+            values.append(np.broadcast_to(_FUNCTIONS[function](*taken, *extra), shape))
+    return tuple(values[result] for result in results)
+
+
+Term = tuple[Any, ...]  # a function, its operands, and its numbers as floats
+
+
+def _case(
+    inputs: Sequence[Input],
+    *terms: Term,
+    results: Sequence[int] | None = None,
+    outputs: Sequence[str] = (T,),
+    dtypes: Sequence[str] = _FLOATS,
+    error: tuple[str, str] | None = None,
+    **more: Any,
+) -> Case:
+    operands, numbers = [], []
+    for _, *values in terms:
+        own = [value for value in values if isinstance(value, int)]
+        operands += (own + [_N] * 3)[:3]
+        numbers += ([value for value in values if isinstance(value, float)] + [0.0, 0.0])[:2]
+    return Case(
+        op="Elementwise",
+        domain=FUSED_DOMAIN,
+        inputs=inputs,
+        attrs={
+            "functions": [term[0] for term in terms],
+            "operands": operands,
+            "numbers": numbers,
+            "results": [len(inputs) + len(terms) - 1] if results is None else results,
+        },
+        expected=None if error else _chain,
+        error=error,
+        dtypes=dtypes,
+        outputs=outputs,
+        name=more.pop("name", "") or "-".join([*(term[0] for term in terms), *map(str, (i.shape for i in inputs))]),  # type: ignore[union-attr]
+        **more,
+    )
+
+
+_X = Rand((3, 40))
+_POSITIVE = Rand((3, 40), low=0.25, high=4.0)
+_TAILS = Rand((3, 40), low=-3.0, high=3.0)
+_C = Rand((3, 40), "bool")
+# The chain's fp32 keeps what 16 bits would lose; several roundings of fp32 show in its own type alone.
+_SEVERAL = {"float32": Tolerance(16, terms=16)}
+
+
+def _sizes(*inputs: Any, **attributes: Any) -> Any:
+    """What sums without signs come to, for chains of sums and products."""
+    return _chain(*(np.abs(value) if np.asarray(value).dtype != bool else value for value in inputs), **attributes)
+
+
+def _mixed(*shapes: Sequence[int]) -> tuple[list[Rand], list[Term]]:
+    """A chain of all kinds of steps over inputs of the given shapes; the first has the result's."""
+    x, y, z = 0, 1 % len(shapes), 2 % len(shapes)
+    first = len(shapes)
+    terms: list[Term] = [
+        ("Mul", x, _N, 0.5),
+        ("Add", first, _N, 0.25),
+        ("Add", first + 1, y),
+        ("Relu", first + 2),
+        ("Mul", first + 3, z),
+        ("Sigmoid", first + 4),
+        ("Sub", first + 4, first + 5),
+        ("Clamp", first + 6, -1.0, 3.0),
+        ("Less", first + 7, y),
+        ("Where", first + 8, first + 7, first + 3),
+        ("Max", first + 9, _N, -0.5),
+        ("Abs", first + 10),
+        ("Add", first + 11, x),
+    ]
+    return [Rand(shape) for shape in shapes], terms
+
+
+_BROADCASTS: list[tuple[tuple[int, ...], ...]] = [
+    ((3, 40), (3, 40), (3, 40)),
+    ((3, 40), (40,), (1,)),
+    ((3, 40), (), (3, 1)),
+    ((5, 7), (7,), (5, 1)),  # rows of no pack
+    ((2, 3, 4, 8), (3, 1, 1), (2, 1, 4, 8)),
+    ((2, 3, 5, 7), (3, 1, 7), (2, 1, 5, 1)),
+    ((1003,), (1003,), (1,)),  # a tail
+    ((1,), (1,), (1,)),
+    ((), (), ()),
+    ((4, 1, 6), (1, 5, 1), (1, 1, 6)),  # none has the result's shape
+    ((0, 8), (8,), ()),
+    ((2, 1, 3, 1, 2, 1, 3, 1), (1, 2, 1, 3, 1, 2, 1, 8), (2, 2, 3, 3, 2, 2, 3, 8)),
+]
+
+CASES = [
+    *(
+        _case(
+            [_POSITIVE if name in ("Log", "Sqrt") else _TAILS if name.startswith("Gelu") else _X],
+            (name, 0, *numbers),
+            tolerance={"float32": Tolerance(8), "bfloat16": Tolerance(0.6)},
+        )
+        for name, (_, numbers) in _ONE.items()
+    ),
+    *(
+        _case([Rand((3, 40), specials=True)], (name, 0, *_ONE[name][1]), tolerance={"float32": Tolerance(8)})
+        for name in ("Affine", "Relu", "LeakyRelu", "Abs", "Exp", "Sqrt", "Sigmoid", "Tanh", "Softplus", "Sign")
+    ),
+    *(_case([Rand((3, 40), specials=True)], (name, 0), outputs=("bool",)) for name in _TO_BOOL),
+    # Two operands: both tensors, a number on either side, the same one twice, what was computed on either side.
+    *(
+        _case([_POSITIVE, Rand((3, 40), low=0.5, high=3.0)], *terms, tolerance={"float32": Tolerance(8)})
+        for name in _TWO
+        for terms in [
+            [(name, 0, 1)],
+            [(name, 0, _N, 1.75)],
+            [(name, _N, 0, 1.75)],
+            [("Abs", 1), (name, 2, 2)],
+            [(name, 0, 0)],
+            [("Sqrt", 0), (name, 2, 1)],
+            [("Sqrt", 0), (name, 1, 2)],
+            [("Sqrt", 0), ("Abs", 1), (name, 2, 3)],
+            [("Sqrt", 0), ("Abs", 1), (name, 3, 2)],
+        ]
+    ),
+    *(_case([Rand((3, 40), specials=True), Rand((40,), specials=True)], (name, 0, 1)) for name in ("Max", "Min")),
+    *(
+        _case([_POSITIVE], ("Pow", 0, _N, exponent), tolerance={"float32": Tolerance(8)})
+        for exponent in (0.5, 1.0, 2.0, 3.0, -1.5)
+    ),
+    *(_case([_X], ("Div", 0, _N, number)) for number in (3.0, 1e-30, 0.0)),
+    *(
+        _case([Rand((3, 40), low=-2.0, high=2.0, specials=True), _X], *terms, outputs=("bool",))
+        for name in _COMPARED
+        for terms in [[(name, 0, 1)], [(name, 0, _N, 0.5)], [(name, _N, 0, 0.5)], [(name, 0, 0)]]
+    ),
+    *(
+        _case([_C, Rand((40,), "bool")], *terms, outputs=("bool",), dtypes=())
+        for name in _LOGIC
+        for terms in [[(name, 0, 1)], [("Not", 0), (name, 1, 2)], [(name, 0, 1), ("Not", 2)]]
+    ),
+    # Where: operands from memory, numbers, what was computed before or last.
+    *(
+        _case([_C, _X, Rand((40,))], *terms)
+        for terms in [
+            [("Where", 0, 1, 2)],
+            [("Where", 0, _N, 2, 0.5)],
+            [("Where", 0, 1, _N, -65504.0)],
+            [("Where", 0, _N, _N, 1.0, -2.0)],
+            [("Where", 0, 1, 1)],
+            [("Not", 0), ("Where", 3, 1, 2)],
+            [("Less", 1, 2), ("Where", 3, 1, 2)],
+            [("Less", 1, 2), ("Where", 3, _N, 2, 1.0)],
+            [("Abs", 1), ("Where", 0, 3, 2)],
+            [("Abs", 1), ("Where", 0, 2, 3)],
+            [("Abs", 1), ("Relu", 2), ("Less", 3, 4), ("Where", 5, 3, 4)],
+            [("Abs", 1), ("Less", 3, 2), ("Where", 4, 2, 3), ("Where", 4, 5, 3)],
+        ]
+    ),
+    _case([_C, Rand((3, 40), "bool")], ("Not", 0), ("Where", 2, 1, 0), outputs=("bool",), dtypes=()),
+    # Shapes, with steps of every kind.
+    *(
+        _case(inputs, *terms, tolerance=_SEVERAL, magnitude=_sizes, name="x".join(map(str, shapes)))
+        for shapes in _BROADCASTS
+        for inputs, terms in [_mixed(*shapes)]
+    ),
+    *(
+        _case(inputs, *terms, tolerance=_SEVERAL, magnitude=_sizes, dtypes=("float32", "float16"), name=name)
+        for name, shapes in [
+            ("wide", ((1 << 19,), (1,), (1 << 19,))),
+            ("wide-rows", ((4128, 128), (128,), (4128, 1))),
+            ("wide-tail", (((1 << 19) + 21,), ((1 << 19) + 21,), (1,))),
+            ("wide-odd-rows", ((4097, 129), (129,), (4097, 129))),
+        ]
+        for inputs, terms in [_mixed(*shapes)]
+    ),
+    # Types.
+    *(
+        _case([Rand((3, 40), source)], (name, 0), ("Affine", 1, 0.5, -0.0), outputs=(T,))
+        for source, name in [("int64", "Float16"), ("int32", "BFloat16"), ("float32", "Float16")]
+    ),
+    *(
+        _case([Rand((3, 40), source), _X], ("Affine", 0, -1.0, 1.0), ("Mul", 1, 2))
+        for source in ("int64", "int32", "bool", "float32", "float16", "bfloat16")
+    ),
+    *(_case([_X, Rand((40,))], ("Add", 0, 1), ("Relu", 2), results=[3, 2], outputs=(T, other)) for other in _FLOATS),
+    _case(
+        [_X, Rand((40,))],
+        ("Add", 0, 1),
+        ("Less", 2, _N, 0.5),
+        ("Where", 3, 2, 0),
+        ("Abs", 4),
+        results=[5, 2, 3, 4],
+        outputs=(T, "float32", "bool", T),
+    ),
+    _case([Rand((3, 1)), Rand((1, 40))], ("Abs", 0), ("Abs", 1), results=[3, 2], outputs=(T, T)),
+    # Eight inputs, which nine terms sum; the first is read twice.
+    _case(
+        [Rand((3, 40)), *(Rand((40,)) for _ in range(6)), Rand((3, 1))],
+        *(("Add", i if i == 0 else 7 + i, i + 1) for i in range(7)),
+        ("Mul", 14, 0),
+        ("Add", 15, 0),
+        magnitude=_sizes,
+        tolerance=_SEVERAL,
+    ),
+    # A balanced tree, whose values wait for each other.
+    _case(
+        [Rand((3, 40), low=0.5, high=2.0) for _ in range(8)],
+        *(("Sqrt", i) for i in range(8)),
+        *(("Mul", 8 + 2 * i, 9 + 2 * i) for i in range(4)),
+        *(("Add", 16 + 2 * i, 17 + 2 * i) for i in range(2)),
+        ("Sub", 20, 21),
+        magnitude=_sizes,
+        tolerance=_SEVERAL,
+    ),
+    # As long as they come.
+    _case(
+        [_POSITIVE, Rand((40,), low=0.5, high=1.5)],
+        *(("Add" if i % 2 else "Mul", 0 if i == 0 else 1 + i, 1) for i in range(40)),
+        magnitude=_sizes,
+        tolerance={"float32": Tolerance(64, terms=64)},
+    ),
+    # What is refused.
+    *(
+        _case(inputs, *terms, dtypes=("float32",), error=error, **more)
+        for inputs, terms, error, more in [
+            ([_X], [("Sinc", 0)], ("NOT_SUPPORTED", "function 'Sinc' of a chain"), {}),
+            ([_X], [("Add", 0, 3)], ("INVALID_ARGUMENT", "operand 3 of Add, which has 1 values before it"), {}),
+            ([_X], [("Relu", _N)], ("INVALID_ARGUMENT", "operand -1 of Relu"), {}),
+            ([_X], [("Add", _N, _N)], ("INVALID_ARGUMENT", "Add of numbers alone"), {}),
+            ([_X], [("Where", _N, 0, 0)], ("INVALID_ARGUMENT", "operand -1 of Where"), {}),
+            ([_X], [("Relu", 0)], ("INVALID_ARGUMENT", "result 0 is no term"), {"results": [0]}),
+            ([_X], [("Relu", 0), ("Abs", 1)], ("INVALID_ARGUMENT", "the first is the last term"), {"results": [1]}),
+            ([_X], [("Relu", 0)], ("INVALID_ARGUMENT", "0 results for 1 outputs"), {"results": []}),
+            ([_X] * 9, [("Relu", 0)], ("NOT_SUPPORTED", "9 inputs and 1 outputs"), {}),
+            ([Rand((3, 40), "float64")], [("Relu", 0)], ("NOT_SUPPORTED", "float64"), {"outputs": ("float32",)}),
+            ([_X, Rand((3, 41))], [("Add", 0, 1)], ("INVALID_ARGUMENT", "[3,41]"), {}),
+            ([_X], [("Relu" if i % 2 else "Abs", i) for i in range(48)], ("NOT_SUPPORTED", "more than 47 steps"), {}),
+            (
+                [_X],
+                [
+                    ("Exp", 0),
+                    *(("Affine", 1 + i, 1.5, 0.5) for i in range(5)),
+                    *(("Mul", 6 + i, 5 - i) for i in range(5)),
+                ],
+                ("NOT_SUPPORTED", "more than 4 values at once"),
+                {},
+            ),
+        ]
+    ),
+]

@@ -1,0 +1,231 @@
+// Element-wise nodes as chains.
+#include <gtest/gtest.h>
+
+#include "ops/registry.h"
+#include "transformer_net.h"
+
+namespace cudaep::graph {
+namespace {
+
+struct ChainNet : Net {
+  using Net::Net;
+  ChainNet() { x = Hidden("x"), bias = Constant("bias", {kHidden}); }
+
+  std::vector<std::string> Functions(size_t index) const {
+    return std::get<std::vector<std::string>>(node(index).attributes.at("functions"));
+  }
+  std::vector<int64_t> Ints(size_t index, const char* name) const {
+    return std::get<std::vector<int64_t>>(node(index).attributes.at(std::string(name)));
+  }
+  std::vector<float> Numbers(size_t index) const {
+    return std::get<std::vector<float>>(node(index).attributes.at("numbers"));
+  }
+  int Typed(DataType element, const char* op, std::vector<int> inputs, ops::Attributes attributes = {}) {
+    const int output = Open(op, 13, std::move(inputs), 3, std::move(attributes));
+    graph.value(output).type = element;
+    return output;
+  }
+  int x = -1, bias = -1;
+};
+
+TEST(ChainsPassTest, NodesInARow) {
+  ChainNet net;
+  const int y = net.Op("Relu", {net.Op("Add", {net.bias, net.Op("Mul", {net.x, net.Scalar(0.5f)})})});
+  net.Output(y);
+  const auto notes = net.Run();
+  ASSERT_EQ(net.Operators(), Ops{"Elementwise"});
+  EXPECT_EQ(net.node(0).domain, ops::kFusedDomain);
+  EXPECT_EQ(net.node(0).inputs, (std::vector<int>{net.x, net.bias}));
+  EXPECT_EQ(net.node(0).outputs, std::vector<int>{y});
+  EXPECT_EQ(net.Functions(0), (Ops{"Mul", "Add", "Relu"}));
+  EXPECT_EQ(net.Ints(0, "operands"), (std::vector<int64_t>{0, -1, -1, 1, 2, -1, 3, -1, -1}));
+  EXPECT_EQ(net.Numbers(0), (std::vector<float>{0.5f, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(net.Ints(0, "results"), std::vector<int64_t>{4});
+  EXPECT_EQ(net.node(0).sources, (Ops{"Mul", "Add", "Relu"}));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0].fusion, Fusion::kChains);
+}
+
+TEST(ChainsPassTest, BranchesThatMeet) {
+  ChainNet net;
+  const int a = net.Op("Exp", {net.x}), b = net.Op("Abs", {net.Hidden("other")});
+  const int small = net.Typed(DataType::kBool, "Less", {a, b});
+  net.Output(net.Op("Where", {small, a, net.Op("Sqrt", {b})}));
+  net.Run();
+  ASSERT_EQ(net.Operators(), Ops{"Elementwise"});
+  EXPECT_EQ(net.Functions(0), (Ops{"Exp", "Abs", "Less", "Sqrt", "Where"}));
+}
+
+TEST(ChainsPassTest, WhatOthersReadLeavesToo) {
+  ChainNet net;
+  const int sum = net.Op("Add", {net.x, net.bias}), y = net.Op("Relu", {sum});
+  const int soft = net.Op("Softmax", {sum});
+  net.Output(y);
+  net.Output(soft);
+  net.Run();
+  ASSERT_EQ(net.Operators(), (Ops{"Elementwise", "Softmax"}));
+  EXPECT_EQ(net.node(0).outputs, (std::vector<int>{y, sum}));  // the last one first
+  EXPECT_EQ(net.Ints(0, "results"), (std::vector<int64_t>{3, 2}));
+
+  ChainNet leaves;
+  const int first = leaves.Op("Exp", {leaves.x});
+  leaves.Output(first);
+  leaves.Output(leaves.Op("Neg", {first}));
+  leaves.Run();
+  ASSERT_EQ(leaves.Operators(), Ops{"Elementwise"});
+  EXPECT_EQ(leaves.node(0).outputs.size(), 2u);
+}
+
+TEST(ChainsPassTest, WhatIsReadBetweenStays) {
+  ChainNet net;
+  const int a = net.Op("Exp", {net.x});
+  net.Output(net.Op("Mul", {a, net.Op("Softmax", {a})}));
+  net.Run();
+  EXPECT_EQ(net.Operators(), (Ops{"Exp", "Softmax", "Mul"}));
+}
+
+TEST(ChainsPassTest, ChainsDoNotWaitForEachOther) {
+  // Each of {a, d} and {b, c} reads the other: a -> c, b -> d, in sizes that keep them apart.
+  ChainNet net;
+  const int a = net.Op("Exp", {net.x}), b = net.Op("Exp", {net.Hidden("other")});
+  const int c = net.Op("Add", {net.Op("Softmax", {a}), b});
+  net.Output(c);
+  net.Output(net.Op("Add", {net.Op("Softmax", {b}), a}));
+  net.Run();
+  EXPECT_EQ(net.Operators(), (Ops{"Exp", "Exp", "Softmax", "Add", "Softmax", "Add"}));
+}
+
+TEST(ChainsPassTest, OneNodeStays) {
+  ChainNet net;
+  net.Output(net.Op("Relu", {net.Op("Softmax", {net.Op("Exp", {net.x})})}));
+  EXPECT_TRUE(net.Run().empty());
+  EXPECT_EQ(net.Operators(), (Ops{"Exp", "Softmax", "Relu"}));
+}
+
+TEST(ChainsPassTest, ResultsOfOtherDimensionsAreOtherChains) {
+  ChainNet net;
+  const int row = net.Input("row", {{kHidden}});
+  const int gate = net.Open("Sqrt", 13, {net.Open("Exp", 13, {row}, 1)}, 1);
+  net.Output(net.Op("Relu", {net.Op("Mul", {net.x, gate})}));
+  net.Run();
+  ASSERT_EQ(net.Operators(), (Ops{"Elementwise", "Elementwise"}));
+  EXPECT_EQ(net.Functions(0), (Ops{"Exp", "Sqrt"}));
+  EXPECT_EQ(net.Functions(1), (Ops{"Mul", "Relu"}));
+}
+
+TEST(ChainsPassTest, DimensionsThatAreNotKnownToBeTheSame) {
+  ChainNet net;
+  const int other = net.Input("other", {{kUnknownDim, "n"}, kRows, {kHidden}});
+  net.Output(net.Op("Relu", {net.Op("Add", {net.Op("Exp", {net.x}), net.Op("Exp", {other})})}));
+  net.Run();
+  EXPECT_EQ(net.Operators(), (Ops{"Exp", "Exp", "Elementwise"}));
+}
+
+TEST(ChainsPassTest, OfTypesThatTheKernelHas) {
+  for (const auto& [type, joined] : {std::pair{DataType::kFloat, true},
+                                     {DataType::kFloat16, true},
+                                     {DataType::kBFloat16, true},
+                                     {DataType::kDouble, false},
+                                     {DataType::kInt64, false},
+                                     {DataType::kInt32, false}}) {
+    ChainNet net(type);
+    const int x = net.Hidden("x");
+    net.Output(net.Op("Abs", {net.Op("Add", {x, x})}));
+    net.Run();
+    EXPECT_EQ(net.Operators(), joined ? Ops{"Elementwise"} : (Ops{"Add", "Abs"})) << DataTypeName(type);
+  }
+}
+
+TEST(ChainsPassTest, CastsToFloatsAndTruth) {
+  for (const auto& [from, to, function] : {std::tuple{DataType::kInt64, DataType::kFloat, "Affine"},
+                                           {DataType::kFloat16, DataType::kFloat, "Affine"},
+                                           {DataType::kFloat, DataType::kFloat16, "Float16"},
+                                           {DataType::kInt32, DataType::kBFloat16, "BFloat16"},
+                                           {DataType::kFloat, DataType::kBool, "Truth"},
+                                           {DataType::kDouble, DataType::kFloat, ""},
+                                           {DataType::kFloat, DataType::kInt64, ""},
+                                           {DataType::kUint8, DataType::kFloat, ""}}) {
+    ChainNet net(from);
+    const int x = net.Hidden("x");
+    const int cast = net.Typed(to, "Cast", {x}, {{"to", static_cast<int64_t>(to)}});
+    net.Output(net.Typed(to, to == DataType::kBool ? "Not" : "Abs", {cast}));
+    net.Run();
+    if (*function == 0) {
+      EXPECT_EQ(net.Operators(), (Ops{"Cast", "Abs"})) << DataTypeName(from);
+      continue;
+    }
+    ASSERT_EQ(net.Operators(), Ops{"Elementwise"}) << DataTypeName(from);
+    EXPECT_EQ(net.Functions(0)[0], function);
+  }
+}
+
+TEST(ChainsPassTest, ClipBetweenNumbersInOrder) {
+  ChainNet net;
+  net.Output(net.Op("Clip", {net.Op("Exp", {net.x}), net.Scalar(-1), net.Scalar(2)}));
+  net.Run();
+  ASSERT_EQ(net.Operators(), Ops{"Elementwise"});
+  EXPECT_EQ(net.Numbers(0), (std::vector<float>{0, 0, -1, 2}));
+
+  ChainNet crossed;
+  crossed.Output(crossed.Op("Clip", {crossed.Op("Exp", {crossed.x}), crossed.Scalar(2), crossed.Scalar(-1)}));
+  crossed.Run();
+  EXPECT_EQ(crossed.Operators(), (Ops{"Exp", "Clip"}));
+
+  ChainNet given;
+  given.Output(given.Op("Clip", {given.Op("Exp", {given.x}), given.Input("low", {})}));
+  given.Run();
+  EXPECT_EQ(given.Operators(), (Ops{"Exp", "Clip"}));
+}
+
+TEST(ChainsPassTest, NumbersThatGiveTheRankAreInputs) {
+  ChainNet net;
+  const int row = net.Input("row", {{kHidden}}), number = net.Constant("number", {1, 1});
+  net.Output(net.Open("Relu", 13, {net.Open("Add", 13, {row, number}, 2)}, 2));
+  net.Run();
+  ASSERT_EQ(net.Operators(), Ops{"Elementwise"});
+  EXPECT_EQ(net.node(0).inputs, (std::vector<int>{row, number}));
+}
+
+TEST(ChainsPassTest, LongChainsAreSeveral) {
+  ChainNet net;
+  int value = net.x;
+  for (int i = 0; i < 100; ++i) value = net.Op(i % 2 == 0 ? "Abs" : "Exp", {value});
+  net.Output(value);
+  net.Run();
+  EXPECT_EQ(net.Operators(), Ops(3, "Elementwise"));
+
+  ChainNet wide;
+  value = wide.x;
+  for (int i = 0; i < 9; ++i) value = wide.Op("Add", {value, wide.Hidden("other")});
+  wide.Output(value);
+  wide.Run();
+  EXPECT_EQ(wide.Operators(), (Ops{"Elementwise", "Elementwise"}));
+  EXPECT_EQ(wide.node(0).inputs.size(), 8u);
+}
+
+TEST(ChainsPassTest, WhoAsksForDimensionsIsToldThoseBefore) {
+  ChainNet net;
+  const int a = net.Op("Exp", {net.x});
+  const int shape = net.OnHost("Shape", 15, {a}, 1);
+  net.Output(net.Open("Reshape", 14, {net.Op("Relu", {net.Op("Add", {a, net.bias})}), shape}, 3));
+  net.Run();
+  EXPECT_EQ(net.Operators(), (Ops{"Shape", "Elementwise", "Reshape"}));
+  EXPECT_EQ(net.node(0).inputs, std::vector<int>{net.x});
+}
+
+TEST(ChainsPassTest, OtherPassesComeFirst) {
+  ChainNet net;
+  const int y = net.Op("MatMul", {net.x, net.Constant("w", {kHidden, kHidden})});
+  net.Output(net.Op("Sqrt", {net.Op("Exp", {net.Op("Relu", {net.Op("Add", {y, net.bias})})})}));
+  net.Run();
+  EXPECT_EQ(net.Operators(), (Ops{"MatMul", "Elementwise"}));
+  ChainNet skipped;
+  skipped.Output(skipped.Op("Sqrt", {skipped.Op("Exp", {skipped.x})}));
+  Settings settings;
+  settings.fusion_skip.Add(Fusion::kChains);
+  skipped.Run(settings);
+  EXPECT_EQ(skipped.Operators(), (Ops{"Exp", "Sqrt"}));
+}
+
+}  // namespace
+}  // namespace cudaep::graph
