@@ -54,7 +54,7 @@ TEST(ChainProgramTest, QuotientsAreProductsWhereSixteenBitsAreLeft) {
   const Chain chain = {.inputs = 1, .terms = {Term("Div", {0, -1, -1}, {3})}, .results = {1}};
   EXPECT_EQ(Compiled(chain, true), (Codes{ChainCode::kLoad, ChainCode::kAffine, ChainCode::kStore}));
   EXPECT_EQ(Compiled(chain, false), (Codes{ChainCode::kLoad, ChainCode::kDivide, ChainCode::kStore}));
-  for (const float number : {0.0f, 1e39f, 2e38f}) {  // whose reciprocal is no normal number
+  for (const float number : {0.0f, 2e38f}) {  // whose reciprocal is no normal number
     Chain limit = chain;
     limit.terms[0].numbers[0] = number;
     EXPECT_EQ(Compiled(limit, true)[1], ChainCode::kFastDivide) << number;
