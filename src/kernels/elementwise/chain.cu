@@ -6,31 +6,30 @@
 namespace cudaep::kernels {
 namespace {
 
-// Elements of a thread: a step costs some 25 instructions beside theirs. With few threads it takes as long as one
+// Elements of a thread: a step costs 15 to 25 instructions beside theirs. With few threads it takes as long as one
 // takes.
 constexpr int kWide = 32, kNarrow = 8;
-constexpr int64_t kManyThreads = 1 << 14;  // a warp for each of a large GPU's schedulers
+constexpr int kPackOf = 4;                        // fp32 of 16 bytes
+constexpr int64_t kManyElems = int64_t{1} << 19;  // a warp of kWide elements for each of a large GPU's schedulers
 
-template <int kV>
+template <int kV, int kPack>
 __global__ void __launch_bounds__(kChainThreads, kV == kWide ? 5 : 10)
     ChainKernel(const __grid_constant__ ChainInputs in, const __grid_constant__ ChainOutputs out,
-                const __grid_constant__ ChainWalk walk, const __grid_constant__ ChainProgram program) {
+                const __grid_constant__ Walk<kMaxChainInputs> walk, const __grid_constant__ ChainProgram program) {
   TriggerDependentsOfSmallGrid();
-  const uint32_t first = blockIdx.x * (kChainThreads * kV) + threadIdx.x * (walk.packed ? kV : 1);
-  ChainMachine<kV> machine(in, out, walk, first);
+  ChainMachine<kV, kPack> machine(in, out, walk);
   device::GridDependencyWait();
-  if (first < walk.walk.elems) machine.Run(program);
+  if (machine.HasElements()) machine.Run(program);
 }
 
-// Whether a thread's elements are packs: they stay in one row of every input, and all of it is aligned.
-bool IsPacked(const ChainArgs& args, int elements) {
-  const Broadcast<kMaxChainInputs>& b = *args.broadcast;
-  if (b.rank > 1 && b.size[0] % elements != 0) return false;
-  const auto aligned = [&](const void* pointer, DataType type) {
-    return IsAligned(pointer, std::min<size_t>(kPackBytes, SizeOf(type) * static_cast<size_t>(elements)));
+// Whether all that is read and written one after the other is aligned to packs.
+bool IsAligned(const ChainArgs& args) {
+  const auto aligned = [](const void* pointer, DataType type) {
+    return kernels::IsAligned(pointer, std::min<size_t>(kPackBytes, SizeOf(type) * kPackOf));
   };
   for (size_t i = 0; i < kMaxChainInputs; ++i) {
-    if (args.inputs[i] != nullptr && b.stride[i][0] != 0 && !aligned(args.inputs[i], args.input_types[i])) return false;
+    const bool repeated = args.broadcast->stride[i][0] == 0;
+    if (args.inputs[i] != nullptr && !repeated && !aligned(args.inputs[i], args.input_types[i])) return false;
   }
   for (size_t i = 0; i < kMaxChainOutputs; ++i) {
     if (args.outputs[i] != nullptr && !aligned(args.outputs[i], args.output_types[i])) return false;
@@ -38,29 +37,53 @@ bool IsPacked(const ChainArgs& args, int elements) {
   return true;
 }
 
-template <int kV>
+template <int kV, int kPack>
 Status LaunchVariant(const ChainArgs& args, device::Stream stream) {
   const Broadcast<kMaxChainInputs>& b = *args.broadcast;
   ChainInputs in{};
   ChainOutputs out{};
-  ChainWalk walk{};
+  Walk<kMaxChainInputs> walk{};
   std::ranges::copy(args.inputs, in.pointer);
   std::ranges::copy(args.input_types, in.type);
   std::ranges::copy(args.outputs, out.pointer);
   std::ranges::copy(args.output_types, out.type);
-  walk.packed = IsPacked(args, kV);
-  walk.walk.elems = static_cast<uint32_t>(b.elems);
-  walk.walk.rank = b.rank;
+  walk.elems = static_cast<uint32_t>(b.elems);
+  walk.rank = b.rank;
   for (int d = 0; d < b.rank; ++d) {
-    walk.walk.size[d] = FastDivider(static_cast<uint32_t>(b.size[d]));
-    for (int i = 0; i < kMaxChainInputs; ++i) walk.walk.stride[i][d] = static_cast<uint32_t>(b.stride[i][d]);
+    walk.size[d] = FastDivider(static_cast<uint32_t>(b.size[d]));
+    for (int i = 0; i < kMaxChainInputs; ++i) walk.stride[i][d] = static_cast<uint32_t>(b.stride[i][d]);
   }
   device::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(b.elems, kChainThreads * kV));
   config.block.x = kChainThreads;
   config.shared_bytes = sizeof(float) * kV * kChainThreads * (kWorkSlots + static_cast<size_t>(args.program->slots));
   config.programmatic = true;
-  return device::Launch(ChainKernel<kV>, config, stream, in, out, walk, *args.program);
+  return device::Launch(ChainKernel<kV, kPack>, config, stream, in, out, walk, *args.program);
+}
+
+Status LaunchHalves(const ChainArgs& args, const BroadcastHalves<kMaxChainInputs>& halves, device::Stream stream) {
+  ChainArgs first = args, second = args;
+  first.broadcast = &halves.first;
+  second.broadcast = &halves.second;
+  for (size_t i = 0; i < kMaxChainInputs; ++i) {
+    const int64_t bytes = halves.skip[i] * static_cast<int64_t>(SizeOf(args.input_types[i]));
+    if (args.inputs[i] != nullptr) second.inputs[i] = static_cast<const std::byte*>(args.inputs[i]) + bytes;
+  }
+  for (size_t i = 0; i < kMaxChainOutputs; ++i) {
+    const int64_t bytes = halves.first.elems * static_cast<int64_t>(SizeOf(args.output_types[i]));
+    if (args.outputs[i] != nullptr) second.outputs[i] = static_cast<std::byte*>(args.outputs[i]) + bytes;
+  }
+  CUDAEP_RETURN_IF_ERROR(LaunchChain(first, stream));
+  return LaunchChain(second, stream);
+}
+
+// One dimension up to its last whole pack, and the elements behind it.
+BroadcastHalves<kMaxChainInputs> SplitTail(const Broadcast<kMaxChainInputs>& whole) {
+  BroadcastHalves<kMaxChainInputs> parts{whole, whole, {}};
+  parts.second.size[0] = parts.second.elems = whole.elems % kPackOf;
+  parts.first.size[0] = parts.first.elems = whole.elems - parts.second.elems;
+  for (int i = 0; i < kMaxChainInputs; ++i) parts.skip[i] = parts.first.elems * whole.stride[i][0];
+  return parts;
 }
 
 }  // namespace
@@ -68,24 +91,13 @@ Status LaunchVariant(const ChainArgs& args, device::Stream stream) {
 Status LaunchChain(const ChainArgs& args, device::Stream stream) {
   const Broadcast<kMaxChainInputs>& b = *args.broadcast;
   if (b.elems == 0) return Status::Ok();
-  if (b.elems > std::min(kSliceElems, index_limit)) {
-    const BroadcastHalves<kMaxChainInputs> halves = SplitBroadcast(b);
-    ChainArgs first = args, second = args;
-    first.broadcast = &halves.first;
-    second.broadcast = &halves.second;
-    for (size_t i = 0; i < kMaxChainInputs; ++i) {
-      const int64_t bytes = halves.skip[i] * static_cast<int64_t>(SizeOf(args.input_types[i]));
-      if (args.inputs[i] != nullptr) second.inputs[i] = static_cast<const std::byte*>(args.inputs[i]) + bytes;
-    }
-    for (size_t i = 0; i < kMaxChainOutputs; ++i) {
-      const int64_t bytes = halves.first.elems * static_cast<int64_t>(SizeOf(args.output_types[i]));
-      if (args.outputs[i] != nullptr) second.outputs[i] = static_cast<std::byte*>(args.outputs[i]) + bytes;
-    }
-    CUDAEP_RETURN_IF_ERROR(LaunchChain(first, stream));
-    return LaunchChain(second, stream);
+  if (b.elems > std::min(kSliceElems, index_limit)) return LaunchHalves(args, SplitBroadcast(b), stream);
+  const bool many = b.elems >= kManyElems, aligned = IsAligned(args);
+  if (aligned && b.size[0] % kPackOf == 0) {
+    return many ? LaunchVariant<kWide, kPackOf>(args, stream) : LaunchVariant<kNarrow, kPackOf>(args, stream);
   }
-  const bool wide = b.elems >= kManyThreads * kWide && (IsPacked(args, kWide) || !IsPacked(args, kNarrow));
-  return wide ? LaunchVariant<kWide>(args, stream) : LaunchVariant<kNarrow>(args, stream);
+  if (aligned && many && b.rank == 1) return LaunchHalves(args, SplitTail(b), stream);
+  return LaunchVariant<kNarrow, 1>(args, stream);
 }
 
 }  // namespace cudaep::kernels

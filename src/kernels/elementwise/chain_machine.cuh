@@ -1,8 +1,8 @@
 // The machine that does a chain's steps, for the elements of one thread.
 //
-// A thread has kV elements: one pack, loaded and stored with 16 bytes an instruction; or, where packs would straddle
-// rows or are not aligned, elements that lie a block's width apart. The accumulator is in registers, which cannot be
-// addressed at run time: slots are in shared memory, as are elements on their way into a loop.
+// A block has a run of elements; a thread's are packs of kPack of them, a block's width of packs apart, so that a warp
+// reads and writes without gaps whatever the types are. The accumulator is in registers, which cannot be addressed at
+// run time: slots are in shared memory, as are elements on their way into a loop.
 #pragma once
 
 #include <algorithm>
@@ -31,11 +31,6 @@ struct ChainOutputs {
   void* pointer[kMaxChainOutputs];
   DataType type[kMaxChainOutputs];
 };
-struct ChainWalk {
-  Walk<kMaxChainInputs> walk;
-  bool packed;
-};
-
 // Calls `visit.operator()<T>()` with a type that chains read.
 template <class Visitor>
 __device__ __forceinline__ void VisitChainType(DataType type, Visitor&& visit) {
@@ -55,26 +50,18 @@ __device__ __forceinline__ void VisitChainType(DataType type, Visitor&& visit) {
   }
 }
 
-template <class T>
-__device__ __forceinline__ T FromFloat(float x) {
-  if constexpr (std::is_same_v<ComputeType<T>, float>) {
-    return Store<T>(x);
-  } else {
-    return static_cast<T>(x != 0.0f);
-  }
-}
-
-template <int kV>
+// Of kV elements. A pack lies in one row of every input.
+template <int kV, int kPack>
 class ChainMachine {
  public:
-  __device__ ChainMachine(const ChainInputs& in, const ChainOutputs& out, const ChainWalk& walk, uint32_t first)
+  __device__ ChainMachine(const ChainInputs& in, const ChainOutputs& out, const Walk<kMaxChainInputs>& walk)
       : in_(in),
         out_(out),
-        walk_(walk.walk),
+        walk_(walk),
         work_(device::DynamicShared<Quad>() + threadIdx.x),
-        first_(first),
-        stride_(walk.packed ? 1 : kChainThreads),
-        whole_(walk.packed && first + kV <= walk.walk.elems) {}
+        first_(blockIdx.x * (kChainThreads * kV) + threadIdx.x * kPack) {}
+
+  __device__ __forceinline__ bool HasElements() const { return first_ < walk_.elems; }
 
   __device__ __forceinline__ void Run(const ChainProgram& program) {
     ChainStep next = program.steps[0];
@@ -97,6 +84,7 @@ class ChainMachine {
   }
 
  private:
+  static constexpr int kPacks = kV / kPack;
   using Quad = Pack<float, 4>;
 
   __device__ __forceinline__ Quad& QuadAt(uint32_t slot, int q) { return work_[(slot * (kV / 4) + q) * kChainThreads]; }
@@ -121,84 +109,78 @@ class ChainMachine {
 
   // ---- Memory -----------------------------------------------------------------------------------------------------
 
-  __device__ __forceinline__ uint32_t OffsetOf(uint32_t input, uint32_t element) const {
-    uint32_t offset = 0, rest = element;
+  static __device__ __forceinline__ constexpr uint32_t StepOf(int pack) { return pack * (kChainThreads * kPack); }
+  __device__ __forceinline__ bool HasPack(int pack) const { return first_ + StepOf(pack) < walk_.elems; }
+
+  // Where packs are in an input; those behind the end are where the first one is, which does no harm.
+  __device__ __forceinline__ void Locate(uint32_t input, uint32_t (&offset)[kPacks]) const {
+    uint32_t rest[kPacks];
+#pragma unroll
+    for (int i = 0; i < kPacks; ++i) {
+      rest[i] = HasPack(i) ? first_ + StepOf(i) : first_;
+      offset[i] = 0;
+    }
 #pragma unroll 1
     for (int d = 0; d < walk_.rank; ++d) {
-      uint32_t coordinate = rest;
-      if (d + 1 < walk_.rank) rest = walk_.size[d].DivideWithRemainder(coordinate, &coordinate);
-      offset += coordinate * walk_.stride[input][d];
-    }
-    return offset;
-  }
-
-  template <class T>
-  __device__ __forceinline__ float LoadOne(uint32_t input, uint32_t element) const {
-    return static_cast<float>(Load(static_cast<const T*>(in_.pointer[input])[OffsetOf(input, element)]));
-  }
-
-  template <class T>
-  static __device__ __forceinline__ void LoadPacks(const T* from, float (&y)[kV]) {
-    constexpr int kN = std::min(kV, PackElems(sizeof(T)));
+      const uint32_t stride = walk_.stride[input][d];
 #pragma unroll
-    for (int i = 0; i < kV; i += kN) {
-      const RawPack<T, kN> raw = LoadRaw<kN>(from + i);
-      if constexpr (std::is_same_v<ComputeType<T>, float>) {
-        UnpackCompute<T, kN>(raw, y + i);
-      } else {
-        const Pack<T, kN> pack = Unpack<T, kN>(raw);
-#pragma unroll
-        for (int k = 0; k < kN; ++k) y[i + k] = static_cast<float>(pack.value[k]);
+      for (int i = 0; i < kPacks; ++i) {
+        uint32_t coordinate = rest[i];
+        if (d + 1 < walk_.rank) rest[i] = walk_.size[d].DivideWithRemainder(coordinate, &coordinate);
+        offset[i] += coordinate * stride;
       }
     }
   }
 
-  __device__ __forceinline__ void LoadInput(uint32_t input, float (&y)[kV]) {
+  template <class T>
+  static __device__ __forceinline__ void LoadPackOf(const T* from, float* y) {
+    const RawPack<T, kPack> raw = LoadRaw<kPack>(from);
+    if constexpr (std::is_same_v<ComputeType<T>, float>) {
+      UnpackCompute<T, kPack>(raw, y);
+    } else {
+      const Pack<T, kPack> pack = Unpack<T, kPack>(raw);
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) y[k] = static_cast<float>(pack.value[k]);
+    }
+  }
+
+  __device__ __forceinline__ void LoadInput(uint32_t input, float (&y)[kV]) const {
+    uint32_t offset[kPacks];
+    Locate(input, offset);
     VisitChainType(in_.type[input], [&]<class T>() {
-      if (!whole_) {
-#pragma unroll 1
-        for (int k = 0; k < kV; ++k) {
-          const uint32_t element = first_ + k * stride_;
-          ElementAt(1, k) = element < walk_.elems ? LoadOne<T>(input, element) : 0.0f;
+      const T* const from = static_cast<const T*>(in_.pointer[input]);
+      if (kPack > 1 && walk_.stride[input][0] == 0) {
+#pragma unroll
+        for (int i = 0; i < kPacks; ++i) {
+          const auto value = static_cast<float>(Load(from[offset[i]]));
+#pragma unroll
+          for (int k = 0; k < kPack; ++k) y[i * kPack + k] = value;
         }
-      } else if (walk_.stride[input][0] == 0) {
-        Fill(LoadOne<T>(input, first_), y);
       } else {
-        LoadPacks(static_cast<const T*>(in_.pointer[input]) + OffsetOf(input, first_), y);
+#pragma unroll
+        for (int i = 0; i < kPacks; ++i) LoadPackOf(from + offset[i], y + i * kPack);
       }
     });
-    if (!whole_) ReadSlot(1, y);
   }
 
-  __device__ __forceinline__ void StoreOutput(uint32_t output) {
-    if (!whole_) WriteSlot(0, x_);
+  __device__ __forceinline__ void StoreOutput(uint32_t output) const {
     VisitChainType(out_.type[output], [&]<class T>() {
       if constexpr (!std::is_integral_v<T> || std::is_same_v<T, bool>) {
-        T* const to = static_cast<T*>(out_.pointer[output]);
-        if (whole_) return StorePacks(to + first_);
-#pragma unroll 1
-        for (int k = 0; k < kV; ++k) {
-          const uint32_t element = first_ + k * stride_;
-          if (element < walk_.elems) to[element] = FromFloat<T>(ElementAt(0, k));
+        T* const to = static_cast<T*>(out_.pointer[output]) + first_;
+#pragma unroll
+        for (int i = 0; i < kPacks; ++i) {
+          if (!HasPack(i)) continue;
+          if constexpr (std::is_same_v<ComputeType<T>, float>) {
+            StoreWords<kPack>(to + StepOf(i), PackCompute<T, kPack>(x_ + i * kPack));
+          } else {
+            Pack<T, kPack> pack;
+#pragma unroll
+            for (int k = 0; k < kPack; ++k) pack.value[k] = x_[i * kPack + k] != 0.0f;
+            StoreRaw<kPack>(to + StepOf(i), pack);
+          }
         }
       }
     });
-  }
-
-  template <class T>
-  __device__ __forceinline__ void StorePacks(T* to) const {
-    constexpr int kN = std::min(kV, PackElems(sizeof(T)));
-#pragma unroll
-    for (int i = 0; i < kV; i += kN) {
-      if constexpr (std::is_same_v<ComputeType<T>, float>) {
-        StoreWords<kN>(to + i, PackCompute<T, kN>(x_ + i));
-      } else {
-        Pack<T, kN> pack;
-#pragma unroll
-        for (int k = 0; k < kN; ++k) pack.value[k] = FromFloat<T>(x_[i + k]);
-        StoreRaw<kN>(to + i, pack);
-      }
-    }
   }
 
   // ---- Steps ------------------------------------------------------------------------------------------------------
@@ -347,8 +329,7 @@ class ChainMachine {
   const ChainOutputs& out_;
   const Walk<kMaxChainInputs>& walk_;
   Quad* const work_;
-  const uint32_t first_, stride_;
-  const bool whole_;
+  const uint32_t first_;
   float x_[kV] = {};
 };
 
