@@ -82,7 +82,6 @@ class Reader {
       if (node_.Is(binary.op)) return ReadBinary(binary);
     }
     if (node_.Is("Neg")) return One("Affine", kFloatTypesNoDouble, -1, -0.0f);
-    if (node_.Is("Identity")) return One("Affine", kFloatTypesNoDouble, 1, -0.0f);
     if (node_.Is("Gelu") || node_.Is("Gelu", ops::kMicrosoftDomain)) return ReadGelu();
     if (node_.Is("HardSigmoid")) return ReadHardSigmoid();
     if (node_.Is("Clip")) return ReadClip();
