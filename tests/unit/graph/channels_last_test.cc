@@ -24,7 +24,7 @@ class ChannelsLastTest : public ::testing::Test {
     return net.Add("Conv", 11, {x, net.Constant("w", {to, from / groups, 3, 3})}, Image(to), attributes);
   }
   void Run() {
-    Settings settings;
+    Settings settings = WithoutChains();
     settings.fusion_skip.Add(Fusion::kConvEpilogue);
     notes = RunPasses(net.graph, settings);
     for (const Node& node : net.graph.nodes) {

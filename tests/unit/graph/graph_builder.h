@@ -9,6 +9,13 @@ namespace cudaep::graph {
 
 using Ops = std::vector<std::string>;
 
+// For tests of other passes: what these leave alone stays what it is.
+inline Settings WithoutChains() {
+  Settings settings;
+  settings.fusion_skip.Add(Fusion::kChains);
+  return settings;
+}
+
 class Builder {
  public:
   explicit Builder(DataType element = DataType::kFloat) : type(element) {}

@@ -26,7 +26,7 @@ struct ConvNet : Builder {
 TEST(ConvEpilogueTest, SumAndActivationJoinTheConvolution) {
   ConvNet net;
   net.Output(net.Add("Relu", 14, {net.Add("Add", 14, {net.z, net.y}, kImage)}, kImage));
-  const std::vector<FusionNote> notes = RunPasses(net.graph, {});
+  const std::vector<FusionNote> notes = RunPasses(net.graph, WithoutChains());
   ASSERT_EQ(net.Operators(), Ops{"Conv"});
   const Node& fused = net.graph.nodes[0];
   EXPECT_EQ(fused.domain, ops::kFusedDomain);
@@ -40,7 +40,7 @@ TEST(ConvEpilogueTest, SumAndActivationJoinTheConvolution) {
 TEST(ConvEpilogueTest, ActivationBeforeTheSumStaysBeforeIt) {
   ConvNet net;
   net.Output(net.Add("Add", 14, {net.Add("Relu", 14, {net.y}, kImage), net.z}, kImage));
-  RunPasses(net.graph, {});
+  RunPasses(net.graph, WithoutChains());
   EXPECT_EQ(net.Operators(), (Ops{"Conv", "Add"}));
 }
 
@@ -48,7 +48,7 @@ TEST(ConvEpilogueTest, WhatOthersReadStays) {
   ConvNet net;
   net.Output(net.Add("Relu", 14, {net.y}, kImage));
   net.Output(net.Add("Sigmoid", 13, {net.y}, kImage));
-  RunPasses(net.graph, {});
+  RunPasses(net.graph, WithoutChains());
   EXPECT_EQ(net.Operators(), (Ops{"Conv", "Relu", "Sigmoid"}));
 }
 
@@ -56,7 +56,7 @@ TEST(ConvEpilogueTest, WhatLeavesTheRegionStays) {
   ConvNet net;
   net.Output(net.y);
   net.Output(net.Add("Relu", 14, {net.y}, kImage));
-  RunPasses(net.graph, {});
+  RunPasses(net.graph, WithoutChains());
   EXPECT_EQ(net.Operators(), (Ops{"Conv", "Relu"}));
 }
 
@@ -66,7 +66,7 @@ TEST(ConvEpilogueTest, SumOfOtherOrUnknownDimensionsStays) {
         std::vector<Dim>{{kUnknownDim, "other"}, {8}, {16}, {16}}, std::vector<Dim>{{}, {8}, {16}, {16}}}) {
     ConvNet net;
     net.Output(net.Add("Relu", 14, {net.Add("Add", 14, {net.y, net.Input("b", other)}, kImage)}, kImage));
-    const std::vector<FusionNote> notes = RunPasses(net.graph, {});
+    const std::vector<FusionNote> notes = RunPasses(net.graph, WithoutChains());
     EXPECT_EQ(net.Operators(), (Ops{"Conv", "Add", "Relu"}));
     ASSERT_EQ(notes.size(), 1u);
     EXPECT_NE(notes[0].missed, "");
@@ -83,7 +83,7 @@ Ops SumOfConvolutions(const ops::Attributes& left, const ops::Attributes& right)
   const int a = net.Add("Conv", 11, {x, net.Constant("a", {8, 8, 3, 3})}, open, left);
   const int b = net.Add("Conv", 11, {x, net.Constant("b", {8, 8, 1, 1})}, open, right);
   net.Output(net.Add("Add", 14, {a, b}, open));
-  RunPasses(net.graph, {});
+  RunPasses(net.graph, WithoutChains());
   return net.Operators();
 }
 
@@ -104,7 +104,7 @@ TEST(ConvEpilogueTest, SumsAreOfTheSameDimensionsWhereAsManyWindowsFit) {
 TEST(ConvEpilogueTest, DoubledConvolutionStays) {
   ConvNet net;
   net.Output(net.Add("Add", 14, {net.y, net.y}, kImage));
-  RunPasses(net.graph, {});
+  RunPasses(net.graph, WithoutChains());
   EXPECT_EQ(net.Operators(), (Ops{"Conv", "Add"}));
 }
 
@@ -112,7 +112,7 @@ TEST(ConvEpilogueTest, TheSumsOtherOperandMayBeMadeAfterTheConvolution) {
   ConvNet net;
   const int later = net.Add("Sigmoid", 13, {net.z}, kImage);
   net.Output(net.Add("Add", 14, {net.y, later}, kImage));
-  RunPasses(net.graph, {});
+  RunPasses(net.graph, WithoutChains());
   ASSERT_EQ(net.Operators(), (Ops{"Sigmoid", "Conv"}));
   EXPECT_EQ(net.graph.nodes[1].inputs[3], later);
 }
@@ -121,7 +121,7 @@ TEST(ConvEpilogueTest, OfTwoConvolutionsOneHasTheSum) {
   ConvNet net;
   const int other = net.Add("Conv", 11, {net.z, net.Constant("v", {8, 8, 1, 1})}, kImage);
   net.Output(net.Add("Relu", 14, {net.Add("Add", 14, {net.y, other}, kImage)}, kImage));
-  RunPasses(net.graph, {});
+  RunPasses(net.graph, WithoutChains());
   ASSERT_EQ(net.Operators(), (Ops{"Conv", "Conv"}));
   EXPECT_EQ(net.graph.nodes[0].domain, ops::kOnnxDomain);
   EXPECT_EQ(net.graph.nodes[1].inputs[3], other);
@@ -133,7 +133,7 @@ struct Joined {
   std::vector<float> parameters;
 };
 Joined JoinedTo(ConvNet& net) {
-  RunPasses(net.graph, {});
+  RunPasses(net.graph, WithoutChains());
   const Node& node = net.graph.nodes.back();
   if (node.domain != ops::kFusedDomain) return {};
   const auto parameters = node.attributes.find("activation_params");

@@ -34,7 +34,7 @@ struct Net : Builder {
     return output;
   }
   int Hidden(const char* name) { return Input(name, kHiddenDims); }
-  std::vector<FusionNote> Run(const Settings& settings = {}) { return RunPasses(graph, settings); }
+  std::vector<FusionNote> Run(const Settings& settings = WithoutChains()) { return RunPasses(graph, settings); }
   const ir::Node& node(size_t index) const { return graph.nodes[index]; }
   float FloatOf(size_t index, const char* name) const {
     return std::get<float>(node(index).attributes.at(std::string(name)));
