@@ -18,7 +18,7 @@ constexpr size_t kMostDims = kernels::kMaxBroadcastRank;
 // Terms of several nodes as those of one chain.
 class Writer {
  public:
-  Writer(const ir::Graph& graph, std::span<const int> members) : graph_(graph) {
+  Writer(const ir::Graph& graph, std::span<const int> members) {
     // Inputs come before terms, so that all have to be known first.
     for (const int member : members) nodes_.push_back(*TermsOf(graph, graph.nodes[static_cast<size_t>(member)]));
     for (size_t i = 0; i < members.size(); ++i) {
@@ -57,7 +57,6 @@ class Writer {
     chain.terms.push_back(made);
   }
 
-  const ir::Graph& graph_;
   std::vector<std::vector<NodeTerm>> nodes_;
   std::vector<std::pair<int, int>> made_;  // values and their last terms
 };
