@@ -29,6 +29,7 @@ FUSED = {
     "swin.dynamo": {"attention": 2, "product_epilogue": 16},
     "t5_encoder.dynamo": {"product_epilogue": 6, "activation": 2, "attention": 2, "projections": 2, "norm": 5},
     "vit.dynamo": {"product_epilogue": 6, "attention": 2, "skip_norm": 2},
+    "vit.torchscript": {"activation": 2, "attention": 2, "product_epilogue": 6, "skip_norm": 2},
     "wav2vec2.torchscript": {"product_epilogue": 14, "activation": 6, "attention": 2, "projections": 2},
     "whisper_decoder.torchscript": {"activation": 2, "attention": 4, "product_epilogue": 16, "skip_norm": 1},
     "whisper_encoder.torchscript": {"product_epilogue": 10, "activation": 4, "attention": 2, "projections": 2},

@@ -21,6 +21,7 @@ class DimRules {
     if (value < 0 || !followed_[static_cast<size_t>(value)]) return nullptr;
     return &*followed_[static_cast<size_t>(value)];
   }
+  std::vector<std::optional<Elements>> TakeElements() { return std::move(followed_); }
   void Follow(int value, Elements elements) { followed_[static_cast<size_t>(value)] = std::move(elements); }
 
  private:

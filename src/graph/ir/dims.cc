@@ -9,12 +9,13 @@ class Inference {
  public:
   explicit Inference(Graph& graph) : graph_(graph), rules_(graph) {}
 
-  void Run() {
+  KnownElements Run() {
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       if (graph_.values[v].is_constant()) ReadConstant(v);
       if (graph_.values[v].input >= 0) NameUnknown(static_cast<int>(v));
     }
     for (const Node& node : graph_.nodes) Visit(node);
+    return rules_.TakeElements();
   }
 
  private:
@@ -78,6 +79,6 @@ class Inference {
 
 }  // namespace
 
-void StateDims(Graph& graph) { Inference(graph).Run(); }
+KnownElements StateDims(Graph& graph) { return Inference(graph).Run(); }
 
 }  // namespace cudaep::graph::ir

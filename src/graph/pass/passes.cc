@@ -8,6 +8,7 @@
 #include "graph/pass/channels_last.h"
 #include "graph/pass/conv_affine.h"
 #include "graph/pass/conv_epilogue.h"
+#include "graph/pass/fold.h"
 #include "graph/pass/norm.h"
 #include "graph/pass/pass.h"
 #include "graph/pass/product_epilogue.h"
@@ -52,7 +53,7 @@ bool PassContext::IsSupported(const ir::Graph& graph, const ir::Node& node) cons
 std::vector<FusionNote> RunPasses(ir::Graph& graph, const Settings& settings) {
   std::vector<FusionNote> notes;
   if (!settings.fusion) return notes;
-  ir::StateDims(graph);
+  FoldKnown(graph, ir::StateDims(graph), settings);
   for (const PassEntry& pass : kPasses) {
     if (settings.fusion_skip.Contains(pass.fusion)) continue;
     pass.run(graph, {settings, notes});

@@ -90,11 +90,11 @@ def _from_onnx(s: onnx.defs.OpSchema) -> Schema:
 
 def _fused_schemas() -> list[Schema]:
     """Of what compiled regions make: no model has it, so neither onnx nor the host knows it."""
-    names = ("Conv", "MatMul", "SpaceToDepth", "Identity")
+    names = ("Conv", "MatMul", "SpaceToDepth", "Transpose")
     conv, matmul, blocks, same = (_from_onnx(onnx.defs.get_schema(op)) for op in names)
     sums = (Formal("bias", "T", variadic=False), Formal("residual", "T", variadic=False))
     return [
-        replace(same, domain=FUSED_DOMAIN, op="FromHost", since=1),
+        replace(same, domain=FUSED_DOMAIN, op="FromHost", since=1, attributes={}),
         replace(
             blocks,
             domain=FUSED_DOMAIN,

@@ -1,0 +1,115 @@
+#include "graph/pass/fold.h"
+
+#include <algorithm>
+
+#include "core/data_type_traits.h"
+#include "graph/shape/host_operator.h"
+
+namespace cudaep::graph {
+namespace {
+
+// A constant is read in host memory for it, and made anew.
+constexpr int64_t kMostElements = 64;
+
+// Elements of a tensor in another type.
+template <class From, class To>
+std::vector<std::byte> Converted(const ops::TensorView& view) {
+  std::vector<std::byte> data(static_cast<size_t>(view.elems()) * sizeof(To));
+  auto* const to = reinterpret_cast<To*>(data.data());
+  const auto from = view.host<From>();
+  for (size_t i = 0; i < from.size(); ++i) to[i] = Store<To>(static_cast<ComputeType<To>>(Load(from[i])));
+  return data;
+}
+
+ops::HostTensor InFloat(const ops::TensorView& view) {
+  return {.type = DataType::kFloat,
+          .dims = Shape(view.dims()),
+          .data = view.type == DataType::kFloat16 ? Converted<Half, float>(view) : Converted<BFloat16, float>(view)};
+}
+
+ops::HostTensor Rounded(const ops::HostTensor& tensor, DataType type) {
+  const ops::TensorView view = tensor.view();
+  return {.type = type,
+          .dims = tensor.dims,
+          .data = type == DataType::kFloat16 ? Converted<float, Half>(view) : Converted<float, BFloat16>(view)};
+}
+
+class Folder {
+ public:
+  Folder(ir::Graph& graph, const ir::KnownElements& known, const Settings& settings)
+      : graph_(graph), known_(known), settings_(settings), folded_(graph.values.size(), -1) {}
+
+  void Run() {
+    for (ir::Node& node : graph_.nodes) {
+      for (int& input : node.inputs) {
+        if (input >= 0 && folded_[static_cast<size_t>(input)] >= 0) input = folded_[static_cast<size_t>(input)];
+      }
+      if (node.outputs.size() != 1 || node.outputs[0] < 0 || graph_.value(node.outputs[0]).output >= 0) continue;
+      const int output = node.outputs[0];
+      std::optional<ops::HostTensor> tensor = Numbers(output);
+      if (!tensor) tensor = Evaluated(node);
+      if (!tensor || tensor->dims.elems() > kMostElements) continue;
+      folded_[static_cast<size_t>(output)] = graph_.AddConstant(graph_.value(output).name, *std::move(tensor));
+    }
+  }
+
+ private:
+  // Sizes, all of them stated.
+  std::optional<ops::HostTensor> Numbers(int value) const {
+    const auto& elements = known_[static_cast<size_t>(value)];
+    const auto& dims = graph_.value(value).dims;
+    if (!elements || !dims || graph_.value(value).type != DataType::kInt64) return std::nullopt;
+    if (!std::ranges::all_of(*elements, &ir::Element::is_number)) return std::nullopt;
+    const auto count = static_cast<int64_t>(elements->size());
+    if (dims->size() > 1 || (dims->empty() && count != 1)) return std::nullopt;
+    ops::HostTensor tensor{.type = DataType::kInt64, .dims = dims->empty() ? Shape{} : Shape{count}, .data = {}};
+    tensor.data.resize(elements->size() * sizeof(int64_t));
+    auto* const to = reinterpret_cast<int64_t*>(tensor.data.data());
+    for (size_t i = 0; i < elements->size(); ++i) to[i] = (*elements)[i].number;
+    return tensor;
+  }
+
+  // What the node makes of small constants.
+  std::optional<ops::HostTensor> Evaluated(const ir::Node& node) const {
+    ir::Graph alone;
+    ir::Node copy = node;
+    for (int& input : copy.inputs) {
+      if (input < 0) continue;
+      const ops::TensorView& constant = graph_.value(input).constant;
+      if (!constant.present() || constant.elems() > kMostElements) return std::nullopt;
+      const bool narrow = kFloat16Types.Contains(constant.type);
+      input = narrow ? alone.AddConstant("", InFloat(constant))
+                     : alone.AddValue({.type = constant.type, .constant = constant});
+    }
+    if (copy.inputs.empty()) return std::nullopt;
+    const ir::Value& output = graph_.value(node.outputs[0]);
+    const bool narrow = kFloat16Types.Contains(output.type);
+    copy.outputs = {alone.AddValue({.type = narrow ? DataType::kFloat : output.type, .dims = output.dims})};
+    if (narrow && copy.Is("Cast")) copy.attributes["to"] = static_cast<int64_t>(kOnnxFloat);
+    const auto made = MakeHostOperator(ir::NodeInfo(alone, copy, settings_));
+    if (!made.ok()) return std::nullopt;
+    std::vector<ops::TensorView> views(copy.inputs.size());
+    for (size_t i = 0; i < views.size(); ++i) {
+      if (copy.inputs[i] >= 0) views[i] = alone.value(copy.inputs[i]).constant;
+    }
+    std::vector<ops::HostTensor> results;
+    if (!made.value()->Evaluate(views, results).ok()) return std::nullopt;  // said when the region runs
+    return narrow ? Rounded(results[0], output.type) : std::move(results[0]);
+  }
+
+  static constexpr int kOnnxFloat = 1;  // TensorProto.FLOAT
+
+  ir::Graph& graph_;
+  const ir::KnownElements& known_;
+  const Settings& settings_;
+  std::vector<int> folded_;  // the constant in place of a value; -1: none
+};
+
+}  // namespace
+
+void FoldKnown(ir::Graph& graph, const ir::KnownElements& known, const Settings& settings) {
+  Folder(graph, known, settings).Run();
+  RemoveDeadNodes(graph);
+}
+
+}  // namespace cudaep::graph
