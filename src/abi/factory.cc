@@ -11,6 +11,7 @@
 #include "abi/thunk.h"
 #include "core/log.h"
 #include "memory/memory_registry.h"
+#include "runtime/ignored_options.h"
 #include "runtime/plan_store.h"
 
 namespace cudaep::abi {
@@ -113,6 +114,7 @@ Status Factory::OnCreateEp(const OrtHardwareDevice* const*, const OrtKeyValuePai
   in_force.insert(in_force.end(), list.begin(), list.end());
   Log(LogLevel::kInfo, ep_name_, " on CUDA ordinal ", ordinal, " (", device::BackendName(),
       "): ", DescribeOptions(in_force));
+  WarnOfIgnoredOptions(in_force);
   if (settings.memory != DefaultMemory(ordinal)) {
     Log(LogLevel::kInfo, ep_name_, ": the session's memory options differ from the environment's, so it gets ",
         settings.memory.shareable() ? "memory of its own or shares that of sessions with the same ones"

@@ -52,7 +52,8 @@ Result<std::unique_ptr<GraphRuns>> GraphRuns::Create(const Settings& settings,
 }
 
 Status GraphRuns::Begin(const OrtRunOptions* options, LibrarySet libraries) {
-  if (t_run.graph != nullptr && t_run.may_be_abandoned) t_run.session->Abandon();
+  // A session's Runs do not nest: the thread's one before has not ended as it should have.
+  if (t_run.session == this || (t_run.graph != nullptr && t_run.may_be_abandoned)) t_run.session->Abandon();
   CUDAEP_ASSIGN_OR_RETURN(const int id, IdOf(options));
   if (id == kNoGraph) return Status::Ok();
   if (t_run.graph != nullptr) {
@@ -65,9 +66,26 @@ Status GraphRuns::Begin(const OrtRunOptions* options, LibrarySet libraries) {
   return Status::Ok();
 }
 
+namespace {
+
+// The thread's Run, unless it has been ended, is given up with the scope.
+class AbandonedWithScope {
+ public:
+  explicit AbandonedWithScope(GraphRuns& runs) : runs_(runs) {}
+  ~AbandonedWithScope() { runs_.Abandon(); }
+  AbandonedWithScope(const AbandonedWithScope&) = delete;
+  AbandonedWithScope& operator=(const AbandonedWithScope&) = delete;
+
+ private:
+  GraphRuns& runs_;
+};
+
+}  // namespace
+
 Status GraphRuns::End(bool synchronize) {
   if (t_run.session != this) return Status::Ok();
-  const RunOfThread run = std::exchange(t_run, {});
+  const RunOfThread run = t_run;
+  const AbandonedWithScope guard(*this);  // where there is no host memory for the text below
   const size_t all = kernels_.load(std::memory_order_relaxed);
   Status outcome;
   if (run.kernels != all) {
@@ -75,13 +93,14 @@ Status GraphRuns::End(bool synchronize) {
                                  " nodes ran on the thread of the Run; it failed, or the host runs nodes on threads of "
                                  "its own (parallel execution) or only some of them, which cannot be captured");
   }
+  t_run = {};
   return graphs_.EndRun(run.id, run.graph, std::move(outcome), synchronize);
 }
 
 void GraphRuns::Abandon() {
   if (t_run.session != this) return;
   const RunOfThread run = std::exchange(t_run, {});
-  graphs_.EndRun(run.id, run.graph, FailedPrecondition("the Run was abandoned"), false).IgnoreError();
+  graphs_.GiveUpRun(run.id, run.graph);
 }
 
 void GraphRuns::MayBeAbandoned() { t_run.may_be_abandoned = true; }

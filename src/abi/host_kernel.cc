@@ -41,7 +41,7 @@ Status HostKernel::Init(const OrtKernelInfo* host_info, const ops::KernelRow& ro
   CUDAEP_RETURN_IF_ERROR(info.Read());
   CUDAEP_RETURN_IF_ERROR(call_.planned.Init(info, row));
   call_.state->Need(call_.planned.op().libraries());
-  call_.label = memory::InternLabel(StrCat(info.op_type(), " node '", info.name(), "'"));
+  call_.label = memory::InternLabel(info.Label());
   call_.node.name = memory::InternLabel(info.name());
   call_.node.op_type = memory::InternLabel(info.op_type());
   call_.inputs.resize(static_cast<size_t>(info.input_count()));

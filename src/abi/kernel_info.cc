@@ -59,6 +59,17 @@ Result<std::string> KernelInfo::InputName(size_t index) const {
   return name;
 }
 
+std::string KernelInfo::Label() const {
+  if (!name_.empty()) return StrCat(op_type_, " node '", name_, "'");
+  std::string output;
+  for (size_t i = 0; i < output_types_.size() && output.empty(); ++i) {
+    ReadText(output, [&](char* text, size_t* size) {
+      return Host().ort->KernelInfo_GetOutputName(info_, i, text, size);
+    }).IgnoreError();
+  }
+  return StrCat(op_type_, " node with output '", output, "'");
+}
+
 const OrtValue* KernelInfo::ConstantValue(int index) const {
   int is_constant = 0;
   const OrtValue* value = nullptr;

@@ -41,6 +41,8 @@ class KernelInfo final : public ops::OpInfo {
 
   // The value's name in the session's graph.
   Result<std::string> InputName(size_t index) const;
+  // The node as messages name it: by its output where it has no name (as graph::Label).
+  std::string Label() const;
   // A constant input where the host keeps it for the session, on the device or in host memory; null where the input may
   // differ between Runs.
   const OrtValue* ConstantValue(int index) const;

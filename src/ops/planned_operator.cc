@@ -5,10 +5,15 @@
 namespace cudaep::ops {
 namespace {
 
-Status RefuseWhileCaptured(const StreamContext& stream, const char* why) {
+Result<bool> IsCaptured(const StreamContext& stream) {
   device::CaptureState capture = device::CaptureState::kNone;
   CUDAEP_RETURN_IF_ERROR(device::StreamCaptureState(stream.stream(), &capture));
-  if (capture == device::CaptureState::kNone) return Status::Ok();
+  return capture != device::CaptureState::kNone;
+}
+
+Status RefuseWhileCaptured(const StreamContext& stream, const char* why) {
+  CUDAEP_ASSIGN_OR_RETURN(const bool captured, IsCaptured(stream));
+  if (!captured) return Status::Ok();
   return FailedPrecondition("the stream is being captured into a CUDA graph, and ", why);
 }
 
@@ -112,7 +117,9 @@ Result<PlannedCall> PlannedOperator::PlanFor(PlanPin& pin, TensorViews inputs, S
                             plans_.FindOrBuild(pin, key, hash, [&] { return BuildPlan(inputs, own_key, stream); }));
   }
   if (const uint32_t left = entry->detours.load(std::memory_order_relaxed); left != 0) [[unlikely]] {
-    entry->detours.store(left - 1, std::memory_order_relaxed);  // threads may count one for two
+    CUDAEP_ASSIGN_OR_RETURN(const bool captured, IsCaptured(stream));
+    // Threads may count one for two. A capture must not be what tries for more memory next.
+    if (!captured) entry->detours.store(left - 1, std::memory_order_relaxed);
     PlanKey less;
     MakeKey(inputs, less);
     less.Add(kLessScratch);

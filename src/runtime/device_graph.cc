@@ -1,5 +1,6 @@
 #include "runtime/device_graph.h"
 
+#include <exception>
 #include <utility>
 
 #include "memory/memory_registry.h"
@@ -62,6 +63,7 @@ Status DeviceGraph::Order(device::Stream later, device::Stream earlier) {
 
 Status DeviceGraph::BeginCapture() {
   replayed_ = std::make_shared<ReplayedNodes>();
+  plans_.emplace();
   return capture_.Begin(stream_.get());
 }
 
@@ -77,7 +79,7 @@ Result<StreamContext*> DeviceGraph::Enter() {
 }
 
 void DeviceGraph::Hold(const void* plan) {
-  if (capture_.is_on()) plans_.emplace_back().pin.Set(plan);
+  if (capture_.is_on()) plans_->Hold(plan);
 }
 
 void DeviceGraph::NodeQueued(const ModelNode& node) {
@@ -111,7 +113,39 @@ Status DeviceGraph::Await() {
   return Status::Ok();
 }
 
+void DeviceGraph::GiveUp() {
+  device::DeviceGuard guard(memory_->config().ordinal);
+  const memory::RelaxedCapture relaxed;
+  if (capture_.is_on()) {
+    device::UniqueGraph graph;
+    capture_.End(graph.Receive()).IgnoreError();
+  }
+  runner_.store({}, std::memory_order_relaxed);
+  if (phase_ == Phase::kBeside) {
+    device::StreamSynchronize(stream_.get()).IgnoreError();  // for what was queued of it
+  } else {
+    memory::SynchronizeDevice().IgnoreError();  // nodes on other threads may use what this gives away
+    Drop();
+  }
+}
+
+// Gives the Run up where host memory runs out at its end.
+class DeviceGraph::Unwinding {
+ public:
+  explicit Unwinding(DeviceGraph& graph) : graph_(graph), exceptions_(std::uncaught_exceptions()) {}
+  ~Unwinding() {
+    if (std::uncaught_exceptions() != exceptions_) graph_.GiveUp();
+  }
+  Unwinding(const Unwinding&) = delete;
+  Unwinding& operator=(const Unwinding&) = delete;
+
+ private:
+  DeviceGraph& graph_;
+  const int exceptions_;
+};
+
 Status DeviceGraph::End(Status outcome, bool synchronize) {
+  const Unwinding unwinding(*this);
   device::DeviceGuard guard(memory_->config().ordinal);
   const memory::RelaxedCapture relaxed;
   Status status = capture_.is_on() ? FinishCapture(outcome) : std::move(outcome);
@@ -121,16 +155,11 @@ Status DeviceGraph::End(Status outcome, bool synchronize) {
   if (status.ok() && phase_ == Phase::kCapture) status = Launch();
   if (status.ok()) status = MarkLast();
   if (status.ok() && synchronize) status = Await();
-  runner_.store({}, std::memory_order_relaxed);
   if (!status.ok()) {
-    if (phase_ == Phase::kBeside) {
-      device::StreamSynchronize(stream_.get()).IgnoreError();  // for what was queued of it
-    } else {
-      memory::SynchronizeDevice().IgnoreError();  // nodes on other threads may use what this gives away
-      Drop();
-    }
+    GiveUp();
     return status;
   }
+  runner_.store({}, std::memory_order_relaxed);
   if (synchronize) context_->workspace().DropOutgrown();
   if (phase_ == Phase::kWarmUp) ++runs_;
   if (phase_ != Phase::kCapture) return Status::Ok();
@@ -163,7 +192,7 @@ void DeviceGraph::Drop() {
   launched_ = false;
   if (stream_) device::StreamSynchronize(stream_.get()).IgnoreError();
   exec_.Reset();
-  plans_.clear();
+  plans_.reset();
   replayed_.reset();
   context_.reset();
   if (stream_) memory::StreamEnded(ordinal, stream_.get());

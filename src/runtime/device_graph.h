@@ -20,13 +20,13 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
 
 #include "runtime/graph_capture.h"
+#include "runtime/held_plans.h"
 #include "runtime/replayed_nodes.h"
 #include "runtime/stream_context.h"
 
@@ -67,13 +67,13 @@ class DeviceGraph {
   // replays of a captured Run will do as it did.
   Status End(Status outcome, bool synchronize);
 
+  // Instead of End, where the Run cannot go on.
+  void GiveUp();
+
   Status Replay();
 
  private:
-  struct HeldPlan {
-    PlanPins pins;
-    PlanPin pin{pins};
-  };
+  class Unwinding;
 
   Status Prepare(const Setup& setup);
   bool IsApart() const { return launch_stream_ != stream_.get(); }
@@ -96,7 +96,7 @@ class DeviceGraph {
   device::UniqueEvent event_;
   std::optional<StreamContext> context_;
   LaunchableGraph exec_;
-  std::deque<HeldPlan> plans_;
+  std::optional<HeldPlans> plans_;  // that the graph was captured with
   std::shared_ptr<ReplayedNodes> replayed_;
   int warm_up_runs_ = 1;
   int runs_ = 0;  // that warmed it up

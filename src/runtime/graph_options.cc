@@ -23,13 +23,15 @@ bool SetMaxGraphs(Settings& settings, std::string_view value) {
   return ParseInt(value, &settings.max_graphs) && settings.max_graphs >= 1 && settings.max_graphs <= kMostGraphs;
 }
 
+constexpr OptionKind kUpstream = OptionKind::kUpstream;
+
 constexpr OptionRow kTable[] = {
     {"enable_cuda_graph", kBool, "0",
      "1: Runs are captured into a CUDA graph for each gpu_graph_id, and replayed (docs/guides/cuda-graphs.md)",
-     SetBool<&Settings::enable_cuda_graph>, nullptr},
+     SetBool<&Settings::enable_cuda_graph>, nullptr, kUpstream},
     {"min_num_runs_before_cuda_graph_capture", "a number, 1 to 7", "1",
      "Runs of each gpu_graph_id before the one that is captured; the host makes them within one call", SetWarmUpRuns,
-     nullptr},
+     nullptr, kUpstream},
     {"cuda_graph_max_count", "a number, 1 to 65536", "64", "how many graphs a session may hold", SetMaxGraphs, nullptr},
 };
 

@@ -64,6 +64,13 @@ Status GraphSet::EndRun(int id, DeviceGraph* graph, Status outcome, bool synchro
   return status;
 }
 
+void GraphSet::GiveUpRun(int id, DeviceGraph* graph) {
+  std::shared_ptr<DeviceGraph> gone;  // ends after its mutex is free
+  std::unique_lock turn(graph->mutex(), std::adopt_lock);
+  graph->GiveUp();
+  if (!graph->captured()) gone = Take(id, graph);
+}
+
 Status GraphSet::Replay(int id) {
   const std::shared_ptr<DeviceGraph> graph = Find(id);
   if (graph == nullptr || !graph->captured()) {

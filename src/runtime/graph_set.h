@@ -24,6 +24,8 @@ class GraphSet {
   // many.
   Result<DeviceGraph*> BeginRun(int id, const DeviceGraph::Setup& setup);
   Status EndRun(int id, DeviceGraph* graph, Status outcome, bool synchronize);
+  // Instead of EndRun: the Run cannot go on.
+  void GiveUpRun(int id, DeviceGraph* graph);
   // kFailedPrecondition for an id without a graph.
   Status Replay(int id);
   // Waits for a Run or replay under way. An id without a graph is no error; kFailedPrecondition inside its own Run.

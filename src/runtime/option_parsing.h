@@ -60,15 +60,10 @@ inline bool IsFlag(const OptionList& given, std::string_view name, bool expected
   return value && ParseBool(*value, &flag) && flag == expected;
 }
 
-// Setters of options that change nothing: they are there for applications that pass them, and a malformed value is an
-// error all the same.
+// The setter of an option that changes no setting; a malformed value is an error all the same.
 inline bool IgnoreBool(Settings&, std::string_view value) {
   bool flag = false;
   return ParseBool(value, &flag);
-}
-inline bool IgnoreNumber(Settings&, std::string_view value) {
-  uint32_t number = 0;
-  return ParseInt(value, &number) && number <= INT32_MAX;
 }
 
 }  // namespace cudaep::option_parsing

@@ -5,6 +5,7 @@
 
 #include "device/device.h"
 #include "runtime/graph_options.h"
+#include "runtime/ignored_options.h"
 #include "runtime/memory_options.h"
 #include "runtime/option_parsing.h"
 #include "runtime/plan_file.h"
@@ -13,8 +14,6 @@
 namespace cudaep {
 namespace {
 
-using option_parsing::IgnoreBool;
-using option_parsing::IgnoreNumber;
 using option_parsing::kBool;
 using option_parsing::kNumber;
 using option_parsing::ParseBool;
@@ -93,19 +92,23 @@ bool SetBudgetDynamicDim(Settings& settings, std::string_view value) {
          settings.budget_dynamic_dim <= INT32_MAX;
 }
 
+constexpr OptionKind kUpstream = OptionKind::kUpstream;
+
 constexpr OptionRow kGeneral[] = {
-    {"device_id", "a CUDA ordinal, 0 or more", "0", "the GPU, as CUDA numbers them", SetDeviceId, nullptr},
+    {"device_id", "a CUDA ordinal, 0 or more", "0", "the GPU, as CUDA numbers them", SetDeviceId, nullptr, kUpstream},
     {"use_tf32", kBool, "1", "tensor cores for fp32 GEMM, convolution and attention", SetBool<&Settings::use_tf32>,
-     nullptr},
+     nullptr, kUpstream},
     {"deterministic_compute", kBool, "0", "1: the same input gives the same bits in every Run, thread and process",
      SetBool<&Settings::deterministic>, nullptr},
-    {"enable_cudnn", kBool, "1", "0 keeps cuDNN unused", SetBool<&Settings::enable_cudnn>, nullptr},
-    {"cudnn_conv_algo_search", "EXHAUSTIVE, HEURISTIC, DEFAULT", "HEURISTIC", "how convolution plans are chosen",
-     SetConvSearch, nullptr},
+    {"enable_cudnn", kBool, "1", "0 keeps cuDNN unused", SetBool<&Settings::enable_cudnn>, nullptr, kUpstream},
+    {"cudnn_conv_algo_search", "EXHAUSTIVE, HEURISTIC, DEFAULT", "HEURISTIC",
+     "how convolution plans are chosen; HEURISTIC: the library's first suggestion that fits the workspace, DEFAULT: "
+     "its first one that needs none, EXHAUSTIVE: measured (docs/guides/tuning.md)",
+     SetConvSearch, nullptr, kUpstream},
     {"cudnn_conv_use_max_workspace", kBool, "1", "0 keeps convolution workspaces below 32 MB",
-     SetBool<&Settings::conv_use_max_workspace>, nullptr},
+     SetBool<&Settings::conv_use_max_workspace>, nullptr, kUpstream},
     {"cudnn_conv1d_pad_to_nc1d", kBool, "0", "run 1-D convolutions as [N,C,1,D]",
-     SetBool<&Settings::conv1d_pad_to_nc1d>, nullptr},
+     SetBool<&Settings::conv1d_pad_to_nc1d>, nullptr, kUpstream},
     {"gemm_path", "auto, library, own", "auto", "what runs matrix products; impossible is an error", SetGemmPath,
      nullptr},
     {"conv_path", "auto, library, channels_last, columns, depthwise", "auto",
@@ -125,11 +128,9 @@ constexpr OptionRow kGeneral[] = {
     {"budget_dynamic_dim", kNumber, "0",
      "what a dimension that the model leaves open counts as in a memory budget; 0: the node's cost is unknown",
      SetBudgetDynamicDim, nullptr},
-    {"enable_skip_layer_norm_strict_mode", kBool, "0", "accepted; sums are in fp32 either way",
-     SetBool<&Settings::strict_skip_layer_norm>, nullptr},
     {"prefer_nhwc", kBool, "0",
      "convolutions and pools on channels-last tensors, which the host brings into that order",
-     SetBool<&Settings::prefer_nhwc>, nullptr},
+     SetBool<&Settings::prefer_nhwc>, nullptr, kUpstream},
     {"compiled_regions", kBool, "0",
      "joins nodes to regions that the provider runs by itself, with one plan and one block of memory a region; "
      "experimental, and without effect under prefer_nhwc=1 or a memory budget for nodes",
@@ -141,19 +142,15 @@ constexpr OptionRow kGeneral[] = {
     {"fusion", kBool, "1", "rewrites compiled regions to fewer and faster operators", SetBool<&Settings::fusion>,
      nullptr},
     {"fusion_skip", kFusionNames, "", "rewritings that are left out, with commas between", SetFusionSkip, nullptr},
-    {"fuse_conv_bias", kBool, "0", "accepted as a hint; the bias is fused either way", IgnoreBool, nullptr},
     {"sdpa_kernel", kNumber, "0",
      "attention kernels by upstream's bits: without 8 (cuDNN) among them own kernels alone; 0: the provider's choice",
-     SetAttentionKernels, nullptr},
+     SetAttentionKernels, nullptr, kUpstream},
     {"tunable_op_enable", kBool, "0", "matrix products use plans that were measured, where there are such",
-     SetBool<&Settings::measured_products>, nullptr},
+     SetBool<&Settings::measured_products>, nullptr, kUpstream},
     {"tunable_op_tuning_enable", kBool, "0", "measures plans of products that have none; needs tunable_op_enable=1",
-     SetBool<&Settings::measure_products>, nullptr},
+     SetBool<&Settings::measure_products>, nullptr, kUpstream},
     {"tunable_op_max_tuning_duration_ms", kNumber, "0", "of measuring one product, about; 0: no limit",
-     SetMeasuringTime, nullptr},
-    {"enable_gemm_auto_tune", kBool, "", "accepted; belongs to another provider", IgnoreBool, nullptr},
-    {"fpa_intb_gemm", kNumber, "", "accepted; belongs to another provider", IgnoreNumber, nullptr},
-    {"matmul_nbits_m_chunk_size", kNumber, "", "accepted; belongs to another provider", IgnoreNumber, nullptr},
+     SetMeasuringTime, nullptr, kUpstream},
 };
 
 std::vector<OptionRow> AllRows() {
@@ -161,6 +158,7 @@ std::vector<OptionRow> AllRows() {
   rows.insert(rows.end(), StreamOptions().begin(), StreamOptions().end());
   rows.insert(rows.end(), GraphOptions().begin(), GraphOptions().end());
   rows.insert(rows.end(), MemoryOptions().begin(), MemoryOptions().end());
+  rows.insert(rows.end(), IgnoredOptions().begin(), IgnoredOptions().end());
   return rows;
 }
 

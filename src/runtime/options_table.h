@@ -1,8 +1,9 @@
 // The provider's options: one table of names, kinds, defaults and documentation, and the parser over it.
 //
-// The table is made of groups: streams (runtime/stream_options.cc), memory (runtime/memory_options.cc), and everything
-// else (runtime/options_table.cc).
-// Provider options, `ep.*` session entries, `doctor`, the generated docs and the fuzzer all read this table.
+// The table is made of groups: streams (runtime/stream_options.cc), CUDA graphs (runtime/graph_options.cc), memory
+// (runtime/memory_options.cc), what is ignored (runtime/ignored_options.cc), and everything else
+// (runtime/options_table.cc).
+// Provider options, `ep.*` session entries, docs/options.md and the fuzzer all read this table.
 // Errors: kInvalidArgument for an unknown name or a malformed value, naming both and the values accepted;
 // kNotSupported for a known option whose value asks for something this build does not offer.
 #pragma once
@@ -18,6 +19,12 @@
 
 namespace cudaep {
 
+enum class OptionKind : uint8_t {
+  kOurs,
+  kUpstream,  // of the same name and meaning as in upstream's provider
+  kIgnored,   // upstream's too, but nothing changes here (runtime/ignored_options.h)
+};
+
 struct OptionRow {
   const char* name;
   const char* accepts;  // the values, as text for people
@@ -27,6 +34,7 @@ struct OptionRow {
   bool (*set)(Settings& settings, std::string_view value);
   // The only value on offer yet, when the option exists for compatibility alone; null otherwise.
   const char* only_value;
+  OptionKind kind = OptionKind::kOurs;
 };
 
 std::span<const OptionRow> OptionTable();

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <mutex>
 
+#include "runtime/held_plans.h"
+
 namespace cudaep {
 namespace {
 
 // Never destroyed: streams may end in static destructors.
 struct LivePins {
   std::mutex mutex;
-  std::vector<const PlanPins*> pins;  // guarded by mutex
+  std::vector<const PlanPins*> pins;   // guarded by mutex
+  std::vector<const HeldPlans*> held;  // guarded by mutex
 };
 LivePins& Live() {
   static auto* const live = new LivePins;
@@ -28,6 +31,21 @@ PlanPins::~PlanPins() {
   std::erase(Live().pins, this);
 }
 
+HeldPlans::HeldPlans() {
+  std::lock_guard lock(Live().mutex);
+  Live().held.push_back(this);
+}
+
+HeldPlans::~HeldPlans() {
+  std::lock_guard lock(Live().mutex);
+  std::erase(Live().held, this);
+}
+
+void HeldPlans::Hold(const void* plan) {
+  std::lock_guard lock(Live().mutex);
+  plans_.push_back(plan);
+}
+
 std::vector<const void*> PlanPins::All() {
   std::vector<const void*> all;
   std::lock_guard lock(Live().mutex);
@@ -36,6 +54,7 @@ std::vector<const void*> PlanPins::All() {
       if (const void* plan = slot.load(std::memory_order_seq_cst)) all.push_back(plan);
     }
   }
+  for (const HeldPlans* held : Live().held) all.insert(all.end(), held->plans_.begin(), held->plans_.end());
   std::sort(all.begin(), all.end());
   return all;
 }

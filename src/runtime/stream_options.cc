@@ -18,18 +18,20 @@ bool SetUserStream(Settings& settings, std::string_view value) {
   return ParsePointer(value, &settings.user_stream);
 }
 
+constexpr OptionKind kUpstream = OptionKind::kUpstream;
+
 constexpr OptionRow kTable[] = {
-    {"user_compute_stream", kPointer, "none", "stream of the caller that all work is queued on", SetUserStream,
-     nullptr},
-    {"has_user_compute_stream", kBool, "0", "confirms that user_compute_stream is set", IgnoreBool, nullptr},
+    {"user_compute_stream", kPointer, "none", "stream of the caller that all work is queued on", SetUserStream, nullptr,
+     kUpstream},
+    {"has_user_compute_stream", kBool, "0", "confirms that user_compute_stream is set", IgnoreBool, nullptr, kUpstream},
     {"order_with_legacy_stream", kBool, "0",
      "1: a Run starts after what the legacy default stream was given before, and that stream's later work after the "
      "Run",
      SetBool<&Settings::order_with_legacy_stream>, nullptr},
     {"do_copy_in_default_stream", kBool, "1", "0: copies between host and device run on a stream of their own",
-     SetBool<&Settings::copy_in_default_stream>, nullptr},
+     SetBool<&Settings::copy_in_default_stream>, nullptr, kUpstream},
     {"use_ep_level_unified_stream", kBool, "0", "1: all work of the session on one stream; Runs take turns",
-     SetBool<&Settings::unified_stream>, nullptr},
+     SetBool<&Settings::unified_stream>, nullptr, kUpstream},
 };
 
 }  // namespace

@@ -120,6 +120,32 @@ def check_a_node_that_nobody_takes_is_explained() -> None:
     assert len(told) == 1, lines
 
 
+def check_a_node_without_a_name_is_told_by_its_output() -> None:
+    """In the error of a Run."""
+    floats: tuple[int, list[str | int]] = (TensorProto.FLOAT, ["n"])
+    other: tuple[int, list[str | int]] = (TensorProto.FLOAT, ["m"])
+    add = helper.make_node("Add", ["a", "b"], ["sum"])
+    created = session(models.model([add], {"a": floats, "b": other}, {"sum": floats}))
+    text = error_of(lambda: created.run(None, {"a": np.ones(2, np.float32), "b": np.ones(3, np.float32)}))
+    assert "Add node with output 'sum' on float[2]" in text, text
+
+
+def check_the_hosts_own_keys_are_accepted() -> None:
+    """Those without effect here are told once."""
+    entries = {
+        "ep.cuda.fpa_intb_gemm": "on",
+        "ep.cuda.fpa_intb_profile_m": "1,8,64",
+        "ep.cuda.gqa_workspace_max_total_sequence_length": "4096",
+        "ep.cuda.gemm_tactic_cache_prefix": "/models/llm",
+    }
+    with logged("is accepted, without effect here: ") as lines:
+        for _ in range(2):
+            session(models.add_chain(1), entries=entries)
+    for key, value in entries.items():
+        told = [line for line in lines if f"{key.removeprefix('ep.cuda.')}='{value}'" in line]
+        assert len(told) == 1, lines
+
+
 def check_bad_options_are_refused_by_name() -> None:
     """The process lives on, and the text names option and value."""
     cases = {

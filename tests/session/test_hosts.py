@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 import subprocess
@@ -30,6 +31,14 @@ CHECKS = [
 ]
 
 
+ORDER_CHECKS = [
+    "check_a_callers_stream_orders_replays",
+    "check_other_orders_of_streams",
+    "check_replays_need_not_be_waited_for",
+    "check_threads_with_an_id_each",
+]
+
+
 @functools.cache
 def results(module: str, version: str, library: str) -> list[matrix.Result]:
     """What a suite said on a host."""
@@ -38,6 +47,15 @@ def results(module: str, version: str, library: str) -> list[matrix.Result]:
     except subprocess.CalledProcessError:
         pytest.skip(f"onnxruntime {version} is not here and cannot be downloaded")
     return matrix.run_suite(SUITES[module], version, Path(library), checks_of(module, version))
+
+
+def test_graphs_with_streams_in_a_random_order(test_library: str) -> None:
+    """The checks of order; the suites have late ones, each as late as it may be."""
+    suite = SUITES["tests.session.graph_suite"]
+    suite = dataclasses.replace(suite, environment={**suite.environment, "CUDAEP_SIM_MODE": "random"})
+    found = matrix.run_suite(suite, hosts.NEWEST, Path(test_library), ORDER_CHECKS)
+    assert [result for result in found if result.outcome == "failed"] == []
+    assert "passed" in [result.outcome for result in found if result.check != matrix.EXIT] or found[-1].detail
 
 
 @pytest.mark.parametrize(("version", "module", "check"), CHECKS)

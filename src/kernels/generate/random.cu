@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/checked_math.h"
 #include "kernels/generate/philox.cuh"
@@ -38,8 +39,9 @@ __device__ __forceinline__ void StoreGroup(T* y, const Pack<T, kRandomPack>& pac
 }
 
 template <class T, Distribution kDistribution>
-__global__ void __launch_bounds__(kThreads) RandomKernel(RandomStream random, ComputeType<T> first, ComputeType<T> span,
-                                                         ComputeType<T> factor, int64_t elems, T* y, bool packed) {
+__global__ void __launch_bounds__(kThreads)
+    RandomKernel(RandomStream random, ComputeType<T> first, ComputeType<T> span, ComputeType<T> factor,
+                 ComputeType<T> most, int64_t elems, T* y, bool packed) {
   using C = ComputeType<T>;
   ForEachGroup(elems, [&](uint64_t group, int64_t at, int count) {
     const RandomPack<C> numbers =
@@ -47,7 +49,8 @@ __global__ void __launch_bounds__(kThreads) RandomKernel(RandomStream random, Co
     Pack<T, kRandomPack> pack;
 #pragma unroll
     for (int i = 0; i < kRandomPack; ++i) {
-      pack.value[i] = Store<T>(std::fma(numbers.value[i], span, first) * factor);
+      const C value = std::fma(numbers.value[i], span, first) * factor;
+      pack.value[i] = Store<T>(most < value ? most : value);
     }
     StoreGroup(y + at, pack, count, packed);
   });
@@ -86,6 +89,25 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
+// The greatest number of T below `end`, so that rounding to T does not give the end of a half-open interval.
+template <class T>
+ComputeType<T> LastBelow(ComputeType<T> end) {
+  using C = ComputeType<T>;
+  if constexpr (std::is_same_v<T, C>) {
+    return std::nextafter(end, -std::numeric_limits<C>::infinity());
+  } else {
+    T last = Store<T>(end);
+    if (Load(last) < end) return Load(last);
+    constexpr uint16_t kSign = 0x8000;
+    if ((last.bits & ~kSign) == 0) {
+      last.bits = kSign | 1;
+    } else {
+      last.bits = static_cast<uint16_t>((last.bits & kSign) != 0 ? last.bits + 1 : last.bits - 1);
+    }
+    return Load(last);
+  }
+}
+
 device::LaunchConfig Config(int64_t elems) {
   device::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(std::min(CeilDiv<int64_t>(elems, kThreads * kRandomPack), kMostBlocks));
@@ -119,13 +141,15 @@ Status LaunchRandom(Distribution distribution, double first, double second, Rand
     auto* const kernel = distribution == Distribution::kNormal ? &RandomKernel<T, Distribution::kNormal>
                                                                : &RandomKernel<T, Distribution::kUniform>;
     C from = static_cast<C>(first), span = static_cast<C>(second), factor = 1;
+    C most = std::numeric_limits<C>::infinity();
     if (distribution == Distribution::kUniform) {
+      if (from < span) most = LastBelow<T>(span);
       span -= from;
       if (!std::isfinite(span)) {  // halves of both ends have a distance
         from /= 2, span = static_cast<C>(second) / 2 - from, factor = 2;
       }
     }
-    return device::Launch(kernel, Config(elems), stream, random, from, span, factor, elems, to, Packs(to));
+    return device::Launch(kernel, Config(elems), stream, random, from, span, factor, most, elems, to, Packs(to));
   });
 }
 

@@ -19,7 +19,7 @@ struct RandomStream {
 };
 
 enum class Distribution : uint8_t {
-  kUniform,  // in [first, second), finite numbers at any distance; rounding to the type may give its end
+  kUniform,  // in [first, second), finite numbers at any distance; where both are equal, that number
   kNormal,   // of mean `first` and deviation `second`
 };
 

@@ -74,6 +74,13 @@ def _normal(key: int, shape: tuple[int, ...], wide: bool) -> np.ndarray:
     return pairs.reshape(-1)[:elems].reshape(shape)
 
 
+def _last_below(high: float, dtype: str) -> float:
+    """The interval is half-open after rounding to the type too."""
+    kind = numpy_dtype(dtype)
+    nearest = np.asarray(high, kind)
+    return float(nearest if float(nearest) < high else np.nextafter(nearest, np.asarray(-np.inf, kind)))
+
+
 def _case(op: str, dtype: str, shape: tuple[int, ...], like: str = "", seed: float = 3.5, stated: bool = True,
           **more: Any) -> Case:  # fmt: skip
     """`like`: the type of the input, without which the shape is an attribute."""
@@ -86,7 +93,7 @@ def _case(op: str, dtype: str, shape: tuple[int, ...], like: str = "", seed: flo
         if normal:
             return given.get("mean", 0) + given.get("scale", 1) * _normal(key_of(seed), shape, wide)
         low, high = given.get("low", 0), given.get("high", 1)
-        return low + (high - low) * _uniform(key_of(seed), shape, wide)
+        return np.minimum(low + (high - low) * _uniform(key_of(seed), shape, wide), _last_below(high, dtype))
 
     if not like:
         attrs["shape"] = list(shape)
@@ -140,6 +147,9 @@ CASES = [
     # Ends whose distance is no finite number, and the largest ones of narrow types.
     *(_case("RandomUniform", dtype, (700,), opset=22, attrs={"low": -end, "high": end})
       for dtype, end in (("float32", 3.4e38), ("bfloat16", 3.38e38), ("float16", 65504.0))),
+    # Some of these numbers are nearer to the end than to any number of the type below it.
+    *(_case("RandomUniform", dtype, (20000,), opset=22, attrs={"low": low, "high": high}, seed=1.5)
+      for dtype in ("float16", "bfloat16") for low, high in ((1.0, 2.0), (-1.0, 0.0), (-3.0, -2.0))),
     # Bernoulli: every type of both
     *(_chances((3, 13), to) for to in (*NUMERIC, "bool")),
     *(_chances((70,), "float32", of) for of in ("float16", "bfloat16")),

@@ -54,6 +54,11 @@ CUDAEP_TEST_API const char* cudaep_op_registry() {
   return json->c_str();
 }
 
+CUDAEP_TEST_API const char* cudaep_op_options() {
+  static const std::string* json = new std::string(OptionsJson());
+  return json->c_str();
+}
+
 CUDAEP_TEST_API Job* cudaep_op_new(const char* domain, const char* op_type, int since_version) {
   return new Job(Node(domain, op_type, since_version));
 }

@@ -1,6 +1,7 @@
 #include "registry_json.h"
 
 #include "ops/registry.h"
+#include "runtime/options_table.h"
 
 namespace cudaep::test {
 namespace {
@@ -49,7 +50,27 @@ std::string RowJson(const ops::KernelRow& row) {
                 ",\"aliases\":", Pairs(row.aliases), ",\"in_place\":", Pairs(row.in_place), "}");
 }
 
+const char* KindName(OptionKind kind) {
+  switch (kind) {
+    case OptionKind::kOurs:
+      return "ours";
+    case OptionKind::kUpstream:
+      return "upstream";
+    case OptionKind::kIgnored:
+      return "ignored";
+  }
+  return "";
+}
+
+// Texts of the table have no quotes or backslashes.
+std::string OptionJson(const OptionRow& row) {
+  return StrCat("{\"name\":\"", row.name, "\",\"accepts\":\"", row.accepts, "\",\"default\":\"", row.default_value,
+                "\",\"doc\":\"", row.doc, "\",\"kind\":\"", KindName(row.kind), "\"}");
+}
+
 }  // namespace
+
+std::string OptionsJson() { return JsonList(OptionTable(), OptionJson); }
 
 std::string RegistryJson() { return JsonList(ops::AllRows(), RowJson); }
 

@@ -82,6 +82,10 @@ class Driver:
         self._all_rows = [_row(fields) for fields in json.loads(self._lib.cudaep_op_registry())]
         self.rows = [row for row in self._all_rows if row.domain != BROKEN_DOMAIN]
 
+    def options(self) -> list[dict[str, str]]:
+        """The provider's options table: name, accepts, default, doc, kind."""
+        return list(json.loads(self._lib.cudaep_op_options()))
+
     def device_count(self) -> int:
         """Devices that the driver finds; -1 when it cannot be asked."""
         return int(self._lib.cudaep_op_device_count())
@@ -204,6 +208,7 @@ def _declare(lib: ctypes.CDLL) -> None:
         ("backend", text, []),
         ("device_count", integer, []),
         ("registry", text, []),
+        ("options", text, []),
         ("new", handle, [text, text, integer]),
         ("delete", None, [handle]),
         ("set_int", None, [handle, text, int64]),

@@ -3,12 +3,15 @@
 // Threads: each has its own count.
 #pragma once
 
+#include <climits>
+
 namespace cudaep::test {
 
-// While it lives, the `nth` allocation of this thread (0 is the next) and all later ones throw std::bad_alloc.
+// While it lives, the `nth` allocation of this thread (0 is the next) and those after it, `count` in all, throw
+// std::bad_alloc.
 class FailingMemory {
  public:
-  explicit FailingMemory(int nth);
+  explicit FailingMemory(int nth, int count = INT_MAX);
   ~FailingMemory();
   FailingMemory(const FailingMemory&) = delete;
   FailingMemory& operator=(const FailingMemory&) = delete;

@@ -95,6 +95,27 @@ TEST_F(ScratchMemory, ASmallerPlanTakesOverWhenTheMemoryIsGoneMeanwhile) {
   EXPECT_EQ(g_ran_with, size_t{4} << 20);
 }
 
+// A captured stream's turn to try for more would fail the capture.
+TEST_F(ScratchMemory, CapturedCallsStayWithTheSmallerPlan) {
+  const auto memory = LimitedMemory(size_t{16} << 20);
+  StreamContext context(memory, stream());
+  void* tensor = nullptr;
+  ASSERT_TRUE(
+      Run(context, [&] { tensor = memory->tensors()->AllocateOnStream(size_t{14} << 20, stream()).value(); }).ok());
+  ASSERT_TRUE(Run(context, [] {}).ok());  // the scratch memory is there
+  ASSERT_TRUE(device::StreamBeginCapture(stream(), device::CaptureMode::kThreadLocal).ok());
+  const int64_t failures = memory->workspaces()->Stats().failures;
+  for (uint32_t i = 0; i < 2 * PlannedOperator::kDetours; ++i) {
+    const Status status = Run(context, [] {});
+    ASSERT_TRUE(status.ok()) << i << ": " << status.ToString();
+    EXPECT_LE(g_ran_with, size_t{1} << 20);
+  }
+  EXPECT_EQ(memory->workspaces()->Stats().failures, failures);
+  device::UniqueGraph graph;
+  EXPECT_TRUE(device::StreamEndCapture(stream(), graph.Receive()).ok());
+  memory->tensors()->Free(tensor);
+}
+
 TEST_F(ScratchMemory, NoScratchMemoryAtAllIsTheLastResort) {
   const auto memory = LimitedMemory(size_t{16} << 20);
   StreamContext context(memory, stream());

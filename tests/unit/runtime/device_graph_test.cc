@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <thread>
 #include <vector>
 
@@ -174,6 +178,28 @@ TEST_F(DeviceGraphTest, ACallThatEndsTheCaptureIsAnErrorOfTheRun) {
   Capture(graph, Setup());
 }
 
+TEST_F(DeviceGraphTest, PlansOfItsNodesAreInUseUntilItEnds) {
+  std::array<char, 9> plans{};
+  const auto in_use = [&plans] {
+    const std::vector<const void*> all = PlanPins::All();
+    return std::ranges::count_if(
+        plans, [&](const char& plan) { return std::ranges::binary_search(all, static_cast<const void*>(&plan)); });
+  };
+  {
+    DeviceGraph graph;
+    for (const bool captures : {false, true}) {
+      ASSERT_OK(graph.Begin(Setup()));
+      ASSERT_OK(Nodes(graph));
+      for (const char& plan : plans) graph.Hold(&plan);
+      EXPECT_EQ(in_use(), captures ? 9 : 0);
+      ASSERT_OK(graph.End(Status::Ok(), true));
+    }
+    ASSERT_OK(graph.Replay());
+    EXPECT_EQ(in_use(), 9);
+  }
+  EXPECT_EQ(in_use(), 0);
+}
+
 TEST_F(DeviceGraphTest, ALimitHolds) {
   memory_ = LimitedMemory(size_t{1} << 17);
   DeviceGraph graph;
@@ -310,6 +336,34 @@ TEST_F(GraphSetTest, WhatItWouldWaitForItselfIsRefused) {
   EXPECT_FAILS(set.BeginRun(0, Setup()).status(), kFailedPrecondition, "inside another one");
   EXPECT_FAILS(set.Release(0), kFailedPrecondition, "inside its own Run");
   EXPECT_OK(set.EndRun(0, graph, Nodes(*graph), true));
+}
+
+TEST_F(GraphSetTest, RunsOfDifferentIdsOverlap) {
+  GraphSet set(2);
+  DeviceGraph* const graph = set.BeginRun(0, Setup()).value();
+  std::promise<Status> ran;
+  std::future<Status> other = ran.get_future();
+  std::thread thread([&] { ran.set_value(RunOnce(set, 1)); });
+  const bool overlapped = other.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+  EXPECT_OK(set.EndRun(0, graph, Nodes(*graph), true));
+  thread.join();
+  EXPECT_TRUE(overlapped);
+  EXPECT_OK(other.get());
+}
+
+TEST_F(GraphSetTest, ARunThatIsGivenUpLeavesItsTurnToOthers) {
+  GraphSet set(1);
+  DeviceGraph* const graph = set.BeginRun(0, Setup()).value();
+  ASSERT_OK(Nodes(*graph));
+  set.GiveUpRun(0, graph);
+  std::thread([&] {
+    EXPECT_OK(RunOnce(set, 0));
+    EXPECT_OK(RunOnce(set, 0));
+  }).join();
+  DeviceGraph* const captured = set.BeginRun(0, Setup()).value();  // beside the graph
+  set.GiveUpRun(0, captured);
+  EXPECT_TRUE(set.IsCaptured(0));
+  EXPECT_OK(set.Replay(0));
 }
 
 // Of one id, and released now and then by one of them.

@@ -3,6 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <string>
+#include <vector>
+
+#include "core/log.h"
+#include "runtime/ignored_options.h"
 
 namespace cudaep {
 namespace {
@@ -77,8 +82,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Malformed{"min_num_runs_before_cuda_graph_capture", "0"},
                     Malformed{"min_num_runs_before_cuda_graph_capture", "8"}, Malformed{"cuda_graph_max_count", "0"},
                     Malformed{"tunable_op_max_tuning_duration_ms", "1s"}, Malformed{"enable_cuda_graph", "maybe"},
-                    Malformed{"enable_gemm_auto_tune", "any"}, Malformed{"fpa_intb_gemm", "on"},
-                    Malformed{"matmul_nbits_m_chunk_size", "-1"}));
+                    Malformed{"enable_gemm_auto_tune", "any"}, Malformed{"fpa_intb_gemm", "On"},
+                    Malformed{"fpa_intb_profile_m", "1,,8"}, Malformed{"fpa_intb_profile_m", "1,x"},
+                    Malformed{"gqa_workspace_max_total_sequence_length", "-1"},
+                    Malformed{"gemm_tactic_cache_prefix", ""}, Malformed{"matmul_nbits_m_chunk_size", "-1"}));
 
 TEST(Options, AFlagWithoutItsPointerIsAnError) {
   EXPECT_EQ(ParseOptions({{"has_user_compute_stream", "1"}}).status().message(),
@@ -93,6 +100,36 @@ TEST(Options, AttentionKernelsAreNamedByUpstreamsBits) {
     ASSERT_TRUE(settings.ok()) << value;
     EXPECT_EQ(settings->attention_by_cudnn, by_cudnn) << value;
   }
+}
+
+// What the host's and upstream's own documentation shows.
+TEST(Options, UpstreamsKeysWithoutEffectAreAccepted) {
+  for (const auto& [name, value] : OptionList{{"fpa_intb_gemm", "on"},
+                                              {"fpa_intb_gemm", "off"},
+                                              {"fpa_intb_gemm", "3"},
+                                              {"fpa_intb_profile_m", "1,8, 64 ,2048"},
+                                              {"gqa_workspace_max_total_sequence_length", "9223372036854775807"},
+                                              {"gemm_tactic_cache_prefix", "/models/llm"},
+                                              {"gemm_tactic_cache_dir", "/models"}}) {
+    const Status status = ParseOptions({{name, value}}).status();
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  }
+}
+
+TEST(Options, AnOptionWithoutEffectIsWarnedOfOnce) {
+  std::vector<std::string> lines;
+  const LogSink sink(
+      [](void* state, LogLevel level, std::string_view text) {
+        if (level == LogLevel::kWarning) static_cast<std::vector<std::string>*>(state)->emplace_back(text);
+      },
+      &lines);
+  const OptionList given = {{"use_tf32", "1"}, {"fpa_intb_gemm", "on"}, {"fuse_conv_bias", "1"}};
+  WarnOfIgnoredOptions(given);
+  WarnOfIgnoredOptions(given);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_TRUE(lines[0].starts_with("provider option fpa_intb_gemm='on' is accepted, without effect here: "))
+      << lines[0];
+  EXPECT_TRUE(lines[1].starts_with("provider option fuse_conv_bias='1' is accepted, ")) << lines[1];
 }
 
 TEST(Options, MeasuringProductsNeedsUsingWhatWasMeasured) {

@@ -11,7 +11,9 @@
 #include <new>
 #include <thread>
 
+#include "device/device.h"
 #include "no_threads.h"
+#include "runtime/plan_file.h"
 
 namespace cudaep {
 namespace {
@@ -240,6 +242,23 @@ TEST_F(PlanStoreTest, AnotherProcessLoadsWhatWasSaved) {
   PlanStore::Request newer = For("a", file);
   newer.library = "library 2";
   EXPECT_EQ(second.Get(newer, Makes("three")).value()->plan().choice(), "three");
+}
+
+TEST_F(PlanStoreTest, APlanOfAnotherDriverIsNotUsed) {
+  const PlanStore::Request request = For("a", file);
+  const auto key_of = [&](int driver) {
+    const auto info = device::GetDeviceInfo(request.ordinal);
+    return StrCat(info.ok() ? std::string_view(info.value()->name) : "no device", " driver ", driver, " runtime ",
+                  device::RuntimeVersion(), '|', request.library, '|', request.problem);
+  };
+  PlanFile other(file);
+  other.Put(key_of(device::DriverVersion() + 10), "saved there");
+  ASSERT_TRUE(other.Save().ok());
+  EXPECT_EQ(store.Get(request, Makes("own")).value()->plan().choice(), "own");
+  EXPECT_EQ(store.statistics().loaded, 0u);
+  ASSERT_TRUE(store.Save().ok());
+  EXPECT_EQ(PlanFile(file).Find(key_of(device::DriverVersion())), "saved own");
+  EXPECT_EQ(PlanFile(file).Find(key_of(device::DriverVersion() + 10)), "saved there");
 }
 
 TEST_F(PlanStoreTest, APlanThatIsThereGoesIntoEveryAskersFile) {
