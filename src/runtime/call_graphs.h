@@ -2,10 +2,10 @@
 //
 // A call is its plan and every address that its work reads or writes; a graph is launched for the very call that it was
 // captured with, and for no other. Which calls are worth a graph: those that come again. One that was not met lately is
-// only remembered. A graph that has to make room before it was launched kWorthwhile times was captured in vain: then so
-// many calls without a graph are queued plainly before the next capture, twice as many each time; so capturing costs
-// less than it saves, whatever the addresses do.
-// Threads: the one that runs the stream, apart from Drop.
+// only remembered, kRemembered of them. A graph that has to make room before it was launched kWorthwhile times was
+// captured in vain: then so many calls without a graph are queued plainly before the next capture, twice as many each
+// time; so capturing costs less than it saves, whatever the addresses do. Threads: the one that runs the stream, apart
+// from Drop.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ struct GraphCall {
 
 class CallGraphs {
  public:
-  static constexpr size_t kMostOfPlan = 4, kMost = 16;
+  static constexpr size_t kMostOfPlan = 4, kMost = 16, kRemembered = 256;
   static constexpr uint32_t kWorthwhile = 8;
   static constexpr uint32_t kFirstPause = 16, kLongestPause = 4096;
 
@@ -63,7 +63,7 @@ class CallGraphs {
   void Evict(size_t index);
 
   std::vector<std::unique_ptr<Entry>> entries_;  // the last used first
-  std::array<uint64_t, kMost> met_{};            // hashes of calls without a graph, the latest
+  std::array<uint64_t, kRemembered> met_{};      // hashes of calls without a graph, the latest
   size_t next_met_ = 0;
   uint32_t pause_ = 0, last_pause_ = 0;  // calls without a graph until the next capture
   std::atomic<bool> is_dropped_{false};

@@ -40,8 +40,8 @@ class StreamGraphs {
  private:
   struct Capturer;
 
+  std::unique_ptr<Capturer> capturer_;  // whose handles the graphs work with
   std::vector<std::pair<uint64_t, std::shared_ptr<CallGraphs>>> all_;
-  std::unique_ptr<Capturer> capturer_;
 };
 
 }  // namespace cudaep

@@ -157,6 +157,18 @@ TEST_F(OperatorGraphsTest, ACaptureIsAtMostOneCallOfSeveral) {
   EXPECT_EQ(captures_, 0);
 }
 
+TEST_F(OperatorGraphsTest, SomeOfManyCallsInTurnAreGraphs) {
+  constexpr size_t kPlans = 5 * CallGraphs::kMost, kRounds = 40;
+  std::vector<uint64_t> plans(kPlans);
+  for (uint64_t& plan : plans) plan = OperatorGraphs::NewPlan();
+  for (size_t round = 0; round < kRounds; ++round) {
+    for (const uint64_t plan : plans) ASSERT_OK(Call(graphs_, *context_, buffers_, plan));
+  }
+  EXPECT_EQ(Graphs(), CallGraphs::kMost);
+  EXPECT_GE(Launches(), kPlans * kRounds / 16);
+  EXPECT_LE(captures_, static_cast<int>(kPlans * kRounds / 8));
+}
+
 void Append(void* text, LogLevel, std::string_view message) {
   static_cast<std::string*>(text)->append(message).append("\n");
 }
@@ -273,6 +285,24 @@ TEST_F(OperatorGraphsTest, StreamsAndOperatorsEndInAnyOrder) {
     EXPECT_EQ(Graphs(), 0u);
     ASSERT_OK(device::StreamSynchronize(stream()));
   }
+}
+
+TEST_F(OperatorGraphsTest, GraphsEndBeforeWhatTheyWereCapturedWith) {
+  device::Stream captured_on = nullptr;
+  bool was_there = false;
+  const void* const addresses[] = {buffers_.x};
+  for (int i = 0; i < 2; ++i) {
+    const std::shared_ptr<const void> kept(&was_there, [&](const void*) {
+      was_there = captured_on != nullptr && device::StreamSynchronize(captured_on).ok();
+    });
+    ASSERT_OK(graphs_.Run(*context_, {plan_, addresses}, kept, [&](StreamContext& on) {
+      if (on.stream() != context_->stream()) captured_on = on.stream();
+      return device::MemcpyAsync(buffers_.y, buffers_.x, kBytes, on.stream());
+    }));
+  }
+  EXPECT_FALSE(was_there);
+  context_.reset();
+  EXPECT_TRUE(was_there);
 }
 
 TEST_F(OperatorGraphsTest, ThreadsWithStreamsOfTheirOwn) {
