@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace cudaep {
@@ -29,6 +30,13 @@ constexpr std::string_view ActivationName(Activation activation) {
                                                          "sigmoid",    "silu",         "tanh",      "clip",
                                                          "leaky_relu", "hard_sigmoid", "hard_swish"};
   return kNames[static_cast<int>(activation)];
+}
+
+constexpr std::optional<Activation> ActivationFromName(std::string_view name) {
+  for (int i = 0; i < kActivationCount; ++i) {
+    if (name == ActivationName(static_cast<Activation>(i))) return static_cast<Activation>(i);
+  }
+  return std::nullopt;
 }
 
 // Parameters that an activation does not have are 0.

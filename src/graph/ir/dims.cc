@@ -1,5 +1,6 @@
 #include "graph/ir/dims.h"
 
+#include "graph/ir/constants.h"
 #include "graph/ir/dim_rules.h"
 
 namespace cudaep::graph::ir {
@@ -22,14 +23,10 @@ class Inference {
   void ReadConstant(size_t v) {
     const ops::TensorView& view = graph_.values[v].constant;
     if (view.rank > 1 || view.elems() > kMostElements) return;
+    const auto numbers = IntsOf(graph_, static_cast<int>(v));
+    if (!numbers) return;
     Elements elements;
-    if (view.type == DataType::kInt64) {
-      for (const int64_t number : view.host<int64_t>()) elements.push_back(Number(number));
-    } else if (view.type == DataType::kInt32) {
-      for (const int32_t number : view.host<int32_t>()) elements.push_back(Number(number));
-    } else {
-      return;
-    }
+    for (const int64_t number : *numbers) elements.push_back(Number(number));
     rules_.Follow(static_cast<int>(v), std::move(elements));
   }
 

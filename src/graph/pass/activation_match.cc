@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "graph/pass/constants.h"
+#include "graph/ir/constants.h"
 #include "ops/registry.h"
 
 namespace cudaep::graph {
@@ -17,7 +17,7 @@ std::optional<float> BoundOf(const ir::Graph& graph, const ir::NodeInfo& info, c
                              const char* attribute, float fallback) {
   if (info.since_version() < 11) return info.FloatOr(attribute, fallback);
   if (!info.has_input(index)) return fallback;
-  const auto bound = ScalarOf(graph, node.inputs[static_cast<size_t>(index)]);
+  const auto bound = ir::ScalarOf(graph, node.inputs[static_cast<size_t>(index)]);
   if (!bound || static_cast<double>(static_cast<float>(*bound)) != *bound) return std::nullopt;
   return static_cast<float>(*bound);
 }

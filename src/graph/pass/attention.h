@@ -10,8 +10,4 @@ namespace cudaep::graph {
 // Softmax makes NaN.
 void FuseAttention(ir::Graph& graph, const PassContext& context);
 
-// Attention of three products of the same tensor with constant weights becomes com.microsoft's Attention, which makes
-// one product with all three weights side by side.
-void MergeProjections(ir::Graph& graph, const PassContext& context);
-
 }  // namespace cudaep::graph

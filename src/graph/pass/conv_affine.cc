@@ -5,7 +5,9 @@
 
 #include "core/data_type_traits.h"
 #include "core/float16.h"
-#include "graph/pass/constants.h"
+#include "graph/ir/constants.h"
+#include "graph/pass/rewrite.h"
+#include "ops/registry.h"
 
 namespace cudaep::graph {
 namespace {
@@ -19,7 +21,7 @@ struct Affine {
 
 // Of a constant that has one value a channel of an image, or one for all.
 std::optional<Numbers> PerChannel(const ir::Graph& graph, int value, size_t channels, int rank) {
-  auto numbers = NumbersOf(graph, value);
+  auto numbers = ir::NumbersOf(graph, value);
   if (!numbers) return std::nullopt;
   const Dims dims = graph.value(value).constant.dims();
   if (static_cast<int>(dims.size()) > rank) return std::nullopt;
@@ -38,7 +40,7 @@ std::optional<Affine> AffineOf(const ir::Graph& graph, const ir::Node& node, int
     const bool trains = info.has_output(1) || info.BoolOr("training_mode", false) || !info.BoolOr("spatial", true);
     Numbers values[4];
     for (size_t i = 0; i < 4; ++i) {
-      auto read = NumbersOf(graph, node.inputs[i + 1]);
+      auto read = ir::NumbersOf(graph, node.inputs[i + 1]);
       if (!read || read->size() != channels) return std::nullopt;
       values[i] = std::move(*read);
     }
@@ -72,87 +74,75 @@ bool Keeps(DataType type, double largest) {
   return largest >= least && VisitType<kFloatTypes>(type, false, in_range);
 }
 
-class Folder {
- public:
-  Folder(ir::Graph& graph, const PassContext& context) : graph_(graph), context_(context), uses_(graph), gone_(graph) {}
-
-  void Run() {
-    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-      if (graph_.nodes[n].Is("Conv") && !graph_.nodes[n].on_host) Fold(n);
-    }
-    gone_.Apply(graph_);
-  }
-
- private:
-  void Fold(size_t n) {
-    const ir::Node& conv = graph_.nodes[n];
-    auto weights = NumbersOf(graph_, conv.inputs[1]);
-    const bool has_bias = conv.inputs.size() > 2 && conv.inputs[2] >= 0;
-    auto bias = has_bias ? NumbersOf(graph_, conv.inputs[2]) : Numbers();
-    if (!weights || !bias) return;
-    const ops::TensorView view = graph_.value(conv.inputs[1]).constant;
-    if (view.rank < 3 || weights->empty()) return;
-    const auto channels = static_cast<size_t>(view.dim[0]);
-    bias->resize(channels, 0);
-    std::vector<int> joined;
-    int value = conv.outputs[0];
-    while (true) {
-      const int next = uses_.OnlyReader(value);
-      if (next < 0) break;
-      const ir::Node& node = graph_.nodes[static_cast<size_t>(next)];
-      const auto affine = AffineOf(graph_, node, value, channels, view.rank, context_.settings);
-      if (!affine || !Apply(*affine, view.type, *weights, *bias)) break;
-      joined.push_back(next);
-      value = node.outputs[0];
-    }
-    if (!joined.empty()) Replace(n, joined, *weights, *bias);
-  }
-
-  // False, with everything as it was, where a number would leave the type's range.
-  static bool Apply(const Affine& affine, DataType type, Numbers& weights, Numbers& bias) {
-    const size_t each = weights.size() / bias.size();
-    for (size_t c = 0; c < bias.size(); ++c) {
-      double largest = 0;
-      for (size_t i = 0; i < each; ++i) largest = std::max(largest, std::abs(weights[c * each + i]));
-      const double shifted = std::abs(bias[c] * affine.scale[c] + affine.shift[c]);
-      const bool vanishes = affine.scale[c] == 0;  // to 0, whatever Inf would have made of it
-      if (vanishes || !Keeps(type, largest * std::abs(affine.scale[c])) || !Keeps(type, std::max(shifted, 1.0))) {
-        return false;
-      }
-    }
-    for (size_t c = 0; c < bias.size(); ++c) {
-      for (size_t i = 0; i < each; ++i) weights[c * each + i] *= affine.scale[c];
-      bias[c] = bias[c] * affine.scale[c] + affine.shift[c];
-    }
-    return true;
-  }
-
-  void Replace(size_t n, const std::vector<int>& joined, const Numbers& weights, const Numbers& bias) {
-    const int old = graph_.nodes[n].inputs[1];
-    const DataType type = graph_.value(old).type;
-    const Shape dims(graph_.value(old).constant.dims());
-    const std::string name = graph_.value(old).name;
-    ir::Node& conv = graph_.nodes[n];
-    conv.inputs.resize(3, -1);
-    conv.inputs[1] = graph_.AddConstant(name, MakeNumbers(type, dims, weights));
-    conv.inputs[2] = graph_.AddConstant(name, MakeNumbers(type, Shape{dims[0]}, bias));
-    for (const int index : joined) {
-      const ir::Node& node = graph_.nodes[static_cast<size_t>(index)];
-      conv.sources.insert(conv.sources.end(), node.sources.begin(), node.sources.end());
-      conv.outputs = {node.outputs[0]};
-      gone_.Mark(index);
-    }
-    context_.notes.push_back({Fusion::kConvAffine, conv.sources});
-  }
-
-  ir::Graph& graph_;
-  const PassContext& context_;
-  const ir::Uses uses_;
-  NodeRemoval gone_;
+struct Weights {
+  Numbers filters, bias;
 };
+
+std::optional<Weights> WeightsOf(const ir::Graph& graph, const ir::Node& conv, size_t channels) {
+  const bool has_bias = conv.inputs.size() > 2 && conv.inputs[2] >= 0;
+  auto filters = ir::NumbersOf(graph, conv.inputs[1]);
+  auto bias = has_bias ? ir::NumbersOf(graph, conv.inputs[2]) : Numbers();
+  if (!filters || !bias) return std::nullopt;
+  bias->resize(channels, 0);
+  return Weights{*std::move(filters), *std::move(bias)};
+}
+
+// False, with everything as it was, where a number would leave the type's range.
+bool Apply(const Affine& affine, DataType type, Weights& weights) {
+  auto& [filters, bias] = weights;
+  const size_t each = filters.size() / bias.size();
+  for (size_t c = 0; c < bias.size(); ++c) {
+    double largest = 0;
+    for (size_t i = 0; i < each; ++i) largest = std::max(largest, std::abs(filters[c * each + i]));
+    const double shifted = std::abs(bias[c] * affine.scale[c] + affine.shift[c]);
+    const bool vanishes = affine.scale[c] == 0;  // to 0, whatever Inf would have made of it
+    if (vanishes || !Keeps(type, largest * std::abs(affine.scale[c])) || !Keeps(type, std::max(shifted, 1.0))) {
+      return false;
+    }
+  }
+  for (size_t c = 0; c < bias.size(); ++c) {
+    for (size_t i = 0; i < each; ++i) filters[c * each + i] *= affine.scale[c];
+    bias[c] = bias[c] * affine.scale[c] + affine.shift[c];
+  }
+  return true;
+}
+
+void Fold(const Rewriter& rewrite, int index) {
+  ir::Graph& graph = rewrite.graph;
+  const ir::Node& conv = rewrite.node(index);
+  if (conv.on_host || !conv.Is("Conv") || rewrite.IsTaken(index)) return;
+  const int w = conv.inputs[1];
+  const ops::TensorView& filters = graph.value(w).constant;
+  if (!filters.present() || filters.rank < 3 || filters.elems() == 0) return;
+  const Shape dims(filters.dims());
+  const DataType type = filters.type;
+  std::optional<Weights> weights;  // in double, many times their bytes: read once there is something to fold
+  int last = index;
+  while (true) {
+    const int value = rewrite.node(last).outputs[0], next = rewrite.match.uses().OnlyReader(value);
+    if (next < 0) break;
+    const auto channels = static_cast<size_t>(dims[0]);
+    const auto affine = AffineOf(graph, rewrite.node(next), value, channels, dims.rank(), rewrite.settings());
+    if (!affine) break;
+    if (!weights) weights = WeightsOf(graph, conv, channels);
+    if (!weights || !Apply(*affine, type, *weights)) break;
+    last = next;
+  }
+  if (last == index) return;
+  ir::Node folded = rewrite.Instead(index, ops::kOnnxDomain, "Conv", conv.since_version);
+  folded.attributes = conv.attributes;
+  folded.outputs = rewrite.node(last).outputs;
+  const std::string name = graph.value(w).name;
+  folded.inputs = {conv.inputs[0], graph.AddConstant(name, ir::MakeNumbers(type, dims, weights->filters)),
+                   graph.AddConstant(name, ir::MakeNumbers(type, Shape{dims[0]}, weights->bias))};
+  rewrite.Replace(last, std::move(folded));
+}
 
 }  // namespace
 
-void FoldIntoConvolutions(ir::Graph& graph, const PassContext& context) { Folder(graph, context).Run(); }
+void FoldIntoConvolutions(ir::Graph& graph, const PassContext& context) {
+  const Rewriter rewrite(graph, context, Fusion::kConvAffine);
+  for (int n = 0; n < rewrite.node_count(); ++n) Fold(rewrite, n);
+}
 
 }  // namespace cudaep::graph

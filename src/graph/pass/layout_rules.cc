@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "graph/ir/constants.h"
 #include "graph/pass/layout.h"
 #include "graph/pass/stem.h"
 #include "ops/conv/channels_last.h"
@@ -189,10 +190,7 @@ class Turning {
   }
 
   std::optional<std::vector<int64_t>> ConstantInts(size_t i) const {
-    if (!HasInput(i)) return std::nullopt;
-    const ops::TensorView& view = graph_.value(made_.node.inputs[i]).constant;
-    if (!view.present() || view.type != DataType::kInt64) return std::nullopt;
-    return std::vector<int64_t>(view.host<int64_t>().begin(), view.host<int64_t>().end());
+    return HasInput(i) ? ir::IntsOf(graph_, made_.node.inputs[i]) : std::nullopt;
   }
 
   std::optional<int64_t> InLast(int64_t axis) const {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/pass/constants.h"
+#include "graph/ir/constants.h"
 
 namespace cudaep::graph {
 namespace {
@@ -41,7 +41,7 @@ int Matcher::OnlyReader(int value) const {
 
 std::optional<double> Matcher::Scalar(int value) const {
   const bool is_one = value >= 0 && graph_.value(value).is_constant() && graph_.value(value).constant.elems() == 1;
-  return is_one ? ScalarOf(graph_, value) : std::nullopt;
+  return is_one ? ir::ScalarOf(graph_, value) : std::nullopt;
 }
 
 bool Matcher::IsScalar(int value, double wanted) const {
@@ -49,17 +49,9 @@ bool Matcher::IsScalar(int value, double wanted) const {
   return scalar && IsNear(*scalar, wanted, Tolerance(value));
 }
 
-std::optional<std::vector<int64_t>> Matcher::Ints(int value) const {
-  if (value < 0 || !graph_.value(value).is_constant()) return std::nullopt;
-  const ops::TensorView& view = graph_.value(value).constant;
-  if (view.type != DataType::kInt64) return std::nullopt;
-  const auto elements = view.host<int64_t>();
-  return std::vector<int64_t>(elements.begin(), elements.end());
-}
-
 std::optional<std::vector<int64_t>> Matcher::IntsOf(const ir::Node& node, const char* attribute, size_t input) const {
   if (const auto* const found = ir::FindAttribute<std::vector<int64_t>>(node, attribute)) return *found;
-  return input < node.inputs.size() ? Ints(node.inputs[input]) : std::nullopt;
+  return input < node.inputs.size() ? ir::IntsOf(graph_, node.inputs[input]) : std::nullopt;
 }
 
 int Matcher::Other(const ir::Node& node, int value) {

@@ -40,8 +40,6 @@ class Matcher {
   // The one element of a constant of floats, whatever its rank.
   std::optional<double> Scalar(int value) const;
   bool IsScalar(int value, double wanted) const;
-  // Constant int64 elements.
-  std::optional<std::vector<int64_t>> Ints(int value) const;
   // The elements of an attribute, or of a constant input where later versions have it.
   std::optional<std::vector<int64_t>> IntsOf(const ir::Node& node, const char* attribute, size_t input) const;
 

@@ -10,8 +10,4 @@ namespace cudaep::graph {
 // exports of 16-bit models have.
 void FuseNorms(ir::Graph& graph, const PassContext& context);
 
-// An Add of two tensors of the same dimensions and a normalisation of the sum become SkipLayerNormalization or
-// SkipSimplifiedLayerNormalization; who else reads the sum gets it from there.
-void FuseSkipNorms(ir::Graph& graph, const PassContext& context);
-
 }  // namespace cudaep::graph

@@ -12,6 +12,8 @@
 #include "graph/pass/norm.h"
 #include "graph/pass/pass.h"
 #include "graph/pass/product_epilogue.h"
+#include "graph/pass/projections.h"
+#include "graph/pass/skip_norm.h"
 #include "ops/registry.h"
 
 namespace cudaep::graph {

@@ -1,7 +1,8 @@
+#include "graph/pass/projections.h"
+
 #include <array>
 #include <cstring>
 
-#include "graph/pass/attention.h"
 #include "graph/pass/rewrite.h"
 #include "ops/registry.h"
 

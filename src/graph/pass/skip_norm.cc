@@ -1,4 +1,5 @@
-#include "graph/pass/norm.h"
+#include "graph/pass/skip_norm.h"
+
 #include "graph/pass/rewrite.h"
 #include "ops/registry.h"
 

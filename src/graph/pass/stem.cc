@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "graph/pass/constants.h"
+#include "graph/ir/constants.h"
 #include "ops/conv/channels_last.h"
 #include "ops/conv/conv_plan.h"
 #include "ops/registry.h"
@@ -76,7 +76,7 @@ std::optional<TurnedNode> TurnStem(ir::Graph& graph, const ir::Node& node, const
   const int64_t top = block == 1 ? 0 : at(window.pads, 0, 0), left = block == 1 ? 0 : at(window.pads, 1, 0);
   const int64_t channels = AlignUp(w[1] * block * block, kPack);
   const Shape dims{w[0], channels, rows->taps, columns->taps};
-  const std::vector<double> from = *NumbersOf(graph, node.inputs[1]);
+  const std::vector<double> from = *ir::NumbersOf(graph, node.inputs[1]);
   std::vector<double> to(static_cast<size_t>(dims.elems()), 0);
   size_t next = 0;
   for (int64_t m = 0; m < w[0]; ++m) {
@@ -99,7 +99,7 @@ std::optional<TurnedNode> TurnStem(ir::Graph& graph, const ir::Node& node, const
   }
   const std::string name = x.name, weights = graph.value(node.inputs[1]).name;
   const DataType type = x.type;
-  turned.node.inputs[1] = graph.AddConstant(weights, MakeNumbers(type, dims, to));
+  turned.node.inputs[1] = graph.AddConstant(weights, ir::MakeNumbers(type, dims, to));
   turned.node.inputs[0] = graph.AddValue({.name = name, .type = type, .dims = std::move(image)});
   turned.before.push_back({.domain = ops::kFusedDomain,
                            .op_type = "SpaceToChannels",

@@ -26,14 +26,14 @@ Result<Activation> FindActivation(const OpInfo& info, const std::string& name) {
   for (const auto& [onnx, activation] : kOnnxNames) {
     if (name == onnx) return activation;
   }
-  for (int i = 0; i < kActivationCount && info.domain() == kFusedDomain; ++i) {
-    if (name == ActivationName(static_cast<Activation>(i))) return static_cast<Activation>(i);
+  if (info.domain() == kFusedDomain) {
+    if (const auto found = ActivationFromName(name)) return *found;
   }
   return NotSupported("activation '", name, "' of a convolution");
 }
 
 // The part of an epilogue that attributes say.
-Result<Epilogue> ParseActivation(const OpInfo& info) {
+Result<Epilogue> ParseEpilogue(const OpInfo& info) {
   const std::string name = info.StringOr("activation", "");
   Epilogue epilogue;
   CUDAEP_ASSIGN_OR_RETURN(epilogue.activation, FindActivation(info, name));
@@ -65,7 +65,7 @@ class Convolution : public Operator {
 
   static Result<std::unique_ptr<Convolution>> Create(const OpInfo& info) {
     CUDAEP_ASSIGN_OR_RETURN(ConvAttributes attributes, ParseConv(info));
-    CUDAEP_ASSIGN_OR_RETURN(const Epilogue activation, ParseActivation(info));
+    CUDAEP_ASSIGN_OR_RETURN(const Epilogue activation, ParseEpilogue(info));
     return std::make_unique<Convolution>(std::move(attributes), activation, info);
   }
 

@@ -17,10 +17,8 @@ struct MatMulPlan : Plan {
 
 Result<Activation> ParseActivation(const OpInfo& info) {
   const std::string name = info.StringOr("activation", "none");
-  for (int i = 0; i < kActivationCount; ++i) {
-    const auto activation = static_cast<Activation>(i);
-    if (name == ActivationName(activation) && ParameterCount(activation) == 0) return activation;
-  }
+  const auto activation = ActivationFromName(name);
+  if (activation && ParameterCount(*activation) == 0) return *activation;
   return NotSupported("activation '", name, "' of a matrix product");
 }
 

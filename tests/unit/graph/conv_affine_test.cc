@@ -1,7 +1,7 @@
 // What a convolution takes over into its weights, and what it leaves.
 #include <gtest/gtest.h>
 
-#include "graph/pass/constants.h"
+#include "graph/ir/constants.h"
 #include "graph/pass/pass.h"
 #include "graph_builder.h"
 
@@ -19,7 +19,7 @@ struct ConvNet : Builder {
     y = Add("Conv", 11, {x, Numbered("w", {2, 2, 1, 1}, weights), Numbered("b", {2}, {10, 20})}, kImage);
   }
   int Numbered(const char* name, Shape dims, const Numbers& numbers) {
-    return graph.AddConstant(name, MakeNumbers(type, dims, numbers));
+    return graph.AddConstant(name, ir::MakeNumbers(type, dims, numbers));
   }
   int Norm(int value, const Numbers& scale) {
     return Add("BatchNormalization", 15,
@@ -33,7 +33,7 @@ struct ConvNet : Builder {
     settings.fusion_skip.Add(Fusion::kChannelsLast);
     RunPasses(graph, settings);
   }
-  Numbers Of(size_t input) const { return *NumbersOf(graph, graph.nodes[0].inputs[input]); }
+  Numbers Of(size_t input) const { return *ir::NumbersOf(graph, graph.nodes[0].inputs[input]); }
 
   int x, y;
 };

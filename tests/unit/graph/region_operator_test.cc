@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
-#include <new>
 #include <optional>
 #include <thread>
 
+#include "../core/allocation_counter.h"
 #include "../device/device_fixture.h"
 #include "../runtime/limited_memory.h"
 #include "core/log.h"
@@ -17,18 +16,6 @@
 #include "memory/allocation_label.h"
 #include "ops/planned_operator.h"
 #include "runtime/own_stream.h"
-
-namespace {
-thread_local int64_t g_allocations = 0;
-}
-// Not inlined: the compiler would take malloc and free for a mismatched pair.
-[[gnu::noinline]] void* operator new(size_t bytes) {
-  ++g_allocations;
-  if (void* pointer = std::malloc(bytes)) return pointer;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* pointer) noexcept { std::free(pointer); }
-[[gnu::noinline]] void operator delete(void* pointer, size_t) noexcept { std::free(pointer); }
 
 namespace cudaep::graph {
 namespace {
@@ -188,12 +175,12 @@ TEST_F(RegionOperatorTest, ASteadyCallIsOneLaunchAndAllocatesNothing) {
   const device::sim::Counters before = device::sim::Snapshot();
   int64_t of_launch = 1000, of_call = 1000;  // the least: containers of the device grow now and then
   for (int i = 0; i < 10; ++i) {
-    const int64_t start = g_allocations;
+    const int64_t start = testing::AllocationCount();
     ASSERT_OK(device::GraphLaunch(exec.get(), stream()));  // allocates in the simulated device
-    const int64_t launched = g_allocations;
+    const int64_t launched = testing::AllocationCount();
     ASSERT_OK(Region::Call(*with_, *context_, x, y, 5));
     of_launch = std::min(of_launch, launched - start);
-    of_call = std::min(of_call, g_allocations - launched);
+    of_call = std::min(of_call, testing::AllocationCount() - launched);
   }
   EXPECT_EQ(of_call, of_launch);
   const device::sim::Counters spent = device::sim::Snapshot() - before;

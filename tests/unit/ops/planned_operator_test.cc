@@ -2,23 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <new>
 #include <thread>
 
+#include "../core/allocation_counter.h"
 #include "plain_info.h"
-
-namespace {
-thread_local int64_t g_allocations = 0;
-}
-// Not inlined: the compiler would take malloc and free for a mismatched pair.
-[[gnu::noinline]] void* operator new(size_t bytes) {
-  ++g_allocations;
-  if (void* pointer = std::malloc(bytes)) return pointer;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* pointer) noexcept { std::free(pointer); }
-[[gnu::noinline]] void operator delete(void* pointer, size_t) noexcept { std::free(pointer); }
 
 namespace cudaep::ops {
 namespace {
@@ -137,9 +124,9 @@ TEST_F(PlannedOperatorTest, ASteadyCallAllocatesNothing) {
     return planned_.Enqueue(pin, planned, inputs, outputs, nullptr, stream_).ok();
   };
   ASSERT_TRUE(call());
-  const int64_t before = g_allocations;
+  const int64_t before = cudaep::testing::AllocationCount();
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(call());
-  EXPECT_EQ(g_allocations, before);
+  EXPECT_EQ(cudaep::testing::AllocationCount(), before);
 }
 
 TEST_F(PlannedOperatorTest, WhatIsUsedStaysWhileOthersComeAndGo) {
@@ -178,14 +165,14 @@ TEST_F(PlannedOperatorTest, EightThreadsWithSixShapesTakeNoLock) {
     threads.emplace_back([&, t] {
       StreamContext stream(0, nullptr);
       const int64_t length = 1, value = 1;
-      const int64_t before = g_allocations;
+      const int64_t before = cudaep::testing::AllocationCount();
       for (int64_t i = 0; i < 20000; ++i) {
         const int64_t n = 1 + (i + t) % 6;
         const TensorView inputs[] = {{.dim = &n, .rank = 1, .type = DataType::kFloat},
                                      {.data = &value, .dim = &length, .rank = 1, .type = DataType::kInt64}};
         if (AskOn(stream, planned_, inputs) != n) ++wrong;
       }
-      if (g_allocations != before) ++allocated;
+      if (cudaep::testing::AllocationCount() != before) ++allocated;
     });
   }
   for (std::thread& thread : threads) thread.join();

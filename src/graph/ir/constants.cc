@@ -1,11 +1,11 @@
-#include "graph/pass/constants.h"
+#include "graph/ir/constants.h"
 
 #include "core/data_type_traits.h"
 #include "core/float16.h"
 
-namespace cudaep::graph {
+namespace cudaep::graph::ir {
 
-std::optional<std::vector<double>> NumbersOf(const ir::Graph& graph, int value) {
+std::optional<std::vector<double>> NumbersOf(const Graph& graph, int value) {
   if (value < 0 || !graph.value(value).is_constant()) return std::nullopt;
   const ops::TensorView& view = graph.value(value).constant;
   std::vector<double> numbers;
@@ -17,10 +17,19 @@ std::optional<std::vector<double>> NumbersOf(const ir::Graph& graph, int value) 
   return numbers;
 }
 
-std::optional<double> ScalarOf(const ir::Graph& graph, int value) {
+std::optional<double> ScalarOf(const Graph& graph, int value) {
   const auto numbers = NumbersOf(graph, value);
   if (!numbers || numbers->size() != 1) return std::nullopt;
   return numbers->front();
+}
+
+std::optional<std::vector<int64_t>> IntsOf(const Graph& graph, int value) {
+  if (value < 0 || !graph.value(value).is_constant()) return std::nullopt;
+  const ops::TensorView& view = graph.value(value).constant;
+  const auto all = [](const auto& elements) { return std::vector<int64_t>(elements.begin(), elements.end()); };
+  if (view.type == DataType::kInt64) return all(view.host<int64_t>());
+  if (view.type == DataType::kInt32) return all(view.host<int32_t>());
+  return std::nullopt;
 }
 
 ops::HostTensor MakeNumbers(DataType type, const Shape& dims, const std::vector<double>& numbers) {
@@ -34,4 +43,4 @@ ops::HostTensor MakeNumbers(DataType type, const Shape& dims, const std::vector<
   return tensor;
 }
 
-}  // namespace cudaep::graph
+}  // namespace cudaep::graph::ir

@@ -1,0 +1,22 @@
+#include "allocation_counter.h"
+
+#include <cstdlib>
+#include <new>
+
+namespace {
+thread_local int64_t g_allocations = 0;
+}
+// Not inlined: the compiler would take malloc and free for a mismatched pair.
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  ++g_allocations;
+  if (void* pointer = std::malloc(bytes)) return pointer;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* pointer) noexcept { std::free(pointer); }
+[[gnu::noinline]] void operator delete(void* pointer, size_t) noexcept { std::free(pointer); }
+
+namespace cudaep::testing {
+
+int64_t AllocationCount() { return g_allocations; }
+
+}  // namespace cudaep::testing
