@@ -5,6 +5,7 @@
 
 #include "abi/host_tensor.h"
 #include "abi/node_info.h"
+#include "graph/ir/elements.h"
 
 namespace cudaep::abi {
 namespace {
@@ -66,12 +67,11 @@ class Importer {
     value.kind = stated.kind;
     value.type = stated.element;
     if (stated.dims) {
-      std::vector<std::string> names = ReadDimNames(type);
-      for (std::string& symbol : names) {
-        if (symbol.starts_with('#')) symbol.insert(0, 1, ' ');  // graph/ir/elements.h makes such
-      }
+      const std::vector<std::string> names = ReadDimNames(type);
       value.dims.emplace();
-      for (int d = 0; d < stated.dims->rank(); ++d) value.dims->push_back({(*stated.dims)[d], names[Index(d)]});
+      for (int d = 0; d < stated.dims->rank(); ++d) {
+        value.dims->push_back({(*stated.dims)[d], graph::ir::SymbolOf(names[Index(d)])});
+      }
     }
     CUDAEP_ASSIGN_OR_RETURN(const OrtValue* const constant, ConstantOf(info));
     if (constant != nullptr) CUDAEP_RETURN_IF_ERROR(ViewTensor(constant, &value.constant));

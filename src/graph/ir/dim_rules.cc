@@ -126,11 +126,11 @@ MaybeDims DimRules::Reshaped(const Node& node) {
     if (element == Number(0) && !zero_is_size) {
       if (from && i < from->size()) dims[i] = (*from)[i];
     } else {
-      dims[i] = symbols_.DimOf(element);
+      dims[i] = Symbols::DimOf(element);
     }
     others = Times(others, ElementOf(dims[i]));
   }
-  if (open >= 0 && from) dims[static_cast<size_t>(open)] = symbols_.DimOf(Quotient(rest, others));
+  if (open >= 0 && from) dims[static_cast<size_t>(open)] = Symbols::DimOf(Quotient(rest, others));
   return dims;
 }
 
@@ -150,7 +150,7 @@ MaybeDims DimRules::Expanded(const Node& node) {
   const MaybeDims& from = Stated(node, 0);
   if (target == nullptr || !from) return std::nullopt;
   DimList dims;
-  for (const Element& element : *target) dims.push_back(symbols_.DimOf(element));
+  for (const Element& element : *target) dims.push_back(Symbols::DimOf(element));
   return BroadcastDims(*from, dims);
 }
 

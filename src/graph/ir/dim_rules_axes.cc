@@ -40,7 +40,7 @@ MaybeDims DimRules::Counted(const Node& node) {
   };
   const Elements* const limit = ElementsOf(node.inputs[1]);
   if (limit == nullptr || limit->size() != 1 || !is(0, 0) || !is(2, 1)) return std::nullopt;
-  return DimList{symbols_.DimOf(limit->front())};
+  return DimList{Symbols::DimOf(limit->front())};
 }
 
 std::optional<std::vector<int64_t>> DimRules::AxesOf(const Node& node, size_t input) const {
@@ -97,8 +97,7 @@ MaybeDims DimRules::Joined(const Node& node) {
       } else if (dim.known() && (*part)[d].known()) {
         dim.size += (*part)[d].size;
       } else {
-        const std::string sum = StrCat(Symbols::Text(ElementOf(dim)), "Add", Symbols::Text(ElementOf((*part)[d])));
-        dim = symbols_.DimOf(symbols_.Named(sum));
+        dim = Symbols::DimOf(symbols_.Named("Add", ElementOf(dim), ElementOf((*part)[d])));
       }
     }
   }
@@ -132,7 +131,7 @@ Dim DimRules::SlicedDim(const Node& node, size_t i, const Dim& whole) {
     if (start.number == 0 && end.number >= kBehindAll) return whole;
   }
   if (steps || !(element(1) == Number(0)) || !end.not_negative() || end.is_number() || whole.size < 1) return {};
-  const Dim dim = symbols_.DimOf(symbols_.Named(StrCat("at most ", whole.size, ' ', Symbols::Text(end))));
+  const Dim dim = Symbols::DimOf(symbols_.Named("at most", whole.size, end));
   wanted_[dim.symbol] = Symbols::Text(end);
   return dim;
 }

@@ -19,7 +19,7 @@ Dim DimRules::WindowsOver(const Node& node, const Dim& size, size_t axis, size_t
   if (stride < 1 || kernel < 1 || (size.known() && size.size < 1)) return {};
   const bool is_explicit = auto_pad == nullptr || auto_pad->empty() || *auto_pad == "NOTSET";
   if (!is_explicit && *auto_pad != "VALID") {  // one window for each stride that has begun
-    return stride == 1 ? size : symbols_.DimOf(symbols_.Named(StrCat(Symbols::Text(ElementOf(size)), " by ", stride)));
+    return stride == 1 ? size : Symbols::DimOf(symbols_.Named("strides", ElementOf(size), stride));
   }
   // The last window begins so many elements behind the first one, and `size` in front of it.
   const int64_t padding = is_explicit ? At(pads, axis, 0) + At(pads, axis + rank, 0) : 0;
@@ -30,8 +30,7 @@ Dim DimRules::WindowsOver(const Node& node, const Dim& size, size_t axis, size_t
     if (rounds_up || size.size + offset < 0) return {};
     return {.size = (size.size + offset) / stride + 1};
   }
-  return symbols_.DimOf(
-      symbols_.Named(StrCat(Symbols::Text(ElementOf(size)), rounds_up ? " upto " : " to ", offset, " by ", stride)));
+  return Symbols::DimOf(symbols_.Named(rounds_up ? "windows, rounded up" : "windows", ElementOf(size), offset, stride));
 }
 
 MaybeDims DimRules::Windowed(const Node& node) {

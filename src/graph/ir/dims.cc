@@ -66,7 +66,7 @@ class Inference {
     for (size_t i = 0; i < value.dims->size(); ++i) {
       Dim& dim = (*value.dims)[i];
       if (!dim.known() && dim.symbol.empty())
-        dim = rules_.symbols().DimOf(rules_.symbols().Named(StrCat("value ", index, ' ', i)));
+        dim = Symbols::DimOf(rules_.symbols().Named("value", int64_t{index}, static_cast<int64_t>(i)));
     }
   }
 

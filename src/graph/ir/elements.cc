@@ -1,6 +1,7 @@
 #include "graph/ir/elements.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/checked_math.h"
 #include "graph/ir/attributes.h"
@@ -68,6 +69,7 @@ Element Combined(const Node& node, const Element& a, const Element& b, Symbols& 
   if (a.is_number() && b.is_number()) {
     int64_t sum = 0;
     if (node.Is("Div")) return b.number > 0 && a.number >= 0 ? Number(a.number / b.number) : kUnknown;
+    if (node.Is("Sub") && b.number == std::numeric_limits<int64_t>::min()) return kUnknown;
     return CheckedAdd(a.number, node.Is("Sub") ? -b.number : b.number, &sum) ? Number(sum) : kUnknown;
   }
   if (b.is_number() && b.number == 0 && !node.Is("Div")) return a;
@@ -76,7 +78,7 @@ Element Combined(const Node& node, const Element& a, const Element& b, Symbols& 
     if (!b.is_number() || b.number == 0) return kUnknown;
     if (Element exact = Quotient(a, b); exact.known) return exact;
   }
-  return symbols.Named(StrCat(Symbols::Text(a), node.op_type, Symbols::Text(b)));
+  return symbols.Named(node.op_type.c_str(), a, b);
 }
 
 std::optional<Elements> Elementwise(const Node& node, const Elements& a, const Elements& b, Symbols& symbols) {
@@ -103,11 +105,60 @@ std::optional<Elements> Filled(const Node& node, const Elements& shape) {
   if (shape.size() > 1 || (shape.size() == 1 && !shape[0].is_number())) return std::nullopt;
   const int64_t count = shape.empty() ? 1 : shape[0].number;
   const auto* const value = FindAttribute<ops::HostTensor>(node, "value");
-  if (count > kMostElements || value == nullptr || value->type != DataType::kInt64) return std::nullopt;
+  if (count < 0 || count > kMostElements || value == nullptr || value->type != DataType::kInt64) return std::nullopt;
   return Elements(static_cast<size_t>(count), Number(value->view().host<int64_t>()[0]));
 }
 
+// As the type has it. Symbols are not followed into types that may not have the number.
+Element InType(const Element& element, DataType type) {
+  if (type == DataType::kInt64) return element;
+  if (!element.is_number()) return kUnknown;
+  if (type == DataType::kBool) return Number(element.number != 0 ? 1 : 0);
+  return element.number == static_cast<int32_t>(element.number) ? element : kUnknown;
+}
+
+std::optional<Elements> Follow(const Graph& graph, const Node& node, std::span<const Elements* const> inputs,
+                               Symbols& symbols) {
+  if (node.Is("Shape")) return ShapeOf(graph, node);
+  if (node.Is("Concat")) {
+    Elements all;
+    for (const Elements* const part : inputs) {
+      if (part == nullptr) return std::nullopt;
+      all.insert(all.end(), part->begin(), part->end());
+    }
+    return all;
+  }
+  if (inputs.empty() || inputs[0] == nullptr) return std::nullopt;
+  if (node.Is("Unsqueeze") || node.Is("Squeeze") || node.Is("Cast") || node.Is("Identity") || node.Is("Reshape")) {
+    return *inputs[0];
+  }
+  if (node.Is("Slice")) return Sliced(inputs);
+  if (node.Is("ConstantOfShape")) return Filled(node, *inputs[0]);
+  if (inputs.size() < 2 || inputs[1] == nullptr) return std::nullopt;
+  if (node.Is("Gather")) return Gathered(*inputs[0], *inputs[1]);
+  if (node.Is("Mul") || node.Is("Div") || node.Is("Add") || node.Is("Sub") || node.Is("Equal")) {
+    return Elementwise(node, *inputs[0], *inputs[1], symbols);
+  }
+  if (node.Is("Where") && inputs.size() == 3 && inputs[2] != nullptr) return Chosen(*inputs[0], *inputs[1], *inputs[2]);
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::string SymbolOf(std::string_view name) {
+  constexpr std::string_view kNotFirst = "#'0123456789";
+  const bool is_plain = name.find('*') == name.npos && (name.empty() || kNotFirst.find(name.front()) == name.npos);
+  if (is_plain) return std::string(name);
+  std::string symbol = "'";
+  for (const char c : name) {
+    if (c == '*') {
+      symbol += "'x";
+    } else {
+      symbol.append(c == '\'' ? 2 : 1, c);
+    }
+  }
+  return symbol;
+}
 
 Element ElementOf(const Dim& dim) {
   if (dim.known()) return Number(dim.size);
@@ -161,28 +212,11 @@ Dim Symbols::DimOf(const Element& element) {
 
 std::optional<Elements> FollowElements(const Graph& graph, const Node& node, std::span<const Elements* const> inputs,
                                        Symbols& symbols) {
-  if (node.Is("Shape")) return ShapeOf(graph, node);
-  if (node.Is("Concat")) {
-    Elements all;
-    for (const Elements* const part : inputs) {
-      if (part == nullptr) return std::nullopt;
-      all.insert(all.end(), part->begin(), part->end());
-    }
-    return all;
-  }
-  if (inputs.empty() || inputs[0] == nullptr) return std::nullopt;
-  if (node.Is("Unsqueeze") || node.Is("Squeeze") || node.Is("Cast") || node.Is("Identity") || node.Is("Reshape")) {
-    return *inputs[0];
-  }
-  if (node.Is("Slice")) return Sliced(inputs);
-  if (node.Is("ConstantOfShape")) return Filled(node, *inputs[0]);
-  if (inputs.size() < 2 || inputs[1] == nullptr) return std::nullopt;
-  if (node.Is("Gather")) return Gathered(*inputs[0], *inputs[1]);
-  if (node.Is("Mul") || node.Is("Div") || node.Is("Add") || node.Is("Sub") || node.Is("Equal")) {
-    return Elementwise(node, *inputs[0], *inputs[1], symbols);
-  }
-  if (node.Is("Where") && inputs.size() == 3 && inputs[2] != nullptr) return Chosen(*inputs[0], *inputs[1], *inputs[2]);
-  return std::nullopt;
+  std::optional<Elements> elements = Follow(graph, node, inputs, symbols);
+  if (!elements) return std::nullopt;
+  const DataType type = graph.value(node.outputs[0]).type;
+  for (Element& element : *elements) element = InType(element, type);
+  return elements;
 }
 
 }  // namespace cudaep::graph::ir
