@@ -32,15 +32,25 @@ struct ProgramStep {
   std::vector<int> inputs;              // values, -1: left out
   std::vector<int> outputs;             // values, -1: left out
   std::vector<void*> packed = {};       // for each input of op its packed form (Operator::Pack), or null
+  bool reads_dims_only = false;         // of host_op: nothing of its inputs but dimensions
+  bool runs = true;                     // false for an op of whose results nothing is read but dimensions
 
   // Whether the step reads the input in host memory.
   bool ReadsOnHost(size_t input) const { return host_op != nullptr || row->IsHostInput(static_cast<int>(input)); }
+};
+
+// A dimension of an input with a name of the model's.
+struct StatedDim {
+  std::string name;
+  size_t input = 0;
+  int axis = 0;
 };
 
 struct Program {
   std::vector<ProgramValue> values;
   std::vector<ProgramStep> steps;
   std::vector<int> inputs, outputs;           // values, in the region's order
+  std::vector<StatedDim> stated_dims;         // for errors (graph/exec/stated_dims.h)
   std::vector<std::shared_ptr<void>> memory;  // weights on the device
   bool replays = false;                       // may be launched as CUDA graphs
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/exec/stated_dims.h"
 #include "graph/exec/uploads.h"
 #include "memory/allocation_label.h"
 #include "ops/packed_weight.h"
@@ -32,6 +33,7 @@ Result<ProgramStep> MakeStep(const ir::Graph& graph, const ir::Node& node, const
   step.label = memory::InternLabel(LabelOf(node));
   if (node.on_host) {
     CUDAEP_ASSIGN_OR_RETURN(step.host_op, MakeHostOperator(info));
+    step.reads_dims_only = ReadsDimsOnly(info);
     return step;
   }
   step.row = ops::FindRow(node.domain, node.op_type, node.since_version);
@@ -41,6 +43,21 @@ Result<ProgramStep> MakeStep(const ir::Graph& graph, const ir::Node& node, const
   step.op = std::move(made).value();
   step.packed.resize(step.inputs.size());
   return step;
+}
+
+// A fused node leaves the nodes that it does where shape arithmetic asks for the dimensions of what they make.
+void FindStepsThatRun(Program& program) {
+  std::vector<uint8_t> is_read(program.values.size(), 0);
+  for (const int output : program.outputs) is_read[static_cast<size_t>(output)] = 1;
+  for (size_t s = program.steps.size(); s-- > 0;) {
+    ProgramStep& step = program.steps[s];
+    const auto reads = [&](int value) { return value >= 0 && is_read[static_cast<size_t>(value)] != 0; };
+    step.runs = step.host_op != nullptr || std::ranges::any_of(step.outputs, reads);
+    if (!step.runs || step.reads_dims_only) continue;
+    for (const int input : step.inputs) {
+      if (input >= 0) is_read[static_cast<size_t>(input)] = 1;
+    }
+  }
 }
 
 // False where the step takes the weight as it is.
@@ -93,6 +110,7 @@ Result<Program> BuildProgram(ir::Graph graph, const Settings& settings, StreamCo
   Program program;
   program.inputs = graph.inputs;
   program.outputs = graph.outputs;
+  program.stated_dims = StatedDimsOf(graph);
   program.replays = settings.region_graphs;
   for (const ir::Value& value : graph.values) {
     ProgramValue& made = program.values.emplace_back();
@@ -107,10 +125,12 @@ Result<Program> BuildProgram(ir::Graph graph, const Settings& settings, StreamCo
     CUDAEP_ASSIGN_OR_RETURN(ProgramStep step, MakeStep(graph, node, settings));
     program.steps.push_back(std::move(step));
   }
+  FindStepsThatRun(program);
   std::vector<std::vector<Use>> uses(graph.values.size());
   for (ProgramStep& step : program.steps) {
     for (size_t i = 0; i < step.inputs.size(); ++i) {
-      if (step.inputs[i] >= 0) uses[static_cast<size_t>(step.inputs[i])].push_back({&step, i});
+      const bool is_use = step.inputs[i] >= 0 && (step.runs || step.ReadsOnHost(i));
+      if (is_use) uses[static_cast<size_t>(step.inputs[i])].push_back({&step, i});
     }
   }
   for (size_t v = 0; v < graph.values.size(); ++v) {

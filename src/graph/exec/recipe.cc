@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/exec/memory_plan.h"
+#include "graph/exec/stated_dims.h"
 #include "runtime/operator_graphs.h"
 
 namespace cudaep::graph {
@@ -64,7 +65,7 @@ Status InferSteps(const Program& program, ops::TensorViews inputs, std::vector<R
       continue;
     }
     Result<std::vector<Shape>> shapes = outputs_of(s, ops::TensorViews(views));
-    if (!shapes.ok()) return std::move(shapes).status().WithContext(step.label);
+    if (!shapes.ok()) return ExplainByDims(std::move(shapes).status().WithContext(step.label), program, inputs);
     for (size_t i = 0; i < step.outputs.size(); ++i) {
       if (step.outputs[i] >= 0) values[static_cast<size_t>(step.outputs[i])].dims = std::move(shapes.value()[i]);
     }
@@ -79,7 +80,7 @@ class Buffers {
       : program_(program), values_(values), buffer_of_(values.size(), -1), last_use_(values.size(), -1) {
     for (size_t s = 0; s < program.steps.size(); ++s) {
       const ProgramStep& step = program.steps[s];
-      if (step.op == nullptr) continue;
+      if (!RunsOnDevice(step)) continue;
       for (size_t i = 0; i < step.inputs.size(); ++i) {
         if (ReadsOnDevice(step, i)) last_use_[Index(step.inputs[i])] = static_cast<int>(s);
       }
@@ -93,7 +94,7 @@ class Buffers {
       }
     }
     for (size_t s = 0; s < program.steps.size(); ++s) {
-      if (program.steps[s].op != nullptr) PlaceOutputs(static_cast<int>(s));
+      if (RunsOnDevice(program.steps[s])) PlaceOutputs(static_cast<int>(s));
     }
   }
 
@@ -108,6 +109,7 @@ class Buffers {
 
  private:
   static size_t Index(int index) { return static_cast<size_t>(index); }
+  static bool RunsOnDevice(const ProgramStep& step) { return step.op != nullptr && step.runs; }
   static bool ReadsOnDevice(const ProgramStep& step, size_t input) {
     return step.inputs[input] >= 0 && !step.ReadsOnHost(input);
   }
@@ -210,6 +212,10 @@ bool MakeKey(const ProgramStep& step, ops::TensorViews views, StreamContext& str
 
 Result<Recipe::Step> PlanStep(const Program& program, const ProgramStep& step, ops::TensorViews views, StepPlans& plans,
                               const ops::PlanContext& context) {
+  if (!step.runs) {
+    CUDAEP_ASSIGN_OR_RETURN(std::vector<Shape> outputs, InferOutputs(program, step, views));
+    return Recipe::Step{.outputs = std::move(outputs)};
+  }
   ops::PlanKey key;
   const bool own_key = MakeKey(step, views, context.runtime, key);
   Recipe::Step made{.plan = plans.Find(key)};

@@ -54,7 +54,7 @@ class Parts {
 LibrarySet LibrariesOf(const Program& program) {
   LibrarySet libraries;
   for (const ProgramStep& step : program.steps) {
-    if (step.op != nullptr) libraries = libraries | step.op->libraries();
+    if (step.op != nullptr && step.runs) libraries = libraries | step.op->libraries();
   }
   return libraries;
 }

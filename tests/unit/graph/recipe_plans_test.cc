@@ -59,9 +59,13 @@ class RecipePlansTest : public ::testing::Test {
       graph.nodes.push_back({.name = name, .domain = "test", .op_type = name, .inputs = {x}, .outputs = {y}});
       graph.nodes.back().sources = {name};
     }
+    Build(graph, 2);
+  }
+  void Build(const ir::Graph& graph, size_t outputs) {
     Result<Program> program = BuildProgram(graph, settings_, stream_);
     ASSERT_TRUE(program.ok()) << program.status().ToString();
-    region_.Init(std::make_unique<RegionOperator>(std::move(program).value()), {DataType::kFloat, DataType::kFloat});
+    region_.Init(std::make_unique<RegionOperator>(std::move(program).value()),
+                 std::vector<DataType>(outputs, DataType::kFloat));
     g_plans = 0;
   }
   // FLOPs of the call's plan.
@@ -83,6 +87,41 @@ class RecipePlansTest : public ::testing::Test {
   StreamContext stream_{0, nullptr};
   ops::PlannedOperator region_;
 };
+
+// The dimensions of what two Counted make in turn, and a third one beside them.
+TEST_F(RecipePlansTest, WhereOnlyDimensionsAreReadNothingRuns) {
+  ir::Graph graph;
+  const auto value = [&](const char* name, DataType type = DataType::kFloat) {
+    return graph.AddValue({.name = name, .type = type});
+  };
+  const int x = value("x"), middle = value("middle"), last = value("last"), y = value("y");
+  const int dims = value("dims", DataType::kInt64), reshaped = value("reshaped");
+  const auto counted = [&](int from, int to) {
+    graph.nodes.push_back(
+        {.domain = "test", .op_type = "Counted", .inputs = {from}, .outputs = {to}, .sources = {"Counted"}});
+  };
+  counted(x, middle);
+  counted(middle, last);
+  graph.nodes.push_back({.op_type = "Shape", .since_version = 13, .inputs = {last}, .outputs = {dims}});
+  graph.nodes.back().on_host = true;
+  counted(x, y);
+  graph.nodes.push_back({.op_type = "Reshape", .since_version = 13, .inputs = {y, dims}, .outputs = {reshaped}});
+  graph.nodes.back().sources = {"Reshape"};
+  graph.inputs = {x};
+  graph.outputs = {reshaped, y};
+  graph.value(x).input = graph.value(reshaped).output = 0;
+  graph.value(y).output = 1;
+  Build(graph, 2);
+  const int64_t rows = 7;
+  const ops::TensorView inputs[] = {{.dim = &rows, .rank = 1, .type = DataType::kFloat}};
+  PlanPin pin(stream_.plan_pins());
+  const Result<ops::PlannedCall> call = region_.PlanFor(pin, inputs, stream_);
+  ASSERT_TRUE(call.ok()) << call.status().ToString();
+  EXPECT_EQ(call.value().outputs[0][0], rows);
+  EXPECT_EQ(g_plans, 1);
+  EXPECT_EQ(call.value().plan->cost_flops, static_cast<double>(rows));
+  EXPECT_EQ(call.value().plan->workspace_bytes, 0u);
+}
 
 TEST_F(RecipePlansTest, StepsWhoseDimensionsStayAreNotPlannedAgain) {
   Build("Counted");
