@@ -39,7 +39,7 @@ struct Tally {
 class Pass {
  public:
   Pass(ir::Graph& graph, const PassContext& context) : graph_(graph), context_(context), uses_(graph) {
-    for (const ir::Node& node : graph.nodes) turned_.push_back(TurnNode(graph, node, context.settings));
+    for (const ir::Node& node : graph.nodes) turned_.push_back(TurnNode(graph, node, context));
     const size_t count = graph.values.size();
     groups_.emplace(count);
     tallies_.resize(count);

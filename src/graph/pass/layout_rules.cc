@@ -290,17 +290,38 @@ constexpr Entry kEntries[] = {
     {"Where", Elementwise},
 };
 
+// In a graph of its own, where its images lie as they will.
+bool IsSupported(const ir::Graph& graph, const TurnedNode& turned, const PassContext& context) {
+  ir::Graph alone;
+  ir::Node node = turned.node;
+  const auto add = [&](int value, bool turns) {
+    if (value < 0) return value;
+    ir::Value made = graph.value(value);
+    if (turns) made.dims = Ordered(*made.dims, OrderToLast(static_cast<int>(made.dims->size())));
+    return alone.AddValue(std::move(made));
+  };
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    node.inputs[i] = add(node.inputs[i], std::ranges::find(turned.images, i) != turned.images.end());
+  }
+  for (int& output : node.outputs) output = add(output, turned.makes_images);
+  return context.IsSupported(alone, node);
+}
+
 }  // namespace
 
-std::optional<TurnedNode> TurnNode(ir::Graph& graph, const ir::Node& node, const Settings& settings) {
+std::optional<TurnedNode> TurnNode(ir::Graph& graph, const ir::Node& node, const PassContext& context) {
   if (node.on_host) return std::nullopt;
-  for (const Entry& entry : kEntries) {
-    if (!node.Is(entry.op, entry.domain) || node.since_version < entry.since) continue;
-    Turning turning(graph, node, settings);
-    if (entry.rule(turning) && turning.StatesResults()) return turning.Take();
-    return node.op_type == "Conv" ? TurnStem(graph, node, settings) : std::nullopt;
+  const auto entry = std::ranges::find_if(
+      kEntries, [&](const Entry& e) { return node.Is(e.op, e.domain) && node.since_version >= e.since; });
+  if (entry == std::end(kEntries)) return std::nullopt;
+  Turning turning(graph, node, context.settings);
+  std::optional<TurnedNode> turned;
+  if (entry->rule(turning) && turning.StatesResults()) {
+    turned = turning.Take();
+  } else if (node.op_type == "Conv") {
+    turned = TurnStem(graph, node, context.settings);
   }
-  return std::nullopt;
+  return turned && IsSupported(graph, *turned, context) ? std::move(turned) : std::nullopt;
 }
 
 }  // namespace cudaep::graph

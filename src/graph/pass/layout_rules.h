@@ -15,8 +15,8 @@ struct TurnedNode {
   std::vector<ir::Node> before = {};  // what is made for it; reads the model's values
 };
 
-// Nothing for a node that has no channels-last form, or that is slower in it. Constants that it makes belong to the
-// graph; those of a node that stays as it is have no reader.
-std::optional<TurnedNode> TurnNode(ir::Graph& graph, const ir::Node& node, const Settings& settings);
+// Nothing for a node that has no channels-last form, no kernel for it, or that is slower in it. Constants that it makes
+// belong to the graph; those of a node that stays as it is have no reader.
+std::optional<TurnedNode> TurnNode(ir::Graph& graph, const ir::Node& node, const PassContext& context);
 
 }  // namespace cudaep::graph

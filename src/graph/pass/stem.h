@@ -5,9 +5,10 @@
 
 namespace cudaep::graph {
 
-// A 16-bit Conv of constant weights and fewer than eight channels, channels-last: its strides become blocks of the
-// image that lie in the channels (space to depth), or its channels are filled up to eight where the size of the result
-// would differ. The node before it reads the image channels first. Nothing for other convolutions.
+// A 16-bit Conv of constant weights and fewer than eight channels, channels-last. Each of its windows along the rows of
+// the image becomes one pixel, whose channels it then reads at once; where windows overlap too much for that, the
+// channels are filled up to eight. It multiplies what the model's does, and zeros with zeros: what lies beside a window
+// has no part in it, be it infinite. The node before it reads the image channels first. Nothing for other convolutions.
 std::optional<TurnedNode> TurnStem(ir::Graph& graph, const ir::Node& node, const Settings& settings);
 
 }  // namespace cudaep::graph

@@ -91,16 +91,17 @@ def _from_onnx(s: onnx.defs.OpSchema) -> Schema:
 def _fused_schemas() -> list[Schema]:
     """Of what compiled regions make: no model has it, so neither onnx nor the host knows it."""
     names = ("Conv", "MatMul", "SpaceToDepth", "Transpose")
-    conv, matmul, blocks, same = (_from_onnx(onnx.defs.get_schema(op)) for op in names)
+    conv, matmul, image, same = (_from_onnx(onnx.defs.get_schema(op)) for op in names)
     sums = (Formal("bias", "T", variadic=False), Formal("residual", "T", variadic=False))
     return [
         replace(same, domain=FUSED_DOMAIN, op="FromHost", since=1, attributes={}),
         replace(
-            blocks,
+            image,
             domain=FUSED_DOMAIN,
-            op="SpaceToChannels",
+            op="WindowsToChannels",
             since=1,
-            attributes={"block": "INT", "channels": "INT"},
+            attributes={"auto_pad": "STRING", "channels": "INT"}
+            | dict.fromkeys(("kernel_shape", "strides", "dilations", "pads"), "INTS"),
         ),
         replace(
             conv,

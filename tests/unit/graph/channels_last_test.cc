@@ -4,7 +4,7 @@
 #include "graph/pass/pass.h"
 #include "graph_builder.h"
 #include "lib/dnn.h"
-#include "ops/registry.h"
+#include "ops/image_layout.h"
 
 namespace cudaep::graph {
 namespace {
@@ -260,46 +260,60 @@ TEST_F(ChannelsLastTest, IndicesOfMaximaStay) {
   EXPECT_EQ(At(5).domain, ops::kOnnxDomain);
 }
 
-TEST_F(ChannelsLastTest, TheStrideOfAStemBecomesBlocks) {
+TEST_F(ChannelsLastTest, WindowsOfAStemAlongARowBecomeChannels) {
+  using Ints = std::vector<int64_t>;
   struct Case {
-    int64_t size, out, kernel, stride;
-    std::vector<int64_t> pads, weights, placed;
+    int64_t size, kernel, stride;
+    Ints pads, weights;
+    int64_t taps;
   };
-  for (const Case& c : {Case{16, 8, 7, 2, {3, 3, 3, 3}, {kChannels, 16, 4, 4}, {2, 2, 1, 1}},
-                        Case{kUnknownDim, kUnknownDim, 7, 2, {3, 3, 3, 3}, {kChannels, 16, 4, 4}, {2, 2, 1, 1}},
-                        Case{17, 9, 3, 2, {1, 1, 1, 1}, {kChannels, 16, 2, 2}, {1, 1, 0, 0}},
-                        // As many windows fit into 16 pixels, but not into 17: a size that is stated may be false.
-                        Case{16, 8, 3, 2, {0, 0, 1, 1}, {kChannels, 8, 3, 3}, {0, 0, 1, 1}},
-                        Case{32, 8, 4, 4, {0, 0, 0, 0}, {kChannels, 8, 4, 4}, {0, 0, 0, 0}},
-                        Case{8, 8, 3, 1, {1, 1, 1, 1}, {kChannels, 8, 3, 3}, {1, 1, 1, 1}}}) {
+  for (const Case& c :
+       {Case{16, 7, 2, {3, 2, 1, 0}, {kChannels, 24, 7, 1}, 7},
+        Case{kUnknownDim, 3, 2, {1, 1, 1, 1}, {kChannels, 16, 3, 1}, 3}, Case{32, 4, 4, {}, {kChannels, 16, 4, 1}, 4},
+        // Windows that overlap so much that each element would be there many times.
+        Case{8, 3, 1, {1, 1, 1, 1}, {kChannels, 8, 3, 3}, 1}, Case{64, 9, 2, {0, 0, 0, 0}, {kChannels, 8, 9, 9}, 1}}) {
     net = Builder(DataType::kFloat16);
-    const int image = net.Input("image", Image(3, c.size));
-    const int stem =
-        net.Add("Conv", 11, {image, net.Constant("w", {kChannels, 3, c.kernel, c.kernel})}, Image(kChannels, c.out),
-                {{"strides", std::vector<int64_t>{c.stride, c.stride}},
-                 {"pads", c.pads},
-                 {"kernel_shape", std::vector<int64_t>{c.kernel, c.kernel}}});
-    const int y = net.Add("Conv", 11, {stem, net.Constant("w", {kChannels, kChannels, 1, 1})}, Image(kChannels, c.out));
+    const int image = net.Input("image", Image(3, c.size)), w = net.Constant("w", {kChannels, 3, c.kernel, c.kernel});
+    ops::Attributes attributes{{"strides", Ints{c.stride, c.stride}}, {"kernel_shape", Ints{c.kernel, c.kernel}}};
+    if (!c.pads.empty()) attributes["pads"] = c.pads;
+    const int stem = net.Add("Conv", 11, {image, w}, Image(kChannels, kUnknownDim), attributes);
+    const int y =
+        net.Add("Conv", 11, {stem, net.Constant("w", {kChannels, kChannels, 1, 1})}, Image(kChannels, kUnknownDim));
     net.Output(net.Add("GlobalMaxPool", 1, {y}, Image(kChannels, 1)));
     Run();
-    ASSERT_EQ(net.Operators(), (Ops{"SpaceToChannels", "Conv", "Conv", "GlobalMaxPool", "Reshape"})) << c.kernel;
-    EXPECT_EQ(SizesOf(At(1).inputs[1]), c.weights);
-    EXPECT_EQ(AttributeOf<std::vector<int64_t>>(1, "pads"), c.placed);
+    ASSERT_EQ(net.Operators(), (Ops{"WindowsToChannels", "Conv", "Conv", "GlobalMaxPool", "Reshape"})) << c.kernel;
     EXPECT_EQ(AttributeOf<int64_t>(0, "channels"), c.weights[1]);
+    EXPECT_EQ(AttributeOf<Ints>(0, "kernel_shape"), Ints{c.taps});
+    EXPECT_EQ(SizesOf(At(1).inputs[1]), c.weights);
+    const bool gathered = c.taps != 1;
+    EXPECT_EQ(At(0).attributes.contains("strides"), gathered);
+    EXPECT_EQ(AttributeOf<Ints>(1, "strides"), (Ints{c.stride, gathered ? 1 : c.stride}));
+    if (c.pads.empty()) continue;
+    if (gathered) {
+      EXPECT_EQ(AttributeOf<Ints>(0, "pads"), (Ints{c.pads[1], c.pads[3]}));
+    }
+    EXPECT_EQ(AttributeOf<Ints>(1, "pads"), gathered ? (Ints{c.pads[0], 0, c.pads[2], 0}) : c.pads);
   }
 }
 
-TEST_F(ChannelsLastTest, AStemWhoseWindowsWouldDifferKeepsItsStride) {
-  const int image = net.Input("image", Image(3, kUnknownDim));
-  const int stem = net.Add("Conv", 11, {image, net.Constant("w", {kChannels, 3, 4, 4})}, Image(kChannels, kUnknownDim),
-                           {{"strides", std::vector<int64_t>{4, 4}}});
-  const int y =
-      net.Add("Conv", 11, {stem, net.Constant("w", {kChannels, kChannels, 1, 1})}, Image(kChannels, kUnknownDim));
-  net.Output(net.Add("GlobalMaxPool", 1, {y}, Image(kChannels, 1)));
+// An operator that refuses its nodes where images lie channels last.
+class FirstOnly : public ops::Operator {
+ public:
+  static Result<std::unique_ptr<FirstOnly>> Create(const ops::OpInfo& info) {
+    if (info.domain() == ops::kNhwcDomain) return NotSupported("channels last");
+    return std::make_unique<FirstOnly>();
+  }
+  Status InferShapes(ops::TensorViews, std::vector<Shape>&) const override { return Status::Ok(); }
+  Status Enqueue(const ops::Plan&, const ops::OpContext&) const override { return Status::Ok(); }
+};
+const ops::RegisterRows kRows(
+    ops::InBothLayouts({{.op = "LRN", .since = 1000, .until = 1000, .types = {{"T", kFloatTypes}}, .make = ops::Make<FirstOnly>}}));
+
+TEST_F(ChannelsLastTest, WhatNoKernelTakesStays) {
+  net.Output(Conv(Conv(net.Add("LRN", 1000, {Conv(Conv(x))}, Image(kChannels)))));
   Run();
-  ASSERT_EQ(net.Operators(), (Ops{"SpaceToChannels", "Conv", "Conv", "GlobalMaxPool", "Reshape"}));
-  EXPECT_EQ(SizesOf(At(1).inputs[1]), (std::vector<int64_t>{kChannels, 8, 4, 4}));
-  EXPECT_EQ(AttributeOf<std::vector<int64_t>>(1, "strides"), (std::vector<int64_t>{4, 4}));
+  EXPECT_EQ(net.Operators(),
+            (Ops{"Transpose", "Conv", "Conv", "Transpose", "LRN", "Transpose", "Conv", "Conv", "Transpose"}));
 }
 
 TEST_F(ChannelsLastTest, BatchNormalizationAndPoolsHaveThatForm) {

@@ -4,7 +4,7 @@
 #include "device/launch.h"
 #include "kernels/fast_divide.h"
 #include "kernels/index_limit.h"
-#include "kernels/movement/space_to_channels.h"
+#include "kernels/movement/windows_to_channels.h"
 #include "kernels/pack.h"
 
 namespace cudaep::kernels {
@@ -14,38 +14,35 @@ constexpr int kThreads = 256;
 constexpr int kElems = PackElems(sizeof(uint16_t));
 
 struct Args {
-  FastDivider packs, columns, rows, channels, block;  // of output pixels; of what an output channel is
-  int64_t height, width, first_image;
+  FastDivider packs, windows, rows, channels;  // of output pixels; of what an output channel is
+  int64_t width, stride, dilation, pad, first_image;
   uint32_t used;  // output channels that are not zeros
   uint32_t threads;
   bool in_packs;
 };
 
 __global__ void __launch_bounds__(kThreads)
-    SpaceToChannelsKernel(const uint16_t* x, uint16_t* y, __grid_constant__ const Args args) {
+    WindowsToChannelsKernel(const uint16_t* x, uint16_t* y, __grid_constant__ const Args args) {
   device::GridDependencyWait();
   const uint32_t thread = blockIdx.x * kThreads + threadIdx.x;
   if (thread >= args.threads) return;
-  uint32_t pack, column, row;
+  uint32_t pack, window, row;
   const int64_t image =
       args.first_image +
       args.rows.DivideWithRemainder(
-          args.columns.DivideWithRemainder(args.packs.DivideWithRemainder(thread, &pack), &column), &row);
-  const int64_t block = args.block.divisor, channels = args.channels.divisor;
+          args.windows.DivideWithRemainder(args.packs.DivideWithRemainder(thread, &pack), &window), &row);
+  const int64_t channels = args.channels.divisor, height = args.rows.divisor, first = window * args.stride - args.pad;
   Pack<uint16_t, kElems> out{};
 #pragma unroll
   for (int i = 0; i < kElems; ++i) {
     const uint32_t channel = pack * kElems + static_cast<uint32_t>(i);
     if (channel >= args.used) break;
-    uint32_t c, right;
-    const uint32_t down = args.block.DivideWithRemainder(args.channels.DivideWithRemainder(channel, &c), &right);
-    const int64_t h = row * block + down, w = column * block + right;
-    if (h < args.height && w < args.width) {
-      out.value[i] = x[((image * channels + c) * args.height + h) * args.width + w];
-    }
+    uint32_t c;
+    const uint32_t tap = args.channels.DivideWithRemainder(channel, &c);
+    const int64_t w = first + tap * args.dilation;
+    if (w >= 0 && w < args.width) out.value[i] = x[((image * channels + c) * height + row) * args.width + w];
   }
-  uint16_t* const to =
-      y + (args.first_image * args.rows.divisor * args.columns.divisor * args.packs.divisor + thread) * kElems;
+  uint16_t* const to = y + (args.first_image * height * args.windows.divisor * args.packs.divisor + thread) * kElems;
   if (args.in_packs) return StorePack(to, out);
 #pragma unroll
   for (int i = 0; i < kElems; ++i) to[i] = out.value[i];
@@ -53,19 +50,19 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-Status LaunchSpaceToChannels(const SpaceToChannels& s, const void* x, void* y, device::Stream stream) {
-  const int64_t rows = CeilDiv(s.height, s.block), columns = CeilDiv(s.width, s.block), packs = s.channels_out / kElems;
-  const int64_t image_threads = rows * columns * packs;
+Status LaunchWindowsToChannels(const WindowsToChannels& s, const void* x, void* y, device::Stream stream) {
+  const int64_t packs = s.channels_out / kElems, image_threads = s.height * s.windows * packs;
   if (image_threads == 0) return Status::Ok();
   const auto divider = [](int64_t value) { return FastDivider(static_cast<uint32_t>(value)); };
   Args args{.packs = divider(packs),
-            .columns = divider(columns),
-            .rows = divider(rows),
+            .windows = divider(s.windows),
+            .rows = divider(s.height),
             .channels = divider(std::max<int64_t>(s.channels, 1)),
-            .block = divider(s.block),
-            .height = s.height,
             .width = s.width,
-            .used = static_cast<uint32_t>(s.channels * s.block * s.block)};
+            .stride = s.stride,
+            .dilation = s.dilation,
+            .pad = s.pad,
+            .used = static_cast<uint32_t>(s.channels * s.taps)};
   args.in_packs = IsAligned(y, kPackBytes);
   // Thread numbers stay below 2^31: as many whole images a launch as fit.
   const int64_t most = std::max<int64_t>(1, (index_limit + 1 - kThreads) / image_threads);
@@ -76,7 +73,7 @@ Status LaunchSpaceToChannels(const SpaceToChannels& s, const void* x, void* y, d
     config.grid.x = CeilDiv<unsigned>(args.threads, kThreads);
     config.block.x = kThreads;
     config.programmatic = true;
-    CUDAEP_RETURN_IF_ERROR(device::Launch(SpaceToChannelsKernel, config, stream, static_cast<const uint16_t*>(x),
+    CUDAEP_RETURN_IF_ERROR(device::Launch(WindowsToChannelsKernel, config, stream, static_cast<const uint16_t*>(x),
                                           static_cast<uint16_t*>(y), args));
   }
   return Status::Ok();

@@ -1,0 +1,23 @@
+// Images for convolutions of few channels: each window along the rows becomes one pixel, whose channels come last,
+// filled up with zeros.
+//
+// Memory bound: a thread makes 16 bytes of one output pixel.
+#pragma once
+
+#include "core/data_type.h"
+#include "core/status.h"
+#include "device/device.h"
+
+namespace cudaep::kernels {
+
+// y [batch, height, windows, channels_out] of x [batch, channels, height, width]: channel tap * channels + c of window
+// v is element [h, v * stride + tap * dilation - pad] of channel c, 0 outside of x and for the channels that are left.
+// Elements have 2 bytes, channels_out is a multiple of 8.
+struct WindowsToChannels {
+  int64_t batch = 0, channels = 0, height = 0, width = 0;
+  int64_t windows = 0, taps = 1, stride = 1, dilation = 1, pad = 0;
+  int64_t channels_out = 0;
+};
+Status LaunchWindowsToChannels(const WindowsToChannels& shape, const void* x, void* y, device::Stream stream);
+
+}  // namespace cudaep::kernels
