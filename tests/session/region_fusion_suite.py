@@ -2,8 +2,8 @@
 
     python -m tests.session.region_fusion_suite LIBRARY
 
-Convolutional networks of 16 bits, as they are built and at random. A rewritten region rounds less often than its nodes
-one by one, so that bits differ.
+Convolutional networks of 16 bits, as they are built and at random; what is infinite, empty or not as the model says. A
+rewritten region rounds less often than its nodes one by one, so that bits differ.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.session import models
+from tests.session.fusion_models import BATCH, HEAD, HEADS, HIDDEN, STEPS, Graph
 from tests.session.region_suite import joined
-from tests.session.suite import logged, run_checks
+from tests.session.suite import error_of, logged, run_checks
 
 CHANNELS = 16
 
@@ -77,17 +79,22 @@ def _results(session: ort.InferenceSession, feed: np.ndarray) -> list[np.ndarray
     return [np.asarray(value).astype(np.float64) for value in session.run(None, {"x": feed})]
 
 
+def rewritten(model: bytes, passes: tuple[str, ...]) -> ort.InferenceSession:
+    """Each of the passes did something."""
+    ort.set_default_logger_severity(0)
+    with logged("fusion ") as lines:
+        session = joined(model, {"fusion": "1"})
+    ort.set_default_logger_severity(2)
+    for name in passes:
+        assert any(f"fusion {name}: " in line for line in lines), (name, lines)
+    return session
+
+
 def agree(images: Images, outputs: list[str], passes: tuple[str, ...] = ()) -> None:
     """Right with and without rewriting, which `passes` do something to; the error is at most that of single nodes."""
     half = images.model(outputs, TensorProto.FLOAT16)
     reference = ort.InferenceSession(images.model(outputs, TensorProto.FLOAT), providers=["CPUExecutionProvider"])
-    ort.set_default_logger_severity(0)
-    with logged("fusion ") as lines:
-        fused = joined(half, {"fusion": "1"})
-    ort.set_default_logger_severity(2)
-    for name in passes:
-        assert any(f"fusion {name}: " in line for line in lines), (name, lines)
-    plain = joined(half)
+    fused, plain = rewritten(half, passes), joined(half)
     for batch in (1, 3, 1):
         x = images.rng.standard_normal((batch, images.x[0], images.x[1], images.x[1])).astype(np.float16)
         wanted = _results(reference, x.astype(np.float32))
@@ -124,6 +131,22 @@ def check_stems() -> None:
         value = images.add("Relu", [images.conv("x", kernel=kernel, stride=stride)])
         value = images.add("GlobalAveragePool", [images.conv(value, kernel=1)], (CHANNELS, 1))
         agree(images, [value], ("channels_last",))
+
+
+def check_what_lies_beside_a_window_has_no_part_in_it() -> None:
+    """Of infinite pixels a first convolution sees no more than the model's windows do."""
+    for kernel, stride in ((7, 2), (3, 2), (4, 4), (3, 1)):
+        images = Images(kernel, channels=3, size=16)
+        stem = images.conv("x", kernel=kernel, stride=stride)
+        pooled = images.add("GlobalAveragePool", [images.conv(stem, kernel=1)], (CHANNELS, 1))
+        reference = ort.InferenceSession(images.model([stem], TensorProto.FLOAT), providers=["CPUExecutionProvider"])
+        fused = rewritten(images.model([stem, pooled], TensorProto.FLOAT16), ("channels_last",))
+        for row, column in ((5, 8), (8, 5), (15, 15), (0, 0)):
+            x = images.rng.standard_normal((2, 3, 16, 16)).astype(np.float16)
+            x[0, 1, row, column] = np.inf
+            finite = np.isfinite(_results(reference, x.astype(np.float32))[0])
+            assert finite.any() and not finite.all()
+            assert np.array_equal(np.isfinite(_results(fused, x)[0]), finite), (kernel, stride, row, column)
 
 
 def check_depthwise_with_gates() -> None:
@@ -167,6 +190,58 @@ def check_up_and_down() -> None:
     both = images.add("Concat", [back, wide], (2 * CHANNELS, 8), axis=1)
     padded = images.add("Pad", [images.conv(both), images.constant(np.array([0, 0, 1, 2, 0, 0, 0, 1]))], (CHANNELS, 9))
     agree(images, [images.add("Softmax", [padded], axis=1), small], ("channels_last",))
+
+
+def check_names_of_dimensions_that_lie() -> None:
+    """Inputs whose dimensions have one name, and differ in a Run: refused by name, or run as the model's nodes."""
+    rows: tuple[int, list[str | int]] = (TensorProto.FLOAT, ["rows", 8])
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["product"]),
+        helper.make_node("Add", ["product", "z"], ["sum"]),
+        helper.make_node("Relu", ["sum"], ["y"]),
+    ]
+    rng = np.random.default_rng(9)
+    w, x, z = (rng.standard_normal(shape, dtype=np.float32) for shape in ((8, 8), (3, 8), (1, 8)))
+    model = models.model(nodes, {"x": rows, "z": rows}, {"y": rows}, {"w": w})
+    fused = rewritten(model, ("product_epilogue",))
+    np.testing.assert_allclose(fused.run(None, {"x": x, "z": x})[0], np.maximum(x @ w + x, 0), rtol=1e-5, atol=1e-5)
+    error = error_of(lambda: fused.run(None, {"x": x, "z": z}))
+    assert "dimension 0 of 'x' and 0 of 'z' both 'rows', and they are 3 and 1: fusion=0" in error, error
+    (plain,) = joined(model).run(None, {"x": x, "z": z})
+    np.testing.assert_allclose(plain, np.maximum(x @ w + z, 0), rtol=1e-5, atol=1e-5)
+
+
+def _masked_attention(guard: bool, dtype: type) -> Graph:
+    """One query without any key, and one key that no query of its entry takes."""
+    g = Graph()
+    x = g.feed("x", g.normal(BATCH, STEPS, HIDDEN, dtype=dtype))
+    split, merged = g.constant([0, 0, HEADS, HEAD], np.int64), g.constant([0, 0, HIDDEN], np.int64)
+    q, k, v = (
+        g.add("Transpose", g.add("Reshape", g.linear(x, dtype=dtype), split), perm=perm)
+        for perm in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3])
+    )
+    mask = np.zeros((BATCH, 1, STEPS, STEPS), dtype)
+    mask[1, 0, 2] = mask[0, 0, :, 3] = -np.inf
+    scores = g.add("Mul", g.add("MatMul", q, k), g.constant(HEAD**-0.5, dtype))
+    weights = g.add("Softmax", g.add("Add", scores, g.feed("mask", mask)), axis=-1)
+    if guard:
+        weights = g.add("Where", g.add("IsNaN", weights), g.constant(0, dtype), weights)
+    mixed = g.add("Transpose", g.add("MatMul", weights, v), perm=[0, 2, 1, 3])
+    g.outputs.append(g.add("Reshape", mixed, merged))
+    return g
+
+
+def check_rows_without_keys() -> None:
+    """NaN as from Softmax, or the zeros that the model puts there."""
+    for dtype, guard in ((np.float32, False), (np.float32, True), (np.float16, False), (np.float16, True)):
+        g = _masked_attention(guard, dtype)
+        (mine,) = rewritten(g.model(), ("attention", "projections")).run(None, g.feeds)
+        (twin,) = joined(g.model()).run(None, g.feeds)
+        empty = np.zeros(twin.shape, bool)
+        empty[1, 2] = True
+        assert np.array_equal(np.isnan(twin), empty & (not guard)), (dtype, guard)
+        np.testing.assert_array_equal(np.isnan(mine), np.isnan(twin))
+        np.testing.assert_allclose(mine, twin, rtol=1e-2, atol=1e-2 if dtype is np.float16 else 1e-5)
 
 
 def random_images(seed: int) -> tuple[Images, list[str]]:

@@ -42,6 +42,7 @@ class Fuser {
     fused.inputs = {q, k, v};
     if (core.mask >= 0) fused.inputs.push_back(core.mask);
     fused.attributes = {{"scale", static_cast<float>(core.scale)}};
+    if (core.mask >= 0 && !core.guarded) fused.attributes.insert({"empty_is_nan", int64_t{1}});
     return fused;
   }
 

@@ -6,8 +6,8 @@
 namespace cudaep::graph {
 
 // softmax(scale * Q K^T + mask) V becomes ONNX Attention; on [batch, rows, heads * size] where the heads are split and
-// merged around it, so that no tensor is transposed. A row whose scores are all minus infinity gets zeros, which
-// Softmax makes NaN.
+// merged around it, so that no tensor is transposed. A row whose scores are all minus infinity gets NaN, as
+// Softmax has it, or zeros where the model has a guard for that.
 void FuseAttention(ir::Graph& graph, const PassContext& context);
 
 }  // namespace cudaep::graph

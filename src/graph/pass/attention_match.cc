@@ -17,9 +17,9 @@ class AttentionMatch {
   std::optional<AttentionCore> Match(int index) const {
     const ir::Node& node = rewrite_.node(index);
     if (node.on_host || !node.Is("MatMul")) return std::nullopt;
-    const ir::Node* const softmax = SoftmaxOf(node.inputs[0]);
-    if (softmax == nullptr) return std::nullopt;
     AttentionCore core;
+    const ir::Node* const softmax = SoftmaxOf(node.inputs[0], core);
+    if (softmax == nullptr) return std::nullopt;
     core.v = node.inputs[1];
     const int scores = WithoutCasts(softmax->inputs[0]);
     if (!MatchScores(scores, core) && !MatchMasked(scores, core)) return std::nullopt;
@@ -35,8 +35,8 @@ class AttentionMatch {
   }
 
  private:
-  // Through what turns rows without any key, which softmax makes NaN, into zeros: the operator gives zeros, too.
-  const ir::Node* SoftmaxOf(int weights) const {
+  // Through what turns rows without any key, which softmax makes NaN, into zeros.
+  const ir::Node* SoftmaxOf(int weights, AttentionCore& core) const {
     weights = WithoutCasts(weights);
     if (const ir::Node* const guard = match_.Maker(weights, "Where")) {
       const ir::Node* const is_nan = match_.Maker(guard->inputs[0], "IsNaN");
@@ -44,6 +44,7 @@ class AttentionMatch {
       const std::optional<double> zero = match_.Scalar(guard->inputs[1]);
       if (!guards || zero != 0.0) return nullptr;
       weights = guard->inputs[2];
+      core.guarded = true;
     }
     const ir::Node* const softmax = match_.Maker(weights, "Softmax");
     const auto& dims = graph_.value(weights).dims;

@@ -16,6 +16,7 @@ struct AttentionCore {
   int k_rows_first = -1;  // [batch, rows, heads, size]
   int mask = -1;          // added to the scores; -1: none
   bool mask_fits = true;  // whether its dimensions are stated to broadcast to those of the scores
+  bool guarded = false;   // NaN of rows without any key become zeros
   double scale = 1;
   int64_t heads = 0, head_size = 0, v_head_size = 0;
 };

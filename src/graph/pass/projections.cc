@@ -59,7 +59,7 @@ class Merger {
   bool IsPlain(const ir::Node& node) const {
     if (node.on_host || !node.Is("Attention") || node.outputs.size() != 1 || node.inputs.size() > 4) return false;
     for (const auto& [name, value] : node.attributes) {
-      if (name != "scale" && name != "q_num_heads" && name != "kv_num_heads") return false;
+      if (name != "scale" && name != "empty_is_nan" && name != "q_num_heads" && name != "kv_num_heads") return false;
     }
     const int64_t heads = IntAttribute(node, "q_num_heads", 0);
     return heads > 0 && heads == IntAttribute(node, "kv_num_heads", 0) && FloatAttribute(node, "scale", 1) != 0 &&
@@ -108,8 +108,10 @@ class Merger {
     }
     fused.attributes = {{"num_heads", IntAttribute(attention, "q_num_heads", 0)},
                         {"qkv_hidden_sizes", std::vector<int64_t>(columns.begin(), columns.end())}};
-    const auto scale = attention.attributes.find(std::string_view("scale"));
-    if (scale != attention.attributes.end()) fused.attributes.insert(*scale);
+    for (const char* name : {"scale", "empty_is_nan"}) {
+      const auto found = attention.attributes.find(std::string_view(name));
+      if (found != attention.attributes.end()) fused.attributes.insert(*found);
+    }
     return fused;
   }
 

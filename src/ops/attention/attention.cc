@@ -1,4 +1,5 @@
-// ONNX Attention: inputs of 3 or 4 dimensions, masks, past and present keys and values, scores as an output.
+// ONNX Attention: inputs of 3 or 4 dimensions, masks, past and present keys and values, scores as an output. Compiled
+// regions may add "empty_is_nan": a query whose scores are all minus infinity gets NaN, as from Softmax, not zeros.
 #include <cmath>
 
 #include "ops/attention/multi_head.h"
@@ -39,6 +40,7 @@ class Attention final : public Operator {
     p.softcap = info.FloatOr("softcap", 0.0f);
     if (p.softcap < 0) return InvalidArgument("softcap ", p.softcap, " is negative");
     if (info.BoolOr("is_causal", false)) p.right = 0;
+    p.empty_is_nan = info.BoolOr("empty_is_nan", false);
     CUDAEP_RETURN_IF_ERROR(op->ReadWindow(info));
     CUDAEP_RETURN_IF_ERROR(op->ReadPrecision(info));
     CUDAEP_RETURN_IF_ERROR(op->ReadInputs(info));
@@ -194,6 +196,7 @@ class Attention final : public Operator {
     p.k = strides(s.kv_heads, s.new_keys, s.head_size);
     p.v = strides(s.kv_heads, s.new_keys, s.v_head_size);
     p.past = s.past;
+    p.empty_is_nan = p.empty_is_nan && p.keys != 0;  // a sum of nothing is zero
     p.from_end = HasInput(inputs, kLengths);
     p.scale = scale_ ? static_cast<double>(*scale_) : 1.0 / std::sqrt(static_cast<double>(s.head_size));
     if (HasInput(inputs, kMask)) {

@@ -1,5 +1,6 @@
 // com.microsoft's Attention: one product with the joined weights of queries, keys and values, then attention over
-// strided views of its result. Masks as MultiHeadAttention has them, and more forms of them.
+// strided views of its result. Masks as MultiHeadAttention has them, and more forms of them. "empty_is_nan" is
+// attention.cc's.
 #include <cmath>
 
 #include "ops/attention/masks.h"
@@ -45,6 +46,7 @@ class PackedAttention final : public Operator {
     op->unidirectional_ = info.BoolOr("unidirectional", false);
     op->filter_ = info.FloatOr("mask_filter_value", -10000.0f);
     op->scale_ = info.FloatOr("scale", 0.0f);
+    op->empty_is_nan_ = info.BoolOr("empty_is_nan", false);
     op->shares_ = info.BoolOr("past_present_share_buffer", false);
     if (op->shares_ && (!info.has_input(kPastLength) || !info.has_input(kPast))) {
       return InvalidArgument("past_present_share_buffer needs past and past_sequence_length");
@@ -194,6 +196,7 @@ class PackedAttention final : public Operator {
     p.y = RowsFirst(heads_, s.rows, p.v_head_size);
     p.scale = scale_ != 0 ? static_cast<double>(scale_) : 1.0 / std::sqrt(static_cast<double>(p.head_size));
     p.past = s.past;
+    p.empty_is_nan = empty_is_nan_ && p.keys != 0;
     if (unidirectional_) p.right = 0;
     if (HasInput(inputs, kScoreBias)) {
       p.bias = true;
@@ -219,7 +222,7 @@ class PackedAttention final : public Operator {
   DataType type_ = DataType::kFloat;
   int64_t heads_ = 0, hidden_ = 0, v_hidden_ = 0;
   float filter_ = 0, scale_ = 0;
-  bool unidirectional_ = false, shares_ = false, has_present_ = false, library_ = false;
+  bool unidirectional_ = false, empty_is_nan_ = false, shares_ = false, has_present_ = false, library_ = false;
   ProductOptions options_;
 };
 

@@ -95,6 +95,7 @@ TEST(AttentionPassTest, EverySpellingOnSplitHeads) {
     EXPECT_EQ(net.node(3).inputs, (std::vector<int>{net.projected[0], net.projected[1], net.projected[2], net.mask}));
     EXPECT_EQ(net.node(3).outputs, net.graph.outputs);
     EXPECT_FLOAT_EQ(net.ScaleOf(3), 0.25f);
+    EXPECT_EQ(net.node(3).attributes.contains("empty_is_nan"), (bits & 8) == 0);
     EXPECT_EQ(std::get<int64_t>(net.node(3).attributes.at("q_num_heads")), kHeads);
   }
 }
@@ -105,6 +106,7 @@ TEST(AttentionPassTest, WithoutAMask) {
   net.Run(Without(Fusion::kProjections));
   ASSERT_EQ(net.Operators().back(), "Attention");
   EXPECT_EQ(net.graph.nodes.back().inputs.size(), 3u);
+  EXPECT_FALSE(net.graph.nodes.back().attributes.contains("empty_is_nan"));
 }
 
 TEST(AttentionPassTest, ProjectionsBecomeOneProduct) {
@@ -121,6 +123,7 @@ TEST(AttentionPassTest, ProjectionsBecomeOneProduct) {
   EXPECT_EQ(node.inputs[5], net.mask);
   EXPECT_EQ(std::get<int64_t>(node.attributes.at("num_heads")), kHeads);
   EXPECT_FLOAT_EQ(net.ScaleOf(0), 0.25f);
+  EXPECT_TRUE(node.attributes.contains("empty_is_nan"));
 }
 
 TEST(AttentionPassTest, WeightsAreSideBySide) {
