@@ -67,10 +67,10 @@ class Merger {
             graph_.value(node.inputs[3]).type == graph_.value(node.inputs[0]).type);
   }
 
-  // Of a product that nobody else reads.
+  // Of a product of which nobody else reads more than dimensions.
   std::optional<Projection> ProjectionOf(int value) const {
     const ir::Node* const product = rewrite_.match.Maker(value);
-    if (product == nullptr || !rewrite_.match.IsReadOnce(value)) return std::nullopt;
+    if (product == nullptr || !rewrite_.match.IsPrivate(value)) return std::nullopt;
     const bool with_bias = product->Is("MatMul", ops::kFusedDomain);
     if ((!with_bias && !product->Is("MatMul")) || !product->attributes.empty()) return std::nullopt;
     Projection part{.x = product->inputs[0], .weights = product->inputs[1]};

@@ -153,6 +153,17 @@ TEST(AttentionPassTest, AProjectionThatOthersReadStays) {
   EXPECT_EQ(net.Operators(), (Ops{"MatMul", "MatMul", "MatMul", "Attention"}));
 }
 
+TEST(AttentionPassTest, AProjectionWhoseDimensionsAreReadIsPartOfOneProduct) {
+  AttentionNet net;
+  const int dims = net.OnHost("Shape", 13, {net.projected[1]}, 1);
+  net.Output(net.Open("Reshape", 14, {net.Merge(), dims}, 3));
+  net.Run();
+  const auto packed = std::ranges::find_if(
+      net.graph.nodes, [](const ir::Node& node) { return node.Is("Attention", ops::kMicrosoftDomain); });
+  ASSERT_NE(packed, net.graph.nodes.end());
+  EXPECT_EQ(packed->inputs[0], net.x);
+}
+
 TEST(AttentionPassTest, HeadsThatAreNotMergedStayApart) {
   for (const bool flat_keys : {true, false}) {
     AttentionNet net({.flat_keys = flat_keys});

@@ -306,8 +306,8 @@ class FirstOnly : public ops::Operator {
   Status InferShapes(ops::TensorViews, std::vector<Shape>&) const override { return Status::Ok(); }
   Status Enqueue(const ops::Plan&, const ops::OpContext&) const override { return Status::Ok(); }
 };
-const ops::RegisterRows kRows(
-    ops::InBothLayouts({{.op = "LRN", .since = 1000, .until = 1000, .types = {{"T", kFloatTypes}}, .make = ops::Make<FirstOnly>}}));
+const ops::RegisterRows kRows(ops::InBothLayouts(
+    {{.op = "LRN", .since = 1000, .until = 1000, .types = {{"T", kFloatTypes}}, .make = ops::Make<FirstOnly>}}));
 
 TEST_F(ChannelsLastTest, WhatNoKernelTakesStays) {
   net.Output(Conv(Conv(net.Add("LRN", 1000, {Conv(Conv(x))}, Image(kChannels)))));
