@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "graph/ir/attributes.h"
-#include "graph/pass/constants.h"
+#include "graph/ir/constants.h"
 #include "ops/registry.h"
 
 namespace cudaep::graph {
@@ -124,10 +124,10 @@ class Reader {
   // The number that an input always is, where the result has its rank from another.
   std::optional<float> NumberOf(size_t input) const {
     const int value = node_.inputs[input];
-    const std::optional<double> number = ScalarOf(graph_, value);
+    const std::optional<double> number = ir::ScalarOf(graph_, value);
     const size_t rank = RankOf(node_.outputs[0]);
     const bool another = std::ranges::any_of(node_.inputs, [&](int other) {
-      return other != value && other >= 0 && !ScalarOf(graph_, other) && RankOf(other) == rank;
+      return other != value && other >= 0 && !ir::ScalarOf(graph_, other) && RankOf(other) == rank;
     });
     if (!number || rank == SIZE_MAX || !another) return std::nullopt;
     return static_cast<float>(*number);
@@ -168,7 +168,7 @@ class Reader {
                                    ir::FloatAttribute(node_, "max", kInfinity)};
     for (size_t i = 1; i < node_.inputs.size(); ++i) {
       if (node_.inputs[i] < 0) continue;
-      const std::optional<double> number = ScalarOf(graph_, node_.inputs[i]);
+      const std::optional<double> number = ir::ScalarOf(graph_, node_.inputs[i]);
       if (!number) return std::nullopt;
       bounds[i - 1] = static_cast<float>(*number);
     }
