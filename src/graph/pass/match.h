@@ -31,8 +31,8 @@ class Matcher {
   const ir::Node* Maker(int value, std::string_view op) const;
   const ir::Uses& uses() const { return uses_; }
   int MakerIndex(int value) const { return uses_.producer(value); }
-  // Whether one node reads the value, once, apart from those that ask for its dimensions, for which nothing is computed;
-  // and it does not leave.
+  // Whether one node reads the value, once, apart from those that ask for its dimensions, for which nothing is
+  // computed; and it does not leave.
   bool IsPrivate(int value) const { return OnlyReader(value) >= 0; }
   int OnlyReader(int value) const;
   // Whether nobody else needs the value, not even its dimensions.

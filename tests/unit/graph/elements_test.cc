@@ -1,9 +1,9 @@
 // Shape arithmetic that is followed, element by element, to the dimensions that are made of it.
-#include "graph/ir/dims.h"
+#include "graph/ir/elements.h"
 
 #include <gtest/gtest.h>
 
-#include "graph/ir/elements.h"
+#include "graph/ir/dims.h"
 #include "transformer_net.h"
 
 namespace cudaep::graph {
