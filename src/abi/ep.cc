@@ -73,7 +73,7 @@ Result<graph::Program> Ep::CompileRegion(const OrtGraph* fused, const OrtNode* n
   }
   graph::Program program;
   CUDAEP_RETURN_IF_ERROR(OnOwnStream(state_->memory(), [&](StreamContext& stream) -> Status {
-    CUDAEP_ASSIGN_OR_RETURN(program, graph::BuildProgram(region, settings, stream));
+    CUDAEP_ASSIGN_OR_RETURN(program, graph::BuildProgram(std::move(region), settings, stream));
     return Status::Ok();
   }));
   return program;

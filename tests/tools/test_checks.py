@@ -204,8 +204,10 @@ def test_compile_budget_of_files(sizes: dict[str, int], refused: list[str]) -> N
 
 def test_compile_budget_finds_the_objects_of_kernel_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, f"{OBJECTS}reduce/sum.cu.o", "")
+    write(tmp_path, f"{OBJECTS}reduce/gone.cu.o", "")
+    write(tmp_path, "src/kernels/reduce/sum.cu", "")
     monkeypatch.setattr(compile_budget, "sections_of", lambda _: ".nv_fatbin  77  0\n")
-    assert compile_budget.file_bytes(tmp_path) == {"src/kernels/reduce/sum.cu": 77}
+    assert compile_budget.file_bytes(tmp_path, tmp_path) == {"src/kernels/reduce/sum.cu": 77}
 
 
 @pytest.mark.parametrize(

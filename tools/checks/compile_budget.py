@@ -5,7 +5,7 @@ the limits were written. Neighbours on a machine move seconds by a factor of two
 one for all, twice what was measured. Seconds are those of tools/compile_time.sh, so configure with
 -DCUDAEP_COMPILE_TIMES=ON; they are scaled by a file that never changes, compiled now by the same compiler, so a slower
 machine has longer limits. What came out of a compiler cache took no time and is within every limit. `--write` makes new
-limits of today's figures; those of seconds stay where a cache served some of the build.
+limits of what is counted today, `--write-seconds` of the seconds of a build without a cache.
 """
 
 import argparse
@@ -78,10 +78,14 @@ def sections_of(binary: Path) -> str:
     return subprocess.run(["size", "-A", binary], check=True, capture_output=True, text=True).stdout
 
 
-def file_bytes(folder: Path) -> dict[str, int]:
-    """Bytes of device code of each kernel file, from the objects of a build."""
-    objects = (folder / "src").rglob("*.cu.o")
-    return {source_of(str(path.relative_to(folder))): device_code_bytes(sections_of(path)) for path in objects}
+def file_bytes(folder: Path, root: Path) -> dict[str, int]:
+    """Bytes of device code of each kernel file below `root`, from the objects of a build."""
+    sizes = {}
+    for path in (folder / "src").rglob("*.cu.o"):
+        source = source_of(str(path.relative_to(folder)))
+        if (root / source).is_file():  # objects outlive files
+            sizes[source] = device_code_bytes(sections_of(path))
+    return sizes
 
 
 def calibrate(compiler: list[str]) -> float:
@@ -201,7 +205,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("preset", choices=["cuda", "sim"])
     parser.add_argument("folder", nargs="?", type=Path, help="of the build; build/PRESET by default")
-    parser.add_argument("--write", action="store_true", help="make limits of this build's figures")
+    parser.add_argument("--write", action="store_true", help="make limits of what this build counts")
+    parser.add_argument("--write-seconds", action="store_true", help="make limits of its seconds; no cache served it")
     arguments = parser.parse_args()
     budgets = tomllib.loads(BUDGET.read_text())
     budget = budgets[arguments.preset]
@@ -215,11 +220,11 @@ def main() -> None:
     code_bytes, sizes = 0, {}
     if arguments.preset == "cuda":
         kernels = kernel_names(subprocess.run(["nm", library], check=True, capture_output=True, text=True).stdout)
-        code_bytes, sizes = device_code_bytes(sections_of(library)), file_bytes(folder)
-    if arguments.write:
-        if arguments.preset == "cuda":
+        code_bytes, sizes = device_code_bytes(sections_of(library)), file_bytes(folder, ROOT)
+    if arguments.write or arguments.write_seconds:
+        if arguments.write and arguments.preset == "cuda":
             budget = new_budget(budget, kernels, code_bytes, sizes)
-        if len(seconds) >= len(list((folder / "src").rglob("*.o"))):
+        if arguments.write_seconds:
             budget = new_seconds(budget, seconds, calibration)
         budgets[arguments.preset] = budget
         write(budgets)

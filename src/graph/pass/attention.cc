@@ -48,7 +48,8 @@ class Fuser {
 
   // The keys as [batch, heads, rows, size], from [batch, rows, heads, size].
   ir::Node HeadsFirst(const AttentionCore& core) const {
-    ir::Value turned = graph_.value(core.keys);
+    const ir::Value& keys = graph_.value(core.keys);
+    ir::Value turned{.name = keys.name, .type = keys.type, .kind = keys.kind, .dims = keys.dims};
     std::swap(turned.dims->at(2), turned.dims->at(3));
     return {.name = turned.name,
             .op_type = "Transpose",

@@ -27,7 +27,7 @@ bool Rewriter::Replace(int index, ir::Node fused, std::vector<ir::Node> before) 
   }
   context_.notes.push_back({fusion_, fused.sources});
   for (ir::Node& first : before) first.sources = fused.sources;
-  before_[index] = std::move(before);
+  if (!before.empty()) before_[index] = std::move(before);
   node(index) = std::move(fused);
   return true;
 }

@@ -17,7 +17,9 @@ int IsWhole(const AttentionProblem& p, const void* pointer, const AttentionStrid
 FlashAdded AddedTo(const AttentionPlan& plan, const AttentionPointers& at) {
   const AttentionProblem& p = plan.problem;
   const bool mask = p.mask != AttentionMask::kNone;
-  const bool outside = (at.key_end != nullptr || at.key_begin != nullptr) && !std::isinf(p.masked);
+  // Keys outside of their range that are walked over: none are where nobody sees them, but all where scores are wanted.
+  const bool range = at.key_end != nullptr || at.key_begin != nullptr;
+  const bool outside = range && (!std::isinf(p.masked) || p.scores != AttentionScores::kNone);
   if (!mask && !p.bias && !outside) return FlashAdded::kNothing;
   const auto by_key = [&](const ScoreStrides& strides) {
     return strides.query == 0 && (strides.head == 0 || plan.packed == 1);

@@ -26,6 +26,7 @@ __global__ void __launch_bounds__(kMostWarps * 32, kBlocksTogether)
   const int rows_of_block = static_cast<int>(blockDim.x) / 32 * kWarpRows;
   const int first_row = static_cast<int>(blockIdx.x) * rows_of_block, head = static_cast<int>(blockIdx.y);
   const int queries = static_cast<int>(problem.queries), keys = static_cast<int>(problem.keys);
+  const int depth = (static_cast<int>(problem.head_size) + 15) / 16 * 16;
   const int64_t batch = blockIdx.z, kv_head = p.group == 1 ? head : head / p.group;
   T* const q_tile = device::DynamicShared<T>();
   T* const k_tile = q_tile + rows_of_block * kStride;
@@ -39,8 +40,8 @@ __global__ void __launch_bounds__(kMostWarps * 32, kBlocksTogether)
   };
   device::GridDependencyWait();
 
-  load(q_tile, rows_of_block, p.depth, problem.head_size, p.at.q, problem.q, head, first_row, queries);
-  load(k_tile, kKeys, p.depth, problem.head_size, p.at.k, problem.k, kv_head, 0, keys);
+  load(q_tile, rows_of_block, depth, problem.head_size, p.at.q, problem.q, head, first_row, queries);
+  load(k_tile, kKeys, depth, problem.head_size, p.at.k, problem.k, kv_head, 0, keys);
   device::CommitCopies();
   load(v_tile, kKeys, kColumns, problem.v_head_size, p.at.v, problem.v, kv_head, 0, keys);
   device::CommitCopies();
@@ -61,7 +62,7 @@ __global__ void __launch_bounds__(kMostWarps * 32, kBlocksTogether)
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
       Products::Scores(s[tile], q_tile + warp * kWarpRows * kStride, kStride, k_tile + tile * kTileKeys * kStride,
-                       kStride, p.depth);
+                       kStride, depth);
     }
     const auto each_score = [&](auto&& body) {
 #pragma unroll

@@ -1,5 +1,4 @@
 #include "kernels/elementwise/elementwise.cuh"
-#include "kernels/elementwise/unary.h"
 #include "kernels/epilogue/activate.cuh"
 #include "kernels/epilogue/finish.h"
 
@@ -57,24 +56,22 @@ Launcher FindLauncher(DataType from, DataType to) {
   }
 }
 
-// The function of one tensor that an epilogue is where nothing but an activation is left: chosen once a launch, it runs
-// at the rate of a copy. Null where there is none.
-UnaryKernel FindAlone(const Finish& finish) {
-  const Epilogue& e = finish.epilogue;
-  if (e.alpha != 1.0f || e.bias || e.residual() || finish.from != finish.to) return nullptr;
+// The function of one tensor that an epilogue of nothing but an activation is; null where it is more, or has none.
+UnaryKernel FindAlone(DataType type, const Epilogue& e) {
+  if (e.alpha != 1.0f || e.bias || e.residual()) return nullptr;
   switch (e.activation) {
     case Activation::kRelu:
-      return FindUnaryKernel("Relu", finish.to);
+      return FindUnaryKernel("Relu", type);
     case Activation::kGeluErf:
-      return FindUnaryKernel("Gelu", finish.to);
+      return FindUnaryKernel("Gelu", type);
     case Activation::kGeluTanh:
-      return FindUnaryKernel("FastGelu", finish.to);
+      return FindUnaryKernel("FastGelu", type);
     case Activation::kSigmoid:
-      return FindUnaryKernel("Sigmoid", finish.to);
+      return FindUnaryKernel("Sigmoid", type);
     case Activation::kTanh:
-      return FindUnaryKernel("Tanh", finish.to);
+      return FindUnaryKernel("Tanh", type);
     case Activation::kHardSwish:
-      return FindUnaryKernel("HardSwish", finish.to);
+      return FindUnaryKernel("HardSwish", type);
     default:
       return nullptr;
   }
@@ -88,6 +85,7 @@ Result<Finish> PlanFinish(DataType from, DataType to, const Epilogue& epilogue, 
     return NotSupported("an epilogue from ", DataTypeName(from), " to ", DataTypeName(to));
   }
   Finish finish{.from = from, .to = to, .epilogue = epilogue};
+  if (from == to) finish.alone = FindAlone(to, epilogue);
   const Shape whole{outer, channels, inner}, channel{channels, 1}, none;
   CUDAEP_ASSIGN_OR_RETURN(finish.broadcast,
                           MakeBroadcast<3>(whole, {whole.dims(), (epilogue.bias ? channel : none).dims(),
@@ -97,8 +95,8 @@ Result<Finish> PlanFinish(DataType from, DataType to, const Epilogue& epilogue, 
 
 Status LaunchFinish(const Finish& finish, const void* sums, const void* bias, const void* residual, void* result,
                     device::Stream stream) {
-  if (const UnaryKernel alone = FindAlone(finish)) {
-    return alone({.x = sums, .y = result, .elems = finish.broadcast.elems}, stream);
+  if (finish.alone != nullptr) {
+    return finish.alone({.x = sums, .y = result, .elems = finish.broadcast.elems}, stream);
   }
   return FindLauncher(finish.from, finish.to)(finish, sums, bias, residual, result, stream);
 }

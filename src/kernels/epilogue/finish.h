@@ -8,13 +8,15 @@
 #include "core/epilogue.h"
 #include "device/device.h"
 #include "kernels/elementwise/broadcast.h"
+#include "kernels/elementwise/unary.h"
 
 namespace cudaep::kernels {
 
 struct Finish {
   DataType from = DataType::kFloat, to = DataType::kFloat;  // of the sums; of bias, residual and result
   Epilogue epilogue;
-  Broadcast<3> broadcast;  // of sums, bias, residual
+  Broadcast<3> broadcast;       // of sums, bias, residual
+  UnaryKernel alone = nullptr;  // where an activation is all there is to do: it chooses once, not for every element
 };
 
 // For a contiguous result of [outer, channels, inner] elements with one bias value a channel. The types are one float

@@ -194,6 +194,8 @@ CASES = [
     *(_case((2, 4, 3, 8), (2, 2, 5, 8), (2, 2, 5, 70), past=2, mask=Rand((3, 7)), outputs=ALL, dtypes=TYPES,
             attrs={"qk_matmul_output_mode": mode, "softcap": 1.5, "is_causal": 1}, name=f"scores{mode}")
       for mode in range(4)),
+    *(_case((3, 2, 4, 8), (3, 2, 70, 8), outputs=SCORES, attrs={"qk_matmul_output_mode": mode}, lengths=[70, 3, 65],
+            name=f"scores_of_lengths{mode}") for mode in (2, 3)),
     _case((1, 2, 70, 16), (1, 2, 90, 16), outputs=SCORES, attrs={"qk_matmul_output_mode": 3},
           mask=Rand((70, 90), "bool"), name="scores_tiles"),
     _case((2, 3, 4, 8), (2, 3, 7, 8), mask=_BOOL_ROWS, attrs={"qk_matmul_output_mode": 3}, outputs=SCORES,

@@ -189,6 +189,23 @@ TEST(AttentionPassTest, HeadsThatAreNotMergedStayApart) {
   }
 }
 
+// The region's result stays the product's operand, whatever attention reads.
+TEST(AttentionPassTest, KeysThatLeaveAreMadeOnce) {
+  AttentionNet net;
+  net.Output(net.Merge({2, 0, 1, 3}));
+  const int keys = std::ranges::find_if(net.graph.nodes, [&](const ir::Node& node) {
+                     return node.Is("Transpose") && std::get<std::vector<int64_t>>(node.attributes.at("perm")) ==
+                                                        std::vector<int64_t>{0, 2, 3, 1};
+                   })->outputs[0];
+  net.Output(keys);
+  net.Run(Without(Fusion::kProductEpilogue));
+  int made = 0;
+  for (const ir::Node& node : net.graph.nodes) {
+    for (const int output : node.outputs) made += net.graph.value(output).output == 1 ? 1 : 0;
+  }
+  EXPECT_EQ(made, 1);
+}
+
 TEST(AttentionPassTest, MasksThatMightWidenTheScoresStay) {
   const Dim other = {kUnknownDim, "other"};
   for (const std::vector<Dim>& mask :
