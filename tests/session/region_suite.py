@@ -220,16 +220,39 @@ def check_an_output_in_the_memory_of_an_input() -> None:
     ]
     row: tuple[int, list[str | int]] = (TensorProto.FLOAT, [1, 5])
     model = models.model(nodes, {"s": row, "g": row}, {"y": row})
+    _renews_in_place(model)
+
+
+def check_another_output_in_the_memory_of_an_input() -> None:
+    """The same of a value that leaves from the middle of a chain, which reads the input after it."""
+    nodes = [
+        helper.make_node("Tanh", ["g"], ["y"]),
+        helper.make_node("Add", ["y", "s"], ["a"]),
+        helper.make_node("Mul", ["a", "g"], ["z"]),
+    ]
+    row: tuple[int, list[str | int]] = (TensorProto.FLOAT, [1, 5])
+    _renews_in_place(models.model(nodes, {"s": row, "g": row}, {"y": row, "z": row}), {"fusion": "1"})
+
+
+def _renews_in_place(model: bytes, options: dict[str, str] | None = None) -> None:
+    """Outputs of inputs s and g, of which y is in the memory of s."""
     start, gain = _values(1, 5), _values(1, 5)
-    (expected,) = session(model, level=BASIC).run(None, {"s": start, "g": gain})
-    together = joined(model)
+    plain = session(model, level=BASIC)
+    names = [output.name for output in plain.get_outputs()]
+    expected = plain.run(names, {"s": start, "g": gain})
+    together = joined(model, options)
     state = ort.OrtValue.ortvalue_from_numpy(start, "gpu", 0, 0x10DE)
     binding = together.io_binding()
     binding.bind_ortvalue_input("s", state)
     binding.bind_cpu_input("g", gain)
-    binding.bind_ortvalue_output("y", state)
+    for name in names:
+        if name == "y":
+            binding.bind_ortvalue_output(name, state)
+        else:
+            binding._iobinding.bind_output(name, DEVICE)
     together.run_with_iobinding(binding)
-    np.testing.assert_array_equal(state.numpy(), expected)
+    for result, value in zip(binding.get_outputs(), expected, strict=True):
+        np.testing.assert_array_equal(result.numpy(), value)
 
 
 def check_one_buffer_read_twice() -> None:

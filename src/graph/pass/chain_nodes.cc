@@ -164,8 +164,10 @@ class Reader {
 
   Terms ReadClip() const {
     if (!kFloatTypesNoDouble.Contains(TypeOf(node_.inputs[0]))) return std::nullopt;
-    std::array<float, 2> bounds = {ir::FloatAttribute(node_, "min", -kInfinity),
-                                   ir::FloatAttribute(node_, "max", kInfinity)};
+    // Before version 11 infinities are cut to the largest numbers, which 16 bits do not hold.
+    const bool finite = node_.since_version < 11 && TypeOf(node_.inputs[0]) == DataType::kFloat;
+    const float most = finite ? std::numeric_limits<float>::max() : kInfinity;
+    std::array<float, 2> bounds = {ir::FloatAttribute(node_, "min", -most), ir::FloatAttribute(node_, "max", most)};
     for (size_t i = 1; i < node_.inputs.size(); ++i) {
       if (node_.inputs[i] < 0) continue;
       const std::optional<double> number = ir::ScalarOf(graph_, node_.inputs[i]);
@@ -181,9 +183,9 @@ class Reader {
     const DataType from = TypeOf(node_.inputs[0]), to = TypeOf(node_.outputs[0]);
     if (node_.inputs.size() != 1 || !kernels::kChainInputTypes.Contains(from)) return std::nullopt;
     const std::array<int, 3> operand = {node_.inputs[0], kNone, kNone};
-    const NodeTerm same{"Affine", operand, {1, -0.0f}};
     if (to == DataType::kBool) return std::vector<NodeTerm>{{"Truth", operand}};
-    if (to == DataType::kFloat || (to == from && kFloat16Types.Contains(to))) return std::vector<NodeTerm>{same};
+    if (to == DataType::kFloat) return std::vector<NodeTerm>{{"Float32", operand, {1, -0.0f}}};
+    if (to == from && kFloat16Types.Contains(to)) return std::vector<NodeTerm>{{"Affine", operand, {1, -0.0f}}};
     if (to == DataType::kFloat16) return std::vector<NodeTerm>{{"Float16", operand}};
     if (to == DataType::kBFloat16) return std::vector<NodeTerm>{{"BFloat16", operand}};
     return std::nullopt;

@@ -12,6 +12,11 @@ constexpr int kWide = 32, kNarrow = 8;
 constexpr int kPackOf = 4;                        // fp32 of 16 bytes
 constexpr int64_t kManyElems = int64_t{1} << 19;  // a warp of kWide elements for each of a large GPU's schedulers
 
+constexpr size_t SharedBytes(int elems_of_thread, int slots) {
+  return sizeof(float) * kChainThreads * static_cast<size_t>(elems_of_thread) *
+         (kWorkSlots + static_cast<size_t>(slots));
+}
+
 template <int kV, int kPack>
 __global__ void __launch_bounds__(kChainThreads, kV == kWide ? 5 : 10)
     ChainKernel(const __grid_constant__ ChainInputs in, const __grid_constant__ ChainOutputs out,
@@ -56,7 +61,7 @@ Status LaunchVariant(const ChainArgs& args, device::Stream stream) {
   device::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(b.elems, kChainThreads * kV));
   config.block.x = kChainThreads;
-  config.shared_bytes = sizeof(float) * kV * kChainThreads * (kWorkSlots + static_cast<size_t>(args.program->slots));
+  config.shared_bytes = SharedBytes(kV, args.program->slots);
   config.programmatic = true;
   return device::Launch(ChainKernel<kV, kPack>, config, stream, in, out, walk, *args.program);
 }
@@ -88,11 +93,15 @@ BroadcastHalves<kMaxChainInputs> SplitTail(const Broadcast<kMaxChainInputs>& who
 
 }  // namespace
 
+bool IsWideChain(int64_t elems, int slots, size_t shared_bytes) {
+  return elems >= kManyElems && SharedBytes(kWide, slots) <= shared_bytes;
+}
+
 Status LaunchChain(const ChainArgs& args, device::Stream stream) {
   const Broadcast<kMaxChainInputs>& b = *args.broadcast;
   if (b.elems == 0) return Status::Ok();
   if (b.elems > std::min(kSliceElems, index_limit)) return LaunchHalves(args, SplitBroadcast(b), stream);
-  const bool many = b.elems >= kManyElems, aligned = IsAligned(args);
+  const bool many = IsWideChain(b.elems, args.program->slots, args.shared_bytes), aligned = IsAligned(args);
   if (aligned && b.size[0] % kPackOf == 0) {
     return many ? LaunchVariant<kWide, kPackOf>(args, stream) : LaunchVariant<kNarrow, kPackOf>(args, stream);
   }

@@ -3,7 +3,7 @@
 //
 // A machine of one accumulator. A step does something to it, with an operand that it names: an input, a value that was
 // kept, a number. All values are fp32; truth is 1 and 0. What a step costs beside its arithmetic is paid once for the
-// up to 16 elements of a thread.
+// up to 32 elements of a thread.
 #pragma once
 
 #include <array>
@@ -84,9 +84,6 @@ enum class ChainCode : uint8_t {
   kSelu,
   kCelu,
   // The same for chains of 16-bit floats, with errors that are small beside a rounding to those.
-  kFastDivide,
-  kFastDivideInto,
-  kFastReciprocal,
   kFastSigmoid,
   kFastTanh,
   kFastGelu,
@@ -112,10 +109,13 @@ struct ChainStep {
 };
 
 struct ChainProgram {
-  std::array<ChainStep, kMaxChainSteps> steps = {};  // with kEnd behind the last
-  int size = 0;                                      // without kEnd
+  std::array<ChainStep, kMaxChainSteps + 1> steps = {};  // kEnd behind the last, and one that is read ahead
+  int size = 0;                                          // without kEnd
   int slots = 0;
 };
+
+// Whether threads have many elements: there are enough, and slots for them fit `shared_bytes` of a block.
+bool IsWideChain(int64_t elems, int slots, size_t shared_bytes);
 
 struct ChainArgs {
   const ChainProgram* program;
@@ -124,10 +124,11 @@ struct ChainArgs {
   std::array<DataType, kMaxChainInputs> input_types;    // kUndefined: there is none
   std::array<DataType, kMaxChainOutputs> output_types;  // the same
   const Broadcast<kMaxChainInputs>* broadcast;
+  size_t shared_bytes;  // that a block may have
 };
 
-// Outputs have the broadcast's shape and no memory in common with inputs, apart from one that the program stores in its
-// last step, which may lie in an input's that is read as one tensor of that shape and type.
+// Outputs have the broadcast's shape, and memory of their own or that of an input which has their shape and type: no
+// input is read after the program's first kStore.
 Status LaunchChain(const ChainArgs& args, device::Stream stream);
 
 }  // namespace cudaep::kernels

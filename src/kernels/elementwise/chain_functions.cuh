@@ -35,107 +35,73 @@ __device__ __forceinline__ float ChainPower(float base, float exponent) {
 
 __device__ __forceinline__ float ChainElu(float x, float alpha) { return x < 0.0f ? alpha * std::expm1(x) : x; }
 
-// Calls `each` with the function of a step of x, if it is one of those that are done a few elements at a time.
+// Calls `each` with the function of a step of x, which is one of those that are done a few elements at a time.
 template <class Each>
-__device__ __forceinline__ bool WithLongFunction(const ChainStep& step, Each&& each) {
+__device__ __forceinline__ void WithLongFunction(const ChainStep& step, Each&& each) {
   const float a = step.a, b = step.b;
   const auto activation = [&](Activation which) { WithActivation<float>(which, {}, each); };
   switch (step.code()) {
     case ChainCode::kReciprocal:
-      each([](float x) { return 1.0f / x; });
-      return true;
+      return each([](float x) { return 1.0f / x; });
     case ChainCode::kSqrt:
-      each([](float x) { return std::sqrt(x); });
-      return true;
+      return each([](float x) { return std::sqrt(x); });
     case ChainCode::kExp:
-      each([](float x) { return std::exp(x); });
-      return true;
+      return each([](float x) { return std::exp(x); });
     case ChainCode::kLog:
-      each([](float x) { return std::log(x); });
-      return true;
+      return each([](float x) { return std::log(x); });
     case ChainCode::kErf:
-      each([](float x) { return std::erf(x); });
-      return true;
+      return each([](float x) { return std::erf(x); });
     case ChainCode::kSigmoid:
-      activation(Activation::kSigmoid);
-      return true;
+      return activation(Activation::kSigmoid);
     case ChainCode::kTanh:
-      activation(Activation::kTanh);
-      return true;
+      return activation(Activation::kTanh);
     case ChainCode::kGelu:
-      activation(Activation::kGeluErf);
-      return true;
+      return activation(Activation::kGeluErf);
     case ChainCode::kGeluTanh:
-      activation(Activation::kGeluTanh);
-      return true;
+      return activation(Activation::kGeluTanh);
     case ChainCode::kSwish:
-      each([=](float x) { return x / (1.0f + std::exp(-a * x)); });
-      return true;
+      return each([=](float x) { return x / (1.0f + std::exp(-a * x)); });
     case ChainCode::kSoftplus:
-      each([](float x) { return SoftplusOf(x); });
-      return true;
+      return each([](float x) { return SoftplusOf(x); });
     case ChainCode::kSoftsign:
-      each([](float x) { return x / (1.0f + std::fabs(x)); });
-      return true;
+      return each([](float x) { return x / (1.0f + std::fabs(x)); });
     case ChainCode::kMish:
-      each([](float x) { return x * std::tanh(SoftplusOf(x)); });
-      return true;
+      return each([](float x) { return x * std::tanh(SoftplusOf(x)); });
     case ChainCode::kElu:
-      each([=](float x) { return ChainElu(x, a); });
-      return true;
+      return each([=](float x) { return ChainElu(x, a); });
     case ChainCode::kSelu:
-      each([=](float x) { return b * ChainElu(x, a); });
-      return true;
+      return each([=](float x) { return b * ChainElu(x, a); });
     case ChainCode::kCelu:
-      each([=](float x) { return MaxOf(0.0f, x) + MinOf(0.0f, a * std::expm1(x / a)); });
-      return true;
-    case ChainCode::kFastReciprocal:
-      each([](float x) { return device::FastDivide(1.0f, x); });
-      return true;
+      return each([=](float x) { return MaxOf(0.0f, x) + MinOf(0.0f, a * std::expm1(x / a)); });
     case ChainCode::kFastSigmoid:
-      each([](float x) { return FastSigmoid(x); });
-      return true;
+      return each([](float x) { return FastSigmoid(x); });
     case ChainCode::kFastTanh:
-      each([](float x) { return FastTanhOf(x); });
-      return true;
+      return each([](float x) { return FastTanhOf(x); });
     case ChainCode::kFastGelu:
-      each([](float x) { return GeluByErf().Approximate(x); });
-      return true;
+      return each([](float x) { return GeluByErf().Approximate(x); });
     case ChainCode::kFastGeluTanh:
-      each([](float x) { return GeluByTanh().Approximate(x); });
-      return true;
+      return each([](float x) { return GeluByTanh().Approximate(x); });
     case ChainCode::kFastSwish:
-      each([=](float x) { return x * FastSigmoid(a * x); });
-      return true;
+      return each([=](float x) { return x * FastSigmoid(a * x); });
     default:
-      return false;
+      __trap();
   }
 }
 
 // The same of x and y.
 template <class Each>
-__device__ __forceinline__ bool WithLongFunctionOfTwo(ChainCode code, Each&& each) {
+__device__ __forceinline__ void WithLongFunctionOfTwo(ChainCode code, Each&& each) {
   switch (code) {
     case ChainCode::kDivide:
-      each([](float x, float y) { return x / y; });
-      return true;
+      return each([](float x, float y) { return x / y; });
     case ChainCode::kDivideInto:
-      each([](float x, float y) { return y / x; });
-      return true;
+      return each([](float x, float y) { return y / x; });
     case ChainCode::kPower:
-      each([](float x, float y) { return ChainPower(x, y); });
-      return true;
+      return each([](float x, float y) { return ChainPower(x, y); });
     case ChainCode::kPowerOf:
-      each([](float x, float y) { return ChainPower(y, x); });
-      return true;
-    case ChainCode::kFastDivide:
-      each([](float x, float y) { return device::FastDivide(x, y); });
-      return true;
-    case ChainCode::kFastDivideInto:
-      each([](float x, float y) { return device::FastDivide(y, x); });
-      return true;
+      return each([](float x, float y) { return ChainPower(y, x); });
     default:
-      return false;
+      __trap();
   }
 }
 

@@ -14,6 +14,7 @@ using kernels::kMaxChainOutputs;
 
 struct ChainPlan : Plan {
   kernels::Broadcast<kMaxChainInputs> broadcast;
+  size_t shared_bytes = 0;  // that a block may have
 };
 
 Result<Chain> ReadChain(const OpInfo& info) {
@@ -75,15 +76,14 @@ Status CheckTensors(const OpInfo& info, const Chain& chain) {
   return Status::Ok();
 }
 
-// Whether all floats that come and go are rounded to 16 bits.
-bool IsHalf(const OpInfo& info) {
-  for (int i = 0; i < info.input_count(); ++i) {
-    if (info.input_type(i) == DataType::kFloat) return false;
-  }
-  for (int i = 0; i < info.output_count(); ++i) {
-    if (info.output_type(i) == DataType::kFloat) return false;
-  }
-  return true;
+// Whether all floats that come and go are rounded to 16 bits, and an error that is small beside that stays small.
+bool MayBeFast(const OpInfo& info, const Chain& chain) {
+  DataTypeSet types;
+  for (int i = 0; i < info.input_count(); ++i) types = types | DataTypeSet(info.input_type(i));
+  for (int i = 0; i < info.output_count(); ++i) types = types | DataTypeSet(info.output_type(i));
+  if (types.Contains(DataType::kFloat)) return false;
+  if ((types - kFloat16Types) == types) return false;
+  return std::ranges::none_of(chain.terms, [](const ChainTerm& term) { return term.function->exact; });
 }
 
 class Elementwise final : public Operator {
@@ -94,7 +94,7 @@ class Elementwise final : public Operator {
   static Result<std::unique_ptr<Elementwise>> Create(const OpInfo& info) {
     CUDAEP_ASSIGN_OR_RETURN(const Chain chain, ReadChain(info));
     CUDAEP_RETURN_IF_ERROR(CheckTensors(info, chain));
-    CUDAEP_ASSIGN_OR_RETURN(const kernels::ChainProgram program, CompileChain(chain, IsHalf(info)));
+    CUDAEP_ASSIGN_OR_RETURN(const kernels::ChainProgram program, CompileChain(chain, MayBeFast(info, chain)));
     std::vector<DataType> inputs, outputs;
     for (int i = 0; i < info.input_count(); ++i) inputs.push_back(info.input_type(i));
     for (int i = 0; i < info.output_count(); ++i) outputs.push_back(info.output_type(i));
@@ -115,16 +115,19 @@ class Elementwise final : public Operator {
     std::array<Dims, kMaxChainInputs> dims;
     for (size_t i = 0; i < context.inputs.size(); ++i) dims[i] = context.inputs[i].dims();
     CUDAEP_ASSIGN_OR_RETURN(plan->broadcast, kernels::MakeBroadcast<kMaxChainInputs>(context.outputs[0], dims));
+    plan->shared_bytes = context.device.shared_bytes_per_block;
     return PlanPtr(std::move(plan));
   }
 
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
+    const auto& own = PlanAs<ChainPlan>(plan);
     kernels::ChainArgs args{.program = &program_,
                             .inputs = {},
                             .outputs = {},
                             .input_types = {},
                             .output_types = {},
-                            .broadcast = &PlanAs<ChainPlan>(plan).broadcast};
+                            .broadcast = &own.broadcast,
+                            .shared_bytes = own.shared_bytes};
     for (size_t i = 0; i < input_types_.size(); ++i) {
       args.inputs[i] = context.input(static_cast<int>(i));
       args.input_types[i] = input_types_[i];

@@ -13,49 +13,54 @@ using kernels::kNoChainSource;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-constexpr ChainFunction Of(std::string_view name, ChainCode code) { return {name, 1, code, code, code, code}; }
+constexpr ChainFunction Of(std::string_view name, ChainCode code) { return {name, 1, code, code, code}; }
 constexpr ChainFunction Of(std::string_view name, ChainCode code, ChainCode fast) {
-  return {name, 1, code, code, fast, fast};
+  return {name, 1, code, code, fast};
 }
 constexpr ChainFunction OfTwo(std::string_view name, ChainCode code, ChainCode swapped) {
-  return {name, 2, code, swapped, code, swapped};
+  return {name, 2, code, swapped, code};
 }
 constexpr ChainFunction OfTwo(std::string_view name, ChainCode code) { return OfTwo(name, code, code); }
+constexpr ChainFunction Exact(ChainFunction function) {
+  function.exact = true;
+  return function;
+}
 
 constexpr ChainFunction kFunctions[] = {
     OfTwo("Add", ChainCode::kAdd),
     OfTwo("Sub", ChainCode::kSubtract, ChainCode::kSubtractFrom),
     OfTwo("Mul", ChainCode::kMultiply),
-    {"Div", 2, ChainCode::kDivide, ChainCode::kDivideInto, ChainCode::kFastDivide, ChainCode::kFastDivideInto},
+    OfTwo("Div", ChainCode::kDivide, ChainCode::kDivideInto),
     OfTwo("Pow", ChainCode::kPower, ChainCode::kPowerOf),
     OfTwo("Max", ChainCode::kMaximum),
     OfTwo("Min", ChainCode::kMinimum),
-    OfTwo("Less", ChainCode::kLess, ChainCode::kGreater),
-    OfTwo("LessOrEqual", ChainCode::kLessOrEqual, ChainCode::kGreaterOrEqual),
-    OfTwo("Greater", ChainCode::kGreater, ChainCode::kLess),
-    OfTwo("GreaterOrEqual", ChainCode::kGreaterOrEqual, ChainCode::kLessOrEqual),
-    OfTwo("Equal", ChainCode::kEqual),
+    Exact(OfTwo("Less", ChainCode::kLess, ChainCode::kGreater)),
+    Exact(OfTwo("LessOrEqual", ChainCode::kLessOrEqual, ChainCode::kGreaterOrEqual)),
+    Exact(OfTwo("Greater", ChainCode::kGreater, ChainCode::kLess)),
+    Exact(OfTwo("GreaterOrEqual", ChainCode::kGreaterOrEqual, ChainCode::kLessOrEqual)),
+    Exact(OfTwo("Equal", ChainCode::kEqual)),
     OfTwo("And", ChainCode::kAnd),
     OfTwo("Or", ChainCode::kOr),
     OfTwo("Xor", ChainCode::kXor),
-    {"Where", 3, ChainCode::kSelect, ChainCode::kSelectElse, ChainCode::kSelect, ChainCode::kSelectElse},
+    {"Where", 3, ChainCode::kSelect, ChainCode::kSelectElse, ChainCode::kSelect},
     Of("Affine", ChainCode::kAffine),
+    Exact(Of("Float32", ChainCode::kAffine)),
     Of("Clamp", ChainCode::kClamp),
     Of("Relu", ChainCode::kRelu),
     Of("LeakyRelu", ChainCode::kLeakyRelu),
-    Of("ThresholdedRelu", ChainCode::kThresholdedRelu),
+    Exact(Of("ThresholdedRelu", ChainCode::kThresholdedRelu)),
     Of("Abs", ChainCode::kAbs),
     Of("Not", ChainCode::kNot),
-    Of("Truth", ChainCode::kTruth),
-    Of("IsNaN", ChainCode::kIsNaN),
-    Of("Floor", ChainCode::kFloor),
-    Of("Ceil", ChainCode::kCeil),
-    Of("Round", ChainCode::kRound),
-    Of("Sign", ChainCode::kSign),
+    Exact(Of("Truth", ChainCode::kTruth)),
+    Exact(Of("IsNaN", ChainCode::kIsNaN)),
+    Exact(Of("Floor", ChainCode::kFloor)),
+    Exact(Of("Ceil", ChainCode::kCeil)),
+    Exact(Of("Round", ChainCode::kRound)),
+    Exact(Of("Sign", ChainCode::kSign)),
     Of("HardSwish", ChainCode::kHardSwish),
     Of("Float16", ChainCode::kToHalf),
     Of("BFloat16", ChainCode::kToBFloat16),
-    Of("Reciprocal", ChainCode::kReciprocal, ChainCode::kFastReciprocal),
+    Of("Reciprocal", ChainCode::kReciprocal),
     Of("Sqrt", ChainCode::kSqrt),
     Of("Exp", ChainCode::kExp),
     Of("Log", ChainCode::kLog),
@@ -73,6 +78,14 @@ constexpr ChainFunction kFunctions[] = {
     Of("Celu", ChainCode::kCelu),
 };
 
+// Of powers of two, whose reciprocal has no error.
+std::optional<float> ExactReciprocal(float number) {
+  int exponent = 0;
+  const float reciprocal = 1 / number;
+  if (std::fabs(std::frexp(number, &exponent)) != 0.5f || !std::isnormal(reciprocal)) return std::nullopt;
+  return reciprocal;
+}
+
 // -0 changes nothing that it is added to.
 bool IsNothing(float summand) { return summand == 0 && std::signbit(summand); }
 
@@ -83,7 +96,7 @@ const ChainFunction* FindChainFunction(std::string_view name) {
   return found == std::end(kFunctions) ? nullptr : found;
 }
 
-std::optional<ChainStep> StepOfNumber(ChainCode code, bool swapped, float number, bool fast) {
+std::optional<ChainStep> StepOfNumber(ChainCode code, bool swapped, float number) {
   const auto step = [](ChainCode as, float a, float b) { return ChainStep(as, kNoChainSource, 0, a, b); };
   switch (code) {
     case ChainCode::kAdd:
@@ -93,8 +106,8 @@ std::optional<ChainStep> StepOfNumber(ChainCode code, bool swapped, float number
     case ChainCode::kMultiply:
       return step(ChainCode::kAffine, number, -0.0f);
     case ChainCode::kDivide:
-      if (swapped || !fast || !std::isnormal(1 / number)) return std::nullopt;
-      return step(ChainCode::kAffine, 1 / number, -0.0f);
+      if (swapped || !ExactReciprocal(number)) return std::nullopt;
+      return step(ChainCode::kAffine, *ExactReciprocal(number), -0.0f);
     case ChainCode::kMaximum:
       if (std::isnan(number)) return std::nullopt;
       return step(ChainCode::kClamp, number, kInfinity);

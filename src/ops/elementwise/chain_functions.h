@@ -11,21 +11,23 @@ namespace cudaep::ops {
 inline constexpr int kMaxChainOperands = 3, kChainNumbers = 2;
 
 // A function by its name: that of the ONNX operator it does, or one of
-//   Affine (a x + b), Clamp (to [a, b]), Truth (x is not 0), Float16 and BFloat16 (rounded), GeluTanh.
+//   Affine (a x + b), Clamp (to [a, b]), Truth (x is not 0), Float16 and BFloat16 (rounded), GeluTanh,
+//   Float32 (Affine as a cast that someone asked for).
 // Operators with attributes have them as numbers, in the order of their schemas. A condition comes first in Where.
 struct ChainFunction {
   std::string_view name;
   int operands;  // 1 to kMaxChainOperands
   kernels::ChainCode code;
   kernels::ChainCode swapped;  // of two operands: with x and y in each other's place
-  kernels::ChainCode fast, fast_swapped;
+  kernels::ChainCode fast;
+  bool exact = false;  // of a small error in what comes before it makes a large one, or none was allowed
 };
 
 const ChainFunction* FindChainFunction(std::string_view name);  // null: there is none
 
 // The step that a function of x and one number is; absent: it takes the number as its operand. `swapped`: the number
 // comes first.
-std::optional<kernels::ChainStep> StepOfNumber(kernels::ChainCode code, bool swapped, float number, bool fast);
+std::optional<kernels::ChainStep> StepOfNumber(kernels::ChainCode code, bool swapped, float number);
 
 bool ChangesNothing(const kernels::ChainStep& step);
 

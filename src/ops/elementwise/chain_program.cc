@@ -16,7 +16,8 @@ using kernels::kNoChainSource;
 // Terms are done depth first, so that few values wait in slots; what takes more of them goes first.
 class Compiler {
  public:
-  Compiler(const Chain& chain, bool fast) : chain_(chain), fast_(fast) {
+  // `late`: results are stored when all are there.
+  Compiler(const Chain& chain, bool fast, bool late) : chain_(chain), fast_(fast), late_(late) {
     const size_t values = static_cast<size_t>(chain.inputs) + chain.terms.size();
     uses_.resize(values);
     slot_.resize(values, -1);
@@ -27,11 +28,15 @@ class Compiler {
         if (operand >= 0) ++uses_[Index(operand)];
       }
     }
+    for (const int result : chain.results) {
+      if (late_) ++uses_[Index(result)];
+    }
   }
 
   Result<ChainProgram> Run() {
     StateNeeds();
     for (size_t i = chain_.results.size(); i-- > 0;) Evaluate(chain_.results[i]);
+    if (late_ && error_.ok()) StoreResults();
     if (!error_.ok()) return error_;
     return program_;
   }
@@ -143,7 +148,19 @@ class Compiler {
     accumulator_ = value;
     done_[Index(value)] = 1;
     for (size_t i = 0; i < chain_.results.size(); ++i) {
-      if (chain_.results[i] == value) EmitBarrier({ChainCode::kStore, kNoChainSource, static_cast<uint8_t>(i)});
+      if (!late_ && chain_.results[i] == value) Store(i);
+    }
+  }
+
+  void Store(size_t result) { EmitBarrier({ChainCode::kStore, kNoChainSource, static_cast<uint8_t>(result)}); }
+
+  // The first one is in the accumulator.
+  void StoreResults() {
+    for (size_t i = 0; i < chain_.results.size(); ++i) {
+      const int value = chain_.results[i];
+      if (accumulator_ != value) Load(value);
+      Store(i);
+      --uses_[Index(value)];
     }
   }
 
@@ -173,12 +190,10 @@ class Compiler {
     KeepIfNeeded();
     if (is_square) return Emit({ChainCode::kSquare, kNoChainSource, 0});
     if (y < 0) {
-      const auto step = StepOfNumber(term.function->code, swapped, term.numbers[0], fast_);
+      const auto step = StepOfNumber(term.function->code, swapped, term.numbers[0]);
       if (step) return Emit(*step);
     }
-    const ChainFunction& function = *term.function;
-    const ChainCode code =
-        swapped ? (fast_ ? function.fast_swapped : function.swapped) : (fast_ ? function.fast : function.code);
+    const ChainCode code = swapped ? term.function->swapped : term.function->code;
     EmitBarrier({code, y < 0 ? kChainNumber : SourceOf(y), 0, term.numbers[0]});
   }
 
@@ -209,7 +224,7 @@ class Compiler {
   }
 
   const Chain& chain_;
-  const bool fast_;
+  const bool fast_, late_;
   ChainProgram program_;
   Status error_;
   std::vector<int> uses_, slot_, need_;
@@ -220,8 +235,21 @@ class Compiler {
   int joinable_ = 0;      // steps before this one stay as they are
 };
 
+// An output may lie in an input's memory.
+bool ReadsAfterStore(const ChainProgram& program) {
+  const std::span<const ChainStep> steps(program.steps.data(), static_cast<size_t>(program.size));
+  const auto stored = std::ranges::find(steps, ChainCode::kStore, &ChainStep::code);
+  return std::any_of(stored, steps.end(),
+                     [](const ChainStep& step) { return step.source() < kernels::kMaxChainInputs; });
+}
+
 }  // namespace
 
-Result<ChainProgram> CompileChain(const Chain& chain, bool fast) { return Compiler(chain, fast).Run(); }
+Result<ChainProgram> CompileChain(const Chain& chain, bool fast) {
+  // Values that are stored at once need not wait in slots.
+  Result<ChainProgram> program = Compiler(chain, fast, false).Run();
+  if (!program.ok() || !ReadsAfterStore(program.value())) return program;
+  return Compiler(chain, fast, true).Run();
+}
 
 }  // namespace cudaep::ops

@@ -24,11 +24,11 @@ struct ChainTerm {
 struct Chain {
   int inputs = 0;
   std::vector<ChainTerm> terms = {};
-  std::vector<int> results = {};  // terms; the first one is stored last
+  std::vector<int> results = {};  // terms
 };
 
-// `fast`: all floats that come and go have 16 bits. kNotSupported for a chain that has too many steps, or too many
-// values at once.
+// `fast`: with the functions that have small errors. No input is read after the first kStore. kNotSupported for a chain
+// that has too many steps, or too many values at once.
 Result<kernels::ChainProgram> CompileChain(const Chain& chain, bool fast);
 
 }  // namespace cudaep::ops

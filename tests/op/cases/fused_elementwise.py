@@ -7,8 +7,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..harness import Case, Rand, Tolerance
-from ..harness.inputs import Input, T
+from ..harness import Case, Of, Rand, T, Tolerance
+from ..harness.inputs import Input, shape_of
 from ..harness.schemas import FUSED_DOMAIN
 
 _FLOATS = ("float32", "float16", "bfloat16")
@@ -35,6 +35,7 @@ def _bfloat16(x: Any) -> Any:
 # Of operands, then of the numbers that are none. Clamps, Where and comparisons are numpy's.
 _ONE: dict[str, tuple[Any, tuple[float, ...]]] = {
     "Affine": (lambda x, a, b: a * x + b, (1.5, -0.25)),
+    "Float32": (lambda x, a, b: a * x + b, (1.0, -0.0)),
     "Clamp": (lambda x, a, b: np.clip(x, a, b), (-1.0, 2.0)),
     "Relu": (lambda x: np.maximum(x, 0), ()),
     "LeakyRelu": (lambda x, a: np.where(x < 0, a * x, x), (0.125,)),
@@ -142,7 +143,7 @@ def _case(
         error=error,
         dtypes=dtypes,
         outputs=outputs,
-        name=more.pop("name", "") or "-".join([*(term[0] for term in terms), *map(str, (i.shape for i in inputs))]),  # type: ignore[union-attr]
+        name=more.pop("name", "") or "-".join([*(term[0] for term in terms), *map(str, map(shape_of, inputs))]),  # type: ignore[arg-type]
         **more,
     )
 
@@ -151,6 +152,7 @@ _X = Rand((3, 40))
 _POSITIVE = Rand((3, 40), low=0.25, high=4.0)
 _TAILS = Rand((3, 40), low=-3.0, high=3.0)
 _C = Rand((3, 40), "bool")
+_MULTIPLES = Of([[41.0 * i for i in range(-4, 5)]])  # which 16 bits hold
 # The chain's fp32 keeps what 16 bits would lose; several roundings of fp32 show in its own type alone.
 _SEVERAL = {"float32": Tolerance(16, terms=16)}
 
@@ -241,6 +243,16 @@ CASES = [
         for exponent in (0.5, 1.0, 2.0, 3.0, -1.5)
     ),
     *(_case([_X], ("Div", 0, _N, number)) for number in (3.0, 1e-30, 0.0)),
+    # Whole quotients are whole, also in 16 bits and of integers.
+    *(_case([_MULTIPLES], ("Div", 0, _N, 41.0), (name, 1)) for name in ("Floor", "Ceil")),
+    _case(
+        [Of(_MULTIPLES.values, "int64")],
+        ("Float32", 0, 1.0, -0.0),
+        ("Div", 1, _N, 41.0),
+        ("Less", 2, _N, 1.0),
+        outputs=("bool",),
+        dtypes=(),
+    ),
     *(
         _case([Rand((3, 40), low=-2.0, high=2.0, specials=True), _X], *terms, outputs=("bool",))
         for name in _COMPARED
@@ -325,10 +337,10 @@ CASES = [
         magnitude=_sizes,
         tolerance=_SEVERAL,
     ),
-    # As long as they come.
+    # As long as they come: with a load, a copy that is kept and a store 47 steps.
     _case(
         [_POSITIVE, Rand((40,), low=0.5, high=1.5)],
-        *(("Add" if i % 2 else "Mul", 0 if i == 0 else 1 + i, 1) for i in range(40)),
+        *(("Add" if i % 2 else "Mul", 0 if i == 0 else 1 + i, 1) for i in range(44)),
         magnitude=_sizes,
         tolerance={"float32": Tolerance(64, terms=64)},
     ),
@@ -352,7 +364,7 @@ CASES = [
                 {"outputs": ("float32",)},
             ),
             ([_X, Rand((3, 41))], [("Add", 0, 1)], ("INVALID_ARGUMENT", "[3,41]"), {}),
-            ([_X], [("Relu" if i % 2 else "Abs", i) for i in range(48)], ("NOT_SUPPORTED", "more than 47 steps"), {}),
+            ([_X], [("Relu" if i % 2 else "Abs", i) for i in range(46)], ("NOT_SUPPORTED", "more than 47 steps"), {}),
             (
                 [_X],
                 [

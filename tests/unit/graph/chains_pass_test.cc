@@ -1,6 +1,8 @@
 // Element-wise nodes as chains.
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "ops/registry.h"
 #include "transformer_net.h"
 
@@ -139,8 +141,8 @@ TEST(ChainsPassTest, OfTypesThatTheKernelHas) {
 }
 
 TEST(ChainsPassTest, CastsToFloatsAndTruth) {
-  for (const auto& [from, to, function] : {std::tuple{DataType::kInt64, DataType::kFloat, "Affine"},
-                                           {DataType::kFloat16, DataType::kFloat, "Affine"},
+  for (const auto& [from, to, function] : {std::tuple{DataType::kInt64, DataType::kFloat, "Float32"},
+                                           {DataType::kFloat16, DataType::kFloat, "Float32"},
                                            {DataType::kFloat, DataType::kFloat16, "Float16"},
                                            {DataType::kInt32, DataType::kBFloat16, "BFloat16"},
                                            {DataType::kFloat, DataType::kBool, "Truth"},
@@ -177,6 +179,19 @@ TEST(ChainsPassTest, ClipBetweenNumbersInOrder) {
   given.Output(given.Op("Clip", {given.Op("Exp", {given.x}), given.Input("low", {})}));
   given.Run();
   EXPECT_EQ(given.Operators(), (Ops{"Exp", "Clip"}));
+}
+
+TEST(ChainsPassTest, ClipOfAnInfinityBeforeVersion11) {
+  constexpr float kLargest = std::numeric_limits<float>::max(), kInfinity = std::numeric_limits<float>::infinity();
+  for (const auto& [type, version, most] : {std::tuple{DataType::kFloat, 6, kLargest},
+                                            {DataType::kFloat16, 6, kInfinity},
+                                            {DataType::kFloat, 13, kInfinity}}) {
+    ChainNet net(type);
+    net.Output(net.Open("Clip", version, {net.Op("Exp", {net.Hidden("x")})}, 3));
+    net.Run();
+    ASSERT_EQ(net.Operators(), Ops{"Elementwise"});
+    EXPECT_EQ(net.Numbers(0), (std::vector<float>{0, 0, -most, most})) << DataTypeName(type) << version;
+  }
 }
 
 TEST(ChainsPassTest, NumbersThatGiveTheRankAreInputs) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace cudaep::ops {
 namespace {
 
@@ -50,14 +52,18 @@ TEST(ChainProgramTest, NumbersAreJoined) {
                                     ChainCode::kClamp, ChainCode::kStore}));
 }
 
-TEST(ChainProgramTest, QuotientsAreProductsWhereSixteenBitsAreLeft) {
-  const Chain chain = {.inputs = 1, .terms = {Term("Div", {0, -1, -1}, {3})}, .results = {1}};
-  EXPECT_EQ(Compiled(chain, true), (Codes{ChainCode::kLoad, ChainCode::kAffine, ChainCode::kStore}));
-  EXPECT_EQ(Compiled(chain, false), (Codes{ChainCode::kLoad, ChainCode::kDivide, ChainCode::kStore}));
-  for (const float number : {0.0f, 2e38f}) {  // whose reciprocal is no normal number
-    Chain limit = chain;
-    limit.terms[0].numbers[0] = number;
-    EXPECT_EQ(Compiled(limit, true)[1], ChainCode::kFastDivide) << number;
+TEST(ChainProgramTest, QuotientsAreProductsWhereTheReciprocalIsExact) {
+  for (const auto& [number, code] : {std::pair{-0.25f, ChainCode::kAffine},
+                                     {8.0f, ChainCode::kAffine},
+                                     {41.0f, ChainCode::kDivide},
+                                     {0.0f, ChainCode::kDivide},
+                                     {0x1p127f, ChainCode::kDivide},  // whose reciprocal is no normal number
+                                     {std::numeric_limits<float>::infinity(), ChainCode::kDivide},
+                                     {std::numeric_limits<float>::quiet_NaN(), ChainCode::kDivide}}) {
+    const Chain chain = {.inputs = 1, .terms = {Term("Div", {0, -1, -1}, {number})}, .results = {1}};
+    for (const bool fast : {false, true}) {
+      EXPECT_EQ(Compiled(chain, fast), (Codes{ChainCode::kLoad, code, ChainCode::kStore})) << number;
+    }
   }
 }
 
@@ -76,11 +82,28 @@ TEST(ChainProgramTest, ValuesWaitInSlots) {
   EXPECT_NE(refused.message().find("more than 4 values at once"), std::string_view::npos);
 }
 
-TEST(ChainProgramTest, FirstResultIsStoredLast) {
-  const Chain chain = {.inputs = 2, .terms = {Term("Abs", {0, -1, -1}), Term("Exp", {1, -1, -1})}, .results = {3, 2}};
-  const auto program = CompileChain(chain, false);
-  ASSERT_TRUE(program.ok());
-  EXPECT_EQ(program.value().steps[static_cast<size_t>(program.value().size - 1)].place(), 0u);
+TEST(ChainProgramTest, NoInputIsReadAfterAStore) {
+  // At once where nothing more is read.
+  const Chain row = {.inputs = 1, .terms = {Term("Abs", {0, -1, -1}), Term("Exp", {1, -1, -1})}, .results = {2, 1}};
+  EXPECT_EQ(Compiled(row),
+            (Codes{ChainCode::kLoad, ChainCode::kAbs, ChainCode::kStore, ChainCode::kExp, ChainCode::kStore}));
+  const Chain two = {.inputs = 2, .terms = {Term("Abs", {0, -1, -1}), Term("Exp", {1, -1, -1})}, .results = {3, 2}};
+  EXPECT_EQ(Compiled(two), (Codes{ChainCode::kLoad, ChainCode::kAbs, ChainCode::kKeep, ChainCode::kLoad,
+                                  ChainCode::kExp, ChainCode::kStore, ChainCode::kLoad, ChainCode::kStore}));
+  const Chain operand = {
+      .inputs = 2, .terms = {Term("Abs", {0, -1, -1}), Term("Add", {2, 1, -1})}, .results = {3, 2, 3}};
+  EXPECT_EQ(Compiled(operand),
+            (Codes{ChainCode::kLoad, ChainCode::kAbs, ChainCode::kKeep, ChainCode::kAdd, ChainCode::kStore,
+                   ChainCode::kKeep, ChainCode::kLoad, ChainCode::kStore, ChainCode::kLoad, ChainCode::kStore}));
+}
+
+TEST(ChainProgramTest, ThreadsHaveManyElementsWhereTheirSlotsFit) {
+  constexpr int64_t kMany = int64_t{1} << 20;
+  constexpr size_t kTuring = size_t{64} << 10, kHopper = size_t{227} << 10;
+  EXPECT_TRUE(kernels::IsWideChain(kMany, 4, kHopper));
+  EXPECT_FALSE(kernels::IsWideChain(1000, 0, kHopper));
+  EXPECT_TRUE(kernels::IsWideChain(kMany, 2, kTuring));
+  EXPECT_FALSE(kernels::IsWideChain(kMany, 3, kTuring));
 }
 
 }  // namespace
