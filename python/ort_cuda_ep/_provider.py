@@ -10,6 +10,7 @@ import onnxruntime as ort
 from . import _driver
 from ._library import Device, get_library_path
 
+REGIONS_OPTION = "compiled_regions"
 _EP_NAME = "CUDAExecutionProvider"
 # Keys of a device's metadata, as src/abi/devices.h has them.
 _SIMULATED_KEY = "simulated"
@@ -90,7 +91,7 @@ def session(
     `options` gains our device and must not be used for another session. `provider_options` may hold any printable
     values; True and False become "1" and "0". Registers the library first unless that has been done. Raises ValueError
     for a device that does not exist; errors of the host pass through, and a failed Run is an error, never repeated on
-    the CPU.
+    the CPU. RuntimeError where `options` want the optimised model saved and it has compiled regions.
     """
     if not _registered:
         register()
@@ -99,7 +100,15 @@ def session(
     options.add_provider_for_devices([device], _as_text(provider_options or {}))
     source = model if isinstance(model, bytes) else os.fspath(model)
     # With the host's fallback a failed Run is repeated on the CPU, and only a line on standard output says so.
-    return ort.InferenceSession(source, sess_options=options, enable_fallback=0)
+    try:
+        return ort.InferenceSession(source, sess_options=options, enable_fallback=0)
+    except Exception as error:
+        if options.optimized_model_filepath and "contains compiled nodes" in str(error):
+            raise RuntimeError(
+                f"{error} Those are compiled regions: set provider option {REGIONS_OPTION}=0, or save the model by "
+                "`ort-cuda-ep optimize`"
+            ) from error
+        raise
 
 
 def _device(device_id: int) -> Any:

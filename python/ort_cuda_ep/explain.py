@@ -3,7 +3,8 @@
 The plug-in writes its decisions to the file that the provider option `placement_report` names. The host asks for them
 after its first optimisers (constant folding, removal of what does nothing) and before its fusions, so the nodes are
 those of that moment. The graph that the host keeps in the end tells which nodes its fusions made of them, and which
-copies between host and device memory it put in.
+copies between host and device memory it put in. The host does not save it where it has compiled regions: the copies are
+then those that the provider expects of its decisions.
 """
 
 import json
@@ -65,7 +66,8 @@ class Budget:
 class Node:
     """One node and its place.
 
-    "provider", "shape" (stays on the CPU), "other" (another provider's), "unsupported", "budget" (did not fit).
+    "provider", "shape" (stays on the CPU), "evaluated" (the same inside a region, on the host, once for each set of
+    input dimensions), "other" (another provider's), "unsupported", "budget" (did not fit).
     """
 
     name: str
@@ -77,6 +79,7 @@ class Node:
     reason: str
     graph: str  # the control-flow node around it; empty in the main graph
     cost: Cost | None = None  # stated where there is a memory budget
+    region: int | None = None  # number of the compiled region that it is in
 
     @property
     def elsewhere(self) -> bool:
@@ -100,16 +103,50 @@ class Copy:
 
 
 @dataclass(frozen=True)
+class Step:
+    """What runs in a region in place of `nodes`; `on_host`: once for each set of input dimensions."""
+
+    op_type: str
+    domain: str
+    on_host: bool
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """What the provider's rewriting `name` did with nodes of a region, or, with a reason, nearly did."""
+
+    name: str
+    nodes: tuple[str, ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Region:
+    """A compiled region."""
+
+    number: int
+    steps: tuple[Step, ...]
+    rewritten: tuple[Rewriting, ...]
+    missed: tuple[Rewriting, ...]
+
+
+@dataclass(frozen=True)
 class Explanation:
-    """What became of a model. `copies` and `fused` are None where the host could not save the graph it ended with."""
+    """What became of a model.
+
+    `fused` is None where the host could not save the graph it ended with, as with regions; `copies` then are what the
+    provider expects.
+    """
 
     nodes: tuple[Node, ...]
     model_nodes: int | None  # in the file, before the host's optimisers; None when it cannot be read on its own
     libraries: tuple[dict[str, Any], ...]  # as the plug-in found them: name, found, path, version, status
-    copies: tuple[Copy, ...] | None = None
+    copies: tuple[Copy, ...]
     fused: dict[str, int] | None = None  # operators of nodes that the host's fusions made
     error: str = ""  # why the session could not be created all the same
     budget: Budget | None = None
+    regions: tuple[Region, ...] = ()
 
     def count(self, placement: str) -> int:
         """The number of nodes with a placement."""
@@ -149,9 +186,10 @@ def explain(
         nodes = tuple(_nodes_of(raw))
         if budget and kept is not None:
             nodes = tuple(_kept_by_host(nodes, kept))
-        copies, fused = _final_graph(optimized, nodes) if optimized.is_file() else (None, None)
+        copies, fused = _final_graph(optimized, nodes) if optimized.is_file() else (tuple(_expected(raw)), None)
         stated = Budget(**raw["budget"]) if "budget" in raw else None
-        return Explanation(nodes, _count_nodes(model), tuple(raw["libraries"]), copies, fused, error, stated)
+        regions = tuple(_region(found) for found in raw.get("regions", ()))
+        return Explanation(nodes, _count_nodes(model), tuple(raw["libraries"]), copies, fused, error, stated, regions)
 
 
 def _create(
@@ -209,6 +247,23 @@ def _nodes_of(report: dict[str, Any]) -> Iterator[Node]:
         for node in graph["nodes"]:
             cost = Cost(**node.pop("cost")) if "cost" in node else None
             yield Node(**node, graph=graph["parent"], cost=cost)
+
+
+def _region(found: dict[str, Any]) -> Region:
+    def rewritings(key: str) -> tuple[Rewriting, ...]:
+        return tuple(Rewriting(**{**note, "nodes": tuple(note["nodes"])}) for note in found[key])
+
+    steps = tuple(Step(**{**step, "nodes": tuple(step["nodes"])}) for step in found["steps"])
+    return Region(found["number"], steps, rewritings("rewritten"), rewritings("missed"))
+
+
+def _expected(report: dict[str, Any]) -> Iterator[Copy]:
+    for graph in report["graphs"]:
+        labels = [f"{node['op_type']} {node['name'] or node['first_output']}" for node in graph["nodes"]]
+        for copy in graph.get("copies", ()):
+            producer = labels[copy["producer"]] if copy["producer"] >= 0 else "graph input"
+            readers = tuple(labels[reader] for reader in copy["readers"])
+            yield Copy("to device" if copy["to_device"] else "to host", copy["value"], producer, readers)
 
 
 def _count_nodes(model: str | os.PathLike[str]) -> int | None:

@@ -5,6 +5,7 @@
 #include "abi/graph_view.h"
 #include "device/device.h"
 #include "graph/capture_check.h"
+#include "graph/copies.h"
 #include "lib/report.h"
 #include "ops/registry.h"
 
@@ -76,6 +77,7 @@ Status Capability::ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
   for (size_t i = 0; i < view.nodes.size() && *carrier == nullptr; ++i) {
     if (view.report.nodes[i].home == graph::NodeHome::kOurs) *carrier = view.nodes[i];
   }
+  const std::vector<RegionClaims::Region> regions = FindRegions(state.settings(), shape_nodes, &view);
   LogTo(logger, ORT_LOGGING_LEVEL_INFO, StrCat(ep_name, ": ", graph::Summary(view.report)));
   std::string warning = graph::Warning(view.report);
   if (!warning.empty() && warning != warned_) {  // the host asks again for graphs that did not change
@@ -88,19 +90,16 @@ Status Capability::ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
   if (settings.require_all_compute_nodes) refusal = graph::CheckAllComputeNodes(view.report, ep_name);
   if (settings.enable_cuda_graph && refusal.ok() && view.report.parent.empty())
     refusal = graph::CheckCapturable(view.placement, view.report);
+  view.report.copies = graph::FindCopies(view.placement, view.report);
   report_.Add(view.report);
-  if (!settings.placement_report.empty()) {
-    const Status written = graph::WriteReport(settings.placement_report,
-                                              report_.ToJson(ep_name, device::BackendName(), lib::ReportLibraries()));
-    if (refusal.ok()) refusal = written;
-  }
+  if (Status written = WriteReport(settings, ep_name); refusal.ok()) refusal = std::move(written);
 
   std::vector<bool> joined(view.nodes.size());
   for (size_t i = 0; i < view.nodes.size(); ++i) joined[i] = view.regions[i].is_region;
-  if (MayCompile(settings, view) && refusal.ok()) {
-    for (const std::vector<int>& region : regions_.Find(view, shape_nodes)) {
+  if (refusal.ok()) {
+    for (const RegionClaims::Region& region : regions) {
       std::vector<const OrtNode*> nodes;
-      for (const int index : region) {
+      for (const int index : region.nodes) {
         nodes.push_back(view.nodes[static_cast<size_t>(index)]);
         joined[static_cast<size_t>(index)] = true;
       }
@@ -119,6 +118,32 @@ Status Capability::ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
 // node.
 bool Capability::MayCompile(const Settings& settings, const GraphView& view) const {
   return settings.compiled_regions && view.report.parent.empty() && !settings.prefer_nhwc && !budget_;
+}
+
+std::vector<RegionClaims::Region> Capability::FindRegions(const Settings& settings,
+                                                          const std::vector<bool>& shape_nodes, GraphView* view) {
+  if (!MayCompile(settings, *view)) return {};
+  std::vector<RegionClaims::Region> regions = regions_.Find(*view, shape_nodes);
+  int number = report_.AddRegions(regions.size());
+  for (const RegionClaims::Region& region : regions) {
+    for (const int node : region.nodes) view->report.nodes[static_cast<size_t>(node)].region = number;
+    for (const int node : region.evaluated) {
+      view->report.nodes[static_cast<size_t>(node)].home = graph::NodeHome::kEvaluated;
+    }
+    ++number;
+  }
+  return regions;
+}
+
+Status Capability::Report(const std::vector<Compiled>& regions, const SessionState& state, const std::string& ep_name) {
+  for (const auto& [first_output, region] : regions) report_.SetRegion(first_output, region);
+  return WriteReport(state.settings(), ep_name);
+}
+
+Status Capability::WriteReport(const Settings& settings, const std::string& ep_name) const {
+  if (settings.placement_report.empty()) return Status::Ok();
+  return graph::WriteReport(settings.placement_report,
+                            report_.ToJson(ep_name, device::BackendName(), lib::ReportLibraries()));
 }
 
 Status Capability::ApplyBudget(const OrtGraph* graph, SessionState& state, GraphView* view, const std::string& ep_name,

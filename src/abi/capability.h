@@ -10,6 +10,8 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "abi/budget_claims.h"
 #include "abi/host.h"
@@ -41,11 +43,18 @@ class Capability {
   const Status& refusal() const { return refusal_; }
 
   const RegionClaims& regions() const { return regions_; }
+  // Completes the file that placement_report names by what became of regions, each with the first output of one of its
+  // nodes.
+  using Compiled = std::pair<std::string, graph::RegionReport>;
+  Status Report(const std::vector<Compiled>& regions, const SessionState& state, const std::string& ep_name);
 
  private:
   Status ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* support, SessionState& state,
                    const std::string& ep_name, const OrtLogger* logger, const OrtNode** carrier);
   bool MayCompile(const Settings& settings, const GraphView& view) const;
+  std::vector<RegionClaims::Region> FindRegions(const Settings& settings, const std::vector<bool>& shape_nodes,
+                                                GraphView* view);
+  Status WriteReport(const Settings& settings, const std::string& ep_name) const;
   Status ApplyBudget(const OrtGraph* graph, SessionState& state, GraphView* view, const std::string& ep_name,
                      const OrtLogger* logger);
 

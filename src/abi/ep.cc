@@ -1,5 +1,7 @@
 #include "abi/ep.h"
 
+#include <algorithm>
+
 #include "abi/api_version.h"
 #include "abi/host_allocator.h"
 #include "abi/profiler.h"
@@ -56,24 +58,31 @@ Status Ep::OnCompile(const OrtGraph** graphs, const OrtNode** fused_nodes, size_
   if (!capability_.refusal().ok()) return capability_.refusal();
   device::DeviceGuard guard(state_->ordinal());
   CUDAEP_RETURN_IF_ERROR(guard.status());
+  std::vector<Capability::Compiled> reports(count);
   std::vector<std::unique_ptr<RegionNode>> made;
   for (size_t i = 0; i < count; ++i) {
-    CUDAEP_ASSIGN_OR_RETURN(graph::Program program, CompileRegion(graphs[i], fused_nodes[i]));
+    CUDAEP_ASSIGN_OR_RETURN(graph::Program program, CompileRegion(graphs[i], fused_nodes[i], &reports[i]));
     made.push_back(std::make_unique<RegionNode>(state_, allocators_, std::move(program)));
   }
+  CUDAEP_RETURN_IF_ERROR(capability_.Report(reports, *state_, factory_.ep_name()));
   for (size_t i = 0; i < count; ++i) infos[i] = made[i].release();
   return Status::Ok();
 }
 
-Result<graph::Program> Ep::CompileRegion(const OrtGraph* fused, const OrtNode* node) const {
+Result<graph::Program> Ep::CompileRegion(const OrtGraph* fused, const OrtNode* node, Capability::Compiled* report) {
   const Settings& settings = state_->settings();
   CUDAEP_ASSIGN_OR_RETURN(graph::ir::Graph region, ImportRegion(fused, node, capability_.regions(), settings));
-  for (const graph::FusionNote& note : graph::RunPasses(region, settings)) {
-    Log(LogLevel::kVerbose, graph::Describe(note));
+  const auto is_used = [](int value) { return value >= 0; };
+  const std::vector<int>& outputs = region.nodes.front().outputs;
+  if (const auto first = std::ranges::find_if(outputs, is_used); first != outputs.end()) {
+    report->first = region.value(*first).name;
   }
+  std::vector<graph::FusionNote> notes = graph::RunPasses(region, settings);
+  for (const graph::FusionNote& note : notes) Log(LogLevel::kVerbose, graph::Describe(note));
+  report->second = graph::ReportOf(region, std::move(notes));
   graph::Program program;
   CUDAEP_RETURN_IF_ERROR(OnOwnStream(state_->memory(), [&](StreamContext& stream) -> Status {
-    CUDAEP_ASSIGN_OR_RETURN(program, graph::BuildProgram(std::move(region), settings, stream));
+    CUDAEP_ASSIGN_OR_RETURN(program, graph::BuildProgram(std::move(region), settings, weights_, stream));
     return Status::Ok();
   }));
   return program;

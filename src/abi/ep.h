@@ -13,6 +13,7 @@
 #include "abi/kept_allocators.h"
 #include "abi/session_state.h"
 #include "graph/exec/program.h"
+#include "graph/exec/weight_store.h"
 
 namespace cudaep::abi {
 
@@ -29,7 +30,7 @@ class Ep : public OrtEp {
   Status OnGetCapability(const OrtGraph* graph, OrtEpGraphSupportInfo* support);
   Status OnCompile(const OrtGraph** graphs, const OrtNode** fused_nodes, size_t count, OrtNodeComputeInfo** infos,
                    OrtNode** context_nodes);
-  Result<graph::Program> CompileRegion(const OrtGraph* fused, const OrtNode* node) const;
+  Result<graph::Program> CompileRegion(const OrtGraph* fused, const OrtNode* node, Capability::Compiled* report);
   void OnReleaseNodeComputeInfos(OrtNodeComputeInfo** infos, size_t count);
   Status OnGetKernelRegistry(const OrtKernelRegistry** registry);
   Status OnCreateAllocator(const OrtMemoryInfo* info, OrtAllocator** allocator);
@@ -55,6 +56,7 @@ class Ep : public OrtEp {
   const OrtLogger* logger_;
   Capability capability_;
   KeptAllocators allocators_;
+  graph::WeightStore weights_;
 };
 
 }  // namespace cudaep::abi

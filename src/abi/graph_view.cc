@@ -225,7 +225,7 @@ class GraphReader {
       report.home = graph::NodeHome::kOtherTaken;
       report.reason = StrCat("taken by ", owner);
     } else if (owner != nullptr && owner == ep_name_ && row == nullptr) {
-      placed.claimed = true;  // a region
+      placed.claimed = report.is_region = true;
     } else if (const Status claimable = Claimable(node, info, read_inside, row); !claimable.ok()) {
       placed.falls_to_cpu = true;
       report.home = graph::NodeHome::kUnsupported;

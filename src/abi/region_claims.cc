@@ -40,14 +40,16 @@ graph::RegionGraph Describe(const GraphView& view, const std::vector<bool>& shap
 
 }  // namespace
 
-std::vector<std::vector<int>> RegionClaims::Find(const GraphView& view, const std::vector<bool>& shape_nodes) {
+std::vector<RegionClaims::Region> RegionClaims::Find(const GraphView& view, const std::vector<bool>& shape_nodes) {
   evaluated_.clear();
   const graph::RegionGraph graph = Describe(view, shape_nodes);
-  std::vector<std::vector<int>> regions = graph::FindRegions(graph, kLeastNodes);
-  for (const std::vector<int>& region : regions) {
-    for (const int index : region) {
+  std::vector<Region> regions;
+  for (std::vector<int>& nodes : graph::FindRegions(graph, kLeastNodes)) {
+    Region& region = regions.emplace_back(Region{std::move(nodes), {}});
+    for (const int index : region.nodes) {
       const graph::RegionNode& node = graph.nodes[static_cast<size_t>(index)];
       if (node.role != graph::RegionRole::kShape) continue;
+      region.evaluated.push_back(index);
       for (const int output : node.outputs) {
         evaluated_.insert(view.placement.values[static_cast<size_t>(output)].name);
       }

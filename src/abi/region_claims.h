@@ -13,8 +13,11 @@ namespace cudaep::abi {
 
 class RegionClaims {
  public:
-  // Indices of nodes in `view`, a list for each region; shape nodes among them are evaluated inside it.
-  std::vector<std::vector<int>> Find(const GraphView& view, const std::vector<bool>& shape_nodes);
+  struct Region {
+    std::vector<int> nodes;      // indices in the view
+    std::vector<int> evaluated;  // of them, shape arithmetic that is evaluated inside
+  };
+  std::vector<Region> Find(const GraphView& view, const std::vector<bool>& shape_nodes);
 
   // Whether the node that makes this value is shape arithmetic of a region, by the last answer of Find.
   bool IsEvaluated(const std::string& output) const { return evaluated_.contains(output); }

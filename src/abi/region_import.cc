@@ -75,6 +75,7 @@ class Importer {
     }
     CUDAEP_ASSIGN_OR_RETURN(const OrtValue* const constant, ConstantOf(info));
     if (constant != nullptr) CUDAEP_RETURN_IF_ERROR(ViewTensor(constant, &value.constant));
+    value.is_initializer = value.is_constant();
     return made_.AddValue(std::move(value));
   }
 

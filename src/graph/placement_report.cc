@@ -4,7 +4,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <set>
+
+#include "graph/report_text.h"
 
 namespace cudaep::graph {
 namespace {
@@ -17,6 +21,8 @@ const char* PlacementName(NodeHome home) {
       return "provider";
     case NodeHome::kShapeNode:
       return "shape";
+    case NodeHome::kEvaluated:
+      return "evaluated";
     case NodeHome::kOtherTaken:
       return "other";
     case NodeHome::kUnsupported:
@@ -31,6 +37,8 @@ bool IsElsewhere(const NodeReport& node) {
   return node.home == NodeHome::kOtherTaken || node.home == NodeHome::kUnsupported ||
          node.home == NodeHome::kOverBudget;
 }
+
+bool IsShape(const NodeReport& node) { return node.home == NodeHome::kShapeNode || node.home == NodeHome::kEvaluated; }
 
 size_t CountOf(const GraphReport& graph, NodeHome home) {
   return static_cast<size_t>(
@@ -53,34 +61,6 @@ std::string LinesOf(const GraphReport& graph, size_t most, bool (*named)(const N
   return lines;
 }
 
-std::string Quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += StrCat('\\', c);
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      char escaped[8];
-      std::snprintf(escaped, sizeof(escaped), "\\u%04x", static_cast<unsigned>(c));
-      out += escaped;
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
-
-std::string Field(std::string_view key, std::string_view value) { return StrCat(Quoted(key), ": ", Quoted(value)); }
-
-// The texts of `items` as a JSON array, an item a line.
-template <class Items, class Text>
-std::string Array(const Items& items, Text text) {
-  std::string out = "[";
-  for (const auto& item : items) out += StrCat(out.size() == 1 ? "\n" : ",\n", text(item));
-  return out + "]";
-}
-
-std::string Number(std::string_view key, uint64_t value) { return StrCat(Quoted(key), ": ", value); }
-
 std::string CostText(const NodeCost& cost) {
   return StrCat(", \"cost\": {", Number("bytes", cost.bytes), ", ", Number("weights", cost.weights), ", ",
                 Number("copies", cost.copies), ", ", Number("outputs", cost.outputs), ", ",
@@ -97,8 +77,15 @@ std::string BudgetText(const BudgetReport& budget) {
 std::string NodeText(const NodeReport& node) {
   return StrCat("{", Field("name", node.name), ", ", Field("first_output", node.first_output), ", ",
                 Field("op_type", node.op_type), ", ", Field("domain", node.domain),
-                ", \"since_version\": ", node.since_version, ", ", Field("placement", PlacementName(node.home)), ", ",
+                ", \"since_version\": ", node.since_version, ", ", Field("placement", PlacementName(node.home)),
+                node.region < 0 ? std::string() : StrCat(", ", Number("region", int64_t{node.region})), ", ",
                 Field("reason", node.reason), node.cost ? CostText(*node.cost) : "", "}");
+}
+
+std::string CopyText(const CopyReport& copy) {
+  return StrCat("{\"to_device\": ", copy.to_device, ", ", Field("value", copy.value), ", ",
+                Number("producer", int64_t{copy.producer}),
+                ", \"readers\": ", Listed(copy.readers, [](int node) { return StrCat(node); }), "}");
 }
 
 std::string LibraryText(const lib::LibraryReport& library) {
@@ -108,7 +95,8 @@ std::string LibraryText(const lib::LibraryReport& library) {
 
 std::string GraphText(const GraphReport& graph) {
   return StrCat("{", Field("name", graph.name), ", ", Field("parent", graph.parent),
-                ", \"nodes\": ", Array(graph.nodes, NodeText), "}");
+                ", \"nodes\": ", Array(graph.nodes, NodeText),
+                graph.copies.empty() ? std::string() : StrCat(",\n\"copies\": ", Array(graph.copies, CopyText)), "}");
 }
 
 }  // namespace
@@ -126,8 +114,18 @@ std::string IdentityOf(const GraphReport& graph) {
 
 std::string Summary(const GraphReport& graph) {
   const std::string others = LinesOf(graph, graph.nodes.size(), IsElsewhere);
+  std::set<int> regions;
+  size_t joined = 0;
+  for (const NodeReport& node : graph.nodes) {
+    if (node.region < 0) continue;
+    regions.insert(node.region);
+    ++joined;
+  }
   return StrCat(CountOf(graph, NodeHome::kOurs), " of ", graph.nodes.size(), " nodes, ",
                 CountOf(graph, NodeHome::kShapeNode), " shape nodes left to the CPU",
+                regions.empty() ? std::string()
+                                : StrCat(", ", joined, " nodes in ", regions.size(), " compiled regions, ",
+                                         CountOf(graph, NodeHome::kEvaluated), " of them shape nodes"),
                 others.empty() ? "" : "; elsewhere:", others);
 }
 
@@ -142,12 +140,49 @@ Status CheckAllComputeNodes(const GraphReport& graph, std::string_view provider)
   const auto elsewhere = std::count_if(graph.nodes.begin(), graph.nodes.end(), IsElsewhere);
   if (elsewhere == 0) return Status::Ok();
   return NotSupported("require_all_compute_nodes is set, and ", elsewhere, " of ",
-                      graph.nodes.size() - CountOf(graph, NodeHome::kShapeNode), " compute nodes",
+                      std::count_if(graph.nodes.begin(), graph.nodes.end(), std::not_fn(IsShape)), " compute nodes",
                       graph.parent.empty() ? "" : StrCat(" inside ", graph.parent), " are not on ", provider, ":",
                       LinesOf(graph, kMostNamed, IsElsewhere));
 }
 
+const NodeReport* PlacementReport::FindNode(std::string_view first_output) const {
+  for (const GraphReport& graph : graphs_) {
+    if (!graph.parent.empty()) continue;
+    const auto found = std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                                    [&](const NodeReport& node) { return node.first_output == first_output; });
+    if (found != graph.nodes.end()) return &*found;
+  }
+  return nullptr;
+}
+
+int PlacementReport::AddRegions(size_t count) {
+  const int first = static_cast<int>(regions_.size());
+  regions_.resize(regions_.size() + count);
+  return first;
+}
+
+void PlacementReport::SetRegion(std::string_view first_output, RegionReport region) {
+  const NodeReport* const node = FindNode(first_output);
+  if (node != nullptr && node->region >= 0) regions_[static_cast<size_t>(node->region)] = std::move(region);
+}
+
+// The first where the region is, the others behind the rest: copies go by index.
+void PlacementReport::ShowMembers(GraphReport& graph) const {
+  for (size_t i = 0, count = graph.nodes.size(); i < count; ++i) {
+    if (!graph.nodes[i].is_region) continue;
+    const NodeReport* const known = FindNode(graph.nodes[i].first_output);
+    if (known == nullptr || known->region < 0) continue;
+    graph.nodes[i] = *known;
+    for (const GraphReport& earlier : graphs_) {
+      for (const NodeReport& node : earlier.nodes) {
+        if (node.region == known->region && &node != known) graph.nodes.push_back(node);
+      }
+    }
+  }
+}
+
 void PlacementReport::Add(GraphReport graph) {
+  ShowMembers(graph);
   const std::string identity = IdentityOf(graph);
   const auto earlier = std::find_if(graphs_.begin(), graphs_.end(),
                                     [&](const GraphReport& other) { return IdentityOf(other) == identity; });
@@ -171,9 +206,17 @@ NodeCount PlacementReport::Inside(std::string_view node) const {
 
 std::string PlacementReport::ToJson(std::string_view provider, std::string_view backend,
                                     std::span<const lib::LibraryReport> libraries) const {
+  std::vector<size_t> compiled;
+  for (size_t i = 0; i < regions_.size(); ++i) {
+    if (!regions_[i].steps.empty()) compiled.push_back(i);
+  }
+  const auto region_text = [&](size_t i) {
+    return StrCat("{", Number("number", uint64_t{i}), ", ", FieldsOf(regions_[i]), "}");
+  };
   return StrCat("{\"format\": 1, ", Field("provider", provider), ", ", Field("version", CUDAEP_VERSION), ", ",
                 Field("backend", backend), ",\n", budget_ ? BudgetText(*budget_) : "",
-                "\"libraries\": ", Array(libraries, LibraryText), ",\n\"graphs\": ", Array(graphs_, GraphText), "}\n");
+                "\"libraries\": ", Array(libraries, LibraryText), ",\n\"graphs\": ", Array(graphs_, GraphText),
+                compiled.empty() ? std::string() : StrCat(",\n\"regions\": ", Array(compiled, region_text)), "}\n");
 }
 
 Status WriteReport(const std::string& path, std::string_view text) {

@@ -15,6 +15,7 @@
 
 #include "core/status.h"
 #include "graph/budget.h"
+#include "graph/region_report.h"
 #include "lib/report.h"
 
 namespace cudaep::graph {
@@ -22,6 +23,7 @@ namespace cudaep::graph {
 enum class NodeHome : uint8_t {
   kOurs,         // a kernel of the provider
   kShapeNode,    // computes shapes only: left to the CPU
+  kEvaluated,    // the same in a compiled region, which evaluates it once for each set of input dimensions
   kOtherTaken,   // another provider had taken the node before; `reason` names it
   kUnsupported,  // no kernel of ours; `reason` says why
   kOverBudget,   // a kernel of ours, but beyond the session's memory budget; `reason` has the figures
@@ -34,8 +36,18 @@ struct NodeReport {
   std::string domain;
   int since_version = 0;
   NodeHome home = NodeHome::kOurs;
-  std::string reason = {};       // why the node is not ours; empty for kOurs and kShapeNode
+  std::string reason = {};       // why the node is not ours; empty for kOurs and shape nodes
   std::optional<NodeCost> cost;  // stated where the session has a memory budget
+  int region = -1;               // number of the compiled region that has the node; -1: none
+  bool is_region = false;        // the node is one, compiled after an earlier answer
+};
+
+// A value that the host copies to the other memory; nodes by their index, the producer -1 for an input of the graph.
+struct CopyReport {
+  bool to_device = false;
+  std::string value;
+  int producer = -1;
+  std::vector<int> readers;
 };
 
 struct GraphReport {
@@ -43,6 +55,7 @@ struct GraphReport {
   std::string parent;  // the control-flow node that holds the graph, as Label() writes it; empty for the main graph
   std::vector<std::string> outputs;  // of the graph, in its order
   std::vector<NodeReport> nodes;
+  std::vector<CopyReport> copies = {};
 };
 
 // The same for two answers about one graph. The host may replace and reorder a graph's nodes between them, but keeps
@@ -72,24 +85,34 @@ struct NodeCount {
 
 class PlacementReport {
  public:
-  // Adds a graph, in place of an earlier answer about the same one.
+  // Adds a graph, in place of an earlier answer about the same one, from which nodes come that are a region by now.
   void Add(GraphReport graph);
 
   // The nodes of the graphs inside a control-flow node, given as Label() writes it. The host asks for these graphs
   // before it asks for the one that the node is in.
   NodeCount Inside(std::string_view node) const;
 
+  // Numbers for regions that are claimed next.
+  int AddRegions(size_t count);
+  // What became of the region that has the node with this first output.
+  void SetRegion(std::string_view first_output, RegionReport region);
+
   // Of the session, in place of an earlier one.
   void SetBudget(BudgetReport budget) { budget_ = std::move(budget); }
 
   // A JSON object: format (1), provider, version, backend, libraries[], graphs[] in the order of their first answer,
-  // each with nodes[] of name, op_type, domain, since_version, placement ("provider", "shape", "other", "unsupported",
-  // "budget") and reason. With a memory budget also budget{} and each stated cost{}.
+  // each with nodes[] of name, op_type, domain, since_version, placement ("provider", "shape", "evaluated", "other",
+  // "unsupported", "budget"), region and reason, and copies[]; regions[] of number, steps[], rewritten[] and missed[].
+  // With a memory budget also budget{} and each stated cost{}.
   std::string ToJson(std::string_view provider, std::string_view backend,
                      std::span<const lib::LibraryReport> libraries) const;
 
  private:
+  const NodeReport* FindNode(std::string_view first_output) const;
+  void ShowMembers(GraphReport& graph) const;
+
   std::vector<GraphReport> graphs_;
+  std::vector<RegionReport> regions_;  // by number
   std::optional<BudgetReport> budget_;
 };
 

@@ -116,3 +116,29 @@ def save_fusable_model(path: Path) -> Path:
         helper.make_node("Mul", ["x", "s"], ["y"], "mul"),
     ]
     return _save(path, nodes)
+
+
+def save_regions_model(path: Path) -> Path:
+    """Two convolutions with sums, one of them with an activation; casts through strings; a reshape by a shape."""
+    weights = {f"w{i}": np.full((4, 4, 3, 3), 0.1 * (i + 1), np.float32) for i in range(2)}
+    constants = {"two": np.float32(2), "zero": np.array([0], np.int64), "minus_one": np.array([-1], np.int64)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["a"], "conv", pads=[1, 1, 1, 1]),
+        helper.make_node("Add", ["a", "x"], ["b"], "add"),
+        helper.make_node("Relu", ["b"], ["r"], "relu"),
+        helper.make_node("Conv", ["r", "w1"], ["s"], "second", pads=[1, 1, 1, 1]),
+        helper.make_node("Add", ["s", "z"], ["c"], "spread"),
+        *_text_and_back("c", "back"),
+        helper.make_node("Mul", ["back", "two"], ["doubled"], "double"),
+        helper.make_node("Shape", ["back"], ["dims"], "shape"),
+        helper.make_node("Gather", ["dims", "zero"], ["batch"], "gather"),
+        helper.make_node("Concat", ["batch", "minus_one"], ["new_dims"], "concat", axis=0),
+        helper.make_node("Reshape", ["doubled", "new_dims"], ["y"], "reshape"),
+    ]
+    _save(path, nodes, weights | constants)
+    model = onnx.load(path)
+    del model.graph.input[:]
+    for name, batch in (("x", "n"), ("z", 1)):
+        model.graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, [batch, 4, 8, 8]))
+    onnx.save(model, path)
+    return path

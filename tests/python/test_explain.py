@@ -64,6 +64,50 @@ def test_what_the_host_fused_afterwards_is_listed(newest: dict[str, str], tmp_pa
     assert found.json["copies"] == []
 
 
+def test_regions_are_explained(environment: dict[str, str], tmp_path: Path) -> None:
+    """Which nodes, what runs in their place, what was rewritten and nearly was; shape arithmetic is inside."""
+    model = models.save_regions_model(tmp_path / "m.onnx")
+    found = command.invoke(environment, "explain", model, "--option", "compiled_regions=1", "--json")
+    assert (found.code, found.json["error"]) == (0, ""), found
+    report = found.json
+    placements = {node["name"]: (node["placement"], node["region"]) for node in report["nodes"]}
+    inside, (evaluated, region) = ("provider", placements["add"][1]), placements["shape"]
+    assert (evaluated, placements["gather"], placements["concat"]) == (
+        "evaluated",
+        (evaluated, region),
+        (evaluated, region),
+    )
+    assert (placements["double"], placements["reshape"]) == (("provider", region), ("provider", region))
+    assert {placements[name] for name in ("conv", "add", "relu", "second", "spread")} == {inside} and inside[
+        1
+    ] != region
+    assert placements["to_text"] == ("unsupported", None)
+    assert (report["shape_nodes"], report["shape_nodes_in_regions"], len(report["regions"])) == (0, 3, 2)
+    fused = next(one for one in report["regions"] if one["number"] == inside[1])
+    miss = ["Conv node 'second'", "Add node 'spread'"]
+    nodes = ["Conv node 'conv'", "Add node 'add'", "Relu node 'relu'"]
+    assert [step["nodes"] for step in fused["steps"]] == [nodes, *([one] for one in miss)], fused
+    assert fused["rewritten"] == [{"name": "conv_epilogue", "nodes": nodes, "reason": ""}]
+    (missed,) = fused["missed"]
+    assert (missed["name"], missed["nodes"]) == ("conv_epilogue", miss), missed
+    assert "not stated to have the dimensions" in missed["reason"]
+    expected = [("to host", "c"), ("to device", "back")]
+    assert [(copy["direction"], copy["value"]) for copy in report["copies"]] == expected, report["copies"]
+    text = command.invoke(environment, "explain", model, "--option", "compiled_regions=1").out
+    assert "3 in regions: on the host, once for each set of input dimensions" in text, text
+    assert "conv_epilogue" in text and missed["reason"][:40] in text, text
+
+
+def test_expected_copies_are_those_of_the_host(environment: dict[str, str], tmp_path: Path) -> None:
+    """With a region and without, the two sources say the same."""
+    model = models.save_regions_model(tmp_path / "m.onnx")
+    copies = [
+        command.invoke(environment, "explain", model, "--option", f"compiled_regions={on}", "--json").json["copies"]
+        for on in (0, 1)
+    ]
+    assert copies[0] == copies[1] and len(copies[0]) == 2, copies
+
+
 @pytest.mark.parametrize(("save", "code"), [(models.save_mixed_model, 1), (models.save_fusable_model, 0)])
 def test_strict_is_an_exit_code(newest: dict[str, str], tmp_path: Path, save: object, code: int) -> None:
     assert callable(save)

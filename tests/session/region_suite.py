@@ -411,6 +411,32 @@ def check_weights_that_are_packed() -> None:
     agrees(model, [{"x": _values(n, 64)} for n in (1, 5)])
 
 
+def check_weights_of_two_regions() -> None:
+    """A weight of 4 MiB that two regions read is on the device once: there is no room for it twice."""
+    size = 1024
+    weight = _values(size, size) / 32
+
+    def product(x: str, y: str) -> list[onnx.NodeProto]:
+        return [helper.make_node("MatMul", [x, "w"], [f"{y}_p"]), helper.make_node("Relu", [f"{y}_p"], [y])]
+
+    nodes = [
+        *product("x", "a"),
+        helper.make_node("NonZero", ["a"], ["positions"]),
+        helper.make_node("Cast", ["positions"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("ReduceSum", ["f"], ["sum"], keepdims=0),
+        helper.make_node("Add", ["a", "sum"], ["b"]),
+        *product("b", "y"),
+    ]
+    rows: tuple[int, list[str | int]] = (TensorProto.FLOAT, ["n", size])
+    model = models.model(nodes, {"x": rows}, {"y": rows}, {"w": weight})
+    assert regions_of(model, {"x": _values(2, size)}, cpu_allowed=True)[0] == 2
+    together = joined(model, {"gpu_mem_limit": str(7 << 20)}, cpu_allowed=True)
+    alone = session(model, cpu_allowed=True, level=BASIC)
+    for rows_of_feed in (1, 2):
+        feed = {"x": _values(rows_of_feed, size)}
+        np.testing.assert_array_equal(together.run(None, feed)[0], alone.run(None, feed)[0])
+
+
 def check_concurrent_runs() -> None:
     """Threads with dimensions of their own get what serial Runs get."""
     network = joined(models.mixer())

@@ -8,6 +8,7 @@ import typer
 
 from .doctor import doctor
 from .explain import explain
+from .optimize import optimize
 from .profile import profile
 from .run import run
 from .tune import tune
@@ -18,6 +19,7 @@ app.command()(explain)
 app.command()(doctor)
 app.command()(tune)
 app.command()(profile)
+app.command()(optimize)
 
 
 def main() -> None:

@@ -79,9 +79,11 @@ def _report(model: Path, label: str, found: Explanation) -> dict[str, Any]:
         "compute_nodes_on_provider": found.count("provider"),
         "compute_nodes_elsewhere": len(found.elsewhere),
         "shape_nodes": found.count("shape"),
+        "shape_nodes_in_regions": found.count("evaluated"),
         "budget": asdict(found.budget) if found.budget else None,
-        "copies": None if found.copies is None else [asdict(copy) for copy in found.copies],
+        "copies": [asdict(copy) for copy in found.copies],
         "fused": found.fused,
+        "regions": [asdict(region) for region in found.regions],
         "nodes": [asdict(node) for node in found.nodes],
         "libraries": list(found.libraries),
     }
@@ -91,21 +93,22 @@ def _print(label: str, found: Explanation, most: int | None) -> None:
     ep_name = _provider.get_ep_name()
     total = len(found.nodes)
     in_file = "" if found.model_nodes in (None, total) else f", {found.model_nodes} in the file"
-    copies = "unknown: the host could not save the graph it ended with"
-    if found.copies is not None:
-        copies = f"{len(found.copies)} between host and device memory, put in by the host"
+    evaluated = found.count("evaluated")
+    in_regions = f"; {evaluated} in regions: on the host, once for each set of input dimensions" if evaluated else ""
     for title, text in (
         ("host", f"ONNX Runtime {ort.__version__}"),
         ("device", label),
         ("nodes", f"{total} after the host's first optimisers{in_file}"),
         ("compute", f"{found.count('provider')} on {ep_name}, {len(found.elsewhere)} elsewhere"),
-        ("shape", f"{found.count('shape')} on the CPU, to save copies"),
-        ("copies", copies),
+        ("shape", f"{found.count('shape')} on the CPU, to save copies{in_regions}"),
+        ("copies", f"{len(found.copies)} between host and device memory, put in by the host"),
+        *([("regions", _regions_text(found))] if found.regions else []),
         *([("budget", _budget_text(found))] if found.budget else []),
     ):
         console.print(f"{title:<10} {escape(text)}", highlight=False)
     _print_elsewhere(found.elsewhere, most)
     _print_operators(found, ep_name, most)
+    _print_regions(found, most)
     _print_shape_nodes(found, most)
     _print_copies(found, most)
     _print_costs(found, most)
@@ -130,13 +133,37 @@ def _print_operators(found: Explanation, ep_name: str, most: int | None) -> None
     print_table("made by the host afterwards (fusions, casts)", columns, made, most)
 
 
+def _regions_text(found: Explanation) -> str:
+    joined = sum(node.region is not None for node in found.nodes)
+    steps = sum(not step.on_host for region in found.regions for step in region.steps)
+    joined_to = f"{len(found.regions)} compiled, of {joined} nodes in {steps} steps"
+    return f"{joined_to}; the host saves no such graph (--option {_provider.REGIONS_OPTION}=0)"
+
+
+def _print_regions(found: Explanation, most: int | None) -> None:
+    several = len(found.regions) > 1
+    for title, key, last in (("rewritten in regions", "rewritten", ()), ("nearly rewritten", "missed", ("why",))):
+        rows = [
+            (
+                note.name,
+                *((str(region.number),) if several else ()),
+                " + ".join(note.nodes),
+                *([note.reason] * len(last)),
+            )
+            for region in found.regions
+            for note in getattr(region, key)
+        ]
+        columns = ("rewriting", *(("region",) if several else ()), "nodes", *last)
+        print_table(title, columns, rows, most)
+
+
 def _print_shape_nodes(found: Explanation, most: int | None) -> None:
     rows = [(node.operator, _name(node)) for node in found.nodes if node.placement == "shape"]
     print_table("shape nodes on the CPU", ("operator", "node"), rows, most)
 
 
 def _print_copies(found: Explanation, most: int | None) -> None:
-    rows = [(c.direction, c.value, c.producer, ", ".join(c.consumers)) for c in found.copies or ()]
+    rows = [(c.direction, c.value, c.producer, ", ".join(c.consumers)) for c in found.copies]
     print_table("copies between host and device memory", ("direction", "value", "from", "to"), rows, most)
 
 

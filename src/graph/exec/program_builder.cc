@@ -75,8 +75,9 @@ Result<bool> Pack(const Use& use, const ops::TensorView& weight, Program& progra
 }
 
 // One that is only read in packed form goes from the device again.
-Status CopyConstant(ops::TensorView weight, ProgramValue& value, const std::vector<Use>& uses, Program& program,
-                    StreamContext& stream) {
+Status CopyConstant(const ir::Value& constant, ProgramValue& value, const std::vector<Use>& uses, Program& program,
+                    WeightStore& weights, StreamContext& stream) {
+  ops::TensorView weight = constant.constant;
   const auto* source = static_cast<const std::byte*>(weight.data);
   const size_t bytes = weight.bytes();
   if (std::any_of(uses.begin(), uses.end(), std::mem_fn(&Use::on_host))) {
@@ -84,28 +85,23 @@ Status CopyConstant(ops::TensorView weight, ProgramValue& value, const std::vect
   }
   if (std::all_of(uses.begin(), uses.end(), std::mem_fn(&Use::on_host)) || bytes == 0) return Status::Ok();
 
-  const std::shared_ptr<memory::Allocator> weights = stream.memory()->weights();
-  CUDAEP_ASSIGN_OR_RETURN(value.device_constant, weights->Reserve(bytes));
-  const size_t copy = program.memory.size();
-  program.memory.emplace_back(value.device_constant, [weights](void* block) { weights->Free(block); });
-  CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(value.device_constant, source, bytes, stream.stream()));
-  weight.data = value.device_constant;
+  CUDAEP_ASSIGN_OR_RETURN(std::shared_ptr<void> copy, weights.OnDevice(constant, stream));
+  weight.data = copy.get();
   bool all_packed = true;
   for (const Use& use : uses) {
     if (use.on_host()) continue;
     CUDAEP_ASSIGN_OR_RETURN(const bool packed, Pack(use, weight, program, stream));
     all_packed = all_packed && packed;
   }
-  if (!all_packed) return Status::Ok();
-  CUDAEP_RETURN_IF_ERROR(device::StreamSynchronize(stream.stream()));
-  program.memory.erase(program.memory.begin() + static_cast<std::ptrdiff_t>(copy));
-  value.device_constant = nullptr;
+  if (all_packed) return device::StreamSynchronize(stream.stream());
+  value.device_constant = copy.get();
+  program.memory.push_back(std::move(copy));
   return Status::Ok();
 }
 
 }  // namespace
 
-Result<Program> BuildProgram(ir::Graph graph, const Settings& settings, StreamContext& stream) {
+Result<Program> BuildProgram(ir::Graph graph, const Settings& settings, WeightStore& weights, StreamContext& stream) {
   AddUploads(graph);
   Program program;
   program.inputs = graph.inputs;
@@ -135,7 +131,7 @@ Result<Program> BuildProgram(ir::Graph graph, const Settings& settings, StreamCo
   }
   for (size_t v = 0; v < graph.values.size(); ++v) {
     if (!graph.values[v].is_constant()) continue;
-    CUDAEP_RETURN_IF_ERROR(CopyConstant(graph.values[v].constant, program.values[v], uses[v], program, stream)
+    CUDAEP_RETURN_IF_ERROR(CopyConstant(graph.values[v], program.values[v], uses[v], program, weights, stream)
                                .WithContext(StrCat("constant '", graph.values[v].name, "' of a region")));
   }
   return program;

@@ -34,6 +34,7 @@ struct Value {
   ops::ValueKind kind = ops::ValueKind::kTensor;
   std::optional<std::vector<Dim>> dims = {};  // absent without a known rank
   ops::TensorView constant = {};              // in host memory; not present: no constant
+  bool is_initializer = false;                // a constant of the model's, by its own name
   int input = -1;                             // of the region
   int output = -1;                            // of the region
 

@@ -50,15 +50,56 @@ TEST(PlacementReport, TheWarningNamesWhatWeRefuse) {
             "  Add node 'b': a mode that is not offered");
 }
 
+TEST(PlacementReport, TheSummaryCountsRegions) {
+  NodeReport joined = Node("a"), shape = Node("s", NodeHome::kEvaluated);
+  joined.region = shape.region = 3;
+  EXPECT_EQ(Summary(Graph({joined, shape, Node("b")})),
+            "2 of 3 nodes, 0 shape nodes left to the CPU, 2 nodes in 1 compiled regions, 1 of them shape nodes");
+}
+
+TEST(PlacementReport, NodesOfARegionAreShownAfterItIsOne) {
+  PlacementReport report;
+  EXPECT_EQ(report.AddRegions(2), 0);
+  EXPECT_EQ(report.AddRegions(1), 2);
+  GraphReport before = Graph({Node("a"), Node("b"), Node("c")});
+  before.nodes[0].region = before.nodes[1].region = 1;
+  report.Add(before);
+  report.SetRegion("b_out", {.steps = {{.op_type = "Sum", .domain = "d", .sources = {"a", "b"}}},
+                             .notes = {{Fusion::kNorm, {"a", "b"}}, {Fusion::kNorm, {"c"}, "the axis"}}});
+  report.SetRegion("c_out", {.steps = {{.op_type = "Nobody"}}, .notes = {}});
+  NodeReport region = Node("fused");
+  region.first_output = "b_out";
+  region.is_region = true;
+  report.Add(Graph({region, Node("d")}));
+  const std::string json = report.ToJson("EP", "simulated", {});
+  const auto at = [&](std::string_view text) { return json.find(text); };
+  EXPECT_EQ(at("fused"), std::string::npos) << json;
+  EXPECT_EQ(at("Nobody"), std::string::npos) << json;
+  EXPECT_LT(at(R"("first_output": "b_out", "op_type": "Add", "domain": "", "since_version": 14, )"
+               R"("placement": "provider", "region": 1, )"),
+            at(R"("name": "d")"))
+      << json;
+  EXPECT_LT(at(R"("name": "d")"), at(R"("name": "a")")) << json;
+  EXPECT_TRUE(json.ends_with(R"("regions": [
+{"number": 1, "steps": [
+{"op_type": "Sum", "domain": "d", "on_host": false, "nodes": ["a", "b"]}],
+"rewritten": [
+{"name": "norm", "nodes": ["a", "b"]}],
+"missed": [
+{"name": "norm", "nodes": ["c"], "reason": "the axis"}]}]}
+)")) << json;
+}
+
 TEST(PlacementReport, ShapeNodesMayBeElsewhere) {
   EXPECT_TRUE(CheckAllComputeNodes(Graph({Node("a"), Node("s", NodeHome::kShapeNode)}), "EP").ok());
+  EXPECT_TRUE(CheckAllComputeNodes(Graph({Node("a"), Node("s", NodeHome::kEvaluated)}), "EP").ok());
   EXPECT_TRUE(CheckAllComputeNodes(Graph({}), "EP").ok());
 }
 
 TEST(PlacementReport, AComputeNodeElsewhereIsNamedWithItsReason) {
   const Status status = CheckAllComputeNodes(
-      Graph({Node("a"), Node("s", NodeHome::kShapeNode), Node("b", NodeHome::kUnsupported, "no kernel"),
-             Node("c", NodeHome::kOtherTaken, "taken by X")}),
+      Graph({Node("a"), Node("s", NodeHome::kShapeNode), Node("e", NodeHome::kEvaluated),
+             Node("b", NodeHome::kUnsupported, "no kernel"), Node("c", NodeHome::kOtherTaken, "taken by X")}),
       "EP");
   EXPECT_EQ(status.code(), StatusCode::kNotSupported);
   EXPECT_EQ(status.message(),

@@ -62,7 +62,8 @@ class RecipePlansTest : public ::testing::Test {
     Build(graph, 2);
   }
   void Build(const ir::Graph& graph, size_t outputs) {
-    Result<Program> program = BuildProgram(graph, settings_, stream_);
+    WeightStore weights;
+    Result<Program> program = BuildProgram(graph, settings_, weights, stream_);
     ASSERT_TRUE(program.ok()) << program.status().ToString();
     region_.Init(std::make_unique<RegionOperator>(std::move(program).value()),
                  std::vector<DataType>(outputs, DataType::kFloat));

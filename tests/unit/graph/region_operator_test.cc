@@ -63,9 +63,10 @@ struct Region {
   static std::unique_ptr<ops::PlannedOperator> Make(const std::shared_ptr<memory::DeviceMemory>& memory, bool graphs) {
     Settings settings;
     settings.region_graphs = graphs;
+    WeightStore weights;
     auto planned = std::make_unique<ops::PlannedOperator>();
     const Status made = OnOwnStream(memory, [&](StreamContext& stream) -> Status {
-      CUDAEP_ASSIGN_OR_RETURN(Program program, BuildProgram(Network(), settings, stream));
+      CUDAEP_ASSIGN_OR_RETURN(Program program, BuildProgram(Network(), settings, weights, stream));
       planned->Init(std::make_unique<RegionOperator>(std::move(program)), {DataType::kFloat});
       return Status::Ok();
     });

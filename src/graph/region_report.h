@@ -1,0 +1,29 @@
+// What became of a compiled region, for people and for tools.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/pass/pass.h"
+
+namespace cudaep::graph {
+
+struct RegionReport {
+  // What runs in place of the model's nodes.
+  struct Step {
+    std::string op_type, domain;
+    bool on_host = false;              // evaluated once for each set of input dimensions
+    std::vector<std::string> sources;  // the model's nodes
+  };
+  std::vector<Step> steps;
+  std::vector<FusionNote> notes;
+};
+
+// Of a region's graph after its passes, which gave these notes.
+RegionReport ReportOf(const ir::Graph& region, std::vector<FusionNote> notes);
+
+// Fields of a JSON object: steps[] of op_type, domain, on_host, nodes; rewritten[] and missed[] of name, nodes and, of
+// the latter, the reason.
+std::string FieldsOf(const RegionReport& region);
+
+}  // namespace cudaep::graph
