@@ -114,10 +114,9 @@ Status Capability::ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
   return refusal;
 }
 
-// Values of graphs inside control flow may lie in either memory, and the host counts budgets and turns layouts node by
-// node.
+// Values of graphs inside control flow may lie in either memory, and the host turns layouts node by node.
 bool Capability::MayCompile(const Settings& settings, const GraphView& view) const {
-  return settings.compiled_regions && view.report.parent.empty() && !settings.prefer_nhwc && !budget_;
+  return settings.compiled_regions && view.report.parent.empty() && !settings.prefer_nhwc;
 }
 
 std::vector<RegionClaims::Region> Capability::FindRegions(const Settings& settings,

@@ -1,5 +1,7 @@
 #include "abi/factory.h"
 
+#include <algorithm>
+
 #include "abi/api_version.h"
 #include "abi/data_transfer.h"
 #include "abi/ep.h"
@@ -104,9 +106,15 @@ Status Factory::OnCreateEp(const OrtHardwareDevice* const*, const OrtKeyValuePai
     return NotSupported("provider option enable_cuda_graph='1' needs ONNX Runtime 1.", kApiGraphs,
                         " or newer, which captures and replays through the provider; this is ", Host().version_text);
   }
+  const auto is_given = [&](const char* name) {
+    return std::ranges::any_of(list, [&](const auto& entry) { return entry.first == name; });
+  };
   if (settings.compiled_regions && MakesContextModel(options)) {
-    return NotSupported("provider option compiled_regions='1' cannot make an EPContext model; leave out ",
-                        kContextEnableKey, " or set compiled_regions=0");
+    if (is_given("compiled_regions")) {
+      return NotSupported("provider option compiled_regions='1' cannot make an EPContext model; leave out ",
+                          kContextEnableKey, " or set compiled_regions=0");
+    }
+    settings.compiled_regions = false;
   }
   settings.device_ordinal = settings.memory.ordinal = ordinal;
   CUDAEP_ASSIGN_OR_RETURN(auto budget, ReadBudgetSetting(options));

@@ -20,7 +20,9 @@ graph::RegionGraph Describe(const GraphView& view, const std::vector<bool>& shap
     const graph::PlacementNode& placed = view.placement.nodes[i];
     const RegionFacts& facts = view.regions[i];
     graph::RegionNode node{.reads_dims_only = facts.reads_dims_only, .outputs = {}};
-    if (facts.on_device && !shape_nodes[i]) {
+    if (view.report.nodes[i].home == graph::NodeHome::kOverBudget) {
+      node.role = graph::RegionRole::kOutside;
+    } else if (facts.on_device && !shape_nodes[i]) {
       node.role = graph::RegionRole::kDevice;
     } else if (facts.on_host && (shape_nodes[i] || placed.claimed)) {
       node.role = graph::RegionRole::kShape;

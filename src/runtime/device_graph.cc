@@ -64,7 +64,9 @@ Status DeviceGraph::Order(device::Stream later, device::Stream earlier) {
 Status DeviceGraph::BeginCapture() {
   replayed_ = std::make_shared<ReplayedNodes>();
   plans_.emplace();
-  return capture_.Begin(stream_.get());
+  CUDAEP_RETURN_IF_ERROR(capture_.Begin(stream_.get()));
+  context_->SetCapturedNodes(replayed_.get());
+  return Status::Ok();
 }
 
 Result<StreamContext*> DeviceGraph::Enter() {
@@ -89,6 +91,7 @@ void DeviceGraph::NodeQueued(const ModelNode& node) {
 // The capture ends in any case.
 Status DeviceGraph::FinishCapture(const Status& outcome) {
   device::UniqueGraph graph;
+  context_->SetCapturedNodes(nullptr);
   Status ended = capture_.End(graph.Receive());
   CUDAEP_RETURN_IF_ERROR(outcome);
   CUDAEP_RETURN_IF_ERROR(std::move(ended).WithContext("the capture of the Run into a CUDA graph"));

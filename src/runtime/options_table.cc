@@ -133,7 +133,7 @@ constexpr OptionRow kGeneral[] = {
      SetBool<&Settings::prefer_nhwc>, nullptr, kUpstream},
     {"compiled_regions", kBool, "0",
      "joins nodes to regions that the provider runs by itself, with one plan and one block of memory a region; "
-     "experimental, and without effect under prefer_nhwc=1 or a memory budget for nodes",
+     "experimental, and without effect under prefer_nhwc=1",
      SetBool<&Settings::compiled_regions>, nullptr},
     {"region_graphs", kBool, "1",
      "launches a compiled region as one CUDA graph when it runs again on the same memory "

@@ -20,6 +20,9 @@ struct OpenEvent {
 };
 thread_local constinit OpenEvent* t_open = nullptr;
 
+// Of a part of a node, which the host does not know.
+constexpr uint64_t kPart = ~uint64_t{0};
+
 // Profilers of one thread whose events nest: those of a session and of sessions that its nodes run.
 constexpr size_t kMostOnThread = 8;
 
@@ -132,6 +135,17 @@ class Collector final : public lib::ActivitySink {
       scope.cost_bytes = bytes;
       scope.cost_flops = flops;
     });
+  }
+
+  void EnterPart() {
+    std::vector<uint64_t> here;
+    for (const OpenEvent* open = t_open; open != nullptr; open = open->outer) {
+      if (open->event != kPart && std::ranges::find(here, open->profiler) == here.end()) here.push_back(open->profiler);
+    }
+    for (const uint64_t id : here) Enter(id, kPart);
+  }
+  void LeavePart(const NodeText& part) {
+    while (t_open != nullptr && t_open->event == kPart) Leave(t_open->profiler, kPart, part);
   }
 
   bool PushReplay(const std::shared_ptr<const ReplayedNodes>& nodes) {
@@ -378,6 +392,9 @@ void CallScope::End() const {
 }
 
 void DescribeCall(double bytes, double flops) { Collector::Get().Describe(bytes, flops); }
+
+void PartScope::Begin() { Collector::Get().EnterPart(); }
+void PartScope::End() const { Collector::Get().LeavePart({part_->name, part_->op_type, "", true}); }
 
 void ReplayScope::Push(const std::shared_ptr<const ReplayedNodes>& nodes) {
   if (nodes != nullptr) pushed_ = Collector::Get().PushReplay(nodes);

@@ -7,14 +7,15 @@
 //   ProfiledEvents events = profiler.End();       // the last one turns the trace off
 //
 // Several profilers may be on at once; each gets what was queued on a thread between its own Enter and Leave, named by
-// its innermost event there. Work of a replayed CUDA graph goes to the profilers around the replay, named by the
-// graph's table (runtime/replayed_nodes.h). While nobody profiles, a kernel's call pays one relaxed load, IsOn. Memory:
-// at most kMostEvents events and as many activities for each profiler; what is more is counted, and work of an event
-// more is that of the event around it. Events that were open when their profiler closed, inside events of another one,
-// are kept until nobody profiles. Threads: Enter and Leave by any thread, each pair by one; the rest by any, also while
-// others are between Enter and Leave: an event that is open at Close goes on until its thread leaves it, begins another
-// one or replays a graph, or until End; what is queued later is nobody's. Failure: without a trace (no CUPTI, or
-// another tool has it) everything works and there are no activities.
+// its innermost event there, or by the part of that event's node that it is in (PartScope). Work of a replayed CUDA
+// graph goes to the profilers around the replay, named by the graph's table (runtime/replayed_nodes.h). While nobody
+// profiles, a kernel's call pays one relaxed load, IsOn. Memory: at most kMostEvents events and as many activities for
+// each profiler; what is more is counted, and work of an event more is that of the event around it. Events that were
+// open when their profiler closed, inside events of another one, are kept until nobody profiles. Threads: Enter and
+// Leave by any thread, each pair by one; the rest by any, also while others are between Enter and Leave: an event that
+// is open at Close goes on until its thread leaves it, begins another one or replays a graph, or until End; what is
+// queued later is nobody's. Failure: without a trace (no CUPTI, or another tool has it) everything works and there are
+// no activities.
 #pragma once
 
 #include <atomic>
@@ -117,6 +118,30 @@ class CallScope {
   void Begin(const char* label) const;
   void End() const;
   const uint32_t on_;
+};
+
+// Around a part of a node's call, for each profiler that has an event around it: work inside is shown as the part's, a
+// node of its own.
+class PartScope {
+ public:
+  // `part` without costs: DescribeCall states them inside.
+  explicit PartScope(const ModelNode& part) : part_(IsRecording() ? &part : nullptr) {
+    if (part_ != nullptr) [[unlikely]]
+      Begin();
+  }
+  ~PartScope() {
+    if (part_ != nullptr) [[unlikely]]
+      End();
+  }
+  PartScope(const PartScope&) = delete;
+  PartScope& operator=(const PartScope&) = delete;
+
+  bool is_on() const { return part_ != nullptr; }
+
+ private:
+  static void Begin();
+  void End() const;
+  const ModelNode* const part_;
 };
 
 // Around the launch of a captured graph.

@@ -20,6 +20,8 @@
 
 namespace cudaep {
 
+class ReplayedNodes;
+
 class StreamContext {
  public:
   StreamContext(std::shared_ptr<memory::DeviceMemory> memory, device::Stream stream)
@@ -41,6 +43,9 @@ class StreamContext {
   PlanPins& plan_pins() { return plan_pins_; }
   // CUDA graphs that operators launch here.
   StreamGraphs& graphs() { return graphs_; }
+  // The table of the CUDA graph that a Run is captured into here; null outside such a capture.
+  ReplayedNodes* captured_nodes() const { return captured_nodes_; }
+  void SetCapturedNodes(ReplayedNodes* nodes) { captured_nodes_ = nodes; }
   // Room for the output shapes of the call that the stream is in.
   std::vector<Shape>& shapes() { return shapes_; }
   // Copies device memory to the host and waits for all work queued so far.
@@ -91,6 +96,7 @@ class StreamContext {
   Tickets tickets_;
   PlanPins plan_pins_;
   StreamGraphs graphs_;
+  ReplayedNodes* captured_nodes_ = nullptr;
   std::vector<Shape> shapes_;
   device::UniquePinnedMemory read_back_;
   HandleLease<blas::Handle> blas_;

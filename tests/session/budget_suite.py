@@ -88,6 +88,12 @@ def opened(
         return Outcome(session, json.loads(Path(report.name).read_text()), name)
 
 
+def recording(path: Path) -> Outcome:
+    """A session whose Runs write stats.csv. The host records what it runs, so no nodes of regions."""
+    entries = {"session.collect_node_memory_stats_to_file": "stats.csv"}
+    return opened(path, None, options={"compiled_regions": "0"}, entries=entries)
+
+
 def limit(kilobytes: int | str) -> str:
     """A setting without stats, as far as the host takes one."""
     return f"{kilobytes},none.csv" if NEEDS_FILE else f"{kilobytes},"
@@ -185,6 +191,25 @@ def check_shared_weights_leave_room() -> None:
         assert len(opened(path, limit(kilobytes), OTHER_EP).claimed) == 6
 
 
+def check_regions_are_cut_to_the_budget() -> None:
+    """The nodes that fit, at the same costs as one by one, and no others; what regions share is counted once."""
+    feed = {"v0": np.random.default_rng(1).standard_normal((4, SIZE), dtype=np.float32)}
+    for shared in (False, True):
+        with saved(chain(6, shared=shared)) as path:
+            (expected,) = opened(path, None, options={"compiled_regions": "0"}).session.run(None, feed)
+            for name in HOSTS_ACCOUNT:
+                for kilobytes in (0, 1400, 1600, 2100, 1 << 30):
+                    alone, joined = (
+                        opened(path, limit(kilobytes), name, {"compiled_regions": on, "fusion": "0"}) for on in "01"
+                    )
+                    assert joined.budget == alone.budget and joined.costs() == alone.costs(), (name, kilobytes)
+                    inside = [node["name"] for node in joined.nodes if "region" in node]
+                    claimed = [node["name"] for node in joined.claimed]
+                    assert inside == (claimed if len(claimed) > 1 else []), (name, kilobytes, joined.nodes)
+                    assert joined.kept == claimed, (name, kilobytes, joined.kept)
+                    np.testing.assert_allclose(joined.session.run(None, feed)[0], expected, rtol=1e-4, atol=1e-4)
+
+
 def check_open_dimensions_are_said_or_counted() -> None:
     """Without a number for them the cost is unknown, in report and log; with one it is that of the fixed model."""
     with saved(chain(3)) as path:
@@ -278,7 +303,7 @@ def check_a_budget_without_a_limit_is_what_is_free() -> None:
 def check_recorded_costs_count_in_place_of_estimates() -> None:
     """The host's own statistics of a Run: both kinds of settings, with and without a limit."""
     with saved(chain(4)) as path:
-        recorder = opened(path, None, entries={"session.collect_node_memory_stats_to_file": "stats.csv"})
+        recorder = recording(path)
         recorder.session.run(None, {"v0": np.ones((4, SIZE), np.float32)})
         del recorder
         stats = path.parent / "stats.csv"
@@ -382,7 +407,7 @@ def check_recorded_costs_hold_in_the_other_layout() -> None:
     """The host renames what it turns, and its figure for a node knows of no transposes around it."""
     x = np.zeros((1, 16, 48, 48), np.float32)
     with saved(two_headed()) as path:
-        recorder = opened(path, None, entries={"session.collect_node_memory_stats_to_file": "stats.csv"})
+        recorder = recording(path)
         recorder.session.run(None, {"x": x})
         del recorder
         options = {"prefer_nhwc": "1", "use_tf32": "0"}

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper
 
@@ -30,6 +31,7 @@ from tests.session.suite import EP, SkippedError, devices, logged, run_checks
 Event = dict[str, Any]
 Check = TypeVar("Check", bound=Callable[[], None])
 SUFFIX = "_kernel_time"
+MIXED = (2, 8, 32)  # an input of the mixer
 
 
 def with_profiler(check: Check) -> Check:
@@ -48,7 +50,7 @@ def with_profiler(check: Check) -> Check:
 def profiled(
     model: bytes, options: dict[str, str] | None = None, cpu_allowed: bool = False, parallel: bool = False
 ) -> Iterator[ort.InferenceSession]:
-    """A session that profiles into a folder that goes with it."""
+    """A session, without regions unless it is told, that profiles into a folder that goes with it."""
     with tempfile.TemporaryDirectory() as folder:
         settings = ort.SessionOptions()
         settings.enable_profiling = True
@@ -58,7 +60,7 @@ def profiled(
             settings.inter_op_num_threads = 3
         if not cpu_allowed:
             settings.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-        settings.add_provider_for_devices(devices()[:1], options or {})
+        settings.add_provider_for_devices(devices()[:1], {"compiled_regions": "0", **(options or {})})
         yield ort.InferenceSession(model, settings, enable_fallback=0)
 
 
@@ -207,6 +209,49 @@ def check_replays_have_the_names_of_nodes() -> None:
     launches = Counter(event["args"]["node_name"] for event in replayed)
     once = Counter(event["args"]["node_name"] for event in replayed[: len(replayed) // 4])
     assert launches == Counter({name: 4 * count for name, count in once.items()}), launches
+
+
+def _work(options: dict[str, str], model: bytes, shape: tuple[int, ...], replays: bool = False) -> list[Event]:
+    """The device's work of three Runs' nodes, the first of them alone or also replayed."""
+    with profiled(model, options) as session:
+        if replays:
+            bound = Bound(session, {"x": rows(0, *shape)}, 3)
+            for _ in range(3):
+                bound.run()
+            bound.wait()
+        else:
+            for _ in range(3):
+                session.run(None, feed(session, *shape))
+        return [event for event in device_events(end(session)) if "node_name" in event["args"]]
+
+
+def _named(work: list[Event]) -> Counter[tuple[str, str, str]]:
+    return Counter((event["args"]["node_name"], event["args"]["op_name"], event["name"]) for event in work)
+
+
+@with_profiler
+def check_regions_show_their_steps() -> None:
+    """A step is a node with the model's name, or with those of all nodes that it does; its costs are its own."""
+    model = models.mixer()
+    ours = {(node.name, node.op_type) for node in onnx.load_from_string(model).graph.node}
+    joined = _work({"compiled_regions": "1", "fusion": "0"}, model, MIXED)
+    shown = {(name, op) for name, op, _ in _named(joined)}
+    assert shown <= ours and len(shown) > len(ours) / 2, (shown, ours)
+    assert nodes_of(joined) == Counter({name: 3 for name, _ in shown})
+    assert all(int(event["args"]["cost_bytes"]) > 0 for event in joined), joined
+    assert any("cost_flops" in event["args"] for event in joined)
+    fused = _work({"compiled_regions": "1"}, models.residual_network(), (2, 3, 16, 16))
+    names = {event["args"]["node_name"] for event in fused}
+    assert any(" of " in name and name.count(" node ") > 1 for name in names), names
+
+
+@with_graphs
+def check_replays_have_the_names_of_steps() -> None:
+    """Of regions that the host's graph has captured: every step as in Runs before."""
+    work = _work({**GRAPHS, "compiled_regions": "1", "region_graphs": "0"}, models.mixer(), MIXED, replays=True)
+    replayed = _named([event for event in work if "replayed" in event["args"]])
+    before = _named([event for event in work if "replayed" not in event["args"]])
+    assert len(replayed) > 3 and set(replayed) == set(before), (replayed, before)
 
 
 @with_graphs

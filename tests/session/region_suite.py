@@ -24,6 +24,7 @@ from tests.session.stream_support import HOST
 from tests.session.suite import EP, SkippedError, error_of, run_checks, session
 
 DEVICE = ort.capi._pybind_state.OrtDevice(1, 0, 0x10DE, 0)
+APART = {"compiled_regions": "0"}
 BASIC = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
 FLOATS: tuple[int, list[str | int]] = (TensorProto.FLOAT, ["n", "m"])
 _RNG = np.random.default_rng(11)
@@ -42,9 +43,10 @@ def joined(model: bytes, options: dict[str, str] | None = None, cpu_allowed: boo
 
 def agrees(model: bytes, feeds: list[Feed], options: dict[str, str] | None = None, cpu_allowed: bool = False) -> None:
     """The joined session gives, feed after feed, every bit of what the nodes give one by one."""
-    alone, together = session(model, options, cpu_allowed, level=BASIC), joined(model, options, cpu_allowed)
+    apart = session(model, {**APART, **(options or {})}, cpu_allowed, level=BASIC)
+    together = joined(model, options, cpu_allowed)
     for feed in [*feeds, *feeds]:
-        for mine, other in zip(together.run(None, feed), alone.run(None, feed), strict=True):
+        for mine, other in zip(together.run(None, feed), apart.run(None, feed), strict=True):
             np.testing.assert_array_equal(mine, other)
     assert regions_of(model, feeds[0], cpu_allowed)[0], "nothing was joined"
 
@@ -126,7 +128,7 @@ def check_fused_networks() -> None:
     names = refusal.split("accepted: ")[1].split()[0].split(",")
     assert "conv_epilogue" in names, refusal
     for model, feeds in networks():
-        alone = session(model, level=BASIC)
+        alone = session(model, APART, level=BASIC)
         for options in ({"fusion": "1"}, *({"fusion": "1", "fusion_skip": name} for name in names)):
             together = joined(model, options)
             for feed in feeds:
@@ -237,7 +239,7 @@ def check_another_output_in_the_memory_of_an_input() -> None:
 def _renews_in_place(model: bytes, options: dict[str, str] | None = None) -> None:
     """Outputs of inputs s and g, of which y is in the memory of s."""
     start, gain = _values(1, 5), _values(1, 5)
-    plain = session(model, level=BASIC)
+    plain = session(model, APART, level=BASIC)
     names = [output.name for output in plain.get_outputs()]
     expected = plain.run(names, {"s": start, "g": gain})
     together = joined(model, options)
@@ -431,7 +433,7 @@ def check_weights_of_two_regions() -> None:
     model = models.model(nodes, {"x": rows}, {"y": rows}, {"w": weight})
     assert regions_of(model, {"x": _values(2, size)}, cpu_allowed=True)[0] == 2
     together = joined(model, {"gpu_mem_limit": str(7 << 20)}, cpu_allowed=True)
-    alone = session(model, cpu_allowed=True, level=BASIC)
+    alone = session(model, APART, cpu_allowed=True, level=BASIC)
     for rows_of_feed in (1, 2):
         feed = {"x": _values(rows_of_feed, size)}
         np.testing.assert_array_equal(together.run(None, feed)[0], alone.run(None, feed)[0])

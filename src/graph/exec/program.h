@@ -10,6 +10,7 @@
 
 #include "graph/shape/host_operator.h"
 #include "ops/registry.h"
+#include "runtime/replayed_nodes.h"
 
 namespace cudaep::graph {
 
@@ -29,6 +30,7 @@ struct ProgramStep {
   std::unique_ptr<const HostOperator> host_op;
   const ops::KernelRow* row = nullptr;  // of op
   const char* label = "";               // "Add node 'x'", interned
+  ModelNode shown = {};                 // for profiles, without costs
   std::vector<int> inputs;              // values, -1: left out
   std::vector<int> outputs;             // values, -1: left out
   std::vector<void*> packed = {};       // for each input of op its packed form (Operator::Pack), or null

@@ -125,7 +125,8 @@ Status RegionOperator::EnqueueSteps(const Recipe& recipe, const ops::OpContext& 
     const Recipe::Step& planned = (*recipe.steps)[s];
     if (planned.plan == nullptr) continue;
     const memory::LabelScope label(step.label);
-    const profile::CallScope profiled(step.label);
+    const profile::CallScope range(step.label);
+    const profile::PartScope profiled(step.shown);
     parts.Enter(static_cast<int>(s));
     ViewInputs(program_, recipe.values, step, address, views);
     for (size_t i = 0; i < step.outputs.size(); ++i) {
@@ -136,6 +137,12 @@ Status RegionOperator::EnqueueSteps(const Recipe& recipe, const ops::OpContext& 
                                planned.outputs};
     if (Status queued = step.op->Enqueue(*planned.plan, inner); !queued.ok()) {
       return std::move(queued).WithContext(step.label);
+    }
+    if (profiled.is_on()) [[unlikely]]
+      profile::DescribeCall(planned.plan->cost_bytes, planned.plan->cost_flops);
+    if (ReplayedNodes* const captured = context.runtime.captured_nodes()) [[unlikely]] {
+      captured->NodeQueued(context.stream(),
+                           {step.shown.name, step.shown.op_type, planned.plan->cost_bytes, planned.plan->cost_flops});
     }
   }
   return Status::Ok();
