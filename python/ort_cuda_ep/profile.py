@@ -47,8 +47,9 @@ def profile(
                            "none (`ort-cuda-ep doctor` looks for CUPTI)")  # fmt: skip
     if not with_peaks:
         return found
-    flops = {a.node for a in found.activities if a.cost_flops}
+    flops = {a.node: a.type for a in found.activities if a.cost_flops}
     wanted = {type_of(event) for event in events if is_node(event) and node_name(event) in flops}
+    wanted |= {kind for kind in flops.values() if kind}
     return rated(found, measure_peaks(device_id, options, wanted, progress))
 
 

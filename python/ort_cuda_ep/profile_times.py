@@ -25,6 +25,7 @@ class Activity:
     kind: str
     node: str
     op_type: str
+    type: str  # element type of a region's step; of other nodes the host's event has it
     event: str
     call: str
     begin_ns: int
@@ -142,6 +143,7 @@ def read_activities(events: Iterable[Event]) -> list[Activity]:
                 kind=arguments["activity"],
                 node=arguments.get("node_name", "") or (arguments.get("op_name", "")),
                 op_type=arguments.get("op_name", ""),
+                type=arguments.get("type", ""),
                 event=arguments.get("event_name", ""),
                 call=arguments["call"],
                 begin_ns=begin,
@@ -209,7 +211,7 @@ def _node_times(
             kernels[activity.kernel] = kernels.get(activity.kernel, 0) + activity.busy_ns
         busy = sum(kernels.values())
         calls = {activity.call: activity for activity in work}
-        percent, limit = _percent(list(calls.values()), busy, peaks, types.get(name, ""))
+        percent, limit = _percent(list(calls.values()), busy, peaks, types.get(name, work[0].type))
         by_time = sorted(kernels.items(), key=lambda entry: -entry[1])
         times = tuple(KernelTime(kernel, ns / 1e3 / repeat) for kernel, ns in by_time)
         nodes.append(

@@ -182,6 +182,7 @@ Status EpProfiler::Report(const profile::ProfiledEvents& found, OrtProfilingEven
     arguments.Add(node.is_node ? "node_name" : "event_name",
                   node.name.empty() && !node.is_node ? "unfinished" : Plain(node.name));
     arguments.Add("node_index", Plain(node.index));
+    arguments.Add("type", node.type);
     arguments.Add("call", StrCat(one.call));
     arguments.Add("activity", is_kernel ? "kernel" : names.Of(activity));
     arguments.Add("begin_ns", StrCat(begin_ns));

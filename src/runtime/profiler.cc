@@ -316,7 +316,7 @@ class Collector final : public lib::ActivitySink {
       if (names[i] == ReplayedNodes::kNobody) continue;
       const ModelNode& node = replayed.nodes()[names[i]];
       ProfiledActivity& owner = *owners.at(activities[i]);
-      owner.node = nodes->Number({node.name, node.op_type, "", true});
+      owner.node = nodes->Number({node.name, node.op_type, "", true, node.type});
       owner.call = first_call + names[i];
       owner.cost_bytes = node.cost_bytes;
       owner.cost_flops = node.cost_flops;
@@ -394,7 +394,7 @@ void CallScope::End() const {
 void DescribeCall(double bytes, double flops) { Collector::Get().Describe(bytes, flops); }
 
 void PartScope::Begin() { Collector::Get().EnterPart(); }
-void PartScope::End() const { Collector::Get().LeavePart({part_->name, part_->op_type, "", true}); }
+void PartScope::End() const { Collector::Get().LeavePart({part_->name, part_->op_type, "", true, part_->type}); }
 
 void ReplayScope::Push(const std::shared_ptr<const ReplayedNodes>& nodes) {
   if (nodes != nullptr) pushed_ = Collector::Get().PushReplay(nodes);

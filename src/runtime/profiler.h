@@ -51,6 +51,7 @@ void ShowRanges();
 struct NodeText {
   std::string name, op_type, index;
   bool is_node = false;
+  std::string type = {};  // element type; told of parts of nodes (PartScope)
 };
 
 struct ProfiledActivity {

@@ -21,6 +21,7 @@ struct ModelNode {
   const char* name = "";
   const char* op_type = "";
   double cost_bytes = 0, cost_flops = 0;  // what its plan states of one call
+  const char* type = "";                  // of its first output, for what the host has no event of its own for
 };
 
 class ReplayedNodes {

@@ -239,6 +239,7 @@ def check_regions_show_their_steps() -> None:
     assert shown <= ours and len(shown) > len(ours) / 2, (shown, ours)
     assert nodes_of(joined) == Counter({name: 3 for name, _ in shown})
     assert all(int(event["args"]["cost_bytes"]) > 0 for event in joined), joined
+    assert {event["args"]["type"] for event in joined} == {"float"}
     assert any("cost_flops" in event["args"] for event in joined)
     fused = _work({"compiled_regions": "1"}, models.residual_network(), (2, 3, 16, 16))
     names = {event["args"]["node_name"] for event in fused}

@@ -33,7 +33,8 @@ Result<ProgramStep> MakeStep(const ir::Graph& graph, const ir::Node& node, const
   step.label = memory::InternLabel(LabelOf(node));
   const bool is_models = node.sources.size() == 1 && !node.name.empty();
   step.shown = {.name = is_models ? memory::InternLabel(node.name) : step.label,
-                .op_type = memory::InternLabel(node.op_type)};
+                .op_type = memory::InternLabel(node.op_type),
+                .type = memory::InternLabel(DataTypeName(info.output_type(0)))};
   if (node.on_host) {
     CUDAEP_ASSIGN_OR_RETURN(step.host_op, MakeHostOperator(info));
     step.reads_dims_only = ReadsDimsOnly(info);

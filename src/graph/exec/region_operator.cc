@@ -141,8 +141,8 @@ Status RegionOperator::EnqueueSteps(const Recipe& recipe, const ops::OpContext& 
     if (profiled.is_on()) [[unlikely]]
       profile::DescribeCall(planned.plan->cost_bytes, planned.plan->cost_flops);
     if (ReplayedNodes* const captured = context.runtime.captured_nodes()) [[unlikely]] {
-      captured->NodeQueued(context.stream(),
-                           {step.shown.name, step.shown.op_type, planned.plan->cost_bytes, planned.plan->cost_flops});
+      captured->NodeQueued(context.stream(), {step.shown.name, step.shown.op_type, planned.plan->cost_bytes,
+                                              planned.plan->cost_flops, step.shown.type});
     }
   }
   return Status::Ok();
