@@ -31,7 +31,9 @@ class CaptureChecker {
   }
 
  private:
-  bool IsOurs(size_t node) const { return report_.nodes[node].home == NodeHome::kOurs; }
+  bool IsEvaluated(size_t node) const { return report_.nodes[node].home == NodeHome::kEvaluated; }
+  // Regions read their inputs on the device.
+  bool IsOurs(size_t node) const { return report_.nodes[node].home == NodeHome::kOurs || IsEvaluated(node); }
 
   Status CheckUse(size_t n, const PlacementUse& use) const {
     const PlacementValue& value = graph_.values[static_cast<size_t>(use.value)];
@@ -43,6 +45,7 @@ class CaptureChecker {
                               "' in host memory, where replays do not see new contents"));
     }
     const auto producer = static_cast<size_t>(value.producer);
+    if (IsEvaluated(producer)) return Status::Ok();  // inside the region, from dimensions alone
     const bool made_on_host = !IsOurs(producer) || value.host_output;
     if (made_on_host == on_host) return Status::Ok();
     return Refuse(n, StrCat("reads '", value.name, "' in ", on_host ? "host" : "device", " memory, and ",

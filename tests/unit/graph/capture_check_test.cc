@@ -76,6 +76,18 @@ TEST_F(CaptureCheckTest, ContentsOfInputsStayOnTheDevice) {
   Accepts();
 }
 
+TEST_F(CaptureCheckTest, RegionsEvaluateShapesOfWhatIsOnTheDevice) {
+  report_.nodes[1].home = NodeHome::kEvaluated;
+  Accepts();
+  report_.nodes[0].home = NodeHome::kUnsupported;
+  graph_.nodes[0].inputs = {{3}};
+  Refuses("Neg node 'second' reads 'a' in device memory, and Relu node 'first' (on the CPU) makes it in host memory");
+  report_.nodes = {{.name = "first", .op_type = "Shape", .home = NodeHome::kEvaluated}, {.name = "second"}};
+  graph_.nodes[0].inputs = {{0}};
+  graph_.values[1].host_output = true;
+  Accepts();
+}
+
 TEST_F(CaptureCheckTest, WhatOursMakesInHostMemoryIsReadThere) {
   graph_.values[1].host_output = true;
   Refuses("reads 'a' in device memory, and Relu node 'first' makes it in host memory");
