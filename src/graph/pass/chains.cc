@@ -61,6 +61,9 @@ class Writer {
   std::vector<std::pair<int, int>> made_;  // values and their last terms
 };
 
+// Some take no step of the kernel's; looking at a group again for each further node takes as long as it is large.
+constexpr size_t kMostMembers = 2 * kernels::kMaxChainSteps;
+
 struct Group {
   std::vector<int> members;  // nodes, in order
 };
@@ -111,6 +114,7 @@ class Fuser {
 
   // Nodes in order. Nobody else may read one before the last is done.
   bool MayBeOne(const std::vector<int>& members) const {
+    if (members.size() > kMostMembers) return false;
     for (const int member : members) {
       for (const ir::Uses::Use& use : rewrite_.match.uses().readers(ResultOf(member))) {
         if (use.node < members.back() && !std::ranges::binary_search(members, use.node)) return false;

@@ -88,17 +88,21 @@ bool MayBeFast(const OpInfo& info, const Chain& chain) {
 
 class Elementwise final : public Operator {
  public:
-  Elementwise(const kernels::ChainProgram& program, std::vector<DataType> inputs, std::vector<DataType> outputs)
-      : program_(program), input_types_(std::move(inputs)), output_types_(std::move(outputs)) {}
+  Elementwise(Chain chain, const kernels::ChainProgram& program, std::vector<DataType> inputs,
+              std::vector<DataType> outputs)
+      : chain_(std::move(chain)),
+        program_(program),
+        input_types_(std::move(inputs)),
+        output_types_(std::move(outputs)) {}
 
   static Result<std::unique_ptr<Elementwise>> Create(const OpInfo& info) {
-    CUDAEP_ASSIGN_OR_RETURN(const Chain chain, ReadChain(info));
+    CUDAEP_ASSIGN_OR_RETURN(Chain chain, ReadChain(info));
     CUDAEP_RETURN_IF_ERROR(CheckTensors(info, chain));
     CUDAEP_ASSIGN_OR_RETURN(const kernels::ChainProgram program, CompileChain(chain, MayBeFast(info, chain)));
     std::vector<DataType> inputs, outputs;
     for (int i = 0; i < info.input_count(); ++i) inputs.push_back(info.input_type(i));
     for (int i = 0; i < info.output_count(); ++i) outputs.push_back(info.output_type(i));
-    return std::make_unique<Elementwise>(program, std::move(inputs), std::move(outputs));
+    return std::make_unique<Elementwise>(std::move(chain), program, std::move(inputs), std::move(outputs));
   }
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
@@ -106,7 +110,11 @@ class Elementwise final : public Operator {
     for (const TensorView& input : inputs) {
       CUDAEP_ASSIGN_OR_RETURN(whole, BroadcastShapes(whole, input.dims()));
     }
-    for (Shape& output : outputs) output = whole;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      CUDAEP_ASSIGN_OR_RETURN(const Shape own, ShapeOf(chain_.results[i], inputs));
+      if (!SameDims(own, whole)) return InvalidArgument("result ", i, " has dimensions ", own, ", the chain ", whole);
+      outputs[i] = whole;
+    }
     return Status::Ok();
   }
 
@@ -140,6 +148,24 @@ class Elementwise final : public Operator {
   }
 
  private:
+  // Of an input or a term; numbers have no dimensions.
+  Result<Shape> ShapeOf(int value, TensorViews inputs) const {
+    std::vector<Shape> shapes;
+    for (const TensorView& input : inputs) shapes.emplace_back(input.dims());
+    for (const ChainTerm& term : chain_.terms) {
+      if (static_cast<size_t>(value) < shapes.size()) break;
+      Shape shape;
+      for (int i = 0; i < term.function->operands; ++i) {
+        const int operand = term.operands[static_cast<size_t>(i)];
+        if (operand == ChainTerm::kNumber) continue;
+        CUDAEP_ASSIGN_OR_RETURN(shape, BroadcastShapes(shape, shapes[static_cast<size_t>(operand)]));
+      }
+      shapes.push_back(std::move(shape));
+    }
+    return shapes[static_cast<size_t>(value)];
+  }
+
+  Chain chain_;
   kernels::ChainProgram program_;
   std::vector<DataType> input_types_, output_types_;
 };

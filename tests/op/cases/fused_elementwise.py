@@ -317,7 +317,7 @@ CASES = [
         results=[5, 2, 3, 4],
         outputs=(T, "float32", "bool", T),
     ),
-    _case([Rand((3, 1)), Rand((1, 40))], ("Abs", 0), ("Abs", 1), results=[3, 2], outputs=(T, T)),
+    _case([Rand((3, 1)), Rand((1, 40))], ("Add", 0, 1), ("Sub", 0, 1), results=[3, 2], outputs=(T, T)),
     # Eight inputs, which nine terms sum; the first is read twice.
     _case(
         [Rand((3, 40)), *(Rand((40,)) for _ in range(6)), Rand((3, 1))],
@@ -364,6 +364,12 @@ CASES = [
                 {"outputs": ("float32",)},
             ),
             ([_X, Rand((3, 41))], [("Add", 0, 1)], ("INVALID_ARGUMENT", "[3,41]"), {}),
+            (
+                [Rand((40,)), _X],
+                [("Relu", 0), ("Add", 2, 1)],
+                ("INVALID_ARGUMENT", "result 1 has dimensions [40], the chain [3,40]"),
+                {"results": [3, 2], "outputs": ("T", "T")},
+            ),
             ([_X], [("Relu" if i % 2 else "Abs", i) for i in range(46)], ("NOT_SUPPORTED", "more than 47 steps"), {}),
             (
                 [_X],
