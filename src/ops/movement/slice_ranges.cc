@@ -8,13 +8,16 @@
 namespace cudaep::ops {
 namespace {
 
-// ONNX's rule: negative positions count from the end, then both are clamped to where a step can start and end.
+// ONNX's rule: negative positions count from the end, then both are clamped to where a step can start and end. The
+// largest number is no end at all, backwards too: exporters write it so and the CPU provider reads it so.
 SliceRange RangeOf(int64_t dim, int64_t start, int64_t end, int64_t step) {
   SliceRange range{.step = std::max(step, -INT64_MAX)};
   if (dim == 0) return range;
   const int64_t lowest = step > 0 ? 0 : -1;
+  const bool no_end = end == INT64_MAX || end == INT32_MAX;
   if (start < 0) start += dim;
   if (end < 0) end += dim;
+  if (step < 0 && no_end) end = lowest;
   start = std::clamp<int64_t>(start, 0, step > 0 ? dim : dim - 1);
   end = std::clamp<int64_t>(end, lowest, step > 0 ? dim : dim - 1);
   range.start = start;

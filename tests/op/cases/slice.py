@@ -22,6 +22,8 @@ _STEPS: list[tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int] | 
     ((10,), (_HIGHEST,), (0,), (0,), (-3,)),
     ((10,), (7,), (2,), (0,), (-2,)),
     ((10,), (7,), (2,), (0,), (1,)),
+    ((10,), (7,), (_HIGHEST,), (0,), (-2,)),
+    ((4, 6), (5,), (2**31 - 1,), (1,), (-1,)),
     ((10,), (2,), (7,), (0,), (-1,)),
     ((10,), (3,), (9,), (0,), (_HIGHEST,)),
     ((10,), (3,), (_LOWEST,), (0,), (_LOWEST,)),
@@ -43,10 +45,12 @@ _STEPS: list[tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int] | 
 def _index(
     rank: int, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None, steps: Sequence[int] | None
 ) -> tuple[slice, ...]:
-    """The same as numpy's slices, which clamp as ONNX does."""
+    """The same as numpy's slices, which clamp as ONNX does; the largest number is no end backwards too."""
     where = [slice(None)] * rank
     for i, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        where[axes[i] if axes else i] = slice(start, end, steps[i] if steps else 1)
+        step = steps[i] if steps else 1
+        no_end = step < 0 and end in (_HIGHEST, 2**31 - 1)
+        where[axes[i] if axes else i] = slice(start, None if no_end else end, step)
     return tuple(where)
 
 
