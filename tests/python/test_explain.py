@@ -85,12 +85,12 @@ def test_regions_are_explained(environment: dict[str, str], tmp_path: Path) -> N
     assert placements["to_text"] == ("unsupported", None)
     assert (report["shape_nodes"], report["shape_nodes_in_regions"], len(report["regions"])) == (0, 3, 2)
     fused = next(one for one in report["regions"] if one["number"] == inside[1])
-    miss = ["Conv node 'second'", "Add node 'spread'"]
+    alone = ["Conv node 'second'", "Add node 'spread'"]
     nodes = ["Conv node 'conv'", "Add node 'add'", "Relu node 'relu'"]
-    assert [step["nodes"] for step in fused["steps"]] == [nodes, *([one] for one in miss)], fused
+    assert [step["nodes"] for step in fused["steps"]] == [nodes, *([one] for one in alone)], fused
     assert fused["rewritten"] == [{"name": "conv_epilogue", "nodes": nodes, "reason": ""}]
     (missed,) = fused["missed"]
-    assert (missed["name"], missed["nodes"]) == ("conv_epilogue", miss), missed
+    assert (missed["name"], missed["nodes"]) == ("conv_epilogue", alone[1:]), missed
     assert "not stated to have the dimensions" in missed["reason"]
     expected = [("to host", "c"), ("to device", "back")]
     assert [(copy["direction"], copy["value"]) for copy in report["copies"]] == expected, report["copies"]

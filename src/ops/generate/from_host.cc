@@ -26,7 +26,7 @@ class FromHost final : public Operator {
 
 const RegisterRows kRows({{.domain = kFusedDomain,
                            .op = "FromHost",
-                           .types = {{"T", kFixedSizeTypes}},
+                           .types = {{"T", kAnySizedTypes}},
                            .host_inputs = {0},
                            .make = Make<FromHost>}});
 
