@@ -2,7 +2,7 @@
 
 What is counted is the same on every machine, so each file and kernel has its own limit, a fifth above what it was when
 the limits were written. Neighbours on a machine move seconds by a factor of two: they have one limit for any file and
-one for all, twice what was measured. Seconds are those of tools/compile_time.sh, so configure with
+one for all, three times what was measured. Seconds are those of tools/compile_time.sh, so configure with
 -DCUDAEP_COMPILE_TIMES=ON; they are scaled by a file that never changes, compiled now by the same compiler, so a slower
 machine has longer limits. What came out of a compiler cache took no time and is within every limit. `--write` makes new
 limits of what is counted today, `--write-seconds` of the seconds of a build without a cache.
@@ -24,7 +24,7 @@ from tree import ROOT, finish
 BUDGET = Path(__file__).with_suffix(".toml")
 CALIBRATION = Path(__file__).with_name("calibration.cu")
 LOG = "compile_times.log"
-COUNT_MARGIN, SECONDS_MARGIN = 1.2, 2.0
+COUNT_MARGIN, SECONDS_MARGIN = 1.2, 3.0
 # Files and kernel names below these share one limit.
 NAMED_FILE_BYTES, NAMED_KERNELS = 50_000, 20
 
