@@ -71,17 +71,20 @@ class Folder {
 
   // What the node makes of small constants.
   std::optional<ops::HostTensor> Evaluated(const ir::Node& node) const {
+    const auto is_small = [&](int input) {
+      const ops::TensorView* const constant = input < 0 ? nullptr : &graph_.value(input).constant;
+      return constant == nullptr || (constant->present() && constant->elems() <= kMostElements);
+    };
+    if (node.inputs.empty() || !std::ranges::all_of(node.inputs, is_small)) return std::nullopt;
     ir::Graph alone;
     ir::Node copy = node;
     for (int& input : copy.inputs) {
       if (input < 0) continue;
       const ops::TensorView& constant = graph_.value(input).constant;
-      if (!constant.present() || constant.elems() > kMostElements) return std::nullopt;
       const bool narrow = kFloat16Types.Contains(constant.type);
       input = narrow ? alone.AddConstant("", InFloat(constant))
                      : alone.AddValue({.type = constant.type, .constant = constant});
     }
-    if (copy.inputs.empty()) return std::nullopt;
     const ir::Value& output = graph_.value(node.outputs[0]);
     const bool narrow = kFloat16Types.Contains(output.type);
     copy.outputs = {alone.AddValue({.type = narrow ? DataType::kFloat : output.type, .dims = output.dims})};

@@ -110,8 +110,9 @@ class Elementwise final : public Operator {
     for (const TensorView& input : inputs) {
       CUDAEP_ASSIGN_OR_RETURN(whole, BroadcastShapes(whole, input.dims()));
     }
+    CUDAEP_ASSIGN_OR_RETURN(const std::vector<Shape> shapes, ShapesOfValues(inputs));
     for (size_t i = 0; i < outputs.size(); ++i) {
-      CUDAEP_ASSIGN_OR_RETURN(const Shape own, ShapeOf(chain_.results[i], inputs));
+      const Shape& own = shapes[static_cast<size_t>(chain_.results[i])];
       if (!SameDims(own, whole)) return InvalidArgument("result ", i, " has dimensions ", own, ", the chain ", whole);
       outputs[i] = whole;
     }
@@ -148,12 +149,11 @@ class Elementwise final : public Operator {
   }
 
  private:
-  // Of an input or a term; numbers have no dimensions.
-  Result<Shape> ShapeOf(int value, TensorViews inputs) const {
+  // Of inputs and terms; numbers have no dimensions.
+  Result<std::vector<Shape>> ShapesOfValues(TensorViews inputs) const {
     std::vector<Shape> shapes;
     for (const TensorView& input : inputs) shapes.emplace_back(input.dims());
     for (const ChainTerm& term : chain_.terms) {
-      if (static_cast<size_t>(value) < shapes.size()) break;
       Shape shape;
       for (int i = 0; i < term.function->operands; ++i) {
         const int operand = term.operands[static_cast<size_t>(i)];
@@ -162,7 +162,7 @@ class Elementwise final : public Operator {
       }
       shapes.push_back(std::move(shape));
     }
-    return shapes[static_cast<size_t>(value)];
+    return shapes;
   }
 
   Chain chain_;
