@@ -9,6 +9,7 @@ rewritten region rounds less often than its nodes one by one, so that bits diffe
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -296,15 +297,20 @@ def random_images(seed: int) -> tuple[Images, list[str]]:
     return images, sorted({values[-1], *(some() for _ in range(rng.integers(3)))} - {"x"})
 
 
-def check_random_images() -> None:
-    """Whatever stands between convolutions."""
-    for seed in range(100, 160):
-        images, outputs = random_images(seed)
+def _agree_on_each(make: Callable[[int], tuple[Images, list[str]]], seeds: range, file: str) -> None:
+    """Networks of these seeds; the first that fails is left in the folder for temporary files."""
+    for seed in seeds:
+        images, outputs = make(seed)
         try:
             agree(images, outputs)
         except Exception:
-            Path(tempfile.gettempdir(), "images.onnx").write_bytes(images.model(outputs, TensorProto.FLOAT16))
+            Path(tempfile.gettempdir(), file).write_bytes(images.model(outputs, TensorProto.FLOAT16))
             raise
+
+
+def check_random_images() -> None:
+    """Whatever stands between convolutions."""
+    _agree_on_each(random_images, range(100, 160), "images.onnx")
 
 
 def random_chain(seed: int) -> tuple[Images, list[str]]:
@@ -356,13 +362,7 @@ def check_gates() -> None:
 
 def check_random_chains() -> None:
     """Whatever element-wise nodes there are, and what reads them."""
-    for seed in range(200, 260):
-        images, outputs = random_chain(seed)
-        try:
-            agree(images, outputs)
-        except Exception:
-            Path(tempfile.gettempdir(), "chain.onnx").write_bytes(images.model(outputs, TensorProto.FLOAT16))
-            raise
+    _agree_on_each(random_chain, range(200, 260), "chain.onnx")
 
 
 if __name__ == "__main__":
