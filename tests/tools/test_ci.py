@@ -35,14 +35,14 @@ def run_ci(script: Path, *stages: str, **settings: str) -> subprocess.CompletedP
 def test_ci_prints_the_time_of_a_stage(ci: Path) -> None:
     done = run_ci(ci, "lint", SLEEP="0")
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^== lint +\d+ s of +360$", done.stdout, re.MULTILINE)
+    assert re.search(r"^== lint +\d+ s of +480$", done.stdout, re.MULTILINE)
     assert re.search(r"^== all +\d+ s$", done.stdout, re.MULTILINE)
 
 
 def test_ci_ends_a_stage_above_its_cap(ci: Path) -> None:
     done = run_ci(ci, "lint", "tests", SLEEP="30", CI_CAP_PERCENT="1")
     assert done.returncode == 1
-    assert re.search(r"^ci: stage lint took [3-9] s, its cap is 3 s$", done.stderr, re.MULTILINE)
+    assert re.search(r"^ci: stage lint took [4-9] s, its cap is 4 s$", done.stderr, re.MULTILINE)
     assert "== tests" not in done.stdout
 
 
@@ -71,7 +71,7 @@ def test_ci_stays_within_what_a_change_may_cost() -> None:
     minutes = [int(found) for found in re.findall(r'^  "\w+ (\d+) ', text, re.MULTILINE)]
     assert len(minutes) == len(re.findall(r"^stage_\w+\(\)", text, re.MULTILINE))
     assert "\nSHOULD_TAKE=56\n" in text
-    assert max(minutes) <= 30
+    assert max(minutes) <= 35
 
 
 BAD = "#include <string>\n#include <utility>\nsize_t f(std::string a) {\n  std::string b = std::move(a);\n"
