@@ -21,7 +21,7 @@ BEYOND_THE_LIMIT, UNUSABLE = 1, 2
 
 def table(tiny: bool) -> tuple[cases.Case, ...]:
     """Every case."""
-    return (*cases.table(tiny), *operators.table(tiny), *exports.table())
+    return (*cases.table(tiny), *(() if tiny else cases.full_size()), *operators.table(tiny), *exports.table())
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
@@ -34,6 +34,8 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         who += subjects.builds(str(Path(arguments.baseline).resolve()), "baseline", arguments.settings)
     if arguments.upstream:
         who += subjects.upstream(str(Path(arguments.upstream).resolve()), arguments.settings)
+    if arguments.torch and not tiny:
+        who += subjects.torch(arguments.torch)
     loop = Path(arguments.launch_loop or Path(library).parent / "liblaunch_loop.so")
     if loop.is_file():
         who.append(subjects.Subject("bare", "bare", str(loop.resolve()), only="host"))
@@ -87,6 +89,7 @@ def parser() -> argparse.ArgumentParser:
     measure.add_argument("--baseline", help="another build of ours to measure in turn with it")
     measure.add_argument("--upstream", help="folder of an installed onnxruntime-gpu (pip install --target)")
     measure.add_argument("--settings", default="all", help="of the providers, by name; all of them by default")
+    measure.add_argument("--torch", default="", help="modes of torch itself (all, eager, ...), where it is installed")
     measure.add_argument("--cases", default="host,model,product,memory", help="names or groups; `list` shows them")
     measure.add_argument("--model", action="append", default=[], help="MODEL.onnx@DIM=N,... in place of the cases")
     measure.add_argument("--cpu", default="host", help="cases that the CPU provider is measured on too")

@@ -18,7 +18,7 @@ import onnx
 import onnxruntime as ort
 from ort_cuda_ep.feeds import parse_dims, random_feeds
 
-from bench import models
+from bench import full_models, models
 
 Feeds = dict[str, np.ndarray]
 
@@ -28,7 +28,7 @@ class Case:
     """One point of the table. `model` and `feeds` take the element type, so that they give the fp32 twin as well."""
 
     name: str
-    group: str  # "host", "model", "product", "memory", "operator", "export"
+    group: str  # "host", "model", "full", "product", "memory", "operator", "export"
     axes: dict[str, str | int]
     model: Callable[[str], onnx.ModelProto]
     feeds: Callable[[], Feeds]
@@ -165,6 +165,31 @@ def _elementwise(dtype: str, rows: int, tiny: bool) -> Case:
         bytes=2 * rows * 1024 * np.dtype(dtype).itemsize,
         rotate=rows > 1,
         model_key=f"elementwise_{dtype}",
+    )
+
+
+def _full(model: full_models.FullModel, batch: int, variant: str) -> Case:
+    parts = [model.name, variant, f"b{batch}"]
+    return Case(
+        "/".join(filter(None, parts)),
+        "full",
+        {"model": model.name, "dtype": "float16", "batch": batch, **model.sizes[variant]},
+        lambda dtype: full_models.model(model.name, dtype),
+        lambda: model.feeds(batch, variant),
+        tolerance=2e-2,
+        rows=batch,
+        sampled=1,
+        model_key=model.name,
+    )
+
+
+def full_size() -> tuple[Case, ...]:
+    """Exports of full size; there is no tiny form of them."""
+    return tuple(
+        _full(model, batch, variant)
+        for model in full_models.TABLE
+        for variant in model.sizes
+        for batch in model.batches
     )
 
 

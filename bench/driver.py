@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 
 from bench.cases import Case
 from bench.subjects import Subject
 
 Reply = dict[str, Any]
 COPY_BYTES = 512 << 20
+_MOST_BYTES_INSIDE = 1 << 30
 _SERIES = ("wall_us", "device_us", "span_us", "activities")
 
 
@@ -149,6 +151,7 @@ class Driver:
         np.savez(f"{stem}.expected.npz", allow_pickle=False, **expected)
         return {
             "model": str(model),
+            "module": case.model_key,
             "inputs": f"{stem}.inputs.npz",
             "expected": f"{stem}.expected.npz",
             "outputs": dims,
@@ -166,8 +169,14 @@ class Driver:
     def _model(self, case: Case, dtype: str) -> Path:
         path = self._folder / f"{(case.model_key or case.name).replace('/', '_')}.{dtype}.onnx"
         if not path.is_file():
-            path.write_bytes(case.model(dtype).SerializeToString())
+            save(case.model(dtype), path)
         return path
+
+
+def save(model: onnx.ModelProto, path: Path) -> None:
+    """Writes a model; one whose weights do not fit into a file of the format has them beside it."""
+    large = sum(len(tensor.raw_data) for tensor in model.graph.initializer) > _MOST_BYTES_INSIDE
+    onnx.save_model(model, str(path), save_as_external_data=large, location=f"{path.name}.data")
 
 
 def _reference(model: Path, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -28,6 +28,12 @@ def numbers(dtype: str, *shape: int) -> np.ndarray:
     return np.resize(_block().astype(np.float16).astype(dtype), shape)
 
 
+def normal(seed: int, dims: tuple[int, ...]) -> np.ndarray:
+    """Random normal float32 numbers of a seed, a writable array."""
+    block = _block()
+    return np.resize(np.roll(block, seed * 7919 % block.size), dims)
+
+
 class Builder:
     """Collects the nodes and constants of one graph; `dtype` is the type of its numbers."""
 

@@ -8,8 +8,8 @@
  "cases": [{name, group, axes, bytes, flops, launches, repeated, results: {SUBJECT: result}}]}
 
 result  {"error": text}, or series and: create_ms, first_run_ms, placement {provider: nodes, before the host's last
-        fusions}, error_norm (|output - reference| / |reference|), timeline [{name, calls, us}: a Run's, of the last
-        repeat]
+        fusions}, error_norm (|output - reference| / |reference|; none of torch, whose weights are its own), timeline
+        [{name, calls, us}: a Run's, of the last repeat]
 series  {"wall_us": [...], "device_us": [...], "span_us": [...], "activities": [...]}: one entry a repeat, each the
         median over the repeat's Runs. wall: host time of a Run and its wait; device: time with a kernel, copy or
         fill running; span: from the first one's start to the last one's end; activities: how many there were.
@@ -101,7 +101,7 @@ def show(report: Json, case: Json, console: Console) -> None:
             f"{min(values):.1f}..{max(values):.1f}",
             f"{middle / first:.3f}",
             rate(report, case, name, middle),
-            f"{result.get('error_norm', 0):.1e}",
+            f"{result['error_norm']:.1e}" if "error_norm" in result else "",
             " ".join(f"{ep.removesuffix('ExecutionProvider')} {n}" for ep, n in result.get("placement", {}).items()),
         )
     console.print(table)

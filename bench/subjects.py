@@ -63,11 +63,20 @@ OURS = {
     "fp32": Setting({"use_tf32": "0"}, "product/float32*"),
     **{path: Setting({"norm_path": path}, _LONG_ROWS) for path in ("ring", "long", "long_pairs", "long_fours")},
 }
+# Of torch itself: how the module is compiled, if at all. Measuring every kernel takes minutes a model.
+TORCH = {
+    "eager": Setting({"mode": "eager"}, "model,full"),
+    "reduce-overhead": Setting({"mode": "reduce-overhead"}, "model,full"),
+    "max-autotune": Setting({"mode": "max-autotune"}, "resnet50*,bert*"),
+}
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A provider, a build and a setting. `kind`: plugin (ours), builtin (upstream's), cpu, bare (launches alone)."""
+    """A provider, a build and a setting.
+
+    `kind`: plugin (ours), builtin (upstream's), cpu, torch (no provider), bare (launches alone).
+    """
 
     name: str
     kind: str
@@ -133,6 +142,14 @@ def upstream(site: str, settings: str) -> list[Subject]:
     ]
 
 
+def torch(modes: str) -> list[Subject]:
+    """Subjects of torch in some of its modes, by name; "all" names all."""
+    return [
+        Subject(f"torch:{mode}", "torch", options=dict(setting.options), only=setting.only)
+        for mode, setting in _chosen(TORCH, modes)
+    ]
+
+
 def _name(provider: str, setting: str) -> str:
     return provider if setting == "default" else f"{provider}:{setting}"
 
@@ -140,7 +157,8 @@ def _name(provider: str, setting: str) -> str:
 def _chosen(settings: Mapping[str, Setting], wanted: str) -> list[tuple[str, Setting]]:
     """Those named; "all" names all. Names that only the other provider has are passed over."""
     names = list(settings) if wanted == "all" else wanted.split(",")
-    unknown = [name for name in names if name not in OURS and name not in UPSTREAM]
+    known = TORCH if settings is TORCH else UPSTREAM | OURS
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise ValueError(f"no setting is called {', '.join(unknown)}; there are {', '.join(UPSTREAM | OURS)}")
+        raise ValueError(f"no setting is called {', '.join(unknown)}; there are {', '.join(known)}")
     return [(name, settings[name]) for name in names if name in settings]

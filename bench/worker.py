@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from ort_cuda_ep import gpu_driver_present
@@ -31,6 +31,21 @@ WARM_UP_SECONDS, TINY_WARM_UP_SECONDS, WARM_UP_RUNS = 0.3, 0.03, 5
 STEP_SECONDS = 0.06  # of one repeat: long enough for a median, short enough that drift hits all subjects alike
 SETTLE_SECONDS = 0.02  # after the other subjects' turns
 MOST_RUNS, MOST_TRACED_RUNS = 300, 30
+
+
+class Session(Protocol):
+    """A model that is run again and again."""
+
+    placement: dict[str, int]
+
+    def run_us(self) -> float:
+        """Host time of one Run and its wait."""
+
+    def check(self) -> float | None:
+        """How far the last outputs are from the reference, where there is one; RuntimeError if too far."""
+
+    def close(self) -> None:
+        """Gives everything back."""
 
 
 class BareLoop:
@@ -58,7 +73,7 @@ class Worker:
         self._subject = subject
         self._recorder: Recorder | None = None
         self._no_recorder = "not a GPU"
-        self._bound: BoundSession | DeviceCopy | None = None
+        self._bound: Session | DeviceCopy | None = None
         self._run_us: Callable[[], float] = lambda: 0.0
         self._runs = self._traced_runs = 0
         self._timeline: list[dict[str, float | str]] = []
@@ -67,15 +82,17 @@ class Worker:
         """Loads the provider."""
         if self._subject.kind == "bare":
             return {"onnxruntime": "", "device": "", "simulated": "sim" in Path(self._subject.library).name}
-        import onnxruntime as ort
-
-        ort.set_default_logger_severity(3)
-        device, simulated = "CPU", False
         if self._subject.kind != "cpu" and gpu_driver_present():
             try:
                 self._recorder = Recorder()
             except (OSError, RuntimeError) as error:
                 self._no_recorder = str(error)
+        if self._subject.kind == "torch":
+            return self._hello_torch()
+        import onnxruntime as ort
+
+        ort.set_default_logger_severity(3)
+        device, simulated = "CPU", False
         if self._subject.kind == "plugin":
             ort.register_execution_provider_library(EP, self._subject.library)
             metadata = self._device().ep_metadata
@@ -90,9 +107,20 @@ class Worker:
             "onnxruntime": ort.__version__,
             "device": device,
             "simulated": simulated,
-            "device_clock": "CUPTI" if self._recorder else f"none: {self._no_recorder}",
+            "device_clock": self._clock(),
             "libraries": _libraries(),
         }
+
+    def _hello_torch(self) -> Reply:
+        import torch
+
+        if not torch.cuda.is_available():
+            raise RuntimeError(f"torch {torch.__version__} finds no GPU")
+        name = torch.cuda.get_device_name()
+        return {"onnxruntime": "", "torch": torch.__version__, "device": name, "device_clock": self._clock()}
+
+    def _clock(self) -> str:
+        return "CUPTI" if self._recorder else f"none: {self._no_recorder}"
 
     def open(self, request: dict[str, Any]) -> Reply:
         """A session (or what stands for one), its first results checked, warm."""
@@ -107,12 +135,12 @@ class Worker:
             self._bound, self._run_us = copy, copy.run_us
         else:
             begin = time.perf_counter()
-            bound = BoundSession(self._subject, self._device() if self._subject.kind == "plugin" else None, request)
+            bound = self._session(request)
             reply["create_ms"] = 1e3 * (time.perf_counter() - begin)
             reply["first_run_ms"] = bound.run_us() / 1e3
             reply["placement"] = bound.placement
-            reply["error_norm"] = bound.check()
             self._bound, self._run_us = bound, bound.run_us
+            reply.update(self._checked())
         self._warm_up(TINY_WARM_UP_SECONDS if request.get("tiny") else WARM_UP_SECONDS)
         return reply
 
@@ -143,13 +171,24 @@ class Worker:
     def close(self, _request: dict[str, Any]) -> Reply:
         """Checks the last Run's results too, gives the last repeat's timeline, and lets go of the session."""
         reply: Reply = {}
-        if isinstance(self._bound, BoundSession):
-            reply["error_norm"] = self._bound.check()
-            reply["timeline"] = self._timeline
+        if self._bound is not None and not isinstance(self._bound, DeviceCopy):
+            reply = {**self._checked(), "timeline": self._timeline}
         if self._bound is not None:
             self._bound.close()
         self._bound, self._timeline, self._run_us = None, [], lambda: 0.0
         return reply
+
+    def _session(self, request: dict[str, Any]) -> Session:
+        if self._subject.kind == "torch":
+            from bench.torch_session import TorchSession
+
+            return TorchSession(self._subject, request)
+        return BoundSession(self._subject, self._device() if self._subject.kind == "plugin" else None, request)
+
+    def _checked(self) -> Reply:
+        """What a check of the last outputs adds to a reply: torch's weights are its own, so it has no reference."""
+        error = self._bound.check() if self._bound is not None and not isinstance(self._bound, DeviceCopy) else None
+        return {} if error is None else {"error_norm": error}
 
     def _warm_up(self, seconds: float) -> None:
         begin, samples = time.perf_counter(), list[float]()

@@ -9,7 +9,7 @@ Inputs travel the same way, as tensors in the model's metadata: "feed.<number>.<
 import base64
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +18,12 @@ from onnx import TensorProto, numpy_helper
 
 KEPT_ELEMS = 64
 _KEPT_DISTINCT = 4
-_REFILLED = {TensorProto.FLOAT, TensorProto.INT8, TensorProto.UINT8}
+_REFILLED = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT8, TensorProto.UINT8}
 _FEED = "feed"
 
 Feeds = list[dict[str, np.ndarray]]
+# Normal float32 numbers of a seed and of dimensions.
+Draw = Callable[[int, tuple[int, ...]], np.ndarray]
 
 
 def tensors(graph: onnx.GraphProto) -> Iterator[TensorProto]:
@@ -51,22 +53,26 @@ def strip(model: onnx.ModelProto, feeds: Feeds) -> bytes:
     return lzma.compress(model.SerializeToString(deterministic=True), preset=9 | lzma.PRESET_EXTREME)
 
 
-def load(path: Path) -> tuple[onnx.ModelProto, Feeds]:
+def _draw(seed: int, dims: tuple[int, ...]) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(dims, np.float32)
+
+
+def load(path: Path, draw: Draw = _draw) -> tuple[onnx.ModelProto, Feeds]:
     """A model with its weights, and its inputs for each Run. The same values on every machine."""
     model = onnx.ModelProto.FromString(lzma.decompress(path.read_bytes()))
-    return fill(model)
+    return fill(model, draw)
 
 
-def fill(model: onnx.ModelProto) -> tuple[onnx.ModelProto, Feeds]:
+def fill(model: onnx.ModelProto, draw: Draw = _draw) -> tuple[onnx.ModelProto, Feeds]:
     """Fills what `strip` emptied, in place; also returns the inputs."""
     for number, tensor in enumerate(tensors(model.graph)):
-        _fill_tensor(tensor, number)
+        _fill_tensor(tensor, number, draw)
     feeds: Feeds = []
     for entry in model.metadata_props:
         _, number, name = entry.key.split(".", 2)
         feeds += [{} for _ in range(int(number) + 1 - len(feeds))]
         tensor = TensorProto.FromString(base64.b64decode(entry.value))
-        _fill_tensor(tensor, zlib.crc32(entry.key.encode()))
+        _fill_tensor(tensor, zlib.crc32(entry.key.encode()), draw)
         feeds[int(number)][name] = numpy_helper.to_array(tensor)
     return model, feeds
 
@@ -84,14 +90,14 @@ def _strip_tensor(tensor: TensorProto) -> None:
     tensor.CopyFrom(bare)
 
 
-def _fill_tensor(tensor: TensorProto, seed: int) -> None:
+def _fill_tensor(tensor: TensorProto, seed: int, draw: Draw) -> None:
     if not tensor.doc_string:
         return
     mean, std, low, high = (float(value) for value in tensor.doc_string.split())
-    values = np.random.default_rng(seed).standard_normal(tuple(tensor.dims), np.float32)
+    values = draw(seed, tuple(tensor.dims))
     np.clip(values * np.float32(std) + np.float32(mean), low, high, out=values)
     kind = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
-    tensor.raw_data = (values if kind == np.float32 else np.rint(values).astype(kind)).tobytes()
+    tensor.raw_data = (values if kind.kind == "f" else np.rint(values)).astype(kind).tobytes()
     tensor.doc_string = ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import lzma
 import os
 import subprocess
 import sys
@@ -12,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper
 
 from bench import __main__ as command_line
-from bench import activities, cases, driver, models, report, subjects
+from bench import activities, cases, driver, full_models, models, report, subjects
 from bench.activities import Activity
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -205,3 +208,44 @@ def test_a_driver_that_does_not_allow_it_says_so(fake_cupti: str, monkeypatch: p
     monkeypatch.setenv("FAKE_CUPTI_REFUSES", "1")
     with pytest.raises(RuntimeError, match="CUPTI: refused"):
         activities.Recorder(fake_cupti).start()
+
+
+def test_every_model_of_full_size_has_its_graph() -> None:
+    for model in full_models.TABLE:
+        found = onnx.ModelProto.FromString(lzma.decompress((full_models.GRAPHS / f"{model.name}.onnx.xz").read_bytes()))
+        assert {value.name for value in found.graph.input} == set(model.inputs), model.name
+        for value in found.graph.input:
+            kind, dims = model.inputs[value.name]
+            tensor = value.type.tensor_type
+            assert tensor.elem_type == (onnx.TensorProto.FLOAT16 if kind == "number" else onnx.TensorProto.INT64)
+            for wanted, dim in zip(dims, tensor.shape.dim, strict=True):
+                assert dim.dim_value == (0 if isinstance(wanted, str) else wanted), (model.name, value.name)
+        weights = [tensor.doc_string for tensor in found.graph.initializer]
+        assert sum(map(bool, weights)) > 20, model.name  # emptied, to be drawn anew
+    assert {case.name for case in cases.full_size()} >= {"mobilenet_v3/b32", "decoder/prefill/b1", "decoder/step/b32"}
+
+
+def test_a_model_of_full_size_agrees_with_its_twin(cpu: driver.Driver) -> None:
+    case = next(case for case in cases.full_size() if case.name == "mobilenet_v3/b1")
+    assert 1e-5 < cpu.measure(case)["cpu"]["error_norm"] < case.tolerance
+    with pytest.raises(ValueError, match=r"no elsewhere\.onnx\.xz"):
+        full_models.model("elsewhere", "float16")
+
+
+def test_large_weights_lie_beside_their_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = the("bert/b1").model("float32")
+    monkeypatch.setattr(driver, "_MOST_BYTES_INSIDE", 1000)
+    driver.save(the("bert/b1").model("float32"), tmp_path / "large.onnx")
+    assert (tmp_path / "large.onnx.data").stat().st_size > 1000
+    found = onnx.load(tmp_path / "large.onnx")
+    assert [numpy_helper.to_array(t).tobytes() for t in found.graph.initializer] == [
+        numpy_helper.to_array(t).tobytes() for t in model.graph.initializer
+    ]
+
+
+def test_modes_of_torch_are_subjects_by_name() -> None:
+    names = [subject.name for subject in subjects.torch("all")]
+    assert names == ["torch:eager", "torch:reduce-overhead", "torch:max-autotune"]
+    assert [s.takes("unet/b1", "full") for s in subjects.torch("all")] == [True, True, False]
+    with pytest.raises(ValueError, match="no setting is called graph; there are eager"):
+        subjects.torch("graph")
