@@ -1,4 +1,4 @@
-"""The benchmark's command line: `python -m bench run | compare | list` (docs/benchmarks.md)."""
+"""The benchmark's command line: `python -m bench run | compare | chart | list` (docs/benchmarks.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ort_cuda_ep import get_library_path, gpu_driver_present
 from rich.console import Console
 from rich.table import Table
 
-from bench import cases, exports, operators, report, subjects
+from bench import cases, chart, exports, operators, report, subjects
 from bench.compare import compare
 from bench.driver import Driver, temporary_folder
 
@@ -21,7 +21,8 @@ BEYOND_THE_LIMIT, UNUSABLE = 1, 2
 
 def table(tiny: bool) -> tuple[cases.Case, ...]:
     """Every case."""
-    return (*cases.table(tiny), *(() if tiny else cases.full_size()), *operators.table(tiny), *exports.table())
+    full = () if tiny else cases.full_size()
+    return (*cases.table(tiny), *full, *cases.sweep(tiny), *operators.table(tiny), *exports.table())
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
@@ -104,6 +105,9 @@ def parser() -> argparse.ArgumentParser:
     judge.add_argument("--old", help="subject of the old side: ours in two reports, baseline in one")
     judge.add_argument("--new", default="ours")
     judge.add_argument("--limit", type=float, default=3.0, help="percent that something may be slower")
+    drawing = commands.add_parser("chart", help="a page with charts: cost against batch, tokens or threads")
+    drawing.add_argument("reports", type=Path, nargs="+", help="of `run`, or of bench/throughput.py")
+    drawing.add_argument("-o", "--output", type=Path, required=True, help="the HTML file, complete in itself")
     listing = commands.add_parser("list", help="the cases")
     listing.add_argument("--tiny", action="store_true")
     return top
@@ -118,6 +122,9 @@ def main(words: list[str] | None = None) -> int:
             return run(arguments, console)
         if arguments.command == "compare":
             return compare_reports(arguments, console)
+        if arguments.command == "chart":
+            arguments.output.write_text(chart.page([json.loads(path.read_text()) for path in arguments.reports]))
+            return 0
         for case in table(arguments.tiny):
             console.print(case.name, case.group, " ".join(f"{key}={value}" for key, value in case.axes.items()))
     except (ValueError, FileNotFoundError, KeyError) as error:

@@ -28,7 +28,7 @@ class Case:
     """One point of the table. `model` and `feeds` take the element type, so that they give the fp32 twin as well."""
 
     name: str
-    group: str  # "host", "model", "full", "product", "memory", "operator", "export"
+    group: str  # "host", "model", "full", "sweep", "product", "memory", "operator", "export"
     axes: dict[str, str | int]
     model: Callable[[str], onnx.ModelProto]
     feeds: Callable[[], Feeds]
@@ -66,11 +66,11 @@ def _sentences(batch: int, tokens: int, words: int) -> Feeds:
     }
 
 
-def _resnet(batch: int, tiny: bool) -> Case:
+def _resnet(batch: int, tiny: bool, group: str = "model") -> Case:
     side, options = (32, {"width": 8, "blocks": (1, 1, 1, 1), "classes": 10}) if tiny else (224, {})
     return Case(
-        f"resnet50/b{batch}",
-        "model",
+        f"resnet50/{'' if group == 'model' else group + '/'}b{batch}",
+        group,
         {"model": "ResNet-50", "dtype": "float16", "batch": batch, "side": side},
         lambda dtype: models.resnet(dtype, **options),  # type: ignore[arg-type]
         lambda: {"x": models.numbers("float16", batch, 3, side, side)},
@@ -81,12 +81,12 @@ def _resnet(batch: int, tiny: bool) -> Case:
     )
 
 
-def _bert(batch: int, tiny: bool) -> Case:
-    tokens, words = (8, 50) if tiny else (128, 30522)
+def _bert(batch: int, tiny: bool, length: int = 0) -> Case:
+    tokens, words = (length or 8, 50) if tiny else (length or 128, 30522)
     options = {"layers": 1, "width": 32, "heads": 2, "words": words, "positions": 16} if tiny else {}
     return Case(
-        f"bert/b{batch}",
-        "model",
+        f"bert/sweep/s{length}" if length else f"bert/b{batch}",
+        "sweep" if length else "model",
         {"model": "BERT-base", "dtype": "float16", "batch": batch, "tokens": tokens},
         lambda dtype: models.bert(dtype, **options),
         lambda: _sentences(batch, tokens, words),
@@ -190,6 +190,15 @@ def full_size() -> tuple[Case, ...]:
         for model in full_models.TABLE
         for variant in model.sizes
         for batch in model.batches
+    )
+
+
+def sweep(tiny: bool) -> tuple[Case, ...]:
+    """Cost against batch and against the number of tokens."""
+    batches, lengths = ((1, 2), (4, 8)) if tiny else ((1, 2, 4, 8, 16, 32, 64, 128), (16, 32, 64, 128, 256, 512))
+    return (
+        *(_resnet(batch, tiny, "sweep") for batch in batches),
+        *(_bert(1, tiny, length) for length in lengths),
     )
 
 

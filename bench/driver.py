@@ -123,6 +123,8 @@ class Driver:
                 for key in _SERIES:
                     if key in reply:
                         result[key].append(reply[key])
+                if repeat == 0 and "device_us" in reply:
+                    result["clocks"] = clocks()
         for child in children:
             result = results[child.subject.name]
             reply = child.ask("close")
@@ -171,6 +173,17 @@ class Driver:
         if not path.is_file():
             save(case.model(dtype), path)
         return path
+
+
+def clocks() -> Reply:
+    """What the first GPU runs at just now: sm and memory in MHz, watts, degrees; {} where no nvidia-smi tells it."""
+    fields = {"sm_mhz": "clocks.sm", "memory_mhz": "clocks.mem", "watts": "power.draw", "celsius": "temperature.gpu"}
+    command = ["nvidia-smi", "--id=0", f"--query-gpu={','.join(fields.values())}", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=5)
+        return dict(zip(fields, map(float, done.stdout.split(",")), strict=True))
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return {}
 
 
 def save(model: onnx.ModelProto, path: Path) -> None:

@@ -9,7 +9,8 @@
 
 result  {"error": text}, or series and: create_ms, first_run_ms, placement {provider: nodes, before the host's last
         fusions}, error_norm (|output - reference| / |reference|; none of torch, whose weights are its own), timeline
-        [{name, calls, us}: a Run's, of the last repeat]
+        [{name, calls, us}: a Run's, of the last repeat], clocks {sm_mhz, memory_mhz, watts, celsius: after the first
+        repeat, where there is a device clock}
 series  {"wall_us": [...], "device_us": [...], "span_us": [...], "activities": [...]}: one entry a repeat, each the
         median over the repeat's Runs. wall: host time of a Run and its wait; device: time with a kernel, copy or
         fill running; span: from the first one's start to the last one's end; activities: how many there were.

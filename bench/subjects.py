@@ -24,6 +24,8 @@ class Setting:
     fixed: bool = False  # the model's open dimensions are set in the session options: the host fuses more then
 
 
+_MODELS = "model,full,sweep"
+_IMAGES = "resnet50*,mobilenet_v3*,efficientnet_b0*,convnext_tiny*,detector*"
 _GRAPH = {"enable_cuda_graph": "1"}
 _NHWC = {"prefer_nhwc": "1"}
 # Plans chosen by measurement; the first is upstream's default.
@@ -35,9 +37,9 @@ _REGIONS = {"compiled_regions": "1"}
 # The settings of upstream's provider; "default" is the provider without options.
 UPSTREAM = {
     "default": Setting(),
-    "graph": Setting(_GRAPH, "host,model"),
-    "nhwc": Setting(_NHWC, "resnet50*"),
-    "nhwc+graph": Setting({**_NHWC, **_GRAPH}, "resnet50*"),
+    "graph": Setting(_GRAPH, f"host,{_MODELS}"),
+    "nhwc": Setting(_NHWC, _IMAGES),
+    "nhwc+graph": Setting({**_NHWC, **_GRAPH}, _IMAGES),
     "fixed": Setting({}, "bert*", fixed=True),
     "fixed+graph": Setting(_GRAPH, "bert*", fixed=True),
     "offline": Setting({}, "bert*", "bert"),
@@ -47,26 +49,26 @@ UPSTREAM = {
 # The settings of this provider. What upstream's option names ask for here is documented in the options table.
 OURS = {
     "default": Setting(),
-    "graph": Setting(_GRAPH, "host,model,elementwise*"),
-    "nhwc": Setting(_NHWC, "resnet50*"),
-    "nhwc+graph": Setting({**_NHWC, **_GRAPH}, "resnet50*"),
+    "graph": Setting(_GRAPH, f"host,{_MODELS},elementwise*"),
+    "nhwc": Setting(_NHWC, _IMAGES),
+    "nhwc+graph": Setting({**_NHWC, **_GRAPH}, _IMAGES),
     "measured": Setting(_MEASURED, "resnet50*"),
     "fixed": Setting({}, "bert*", fixed=True),
     "fixed+graph": Setting(_GRAPH, "bert*", fixed=True),
     "fixed+graph+measured": Setting({**_GRAPH, **_MEASURED}, "bert*", fixed=True),
     "graph+measured": Setting({**_GRAPH, **_MEASURED}, "resnet50*"),
     "nhwc+graph+measured": Setting({**_NHWC, **_GRAPH, **_MEASURED}, "resnet50*"),
-    "regions": Setting(_REGIONS, "model,export,elementwise*"),
-    "regions+graph": Setting({**_REGIONS, **_GRAPH}, "model,elementwise*"),
-    "regions+measured": Setting({**_REGIONS, **_MEASURED}, "model"),
-    "regions+graph+measured": Setting({**_REGIONS, **_GRAPH, **_MEASURED}, "model"),
+    "regions": Setting(_REGIONS, f"{_MODELS},export,elementwise*"),
+    "regions+graph": Setting({**_REGIONS, **_GRAPH}, f"{_MODELS},elementwise*"),
+    "regions+measured": Setting({**_REGIONS, **_MEASURED}, _MODELS),
+    "regions+graph+measured": Setting({**_REGIONS, **_GRAPH, **_MEASURED}, _MODELS),
     "fp32": Setting({"use_tf32": "0"}, "product/float32*"),
     **{path: Setting({"norm_path": path}, _LONG_ROWS) for path in ("ring", "long", "long_pairs", "long_fours")},
 }
 # Of torch itself: how the module is compiled, if at all. Measuring every kernel takes minutes a model.
 TORCH = {
-    "eager": Setting({"mode": "eager"}, "model,full"),
-    "reduce-overhead": Setting({"mode": "reduce-overhead"}, "model,full"),
+    "eager": Setting({"mode": "eager"}, _MODELS),
+    "reduce-overhead": Setting({"mode": "reduce-overhead"}, _MODELS),
     "max-autotune": Setting({"mode": "max-autotune"}, "resnet50*,bert*"),
 }
 

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import lzma
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ import pytest
 from onnx import numpy_helper
 
 from bench import __main__ as command_line
-from bench import activities, cases, driver, full_models, models, report, subjects
+from bench import activities, cases, chart, driver, full_models, models, report, subjects
 from bench.activities import Activity
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -249,3 +250,61 @@ def test_modes_of_torch_are_subjects_by_name() -> None:
     assert [s.takes("unet/b1", "full") for s in subjects.torch("all")] == [True, True, False]
     with pytest.raises(ValueError, match="no setting is called graph; there are eager"):
         subjects.torch("graph")
+
+
+def test_clocks_are_those_that_nvidia_smi_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tmp_path / "nvidia-smi"
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    for printed, wanted in (
+        ("1980, 3201, 512.25, 41", {"sm_mhz": 1980, "memory_mhz": 3201, "watts": 512.25, "celsius": 41}),
+        ("1980, 3201, [N/A], 41", {}),
+        ("", {}),
+    ):
+        tool.write_text(f"#!/bin/sh\necho '{printed}'\n")
+        tool.chmod(0o755)
+        assert driver.clocks() == wanted
+
+
+def sweep_report() -> dict[str, Any]:
+    def case(name: str, axes: dict[str, Any], us: dict[str, list[float]]) -> dict[str, Any]:
+        results: dict[str, Any] = {subject: {"wall_us": values} for subject, values in us.items()}
+        return {"name": name, "group": "sweep", "axes": axes, "results": results}
+
+    net = {"model": "Net <1>", "dtype": "float16"}
+    cases = [
+        case("net/b1", {**net, "batch": 1}, {"ours": [9.0, 10.0, 12.0], "peer": [30.0]}),
+        case("net/b8", {**net, "batch": 8}, {"ours": [20.0, 22.0, 21.0], "peer": [90.0]}),
+        case("text/s16", {"model": "Text", "dtype": "float16", "batch": 1, "tokens": 16}, {"ours": [5.0]}),
+        case("text/s32", {"model": "Text", "dtype": "float16", "batch": 1, "tokens": 32}, {"ours": [6.0]}),
+    ]
+    cases[1]["results"]["broken"] = {"error": "refused"}
+    machine = {"gpu": "GPU", "driver": "1"}
+    return {"cases": cases, "machine": machine, "simulated": False, "created": "now"}
+
+
+def test_charts_have_a_line_a_subject_and_a_chart_a_varying_axis() -> None:
+    net, text = chart.charts(sweep_report())
+    assert (net.title, net.x, net.y) == ("Net <1>, float16", "batch", "us a Run")
+    assert net.lines == {"ours": [(1, 9, 10, 12), (8, 20, 21, 22)], "peer": [(1, 30, 30, 30), (8, 90, 90, 90)]}
+    assert (text.title, text.x) == ("Text, float16, batch 1", "tokens")
+    (threads,) = chart.charts({"100 Adds": {"hosts": [{"threads": n, "runs_per_second": 5.0 * n} for n in (1, 16)]}})
+    assert (threads.x, threads.lines) == ("threads", {"hosts": [(1, 5, 5, 5), (16, 80, 80, 80)]})
+
+
+def test_a_page_of_charts_is_complete_and_true_to_scale(tmp_path: Path) -> None:
+    given, made = tmp_path / "run.json", tmp_path / "page.html"
+    given.write_text(json.dumps(sweep_report()))
+    assert command_line.main(["chart", str(given), "-o", str(made)]) == 0
+    text = made.read_text()
+    assert text.count("<svg") == 2 and text.count("<polyline") == 3
+    assert "Net &lt;1&gt;" in text and "GPU, driver 1" in text and "http" not in text.replace("http-equiv", "")
+    ours, peer = (
+        [tuple(map(float, pair.split(","))) for pair in found.split()]
+        for found in re.findall(r'points="([^"]+)"', text)[:2]
+    )
+    assert ours[0][0] == peer[0][0] < ours[1][0] == peer[1][0]
+    # Logarithmic: three times as much and 90 / 21 times as much are as far above as their logarithms are.
+    first, second = ours[0][1] - peer[0][1], ours[1][1] - peer[1][1]
+    assert first / second == pytest.approx(np.log(3) / np.log(90 / 21), abs=0.01)
+    given.write_text(json.dumps({**sweep_report(), "cases": sweep_report()["cases"][:1]}))
+    assert command_line.main(["chart", str(given), "-o", str(made)]) == command_line.UNUSABLE
