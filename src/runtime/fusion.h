@@ -13,16 +13,18 @@ enum class Fusion : uint8_t {
   kChannelsLast,
   kActivation,
   kNorm,
+  kRotary,
   kAttention,
+  kDecoderAttention,
   kProductEpilogue,
   kProjections,
   kSkipNorm,
   kChains,
 };
-inline constexpr int kFusionCount = 10;
+inline constexpr int kFusionCount = 12;
 inline constexpr const char* kFusionNames =
-    "conv_affine,conv_epilogue,channels_last,activation,norm,attention,product_epilogue,projections,skip_norm,"
-    "chains";
+    "conv_affine,conv_epilogue,channels_last,activation,norm,rotary,attention,decoder_attention,product_epilogue,"
+    "projections,skip_norm,chains";
 
 constexpr std::string_view FusionName(Fusion fusion) {
   std::string_view rest = kFusionNames;

@@ -12,6 +12,11 @@ from .test_models import FORMS, TOLERANCE, reference
 
 # How often each rewriting is done; of two layers.
 _DENSE = {"product_epilogue": 12}
+# Products of queries, keys and values, and of the gate and what it gates.
+_DECODER = {
+    "activation": 2, "rotary": 4, "attention": 2, "decoder_attention": 2, "product_epilogue": 6, "projections": 4,
+}  # fmt: skip
+_ROTATED = {"rotary": 6, "attention": 3, "decoder_attention": 3, "projections": 3}
 FUSED = {
     "bart_encoder.dynamo": _DENSE | {"attention": 2, "projections": 2, "skip_norm": 1},
     "bert.dynamo": _DENSE | {"attention": 2, "projections": 2},
@@ -20,24 +25,31 @@ FUSED = {
     "convnext.dynamo": {"product_epilogue": 8},
     "distilbert.dynamo": {"product_epilogue": 13, "attention": 2, "projections": 2},
     "efficientnet.torchscript": {"conv_epilogue": 44},
-    "gpt2.dynamo": {
-        "activation": 2,
-        "attention": 1,
-        "skip_norm": 4,
-    },  # the first layer's past keys and values may differ
-    "gpt2.torchscript": {"activation": 2, "attention": 2, "skip_norm": 4},
-    "llama.torchscript": {"product_epilogue": 6, "activation": 2, "norm": 5, "attention": 2},
+    "gpt2.dynamo": {"activation": 2, "attention": 2, "skip_norm": 4},
+    "gpt2.torchscript": {"activation": 2, "attention": 2, "decoder_attention": 2, "projections": 2, "skip_norm": 4},
+    "llama.dynamo": _DECODER | {"norm": 5},
+    "llama.torchscript": _DECODER | {"norm": 5},
+    "mixtral.dynamo": _DECODER | {"norm": 5, "product_epilogue": 2, "skip_norm": 2},
     "mobilenet_v3.dynamo": {"conv_epilogue": 48, "product_epilogue": 1},
-    "modernbert.torchscript": {"activation": 3, "attention": 3, "product_epilogue": 6},
+    "modernbert.dynamo": _ROTATED | {"product_epilogue": 6},
+    "modernbert.torchscript": _ROTATED | {"activation": 3, "product_epilogue": 6},
+    "qwen3.dynamo": _DECODER | {"norm": 9},
+    "qwen3.torchscript": _DECODER | {"norm": 9},
     "resnet.torchscript": {"conv_epilogue": 9},
     "resnext.dynamo": {"conv_epilogue": 13},
-    "swin.dynamo": {"attention": 2, "product_epilogue": 16},
-    "t5_encoder.dynamo": {"product_epilogue": 6, "activation": 2, "attention": 2, "projections": 2, "norm": 5},
+    "swin.dynamo": {"attention": 2, "decoder_attention": 2, "product_epilogue": 16},
+    "t5_encoder.dynamo": {"product_epilogue": 6, "activation": 2, "attention": 2, "projections": 4, "norm": 5},
     "unet_group_norm.dynamo": {"activation": 10, "attention": 1, "product_epilogue": 1},
     "vit.dynamo": {"product_epilogue": 6, "attention": 2, "skip_norm": 2},
     "vit.torchscript": {"activation": 2, "attention": 2, "product_epilogue": 6, "skip_norm": 2},
     "wav2vec2.torchscript": {"product_epilogue": 14, "activation": 6, "attention": 2, "projections": 2},
-    "whisper_decoder.torchscript": {"activation": 2, "attention": 4, "product_epilogue": 16, "skip_norm": 1},
+    "whisper_decoder.torchscript": {
+        "activation": 2,
+        "attention": 4,
+        "decoder_attention": 2,
+        "product_epilogue": 16,
+        "skip_norm": 1,
+    },
     "whisper_encoder.torchscript": {"product_epilogue": 10, "activation": 4, "attention": 2, "projections": 2},
 }
 # In the 16-bit forms; a group of images that lie channels last is one.
@@ -52,7 +64,7 @@ CHANNELS_LAST = {
     "whisper_encoder.torchscript": 1,
 }
 # Element-wise nodes are left, in every form.
-CHAINED = {"bert.dynamo", "gpt2.dynamo", "llama.torchscript"}
+CHAINED = {"bert.dynamo", "modernbert.dynamo", "unet_group_norm.dynamo"}
 CASES = [(name, form) for name in FUSED for form in FORMS]
 
 

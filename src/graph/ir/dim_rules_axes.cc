@@ -97,7 +97,7 @@ MaybeDims DimRules::Joined(const Node& node) {
       } else if (dim.known() && (*part)[d].known()) {
         dim.size += (*part)[d].size;
       } else {
-        dim = Symbols::DimOf(symbols_.Named("Add", ElementOf(dim), ElementOf((*part)[d])));
+        dim = Symbols::DimOf(symbols_.Sum(ElementOf(dim), ElementOf((*part)[d])));
       }
     }
   }

@@ -78,6 +78,7 @@ Element Combined(const Node& node, const Element& a, const Element& b, Symbols& 
     if (!b.is_number() || b.number == 0) return kUnknown;
     if (Element exact = Quotient(a, b); exact.known) return exact;
   }
+  if (node.Is("Add")) return symbols.Sum(a, b);
   return symbols.Named(node.op_type.c_str(), a, b);
 }
 

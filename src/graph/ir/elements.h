@@ -42,6 +42,10 @@ class Symbols {
     (expression.append("**").append(TextOf(operands)), ...);  // which no text of an element has
     return Named(expression);
   }
+  // a + b where that is no product, in either order.
+  Element Sum(const Element& a, const Element& b) {
+    return Text(b) < Text(a) ? Named("Add", b, a) : Named("Add", a, b);
+  }
   static std::string Text(const Element& element);
   static Dim DimOf(const Element& element);
 

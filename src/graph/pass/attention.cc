@@ -1,6 +1,7 @@
 #include "graph/pass/attention.h"
 
 #include "graph/pass/attention_match.h"
+#include "graph/pass/heads_match.h"
 #include "ops/registry.h"
 
 namespace cudaep::graph {
@@ -8,7 +9,8 @@ namespace {
 
 class Fuser {
  public:
-  explicit Fuser(const Rewriter& rewrite) : rewrite_(rewrite), graph_(rewrite.graph), match_(rewrite.match) {}
+  explicit Fuser(const Rewriter& rewrite)
+      : rewrite_(rewrite), graph_(rewrite.graph), match_(rewrite.match), heads_(graph_, match_) {}
 
   void Fuse(int index) const {
     const std::optional<AttentionCore> core = MatchAttention(rewrite_, index);
@@ -18,13 +20,13 @@ class Fuser {
     if (!core->mask_fits && merge < 0) {
       return rewrite_.Miss(index, "the mask is not stated to broadcast to the scores");
     }
-    const int q = MergedSource(RowsFirst(core->q)), v = MergedSource(RowsFirst(core->v));
-    const int k = MergedSource(core->k >= 0 ? RowsFirst(core->k) : core->k_rows_first);
+    const int q = heads_.MergedSource(RowsFirst(core->q)), v = heads_.MergedSource(RowsFirst(core->v));
+    const int k = heads_.MergedSource(core->k >= 0 ? RowsFirst(core->k) : core->k_rows_first);
     if (merge >= 0 && q >= 0 && k >= 0 && v >= 0) {
       AttentionCore scaled = *core;
       const int plain_q = Unscaled(q, scaled.scale), plain_k = Unscaled(k, scaled.scale);
       ir::Node fused = Attention(merge, scaled, plain_q, plain_k, v);
-      fused.attributes.insert({{"q_num_heads", core->heads}, {"kv_num_heads", core->heads}});
+      fused.attributes.insert({{"q_num_heads", core->heads}, {"kv_num_heads", core->kv_heads}});
       rewrite_.Replace(merge, std::move(fused));
     } else if (core->k >= 0) {
       rewrite_.Replace(index, Attention(index, *core, core->q, core->k, core->v));
@@ -67,44 +69,22 @@ class Fuser {
     return product.values[0];
   }
 
-  static bool SwapsHeadsAndRows(const Matcher& match, const ir::Node& transpose) {
-    return match.IntsOf(transpose, "perm", transpose.inputs.size()) == std::vector<int64_t>{0, 2, 1, 3};
-  }
-
   // [batch, rows, heads, size] of which the value is the transpose; -1: of none.
   int RowsFirst(int value) const {
     const ir::Node* const turn = match_.Maker(value, "Transpose");
-    return turn != nullptr && SwapsHeadsAndRows(match_, *turn) ? turn->inputs[0] : -1;
-  }
-
-  // [batch, rows, heads * size] of which [batch, rows, heads, size] is a view; -1: of none.
-  int MergedSource(int value) const {
-    const ir::Node* const split = match_.Maker(value, "Reshape");
-    return split != nullptr && IsMerged(split->inputs[0], value) ? split->inputs[0] : -1;
-  }
-
-  bool IsMerged(int merged, int apart) const {
-    const auto &whole = graph_.value(merged).dims, &parts = graph_.value(apart).dims;
-    if (!whole || !parts || whole->size() != 3 || parts->size() != 4) return false;
-    return (*whole)[0].Equals((*parts)[0]) && (*whole)[1].Equals((*parts)[1]) && (*parts)[2].known() &&
-           (*parts)[3].known() && (*whole)[2].size == (*parts)[2].size * (*parts)[3].size;
+    return turn != nullptr && heads_.IsTurn(*turn) ? turn->inputs[0] : -1;
   }
 
   // The Reshape that merges the result's heads, the result having the queries' batch and rows; -1: there is none.
   int MergeOf(int index, const AttentionCore& core) const {
-    const int turn = match_.OnlyReader(rewrite_.node(index).outputs[0]);
-    if (turn < 0 || !rewrite_.node(turn).Is("Transpose") || !SwapsHeadsAndRows(match_, rewrite_.node(turn))) return -1;
-    const int merge = match_.OnlyReader(rewrite_.node(turn).outputs[0]);
-    if (merge < 0 || !rewrite_.node(merge).Is("Reshape")) return -1;
-    const auto &whole = graph_.value(rewrite_.node(merge).outputs[0]).dims, &q = graph_.value(core.q).dims;
-    const bool fits = whole && whole->size() == 3 && (*whole)[0].Equals((*q)[0]) && (*whole)[1].Equals((*q)[2]) &&
-                      (*whole)[2].size == core.heads * core.v_head_size;
-    return fits ? merge : -1;
+    const auto& q = *graph_.value(core.q).dims;
+    return heads_.MergeOf(rewrite_.node(index).outputs[0], q[0], q[2], core.heads * core.v_head_size);
   }
 
   const Rewriter& rewrite_;
   const ir::Graph& graph_;
   const Matcher& match_;
+  const HeadsMatch heads_;
 };
 
 }  // namespace

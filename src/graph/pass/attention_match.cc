@@ -31,6 +31,7 @@ class AttentionMatch {
       rewrite_.Miss(index, "queries, keys and values are not stated to fit");
       return std::nullopt;
     }
+    ShareHeads(core);
     return core;
   }
 
@@ -138,12 +139,41 @@ class AttentionMatch {
     for (size_t i = 0; i < 2; ++i) {
       if (!(*q)[i].Equals((*keys)[i]) || !(*q)[i].Equals((*v)[i])) return false;
     }
-    core.heads = (*q)[1].size, core.head_size = (*q)[3].size, core.v_head_size = (*v)[3].size;
+    core.heads = core.kv_heads = (*q)[1].size, core.head_size = (*q)[3].size, core.v_head_size = (*v)[3].size;
     const auto fits = [](int64_t size) { return size > 0 && size <= kMostHeadSize; };
     const DataType type = graph_.value(core.q).type;
-    return core.heads > 0 && fits(core.head_size) && fits(core.v_head_size) && (*keys)[2].Equals((*q)[3]) &&
-           (*keys)[3].Equals((*v)[2]) && graph_.value(core.keys).type == type && graph_.value(core.v).type == type &&
+    // The product with V has no other rows of V than the scores' keys.
+    const bool alike = (*keys)[3].Equals((*v)[2]) || core.mask < 0 || core.mask_fits;
+    return core.heads > 0 && fits(core.head_size) && fits(core.v_head_size) && (*keys)[2].Equals((*q)[3]) && alike &&
+           graph_.value(core.keys).type == type && graph_.value(core.v).type == type &&
            (core.mask < 0 || graph_.value(core.mask).type == type);
+  }
+
+  // Each head of keys and values once, where both are repeated alike for those of queries.
+  void ShareHeads(AttentionCore& core) const {
+    const int k = core.k < 0 ? -1 : Unrepeated(core.k), v = Unrepeated(core.v);
+    if (k < 0 || v < 0) return;
+    const ir::Dim &k_heads = graph_.value(k).dims->at(1), &v_heads = graph_.value(v).dims->at(1);
+    if (k_heads.size != v_heads.size) return;
+    core.k = k, core.v = v, core.kv_heads = k_heads.size;
+  }
+
+  // y of [batch, heads, rows, size] where the value is each head of y several times, one after the other; -1: of none.
+  int Unrepeated(int value) const {
+    const ir::Node* const flat = match_.Maker(value, "Reshape");
+    const ir::Node* const wide = flat == nullptr ? nullptr : match_.Maker(flat->inputs[0], "Expand");
+    const ir::Node* const apart = wide == nullptr ? nullptr : match_.Maker(wide->inputs[0]);
+    if (apart == nullptr || !(apart->Is("Unsqueeze") || apart->Is("Reshape"))) return -1;
+    const auto &one = graph_.value(apart->inputs[0]).dims, &single = graph_.value(wide->inputs[0]).dims,
+               &many = graph_.value(flat->inputs[0]).dims, &all = graph_.value(value).dims;
+    if (!one || !single || !many || !all || one->size() != 4 || single->size() != 5 || many->size() != 5) return -1;
+    if (!(*one)[1].known() || !(*many)[2].known() || (*single)[2].size != 1) return -1;
+    for (const size_t i : {0, 1, 3, 4}) {
+      const size_t at = i < 2 ? i : i - 1;
+      if (!(*one)[at].Equals((*single)[i]) || !(*one)[at].Equals((*many)[i])) return -1;
+      if (i != 1 && !(*one)[at].Equals((*all)[at])) return -1;
+    }
+    return (*all)[1].size == (*one)[1].size * (*many)[2].size ? apart->inputs[0] : -1;
   }
 
   const Rewriter& rewrite_;

@@ -18,7 +18,8 @@ struct AttentionCore {
   bool mask_fits = true;  // whether its dimensions are stated to broadcast to those of the scores
   bool guarded = false;   // NaN of rows without any key become zeros
   double scale = 1;
-  int64_t heads = 0, head_size = 0, v_head_size = 0;
+  int64_t heads = 0, kv_heads = 0;  // several heads of queries may share one of keys and values
+  int64_t head_size = 0, v_head_size = 0;
 };
 
 // Of the MatMul that multiplies with V; nothing where there is none. Near misses are noted.

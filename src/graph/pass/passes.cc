@@ -8,11 +8,13 @@
 #include "graph/pass/channels_last.h"
 #include "graph/pass/conv_affine.h"
 #include "graph/pass/conv_epilogue.h"
+#include "graph/pass/decoder_attention.h"
 #include "graph/pass/fold.h"
 #include "graph/pass/norm.h"
 #include "graph/pass/pass.h"
 #include "graph/pass/product_epilogue.h"
 #include "graph/pass/projections.h"
+#include "graph/pass/rotary.h"
 #include "graph/pass/skip_norm.h"
 #include "ops/registry.h"
 
@@ -30,7 +32,9 @@ constexpr PassEntry kPasses[] = {
     {Fusion::kChannelsLast, TurnChannelsLast},
     {Fusion::kActivation, FuseActivations},
     {Fusion::kNorm, FuseNorms},
+    {Fusion::kRotary, FuseRotary},
     {Fusion::kAttention, FuseAttention},
+    {Fusion::kDecoderAttention, FuseDecoderAttention},
     {Fusion::kProductEpilogue, FuseProductEpilogues},
     {Fusion::kProjections, MergeProjections},
     {Fusion::kSkipNorm, FuseSkipNorms},

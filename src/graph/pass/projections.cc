@@ -1,60 +1,70 @@
 #include "graph/pass/projections.h"
 
 #include <array>
-#include <cstring>
 
-#include "graph/pass/rewrite.h"
+#include "graph/pass/gated.h"
+#include "graph/pass/part_match.h"
+#include "graph/pass/product_parts.h"
 #include "ops/registry.h"
 
 namespace cudaep::graph {
 namespace {
 
-// x * weights + bias.
-struct Projection {
-  int x = -1, weights = -1, bias = -1;  // no bias: -1
-  int64_t columns = 0;
-};
-using Projections = std::array<Projection, 3>;
-
-// Matrices side by side; an absent one is zeros.
-ops::HostTensor SideBySide(const ir::Graph& graph, std::span<const int> parts, std::span<const int64_t> columns,
-                           Shape dims, DataType type) {
-  ops::HostTensor joined{.type = type, .dims = std::move(dims), .data = {}};
-  joined.data.resize(joined.view().bytes());
-  const size_t row_bytes = static_cast<size_t>(joined.dims[joined.dims.rank() - 1]) * SizeOf(type);
-  size_t offset = 0;
-  for (size_t p = 0; p < parts.size(); ++p) {
-    const size_t bytes = static_cast<size_t>(columns[p]) * SizeOf(type);
-    for (size_t row = 0; parts[p] >= 0 && row * row_bytes < joined.data.size(); ++row) {
-      const auto* source = static_cast<const std::byte*>(graph.value(parts[p]).constant.data) + row * bytes;
-      std::memcpy(joined.data.data() + row * row_bytes + offset, source, bytes);
-    }
-    offset += bytes;
-  }
-  return joined;
-}
+using Projections = std::array<ProductPart, 3>;
 
 class Merger {
  public:
   explicit Merger(const Rewriter& rewrite) : rewrite_(rewrite), graph_(rewrite.graph) {}
 
   void Merge(int index) const {
-    if (!IsPlain(rewrite_.node(index))) return;
-    Projections parts;
-    for (size_t i = 0; i < 3; ++i) {
-      const auto part = ProjectionOf(rewrite_.node(index).inputs[i]);
-      if (!part || part->x != (i == 0 ? part->x : parts[0].x)) return;
-      parts[i] = *part;
-    }
-    const DataType type = graph_.value(parts[0].x).type;
-    if (!kFloatTypesNoDouble.Contains(type) || parts[0].columns != parts[1].columns) {
-      return rewrite_.Miss(index, "queries and keys, of floats up to 32 bits, have to have one size");
-    }
-    ir::Node fused = Packed(index, parts);
-    rewrite_.Replace(index, std::move(fused));
+    const ir::Node& node = rewrite_.node(index);
+    if (IsPlain(node)) return MergeIntoAttention(index);
+    if (node.Is("Attention", ops::kFusedDomain)) return MergeBefore(index);
+    MergeGated(rewrite_, index);
   }
 
  private:
+  void MergeIntoAttention(int index) const {
+    const std::optional<Projections> parts = PartsOf(rewrite_.node(index));
+    if (!parts) return;
+    const auto& [q, k, v] = *parts;
+    if (q.columns != k.columns) return rewrite_.Miss(index, "queries and keys have to have one size");
+    rewrite_.Replace(index, Packed(index, *parts));
+  }
+
+  // The regions' own Attention: a product in front of it, of which it reads the parts.
+  void MergeBefore(int index) const {
+    const ir::Node& node = rewrite_.node(index);
+    if (node.inputs[1] < 0) return;
+    const int64_t heads = IntAttribute(node, "q_num_heads", 1);
+    ir::Node fused = node;
+    fused.inputs[1] = fused.inputs[2] = -1;
+    fused.sources.clear();
+    if (const std::optional<int> whole = WholeOf(node)) {
+      fused.inputs[0] = *whole;
+      fused.attributes["head_size"] = graph_.value(node.inputs[0]).dims->back().size / heads;
+      rewrite_.Replace(index, std::move(fused));
+    } else if (const std::optional<Projections> parts = PartsOf(node)) {
+      ir::Node product = JoinedProduct(graph_, *parts);
+      fused.inputs[0] = product.outputs[0];
+      fused.attributes["head_size"] = parts->front().columns / heads;
+      rewrite_.Replace(index, std::move(fused), {std::move(product)});
+    }
+  }
+
+  // [batch, rows, size] of which queries, keys and values are parts, in that order.
+  std::optional<int> WholeOf(const ir::Node& node) const {
+    int64_t end = 0;
+    int whole = -1;
+    for (size_t i = 0; i < 3; ++i) {
+      const auto part = MatchRowPart(graph_, rewrite_.match, node.inputs[i]);
+      if (!part || part->begin != end || (i > 0 && part->whole != whole)) return std::nullopt;
+      end = part->end, whole = part->whole;
+      if (graph_.value(whole).dims->size() != 3 || (i == 2 && end != part->size)) return std::nullopt;
+    }
+    return whole;
+  }
+
   // ONNX Attention of nothing but heads, a scale and a mask of floats.
   bool IsPlain(const ir::Node& node) const {
     if (node.on_host || !node.Is("Attention") || node.outputs.size() != 1 || node.inputs.size() > 4) return false;
@@ -67,47 +77,29 @@ class Merger {
             graph_.value(node.inputs[3]).type == graph_.value(node.inputs[0]).type);
   }
 
-  // Of a product of which nobody else reads more than dimensions.
-  std::optional<Projection> ProjectionOf(int value) const {
-    const ir::Node* const product = rewrite_.match.Maker(value);
-    if (product == nullptr || !rewrite_.match.IsPrivate(value)) return std::nullopt;
-    const bool with_bias = product->Is("MatMul", ops::kFusedDomain);
-    if ((!with_bias && !product->Is("MatMul")) || !product->attributes.empty()) return std::nullopt;
-    Projection part{.x = product->inputs[0], .weights = product->inputs[1]};
-    if (with_bias) {
-      part.bias = product->inputs[2];
-      if (product->inputs[3] >= 0 || (part.bias >= 0 && !graph_.value(part.bias).is_constant())) return std::nullopt;
+  // Queries, keys and values as products of one tensor of rows.
+  std::optional<Projections> PartsOf(const ir::Node& attention) const {
+    Projections parts;
+    for (size_t i = 0; i < 3; ++i) {
+      const auto part = MatchProductPart(rewrite_, attention.inputs[i]);
+      if (!part || !part->activation.empty() || part->x != (i == 0 ? part->x : parts[0].x)) return std::nullopt;
+      parts[i] = *part;
     }
-    const ir::Value& weights = graph_.value(part.weights);
-    const auto& x = graph_.value(part.x).dims;
-    if (!weights.is_constant() || weights.constant.rank != 2 || !x || x->size() != 3) return std::nullopt;
-    part.columns = weights.constant.dims()[1];
-    return part;
+    const ir::Value& x = graph_.value(parts[0].x);
+    if (x.dims->size() != 3 || !kFloatTypesNoDouble.Contains(x.type)) return std::nullopt;
+    return parts;
   }
 
   ir::Node Packed(int index, const Projections& parts) const {
     const ir::Node& attention = rewrite_.node(index);
-    std::array<int, 3> weights{}, biases{};
-    std::array<int64_t, 3> columns{};
-    int64_t all = 0;
-    bool has_bias = false;
-    for (size_t i = 0; i < 3; ++i) {
-      weights[i] = parts[i].weights, biases[i] = parts[i].bias, columns[i] = parts[i].columns;
-      all += columns[i];
-      has_bias = has_bias || biases[i] >= 0;
-    }
-    const ops::TensorView first = graph_.value(weights[0]).constant;
-    const std::string name = graph_.value(weights[0]).name;
     ir::Node fused = rewrite_.Instead(index, ops::kMicrosoftDomain, "Attention", 1);
-    fused.inputs = {parts[0].x,
-                    graph_.AddConstant(name, SideBySide(graph_, weights, columns, {first.dims()[0], all}, first.type))};
-    fused.inputs.push_back(has_bias ? graph_.AddConstant(name, SideBySide(graph_, biases, columns, {all}, first.type))
-                                    : -1);
+    fused.inputs = {parts[0].x, JoinedWeights(graph_, parts), JoinedBias(graph_, parts)};
     if (attention.inputs.size() > 3 && attention.inputs[3] >= 0) {
       fused.inputs.insert(fused.inputs.end(), {-1, -1, attention.inputs[3]});
     }
-    fused.attributes = {{"num_heads", IntAttribute(attention, "q_num_heads", 0)},
-                        {"qkv_hidden_sizes", std::vector<int64_t>(columns.begin(), columns.end())}};
+    fused.attributes = {
+        {"num_heads", IntAttribute(attention, "q_num_heads", 0)},
+        {"qkv_hidden_sizes", std::vector<int64_t>{parts[0].columns, parts[1].columns, parts[2].columns}}};
     for (const char* name : {"scale", "empty_is_nan"}) {
       const auto found = attention.attributes.find(std::string_view(name));
       if (found != attention.attributes.end()) fused.attributes.insert(*found);
@@ -125,6 +117,7 @@ void MergeProjections(ir::Graph& graph, const PassContext& context) {
   const Rewriter rewrite(graph, context, Fusion::kProjections);
   const Merger merger(rewrite);
   for (int n = 0; n < rewrite.node_count(); ++n) merger.Merge(n);
+  rewrite.PlaceNodesInFront();
 }
 
 }  // namespace cudaep::graph

@@ -63,7 +63,7 @@ __device__ __forceinline__ Place<T> PlaceOf(const Arguments& p, int64_t batch, i
 template <class T>
 __device__ __forceinline__ int64_t CacheRow(const Arguments& p, int64_t batch, const Place<T>& place) {
   const Rotary& rotary = p.problem.rotary;
-  int64_t row = batch * rotary.cache_batch_rows + place.position;
+  int64_t row = batch * rotary.cache_batch_rows + (rotary.new_only ? place.new_row : place.position);
   if (rotary.ids) {
     row = rotary.offset_ids ? p.at.position_ids[0] + place.new_row
                             : p.at.position_ids[batch * rotary.ids_batch_stride + place.new_row];
@@ -134,10 +134,15 @@ __device__ __forceinline__ void RotatePair(const Arguments& p, const Source<T, N
   const int64_t half = rotary.dim / 2, at = int64_t{pair} * N;
   const int64_t first = rotary.interleaved ? 2 * at : at, second = rotary.interleaved ? first + N : at + half;
   auto a = row.At(first), b = row.At(second);
-  Values<T, N> cos = {}, sin = {};
+  Values<T, N> cos = {}, sin = {}, y_cos = {}, y_sin = {};
   if (cache_row >= 0) {
-    cos = Values<T, N>::Of(static_cast<const T*>(p.at.cos) + cache_row * half + at);
-    sin = Values<T, N>::Of(static_cast<const T*>(p.at.sin) + cache_row * half + at);
+    const int64_t start = cache_row * (rotary.each ? rotary.dim : half) + at;
+    const T *const cos_at = static_cast<const T*>(p.at.cos) + start, *const sin_at =
+                                                                         static_cast<const T*>(p.at.sin) + start;
+    cos = Values<T, N>::Of(cos_at);
+    sin = Values<T, N>::Of(sin_at);
+    y_cos = rotary.each ? Values<T, N>::Of(cos_at + half) : cos;
+    y_sin = rotary.each ? Values<T, N>::Of(sin_at + half) : sin;
   }
   // Neighbours are (a[0], a[1]), ..., (b[N - 2], b[N - 1]); a single one is (a[0], b[0]).
   const bool neighbours = rotary.interleaved && N > 1;
@@ -153,7 +158,7 @@ __device__ __forceinline__ void RotatePair(const Arguments& p, const Source<T, N
 #pragma unroll
   for (int i = 0; i < N; ++i) {
     const C real = x.value[i] * cos.value[i] - y.value[i] * sin.value[i];
-    y.value[i] = x.value[i] * sin.value[i] + y.value[i] * cos.value[i];
+    y.value[i] = x.value[i] * y_sin.value[i] + y.value[i] * y_cos.value[i];
     x.value[i] = real;
   }
   if (neighbours) {

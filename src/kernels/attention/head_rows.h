@@ -18,12 +18,14 @@ namespace cudaep::kernels {
 struct Rotary {
   int64_t dim = 0;           // even; 0: none
   bool interleaved = false;  // pairs are neighbours; otherwise one is half of `dim` after the other
-  uint8_t unused[7] = {};    // whole words, as in HeadRows
-  int64_t cache_rows = 0;    // of cos and sin, each of dim / 2 elements
+  bool each = false;         // the caches have an element for each one of a row, not for each pair; not interleaved
+  uint8_t unused[6] = {};    // whole words, as in HeadRows
+  int64_t cache_rows = 0;    // of cos and sin, each of dim / 2 elements, or of dim
   // The row of the caches: position_ids[batch, new row]; with `offset_ids` the new row after position_ids[0]; without
-  // ids batch * cache_batch_rows + past rows + new row. Outside of the caches the row becomes zeros.
-  bool ids = false, offset_ids = false;
-  uint8_t unused_too[6] = {};
+  // ids batch * cache_batch_rows + past rows + new row, past rows not counting with `new_only`. Outside of the caches
+  // the row becomes zeros.
+  bool ids = false, offset_ids = false, new_only = false;
+  uint8_t unused_too[5] = {};
   int64_t ids_batch_stride = 0;
   int64_t cache_batch_rows = 0;
 };

@@ -1,6 +1,8 @@
 // RotaryEmbedding of ONNX, whose caches may hold a row for each position of the batch, and com.microsoft's, whose
 // position ids may be one offset. A position outside of the caches gives zeros: the device cannot refuse a value.
+// Compiled regions have one of their own, for caches as models compute them (rotary_caches.h) and 4 dimensions.
 #include "ops/attention/attention_step.h"
+#include "ops/attention/rotary_caches.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -18,6 +20,7 @@ class RotaryEmbedding final : public Operator {
   static Result<std::unique_ptr<RotaryEmbedding>> Create(const OpInfo& info) {
     auto op = std::make_unique<RotaryEmbedding>();
     op->microsoft_ = info.domain() == kMicrosoftDomain;
+    op->fused_ = info.domain() == kFusedDomain;
     op->inputs_ = op->microsoft_ ? kMicrosoftInputs : kOnnxInputs;
     op->type_ = info.input_type(0);
     op->heads_ = info.IntOr("num_heads", 0);
@@ -56,6 +59,7 @@ class RotaryEmbedding final : public Operator {
     const Dims x = inputs[0].dims();
     const Dims cos = inputs[static_cast<size_t>(inputs_.cos)].dims();
     const Dims sin = inputs[static_cast<size_t>(inputs_.sin)].dims();
+    if (fused_) return ComputedRows(x, cos, sin);
     if (x.size() != 3 && x.size() != 4) return InvalidArgument("input ", x, " must have 3 or 4 dimensions");
     if (!SameDims(cos, sin) || (cos.size() != 2 && cos.size() != 3)) {
       return InvalidArgument("cos_cache ", cos, " and sin_cache ", sin, " must have the same 2 or 3 dimensions");
@@ -81,6 +85,17 @@ class RotaryEmbedding final : public Operator {
       return InvalidArgument("rows of cos_cache ", cos, " must have ", rotary.dim / 2, " elements");
     }
     CUDAEP_RETURN_IF_ERROR(PlacePositions(inputs, cos, rows));
+    return rows;
+  }
+
+  Result<kernels::HeadRows> ComputedRows(Dims x, Dims cos, Dims sin) const {
+    if (x.size() != 4) return InvalidArgument("input ", x, " must have 4 dimensions");
+    const bool heads_first = IsCacheOf(cos, CacheForm::kHeadsFirst, x[0], x[2]);
+    kernels::HeadRows rows{.type = type_, .batch = x[0]};
+    rows.heads = x[heads_first ? 1 : 2], rows.rows = rows.new_rows = x[heads_first ? 2 : 1], rows.size = x[3];
+    rows.in = rows.out =
+        heads_first ? HeadsFirst(rows.heads, rows.rows, rows.size) : RowsFirst(rows.heads, rows.rows, rows.size);
+    CUDAEP_ASSIGN_OR_RETURN(rows.rotary, RotaryOf(cos, sin, rows.batch, rows.rows, rows.size));
     return rows;
   }
 
@@ -118,7 +133,7 @@ class RotaryEmbedding final : public Operator {
 
   Inputs inputs_ = kOnnxInputs;
   DataType type_ = DataType::kFloat;
-  bool microsoft_ = false, interleaved_ = false;
+  bool microsoft_ = false, fused_ = false, interleaved_ = false;
   int64_t heads_ = 0, dim_ = 0;
 };
 
@@ -132,6 +147,11 @@ const RegisterRows kRows({
     {.domain = kMicrosoftDomain,
      .op = "RotaryEmbedding",
      .types = {{"T", kFloatTypesNoDouble}, {"M", DataType::kInt64}},
+     .in_place = {{0, 0}},
+     .make = Make<RotaryEmbedding>},
+    {.domain = kFusedDomain,
+     .op = "RotaryEmbedding",
+     .types = {{"T", kFloatTypesNoDouble}},
      .in_place = {{0, 0}},
      .make = Make<RotaryEmbedding>},
 });

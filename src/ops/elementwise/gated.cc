@@ -1,4 +1,6 @@
-// com.microsoft's BiasSplitGelu and GatedAdd.
+// com.microsoft's BiasSplitGelu and GatedAdd. Compiled regions make `Gated` of the fused domain: activation(a) * b of
+// the halves a and b of the last dimension, or activation(b) * a with "activated" 1; "activation" as ActivationName has
+// it.
 #include "kernels/elementwise/gated.h"
 
 #include "ops/registry.h"
@@ -33,6 +35,40 @@ class BiasSplitGelu final : public Operator {
 
  private:
   DataType type_;
+};
+
+class Gated final : public Operator {
+ public:
+  static Result<std::unique_ptr<Gated>> Create(const OpInfo& info) {
+    auto op = std::make_unique<Gated>();
+    op->type_ = info.input_type(0);
+    op->second_ = info.BoolOr("activated", false);
+    const std::string name = info.StringOr("activation", "none");
+    const auto activation = ActivationFromName(name);
+    if (!activation || ParameterCount(*activation) != 0) return NotSupported("activation '", name, "' of a gate");
+    op->activation_ = *activation;
+    return op;
+  }
+
+  Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
+    const Dims x = inputs[0].dims();
+    if (x.empty() || x.back() % 2 != 0) return InvalidArgument("the last dimension of ", x, " must be even");
+    outputs[0].Assign(x);
+    outputs[0][outputs[0].rank() - 1] /= 2;
+    return Status::Ok();
+  }
+
+  Status Enqueue(const Plan& plan, const OpContext& context) const override {
+    const Dims y = plan.outputs[0];
+    const int64_t half = y.back();
+    return kernels::LaunchGated(type_, activation_, context.input(0), ElementCount(y.first(y.size() - 1)), half,
+                                second_ ? half : 0, second_ ? 0 : half, context.output(0), context.stream());
+  }
+
+ private:
+  DataType type_ = DataType::kFloat;
+  Activation activation_ = Activation::kNone;
+  bool second_ = false;
 };
 
 struct GatedAddPlan : Plan {
@@ -77,6 +113,7 @@ class GatedAdd final : public Operator {
 };
 
 const RegisterRows kRows({
+    {.domain = kFusedDomain, .op = "Gated", .types = {{"T", kernels::kGatedTypes}}, .make = Make<Gated>},
     {.domain = kMicrosoftDomain,
      .op = "BiasSplitGelu",
      .types = {{"T", kernels::kBiasSplitGeluTypes}},

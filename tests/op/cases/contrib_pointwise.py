@@ -1,4 +1,4 @@
-"""ComplexMul, ComplexMulConj, BiasSplitGelu and GatedAdd of com.microsoft."""
+"""ComplexMul, ComplexMulConj, BiasSplitGelu and GatedAdd of com.microsoft, and the Gated that compiled regions make."""
 
 import math
 from typing import Any
@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..harness import MICROSOFT, Case, Rand, Tolerance
+from ..harness.magnitudes import of_argument
+from ..harness.schemas import FUSED_DOMAIN
 
 
 def _complex(values: np.ndarray) -> np.ndarray:
@@ -48,6 +50,37 @@ def _split(shape: tuple[int, ...], dtypes: tuple[str, ...] = ("float32",)) -> Ca
                 skip={} if len(shape) == 3 else {"session": "the host's inference wants three dimensions"})  # fmt: skip
 
 
+_GATES: dict[str, Any] = {
+    "none": lambda x: x,
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": lambda x: x * 0.5 * np.vectorize(math.erfc, otypes=[float])(-x / math.sqrt(2)),
+    "gelu_tanh": lambda x: x / (1 + np.exp(-2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "tanh": np.tanh,
+    "hard_swish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
+}
+
+
+def _gated_halves(x: np.ndarray, activation: str, activated: int = 0) -> np.ndarray:
+    halves = np.split(x, 2, -1)
+    y: np.ndarray = _GATES[activation](halves[activated]) * halves[1 - activated]
+    return y
+
+
+def _gated_terms(x: np.ndarray, activation: str, activated: int = 0) -> np.ndarray:
+    """What an error of the gate's argument does."""
+    halves = np.split(x, 2, -1)
+    strain: np.ndarray = of_argument(_GATES[activation])(halves[activated]) * np.abs(halves[1 - activated])
+    return strain
+
+
+def _halves(shape: tuple[int, ...], activation: str = "silu", dtypes: tuple[str, ...] = ("float32",),
+            **attrs: int) -> Case:  # fmt: skip
+    return Case(op="Gated", domain=FUSED_DOMAIN, inputs=[Rand(shape)], attrs={"activation": activation} | attrs,
+                expected=_gated_halves, magnitude=_gated_terms, dtypes=dtypes)  # fmt: skip
+
+
 # The product is rounded before the sum.
 _ROUNDED_PRODUCT = {"float32": Tolerance(1, terms=2), "float16": Tolerance(1, terms=2.0**13),
                     "bfloat16": Tolerance(1, terms=2.0**16)}  # fmt: skip
@@ -77,6 +110,13 @@ CASES = [
          error=("INVALID_ARGUMENT", "the last dimension of [2,3,5] must be even"), name="odd"),
     Case(op="BiasSplitGelu", domain=MICROSOFT, opset=1, inputs=[Rand((2, 3, 6), "float32"), Rand((3,), "float32")],
          error=("INVALID_ARGUMENT", "the bias has shape [3]"), name="bias"),
+    *(_halves((3, 5, 32), name, ("float32", "float16", "bfloat16")) for name in _GATES),
+    _halves((3, 5, 32), dtypes=("float32", "float16", "bfloat16"), activated=1),
+    *(_halves(shape) for shape in ((2, 5, 14), (1, 1, 2), (3, 0, 8), (2, 3, 0), (7, 640), (34,))),
+    Case(op="Gated", domain=FUSED_DOMAIN, inputs=[Rand((2, 5), "float32")], name="odd", attrs={"activation": "silu"},
+         error=("INVALID_ARGUMENT", "the last dimension of [2,5] must be even")),
+    Case(op="Gated", domain=FUSED_DOMAIN, inputs=[Rand((2, 4), "float32")], name="clip", attrs={"activation": "clip"},
+         error=("NOT_SUPPORTED", "activation 'clip' of a gate")),
     _gate((3, 5, 16), ("float32", "float16", "bfloat16")),
     *(_gate(shape) for shape in ((7,), (3, 33), (0, 4), (2, 0))),
     Case(op="GatedAdd", domain=MICROSOFT, opset=1, name="gate", error=("INVALID_ARGUMENT", "must be the same but for"),

@@ -1,4 +1,5 @@
-"""RotaryEmbedding of ONNX and com.microsoft: layouts, partial and interleaved rotation, all forms of positions."""
+"""RotaryEmbedding of ONNX and com.microsoft: layouts, partial and interleaved rotation, all forms of positions; and
+that of compiled regions, which has caches as models compute them."""
 
 from typing import Any
 
@@ -6,6 +7,7 @@ import numpy as np
 
 from ..harness import MICROSOFT, Case, Of, Rand
 from ..harness.inputs import Input
+from ..harness.schemas import FUSED_DOMAIN
 
 
 def rotate(x: np.ndarray, cos: np.ndarray, sin: np.ndarray, interleaved: int = 0, dim: int = 0) -> np.ndarray:
@@ -70,6 +72,30 @@ def _contrib(x: tuple[int, ...], cache: tuple[int, ...], ids: Any, name: str = "
                 name=name or "-".join(["x".join(map(str, x)), "x".join(map(str, cache)), *attrs]))  # fmt: skip
 
 
+def rotate_each(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
+    """By caches that broadcast to the first elements of `x` and have their own element for each."""
+    first, rest = np.split(x, [cos.shape[-1]], -1)
+    a, b = np.split(first, 2, -1)
+    return np.concatenate([first * cos + np.concatenate([-b, a], -1) * sin, rest], -1)
+
+
+def _each_magnitude(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
+    first = np.abs(x[..., : cos.shape[-1]])
+    other = np.roll(first, cos.shape[-1] // 2, -1)
+    return np.concatenate([first * np.abs(cos) + other * np.abs(sin), np.abs(x[..., cos.shape[-1] :])], -1)
+
+
+def _fused(x: tuple[int, ...], cache: tuple[int, ...]) -> Case:
+    return Case(op="RotaryEmbedding", domain=FUSED_DOMAIN,
+                inputs=[Rand(x), Rand(cache, low=-1, high=1), Rand(cache, low=-1, high=1)],
+                expected=rotate_each, magnitude=_each_magnitude, dtypes=TYPES)  # fmt: skip
+
+
+def _fused_refused(text: str, *shapes: tuple[int, ...]) -> Case:
+    return Case(op="RotaryEmbedding", domain=FUSED_DOMAIN, inputs=[Rand(shape) for shape in shapes],
+                dtypes=("float32",), error=("INVALID_ARGUMENT", text), name=text.replace(" ", "_"))  # fmt: skip
+
+
 def _refused(text: str, *inputs: Input, domain: str = "", **attrs: int) -> Case:
     return Case(op="RotaryEmbedding", domain=domain, opset=23 if not domain else 1, inputs=inputs, attrs=attrs,
                 dtypes=("float32",), error=("INVALID_ARGUMENT", text), name=text.replace(" ", "_"),
@@ -99,6 +125,21 @@ CASES = [
           ((2, 3, 64), (9, 16), [4], {"is_packed_batching": 0}),
           ((2, 3, 64), (9, 8), [6], {"num_heads": 2, "rotary_embedding_dim": 16, "is_packed_batching": 1}),
       )),
+    *(_fused(x, cache)
+      for x, cache in (
+          ((2, 4, 3, 8), (1, 1, 3, 8)), ((2, 4, 3, 8), (2, 1, 3, 8)), ((2, 4, 3, 32), (1, 3, 32)),
+          ((2, 4, 3, 32), (3, 32)), ((2, 3, 4, 32), (2, 3, 1, 32)), ((2, 3, 4, 32), (3, 1, 32)),
+          ((2, 2, 3, 48), (2, 1, 3, 16)), ((2, 2, 3, 10), (1, 1, 3, 6)), ((2, 1, 4, 16), (1, 1, 1, 16)),
+          ((3, 4, 1, 16), (1, 1, 1, 16)), ((2, 3, 70, 128), (2, 1, 70, 128)), ((2, 0, 3, 8), (1, 1, 3, 8)),
+          ((0, 2, 3, 8), (1, 1, 3, 8)),
+      )),
+    _fused_refused("input [2,3,8] must have 4 dimensions", (2, 3, 8), (2, 3, 8), (2, 3, 8)),
+    _fused_refused("cos [1,1,2,8] and sin [1,1,2,8] must both", (2, 4, 3, 8), (1, 1, 2, 8), (1, 1, 2, 8)),
+    _fused_refused("cos [1,4,3,8] and sin [1,4,3,8] must both", (2, 4, 3, 8), (1, 4, 3, 8), (1, 4, 3, 8)),
+    _fused_refused("cos [3,1,3,8] and sin [3,1,3,8] must both", (2, 4, 3, 8), (3, 1, 3, 8), (3, 1, 3, 8)),
+    _fused_refused("cos [1,1,3,8] and sin [1,1,3,4] must both", (2, 4, 3, 8), (1, 1, 3, 8), (1, 1, 3, 4)),
+    _fused_refused("of heads of 8 elements 10 cannot be rotated", (2, 4, 3, 8), (1, 1, 3, 10), (1, 1, 3, 10)),
+    _fused_refused("of heads of 8 elements 5 cannot be rotated", (2, 4, 3, 8), (1, 1, 3, 5), (1, 1, 3, 5)),
     _refused("3 or 4 dimensions", Rand((3, 8)), Rand((3, 4)), Rand((3, 4))),
     _refused("cos_cache [9,4] and sin_cache [9,3]", Rand((2, 2, 3, 8)), Rand((9, 4)), Rand((9, 3)), Of(IDS, "int64")),
     _refused("must have 4 elements", Rand((2, 2, 3, 8)), Rand((9, 3)), Rand((9, 3)), Of(IDS, "int64")),

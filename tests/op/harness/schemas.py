@@ -92,9 +92,27 @@ def _fused_schemas() -> list[Schema]:
     """Of what compiled regions make: no model has it, so neither onnx nor the host knows it."""
     names = ("Conv", "MatMul", "SpaceToDepth", "Transpose")
     conv, matmul, image, same = (_from_onnx(onnx.defs.get_schema(op)) for op in names)
+    floats = {"T": frozenset({"float32", "float16", "bfloat16"})}
+    x, y = Formal("X", "T", variadic=False), Formal("Y", "T", variadic=False)
+    caches = (Formal("cos", "T", variadic=False), Formal("sin", "T", variadic=False))
     sums = (Formal("bias", "T", variadic=False), Formal("residual", "T", variadic=False))
     return [
         replace(same, domain=FUSED_DOMAIN, op="FromHost", since=1, attributes={}),
+        Schema(FUSED_DOMAIN, "RotaryEmbedding", 1, (x, *caches), (y,), floats, {}),
+        Schema(FUSED_DOMAIN, "Gated", 1, (x,), (y,), floats, {"activation": "STRING", "activated": "INT"}),
+        Schema(
+            FUSED_DOMAIN,
+            "Attention",
+            1,
+            tuple(
+                Formal(name, "T", variadic=False)
+                for name in ("Q", "K", "V", "mask", "past_key", "past_value", "cos", "sin", "q_norm", "k_norm")
+            ),
+            tuple(Formal(name, "T", variadic=False) for name in ("Y", "present_key", "present_value")),
+            floats,
+            {"scale": "FLOAT", "norm_epsilon": "FLOAT"}
+            | dict.fromkeys(("q_num_heads", "kv_num_heads", "head_size", "empty_is_nan"), "INT"),
+        ),
         replace(
             image,
             domain=FUSED_DOMAIN,

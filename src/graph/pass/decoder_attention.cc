@@ -1,0 +1,179 @@
+#include "graph/pass/decoder_attention.h"
+
+#include <algorithm>
+
+#include "graph/pass/heads_match.h"
+#include "graph/pass/rewrite.h"
+#include "ops/registry.h"
+
+namespace cudaep::graph {
+namespace {
+
+// Where queries, keys or values come from; -1: there is no such thing.
+struct Source {
+  int rows = -1;  // [batch, rows, heads, size]
+  int cos = -1, sin = -1;
+  int norm = -1;        // the scale of an RMSNormalization of each head
+  int normalised = -1;  // its result, where that lies as `rows` do
+  float epsilon = 0;
+  int past = -1;     // heads first
+  int present = -1;  // heads first, where others read it too
+};
+
+class Fuser {
+ public:
+  Fuser(const Rewriter& rewrite, NodeRemoval& gone)
+      : rewrite_(rewrite), graph_(rewrite.graph), match_(rewrite.match), heads_(graph_, match_), gone_(gone) {}
+
+  void Fuse(int index) const {
+    const ir::Node& attention = rewrite_.node(index);
+    if (!IsPlain(attention)) return;
+    const auto &q_dims = *graph_.value(attention.inputs[0]).dims, &v_dims = *graph_.value(attention.inputs[2]).dims;
+    const int merge = heads_.MergeOf(attention.outputs[0], q_dims[0], q_dims[2], q_dims[1].size * v_dims[3].size);
+    Source q = SourceOf(attention.inputs[0]), k = Appended(attention.inputs[1]), v = Appended(attention.inputs[2]);
+    if (!match_.IsPrivate(attention.inputs[0]) || merge < 0 || q.rows < 0 || k.rows < 0 || v.rows < 0) return;
+    if (q.norm < 0 || k.norm < 0 || q.epsilon != k.epsilon) WithoutNorms(q, k);
+    if (const char* const why = WhyNot(index, q, k, v)) return rewrite_.Miss(index, why);
+    ir::Node fused = Fused(index, q, k, v);
+    fused.outputs = {rewrite_.node(merge).outputs[0], k.present, v.present};
+    if (!rewrite_.Replace(index, std::move(fused))) return;
+    gone_.Mark(merge);
+    for (const int present : {k.present, v.present}) {
+      if (present >= 0) gone_.Mark(match_.MakerIndex(present));
+    }
+  }
+
+ private:
+  // ONNX Attention of [batch, heads, rows, size] with nothing but a scale and a mask of floats.
+  bool IsPlain(const ir::Node& node) const {
+    if (node.on_host || !node.Is("Attention") || node.outputs.size() != 1 || node.inputs.size() > 4) return false;
+    for (const auto& [name, value] : node.attributes) {
+      if (name != "scale" && name != "empty_is_nan") return false;
+    }
+    for (size_t i = 0; i < 3; ++i) {
+      const auto& dims = graph_.value(node.inputs[i]).dims;
+      if (!dims || dims->size() != 4 || !(*dims)[1].known() || !(*dims)[3].known()) return false;
+    }
+    const DataType type = graph_.value(node.inputs[0]).type;
+    const bool has_mask = node.inputs.size() > 3 && node.inputs[3] >= 0;
+    return kFloatTypesNoDouble.Contains(type) && (!has_mask || graph_.value(node.inputs[3]).type == type);
+  }
+
+  // Of keys or values, which may be appended to past ones.
+  Source Appended(int value) const {
+    const ir::Node* const concat = match_.Maker(value, "Concat");
+    const int64_t axis = concat == nullptr ? 0 : IntAttribute(*concat, "axis", 0);
+    const bool appends = concat != nullptr && concat->inputs.size() == 2 && (axis == 2 || axis == -2);
+    if (appends && !match_.IsPrivate(concat->inputs[1])) return {};
+    Source source = SourceOf(appends ? concat->inputs[1] : value);
+    if (appends) source.past = concat->inputs[0];
+    if (!match_.IsReadOnce(value)) source.present = value;
+    return source;
+  }
+
+  // Of a value with heads first: rotated or not, normalised or not, before or after they were turned.
+  Source SourceOf(int value) const {
+    Source source;
+    bool turned = false;
+    const int last = value;
+    for (const ir::Node* maker = match_.Maker(value); maker != nullptr; maker = match_.Maker(value)) {
+      const bool is_private = value == last || match_.IsPrivate(value);
+      if (!turned && heads_.IsTurn(*maker)) {
+        turned = true;
+      } else if (is_private && source.cos < 0 && source.norm < 0 && maker->Is("RotaryEmbedding", ops::kFusedDomain)) {
+        source.cos = Unturned(maker->inputs[1]), source.sin = Unturned(maker->inputs[2]);
+      } else if (is_private && source.norm < 0 && IsHeadNorm(*maker)) {
+        source.norm = maker->inputs[1];
+        source.normalised = turned ? value : -1;
+        source.epsilon = FloatAttribute(*maker, "epsilon", 1e-5f);
+      } else {
+        break;
+      }
+      value = maker->inputs[0];
+    }
+    if (turned) source.rows = value;
+    return source;
+  }
+
+  // Angles that the host turned together with the heads, of which they have one: the same in the same order.
+  int Unturned(int angles) const {
+    const ir::Node* const turn = match_.Maker(angles);
+    return turn != nullptr && heads_.IsTurn(*turn) ? turn->inputs[0] : angles;
+  }
+
+  bool IsHeadNorm(const ir::Node& node) const {
+    if (!(node.Is("RMSNormalization") || node.Is("SimplifiedLayerNormalization")) || node.outputs.size() != 1) {
+      return false;
+    }
+    const int64_t axis = IntAttribute(node, "axis", -1);
+    return (axis == -1 || axis == 3) && IsVectorOfLast(graph_, node.inputs[1], node.inputs[0]) &&
+           graph_.value(node.inputs[1]).type == graph_.value(node.inputs[0]).type;
+  }
+
+  // Those of queries and keys are done together or not at all.
+  static void WithoutNorms(Source& q, Source& k) {
+    for (Source* const source : {&q, &k}) {
+      if (source->norm >= 0) source->rows = source->normalised;
+      source->norm = -1;
+    }
+  }
+
+  const char* WhyNot(int index, const Source& q, const Source& k, const Source& v) const {
+    if (q.rows < 0 || k.rows < 0) return "only one of queries and keys is normalised, with its heads first";
+    if (v.norm >= 0 || v.cos >= 0) return "values are normalised or rotated";
+    if (q.cos != k.cos || q.sin != k.sin) return "queries and keys are rotated by other angles";
+    if ((k.past < 0) != (v.past < 0)) return "keys are appended and values are not, or the other way round";
+    const auto &q_dims = *graph_.value(q.rows).dims, &k_dims = *graph_.value(k.rows).dims,
+               &v_dims = *graph_.value(v.rows).dims;
+    for (size_t i = 0; i < 2; ++i) {
+      if (!q_dims[i].Equals(k_dims[i]) || !q_dims[i].Equals(v_dims[i])) {
+        return "queries, keys and values are not stated to have the same rows";
+      }
+    }
+    if (k.present >= 0 && k.present == v.present) return "keys are the values";
+    for (const int present : {k.present, v.present}) {
+      if (present < 0) continue;
+      const auto& readers = match_.uses().readers(present);
+      if (std::ranges::any_of(readers, [&](const ir::Uses::Use& use) { return use.node < index; })) {
+        return "keys or values are read before";
+      }
+    }
+    return nullptr;
+  }
+
+  ir::Node Fused(int index, const Source& q, const Source& k, const Source& v) const {
+    const ir::Node& attention = rewrite_.node(index);
+    ir::Node fused = rewrite_.Instead(index, ops::kFusedDomain, "Attention", 1);
+    const int mask = attention.inputs.size() > 3 ? attention.inputs[3] : -1;
+    fused.inputs = {Merged(q), Merged(k), Merged(v), mask, k.past, v.past, q.cos, q.sin, q.norm, k.norm};
+    fused.attributes = attention.attributes;
+    fused.attributes["q_num_heads"] = graph_.value(attention.inputs[0]).dims->at(1).size;
+    fused.attributes["kv_num_heads"] = graph_.value(attention.inputs[1]).dims->at(1).size;
+    if (q.norm >= 0) fused.attributes["norm_epsilon"] = q.epsilon;
+    return fused;
+  }
+
+  // [batch, rows, heads * size] where there is that.
+  int Merged(const Source& source) const {
+    const int merged = heads_.MergedSource(source.rows);
+    return merged >= 0 ? merged : source.rows;
+  }
+
+  const Rewriter& rewrite_;
+  const ir::Graph& graph_;
+  const Matcher& match_;
+  const HeadsMatch heads_;
+  NodeRemoval& gone_;
+};
+
+}  // namespace
+
+void FuseDecoderAttention(ir::Graph& graph, const PassContext& context) {
+  const Rewriter rewrite(graph, context, Fusion::kDecoderAttention);
+  NodeRemoval gone(graph);
+  const Fuser fuser(rewrite, gone);
+  for (int n = 0; n < rewrite.node_count(); ++n) fuser.Fuse(n);
+  gone.Apply(graph);
+}
+
+}  // namespace cudaep::graph

@@ -1,0 +1,24 @@
+// How models split rows into heads, turn these to the front, and merge them again.
+#pragma once
+
+#include "graph/pass/match.h"
+
+namespace cudaep::graph {
+
+class HeadsMatch {
+ public:
+  HeadsMatch(const ir::Graph& graph, const Matcher& match) : graph_(graph), match_(match) {}
+
+  // Whether it turns [batch, rows, heads, size] to [batch, heads, rows, size], or back.
+  bool IsTurn(const ir::Node& node) const;
+  // [batch, rows, heads * size] of which [batch, rows, heads, size] is a view; -1: of none.
+  int MergedSource(int value) const;
+  // The Reshape that merges the heads of [batch, heads, rows, size] to [batch, rows, columns]; -1: there is none.
+  int MergeOf(int value, const ir::Dim& batch, const ir::Dim& rows, int64_t columns) const;
+
+ private:
+  const ir::Graph& graph_;
+  const Matcher& match_;
+};
+
+}  // namespace cudaep::graph

@@ -1,0 +1,116 @@
+#include "graph/pass/rotary.h"
+
+#include "graph/pass/part_match.h"
+#include "graph/pass/rewrite.h"
+#include "ops/registry.h"
+
+namespace cudaep::graph {
+namespace {
+
+// x * cos + turned(x) * sin.
+struct Rotation {
+  int x = -1, cos = -1, sin = -1;
+};
+
+class Fuser {
+ public:
+  explicit Fuser(const Rewriter& rewrite) : rewrite_(rewrite), graph_(rewrite.graph), match_(rewrite.match) {}
+
+  void Fuse(int index) const {
+    std::optional<Rotation> rotation = Match(rewrite_.node(index));
+    if (!rotation) return;
+    const int64_t turned = graph_.value(rotation->x).dims->back().size;
+    int last = index;
+    if (const auto joined = JoinedWithTheRest(index, rotation->x)) {
+      rotation->x = joined->whole;
+      last = joined->last;
+    }
+    if (!HasFittingCaches(*rotation, turned)) {
+      return rewrite_.Miss(index, "cosines and sines are not stated to have a row for each position, for all heads");
+    }
+    ir::Node fused = rewrite_.Instead(last, ops::kFusedDomain, "RotaryEmbedding", 1);
+    fused.inputs = {rotation->x, rotation->cos, rotation->sin};
+    rewrite_.Replace(last, std::move(fused));
+  }
+
+ private:
+  std::optional<Rotation> Match(const ir::Node& node) const {
+    if (node.on_host || !node.Is("Add")) return std::nullopt;
+    for (size_t i = 0; i < 2; ++i) {
+      const ir::Node *const straight = match_.Maker(node.inputs[i], "Mul"), *const across =
+                                                                                match_.Maker(node.inputs[1 - i], "Mul");
+      if (straight == nullptr || across == nullptr) return std::nullopt;
+      for (size_t j = 0; j < 2; ++j) {
+        Rotation found{.x = TurnedFrom(across->inputs[j]), .sin = across->inputs[1 - j]};
+        found.cos = found.x < 0 ? -1 : Matcher::Other(*straight, found.x);
+        if (found.cos >= 0) return found;
+      }
+    }
+    return std::nullopt;
+  }
+
+  // x of concat(-second half of x, first half of x); -1: the value is none.
+  int TurnedFrom(int value) const {
+    const ir::Node* const concat = match_.Maker(value, "Concat");
+    if (concat == nullptr || concat->inputs.size() != 2 || !IsLastAxis(*concat, value)) return -1;
+    const ir::Node* const negated = match_.Maker(concat->inputs[0], "Neg");
+    if (negated == nullptr) return -1;
+    const auto second = MatchRowPart(graph_, match_, negated->inputs[0]),
+               first = MatchRowPart(graph_, match_, concat->inputs[1]);
+    const bool halves = first && second && first->whole == second->whole && first->IsHalf(0) && second->IsHalf(1);
+    return halves ? first->whole : -1;
+  }
+
+  bool IsLastAxis(const ir::Node& concat, int value) const {
+    const auto& dims = graph_.value(value).dims;
+    const int64_t axis = IntAttribute(concat, "axis", 0);
+    return dims && (axis == -1 || axis == static_cast<int64_t>(dims->size()) - 1);
+  }
+
+  struct Joined {
+    int whole, last;
+  };
+  // The rotated first elements of rows of `whole` beside the others.
+  std::optional<Joined> JoinedWithTheRest(int index, int x) const {
+    const int rotated = rewrite_.node(index).outputs[0], next = match_.OnlyReader(rotated);
+    const ir::Node* const concat = next < 0 ? nullptr : &rewrite_.node(next);
+    const auto first = MatchRowPart(graph_, match_, x);
+    if (!first || first->begin != 0 || concat == nullptr || !concat->Is("Concat") || concat->inputs.size() != 2 ||
+        concat->inputs[0] != rotated || !IsLastAxis(*concat, rotated)) {
+      return std::nullopt;
+    }
+    const auto rest = MatchRowPart(graph_, match_, concat->inputs[1]);
+    if (!rest || rest->whole != first->whole || rest->begin != first->end || rest->end != rest->size) {
+      return std::nullopt;
+    }
+    return Joined{first->whole, next};
+  }
+
+  // Of x as [batch, heads, rows, size] or [batch, rows, heads, size].
+  bool HasFittingCaches(const Rotation& rotation, int64_t turned) const {
+    const ir::Value &x = graph_.value(rotation.x), &cos = graph_.value(rotation.cos);
+    if (!x.dims || x.dims->size() != 4 || !cos.dims || cos.dims->empty() || cos.dims->size() > 4) return false;
+    if (!kFloatTypesNoDouble.Contains(x.type) || !graph_.SameDims(rotation.cos, rotation.sin)) return false;
+    std::vector<ir::Dim> dims(4 - cos.dims->size(), ir::Dim{.size = 1});
+    dims.insert(dims.end(), cos.dims->begin(), cos.dims->end());
+    const auto rows_at = [&](size_t rows, size_t heads) {
+      return dims[rows].Equals((*x.dims)[rows]) && dims[heads].size == 1;
+    };
+    return dims[3].size == turned && (dims[0].size == 1 || dims[0].Equals((*x.dims)[0])) &&
+           (rows_at(2, 1) || rows_at(1, 2));
+  }
+
+  const Rewriter& rewrite_;
+  const ir::Graph& graph_;
+  const Matcher& match_;
+};
+
+}  // namespace
+
+void FuseRotary(ir::Graph& graph, const PassContext& context) {
+  const Rewriter rewrite(graph, context, Fusion::kRotary);
+  const Fuser fuser(rewrite);
+  for (int n = 0; n < rewrite.node_count(); ++n) fuser.Fuse(n);
+}
+
+}  // namespace cudaep::graph

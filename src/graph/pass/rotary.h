@@ -1,0 +1,12 @@
+// Rotation of heads by their position as one operator.
+#pragma once
+
+#include "graph/pass/pass.h"
+
+namespace cudaep::graph {
+
+// x * cos + concat(-second half of x, first half) * sin becomes RotaryEmbedding, which reads cosines and sines as the
+// model has them; also where only the first elements of each row are rotated and the rest is joined to them.
+void FuseRotary(ir::Graph& graph, const PassContext& context);
+
+}  // namespace cudaep::graph

@@ -1,0 +1,220 @@
+"""What compiled regions make of decoders: the results of their nodes, however the model spells its layers.
+
+python -m tests.session.decoder_fusion_suite LIBRARY
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tests.session.fusion_models import BATCH, HEAD, HEADS, HIDDEN, STEPS, Graph
+from tests.session.region_fusion_suite import rewritten
+from tests.session.region_suite import joined
+from tests.session.suite import error_of, run_checks
+
+KV_HEADS, PAST = 2, 5
+
+
+@dataclass
+class Decoder(Graph):
+    """Self-attention and a gated feed-forward layer, with what differs between models as fields."""
+
+    opset: int = 20
+    dtype: Any = np.float32
+    past: int | None = PAST  # absent: keys and values are the new ones alone
+    leaves: bool = True  # whether keys and values are results
+    rotated: int = HEAD  # elements of each head
+    own_positions: bool = False  # of each entry of the batch
+    norms: bool = False
+    kv_heads: int = KV_HEADS
+    bias: bool = False
+    activation: str = "silu"
+    one_product: bool = False  # of queries, keys and values, and of gate and other
+    names: dict[str, list[int | str]] = field(default_factory=dict)
+
+    def shaped(self, name: str, array: np.ndarray, dims: list[int | str]) -> str:
+        """An input whose dimensions the model states so."""
+        self.names[name] = dims
+        return self.feed(name, array)
+
+    def open_dims(self, array: np.ndarray) -> list[int | str]:
+        for name, feed in self.feeds.items():
+            if feed is array:
+                return self.names[name]
+        raise KeyError(array.shape)
+
+    def ints(self, *values: int) -> str:
+        return self.constant(list(values), np.int64)
+
+    def product(self, x: str, columns: int, rows: int = HIDDEN) -> str:
+        y = self.add("MatMul", x, self.weight(rows, columns, dtype=self.dtype))
+        return self.add("Add", y, self.constant(self.normal(columns), self.dtype)) if self.bias else y
+
+    def part(self, x: str, begin: int, end: int) -> str:
+        return self.add("Slice", x, self.ints(begin), self.ints(end), self.ints(-1), self.ints(1))
+
+    def rotate(self, x: str, cos: str, sin: str) -> str:
+        some = x if self.rotated == HEAD else self.part(x, 0, self.rotated)
+        half = self.rotated // 2
+        across = self.add("Neg", self.part(some, half, 2**63 - 1)), self.part(some, 0, half)
+        turned = self.add("Mul", self.add("Concat", *across, axis=-1), sin)
+        y = self.add("Add", self.add("Mul", some, cos), turned)
+        return y if self.rotated == HEAD else self.add("Concat", y, self.part(x, self.rotated, HEAD), axis=-1)
+
+    def norm(self, x: str) -> str:
+        mean = self.add("ReduceMean", self.add("Pow", x, self.constant(2, self.dtype)), self.ints(-1))
+        root = self.add("Sqrt", self.add("Add", mean, self.constant(1e-3, self.dtype)))
+        return self.add("Mul", self.add("Div", x, root), self.constant(self.normal(HEAD), self.dtype))
+
+    def repeat(self, x: str) -> str:
+        group = HEADS // self.kv_heads
+        if group == 1:
+            return x
+        shape = self.add("Shape", x)
+        at = [self.add("Slice", shape, self.ints(i), self.ints(i + 1)) for i in range(4)]
+        wide = self.add("Concat", at[0], at[1], self.ints(group), *at[2:], axis=0)
+        flat = self.add("Concat", at[0], self.ints(HEADS), *at[2:], axis=0)
+        return self.add("Reshape", self.add("Expand", self.add("Unsqueeze", x, self.ints(2)), wide), flat)
+
+    def attention(self, x: str, cos: str, sin: str, mask: str) -> str:
+        columns = [HIDDEN, self.kv_heads * HEAD, self.kv_heads * HEAD]
+        if self.one_product:
+            whole = self.product(x, sum(columns))
+            ends = np.cumsum([0, *columns]).tolist()
+            projected = [self.part(whole, ends[i], ends[i + 1]) for i in range(3)]
+        else:
+            projected = [self.product(x, each) for each in columns]
+        heads = []
+        for i, rows in enumerate(projected):
+            y = self.add("Reshape", rows, self.ints(0, 0, -1, HEAD))
+            y = self.norm(y) if self.norms and i < 2 else y
+            y = self.add("Transpose", y, perm=[0, 2, 1, 3])
+            heads.append(self.rotate(y, cos, sin) if self.rotated and i < 2 else y)
+        for i in (1, 2):
+            if self.past is not None:
+                before = self.normal(BATCH, self.kv_heads, self.past, HEAD, dtype=self.dtype)
+                name = self.shaped(f"past{i}", before, ["batch", self.kv_heads, "past", HEAD])
+                heads[i] = self.add("Concat", name, heads[i], axis=-2)
+            if self.leaves:
+                self.outputs.append(heads[i])
+        q, k, v = heads[0], self.repeat(heads[1]), self.repeat(heads[2])
+        scores = self.add("MatMul", q, self.add("Transpose", k, perm=[0, 1, 3, 2]))
+        scaled = self.add("Mul", scores, self.constant(HEAD**-0.5, self.dtype))
+        mixed = self.add("MatMul", self.add("Softmax", self.add("Add", scaled, mask), axis=-1), v)
+        turned = self.add("Transpose", mixed, perm=[0, 2, 1, 3])
+        return self.product(self.add("Reshape", turned, self.ints(0, 0, HIDDEN)), HIDDEN)
+
+    def feed_forward(self, x: str) -> str:
+        if self.one_product:
+            gate, other = self.several("Split", self.product(x, 4 * HIDDEN), outputs=2, axis=-1, num_outputs=2)
+        else:
+            gate, other = self.product(x, 2 * HIDDEN), self.product(x, 2 * HIDDEN)
+        if self.activation == "silu":
+            active = self.add("Mul", gate, self.add("Sigmoid", gate))
+        else:
+            active = self.add("Gelu", gate, approximate="tanh")
+        return self.product(self.add("Mul", active, other), HIDDEN, 2 * HIDDEN)
+
+    def build(self) -> Decoder:
+        keys = STEPS + (self.past or 0)
+        entries = BATCH if self.own_positions else 1
+        angles = self.rng.uniform(0, 3, (entries, 1, STEPS, self.rotated))
+        entry: int | str = "batch" if self.own_positions else 1
+        cache: list[int | str] = [entry, 1, "steps", self.rotated]
+        x = self.shaped("x", self.normal(BATCH, STEPS, HIDDEN, dtype=self.dtype), ["batch", "steps", HIDDEN])
+        cos, sin = "", ""
+        if self.rotated:
+            cos = self.shaped("cos", np.cos(angles).astype(self.dtype), cache)
+            sin = self.shaped("sin", np.sin(angles).astype(self.dtype), cache)
+        hidden = np.triu(np.ones((STEPS, keys)), 1 + keys - STEPS)
+        mask = np.where(hidden, -6e4, 0).astype(self.dtype)[None, None]
+        mask = self.shaped("mask", mask, [1, 1, "steps", "keys" if self.past is not None else "steps"])
+        y = self.add("Add", x, self.attention(x, cos, sin, mask))
+        self.outputs.append(self.add("Add", y, self.feed_forward(y)))
+        return self
+
+
+FORMS: dict[str, dict[str, Any]] = {
+    "appended": {},
+    "nothing past": {"past": 0},
+    "without past": {"past": None},
+    "nothing leaves": {"leaves": False},
+    "positions of each entry": {"own_positions": True},
+    "partly rotated": {"rotated": 4},
+    "not rotated": {"rotated": 0},
+    "norms": {"norms": True, "past": None},
+    "norms and past": {"norms": True, "bias": True},
+    "as many heads": {"kv_heads": HEADS, "bias": True},
+    "one head": {"kv_heads": 1, "activation": "gelu"},
+    "one product": {"one_product": True},
+    "one product of norms": {"one_product": True, "norms": True, "bias": True, "activation": "gelu"},
+}
+
+
+def check_every_form_of_a_layer() -> None:
+    """All results, of both types, as those of the nodes one by one; one operator has what is around attention."""
+    for name, form in FORMS.items():
+        for dtype, tolerance in ((np.float32, 2e-5), (np.float16, 2e-2)):
+            g = Decoder(dtype=dtype, **form).build()
+            session = rewritten(g.model(), ("attention", "decoder_attention", "projections"))
+            expected = joined(g.model()).run(None, g.feeds)
+            for _ in range(3):  # the third may be a graph's
+                for mine, twin in zip(session.run(None, g.feeds), expected, strict=True):
+                    assert mine.shape == twin.shape, (name, mine.shape, twin.shape)
+                    largest = np.max(np.abs(twin), initial=1e-3)
+                    np.testing.assert_allclose(mine, twin, rtol=0, atol=tolerance * largest, err_msg=name)
+
+
+def check_each_pass_alone() -> None:
+    """What a pass leaves is what the others expect."""
+    for left_out in (
+        "activation",
+        "norm",
+        "rotary",
+        "attention",
+        "decoder_attention",
+        "product_epilogue",
+        "projections",
+    ):
+        g = Decoder(norms=True).build()
+        mine = joined(g.model(), {"fusion": "1", "fusion_skip": left_out}).run(None, g.feeds)
+        for y, twin in zip(mine, joined(g.model()).run(None, g.feeds), strict=True):
+            np.testing.assert_allclose(y, twin, rtol=0, atol=2e-5 * np.max(np.abs(twin)), err_msg=left_out)
+
+
+def check_steps_of_a_decoder() -> None:
+    """Present keys and values as the past ones of the next Run."""
+    g = Decoder(rotated=4).build()
+    fused, plain = rewritten(g.model(), ("decoder_attention",)), joined(g.model())
+    feeds = dict(g.feeds)
+    for step in range(4):
+        keys = STEPS + feeds["past1"].shape[2] if step == 0 else 1 + feeds["past1"].shape[2]
+        rows = STEPS if step == 0 else 1
+        feeds |= {
+            "x": g.normal(BATCH, rows, HIDDEN),
+            "cos": g.normal(1, 1, rows, 4),
+            "sin": g.normal(1, 1, rows, 4),
+            "mask": g.normal(1, 1, rows, keys),
+        }
+        mine, twin = fused.run(None, feeds), plain.run(None, feeds)
+        for y, right in zip(mine, twin, strict=True):
+            np.testing.assert_allclose(y, right, rtol=0, atol=2e-5 * np.max(np.abs(right)))
+        feeds |= {"past1": mine[0], "past2": mine[1]}
+
+
+def check_names_of_rows_that_lie() -> None:
+    """Angles of one row for all, under the name of the rows: refused by name, and right without rewriting."""
+    g = Decoder(past=None).build()
+    feeds = g.feeds | {name: g.feeds[name][:, :, :1] for name in ("cos", "sin")}
+    error = error_of(lambda: rewritten(g.model(), ("decoder_attention",)).run(None, feeds))
+    assert "both 'steps', and they are 6 and 1: fusion=0" in error or "both 'steps', and they are 1 and 6" in error, (
+        error
+    )
+    joined(g.model()).run(None, feeds)
+
+
+if __name__ == "__main__":
+    run_checks(globals())

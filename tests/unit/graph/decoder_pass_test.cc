@@ -1,0 +1,185 @@
+// Attention of decoders: groups of heads, and what is around it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "decoder_net.h"
+
+namespace cudaep::graph {
+namespace {
+
+Settings GroupsAlone() {
+  return Without({Fusion::kRotary, Fusion::kDecoderAttention, Fusion::kProjections, Fusion::kProductEpilogue});
+}
+Settings WithoutProjections() { return Without({Fusion::kProjections, Fusion::kProductEpilogue}); }
+
+TEST(GroupedHeadsTest, AttentionReadsEachHeadOnce) {
+  DecoderNet net;
+  net.Run(GroupsAlone());
+  EXPECT_EQ(Count(net, "Expand"), 0);
+  const ir::Node* const attention = Find(net, "Attention", "");
+  ASSERT_NE(attention, nullptr);
+  EXPECT_EQ(attention->inputs, (std::vector<int>{net.q, net.present[0], net.present[1]}));
+}
+
+TEST(GroupedHeadsTest, FlatHeadsSayHowMany) {
+  DecoderNet net({.rotated = false, .past = false, .leaves = false});
+  net.Run(GroupsAlone());
+  const ir::Node* const attention = Find(net, "Attention", "");
+  ASSERT_NE(attention, nullptr);
+  EXPECT_EQ(attention->inputs, (std::vector<int>{net.projected[0], net.projected[1], net.projected[2]}));
+  EXPECT_EQ(std::get<int64_t>(attention->attributes.at("q_num_heads")), kHeads);
+  EXPECT_EQ(std::get<int64_t>(attention->attributes.at("kv_num_heads")), kKvHeads);
+  EXPECT_EQ(attention->outputs, std::vector<int>{net.merged});
+}
+
+TEST(GroupedHeadsTest, RepeatedHeadsThatOthersReadAreMadeForThem) {
+  DecoderNet net;
+  net.Output(net.v);
+  net.Run(GroupsAlone());
+  EXPECT_EQ(Count(net, "Expand"), 1);
+  EXPECT_EQ(Find(net, "Attention", "")->inputs[2], net.present[1]);
+}
+
+TEST(GroupedHeadsTest, OtherRepetitionsStay) {
+  const auto stays = [](auto&& change) {
+    DecoderNet net;
+    change(net);
+    net.Run(GroupsAlone());
+    const ir::Node* const attention = Find(net, "Attention", "");
+    ASSERT_NE(attention, nullptr);
+    EXPECT_EQ(attention->inputs[1], net.k);
+    EXPECT_EQ(attention->inputs[2], net.v);
+  };
+  stays([](DecoderNet& net) {  // all heads, and all of them again
+    for (ir::Node& node : net.graph.nodes) {
+      if (node.Is("Unsqueeze")) node.inputs[1] = net.Ints("axis", {1});
+      if (node.Is("Concat") && node.inputs.size() == 4) std::swap(node.inputs[1], node.inputs[2]);
+    }
+  });
+  stays([](DecoderNet& net) {  // only the keys
+    for (ir::Node& node : net.graph.nodes) {
+      if (!node.Is("MatMul") || node.outputs[0] != net.product) continue;
+      net.v = node.inputs[1] = net.Input("v", {kBatch, {kHeads}, {kUnknownDim, "all"}, {kSize}});
+    }
+  });
+}
+
+TEST(DecoderAttentionTest, OneOperatorDoesWhatIsAround) {
+  for (int bits = 0; bits < 64; ++bits) {
+    const bool past = (bits & 1) != 0, leaves = (bits & 2) != 0, rotated = (bits & 4) != 0, norms = (bits & 8) != 0;
+    const bool late_turn = (bits & 16) != 0, repeated = (bits & 32) != 0;
+    DecoderNet net(
+        {.norms = norms,
+         .late_turn = late_turn,
+         .rotated = rotated,
+         .past = past,
+         .leaves = leaves,
+         .repeated = repeated,
+         .cache = late_turn ? std::vector<Dim>{{1}, kRows, {1}, {kSize}} : std::vector<Dim>{{1}, {1}, kRows, {kSize}}});
+    net.Run(WithoutProjections());
+    const ir::Node* const fused = Find(net, "Attention");
+    if (!past && !rotated && !norms) {
+      EXPECT_EQ(fused, nullptr) << bits;  // what the attention pass makes is as good
+      continue;
+    }
+    ASSERT_NE(fused, nullptr) << bits;
+    EXPECT_EQ(Count(net, "Transpose") + Count(net, "Concat") + Count(net, "RotaryEmbedding"), 0) << bits;
+    EXPECT_EQ(Count(net, "RMSNormalization"), 0) << bits;
+    const auto given = [](bool is, int value) { return is ? value : -1; };
+    EXPECT_EQ(fused->inputs[0], net.projected[0]) << bits;
+    EXPECT_EQ(fused->inputs[2], net.projected[2]) << bits;
+    EXPECT_EQ(std::vector<int>(fused->inputs.begin() + 3, fused->inputs.end() - 2),
+              (std::vector<int>{-1, net.past[0], net.past[1], net.cos, net.sin}))
+        << bits;
+    EXPECT_EQ(fused->inputs.back(), given(norms, net.norm)) << bits;
+    EXPECT_EQ(fused->outputs,
+              (std::vector<int>{net.merged, given(leaves, net.present[0]), given(leaves, net.present[1])}))
+        << bits;
+    EXPECT_EQ(std::get<int64_t>(fused->attributes.at("q_num_heads")), kHeads);
+    EXPECT_EQ(std::get<int64_t>(fused->attributes.at("kv_num_heads")), repeated ? kKvHeads : kHeads);
+    EXPECT_FLOAT_EQ(std::get<float>(fused->attributes.at("scale")), 0.5f);
+    EXPECT_EQ(fused->attributes.contains("norm_epsilon"), norms);
+  }
+}
+
+TEST(DecoderAttentionTest, AnglesThatTheHostTurnedAreTheSame) {
+  DecoderNet net({.late_keys = true});
+  net.Run(WithoutProjections());
+  const ir::Node* const fused = Find(net, "Attention");
+  ASSERT_NE(fused, nullptr);
+  EXPECT_EQ(fused->inputs[6], net.cos);
+  EXPECT_EQ(fused->inputs[7], net.sin);
+  EXPECT_EQ(Count(net, "Transpose"), 0);
+}
+
+// Each with the reason that the log gives.
+TEST(DecoderAttentionTest, WhatDoesNotFitStays) {
+  const auto stays = [](const char* why, const DecoderSpelling& spelling, auto&& change) {
+    DecoderNet net(spelling);
+    change(net);
+    const auto notes = net.Run(WithoutProjections());
+    EXPECT_EQ(Find(net, "Attention"), nullptr) << why;
+    EXPECT_NE(Find(net, "Attention", ""), nullptr) << why;
+    EXPECT_NE(Missed(notes).find(why), std::string::npos) << Missed(notes);
+  };
+  stays("rotated by other angles", {}, [](DecoderNet& net) {
+    const int other = net.Input("other", net.s.cache);
+    for (ir::Node& node : net.graph.nodes) {
+      if (!node.Is("Mul") || node.inputs[1] != net.cos) continue;
+      node.inputs[1] = other;  // of the queries, which come first
+      break;
+    }
+  });
+  stays("keys are appended and values are not", {.leaves = false, .repeated = false}, [](DecoderNet& net) {
+    const int alone = net.MakerOf(net.present[1])->inputs[1];
+    for (ir::Node& reader : net.graph.nodes) std::ranges::replace(reader.inputs, net.present[1], alone);
+  });
+  stays("values are normalised or rotated", {.leaves = false}, [](DecoderNet& net) {
+    const auto split = std::ranges::find_if(net.graph.nodes, [&](const ir::Node& node) {
+      return node.Is("Reshape") && node.inputs[0] == net.projected[2];
+    });
+    const int made = split->outputs[0], plain = split->outputs[0] = net.Value("plain", std::vector<Dim>(4));
+    net.Insert(split - net.graph.nodes.begin() + 1, "RMSNormalization", 23, {plain, net.Constant("norm", {kSize})},
+               made);
+  });
+  stays("are read before", {}, [](DecoderNet& net) {
+    const auto at = net.MakerOf(net.present[1]) - net.graph.nodes.data() + 1;
+    const int result = net.Value("result", std::vector<Dim>(4));
+    net.Insert(at, "Relu", 14, {net.present[1]}, result);
+    net.Output(result);
+  });
+}
+
+TEST(DecoderAttentionTest, QueriesThatOthersReadStay) {
+  DecoderNet net;
+  net.Output(net.q);
+  net.Run(WithoutProjections());
+  EXPECT_EQ(Find(net, "Attention"), nullptr);
+  EXPECT_EQ(Count(net, "RotaryEmbedding"), 2);
+}
+
+TEST(DecoderAttentionTest, ResultsThatAreNotMergedStay) {
+  DecoderNet net;
+  net.Output(net.product);
+  net.Run(WithoutProjections());
+  EXPECT_EQ(Find(net, "Attention"), nullptr);
+}
+
+TEST(DecoderAttentionTest, NormsOfOtherEpsilonsStayNodes) {
+  DecoderNet net({.norms = true});
+  for (ir::Node& node : net.graph.nodes) {
+    if (!node.Is("RMSNormalization")) continue;
+    node.attributes["epsilon"] = 0.5f;
+    break;
+  }
+  net.Run(WithoutProjections());
+  const ir::Node* const fused = Find(net, "Attention");
+  ASSERT_NE(fused, nullptr);
+  EXPECT_EQ(Count(net, "RMSNormalization"), 2);
+  EXPECT_TRUE(net.MakerOf(fused->inputs[0])->Is("RMSNormalization"));
+  EXPECT_EQ(fused->inputs.back(), -1);
+}
+
+}  // namespace
+}  // namespace cudaep::graph

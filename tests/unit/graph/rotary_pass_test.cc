@@ -1,0 +1,98 @@
+// Heads that are rotated by their position.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "decoder_net.h"
+
+namespace cudaep::graph {
+namespace {
+
+Settings RotaryAlone() {
+  return Without({Fusion::kAttention, Fusion::kDecoderAttention, Fusion::kProjections, Fusion::kProductEpilogue});
+}
+
+TEST(RotaryPassTest, EverySpelling) {
+  for (int bits = 0; bits < 32; ++bits) {
+    DecoderNet net({.split = (bits & 1) != 0,
+                    .negative = (bits & 2) != 0,
+                    .turned = (bits & 4) != 0,
+                    .late_turn = (bits & 8) != 0,
+                    .repeated = false,
+                    .dim = (bits & 16) != 0 ? 2 : kSize,
+                    .cache = (bits & 8) != 0 ? std::vector<Dim>{kBatch, kRows, {1}, {(bits & 16) != 0 ? 2 : kSize}}
+                                             : std::vector<Dim>{{1}, kRows, {(bits & 16) != 0 ? 2 : kSize}}});
+    net.Run(RotaryAlone());
+    ASSERT_EQ(Count(net, "RotaryEmbedding"), 2) << bits;
+    for (const char* gone : {"Neg", "Slice", "Split", "Add"}) EXPECT_EQ(Count(net, gone), 0) << bits << gone;
+    const ir::Node* const rotary = Find(net, "RotaryEmbedding");
+    EXPECT_EQ(rotary->inputs[1], net.cos);
+    EXPECT_EQ(rotary->inputs[2], net.sin);
+    EXPECT_TRUE(net.MakerOf(rotary->inputs[0])->Is((bits & 8) != 0 ? "Reshape" : "Transpose"));
+  }
+}
+
+TEST(RotaryPassTest, CachesThatDoNotFitStay) {
+  const Dim other = {kUnknownDim, "other"};
+  for (const std::vector<Dim>& cache :
+       {std::vector<Dim>{{1}, {1}, other, {kSize}}, std::vector<Dim>{other, {1}, kRows, {kSize}},
+        std::vector<Dim>{{1}, {kHeads}, kRows, {kSize}}, std::vector<Dim>{{1}, {1}, kRows, {1}},
+        std::vector<Dim>{{1}, {1}, {1}, {1}, {kSize}}, std::vector<Dim>{}}) {
+    DecoderNet net({.repeated = false, .cache = cache});
+    const auto notes = net.Run(RotaryAlone());
+    EXPECT_EQ(Count(net, "RotaryEmbedding"), 0);
+    EXPECT_NE(Missed(notes).find("a row for each position"), std::string::npos);
+  }
+  DecoderNet net;
+  net.graph.value(net.sin).dims->at(0) = kBatch;
+  net.Run(RotaryAlone());
+  EXPECT_EQ(Count(net, "RotaryEmbedding"), 0);
+}
+
+TEST(RotaryPassTest, OtherArithmeticStays) {
+  const auto turned = [](auto&& change) {
+    DecoderNet net;
+    for (ir::Node& node : net.graph.nodes) {
+      if (!node.on_host) change(net, node);
+    }
+    net.Run(RotaryAlone());
+    EXPECT_EQ(Count(net, "RotaryEmbedding"), 0);
+  };
+  turned([](DecoderNet&, ir::Node& node) {
+    if (node.Is("Neg")) node.op_type = "Abs";
+  });
+  turned([](DecoderNet&, ir::Node& node) {  // the first half is negated
+    if (node.Is("Concat") && node.attributes.contains("axis") && node.inputs.size() == 2 &&
+        std::get<int64_t>(node.attributes.at("axis")) == 3) {
+      std::swap(node.inputs[0], node.inputs[1]);
+    }
+  });
+  turned([](DecoderNet& net, ir::Node& node) {  // neighbours are pairs
+    if (node.Is("Slice")) node.inputs[4] = net.Ints("step", {2});
+  });
+  turned([](DecoderNet& net, ir::Node& node) {  // quarters
+    if (node.Is("Slice")) node.inputs[2] = net.Ints("end", {1});
+  });
+  turned([](DecoderNet& net, ir::Node& node) {  // of heads, not of elements
+    if (node.Is("Slice")) node.inputs[3] = net.Ints("axis", {1});
+  });
+  turned([](DecoderNet&, ir::Node& node) {
+    if (node.Is("Add")) node.op_type = "Sub";
+  });
+  turned([](DecoderNet& net, ir::Node& node) {  // of two tensors
+    if (node.Is("Mul") && node.inputs[1] == net.cos) node.inputs[0] = net.x;
+  });
+}
+
+TEST(RotaryPassTest, WhatOthersReadStays) {
+  DecoderNet net({.repeated = false});
+  const int across =
+      std::ranges::find_if(net.graph.nodes, [](const ir::Node& node) { return node.Is("Neg"); })->outputs[0];
+  net.Output(across);
+  net.Run(RotaryAlone());
+  EXPECT_EQ(Count(net, "RotaryEmbedding"), 2);
+  EXPECT_EQ(Count(net, "Neg"), 1);
+}
+
+}  // namespace
+}  // namespace cudaep::graph
