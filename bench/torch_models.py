@@ -18,15 +18,15 @@ from bench.torch_images import Detector, UNet
 
 
 class _First(nn.Module):
-    """A model of transformers, its first output alone."""
+    """A model of transformers of one input, its first output alone."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
         self.inner = inner
 
-    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The first output."""
-        return self.inner(*inputs, return_dict=False)[0]
+        return self.inner(x, return_dict=False)[0]
 
 
 class _Masked(nn.Module):
