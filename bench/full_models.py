@@ -35,6 +35,7 @@ class FullModel:
     sizes: dict[str, dict[str, int]]
     batches: tuple[int, ...] = (1, 32)
     words: int = 0
+    outputs: int = 1
 
     def feeds(self, batch: int, variant: str = "") -> Feeds:
         """Random inputs; numbers are fp16."""
@@ -108,6 +109,7 @@ TABLE = (
             "step": {"length": 1, "past": 1024, "total": 1025},
         },
         words=32000,
+        outputs=1 + 2 * DECODER_LAYERS,
     ),
 )
 

@@ -38,10 +38,7 @@ def export(model: FullModel) -> bytes:
     variant = next(reversed(model.sizes))  # of a decoder the step: an export without a past would hold none
     feeds = {name: torch.from_numpy(array) for name, array in model.feeds(EXPORT_BATCH, variant).items()}
     arguments: tuple[Any, ...] = torch_models.arguments(model.name, feeds)
-    with torch.no_grad():
-        outputs = module(*arguments)
-    names = ["y"] if isinstance(outputs, torch.Tensor) else [f"y{number}" for number in range(len(outputs))]
-    del outputs
+    names = ["y"] if model.outputs == 1 else [f"y{number}" for number in range(model.outputs)]
     how = export_torchscript if model.exporter == "torchscript" else export_dynamo
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         path = Path(folder) / "model.onnx"
