@@ -25,7 +25,7 @@ FUSED = {
     "convnext.dynamo": {"product_epilogue": 8},
     "distilbert.dynamo": {"product_epilogue": 13, "attention": 2, "projections": 2},
     "efficientnet.torchscript": {"conv_epilogue": 44},
-    "gpt2.dynamo": {"activation": 2, "attention": 2, "skip_norm": 4},
+    "gpt2.dynamo": {"activation": 2, "attention": 2, "decoder_attention": 2, "projections": 2, "skip_norm": 4},
     "gpt2.torchscript": {"activation": 2, "attention": 2, "decoder_attention": 2, "projections": 2, "skip_norm": 4},
     "llama.dynamo": _DECODER | {"norm": 5},
     "llama.torchscript": _DECODER | {"norm": 5},

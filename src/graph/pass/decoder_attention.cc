@@ -30,14 +30,16 @@ class Fuser {
     if (!IsPlain(attention)) return;
     const auto &q_dims = *graph_.value(attention.inputs[0]).dims, &v_dims = *graph_.value(attention.inputs[2]).dims;
     const int merge = heads_.MergeOf(attention.outputs[0], q_dims[0], q_dims[2], q_dims[1].size * v_dims[3].size);
+    const int last = merge >= 0 ? merge : TurnOf(attention);
     Source q = SourceOf(attention.inputs[0]), k = Appended(attention.inputs[1]), v = Appended(attention.inputs[2]);
-    if (!match_.IsPrivate(attention.inputs[0]) || merge < 0 || q.rows < 0 || k.rows < 0 || v.rows < 0) return;
+    if (!match_.IsPrivate(attention.inputs[0]) || last < 0 || q.rows < 0 || k.rows < 0 || v.rows < 0) return;
     if (q.norm < 0 || k.norm < 0 || q.epsilon != k.epsilon) WithoutNorms(q, k);
     if (const char* const why = WhyNot(index, q, k, v)) return rewrite_.Miss(index, why);
     ir::Node fused = Fused(index, q, k, v);
-    fused.outputs = {rewrite_.node(merge).outputs[0], k.present, v.present};
+    if (merge < 0) fused.attributes["heads_apart"] = int64_t{1};
+    fused.outputs = {rewrite_.node(last).outputs[0], k.present, v.present};
     if (!rewrite_.Replace(index, std::move(fused))) return;
-    gone_.Mark(merge);
+    gone_.Mark(last);
     for (const int present : {k.present, v.present}) {
       if (present >= 0) gone_.Mark(match_.MakerIndex(present));
     }
@@ -57,6 +59,12 @@ class Fuser {
     const DataType type = graph_.value(node.inputs[0]).type;
     const bool has_mask = node.inputs.size() > 3 && node.inputs[3] >= 0;
     return kFloatTypesNoDouble.Contains(type) && (!has_mask || graph_.value(node.inputs[3]).type == type);
+  }
+
+  // The Transpose that turns the heads of the result back, whatever becomes of them then.
+  int TurnOf(const ir::Node& attention) const {
+    const int turn = match_.OnlyReader(attention.outputs[0]);
+    return turn >= 0 && heads_.IsTurn(rewrite_.node(turn)) ? turn : -1;
   }
 
   // Of keys or values, which may be appended to past ones.
@@ -91,7 +99,8 @@ class Fuser {
       }
       value = maker->inputs[0];
     }
-    if (turned) source.rows = value;
+    const auto& dims = graph_.value(value).dims;
+    if (turned && dims && dims->size() == 4) source.rows = value;
     return source;
   }
 

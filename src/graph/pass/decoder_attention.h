@@ -6,7 +6,7 @@
 namespace cudaep::graph {
 
 // Attention of queries, keys and values whose heads are turned to the front, which may be normalised and rotated before
-// and appended to past ones, and whose result is turned back and merged, becomes the regions' own Attention, which
+// and appended to past ones, and whose result is turned back, becomes the regions' own Attention, which
 // reads and writes all of it as it lies. Keys and values that others read too, as the present ones, it writes for them.
 void FuseDecoderAttention(ir::Graph& graph, const PassContext& context);
 

@@ -40,9 +40,9 @@ class Merger {
     ir::Node fused = node;
     fused.inputs[1] = fused.inputs[2] = -1;
     fused.sources.clear();
-    if (const std::optional<int> whole = WholeOf(node)) {
-      fused.inputs[0] = *whole;
-      fused.attributes["head_size"] = graph_.value(node.inputs[0]).dims->back().size / heads;
+    if (const std::optional<RowPart> queries = QueriesOfWhole(node)) {
+      fused.inputs[0] = queries->whole;
+      fused.attributes["head_size"] = queries->end / heads;
       rewrite_.Replace(index, std::move(fused));
     } else if (const std::optional<Projections> parts = PartsOf(node)) {
       ir::Node product = JoinedProduct(graph_, *parts);
@@ -52,17 +52,18 @@ class Merger {
     }
   }
 
-  // [batch, rows, size] of which queries, keys and values are parts, in that order.
-  std::optional<int> WholeOf(const ir::Node& node) const {
+  // The queries as a part of [batch, rows, size] of which they, keys and values are all parts, in that order.
+  std::optional<RowPart> QueriesOfWhole(const ir::Node& node) const {
+    std::array<RowPart, 3> parts;
     int64_t end = 0;
-    int whole = -1;
     for (size_t i = 0; i < 3; ++i) {
       const auto part = MatchRowPart(graph_, rewrite_.match, node.inputs[i]);
-      if (!part || part->begin != end || (i > 0 && part->whole != whole)) return std::nullopt;
-      end = part->end, whole = part->whole;
-      if (graph_.value(whole).dims->size() != 3 || (i == 2 && end != part->size)) return std::nullopt;
+      if (!part || part->begin != end || part->whole != (i == 0 ? part->whole : parts[0].whole)) return std::nullopt;
+      parts[i] = *part;
+      end = part->end;
     }
-    return whole;
+    const bool fits = end == parts[0].size && graph_.value(parts[0].whole).dims->size() == 3;
+    return fits ? std::optional(parts[0]) : std::nullopt;
   }
 
   // ONNX Attention of nothing but heads, a scale and a mask of floats.

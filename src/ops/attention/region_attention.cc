@@ -3,7 +3,7 @@
 //
 // Queries, keys and values are [batch, rows, heads, size] or [batch, rows, heads * size]; without keys and values the
 // first input is all three side by side, [batch, rows, (heads + kv_heads) * size + kv_heads * v_size]. Past and present
-// are heads first. The result is [batch, rows, heads * v_size].
+// are heads first. The result is [batch, rows, heads * v_size], with "heads_apart" [batch, rows, heads, v_size].
 #include <cmath>
 
 #include "ops/attention/multi_head.h"
@@ -38,6 +38,7 @@ class RegionAttention final : public Operator {
     op->kv_heads_ = info.IntOr("kv_num_heads", 0);
     op->size_ = info.IntOr("head_size", 0);
     op->scale_ = info.Float("scale");
+    op->heads_apart_ = info.BoolOr("heads_apart", false);
     op->empty_is_nan_ = info.BoolOr("empty_is_nan", false);
     op->norm_epsilon_ = info.FloatOr("norm_epsilon", 1e-5f);
     if (op->heads_ <= 0 || op->kv_heads_ <= 0 || op->heads_ % op->kv_heads_ != 0) {
@@ -57,7 +58,8 @@ class RegionAttention final : public Operator {
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
     CUDAEP_ASSIGN_OR_RETURN(const Sizes s, Measure(inputs));
     CUDAEP_RETURN_IF_ERROR(Problem(inputs).status());
-    outputs[kResult] = {s.batch, s.rows, heads_ * s.v_size};
+    outputs[kResult] =
+        heads_apart_ ? Shape{s.batch, s.rows, heads_, s.v_size} : Shape{s.batch, s.rows, heads_ * s.v_size};
     const Shape present[] = {{s.batch, kv_heads_, s.keys(), s.size}, {s.batch, kv_heads_, s.keys(), s.v_size}};
     for (size_t i = kPresentKey; i < outputs.size(); ++i) outputs[i] = present[i - kPresentKey];
     return Status::Ok();
@@ -191,7 +193,7 @@ class RegionAttention final : public Operator {
   int64_t heads_ = 0, kv_heads_ = 0, size_ = 0;
   std::optional<float> scale_;
   float norm_epsilon_ = 0;
-  bool packed_ = false, empty_is_nan_ = false, library_ = false;
+  bool packed_ = false, heads_apart_ = false, empty_is_nan_ = false, library_ = false;
   bool has_present_[2] = {};
 };
 

@@ -31,7 +31,7 @@ def _both(
     past_key: np.ndarray | None = None, past_value: np.ndarray | None = None, cos: np.ndarray | None = None,
     sin: np.ndarray | None = None, q_norm: np.ndarray | None = None, k_norm: np.ndarray | None = None,
     q_num_heads: int = 1, kv_num_heads: int = 1, head_size: int = 0, scale: float | None = None,
-    norm_epsilon: float = 1e-5, empty_is_nan: int = 0,
+    norm_epsilon: float = 1e-5, empty_is_nan: int = 0, heads_apart: int = 0,
 ) -> tuple[tuple[np.ndarray, ...], tuple[Any, ...]]:  # fmt: skip
     """The outputs and their magnitudes."""
     q, k, v = _parts(q, k, v, q_num_heads, kv_num_heads, head_size)
@@ -54,7 +54,9 @@ def _both(
     # Errors of scores are factors of the weights; queries and keys may be rounded before they meet.
     worst = 1 + np.max(strain, axis=-1, keepdims=True, initial=0)
     y, size = weights @ values, np.nan_to_num(weights) @ np.abs(values) * worst
-    y, size = (x.swapaxes(1, 2).reshape(x.shape[0], x.shape[2], x.shape[1] * x.shape[3]) for x in (y, size))
+    y, size = y.swapaxes(1, 2), size.swapaxes(1, 2)
+    if not heads_apart:
+        y, size = (x.reshape(*x.shape[:2], x.shape[2] * x.shape[3]) for x in (y, size))
     # Neither half of a rotated pair is small because both terms cancel.
     rotated = np.abs(k) if cos is None else np.maximum(np.abs(k), np.max(np.abs(k), -1, keepdims=True, initial=0))
     return (y, k, v), (size, rotated, 0.0)
@@ -119,6 +121,7 @@ CASES = [
     _case("norms-alone", norms=True, outputs=1, norm_epsilon=0.25),
     _case("norms-of-one-product", norms=True, packed=True, past=2, cache=(1, 3, 16)),
     _case("heads-apart", apart=True, norms=True, past=5, cache=(1, 3, 1, 16)),
+    _case("heads-stay-apart", past=5, cache=(1, 3, 16), v_size=24, heads_apart=1),
     _case("partly-rotated", size=40, past=5, cache=(1, 3, 16)),
     _case("odd-sizes", size=10, v_size=6, past=5, cache=(2, 1, 3, 6)),
     _case("values-of-another-size", v_size=40, past=5, packed=True),

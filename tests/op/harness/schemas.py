@@ -111,7 +111,7 @@ def _fused_schemas() -> list[Schema]:
             tuple(Formal(name, "T", variadic=False) for name in ("Y", "present_key", "present_value")),
             floats,
             {"scale": "FLOAT", "norm_epsilon": "FLOAT"}
-            | dict.fromkeys(("q_num_heads", "kv_num_heads", "head_size", "empty_is_nan"), "INT"),
+            | dict.fromkeys(("q_num_heads", "kv_num_heads", "head_size", "heads_apart", "empty_is_nan"), "INT"),
         ),
         replace(
             image,

@@ -159,11 +159,25 @@ TEST(DecoderAttentionTest, QueriesThatOthersReadStay) {
   EXPECT_EQ(Count(net, "RotaryEmbedding"), 2);
 }
 
-TEST(DecoderAttentionTest, ResultsThatAreNotMergedStay) {
+TEST(DecoderAttentionTest, ResultsThatAreNotTurnedStay) {
   DecoderNet net;
   net.Output(net.product);
   net.Run(WithoutProjections());
   EXPECT_EQ(Find(net, "Attention"), nullptr);
+}
+
+TEST(DecoderAttentionTest, HeadsThatAreMergedOtherwiseStayApart) {
+  DecoderNet net;
+  ir::Node& merge = net.graph.nodes.back();
+  merge.inputs[1] = net.Ints("flat", {-1, kHidden});
+  net.graph.value(net.merged).dims = std::vector<Dim>(2);
+  const int turned = merge.inputs[0];
+  net.Run(WithoutProjections());
+  const ir::Node* const fused = Find(net, "Attention");
+  ASSERT_NE(fused, nullptr);
+  EXPECT_EQ(fused->outputs[0], turned);
+  EXPECT_EQ(std::get<int64_t>(fused->attributes.at("heads_apart")), 1);
+  EXPECT_EQ(Count(net, "Transpose"), 0);
 }
 
 TEST(DecoderAttentionTest, NormsOfOtherEpsilonsStayNodes) {
