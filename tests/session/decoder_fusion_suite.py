@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime as ort
 
 from tests.session.fusion_models import BATCH, HEAD, HEADS, HIDDEN, STEPS, Graph
 from tests.session.region_fusion_suite import rewritten
 from tests.session.region_suite import joined
-from tests.session.suite import error_of, run_checks
+from tests.session.suite import error_of, run_checks, session
 
 KV_HEADS, PAST = 2, 5
 
@@ -28,11 +30,14 @@ class Decoder(Graph):
     leaves: bool = True  # whether keys and values are results
     rotated: int = HEAD  # elements of each head
     own_positions: bool = False  # of each entry of the batch
+    own_heads: bool = False  # angles of each head, of all positions the same
     norms: bool = False
     kv_heads: int = KV_HEADS
     bias: bool = False
     activation: str = "silu"
     one_product: bool = False  # of queries, keys and values, and of gate and other
+    value_size: int = HEAD
+    turned: str = ""  # attention's result, before its heads are merged
     names: dict[str, list[int | str]] = field(default_factory=dict)
 
     def shaped(self, name: str, array: np.ndarray, dims: list[int | str]) -> str:
@@ -80,7 +85,7 @@ class Decoder(Graph):
         return self.add("Reshape", self.add("Expand", self.add("Unsqueeze", x, self.ints(2)), wide), flat)
 
     def attention(self, x: str, cos: str, sin: str, mask: str) -> str:
-        columns = [HIDDEN, self.kv_heads * HEAD, self.kv_heads * HEAD]
+        columns = [HIDDEN, self.kv_heads * HEAD, self.kv_heads * self.value_size]
         if self.one_product:
             whole = self.product(x, sum(columns))
             ends = np.cumsum([0, *columns]).tolist()
@@ -89,14 +94,15 @@ class Decoder(Graph):
             projected = [self.product(x, each) for each in columns]
         heads = []
         for i, rows in enumerate(projected):
-            y = self.add("Reshape", rows, self.ints(0, 0, -1, HEAD))
+            y = self.add("Reshape", rows, self.ints(0, 0, -1, self.value_size if i == 2 else HEAD))
             y = self.norm(y) if self.norms and i < 2 else y
             y = self.add("Transpose", y, perm=[0, 2, 1, 3])
             heads.append(self.rotate(y, cos, sin) if self.rotated and i < 2 else y)
         for i in (1, 2):
             if self.past is not None:
-                before = self.normal(BATCH, self.kv_heads, self.past, HEAD, dtype=self.dtype)
-                name = self.shaped(f"past{i}", before, ["batch", self.kv_heads, "past", HEAD])
+                size = self.value_size if i == 2 else HEAD
+                before = self.normal(BATCH, self.kv_heads, self.past, size, dtype=self.dtype)
+                name = self.shaped(f"past{i}", before, ["batch", self.kv_heads, "past", size])
                 heads[i] = self.add("Concat", name, heads[i], axis=-2)
             if self.leaves:
                 self.outputs.append(heads[i])
@@ -104,8 +110,9 @@ class Decoder(Graph):
         scores = self.add("MatMul", q, self.add("Transpose", k, perm=[0, 1, 3, 2]))
         scaled = self.add("Mul", scores, self.constant(HEAD**-0.5, self.dtype))
         mixed = self.add("MatMul", self.add("Softmax", self.add("Add", scaled, mask), axis=-1), v)
-        turned = self.add("Transpose", mixed, perm=[0, 2, 1, 3])
-        return self.product(self.add("Reshape", turned, self.ints(0, 0, HIDDEN)), HIDDEN)
+        self.turned = self.add("Transpose", mixed, perm=[0, 2, 1, 3])
+        width = HEADS * self.value_size
+        return self.product(self.add("Reshape", self.turned, self.ints(0, 0, width)), HIDDEN, width)
 
     def feed_forward(self, x: str) -> str:
         if self.one_product:
@@ -124,6 +131,8 @@ class Decoder(Graph):
         angles = self.rng.uniform(0, 3, (entries, 1, STEPS, self.rotated))
         entry: int | str = "batch" if self.own_positions else 1
         cache: list[int | str] = [entry, 1, "steps", self.rotated]
+        if self.own_heads:
+            angles, cache = angles[:, :, :HEADS].swapaxes(1, 2), [entry, HEADS, 1, self.rotated]
         x = self.shaped("x", self.normal(BATCH, STEPS, HIDDEN, dtype=self.dtype), ["batch", "steps", HIDDEN])
         cos, sin = "", ""
         if self.rotated:
@@ -203,6 +212,31 @@ def check_steps_of_a_decoder() -> None:
         for y, right in zip(mine, twin, strict=True):
             np.testing.assert_allclose(y, right, rtol=0, atol=2e-5 * np.max(np.abs(right)))
         feeds |= {"past1": mine[0], "past2": mine[1]}
+
+
+def check_angles_of_heads() -> None:
+    """As many heads as rows, and not: nothing takes them for angles of rows, whatever the host leaves of the model."""
+    level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    g = Decoder(own_heads=True, kv_heads=HEADS, past=None).build()
+    for rows in (HEADS, STEPS):
+        feeds = g.feeds | {"x": g.feeds["x"][:, :rows], "mask": g.feeds["mask"][..., :rows, :rows]}
+        options = [{"compiled_regions": "1"}, {"compiled_regions": "0"}]
+        mine, twin = (session(g.model(), each, True, level=level).run(None, feeds) for each in options)
+        for y, right in zip(mine, twin, strict=True):
+            np.testing.assert_allclose(y, right, rtol=0, atol=2e-5 * np.max(np.abs(right)))
+
+
+def check_dimensions_of_a_result_that_nothing_makes() -> None:
+    """Read as data, of the product with the values and of what it is turned to; the sizes of values are others, too."""
+    for turned in (False, True):
+        for size in (HEAD, 2 * HEAD):
+            g = Decoder(past=None, leaves=False, value_size=size).build()
+            mixed = next(node.input[0] for node in g.nodes if node.name == g.turned)
+            sizes = g.add("Cast", g.add("Shape", g.turned if turned else mixed), to=onnx.TensorProto.FLOAT)
+            g.outputs.append(g.add("Mul", g.outputs.pop(), g.add("ReduceSum", sizes, keepdims=0)))
+            passes = ("attention", "decoder_attention") if size == HEAD else ("attention",)
+            mine, twin = (s.run(None, g.feeds)[0] for s in (rewritten(g.model(), passes), joined(g.model())))
+            np.testing.assert_allclose(mine, twin, rtol=0, atol=2e-5 * np.max(np.abs(twin)))
 
 
 def check_names_of_rows_that_lie() -> None:

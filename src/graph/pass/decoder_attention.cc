@@ -35,11 +35,19 @@ class Fuser {
     if (!match_.IsPrivate(attention.inputs[0]) || last < 0 || q.rows < 0 || k.rows < 0 || v.rows < 0) return;
     if (q.norm < 0 || k.norm < 0 || q.epsilon != k.epsilon) WithoutNorms(q, k);
     if (const char* const why = WhyNot(index, q, k, v)) return rewrite_.Miss(index, why);
+    const int result = attention.outputs[0], queries = attention.inputs[0];
+    if (!graph_.SameDims(queries, result) && IsAskedFor(result, last)) {
+      return rewrite_.Miss(index, "others ask for the dimensions of the result");
+    }
     ir::Node fused = Fused(index, q, k, v);
     if (merge < 0) fused.attributes["heads_apart"] = int64_t{1};
     fused.outputs = {rewrite_.node(last).outputs[0], k.present, v.present};
     if (!rewrite_.Replace(index, std::move(fused))) return;
     gone_.Mark(last);
+    // Who asks for the dimensions of the result, which nothing makes now: they are the queries'.
+    for (const auto& [reader, input] : match_.uses().readers(result)) {
+      rewrite_.node(reader).inputs[static_cast<size_t>(input)] = queries;
+    }
     for (const int present : {k.present, v.present}) {
       if (present >= 0) gone_.Mark(match_.MakerIndex(present));
     }
@@ -88,7 +96,7 @@ class Fuser {
       const bool is_private = value == last || match_.IsPrivate(value);
       if (!turned && heads_.IsTurn(*maker)) {
         turned = true;
-      } else if (is_private && source.cos < 0 && source.norm < 0 && maker->Is("RotaryEmbedding", ops::kFusedDomain)) {
+      } else if (is_private && source.cos < 0 && source.norm < 0 && IsRotationOfRows(*maker, turned)) {
         source.cos = Unturned(maker->inputs[1]), source.sin = Unturned(maker->inputs[2]);
       } else if (is_private && source.norm < 0 && IsHeadNorm(*maker)) {
         source.norm = maker->inputs[1];
@@ -102,6 +110,18 @@ class Fuser {
     const auto& dims = graph_.value(value).dims;
     if (turned && dims && dims->size() == 4) source.rows = value;
     return source;
+  }
+
+  // By angles of each row, the same for all heads; RotaryEmbedding takes those of heads for rows, too.
+  bool IsRotationOfRows(const ir::Node& node, bool rows_first) const {
+    if (!node.Is("RotaryEmbedding", ops::kFusedDomain)) return false;
+    const auto &x = *graph_.value(node.inputs[0]).dims, &cos = *graph_.value(node.inputs[1]).dims;
+    const auto of_angles = [&](size_t axis) {
+      const size_t ahead = x.size() - cos.size();
+      return axis < ahead ? ir::Dim{.size = 1} : cos[axis - ahead];
+    };
+    const size_t rows = rows_first ? 1 : 2, heads = rows_first ? 2 : 1;
+    return of_angles(heads).size == 1 && of_angles(rows).Equals(x[rows]);
   }
 
   // Angles that the host turned together with the heads, of which they have one: the same in the same order.
@@ -148,6 +168,12 @@ class Fuser {
       }
     }
     return nullptr;
+  }
+
+  // Whether somebody asks for the dimensions of the result, as it is or turned, before the last node does its part.
+  bool IsAskedFor(int result, int last) const {
+    const int turn = match_.OnlyReader(result);
+    return !match_.IsReadOnce(result) || (turn != last && !match_.IsReadOnce(rewrite_.node(turn).outputs[0]));
   }
 
   ir::Node Fused(int index, const Source& q, const Source& k, const Source& v) const {

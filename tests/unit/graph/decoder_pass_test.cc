@@ -180,6 +180,32 @@ TEST(DecoderAttentionTest, HeadsThatAreMergedOtherwiseStayApart) {
   EXPECT_EQ(Count(net, "Transpose"), 0);
 }
 
+TEST(DecoderAttentionTest, AnglesOfHeadsStay) {
+  for (const bool late_turn : {false, true}) {
+    std::vector<Dim> cache = {{1}, {1}, {1}, {kSize}};
+    cache[late_turn ? 2 : 1] = {kHeads};
+    DecoderNet net({.late_turn = late_turn, .repeated = false, .cache = cache});
+    net.Run(WithoutProjections());
+    EXPECT_EQ(Count(net, "RotaryEmbedding"), 2);
+  }
+}
+
+TEST(DecoderAttentionTest, WhoAsksForDimensionsOfTheResultIsTold) {
+  for (const bool turned : {false, true}) {
+    DecoderNet net;
+    const int result = turned ? net.MakerOf(net.merged)->inputs[0] : net.product;
+    net.Output(net.OnHost("Shape", 13, {result}, 1));
+    net.Run(WithoutProjections());
+    ASSERT_NE(Find(net, "Attention"), nullptr);
+    for (const ir::Node& node : net.graph.nodes) {
+      for (const int input : node.inputs) {
+        EXPECT_TRUE(input != net.product) << node.op_type << " reads what nothing makes";
+      }
+    }
+    EXPECT_EQ(Count(net, "Transpose"), turned ? 2 : 1) << "of the queries, and what is turned back";
+  }
+}
+
 TEST(DecoderAttentionTest, NormsOfOtherEpsilonsStayNodes) {
   DecoderNet net({.norms = true});
   for (ir::Node& node : net.graph.nodes) {
