@@ -55,6 +55,7 @@ SUITES = (
     Suite("tests.session.region_suite"),
     Suite("tests.session.region_fusion_suite"),
     Suite("tests.session.decoder_fusion_suite"),
+    Suite("tests.session.region_quantized_suite"),
     Suite("tests.session.profile_suite", library="libsession_probe.so", simulated=True),
     Suite("tests.session.device_suite", {"CUDAEP_SIM_DEVICES": "3"}),
     Suite("tests.session.current_device", {"CUDAEP_SIM_DEVICES": "3"}, "libdevice_watch.so"),

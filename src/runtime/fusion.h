@@ -8,6 +8,7 @@ namespace cudaep {
 
 // In the order in which they run; kFusionNames has them in the same order.
 enum class Fusion : uint8_t {
+  kQdq,
   kConvAffine,
   kConvEpilogue,
   kChannelsLast,
@@ -21,9 +22,9 @@ enum class Fusion : uint8_t {
   kSkipNorm,
   kChains,
 };
-inline constexpr int kFusionCount = 12;
+inline constexpr int kFusionCount = 13;
 inline constexpr const char* kFusionNames =
-    "conv_affine,conv_epilogue,channels_last,activation,norm,rotary,attention,decoder_attention,product_epilogue,"
+    "qdq,conv_affine,conv_epilogue,channels_last,activation,norm,rotary,attention,decoder_attention,product_epilogue,"
     "projections,skip_norm,chains";
 
 constexpr std::string_view FusionName(Fusion fusion) {

@@ -3,12 +3,13 @@
 from collections import Counter
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 import pytest
 
 from ..session import host
-from . import precision, runs
-from .test_models import FORMS, TOLERANCE, reference
+from . import precision, runs, weights
+from .test_models import FORMS, QUANTISED_TOLERANCE, TOLERANCE, reference
 
 # How often each rewriting is done; of two layers.
 _DENSE = {"product_epilogue": 12}
@@ -66,6 +67,9 @@ CHANNELS_LAST = {
 # Element-wise nodes are left, in every form.
 CHAINED = {"bert.dynamo", "modernbert.dynamo", "unet_group_norm.dynamo"}
 CASES = [(name, form) for name in FUSED for form in FORMS]
+# Of quantised models, and how far a step of a code that ties decide otherwise is from the twin's.
+QUANTISED = {"bert.qdq": {"qdq": 0}, "resnet.qdq": {"qdq": 0}}
+CODE = 2.0**-11
 
 
 def root_mean_square(actual: list[np.ndarray], expected: list[np.ndarray]) -> float:
@@ -78,12 +82,10 @@ def root_mean_square(actual: list[np.ndarray], expected: list[np.ndarray]) -> fl
     return float(max(shares))
 
 
-@pytest.mark.parametrize(("name", "form"), CASES)
-def test_fused(name: str, form: str, capfd: pytest.CaptureFixture[str]) -> None:
-    host.require_plugin()
-    model, feeds, expected = reference(name)
-    if form != "float32":
-        model, feeds = precision.convert(model, FORMS[form]), precision.convert_feeds(feeds, FORMS[form])
+def run_fused(
+    model: onnx.ModelProto, feeds: weights.Feeds, capfd: pytest.CaptureFixture[str]
+) -> tuple[runs.Result, Counter[str], list[str]]:
+    """Results, how often each rewriting was done, and what the log says of them."""
     capfd.readouterr()
     ort.set_default_logger_severity(0)
     try:
@@ -91,7 +93,29 @@ def test_fused(name: str, form: str, capfd: pytest.CaptureFixture[str]) -> None:
     finally:
         ort.set_default_logger_severity(2)
     lines = [line for line in capfd.readouterr().err.splitlines() if "fusion " in line]
-    done = Counter(line.split("fusion ")[1].split(":")[0] for line in lines if "left alone" not in line)
+    return fused, Counter(line.split("fusion ")[1].split(":")[0] for line in lines if "left alone" not in line), lines
+
+
+@pytest.mark.parametrize("name", QUANTISED)
+def test_quantised(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    host.require_plugin()
+    model, feeds, expected = reference(name)
+    fused, done, lines = run_fused(model, feeds, capfd)
+    assert done.pop("chains", 0) > 0
+    assert done == QUANTISED[name], "\n".join(lines)
+    plain, _ = runs.run_compiled(model, feeds, host.EXACT | {"fusion": "0"})
+    assert not runs.worst(fused, expected, QUANTISED_TOLERANCE)
+    for mine, twin, right in zip(fused.outputs, plain.outputs, expected, strict=True):
+        assert root_mean_square(mine, right) <= 1.1 * root_mean_square(twin, right) + CODE
+
+
+@pytest.mark.parametrize(("name", "form"), CASES)
+def test_fused(name: str, form: str, capfd: pytest.CaptureFixture[str]) -> None:
+    host.require_plugin()
+    model, feeds, expected = reference(name)
+    if form != "float32":
+        model, feeds = precision.convert(model, FORMS[form]), precision.convert_feeds(feeds, FORMS[form])
+    fused, done, lines = run_fused(model, feeds, capfd)
     chains, last = done.pop("chains", 0), CHANNELS_LAST.get(name, 0) if form != "float32" else 0
     assert done == FUSED[name] | ({"channels_last": last} if last else {}), "\n".join(lines)
     assert chains > 0 or name not in CHAINED

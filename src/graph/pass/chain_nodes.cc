@@ -5,6 +5,7 @@
 
 #include "graph/ir/attributes.h"
 #include "graph/ir/constants.h"
+#include "graph/pass/quantization.h"
 #include "ops/registry.h"
 
 namespace cudaep::graph {
@@ -89,6 +90,8 @@ class Reader {
     if (node_.Is("Where")) return ReadWhere();
     if (node_.Is("Max") || node_.Is("Min")) return ReadVariadic(node_.op_type == "Max" ? "Max" : "Min");
     if (node_.Is("Sum")) return ReadVariadic("Add");
+    if (const auto linear = QuantizationOf(graph_, node_, "DequantizeLinear")) return ReadDequantize(*linear);
+    if (const auto linear = QuantizationOf(graph_, node_, "QuantizeLinear")) return ReadQuantize(*linear);
     return std::nullopt;
   }
 
@@ -189,6 +192,33 @@ class Reader {
     if (to == DataType::kFloat16) return std::vector<NodeTerm>{{"Float16", operand}};
     if (to == DataType::kBFloat16) return std::vector<NodeTerm>{{"BFloat16", operand}};
     return std::nullopt;
+  }
+
+  // A zero point of codes of 32 bits is taken off before they become floats, which terms do not.
+  Terms ReadDequantize(const Quantization& linear) const {
+    const bool of_last = linear.axis + 1 == RankOf(linear.codes);
+    const bool has_zero = linear.has_zeros();
+    if (has_zero && (!linear.is_uniform() || linear.type == DataType::kInt32)) return std::nullopt;
+    if (!linear.is_uniform() && !of_last) return std::nullopt;
+    std::vector<NodeTerm> terms;
+    if (has_zero) terms.push_back({"Affine", {linear.codes, kNone, kNone}, {1, static_cast<float>(-linear.zero())}});
+    const int x = has_zero ? NodeTerm::kBefore : linear.codes;
+    if (linear.is_uniform()) {
+      terms.push_back({"Affine", {x, kNone, kNone}, {linear.scale(), -0.0f}});
+    } else {
+      terms.push_back({"Mul", {x, node_.inputs[1], kNone}});
+    }
+    return terms;
+  }
+
+  Terms ReadQuantize(const Quantization& linear) const {
+    if (!linear.is_uniform() || !ops::MayQuantizeBy(linear.scale())) return std::nullopt;
+    const auto lowest = static_cast<float>(LowestCode(linear.type) - linear.zero());
+    std::vector<NodeTerm> terms = {{"Quantize", {linear.real, kNone, kNone}, {linear.scale(), lowest}}};
+    if (linear.zero() != 0) {
+      terms.push_back({"Affine", {NodeTerm::kBefore, kNone, kNone}, {1, static_cast<float>(linear.zero())}});
+    }
+    return terms;
   }
 
   Terms ReadWhere() const {

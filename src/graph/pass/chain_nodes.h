@@ -20,7 +20,7 @@ struct NodeTerm {
 };
 
 // Nothing where the node is none of a chain's: another operator, other types, or what would have to be known is not.
-// Integers are read by Cast alone; those of 8 and 16 bits, unsigned ones and float64 by nobody.
+// Integers are read by Cast and DequantizeLinear alone; those of 16 bits, wide unsigned ones and float64 by nobody.
 std::optional<std::vector<NodeTerm>> TermsOf(const ir::Graph& graph, const ir::Node& node);
 
 }  // namespace cudaep::graph

@@ -14,6 +14,7 @@
 #include "graph/pass/pass.h"
 #include "graph/pass/product_epilogue.h"
 #include "graph/pass/projections.h"
+#include "graph/pass/qdq.h"
 #include "graph/pass/rotary.h"
 #include "graph/pass/skip_norm.h"
 #include "ops/registry.h"
@@ -27,6 +28,7 @@ struct PassEntry {
 };
 
 constexpr PassEntry kPasses[] = {
+    {Fusion::kQdq, FuseQuantized},
     {Fusion::kConvAffine, FoldIntoConvolutions},
     {Fusion::kConvEpilogue, FuseConvEpilogues},
     {Fusion::kChannelsLast, TurnChannelsLast},

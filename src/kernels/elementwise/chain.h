@@ -18,8 +18,11 @@ namespace cudaep::kernels {
 
 inline constexpr int kMaxChainInputs = 8, kMaxChainOutputs = 4, kMaxChainSlots = 4, kMaxChainSteps = 48;
 inline constexpr DataTypeSet kChainInputTypes =
-    kFloatTypesNoDouble | DataTypeSet{DataType::kBool, DataType::kInt32, DataType::kInt64};
-inline constexpr DataTypeSet kChainOutputTypes = kFloatTypesNoDouble | DataTypeSet(DataType::kBool);
+    kFloatTypesNoDouble |
+    DataTypeSet{DataType::kBool, DataType::kInt8, DataType::kUint8, DataType::kInt32, DataType::kInt64};
+// Integers are stored of values that are whole and fit.
+inline constexpr DataTypeSet kChainOutputTypes =
+    kFloatTypesNoDouble | DataTypeSet{DataType::kBool, DataType::kInt8, DataType::kUint8};
 
 // What becomes of the accumulator x: y is the operand, a and b are the step's numbers.
 enum class ChainCode : uint8_t {
@@ -62,6 +65,7 @@ enum class ChainCode : uint8_t {
   kHardSwish,
   kToHalf,  // rounded to what the type holds
   kToBFloat16,
+  kQuantize,  // x / a, rounded to a whole number from b to b + 255; NaN becomes b, and zeros are positive
   // More than that: done a few elements at a time.
   kDivide,      // x / y
   kDivideInto,  // y / x

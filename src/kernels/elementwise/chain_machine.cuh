@@ -11,6 +11,7 @@
 #include "kernels/common/raw_pack.cuh"
 #include "kernels/elementwise/chain_functions.cuh"
 #include "kernels/elementwise/elementwise.cuh"
+#include "kernels/quant/linear_value.cuh"
 
 #if defined(__CUDACC__)
 #pragma nv_diag_suppress 177  // a member that only a concept asks for counts as never referenced
@@ -41,6 +42,10 @@ __device__ __forceinline__ void VisitChainType(DataType type, Visitor&& visit) {
       return visit.template operator()<BFloat16>();
     case DataType::kBool:
       return visit.template operator()<bool>();
+    case DataType::kInt8:
+      return visit.template operator()<int8_t>();
+    case DataType::kUint8:
+      return visit.template operator()<uint8_t>();
     case DataType::kInt32:
       return visit.template operator()<int32_t>();
     case DataType::kInt64:
@@ -163,9 +168,15 @@ class ChainMachine {
     });
   }
 
+  template <class T>
+  static __device__ __forceinline__ T Whole(float x) {
+    if constexpr (std::is_same_v<T, bool>) return x != 0.0f;
+    return static_cast<T>(static_cast<int32_t>(x));
+  }
+
   __device__ __forceinline__ void StoreOutput(uint32_t output) const {
     VisitChainType(out_.type[output], [&]<class T>() {
-      if constexpr (!std::is_integral_v<T> || std::is_same_v<T, bool>) {
+      if constexpr (!std::is_integral_v<T> || sizeof(T) == 1) {
         T* const to = static_cast<T*>(out_.pointer[output]) + first_;
 #pragma unroll
         for (int i = 0; i < kPacks; ++i) {
@@ -175,7 +186,7 @@ class ChainMachine {
           } else {
             Pack<T, kPack> pack;
 #pragma unroll
-            for (int k = 0; k < kPack; ++k) pack.value[k] = x_[i * kPack + k] != 0.0f;
+            for (int k = 0; k < kPack; ++k) pack.value[k] = Whole<T>(x_[i * kPack + k]);
             StoreRaw<kPack>(to + StepOf(i), pack);
           }
         }
@@ -259,6 +270,10 @@ class ChainMachine {
         return Each([](float x) { return ToFloat(HalfFromFloat(x)); });
       case ChainCode::kToBFloat16:
         return Each([](float x) { return ToFloat(BFloat16FromFloat(x)); });
+      case ChainCode::kQuantize: {
+        const QuickDivider<false> divide(a);
+        return Each([=](float x) { return rintf(fminf(fmaxf(divide(x), b), b + 255.0f)) + 0.0f; });
+      }
       default:
         break;
     }

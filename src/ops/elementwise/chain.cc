@@ -43,6 +43,9 @@ Result<Chain> ReadChain(const OpInfo& info) {
     }
     if (!any) return InvalidArgument(functions[t], " of numbers alone");
     for (size_t i = 0; i < kChainNumbers; ++i) term.numbers[i] = numbers[t * kChainNumbers + i];
+    if (term.function->code == kernels::ChainCode::kQuantize && !MayQuantizeBy(term.numbers[0])) {
+      return NotSupported("a scale of ", term.numbers[0]);
+    }
   }
   for (const int64_t result : info.IntsOr("results", {})) {
     if (result < chain.inputs || result >= chain.inputs + static_cast<int64_t>(terms)) {

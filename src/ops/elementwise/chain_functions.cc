@@ -60,6 +60,7 @@ constexpr ChainFunction kFunctions[] = {
     Of("HardSwish", ChainCode::kHardSwish),
     Of("Float16", ChainCode::kToHalf),
     Of("BFloat16", ChainCode::kToBFloat16),
+    Exact(Of("Quantize", ChainCode::kQuantize)),
     Of("Reciprocal", ChainCode::kReciprocal),
     Of("Sqrt", ChainCode::kSqrt),
     Of("Exp", ChainCode::kExp),

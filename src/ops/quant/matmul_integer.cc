@@ -1,10 +1,15 @@
 // MatMulInteger, QLinearMatMul, and com.microsoft's MatMulIntegerToFloat and DynamicQuantizeMatMul.
+//
+// MatMulInteger of int8 and packed weights, where nothing is taken off, is a library's product; all else the own
+// kernel's.
 #include <algorithm>
+#include <optional>
 
 #include "kernels/movement/transpose.h"
 #include "kernels/quant/dynamic_quantize.h"
 #include "kernels/quant/int_gemm.h"
 #include "ops/gemm/gemm_plan.h"
+#include "ops/gemm/matrix_product.h"
 #include "ops/optional_input.h"
 #include "ops/registry.h"
 
@@ -36,6 +41,7 @@ Inputs InputsOf(Variant variant) {
 
 struct MatMulIntegerPlan : Plan {
   kernels::IntGemm gemm;
+  std::optional<MatrixProduct> library;
   std::vector<GemmOffsets> launches;  // in elements
   int64_t a_elems = 0;
   int64_t a_zero = 1, b_zero = 1, a_scale = 1, b_scale = 1;   // periods
@@ -73,6 +79,12 @@ class MatMulInteger final : public Operator {
              .y_type = info.output_type(0)};
     if (at_.b_scale != Inputs::kNone) gemm_.scale_type = info.input_type(at_.b_scale);
     if (at_.bias != Inputs::kNone) gemm_.bias_type = gemm_.y_type;
+    may_use_library_ = variant == Variant::kInteger && gemm_.a_type == DataType::kInt8 &&
+                       gemm_.b_type == DataType::kInt8 && !info.has_input(at_.a_zero) && !info.has_input(at_.b_zero) &&
+                       info.settings().gemm_path != GemmPath::kOwnKernel;
+    options_ = ProductOptions(info.settings());
+    options_.path = GemmPath::kLibrary;  // the own kernel here is another
+    options_.constant_b = true;
   }
 
   static Result<std::unique_ptr<MatMulInteger>> Create(const OpInfo& info, const KernelRow& row) {
@@ -105,6 +117,9 @@ class MatMulInteger final : public Operator {
       plan->gemm.batch[i] = {p.batch[i].size, p.batch[i].stride_a, p.batch[i].stride_b, p.batch[i].stride_c};
     }
     plan->launches = std::move(geometry.launches);
+    if (may_use_library_ && InputAt(context.inputs, at_.b).packed && !plan->launches.empty()) {
+      CUDAEP_RETURN_IF_ERROR(UseLibrary(context.runtime, p, *plan));
+    }
     plan->a_elems = context.inputs[0].elems();
     if (variant_ == Variant::kDynamic) {
       plan->codes = plan->AddScratch(static_cast<size_t>(plan->a_elems));
@@ -126,9 +141,17 @@ class MatMulInteger final : public Operator {
     return kernels::LaunchTranspose(plan, weight.data, packed, runtime.stream());
   }
 
+  LibrarySet libraries() const override { return {.blas = may_use_library_}; }
+
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
     const auto& p = PlanAs<MatMulIntegerPlan>(plan);
     if (p.launches.empty()) return Status::Ok();
+    if (p.library) {
+      const Status queued = p.library->Enqueue(
+          context.runtime,
+          {.a = context.input(0), .b = context.input(at_.b), .c = context.output(0), .workspace = context.workspace});
+      if (queued.code() != StatusCode::kNotSupported) return queued;  // A may be aligned to fewer bytes than it wants
+    }
     kernels::IntGemm gemm = p.gemm;
     if (context.inputs[static_cast<size_t>(at_.b)].packed) gemm.transpose_b = true, gemm.ldb = gemm.k;
     const auto data = [&](int index) { return InputAt(context.inputs, index).data; };
@@ -162,6 +185,19 @@ class MatMulInteger final : public Operator {
     return PlaceMatMul(inputs[0].dims(), {}, InputAt(inputs, at_.b).dims(), {});
   }
 
+  // Weights lie column by column. They are of rank 2, so that all of A's rows are one product's.
+  Status UseLibrary(StreamContext& stream, blas::GemmProblem problem, MatMulIntegerPlan& plan) const {
+    problem.types = lib::MixedTypes::Of(DataType::kInt8);
+    problem.transpose_b = true;
+    problem.ldb = problem.k;
+    Result<MatrixProduct> product = MatrixProduct::Make(stream, problem, options_);
+    if (product.status().code() == StatusCode::kNotSupported) return Status::Ok();
+    CUDAEP_RETURN_IF_ERROR(product.status());
+    plan.library = std::move(product).value();
+    plan.workspace_bytes = plan.library->workspace_bytes();
+    return Status::Ok();
+  }
+
   // Checks scales, zero points and bias, and finds their periods.
   Status Measure(TensorViews inputs, MatMulIntegerPlan& plan) const {
     const Dims a = inputs[0].dims(), b = InputAt(inputs, at_.b).dims();
@@ -192,6 +228,8 @@ class MatMulInteger final : public Operator {
   Variant variant_;
   Inputs at_;
   kernels::IntGemm gemm_;  // types
+  ProductOptions options_;
+  bool may_use_library_ = false;
 };
 
 constexpr DataTypeSet kBytes{DataType::kInt8, DataType::kUint8};

@@ -32,6 +32,10 @@ def _bfloat16(x: Any) -> Any:
     return _rounded(ml_dtypes.bfloat16)(x)
 
 
+def _quantize(x: Any, a: float, b: float) -> Any:
+    return np.rint(np.fmin(np.fmax(np.float32(x) / np.float32(a), b), b + 255))
+
+
 # Of operands, then of the numbers that are none. Clamps, Where and comparisons are numpy's.
 _ONE: dict[str, tuple[Any, tuple[float, ...]]] = {
     "Affine": (lambda x, a, b: a * x + b, (1.5, -0.25)),
@@ -59,6 +63,7 @@ _ONE: dict[str, tuple[Any, tuple[float, ...]]] = {
     "GeluTanh": (lambda x: x / (1 + np.exp(-2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))), ()),
     "Swish": (lambda x, a: x / (1 + np.exp(-a * x)), (1.702,)),
     "Softplus": (_softplus, ()),
+    "Quantize": (_quantize, (0.0173, -131.0)),
     "Softsign": (lambda x: x / (1 + np.abs(x)), ()),
     "Mish": (lambda x: x * np.tanh(_softplus(x)), ()),
     "Elu": (_elu, (0.75,)),
@@ -213,7 +218,10 @@ CASES = [
     ),
     *(
         _case([Rand((3, 40), specials=True)], (name, 0, *_ONE[name][1]), tolerance={"float32": Tolerance(8)})
-        for name in ("Affine", "Relu", "LeakyRelu", "Abs", "Exp", "Sqrt", "Sigmoid", "Tanh", "Softplus", "Sign")
+        for name in (
+            *("Affine", "Relu", "LeakyRelu", "Abs", "Exp", "Sqrt", "Sigmoid", "Tanh", "Softplus", "Sign"),
+            "Quantize",
+        )
     ),
     *(_case([Rand((3, 40), specials=True)], (name, 0), outputs=("bool",)) for name in _TO_BOOL),
     # Two operands: both tensors, a number on either side, the same one twice, what was computed on either side.
@@ -308,6 +316,35 @@ CASES = [
         for source in ("int64", "int32", "bool", "float32", "float16", "bfloat16")
     ),
     *(_case([_X, Rand((40,))], ("Add", 0, 1), ("Relu", 2), results=[3, 2], outputs=(T, other)) for other in _FLOATS),
+    # Codes of 8 bits, that come, go, or both: in rows, odd rows, wide ones and with a tail; also what is left as floats.
+    *(
+        _case(
+            [Rand(shape, low=-4.0, high=4.0, specials=True)],
+            ("Quantize", 0, 0.0173, lowest - 3.0),
+            ("Affine", 1, 1.0, 3.0),
+            outputs=(codes,),
+            dtypes=("float32", "float16"),
+            name=f"to_{codes}_{len(shape)}_{shape[-1]}",
+        )
+        for codes, lowest in (("int8", -128.0), ("uint8", 0.0))
+        for shape in ((3, 40), (5, 7), (1 << 19,), (1003,))
+    ),
+    *(
+        _case(
+            [Rand((3, 40), codes, full=True), Rand((40,), "int32", low=-70000, high=70000), Rand((40,), "float32")],
+            ("Affine", 0, 1.0, -7.0),
+            ("Affine", 3, 0.0625, -0.0),
+            ("Mul", 1, 2),
+            ("Add", 4, 5),
+            ("Quantize", 6, 700.0, lowest),
+            results=[7, 6],
+            outputs=(codes, "float32"),
+            dtypes=(),
+            tolerance={"float32": Tolerance(4)},
+            name=f"codes_{codes}",
+        )
+        for codes, lowest in (("int8", -128.0), ("uint8", 0.0))
+    ),
     _case(
         [_X, Rand((40,))],
         ("Add", 0, 1),
@@ -356,6 +393,7 @@ CASES = [
             ([_X], [("Relu", 0)], ("INVALID_ARGUMENT", "result 0 is no term"), {"results": [0]}),
             ([_X], [("Relu", 0), ("Abs", 1)], ("INVALID_ARGUMENT", "the first is the last term"), {"results": [1]}),
             ([_X], [("Relu", 0)], ("INVALID_ARGUMENT", "0 results for 1 outputs"), {"results": []}),
+            ([_X], [("Quantize", 0, 0.0, -128.0)], ("NOT_SUPPORTED", "a scale of 0"), {}),
             ([_X] * 9, [("Relu", 0)], ("NOT_SUPPORTED", "9 inputs and 1 outputs"), {}),
             (
                 [Rand((3, 40), "float64")],

@@ -178,7 +178,12 @@ CASES = [
       ((64, 64, 64), (65, 63, 67), (1, 128, 130), (130, 16, 3), (33, 200, 129), (7, 1, 1), (128, 320, 64))),
     _mm((4, 1024), (1024, 4)),
     *(_mm((37, k), (k, 70), a_zero=(1,), b_zero=(), constants=(1,)) for k in (64, 48, 50)),
-    _mm((64, 64), (64, 64), ("int8", "int8"), constants=(1,)),
+    # a library's products: of rows, columns and batches of A; beside them what it does not take
+    *(_mm(a, b, ("int8", "int8"), constants=(1,)) for a, b in
+      (((64, 64), (64, 64)), ((37, 48), (48, 70)), ((3, 5, 64), (64, 9)), ((64,), (64, 12)), ((130, 320), (320, 128)),
+       ((0, 64), (64, 8)), ((5, 50), (50, 8)))),
+    *(_mm((37, 64), (64, 72), ("int8", "int8"), a_zero, b_zero, constants=(1,))
+      for a_zero, b_zero in (((), None), (None, (72,)))),
     # batches, vectors of rows and columns
     _mm((2, 3, 5, 16), (16, 8), a_zero=(2, 3, 5, 1), b_zero=(8,)),
     _mm((2, 3, 5, 16), (3, 16, 8), a_zero=(), b_zero=(3, 1, 8)),

@@ -148,7 +148,8 @@ TEST(ChainsPassTest, CastsToFloatsAndTruth) {
                                            {DataType::kFloat, DataType::kBool, "Truth"},
                                            {DataType::kDouble, DataType::kFloat, ""},
                                            {DataType::kFloat, DataType::kInt64, ""},
-                                           {DataType::kUint8, DataType::kFloat, ""}}) {
+                                           {DataType::kUint8, DataType::kFloat, "Float32"},
+                                           {DataType::kUint16, DataType::kFloat, ""}}) {
     ChainNet net(from);
     const int x = net.Hidden("x");
     const int cast = net.Typed(to, "Cast", {x}, {{"to", static_cast<int64_t>(to)}});
@@ -161,6 +162,66 @@ TEST(ChainsPassTest, CastsToFloatsAndTruth) {
     ASSERT_EQ(net.Operators(), Ops{"Elementwise"}) << DataTypeName(from);
     EXPECT_EQ(net.Functions(0)[0], function);
   }
+}
+
+TEST(ChainsPassTest, QuantizationAndItsInverse) {
+  for (const int zero : {3, 0}) {
+    ChainNet net;
+    const int half = net.Scalar(0.5f);
+    const int point =
+        net.graph.AddConstant("zero", {.type = DataType::kUint8, .dims = {}, .data = {static_cast<std::byte>(zero)}});
+    const int codes = net.Typed(DataType::kUint8, "QuantizeLinear", {net.Op("Abs", {net.x}), half, point});
+    net.Output(codes);
+    net.Output(net.Op("DequantizeLinear", {codes, half, point}));
+    Settings settings;
+    settings.fusion_skip.Add(Fusion::kQdq);
+    net.Run(settings);
+    ASSERT_EQ(net.Operators(), Ops{"Elementwise"});
+    if (zero == 0) {
+      EXPECT_EQ(net.Functions(0), (Ops{"Abs", "Quantize", "Affine"}));
+      EXPECT_EQ(net.Numbers(0), (std::vector<float>{0, 0, 0.5f, 0, 0.5f, 0}));
+    } else {
+      EXPECT_EQ(net.Functions(0), (Ops{"Abs", "Quantize", "Affine", "Affine", "Affine"}));
+      EXPECT_EQ(net.Numbers(0), (std::vector<float>{0, 0, 0.5f, -3, 1, 3, 1, -3, 0.5f, 0}));
+    }
+    EXPECT_EQ(net.node(0).outputs.size(), 2u);
+  }
+}
+
+TEST(ChainsPassTest, ScalesOfTheLastDimension) {
+  for (const auto& [axis, size, type, joined] : {std::tuple{2, int64_t{kHidden}, DataType::kInt8, true},
+                                                 {-1, int64_t{kHidden}, DataType::kInt32, true},
+                                                 {1, int64_t{kHidden}, DataType::kInt8, false},
+                                                 {2, int64_t{kHidden}, DataType::kInt16, false}}) {
+    ChainNet net;
+    const int codes = net.Hidden("codes");
+    net.graph.value(codes).type = type;
+    const int scale = net.Vector("scale", DataType::kFloat, std::vector<float>(static_cast<size_t>(size), 0.5f));
+    const int y = net.Open("DequantizeLinear", 21, {codes, scale}, 3, {{"axis", int64_t{axis}}});
+    net.Output(net.Op("Abs", {y}));
+    net.Run();
+    EXPECT_EQ(net.Operators(), joined ? Ops{"Elementwise"} : (Ops{"DequantizeLinear", "Abs"})) << axis;
+  }
+}
+
+// What would not be exact is left to the operators: scales of several zero points, and those that quotients leave fp32
+// by.
+TEST(ChainsPassTest, QuantizationsThatAreNotTheKernels) {
+  ChainNet tiny;
+  const int codes = tiny.Typed(DataType::kUint8, "QuantizeLinear", {tiny.Op("Abs", {tiny.x}), tiny.Scalar(1e-30f)});
+  tiny.Output(codes);
+  tiny.Run();
+  EXPECT_EQ(tiny.Operators(), (Ops{"Abs", "QuantizeLinear"}));
+
+  ChainNet zeros;
+  const int bytes = zeros.Hidden("codes");
+  zeros.graph.value(bytes).type = DataType::kInt8;
+  const int scale = zeros.Vector("scale", DataType::kFloat, std::vector<float>(kHidden, 0.5f));
+  const int points = zeros.Vector("zeros", DataType::kInt8, std::vector<int8_t>(kHidden, 1));
+  const int y = zeros.Open("DequantizeLinear", 21, {bytes, scale, points}, 3, {{"axis", int64_t{2}}});
+  zeros.Output(zeros.Op("Abs", {y}));
+  zeros.Run();
+  EXPECT_EQ(zeros.Operators(), (Ops{"DequantizeLinear", "Abs"}));
 }
 
 TEST(ChainsPassTest, ClipBetweenNumbersInOrder) {

@@ -1,0 +1,19 @@
+#include "graph/pass/qdq.h"
+
+#include "graph/pass/qdq_codes.h"
+#include "graph/pass/qdq_moves.h"
+#include "graph/pass/qdq_products.h"
+
+namespace cudaep::graph {
+
+void FuseQuantized(ir::Graph& graph, const PassContext& context) {
+  DequantizeVectors(graph);
+  MakeCodesSigned(graph);
+  MoveCodes(graph, context);
+  RemoveDeadNodes(graph);
+  MultiplyCodes(graph, context);
+  RemoveDeadNodes(graph);
+  DequantizeWeights(graph);
+}
+
+}  // namespace cudaep::graph

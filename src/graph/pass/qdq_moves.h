@@ -1,0 +1,13 @@
+// Moving codes of 8 bits instead of the floats they stand for.
+#pragma once
+
+#include "graph/pass/pass.h"
+
+namespace cudaep::graph {
+
+// Nodes that only move data, and MaxPool, whose input is dequantized, on the way to a node that quantizes or
+// multiplies: they move codes, which are dequantized after. A QuantizeLinear that makes the same codes again goes.
+// Not a bit changes.
+void MoveCodes(ir::Graph& graph, const PassContext& context);
+
+}  // namespace cudaep::graph

@@ -1,0 +1,201 @@
+#include "graph/pass/qdq_products.h"
+
+#include <algorithm>
+
+#include "graph/ir/constants.h"
+#include "graph/pass/quantization.h"
+#include "graph/pass/rewrite.h"
+#include "ops/registry.h"
+
+namespace cudaep::graph {
+namespace {
+
+// Of products of 255 * 255, whose sum always fits 32 bits.
+constexpr int64_t kMostInner = 33025;
+
+struct Operand {
+  const ir::Node* node = nullptr;  // DequantizeLinear
+  Quantization linear;
+
+  int scale() const { return node->inputs[1]; }
+  int zero() const { return node->inputs.size() > 2 ? node->inputs[2] : -1; }
+};
+
+// What a product is of.
+struct Product {
+  int index = -1;
+  Operand a, b;
+  bool transpose_b = false;
+  float alpha = 1;
+  int c = -1;
+};
+
+ops::Attributes To(DataType type) { return {{"to", static_cast<int64_t>(type)}}; }
+
+// Nodes that make new values for each other; the last of them has the outputs of what they replace.
+class Nodes {
+ public:
+  Nodes(ir::Graph& graph, const ir::Node& like) : graph_(graph), like_(like) {}
+
+  int Add(const char* domain, const char* op, int version, std::vector<int> inputs, DataType type,
+          ops::Attributes attributes = {}) {
+    const ir::Value& result = graph_.value(like_.outputs[0]);
+    const int made = graph_.AddValue({.name = result.name, .type = type, .dims = result.dims});
+    all_.push_back({.name = like_.name,
+                    .domain = domain,
+                    .op_type = op,
+                    .since_version = version,
+                    .attributes = std::move(attributes),
+                    .inputs = std::move(inputs),
+                    .outputs = {made}});
+    return made;
+  }
+  // Puts them in place of the node, whose outputs the last one makes.
+  bool Replace(const Rewriter& rewrite, int index) {
+    ir::Node last = std::move(all_.back());
+    all_.pop_back();
+    last.outputs = like_.outputs;
+    return rewrite.Replace(index, std::move(last), std::move(all_));
+  }
+
+ private:
+  ir::Graph& graph_;
+  const ir::Node like_;
+  std::vector<ir::Node> all_;
+};
+
+class Multiplier {
+ public:
+  explicit Multiplier(const Rewriter& rewrite) : rewrite_(rewrite), graph_(rewrite.graph) {}
+
+  void Visit(int index) const {
+    const ir::Node& node = rewrite_.node(index);
+    if (node.on_host || !(node.Is("MatMul") || node.Is("Gemm"))) return;
+    Product product{.index = index, .a = OperandOf(node.inputs[0]), .b = OperandOf(node.inputs[1])};
+    if (product.a.node == nullptr || product.b.node == nullptr) return;
+    if (const char* const why = Refusal(node, product)) return rewrite_.Miss(index, why);
+    product.transpose_b = ir::IntAttribute(node, "transB", 0) != 0;
+    product.alpha = ir::FloatAttribute(node, "alpha", 1.0f);
+    if (node.inputs.size() > 2) product.c = node.inputs[2];
+    const bool done = IsForLibrary(product) ? MultiplyWeights(product) : Multiply(product);
+    if (!done) rewrite_.Miss(index, "no kernel takes the integers");
+  }
+
+ private:
+  Operand OperandOf(int value) const {
+    const ir::Node* const maker = rewrite_.match.Maker(value);
+    auto linear = maker == nullptr ? std::nullopt : QuantizationOf(graph_, *maker, "DequantizeLinear");
+    if (!linear || linear->type == DataType::kInt32) return {};
+    return {maker, *std::move(linear)};
+  }
+
+  // Null: nothing speaks against it.
+  const char* Refusal(const ir::Node& node, const Product& p) const {
+    const auto &a = graph_.value(p.a.linear.codes).dims, &b = graph_.value(p.b.linear.codes).dims;
+    const bool transposed = ir::IntAttribute(node, "transB", 0) != 0;
+    if (!a || !b || a->empty() || b->empty()) return "the model does not state the ranks of both operands";
+    if (!p.a.linear.is_uniform()) return "the left operand has several scales";
+    const bool of_columns = b->size() == 2 && p.b.linear.axis == (transposed ? 0u : 1u);
+    if (!p.b.linear.is_uniform() && !of_columns) return "scales of the right operand are not those of columns";
+    const ir::Dim inner = a->back();
+    if (ir::IntAttribute(node, "transA", 0) != 0) return "the left operand is transposed";
+    if (!inner.known() || inner.size > kMostInner) return "sums may not fit 32 bits";
+    if (transposed && !graph_.value(p.b.linear.codes).is_constant()) return "the right operand is transposed";
+    const bool has_c = node.inputs.size() > 2 && node.inputs[2] >= 0;
+    if (has_c && ir::FloatAttribute(node, "beta", 1.0f) != 1.0f) return "beta is not 1";
+    return nullptr;
+  }
+
+  bool IsForLibrary(const Product& p) const {
+    return p.a.linear.type == DataType::kInt8 && p.b.linear.type == DataType::kInt8 && !p.b.linear.has_zeros() &&
+           graph_.value(p.b.linear.codes).is_constant() && graph_.value(p.b.linear.codes).constant.rank == 2;
+  }
+
+  // (A - a_zero) B = A B - a_zero * (column sums of B).
+  bool MultiplyWeights(const Product& p) const {
+    const std::vector<int32_t> codes = *CodesOf(graph_, p.b.linear.codes);
+    const ops::TensorView weights = graph_.value(p.b.linear.codes).constant;
+    const int64_t columns = weights.dims()[p.transpose_b ? 0 : 1], inner = weights.dims()[p.transpose_b ? 1 : 0];
+    const int64_t column_step = p.transpose_b ? inner : 1, inner_step = p.transpose_b ? 1 : columns;
+    std::vector<double> scales, shifts;
+    for (int64_t n = 0; n < columns; ++n) {
+      int64_t sum = 0;
+      for (int64_t k = 0; k < inner; ++k) sum += codes[static_cast<size_t>(n * column_step + k * inner_step)];
+      const float b_scale = p.b.linear.scales[p.b.linear.is_uniform() ? 0 : static_cast<size_t>(n)];
+      scales.push_back(double{p.alpha} * p.a.linear.scale() * b_scale);
+      shifts.push_back(-static_cast<double>(sum * p.a.linear.zero()) * scales.back());
+    }
+    const std::string name = graph_.value(p.b.linear.codes).name;
+    const DataType type = graph_.value(rewrite_.node(p.index).outputs[0]).type;
+    const auto vector = [&](const std::vector<double>& numbers) {
+      return graph_.AddConstant(name, ir::MakeNumbers(DataType::kFloat, {columns}, numbers));
+    };
+    Nodes nodes(graph_, rewrite_.node(p.index));
+    int y = nodes.Add(ops::kOnnxDomain, "MatMulInteger", 10, {p.a.linear.codes, Weights(p)}, DataType::kInt32);
+    y = nodes.Add(ops::kOnnxDomain, "Cast", 13, {y}, DataType::kFloat, To(DataType::kFloat));
+    y = nodes.Add(ops::kOnnxDomain, "Mul", 14, {y, vector(scales)}, DataType::kFloat);
+    if (p.a.linear.zero() != 0) y = nodes.Add(ops::kOnnxDomain, "Add", 14, {y, vector(shifts)}, DataType::kFloat);
+    if (type != DataType::kFloat) y = nodes.Add(ops::kOnnxDomain, "Cast", 13, {y}, type, To(type));
+    if (p.c >= 0) nodes.Add(ops::kOnnxDomain, "Add", 14, {y, p.c}, type);
+    return nodes.Replace(rewrite_, p.index);
+  }
+
+  bool Multiply(const Product& p) const {
+    const DataType type = graph_.value(rewrite_.node(p.index).outputs[0]).type;
+    constexpr DataTypeSet kResults{DataType::kFloat, DataType::kFloat16};
+    const bool one_type = graph_.value(p.a.scale()).type == graph_.value(p.b.scale()).type;
+    if (p.alpha != 1.0f || !one_type) return false;
+    if (p.c < 0 && MultiplyToCodes(p)) return true;
+    if (!kResults.Contains(type)) return false;
+    Nodes nodes(graph_, rewrite_.node(p.index));
+    const int y = nodes.Add(ops::kMicrosoftDomain, "MatMulIntegerToFloat", 1,
+                            {p.a.linear.codes, Weights(p), p.a.scale(), p.b.scale(), p.a.zero(), p.b.zero()}, type);
+    if (p.c >= 0) nodes.Add(ops::kOnnxDomain, "Add", 14, {y, p.c}, type);
+    return nodes.Replace(rewrite_, p.index);
+  }
+
+  // Where nobody but one QuantizeLinear reads the product.
+  bool MultiplyToCodes(const Product& p) const {
+    const int next = rewrite_.match.OnlyReader(rewrite_.node(p.index).outputs[0]);
+    const auto result = next < 0 ? std::nullopt : QuantizationOf(graph_, rewrite_.node(next), "QuantizeLinear");
+    if (!result || !result->is_uniform()) return false;
+    const ir::Node& quantize = rewrite_.node(next);
+    const int zero = quantize.inputs.size() > 2 ? quantize.inputs[2] : -1;
+    if (graph_.value(p.a.scale()).type != graph_.value(quantize.inputs[1]).type) return false;
+    Nodes nodes(graph_, quantize);
+    nodes.Add(
+        ops::kOnnxDomain, "QLinearMatMul", 21,
+        {p.a.linear.codes, p.a.scale(), p.a.zero(), Weights(p), p.b.scale(), p.b.zero(), quantize.inputs[1], zero},
+        result->type);
+    return nodes.Replace(rewrite_, next);
+  }
+
+  // B as it is multiplied; a constant where it is transposed.
+  int Weights(const Product& p) const {
+    if (!p.transpose_b) return p.b.linear.codes;
+    const ir::Value& value = graph_.value(p.b.linear.codes);
+    const ops::TensorView view = value.constant;
+    const auto rows = static_cast<size_t>(view.dims()[0]), columns = static_cast<size_t>(view.dims()[1]);
+    ops::HostTensor tensor{.type = view.type, .dims = {view.dims()[1], view.dims()[0]}, .data = {}};
+    tensor.data.resize(rows * columns);
+    const auto* const from = static_cast<const std::byte*>(view.data);
+    for (size_t r = 0; r < rows; ++r) {
+      for (size_t c = 0; c < columns; ++c) tensor.data[c * rows + r] = from[r * columns + c];
+    }
+    return graph_.AddConstant(value.name, std::move(tensor));
+  }
+
+  const Rewriter& rewrite_;
+  ir::Graph& graph_;
+};
+
+}  // namespace
+
+void MultiplyCodes(ir::Graph& graph, const PassContext& context) {
+  const Rewriter rewrite(graph, context, Fusion::kQdq);
+  const Multiplier multiplier(rewrite);
+  for (int n = 0; n < rewrite.node_count(); ++n) multiplier.Visit(n);
+  rewrite.PlaceNodesInFront();
+}
+
+}  // namespace cudaep::graph

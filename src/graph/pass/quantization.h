@@ -1,0 +1,40 @@
+// What QuantizeLinear and DequantizeLinear say of codes: numbers that stand for (code - zero point) * scale.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "graph/ir/graph.h"
+
+namespace cudaep::graph {
+
+struct Quantization {
+  int real = -1, codes = -1;  // values
+  DataType type = DataType::kUndefined;
+  std::vector<float> scales;   // one, or one for each place on `axis`; positive
+  std::vector<int32_t> zeros;  // as many
+  size_t axis = 0;
+
+  bool is_uniform() const { return scales.size() == 1; }
+  float scale() const { return scales.front(); }
+  int32_t zero() const { return zeros.front(); }
+  bool has_zeros() const;  // that are not 0
+  // Whether the same codes stand for the same numbers, in tensors of any dimensions.
+  bool IsSame(const Quantization& other) const {
+    return is_uniform() && other.is_uniform() && type == other.type && scale() == other.scale() &&
+           zero() == other.zero();
+  }
+};
+
+// The lowest code of an 8-bit type.
+inline int32_t LowestCode(DataType type) { return type == DataType::kInt8 ? -128 : 0; }
+
+// Of a node with codes of 8 bits, or 32 where it dequantizes, with constants for scales and zero points and without
+// blocks, that divides in fp32; nothing of another.
+std::optional<Quantization> QuantizationOf(const ir::Graph& graph, const ir::Node& node, std::string_view op);
+
+// Numbers of a constant of int8, uint8 or int32; nothing of another value.
+std::optional<std::vector<int32_t>> CodesOf(const ir::Graph& graph, int value);
+
+}  // namespace cudaep::graph

@@ -1,0 +1,184 @@
+"""Models of QuantizeLinear and DequantizeLinear in compiled regions, whose products are of integers.
+
+    python -m tests.session.region_quantized_suite LIBRARY
+
+Codes are those of the same nodes one by one, but for quotients that lie within fp32's errors of a tie: there one more
+or one less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnxruntime as ort
+from onnx import TensorProto, helper
+
+from tests.session import models
+from tests.session.region_suite import joined
+from tests.session.suite import logged, run_checks
+
+EXACT = {"use_tf32": "0"}
+INNER = 48
+
+
+class Network:
+    """Nodes and constants under construction; values are names."""
+
+    def __init__(self, seed: int, dims: Sequence[str | int] = ("n", "m", INNER)) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.dims = dims
+        self.nodes: list[object] = []
+        self.constants: dict[str, np.ndarray] = {}
+
+    def constant(self, values: np.ndarray) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants[name] = values
+        return name
+
+    def add(self, op: str, inputs: Sequence[str], **attributes: object) -> str:
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, list(inputs), [name], name, **attributes))
+        return name
+
+    def scale(self, low: float = 0.01, high: float = 0.05) -> str:
+        return self.constant(np.float32(self.rng.uniform(low, high)))
+
+    def zero(self, dtype: type = np.uint8, zero: int | None = None) -> str:
+        return self.constant(np.asarray(self.rng.integers(90, 160) if zero is None else zero).astype(dtype))
+
+    def through(self, x: str, scale: str, zero: str) -> str:
+        return self.add("DequantizeLinear", [self.add("QuantizeLinear", [x, scale, zero]), scale, zero])
+
+    def codes(self, *shape: int, dtype: type = np.int8) -> str:
+        limits = np.iinfo(dtype)
+        return self.constant(self.rng.integers(limits.min, limits.max + 1, shape).astype(dtype))
+
+    def weights(self, rows: int, columns: int, transposed: bool = False) -> str:
+        """As onnxruntime.quantization writes those of int8: a scale for each column, no zero point."""
+        scales = self.constant(self.rng.uniform(0.001, 0.01, columns).astype(np.float32))
+        zeros = self.constant(np.zeros(columns, np.int8))
+        codes = self.codes(*((columns, rows) if transposed else (rows, columns)))
+        return self.add("DequantizeLinear", [codes, scales, zeros], axis=0 if transposed else 1)
+
+    def bias(self, columns: int) -> str:
+        codes = self.constant(self.rng.integers(-5000, 5000, columns).astype(np.int32))
+        return self.add("DequantizeLinear", [codes, self.constant(np.float32(2e-4))])
+
+    def feed(self, *dims: int) -> np.ndarray:
+        return (self.rng.standard_normal(dims) * 2).astype(np.float32)
+
+    def model(self, outputs: dict[str, int]) -> bytes:
+        values = {name: (kind, None) for name, kind in outputs.items()}
+        return models.model(self.nodes, {"x": (TensorProto.FLOAT, list(self.dims))}, values, self.constants)  # type: ignore[arg-type]
+
+
+def agree(network: Network, codes: str, feeds: Sequence[np.ndarray], kind: int, others: float = 1e-3) -> list[str]:
+    """With and without rewriting; `others`: the share of codes that may be others, by one. What was rewritten."""
+    model = network.model({codes: kind})
+    ort.set_default_logger_severity(0)
+    with logged("fusion ") as lines:
+        fused = joined(model, {"fusion": "1", **EXACT})
+    ort.set_default_logger_severity(2)
+    plain = joined(model, EXACT)
+    for feed in [*feeds, *feeds]:
+        mine, twin = (session.run(None, {"x": feed})[0].astype(np.int64) for session in (fused, plain))
+        assert mine.shape == twin.shape, (mine.shape, twin.shape)
+        if twin.size == 0:
+            continue
+        assert twin.std() > 4, "a test of hardly any codes"
+        away = np.abs(mine - twin)
+        assert away.max() <= 1 and np.mean(away != 0) <= others, (away.max(), np.mean(away != 0))
+    return [line for line in lines if "fusion qdq: " in line]
+
+
+def _quantized(network: Network, value: str, kind: type, zero: int) -> str:
+    return network.add("QuantizeLinear", [value, network.scale(0.05, 0.1), network.zero(kind, zero)])
+
+
+ACTIVATIONS = ((np.uint8, 121), (np.uint8, 0), (np.int8, 0), (np.int8, -128))
+FEEDS = ((2, 5), (1, 1), (3, 17), (0, 4))
+
+
+def check_products_of_weights() -> None:
+    """Whatever activations are, with sizes that libraries take and others, with a bias and a Relu behind."""
+    for seed, (kind, zero) in enumerate(ACTIVATIONS):
+        for inner, columns in ((INNER, 32), (INNER, 7), (50, 32)):
+            network = Network(seed, ("n", "m", inner))
+            x = network.through("x", network.scale(), network.zero(kind, zero))
+            y = network.add("Add", [network.add("MatMul", [x, network.weights(inner, columns)]), network.bias(columns)])
+            y = _quantized(network, network.add("Relu", [y]), np.uint8, 3)
+            feeds = [network.feed(*dims, inner) for dims in FEEDS]
+            assert len(agree(network, y, feeds, TensorProto.UINT8)) == 1
+
+
+def check_gemm() -> None:
+    """Of transposed weights and a bias in 32 bits, as a last layer is written."""
+    network = Network(10, ("n", INNER))
+    x = network.through("x", network.scale(), network.zero())
+    y = network.add("Gemm", [x, network.weights(INNER, 24, transposed=True), network.bias(24)], transB=1, alpha=0.5)
+    y = _quantized(network, y, np.int8, 5)
+    assert len(agree(network, y, [network.feed(n, INNER) for n in (3, 1, 20)], TensorProto.INT8)) == 1
+
+
+def check_asymmetric_weights() -> None:
+    """Weights with zero points, of either type, and with codes or floats behind."""
+    for seed, (kind, zero) in enumerate(((np.uint8, 119), (np.int8, 9))):
+        for followed in (False, True):
+            network = Network(20 + seed)
+            x = network.through("x", network.scale(), network.zero())
+            codes = network.codes(INNER, 32, dtype=kind)
+            w = network.add("DequantizeLinear", [codes, network.scale(0.001, 0.01), network.zero(kind, zero)])
+            y = network.add("MatMul", [x, w])
+            y = network.add("Mul", [y, network.constant(np.float32(1.5))]) if followed else y
+            feeds = [network.feed(*dims, INNER) for dims in FEEDS]
+            assert len(agree(network, _quantized(network, y, np.uint8, 130), feeds, TensorProto.UINT8)) == 1
+
+
+def check_products_of_activations() -> None:
+    """Scores and their product with values, as attention has them, with the transposition on codes."""
+    network = Network(30)
+    scale, zero = network.scale(), network.zero()
+    x = network.through("x", scale, zero)
+    keys = network.through(network.add("Transpose", [x], perm=[0, 2, 1]), scale, zero)
+    scores = network.through(network.add("MatMul", [x, keys]), network.scale(0.2, 0.4), network.zero())
+    soft = network.add("Softmax", [network.add("Mul", [scores, network.constant(np.float32(0.05))])])
+    soft = network.through(soft, network.constant(np.float32(1 / 255)), network.zero(np.uint8, 0))
+    y = _quantized(network, network.add("MatMul", [soft, x]), np.uint8, 128)
+    # Another code of a score is another code of its row's softmax.
+    lines = agree(network, y, [network.feed(*dims, INNER) for dims in FEEDS[:3]], TensorProto.UINT8, 0.05)
+    assert len(lines) == 3, lines
+
+
+def check_networks() -> None:
+    """Random ones, of layers that are quantized in and out, with what onnxruntime.quantization puts between."""
+    for seed in range(40, 60):
+        network = Network(seed)
+        rng = network.rng
+        value = network.through("x", network.scale(0.02, 0.05), network.zero())
+        before = value
+        for _ in range(rng.integers(1, 5)):
+            kind, zero = ((np.uint8, None), (np.uint8, 0), (np.int8, 0))[rng.integers(3)]
+            choice = rng.integers(5)
+            if choice < 2:
+                value = network.add("MatMul", [value, network.weights(INNER, INNER)])
+                if rng.integers(2):
+                    value = network.through(value, network.scale(0.05, 0.1), network.zero())
+                value = network.add("Add", [value, network.bias(INNER)])
+            elif choice == 2:
+                value = network.add("Add", [value, before])
+            elif choice == 3:
+                value = network.add("Transpose", [value], perm=[1, 0, 2])
+                value = network.through(value, network.scale(0.05, 0.1), network.zero())
+                value = network.add("Transpose", [value], perm=[1, 0, 2])
+            else:
+                value = network.add(str(rng.choice(["Tanh", "Sigmoid", "Neg"])), [value])
+                value = network.add("Mul", [value, network.constant(np.float32(3))])
+            value = network.through(value, network.scale(0.02, 0.05), network.zero(kind, zero))
+        y = network.add("QuantizeLinear", [value, network.scale(0.02, 0.03), network.zero(np.uint8, 128)])
+        feeds = [network.feed(*dims, INNER) for dims in FEEDS[:3]]
+        agree(network, y, feeds, TensorProto.UINT8, 0.02)
+
+
+if __name__ == "__main__":
+    run_checks(globals())

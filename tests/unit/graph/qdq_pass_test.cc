@@ -1,0 +1,304 @@
+// Models of QuantizeLinear and DequantizeLinear as products of integers.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "graph/ir/constants.h"
+#include "graph/pass/quantization.h"
+#include "ops/registry.h"
+#include "transformer_net.h"
+
+namespace cudaep::graph {
+namespace {
+
+struct QdqNet : Net {
+  explicit QdqNet(DataType element = DataType::kFloat) : Net(element) { x = Hidden("x"); }
+
+  int Number(double number) { return graph.AddConstant("scale", ir::MakeNumbers(type, {}, {number})); }
+  int Zero(int zero, DataType code) {
+    return graph.AddConstant("zero", {.type = code, .dims = {}, .data = {static_cast<std::byte>(zero)}});
+  }
+  int Quantize(int value, double scale, int zero, DataType code = DataType::kUint8) {
+    const int made = Add("QuantizeLinear", 21, {value, Number(scale), Zero(zero, code)}, *graph.value(value).dims);
+    graph.value(made).type = code;
+    return made;
+  }
+  int Dequantize(int value, double scale, int zero) {
+    return Add("DequantizeLinear", 21, {value, Number(scale), Zero(zero, graph.value(value).type)},
+               *graph.value(value).dims);
+  }
+  int Through(int value, double scale = 0.5, int zero = 3, DataType code = DataType::kUint8) {
+    return Dequantize(Quantize(value, scale, zero, code), scale, zero);
+  }
+  // [rows, columns] of 1, 2, 3, ..., row by row.
+  int Bytes(int64_t rows, int64_t columns, DataType code = DataType::kInt8) {
+    ops::HostTensor tensor{.type = code, .dims = {rows, columns}, .data = {}};
+    for (int64_t i = 0; i < rows * columns; ++i) tensor.data.push_back(static_cast<std::byte>(i + 1));
+    return graph.AddConstant("w", std::move(tensor));
+  }
+  // With a scale for each place on the axis: 0.25, 0.5, 0.75, ...
+  int Weights(int64_t rows, int64_t columns, int64_t axis = 1) {
+    std::vector<double> scales;
+    for (int64_t i = 0; i < (axis == 0 ? rows : columns); ++i) scales.push_back(0.25 * static_cast<double>(i + 1));
+    const Shape dims{static_cast<int64_t>(scales.size())};
+    const int scale = graph.AddConstant("scales", ir::MakeNumbers(type, dims, scales));
+    return Add("DequantizeLinear", 21, {Bytes(rows, columns), scale}, {{rows}, {columns}}, {{"axis", axis}});
+  }
+  int MatMul(int a, int b) { return Add("MatMul", 13, {a, b}, kHiddenDims); }
+  int Rows(const char* name) { return Input(name, {kRows, {kHidden}}); }
+  int Gemm(std::vector<int> inputs, ops::Attributes attributes = {}) {
+    return Add("Gemm", 13, std::move(inputs), {kRows, {kHidden}}, std::move(attributes));
+  }
+  int InputOf(size_t index, size_t input) const { return node(index).inputs[input]; }
+  DataType TypeOf(size_t index, size_t input) const { return graph.value(InputOf(index, input)).type; }
+
+  int x = -1;
+};
+
+std::string Missed(const std::vector<FusionNote>& notes) {
+  for (const FusionNote& note : notes) {
+    if (note.fusion == Fusion::kQdq && !note.missed.empty()) return note.missed;
+  }
+  return "";
+}
+
+const Ops kIntegers = {"QuantizeLinear", "MatMulInteger", "Cast", "Mul", "Add"};
+
+TEST(QdqPassTest, ProductOfActivationsAndWeights) {
+  QdqNet net;
+  net.Output(net.MatMul(net.Through(net.x), net.Weights(kHidden, kHidden)));
+  const auto notes = net.Run();
+  ASSERT_EQ(net.Operators(), kIntegers);
+  EXPECT_EQ(net.TypeOf(1, 0), DataType::kInt8);
+  EXPECT_EQ(CodesOf(net.graph, net.InputOf(0, 2)), std::vector<int32_t>{3 - 128});
+  const auto scales = *ir::NumbersOf(net.graph, net.InputOf(3, 1)),
+             shifts = *ir::NumbersOf(net.graph, net.InputOf(4, 1));
+  for (int n = 0; n < kHidden; ++n) {  // the column is n + 1, n + 9, ...
+    const double scale = 0.5 * 0.25 * (n + 1), sum = 8 * (n + 1) + 8 * 28;
+    EXPECT_EQ(scales[static_cast<size_t>(n)], scale);
+    EXPECT_EQ(shifts[static_cast<size_t>(n)], 125 * sum * scale);
+  }
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0].sources, (Ops{"DequantizeLinear", "DequantizeLinear", "MatMul"}));
+}
+
+TEST(QdqPassTest, NothingIsTakenOffWithoutZeroPoint) {
+  QdqNet net;
+  net.Output(net.MatMul(net.Through(net.x, 0.5, 0, DataType::kInt8), net.Weights(kHidden, kHidden)));
+  net.Run();
+  EXPECT_EQ(net.Operators(), (Ops{"QuantizeLinear", "MatMulInteger", "Cast", "Mul"}));
+}
+
+TEST(QdqPassTest, ResultsOf16Bits) {
+  QdqNet net(DataType::kFloat16);
+  net.Output(net.MatMul(net.Through(net.x, 0.5, 0, DataType::kInt8), net.Weights(kHidden, kHidden)));
+  net.Run();
+  EXPECT_EQ(net.Operators(), (Ops{"QuantizeLinear", "MatMulInteger", "Cast", "Mul", "Cast"}));
+  EXPECT_EQ(net.graph.value(net.node(3).outputs[0]).type, DataType::kFloat);
+}
+
+TEST(QdqPassTest, GemmOfTransposedWeightsAndBias) {
+  QdqNet net;
+  const int bias =
+      net.Add("DequantizeLinear", 21,
+              {net.Vector("bias", DataType::kInt32, std::vector<int32_t>(kHidden, 6)), net.Number(0.5)}, {{kHidden}});
+  const int a = net.Through(net.Rows("rows"), 0.5, 0, DataType::kInt8);
+  net.Output(net.Gemm({a, net.Weights(kHidden, kHidden, 0), bias}, {{"transB", int64_t{1}}, {"alpha", 2.0f}}));
+  net.Run();
+  ASSERT_EQ(net.Operators(), kIntegers);
+  const auto weights = *CodesOf(net.graph, net.InputOf(1, 1));
+  EXPECT_EQ(weights[1], 9);  // the first column's second row
+  EXPECT_EQ((*ir::NumbersOf(net.graph, net.InputOf(3, 1)))[1], 2 * 0.5 * 0.5);
+  EXPECT_EQ(*ir::NumbersOf(net.graph, net.InputOf(4, 1)), std::vector<double>(kHidden, 3.0));
+}
+
+TEST(QdqPassTest, Uint8WeightsAreInt8Of128Less) {
+  QdqNet net;
+  const int w = net.Dequantize(net.Bytes(kHidden, kHidden, DataType::kUint8), 0.25, 128);
+  net.Output(net.MatMul(net.Through(net.x), w));
+  net.Run();
+  ASSERT_EQ(net.Operators(), kIntegers);
+  EXPECT_EQ(net.TypeOf(1, 1), DataType::kInt8);
+  EXPECT_EQ((*CodesOf(net.graph, net.InputOf(1, 1)))[0], 1 - 128);
+}
+
+TEST(QdqPassTest, WhatLibrariesDoNotTakeIsTheOwnKernels) {
+  QdqNet both;
+  const int a = both.Through(both.x), b = both.Through(both.Hidden("y"));
+  both.Output(both.Quantize(both.MatMul(a, b), 0.25, 9));
+  both.Run();
+  ASSERT_EQ(both.Operators(), (Ops{"QuantizeLinear", "QuantizeLinear", "QLinearMatMul"}));
+  EXPECT_EQ(both.node(2).inputs.size(), 8u);
+  EXPECT_EQ(both.graph.value(both.graph.outputs[0]).type, DataType::kUint8);
+
+  QdqNet zeros;
+  zeros.Output(zeros.MatMul(zeros.Through(zeros.x), zeros.Dequantize(zeros.Bytes(kHidden, kHidden), 0.25, 2)));
+  zeros.Run();
+  EXPECT_EQ(zeros.Operators(), (Ops{"QuantizeLinear", "MatMulIntegerToFloat"}));
+
+  // Codes that leave stay what the model has.
+  QdqNet leaves;
+  const int codes = leaves.Quantize(leaves.x, 0.5, 3);
+  leaves.Output(leaves.MatMul(leaves.Dequantize(codes, 0.5, 3), leaves.Weights(kHidden, kHidden)));
+  leaves.Output(codes);
+  leaves.Run();
+  EXPECT_EQ(leaves.Operators(), (Ops{"QuantizeLinear", "MatMulIntegerToFloat"}));
+  EXPECT_EQ(leaves.TypeOf(1, 0), DataType::kUint8);
+}
+
+TEST(QdqPassTest, WhatFollowsIsOneChain) {
+  QdqNet net;
+  const int y = net.Through(net.MatMul(net.Through(net.x), net.Weights(kHidden, kHidden)));
+  const int sum = net.Add("Add", 14, {y, net.Constant("bias", {kHidden})}, kHiddenDims);
+  const int relu = net.Add("Relu", 14, {net.Through(sum, 0.25, 7)}, kHiddenDims);
+  net.Output(net.Op("Softmax", {net.Through(relu, 0.125, 0)}));
+  net.Run(Settings());
+  EXPECT_EQ(net.Operators(), (Ops{"QuantizeLinear", "MatMulInteger", "Elementwise", "Softmax"}));
+}
+
+TEST(QdqPassTest, DataMovesAsCodes) {
+  QdqNet net;
+  const std::vector<Dim> turned = {kBatch, {kHidden}, kRows};
+  const int flat = net.Add("Transpose", 13, {net.Through(net.x)}, turned, {{"perm", std::vector<int64_t>{0, 2, 1}}});
+  const int again = net.Add("Transpose", 13, {flat}, kHiddenDims, {{"perm", std::vector<int64_t>{0, 2, 1}}});
+  net.Output(net.Op("Softmax", {net.Through(again)}));
+  net.Run();
+  EXPECT_EQ(net.Operators(), (Ops{"QuantizeLinear", "Transpose", "Transpose", "DequantizeLinear", "Softmax"}));
+  EXPECT_EQ(net.TypeOf(1, 0), DataType::kInt8);
+  EXPECT_EQ(net.TypeOf(3, 0), DataType::kInt8);
+}
+
+TEST(QdqPassTest, FloatsMoveWhereNobodyWantsCodes) {
+  QdqNet net;
+  const int turned = net.Add("Transpose", 13, {net.Through(net.x)}, kHiddenDims);
+  net.Output(net.Op("Softmax", {turned}));
+  net.Run();
+  EXPECT_EQ(net.Operators(), (Ops{"QuantizeLinear", "DequantizeLinear", "Transpose", "Softmax"}));
+
+  // Before version 12 MaxPool takes no bytes.
+  for (const auto& [version, type] : {std::pair{11, DataType::kFloat}, std::pair{12, DataType::kInt8}}) {
+    QdqNet pool;
+    const std::vector<Dim> image = {kBatch, {4}, {8}, {8}};
+    const int pooled = pool.Add("MaxPool", version, {pool.Through(pool.Input("image", image))}, image,
+                                {{"kernel_shape", std::vector<int64_t>{1, 1}}});
+    pool.Output(pool.Op("Softmax", {pool.Through(pooled)}));
+    pool.Run();
+    size_t at = 0;
+    while (pool.node(at).op_type != "MaxPool") ++at;
+    EXPECT_EQ(pool.TypeOf(at, 0), type);
+  }
+}
+
+TEST(QdqPassTest, CodesOfOtherScalesAreMadeAnew) {
+  for (const auto& [scale, zero] : {std::pair{0.25, 3}, std::pair{0.5, 4}}) {
+    QdqNet net;
+    net.Output(net.Op("Softmax", {net.Through(net.Through(net.x), scale, zero)}));
+    net.Run();
+    EXPECT_EQ(net.Operators(),
+              (Ops{"QuantizeLinear", "DequantizeLinear", "QuantizeLinear", "DequantizeLinear", "Softmax"}));
+  }
+  QdqNet same;
+  same.Output(same.Op("Softmax", {same.Through(same.Through(same.x))}));
+  same.Run();
+  EXPECT_EQ(same.Operators(), (Ops{"QuantizeLinear", "DequantizeLinear", "Softmax"}));
+}
+
+TEST(QdqPassTest, WeightsOfFloatConvolutionsAreDequantizedOnce) {
+  QdqNet net;
+  const std::vector<Dim> image = {kBatch, {1}, {8}, {8}};
+  ops::HostTensor codes{.type = DataType::kInt8, .dims = {1, 1, 1, 1}, .data = {std::byte{6}}};
+  const int w = net.Add("DequantizeLinear", 21, {net.graph.AddConstant("w", std::move(codes)), net.Number(0.5)},
+                        {{1}, {1}, {1}, {1}});
+  net.Output(net.Add("Conv", 11, {net.Input("image", image), w}, image));
+  net.Run();
+  ASSERT_EQ(net.Operators(), Ops{"Conv"});
+  EXPECT_EQ(ir::NumbersOf(net.graph, net.InputOf(0, 1)), std::vector<double>{3});
+}
+
+TEST(QdqPassTest, WhatStandsInTheWayIsNamed) {
+  using Build = std::function<int(QdqNet&)>;
+  const std::pair<const char*, Build> cases[] = {
+      {"scales of the right operand are not those of columns",
+       [](QdqNet& net) { return net.MatMul(net.Through(net.x), net.Weights(kHidden, kHidden, 0)); }},
+      {"the left operand has several scales",
+       [](QdqNet& net) { return net.MatMul(net.Weights(kHidden, kHidden), net.Through(net.x)); }},
+      {"the left operand is transposed",
+       [](QdqNet& net) {
+         return net.Gemm({net.Through(net.Rows("rows")), net.Weights(kHidden, kHidden)}, {{"transA", int64_t{1}}});
+       }},
+      {"the right operand is transposed",
+       [](QdqNet& net) {
+         return net.Gemm({net.Through(net.Rows("a")), net.Through(net.Rows("b"))}, {{"transB", int64_t{1}}});
+       }},
+      {"beta is not 1",
+       [](QdqNet& net) {
+         return net.Gemm({net.Through(net.Rows("rows")), net.Weights(kHidden, kHidden), net.Constant("c", {kHidden})},
+                         {{"beta", 0.5f}});
+       }},
+      {"sums may not fit 32 bits",
+       [](QdqNet& net) {
+         return net.MatMul(net.Through(net.Input("long", {kRows, {33026}})),
+                           net.Through(net.Input("b", {{33026}, {8}})));
+       }},
+      {"sums may not fit 32 bits",
+       [](QdqNet& net) {
+         return net.MatMul(net.Through(net.Input("any", {kRows, kBatch})), net.Through(net.Input("b", {kBatch, {8}})));
+       }},
+      {"no kernel takes the integers",
+       [](QdqNet& net) {
+         return net.Gemm({net.Through(net.Rows("a")), net.Through(net.Rows("b"))}, {{"alpha", 0.5f}});
+       }},
+  };
+  for (const auto& [why, build] : cases) {
+    QdqNet net;
+    net.Output(build(net));
+    EXPECT_EQ(Missed(net.Run()), why);
+    const Ops operators = net.Operators();
+    EXPECT_TRUE(operators.back() == "MatMul" || operators.back() == "Gemm") << why;
+  }
+}
+
+TEST(QdqPassTest, OneOperandOfFloatsLeavesAll) {
+  for (const bool left : {true, false}) {
+    QdqNet net;
+    const int y = net.Hidden("y"), codes = net.Through(net.x);
+    net.Output(left ? net.MatMul(codes, y) : net.MatMul(y, codes));
+    EXPECT_TRUE(net.Run().empty());
+    EXPECT_EQ(net.Operators(), (Ops{"QuantizeLinear", "DequantizeLinear", "MatMul"}));
+  }
+}
+
+TEST(QdqPassTest, LeftOutByItsName) {
+  QdqNet net;
+  net.Output(net.MatMul(net.Through(net.x), net.Weights(kHidden, kHidden)));
+  Settings settings = WithoutChains();
+  settings.fusion_skip.Add(Fusion::kQdq);
+  EXPECT_TRUE(net.Run(settings).empty());
+  EXPECT_EQ(net.Operators(), (Ops{"QuantizeLinear", "DequantizeLinear", "DequantizeLinear", "MatMul"}));
+}
+
+// What speaks against reading a node, one thing at a time.
+TEST(QdqPassTest, QuantizationsThatAreNotRead) {
+  QdqNet net;
+  const int scale = net.Number(0.5), zero = net.Zero(3, DataType::kUint8);
+  const auto made = [&](std::vector<int> inputs, ops::Attributes attributes = {}, int version = 21) {
+    net.graph.value(net.Add("QuantizeLinear", version, std::move(inputs), kHiddenDims, std::move(attributes))).type =
+        DataType::kUint8;
+    return QuantizationOf(net.graph, net.graph.nodes.back(), "QuantizeLinear").has_value();
+  };
+  EXPECT_TRUE(made({net.x, scale, zero}));
+  EXPECT_TRUE(made({net.x, scale}));
+  EXPECT_FALSE(made({net.x, net.Hidden("scale"), zero}));
+  EXPECT_FALSE(made({net.x, scale, net.Hidden("zero")}));
+  EXPECT_FALSE(made({net.x, net.Number(-0.5), zero}));
+  EXPECT_FALSE(made({net.x, net.Number(0), zero}));
+  EXPECT_FALSE(made({net.x, scale, zero}, {{"block_size", int64_t{4}}}));
+  EXPECT_FALSE(made({net.x, scale, zero}, {{"precision", static_cast<int64_t>(DataType::kFloat16)}}, 23));
+  EXPECT_TRUE(made({net.x, scale, zero}, {{"precision", static_cast<int64_t>(DataType::kFloat)}}, 23));
+  const int half = net.graph.AddConstant("half", ir::MakeNumbers(DataType::kFloat16, {}, {0.5}));
+  EXPECT_TRUE(made({net.x, half, zero}, {}, 21));
+  EXPECT_FALSE(made({net.x, half, zero}, {}, 23));
+}
+
+}  // namespace
+}  // namespace cudaep::graph
