@@ -64,7 +64,7 @@ class Signer {
   bool MayChange(int value) const {
     const ir::Value& codes = graph_.value(value);
     const int maker = uses_.producer(value);
-    if (codes.output >= 0 || codes.input >= 0) return false;
+    if (codes.output >= 0 || codes.input >= 0 || uses_.readers(value).empty()) return false;
     if (!codes.is_constant() && (maker < 0 || !QuantizationOf(graph_, Node(maker), "QuantizeLinear"))) return false;
     return std::ranges::all_of(uses_.readers(value), [&](const ir::Uses::Use& use) {
       return Node(use.node).Is("Shape") ||
@@ -125,7 +125,7 @@ void DequantizeWeights(ir::Graph& graph) {
   Dequantize(graph, [&](const Quantization& linear) {
     return std::ranges::all_of(uses.readers(linear.real), [&](const ir::Uses::Use& use) {
       const ir::Node& node = graph.nodes[static_cast<size_t>(use.node)];
-      return node.Is("Conv") || node.Is("ConvTranspose") || node.Is("MatMul") || node.Is("Gemm");
+      return node.Is("Conv") || node.Is("ConvTranspose");
     });
   });
 }

@@ -9,7 +9,8 @@ namespace cudaep::graph {
 // element-wise nodes read.
 void DequantizeVectors(ir::Graph& graph);
 
-// The same for weights that float convolutions and products alone read.
+// The same for weights that convolutions of floats alone read. Those of products, which may be most of a model, stay
+// codes.
 void DequantizeWeights(ir::Graph& graph);
 
 // Codes of uint8 become the int8 that are less by 128, where all that read them dequantize and nothing else made them

@@ -97,13 +97,25 @@ class Multiplier {
     if (!p.a.linear.is_uniform()) return "the left operand has several scales";
     const bool of_columns = b->size() == 2 && p.b.linear.axis == (transposed ? 0u : 1u);
     if (!p.b.linear.is_uniform() && !of_columns) return "scales of the right operand are not those of columns";
-    const ir::Dim inner = a->back();
     if (ir::IntAttribute(node, "transA", 0) != 0) return "the left operand is transposed";
-    if (!inner.known() || inner.size > kMostInner) return "sums may not fit 32 bits";
+    const bool fits = a->back().known() && a->back().size <= kMostInner;
+    if (!fits && !IsSoftmax(p.a)) return "sums may not fit 32 bits";
     if (transposed && !graph_.value(p.b.linear.codes).is_constant()) return "the right operand is transposed";
     const bool has_c = node.inputs.size() > 2 && node.inputs[2] >= 0;
     if (has_c && ir::FloatAttribute(node, "beta", 1.0f) != 1.0f) return "beta is not 1";
     return nullptr;
+  }
+
+  // Whether rows are shares of 1, whose sums fit however many they are: only shares of half a code and more count, each
+  // as at most twice as much, and 2 / scale * 255 is below 2^31.
+  bool IsSoftmax(const Operand& a) const {
+    const ir::Node* const quantize = rewrite_.match.Maker(a.linear.codes);
+    const auto made = quantize == nullptr ? std::nullopt : QuantizationOf(graph_, *quantize, "QuantizeLinear");
+    const ir::Node* const softmax = made ? rewrite_.match.Maker(made->real, "Softmax") : nullptr;
+    if (softmax == nullptr || a.linear.scale() < 1e-6f) return false;
+    const int64_t rank = static_cast<int64_t>(graph_.value(a.linear.codes).dims->size());
+    const int64_t axis = ir::IntAttribute(*softmax, "axis", softmax->since_version < 13 ? 1 : -1);
+    return axis == -1 || axis == rank - 1;
   }
 
   bool IsForLibrary(const Product& p) const {

@@ -21,8 +21,12 @@ bool Rewriter::Replace(int index, ir::Node fused, std::vector<ir::Node> before) 
     std::erase_if(inputs, [&](int value) { return std::ranges::find(first.outputs, value) != first.outputs.end(); });
   }
   if (!context_.IsSupported(graph, fused)) return false;
+  std::vector<const std::vector<std::string>*> known;  // nodes that one rewriting made have the same
   for (const int member : NodesBetween(inputs, fused.outputs)) {
-    fused.sources.insert(fused.sources.end(), node(member).sources.begin(), node(member).sources.end());
+    const std::vector<std::string>& sources = node(member).sources;
+    const bool again = sources.size() > 1 && std::ranges::any_of(known, [&](const auto* k) { return *k == sources; });
+    if (!again) fused.sources.insert(fused.sources.end(), sources.begin(), sources.end());
+    known.push_back(&sources);
     taken_[static_cast<size_t>(member)] = 1;
   }
   context_.notes.push_back({fusion_, fused.sources});

@@ -316,7 +316,7 @@ CASES = [
         for source in ("int64", "int32", "bool", "float32", "float16", "bfloat16")
     ),
     *(_case([_X, Rand((40,))], ("Add", 0, 1), ("Relu", 2), results=[3, 2], outputs=(T, other)) for other in _FLOATS),
-    # Codes of 8 bits, that come, go, or both: in rows, odd rows, wide ones and with a tail; also what is left as floats.
+    # Codes of 8 bits, that come, go, or both: in rows, odd rows, wide ones and with a tail.
     *(
         _case(
             [Rand(shape, low=-4.0, high=4.0, specials=True)],

@@ -144,8 +144,8 @@ def _fused_schemas() -> list[Schema]:
             inputs=(Formal("X", "T", variadic=True),),
             outputs=(Formal("Y", "T1", variadic=True),),
             types={
-                "T": frozenset({"float32", "float16", "bfloat16", "bool", "int32", "int64"}),
-                "T1": frozenset({"float32", "float16", "bfloat16", "bool"}),
+                "T": frozenset({"float32", "float16", "bfloat16", "bool", "int8", "uint8", "int32", "int64"}),
+                "T1": frozenset({"float32", "float16", "bfloat16", "bool", "int8", "uint8"}),
             },
             attributes={"functions": "STRINGS", "operands": "INTS", "numbers": "FLOATS", "results": "INTS"},
         ),

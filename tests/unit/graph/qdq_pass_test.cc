@@ -258,6 +258,17 @@ TEST(QdqPassTest, WhatStandsInTheWayIsNamed) {
   }
 }
 
+TEST(QdqPassTest, SharesOfOneFitHoweverManyTheyAre) {
+  for (const int64_t axis : {-1, 2, 1}) {
+    QdqNet net;
+    const int scores = net.Input("scores", {kBatch, kRows, kRows});
+    const int soft = net.Add("Softmax", 13, {scores}, {kBatch, kRows, kRows}, {{"axis", axis}});
+    net.Output(net.MatMul(net.Through(soft, 1.0 / 255, 0), net.Through(net.x)));
+    net.Run();
+    EXPECT_EQ(net.Operators().back(), axis == 1 ? "MatMul" : "MatMulIntegerToFloat") << axis;
+  }
+}
+
 TEST(QdqPassTest, OneOperandOfFloatsLeavesAll) {
   for (const bool left : {true, false}) {
     QdqNet net;
@@ -270,7 +281,8 @@ TEST(QdqPassTest, OneOperandOfFloatsLeavesAll) {
 
 TEST(QdqPassTest, LeftOutByItsName) {
   QdqNet net;
-  net.Output(net.MatMul(net.Through(net.x), net.Weights(kHidden, kHidden)));
+  const int a = net.Through(net.x), b = net.Weights(kHidden, kHidden);
+  net.Output(net.MatMul(a, b));
   Settings settings = WithoutChains();
   settings.fusion_skip.Add(Fusion::kQdq);
   EXPECT_TRUE(net.Run(settings).empty());
