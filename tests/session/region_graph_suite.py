@@ -2,7 +2,7 @@
 
     CUDAEP_SIM_DEVICES=2 python -m tests.session.region_graph_suite PROBE
 
-PROBE is the test build of the plug-in; region_suite.py has what needs no look at the device.
+PROBE is the test build of the plug-in; region_runs_suite.py has what needs no look at the device.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import onnxruntime as ort
 
 from tests.session import models
-from tests.session.region_suite import DEVICE, joined
+from tests.session.region_support import DEVICE, joined
 from tests.session.stream_support import (
     LEGACY,
     WIDTH,

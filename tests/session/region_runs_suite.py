@@ -1,0 +1,99 @@
+"""Runs of compiled regions with graphs of their own, inside the host's, and on threads, on every supported host.
+
+python -m tests.session.region_runs_suite LIBRARY
+"""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from tests.session import models
+from tests.session.graph_support import GRAPHS, Bound
+from tests.session.region_support import Feed, joined, values
+from tests.session.stream_support import HOST
+from tests.session.suite import SkippedError, run_checks
+
+
+def check_concurrent_runs() -> None:
+    """Threads with dimensions of their own get what serial Runs get."""
+    network = joined(models.mixer())
+    feeds = [{"x": values(n, 8, 32)} for n in (1, 2, 3, 4)]
+    expected = [network.run(None, feed)[0] for feed in feeds]
+    wrong: list[int] = []
+
+    def work(i: int) -> None:
+        for turn in range(10):
+            at = (i + turn) % len(feeds)
+            if not np.array_equal(network.run(None, feeds[at])[0], expected[at]):
+                wrong.append(at)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong, wrong
+
+
+def _bound(options: dict[str, str], model: bytes, feed: Feed) -> Bound:
+    return Bound(joined(model, options), feed)
+
+
+def check_graphs_of_regions() -> None:
+    """With CUDA graphs and without, the bits are the same: numpy feeds, bound values, several of them in turn."""
+    shapes = {n: values(n, 8, 32) for n in (1, 4, 2)}
+    on, off = joined(models.mixer()), joined(models.mixer(), {"region_graphs": "0"})
+    several = [(Bound(on, {"x": x}), Bound(off, {"x": x}), x.shape) for x in shapes.values() for _ in range(2)]
+    for _ in range(5):
+        for with_graphs, without, shape in several:
+            feed = {"x": values(*shape)}
+            (expected,) = without(feed)
+            np.testing.assert_array_equal(with_graphs(feed)[0], expected)
+            np.testing.assert_array_equal(on.run(None, feed)[0], expected)
+    network = models.residual_network()
+    image = {"x": values(2, 3, 16, 16)}
+    with_graphs, without = (_bound({"region_graphs": value}, network, image) for value in ("1", "0"))
+    for _ in range(5):
+        feed = {"x": values(2, 3, 16, 16)}
+        np.testing.assert_array_equal(with_graphs(feed)[0], without(feed)[0])
+
+
+def check_graphs_of_regions_inside_those_of_the_host() -> None:
+    """A captured Run holds the region's steps, and Runs beside it replay the region's own graphs."""
+    if HOST < (1, 26):
+        raise SkippedError("the host captures no graphs")
+    feed = {"x": values(2, 8, 32)}
+    with_graphs, without = (_bound({**GRAPHS, "region_graphs": value}, models.mixer(), feed) for value in ("1", "0"))
+    for _ in range(5):
+        feed = {"x": values(2, 8, 32)}
+        (expected,) = without(feed)
+        np.testing.assert_array_equal(with_graphs(feed)[0], expected)
+        np.testing.assert_array_equal(with_graphs.eager(feed)[0], expected)
+
+
+def check_graphs_of_regions_on_threads() -> None:
+    """Threads with values bound once and replaced in place."""
+    network = joined(models.mixer())
+    feeds = [{"x": values(n, 8, 32)} for n in (1, 2, 3, 4)]
+    expected = [network.run(None, feed)[0] for feed in feeds]
+    wrong: list[int] = []
+
+    def work(i: int) -> None:
+        bound = [Bound(network, feed) for feed in feeds]
+        for turn in range(12):
+            at = (i + turn // 3) % len(feeds)
+            if not np.array_equal(bound[at](feeds[at])[0], expected[at]):
+                wrong.append(at)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong, wrong
+
+
+if __name__ == "__main__":
+    run_checks(globals())
