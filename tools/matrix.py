@@ -72,7 +72,7 @@ SUITES = (
         )
         for name in (
             *("stream_suite", "stream_options_suite", "graph_suite", "graph_refusal_suite"),
-            "region_graph_suite",
+            *("region_graph_suite", "beside_suite", "beside_texts_suite"),
         )
     ),
 )

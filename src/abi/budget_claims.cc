@@ -93,16 +93,17 @@ Status BudgetClaims::Charge(SessionState& state, const MayTurn& may_turn, Stream
   NodeUseReader reader(state.settings(), may_turn, stats_, stream);
   const std::string identity = graph::IdentityOf(view->report);
   std::vector<graph::NodeReport>& reports = view->report.nodes;
-  std::vector<NodeUse> uses;  // of the nodes so far
+  uses_.clear();
   const auto use_of = [&](size_t index) -> Result<const NodeUse*> {
-    while (uses.size() <= index) {
+    while (uses_.size() <= index) {
+      const size_t next = uses_.size();
       NodeUse use;
-      if (reports[uses.size()].home == graph::NodeHome::kOurs) {
-        CUDAEP_ASSIGN_OR_RETURN(use, reader.Read(view->nodes[uses.size()], view->assigned[uses.size()]));
+      if (reports[next].home == graph::NodeHome::kOurs && !view->regions[next].is_region) {
+        CUDAEP_ASSIGN_OR_RETURN(use, reader.Read(view->nodes[next], view->assigned[next]));
       }
-      uses.push_back(std::move(use));
+      uses_.push_back(std::move(use));
     }
-    return &uses[index];
+    return &uses_[index];
   };
   std::set<std::string> on_device;
   const auto put = [&](const NodeUse& use) { on_device.insert(use.device_outputs.begin(), use.device_outputs.end()); };
@@ -114,6 +115,14 @@ Status BudgetClaims::Charge(SessionState& state, const MayTurn& may_turn, Stream
   }
   for (size_t i = 0; i < reports.size(); ++i) {
     if (reports[i].home != graph::NodeHome::kOurs || !view->assigned[i]) continue;
+    if (view->regions[i].is_region) {
+      graph::NodeCost told;  // the report has that of each member
+      for (const NodeUse& use : MembersOf(*view, i)) {
+        account_->Keep(DemandOf(use, on_device, identity), &told);
+        put(use);
+      }
+      continue;
+    }
     CUDAEP_ASSIGN_OR_RETURN(const NodeUse* const use, use_of(i));
     account_->Keep(DemandOf(*use, on_device, identity), &reports[i].cost.emplace());
     put(*use);
@@ -144,6 +153,26 @@ Status BudgetClaims::Charge(SessionState& state, const MayTurn& may_turn, Stream
                                        " are left");
   }
   return Status::Ok();
+}
+
+void BudgetClaims::Join(const GraphView& view, std::span<const int> nodes) {
+  const auto members = std::make_shared<std::vector<NodeUse>>();
+  for (const int node : nodes) {
+    const auto index = static_cast<size_t>(node);
+    if (view.report.nodes[index].cost) members->push_back(uses_[index]);
+    for (const int output : view.placement.nodes[index].outputs) {
+      if (output >= 0) members_[view.placement.values[static_cast<size_t>(output)].name] = members;
+    }
+  }
+}
+
+std::span<const NodeUse> BudgetClaims::MembersOf(const GraphView& view, size_t region) const {
+  for (const int output : view.placement.nodes[region].outputs) {
+    if (output < 0) continue;
+    const auto found = members_.find(view.placement.values[static_cast<size_t>(output)].name);
+    if (found != members_.end()) return *found->second;
+  }
+  return {};
 }
 
 graph::BudgetReport BudgetClaims::Report() const {

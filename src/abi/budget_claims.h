@@ -4,8 +4,12 @@
 // graph.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "abi/graph_view.h"
 #include "abi/node_demand.h"
@@ -25,17 +29,24 @@ class BudgetClaims {
   // `note` is set to what is worth a line in the log: where the budget ended, once, and costs that are unknown.
   Status Apply(const OrtGraph* graph, SessionState& state, const MayTurn& may_turn, GraphView* view, std::string* note);
 
+  // Nodes of the view of the last Apply that become a region: an answer that finds it in their place, because the host
+  // asks again, charges what they use.
+  void Join(const GraphView& view, std::span<const int> nodes);
+
   // Of all graphs so far.
   graph::BudgetReport Report() const;
 
  private:
   Status Prepare(const OrtGraph* graph, SessionState& state);
   Status Charge(SessionState& state, const MayTurn& may_turn, StreamContext& stream, GraphView* view);
+  std::span<const NodeUse> MembersOf(const GraphView& view, size_t region) const;
 
   graph::BudgetSetting setting_;
   graph::NodeStats stats_;
   std::optional<graph::BudgetAccount> account_;
-  std::string ended_at_;  // the node that did not fit
+  std::string ended_at_;       // the node that did not fit
+  std::vector<NodeUse> uses_;  // of the last graph's nodes, as far as they were read
+  std::map<std::string, std::shared_ptr<const std::vector<NodeUse>>> members_;  // of regions, by what these make
 };
 
 }  // namespace cudaep::abi

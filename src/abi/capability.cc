@@ -125,6 +125,7 @@ std::vector<RegionClaims::Region> Capability::FindRegions(const Settings& settin
   std::vector<RegionClaims::Region> regions = regions_.Find(*view, shape_nodes);
   int number = report_.AddRegions(regions.size());
   for (const RegionClaims::Region& region : regions) {
+    if (budget_) budget_->Join(*view, region.nodes);
     for (const int node : region.nodes) view->report.nodes[static_cast<size_t>(node)].region = number;
     for (const int node : region.evaluated) {
       view->report.nodes[static_cast<size_t>(node)].home = graph::NodeHome::kEvaluated;

@@ -73,7 +73,8 @@ class Graph:
         ]
         outputs = [onnx.ValueInfoProto(name=name) for name in self.outputs]
         graph = helper.make_graph(self.nodes, "graph", inputs, outputs, self.constants)
-        imports = [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
+        domains = {"": self.opset, "com.microsoft": 1, "ai.onnx.ml": 3}
+        imports = [helper.make_opsetid(domain, version) for domain, version in domains.items()]
         proto: onnx.ModelProto = helper.make_model(graph, opset_imports=imports, ir_version=10)
         return bytes(proto.SerializeToString())
 

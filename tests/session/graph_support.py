@@ -74,11 +74,17 @@ class Bound:
         return list(self.session.run(None, feeds, run_options(-1)))
 
     def __call__(self, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-        for name, array in feeds.items():
-            self._inputs[name].update_inplace(array)
+        self.update(feeds)
         self.run()
         if not self._waits:
             self.wait()
+        return self.results()
+
+    def update(self, feeds: dict[str, np.ndarray]) -> None:
+        for name, array in feeds.items():
+            self._inputs[name].update_inplace(array)
+
+    def results(self) -> list[np.ndarray]:
         return [value.numpy() for value in self._outputs]
 
     def run(self) -> None:

@@ -136,7 +136,8 @@ Result<Program> BuildProgram(ir::Graph graph, const Settings& settings, WeightSt
   for (size_t v = 0; v < graph.values.size(); ++v) {
     if (!graph.values[v].is_constant()) continue;
     CUDAEP_RETURN_IF_ERROR(CopyConstant(graph.values[v], program.values[v], uses[v], program, weights, stream)
-                               .WithContext(StrCat("constant '", graph.values[v].name, "' of a region")));
+                               .WithContext(StrCat("constant '", graph.values[v].name, "' of ",
+                                                   uses[v].empty() ? "a region" : uses[v].front().step->label)));
   }
   return program;
 }

@@ -132,8 +132,10 @@ Status RegionOperator::EnqueueSteps(const Recipe& recipe, const ops::OpContext& 
     for (size_t i = 0; i < step.outputs.size(); ++i) {
       outputs[i] = step.outputs[i] < 0 || planned.outputs[i].elems() == 0 ? nullptr : address(step.outputs[i]);
     }
-    const ops::OpContext inner{ops::TensorViews(views, step.inputs.size()), outputs,
-                               static_cast<std::byte*>(context.workspace) + planned.scratch, context.runtime,
+    // A plan without scratch memory gets no address: it would be another step's.
+    void* const scratch =
+        planned.plan->workspace_bytes == 0 ? nullptr : static_cast<std::byte*>(context.workspace) + planned.scratch;
+    const ops::OpContext inner{ops::TensorViews(views, step.inputs.size()), outputs, scratch, context.runtime,
                                planned.outputs};
     if (Status queued = step.op->Enqueue(*planned.plan, inner); !queued.ok()) {
       return std::move(queued).WithContext(step.label);

@@ -17,15 +17,16 @@ void AddUploads(ir::Graph& graph) {
       if (copy < 0) {
         const ir::Value& from = graph.value(value);
         ir::Value made{.name = from.name, .type = from.type, .kind = from.kind, .dims = from.dims};
-        const std::vector<std::string>& sources = nodes[static_cast<size_t>(maker[static_cast<size_t>(value)])].sources;
+        const ir::Node& source = nodes[static_cast<size_t>(maker[static_cast<size_t>(value)])];
         copy = graph.AddValue(std::move(made));
-        nodes.push_back({.name = graph.value(copy).name,
-                         .domain = ops::kFusedDomain,
-                         .op_type = "FromHost",
-                         .since_version = 1,
-                         .inputs = {value},
-                         .outputs = {copy},
-                         .sources = sources});
+        ir::Node upload{.name = source.name,
+                        .domain = ops::kFusedDomain,
+                        .op_type = "FromHost",
+                        .since_version = 1,
+                        .inputs = {value},
+                        .outputs = {copy},
+                        .sources = source.sources};
+        nodes.push_back(std::move(upload));
       }
       value = copy;
     }
