@@ -34,18 +34,18 @@ class Row:
 
 ROWS = (
     Row("fed", ways.nothing, ways.fed, everywhere=True),
-    Row("bound", ways.nothing, ways.bound, everywhere=True),
+    Row("bound", ways.nothing, ways.bound),
     Row("threads", ways.nothing, ways.threaded),
     Row("step_by_step", ways.no_region_graphs, ways.bound),
     Row("host_graphs", ways.host_graphs, ways.bound, captures=True, everywhere=True),
     Row("host_graphs_and_threads", ways.host_graphs, ways.threaded, captures=True),
-    Row("users_stream", ways.users_stream, ways.bound, everywhere=True),
+    Row("users_stream", ways.users_stream, ways.bound),
     Row("users_stream_fed", ways.users_stream, ways.fed),
     Row("users_stream_and_threads", ways.users_stream, ways.threaded, everywhere=True),
     Row("users_stream_captured", ways.users_stream, ways.captured, captures=True, everywhere=True),
     Row("unified_stream_and_threads", ways.unified_stream, ways.threaded),
     Row("memory_pool", ways.memory_pool, ways.bound),
-    Row("memory_pool_and_threads", ways.memory_pool, ways.threaded),
+    Row("prefer_nhwc", ways.channels_last, ways.fed),
     Row("external_allocator", ways.external_allocator, ways.bound, everywhere=True),
     Row("external_allocator_and_threads", ways.external_allocator, ways.threaded),
     Row("external_allocator_on_users_stream", ways.external_allocator_on_users_stream, ways.bound),
@@ -95,7 +95,10 @@ def beside(case: Case, row: Row) -> None:
             refused(case, row, neighbour)
             return
         joined = opened(case, neighbour.options, regions=True)
-        took_part(joined, case)
+        if neighbour.joins:
+            took_part(joined, case)
+        else:
+            assert not joined.regions(), joined.report
         found = row.way(joined, case, neighbour)
         del joined
     # What the nodes cannot do one by one is compared with what they do under no neighbour.

@@ -63,7 +63,7 @@ class Probe:
             "Free": (text, [address]),
             "Produce": (text, [address, address, ctypes.c_float, ctypes.c_int64]),
             "Read": (text, [address, address, address, ctypes.c_size_t]),
-            "ExternalCounts": (None, [ctypes.POINTER(ctypes.c_uint64)]),
+            "ExternalTrim": (None, [ctypes.POINTER(ctypes.c_uint64)]),
             "Peek": (ctypes.c_float, [address]),
             "BytesInUse": (ctypes.c_size_t, [integer]),
             "Restrict": (None, [address]),
@@ -129,10 +129,10 @@ class Probe:
         calls = {"alloc": self._library.ProbeExternalAlloc, "free": self._library.ProbeExternalFree}
         return {f"gpu_external_{name}": str(ctypes.cast(call, ctypes.c_void_p).value) for name, call in calls.items()}
 
-    def external_blocks(self) -> tuple[int, int]:
-        """How many blocks of that allocator are given now, and how many are in its cache."""
+    def trim_external(self) -> tuple[int, int]:
+        """Frees what that allocator got back: how many blocks are still out, and how many those were."""
         counts = (ctypes.c_uint64 * 2)()
-        self._library.ProbeExternalCounts(counts)
+        self._library.ProbeExternalTrim(counts)
         return counts[0], counts[1]
 
     def produce(self, stream: int, out: int, value: float, count: int) -> None:

@@ -3,8 +3,8 @@
 // product's own code. Functions that can fail return null or 0 for success and otherwise the text of the error, valid
 // until the thread's next call.
 #include <cstdint>
-#include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,8 +27,8 @@ const char* TextOf(const Status& status) {
 
 struct {
   std::mutex mutex;
-  std::map<void*, size_t> given;
-  std::map<size_t, std::vector<void*>> free;
+  std::set<void*> given;
+  std::vector<void*> kept;
 } external;
 
 device::Stream StreamOf(void* handle) { return static_cast<device::Stream>(handle); }
@@ -70,32 +70,26 @@ PROBE_EXPORT void* ProbeMalloc(size_t bytes) {
 }
 PROBE_EXPORT const char* ProbeFree(void* pointer) { return TextOf(device::Free(pointer)); }
 
-// An allocator of the application's for `gpu_external_alloc`. It caches what it gets back, last in, first out. Native:
-// Python's callbacks take the interpreter's lock, which other threads hold while they wait for the host.
+// An allocator of the application's for `gpu_external_alloc`, which keeps what it gets back, as caching ones do, until
+// ProbeExternalTrim. Native: Python's callbacks take the interpreter's lock, which other threads hold while they wait
+// for the host.
 PROBE_EXPORT void* ProbeExternalAlloc(size_t bytes) {
   const std::scoped_lock lock(external.mutex);
-  std::vector<void*>& free = external.free[bytes];
-  void* pointer = nullptr;
-  if (free.empty()) {
-    pointer = ProbeMalloc(bytes);
-  } else {
-    pointer = free.back();
-    free.pop_back();
-  }
-  external.given[pointer] = bytes;
+  void* const pointer = ProbeMalloc(bytes);
+  external.given.insert(pointer);
   return pointer;
 }
 PROBE_EXPORT void ProbeExternalFree(void* pointer) {
   const std::scoped_lock lock(external.mutex);
-  const auto given = external.given.extract(pointer);
-  external.free[given.mapped()].push_back(pointer);
+  if (external.given.erase(pointer) != 0) external.kept.push_back(pointer);
 }
-// Blocks that are given, and those in the cache.
-PROBE_EXPORT void ProbeExternalCounts(uint64_t* counts) {
+// Frees what came back: counts[1] blocks; counts[0] are still out.
+PROBE_EXPORT void ProbeExternalTrim(uint64_t* counts) {
   const std::scoped_lock lock(external.mutex);
   counts[0] = external.given.size();
-  counts[1] = 0;
-  for (const auto& [bytes, free] : external.free) counts[1] += free.size();
+  counts[1] = external.kept.size();
+  for (void* const pointer : external.kept) ProbeFree(pointer);
+  external.kept.clear();
 }
 
 // Captures what the calling thread enqueues on `stream`, as torch.cuda.graph does, into a graph that can be launched.
