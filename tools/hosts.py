@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # One release of each minor version, oldest first; the last is that of requirements.txt.
-SUPPORTED = ("1.24.4", "1.25.1", "1.26.0", "1.27.0", "1.28.0", "1.29.0", "1.30.0", "1.31.1")
+SUPPORTED = ("1.24.4", "1.25.1", "1.26.0", "1.27.0", "1.28.0", "1.29.0", "1.30.0", "1.31.1", "1.32.0")
 OLDEST, NEWEST = SUPPORTED[0], SUPPORTED[-1]
 # Of these every test run makes use: no feature of newer hosts, those of the compiled API version, all of them.
 CI = (OLDEST, "1.27.0", NEWEST)

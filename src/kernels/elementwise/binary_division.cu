@@ -32,13 +32,17 @@ __device__ __forceinline__ T TruncatedRemainder(T a, T b) {
   return static_cast<T>(a % b);
 }
 
-// The result has the sign of the divisor, as Python's %.
+// The result has the sign of the divisor, as Python's %; of a float that is 0, too.
 struct Mod {
   static constexpr std::string_view kName = "Mod";
-  static constexpr DataTypeSet kTypes = kIntTypes;
+  static constexpr DataTypeSet kTypes = kNumericTypes;
   template <class T>
   __device__ __forceinline__ T operator()(T a, T b) const {
-    if constexpr (std::is_unsigned_v<T>) {
+    if constexpr (std::is_floating_point_v<T>) {
+      const T r = std::fmod(a, b);
+      if (r == T(0)) return std::copysign(r, b);
+      return (r < T(0)) != (b < T(0)) ? r + b : r;
+    } else if constexpr (std::is_unsigned_v<T>) {
       return TruncatedRemainder(a, b);
     } else {
       const T r = TruncatedRemainder(a, b);

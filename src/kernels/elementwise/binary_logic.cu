@@ -53,22 +53,28 @@ struct BitwiseXor {
   }
 };
 
-// Shifts by as many bits as there are, or more, leave nothing.
+// Shifts by as many bits as there are, or more, or by a negative number leave nothing but the sign of what goes right.
+template <class T>
+__device__ __forceinline__ bool IsWithin(T bits) {
+  return static_cast<std::make_unsigned_t<T>>(bits) < 8 * sizeof(T);
+}
+
 struct ShiftLeft {
   static constexpr std::string_view kName = "ShiftLeft";
-  static constexpr DataTypeSet kTypes = kUnsignedIntTypes;
+  static constexpr DataTypeSet kTypes = kIntTypes;
+  static constexpr bool kIgnoresSign = true;
   template <class T>
   __device__ __forceinline__ T operator()(T a, T bits) const {
-    return bits < 8 * sizeof(T) ? static_cast<T>(uint64_t{a} << bits) : T(0);
+    return IsWithin(bits) ? static_cast<T>(static_cast<uint64_t>(a) << bits) : T(0);
   }
 };
 
 struct ShiftRight {
   static constexpr std::string_view kName = "ShiftRight";
-  static constexpr DataTypeSet kTypes = kUnsignedIntTypes;
+  static constexpr DataTypeSet kTypes = kIntTypes;
   template <class T>
   __device__ __forceinline__ T operator()(T a, T bits) const {
-    return bits < 8 * sizeof(T) ? static_cast<T>(a >> bits) : T(0);
+    return IsWithin(bits) ? static_cast<T>(a >> bits) : a < T(0) ? T(-1) : T(0);
   }
 };
 

@@ -131,7 +131,7 @@ struct Elu {
 
 struct Celu {
   static constexpr std::string_view kName = "Celu";
-  static constexpr DataTypeSet kTypes = DataType::kFloat;
+  static constexpr DataTypeSet kTypes = kFloatTypes;
   double alpha;
   __host__ __device__ Celu(double a, double) : alpha(a) {}
   template <class T>

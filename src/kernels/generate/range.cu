@@ -19,7 +19,8 @@ struct RangeSource {
   };
   template <class Index>
   __device__ __forceinline__ Cursor At(Index i) const {
-    return {static_cast<Unit>(start + static_cast<Wide>(i) * delta), static_cast<uint64_t>(i), INT64_MAX};
+    const auto value = static_cast<ComputeType<Unit>>(start + static_cast<Wide>(i) * delta);
+    return {Store<Unit>(value), static_cast<uint64_t>(i), INT64_MAX};
   }
 };
 
@@ -38,6 +39,10 @@ Status LaunchRange(const RangeValues& range, void* out, device::Stream stream) {
   if (range.count == 0) return Status::Ok();
   const uint64_t start = range.integer_start, delta = range.integer_delta;
   switch (range.type) {
+    case DataType::kFloat16:
+      return LaunchOf<Half>(range.start, range.delta, range.count, out, stream);
+    case DataType::kBFloat16:
+      return LaunchOf<BFloat16>(range.start, range.delta, range.count, out, stream);
     case DataType::kFloat:
       return LaunchOf<float>(range.start, range.delta, range.count, out, stream);
     case DataType::kDouble:

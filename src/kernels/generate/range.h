@@ -8,8 +8,8 @@
 
 namespace cudaep::kernels {
 
-inline constexpr DataTypeSet kRangeTypes{DataType::kFloat, DataType::kDouble, DataType::kInt16, DataType::kInt32,
-                                         DataType::kInt64};
+inline constexpr DataTypeSet kRangeTypes =
+    kFloatTypes | DataTypeSet{DataType::kInt16, DataType::kInt32, DataType::kInt64};
 
 // start + i * delta, rounded once for floats narrower than double; integers wrap around.
 struct RangeValues {

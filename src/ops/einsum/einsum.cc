@@ -111,11 +111,15 @@ class Einsum final : public Operator {
 };
 
 constexpr DataTypeSet kEinsumTypes =
-    (kFloatTypes - DataTypeSet(DataType::kBFloat16)) |
-    DataTypeSet{DataType::kInt32, DataType::kInt64, DataType::kUint32, DataType::kUint64};
+    kFloatTypes | DataTypeSet{DataType::kInt32, DataType::kInt64, DataType::kUint32, DataType::kUint64};
 
 const RegisterRows kRows({
-    {.op = "Einsum", .since = 12, .until = 12, .types = {{"T", kEinsumTypes}}, .make = Make<Einsum>},
+    {.op = "Einsum",
+     .since = 12,
+     .until = 12,
+     .types = {{"T", kEinsumTypes - DataTypeSet(DataType::kBFloat16)}},
+     .make = Make<Einsum>},
+    {.op = "Einsum", .since = 28, .until = 28, .types = {{"T", kEinsumTypes}}, .make = Make<Einsum>},
 });
 
 }  // namespace

@@ -30,6 +30,7 @@ constexpr Entry kEntries[] = {
     {"Add", 7, 14},
     {"And", 7, 7, DataType::kBool, true},
     {"BitShift", 11, 11, kUnsignedIntTypes},
+    {"BitShift", 28, 28, kIntTypes},
     {"BitwiseAnd", 18, 18, kIntTypes},
     {"BitwiseOr", 18, 18, kIntTypes},
     {"BitwiseXor", 18, 18, kIntTypes},
@@ -39,7 +40,7 @@ constexpr Entry kEntries[] = {
     {"GreaterOrEqual", 12, 16, kNumericTypes, true, "LessOrEqual", true},
     {"Less", 7, 13, kNumericTypes, true},
     {"LessOrEqual", 12, 16, kNumericTypes, true},
-    {"Mod", 10, 13},
+    {"Mod", 10, 28},
     {"Mul", 7, 14},
     {"Or", 7, 7, DataType::kBool, true},
     {"PRelu", 7, 16, kPReluTypes, false, nullptr, false, true},
@@ -59,7 +60,8 @@ Result<std::string_view> FunctorOf(const Entry& entry, const OpInfo& info) {
   }
   if (op == "Mod") {
     if (info.BoolOr("fmod", false)) return "FMod"sv;
-    if (kFloatTypes.Contains(info.input_type(0))) return InvalidArgument("Mod of floats needs fmod=1");
+    const bool floats = kFloatTypes.Contains(info.input_type(0));
+    if (floats && info.since_version() < 28) return InvalidArgument("Mod of floats needs fmod=1 before version 28");
   }
   return entry.functor == nullptr ? op : entry.functor;
 }

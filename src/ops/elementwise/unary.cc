@@ -38,6 +38,7 @@ constexpr Entry kEntries[] = {
     {"BitwiseNot", 18, 18, kIntTypes},
     {"Ceil", 1, 13},
     {"Celu", 12, 12, DataType::kFloat, {"alpha", 1.0f}},
+    {"Celu", 28, 28, kFloatTypes, {"alpha", 1.0f}},
     {"Clip", 6, 6, kFloatTypes, {"min", -kLargest}, {"max", kLargest}, "ClipToConstants"},
     {"Cos", 7, 22},
     {"Cosh", 9, 22},

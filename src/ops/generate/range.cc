@@ -1,10 +1,11 @@
 // Range; that of com.microsoft may leave out its delta of 1. The three numbers are read on the host; one plan serves
-// them all, as a decoder has others in each step.
+// them all, as a decoder has others in each step. Floats of 16 bits are counted in fp32 and rounded at the end.
 #include "kernels/generate/range.h"
 
 #include <cmath>
 
 #include "core/data_type_traits.h"
+#include "core/float16.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -34,8 +35,9 @@ Result<int64_t> CountOf(T start, T limit, T delta) {
 
 template <class T>
 Result<kernels::RangeValues> ValuesOf(TensorViews inputs) {
-  const T start = inputs[0].host<T>()[0], limit = inputs[1].host<T>()[0];
-  const T delta = inputs.size() > 2 && inputs[2].present() ? inputs[2].host<T>()[0] : T(1);
+  using C = ComputeType<T>;
+  const C start = Load(inputs[0].host<T>()[0]), limit = Load(inputs[1].host<T>()[0]);
+  const C delta = inputs.size() > 2 && inputs[2].present() ? Load(inputs[2].host<T>()[0]) : C(1);
   kernels::RangeValues range{.type = inputs[0].type};
   CUDAEP_ASSIGN_OR_RETURN(range.count, CountOf(start, limit, delta));
   range.start = static_cast<double>(start);
@@ -63,7 +65,13 @@ Result<kernels::RangeValues> ValuesOf(TensorViews inputs) {
 
 class Range final : public Operator {
  public:
-  static Result<std::unique_ptr<Range>> Create(const OpInfo&) { return std::make_unique<Range>(); }
+  static Result<std::unique_ptr<Range>> Create(const OpInfo& info) {
+    const auto stash = static_cast<DataType>(info.IntOr("stash_type", static_cast<int64_t>(DataType::kFloat)));
+    if (kFloat16Types.Contains(info.input_type(0)) && stash != DataType::kFloat) {
+      return NotSupported("stash_type ", DataTypeName(stash), "; ranges of 16 bits are computed in float");
+    }
+    return std::make_unique<Range>();
+  }
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
     CUDAEP_ASSIGN_OR_RETURN(const kernels::RangeValues range, ValuesOf(inputs));
@@ -79,20 +87,20 @@ class Range final : public Operator {
   }
 };
 
+KernelRow Row(int since, int until, DataTypeSet types, const char* domain = kOnnxDomain) {
+  return {.domain = domain,
+          .op = "Range",
+          .since = since,
+          .until = until,
+          .types = {{"T", types}},
+          .host_inputs = {0, 1, 2},
+          .make = Make<Range>};
+}
+
 const RegisterRows kRows({
-    {.op = "Range",
-     .since = 11,
-     .until = 11,
-     .types = {{"T", kernels::kRangeTypes}},
-     .host_inputs = {0, 1, 2},
-     .make = Make<Range>},
-    {.domain = kMicrosoftDomain,
-     .op = "Range",
-     .since = 1,
-     .until = 1,
-     .types = {{"T", kernels::kRangeTypes}},
-     .host_inputs = {0, 1, 2},
-     .make = Make<Range>},
+    Row(11, 11, kernels::kRangeTypes - kFloat16Types),
+    Row(27, 27, kernels::kRangeTypes),
+    Row(1, 1, kernels::kRangeTypes - kFloat16Types, kMicrosoftDomain),
 });
 
 }  // namespace

@@ -91,7 +91,7 @@ class Blocks final : public Operator {
 };
 
 KernelRow Row(const char* op) {
-  return {.op = op, .since = 1, .until = 13, .types = {{"T", kFixedSizeTypes}}, .make = Make<Blocks>};
+  return {.op = op, .since = 1, .until = 28, .types = {{"T", kFixedSizeTypes}}, .make = Make<Blocks>};
 }
 
 const RegisterRows kRows(InBothLayouts({Row("DepthToSpace"), Row("SpaceToDepth")}));

@@ -67,13 +67,18 @@ class OneHot final : public Operator {
 
 constexpr DataTypeSet kIndices = kNumericTypes - DataTypeSet(DataType::kBFloat16);
 
+KernelRow Row(int since, int until, DataTypeSet values) {
+  return {.op = "OneHot",
+          .since = since,
+          .until = until,
+          .types = {{"T1", kIndices}, {"T2", kIndices}, {"T3", values}},
+          .host_inputs = {1},
+          .make = Make<OneHot>};
+}
+
 const RegisterRows kRows({
-    {.op = "OneHot",
-     .since = 9,
-     .until = 11,
-     .types = {{"T1", kIndices}, {"T2", kIndices}, {"T3", kFixedSizeTypes - DataTypeSet(DataType::kBFloat16)}},
-     .host_inputs = {1},
-     .make = Make<OneHot>},
+    Row(9, 11, kFixedSizeTypes - DataTypeSet(DataType::kBFloat16)),
+    Row(28, 28, kFixedSizeTypes),
 });
 
 }  // namespace

@@ -57,6 +57,11 @@ const RegisterRows kRows({
      .until = 10,
      .types = {{"T", kFixedSizeTypes - DataTypeSet(DataType::kBFloat16)}},
      .make = Make<ReverseSequence>},
+    {.op = "ReverseSequence",
+     .since = 28,
+     .until = 28,
+     .types = {{"T", kFixedSizeTypes}},
+     .make = Make<ReverseSequence>},
 });
 
 }  // namespace

@@ -100,12 +100,12 @@ KernelRow Row(Direction direction, int since, int until, std::vector<TypeConstra
 
 const RegisterRows kRows({
     Row(Direction::kQuantize, 10, 21, {{"T1", kernels::kQuantSources}, {"T2", kInts | kFloat8Types}}),
-    Row(Direction::kQuantize, 23, 25,
+    Row(Direction::kQuantize, 23, 28,
         {{"T1", kernels::kQuantSources}, {"T2", kernels::kQuantScaleTypes | kInt32}, {"T3", kQuantized}}),
     Row(Direction::kQuantize, 1, 1, {{"T1", kContribFloats}, {"T2", kInts}}, kMicrosoftDomain),
     Row(Direction::kDequantize, 10, 13, {{"T", {DataType::kInt8, DataType::kUint8, DataType::kInt32}}}),
     Row(Direction::kDequantize, 19, 21, {{"T1", kInts | kInt32 | kFloat8Types}, {"T2", kFloatTypesNoDouble}}),
-    Row(Direction::kDequantize, 23, 25,
+    Row(Direction::kDequantize, 23, 28,
         {{"T1", kQuantized | kInt32}, {"T2", kernels::kQuantScaleTypes}, {"T3", kFloatTypesNoDouble}}),
     Row(Direction::kDequantize, 1, 1, {{"T1", kInts | kInt32}, {"T2", kContribFloats}}, kMicrosoftDomain),
 });

@@ -86,8 +86,8 @@ std::vector<KernelRow> Rows() {
   constexpr Entry kEntries[] = {
       {"ReduceL1", ReduceOp::kL1},
       {"ReduceL2", ReduceOp::kL2},
-      {"ReduceLogSum", ReduceOp::kLogSum},
-      {"ReduceLogSumExp", ReduceOp::kLogSumExp},
+      {"ReduceLogSum", ReduceOp::kLogSum, 28},
+      {"ReduceLogSumExp", ReduceOp::kLogSumExp, 28},
       {"ReduceMax", ReduceOp::kMax, 20},
       {"ReduceMean", ReduceOp::kMean},
       {"ReduceMin", ReduceOp::kMin, 20},

@@ -78,13 +78,18 @@ class Compress final : public Operator {
   std::optional<int64_t> axis_;
 };
 
+KernelRow Row(int since, int until, DataTypeSet types) {
+  return {.op = "Compress",
+          .since = since,
+          .until = until,
+          .types = {{"T", types}, {"T1", DataType::kBool}},
+          .open_shapes = true,
+          .make = Make<Compress>};
+}
+
 const RegisterRows kRows({
-    {.op = "Compress",
-     .since = 9,
-     .until = 11,
-     .types = {{"T", kFixedSizeTypes - DataTypeSet(DataType::kBFloat16)}, {"T1", DataType::kBool}},
-     .open_shapes = true,
-     .make = Make<Compress>},
+    Row(9, 11, kFixedSizeTypes - DataTypeSet(DataType::kBFloat16)),
+    Row(28, 28, kFixedSizeTypes),
 });
 
 }  // namespace

@@ -120,20 +120,20 @@ class Unique final : public Operator {
   Layout layout_;
 };
 
+KernelRow Row(int since, int until, DataTypeSet types, const char* domain = kOnnxDomain) {
+  return {.domain = domain,
+          .op = "Unique",
+          .since = since,
+          .until = until,
+          .types = {{"T", types}},
+          .open_shapes = true,
+          .make = Make<Unique>};
+}
+
 const RegisterRows kRows({
-    {.op = "Unique",
-     .since = 11,
-     .until = 11,
-     .types = {{"T", kernels::kUniqueTypes - DataTypeSet(DataType::kBFloat16)}},
-     .open_shapes = true,
-     .make = Make<Unique>},
-    {.domain = kMicrosoftDomain,
-     .op = "Unique",
-     .since = 1,
-     .until = 1,
-     .types = {{"T", kernels::kUniqueTypes - DataTypeSet(DataType::kBFloat16)}},
-     .open_shapes = true,
-     .make = Make<Unique>},
+    Row(11, 11, kernels::kUniqueTypes - DataTypeSet(DataType::kBFloat16)),
+    Row(28, 28, kernels::kUniqueTypes),
+    Row(1, 1, kernels::kUniqueTypes - DataTypeSet(DataType::kBFloat16), kMicrosoftDomain),
 });
 
 }  // namespace

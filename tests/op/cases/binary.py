@@ -7,7 +7,7 @@ import numpy as np
 
 from ..harness import Case, Of, Rand, T
 from ..harness.dtypes import FLOATS, INTS, NUMERIC
-from ..harness.tolerances import EXACT
+from ..harness.tolerances import EXACT, Tolerance
 
 # Both sides of pack (16 bytes) and block (256 threads) boundaries; the last one takes several blocks of every type.
 _LENGTHS = (1, 7, 8, 9, 255, 256, 257, 1023, 4097, 100_003)
@@ -81,8 +81,11 @@ CASES = [
          name="full_range"),
     Case(op="Mod", inputs=[Rand((300,), specials=True), Rand((300,), specials=True)], attrs={"fmod": 1}, dtypes=FLOATS,
          expected=lambda a, b, fmod: np.fmod(a, b), tolerance=EXACT, name="specials"),
-    Case(op="Mod", inputs=[Rand((3,)), Rand((3,))], dtypes=("float32",),
+    Case(op="Mod", inputs=[Rand((3,)), Rand((3,))], dtypes=("float32",), opset=13,
          error=("INVALID_ARGUMENT", "fmod=1")),
+    *(Case(op="Mod", inputs=[Rand(a, **how), Rand(b, **how)], expected=np.mod, dtypes=FLOATS, name=f"floored_{name}",
+           tolerance=Tolerance(1))
+      for name, a, b, how in (("small", (5, 33), (33,), {}), ("specials", (300,), (300,), {"specials": True}))),
     *(
         Case(op="PRelu", inputs=[Rand(shape), Rand(slope)], expected=lambda x, s: np.where(x < 0, s * x, x),
              dtypes=(*FLOATS, "int32", "int64", "uint32", "uint64"), opset="7+")

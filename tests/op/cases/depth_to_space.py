@@ -17,9 +17,10 @@ def _to_space(x: np.ndarray, blocksize: int, mode: str = "DCR") -> np.ndarray:
     return blocks.reshape(n, depth, h * blocksize, w * blocksize)
 
 
-def _to_depth(x: np.ndarray, blocksize: int) -> np.ndarray:
+def _to_depth(x: np.ndarray, blocksize: int, mode: str = "DCR") -> np.ndarray:
     n, c, h, w = x.shape
-    blocks = x.reshape(n, c, h // blocksize, blocksize, w // blocksize, blocksize).transpose(0, 3, 5, 1, 2, 4)
+    blocks = x.reshape(n, c, h // blocksize, blocksize, w // blocksize, blocksize)
+    blocks = blocks.transpose((0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4))
     return blocks.reshape(n, c * blocksize**2, h // blocksize, w // blocksize)
 
 
@@ -48,6 +49,10 @@ CASES = [
            expected=_to_space, tolerance=EXACT) for shape, size in _DEPTHS for mode in ("DCR", "CRD")),
     *(Case(op="SpaceToDepth", inputs=[Rand(shape)], attrs={"blocksize": size}, dtypes=_WIDTHS,
            expected=_to_depth, tolerance=EXACT) for shape, size in _SPACES),
+    *(Case(op="SpaceToDepth", inputs=[Rand(shape)], attrs={"blocksize": size, "mode": "CRD"}, dtypes=_WIDTHS,
+           expected=_to_depth, tolerance=EXACT) for shape, size in _SPACES),
+    Case(op="SpaceToDepth", inputs=[Rand((1, 2, 4, 6))], attrs={"blocksize": 2, "mode": "RCD"}, dtypes=("float32",),
+         error=("INVALID_ARGUMENT", "mode RCD")),
     Case(op="DepthToSpace", inputs=[Rand((1, 8, 2, 3))], attrs={"blocksize": 2}, dtypes=FIXED_SIZE, opset="1+",
          expected=_to_space, tolerance=EXACT, name="types"),
     Case(op="SpaceToDepth", inputs=[Rand((1, 2, 4, 6))], attrs={"blocksize": 2}, dtypes=FIXED_SIZE, opset="1+",

@@ -6,9 +6,9 @@ import numpy as np
 
 from ..harness import Case, Rand, Tolerance
 
-_TYPES = ("float32", "float16", "float64", "int32", "int64", "uint32", "uint64")
+_TYPES = ("float32", "float16", "bfloat16", "float64", "int32", "int64", "uint32", "uint64")
 # A result of 16 bits in between is rounded; the library chooses the order of sums.
-_HALF = {"float16": Tolerance(1, terms=2.0**14)}
+_HALF = {"float16": Tolerance(1, terms=2.0**14), "bfloat16": Tolerance(1, terms=2.0**17)}
 
 _UNKNOWN_TO_HOST = {"session": "ellipses of different ranks are refused by the host's shape inference"}
 
@@ -34,11 +34,11 @@ CASES = [
     Case(op="Einsum", inputs=[Rand((3, 4)), None], attrs={"equation": "ij,->ij"}, dtypes=("float32",),
          error=("INVALID_ARGUMENT", "input 1 is left out"), name="left_out"),
     # Every type through each kind of step.
-    _case("bij,bjk->bik", (3, 5, 7), (3, 7, 4), dtypes=_TYPES),
-    _case("ii,ij->j", (6, 6), (6, 5), dtypes=_TYPES),
-    _case("ij,jk,kl->li", (4, 5), (5, 6), (6, 3), dtypes=_TYPES),
-    _case("i,j->ji", (5,), (7,), dtypes=_TYPES),
-    _case("ijk->ki", (3, 4, 5), dtypes=_TYPES),
+    _case("bij,bjk->bik", (3, 5, 7), (3, 7, 4), dtypes=_TYPES, opset="12+"),
+    _case("ii,ij->j", (6, 6), (6, 5), dtypes=_TYPES, opset="12+"),
+    _case("ij,jk,kl->li", (4, 5), (5, 6), (6, 3), dtypes=_TYPES, opset="12+"),
+    _case("i,j->ji", (5,), (7,), dtypes=_TYPES, opset="12+"),
+    _case("ijk->ki", (3, 4, 5), dtypes=_TYPES, opset="12+"),
     # One input.
     _case("", ()),
     _case("i->i", (7,)),

@@ -8,7 +8,7 @@ from ..harness import Case, Of, Rand
 from ..harness.dtypes import FIXED_SIZE, FLOATS, INTS, NUMERIC, code_of
 from ..harness.tolerances import EXACT, Tolerance
 
-_RANGE_TYPES = ("float32", "float64", "int16", "int32", "int64")
+_RANGE_TYPES = (*FLOATS, "int16", "int32", "int64")
 
 
 def _range(start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> np.ndarray:
@@ -80,6 +80,14 @@ CASES = [
     _ranges(0, 5000, 1, ("int64", "float32")),
     Case(op="Range", inputs=[Of([1]), Of([6]), Of([2])], dtypes=("int64",), tolerance=EXACT,
          expected=lambda *_: np.array([1, 3, 5]), name="lists_of_one"),
+    Case(op="Range", inputs=[Of(-3), Of(12), Of(4)], dtypes=_RANGE_TYPES, opset="11+", expected=_range,
+         tolerance=EXACT, name="versions"),
+    Case(op="Range", inputs=[Of(0.25), Of(9), Of(0.75)], attrs={"stash_type": 1}, dtypes=FLOATS, tolerance=EXACT,
+         expected=lambda start, limit, delta, stash_type: _range(start, limit, delta), name="stash_type"),
+    Case(op="Range", inputs=[Of(0), Of(3000), Of(1)], dtypes=("float16", "bfloat16"), expected=_range,
+         tolerance=EXACT, name="past_the_integers_of_16_bits"),
+    Case(op="Range", inputs=[Of(0), Of(3), Of(1)], attrs={"stash_type": 10}, dtypes=("float16",),
+         error=("NOT_SUPPORTED", "stash_type float16"), skip={"session": "such a node goes to the CPU provider"}),
     Case(op="Range", inputs=[Of(1), Of(5), Of(0)], dtypes=_RANGE_TYPES, error=("INVALID_ARGUMENT", "delta is 0"),
          skip={"session": "the host's shape inference divides by it"}),
     Case(op="Range", inputs=[Of(0), Of(np.nan), Of(1)], dtypes=("float32",),
@@ -112,7 +120,7 @@ CASES = [
     Case(op="OneHot", inputs=[Rand((3, 5), "int32", low=-4, high=3), Of([4], "int32"), Of([0, 1])], opset="9+",
          expected=_one_hot, dtypes=FIXED_SIZE, tolerance=EXACT, name="types"),
     *(Case(op="OneHot", inputs=[Rand((3, 5), dtype, low=low, high=4), Of(4, dtype), Of([3, 1])], expected=_one_hot,
-           dtypes=("float32",), tolerance=EXACT, name=f"indices_{dtype}")
+           dtypes=("float32",), tolerance=EXACT, name=f"indices_{dtype}", opset="9+")
       for dtypes, low in [(("float32", "float16", "float64", "int8", "int16", "int32", "int64"), -5),
                           (("uint8", "uint16", "uint32", "uint64"), 0)]
       for dtype in dtypes),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..harness import Case, Of, Rand
-from ..harness.dtypes import INTS
+from ..harness.dtypes import FLOATS, INTS
 from ..harness.tolerances import EXACT
 
 
@@ -63,9 +63,10 @@ def _case(shape: Sequence[int], axis: int | None, dtypes: Sequence[str], **more:
 CASES = [
     *(case for row in _SHAPES for case in _case(*row, ("int32",))),
     *_case((30,), None, (*INTS, "bool")),
+    *_case((29,), None, (*FLOATS, *INTS, "bool"), opset="11+"),
     # floats that are equal, of both signs of zero, and NaN
     *(Case(op="Unique", inputs=[Of([2.5, np.nan, -1.0, 0.0, 2.5, np.inf, -0.0, -np.inf, np.nan, -1.0, -7.0])],
-           attrs={"sorted": ordered}, expected=_unique, dtypes=("float32", "float16", "float64"), outputs=_ALL,
+           attrs={"sorted": ordered}, expected=_unique, dtypes=FLOATS, outputs=_ALL,
            tolerance=EXACT, name=f"of_nan_sorted_{ordered}")
       for ordered in (0, 1)),
     *(Case(op="Unique", inputs=[Rand((50,), full=True)], attrs={"sorted": ordered}, expected=_unique,

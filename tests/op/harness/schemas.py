@@ -9,7 +9,7 @@ import onnx.defs
 from .dtypes import name_of_type
 
 FUSED_DOMAIN = "cudaep.fused"
-NEWEST_OPSET = 26  # of the newest host we support (ONNX Runtime 1.31); newer ones are refused by it
+NEWEST_OPSET = 28  # of the newest host we support (ONNX Runtime 1.32); newer ones are refused by it
 
 
 @dataclass(frozen=True)
