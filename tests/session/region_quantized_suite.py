@@ -121,6 +121,19 @@ def check_gemm() -> None:
     assert len(agree(network, y, [network.feed(n, INNER) for n in (3, 1, 20)], TensorProto.INT8)) == 1
 
 
+def check_rows_of_zeros() -> None:
+    """Padding is zeros behind a product too, to the bit, whatever its code and the sums of the weights' columns."""
+    for kind, zero in ACTIVATIONS:
+        network = Network(15)
+        x = network.through("x", network.scale(), network.zero(kind, zero))
+        y = network.add("MatMul", [x, network.weights(INNER, 32)])
+        feed = network.feed(2, 3, INNER)
+        feed[:, 1] = 0
+        result = joined(network.model({y: TensorProto.FLOAT}), {"fusion": "1", **EXACT}).run(None, {"x": feed})[0]
+        assert not result[:, 1].any(), result[:, 1]
+        assert result[:, 0].any()
+
+
 def check_asymmetric_weights() -> None:
     """Weights with zero points, of either type, and with codes or floats behind."""
     for seed, (kind, zero) in enumerate(((np.uint8, 119), (np.int8, 9))):

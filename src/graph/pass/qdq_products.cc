@@ -118,12 +118,15 @@ class Multiplier {
     return axis == -1 || axis == rank - 1;
   }
 
+  // Its sums are of the codes as they are, which of shares of 1 may be -128 with few that count.
   bool IsForLibrary(const Product& p) const {
+    const ir::Value& b = graph_.value(p.b.linear.codes);
     return p.a.linear.type == DataType::kInt8 && p.b.linear.type == DataType::kInt8 && !p.b.linear.has_zeros() &&
-           graph_.value(p.b.linear.codes).is_constant() && graph_.value(p.b.linear.codes).constant.rank == 2;
+           b.is_constant() && b.constant.rank == 2 && b.constant.dims()[p.transpose_b ? 1 : 0] <= kMostInner;
   }
 
-  // (A - a_zero) B = A B - a_zero * (column sums of B).
+  // (A - a_zero) B = A B - a_zero * (column sums of B), both whole numbers: what is left of two large ones is exact,
+  // and rows of zeros give zeros.
   bool MultiplyWeights(const Product& p) const {
     const std::vector<int32_t> codes = *CodesOf(graph_, p.b.linear.codes);
     const ops::TensorView weights = graph_.value(p.b.linear.codes).constant;
@@ -135,7 +138,7 @@ class Multiplier {
       for (int64_t k = 0; k < inner; ++k) sum += codes[static_cast<size_t>(n * column_step + k * inner_step)];
       const float b_scale = p.b.linear.scales[p.b.linear.is_uniform() ? 0 : static_cast<size_t>(n)];
       scales.push_back(double{p.alpha} * p.a.linear.scale() * b_scale);
-      shifts.push_back(-static_cast<double>(sum * p.a.linear.zero()) * scales.back());
+      shifts.push_back(-static_cast<double>(sum * p.a.linear.zero()));
     }
     const std::string name = graph_.value(p.b.linear.codes).name;
     const DataType type = graph_.value(rewrite_.node(p.index).outputs[0]).type;
@@ -145,8 +148,8 @@ class Multiplier {
     Nodes nodes(graph_, rewrite_.node(p.index));
     int y = nodes.Add(ops::kOnnxDomain, "MatMulInteger", 10, {p.a.linear.codes, Weights(p)}, DataType::kInt32);
     y = nodes.Add(ops::kOnnxDomain, "Cast", 13, {y}, DataType::kFloat, To(DataType::kFloat));
-    y = nodes.Add(ops::kOnnxDomain, "Mul", 14, {y, vector(scales)}, DataType::kFloat);
     if (p.a.linear.zero() != 0) y = nodes.Add(ops::kOnnxDomain, "Add", 14, {y, vector(shifts)}, DataType::kFloat);
+    y = nodes.Add(ops::kOnnxDomain, "Mul", 14, {y, vector(scales)}, DataType::kFloat);
     if (type != DataType::kFloat) y = nodes.Add(ops::kOnnxDomain, "Cast", 13, {y}, type, To(type));
     if (p.c >= 0) nodes.Add(ops::kOnnxDomain, "Add", 14, {y, p.c}, type);
     return nodes.Replace(rewrite_, p.index);
