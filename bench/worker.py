@@ -139,8 +139,8 @@ class Worker:
             reply["create_ms"] = 1e3 * (time.perf_counter() - begin)
             reply["first_run_ms"] = bound.run_us() / 1e3
             reply["placement"] = bound.placement
+            reply.update(_checked(bound))
             self._bound, self._run_us = bound, bound.run_us
-            reply.update(self._checked())
         self._warm_up(TINY_WARM_UP_SECONDS if request.get("tiny") else WARM_UP_SECONDS)
         return reply
 
@@ -172,7 +172,7 @@ class Worker:
         """Checks the last Run's results too, gives the last repeat's timeline, and lets go of the session."""
         reply: Reply = {}
         if self._bound is not None and not isinstance(self._bound, DeviceCopy):
-            reply = {**self._checked(), "timeline": self._timeline}
+            reply = {**_checked(self._bound), "timeline": self._timeline}
         if self._bound is not None:
             self._bound.close()
         self._bound, self._timeline, self._run_us = None, [], lambda: 0.0
@@ -184,11 +184,6 @@ class Worker:
 
             return TorchSession(self._subject, request)
         return BoundSession(self._subject, self._device() if self._subject.kind == "plugin" else None, request)
-
-    def _checked(self) -> Reply:
-        """What a check of the last outputs adds to a reply: torch's weights are its own, so it has no reference."""
-        error = self._bound.check() if self._bound is not None and not isinstance(self._bound, DeviceCopy) else None
-        return {} if error is None else {"error_norm": error}
 
     def _warm_up(self, seconds: float) -> None:
         begin, samples = time.perf_counter(), list[float]()
@@ -205,6 +200,12 @@ class Worker:
         if not found:
             raise RuntimeError("the library offers no device")
         return found[0]
+
+
+def _checked(session: Session) -> Reply:
+    """What a check of the last outputs adds to a reply: torch's weights are its own, so it has no reference."""
+    error = session.check()
+    return {} if error is None else {"error_norm": error}
 
 
 def _libraries() -> dict[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import onnxruntime as ort
 
 OLDEST = (1, 24)
-NEWEST_TESTED = (1, 31)
+NEWEST_TESTED = (1, 32)
 
 # Distributions that put their files into the one folder `onnxruntime`, so that the last one installed wins.
 _SAME_FOLDER = {

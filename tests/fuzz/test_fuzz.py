@@ -67,7 +67,6 @@ def test_a_finding_is_kept_and_told(program: campaign.Program, tmp_path: Path, m
 @pytest.mark.parametrize(
     "name",
     [
-        "depth-to-space-blocksize-overflow",
         "split-fewer-num-outputs",
         "max-input-left-out",
         "gather-nd-batch-dims-negative",

@@ -14,7 +14,8 @@ Result<kernels::QuantScales> QuantLayout(Dims x, const TensorView& scale, const 
       !(zero_point.elems() == 1 && scale.elems() == 1)) {
     return InvalidArgument("zero point ", zero_point.dims(), " has not the shape of the scale ", scales);
   }
-  if (scale.rank == 0 || (scale.rank == 1 && scales[0] == 1 && block == 0)) return kernels::QuantScales{};
+  // Hosts move a Transpose or Reshape in front of a node by giving its single scale more dimensions of 1.
+  if (scale.rank == 0 || (scale.elems() == 1 && block == 0)) return kernels::QuantScales{};
   if (axis < -rank || axis >= rank) return InvalidArgument("axis ", axis, " of an input with shape ", x);
   const auto at = static_cast<size_t>(axis < 0 ? axis + rank : axis);
   kernels::QuantScales layout{.axis = x[at], .inner = ElementCount(x.subspan(at + 1))};

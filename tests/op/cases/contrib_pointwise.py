@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..harness import MICROSOFT, Case, Rand, Tolerance
+from ..harness import MICROSOFT, Case, Of, Rand, Tolerance
 from ..harness.magnitudes import of_argument
 from ..harness.schemas import FUSED_DOMAIN
 
@@ -48,6 +48,37 @@ def _split(shape: tuple[int, ...], dtypes: tuple[str, ...] = ("float32",)) -> Ca
     return Case(op="BiasSplitGelu", domain=MICROSOFT, opset=1, inputs=[Rand(shape), Rand(shape[-1:])], dtypes=dtypes,
                 expected=_split_gelu, magnitude=_split_terms,
                 skip={} if len(shape) == 3 else {"session": "the host's inference wants three dimensions"})  # fmt: skip
+
+
+def _swiglu(gate: np.ndarray, up: np.ndarray | None = None, activation_alpha: float = 1, activation_beta: float = 0,
+            limit: float = 0, round_activation: int = 0) -> np.ndarray:  # fmt: skip
+    del round_activation  # references are not rounded
+    if up is None:
+        gate, up = np.split(gate, 2, -1)
+    if limit > 0:
+        gate, up = np.minimum(gate, limit), np.clip(up, -limit, limit)
+    return gate / (1 + np.exp(-activation_alpha * gate)) * (up + activation_beta)
+
+
+def _swiglus() -> list[Case]:
+    attributes: list[dict[str, Any]] = [
+        {}, {"activation_alpha": 1.702, "activation_beta": 1.0, "limit": 1.5}, {"round_activation": 1}, {"limit": -1.0},
+    ]  # fmt: skip
+    forms: list[list[Any]] = [
+        [Rand((2, 5, 12)), Rand((2, 5, 12))], [Rand((2, 5, 24))], [Rand((3, 66))], [Rand((1, 16))], [Rand((0, 8))],
+        [Rand((7,)), Rand((7,))],
+    ]  # fmt: skip
+    return [
+        *(Case(op="SwiGLU", domain=MICROSOFT, opset=1, inputs=form, attrs=attrs, expected=_swiglu,
+               dtypes=("float32", "float16", "bfloat16"), tolerance=Tolerance(2), name=f"{i}_{j}")
+          for i, form in enumerate(forms) for j, attrs in enumerate(attributes)),
+        Case(op="SwiGLU", domain=MICROSOFT, opset=1, inputs=[Of([-88, -95, -100, 30, 200]), Of([1e10, 1e12, 1, 2, -3])],
+             expected=_swiglu, dtypes=("float32",), tolerance=Tolerance(4), name="tails"),
+        Case(op="SwiGLU", domain=MICROSOFT, opset=1, inputs=[Rand((2, 3)), Rand((3,))], dtypes=("float32",),
+             error=("INVALID_ARGUMENT", "must have one shape"), skip={"session": "the host's inference refuses it"}),
+        Case(op="SwiGLU", domain=MICROSOFT, opset=1, inputs=[Rand((2, 3))], dtypes=("float32",),
+             error=("INVALID_ARGUMENT", "must be even"), skip={"session": "the host's inference refuses it"}),
+    ]  # fmt: skip
 
 
 _GATES: dict[str, Any] = {
@@ -98,6 +129,7 @@ def _gate(shape: tuple[int, ...], dtypes: tuple[str, ...] = ("float32",)) -> Cas
 _OPS = ("ComplexMul", "ComplexMulConj")
 
 CASES = [
+    *_swiglus(),
     *(_pairs(op, (3, 5, 2), (3, 5, 2), ("float32", "float64", "float16")) for op in _OPS),
     *(_pairs(op, a, b) for op in _OPS for a, b in (
         ((2,), (2,)), ((4, 1, 2), (3, 2)), ((3, 2), (4, 1, 2)), ((5, 33, 2), (2,)), ((0, 2), (2,)),
