@@ -20,10 +20,6 @@ struct Sizes {
   int64_t keys() const { return past + new_keys; }
 };
 
-struct AttentionOpPlan : Plan {
-  MultiHeadStep step;
-};
-
 class Attention final : public Operator {
  public:
   static Result<std::unique_ptr<Attention>> Create(const OpInfo& info) {
@@ -68,10 +64,8 @@ class Attention final : public Operator {
   }
 
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
-    auto plan = std::make_unique<AttentionOpPlan>();
     CUDAEP_ASSIGN_OR_RETURN(const MultiHead problem, Problem(context.inputs));
-    CUDAEP_ASSIGN_OR_RETURN(plan->step, MultiHeadStep::Make(problem, context, *plan));
-    return PlanPtr(std::move(plan));
+    return MultiHeadPlan::Make(problem, context);
   }
 
   LibrarySet libraries() const override { return {.dnn = library_}; }
@@ -91,7 +85,7 @@ class Attention final : public Operator {
                                .past_value = optional(kPastValue),
                                .present_key = has_present_[0] ? context.output(kPresentKey) : nullptr,
                                .present_value = has_present_[1] ? context.output(kPresentValue) : nullptr};
-    return PlanAs<AttentionOpPlan>(base).step.Enqueue(context, problem, at);
+    return PlanAs<MultiHeadPlan>(base).step.Enqueue(context, problem, at);
   }
 
  private:

@@ -43,10 +43,6 @@ struct Sizes {
   bool prompt() const { return total == queries; }
 };
 
-struct GroupQueryPlan : Plan {
-  MultiHeadStep step;
-};
-
 class GroupQueryAttention final : public Operator {
  public:
   static Result<std::unique_ptr<GroupQueryAttention>> Create(const OpInfo& info) {
@@ -97,11 +93,9 @@ class GroupQueryAttention final : public Operator {
   }
 
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
-    auto plan = std::make_unique<GroupQueryPlan>();
     CUDAEP_ASSIGN_OR_RETURN(const Sizes s, Measure(context.inputs));
     CUDAEP_ASSIGN_OR_RETURN(const MultiHead problem, Problem(context.inputs, s));
-    CUDAEP_ASSIGN_OR_RETURN(plan->step, MultiHeadStep::Make(problem, context, *plan));
-    return PlanPtr(std::move(plan));
+    return MultiHeadPlan::Make(problem, context);
   }
 
   LibrarySet libraries() const override { return {.dnn = library_}; }
@@ -137,7 +131,7 @@ class GroupQueryAttention final : public Operator {
                                .past_value = input(kPastValue),
                                .present_key = has_present_[0] ? context.output(kPresentKey) : nullptr,
                                .present_value = has_present_[1] ? context.output(kPresentValue) : nullptr};
-    return PlanAs<GroupQueryPlan>(base).step.Enqueue(context, problem, at);
+    return PlanAs<MultiHeadPlan>(base).step.Enqueue(context, problem, at);
   }
 
  private:

@@ -144,4 +144,10 @@ Status MultiHeadStep::Enqueue(const OpContext& context, const MultiHead& problem
   return attention_.Enqueue(context, launches.attention, attention);
 }
 
+Result<PlanPtr> MultiHeadPlan::Make(const MultiHead& problem, const PlanContext& context) {
+  auto plan = std::make_unique<MultiHeadPlan>();
+  CUDAEP_ASSIGN_OR_RETURN(plan->step, MultiHeadStep::Make(problem, context, *plan));
+  return PlanPtr(std::move(plan));
+}
+
 }  // namespace cudaep::ops

@@ -60,4 +60,11 @@ class MultiHeadStep {
   size_t scratch_[3] = {};  // of q, k and v
 };
 
+// The plan of an operator that is one such step.
+struct MultiHeadPlan : Plan {
+  MultiHeadStep step;
+
+  static Result<PlanPtr> Make(const MultiHead& problem, const PlanContext& context);
+};
+
 }  // namespace cudaep::ops

@@ -33,10 +33,6 @@ struct Sizes {
   int64_t capacity() const { return shares ? past_capacity : keys(); }
 };
 
-struct MultiHeadPlan : Plan {
-  MultiHeadStep step;
-};
-
 class MultiHeadAttention final : public Operator {
  public:
   static Result<std::unique_ptr<MultiHeadAttention>> Create(const OpInfo& info) {
@@ -81,11 +77,9 @@ class MultiHeadAttention final : public Operator {
   }
 
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
-    auto plan = std::make_unique<MultiHeadPlan>();
     CUDAEP_ASSIGN_OR_RETURN(const Sizes s, Measure(context.inputs));
     CUDAEP_ASSIGN_OR_RETURN(const MultiHead problem, Problem(context.inputs, s, nullptr));
-    CUDAEP_ASSIGN_OR_RETURN(plan->step, MultiHeadStep::Make(problem, context, *plan));
-    return PlanPtr(std::move(plan));
+    return MultiHeadPlan::Make(problem, context);
   }
 
   LibrarySet libraries() const override { return {.dnn = library_}; }

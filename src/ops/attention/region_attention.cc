@@ -25,10 +25,6 @@ struct Sizes {
   int64_t keys() const { return past + rows; }
 };
 
-struct RegionAttentionPlan : Plan {
-  MultiHeadStep step;
-};
-
 class RegionAttention final : public Operator {
  public:
   static Result<std::unique_ptr<RegionAttention>> Create(const OpInfo& info) {
@@ -70,10 +66,8 @@ class RegionAttention final : public Operator {
   }
 
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
-    auto plan = std::make_unique<RegionAttentionPlan>();
     CUDAEP_ASSIGN_OR_RETURN(const MultiHead problem, Problem(context.inputs));
-    CUDAEP_ASSIGN_OR_RETURN(plan->step, MultiHeadStep::Make(problem, context, *plan));
-    return PlanPtr(std::move(plan));
+    return MultiHeadPlan::Make(problem, context);
   }
 
   LibrarySet libraries() const override { return {.dnn = library_}; }
@@ -98,7 +92,7 @@ class RegionAttention final : public Operator {
         .past_value = input(kPastValue),
         .present_key = has_present_[0] ? context.output(kPresentKey) : nullptr,
         .present_value = has_present_[1] ? context.output(kPresentValue) : nullptr};
-    return PlanAs<RegionAttentionPlan>(base).step.Enqueue(context, problem, at);
+    return PlanAs<MultiHeadPlan>(base).step.Enqueue(context, problem, at);
   }
 
  private:

@@ -1,12 +1,21 @@
-// com.microsoft's BiasSplitGelu and GatedAdd. Compiled regions make `Gated` of the fused domain: activation(a) * b of
-// the halves a and b of the last dimension, or activation(b) * a with "activated" 1; "activation" as ActivationName has
-// it.
+// com.microsoft's BiasSplitGelu, SwiGLU and GatedAdd. Compiled regions make `Gated` of the fused domain: activation(a)
+// * b of the halves a and b of the last dimension, or activation(b) * a with "activated" 1; "activation" as
+// ActivationName has it.
 #include "kernels/elementwise/gated.h"
 
+#include "kernels/elementwise/swiglu.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
 namespace {
+
+// The shape of one half of the last dimension.
+Status HalfRows(Dims x, Shape& half) {
+  if (x.empty() || x.back() % 2 != 0) return InvalidArgument("the last dimension of ", x, " must be even");
+  half.Assign(x);
+  half[half.rank() - 1] /= 2;
+  return Status::Ok();
+}
 
 class BiasSplitGelu final : public Operator {
  public:
@@ -18,13 +27,9 @@ class BiasSplitGelu final : public Operator {
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
     const Dims x = inputs[0].dims(), bias = inputs[1].dims();
-    if (x.empty() || x.back() % 2 != 0) return InvalidArgument("the last dimension of ", x, " must be even");
-    if (bias.size() != 1 || bias[0] != x.back()) {
-      return InvalidArgument("the bias has shape ", bias, ", not the last dimension of ", x);
-    }
-    outputs[0].Assign(x);
-    outputs[0][outputs[0].rank() - 1] /= 2;
-    return Status::Ok();
+    CUDAEP_RETURN_IF_ERROR(HalfRows(x, outputs[0]));
+    if (bias.size() == 1 && bias[0] == x.back()) return Status::Ok();
+    return InvalidArgument("the bias has shape ", bias, ", not the last dimension of ", x);
   }
 
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
@@ -51,11 +56,7 @@ class Gated final : public Operator {
   }
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
-    const Dims x = inputs[0].dims();
-    if (x.empty() || x.back() % 2 != 0) return InvalidArgument("the last dimension of ", x, " must be even");
-    outputs[0].Assign(x);
-    outputs[0][outputs[0].rank() - 1] /= 2;
-    return Status::Ok();
+    return HalfRows(inputs[0].dims(), outputs[0]);
   }
 
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
@@ -69,6 +70,49 @@ class Gated final : public Operator {
   DataType type_ = DataType::kFloat;
   Activation activation_ = Activation::kNone;
   bool second_ = false;
+};
+
+// ONNX Runtime makes it of gated layers from 1.32 on: of two tensors, or of the halves of one tensor's last dimension.
+class SwiGlu final : public Operator {
+ public:
+  explicit SwiGlu(const OpInfo& info) : halves_(!info.has_input(1)) {
+    args_.type = info.input_type(0);
+    args_.alpha = info.FloatOr("activation_alpha", 1.0f);
+    args_.beta = info.FloatOr("activation_beta", 0.0f);
+    args_.limit = info.FloatOr("limit", 0.0f);
+    args_.rounds_activation = info.IntOr("round_activation", 0) != 0;
+  }
+
+  static Result<std::unique_ptr<SwiGlu>> Create(const OpInfo& info) { return std::make_unique<SwiGlu>(info); }
+
+  Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
+    const Dims gate = inputs[0].dims();
+    if (halves_) return HalfRows(gate, outputs[0]);
+    if (!SameDims(gate, inputs[1].dims())) {
+      return InvalidArgument("gate ", gate, " and up ", inputs[1].dims(), " must have one shape");
+    }
+    outputs[0].Assign(gate);
+    return Status::Ok();
+  }
+
+  Status Enqueue(const Plan& plan, const OpContext& context) const override {
+    kernels::SwiGluArgs args = args_;
+    args.gate = context.input(0);
+    args.y = context.output(0);
+    if (halves_) {
+      const Dims y = plan.outputs[0];
+      args.columns = y.back(), args.row_step = 2 * y.back(), args.rows = ElementCount(y.first(y.size() - 1));
+      args.up = static_cast<const std::byte*>(args.gate) + static_cast<size_t>(args.columns) * SizeOf(args.type);
+    } else {
+      args.columns = args.row_step = plan.outputs[0].elems(), args.rows = 1;
+      args.up = context.input(1);
+    }
+    return kernels::LaunchSwiGlu(args, context.stream());
+  }
+
+ private:
+  bool halves_;
+  kernels::SwiGluArgs args_;
 };
 
 struct GatedAddPlan : Plan {
@@ -118,6 +162,7 @@ const RegisterRows kRows({
      .op = "BiasSplitGelu",
      .types = {{"T", kernels::kBiasSplitGeluTypes}},
      .make = Make<BiasSplitGelu>},
+    {.domain = kMicrosoftDomain, .op = "SwiGLU", .types = {{"T", kernels::kSwiGluTypes}}, .make = Make<SwiGlu>},
     {.domain = kMicrosoftDomain,
      .op = "GatedAdd",
      .types = {{"T", kernels::kGatedAddTypes}},
