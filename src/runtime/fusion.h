@@ -19,13 +19,14 @@ enum class Fusion : uint8_t {
   kDecoderAttention,
   kProductEpilogue,
   kProjections,
+  kEmbedding,
   kSkipNorm,
   kChains,
 };
-inline constexpr int kFusionCount = 13;
+inline constexpr int kFusionCount = 14;
 inline constexpr const char* kFusionNames =
     "qdq,conv_affine,conv_epilogue,channels_last,activation,norm,rotary,attention,decoder_attention,product_epilogue,"
-    "projections,skip_norm,chains";
+    "projections,embedding,skip_norm,chains";
 
 constexpr std::string_view FusionName(Fusion fusion) {
   std::string_view rest = kFusionNames;

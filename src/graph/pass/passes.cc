@@ -9,6 +9,7 @@
 #include "graph/pass/conv_affine.h"
 #include "graph/pass/conv_epilogue.h"
 #include "graph/pass/decoder_attention.h"
+#include "graph/pass/embedding.h"
 #include "graph/pass/fold.h"
 #include "graph/pass/norm.h"
 #include "graph/pass/pass.h"
@@ -39,6 +40,7 @@ constexpr PassEntry kPasses[] = {
     {Fusion::kDecoderAttention, FuseDecoderAttention},
     {Fusion::kProductEpilogue, FuseProductEpilogues},
     {Fusion::kProjections, MergeProjections},
+    {Fusion::kEmbedding, FuseEmbeddings},
     {Fusion::kSkipNorm, FuseSkipNorms},
     {Fusion::kChains, FuseChains},
 };

@@ -1,7 +1,6 @@
-// EmbedLayerNormalization: the sum of word, position and segment embeddings, normalised. Two launches: the sum, which
-// may be an output, and the layer normalisation of its rows; the count of what a mask keeps is a third.
-#include "kernels/norm/embedding_sum.h"
-#include "ops/norm/layer_norm.h"
+// EmbedLayerNormalization: the sum of word, position and segment embeddings, which may be an output, normalised; and
+// the count of what a mask keeps.
+#include "ops/norm/embedding.h"
 #include "ops/optional_input.h"
 #include "ops/registry.h"
 
@@ -11,10 +10,7 @@ namespace {
 enum Input { kIds, kSegments, kWords, kPositions, kKinds, kGamma, kBeta, kMask, kPositionIds };
 enum Output { kNormalised, kMaskIndex, kSum };
 
-constexpr DataType kSumType = DataType::kFloat;
-
-struct EmbedPlan : LayerNormPlan {
-  size_t sum = 0;
+struct EmbedPlan : EmbeddingPlan {
   int64_t length = 0;
 };
 
@@ -77,12 +73,8 @@ class EmbedLayerNorm : public Operator {
     auto plan = std::make_unique<EmbedPlan>();
     plan->rows = ElementCount(ids);
     plan->length = ids[1];
-    plan->elems = plan->scale.columns = plan->beta.columns = context.inputs[kWords].dim[1];
-    plan->sum = plan->AddScratch(static_cast<size_t>(plan->rows * plan->elems) * SizeOf(kSumType));
-    CUDAEP_ASSIGN_OR_RETURN(
-        plan->kernel,
-        kernels::PlanLayerNorm({.x_type = kSumType, .y_type = type_, .rows = plan->rows, .elems = plan->elems},
-                               context.device));
+    plan->elems = context.inputs[kWords].dim[1];
+    CUDAEP_RETURN_IF_ERROR(PlanEmbeddingNorm(type_, context.device, plan.get()));
     return PlanPtr(std::move(plan));
   }
 
@@ -90,30 +82,18 @@ class EmbedLayerNorm : public Operator {
     const auto& plan = PlanAs<EmbedPlan>(base);
     const auto output = [&](int i) { return i < outputs_ ? context.output(i) : nullptr; };
     if (output(kMaskIndex) != nullptr) CUDAEP_RETURN_IF_ERROR(CountMask(plan, context));
-    void* const sum = context.scratch(plan.sum);
-    CUDAEP_RETURN_IF_ERROR(
-        kernels::LaunchEmbeddingSum({.type = type_,
-                                     .word = Table(context, kWords, kIds, plan.rows),
-                                     .position = Table(context, kPositions, kPositionIds, plan.length),
-                                     .segment = Table(context, kKinds, kSegments, plan.rows),
-                                     .tokens = plan.rows,
-                                     .width = plan.elems,
-                                     .sum = sum,
-                                     .rounded = output(kSum)},
-                                    context.stream()));
-    return kernels::LaunchLayerNorm({.x_type = kSumType,
-                                     .y_type = type_,
-                                     .x = sum,
-                                     .scale = context.input(kGamma),
-                                     .beta = context.input(kBeta),
-                                     .y = context.output(kNormalised),
-                                     .rows = plan.rows,
-                                     .elems = plan.elems,
-                                     .scale_map = plan.scale,
-                                     .beta_map = plan.beta,
-                                     .epsilon = epsilon_,
-                                     .plans = &plan.kernel},
-                                    context.stream());
+    const kernels::EmbeddingArgs args{
+        .type = type_,
+        .tables = {Table(context, kWords, kIds, plan.rows), Table(context, kPositions, kPositionIds, plan.length),
+                   Table(context, kKinds, kSegments, plan.rows)},
+        .tokens = plan.rows,
+        .width = plan.elems,
+        .sum = output(kSum)};
+    const kernels::EmbeddingNorm norm{.scale = context.input(kGamma),
+                                      .beta = context.input(kBeta),
+                                      .y = context.output(kNormalised),
+                                      .epsilon = epsilon_};
+    return EnqueueEmbeddingNorm(plan, args, norm, context);
   }
 
  private:
@@ -125,10 +105,7 @@ class EmbedLayerNorm : public Operator {
     const TensorView& rows = context.inputs[Index(table)];
     if (!HasInput(context.inputs, ids)) return {.rows = rows.data, .count = rows.dim[0], .period = period};
     const TensorView& chosen = context.inputs[Index(ids)];
-    return {.rows = rows.data,
-            .ids = static_cast<const int32_t*>(chosen.data),
-            .count = rows.dim[0],
-            .period = chosen.elems()};
+    return {.rows = rows.data, .ids = {chosen.data, false}, .count = rows.dim[0], .period = chosen.elems()};
   }
 
   Status CountMask(const EmbedPlan& plan, const OpContext& context) const {

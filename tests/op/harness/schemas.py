@@ -139,6 +139,28 @@ def _fused_schemas() -> list[Schema]:
         ),
         Schema(
             domain=FUSED_DOMAIN,
+            op="Embedding",
+            since=1,
+            inputs=tuple(
+                Formal(name, kind, variadic=False)
+                for name, kind in (
+                    *(
+                        (f"{part}{i}", kind + str(i) * (kind == "I"))
+                        for i in range(3)
+                        for part, kind in (("rows", "T"), ("ids", "I"))
+                    ),
+                    *(("scale", "T"), ("beta", "T")),
+                )
+            ),
+            outputs=(Formal("Y", "T", variadic=False), Formal("sum", "T", variadic=False)),
+            types={
+                "T": frozenset({"float32", "float16", "bfloat16"}),
+                **{f"I{i}": frozenset({"int32", "int64"}) for i in range(3)},
+            },
+            attributes={"epsilon": "FLOAT", "rms": "INT"},
+        ),
+        Schema(
+            domain=FUSED_DOMAIN,
             op="Elementwise",
             since=1,
             inputs=(Formal("X", "T", variadic=True),),
