@@ -127,17 +127,21 @@ class EmbeddingMatch {
     return dims && !dims->empty() && dims->back().known() && dims->back().Equals(graph_.value(total).dims->back());
   }
 
-  // Whether dimensions, without the last `inner`, are the last of the tokens', behind dimensions of 1.
+  // Whether dimensions, without the last `inner`, are the last of the tokens', behind dimensions of 1. The first of
+  // them may have another name, as that of places which are cut to the tokens' number: it is theirs or 1, or there is
+  // no sum.
   bool Repeats(int value, size_t inner, int total) const {
     const auto& own = graph_.value(value).dims;
     const auto& all = *graph_.value(total).dims;
     if (!own || own->size() < inner) return false;
-    const auto tokens = std::span(all).first(all.size() - 1);
+    auto tokens = std::span(all).first(all.size() - 1);
     auto left = std::span(*own).first(own->size() - inner);
     while (!left.empty() && left.front().size == 1) left = left.subspan(1);
-    return left.size() <= tokens.size() &&
-           std::ranges::equal(left, tokens.last(left.size()),
-                              [](const ir::Dim& a, const ir::Dim& b) { return a.Equals(b); });
+    if (left.size() > tokens.size()) return false;
+    tokens = tokens.last(left.size());
+    const size_t named = !left.empty() && !left.front().known() ? 1 : 0;
+    return std::ranges::equal(left.subspan(named), tokens.subspan(named),
+                              [](const ir::Dim& one, const ir::Dim& other) { return one.Equals(other); });
   }
 
   ir::Node Made(int index, const Sum& sum) const {

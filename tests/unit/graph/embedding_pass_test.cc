@@ -71,6 +71,14 @@ TEST(EmbeddingPassTest, ConstantRowsOfAllTokensOrOfEach) {
   }
 }
 
+TEST(EmbeddingPassTest, PlacesThatAreCutToTheTokens) {
+  TokenNet net;
+  const int cut = net.Ids("cut", {Dim{1}, Dim{kUnknownDim, "first"}});
+  net.Output(net.Norm(net.Sum(net.Gather(net.words, net.ids), net.Gather(net.places, cut))));
+  net.Run();
+  EXPECT_EQ(net.Operators(), Ops{"Embedding"});
+}
+
 TEST(EmbeddingPassTest, OneTableWithItsNorm) {
   for (const char* op : {"LayerNormalization", "RMSNormalization"}) {
     TokenNet net;
