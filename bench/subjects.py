@@ -33,7 +33,7 @@ _MEASURED = {"cudnn_conv_algo_search": "EXHAUSTIVE", "tunable_op_enable": "1", "
 _LONG_ROWS = (
     "LayerNormalization/*x32768,LayerNormalization/*x65536,LayerNormalization/*x131072,LayerNormalization/*x262144"
 )
-_REGIONS = {"compiled_regions": "1"}
+_NODES = {"compiled_regions": "0"}  # node by node
 # The settings of upstream's provider; "default" is the provider without options.
 UPSTREAM = {
     "default": Setting(),
@@ -50,18 +50,17 @@ UPSTREAM = {
 OURS = {
     "default": Setting(),
     "graph": Setting(_GRAPH, f"host,{_MODELS},elementwise*"),
+    "measured": Setting(_MEASURED, _MODELS),
+    "nodes": Setting(_NODES, f"host,{_MODELS},export,elementwise*"),
+    "nodes+graph": Setting({**_NODES, **_GRAPH}, f"host,{_MODELS},elementwise*"),
+    "nodes+measured": Setting({**_NODES, **_MEASURED}, "resnet50*"),
+    "nodes+graph+measured": Setting({**_NODES, **_GRAPH, **_MEASURED}, "resnet50*"),
+    "nodes+fixed": Setting(_NODES, "bert*", fixed=True),
+    "nodes+fixed+graph": Setting({**_NODES, **_GRAPH}, "bert*", fixed=True),
+    "nodes+fixed+graph+measured": Setting({**_NODES, **_GRAPH, **_MEASURED}, "bert*", fixed=True),
     "nhwc": Setting(_NHWC, _IMAGES),
     "nhwc+graph": Setting({**_NHWC, **_GRAPH}, _IMAGES),
-    "measured": Setting(_MEASURED, "resnet50*"),
-    "fixed": Setting({}, "bert*", fixed=True),
-    "fixed+graph": Setting(_GRAPH, "bert*", fixed=True),
-    "fixed+graph+measured": Setting({**_GRAPH, **_MEASURED}, "bert*", fixed=True),
-    "graph+measured": Setting({**_GRAPH, **_MEASURED}, "resnet50*"),
     "nhwc+graph+measured": Setting({**_NHWC, **_GRAPH, **_MEASURED}, "resnet50*"),
-    "regions": Setting(_REGIONS, f"{_MODELS},export,elementwise*"),
-    "regions+graph": Setting({**_REGIONS, **_GRAPH}, f"{_MODELS},elementwise*"),
-    "regions+measured": Setting({**_REGIONS, **_MEASURED}, _MODELS),
-    "regions+graph+measured": Setting({**_REGIONS, **_GRAPH, **_MEASURED}, _MODELS),
     "fp32": Setting({"use_tf32": "0"}, "product/float32*"),
     **{path: Setting({"norm_path": path}, _LONG_ROWS) for path in ("ring", "long", "long_pairs", "long_fours")},
 }

@@ -131,9 +131,9 @@ constexpr OptionRow kGeneral[] = {
     {"prefer_nhwc", kBool, "0",
      "convolutions and pools on channels-last tensors, which the host brings into that order",
      SetBool<&Settings::prefer_nhwc>, nullptr, kUpstream},
-    {"compiled_regions", kBool, "0",
+    {"compiled_regions", kBool, "1",
      "joins nodes to regions that the provider runs by itself, with one plan and one block of memory a region; "
-     "experimental, and without effect under prefer_nhwc=1",
+     "without effect under prefer_nhwc=1",
      SetBool<&Settings::compiled_regions>, nullptr},
     {"region_graphs", kBool, "1",
      "launches a compiled region as one CUDA graph when it runs again on the same memory "

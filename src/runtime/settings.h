@@ -44,10 +44,10 @@ struct Settings {
   bool conv1d_pad_to_nc1d = false;  // 1-D convolutions run as [N,C,1,D] instead of [N,C,D,1]
   bool attention_by_cudnn = true;   // false: attention runs by own kernels alone
   bool prefer_nhwc = false;
-  bool compiled_regions = false;  // nodes are joined to regions, which the provider runs by itself
-  bool region_graphs = true;      // which are launched as CUDA graphs
-  bool fusion = true;             // what is rewritten in them: all
-  FusionSet fusion_skip;          // but these
+  bool compiled_regions = true;  // nodes are joined to regions, which the provider runs by itself
+  bool region_graphs = true;     // which are launched as CUDA graphs
+  bool fusion = true;            // what is rewritten in them: all
+  FusionSet fusion_skip;         // but these
   bool strict_skip_layer_norm = false;
   void* user_stream = nullptr;
   bool has_user_stream = false;

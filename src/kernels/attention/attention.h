@@ -112,6 +112,8 @@ struct AttentionPlan {
 // What a test or a measurement wants instead of the planner's choice; 0 leaves it to the planner.
 struct AttentionChoice {
   int warps = 0, packed = 0, value_tile = 0, depth = 0, splits = 0, whole_rows_warps = 0;
+
+  bool operator==(const AttentionChoice&) const = default;
 };
 
 // kNotSupported for head sizes that the device's shared memory does not hold, and for sizes from 2^31 on;

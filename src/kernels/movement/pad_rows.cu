@@ -21,8 +21,6 @@ struct PadRows {
   Readable readable;
 };
 
-constexpr uint32_t kNoUnit = ~0u;
-
 // The byte of the input that row `index` of the output begins with; -1 where it is outside and nothing stands for it.
 template <class Unit>
 __device__ __forceinline__ int64_t RowStart(const PadRows<Unit>& pad, uint32_t index) {
@@ -43,27 +41,46 @@ __device__ __forceinline__ int64_t RowStart(const PadRows<Unit>& pad, uint32_t i
   return outside ? -1 : start * static_cast<int64_t>(sizeof(Unit));
 }
 
+// A pack of row `start` of the input, from `column` of it on, unit by unit.
+template <class Unit, int kPack>
+__device__ __forceinline__ Pack<Unit, kPack> LoadUnits(const PadRows<Unit>& pad, int64_t start, int32_t column,
+                                                       Unit constant) {
+  const auto* const row = reinterpret_cast<const Unit*>(reinterpret_cast<const std::byte*>(pad.in) + start);
+  const int32_t columns = pad.view.in[0];
+  Pack<Unit, kPack> units;
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    int32_t from = column + k;
+    if (pad.mode != PadMode::kConstant) from = MapPosition(from, columns, pad.mode);
+    units.value[k] = constant;
+    if (start >= 0 && from >= 0 && from < columns) units.value[k] = row[from];
+  }
+  return units;
+}
+
+// Place of bit `index` of those that are set.
+__device__ __forceinline__ int PlaceOfBit(unsigned bits, uint32_t index) {
+  for (; index > 0; --index) bits &= bits - 1;
+  return __ffs(static_cast<int>(bits)) - 1;
+}
+
 template <class Unit>
 __global__ void __launch_bounds__(kThreads, sizeof(Unit) == 1 ? 2 : 4)
     PadRowsKernel(const __grid_constant__ PadRows<Unit> pad, Unit* out) {
   constexpr int kPack = PackElems(sizeof(Unit));
+  using Words = Pack<uint32_t, 4>;
   const unsigned lane = threadIdx.x % 32;
   uint32_t tile;
   const uint32_t group = pad.tiles.DivideWithRemainder(blockIdx.x * kWarps + threadIdx.x / 32, &tile);
   const uint32_t first = group * pad.rows_of_warp, pack = tile * 32 + lane;
-  const bool any = first < pad.rows, has_pack = pack < pad.packs;
-  const uint32_t rows = any ? device::Min(pad.rows - first, pad.rows_of_warp) : 0;
+  const uint32_t rows = first < pad.rows ? device::Min(pad.rows - first, pad.rows_of_warp) : 0;
   const int64_t lane_start = lane < rows ? RowStart(pad, first + lane) : 0;
-  // The same for all rows: a pack that lies in the input, or in bytes where each of its units comes from.
-  const int32_t column = static_cast<int32_t>(pack) * kPack - pad.view.begin[0], columns = pad.view.in[0];
-  const bool inside = column >= 0 && column + kPack <= columns;
-  uint32_t source[kPack];
-#pragma unroll
-  for (int k = 0; k < kPack; ++k) {
-    int32_t from = column + k;
-    if (!inside && pad.mode != PadMode::kConstant) from = MapPosition(from, columns, pad.mode);
-    source[k] = from >= 0 && from < columns ? static_cast<uint32_t>(from) * sizeof(Unit) : kNoUnit;
-  }
+  // The same for all rows: a pack that lies in the input, or one at a row's end.
+  const auto column_of = [&](uint32_t p) { return static_cast<int32_t>(p) * kPack - pad.view.begin[0]; };
+  const int32_t column = column_of(pack), columns = pad.view.in[0];
+  const bool inside = column >= 0 && column + kPack <= columns && pack < pad.packs;
+  const int64_t offset = int64_t{column} * static_cast<int64_t>(sizeof(Unit));
+  Unit* const column_out = out + (int64_t{first} * pad.packs + pack) * kPack;
   device::GridDependencyWait();
   Unit constant{};
   if (pad.mode == PadMode::kConstant) constant = Repeat<Unit>(pad.value, pad.elem_bytes);
@@ -75,26 +92,27 @@ __global__ void __launch_bounds__(kThreads, sizeof(Unit) == 1 ? 2 : 4)
 #pragma unroll
     for (int i = 0; i < kRowsAtOnce; ++i) {
       const int64_t start = __shfl_sync(device::kFullWarp, lane_start, static_cast<int>(r) + i);
-      whole[i] = false;
-      if (!has_pack || r + i >= rows) continue;
-      const std::byte* const row = reinterpret_cast<const std::byte*>(pad.in) + start;
-      if (inside && start >= 0) whole[i] = groups[i].Load(row + source[0], pad.readable);
-      if (whole[i]) continue;
-#pragma unroll
-      for (int k = 0; k < kPack; ++k) {
-        units[i].value[k] = constant;
-        if (start >= 0 && source[k] != kNoUnit) {
-          units[i].value[k] = *reinterpret_cast<const Unit*>(row + source[k]);
-        }
-      }
+      whole[i] = inside && start >= 0 && r + i < rows &&
+                 groups[i].Load(reinterpret_cast<const std::byte*>(pad.in) + start + offset, pad.readable);
+      if (!whole[i] && inside && r + i < rows) units[i] = LoadUnits<Unit, kPack>(pad, start, column, constant);
     }
 #pragma unroll
     for (int i = 0; i < kRowsAtOnce; ++i) {
-      if (!has_pack || r + i >= rows) continue;
-      using Words = Pack<uint32_t, 4>;
+      if (!inside || r + i >= rows) continue;
       const Words words = whole[i] ? groups[i].template Shifted<Unit>() : std::bit_cast<Words>(units[i]);
-      *reinterpret_cast<Words*>(out + (int64_t{first + r + i} * pad.packs + pack) * kPack) = words;
+      *reinterpret_cast<Words*>(column_out + int64_t{r + i} * pad.packs * kPack) = words;
     }
+  }
+  // The packs at the ends of all rows, one a lane.
+  const unsigned ends = __ballot_sync(device::kFullWarp, pack < pad.packs && !inside);
+  const auto row_ends = static_cast<uint32_t>(__popc(ends));
+  for (uint32_t next = 0; next < rows * row_ends; next += 32) {
+    const uint32_t row = (next + lane) / row_ends;
+    const int64_t start = __shfl_sync(device::kFullWarp, lane_start, static_cast<int>(row % 32));
+    if (row >= rows) continue;
+    const uint32_t end = tile * 32 + static_cast<uint32_t>(PlaceOfBit(ends, (next + lane) % row_ends));
+    const auto units = LoadUnits<Unit, kPack>(pad, start, column_of(end), constant);
+    *reinterpret_cast<Words*>(out + (int64_t{first + row} * pad.packs + end) * kPack) = std::bit_cast<Words>(units);
   }
 }
 

@@ -5,9 +5,9 @@
 // the first in its lowest bits. As models store them, the words of one column follow each other, and so do its scales;
 // packed for these kernels the same word (or scale) of all columns does, so that a warp reads 128 bytes at a time.
 //
-// Few rows are multiplied as they meet the words; for many, the weights become a matrix of A's type in scratch memory
-// and the product is the library's. Weights in groups of their own (g_idx), and at odd addresses, take the plain
-// kernel.
+// Few rows are multiplied as they meet the words, through tensor cores where these have the types; for many, the
+// weights become a matrix of A's type in scratch memory and the product is the library's. Weights in groups of their
+// own (g_idx), and at odd addresses, take the plain kernel.
 #pragma once
 
 #include <cstdint>
@@ -58,6 +58,11 @@ bool IsPlainNBits(const MatMulNBitsPointers& at);
 Status LaunchMatMulNBits(const MatMulNBits& problem, const MatMulNBitsPointers& at, device::Stream stream);
 // For fewer than kNBitsMatrixRows rows; kInvalidArgument for others.
 Status LaunchMatMulNBitsRows(const MatMulNBits& problem, const MatMulNBitsPointers& at, device::Stream stream);
+// The same for 16-bit floats, 4 and 8 bits, blocks of 32 or more and whole zero points, where the device has tensor
+// cores; kInvalidArgument for others.
+bool FitsNBitsTensorCores(const MatMulNBits& problem, const device::DeviceInfo& device);
+Status LaunchMatMulNBitsTensorCores(const MatMulNBits& problem, const MatMulNBitsPointers& at,
+                                    const device::DeviceInfo& device, device::Stream stream);
 // matrix[k, n], of the problem's type.
 Status LaunchDequantizeNBits(const MatMulNBits& problem, const MatMulNBitsPointers& at, void* matrix,
                              device::Stream stream);

@@ -1,6 +1,8 @@
 #include "ops/conv/conv_library.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 
 #include "lib/problem_check.h"
 #include "ops/conv/aligned_call.h"
@@ -13,6 +15,13 @@ namespace {
 constexpr size_t kSmallWorkspaceBytes = size_t{32} << 20;  // of cudnn_conv_use_max_workspace = 0
 constexpr size_t kMostWorkspaceBytes = size_t{1} << 30;
 constexpr size_t kMostMeasured = 24;  // more bring nothing but time
+
+// For few pixels, where a launch's way to its first product is what counts: a runtime engine that takes part in
+// programmatic dependent launch, which heuristics never suggest. It is compiled, in some 40 ms, so a process does that
+// for a while only; plan files keep what came of it.
+constexpr char kShortChoice[] = "f2e4k24=55";
+constexpr int64_t kMostShortPixels = int64_t{1} << 14;
+constexpr std::chrono::milliseconds kCompilation{2500};
 
 using ConvPlanPtr = std::unique_ptr<const dnn::ConvPlan>;
 
@@ -36,6 +45,25 @@ Result<ConvPlanPtr> MeasurePlans(dnn::Handle& handle, const dnn::ConvProblem& p,
       stream, choices, dnn::ProblemText(p), 0,
       [&](const std::string& choice) { return dnn::MakePlan(handle, p, limit, choice); }, prepare,
       [&](const dnn::ConvPlan& plan) { return dnn::Enqueue(handle, plan, at); });
+}
+
+bool IsShort(const dnn::ConvProblem& p) {
+  return p.layout == dnn::Layout::kChannelsLast && p.direction == dnn::Direction::kForward && p.groups == 1 &&
+         SizeOf(p.types.a) == 2 && p.epilogue.bias && dnn::SizesOf(p).y <= kMostShortPixels * p.out_channels;
+}
+
+// Nothing where the engine does not take the problem, or the process has compiled long enough.
+Result<ConvPlanPtr> CompileShort(dnn::Handle& handle, const dnn::ConvProblem& p, size_t limit) {
+  static std::atomic<int64_t> spent_us{0};
+  if (!IsShort(p) || spent_us.load(std::memory_order_relaxed) > std::chrono::microseconds(kCompilation).count()) {
+    return ConvPlanPtr();
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  auto plan = dnn::MakePlan(handle, p, limit, kShortChoice);
+  const auto taken = std::chrono::steady_clock::now() - begin;
+  spent_us.fetch_add(std::chrono::duration_cast<std::chrono::microseconds>(taken).count(), std::memory_order_relaxed);
+  if (!plan.ok() && plan.status().code() == StatusCode::kDeviceLost) return std::move(plan).status();
+  return plan.ok() ? std::move(plan).value() : ConvPlanPtr();
 }
 
 }  // namespace
@@ -69,6 +97,10 @@ Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProb
     if (saved.empty() && frugal) {
       auto plan = dnn::MakePlan(*handle, problem, 0);
       if (plan.ok()) return LibraryPlanPtr(std::move(plan).value());
+    }
+    if (saved.empty() && !frugal) {
+      CUDAEP_ASSIGN_OR_RETURN(auto plan, CompileShort(*handle, problem, limit));
+      if (plan != nullptr) return LibraryPlanPtr(std::move(plan));
     }
     CUDAEP_ASSIGN_OR_RETURN(auto plan, dnn::MakePlan(*handle, problem, limit, saved));
     return LibraryPlanPtr(std::move(plan));

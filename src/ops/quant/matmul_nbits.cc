@@ -127,6 +127,10 @@ class MatMulNBits final : public Operator {
     if (kernels::IsPlainNBits(at) || (many && !p.product)) {
       return kernels::LaunchMatMulNBits(problem, at, context.stream());
     }
+    const device::DeviceInfo& device = context.runtime.device_info();
+    if (kernels::FitsNBitsTensorCores(problem, device)) {
+      return kernels::LaunchMatMulNBitsTensorCores(problem, at, device, context.stream());
+    }
     if (!p.product) return kernels::LaunchMatMulNBitsRows(problem, at, context.stream());
     void* const matrix = context.scratch(p.matrix);
     CUDAEP_RETURN_IF_ERROR(kernels::LaunchDequantizeNBits(problem, at, matrix, context.stream()));

@@ -106,6 +106,12 @@ CASES = [
     _case((18, 64), 40, 4, 32, "packed", constant=False),
     _case((18, 96), 20, 4, 32, "packed", groups=True),
     _case((3, 64), 40, 4, 32, "packed", constant=False),
+    # tensor cores: narrow blocks and wide ones, one group of rows and two, several steps of a warp, ends of all of them
+    *(_case((m, 1120), 40, 4, 32, zero, dtypes=("float16", "bfloat16"), bias=True)
+      for m in (1, 9) for zero in ("", "packed")),
+    *(_case((m, 64), 2200, bits, 32, dtypes=("float16",)) for m in (2, 12) for bits in (4, 8)),
+    *(_case((m, 140), 40, 8, 64, "packed", dtypes=("float16", "bfloat16")) for m in (8, 16)),
+    _case((5, 64), 72, 8, 32, constant=False, dtypes=("float16",)),
     _case((64,), 24, 4, 32),
     _case((0, 64), 24, 4, 32),
     Case(op="MatMulNBits", domain=MICROSOFT, opset=1, dtypes=("float32",), error=("INVALID_ARGUMENT", "A [2,65]"),

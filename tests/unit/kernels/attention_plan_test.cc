@@ -215,6 +215,19 @@ TEST_F(AttentionPlanTest, AddedToScoresInFloat16) { CheckAdded<DataType::kFloat1
 TEST_F(AttentionPlanTest, WholeRowsInFloat16) { CheckWholeRows<DataType::kFloat16>(6e-4); }
 TEST_F(AttentionPlanTest, WholeRowsInBFloat16) { CheckWholeRows<DataType::kBFloat16>(5e-3); }
 
+TEST_F(AttentionPlanTest, ShortSequencesHaveWholeRows) {
+  const auto warps = [&](const AttentionProblem& p, const AttentionChoice& choice = {}) {
+    return PlanAttention(p, info_, choice).value().whole_rows_warps;
+  };
+  EXPECT_EQ(warps(Problem(DataType::kFloat16, 4, 4, 128, 128, 64, 64)), 4);
+  EXPECT_EQ(warps(Problem(DataType::kBFloat16, 4, 4, 20, 20, 64, 64)), 2);
+  EXPECT_EQ(warps(Problem(DataType::kFloat16, 4, 4, 128, 129, 64, 64)), 0);
+  EXPECT_EQ(warps(Problem(DataType::kFloat16, 4, 4, 128, 128, 72, 64)), 0);
+  EXPECT_EQ(warps(Problem(DataType::kFloat, 4, 4, 128, 128, 64, 64)), 0);
+  EXPECT_EQ(warps(Problem(DataType::kFloat16, 4, 2, 1, 128, 64, 64)), 0);  // a group's heads are packed
+  EXPECT_EQ(warps(Problem(DataType::kFloat16, 4, 4, 128, 128, 64, 64), {.warps = 2}), 0);
+}
+
 TEST_F(AttentionPlanTest, AQueryWithoutKeysIsZeroOrNan) {
   mask_.assign(mask_.size(), 0);
   for (const bool nan : {false, true}) {

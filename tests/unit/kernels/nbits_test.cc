@@ -28,5 +28,27 @@ TEST_F(NBitsTest, ManyRowsAreNotFew) {
   }
 }
 
+TEST_F(NBitsTest, WhatTensorCoresDoNotTakeIsRefused) {
+  const auto info = device::GetDeviceInfo(0);
+  ASSERT_TRUE(info.ok());
+  const MatMulNBits fits{.type = DataType::kFloat16, .m = 16, .n = 8, .k = 32};
+  EXPECT_TRUE(FitsNBitsTensorCores(fits, *info.value()));
+  const auto with = [&](auto&& change) {
+    MatMulNBits problem = fits;
+    change(problem);
+    EXPECT_FALSE(FitsNBitsTensorCores(problem, *info.value()));
+    EXPECT_EQ(LaunchMatMulNBitsTensorCores(problem, {}, *info.value(), stream()).code(), StatusCode::kInvalidArgument);
+  };
+  with([](MatMulNBits& p) { p.type = DataType::kFloat; });
+  with([](MatMulNBits& p) { p.bits = 2; });
+  with([](MatMulNBits& p) { p.block = 16; });
+  with([](MatMulNBits& p) { p.m = kNBitsMatrixRows; });
+  with([](MatMulNBits& p) { p.zero_point = NBitsZeroPoint::kFloating; });
+  with([](MatMulNBits& p) { p.n = int64_t{1} << 31; });
+  device::DeviceInfo old = *info.value();
+  old.major = 7;
+  EXPECT_FALSE(FitsNBitsTensorCores(fits, old));
+}
+
 }  // namespace
 }  // namespace cudaep::kernels
