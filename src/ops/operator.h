@@ -44,7 +44,7 @@ class Plan {
   // What is launched replays correctly from a CUDA graph with other values in the same buffers.
   bool capturable = true;
   // Enqueue queues the same work for the same call at any time. False: it may find a faster way later (a library's plan
-  // that is made meanwhile), which replays of a graph would not.
+  // that is made meanwhile: PlanStore::replacements), which replays of a graph would not.
   bool settled = true;
   // Estimates of one call for choices and budgets. Bytes are those of inputs and outputs unless MakePlan says
   // otherwise.

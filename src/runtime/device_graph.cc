@@ -5,6 +5,7 @@
 
 #include "memory/memory_registry.h"
 #include "memory/relaxed_capture.h"
+#include "runtime/plan_store.h"
 #include "runtime/profiler.h"
 
 namespace cudaep {
@@ -61,7 +62,9 @@ Status DeviceGraph::Order(device::Stream later, device::Stream earlier) {
   return device::StreamWaitEvent(later, event_.get());
 }
 
+// The graph keeps the plans that it is captured with, so those in the making are waited for.
 Status DeviceGraph::BeginCapture() {
+  PlanStore::Process().WaitForBackground();
   replayed_ = std::make_shared<ReplayedNodes>();
   plans_.emplace();
   CUDAEP_RETURN_IF_ERROR(capture_.Begin(stream_.get()));

@@ -211,11 +211,13 @@ Status PlanStore::ReplaceInBackground(PlanSlotPtr slot, Make make) {
 
 // On the worker.
 void PlanStore::Work() {
+  bool has_replaced = false;
   for (;;) {
     Replacement next;
     {
       std::lock_guard lock(background_mutex_);
       if (replacements_.empty()) {
+        if (has_replaced) replacement_count_.fetch_add(1, std::memory_order_release);
         is_working_ = false;
         background_done_.notify_all();
         return;
@@ -223,23 +225,26 @@ void PlanStore::Work() {
       next = std::move(replacements_.front());
       replacements_.pop_front();
     }
-    Run(std::move(next));
+    has_replaced = Run(std::move(next)) || has_replaced;
   }
 }
 
-void PlanStore::Run(Replacement replacement) {
+bool PlanStore::Run(Replacement replacement) {
   PlanSlot& slot = *replacement.slot;
   auto after = PlanSlot::Progress::kIdle;
+  bool has_replaced = false;
   try {
     Result<LibraryPlanPtr> plan = replacement.make({});
     const bool is_made = plan.ok();
     const Status status = is_made ? slot.Replace(std::move(plan).value()) : std::move(plan).status();
+    has_replaced = status.ok();
     if (!status.ok() && (is_made || status.code() == StatusCode::kNotSupported)) after = PlanSlot::Progress::kRefused;
     if (!status.ok()) Log(LogLevel::kInfo, "no plan took the place of ", slot.plan().choice(), ": ", status.message());
   } catch (...) {  // std::bad_alloc, which a message would need memory for as well
   }
   replacement.make = nullptr;
   slot.progress_ = after;
+  return has_replaced;
 }
 
 void PlanStore::WaitForBackground() {

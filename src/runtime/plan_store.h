@@ -103,6 +103,9 @@ class PlanStore {
   // saved form. For plans that take long to build (run-time compiled engines), while something else serves.
   // kOutOfMemory and kNotReady where the thread cannot be had; the slot is idle then.
   Status ReplaceInBackground(PlanSlotPtr slot, Make make);
+  // Grows when plans in use have been replaced and no more are in the making: what was captured before may be slower
+  // than what would be captured now.
+  uint64_t replacements() const { return replacement_count_.load(std::memory_order_acquire); }
   // Waits until nothing is made in the background any more. No thread is left.
   void WaitForBackground();
   // The same, but what has not begun is not made; its slots are idle. Before the library may be unmapped.
@@ -149,8 +152,9 @@ class PlanStore {
     Make make;
   };
   void Work();
-  static void Run(Replacement replacement);
+  static bool Run(Replacement replacement);  // whether a plan took another's place
 
+  std::atomic<uint64_t> replacement_count_{0};
   std::mutex background_mutex_;  // guards what follows
   std::condition_variable background_done_;
   std::deque<Replacement> replacements_;  // not begun

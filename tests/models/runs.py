@@ -49,7 +49,7 @@ def run_on_ours(model: onnx.ModelProto, feeds: Feeds, more: dict[str, str] | Non
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(folder) / "profile")
         options.optimized_model_filepath = str(Path(folder) / "optimized.onnx")
-        options.add_provider_for_devices([host.devices()[0]], host.EXACT | (more or {}))
+        options.add_provider_for_devices([host.devices()[0]], host.EXACT | host.NODES | (more or {}))
         session = ort.InferenceSession(model.SerializeToString(), options, enable_fallback=0)
         outputs = [host.run(session, feed) for feed in feeds]
         events = json.loads(Path(session.end_profiling()).read_text())
@@ -75,7 +75,7 @@ def run_compiled(model: onnx.ModelProto, feeds: Feeds, options: dict[str, str]) 
 
     def make_session(settings: ort.SessionOptions) -> ort.InferenceSession:
         settings.intra_op_num_threads = 1
-        settings.add_provider_for_devices([host.devices()[0]], options | {"compiled_regions": "1"})
+        settings.add_provider_for_devices([host.devices()[0]], options)
         return ort.InferenceSession(model.SerializeToString(), settings, enable_fallback=0)
 
     def run(session: ort.InferenceSession) -> None:

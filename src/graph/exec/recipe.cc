@@ -311,7 +311,7 @@ Result<std::unique_ptr<Recipe>> MakeRecipe(const Program& program, std::span<Ste
   for (size_t v = 0; v < recipe->values.size(); ++v) recipe->values[v].place = buffers.PlaceOf(v);
   recipe->workspace_bytes = memory.bytes;
   recipe->steps = std::make_shared<const std::vector<Recipe::Step>>(std::move(steps));
-  const bool may_replay = program.replays && recipe->capturable && !recipe->synchronizes && recipe->settled;
+  const bool may_replay = program.replays && recipe->capturable && !recipe->synchronizes;
   if (may_replay && Launches(program, *recipe) >= kFewestLaunches) recipe->graph_plan = OperatorGraphs::NewPlan();
   return recipe;
 }

@@ -7,6 +7,7 @@
 #include "device/blocks.h"
 #include "graph/exec/recipe.h"
 #include "memory/allocation_label.h"
+#include "runtime/plan_store.h"
 #include "runtime/profiler.h"
 
 namespace cudaep::graph {
@@ -89,12 +90,14 @@ Result<ops::PlanPtr> RegionOperator::MakePlan(const ops::PlanContext& context) c
 Status RegionOperator::Enqueue(const ops::Plan& plan, const ops::OpContext& context) const {
   const auto& recipe = ops::PlanAs<Recipe>(plan);
   if (recipe.graph_plan == 0 || profile::IsRecording()) return EnqueueSteps(recipe, context);
-  const size_t count = context.inputs.size() + program_.outputs.size() + 1;
+  const size_t count = context.inputs.size() + program_.outputs.size() + (recipe.settled ? 1 : 2);
   auto** addresses = static_cast<const void**>(alloca(sizeof(void*) * count));
   const void** next = addresses;
   for (const ops::TensorView& input : context.inputs) *next++ = input.data;
   next = std::copy_n(context.outputs, program_.outputs.size(), next);
-  *next = context.workspace;
+  *next++ = context.workspace;
+  // A graph with plans that have been replaced since is not met any more.
+  if (!recipe.settled) *next = reinterpret_cast<const void*>(PlanStore::Process().replacements());
   return graphs_.Run(context.runtime, {recipe.graph_plan, {addresses, count}}, recipe.steps, [&](StreamContext& on) {
     return EnqueueSteps(recipe, {context.inputs, context.outputs, context.workspace, on, context.shapes});
   });

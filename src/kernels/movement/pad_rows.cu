@@ -41,21 +41,47 @@ __device__ __forceinline__ int64_t RowStart(const PadRows<Unit>& pad, uint32_t i
   return outside ? -1 : start * static_cast<int64_t>(sizeof(Unit));
 }
 
+// What MapPosition gives where one reflection, or one period, leads into the input (IsNear).
+template <PadMode mode>
+__device__ __forceinline__ int32_t MapNear(int32_t position, int32_t size) {
+  const auto magnitude = [](int32_t x) { return device::Max(x, -x); };
+  if constexpr (mode == PadMode::kReflect) return size - 1 - magnitude(size - 1 - magnitude(position));
+  if constexpr (mode == PadMode::kEdge) return device::Min(device::Max(position, 0), size - 1);
+  if constexpr (mode == PadMode::kWrap)
+    return position < 0 ? position + size : position < size ? position : position - size;
+  return position;
+}
+
+template <PadMode mode, class Unit, int kPack>
+__device__ __forceinline__ Pack<Unit, kPack> LoadMapped(const Unit* row, int32_t columns, int32_t column,
+                                                        Unit constant) {
+  Pack<Unit, kPack> units;
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    const int32_t from = MapNear<mode>(column + k, columns);
+    units.value[k] = constant;
+    if (row != nullptr && from >= 0 && from < columns) units.value[k] = row[from];
+  }
+  return units;
+}
+
 // A pack of row `start` of the input, from `column` of it on, unit by unit.
 template <class Unit, int kPack>
 __device__ __forceinline__ Pack<Unit, kPack> LoadUnits(const PadRows<Unit>& pad, int64_t start, int32_t column,
                                                        Unit constant) {
-  const auto* const row = reinterpret_cast<const Unit*>(reinterpret_cast<const std::byte*>(pad.in) + start);
+  const auto* row = reinterpret_cast<const Unit*>(reinterpret_cast<const std::byte*>(pad.in) + start);
   const int32_t columns = pad.view.in[0];
-  Pack<Unit, kPack> units;
-#pragma unroll
-  for (int k = 0; k < kPack; ++k) {
-    int32_t from = column + k;
-    if (pad.mode != PadMode::kConstant) from = MapPosition(from, columns, pad.mode);
-    units.value[k] = constant;
-    if (start >= 0 && from >= 0 && from < columns) units.value[k] = row[from];
+  switch (pad.mode) {
+    case PadMode::kReflect:
+      return LoadMapped<PadMode::kReflect, Unit, kPack>(row, columns, column, constant);
+    case PadMode::kEdge:
+      return LoadMapped<PadMode::kEdge, Unit, kPack>(row, columns, column, constant);
+    case PadMode::kWrap:
+      return LoadMapped<PadMode::kWrap, Unit, kPack>(row, columns, column, constant);
+    case PadMode::kConstant:
+      break;
   }
-  return units;
+  return LoadMapped<PadMode::kConstant, Unit, kPack>(start < 0 ? nullptr : row, columns, column, constant);
 }
 
 // Place of bit `index` of those that are set.
@@ -94,7 +120,10 @@ __global__ void __launch_bounds__(kThreads, sizeof(Unit) == 1 ? 2 : 4)
       const int64_t start = __shfl_sync(device::kFullWarp, lane_start, static_cast<int>(r) + i);
       whole[i] = inside && start >= 0 && r + i < rows &&
                  groups[i].Load(reinterpret_cast<const std::byte*>(pad.in) + start + offset, pad.readable);
-      if (!whole[i] && inside && r + i < rows) units[i] = LoadUnits<Unit, kPack>(pad, start, column, constant);
+      if (!whole[i] && inside && r + i < rows) {
+        const auto* const row = reinterpret_cast<const Unit*>(reinterpret_cast<const std::byte*>(pad.in) + start);
+        units[i] = LoadMapped<PadMode::kConstant, Unit, kPack>(start < 0 ? nullptr : row, columns, column, constant);
+      }
     }
 #pragma unroll
     for (int i = 0; i < kRowsAtOnce; ++i) {
@@ -114,6 +143,21 @@ __global__ void __launch_bounds__(kThreads, sizeof(Unit) == 1 ? 2 : 4)
     const auto units = LoadUnits<Unit, kPack>(pad, start, column_of(end), constant);
     *reinterpret_cast<Words*>(out + (int64_t{first + row} * pad.packs + end) * kPack) = std::bit_cast<Words>(units);
   }
+}
+
+// Whether what lies beside a row's elements is one reflection, or one period, away from them.
+bool IsNear(const PadCopy& pad) {
+  const int64_t before = pad.begin[0], behind = pad.out[0] - pad.in[0] - pad.begin[0], most = std::max(before, behind);
+  switch (pad.mode) {
+    case PadMode::kReflect:
+      return most < pad.in[0];
+    case PadMode::kWrap:
+      return most <= pad.in[0];
+    case PadMode::kEdge:
+    case PadMode::kConstant:
+      break;
+  }
+  return true;
 }
 
 int64_t TilesOf(int64_t packs) { return CeilDiv<int64_t>(packs, 32); }
@@ -150,7 +194,7 @@ bool PadsByRows(const PadCopy& pad, PadUnit unit, const void* out) {
     return false;
   }
   const int64_t bytes = pad.out[0] * pad.elem_bytes, packs = bytes / kPackBytes;
-  return pad.rank > 1 && bytes % kPackBytes == 0 &&
+  return pad.rank > 1 && bytes % kPackBytes == 0 && IsNear(pad) &&
          static_cast<double>(packs) >= kLeastLanes * static_cast<double>(TilesOf(packs) * 32);
 }
 

@@ -10,9 +10,9 @@ namespace cudaep::kernels {
 namespace {
 
 constexpr int kWarp = 32;
-constexpr int kWarps = 16;        // of a block, each with a part of the inner dimension
-constexpr int kStepElems = 32;    // of the inner dimension in a step: eight for each of the four lanes of a row
-constexpr int kWordsAtOnce = 16;  // on their way to a lane
+constexpr int kWarps = 16;      // of a block, each with a part of the inner dimension
+constexpr int kStepElems = 32;  // of the inner dimension in a step: eight for each of the four lanes of a row
+constexpr int kMostSteps = 8, kWordsAtOnce = 32;  // asked for together: steps, and words of a lane by groups of rows
 constexpr int kMmaRows = 16, kMmaColumns = 8;
 
 // Eight weights, less their zero points, as the words of a row of A for two products; weights i and i + 4 are
@@ -66,8 +66,8 @@ struct Activations {
 template <class T>
 __device__ __forceinline__ Activations<T> LoadActivations(const T* row, uint32_t k, uint32_t end, bool packs) {
   Pack<T, 8> values = {};
-  if (packs && k + 8 <= end) {
-    values = LoadPack<8>(row + k);
+  if (packs) {  // and rows end with one
+    if (k < end) values = LoadPack<8>(row + k);
   } else {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kWarp* kWarps)
     NBitsTensorKernel(__grid_constant__ const NBitsArguments p, bool constant, bool packs) {
   constexpr int kWords = kBits / 4;  // of eight weights
   constexpr int kHalves = 2 * kTiles, kColumns = kMmaRows * kTiles, kRows = kMmaColumns * kGroups;
-  constexpr int kSteps = kWordsAtOnce / (kHalves * kWords);  // whose words are asked for together
+  constexpr int kSteps = device::Min(kWordsAtOnce / (kHalves * kWords * kGroups), kMostSteps);
   __shared__ float partial[kWarps][kRows][kColumns];
   const int lane = static_cast<int>(threadIdx.x), warp = static_cast<int>(threadIdx.y), g = lane / 4, t = lane % 4;
   const auto n = static_cast<uint32_t>(p.n), k = static_cast<uint32_t>(p.k), m = static_cast<uint32_t>(p.m);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lib/dnn.h"
+#include "ops/background_plan.h"
 
 namespace cudaep::ops {
 namespace {
@@ -75,17 +76,6 @@ dnn::OpGraph GraphOf(const AttentionProblem& p) {
                               .causal = IsCausal(p)});
 }
 
-// On a thread that may do what a capture elsewhere forbids.
-Result<LibraryPlanPtr> Compile(const std::shared_ptr<memory::DeviceMemory>& memory, const dnn::OpGraph& graph) {
-  device::CaptureMode mode = device::CaptureMode::kRelaxed;
-  CUDAEP_RETURN_IF_ERROR(device::ThreadExchangeCaptureMode(&mode));
-  const device::DeviceGuard guard(memory->config().ordinal);
-  CUDAEP_RETURN_IF_ERROR(guard.status());
-  CUDAEP_ASSIGN_OR_RETURN(const HandleLease<dnn::Handle> handle, LeaseDnn(memory));
-  CUDAEP_ASSIGN_OR_RETURN(auto plan, dnn::MakePlan(*handle.get(), graph, AttentionLibrary::kWorkspaceBytes));
-  return LibraryPlanPtr(std::move(plan));
-}
-
 }  // namespace
 
 bool AttentionLibrary::MaySuit(const AttentionProblem& p, const device::DeviceInfo& device) {
@@ -97,14 +87,18 @@ bool AttentionLibrary::MaySuit(const AttentionProblem& p, const device::DeviceIn
 Result<bool> AttentionLibrary::Enqueue(const OpContext& context, const AttentionProblem& problem,
                                        const AttentionPointers& at) {
   if (refused_.load(std::memory_order_relaxed) || !Takes(problem, at)) return false;
-  device::CaptureState capture = device::CaptureState::kNone;
-  CUDAEP_RETURN_IF_ERROR(device::StreamCaptureState(context.stream(), &capture));
-  if (capture != device::CaptureState::kNone) return false;
   PlanKey key;
   AddTo(key, problem);
   Entry* const entry = Find(key);
   if (entry == nullptr) {
-    Count(context, problem, key);
+    device::CaptureState capture = device::CaptureState::kNone;
+    CUDAEP_RETURN_IF_ERROR(device::StreamCaptureState(context.stream(), &capture));
+    // What is captured comes again.
+    if (capture == device::CaptureState::kNone) {
+      Count(context, problem, key);
+    } else {
+      Add(context, problem, key);
+    }
     return false;
   }
   const lib::Plan& plan = entry->slot->plan();
@@ -159,14 +153,11 @@ void AttentionLibrary::Add(const OpContext& context, const AttentionProblem& pro
 
 // What cannot be begun is tried again, like what fails.
 void AttentionLibrary::Begin(const OpContext& context, const AttentionProblem& problem, const PlanSlotPtr& slot) {
-  // A plan that waits for its turn does not keep the memory of its session, which may end before.
-  const std::weak_ptr<memory::DeviceMemory> memory = context.runtime.memory();
-  auto make = [memory, graph = GraphOf(problem)](const std::string&) -> Result<LibraryPlanPtr> {
-    const auto present = memory.lock();
-    if (present == nullptr) return FailedPrecondition("the session that asked for the plan has ended");
-    return Compile(present, graph);
+  auto make = [graph = GraphOf(problem)](dnn::Handle& handle) -> Result<LibraryPlanPtr> {
+    CUDAEP_ASSIGN_OR_RETURN(auto plan, dnn::MakePlan(handle, graph, kWorkspaceBytes));
+    return LibraryPlanPtr(std::move(plan));
   };
-  PlanStore::Process().ReplaceInBackground(slot, std::move(make)).IgnoreError();
+  PlanStore::Process().ReplaceInBackground(slot, OnOwnHandle(context.runtime, std::move(make))).IgnoreError();
 }
 
 }  // namespace cudaep::ops

@@ -130,7 +130,7 @@ Status PlanChannelsLast(const ConvOptions& options, StreamContext& stream, ConvR
                             kernels::PlanFinish(p.types.c, p.types.c, rest, p.batch * pixels, p.out_channels, 1));
   }
   plan->route = ConvRoute::kChannelsLast;
-  plan->library = std::move(library);
+  TakeLibrary(plan, std::move(library));
   plan->channels_last = turned;
   plan->workspace_bytes = next;
   return Status::Ok();
@@ -161,6 +161,7 @@ Result<PlanPtr> PlanTurned(const ConvOptions& options, StreamContext& stream, st
   CUDAEP_ASSIGN_OR_RETURN(turned.x, Turn(p.batch, ProductOfUsed(p.in, p.spatial_rank), p.in_channels, size, &next));
   CUDAEP_ASSIGN_OR_RETURN(turned.y, Turn(p.batch, p.out_channels, pixels, size, &next));
   CUDAEP_ASSIGN_OR_RETURN(plan->turned, PlanConvRun(options, p, stream, plan->packed_weights));
+  plan->settled = plan->turned->settled;
   plan->route = ConvRoute::kTurned;
   turned.library_offset = next;
   plan->workspace_bytes = next + plan->turned->workspace_bytes;

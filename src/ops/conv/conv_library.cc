@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 
 #include "lib/problem_check.h"
+#include "ops/background_plan.h"
 #include "ops/conv/aligned_call.h"
 #include "ops/fastest_plan.h"
 #include "ops/library_limits.h"
@@ -17,11 +17,11 @@ constexpr size_t kMostWorkspaceBytes = size_t{1} << 30;
 constexpr size_t kMostMeasured = 24;  // more bring nothing but time
 
 // For few pixels, where a launch's way to its first product is what counts: a runtime engine that takes part in
-// programmatic dependent launch, which heuristics never suggest. It is compiled, in some 40 ms, so a process does that
-// for a while only; plan files keep what came of it.
+// programmatic dependent launch, which heuristics never suggest. Compiling one takes some 150 ms, so a process does
+// that in the background, and for so many problems only.
 constexpr char kShortChoice[] = "f2e4k24=55";
 constexpr int64_t kMostShortPixels = int64_t{1} << 14;
-constexpr std::chrono::milliseconds kCompilation{2500};
+constexpr int kMostCompiled = 128;
 
 using ConvPlanPtr = std::unique_ptr<const dnn::ConvPlan>;
 
@@ -52,18 +52,18 @@ bool IsShort(const dnn::ConvProblem& p) {
          SizeOf(p.types.a) == 2 && p.epilogue.bias && dnn::SizesOf(p).y <= kMostShortPixels * p.out_channels;
 }
 
-// Nothing where the engine does not take the problem, or the process has compiled long enough.
-Result<ConvPlanPtr> CompileShort(dnn::Handle& handle, const dnn::ConvProblem& p, size_t limit) {
-  static std::atomic<int64_t> spent_us{0};
-  if (!IsShort(p) || spent_us.load(std::memory_order_relaxed) > std::chrono::microseconds(kCompilation).count()) {
-    return ConvPlanPtr();
-  }
-  const auto begin = std::chrono::steady_clock::now();
-  auto plan = dnn::MakePlan(handle, p, limit, kShortChoice);
-  const auto taken = std::chrono::steady_clock::now() - begin;
-  spent_us.fetch_add(std::chrono::duration_cast<std::chrono::microseconds>(taken).count(), std::memory_order_relaxed);
-  if (!plan.ok() && plan.status().code() == StatusCode::kDeviceLost) return std::move(plan).status();
-  return plan.ok() ? std::move(plan).value() : ConvPlanPtr();
+void CompileShort(const dnn::ConvProblem& p, const StreamContext& stream, const PlanSlotPtr& slot) {
+  static std::atomic<int> begun{0};
+  const bool is_open = slot->progress() == PlanSlot::Progress::kIdle && slot->plan().choice() != kShortChoice;
+  if (!IsShort(p) || !is_open || begun.load(std::memory_order_relaxed) >= kMostCompiled) return;
+  begun.fetch_add(1, std::memory_order_relaxed);
+  auto make = [p, limit = slot->plan().workspace_bytes()](dnn::Handle& handle) -> Result<LibraryPlanPtr> {
+    auto plan = dnn::MakePlan(handle, p, limit, kShortChoice);
+    if (plan.status().code() == StatusCode::kInvalidArgument) return NotSupported(plan.status().message());
+    CUDAEP_RETURN_IF_ERROR(plan.status());
+    return LibraryPlanPtr(std::move(plan).value());
+  };
+  PlanStore::Process().ReplaceInBackground(slot, OnOwnHandle(stream, std::move(make))).IgnoreError();
 }
 
 }  // namespace
@@ -93,18 +93,22 @@ Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProb
   }
   const std::string key = StrCat(text, " limit ", limit, frugal ? " frugal" : "");
   request.problem = key;
-  return PlanStore::Process().Get(request, [&](const std::string& saved) -> Result<LibraryPlanPtr> {
+  const auto make = [&](const std::string& saved) -> Result<LibraryPlanPtr> {
     if (saved.empty() && frugal) {
       auto plan = dnn::MakePlan(*handle, problem, 0);
       if (plan.ok()) return LibraryPlanPtr(std::move(plan).value());
     }
-    if (saved.empty() && !frugal) {
-      CUDAEP_ASSIGN_OR_RETURN(auto plan, CompileShort(*handle, problem, limit));
-      if (plan != nullptr) return LibraryPlanPtr(std::move(plan));
-    }
     CUDAEP_ASSIGN_OR_RETURN(auto plan, dnn::MakePlan(*handle, problem, limit, saved));
     return LibraryPlanPtr(std::move(plan));
-  });
+  };
+  CUDAEP_ASSIGN_OR_RETURN(PlanSlotPtr slot, PlanStore::Process().Get(request, make));
+  if (options.search == ConvSearch::kHeuristic && !problem.deterministic) CompileShort(problem, stream, slot);
+  return slot;
+}
+
+void TakeLibrary(ConvRunPlan* plan, PlanSlotPtr library) {
+  plan->settled = library->progress() != PlanSlot::Progress::kMaking;
+  plan->library = std::move(library);
 }
 
 Status EnqueueConvLibrary(const dnn::ConvProblem& problem, const dnn::ConvPlan& plan, StreamContext& stream,

@@ -8,8 +8,9 @@ namespace cudaep::ops {
 // The most that a library plan may have by the options, whatever is free.
 size_t WorkspaceLimit(const ConvOptions& options);
 
-// From the plan store.
+// From the plan store, where a faster plan may take its place later (PlanSlot::progress).
 Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProblem& problem, StreamContext& stream);
+void TakeLibrary(ConvRunPlan* plan, PlanSlotPtr library);
 
 // Tensors may have any alignment.
 Status EnqueueConvLibrary(const dnn::ConvProblem& problem, const dnn::ConvPlan& plan, StreamContext& stream,

@@ -182,7 +182,7 @@ Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem
                                   : FindConvPlan(options, widen ? WithOuterDimension(problem) : problem, stream);
     if (library.ok()) {
       plan->route = ConvRoute::kLibrary;
-      plan->library = std::move(library).value();
+      TakeLibrary(plan.get(), std::move(library).value());
       plan->workspace_bytes = plan->library->plan().workspace_bytes();
       CUDAEP_RETURN_IF_ERROR(PlanRest(plan->library->plan().remaining(), plan.get()));
       return PlanPtr(std::move(plan));
