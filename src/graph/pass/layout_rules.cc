@@ -319,7 +319,7 @@ std::optional<TurnedNode> TurnNode(ir::Graph& graph, const ir::Node& node, const
   if (entry->rule(turning) && turning.StatesResults()) {
     turned = turning.Take();
   } else if (node.op_type == "Conv") {
-    turned = TurnStem(graph, node, context.settings);
+    turned = TurnStem(graph, node, context);
   }
   return turned && IsSupported(graph, *turned, context) ? std::move(turned) : std::nullopt;
 }

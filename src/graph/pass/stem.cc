@@ -45,7 +45,8 @@ std::vector<int64_t> Columns(const std::vector<int64_t>& values) {
 
 }  // namespace
 
-std::optional<TurnedNode> TurnStem(ir::Graph& graph, const ir::Node& node, const Settings& settings) {
+std::optional<TurnedNode> TurnStem(ir::Graph& graph, const ir::Node& node, const PassContext& context) {
+  const Settings& settings = context.settings;
   const ir::NodeInfo info(graph, node, settings);
   const auto constant = info.constant(1);
   const ir::Value &x = graph.value(node.inputs[0]), &y = graph.value(node.outputs[0]);
@@ -58,14 +59,19 @@ std::optional<TurnedNode> TurnStem(ir::Graph& graph, const ir::Node& node, const
       ops::ChannelsLastUse::kGains) {
     return std::nullopt;
   }
+  TurnedNode turned{.node = node, .images = {}};
+  turned.node.domain = ops::kFusedDomain;
+  turned.node.since_version = 1;
+  TurnedNode alone = turned;
+  alone.node.op_type = "StemConv";
+  alone.node.inputs.resize(3, -1);
+  if (context.IsSupported(graph, alone.node)) return alone;
+
   const ops::WindowAttributes& window = parsed.value().window;
   const int64_t stride = window.strides.size() == 2 ? window.strides[1] : 1;
   const bool gather = stride > 1 && w[3] <= kMostOverlap * stride;
   const int64_t channels = AlignUp(gather ? w[1] * w[3] : w[1], kPack);
 
-  TurnedNode turned{.node = node, .images = {}};
-  turned.node.domain = ops::kFusedDomain;
-  turned.node.since_version = 1;
   turned.node.attributes["channels_last"] = int64_t{1};
   turned.node.attributes.erase("kernel_shape");
   ir::Node before{.domain = ops::kFusedDomain,

@@ -3,6 +3,7 @@
 #include "core/checked_math.h"
 #include "kernels/attention/attention.h"
 #include "kernels/attention/flash.h"
+#include "kernels/common/tensor_cores.h"
 
 namespace cudaep::kernels {
 namespace {
@@ -10,11 +11,6 @@ namespace {
 // Joining parts is one more launch, as long as a block works on some tiles of keys.
 constexpr int64_t kLeastKeysToSplit = 384, kLeastKeysOfSplit = 64;
 constexpr int kWarpsOfProcessor = 8;  // that have enough loads in flight
-
-bool HasTensorCores(DataType type, const device::DeviceInfo& device) {
-  const int capability = device.major * 10 + device.minor;
-  return type == DataType::kFloat16 ? capability >= 75 : type == DataType::kBFloat16 && capability >= 80;
-}
 
 size_t SharedBytes(const AttentionPlan& plan) {
   const auto elem_bytes = static_cast<int64_t>(SizeOf(plan.problem.type));

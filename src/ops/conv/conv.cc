@@ -2,6 +2,7 @@
 // FusedConv, activation(conv(X, W) + B + Z). Compiled regions make the latter as `Conv` of the fused domain, with
 // "activation" as ActivationName has it, "activation_params" and "channels_last".
 #include "ops/conv/channels_last.h"
+#include "ops/conv/conv_epilogue.h"
 #include "ops/conv/conv_run.h"
 #include "ops/image_layout.h"
 
@@ -12,39 +13,6 @@ using Place = Result<dnn::ConvProblem> (*)(const ConvAttributes& attributes, Dim
 
 dnn::Layout LayoutOf(bool channels_last) {
   return channels_last ? dnn::Layout::kChannelsLast : dnn::Layout::kChannelsFirst;
-}
-
-// Of FusedConv, by the names of ONNX operators, and of the fused Conv.
-Result<Activation> FindActivation(const OpInfo& info, const std::string& name) {
-  constexpr std::pair<std::string_view, Activation> kOnnxNames[] = {{"", Activation::kNone},
-                                                                    {"Clip", Activation::kClip},
-                                                                    {"HardSigmoid", Activation::kHardSigmoid},
-                                                                    {"LeakyRelu", Activation::kLeakyRelu},
-                                                                    {"Relu", Activation::kRelu},
-                                                                    {"Sigmoid", Activation::kSigmoid},
-                                                                    {"Tanh", Activation::kTanh}};
-  for (const auto& [onnx, activation] : kOnnxNames) {
-    if (name == onnx) return activation;
-  }
-  if (info.domain() == kFusedDomain) {
-    if (const auto found = ActivationFromName(name)) return *found;
-  }
-  return NotSupported("activation '", name, "' of a convolution");
-}
-
-// The part of an epilogue that attributes say.
-Result<Epilogue> ParseEpilogue(const OpInfo& info) {
-  const std::string name = info.StringOr("activation", "");
-  Epilogue epilogue;
-  CUDAEP_ASSIGN_OR_RETURN(epilogue.activation, FindActivation(info, name));
-  const std::vector<float> values = info.Floats("activation_params").value_or(std::vector<float>());
-  const auto count = static_cast<size_t>(ParameterCount(epilogue.activation));
-  if (values.size() != count) {
-    return InvalidArgument("activation '", name, "' has ", count, " parameters, not ", values.size());
-  }
-  if (count > 0) epilogue.parameters.a = values[0];
-  if (count > 1) epilogue.parameters.b = values[1];
-  return epilogue;
 }
 
 bool IsChannelsLast(const OpInfo& info) {
@@ -65,7 +33,7 @@ class Convolution : public Operator {
 
   static Result<std::unique_ptr<Convolution>> Create(const OpInfo& info) {
     CUDAEP_ASSIGN_OR_RETURN(ConvAttributes attributes, ParseConv(info));
-    CUDAEP_ASSIGN_OR_RETURN(const Epilogue activation, ParseEpilogue(info));
+    CUDAEP_ASSIGN_OR_RETURN(const Epilogue activation, ParseConvEpilogue(info));
     return std::make_unique<Convolution>(std::move(attributes), activation, info);
   }
 

@@ -137,6 +137,14 @@ Shape OutputOf(const ConvProblem& p) {
   return y;
 }
 
+double ConvFlops(const dnn::ConvProblem& p) {
+  const bool forward = p.direction == dnn::Direction::kForward;
+  const int64_t pixels = ProductOfUsed(forward ? p.out : p.in, p.spatial_rank);
+  const int64_t taps = ProductOfUsed(p.kernel, p.spatial_rank);
+  const int64_t pairs = p.in_channels * p.out_channels / p.groups;  // of channels
+  return 2.0 * static_cast<double>(p.batch * pixels) * static_cast<double>(pairs) * static_cast<double>(taps);
+}
+
 ConvProblem WithOuterDimension(const ConvProblem& problem) {
   ConvProblem p = problem;
   p.spatial_rank = 2;

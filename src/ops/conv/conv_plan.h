@@ -34,6 +34,9 @@ inline int64_t ProductOfUsed(const dnn::Spatial& values, int rank) {
 // Dimensions of a problem's result.
 Shape OutputOf(const dnn::ConvProblem& problem);
 
+// Each weight is used once for each pixel of the output, or of the input where the convolution is transposed.
+double ConvFlops(const dnn::ConvProblem& problem);
+
 // A 1-D convolution as 2-D one with an outer dimension of 1 (option cudnn_conv1d_pad_to_nc1d).
 dnn::ConvProblem WithOuterDimension(const dnn::ConvProblem& problem);
 

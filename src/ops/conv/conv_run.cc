@@ -130,15 +130,6 @@ bool MayRunElsewhere(const Status& status) {
 
 }  // namespace
 
-// Each weight is used once for each pixel of the output, or of the input where the convolution is transposed.
-static double FlopsOf(const dnn::ConvProblem& p) {
-  const bool forward = p.direction == dnn::Direction::kForward;
-  const int64_t pixels = ProductOfUsed(forward ? p.out : p.in, p.spatial_rank);
-  const int64_t taps = ProductOfUsed(p.kernel, p.spatial_rank);
-  const int64_t pairs = p.in_channels * p.out_channels / p.groups;  // of channels
-  return 2.0 * static_cast<double>(p.batch * pixels) * static_cast<double>(pairs) * static_cast<double>(taps);
-}
-
 Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem, StreamContext& stream,
                             bool packed_weights) {
   auto plan = std::make_unique<ConvRunPlan>();
@@ -147,7 +138,7 @@ Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem
   plan->problem = problem;
   plan->packed_weights = packed_weights;
   if (OutputOf(problem).elems() == 0) return PlanPtr(std::move(plan));
-  plan->cost_flops = FlopsOf(problem);
+  plan->cost_flops = ConvFlops(problem);
   const bool last = problem.layout == dnn::Layout::kChannelsLast;
   const bool is_depthwise = IsDepthwise(problem);
   if (options.path == ConvPath::kDepthwise && !is_depthwise) {

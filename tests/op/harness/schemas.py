@@ -124,6 +124,13 @@ def _fused_schemas() -> list[Schema]:
         replace(
             conv,
             domain=FUSED_DOMAIN,
+            op="StemConv",
+            since=1,
+            attributes=conv.attributes | {"activation": "STRING", "activation_params": "FLOATS"},
+        ),
+        replace(
+            conv,
+            domain=FUSED_DOMAIN,
             since=1,
             inputs=(*conv.inputs, Formal("Z", "T", variadic=False)),
             attributes=conv.attributes

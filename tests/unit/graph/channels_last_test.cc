@@ -263,17 +263,19 @@ TEST_F(ChannelsLastTest, IndicesOfMaximaStay) {
 TEST_F(ChannelsLastTest, WindowsOfAStemAlongARowBecomeChannels) {
   using Ints = std::vector<int64_t>;
   struct Case {
-    int64_t size, kernel, stride;
+    int64_t size, channels, kernel, stride;
     Ints pads, weights;
     int64_t taps;
   };
-  for (const Case& c :
-       {Case{16, 7, 2, {3, 2, 1, 0}, {kChannels, 24, 7, 1}, 7},
-        Case{kUnknownDim, 3, 2, {1, 1, 1, 1}, {kChannels, 16, 3, 1}, 3}, Case{32, 4, 4, {}, {kChannels, 16, 4, 1}, 4},
-        // Windows that overlap so much that each element would be there many times.
-        Case{8, 3, 1, {1, 1, 1, 1}, {kChannels, 8, 3, 3}, 1}, Case{64, 9, 2, {0, 0, 0, 0}, {kChannels, 8, 9, 9}, 1}}) {
+  for (const Case& c : {Case{16, 5, 7, 2, {3, 2, 1, 0}, {kChannels, 40, 7, 1}, 7},
+                        Case{kUnknownDim, 3, 3, 3, {1, 1, 1, 1}, {kChannels, 16, 3, 1}, 3},
+                        Case{32, 3, 4, 4, {}, {kChannels, 16, 4, 1}, 4},
+                        // Windows that overlap so much that each element would be there many times.
+                        Case{8, 3, 3, 1, {1, 1, 1, 1}, {kChannels, 8, 3, 3}, 1},
+                        Case{64, 3, 9, 2, {0, 0, 0, 0}, {kChannels, 8, 9, 9}, 1}}) {
     net = Builder(DataType::kFloat16);
-    const int image = net.Input("image", Image(3, c.size)), w = net.Constant("w", {kChannels, 3, c.kernel, c.kernel});
+    const int image = net.Input("image", Image(c.channels, c.size));
+    const int w = net.Constant("w", {kChannels, c.channels, c.kernel, c.kernel});
     ops::Attributes attributes{{"strides", Ints{c.stride, c.stride}}, {"kernel_shape", Ints{c.kernel, c.kernel}}};
     if (!c.pads.empty()) attributes["pads"] = c.pads;
     const int stem = net.Add("Conv", 11, {image, w}, Image(kChannels, kUnknownDim), attributes);
@@ -294,6 +296,35 @@ TEST_F(ChannelsLastTest, WindowsOfAStemAlongARowBecomeChannels) {
     }
     EXPECT_EQ(AttributeOf<Ints>(1, "pads"), gathered ? (Ints{c.pads[0], 0, c.pads[2], 0}) : c.pads);
   }
+}
+
+TEST_F(ChannelsLastTest, AStemHasAnOperatorOfItsOwn) {
+  using Ints = std::vector<int64_t>;
+  const int image = net.Input("image", Image(3, kUnknownDim));
+  ops::Attributes attributes{{"strides", Ints{2, 2}}, {"kernel_shape", Ints{7, 7}}, {"pads", Ints{3, 3, 3, 3}}};
+  attributes["activation"] = std::string("relu");
+  const int stem = net.Add("Conv", 1, {image, net.Constant("w", {kChannels, 3, 7, 7}), -1, -1},
+                           Image(kChannels, kUnknownDim), attributes);
+  net.graph.nodes.back().domain = ops::kFusedDomain;
+  const int y =
+      net.Add("Conv", 11, {stem, net.Constant("w", {kChannels, kChannels, 1, 1})}, Image(kChannels, kUnknownDim));
+  net.Output(net.Add("GlobalMaxPool", 1, {y}, Image(kChannels, 1)));
+  Run();
+  ASSERT_EQ(net.Operators(), (Ops{"StemConv", "Conv", "GlobalMaxPool", "Reshape"}));
+  EXPECT_EQ(At(0).inputs[0], image);
+  EXPECT_EQ(AttributeOf<std::string>(0, "activation"), "relu");
+  EXPECT_EQ(AttributeOf<Ints>(0, "pads"), (Ints{3, 3, 3, 3}));
+  EXPECT_EQ(SizesOf(At(0).outputs[0]), (Ints{kUnknownDim, kUnknownDim, kUnknownDim, kChannels}));
+}
+
+TEST_F(ChannelsLastTest, AStemWithASumStays) {
+  const int image = net.Input("image", Image(3, 16)), sum = net.Input("sum", Image(kChannels));
+  const int stem = net.Add("Conv", 1, {image, net.Constant("w", {kChannels, 3, 2, 2}), -1, sum}, Image(kChannels),
+                           {{"strides", std::vector<int64_t>{2, 2}}});
+  net.graph.nodes.back().domain = ops::kFusedDomain;
+  net.Output(Conv(Conv(stem)));
+  Run();
+  EXPECT_EQ(net.Operators(), (Ops{"Conv", "Transpose", "Conv", "Conv", "Transpose"}));
 }
 
 // An operator that refuses its nodes where images lie channels last.

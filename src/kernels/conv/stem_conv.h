@@ -1,0 +1,61 @@
+// A network's first convolution on tensor cores: an image of few channels, channels first, gives one of many, channels
+// last; where the network pools that next, the pool's result right away.
+//
+// The inner dimension of the product is (row of the window, channel, column filled up to kStemColumns). With a stride
+// of two along the columns what a lane multiplies then is one word of an image's row in shared memory, where it lies:
+// nothing is gathered, and lanes that need the same word share one load. A warp has 32 output channels, whose weights
+// it keeps in registers, of some columns, and goes down the rows; a pool's maxima along the columns never leave its
+// registers either.
+#pragma once
+
+#include <cstdint>
+
+#include "core/data_type.h"
+#include "core/epilogue.h"
+#include "core/status.h"
+#include "device/device.h"
+
+namespace cudaep::kernels {
+
+inline constexpr DataTypeSet kStemTypes{DataType::kFloat16, DataType::kBFloat16};
+inline constexpr int kStemStride = 2;         // along the columns
+inline constexpr int kStemColumns = 8;        // of a window, a first one without weights before an odd padding included
+inline constexpr int kMostStemChannels = 4;   // of the image
+inline constexpr int kMostStemRows = 22;      // of a window, each channel's counted
+inline constexpr int kMostStemRowStride = 8;  // so that a block's rows have room
+inline constexpr int kStemPack = 8;           // the output channels are whole packs
+
+// All sizes are positive but those of paddings.
+struct StemConv {
+  DataType type = DataType::kFloat16;
+  int64_t batch = 0;
+  int32_t channels = 0, in_h = 0, in_w = 0;
+  int32_t out_channels = 0, out_h = 0, out_w = 0;  // of the convolution
+  int32_t kernel_h = 0, kernel_w = 0, stride_h = 1, pad_top = 0, pad_left = 0;
+  Activation activation = Activation::kNone;
+  ActivationParameters parameters = {};
+
+  constexpr int window_rows() const { return kernel_h * channels; }
+  constexpr int first_column() const { return pad_left % 2; }  // with weights
+};
+
+// Bytes of the weights in the order in which lanes load them, and that order of `w`
+// [out_channels, channels, kernel_h, kernel_w]. Sizes of images have no part in it.
+size_t PackedStemBytes(const StemConv& conv);
+Status LaunchPackStem(const StemConv& conv, const void* w, void* packed, device::Stream stream);
+
+// Rows of the result that a block computes, on a device of so many multiprocessors.
+int StemRowsOfBlock(const StemConv& conv, int multiprocessors);
+
+struct StemPointers {
+  const void* x = nullptr;       // [batch, channels, in_h, in_w]
+  const void* packed = nullptr;  // aligned to 16 bytes
+  const void* bias = nullptr;    // [out_channels], or null
+  void* y = nullptr;             // [batch, out_h, out_w, out_channels]
+};
+// y = activation(x * w + bias), rounded once. `constant_weights`: the kernel may read them before earlier work of the
+// stream is done.
+Status LaunchStemConv(const StemConv& conv, int rows_of_block, bool constant_weights, const StemPointers& at,
+                      device::Stream stream);
+
+}  // namespace cudaep::kernels

@@ -1,0 +1,13 @@
+// What nodes that convolve say of their epilogue: "activation", and its "activation_params".
+#pragma once
+
+#include "core/epilogue.h"
+#include "ops/op_info.h"
+
+namespace cudaep::ops {
+
+// The activation and its parameters. FusedConv names it as ONNX operators are, nodes of the fused domain may also as
+// ActivationName does.
+Result<Epilogue> ParseConvEpilogue(const OpInfo& info);
+
+}  // namespace cudaep::ops
