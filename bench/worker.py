@@ -28,6 +28,7 @@ from bench.subjects import EP, Subject
 
 Reply = dict[str, Any]
 WARM_UP_SECONDS, TINY_WARM_UP_SECONDS, WARM_UP_RUNS = 0.3, 0.03, 5
+COMPILE_SECONDS = 6.0  # of the library plans that our provider compiles in the background
 STEP_SECONDS = 0.06  # of one repeat: long enough for a median, short enough that drift hits all subjects alike
 SETTLE_SECONDS = 0.02  # after the other subjects' turns
 MOST_RUNS, MOST_TRACED_RUNS = 300, 30
@@ -141,7 +142,11 @@ class Worker:
             reply["placement"] = bound.placement
             reply.update(_checked(bound))
             self._bound, self._run_us = bound, bound.run_us
-        self._warm_up(TINY_WARM_UP_SECONDS if request.get("tiny") else WARM_UP_SECONDS)
+        tiny = request.get("tiny")
+        self._warm_up(TINY_WARM_UP_SECONDS if tiny else WARM_UP_SECONDS)
+        if request.get("compiles") and self._subject.kind == "plugin" and not tiny:
+            time.sleep(COMPILE_SECONDS)
+            self._warm_up(WARM_UP_SECONDS)
         return reply
 
     def measure(self, _request: dict[str, Any]) -> Reply:

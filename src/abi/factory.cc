@@ -109,10 +109,13 @@ Status Factory::OnCreateEp(const OrtHardwareDevice* const*, const OrtKeyValuePai
   const auto is_given = [&](const char* name) {
     return std::ranges::any_of(list, [&](const auto& entry) { return entry.first == name; });
   };
-  if (settings.compiled_regions && MakesContextModel(options)) {
+  const bool makes_model = MakesContextModel(options);
+  if (settings.compiled_regions && (makes_model || PlacesNodesOnStreams(options))) {
     if (is_given("compiled_regions")) {
-      return NotSupported("provider option compiled_regions='1' cannot make an EPContext model; leave out ",
-                          kContextEnableKey, " or set compiled_regions=0");
+      return NotSupported("provider option compiled_regions='1' cannot ",
+                          makes_model ? "make an EPContext model" : "run nodes on the streams that a file names",
+                          "; leave out ", makes_model ? kContextEnableKey : kNodePartitionKey,
+                          " or set compiled_regions=0");
     }
     settings.compiled_regions = false;
   }

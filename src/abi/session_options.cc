@@ -53,6 +53,11 @@ bool MakesContextModel(const OrtSessionOptions* options) {
          std::string_view(value) == "1";
 }
 
+bool PlacesNodesOnStreams(const OrtSessionOptions* options) {
+  int has = 0;
+  return FromOrt(Host().ort->HasSessionConfigEntry(options, kNodePartitionKey, &has)).ok() && has != 0;
+}
+
 Result<OptionList> ReadEnvironmentOptions(const std::string& ep_name, const std::string& registration_name) {
   OrtKeyValuePairs* raw = nullptr;
   CUDAEP_RETURN_IF_ORT_ERROR(Host().ep->GetEnvConfigEntries(&raw));

@@ -19,6 +19,10 @@ Result<OptionList> ReadSessionOptions(const OrtSessionOptions* options, const st
 inline constexpr const char* kContextEnableKey = "ep.context_enable";
 bool MakesContextModel(const OrtSessionOptions* options);
 
+// Whether a file tells the host which node goes to which stream, by name: it refuses a graph with others.
+inline constexpr const char* kNodePartitionKey = "session.node_partition_config_file";
+bool PlacesNodesOnStreams(const OrtSessionOptions* options);
+
 // The entries `ep_factory.<name>.arena.*`, for the provider's and the registration name: what shared allocators and
 // sessions start from. Anything else there belongs to nobody and is left alone.
 Result<OptionList> ReadEnvironmentOptions(const std::string& ep_name, const std::string& registration_name);

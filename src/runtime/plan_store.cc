@@ -4,6 +4,7 @@
 #include <chrono>
 #include <exception>
 #include <new>
+#include <utility>
 
 #include "core/condition.h"
 #include "core/log.h"
@@ -211,13 +212,16 @@ Status PlanStore::ReplaceInBackground(PlanSlotPtr slot, Make make) {
 
 // On the worker.
 void PlanStore::Work() {
-  bool has_replaced = false;
+  int untold = 0;
+  const auto tell = [&] {
+    if (std::exchange(untold, 0) != 0) replacement_count_.fetch_add(1, std::memory_order_release);
+  };
   for (;;) {
     Replacement next;
     {
       std::lock_guard lock(background_mutex_);
       if (replacements_.empty()) {
-        if (has_replaced) replacement_count_.fetch_add(1, std::memory_order_release);
+        tell();
         is_working_ = false;
         background_done_.notify_all();
         return;
@@ -225,7 +229,8 @@ void PlanStore::Work() {
       next = std::move(replacements_.front());
       replacements_.pop_front();
     }
-    has_replaced = Run(std::move(next)) || has_replaced;
+    untold += Run(std::move(next)) ? 1 : 0;
+    if (untold == kMostUntold) tell();
   }
 }
 

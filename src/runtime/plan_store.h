@@ -103,8 +103,9 @@ class PlanStore {
   // saved form. For plans that take long to build (run-time compiled engines), while something else serves.
   // kOutOfMemory and kNotReady where the thread cannot be had; the slot is idle then.
   Status ReplaceInBackground(PlanSlotPtr slot, Make make);
-  // Grows when plans in use have been replaced and no more are in the making: what was captured before may be slower
-  // than what would be captured now.
+  // Grows when kMostUntold plans in use have been replaced, or some and no more are in the making: what was captured
+  // before may be slower than what would be captured now.
+  static constexpr int kMostUntold = 8;
   uint64_t replacements() const { return replacement_count_.load(std::memory_order_acquire); }
   // Waits until nothing is made in the background any more. No thread is left.
   void WaitForBackground();

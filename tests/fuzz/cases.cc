@@ -127,7 +127,7 @@ Case DrawCase(Kind kind, uint64_t number, const Pool& pool) {
     const auto& [key, value] = random.Pick(kSwitches);
     drawn.settings.push_back({Entry::kProviderOption, key, value});
   }
-  if (random.OneIn(3)) drawn.settings.push_back({Entry::kProviderOption, "compiled_regions", "1"});
+  if (random.OneIn(3)) drawn.settings.push_back({Entry::kProviderOption, "compiled_regions", "0"});
   Model model = DrawModel(pool, random);
   while (KnownHostBug(model) != nullptr) model = DrawModel(pool, random);
   drawn.model = Serialize(model);

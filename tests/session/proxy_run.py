@@ -18,7 +18,7 @@ from tests.session import models
 def calls_of_one_run(proxy: ctypes.CDLL, length: int, constant: bool, region: bool = False) -> int:
     options = ort.SessionOptions()
     ours = [d for d in ort.get_ep_devices() if d.ep_name == "CUDAExecutionProvider"]
-    options.add_provider_for_devices(ours, {"compiled_regions": "1"} if region else {})
+    options.add_provider_for_devices(ours, {"compiled_regions": str(int(region))})
     options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     session = ort.InferenceSession(models.add_chain(length, constant), options)
     feeds = {"v0": np.ones(4, np.float32)} | ({} if constant else {"b": np.ones(4, np.float32)})

@@ -224,11 +224,12 @@ def check_a_bad_shape_fails_the_run_only() -> None:
     np.testing.assert_array_equal(result, np.full(3, 4, np.float32))
 
 
-def check_precompiled_models_are_refused() -> None:
-    """The host would ask for nodes that hold a compiled region."""
+def check_what_the_host_asks_of_single_nodes_is_refused() -> None:
+    """It would ask for nodes that hold a compiled region, or place nodes on streams by names that a region has not."""
     options = {"compiled_regions": "1"}
-    text = error_of(lambda: session(models.mixer(), options, entries={"ep.context_enable": "1"}))
-    assert "compiled_regions='1'" in text and "ep.context_enable" in text, text
+    for entry, value in (("ep.context_enable", "1"), ("session.node_partition_config_file", "streams.json")):
+        text = error_of(lambda entry=entry, value=value: session(models.mixer(), options, entries={entry: value}))
+        assert "compiled_regions='1'" in text and entry in text, text
 
 
 if __name__ == "__main__":

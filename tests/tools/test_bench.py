@@ -54,9 +54,18 @@ def test_both_builds_and_bare_launches_in_one_run_by_the_command_line(test_libra
     assert found["subjects"]["ours"]["sha256"] == found["subjects"]["baseline"]["sha256"]
     assert str(ROOT) not in path.read_text()
     results = {case["name"]: case["results"] for case in found["cases"]}
-    assert set(results["chain/20"]) == {"ours", "ours:graph", "baseline", "baseline:graph", "bare", "cpu"}
+    assert set(results["chain/20"]) == {
+        "bare",
+        "cpu",
+        *(
+            f"{build}{setting}"
+            for build in ("ours", "baseline")
+            for setting in ("", ":graph", ":nodes", ":nodes+graph")
+        ),
+    }
     assert set(results["product/float32/m16"]) == {"ours", "ours:fp32", "baseline", "baseline:fp32"}
-    assert results["chain/20"]["ours"]["placement"] == {subjects.EP: 20}
+    assert results["chain/20"]["ours"]["placement"] == results["chain/20"]["ours:nodes"]["placement"]
+    assert results["chain/20"]["ours:nodes"]["placement"] == {subjects.EP: 20}
     assert results["bert/b1"]["ours"]["placement"][subjects.EP] > 30
     for name, case in results.items():
         for subject, result in case.items():

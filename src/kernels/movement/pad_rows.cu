@@ -91,11 +91,13 @@ __device__ __forceinline__ int PlaceOfBit(unsigned bits, uint32_t index) {
 }
 
 template <class Unit>
-__global__ void __launch_bounds__(kThreads, sizeof(Unit) == 1 ? 2 : 4)
+__global__ void __launch_bounds__(kThreads, sizeof(Unit) == 1   ? 2
+                                            : sizeof(Unit) == 2 ? 3
+                                                                : 4)
     PadRowsKernel(const __grid_constant__ PadRows<Unit> pad, Unit* out) {
   constexpr int kPack = PackElems(sizeof(Unit));
   using Words = Pack<uint32_t, 4>;
-  const unsigned lane = threadIdx.x % 32;
+  const unsigned lane = threadIdx.x % 32, below = (1u << lane) - 1;
   uint32_t tile;
   const uint32_t group = pad.tiles.DivideWithRemainder(blockIdx.x * kWarps + threadIdx.x / 32, &tile);
   const uint32_t first = group * pad.rows_of_warp, pack = tile * 32 + lane;
@@ -110,38 +112,48 @@ __global__ void __launch_bounds__(kThreads, sizeof(Unit) == 1 ? 2 : 4)
   device::GridDependencyWait();
   Unit constant{};
   if (pad.mode == PadMode::kConstant) constant = Repeat<Unit>(pad.value, pad.elem_bytes);
+  // The packs at the ends of some rows, one a lane, which the lanes of those packs then take: stores of whole sectors.
+  const unsigned ends = __ballot_sync(device::kFullWarp, pack < pad.packs && !inside);
+  const auto row_ends = static_cast<uint32_t>(__popc(ends)), own_end = static_cast<uint32_t>(__popc(ends & below));
+  const uint32_t rows_together = row_ends == 0 ? rows : 32 / row_ends;
 #pragma unroll 1
-  for (uint32_t r = 0; r < rows; r += kRowsAtOnce) {
-    ShiftedGroups groups[kRowsAtOnce];
-    Pack<Unit, kPack> units[kRowsAtOnce];
-    bool whole[kRowsAtOnce];
-#pragma unroll
-    for (int i = 0; i < kRowsAtOnce; ++i) {
-      const int64_t start = __shfl_sync(device::kFullWarp, lane_start, static_cast<int>(r) + i);
-      whole[i] = inside && start >= 0 && r + i < rows &&
-                 groups[i].Load(reinterpret_cast<const std::byte*>(pad.in) + start + offset, pad.readable);
-      if (!whole[i] && inside && r + i < rows) {
-        const auto* const row = reinterpret_cast<const Unit*>(reinterpret_cast<const std::byte*>(pad.in) + start);
-        units[i] = LoadMapped<PadMode::kConstant, Unit, kPack>(start < 0 ? nullptr : row, columns, column, constant);
+  for (uint32_t begin = 0; begin < rows; begin += rows_together) {
+    const uint32_t end = device::Min(begin + rows_together, rows);
+    Words end_words{};
+    if (row_ends != 0) {
+      const uint32_t row = begin + lane / row_ends;
+      const int64_t start = __shfl_sync(device::kFullWarp, lane_start, static_cast<int>(row % 32));
+      const uint32_t place = tile * 32 + static_cast<uint32_t>(PlaceOfBit(ends, lane % row_ends));
+      if (row < end) {
+        end_words = std::bit_cast<Words>(LoadUnits<Unit, kPack>(pad, start, column_of(place), constant));
       }
     }
+#pragma unroll 1
+    for (uint32_t r = begin; r < end; r += kRowsAtOnce) {
+      ShiftedGroups groups[kRowsAtOnce];
+      Pack<Unit, kPack> units[kRowsAtOnce];
+      bool whole[kRowsAtOnce];
 #pragma unroll
-    for (int i = 0; i < kRowsAtOnce; ++i) {
-      if (!inside || r + i >= rows) continue;
-      const Words words = whole[i] ? groups[i].template Shifted<Unit>() : std::bit_cast<Words>(units[i]);
-      *reinterpret_cast<Words*>(column_out + int64_t{r + i} * pad.packs * kPack) = words;
+      for (int i = 0; i < kRowsAtOnce; ++i) {
+        const int64_t start = __shfl_sync(device::kFullWarp, lane_start, static_cast<int>(r) + i);
+        const auto* const row = reinterpret_cast<const std::byte*>(pad.in) + start;
+        whole[i] = inside && start >= 0 && r + i < end && groups[i].Load(row + offset, pad.readable);
+        if (!whole[i] && inside && r + i < end) {
+          units[i] = LoadMapped<PadMode::kConstant, Unit, kPack>(
+              start < 0 ? nullptr : reinterpret_cast<const Unit*>(row), columns, column, constant);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kRowsAtOnce; ++i) {
+        const auto from = static_cast<int>((r + i - begin) * row_ends + own_end);
+        Words words;
+#pragma unroll
+        for (int w = 0; w < 4; ++w) words.value[w] = __shfl_sync(device::kFullWarp, end_words.value[w], from % 32);
+        if (pack >= pad.packs || r + i >= end) continue;
+        if (inside) words = whole[i] ? groups[i].template Shifted<Unit>() : std::bit_cast<Words>(units[i]);
+        *reinterpret_cast<Words*>(column_out + int64_t{r + i} * pad.packs * kPack) = words;
+      }
     }
-  }
-  // The packs at the ends of all rows, one a lane.
-  const unsigned ends = __ballot_sync(device::kFullWarp, pack < pad.packs && !inside);
-  const auto row_ends = static_cast<uint32_t>(__popc(ends));
-  for (uint32_t next = 0; next < rows * row_ends; next += 32) {
-    const uint32_t row = (next + lane) / row_ends;
-    const int64_t start = __shfl_sync(device::kFullWarp, lane_start, static_cast<int>(row % 32));
-    if (row >= rows) continue;
-    const uint32_t end = tile * 32 + static_cast<uint32_t>(PlaceOfBit(ends, (next + lane) % row_ends));
-    const auto units = LoadUnits<Unit, kPack>(pad, start, column_of(end), constant);
-    *reinterpret_cast<Words*>(out + (int64_t{first + row} * pad.packs + end) * kPack) = std::bit_cast<Words>(units);
   }
 }
 

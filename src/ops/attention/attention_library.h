@@ -1,10 +1,10 @@
 // Attention by cuDNN's fused kernels, for lengths that come again and again.
 //
 // The library compiles at run time, for exact lengths, and takes long for it. So its plans are made in the background,
-// for lengths that kCalls calls in a row had or that are captured, and until one is there the own kernel runs, as it does
-// for whatever the library refuses. Nodes of the same lengths share a plan (runtime/plan_store.h). What
-// fails for want of memory or a thread is tried again after kRetryCalls calls; what the library cannot do is not. Bits
-// differ between the two: not for deterministic sessions. Threads: Enqueue may run on many threads at once.
+// for lengths that kCalls calls in a row had or that are captured, and until one is there the own kernel runs, as it
+// does for whatever the library refuses. Nodes of the same lengths share a plan (runtime/plan_store.h). What fails for
+// want of memory or a thread is tried again after kRetryCalls calls; what the library cannot do is not. Bits differ
+// between the two: not for deterministic sessions. Threads: Enqueue may run on many threads at once.
 #pragma once
 
 #include <array>

@@ -167,7 +167,7 @@ def _values_problem(node: BoundNode, outputs: list[np.ndarray | None], second: b
 def _session_problem(bound: BoundCase, seed: int) -> str | None:
     node = node_of(bound, seed)
     model, feeds = one_node_model(node, node.first, node.outputs)
-    options = host.EXACT | {name: str(value) for name, value in bound.case.options.items()}
+    options = host.EXACT | host.NODES | {name: str(value) for name, value in bound.case.options.items()}
     try:
         session = host.open_session(model.SerializeToString(), options)
         results = iter(host.run(session, feeds))
