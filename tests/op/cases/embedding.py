@@ -64,8 +64,8 @@ CASES = [
     ),
     # the other type of each list of ids
     Case(**_OP, inputs=[Rand((WORDS, 16)), _ids((2, 5), WORDS, np.int32), Rand((PLACES, 16)), _ids((1, 5), PLACES),
-                        Rand((KINDS, 16)), _ids((2, 5), KINDS, np.int32), *_vectors(16)], expected=_both, outputs=(T, T),
-         dtypes=("float32",), **_TWO),
+                        Rand((KINDS, 16)), _ids((2, 5), KINDS, np.int32), *_vectors(16)], expected=_both,
+         outputs=(T, T), dtypes=("float32",), **_TWO),
     # rows of all tokens, behind ones, of one for all, and of the whole batch
     *(
         Case(**_OP, inputs=[*_words(16), Rand(shape), None, None, None, *_vectors(16)], expected=_normalised,
