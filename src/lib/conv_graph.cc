@@ -104,12 +104,13 @@ std::span<const ConvForm> FormsOf(const ConvProblem& p) {
   static constexpr ConvForm kNoBias[] = {ConvForm::kBiasResidual, ConvForm::kRedundant, ConvForm::kSumOnly};
   static constexpr ConvForm kBiasAlone[] = {ConvForm::kBiasOnly, ConvForm::kRedundant, ConvForm::kSumOnly};
   static constexpr ConvForm kBiasAndRest[] = {ConvForm::kBiasOnly, ConvForm::kSumOnly};
+  static constexpr ConvForm kSumAlone[] = {ConvForm::kSumOnly, ConvForm::kRedundant};
   static constexpr ConvForm kSum[] = {ConvForm::kSumOnly};
   const bool acts = p.epilogue.activation != Activation::kNone;
   const bool more = p.epilogue.residual() || acts;
   if ((acts && !ModeOf(p.epilogue.activation)) || (more && IsAmbiguous(p)))
     return p.epilogue.bias ? kBiasAndRest : std::span<const ConvForm>(kSum);
-  if (!more && !p.epilogue.bias) return kSum;
+  if (!more && !p.epilogue.bias) return kSumAlone;
   if (!more) return kBiasAlone;
   if (!p.epilogue.bias) return kNoBias;
   return p.epilogue.residual() ? std::span<const ConvForm>(kAll) : std::span<const ConvForm>(kOneOrder);

@@ -59,6 +59,10 @@ struct ConvPointers {
   void* workspace = nullptr;  // at least the plan's bytes, 256-byte aligned
 };
 
+// The choice of a runtime engine for convolutions in the form with a redundant node (lib/conv_graph.h), which both
+// implementations have.
+inline constexpr char kRuntimeEngine[] = "f2e4k24=55";
+
 class Handle {
  public:
   virtual ~Handle() = default;

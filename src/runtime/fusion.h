@@ -22,11 +22,12 @@ enum class Fusion : uint8_t {
   kEmbedding,
   kSkipNorm,
   kChains,
+  kShortProducts,
 };
-inline constexpr int kFusionCount = 14;
+inline constexpr int kFusionCount = 15;
 inline constexpr const char* kFusionNames =
     "qdq,conv_affine,conv_epilogue,channels_last,activation,norm,rotary,attention,decoder_attention,product_epilogue,"
-    "projections,embedding,skip_norm,chains";
+    "projections,embedding,skip_norm,chains,short_products";
 
 constexpr std::string_view FusionName(Fusion fusion) {
   std::string_view rest = kFusionNames;

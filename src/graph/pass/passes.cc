@@ -17,6 +17,7 @@
 #include "graph/pass/projections.h"
 #include "graph/pass/qdq.h"
 #include "graph/pass/rotary.h"
+#include "graph/pass/short_products.h"
 #include "graph/pass/skip_norm.h"
 #include "ops/registry.h"
 
@@ -43,6 +44,7 @@ constexpr PassEntry kPasses[] = {
     {Fusion::kEmbedding, FuseEmbeddings},
     {Fusion::kSkipNorm, FuseSkipNorms},
     {Fusion::kChains, FuseChains},
+    {Fusion::kShortProducts, MarkShortProducts},
 };
 static_assert(std::size(kPasses) == kFusionCount);
 

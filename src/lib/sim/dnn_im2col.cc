@@ -1,5 +1,9 @@
-// dnn.h on the simulated device: conv_host.h and graph_host.h in the queue of a stream.
+// dnn.h on the simulated device: conv_host.h and graph_host.h in the queue of a stream. The runtime engine is the first
+// under another name, for rows of pixels without a neighbourhood.
+#include <algorithm>
+
 #include "device/sim/sim.h"
+#include "lib/conv_graph.h"
 #include "lib/dnn.h"
 #include "lib/problem_check.h"
 #include "lib/sim/conv_host.h"
@@ -23,9 +27,10 @@ std::string NameOf(ConvEngine engine) { return StrCat("host", static_cast<int>(e
 
 class SimPlan final : public ConvPlan {
  public:
-  SimPlan(const ConvProblem& whole, ConvEngine engine, const sim::ConvTiling& tiling) : problem(whole), tiling(tiling) {
+  SimPlan(const ConvProblem& whole, ConvEngine engine, const sim::ConvTiling& tiling, std::string name)
+      : problem(whole), tiling(tiling) {
     workspace_bytes_ = tiling.workspace_bytes;
-    choice_ = NameOf(engine);
+    choice_ = std::move(name);
     if (engine != ConvEngine::kDirect) return;
     remaining_ = problem.epilogue;
     remaining_.bias = false;
@@ -59,9 +64,16 @@ Status CheckAlignment(std::span<const void* const> pointers) {
   return Status::Ok();
 }
 
-Result<std::unique_ptr<const SimPlan>> PlanOf(const ConvProblem& problem, ConvEngine engine, size_t workspace_limit) {
+Result<std::unique_ptr<const SimPlan>> PlanOf(const ConvProblem& problem, ConvEngine engine, size_t workspace_limit,
+                                              std::string name) {
   CUDAEP_ASSIGN_OR_RETURN(const sim::ConvTiling tiling, sim::PlanConvolution(problem, engine, workspace_limit));
-  return std::make_unique<const SimPlan>(problem, engine, tiling);
+  return std::make_unique<const SimPlan>(problem, engine, tiling, std::move(name));
+}
+
+bool RuntimeEngineTakes(const ConvProblem& p) {
+  const bool is_row = p.spatial_rank == 2 && p.in[0] == 1 && p.kernel[0] == 1 && p.kernel[1] == 1;
+  return is_row && p.layout == Layout::kChannelsLast && p.direction == Direction::kForward && p.groups == 1 &&
+         kFloat16Types.Contains(p.types.a) && std::ranges::count(FormsOf(p), ConvForm::kRedundant) != 0;
 }
 
 // Depthwise convolutions are left to the direct engine as far as it fuses as much.
@@ -74,7 +86,7 @@ Result<std::vector<std::unique_ptr<const SimPlan>>> PlansOf(const ConvProblem& p
   Status refusal;
   for (ConvEngine engine : kOrder) {
     if (plans.size() == most) break;
-    auto plan = PlanOf(problem, engine, workspace_limit);
+    auto plan = PlanOf(problem, engine, workspace_limit, NameOf(engine));
     if (!plan.ok()) {
       refusal = std::move(plan).status();
     } else if ((*plan)->remaining().empty()) {
@@ -118,9 +130,14 @@ Result<std::unique_ptr<const ConvPlan>> MakePlan(Handle&, const ConvProblem& pro
     return std::unique_ptr<const ConvPlan>(std::move(plans.front()));
   }
   const std::string_view name = std::string_view(choice).substr(0, choice.find(';'));
+  if (name == kRuntimeEngine) {
+    if (!RuntimeEngineTakes(problem)) return NotSupported(ProblemText(problem), ": not for the runtime engine");
+    CUDAEP_ASSIGN_OR_RETURN(auto plan, PlanOf(problem, ConvEngine::kTiles, workspace_limit_bytes, std::string(name)));
+    return std::unique_ptr<const ConvPlan>(std::move(plan));
+  }
   for (ConvEngine engine : kOrder) {
     if (name != NameOf(engine)) continue;
-    CUDAEP_ASSIGN_OR_RETURN(auto plan, PlanOf(problem, engine, workspace_limit_bytes));
+    CUDAEP_ASSIGN_OR_RETURN(auto plan, PlanOf(problem, engine, workspace_limit_bytes, NameOf(engine)));
     return std::unique_ptr<const ConvPlan>(std::move(plan));
   }
   return InvalidArgument('\'', choice, "' names no engine of the simulated cuDNN");

@@ -1,12 +1,13 @@
 // com.microsoft's Attention: one product with the joined weights of queries, keys and values, then attention over
 // strided views of its result. Masks as MultiHeadAttention has them, and more forms of them. "empty_is_nan" is
-// attention.cc's.
+// attention.cc's, "own_weights" short_product.h's.
 #include <cmath>
 
 #include "ops/attention/masks.h"
 #include "ops/attention/multi_head.h"
 #include "ops/gemm/gemm_plan.h"
 #include "ops/gemm/matrix_product.h"
+#include "ops/gemm/short_product.h"
 #include "ops/optional_input.h"
 #include "ops/registry.h"
 
@@ -54,6 +55,7 @@ class PackedAttention final : public Operator {
     op->has_present_ = info.has_output(kPresent);
     op->options_ = ProductOptions(info.settings());
     op->options_.constant_b = info.is_constant(kWeights);
+    op->options_.may_be_short = MayBeShort(info, kWeights);
     CUDAEP_RETURN_IF_ERROR(op->ReadSizes(info.IntsOr("qkv_hidden_sizes", {})));
     return op;
   }
@@ -84,7 +86,15 @@ class PackedAttention final : public Operator {
     return PlanPtr(std::move(plan));
   }
 
-  LibrarySet libraries() const override { return {.blas = true, .dnn = library_}; }
+  Result<size_t> PackedBytes(int index, const TensorView& weight) const override {
+    return index == kWeights && options_.may_be_short ? PackedShortWeights(weight) : size_t{0};
+  }
+
+  Status Pack(int /*index*/, const TensorView& weight, void* packed, StreamContext& runtime) const override {
+    return PackShortWeights(weight, packed, runtime);
+  }
+
+  LibrarySet libraries() const override { return {.blas = true, .dnn = library_ || options_.may_be_short}; }
 
   Status Enqueue(const Plan& base, const OpContext& context) const override {
     const auto& plan = PlanAs<AttentionPlan>(base);
@@ -178,9 +188,11 @@ class PackedAttention final : public Operator {
                             PlaceGemm(rows, false, context.inputs[kWeights].dims(), false,
                                       HasInput(context.inputs, kBias) ? &bias_dims : nullptr, 1.0f));
     geometry.problem.types = lib::MixedTypes::Of(type_);
+    if (context.inputs[kWeights].packed) geometry.problem.transpose_b = true, geometry.problem.ldb = s.input_size;
     CUDAEP_ASSIGN_OR_RETURN(plan.product, MatrixProduct::Make(context.runtime, geometry.problem, options_));
     plan.projected = plan.AddScratch(static_cast<size_t>(rows[0] * s.all_hidden()) * SizeOf(type_));
     plan.workspace = plan.AddScratch(plan.product.workspace_bytes());
+    plan.settled = plan.settled && plan.product.settled();
     return Status::Ok();
   }
 

@@ -1,11 +1,10 @@
 #include "ops/conv/conv_library.h"
 
 #include <algorithm>
-#include <atomic>
 
 #include "lib/problem_check.h"
-#include "ops/background_plan.h"
 #include "ops/conv/aligned_call.h"
+#include "ops/conv/runtime_engine.h"
 #include "ops/fastest_plan.h"
 #include "ops/library_limits.h"
 
@@ -16,12 +15,7 @@ constexpr size_t kSmallWorkspaceBytes = size_t{32} << 20;  // of cudnn_conv_use_
 constexpr size_t kMostWorkspaceBytes = size_t{1} << 30;
 constexpr size_t kMostMeasured = 24;  // more bring nothing but time
 
-// For few pixels, where a launch's way to its first product is what counts: a runtime engine that takes part in
-// programmatic dependent launch, which heuristics never suggest. Compiling one takes some 150 ms, so a process does
-// that in the background, and for so many problems only.
-constexpr char kShortChoice[] = "f2e4k24=55";
 constexpr int64_t kMostShortPixels = int64_t{1} << 14;
-constexpr int kMostCompiled = 128;
 
 using ConvPlanPtr = std::unique_ptr<const dnn::ConvPlan>;
 
@@ -47,23 +41,9 @@ Result<ConvPlanPtr> MeasurePlans(dnn::Handle& handle, const dnn::ConvProblem& p,
       [&](const dnn::ConvPlan& plan) { return dnn::Enqueue(handle, plan, at); });
 }
 
+// Whether the runtime engine is likely to be ahead of what heuristics suggest.
 bool IsShort(const dnn::ConvProblem& p) {
-  return p.layout == dnn::Layout::kChannelsLast && p.direction == dnn::Direction::kForward && p.groups == 1 &&
-         SizeOf(p.types.a) == 2 && p.epilogue.bias && dnn::SizesOf(p).y <= kMostShortPixels * p.out_channels;
-}
-
-void CompileShort(const dnn::ConvProblem& p, const StreamContext& stream, const PlanSlotPtr& slot) {
-  static std::atomic<int> begun{0};
-  const bool is_open = slot->progress() == PlanSlot::Progress::kIdle && slot->plan().choice() != kShortChoice;
-  if (!IsShort(p) || !is_open || begun.load(std::memory_order_relaxed) >= kMostCompiled) return;
-  begun.fetch_add(1, std::memory_order_relaxed);
-  auto make = [p, limit = slot->plan().workspace_bytes()](dnn::Handle& handle) -> Result<LibraryPlanPtr> {
-    auto plan = dnn::MakePlan(handle, p, limit, kShortChoice);
-    if (plan.status().code() == StatusCode::kInvalidArgument) return NotSupported(plan.status().message());
-    CUDAEP_RETURN_IF_ERROR(plan.status());
-    return LibraryPlanPtr(std::move(plan).value());
-  };
-  PlanStore::Process().ReplaceInBackground(slot, OnOwnHandle(stream, std::move(make))).IgnoreError();
+  return p.epilogue.bias && dnn::SizesOf(p).y <= kMostShortPixels * p.out_channels;
 }
 
 }  // namespace
@@ -102,7 +82,7 @@ Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProb
     return LibraryPlanPtr(std::move(plan));
   };
   CUDAEP_ASSIGN_OR_RETURN(PlanSlotPtr slot, PlanStore::Process().Get(request, make));
-  if (options.search == ConvSearch::kHeuristic && !problem.deterministic) CompileShort(problem, stream, slot);
+  if (options.search == ConvSearch::kHeuristic && IsShort(problem)) CompileInBackground(problem, stream, slot);
   return slot;
 }
 

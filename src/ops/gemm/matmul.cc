@@ -1,8 +1,9 @@
 // MatMul, and com.microsoft's FusedMatMul and TransposeMatMul. Compiled regions make `MatMul` of the fused domain:
 // activation(alpha * A * B + bias + residual), the bias of the last dimension, the residual of the result's dimensions,
-// with the attributes of FusedMatMul and "activation" as ActivationName has it.
+// with the attributes of FusedMatMul, "activation" as ActivationName has it, and "own_weights" (short_product.h).
 #include "ops/gemm/gemm_plan.h"
 #include "ops/gemm/matrix_product.h"
+#include "ops/gemm/short_product.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -37,6 +38,7 @@ class MatMul : public Operator {
     op->epilogue_.beta = info.has_input(kResidual) ? 1.0f : 0.0f;
     op->a_ = {info.BoolOr("transA", false), info.BoolOr("transBatchA", false)};
     op->b_ = {info.BoolOr("transB", false), info.BoolOr("transBatchB", false)};
+    op->options_.may_be_short = MayBeShort(info, kB);
     return op;
   }
 
@@ -61,15 +63,25 @@ class MatMul : public Operator {
     plan->cost_flops = ProductFlops(context.outputs[0], geometry.problem.k);
     geometry.problem.types = lib::MixedTypes::Of(type_);
     geometry.problem.epilogue = epilogue_;
+    if (context.inputs[kB].packed) geometry.problem.transpose_b = true, geometry.problem.ldb = geometry.problem.k;
     CUDAEP_ASSIGN_OR_RETURN(plan->product, MatrixProduct::Make(context.runtime, geometry.problem, options_));
     plan->workspace_bytes = plan->product.workspace_bytes();
+    plan->settled = plan->product.settled();
     plan->launches = std::move(geometry.launches);
     const int64_t size = static_cast<int64_t>(SizeOf(type_));
     for (GemmOffsets& offset : plan->launches) offset.a *= size, offset.b *= size, offset.y *= size;
     return PlanPtr(std::move(plan));
   }
 
-  LibrarySet libraries() const override { return {.blas = true}; }
+  Result<size_t> PackedBytes(int index, const TensorView& weight) const override {
+    return index == kB && options_.may_be_short && !b_.transpose ? PackedShortWeights(weight) : size_t{0};
+  }
+
+  Status Pack(int /*index*/, const TensorView& weight, void* packed, StreamContext& runtime) const override {
+    return PackShortWeights(weight, packed, runtime);
+  }
+
+  LibrarySet libraries() const override { return {.blas = true, .dnn = options_.may_be_short}; }
 
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
     const auto& matmul = PlanAs<MatMulPlan>(plan);

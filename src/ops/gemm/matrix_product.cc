@@ -8,6 +8,7 @@
 #include "kernels/gemm/tiled_gemm.h"
 #include "lib/problem_check.h"
 #include "ops/call_memory.h"
+#include "ops/gemm/short_product.h"
 #include "ops/library_limits.h"
 
 namespace cudaep::ops {
@@ -50,9 +51,16 @@ Result<MatrixProduct> MatrixProduct::Make(StreamContext& stream, const blas::Gem
   product.problem_.allow_tf32 = options.allow_tf32;
   product.problem_.deterministic = options.deterministic;
   const bool own_can = kernels::kTiledGemmTypes.Contains(problem.types.a);
+  const size_t limit = LimitClass(
+      std::min({kWorkspaceLimitBytes, workspace_limit_bytes, AvailableWorkspace(stream, options.deterministic)}));
+  if (options.may_be_short) {
+    CUDAEP_ASSIGN_OR_RETURN(product.convolution_,
+                            FindShortProduct(stream, product.problem_, limit));
+  }
+  if (product.convolution_ != nullptr) product.workspace_bytes_ = product.convolution_->plan().workspace_bytes();
   Status refusal;
   if (options.path != GemmPath::kOwnKernel) {
-    refusal = IsForLibrary(problem) ? product.UseLibrary(stream, options, workspace_limit_bytes)
+    refusal = IsForLibrary(problem) ? product.UseLibrary(stream, options, limit)
                                     : NotSupported("no library takes these types or an inner size of 0");
     if (refusal.ok()) {
       product.may_fall_back_ = own_can && options.path != GemmPath::kLibrary;
@@ -72,10 +80,8 @@ Result<MatrixProduct> MatrixProduct::Make(StreamContext& stream, const blas::Gem
 }
 
 // On failure the product is the own kernel's.
-Status MatrixProduct::UseLibrary(StreamContext& stream, const ProductOptions& options, size_t workspace_limit_bytes) {
+Status MatrixProduct::UseLibrary(StreamContext& stream, const ProductOptions& options, size_t limit) {
   CUDAEP_ASSIGN_OR_RETURN(blas::Handle* const handle, stream.blas());
-  const size_t limit = LimitClass(
-      std::min({kWorkspaceLimitBytes, workspace_limit_bytes, AvailableWorkspace(stream, problem_.deterministic)}));
   blas::GemmProblem bucket = problem_;
   if (problem_.batches() == 1 && !problem_.transpose_a) bucket.m = RowBucket(problem_.m);
   Result<PlanSlotPtr> slot = FindProductPlan(stream, options.search, bucket, limit);
@@ -89,7 +95,7 @@ Status MatrixProduct::UseLibrary(StreamContext& stream, const ProductOptions& op
     library_ = nullptr;
     return finished;
   }
-  workspace_bytes_ = library_->plan().workspace_bytes();
+  workspace_bytes_ = std::max(workspace_bytes_, library_->plan().workspace_bytes());
   ProductSearch search = options.search;
   search.measure = false;  // OfRows may be called while the stream is captured
   search_ = std::make_shared<const ProductSearch>(std::move(search));
@@ -114,6 +120,7 @@ Result<MatrixProduct> MatrixProduct::OfRows(StreamContext& stream, int64_t rows)
   MatrixProduct fewer = *this;
   if (rows == problem_.m) return fewer;
   fewer.problem_.m = rows;
+  fewer.convolution_ = nullptr;
   if (library_ == nullptr) return fewer;
   CUDAEP_ASSIGN_OR_RETURN(blas::Handle* const handle, stream.blas());
   Status taken;
@@ -199,6 +206,9 @@ Status MatrixProduct::EnqueueCopies(StreamContext& stream, blas::Handle& handle,
 }
 
 Status MatrixProduct::Enqueue(StreamContext& stream, const blas::GemmPointers& at) const {
+  if (convolution_ != nullptr && TakesShort(*convolution_, problem_, at)) {
+    return EnqueueShortProduct(stream, *convolution_, at);
+  }
   if (library_ == nullptr) return EnqueueOwn(stream, at);
   const Status queued = EnqueueLibrary(stream, at);
   if (queued.code() == StatusCode::kNotSupported && may_fall_back_) return EnqueueOwn(stream, at);

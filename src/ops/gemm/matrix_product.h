@@ -7,6 +7,7 @@
 // by the own kernel, unless the option forces the library. A deterministic plan's algorithm is the same wherever the
 // tensors lie: those that are aligned less than it wants are copied, into memory that such a call allocates on its
 // stream and frees (kOutOfMemory; while the stream is captured kFailedPrecondition, unless such a call ran before).
+// Few rows may run as a convolution (ops/gemm/short_product.h); calls and rows that it does not take go the other ways.
 // Threads: immutable after Make.
 #pragma once
 
@@ -33,6 +34,7 @@ struct ProductOptions {
   // The operand lies at one address as long as the operator lives, so that how it is aligned may decide: it is never
   // copied, and the own kernel takes what the library would not.
   bool constant_a = false, constant_b = false;
+  bool may_be_short = false;  // MayBeShort; B transposed then
 };
 
 // Of a product with this output and inner size, whatever batches it has: two for each inner element.
@@ -54,6 +56,10 @@ class MatrixProduct {
   size_t workspace_bytes() const { return workspace_bytes_; }
   // Null: the own kernel.
   const PlanSlotPtr& library() const { return library_; }
+  // Null: no convolution.
+  const PlanSlotPtr& convolution() const { return convolution_; }
+  // Plan::settled.
+  bool settled() const { return convolution_ == nullptr || convolution_->progress() != PlanSlot::Progress::kMaking; }
 
   // The same product of other rows, in the same workspace; of one batch, A not transposed. Costs a question to the
   // library, so it is for operators whose plan serves several numbers of rows. Rows that this product's plan does not
@@ -65,14 +71,14 @@ class MatrixProduct {
 
  private:
   Status TakeRemainder();
-  Status UseLibrary(StreamContext& stream, const ProductOptions& options, size_t workspace_limit_bytes);
+  Status UseLibrary(StreamContext& stream, const ProductOptions& options, size_t limit);
   Status EnqueueOwn(StreamContext& stream, const blas::GemmPointers& at) const;
   Status EnqueueLibrary(StreamContext& stream, const blas::GemmPointers& at) const;
   Status EnqueueCopies(StreamContext& stream, blas::Handle& handle, const blas::GemmPlan& plan,
                        blas::GemmPointers at) const;
 
   blas::GemmProblem problem_;
-  PlanSlotPtr library_;
+  PlanSlotPtr library_, convolution_;
   std::shared_ptr<const ProductSearch> search_;  // with `library_`; products are copied for each call by some
   size_t workspace_bytes_ = 0;
   bool constant_a_ = false, constant_b_ = false;

@@ -23,7 +23,7 @@ _ACTIVATIONS = {
 }
 
 
-def _fused(a, b, bias=None, residual=None, activation="none", **attrs):
+def _fused(a, b, bias=None, residual=None, activation="none", own_weights=0, **attrs):
     y = _product(a, b, **attrs) + (0 if bias is None else bias) + (0 if residual is None else residual)
     return _ACTIVATIONS[activation](y)
 
@@ -56,7 +56,7 @@ def _case(a, b, y, bias, residual, activation, **more):
         attrs=attrs,
         expected=_fused,
         magnitude=_magnitude,
-        dtypes=FLOATS,
+        dtypes=more.pop("dtypes", FLOATS),
         tolerance=_ROUNDED,
         **more,
     )
@@ -74,7 +74,37 @@ _SHAPES = [
     ((0, 8), (8, 16), (0, 16), {}),
 ]
 
+# Products of few rows, which run as convolutions of 16 bits: packed weights, those that lie so, and what it is not for.
+_SHORT = [
+    ((1, 40), (40, 24), {}),
+    ((17, 40), (40, 24), {}),
+    ((2, 64, 40), (40, 24), {}),
+    ((256, 40), (40, 24), {}),
+    ((257, 40), (40, 24), {}),
+    ((17, 40), (24, 40), {"transB": 1}),
+    ((17, 36), (36, 24), {}),
+    ((17, 40), (40, 20), {}),
+    ((17, 40), (3, 40, 24), {}),
+    ((40, 17), (40, 24), {"transA": 1}),
+    ((17, 40), (40, 24), {"alpha": 0.5}),
+]
+
+
+def _short(a, b, attrs, bias, residual, activation, constant=True):
+    y = _product(np.empty(a, "int8"), np.empty(b, "int8"), **(attrs | {"alpha": 1})).shape
+    return _case(a, b, y, bias, residual, activation, attrs=attrs | {"own_weights": 1}, dtypes=("float16", "bfloat16"),
+                 constants={1} if constant else set(), name="" if constant else "short-computed")  # fmt: skip
+
+
 CASES = [
+    *(_short(*form, *rest) for form in _SHORT for rest in [(True, False, "gelu"), (True, True, "")]),
+    *(
+        _short(*_SHORT[1], bias, residual, activation)
+        for bias in (False, True)
+        for residual in (False, True)
+        for activation in ("none", "relu", "gelu", "gelu_tanh", "silu", "hard_swish")
+    ),
+    _short(*_SHORT[1], True, True, "gelu", constant=False),
     *(
         _case(a, b, y, bias, residual, activation, attrs=attrs, constants={1} if constant else set())
         for a, b, y, attrs in _SHAPES

@@ -142,7 +142,7 @@ def _fused_schemas() -> list[Schema]:
             since=1,
             inputs=(*matmul.inputs, *sums),
             attributes={"activation": "STRING", "alpha": "FLOAT"}
-            | dict.fromkeys(("transA", "transB", "transBatchA", "transBatchB"), "INT"),
+            | dict.fromkeys(("transA", "transB", "transBatchA", "transBatchB", "own_weights"), "INT"),
         ),
         Schema(
             domain=FUSED_DOMAIN,

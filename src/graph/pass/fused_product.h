@@ -1,0 +1,14 @@
+// MatMul and Gemm as `MatMul` of ops::kFusedDomain, which has a place for a bias and one for a residual.
+#pragma once
+
+#include "graph/pass/rewrite.h"
+
+namespace cudaep::graph {
+
+// The node alone; nothing for other operators, operands that are no matrices, and a Gemm whose C has no place.
+std::optional<ir::Node> AsFusedProduct(const Rewriter& rewrite, int index);
+
+// Puts a summand where a bias or a residual goes, if that is free. `product` is the value whose dimensions count.
+bool AddToProduct(const ir::Graph& graph, int summand, int product, ir::Node& fused);
+
+}  // namespace cudaep::graph

@@ -1,0 +1,101 @@
+#include "ops/gemm/short_product.h"
+
+#include "kernels/movement/transpose.h"
+#include "lib/dnn.h"
+#include "lib/problem_check.h"
+#include "ops/conv/runtime_engine.h"
+
+namespace cudaep::ops {
+namespace {
+
+// Stands for a plan that is not compiled. What takes its place needs no more workspace, and leaves nothing.
+class Uncompiled final : public lib::Plan {
+ public:
+  Uncompiled() { workspace_bytes_ = size_t{1} << 20; }
+};
+const LibraryPlanPtr& NotYet() {
+  static const auto* const plan = new LibraryPlanPtr(std::make_shared<const Uncompiled>());
+  return *plan;
+}
+
+constexpr int64_t kPack = 8;  // channels that one thread of a tensor-core kernel loads
+
+bool IsShort(const blas::GemmProblem& p) {
+  const bool dense =
+      p.batches() == 1 && !p.transpose_a && p.transpose_b && p.lda == p.k && p.ldb == p.k && p.ldc == p.n;
+  const bool unscaled = p.epilogue.alpha == 1.0f && (!p.epilogue.residual() || p.epilogue.beta == 1.0f);
+  return p.m <= kMostShortRows && dense && unscaled && FitShort(p.types.a, Shape{p.n, p.k});
+}
+
+dnn::ConvProblem AsConvolution(const blas::GemmProblem& p) {
+  return {.types = p.types,
+          .layout = dnn::Layout::kChannelsLast,
+          .batch = 1,
+          .in_channels = p.k,
+          .out_channels = p.n,
+          .in = {1, p.m},
+          .out = {1, p.m},
+          .kernel = {1, 1},
+          .stride = {1, 1},
+          .dilation = {1, 1},
+          .epilogue = p.epilogue,
+          .allow_tf32 = p.allow_tf32,
+          .deterministic = p.deterministic};
+}
+
+}  // namespace
+
+bool MayBeShort(const Settings& settings) {
+  return settings.enable_cudnn && settings.gemm_path == GemmPath::kAuto && !settings.deterministic &&
+         dnn::Version().ok();
+}
+
+bool MayBeShort(const OpInfo& info, int weights_input) {
+  return info.BoolOr("own_weights", false) && info.is_constant(weights_input) && MayBeShort(info.settings());
+}
+
+bool FitShort(DataType type, Dims weights) {
+  return kFloat16Types.Contains(type) && weights.size() == 2 && weights[0] > 0 && weights[1] > 0 &&
+         weights[0] % kPack == 0 && weights[1] % kPack == 0;
+}
+
+size_t PackedShortWeights(const TensorView& weights) {
+  return FitShort(weights.type, weights.dims()) ? weights.bytes() : size_t{0};
+}
+
+Status PackShortWeights(const TensorView& weights, void* packed, StreamContext& stream) {
+  CUDAEP_ASSIGN_OR_RETURN(const auto plan, kernels::PlanTranspose(weights.dims(), Shape{1, 0}, SizeOf(weights.type)));
+  return kernels::LaunchTranspose(plan, weights.data, packed, stream.stream());
+}
+
+Result<PlanSlotPtr> FindShortProduct(StreamContext& stream, const blas::GemmProblem& problem,
+                                     size_t workspace_limit_bytes) {
+  if (!IsShort(problem) || NotYet()->workspace_bytes() > workspace_limit_bytes) return PlanSlotPtr();
+  const dnn::ConvProblem p = AsConvolution(problem);
+  CUDAEP_ASSIGN_OR_RETURN(const std::string library, dnn::Version());
+  const std::string key = StrCat(dnn::ProblemText(p), " compiled");
+  CUDAEP_ASSIGN_OR_RETURN(
+      PlanSlotPtr slot,
+      PlanStore::Process().Get({.ordinal = stream.ordinal(), .library = library, .problem = key},
+                               [](const std::string&) { return Result<LibraryPlanPtr>(NotYet()); }));
+  CompileInBackground(p, stream, slot);
+  return slot->progress() == PlanSlot::Progress::kRefused ? PlanSlotPtr() : slot;
+}
+
+bool TakesShort(const PlanSlot& slot, const blas::GemmProblem& problem, const blas::GemmPointers& at) {
+  return &slot.plan() != NotYet().get() &&
+         blas::AddressBits(at, problem.epilogue.bias, problem.epilogue.residual()) % dnn::kTensorAlignment == 0;
+}
+
+Status EnqueueShortProduct(StreamContext& stream, const PlanSlot& slot, const blas::GemmPointers& at) {
+  CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, stream.dnn());
+  return dnn::Enqueue(*handle, slot.As<dnn::ConvPlan>(),
+                      {.x = at.a,
+                       .w = at.b,
+                       .bias = at.bias,
+                       .residual = at.residual,
+                       .y = at.c,
+                       .workspace = at.workspace});
+}
+
+}  // namespace cudaep::ops

@@ -1,0 +1,39 @@
+// Products of few rows with constant weights, [columns, inner], as 1x1 convolutions of one channels-last image whose
+// pixels are the rows: the library's runtime engine (ops/conv/runtime_engine.h) takes them with any activation that it
+// has, and begins before its predecessor has ended, as no engine for products does. The same engine for a product as
+// such would take several times as long to compile. Until it is compiled, products run as others do.
+#pragma once
+
+#include "lib/blas.h"
+#include "ops/op_info.h"
+#include "runtime/plan_store.h"
+#include "runtime/stream_context.h"
+
+namespace cudaep::ops {
+
+// Measured on an H200 with BERT-base's four products: at 128 rows all are ahead of the library's (by 0.9 to 1.2 us, and
+// by a kernel where GELU follows), at 1024 the widest is 2 us behind.
+inline constexpr int64_t kMostShortRows = 256;
+
+// Whether a session runs products so: bits that change when a plan is there are not deterministic.
+bool MayBeShort(const Settings& settings);
+// Whether a node does: one that a compiled region made with "own_weights", which nobody else reads, so that they may
+// be packed without being on the device twice.
+bool MayBeShort(const OpInfo& info, int weights_input);
+// Whether weights [inner, columns], or [columns, inner], are of a type and sizes that the engine takes.
+bool FitShort(DataType type, Dims weights);
+
+// The form of weights [inner, columns]: their bytes, 0 where they are taken as they are; and their packing.
+size_t PackedShortWeights(const TensorView& weights);
+Status PackShortWeights(const TensorView& weights, void* packed, StreamContext& stream);
+
+// From the plan store, to be filled in the background: until then, and where that fails, TakesShort is false. Null where
+// the problem is not such a product, or the engine was found not to take it.
+Result<PlanSlotPtr> FindShortProduct(StreamContext& stream, const blas::GemmProblem& problem,
+                                     size_t workspace_limit_bytes);
+
+// Whether there is a plan, which takes the tensors where they lie; EnqueueShortProduct is for those alone.
+bool TakesShort(const PlanSlot& slot, const blas::GemmProblem& problem, const blas::GemmPointers& at);
+Status EnqueueShortProduct(StreamContext& stream, const PlanSlot& slot, const blas::GemmPointers& at);
+
+}  // namespace cudaep::ops

@@ -1,0 +1,116 @@
+// Which products may run as convolutions.
+#include <gtest/gtest.h>
+
+#include "ops/registry.h"
+#include "transformer_net.h"
+
+namespace cudaep::graph {
+namespace {
+
+// Of 16 bits, [batch, rows, 8] times [8, 8].
+struct ShortNet : Net {
+  explicit ShortNet(DataType type = DataType::kFloat16, Shape weights = {kHidden, kHidden}) : Net(type) {
+    x = Hidden("x");
+    w = Constant("w", std::move(weights));
+  }
+  bool IsMarked(size_t index) const { return node(index).attributes.contains("own_weights"); }
+  int x, w;
+};
+
+size_t MarkedOf(ShortNet& net, const Settings& settings = WithoutChains()) {
+  net.Run(settings);
+  size_t marked = 0;
+  for (size_t n = 0; n < net.graph.nodes.size(); ++n) marked += net.IsMarked(n) ? 1 : 0;
+  return marked;
+}
+
+TEST(ShortProductsTest, AProductAloneIsMadeOne) {
+  for (DataType type : {DataType::kFloat16, DataType::kBFloat16}) {
+    ShortNet net(type);
+    net.Output(net.Op("MatMul", {net.x, net.w}));
+    const auto notes = net.Run();
+    ASSERT_EQ(net.Operators(), Ops{"MatMul"});
+    EXPECT_EQ(net.node(0).domain, ops::kFusedDomain);
+    EXPECT_TRUE(net.IsMarked(0));
+    ASSERT_EQ(notes.size(), 1u);
+    EXPECT_EQ(notes[0].fusion, Fusion::kShortProducts);
+  }
+}
+
+TEST(ShortProductsTest, ProductsWithWhatFollowsThem) {
+  ShortNet net;
+  const int sum = net.Op("Add", {net.Op("MatMul", {net.x, net.w}), net.Constant("bias", {kHidden})});
+  net.Output(net.Open("Gelu", 20, {sum}, 3));
+  EXPECT_EQ(MarkedOf(net), 1u);
+  ASSERT_EQ(net.Operators(), Ops{"MatMul"});
+  EXPECT_EQ(std::get<std::string>(net.node(0).attributes.at("activation")), "gelu");
+}
+
+TEST(ShortProductsTest, GemmOfEitherForm) {
+  for (const int64_t transposed : {0, 1}) {
+    ShortNet net;
+    const std::vector<Dim> dims = {kBatch, {kHidden}};
+    const int a = net.Input("a", dims), c = net.Constant("c", {kHidden});
+    net.Output(net.Add("Gemm", 13, {a, net.w, c}, dims, {{"transB", transposed}}));
+    EXPECT_EQ(MarkedOf(net), 1u);
+    ASSERT_EQ(net.Operators(), Ops{"MatMul"});
+    EXPECT_EQ(net.node(0).inputs, (std::vector<int>{a, net.w, c, -1}));
+  }
+}
+
+TEST(ShortProductsTest, WhatTheEngineDoesNotTakeStays) {
+  ShortNet wide(DataType::kFloat);
+  wide.Output(wide.Op("MatMul", {wide.x, wide.w}));
+  EXPECT_EQ(MarkedOf(wide), 0u);
+  ShortNet odd(DataType::kFloat16, {kHidden, kHidden + 4});
+  odd.Output(odd.Op("MatMul", {odd.x, odd.w}));
+  EXPECT_EQ(MarkedOf(odd), 0u);
+  ShortNet computed;
+  computed.Output(computed.Op("MatMul", {computed.x, computed.Hidden("y")}));
+  EXPECT_EQ(MarkedOf(computed), 0u);
+  ShortNet turned;
+  turned.Output(turned.Add("Gemm", 13, {turned.Input("a", {{kHidden}, kRows}), turned.w}, {kRows, {kHidden}},
+                           {{"transA", int64_t{1}}}));
+  EXPECT_EQ(MarkedOf(turned), 0u);
+}
+
+TEST(ShortProductsTest, WeightsThatOthersReadAreNotPacked) {
+  ShortNet net;
+  net.Output(net.Op("MatMul", {net.Op("MatMul", {net.x, net.w}), net.w}));
+  EXPECT_EQ(MarkedOf(net), 0u);
+}
+
+TEST(ShortProductsTest, MoreRowsThanItIsFor) {
+  for (const int64_t rows : {16, 17}) {
+    ShortNet net;
+    const std::vector<Dim> dims = {{16}, {rows}, {kHidden}};
+    net.Output(net.Add("MatMul", 13, {net.Input("a", dims), net.w}, dims));
+    EXPECT_EQ(MarkedOf(net), rows == 16 ? 1u : 0u);
+  }
+}
+
+TEST(ShortProductsTest, SettingsThatWantOtherwise) {
+  for (int i = 0; i < 3; ++i) {
+    Settings settings = WithoutChains();
+    if (i == 0) settings.deterministic = true;
+    if (i == 1) settings.gemm_path = GemmPath::kLibrary;
+    if (i == 2) settings.fusion_skip.Add(Fusion::kShortProducts);
+    ShortNet net;
+    net.Output(net.Op("MatMul", {net.x, net.w}));
+    EXPECT_EQ(MarkedOf(net, settings), 0u);
+    EXPECT_EQ(net.node(0).domain, "");
+  }
+}
+
+TEST(ShortProductsTest, AnAttentionWithItsProjections) {
+  ShortNet net;
+  const std::vector<Dim> dims = {kBatch, kRows, {kHidden}};
+  const int weights = net.Constant("qkv", {kHidden, 3 * kHidden}), bias = net.Constant("bias", {3 * kHidden});
+  net.Output(net.Add("Attention", 1, {net.x, weights, bias}, dims, {{"num_heads", int64_t{2}}}));
+  net.graph.nodes.back().domain = ops::kMicrosoftDomain;
+  EXPECT_EQ(MarkedOf(net), 1u);
+  EXPECT_EQ(net.Operators(), Ops{"Attention"});
+}
+
+}  // namespace
+}  // namespace cudaep::graph

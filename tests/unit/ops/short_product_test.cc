@@ -1,0 +1,225 @@
+// Products of few rows as convolutions: which ones, what they come to, and what runs where they do not.
+#include "ops/gemm/short_product.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <optional>
+
+#include "../lib/device_fixture.h"
+#include "lib/problem_check.h"
+#include "ops/conv/runtime_engine.h"
+#include "ops/gemm/matrix_product.h"
+
+namespace cudaep::ops {
+namespace {
+
+constexpr int64_t kColumns = 24, kInner = 40;
+
+blas::GemmProblem Short(DataType type, int64_t rows, Epilogue epilogue = {.bias = true}) {
+  return {.types = lib::MixedTypes::Of(type),
+          .m = rows,
+          .n = kColumns,
+          .k = kInner,
+          .transpose_b = true,
+          .lda = kInner,
+          .ldb = kInner,
+          .ldc = kColumns,
+          .epilogue = epilogue};
+}
+
+double Activate(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kRelu:
+      return std::max(x, 0.0);
+    case Activation::kGeluErf:
+      return x * 0.5 * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::kGeluTanh:
+      return x * 0.5 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::kSilu:
+      return x / (1 + std::exp(-x));
+    default:
+      return x;
+  }
+}
+
+class ShortProductTest : public DeviceTest {
+ protected:
+  static bool Simulated() { return std::string_view(device::BackendName()) == "simulated"; }
+
+  Result<MatrixProduct> Make(const blas::GemmProblem& p, const Settings& settings = {}, bool may_be_short = true) {
+    ProductOptions options(settings);
+    options.constant_b = true;
+    options.may_be_short = may_be_short && MayBeShort(settings);
+    return MatrixProduct::Make(*context_, p, options);
+  }
+  bool IsConvolution(const blas::GemmProblem& p, const Settings& settings = {}) {
+    auto product = Make(p, settings);
+    EXPECT_TRUE(product.ok()) << product.status().ToString();
+    return product.ok() && product->convolution() != nullptr;
+  }
+
+  // Every tensor but the weights lies `shift` elements behind an aligned address.
+  std::vector<double> Run(const MatrixProduct& product, const blas::GemmProblem& p, size_t shift) {
+    const DataType type = p.types.a;
+    const auto upload = [&](std::vector<double> values, size_t by) {
+      values.insert(values.begin(), by, 0.0);
+      return static_cast<std::byte*>(Upload(type, values)) + by * SizeOf(type);
+    };
+    const std::vector<double> empty(static_cast<size_t>(p.m * p.n), NAN);
+    const blas::GemmPointers at{.a = upload(TestValues(p.m * p.k, 1), shift),
+                                .b = upload(TestValues(p.n * p.k, 2), 0),
+                                .c = upload(empty, shift),
+                                .bias = upload(TestValues(p.n, 3), shift),
+                                .residual = upload(TestValues(p.m * p.n, 4), shift),
+                                .workspace = context_->workspace().Reserve(product.workspace_bytes()).value()};
+    Check(product.Enqueue(*context_, at));
+    return Download(type, at.c, p.m * p.n);
+  }
+  static std::vector<double> Wanted(const blas::GemmProblem& p) {
+    const auto a = TestValues(p.m * p.k, 1), b = TestValues(p.n * p.k, 2), bias = TestValues(p.n, 3);
+    const auto residual = TestValues(p.m * p.n, 4);
+    std::vector<double> wanted;
+    for (int64_t row = 0; row < p.m; ++row) {
+      for (int64_t column = 0; column < p.n; ++column) {
+        double sum = p.epilogue.bias ? bias[static_cast<size_t>(column)] : 0.0;
+        if (p.epilogue.residual()) sum += residual[wanted.size()];
+        for (int64_t k = 0; k < p.k; ++k) {
+          sum += a[static_cast<size_t>(row * p.k + k)] * b[static_cast<size_t>(column * p.k + k)];
+        }
+        wanted.push_back(Activate(p.epilogue.activation, sum));
+      }
+    }
+    return wanted;
+  }
+
+  void SetUp() override {
+    DeviceTest::SetUp();
+    if (IsSkipped()) return;
+    if (!dnn::Version().ok()) GTEST_SKIP() << "no cuDNN";
+    context_.emplace(0, stream());
+  }
+
+  std::optional<StreamContext> context_;
+};
+
+TEST_F(ShortProductTest, EveryEpilogueOfFewRows) {
+  for (DataType type : {DataType::kFloat16, DataType::kBFloat16}) {
+    for (int64_t rows : {1, 17, 128, 256, 257}) {
+      for (const bool bias : {false, true}) {
+        for (const bool residual : {false, true}) {
+          for (Activation activation :
+               {Activation::kNone, Activation::kRelu, Activation::kGeluErf, Activation::kGeluTanh, Activation::kSilu}) {
+            const blas::GemmProblem p =
+                Short(type, rows, {.beta = residual ? 1.0f : 0.0f, .bias = bias, .activation = activation});
+            SCOPED_TRACE(blas::ProblemText(p));
+            auto product = Make(p);
+            CUDAEP_ASSERT_OK(product.status());
+            ExpectNear(type, Run(*product, p, 0), Wanted(p));
+            PlanStore::Process().WaitForBackground();
+            EXPECT_TRUE(product->settled());
+            const PlanSlotPtr& plan = product->convolution();
+            if (Simulated()) {
+              ASSERT_EQ(plan != nullptr, rows <= kMostShortRows);
+              EXPECT_TRUE(plan == nullptr || plan->plan().choice() == dnn::kRuntimeEngine);
+            }
+            if (plan != nullptr) {
+              EXPECT_TRUE(plan->plan().remaining().empty());
+            }
+            ExpectNear(type, Run(*product, p, 0), Wanted(p));
+            ExpectNear(type, Run(*product, p, 1), Wanted(p));  // by the other ways
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(ShortProductTest, WhatTheEngineDoesNotTakeRunsAsBefore) {
+  const blas::GemmProblem fits = Short(DataType::kFloat16, 16);
+  if (Simulated()) {
+    EXPECT_TRUE(IsConvolution(fits));
+  }
+  using Change = void (*)(blas::GemmProblem & p);
+  constexpr Change kOthers[] = {
+      [](blas::GemmProblem& p) { p.types = lib::MixedTypes::Of(DataType::kFloat); },
+      [](blas::GemmProblem& p) { p.m = kMostShortRows + 1; },
+      [](blas::GemmProblem& p) { p.k = p.lda = p.ldb = 36; },
+      [](blas::GemmProblem& p) { p.n = p.ldc = 20; },
+      [](blas::GemmProblem& p) { p.lda = 48; },
+      [](blas::GemmProblem& p) { p.ldc = 32; },
+      [](blas::GemmProblem& p) { p.transpose_b = false, p.ldb = p.n; },
+      [](blas::GemmProblem& p) { p.transpose_a = true, p.lda = p.m; },
+      [](blas::GemmProblem& p) { p.batch[0] = {.size = 2, .stride_a = 16 * kInner, .stride_c = 16 * kColumns}; },
+      [](blas::GemmProblem& p) { p.epilogue.alpha = 0.5f; },
+      [](blas::GemmProblem& p) { p.epilogue.beta = 0.5f; },
+      [](blas::GemmProblem& p) { p.epilogue.activation = Activation::kHardSwish; },
+  };
+  for (const Change change : kOthers) {
+    blas::GemmProblem p = fits;
+    change(p);
+    EXPECT_FALSE(IsConvolution(p)) << blas::ProblemText(p);
+  }
+}
+
+TEST_F(ShortProductTest, SettingsThatWantOtherwise) {
+  const blas::GemmProblem p = Short(DataType::kFloat16, 8);
+  Settings settings;
+  settings.deterministic = true;
+  EXPECT_FALSE(IsConvolution(p, settings));
+  settings = {};
+  settings.enable_cudnn = false;
+  EXPECT_FALSE(IsConvolution(p, settings));
+  for (GemmPath path : {GemmPath::kLibrary, GemmPath::kOwnKernel}) {
+    settings = {};
+    settings.gemm_path = path;
+    EXPECT_FALSE(IsConvolution(p, settings));
+  }
+  auto unasked = Make(p, {}, false);
+  CUDAEP_ASSERT_OK(unasked.status());
+  EXPECT_EQ(unasked->convolution(), nullptr);
+}
+
+// The plan of other rows is the library's, in the workspace that is there.
+TEST_F(ShortProductTest, OtherRowsOfTheSameProduct) {
+  const blas::GemmProblem p = Short(DataType::kFloat16, 64, {.bias = true, .activation = Activation::kGeluErf});
+  auto product = Make(p);
+  CUDAEP_ASSERT_OK(product.status());
+  PlanStore::Process().WaitForBackground();
+  for (int64_t rows : {64, 63, 5, 300}) {
+    auto other = product->OfRows(*context_, rows);
+    CUDAEP_ASSERT_OK(other.status());
+    if (Simulated()) {
+      EXPECT_EQ(other->convolution() != nullptr, rows == p.m);
+    }
+    blas::GemmProblem wanted = p;
+    wanted.m = rows;
+    ExpectNear(DataType::kFloat16, Run(*other, wanted, 0), Wanted(wanted));
+  }
+}
+
+TEST_F(ShortProductTest, OnlySoManyAreCompiled) {
+  const auto ready = [&](int64_t rows, bool deterministic, CompileBudget& budget) {
+    dnn::ConvProblem p{.types = lib::MixedTypes::Of(DataType::kFloat16), .layout = dnn::Layout::kChannelsLast};
+    p.batch = 1, p.in_channels = 16, p.out_channels = 8;
+    p.in = p.out = {1, rows};
+    p.kernel = p.stride = p.dilation = {1, 1};
+    p.epilogue.bias = true;
+    p.deterministic = deterministic;
+    auto first = dnn::MakePlan(**context_->dnn(), p, 1 << 20);
+    if (!first.ok()) return false;
+    const auto slot = std::make_shared<PlanSlot>(LibraryPlanPtr(std::move(first).value()));
+    CompileInBackground(p, *context_, slot, budget);
+    PlanStore::Process().WaitForBackground();
+    return slot->plan().choice() == dnn::kRuntimeEngine;
+  };
+  if (!Simulated()) GTEST_SKIP() << "which problems cuDNN's engine takes";
+  CompileBudget budget(2);
+  EXPECT_FALSE(ready(3, true, budget));
+  EXPECT_TRUE(ready(3, false, budget));
+  EXPECT_TRUE(ready(4, false, budget));
+  EXPECT_FALSE(ready(5, false, budget));
+}
+
+}  // namespace
+}  // namespace cudaep::ops
