@@ -21,8 +21,7 @@ CompileBudget& CompileBudget::Process() {
 
 void CompileInBackground(const dnn::ConvProblem& p, const StreamContext& stream, const PlanSlotPtr& slot,
                          CompileBudget& budget) {
-  const bool is_open =
-      slot->progress() == PlanSlot::Progress::kIdle && slot->plan().choice() != dnn::kRuntimeEngine;
+  const bool is_open = slot->progress() == PlanSlot::Progress::kIdle && slot->plan().choice() != dnn::kRuntimeEngine;
   if (!is_open || !MayTake(p) || !budget.Take()) return;
   auto make = [p, limit = slot->plan().workspace_bytes()](dnn::Handle& handle) -> Result<LibraryPlanPtr> {
     auto plan = dnn::MakePlan(handle, p, limit, dnn::kRuntimeEngine);

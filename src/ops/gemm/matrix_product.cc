@@ -54,8 +54,7 @@ Result<MatrixProduct> MatrixProduct::Make(StreamContext& stream, const blas::Gem
   const size_t limit = LimitClass(
       std::min({kWorkspaceLimitBytes, workspace_limit_bytes, AvailableWorkspace(stream, options.deterministic)}));
   if (options.may_be_short) {
-    CUDAEP_ASSIGN_OR_RETURN(product.convolution_,
-                            FindShortProduct(stream, product.problem_, limit));
+    CUDAEP_ASSIGN_OR_RETURN(product.convolution_, FindShortProduct(stream, product.problem_, limit));
   }
   if (product.convolution_ != nullptr) product.workspace_bytes_ = product.convolution_->plan().workspace_bytes();
   Status refusal;

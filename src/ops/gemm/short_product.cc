@@ -75,9 +75,8 @@ Result<PlanSlotPtr> FindShortProduct(StreamContext& stream, const blas::GemmProb
   CUDAEP_ASSIGN_OR_RETURN(const std::string library, dnn::Version());
   const std::string key = StrCat(dnn::ProblemText(p), " compiled");
   CUDAEP_ASSIGN_OR_RETURN(
-      PlanSlotPtr slot,
-      PlanStore::Process().Get({.ordinal = stream.ordinal(), .library = library, .problem = key},
-                               [](const std::string&) { return Result<LibraryPlanPtr>(NotYet()); }));
+      PlanSlotPtr slot, PlanStore::Process().Get({.ordinal = stream.ordinal(), .library = library, .problem = key},
+                                                 [](const std::string&) { return Result<LibraryPlanPtr>(NotYet()); }));
   CompileInBackground(p, stream, slot);
   return slot->progress() == PlanSlot::Progress::kRefused ? PlanSlotPtr() : slot;
 }
@@ -89,13 +88,9 @@ bool TakesShort(const PlanSlot& slot, const blas::GemmProblem& problem, const bl
 
 Status EnqueueShortProduct(StreamContext& stream, const PlanSlot& slot, const blas::GemmPointers& at) {
   CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, stream.dnn());
-  return dnn::Enqueue(*handle, slot.As<dnn::ConvPlan>(),
-                      {.x = at.a,
-                       .w = at.b,
-                       .bias = at.bias,
-                       .residual = at.residual,
-                       .y = at.c,
-                       .workspace = at.workspace});
+  return dnn::Enqueue(
+      *handle, slot.As<dnn::ConvPlan>(),
+      {.x = at.a, .w = at.b, .bias = at.bias, .residual = at.residual, .y = at.c, .workspace = at.workspace});
 }
 
 }  // namespace cudaep::ops

@@ -27,8 +27,8 @@ bool FitShort(DataType type, Dims weights);
 size_t PackedShortWeights(const TensorView& weights);
 Status PackShortWeights(const TensorView& weights, void* packed, StreamContext& stream);
 
-// From the plan store, to be filled in the background: until then, and where that fails, TakesShort is false. Null where
-// the problem is not such a product, or the engine was found not to take it.
+// From the plan store, to be filled in the background: until then, and where that fails, TakesShort is false. Null
+// where the problem is not such a product, or the engine was found not to take it.
 Result<PlanSlotPtr> FindShortProduct(StreamContext& stream, const blas::GemmProblem& problem,
                                      size_t workspace_limit_bytes);
 
