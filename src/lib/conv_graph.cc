@@ -116,6 +116,14 @@ std::span<const ConvForm> FormsOf(const ConvProblem& p) {
   return p.epilogue.residual() ? std::span<const ConvForm>(kAll) : std::span<const ConvForm>(kOneOrder);
 }
 
+std::optional<ConvForm> UncompiledForm(const ConvProblem& p) {
+  const Activation activation = p.epilogue.activation;
+  if (activation == Activation::kNone || activation == Activation::kRelu || !ModeOf(activation)) return std::nullopt;
+  return p.epilogue.bias ? ConvForm::kBiasOnly : ConvForm::kSumOnly;
+}
+
+std::string FormChoice(ConvForm form) { return StrCat('f', static_cast<int>(form)); }
+
 Epilogue RemainingOf(const ConvProblem& p, ConvForm form) {
   Epilogue remaining;
   if (form == ConvForm::kBiasOnly || form == ConvForm::kSumOnly) {

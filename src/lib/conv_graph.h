@@ -1,7 +1,9 @@
 // A convolution problem as a graph of operations. Pure.
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string>
 
 #include "lib/dnn.h"
 #include "lib/op_graph.h"
@@ -22,6 +24,12 @@ inline constexpr int kConvFormCount = 5;
 // The forms of a problem that differ, in the order in which they are worth a try.
 std::span<const ConvForm> FormsOf(const ConvProblem& problem);
 Epilogue RemainingOf(const ConvProblem& problem, ConvForm form);
+
+// The form that leaves an activation which no precompiled engine has to the caller: with it the library compiles at run
+// time, some 100 ms a problem. Nothing where precompiled engines do the whole problem.
+std::optional<ConvForm> UncompiledForm(const ConvProblem& problem);
+// A choice for MakePlan: the library's first engine for a form.
+std::string FormChoice(ConvForm form);
 
 // The tensors of the caller's come first: x, w, then bias and residual where the form has them, then y.
 OpGraph ConvolutionGraph(const ConvProblem& problem, ConvForm form);

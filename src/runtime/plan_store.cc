@@ -40,7 +40,8 @@ void PutPlan(PlanFile* file, const std::string& file_key, const lib::Plan& plan)
 Status PlanSlot::Replace(LibraryPlanPtr plan) {
   std::lock_guard lock(mutex_);
   const lib::Plan& first = *kept_.front();
-  if (plan->workspace_bytes() > first.workspace_bytes() || plan->remaining() != first.remaining()) {
+  const bool leaves_other = !plan->remaining().empty() && plan->remaining() != first.remaining();
+  if (plan->workspace_bytes() > first.workspace_bytes() || leaves_other) {
     return FailedPrecondition("the plan ", plan->choice(), " needs other preparations than the one in use");
   }
   kept_.push_back(std::move(plan));

@@ -32,7 +32,7 @@ using LibraryPlanPtr = std::shared_ptr<const lib::Plan>;
 // Where holders find the plan of a problem.
 class PlanSlot {
  public:
-  explicit PlanSlot(LibraryPlanPtr plan) : current_(plan.get()) { kept_.push_back(std::move(plan)); }
+  explicit PlanSlot(LibraryPlanPtr plan) : first_(plan.get()), current_(first_) { kept_.push_back(std::move(plan)); }
   PlanSlot(const PlanSlot&) = delete;
   PlanSlot& operator=(const PlanSlot&) = delete;
 
@@ -42,9 +42,11 @@ class PlanSlot {
     return static_cast<const T&>(*current_.load(std::memory_order_acquire));
   }
   const lib::Plan& plan() const { return As<lib::Plan>(); }
+  bool is_replaced() const { return current_.load(std::memory_order_relaxed) != first_; }
 
-  // From now on `plan` is used. kFailedPrecondition for one that needs more workspace or leaves another remainder than
-  // the first: holders have prepared for that one.
+  // From now on `plan` is used. kFailedPrecondition for one that needs more workspace than the first, or leaves a
+  // remainder that the first does not: holders have prepared for that one. Who finishes a remainder asks the plan that
+  // it called whether there is one.
   Status Replace(LibraryPlanPtr plan);
 
   // Of making another plan in the background.
@@ -58,6 +60,7 @@ class PlanSlot {
  private:
   friend class PlanStore;
 
+  const lib::Plan* const first_;
   std::atomic<const lib::Plan*> current_;
   std::atomic<Progress> progress_{Progress::kIdle};
   std::mutex mutex_;

@@ -203,9 +203,11 @@ Result<std::unique_ptr<const ConvPlan>> MakePlan(Handle& handle, const ConvProbl
   if (!choice.empty()) {
     std::string_view engine;
     CUDAEP_ASSIGN_OR_RETURN(const ConvForm form, FormOf(problem, choice, &engine));
-    CUDAEP_ASSIGN_OR_RETURN(Executable pinned,
-                            Pin(cudnn, ConvolutionGraph(problem, form), workspace_limit_bytes, engine));
-    return plan_of(form, std::move(pinned));
+    OpGraph graph = ConvolutionGraph(problem, form);
+    CUDAEP_ASSIGN_OR_RETURN(Executable chosen, engine.empty() ? SearchFirst(cudnn, std::move(graph),
+                                                                            ProblemText(problem), workspace_limit_bytes)
+                                                              : Pin(cudnn, graph, workspace_limit_bytes, engine));
+    return plan_of(form, std::move(chosen));
   }
   Status refusal;
   for (ConvForm form : FormsOf(problem)) {

@@ -27,14 +27,11 @@ std::string NameOf(ConvEngine engine) { return StrCat("host", static_cast<int>(e
 
 class SimPlan final : public ConvPlan {
  public:
-  SimPlan(const ConvProblem& whole, ConvEngine engine, const sim::ConvTiling& tiling, std::string name)
-      : problem(whole), tiling(tiling) {
+  SimPlan(const ConvProblem& part, const sim::ConvTiling& tiling, std::string name, const Epilogue& remaining)
+      : problem(part), tiling(tiling) {
     workspace_bytes_ = tiling.workspace_bytes;
     choice_ = std::move(name);
-    if (engine != ConvEngine::kDirect) return;
-    remaining_ = problem.epilogue;
-    remaining_.bias = false;
-    problem.epilogue = {.bias = whole.epilogue.bias};
+    remaining_ = remaining;
   }
   // What the library compiled, for those who keep plans: nothing, but a text of its own.
   Result<std::string> Save() const override { return StrCat(choice_, ";saved"); }
@@ -64,10 +61,18 @@ Status CheckAlignment(std::span<const void* const> pointers) {
   return Status::Ok();
 }
 
-Result<std::unique_ptr<const SimPlan>> PlanOf(const ConvProblem& problem, ConvEngine engine, size_t workspace_limit,
-                                              std::string name) {
+// Of the problem, or what of it a form fuses. The direct engine fuses a bias at most.
+Result<std::unique_ptr<const SimPlan>> PlanOf(ConvProblem problem, ConvEngine engine, size_t workspace_limit,
+                                              std::string name, const ConvForm* form = nullptr) {
   CUDAEP_ASSIGN_OR_RETURN(const sim::ConvTiling tiling, sim::PlanConvolution(problem, engine, workspace_limit));
-  return std::make_unique<const SimPlan>(problem, engine, tiling, std::move(name));
+  Epilogue remaining;
+  if (engine == ConvEngine::kDirect) {
+    remaining = problem.epilogue;
+    remaining.bias = false;
+  }
+  if (form != nullptr) remaining = RemainingOf(problem, *form);
+  if (!remaining.empty()) problem.epilogue = {.bias = problem.epilogue.bias && !remaining.bias};
+  return std::make_unique<const SimPlan>(problem, tiling, std::move(name), remaining);
 }
 
 bool RuntimeEngineTakes(const ConvProblem& p) {
@@ -133,6 +138,12 @@ Result<std::unique_ptr<const ConvPlan>> MakePlan(Handle&, const ConvProblem& pro
   if (name == kRuntimeEngine) {
     if (!RuntimeEngineTakes(problem)) return NotSupported(ProblemText(problem), ": not for the runtime engine");
     CUDAEP_ASSIGN_OR_RETURN(auto plan, PlanOf(problem, ConvEngine::kTiles, workspace_limit_bytes, std::string(name)));
+    return std::unique_ptr<const ConvPlan>(std::move(plan));
+  }
+  for (const ConvForm form : FormsOf(problem)) {
+    if (name != FormChoice(form)) continue;
+    CUDAEP_ASSIGN_OR_RETURN(auto plan,
+                            PlanOf(problem, ConvEngine::kTiles, workspace_limit_bytes, FormChoice(form), &form));
     return std::unique_ptr<const ConvPlan>(std::move(plan));
   }
   for (ConvEngine engine : kOrder) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/conv_graph.h"
 #include "lib/problem_check.h"
 #include "ops/conv/aligned_call.h"
 #include "ops/conv/runtime_engine.h"
@@ -43,7 +44,7 @@ Result<ConvPlanPtr> MeasurePlans(dnn::Handle& handle, const dnn::ConvProblem& p,
 
 // Whether the runtime engine is likely to be ahead of what heuristics suggest.
 bool IsShort(const dnn::ConvProblem& p) {
-  return p.epilogue.bias && dnn::SizesOf(p).y <= kMostShortPixels * p.out_channels;
+  return TakesRuntimeEngine(p) && p.epilogue.bias && dnn::SizesOf(p).y <= kMostShortPixels * p.out_channels;
 }
 
 }  // namespace
@@ -71,18 +72,25 @@ Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProb
     CUDAEP_ASSIGN_OR_RETURN(PlanSlotPtr slot, FindMeasuredPlan(request, limit, make));
     if (slot != nullptr) return slot;
   }
+  // A Run does not wait for a compilation: what needs one begins without its activation.
+  const auto uncompiled = dnn::UncompiledForm(problem);
+  const std::string first = uncompiled ? dnn::FormChoice(*uncompiled) : std::string();
   const std::string key = StrCat(text, " limit ", limit, frugal ? " frugal" : "");
   request.problem = key;
   const auto make = [&](const std::string& saved) -> Result<LibraryPlanPtr> {
     if (saved.empty() && frugal) {
-      auto plan = dnn::MakePlan(*handle, problem, 0);
+      auto plan = dnn::MakePlan(*handle, problem, 0, first);
       if (plan.ok()) return LibraryPlanPtr(std::move(plan).value());
     }
-    CUDAEP_ASSIGN_OR_RETURN(auto plan, dnn::MakePlan(*handle, problem, limit, saved));
+    CUDAEP_ASSIGN_OR_RETURN(auto plan, dnn::MakePlan(*handle, problem, limit, saved.empty() ? first : saved));
     return LibraryPlanPtr(std::move(plan));
   };
   CUDAEP_ASSIGN_OR_RETURN(PlanSlotPtr slot, PlanStore::Process().Get(request, make));
-  if (options.search == ConvSearch::kHeuristic && IsShort(problem)) CompileInBackground(problem, stream, slot);
+  if (options.search != ConvSearch::kHeuristic) return slot;
+  std::vector<std::string> compiled;
+  if (IsShort(problem)) compiled.emplace_back(dnn::kRuntimeEngine);
+  if (uncompiled && !slot->plan().remaining().empty()) compiled.emplace_back();
+  CompileInBackground(problem, stream, slot, std::move(compiled));
   return slot;
 }
 

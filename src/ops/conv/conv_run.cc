@@ -222,9 +222,12 @@ Status EnqueueConvRun(const ConvRunPlan& plan, StreamContext& stream, const dnn:
       return EnqueueTurned(plan, stream, at);
     case ConvRoute::kChannelsLast:
       return EnqueueChannelsLast(plan, stream, at);
-    case ConvRoute::kLibrary:
-      CUDAEP_RETURN_IF_ERROR(EnqueueConvLibrary(plan.problem, plan.library->As<dnn::ConvPlan>(), stream, at));
+    case ConvRoute::kLibrary: {
+      const auto& library = plan.library->As<dnn::ConvPlan>();
+      CUDAEP_RETURN_IF_ERROR(EnqueueConvLibrary(plan.problem, library, stream, at));
+      if (library.remaining().empty()) return Status::Ok();
       break;
+    }
     case ConvRoute::kColumns:
       CUDAEP_RETURN_IF_ERROR(EnqueueColumns(plan, stream, ImageColumns(plan, at.x, stream.stream()), at));
       break;

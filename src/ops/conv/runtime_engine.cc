@@ -7,11 +7,6 @@ namespace {
 
 constexpr int kMostCompiled = 128;
 
-bool MayTake(const dnn::ConvProblem& p) {
-  return p.layout == dnn::Layout::kChannelsLast && p.direction == dnn::Direction::kForward && p.groups == 1 &&
-         kFloat16Types.Contains(p.types.a) && !p.deterministic;
-}
-
 }  // namespace
 
 CompileBudget& CompileBudget::Process() {
@@ -19,15 +14,27 @@ CompileBudget& CompileBudget::Process() {
   return budget;
 }
 
+bool TakesRuntimeEngine(const dnn::ConvProblem& p) {
+  return p.layout == dnn::Layout::kChannelsLast && p.direction == dnn::Direction::kForward && p.groups == 1 &&
+         kFloat16Types.Contains(p.types.a);
+}
+
 void CompileInBackground(const dnn::ConvProblem& p, const StreamContext& stream, const PlanSlotPtr& slot,
-                         CompileBudget& budget) {
-  const bool is_open = slot->progress() == PlanSlot::Progress::kIdle && slot->plan().choice() != dnn::kRuntimeEngine;
-  if (!is_open || !MayTake(p) || !budget.Take()) return;
-  auto make = [p, limit = slot->plan().workspace_bytes()](dnn::Handle& handle) -> Result<LibraryPlanPtr> {
-    auto plan = dnn::MakePlan(handle, p, limit, dnn::kRuntimeEngine);
-    if (plan.status().code() == StatusCode::kInvalidArgument) return NotSupported(plan.status().message());
-    CUDAEP_RETURN_IF_ERROR(plan.status());
-    return LibraryPlanPtr(std::move(plan).value());
+                         std::vector<std::string> choices, CompileBudget& budget) {
+  const bool is_open = slot->progress() == PlanSlot::Progress::kIdle && !slot->is_replaced();
+  if (choices.empty() || p.deterministic || !is_open || !budget.Take()) return;
+  auto make = [p, limit = slot->plan().workspace_bytes(),
+               choices = std::move(choices)](dnn::Handle& handle) -> Result<LibraryPlanPtr> {
+    Status refusal;
+    for (const std::string& choice : choices) {
+      auto plan = dnn::MakePlan(handle, p, limit, choice);
+      if (plan.ok()) return LibraryPlanPtr(std::move(plan).value());
+      refusal = std::move(plan).status();
+      const bool is_refused =
+          refusal.code() == StatusCode::kNotSupported || refusal.code() == StatusCode::kInvalidArgument;
+      if (!is_refused) return refusal;
+    }
+    return NotSupported(refusal.message());
   };
   PlanStore::Process().ReplaceInBackground(slot, OnOwnHandle(stream, std::move(make))).IgnoreError();
 }

@@ -1,8 +1,11 @@
-// Convolutions of few pixels, where a launch's way to its first product is what counts: by an engine that the library
-// compiles at run time, which takes part in programmatic dependent launch and which heuristics never suggest.
+// Convolutions by engines that the library compiles at run time, in the background while others serve: those of few
+// pixels, where a launch's way to its first product is what counts, by one which takes part in programmatic dependent
+// launch and which heuristics never suggest; and those whose activation no precompiled engine has.
 #pragma once
 
 #include <atomic>
+#include <string>
+#include <vector>
 
 #include "lib/dnn.h"
 #include "runtime/plan_store.h"
@@ -22,9 +25,13 @@ class CompileBudget {
   std::atomic<int> begun_{0};
 };
 
-// Has the engine's plan take the place of another one (PlanStore::ReplaceInBackground), if it takes the problem: not a
-// deterministic one, whose bits would change on the way. What has begun or was refused is not begun again.
+// Whether kRuntimeEngine may do the problem: by its types and form alone.
+bool TakesRuntimeEngine(const dnn::ConvProblem& problem);
+
+// Has a plan by the first of `choices` (dnn::MakePlan) that does the problem take the place of the slot's first one
+// (PlanStore::ReplaceInBackground): not of a deterministic problem, whose bits would change on the way. What has begun,
+// was done or was refused is not begun again.
 void CompileInBackground(const dnn::ConvProblem& problem, const StreamContext& stream, const PlanSlotPtr& slot,
-                         CompileBudget& budget = CompileBudget::Process());
+                         std::vector<std::string> choices, CompileBudget& budget = CompileBudget::Process());
 
 }  // namespace cudaep::ops

@@ -77,7 +77,7 @@ Result<PlanSlotPtr> FindShortProduct(StreamContext& stream, const blas::GemmProb
   CUDAEP_ASSIGN_OR_RETURN(
       PlanSlotPtr slot, PlanStore::Process().Get({.ordinal = stream.ordinal(), .library = library, .problem = key},
                                                  [](const std::string&) { return Result<LibraryPlanPtr>(NotYet()); }));
-  CompileInBackground(p, stream, slot);
+  CompileInBackground(p, stream, slot, {dnn::kRuntimeEngine});
   return slot->progress() == PlanSlot::Progress::kRefused ? PlanSlotPtr() : slot;
 }
 

@@ -69,6 +69,34 @@ TEST_F(ConvPathsTest, MeasuredPlansGiveTheResult) {
   CheckConv(settings, Conv(8, 16, 12, 3, 1), ConvRoute::kLibrary);
 }
 
+// The activation is the finisher's until an engine with it has been compiled, and then nobody else's, for plans that
+// were made before too. In a deterministic session it stays the finisher's.
+TEST_F(ConvPathsTest, AnActivationThatIsCompiledIsFusedLater) {
+  for (DataType type : {DataType::kFloat, DataType::kFloat16}) {
+    for (float beta : {0.0f, 1.0f}) {
+      dnn::ConvProblem p = Conv(8, 16, 9, 3, type == DataType::kFloat ? 1 : 2);
+      p.types = lib::MixedTypes::Of(type);
+      p.epilogue = {.beta = beta, .bias = true, .activation = Activation::kSilu};
+      SCOPED_TRACE(dnn::ProblemText(p));
+      for (const bool deterministic : {true, false}) {
+        Settings settings = Exact();
+        settings.deterministic = deterministic;
+        StreamContext context(0, stream());
+        auto made = PlanConvRun(ConvOptions(settings), p, context);
+        CUDAEP_ASSERT_OK(made.status());
+        const auto& plan = PlanAs<ConvRunPlan>(**made);
+        ASSERT_NE(plan.library, nullptr);
+        EXPECT_TRUE(plan.finish.has_value());
+        CheckConv(plan, context, p);
+        PlanStore::Process().WaitForBackground();
+        EXPECT_EQ(plan.library->is_replaced(), !deterministic);
+        EXPECT_EQ(plan.library->plan().remaining().empty(), !deterministic);
+        CheckConv(plan, context, p);
+      }
+    }
+  }
+}
+
 TEST_F(ConvPathsTest, AForcedRouteThatIsImpossibleIsNamed) {
   StreamContext context(0, stream());
   Settings settings;

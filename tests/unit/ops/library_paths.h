@@ -49,6 +49,7 @@ inline std::vector<double> Convolve(const dnn::ConvProblem& p, const std::vector
         }
       }
       if (p.epilogue.residual()) sum += residual[y.size()];
+      if (p.epilogue.activation == Activation::kSilu) sum /= 1 + std::exp(-sum);
       y.push_back(p.epilogue.activation == Activation::kRelu ? std::max(sum, 0.0) : sum);
     }
   }
@@ -65,6 +66,10 @@ class LibraryPathsTest : public DeviceTest {
     CUDAEP_ASSERT_OK(made.status());
     const auto& plan = PlanAs<ConvRunPlan>(**made);
     EXPECT_EQ(plan.route, route);
+    CheckConv(plan, context, p, shift, packed);
+  }
+  void CheckConv(const ConvRunPlan& plan, StreamContext& context, const dnn::ConvProblem& p, int shift = 0,
+                 bool packed = false) {
     const dnn::ConvSizes sizes = dnn::SizesOf(p);
     const auto x = TestValues(sizes.x, 1), w = TestValues(sizes.w, 2), bias = TestValues(p.out_channels, 3);
     const auto residual = TestValues(sizes.y, 4);

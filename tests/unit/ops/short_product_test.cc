@@ -209,7 +209,7 @@ TEST_F(ShortProductTest, OnlySoManyAreCompiled) {
     auto first = dnn::MakePlan(**context_->dnn(), p, 1 << 20);
     if (!first.ok()) return false;
     const auto slot = std::make_shared<PlanSlot>(LibraryPlanPtr(std::move(first).value()));
-    CompileInBackground(p, *context_, slot, budget);
+    CompileInBackground(p, *context_, slot, {dnn::kRuntimeEngine}, budget);
     PlanStore::Process().WaitForBackground();
     return slot->plan().choice() == dnn::kRuntimeEngine;
   };
