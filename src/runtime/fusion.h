@@ -12,6 +12,7 @@ enum class Fusion : uint8_t {
   kConvAffine,
   kConvEpilogue,
   kChannelsLast,
+  kStemPool,
   kActivation,
   kNorm,
   kRotary,
@@ -24,10 +25,10 @@ enum class Fusion : uint8_t {
   kChains,
   kShortProducts,
 };
-inline constexpr int kFusionCount = 15;
+inline constexpr int kFusionCount = 16;
 inline constexpr const char* kFusionNames =
-    "qdq,conv_affine,conv_epilogue,channels_last,activation,norm,rotary,attention,decoder_attention,product_epilogue,"
-    "projections,embedding,skip_norm,chains,short_products";
+    "qdq,conv_affine,conv_epilogue,channels_last,stem_pool,activation,norm,rotary,attention,decoder_attention,"
+    "product_epilogue,projections,embedding,skip_norm,chains,short_products";
 
 constexpr std::string_view FusionName(Fusion fusion) {
   std::string_view rest = kFusionNames;

@@ -82,6 +82,26 @@ def check_stems() -> None:
         agree(images, [value], ("channels_last",))
 
 
+def check_stems_that_pool() -> None:
+    """A pool right behind a first convolution, also of infinite and NaN pixels: the very numbers of the two."""
+    for size, kernel, pads in ((32, 7, 1), (27, 3, 0), (40, 5, 1)):
+        images = Images(size, channels=3, size=size)
+        value = images.add("Relu", [images.conv("x", kernel=kernel, stride=2)])
+        shape = (CHANNELS, ((size + 1) // 2 + 2 * pads - 3) // 2 + 1)
+        value = images.add("MaxPool", [value], shape, kernel_shape=[3, 3], strides=[2, 2], pads=[pads] * 4)
+        pooled = images.add("GlobalAveragePool", [images.conv(value, kernel=1)], (CHANNELS, 1))
+        agree(images, [pooled], ("conv_epilogue", "channels_last", "stem_pool"))
+        model = images.model([value, pooled], TensorProto.FLOAT16)
+        fused = rewritten(model, ("stem_pool",))
+        apart = joined(model, {"fusion": "1", "fusion_skip": "stem_pool"})
+        for special in (0, np.nan, np.inf, -np.inf):
+            x = images.rng.standard_normal((2, 3, size, size)).astype(np.float16)
+            x[1, 2, 5, 8] = special
+            mine, twin = _results(fused, x)[0], _results(apart, x)[0]
+            assert np.array_equal(mine, twin, equal_nan=True), (size, kernel, pads, special)
+            assert np.isfinite(mine).all() == (special == 0), special
+
+
 def check_what_lies_beside_a_window_has_no_part_in_it() -> None:
     """Of infinite pixels a first convolution sees no more than the model's windows do."""
     for kernel, stride in ((7, 2), (3, 2), (4, 4), (3, 1)):

@@ -19,6 +19,7 @@
 #include "graph/pass/rotary.h"
 #include "graph/pass/short_products.h"
 #include "graph/pass/skip_norm.h"
+#include "graph/pass/stem_pool.h"
 #include "ops/registry.h"
 
 namespace cudaep::graph {
@@ -34,6 +35,7 @@ constexpr PassEntry kPasses[] = {
     {Fusion::kConvAffine, FoldIntoConvolutions},
     {Fusion::kConvEpilogue, FuseConvEpilogues},
     {Fusion::kChannelsLast, TurnChannelsLast},
+    {Fusion::kStemPool, FuseStemPools},
     {Fusion::kActivation, FuseActivations},
     {Fusion::kNorm, FuseNorms},
     {Fusion::kRotary, FuseRotary},

@@ -2,87 +2,68 @@
 #include <limits>
 
 #include "core/checked_math.h"
-#include "core/data_type_traits.h"
-#include "device/async_copy.h"
-#include "device/tensor_core.h"
-#include "kernels/common/raw_pack.cuh"
+#include "device/pairs.h"
 #include "kernels/conv/stem_conv.h"
-#include "kernels/conv/stem_steps.h"
-#include "kernels/epilogue/activate.cuh"
-#include "kernels/fast_divide.h"
+#include "kernels/conv/stem_rows.cuh"
 #include "kernels/index_limit.h"
 
 namespace cudaep::kernels {
 namespace {
 
-constexpr int kWarps = 4, kThreads = kWarps * 32;
+using stem::Arguments, stem::kThreads, stem::kTileColumns, stem::kWarps;
+
 constexpr int kBlocksTogether = 3;  // of a multiprocessor: 88 of 168 registers hold weights
-constexpr int kTiles = kStemGroup / 8;
-constexpr int kTileColumns = 16;
-constexpr int kWordsOfWindow = kStemColumns / 2;
-// Words of a row of the image in shared memory: those of all warps' columns, from an aligned one on.
-constexpr int kPitch = kWarps * kTileColumns + 8;
-constexpr int kPackedWords = kPackBytes / 4;
 constexpr int kMostSharedBytes = 48 << 10;
 constexpr int kWaves = 4;  // of blocks, where there is that much work: the last one is rarely full
 
-struct Arguments {
-  StemConv conv;
-  StemPointers at;
-  FastDivider row_blocks, column_blocks, channel_blocks, channels;
-  int64_t first_image;
-  int rows_of_block, channel_warps;
-  bool x_in_packs, y_in_packs;
+// kPools: maxima of kClips.
+enum class Form : uint8_t { kActivates, kClips, kPools };
+
+// Columns of the result that a warp has, and how far apart the first ones are in the convolution. Neighbours of pooling
+// warps both compute the column between them.
+constexpr int ResultColumns(bool pools) { return pools ? (kTileColumns - kStemPool + 2) / 2 : kTileColumns; }
+constexpr int TileStep(bool pools) { return pools ? 2 * ResultColumns(true) : kTileColumns; }
+constexpr int ConvRows(bool pools, int rows) { return pools ? 2 * (rows - 1) + kStemPool : rows; }
+
+// Maxima of windows over the rows of a warp's columns, as they come.
+template <class T>
+struct Pool {
+  using Result = RawPack<T, kStemPack>;
+  static constexpr int kWords = kStemPack / 2;
+  static constexpr uint32_t kNothing = std::is_same_v<T, Half> ? 0xfc00fc00u : 0xff80ff80u;  // two minus infinities
+
+  Result max[2];  // of the window's rows so far
+
+  static __device__ __forceinline__ Result Join(const Result& a, const Result& b) {
+    Result larger;
+#pragma unroll
+    for (int n = 0; n < kWords; ++n) larger.word[n] = device::MaxOrNanOfPairs<T>(a.word[n], b.word[n]);
+    return larger;
+  }
+  static __device__ __forceinline__ Result Nothing() {
+    Result nothing;
+#pragma unroll
+    for (uint32_t& word : nothing.word) word = kNothing;
+    return nothing;
+  }
+  __device__ __forceinline__ void Start(const Result (&row)[2]) { max[0] = row[0], max[1] = row[1]; }
+  __device__ __forceinline__ void Add(const Result (&row)[2]) {
+    max[0] = Join(max[0], row[0]), max[1] = Join(max[1], row[1]);
+  }
+  // Of the lane's two pixels and the first one of its right neighbour, which the last lanes lack.
+  __device__ __forceinline__ Result Across() const {
+    Result right;
+#pragma unroll
+    for (int n = 0; n < kWords; ++n) right.word[n] = __shfl_down_sync(device::kFullWarp, max[0].word[n], 4);
+    return Join(Join(max[0], max[1]), right);
+  }
 };
 
-constexpr int TileRows(const StemConv& conv, int rows) { return (rows - 1) * conv.stride_h + conv.kernel_h; }
-
-// What of the image the block's windows reach, from word `first_word` of row `first_row` on; zeros beside the image.
-// The channels of a row follow each other, so that all rows of a window do.
-template <class T>
-__device__ __forceinline__ void LoadImage(uint32_t* tile, const Arguments& p, int64_t image, int first_row,
-                                          int first_word, int rows, int words) {
-  constexpr int kLanes = 16;  // of a row
-  const StemConv& conv = p.conv;
-  const T* const x = static_cast<const T*>(p.at.x) + image * conv.channels * conv.in_h * conv.in_w;
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  for (int row = static_cast<int>(threadIdx.x) / kLanes; row < rows * conv.channels; row += kThreads / kLanes) {
-    uint32_t channel;
-    const int h = first_row + static_cast<int>(p.channels.DivideWithRemainder(static_cast<uint32_t>(row), &channel));
-    const bool has_row = h >= 0 && h < conv.in_h;
-    const T* const from = x + (int64_t{channel} * conv.in_h + (has_row ? h : 0)) * conv.in_w;
-    const auto has = [&](int w) { return has_row && w >= 0 && w < conv.in_w; };
-    uint32_t* const to = tile + row * kPitch;
-    if (p.x_in_packs) {
-      for (int word = lane * kPackedWords; word < words; word += kLanes * kPackedWords) {
-        const int w = 2 * (first_word + word);
-        device::CopyAsync<kPackBytes>(to + word, has(w) ? from + w : from, has(w) ? kPackBytes : 0);
-      }
-    } else {
-      for (int word = lane; word < words; word += kLanes) {
-        const int w = 2 * (first_word + word);
-        const uint32_t low = has(w) ? from[w].bits : 0u, high = has(w + 1) ? from[w + 1].bits : 0u;
-        to[word] = low | high << 16;
-      }
-    }
-  }
-}
-
-// kClips: the activation is none or a bound on either side.
-template <bool kClips>
-__device__ __forceinline__ float Finish(const StemConv& conv, float sum) {
-  if constexpr (kClips) {
-    const float least = conv.parameters.a, most = conv.parameters.b;
-    return sum < least ? least : (sum > most ? most : sum);
-  } else {
-    return ActivateApproximately(conv.activation, conv.parameters, sum);
-  }
-}
-
-// A lane has the pixels 2 g and 2 g + 1 of its warp's tile, and of each 8 neighbouring channels.
-template <class T, int kSteps, bool kClips>
+template <class T, int kSteps, Form kForm>
 __global__ void __launch_bounds__(kThreads, kBlocksTogether) StemKernel(__grid_constant__ const Arguments p) {
-  constexpr int kFewestRows = FewestStemRows(kSteps);
+  constexpr bool kPools = kForm == Form::kPools;
+  constexpr int kColumns = ResultColumns(kPools);
+  using Rows = stem::Rows<T, kSteps, kForm != Form::kActivates>;
   const StemConv& conv = p.conv;
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int g = lane / 4, t = lane % 4;
@@ -92,106 +73,80 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether) StemKernel(__grid_c
                           p.column_blocks.DivideWithRemainder(
                               p.channel_blocks.DivideWithRemainder(blockIdx.x, &channel_block), &column_block),
                           &row_block);
-  const int column_warps = kWarps / p.channel_warps;
+  const int column_warps = kWarps / p.channel_warps, column_warp = warp / p.channel_warps;
   const int group = static_cast<int>(channel_block) * p.channel_warps + warp % p.channel_warps;
-  const int column_of_block = warp / p.channel_warps * kTileColumns;
-  const int first_column = static_cast<int>(column_block) * column_warps * kTileColumns;
   const int channel = group * kStemGroup + t * kStemPack;
-  const bool is_active = group * kStemGroup < conv.out_channels;
+  const int y_h = kPools ? conv.pooled_h : conv.out_h, y_w = kPools ? conv.pooled_w : conv.out_w;
+  const int block_column = static_cast<int>(column_block) * column_warps * kColumns;
+  const int warp_column = block_column + column_warp * kColumns;
+  const bool is_active = group * kStemGroup < conv.out_channels && warp_column < y_w;
 
-  device::FragmentB<T> weights[kSteps][kTiles] = {};
-  if (is_active) {
-    const T* const packed = static_cast<const T*>(p.at.packed) + (int64_t{group} * kSteps * 64 + lane) * kStemPack;
-#pragma unroll
-    for (int i = 0; i < 2 * kSteps; ++i) {
-      const RawPack<T, kStemPack> raw = LoadRaw<kStemPack>(packed + i * 32 * kStemPack);
-#pragma unroll
-      for (int n = 0; n < kTiles; ++n) weights[i / 2][n].word[i % 2] = raw.word[n];
-    }
-  }
+  Rows rows_of_warp;
+  if (is_active) rows_of_warp.LoadWeights(conv, p.at.packed, group, lane);
   device::GridDependencyWait();
 
+  // The block's part of the result, of the convolution, and of the image.
   uint32_t* const tile = device::DynamicShared<uint32_t>();
-  const int first_row = static_cast<int>(row_block) * p.rows_of_block;
-  const int rows = device::Min(p.rows_of_block, conv.out_h - first_row);
-  const int word = first_column - (conv.pad_left + conv.first_column()) / 2;
-  const int aligned_word = word & -kPackedWords;
-  LoadImage<T>(tile, p, image, first_row * conv.stride_h - conv.pad_top, aligned_word, TileRows(conv, rows),
-               word - aligned_word + column_warps * kTileColumns + kWordsOfWindow - 1);
+  const int first = static_cast<int>(row_block) * p.rows_of_block, rows = device::Min(p.rows_of_block, y_h - first);
+  const int conv_row = kPools ? 2 * first - conv.pool_top : first;
+  const int conv_column = kPools ? 2 * block_column - conv.pool_left : block_column;
+  const int word = conv_column - (conv.pad_left + conv.first_column()) / 2;
+  const int aligned_word = word & -stem::kPackedWords;
+  stem::LoadImage<T>(
+      tile, p, image, conv_row * conv.stride_h - conv.pad_top, aligned_word,
+      stem::ImageRows(conv, ConvRows(kPools, rows)),
+      word - aligned_word + (column_warps - 1) * TileStep(kPools) + kTileColumns + stem::kWordsOfWindow - 1);
   device::CommitCopies();
-  float bias[kStemPack] = {};
-  if (p.at.bias != nullptr && channel < conv.out_channels) {
-#pragma unroll
-    for (int i = 0; i < kStemPack; ++i) bias[i] = ToFloat(static_cast<const T*>(p.at.bias)[channel + i]);
-  }
+  const bool has_channel = channel < conv.out_channels;
+  const bool has_bias = p.at.bias != nullptr && has_channel;
+  rows_of_warp.LoadBias(has_bias ? static_cast<const T*>(p.at.bias) + channel : nullptr);
   device::WaitForCopies<0>();
   __syncthreads();
   if (!is_active) return;
 
-  // Columns without weights have no part in the sums, be they infinite.
-  const int column = 2 * t - conv.first_column();
-  const uint32_t mask =
-      (column >= 0 && column < conv.kernel_w ? 0xffffu : 0u) | (column + 1 < conv.kernel_w ? 0xffff0000u : 0u);
-  const int window_rows = conv.window_rows();
-  const uint32_t* from = tile + (word - aligned_word) + column_of_block + 2 * g + t;
-  const int pixel = first_column + column_of_block + 2 * g;
-  T* to =
-      static_cast<T*>(p.at.y) + ((image * conv.out_h + first_row) * conv.out_w + pixel) * conv.out_channels + channel;
-  for (int row = 0; row < rows; ++row) {
-    device::FragmentD<float> sums[kTiles];
+  const uint32_t* from = tile + (word - aligned_word) + column_warp * TileStep(kPools) + 2 * g + t;
+  const int row_words = conv.stride_h * conv.channels * stem::kPitch;
+  const int column = warp_column + (kPools ? g : 2 * g);
+  T* to = static_cast<T*>(p.at.y) + ((image * y_h + first) * y_w + column) * conv.out_channels + channel;
+  const int64_t row_elems = int64_t{y_w} * conv.out_channels;
+  typename Rows::Result now[2];
+  if constexpr (!kPools) {
+    for (int row = 0; row < rows; ++row, from += row_words, to += row_elems) {
+      rows_of_warp.Make(conv, from, now);
 #pragma unroll
-    for (int n = 0; n < kTiles; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) sums[n].value[i] = bias[2 * n + i % 2];
-    }
-#pragma unroll
-    for (int k = 0; k < kSteps; ++k) {
-      device::FragmentA<T> a;
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int window_row = 2 * k + half;
-        const uint32_t used = window_row < kFewestRows || window_row < window_rows ? mask : 0;
-        a.word[2 * half] = from[window_row * kPitch] & used;
-        a.word[2 * half + 1] = from[window_row * kPitch + 1] & used;
-      }
-#pragma unroll
-      for (int n = 0; n < kTiles; ++n) device::Mma(sums[n], a, weights[k][n]);
-    }
-#pragma unroll
-    for (int second = 0; second < 2; ++second) {
-      float result[kStemPack];
-#pragma unroll
-      for (int i = 0; i < kStemPack; ++i) {
-        result[i] = Finish<kClips>(conv, sums[i / 2].value[2 * second + i % 2]);
-      }
-      if (pixel + second >= conv.out_w || channel >= conv.out_channels) continue;
-      const RawPack<T, kStemPack> packed = PackCompute<T, kStemPack>(result);
-      T* const at = to + second * conv.out_channels;
-      if (p.y_in_packs) {
-        StoreWords<kStemPack>(at, packed);
-      } else {
-        const Pack<T, kStemPack> elements = Unpack<T, kStemPack>(packed);
-#pragma unroll
-        for (int i = 0; i < kStemPack; ++i) at[i] = elements.value[i];
+      for (int second = 0; second < 2; ++second) {
+        if (column + second < y_w && has_channel) stem::StoreResult(p, to + second * conv.out_channels, now[second]);
       }
     }
-    from += conv.stride_h * conv.channels * kPitch;
-    to += int64_t{conv.out_w} * conv.out_channels;
+  } else {
+    const int pixel = conv_column + column_warp * TileStep(true) + 2 * g;
+    const bool has_result = g < kColumns && column < y_w && has_channel;
+    Pool<T> pool;
+    for (int i = 0; i < ConvRows(true, rows); ++i, from += row_words) {
+      const bool has_row = conv_row + i >= 0 && conv_row + i < conv.out_h;
+      if (has_row) rows_of_warp.Make(conv, from, now);
+#pragma unroll
+      for (int second = 0; second < 2; ++second) {
+        const bool has = has_row && pixel + second >= 0 && pixel + second < conv.out_w;
+        if (!has) now[second] = Pool<T>::Nothing();
+      }
+      if (i > 0) pool.Add(now);
+      if (i % 2 != 0) continue;
+      if (i > 0) {  // the last row of a window is the first of the next
+        const typename Rows::Result result = pool.Across();
+        if (has_result) stem::StoreResult(p, to, result);
+        to += row_elems;
+      }
+      pool.Start(now);
+    }
   }
 }
 
-// Of none and ReLU, as bounds.
-bool AsClip(StemConv* conv) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  if (conv->activation == Activation::kNone) conv->parameters = {-kInfinity, kInfinity};
-  if (conv->activation == Activation::kRelu) conv->parameters = {0.0f, kInfinity};
-  return conv->activation == Activation::kNone || conv->activation == Activation::kRelu ||
-         conv->activation == Activation::kClip;
-}
-
 template <class T, int kSteps>
-Status LaunchSteps(Arguments p, const device::LaunchConfig& config, device::Stream stream) {
-  auto* const kernel = AsClip(&p.conv) ? StemKernel<T, kSteps, true> : StemKernel<T, kSteps, false>;
+Status LaunchSteps(const Arguments& p, const device::LaunchConfig& config, device::Stream stream) {
+  auto* kernel = StemKernel<T, kSteps, Form::kActivates>;
+  if (IsClip(p.conv.activation)) kernel = StemKernel<T, kSteps, Form::kClips>;
+  if (p.conv.pools) kernel = StemKernel<T, kSteps, Form::kPools>;
   return device::Launch(kernel, config, stream, p);
 }
 
@@ -215,31 +170,39 @@ Blocks BlocksOf(const StemConv& conv) {
   const int64_t groups = CeilDiv<int64_t>(conv.out_channels, kStemGroup);
   const int channel_warps = groups == 1 ? 1 : 2;
   return {channel_warps, CeilDiv<int64_t>(groups, channel_warps),
-          CeilDiv<int64_t>(conv.out_w, kWarps / channel_warps * kTileColumns)};
+          CeilDiv<int64_t>(conv.y_w(), kWarps / channel_warps * ResultColumns(conv.pools))};
 }
 
 // The last step may read rows of the window that are none.
 int SharedBytes(const StemConv& conv, int rows) {
   const int beyond = 2 * StemStepsFor(conv.window_rows()) - conv.window_rows();
-  return (TileRows(conv, rows) * conv.channels + beyond) * kPitch * static_cast<int>(sizeof(uint32_t));
+  const int image_rows = stem::ImageRows(conv, ConvRows(conv.pools, rows));
+  return (image_rows * conv.channels + beyond) * stem::kPitch * static_cast<int>(sizeof(uint32_t));
+}
+
+// None and ReLU as bounds.
+ActivationParameters BoundsOf(const StemConv& conv) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  if (conv.activation == Activation::kNone) return {-kInfinity, kInfinity};
+  return conv.activation == Activation::kRelu ? ActivationParameters{0.0f, kInfinity} : conv.parameters;
 }
 
 }  // namespace
 
 int StemRowsOfBlock(const StemConv& conv, int multiprocessors) {
   const Blocks blocks = BlocksOf(conv);
-  const int64_t rows = conv.batch * conv.out_h * blocks.columns * blocks.channels;
   int most = 1;
-  while (most < conv.out_h && SharedBytes(conv, most + 1) <= kMostSharedBytes) ++most;
+  while (most < conv.y_h() && SharedBytes(conv, most + 1) <= kMostSharedBytes) ++most;
+  const int64_t rows = conv.batch * conv.y_h() * blocks.columns * blocks.channels;
   const int64_t wanted = rows / (int64_t{kWaves} * kBlocksTogether * multiprocessors);
-  const int64_t row_blocks = CeilDiv<int64_t>(conv.out_h, std::clamp<int64_t>(wanted, 1, most));
-  return static_cast<int>(CeilDiv<int64_t>(conv.out_h, row_blocks));
+  const int64_t row_blocks = CeilDiv<int64_t>(conv.y_h(), std::clamp<int64_t>(wanted, 1, most));
+  return static_cast<int>(CeilDiv<int64_t>(conv.y_h(), row_blocks));
 }
 
 Status LaunchStemConv(const StemConv& conv, int rows_of_block, bool constant_weights, const StemPointers& at,
                       device::Stream stream) {
   const Blocks blocks = BlocksOf(conv);
-  const int64_t row_blocks = CeilDiv(conv.out_h, rows_of_block);
+  const int64_t row_blocks = CeilDiv(conv.y_h(), rows_of_block);
   const int64_t image_blocks = row_blocks * blocks.columns * blocks.channels;
   const auto divider = [](int64_t value) { return FastDivider(static_cast<uint32_t>(value)); };
   Arguments p{.conv = conv,
@@ -253,6 +216,7 @@ Status LaunchStemConv(const StemConv& conv, int rows_of_block, bool constant_wei
               .channel_warps = blocks.channel_warps,
               .x_in_packs = IsAligned(at.x, kPackBytes) && conv.in_w % kStemPack == 0,
               .y_in_packs = IsAligned(at.y, kPackBytes)};
+  p.conv.parameters = BoundsOf(conv);
   device::LaunchConfig config;
   config.block.x = kThreads;
   config.shared_bytes = static_cast<size_t>(SharedBytes(conv, rows_of_block));

@@ -24,6 +24,12 @@ inline constexpr int kMostStemChannels = 4;   // of the image
 inline constexpr int kMostStemRows = 22;      // of a window, each channel's counted
 inline constexpr int kMostStemRowStride = 8;  // so that a block's rows have room
 inline constexpr int kStemPack = 8;           // the output channels are whole packs
+inline constexpr int kStemPool = 3;
+
+// None, or a bound on either side.
+constexpr bool IsClip(Activation activation) {
+  return activation == Activation::kNone || activation == Activation::kRelu || activation == Activation::kClip;
+}
 
 // All sizes are positive but those of paddings.
 struct StemConv {
@@ -35,6 +41,12 @@ struct StemConv {
   Activation activation = Activation::kNone;
   ActivationParameters parameters = {};
 
+  // A MaxPool of windows of kStemPool x kStemPool, two apart, of that; only where IsClip(activation).
+  bool pools = false;
+  int32_t pool_top = 0, pool_left = 0, pooled_h = 0, pooled_w = 0;
+
+  int32_t y_h() const { return pools ? pooled_h : out_h; }
+  int32_t y_w() const { return pools ? pooled_w : out_w; }
   constexpr int window_rows() const { return kernel_h * channels; }
   constexpr int first_column() const { return pad_left % 2; }  // with weights
 };
@@ -51,10 +63,11 @@ struct StemPointers {
   const void* x = nullptr;       // [batch, channels, in_h, in_w]
   const void* packed = nullptr;  // aligned to 16 bytes
   const void* bias = nullptr;    // [out_channels], or null
-  void* y = nullptr;             // [batch, out_h, out_w, out_channels]
+  void* y = nullptr;             // [batch, y_h, y_w, out_channels]
 };
-// y = activation(x * w + bias), rounded once. `constant_weights`: the kernel may read them before earlier work of the
-// stream is done.
+// y = activation(x * w + bias), rounded once, or its maxima: NaN is the largest, and a window beside the image gives
+// minus infinity, as in kernels/pool/pool_last.h. `constant_weights`: the kernel may read them before earlier work of
+// the stream is done.
 Status LaunchStemConv(const StemConv& conv, int rows_of_block, bool constant_weights, const StemPointers& at,
                       device::Stream stream);
 

@@ -55,6 +55,10 @@ Result<kernels::StemConv> StemOf(const OpInfo& info, const ConvAttributes& attri
     return NotSupported("windows of ", w[3], " columns with a padding of ", left);
   }
   CUDAEP_ASSIGN_OR_RETURN(const Epilogue epilogue, ParseConvEpilogue(info));
+  const bool pools = info.BoolOr("max_pool", false);
+  if (pools && !kernels::IsClip(epilogue.activation)) {
+    return NotSupported("a pool of activation '", ActivationName(epilogue.activation), "'");
+  }
   const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
   return kernels::StemConv{.type = weights->type,
                            .channels = narrow(w[1]),
@@ -65,27 +69,44 @@ Result<kernels::StemConv> StemOf(const OpInfo& info, const ConvAttributes& attri
                            .pad_top = narrow(top),
                            .pad_left = narrow(left),
                            .activation = epilogue.activation,
-                           .parameters = epilogue.parameters};
+                           .parameters = epilogue.parameters,
+                           .pools = pools};
+}
+
+Result<WindowAttributes> PoolOf(const OpInfo& info) {
+  WindowAttributes pool{.kernel = {kernels::kStemPool, kernels::kStemPool}, .strides = {2, 2}};
+  pool.pads = info.IntsOr("pool_pads", {});
+  pool.ceil_mode = info.BoolOr("pool_ceil_mode", false);
+  for (const int64_t pad : pool.pads) {
+    if (pad < 0 || pad >= kernels::kStemPool) return InvalidArgument("pool_pads ", Dims(pool.pads), " hold ", pad);
+  }
+  return pool;
 }
 
 class StemConv final : public Operator {
  public:
-  StemConv(ConvAttributes attributes, const kernels::StemConv& conv)
-      : attributes_(std::move(attributes)), conv_(conv) {}
+  StemConv(ConvAttributes attributes, WindowAttributes pool, const kernels::StemConv& conv)
+      : attributes_(std::move(attributes)), pool_(std::move(pool)), conv_(conv) {}
 
   static Result<std::unique_ptr<StemConv>> Create(const OpInfo& info) {
     CUDAEP_ASSIGN_OR_RETURN(ConvAttributes attributes, ParseConv(info));
     CUDAEP_ASSIGN_OR_RETURN(const kernels::StemConv conv, StemOf(info, attributes));
+    CUDAEP_ASSIGN_OR_RETURN(WindowAttributes pool, PoolOf(info));
     CUDAEP_ASSIGN_OR_RETURN(const auto* device, device::GetDeviceInfo(info.settings().device_ordinal));
     if (!kernels::HasTensorCores(conv.type, *device)) {
       return NotSupported(device->name, " has no tensor cores for ", DataTypeName(conv.type));
     }
-    return std::make_unique<StemConv>(std::move(attributes), conv);
+    return std::make_unique<StemConv>(std::move(attributes), std::move(pool), conv);
   }
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
     CUDAEP_ASSIGN_OR_RETURN(const dnn::ConvProblem problem, Place(inputs));
-    outputs[0] = InLayout(OutputOf(problem), true);
+    Shape y = OutputOf(problem);
+    if (conv_.pools) {
+      CUDAEP_ASSIGN_OR_RETURN(const Window pool, PlacePool(problem));
+      y[2] = pool.out[0], y[3] = pool.out[1];
+    }
+    outputs[0] = InLayout(y, true);
     return CheckedElementCount(outputs[0]).status();
   }
 
@@ -104,6 +125,12 @@ class StemConv final : public Operator {
     plan->conv.batch = p.batch;
     plan->conv.in_h = static_cast<int32_t>(p.in[0]), plan->conv.in_w = static_cast<int32_t>(p.in[1]);
     plan->conv.out_h = static_cast<int32_t>(p.out[0]), plan->conv.out_w = static_cast<int32_t>(p.out[1]);
+    if (conv_.pools) {
+      CUDAEP_ASSIGN_OR_RETURN(const Window pool, PlacePool(p));
+      plan->conv.pool_top = static_cast<int32_t>(pool.pad_begin[0]);
+      plan->conv.pool_left = static_cast<int32_t>(pool.pad_begin[1]);
+      plan->conv.pooled_h = static_cast<int32_t>(pool.out[0]), plan->conv.pooled_w = static_cast<int32_t>(pool.out[1]);
+    }
     plan->rows_of_block = kernels::StemRowsOfBlock(plan->conv, context.device.multiprocessors);
     plan->cost_flops = ConvFlops(p);
     if (!context.inputs[kW].packed) plan->packed = plan->AddScratch(kernels::PackedStemBytes(conv_));
@@ -139,7 +166,12 @@ class StemConv final : public Operator {
     return PlaceConv(attributes_, inputs[kX].dims(), inputs[kW].dims(), HasInput(inputs, kBias) ? &bias : nullptr);
   }
 
+  Result<Window> PlacePool(const dnn::ConvProblem& conv) const {
+    return PlaceWindow(pool_, Shape{conv.out[0], conv.out[1]}, pool_.kernel);
+  }
+
   ConvAttributes attributes_;
+  WindowAttributes pool_;
   kernels::StemConv conv_;  // without what depends on the image
 };
 

@@ -1,5 +1,7 @@
 """StemConv, which compiled regions make of a network's first convolution: channels first to channels last."""
 
+import math
+
 import numpy as np
 
 from ..harness import Case, Rand
@@ -7,8 +9,20 @@ from ..harness.schemas import FUSED_DOMAIN
 from .fused_conv import _fused
 
 
-def _stem(x, w, b=None, **attrs):
-    return np.moveaxis(_fused(x, w, b, **attrs), 1, -1)
+def _stem(x, w, b=None, max_pool=0, pool_pads=(0, 0, 0, 0), pool_ceil_mode=0, **attrs):
+    y = np.moveaxis(_fused(x, w, b, **attrs), 1, -1)
+    if not max_pool:
+        return y
+    rounds = math.ceil if pool_ceil_mode else math.floor
+    out = [rounds((y.shape[1 + d] + pool_pads[d] + pool_pads[2 + d] - 3) / 2) + 1 for d in range(2)]
+    for d in range(2):  # the last window starts inside the image or its leading padding
+        out[d] -= 2 * (out[d] - 1) >= y.shape[1 + d] + pool_pads[d]
+    padded = np.full((y.shape[0], 2 * out[0] + 1, 2 * out[1] + 1, y.shape[3]), -np.inf)
+    rows = min(y.shape[1], padded.shape[1] - pool_pads[0])
+    columns = min(y.shape[2], padded.shape[2] - pool_pads[1])
+    padded[:, pool_pads[0] :, pool_pads[1] :][:, :rows, :columns] = y[:, :rows, :columns]
+    taps = [padded[:, i : i + 2 * out[0] : 2, j : j + 2 * out[1] : 2] for i in range(3) for j in range(3)]
+    return np.max(taps, 0)
 
 
 def _magnitude(*inputs, activation="", activation_params=(), **attrs):
@@ -28,6 +42,14 @@ def _beside(x, row, column):
     values[..., 1::2, :] = np.nan
     met = values[..., row::3, column::2]
     met[...] = np.random.default_rng(3).standard_normal(met.shape)
+    return values
+
+
+def _with(x, *specials):
+    """Random numbers, and each of the specials at one place."""
+    generator = np.random.default_rng(5)
+    values = generator.standard_normal(x).astype(np.float16)
+    values.flat[generator.choice(values.size, len(specials), replace=False)] = specials
     return values
 
 
@@ -82,6 +104,38 @@ CASES = [
             inputs=[_beside((1, 3, 7, width), 0, pad), Rand((8, 3, 1, 1), "float16")],
         )
         for pad, width in [(0, 16), (1, 16), (0, 21), (1, 21)]
+    ),
+    *(
+        _case(x, w, {"pads": [w[2] // 2] * 4, "max_pool": 1, "pool_pads": pads, "pool_ceil_mode": ceil, **attrs})
+        for x, w, pads, ceil, attrs in [
+            ((2, 3, 32, 48), (64, 3, 7, 7), [1, 1, 1, 1], 0, {"activation": "relu"}),
+            ((1, 3, 30, 80), (64, 3, 7, 7), [1, 1, 1, 1], 0, {"activation": "relu"}),  # two blocks of columns
+            ((1, 3, 29, 33), (40, 3, 3, 3), [1, 1, 1, 1], 0, {}),
+            ((2, 3, 18, 122), (24, 3, 3, 3), [0, 0, 0, 0], 1, {"activation": "relu"}),
+            ((2, 3, 17, 21), (8, 3, 5, 5), [0, 0, 0, 0], 0, {"activation": "clip", "activation_params": [-1.0, 2.0]}),
+            ((2, 1, 16, 24), (16, 1, 5, 5), [2, 0, 1, 2], 1, {"strides": [1, 2]}),
+            ((2, 4, 27, 14), (8, 4, 3, 3), [0, 2, 2, 1], 0, {"strides": [3, 2]}),
+            ((1, 3, 2, 2), (8, 3, 3, 3), [1, 1, 1, 1], 0, {}),  # one pixel
+            ((1, 3, 120, 8), (8, 3, 3, 3), [1, 1, 1, 1], 0, {}),
+            ((0, 3, 32, 32), (8, 3, 3, 3), [1, 1, 1, 1], 0, {}),
+        ]
+    ),
+    _case(  # blocks of several rows
+        (48, 3, 66, 8), (8, 3, 3, 3), {"pads": [1] * 4, "max_pool": 1, "pool_pads": [1] * 4}, dtypes=("float16",)
+    ),
+    _case(  # NaN is the largest
+        (),
+        (),
+        {"pads": [1] * 4, "max_pool": 1, "pool_pads": [1] * 4, "activation": "relu"},
+        dtypes=(),
+        inputs=[_with((2, 3, 24, 40), np.nan, np.inf, -np.inf), Rand((16, 3, 3, 3), "float16")],
+    ),
+    _refused((8, 3, 3, 3), {"max_pool": 1, "activation": "silu"}, "a pool of activation 'silu'"),
+    _refused(
+        (8, 3, 3, 3),
+        {"max_pool": 1, "pool_pads": [3, 0, 0, 0]},
+        "",
+        error=("INVALID_ARGUMENT", "pool_pads [3,0,0,0] hold 3"),
     ),
     *(
         _refused(*refused)

@@ -126,7 +126,9 @@ def _fused_schemas() -> list[Schema]:
             domain=FUSED_DOMAIN,
             op="StemConv",
             since=1,
-            attributes=conv.attributes | {"activation": "STRING", "activation_params": "FLOATS"},
+            attributes=conv.attributes
+            | {"activation": "STRING", "activation_params": "FLOATS"}
+            | {"max_pool": "INT", "pool_pads": "INTS", "pool_ceil_mode": "INT"},
         ),
         replace(
             conv,
