@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -110,6 +111,9 @@ TEST_F(ShortProductTest, EveryEpilogueOfFewRows) {
         for (const bool residual : {false, true}) {
           for (Activation activation :
                {Activation::kNone, Activation::kRelu, Activation::kGeluErf, Activation::kGeluTanh, Activation::kSilu}) {
+            // A process compiles for so many problems only.
+            const bool all = rows == 17 && type == DataType::kFloat16;
+            if (!all && activation != (bias ? Activation::kGeluErf : Activation::kNone)) continue;
             const blas::GemmProblem p =
                 Short(type, rows, {.beta = residual ? 1.0f : 0.0f, .bias = bias, .activation = activation});
             SCOPED_TRACE(blas::ProblemText(p));
@@ -153,13 +157,27 @@ TEST_F(ShortProductTest, WhatTheEngineDoesNotTakeRunsAsBefore) {
       [](blas::GemmProblem& p) { p.batch[0] = {.size = 2, .stride_a = 16 * kInner, .stride_c = 16 * kColumns}; },
       [](blas::GemmProblem& p) { p.epilogue.alpha = 0.5f; },
       [](blas::GemmProblem& p) { p.epilogue.beta = 0.5f; },
-      [](blas::GemmProblem& p) { p.epilogue.activation = Activation::kHardSwish; },
   };
   for (const Change change : kOthers) {
     blas::GemmProblem p = fits;
     change(p);
     EXPECT_FALSE(IsConvolution(p)) << blas::ProblemText(p);
   }
+}
+
+// Found out in the background.
+TEST_F(ShortProductTest, WhatTheEngineRefusesIsNotAskedForAgain) {
+  const blas::GemmProblem p = Short(DataType::kFloat16, 16, {.bias = true, .activation = Activation::kHardSwish});
+  auto product = Make(p);
+  CUDAEP_ASSERT_OK(product.status());
+  PlanStore::Process().WaitForBackground();
+  EXPECT_TRUE(product->settled());
+  blas::GemmProblem linear = p;
+  linear.epilogue.activation = Activation::kNone;
+  std::vector<double> wanted = Wanted(linear);
+  for (double& y : wanted) y *= std::clamp(y / 6 + 0.5, 0.0, 1.0);
+  ExpectNear(DataType::kFloat16, Run(*product, p, 0), wanted);
+  EXPECT_FALSE(IsConvolution(p));
 }
 
 TEST_F(ShortProductTest, SettingsThatWantOtherwise) {
@@ -206,7 +224,9 @@ TEST_F(ShortProductTest, OnlySoManyAreCompiled) {
     p.kernel = p.stride = p.dilation = {1, 1};
     p.epilogue.bias = true;
     p.deterministic = deterministic;
-    auto first = dnn::MakePlan(**context_->dnn(), p, 1 << 20);
+    auto handle = context_->dnn();
+    if (!handle.ok()) return false;
+    auto first = dnn::MakePlan(**handle, p, 1 << 20);
     if (!first.ok()) return false;
     const auto slot = std::make_shared<PlanSlot>(LibraryPlanPtr(std::move(first).value()));
     CompileInBackground(p, *context_, slot, {dnn::kRuntimeEngine}, budget);
