@@ -84,7 +84,8 @@ Result<std::vector<std::string>> Candidates(Handle& handle, const ConvProblem& p
                                             size_t most);
 
 // By the library's first engine, or as `choice` says (of Candidates, of a plan, a plan's saved form, a form's
-// (FormChoice), or written by hand): kNotSupported where that cannot run the problem, kInvalidArgument for text that names nothing.
+// (FormChoice), or written by hand): kNotSupported where that cannot run the problem, kInvalidArgument for text that
+// names nothing.
 Result<std::unique_ptr<const ConvPlan>> MakePlan(Handle& handle, const ConvProblem& problem,
                                                  size_t workspace_limit_bytes, const std::string& choice = {});
 

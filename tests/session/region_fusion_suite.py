@@ -28,11 +28,11 @@ def _results(session: ort.InferenceSession, feed: np.ndarray) -> list[np.ndarray
     return [np.asarray(value).astype(np.float64) for value in session.run(None, {"x": feed})]
 
 
-def rewritten(model: bytes, passes: tuple[str, ...]) -> ort.InferenceSession:
+def rewritten(model: bytes, passes: tuple[str, ...], options: dict[str, str] | None = None) -> ort.InferenceSession:
     """Each of the passes did something."""
     ort.set_default_logger_severity(0)
     with logged("fusion ") as lines:
-        session = joined(model, {"fusion": "1"})
+        session = joined(model, {"fusion": "1", **(options or {})})
     ort.set_default_logger_severity(2)
     for name in passes:
         assert any(f"fusion {name}: " in line for line in lines), (name, lines)
@@ -223,7 +223,8 @@ def check_products_of_few_rows() -> None:
     active = g.add("Mul", g.add("Mul", wide, g.add("Add", gate, g.constant(1, half))), g.constant(0.5, half))
     summed = g.add("Add", g.linear(active, HIDDEN, 2 * HIDDEN, dtype=half), x)
     g.outputs.append(g.add("MatMul", summed, g.weight(HIDDEN, 24, dtype=half)))
-    fused, plain = rewritten(g.model(), ("product_epilogue", "short_products")), joined(g.model())
+    passes = ("product_epilogue", "short_products")
+    fused, plain = rewritten(g.model(), passes, {"compiled_engines": "1"}), joined(g.model())
     for steps in (STEPS, 128, 129, STEPS):
         feed = g.normal(BATCH, steps, HIDDEN, dtype=half)
         wanted = _results(plain, feed)[0]

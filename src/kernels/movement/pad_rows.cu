@@ -21,6 +21,8 @@ struct PadRows {
   Readable readable;
 };
 
+constexpr uint32_t kNoUnit = ~0u;
+
 // The byte of the input that row `index` of the output begins with; -1 where it is outside and nothing stands for it.
 template <class Unit>
 __device__ __forceinline__ int64_t RowStart(const PadRows<Unit>& pad, uint32_t index) {
@@ -41,135 +43,59 @@ __device__ __forceinline__ int64_t RowStart(const PadRows<Unit>& pad, uint32_t i
   return outside ? -1 : start * static_cast<int64_t>(sizeof(Unit));
 }
 
-// What MapPosition gives where one reflection, or one period, leads into the input (IsNear).
-template <PadMode mode>
-__device__ __forceinline__ int32_t MapNear(int32_t position, int32_t size) {
-  const auto magnitude = [](int32_t x) { return device::Max(x, -x); };
-  if constexpr (mode == PadMode::kReflect) return size - 1 - magnitude(size - 1 - magnitude(position));
-  if constexpr (mode == PadMode::kEdge) return device::Min(device::Max(position, 0), size - 1);
-  if constexpr (mode == PadMode::kWrap)
-    return position < 0 ? position + size : position < size ? position : position - size;
-  return position;
-}
-
-template <PadMode mode, class Unit, int kPack>
-__device__ __forceinline__ Pack<Unit, kPack> LoadMapped(const Unit* row, int32_t columns, int32_t column,
-                                                        Unit constant) {
-  Pack<Unit, kPack> units;
-#pragma unroll
-  for (int k = 0; k < kPack; ++k) {
-    const int32_t from = MapNear<mode>(column + k, columns);
-    units.value[k] = constant;
-    if (row != nullptr && from >= 0 && from < columns) units.value[k] = row[from];
-  }
-  return units;
-}
-
-// A pack of row `start` of the input, from `column` of it on, unit by unit.
-template <class Unit, int kPack>
-__device__ __forceinline__ Pack<Unit, kPack> LoadUnits(const PadRows<Unit>& pad, int64_t start, int32_t column,
-                                                       Unit constant) {
-  const auto* row = reinterpret_cast<const Unit*>(reinterpret_cast<const std::byte*>(pad.in) + start);
-  const int32_t columns = pad.view.in[0];
-  switch (pad.mode) {
-    case PadMode::kReflect:
-      return LoadMapped<PadMode::kReflect, Unit, kPack>(row, columns, column, constant);
-    case PadMode::kEdge:
-      return LoadMapped<PadMode::kEdge, Unit, kPack>(row, columns, column, constant);
-    case PadMode::kWrap:
-      return LoadMapped<PadMode::kWrap, Unit, kPack>(row, columns, column, constant);
-    case PadMode::kConstant:
-      break;
-  }
-  return LoadMapped<PadMode::kConstant, Unit, kPack>(start < 0 ? nullptr : row, columns, column, constant);
-}
-
-// Place of bit `index` of those that are set.
-__device__ __forceinline__ int PlaceOfBit(unsigned bits, uint32_t index) {
-  for (; index > 0; --index) bits &= bits - 1;
-  return __ffs(static_cast<int>(bits)) - 1;
-}
-
 template <class Unit>
-__global__ void __launch_bounds__(kThreads, sizeof(Unit) == 1   ? 2
-                                            : sizeof(Unit) == 2 ? 3
-                                                                : 4)
+__global__ void __launch_bounds__(kThreads, sizeof(Unit) == 1 ? 2 : 4)
     PadRowsKernel(const __grid_constant__ PadRows<Unit> pad, Unit* out) {
   constexpr int kPack = PackElems(sizeof(Unit));
-  using Words = Pack<uint32_t, 4>;
-  const unsigned lane = threadIdx.x % 32, below = (1u << lane) - 1;
+  const unsigned lane = threadIdx.x % 32;
   uint32_t tile;
   const uint32_t group = pad.tiles.DivideWithRemainder(blockIdx.x * kWarps + threadIdx.x / 32, &tile);
   const uint32_t first = group * pad.rows_of_warp, pack = tile * 32 + lane;
-  const uint32_t rows = first < pad.rows ? device::Min(pad.rows - first, pad.rows_of_warp) : 0;
+  const bool any = first < pad.rows, has_pack = pack < pad.packs;
+  const uint32_t rows = any ? device::Min(pad.rows - first, pad.rows_of_warp) : 0;
   const int64_t lane_start = lane < rows ? RowStart(pad, first + lane) : 0;
-  // The same for all rows: a pack that lies in the input, or one at a row's end.
-  const auto column_of = [&](uint32_t p) { return static_cast<int32_t>(p) * kPack - pad.view.begin[0]; };
-  const int32_t column = column_of(pack), columns = pad.view.in[0];
-  const bool inside = column >= 0 && column + kPack <= columns && pack < pad.packs;
-  const int64_t offset = int64_t{column} * static_cast<int64_t>(sizeof(Unit));
-  Unit* const column_out = out + (int64_t{first} * pad.packs + pack) * kPack;
+  // The same for all rows: a pack that lies in the input, or in bytes where each of its units comes from.
+  const int32_t column = static_cast<int32_t>(pack) * kPack - pad.view.begin[0], columns = pad.view.in[0];
+  const bool inside = column >= 0 && column + kPack <= columns;
+  uint32_t source[kPack];
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    int32_t from = column + k;
+    if (!inside && pad.mode != PadMode::kConstant) from = MapPosition(from, columns, pad.mode);
+    source[k] = from >= 0 && from < columns ? static_cast<uint32_t>(from) * sizeof(Unit) : kNoUnit;
+  }
   device::GridDependencyWait();
   Unit constant{};
   if (pad.mode == PadMode::kConstant) constant = Repeat<Unit>(pad.value, pad.elem_bytes);
-  // The packs at the ends of some rows, one a lane, which the lanes of those packs then take: stores of whole sectors.
-  const unsigned ends = __ballot_sync(device::kFullWarp, pack < pad.packs && !inside);
-  const auto row_ends = static_cast<uint32_t>(__popc(ends)), own_end = static_cast<uint32_t>(__popc(ends & below));
-  const uint32_t rows_together = row_ends == 0 ? rows : 32 / row_ends;
 #pragma unroll 1
-  for (uint32_t begin = 0; begin < rows; begin += rows_together) {
-    const uint32_t end = device::Min(begin + rows_together, rows);
-    Words end_words{};
-    if (row_ends != 0) {
-      const uint32_t row = begin + lane / row_ends;
-      const int64_t start = __shfl_sync(device::kFullWarp, lane_start, static_cast<int>(row % 32));
-      const uint32_t place = tile * 32 + static_cast<uint32_t>(PlaceOfBit(ends, lane % row_ends));
-      if (row < end) {
-        end_words = std::bit_cast<Words>(LoadUnits<Unit, kPack>(pad, start, column_of(place), constant));
-      }
-    }
-#pragma unroll 1
-    for (uint32_t r = begin; r < end; r += kRowsAtOnce) {
-      ShiftedGroups groups[kRowsAtOnce];
-      Pack<Unit, kPack> units[kRowsAtOnce];
-      bool whole[kRowsAtOnce];
+  for (uint32_t r = 0; r < rows; r += kRowsAtOnce) {
+    ShiftedGroups groups[kRowsAtOnce];
+    Pack<Unit, kPack> units[kRowsAtOnce];
+    bool whole[kRowsAtOnce];
 #pragma unroll
-      for (int i = 0; i < kRowsAtOnce; ++i) {
-        const int64_t start = __shfl_sync(device::kFullWarp, lane_start, static_cast<int>(r) + i);
-        const auto* const row = reinterpret_cast<const std::byte*>(pad.in) + start;
-        whole[i] = inside && start >= 0 && r + i < end && groups[i].Load(row + offset, pad.readable);
-        if (!whole[i] && inside && r + i < end) {
-          units[i] = LoadMapped<PadMode::kConstant, Unit, kPack>(
-              start < 0 ? nullptr : reinterpret_cast<const Unit*>(row), columns, column, constant);
+    for (int i = 0; i < kRowsAtOnce; ++i) {
+      const int64_t start = __shfl_sync(device::kFullWarp, lane_start, static_cast<int>(r) + i);
+      whole[i] = false;
+      if (!has_pack || r + i >= rows) continue;
+      const std::byte* const row = reinterpret_cast<const std::byte*>(pad.in) + start;
+      if (inside && start >= 0) whole[i] = groups[i].Load(row + source[0], pad.readable);
+      if (whole[i]) continue;
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) {
+        units[i].value[k] = constant;
+        if (start >= 0 && source[k] != kNoUnit) {
+          units[i].value[k] = *reinterpret_cast<const Unit*>(row + source[k]);
         }
       }
+    }
 #pragma unroll
-      for (int i = 0; i < kRowsAtOnce; ++i) {
-        const auto from = static_cast<int>((r + i - begin) * row_ends + own_end);
-        Words words;
-#pragma unroll
-        for (int w = 0; w < 4; ++w) words.value[w] = __shfl_sync(device::kFullWarp, end_words.value[w], from % 32);
-        if (pack >= pad.packs || r + i >= end) continue;
-        if (inside) words = whole[i] ? groups[i].template Shifted<Unit>() : std::bit_cast<Words>(units[i]);
-        *reinterpret_cast<Words*>(column_out + int64_t{r + i} * pad.packs * kPack) = words;
-      }
+    for (int i = 0; i < kRowsAtOnce; ++i) {
+      if (!has_pack || r + i >= rows) continue;
+      using Words = Pack<uint32_t, 4>;
+      const Words words = whole[i] ? groups[i].template Shifted<Unit>() : std::bit_cast<Words>(units[i]);
+      *reinterpret_cast<Words*>(out + (int64_t{first + r + i} * pad.packs + pack) * kPack) = words;
     }
   }
-}
-
-// Whether what lies beside a row's elements is one reflection, or one period, away from them.
-bool IsNear(const PadCopy& pad) {
-  const int64_t before = pad.begin[0], behind = pad.out[0] - pad.in[0] - pad.begin[0], most = std::max(before, behind);
-  switch (pad.mode) {
-    case PadMode::kReflect:
-      return most < pad.in[0];
-    case PadMode::kWrap:
-      return most <= pad.in[0];
-    case PadMode::kEdge:
-    case PadMode::kConstant:
-      break;
-  }
-  return true;
 }
 
 int64_t TilesOf(int64_t packs) { return CeilDiv<int64_t>(packs, 32); }
@@ -206,7 +132,7 @@ bool PadsByRows(const PadCopy& pad, PadUnit unit, const void* out) {
     return false;
   }
   const int64_t bytes = pad.out[0] * pad.elem_bytes, packs = bytes / kPackBytes;
-  return pad.rank > 1 && bytes % kPackBytes == 0 && IsNear(pad) &&
+  return pad.rank > 1 && bytes % kPackBytes == 0 &&
          static_cast<double>(packs) >= kLeastLanes * static_cast<double>(TilesOf(packs) * 32);
 }
 

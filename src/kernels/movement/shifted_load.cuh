@@ -31,29 +31,21 @@ struct ShiftedGroups {
     return true;
   }
 
-  // The address was aligned to a Unit. Branches, which a warp takes together where its addresses are whole groups
-  // apart, cost less than moving the words one by one.
+  // The address was aligned to a Unit.
   template <class Unit>
   __device__ __forceinline__ Group Shifted() const {
-    const uint32_t word[9] = {low.value[0],  low.value[1],  low.value[2],
-                              low.value[3],  high.value[0], high.value[1],
-                              high.value[2], high.value[3], 0};
-    switch (shift / 4) {
-      case 0:
-        return Bytes<Unit>(word);
-      case 1:
-        return Bytes<Unit>(word + 1);
-      case 2:
-        return Bytes<Unit>(word + 2);
-      default:
-        return Bytes<Unit>(word + 3);
+    uint32_t word[8];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      word[i] = low.value[i];
+      word[i + 4] = high.value[i];
     }
-  }
-
- private:
-  // Sixteen bytes from byte shift % 4 of five words on.
-  template <class Unit>
-  __device__ __forceinline__ Group Bytes(const uint32_t* word) const {
+#pragma unroll
+    for (int i = 0; i < 6; ++i) word[i] = (shift & 8) != 0 ? word[i + 2] : word[i];
+    if constexpr (sizeof(Unit) <= 4) {
+#pragma unroll
+      for (int i = 0; i < 5; ++i) word[i] = (shift & 4) != 0 ? word[i + 1] : word[i];
+    }
     Group result;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {

@@ -46,8 +46,8 @@ dnn::ConvProblem AsConvolution(const blas::GemmProblem& p) {
 }  // namespace
 
 bool MayBeShort(const Settings& settings) {
-  return settings.enable_cudnn && settings.gemm_path == GemmPath::kAuto && !settings.deterministic &&
-         dnn::Version().ok();
+  return settings.compiled_engines && settings.enable_cudnn && settings.gemm_path == GemmPath::kAuto &&
+         !settings.deterministic && dnn::Version().ok();
 }
 
 bool MayBeShort(const OpInfo& info, int weights_input) {

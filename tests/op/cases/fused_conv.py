@@ -108,7 +108,8 @@ CASES = [
             expected=_fused,
             magnitude=_magnitude,
             dtypes=FLOATS,
-            tolerance=None if channels_last and geometry[1][1] > 1 else _ROUNDED,
+            # others are rounded before their activation until the library has compiled it
+            tolerance=None if channels_last and activation == "relu" and geometry[1][1] > 1 else _ROUNDED,
             constants={1} if constant else set(),
         )
         for geometry in _GEOMETRIES

@@ -81,6 +81,7 @@ TEST_F(ConvPathsTest, AnActivationThatIsCompiledIsFusedLater) {
       for (const bool deterministic : {true, false}) {
         Settings settings = Exact();
         settings.deterministic = deterministic;
+        settings.compiled_engines = true;
         StreamContext context(0, stream());
         auto made = PlanConvRun(ConvOptions(settings), p, context);
         CUDAEP_ASSERT_OK(made.status());
