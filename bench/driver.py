@@ -94,7 +94,7 @@ class Driver:
         """Results of every subject that takes the case."""
         children = [child for child in self._children if child.subject.takes(case.name, case.group)]
         try:
-            request = self._prepare(case) | {"compiles": case.group == "model"}
+            request = self._prepare(case)
         except Exception as error:  # a model from a file may be one that the host refuses
             return {child.subject.name: {"error": f"no reference: {error}"[:2000]} for child in children}
         results = self._interleave(children, request)

@@ -34,6 +34,7 @@ _LONG_ROWS = (
     "LayerNormalization/*x32768,LayerNormalization/*x65536,LayerNormalization/*x131072,LayerNormalization/*x262144"
 )
 _NODES = {"compiled_regions": "0"}  # node by node
+_COMPILED = {"compiled_engines": "1"}
 # The settings of upstream's provider; "default" is the provider without options.
 UPSTREAM = {
     "default": Setting(),
@@ -51,6 +52,7 @@ OURS = {
     "default": Setting(),
     "graph": Setting(_GRAPH, f"host,{_MODELS},elementwise*"),
     "measured": Setting(_MEASURED, _MODELS),
+    "compiled": Setting(_COMPILED, _MODELS),
     "nodes": Setting(_NODES, f"host,{_MODELS},export,elementwise*"),
     "nodes+graph": Setting({**_NODES, **_GRAPH}, f"host,{_MODELS},elementwise*"),
     "nodes+measured": Setting({**_NODES, **_MEASURED}, "resnet50*"),

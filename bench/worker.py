@@ -28,7 +28,7 @@ from bench.subjects import EP, Subject
 
 Reply = dict[str, Any]
 WARM_UP_SECONDS, TINY_WARM_UP_SECONDS, WARM_UP_RUNS = 0.3, 0.03, 5
-COMPILE_SECONDS = 6.0  # of the library plans that our provider compiles in the background
+COMPILE_SECONDS = 6.0  # until engines that are compiled in the background are there
 STEP_SECONDS = 0.06  # of one repeat: long enough for a median, short enough that drift hits all subjects alike
 SETTLE_SECONDS = 0.02  # after the other subjects' turns
 MOST_RUNS, MOST_TRACED_RUNS = 300, 30
@@ -144,7 +144,7 @@ class Worker:
             self._bound, self._run_us = bound, bound.run_us
         tiny = request.get("tiny")
         self._warm_up(TINY_WARM_UP_SECONDS if tiny else WARM_UP_SECONDS)
-        if request.get("compiles") and self._subject.kind == "plugin" and not tiny:
+        if self._subject.options.get("compiled_engines") == "1" and not tiny:
             time.sleep(COMPILE_SECONDS)
             self._warm_up(WARM_UP_SECONDS)
         return reply

@@ -54,8 +54,8 @@ bool MakesContextModel(const OrtSessionOptions* options) {
 }
 
 bool PlacesNodesOnStreams(const OrtSessionOptions* options) {
-  int has = 0;
-  return FromOrt(Host().ort->HasSessionConfigEntry(options, kNodePartitionKey, &has)).ok() && has != 0;
+  size_t size = 0;  // with the end of the text
+  return FromOrt(Host().ort->GetSessionConfigEntry(options, kNodePartitionKey, nullptr, &size)).ok() && size > 1;
 }
 
 Result<OptionList> ReadEnvironmentOptions(const std::string& ep_name, const std::string& registration_name) {

@@ -39,9 +39,10 @@ void PutPlan(PlanFile* file, const std::string& file_key, const lib::Plan& plan)
 
 Status PlanSlot::Replace(LibraryPlanPtr plan) {
   std::lock_guard lock(mutex_);
-  const lib::Plan& first = *kept_.front();
-  const bool leaves_other = !plan->remaining().empty() && plan->remaining() != first.remaining();
-  if (plan->workspace_bytes() > first.workspace_bytes() || leaves_other) {
+  // Some holders prepared for the first plan, some for the one in use, which needs and leaves no more.
+  const lib::Plan& current = *kept_.back();
+  const bool leaves_other = !plan->remaining().empty() && plan->remaining() != current.remaining();
+  if (plan->workspace_bytes() > current.workspace_bytes() || leaves_other) {
     return FailedPrecondition("the plan ", plan->choice(), " needs other preparations than the one in use");
   }
   kept_.push_back(std::move(plan));

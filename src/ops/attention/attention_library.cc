@@ -117,7 +117,10 @@ Result<bool> AttentionLibrary::Enqueue(const OpContext& context, const Attention
     return true;
   }
   if (queued.code() == StatusCode::kDeviceLost) return queued;
-  refused_.store(true, std::memory_order_relaxed);
+  device::CaptureState capture = device::CaptureState::kNone;
+  CUDAEP_RETURN_IF_ERROR(device::StreamCaptureState(context.stream(), &capture));
+  // What a capture refuses may run outside of it.
+  if (capture == device::CaptureState::kNone) refused_.store(true, std::memory_order_relaxed);
   return false;
 }
 

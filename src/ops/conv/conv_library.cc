@@ -79,15 +79,21 @@ Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProb
   }
   // A Run does not wait for a compilation: what needs one begins without its activation.
   const auto uncompiled = dnn::UncompiledForm(problem);
-  const std::string first = uncompiled ? dnn::FormChoice(*uncompiled) : std::string();
+  const auto make_first = [&](size_t most) -> Result<ConvPlanPtr> {
+    if (!uncompiled) return dnn::MakePlan(*handle, problem, most);
+    auto plan = dnn::MakePlan(*handle, problem, most, dnn::FormChoice(*uncompiled));
+    if (plan.ok() || *uncompiled == dnn::ConvForm::kSumOnly) return plan;
+    return dnn::MakePlan(*handle, problem, most, dnn::FormChoice(dnn::ConvForm::kSumOnly));
+  };
   const std::string key = StrCat(text, " limit ", limit, frugal ? " frugal" : "");
   request.problem = key;
   const auto make = [&](const std::string& saved) -> Result<LibraryPlanPtr> {
     if (saved.empty() && frugal) {
-      auto plan = dnn::MakePlan(*handle, problem, 0, first);
+      auto plan = make_first(0);
       if (plan.ok()) return LibraryPlanPtr(std::move(plan).value());
     }
-    CUDAEP_ASSIGN_OR_RETURN(auto plan, dnn::MakePlan(*handle, problem, limit, saved.empty() ? first : saved));
+    CUDAEP_ASSIGN_OR_RETURN(auto plan,
+                            saved.empty() ? make_first(limit) : dnn::MakePlan(*handle, problem, limit, saved));
     return LibraryPlanPtr(std::move(plan));
   };
   CUDAEP_ASSIGN_OR_RETURN(PlanSlotPtr slot, PlanStore::Process().Get(request, make));

@@ -1,6 +1,6 @@
 // Convolutions by engines that the library compiles at run time, in the background while others serve: those of few
-// pixels, where a launch's way to its first product is what counts, by one which takes part in programmatic dependent
-// launch and which heuristics never suggest; and those whose activation no precompiled engine has.
+// multiplications, where a launch's way to its first product is what counts, by one which takes part in programmatic
+// dependent launch and which heuristics never suggest; and those whose activation no precompiled engine has.
 #pragma once
 
 #include <atomic>

@@ -108,7 +108,7 @@ CASES = [
             expected=_fused,
             magnitude=_magnitude,
             dtypes=FLOATS,
-            # others are rounded before their activation until the library has compiled it
+            # others are rounded before an activation that no precompiled engine has
             tolerance=None if channels_last and activation == "relu" and geometry[1][1] > 1 else _ROUNDED,
             constants={1} if constant else set(),
         )

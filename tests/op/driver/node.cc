@@ -14,6 +14,7 @@ Status Node::SetOption(std::string_view name, int64_t value) {
       {"use_tf32", &Settings::use_tf32},
       {"deterministic_compute", &Settings::deterministic},
       {"enable_cudnn", &Settings::enable_cudnn},
+      {"compiled_engines", &Settings::compiled_engines},
       {"cudnn_conv_use_max_workspace", &Settings::conv_use_max_workspace},
       {"cudnn_conv1d_pad_to_nc1d", &Settings::conv1d_pad_to_nc1d},
       {"prefer_nhwc", &Settings::prefer_nhwc},

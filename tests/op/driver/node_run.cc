@@ -7,6 +7,7 @@
 
 #include "device_traps.h"
 #include "kernels/index_limit.h"
+#include "memory/memory_registry.h"
 #include "ops/planned_operator.h"
 
 namespace cudaep::test {
@@ -317,6 +318,11 @@ Status RunIn(const Node& node, Mode mode, Sharing sharing, RunResult& result) {
   CUDAEP_RETURN_IF_ERROR(device::SetDevice(0));
   device::UniqueStream stream;
   CUDAEP_RETURN_IF_ERROR(device::StreamCreate(stream.Receive()));
+  // Memory may be another case's too, while a library plan is compiled for that.
+  struct End {
+    device::Stream stream;
+    ~End() { memory::StreamEnded(0, stream); }
+  } const end{stream.get()};
   StreamContext context(0, stream.get());
   NodeRun run(node, sharing, mode, context);
   CUDAEP_RETURN_IF_ERROR(run.Create());
