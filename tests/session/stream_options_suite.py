@@ -28,8 +28,7 @@ def check_the_unified_stream_is_the_only_one() -> None:
         probe().refuse_streams(True)
         try:
             in_threads(4, lambda _: np.testing.assert_array_equal(created.run(None, {"x": x})[0], 8 * x))
-            other = session(two_branches())
-            assert "no more streams" in error_of(lambda: other.run(None, {"x": x}))
+            assert "no more streams" in error_of(lambda: session(two_branches()).run(None, {"x": x}))
         finally:
             probe().refuse_streams(False)
 
