@@ -1,5 +1,6 @@
 #include "fake_host.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -127,6 +128,15 @@ struct Functions {
     *pairs = PairsOf(state().config.environment);
     return nullptr;
   }
+  static OrtStatus* ORT_API_CALL GetSessionEntry(const OrtSessionOptions*, const char* key, char* value,
+                                                 size_t* size) noexcept {
+    const auto found = state().config.session.find(key);
+    if (found == state().config.session.end()) return CreateStatus(ORT_FAIL, "no such entry");
+    const size_t needed = found->second.size() + 1;
+    if (value != nullptr) std::memcpy(value, found->second.c_str(), std::min(*size, needed));
+    *size = needed;
+    return nullptr;
+  }
   static OrtStatus* ORT_API_CALL GetSessionEntries(const OrtSessionOptions*, OrtKeyValuePairs** pairs) noexcept {
     *pairs = PairsOf(state().config.session);
     return nullptr;
@@ -147,6 +157,7 @@ struct Functions {
     FillWithTraps(&api);
     api.GetEpApi = GetEpApi;
     api.GetSessionOptionsConfigEntries = GetSessionEntries;
+    api.GetSessionConfigEntry = GetSessionEntry;
     api.CreateStatus = CreateStatus;
     api.GetErrorCode = [](const OrtStatus* status) noexcept { return status->code; };
     api.GetErrorMessage = [](const OrtStatus* status) noexcept { return status->message.c_str(); };
