@@ -44,9 +44,9 @@ class PlanSlot {
   const lib::Plan& plan() const { return As<lib::Plan>(); }
   bool is_replaced() const { return current_.load(std::memory_order_relaxed) != first_; }
 
-  // From now on `plan` is used. kFailedPrecondition for one that needs more workspace than the first, or leaves a
-  // remainder that the first does not: holders have prepared for that one. Who finishes a remainder asks the plan that
-  // it called whether there is one.
+  // From now on `plan` is used. kFailedPrecondition for one that needs more workspace than the one in use, or leaves a
+  // remainder that it does not: holders have prepared for no more. Who finishes a remainder asks the plan that it
+  // called whether there is one.
   Status Replace(LibraryPlanPtr plan);
 
   // Of making another plan in the background.

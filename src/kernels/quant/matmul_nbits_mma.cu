@@ -230,9 +230,9 @@ Status LaunchTiles(Launching& l) {
 }  // namespace
 
 bool FitsNBitsTensorCores(const MatMulNBits& problem, const device::DeviceInfo& device) {
-  const bool types = problem.type == DataType::kFloat16 || problem.type == DataType::kBFloat16;
-  return types && problem.bits >= 4 && problem.block >= kStepElems && problem.m < kNBitsMatrixRows &&
-         problem.zero_point != NBitsZeroPoint::kFloating && FitsInt32(problem.words() * problem.n) && device.major >= 8;
+  return kFloat16Types.Contains(problem.type) && problem.bits >= 4 && problem.block >= kStepElems &&
+         problem.m < kNBitsMatrixRows && problem.zero_point != NBitsZeroPoint::kFloating &&
+         FitsInt32(problem.words() * problem.n) && device.major >= 8;
 }
 
 Status LaunchMatMulNBitsTensorCores(const MatMulNBits& problem, const MatMulNBitsPointers& at,

@@ -19,8 +19,8 @@ constexpr size_t kMostMeasured = 24;  // more bring nothing but time
 
 // Multiplications of a convolution that the runtime engine is likely to be ahead in (ResNet-50 in fp16 on an H200, us a
 // Run with it and with what heuristics suggest: batch 1 267 and 320; with it for all of up to 16,384 pixels, batch 32
-// 1,041 and 1,004 without the pool in the first kernel, batch 128 3,380 and 3,217).
-constexpr int64_t kMostShortMultiplications = int64_t{1} << 28;
+// 1,054 and 1,004 without the pool in the first kernel, batch 128 3,380 and 3,217).
+constexpr double kMostShortMultiplications = 1 << 28;
 
 using ConvPlanPtr = std::unique_ptr<const dnn::ConvPlan>;
 
@@ -47,9 +47,7 @@ Result<ConvPlanPtr> MeasurePlans(dnn::Handle& handle, const dnn::ConvProblem& p,
 }
 
 bool IsShort(const dnn::ConvProblem& p) {
-  if (!TakesRuntimeEngine(p) || !p.epilogue.bias) return false;
-  const int64_t of_output = p.in_channels * ProductOfUsed(p.kernel, p.spatial_rank);
-  return dnn::SizesOf(p).y <= kMostShortMultiplications / std::max<int64_t>(of_output, 1);
+  return TakesRuntimeEngine(p) && p.epilogue.bias && ConvFlops(p) <= 2.0 * kMostShortMultiplications;
 }
 
 }  // namespace
