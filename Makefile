@@ -7,7 +7,7 @@ STAMPS := build/.system .venv/.stamp $(OLD_HOSTS:%=build/hosts/%/.complete)
 GPU := $(shell PATH=$$PATH:/usr/local/cuda/bin command -v nvcc >/dev/null && test -e /dev/nvidiactl && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sim cuda asan tsan release-check run test conformance parity bench matrix fuzz fuzz-operators lint tidy doctor clean
+.PHONY: help setup sim cuda asan tsan wheel wheel-check release-check run test conformance parity bench matrix fuzz fuzz-operators lint tidy doctor clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -33,9 +33,20 @@ tsan: setup  ## core, device, memory, runtime and plans under the thread sanitiz
 	@tools/build.sh tsan $(TSAN_TESTS)
 	@tools/run_cpp_tests.sh tsan $(TSAN_TESTS)
 
-release-check: setup  ## build the library for every architecture of a release and check it (an hour on 2 cores)
-	@tools/build.sh cuda-release lib/libort_cuda_ep.so
-	@$(PYTHON_ENV) tools/checks/symbols.py build/cuda-release/lib/libort_cuda_ep.so
+# The build whose library for GPUs goes into the wheel: every architecture of a release where there is a toolkit.
+CUDA ?= $(shell PATH=$$PATH:/usr/local/cuda/bin command -v nvcc >/dev/null && echo cuda-release)
+
+wheel: setup  ## the Python wheel with both libraries, in dist/; CUDA=cuda: for one architecture, fast; CUDA=: without one
+	@tools/build.sh sim lib/libort_cuda_ep_sim.so
+	$(if $(CUDA),@tools/build.sh $(CUDA) lib/libort_cuda_ep.so)
+	@rm -rf dist
+	@$(PYTHON_ENV) tools/make_wheel.py $(if $(CUDA),--cuda $(CUDA))
+
+wheel-check: wheel  ## install the wheel where nothing else is, on the oldest and the newest host, and use it
+	@$(PYTHON_ENV) tools/check_wheel.py dist/*.whl
+
+release-check: test wheel-check  ## everything that a release needs, for every architecture (some two hours on 2 cores)
+	@$(PYTHON_ENV) tools/checks/release.py
 
 tidy: setup  ## clang-tidy on src
 	@test -f build/sim/compile_commands.json || cmake --preset sim

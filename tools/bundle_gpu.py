@@ -19,7 +19,7 @@ from rich.console import Console
 ROOT = Path(__file__).resolve().parent.parent
 PART_BYTES = 55 * 2**20
 OLDEST_HOST = "oldest_host"
-TREES = ("python", "tests", "bench", "tools", "docs")
+TREES = ("python", "tests", "bench", "tools", "docs", "examples")
 FILES = ("pyproject.toml", "requirements.txt", "CMakeLists.txt", "Makefile", "CMakePresets.json")
 LIBRARIES = tuple(
     f"build/cuda/lib/lib{name}.so"
@@ -27,6 +27,7 @@ LIBRARIES = tuple(
 )
 # Applications that tests start; whatever else lies beside them is bundled too.
 PROGRAMS = tuple(f"build/cuda/bin/{name}" for name in ("memory_host", "run_rate", "stream_host", "teardown"))
+EXAMPLES = tuple(f"build/cuda/examples/{name}" for name in ("load", "device_memory", "streams", "cuda_graph"))
 # Present on the GPU machine, or of use only where code is written.
 NOT_BUNDLED = {
     *("numpy", "onnx", "protobuf", "opencv-python-headless", "pillow", "ml-dtypes"),
@@ -76,7 +77,10 @@ def stage(folder: Path) -> None:
     for name in (*LIBRARIES, *PROGRAMS):
         if not (ROOT / name).is_file():
             sys.exit(f"bundle_gpu: {name} is not built; run make cuda")
-    for name in LIBRARIES:
+    for name in EXAMPLES:
+        if not (ROOT / name).is_file():
+            sys.exit(f"bundle_gpu: {name} is not built; run tools/build_examples.sh cuda")
+    for name in (*LIBRARIES, *EXAMPLES):
         _link(ROOT / name, folder / name)
     programs = [path for path in (ROOT / "build/cuda/bin").glob("*") if path.is_file() and os.access(path, os.X_OK)]
     for path in programs:

@@ -16,10 +16,11 @@ def commands() -> list[tuple[str, list[str]]]:
     checks = ROOT / "tools" / "checks"
     text = [str(p) for p in repository_files(ROOT) if p.suffix in {".h", ".cc", ".cu", ".cuh", ".py", ".md", ".sh"}]
     module = [sys.executable, "-m"]
+    python = ["python", "tools", "tests", "bench", "examples", "setup.py"]
     return [
         ("clang-format", ["clang-format", "--dry-run", "-Werror", *map(str, cpp_files(ROOT))]),
-        ("ruff check", [*module, "ruff", "check", "--quiet", "python", "tools", "tests", "bench"]),
-        ("ruff format", [*module, "ruff", "format", "--quiet", "--check", "python", "tools", "tests", "bench"]),
+        ("ruff check", [*module, "ruff", "check", "--quiet", *python]),
+        ("ruff format", [*module, "ruff", "format", "--quiet", "--check", *python]),
         ("mypy", [*module, "mypy"]),
         ("codespell", [*module, "codespell_lib", *text]),
         *((name, [sys.executable, str(checks / f"{name}.py")]) for name in ("layers", "file_size", "leaks")),

@@ -1,3 +1,3 @@
-"""The version of the package; the CMake project carries the same one and a test compares them."""
+"""The version of the project; CMake, the wheel and the library read it here."""
 
 __version__ = "0.1.0"

@@ -1,18 +1,27 @@
 """Facts that two files carry."""
 
-import re
+import json
+import tomllib
 from pathlib import Path
 
 import ort_cuda_ep
-from ort_cuda_ep import _host
+from ort_cuda_ep import _host, selftest, vendor
+from ort_cuda_ep.explain import REPORT_OPTION
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_one_version() -> None:
-    project = re.search(r"project\(ort_cuda_ep VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())
-    assert project is not None
-    assert project[1] == ort_cuda_ep.__version__
+def test_the_library_has_the_version_of_the_package(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    ort_cuda_ep.session(selftest.model(), provider_options={REPORT_OPTION: report})
+    assert json.loads(report.read_text())["version"] == ort_cuda_ep.__version__
+
+
+def test_the_extra_installs_every_library_of_nvidia() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extra = {requirement.split(">=")[0] for requirement in project["optional-dependencies"]["cuda13"]}
+    for library in vendor.LIBRARIES:
+        assert library.remedy.split()[2] in extra, library.name
 
 
 def test_the_hosts_are_the_same_everywhere() -> None:

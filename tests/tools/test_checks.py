@@ -17,6 +17,7 @@ import compile_budget  # noqa: E402
 import file_size  # noqa: E402
 import layers  # noqa: E402
 import leaks  # noqa: E402
+import release  # noqa: E402
 import symbols  # noqa: E402
 
 
@@ -294,3 +295,21 @@ def test_leaks_accepts(tmp_path: Path) -> None:
     folders = "|usr|local|cuda $HOME|work|x ${root}|root|a ..|home|b src|work|a".replace("|", "/").split()
     text = "\n".join([*folders, "com.ms.internal.nhwc", ""])
     assert leaks.check_files([write(tmp_path, "a.txt", text)], {"mirror.example"}) == []
+
+
+@pytest.mark.parametrize(
+    ("changelog", "problems"),
+    [
+        ("# Changelog\n\n## 1.2.3 - 2026-01-31\n- first\n", []),
+        ("# Changelog\n\n## Unreleased\n\n## 1.2.3 - 2026-01-31\n- first\n", []),
+        ("# Changelog\n\n## Unreleased\n- more\n\n## 1.2.3 - 2026-01-31\n- first\n", ["unreleased changes"]),
+        ("# Changelog\n\n## 1.2.2 - 2026-01-31\n- first\n", ["no section '## 1.2.3"]),
+        ("# Changelog\n\n## 1.2.3\n- first\n", ["no section '## 1.2.3"]),
+    ],
+)
+def test_release_wants_a_section_of_its_version(tmp_path: Path, changelog: str, problems: list[str]) -> None:
+    write(tmp_path, "python/ort_cuda_ep/_version.py", '__version__ = "1.2.3"\n')
+    write(tmp_path, "CHANGELOG.md", changelog)
+    found = release.check(tmp_path)
+    assert len(found) == len(problems)
+    assert all(problem in text for problem, text in zip(problems, found, strict=True))
