@@ -61,6 +61,8 @@ SUITES = (
     Suite("tests.session.region_quantized_suite"),
     Suite("tests.session.profile_suite", library="libsession_probe.so", simulated=True),
     Suite("tests.session.device_suite", {"CUDAEP_SIM_DEVICES": "3"}),
+    Suite("tests.session.drop_in_suite", {"CUDAEP_SIM_DEVICES": "3"}),
+    Suite("tests.session.drop_in_programs_suite"),
     Suite("tests.session.current_device", {"CUDAEP_SIM_DEVICES": "3"}, "libdevice_watch.so"),
     *(
         # Host code stands for kernels of the application in these checks.

@@ -10,6 +10,7 @@ Typical use::
 One process loads one library: the one for NVIDIA GPUs, or the simulated device where no GPU is present.
 """
 
+from ._drop_in import install, uninstall
 from ._library import LIBRARY_VARIABLE, get_library_path, gpu_driver_present
 from ._provider import devices, get_ep_name, get_ep_names, is_simulated, register, session
 from ._version import __version__
@@ -22,7 +23,9 @@ __all__ = [
     "get_ep_names",
     "get_library_path",
     "gpu_driver_present",
+    "install",
     "is_simulated",
     "register",
     "session",
+    "uninstall",
 ]

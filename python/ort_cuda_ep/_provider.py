@@ -75,7 +75,7 @@ def is_simulated(device: Any) -> bool:
 
 def device_label(device_id: int = 0) -> str:
     """What device `device_id` is, for people: the GPU's name, or that it is simulated. ValueError if there is none."""
-    device = _device(device_id)
+    device = find_device(device_id)
     name = device.ep_metadata.get("name", f"GPU {device_id}")
     return "simulated device" if is_simulated(device) else name
 
@@ -95,9 +95,9 @@ def session(
     """
     if not _registered:
         register()
-    device = _device(device_id)
+    device = find_device(device_id)
     options = options if options is not None else ort.SessionOptions()
-    options.add_provider_for_devices([device], _as_text(provider_options or {}))
+    options.add_provider_for_devices([device], as_text(provider_options or {}))
     source = model if isinstance(model, bytes) else os.fspath(model)
     # With the host's fallback a failed Run is repeated on the CPU, and only a line on standard output says so.
     try:
@@ -111,7 +111,7 @@ def session(
         raise
 
 
-def _device(device_id: int) -> Any:
+def find_device(device_id: int) -> Any:
     found = devices()
     if not found:
         reason = _driver.probe().error or "the library found none that it can use"
@@ -121,5 +121,5 @@ def _device(device_id: int) -> Any:
     return found[device_id]
 
 
-def _as_text(options: Mapping[str, Any]) -> dict[str, str]:
+def as_text(options: Mapping[str, Any]) -> dict[str, str]:
     return {key: str(int(value)) if isinstance(value, bool) else str(value) for key, value in options.items()}

@@ -108,4 +108,4 @@ def test_a_failed_run_is_not_repeated_on_the_cpu(monkeypatch: pytest.MonkeyPatch
 def test_options_become_text() -> None:
     options: dict[str, Any] = {"use_tf32": False, "enable_cuda_graph": True, "gpu_mem_limit": 5, "sdpa_kernel": "x"}
     expected = {"use_tf32": "0", "enable_cuda_graph": "1", "gpu_mem_limit": "5", "sdpa_kernel": "x"}
-    assert _provider._as_text(options) == expected
+    assert _provider.as_text(options) == expected

@@ -307,10 +307,14 @@ def on_one_host(check: Callable[[], None]) -> Callable[[], None]:
     return check
 
 
-def run_checks(namespace: dict[str, object]) -> None:
+def register(library: str) -> None:
+    ort.register_execution_provider_library(EP, library)
+
+
+def run_checks(namespace: dict[str, object], register: Callable[[str], object] = register) -> None:
     """Registers the library of the command line and prints one line for each check of a suite, or of those it names."""
     library, *chosen = sys.argv[1:]
-    ort.register_execution_provider_library(EP, library)
+    register(library)
     for name, check in list(namespace.items()):
         if not name.startswith("check_") or not callable(check) or (chosen and name not in chosen):
             continue

@@ -1,28 +1,62 @@
 """`python -m ort_cuda_ep.demo.ocr`: reads the text in a picture with RapidOCR's three models on the provider.
 
-It prints the text, then for each model where its nodes ran, how long it took and how far it is from the CPU provider
-on the very inputs the pipeline gave it. Exit code 1: the text or numbers are wrong, or a compute node ran elsewhere.
+RapidOCR is as it comes; `install()` gives it the provider. The demo prints the text, then for each model where its
+nodes ran, how long it took and how far it is from the CPU provider on the very inputs the pipeline gave it. Exit code
+1: the text or numbers are wrong, or a compute node ran elsewhere.
 """
 
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import onnxruntime as ort
 import typer
+from rapidocr_onnxruntime import RapidOCR
 from rich.table import Table
 
-from .. import _provider
+from .. import _drop_in, _provider
 from ..cli.output import CHECK_FAILED, PROVIDER_FAILED, console, errors, fail, print_json
 from ..comparison import Difference, compare
 from ..placement import run_profiled
 from .picture import LINES, draw_lines
-from .rapidocr_adapter import RecordedModel, build_pipeline
 
 CPU = "CPUExecutionProvider"
 ATOL = RTOL = 2e-3
 # The picture is small: without this RapidOCR scales it up to 736 pixels, six times the work for the same text.
 SETTINGS = {"det_limit_side_len": 288, "det_limit_type": "min"}
+# Full fp32, since the numbers are compared with the CPU provider's: TF32 alone differs by some 1e-2. And no plans
+# chosen by timing, which RapidOCR asks for: 20 seconds on the simulated device.
+DEFAULTS = {"use_tf32": False, "deterministic_compute": True}
+ON_CUDA = {"det_use_cuda": True, "cls_use_cuda": True, "rec_use_cuda": True}
+
+
+class RecordedModel:
+    """Stands where the pipeline has a session, and keeps every input that it was given."""
+
+    def __init__(self, owner: Any) -> None:
+        """`owner` is the part of the pipeline that holds the session."""
+        self.session: ort.InferenceSession = owner.session
+        self.path = Path(self.session._model_path)
+        self.feeds: list[dict[str, np.ndarray]] = []
+        owner.session = self
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the session's."""
+        return getattr(self.session, name)
+
+    def run(self, names: list[str], feed: dict[str, np.ndarray]) -> Any:
+        """Runs the session and records its input."""
+        self.feeds.append(feed)
+        return self.session.run(names, feed)
+
+    def open(self, options: ort.SessionOptions) -> ort.InferenceSession:
+        """Another session of the model with the providers that the pipeline's has."""
+        settings = self.session.get_provider_options()
+        return ort.InferenceSession(
+            self.path, options, [(name, settings[name]) for name in self.session.get_providers()]
+        )
 
 
 @dataclass(frozen=True)
@@ -51,20 +85,20 @@ def main(
     """Read a picture's text with three real models on the provider and check everything."""
     try:
         if provider != "cpu":
-            _provider.register(device)  # type: ignore[arg-type]
+            _drop_in.install(device, provider_options=DEFAULTS)  # type: ignore[arg-type]
         with errors.status("reading the picture"):
             start = time.perf_counter()
-            engine, models = build_pipeline(
-                lambda path: _make_session(path, ort.SessionOptions(), provider), **SETTINGS
-            )
+            engine = RapidOCR(**SETTINGS, **({} if provider == "cpu" else ON_CUDA))
+            owners = (engine.text_det.infer, engine.text_cls.infer, engine.text_rec.session)
+            models = [RecordedModel(owner) for owner in owners]
             load_s = time.perf_counter() - start
             start = time.perf_counter()
             lines, _ = engine(draw_lines())
             read_s = time.perf_counter() - start
         results = []
         for model in models:
-            with errors.status(f"checking {model.name} against the CPU provider"):
-                results.append(_check(model, provider))
+            with errors.status(f"checking {model.path.stem} against the CPU provider"):
+                results.append(_check(model))
         label = "CPU" if provider == "cpu" else _provider.device_label()
     except Exception as error:
         fail(PROVIDER_FAILED, str(error), as_json)
@@ -81,25 +115,15 @@ def main(
         raise typer.Exit(CHECK_FAILED)
 
 
-def _make_session(path: str, options: ort.SessionOptions, provider: str) -> ort.InferenceSession:
-    options.log_severity_level = 4  # errors come as exceptions
-    if provider == "cpu":
-        return ort.InferenceSession(path, options, providers=[CPU])
-    # Full fp32, since the numbers are compared with the CPU provider's: TF32 alone differs by some 1e-2.
-    return _provider.session(path, options, provider_options={"use_tf32": "0"})
-
-
-def _check(model: RecordedModel, provider: str) -> ModelResult:
+def _check(model: RecordedModel) -> ModelResult:
     """Runs the recorded inputs again, timed, profiled, and on the CPU provider."""
     times = []
     for feed in model.feeds:
         start = time.perf_counter()
         model.session.run(None, feed)
         times.append((time.perf_counter() - start) * 1e3)
-    placement, outputs = run_profiled(
-        lambda options: _make_session(model.path, options, provider), model.path, model.feeds
-    )
-    reference = _make_session(model.path, ort.SessionOptions(), "cpu")
+    placement, outputs = run_profiled(model.open, model.path, model.feeds)
+    reference = ort.InferenceSession(model.path, providers=[CPU])
     differences = [
         compare(actual, reference.run(None, feed), ATOL, RTOL)
         for actual, feed in zip(outputs, model.feeds, strict=True)
@@ -109,11 +133,11 @@ def _check(model: RecordedModel, provider: str) -> ModelResult:
         max((d.max_rel for d in differences), default=float("nan")),
         bool(differences) and all(d.ok for d in differences),
     )
-    name = CPU if provider == "cpu" else _provider.get_ep_name()
+    name = model.session.get_providers()[0]
     elsewhere = [f"{node.op_type} {node.name}" for node in placement.compute_elsewhere(name)]
     mean = sum(times) / max(len(times), 1)
     ours = len(placement.compute_on(name))
-    return ModelResult(model.name, ours, elsewhere, placement.count("shape"), len(times), mean, worst)
+    return ModelResult(model.path.stem, ours, elsewhere, placement.count("shape"), len(times), mean, worst)
 
 
 def _squeeze(line: str) -> str:
