@@ -12,7 +12,9 @@ One process loads one library: the one for NVIDIA GPUs, or the simulated device 
 
 from ._drop_in import install, uninstall
 from ._library import LIBRARY_VARIABLE, get_library_path, gpu_driver_present
+from ._prometheus import prometheus_text, prometheus_texts
 from ._provider import devices, get_ep_name, get_ep_names, is_simulated, register, session
+from ._statistics import statistics
 from ._version import __version__
 
 __all__ = [
@@ -25,7 +27,10 @@ __all__ = [
     "gpu_driver_present",
     "install",
     "is_simulated",
+    "prometheus_text",
+    "prometheus_texts",
     "register",
     "session",
+    "statistics",
     "uninstall",
 ]

@@ -60,6 +60,11 @@ def register(device: Device = "auto", registration_name: str | None = None) -> s
     return path
 
 
+def registered_library() -> str | None:
+    """The path of the library that this process has registered, or None."""
+    return next(iter(_registered.values()), None)
+
+
 def devices() -> list[Any]:
     """The registered library's devices (`onnxruntime.OrtEpDevice`), by ordinal; empty before `register`."""
     ours = [

@@ -1,6 +1,7 @@
 #include "abi/data_transfer.h"
 
 #include "abi/allocation_failure.h"
+#include "abi/forked.h"
 #include "abi/host_tensor.h"
 #include "abi/sync_stream.h"
 #include "abi/thunk.h"
@@ -87,6 +88,7 @@ bool DataTransfer::OnCanCopy(const OrtMemoryDevice* source, const OrtMemoryDevic
 
 Status DataTransfer::OnCopyTensors(const OrtValue** sources, OrtValue** destinations, OrtSyncStream** streams,
                                    size_t count) {
+  CUDAEP_RETURN_IF_ERROR(CheckNotForked());
   for (size_t i = 0; i < count; ++i) {
     CUDAEP_RETURN_IF_ERROR(CopyOne(sources[i], destinations[i], streams != nullptr ? streams[i] : nullptr));
   }

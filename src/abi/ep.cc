@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "abi/api_version.h"
+#include "abi/forked.h"
 #include "abi/host_allocator.h"
 #include "abi/profiler.h"
 #include "abi/region_import.h"
@@ -22,6 +23,7 @@ Ep::Ep(Factory& factory, std::shared_ptr<SessionState> state, std::optional<grap
        const OrtLogger* logger)
     : OrtEp{}, factory_(factory), state_(std::move(state)), logger_(logger), capability_(std::move(budget)) {
   profile::ShowRanges();
+  state_->SessionMade();
   ort_version_supported = Host().version;
   GetName = Thunk<&Ep::OnGetName>();
   GetCapability = Thunk<&Ep::OnGetCapability>();
@@ -133,6 +135,7 @@ Status Ep::OnIsConcurrentRunSupported(bool* supported) {
 
 // The host does not say that a Run ends which could not begin.
 Status Ep::OnOnRunStart(const OrtRunOptions* options) {
+  CUDAEP_RETURN_IF_ERROR(CheckNotForked());
   if (GraphRuns* const graphs = state_->graph_runs()) {
     CUDAEP_RETURN_IF_ERROR(graphs->Begin(options, state_->libraries()));
   }
@@ -156,6 +159,7 @@ bool Ep::OnIsGraphCaptured(int id) const {
 }
 
 Status Ep::OnReplayGraph(int id) {
+  CUDAEP_RETURN_IF_ERROR(CheckNotForked());
   if (state_->graph_runs() == nullptr) return Internal("the host replays a CUDA graph of a session that captures none");
   return state_->graph_runs()->Replay(id);
 }
@@ -182,6 +186,7 @@ Status Ep::OnShouldConvertDataLayoutForOp(const char* domain, const char* op, Or
 }
 
 Status Ep::OnSync() {
+  CUDAEP_RETURN_IF_ERROR(CheckNotForked());
   device::DeviceGuard guard(state_->ordinal());
   CUDAEP_RETURN_IF_ERROR(guard.status());
   return state_->Await();

@@ -1,8 +1,11 @@
-// The two functions the library exports.
+// The three functions the library exports: two that the host calls, and one for whoever watches a server.
+#include <cstring>
 #include <mutex>
 
 #include "abi/factory.h"
+#include "abi/forked.h"
 #include "abi/host.h"
+#include "abi/statistics.h"
 #include "lib/loader.h"
 #include "memory/memory_registry.h"
 #include "runtime/plan_store.h"
@@ -10,6 +13,7 @@
 #define CUDAEP_EXPORT extern "C" __attribute__((visibility("default")))
 
 CUDAEP_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory);
+CUDAEP_EXPORT size_t OrtCudaEpStatistics(char* text, size_t capacity) noexcept;
 
 namespace {
 
@@ -47,7 +51,7 @@ CUDAEP_EXPORT OrtStatus* CreateEpFactories(const char* registration_name, const 
 }
 
 CUDAEP_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) {
-  if (factory == nullptr) return nullptr;
+  if (factory == nullptr || cudaep::abi::IsForked()) return nullptr;
   std::lock_guard lock(g_mutex);
   --g_live_factories;
   static_cast<cudaep::abi::Factory*>(factory)->StopLogging();
@@ -60,4 +64,17 @@ CUDAEP_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) {
   }
   delete static_cast<cudaep::abi::Factory*>(factory);
   return nullptr;
+}
+
+// Statistics of the process as UTF-8 JSON with a null at its end (abi/statistics.h). Returns the bytes that takes;
+// nothing is written where `capacity` is less. 0 where host memory ran out.
+CUDAEP_EXPORT size_t OrtCudaEpStatistics(char* text, size_t capacity) noexcept {
+  try {
+    const std::string statistics = cudaep::abi::StatisticsText();
+    const size_t bytes = statistics.size() + 1;
+    if (text != nullptr && bytes <= capacity) std::memcpy(text, statistics.c_str(), bytes);
+    return bytes;
+  } catch (...) {
+    return 0;
+  }
 }

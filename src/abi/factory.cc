@@ -5,6 +5,7 @@
 #include "abi/api_version.h"
 #include "abi/data_transfer.h"
 #include "abi/ep.h"
+#include "abi/forked.h"
 #include "abi/host_allocator.h"
 #include "abi/kernel_definitions.h"
 #include "abi/session_budget.h"
@@ -84,12 +85,14 @@ memory::MemoryConfig Factory::DefaultMemory(int ordinal) const {
 
 Status Factory::OnGetSupportedDevices(const OrtHardwareDevice* const* devices, size_t count, OrtEpDevice** ep_devices,
                                       size_t max_ep_devices, size_t* ep_device_count) {
+  CUDAEP_RETURN_IF_ERROR(DeviceIsUsed());
   return devices_.Describe(this, devices, count, ep_devices, max_ep_devices, ep_device_count);
 }
 
 Status Factory::OnCreateEp(const OrtHardwareDevice* const*, const OrtKeyValuePairs* const* metadata, size_t count,
                            const OrtSessionOptions* options, const OrtLogger* logger, OrtEp** ep) {
   *ep = nullptr;
+  CUDAEP_RETURN_IF_ERROR(CheckNotForked());
   if (count != 1) return InvalidArgument(ep_name_, " takes one device a session, not ", count);
   CUDAEP_ASSIGN_OR_RETURN(const int ordinal, DeviceList::OrdinalOf(metadata[0]));
   CUDAEP_ASSIGN_OR_RETURN(const OptionList list, ReadSessionOptions(options, ep_name_));
@@ -140,6 +143,7 @@ Status Factory::OnCreateEp(const OrtHardwareDevice* const*, const OrtKeyValuePai
 }
 
 void Factory::OnReleaseEp(OrtEp* ep) {
+  if (IsForked()) return;
   delete static_cast<Ep*>(ep);
   PlanStore::Process().Save().IgnoreError();  // the host's logger may be gone
 }
@@ -148,6 +152,7 @@ void Factory::OnReleaseEp(OrtEp* ep) {
 Status Factory::OnCreateAllocator(const OrtMemoryInfo* info, const OrtKeyValuePairs* options,
                                   OrtAllocator** allocator) {
   *allocator = nullptr;
+  CUDAEP_RETURN_IF_ERROR(CheckNotForked());
   int ordinal = 0;
   CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->MemoryInfoGetId(info, &ordinal));
   CUDAEP_ASSIGN_OR_RETURN(Settings settings, ParseOptions(ReadPlainOptions(options), defaults_));
@@ -168,6 +173,7 @@ Status Factory::OnCreateDataTransfer(OrtDataTransferImpl** transfer) {
 // which one, by the names that provider options have.
 Status Factory::OnCreateSyncStreamForDevice(const OrtMemoryDevice* memory, const OrtKeyValuePairs* options,
                                             OrtSyncStreamImpl** stream) {
+  CUDAEP_RETURN_IF_ERROR(CheckNotForked());
   const OptionList list = ReadPlainOptions(options);
   for (const auto& [name, value] : list) {
     if (name == "user_compute_stream" || name == "has_user_compute_stream" || name == "order_with_legacy_stream")

@@ -20,6 +20,7 @@ RegionNode::RegionNode(std::shared_ptr<SessionState> state, KeptAllocators& allo
   std::vector<DataType> types;
   for (const int output : program.outputs) types.push_back(program.values[static_cast<size_t>(output)].type);
   call_.planned.Init(std::make_unique<graph::RegionOperator>(std::move(program)), std::move(types));
+  call_.state->CountRegions(1);
   call_.state->Need(call_.planned.op().libraries());
 }
 

@@ -17,6 +17,7 @@ class RegionNode : public OrtNodeComputeInfo {
   RegionNode(std::shared_ptr<SessionState> state, KeptAllocators& allocators, graph::Program program);
   RegionNode(const RegionNode&) = delete;
   RegionNode& operator=(const RegionNode&) = delete;
+  ~RegionNode() { call_.state->CountRegions(-1); }
 
  private:
   Status OnCreateState(OrtNodeComputeContext*, void** state);

@@ -1,7 +1,6 @@
 #include "abi/session_state.h"
 
 #include <algorithm>
-#include <map>
 
 #include "memory/capture_gate.h"
 #include "memory/memory_registry.h"
@@ -182,6 +181,19 @@ Status SessionState::AwaitRun() {
     return FailedPrecondition("the host waits for the Run's stream, which is being captured into a CUDA graph");
   }
   return device::StreamSynchronize(t_run.stream);
+}
+
+std::map<int, SessionState::Counts> SessionState::CountLive() {
+  std::map<int, Counts> found;
+  std::lock_guard lock(Live().mutex);
+  for (SessionState* state : Live().states) {
+    Counts& counts = found[state->ordinal()];
+    counts.sessions += state->has_session_.load(std::memory_order_relaxed) ? 1 : 0;
+    counts.regions += state->regions_.load(std::memory_order_relaxed);
+    const std::vector<device::Stream> streams = state->streams_.Streams();
+    counts.streams.insert(streams.begin(), streams.end());
+  }
+  return found;
 }
 
 void SessionState::ApplicationHas(int ordinal, device::Stream stream) {

@@ -9,8 +9,10 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "abi/graph_runs.h"
@@ -65,6 +67,17 @@ class SessionState {
   // for only where Runs have streams that come and go. kFailedPrecondition while this thread captures.
   Status Await() const;
 
+  // For statistics: a provider was made with this state, compiled regions come and go.
+  void SessionMade() { has_session_.store(true, std::memory_order_relaxed); }
+  void CountRegions(int more) { regions_.fetch_add(more, std::memory_order_relaxed); }
+
+  struct Counts {
+    int sessions = 0, regions = 0;
+    std::set<device::Stream> streams;
+  };
+  // Of all that live, by device ordinal.
+  static std::map<int, Counts> CountLive();
+
   // What the session's operators need, added up while they are created: streams take handles when they are made, after
   // all operators of the main graph exist.
   void Need(LibrarySet libraries) { libraries_.fetch_or(libraries.bits(), std::memory_order_relaxed); }
@@ -109,6 +122,8 @@ class SessionState {
   const std::shared_ptr<std::atomic<bool>> spread_;
   std::atomic<bool> has_inner_graphs_{false};
   std::atomic<uint8_t> libraries_{0};
+  std::atomic<bool> has_session_{false};
+  std::atomic<int> regions_{0};
   StreamTable streams_;
   std::unique_ptr<GraphRuns> graph_runs_;
   std::mutex mutex_;

@@ -49,6 +49,14 @@ void DeviceMemory::RemoveKept(KeptMemory* kept) {
   std::erase(kept_, kept);
 }
 
+DeviceMemory::Statistics DeviceMemory::Stats() const {
+  Statistics stats{.tensors = allocators_.tensors->Stats(), .weights = {}, .workspaces = {}};
+  if (config_.is_external()) return stats;
+  stats.weights = allocators_.weights->Stats();
+  stats.workspaces = allocators_.workspaces->Stats();
+  return stats;
+}
+
 Status DeviceMemory::Shrink() {
   std::vector<std::shared_ptr<void>> idle;  // freed without the lock: callbacks of the caller may wait for anything
   {

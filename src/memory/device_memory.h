@@ -61,6 +61,11 @@ class DeviceMemory : public std::enable_shared_from_this<DeviceMemory> {
   // Memory that takes part in Shrink, until it is removed.
   void AddKept(KeptMemory* kept);
   void RemoveKept(KeptMemory* kept);
+  // The allocators' figures, each once: with callbacks of the caller `tensors` has all of them.
+  struct Statistics {
+    AllocatorStats tensors, weights, workspaces;
+  };
+  Statistics Stats() const;
   // Idle memory of tensors and workspaces goes back to the driver (Allocator::Shrink).
   Status Shrink();
 

@@ -24,11 +24,11 @@ Registry& TheRegistry() {
   return *registry;
 }
 
-using LiveMemory = std::vector<std::shared_ptr<DeviceMemory>>;
+using LiveDevices = std::vector<std::shared_ptr<DeviceMemory>>;
 
 // All objects alive; the others are forgotten. The caller holds the lock, and drops the result after it.
-LiveMemory Live(Registry& registry) {
-  LiveMemory live;
+LiveDevices Live(Registry& registry) {
+  LiveDevices live;
   std::erase_if(registry.devices, [&](const auto& weak) {
     std::shared_ptr<DeviceMemory> memory = weak.lock();
     if (memory == nullptr) return true;
@@ -45,8 +45,8 @@ std::shared_ptr<Allocator> PinnedOf(Registry& registry, int ordinal) {
   return pinned;
 }
 
-LiveMemory LiveOf(int ordinal) {
-  LiveMemory live;
+LiveDevices LiveOf(int ordinal) {
+  LiveDevices live;
   {
     Registry& registry = TheRegistry();
     std::lock_guard lock(registry.mutex);
@@ -60,7 +60,7 @@ LiveMemory LiveOf(int ordinal) {
 
 Result<std::shared_ptr<DeviceMemory>> AcquireDeviceMemory(const MemoryConfig& config) {
   Registry& registry = TheRegistry();
-  LiveMemory live;  // outlives the lock: dropping the last reference frees memory
+  LiveDevices live;  // outlives the lock: dropping the last reference frees memory
   std::lock_guard lock(registry.mutex);
   live = Live(registry);
   if (config.shareable()) {
@@ -89,6 +89,17 @@ void PinnedMemoryUsedOn(int ordinal, const void* pointer, device::Stream stream)
     if (found != registry.pinned.end()) pinned = found->second.lock();
   }
   if (pinned != nullptr) pinned->UsedOn(pointer, stream);
+}
+
+LiveMemory AllLiveMemory() {
+  LiveMemory all;
+  Registry& registry = TheRegistry();
+  std::lock_guard lock(registry.mutex);
+  all.devices = Live(registry);
+  for (const auto& [ordinal, weak] : registry.pinned) {
+    if (auto pinned = weak.lock()) all.pinned.emplace_back(ordinal, std::move(pinned));
+  }
+  return all;
 }
 
 bool IsMemoryHeld() {

@@ -24,6 +24,13 @@ std::shared_ptr<Allocator> AcquirePinnedMemory(int ordinal);
 // Work just queued on the stream uses page-locked memory of the device's arena, if it is that (Allocator::UsedOn).
 void PinnedMemoryUsedOn(int ordinal, const void* pointer, device::Stream stream);
 
+// All that lives: by device and configuration, and the arenas of page-locked memory by ordinal.
+struct LiveMemory {
+  std::vector<std::shared_ptr<DeviceMemory>> devices;
+  std::vector<std::pair<int, std::shared_ptr<Allocator>>> pinned;
+};
+LiveMemory AllLiveMemory();
+
 // Whether anybody holds device or pinned memory: a session, stream, allocator or value still lives.
 bool IsMemoryHeld();
 

@@ -99,7 +99,7 @@ Status DeviceGraph::FinishCapture(const Status& outcome) {
   CUDAEP_RETURN_IF_ERROR(outcome);
   CUDAEP_RETURN_IF_ERROR(std::move(ended).WithContext("the capture of the Run into a CUDA graph"));
   replayed_->End(graph.get());
-  return exec_.Make(graph.get(), memory_);
+  return exec_.Make(GraphKind::kRuns, graph.get(), memory_);
 }
 
 Status DeviceGraph::Launch() {

@@ -32,10 +32,11 @@ LaunchableGraph& LaunchableGraph::operator=(LaunchableGraph&& other) noexcept {
   exec_ = std::move(other.exec_);
   memory_ = std::move(other.memory_);
   charged_bytes_ = std::exchange(other.charged_bytes_, 0);
+  tally_ = std::move(other.tally_);
   return *this;
 }
 
-Status LaunchableGraph::Make(device::Graph graph, std::shared_ptr<memory::DeviceMemory> memory) {
+Status LaunchableGraph::Make(GraphKind kind, device::Graph graph, std::shared_ptr<memory::DeviceMemory> memory) {
   size_t nodes = 0;
   CUDAEP_RETURN_IF_ERROR(device::GraphNodeCount(graph, &nodes));
   if (nodes == 0) return Status::Ok();
@@ -47,12 +48,17 @@ Status LaunchableGraph::Make(device::Graph graph, std::shared_ptr<memory::Device
   memory_ = std::move(memory);
   charged_bytes_ = bytes;
   Status made = device::GraphInstantiate(exec_.Receive(), graph);
-  if (!made.ok()) Reset();
-  return made;
+  if (!made.ok()) {
+    Reset();
+    return made;
+  }
+  tally_ = std::make_unique<GraphTally>(kind, memory_->config().ordinal, bytes);
+  return Status::Ok();
 }
 
 void LaunchableGraph::Reset() {
   exec_.Reset();
+  tally_.reset();
   if (memory_ != nullptr) memory_->budget().Release(BudgetKind::kGraphs, std::exchange(charged_bytes_, 0));
   memory_.reset();
 }

@@ -18,6 +18,7 @@
 #include "device/device.h"
 #include "memory/capture_gate.h"
 #include "memory/device_memory.h"
+#include "runtime/graph_tally.h"
 
 namespace cudaep {
 
@@ -52,8 +53,12 @@ class LaunchableGraph {
   LaunchableGraph& operator=(LaunchableGraph&& other) noexcept;
 
   // Once. A graph without nodes makes nothing, and launches nothing. kOutOfMemory where the budget does not allow it.
-  Status Make(device::Graph graph, std::shared_ptr<memory::DeviceMemory> memory);
-  Status Launch(device::Stream stream) const { return exec_ ? device::GraphLaunch(exec_.get(), stream) : Status::Ok(); }
+  Status Make(GraphKind kind, device::Graph graph, std::shared_ptr<memory::DeviceMemory> memory);
+  Status Launch(device::Stream stream) const {
+    if (!exec_) return Status::Ok();
+    tally_->CountLaunch();
+    return device::GraphLaunch(exec_.get(), stream);
+  }
   void Reset();
   explicit operator bool() const { return static_cast<bool>(exec_); }
 
@@ -61,6 +66,7 @@ class LaunchableGraph {
   device::UniqueGraphExec exec_;
   std::shared_ptr<memory::DeviceMemory> memory_;
   size_t charged_bytes_ = 0;
+  std::unique_ptr<GraphTally> tally_;  // where there is a graph
 };
 
 }  // namespace cudaep

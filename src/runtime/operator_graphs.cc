@@ -66,7 +66,7 @@ Status OperatorGraphs::Capture(StreamContext& stream, LaunchableGraph* graph, co
   Status ended = capture.End(captured.Receive());
   CUDAEP_RETURN_IF_ERROR(std::move(queued));
   CUDAEP_RETURN_IF_ERROR(std::move(ended));
-  return graph->Make(captured.get(), stream.memory());
+  return graph->Make(GraphKind::kCalls, captured.get(), stream.memory());
 }
 
 void OperatorGraphs::Failed(CallGraphs& graphs, const Status& why) {

@@ -284,13 +284,21 @@ Status PlanStore::Save() {
   return first;
 }
 
-PlanStore::Statistics PlanStore::statistics() const {
-  return {.built = built_,
-          .loaded = loaded_,
-          .found = found_,
-          .dropped = dropped_,
-          .build_us = build_us_,
-          .load_us = load_us_};
+PlanStore::Statistics PlanStore::statistics() {
+  Statistics now{.built = built_,
+                 .loaded = loaded_,
+                 .found = found_,
+                 .dropped = dropped_,
+                 .build_us = build_us_,
+                 .load_us = load_us_,
+                 .replacements = replacements()};
+  for (Shard& shard : shards_) {
+    std::lock_guard lock(shard.mutex);
+    now.plans += shard.entries.size();
+  }
+  std::lock_guard lock(background_mutex_);
+  now.in_background = replacements_.size();
+  return now;
 }
 
 void PlanStore::Clear() {

@@ -89,6 +89,9 @@ class PlanStore {
     uint64_t found = 0;   // were there already, or somebody else was making them
     uint64_t dropped = 0;
     uint64_t build_us = 0, load_us = 0;
+    uint64_t plans = 0;          // that are kept, refusals included
+    uint64_t in_background = 0;  // that wait to be made there
+    uint64_t replacements = 0;   // as replacements() says
   };
 
   PlanStore() = default;
@@ -118,7 +121,7 @@ class PlanStore {
   // Writes what was added to the files and is not written yet; the first failure.
   Status Save();
 
-  Statistics statistics() const;
+  Statistics statistics();
 
   // Drops all plans that nobody holds, and forgets files. For tests.
   void Clear();

@@ -36,4 +36,14 @@ void StreamTable::Remove(StreamContext* context) {
   }
 }
 
+std::vector<device::Stream> StreamTable::Streams() {
+  std::lock_guard lock(mutex_);
+  std::vector<device::Stream> streams;
+  for (const Slot& slot : slots_) {
+    const device::Stream key = slot.key.load(std::memory_order_relaxed);
+    if (key != Never() && key != Gone()) streams.push_back(key);
+  }
+  return streams;
+}
+
 }  // namespace cudaep

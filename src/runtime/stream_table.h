@@ -32,6 +32,8 @@ class StreamTable {
   Status Add(StreamContext* context);
   // A no-op when another context of the same stream took its place.
   void Remove(StreamContext* context);
+  // The streams that are known now.
+  std::vector<device::Stream> Streams();
 
  private:
   // Keys that no stream has: slots never used, and slots whose stream is gone.

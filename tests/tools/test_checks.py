@@ -92,28 +92,26 @@ def build_library(folder: Path, source: str, *flags: str) -> Path:
     return library
 
 
-GOOD = "int CreateEpFactories(void) { return 0; }\nint ReleaseEpFactory(void) { return 0; }\n"
+GOOD = "".join(f"int {name}(void) {{ return 0; }}\n" for name in sorted(symbols.EXPORTS))
 
 
-def test_symbols_accepts_the_two_exports(tmp_path: Path) -> None:
+def test_symbols_accepts_the_three_exports(tmp_path: Path) -> None:
     assert symbols.check(build_library(tmp_path, GOOD)) == []
 
 
-def test_symbols_refuses_a_third_export(tmp_path: Path) -> None:
+def test_symbols_refuses_a_fourth_export(tmp_path: Path) -> None:
     found = symbols.check(build_library(tmp_path, GOOD + "int helper(void) { return 0; }\n"))
     assert found == ["library.so exports helper"]
 
 
 def test_symbols_refuses_a_missing_export(tmp_path: Path) -> None:
-    found = symbols.check(build_library(tmp_path, "int CreateEpFactories(void) { return 0; }\n"))
-    assert found == ["library.so does not export ReleaseEpFactory"]
+    found = symbols.check(build_library(tmp_path, GOOD.replace("ReleaseEpFactory", "CreateEpFactoriesToo")))
+    assert found[0] == "library.so does not export ReleaseEpFactory"
 
 
 def test_symbols_refuses_another_needed_library(tmp_path: Path) -> None:
     other = build_library(tmp_path / "other", "int other(void) { return 0; }\n", "-Wl,-soname,libcudart.so.13")
-    source = (
-        "int other(void);\nint CreateEpFactories(void) { return other(); }\nint ReleaseEpFactory(void) { return 0; }\n"
-    )
+    source = "int other(void);\n" + GOOD.replace("return 0", "return other()")
     found = symbols.check(build_library(tmp_path, source, str(other)))
     assert found == ["library.so needs libcudart.so.13 at load time"]
 

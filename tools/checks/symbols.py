@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tree import finish
 
-EXPORTS = {"CreateEpFactories", "ReleaseEpFactory"}
+EXPORTS = {"CreateEpFactories", "ReleaseEpFactory", "OrtCudaEpStatistics"}
 NEEDED = re.compile(r"^(lib(c|m|stdc\+\+|gcc_s|dl|pthread|rt)\.so\.\d+|ld-linux.*\.so\.\d+)$")
 MAX_MIB = 64.0
 # The newest symbol versions that manylinux_2_34 allows.

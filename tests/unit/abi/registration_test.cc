@@ -1,5 +1,5 @@
-// Registration with hosts that are too old, too new, incomplete or second: through the library's two exported
-// functions.
+// Registration with hosts that are too old, too new, incomplete or second, and statistics: through the library's three
+// exported functions.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -18,6 +18,7 @@ namespace {
 struct Library {
   CreateEpApiFactoriesFn create = nullptr;
   ReleaseEpApiFactoryFn release = nullptr;
+  size_t (*statistics)(char*, size_t) = nullptr;
 };
 
 const Library& ThePlugin() {
@@ -28,9 +29,11 @@ const Library& ThePlugin() {
     const std::string path = folder == nullptr ? built : folder + built.substr(built.rfind('/'));
     void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) ADD_FAILURE() << dlerror();
-    return handle == nullptr ? Library{}
-                             : Library{reinterpret_cast<CreateEpApiFactoriesFn>(dlsym(handle, "CreateEpFactories")),
-                                       reinterpret_cast<ReleaseEpApiFactoryFn>(dlsym(handle, "ReleaseEpFactory"))};
+    return handle == nullptr
+               ? Library{}
+               : Library{reinterpret_cast<CreateEpApiFactoriesFn>(dlsym(handle, "CreateEpFactories")),
+                         reinterpret_cast<ReleaseEpApiFactoryFn>(dlsym(handle, "ReleaseEpFactory")),
+                         reinterpret_cast<size_t (*)(char*, size_t)>(dlsym(handle, "OrtCudaEpStatistics"))};
   }();
   return library;
 }
@@ -96,6 +99,53 @@ class Registration : public ::testing::Test {
 };
 
 FakeHostConfig Version(const char* text, uint32_t newest_api) { return {.version = text, .newest_api = newest_api}; }
+
+std::string Statistics() {
+  std::string text(ThePlugin().statistics(nullptr, 0), '?');
+  EXPECT_EQ(ThePlugin().statistics(text.data(), text.size()), text.size());
+  EXPECT_EQ(text.find('\0'), text.size() - 1);
+  text.pop_back();
+  return text;
+}
+
+// Of the first device, or of the plans.
+int64_t Figure(const std::string& text, const std::string& key) {
+  const std::string quoted = '"' + key + "\": ";
+  const size_t at = text.find(quoted);
+  return at == std::string::npos ? -1 : std::strtoll(text.c_str() + at + quoted.size(), nullptr, 10);
+}
+
+TEST_F(Registration, StatisticsNeedNeitherARegistrationNorRoom) {
+  ASSERT_NE(ThePlugin().statistics, nullptr);
+  EXPECT_NE(Statistics().find("\"version\": \"" CUDAEP_VERSION "\""), std::string::npos) << Statistics();
+  std::string small(8, '?');
+  EXPECT_GT(ThePlugin().statistics(small.data(), small.size()), small.size());
+  EXPECT_EQ(small, "????????");
+}
+
+TEST_F(Registration, StatisticsCountSessionsWhileTheyLive) {
+  FakeHost host(Version("1.28.0", 99));
+  const Outcome outcome = Register(host);
+  OrtEp* const first = FirstEp(host, outcome.factory);
+  if (first == nullptr) GTEST_SKIP() << "needs a GPU";
+  OrtEp* const second = FirstEp(host, outcome.factory);
+  EXPECT_EQ(Figure(Statistics(), "sessions"), 2) << Statistics();
+  outcome.factory->ReleaseEp(outcome.factory, first);
+  EXPECT_EQ(Figure(Statistics(), "sessions"), 1) << Statistics();
+  outcome.factory->ReleaseEp(outcome.factory, second);
+  EXPECT_EQ(Figure(Statistics(), "sessions"), -1) << Statistics();
+  ThePlugin().release(outcome.factory);
+  EXPECT_EQ(Figure(Statistics(), "dropped"), 0) << Statistics();
+}
+
+TEST_F(Registration, StatisticsWithoutHostMemoryAreNone) {
+  int failures = 0;
+  for (size_t size = 0; size == 0; ++failures) {
+    const test::FailingMemory memory(failures);
+    size = ThePlugin().statistics(nullptr, 0);
+  }
+  EXPECT_GT(failures, 3);
+}
 
 TEST_F(Registration, HostUnderTheMinimumIsToldWhatIsNeeded) {
   for (const char* version : {"1.23.2", "1.16.0", "1.1.0"}) {

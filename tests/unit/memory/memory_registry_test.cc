@@ -50,6 +50,30 @@ TEST_F(MemoryRegistry, EqualConfigurationsShareWhileSomebodyHoldsThem) {
   EXPECT_TRUE(gone.expired());
 }
 
+TEST_F(MemoryRegistry, StatisticsSeeAllThatLivesAndNothingElse) {
+  EXPECT_TRUE(AllLiveMemory().devices.empty());
+  MemoryConfig other;
+  other.ordinal = 1;
+  auto first = Acquire({}), second = Acquire(WithLimit(size_t{1} << 30));
+  const auto third = Acquire(other);
+  void* const tensor = MustAllocate(*first->tensors(), 1000);
+  void* const weight = first->weights()->Reserve(5000).value();
+  void* const scratch = MustAllocate(*first->workspaces(), 300);
+  EXPECT_EQ(first->Stats().tensors.bytes_in_use, 1024);
+  EXPECT_EQ(first->Stats().weights.bytes_in_use, 5120);
+  EXPECT_EQ(first->Stats().workspaces.bytes_in_use, 512);
+  EXPECT_EQ(second->Stats().tensors.bytes_in_use, 0);
+  const LiveMemory live = AllLiveMemory();
+  EXPECT_EQ(live.devices, (std::vector{first, second, third}));
+  ASSERT_EQ(live.pinned.size(), 2u);
+  EXPECT_EQ(live.pinned[1], std::pair(1, third->pinned()));
+  first->tensors()->Free(tensor);
+  first->weights()->Free(weight);
+  first->workspaces()->Free(scratch);
+  EXPECT_EQ(first->Stats().weights.peak_bytes_in_use, 5120);
+  EXPECT_EQ(first->Stats().weights.bytes_in_use, 0);
+}
+
 TEST_F(MemoryRegistry, EveryFieldOfTheConfigurationMatters) {
   std::vector<MemoryConfig> configs(13);
   configs[1].ordinal = 1;

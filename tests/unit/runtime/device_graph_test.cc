@@ -116,6 +116,23 @@ TEST_F(DeviceGraphTest, ReplaysDoWhatTheCapturedRunDid) {
   }
 }
 
+TEST_F(DeviceGraphTest, StatisticsCountCapturesAndReplays) {
+  const auto totals = [] { return GraphTally::Totals(GraphKind::kRuns)[0]; };
+  const GraphTotals before = totals();
+  {
+    DeviceGraph graph;
+    Capture(graph, Setup(nullptr, 2));
+    for (int i = 0; i < 3; ++i) ASSERT_OK(graph.Replay());
+    EXPECT_EQ(totals().graphs, before.graphs + 1);
+    EXPECT_GE(totals().bytes, before.bytes + 3 * LaunchableGraph::kBytesPerNode);
+    EXPECT_EQ(totals().launches, before.launches + 4);  // the captured Run is launched too
+  }
+  EXPECT_EQ(totals().graphs, before.graphs);
+  EXPECT_EQ(totals().bytes, before.bytes);
+  EXPECT_EQ(totals().captured, before.captured + 1);
+  EXPECT_EQ(totals().launches, before.launches + 4);
+}
+
 TEST_F(DeviceGraphTest, ItsMemoryIsNobodyElsesUntilItEnds) {
   const auto tensors = memory_->tensors();
   {

@@ -101,6 +101,25 @@ TEST_F(OperatorGraphsTest, ACallThatComesAgainIsAGraph) {
   }
 }
 
+TEST_F(OperatorGraphsTest, StatisticsCountWhatLivesAndAllLaunches) {
+  const GraphTotals before = GraphTally::Totals(GraphKind::kCalls)[0];
+  const auto expect = [&](uint64_t graphs, uint64_t captured, uint64_t launches) {
+    const GraphTotals now = GraphTally::Totals(GraphKind::kCalls)[0];
+    EXPECT_EQ(now.graphs - before.graphs, graphs);
+    EXPECT_EQ(now.bytes - before.bytes, graphs * kNodes * LaunchableGraph::kBytesPerNode);
+    EXPECT_EQ(now.captured - before.captured, captured);
+    EXPECT_EQ(now.launches - before.launches, launches);
+  };
+  for (int i = 0; i < 5; ++i) Check();
+  expect(1, 1, 4);
+  const Buffers other = Take();
+  for (int i = 0; i < 3; ++i) Check(other);
+  expect(2, 2, 6);
+  context_.reset();
+  expect(0, 2, 6);
+  EXPECT_FALSE(GraphTally::Totals(GraphKind::kCalls).contains(1));
+}
+
 TEST_F(OperatorGraphsTest, OtherAddressesAndOtherPlansAreOtherCalls) {
   const std::vector<Buffers> all{buffers_,
                                  {Allocate<float>(kFloats), buffers_.scratch, buffers_.y},
