@@ -82,6 +82,9 @@ class Environment:
         smoke = shutil.copy2(SMOKE, self._outside)
         self.run("smoke", "python", str(smoke))
         self.run("doctor", "ort-cuda-ep", "doctor", "--json")
+        examples = Path(shutil.copytree(ROOT / "examples" / "python", Path(self._outside) / "examples"))
+        for name in ("user_stream", "external_allocator"):  # the others need more than the oldest host
+            self.run(f"example {name}", "python", str(examples / f"{name}.py"))
         self.run("packages of the demo", *self._pip(), "--no-deps", *ocr_packages())
         self.run("OCR demo", "python", "-m", "ort_cuda_ep.demo.ocr", "--json")
         shutil.rmtree(self._outside)
