@@ -29,21 +29,22 @@ _installed: ExitStack | None = None  # puts everything back when it is closed
 _defaults: dict[str, str] = {}
 
 
-def install(
-    device: Device = "auto", registration_name: str | None = None, provider_options: Mapping[str, Any] | None = None
-) -> str:
+def install(device: Device = "auto", provider_options: Mapping[str, Any] | None = None) -> str:
     """Registers the library as `register` does and makes the host's Python package know its provider by name.
 
     `provider_options` hold for every session that names the provider and does not set them itself. Another call changes
     nothing but them. Returns the library's path. Raises RuntimeError where the host brings a CUDAExecutionProvider
-    itself and ValueError where there is no device, before anything is replaced; and whatever `register` raises.
+    itself or ours has another name, ValueError where there is no device, and whatever `register` raises; nothing is
+    replaced then.
     """
     global _installed
     with _lock:
         if _installed is None:
             _refuse_another_provider()
-        path = _provider.register(device, registration_name)
-        _provider.find_device(0)
+        path = _provider.register(device)
+        name = _provider.find_device(0).ep_name
+        if name != _EP_NAME:
+            raise RuntimeError(f"the library is registered as {name}; programs ask for {_EP_NAME}")
         if _installed is None:
             with ExitStack() as undo:
                 _replace_all(undo)
@@ -68,8 +69,8 @@ def _refuse_another_provider() -> None:
     names = ort.get_available_providers()
     # A host lists what it was built with by priority, the CPU last, and plug-ins behind that.
     built_in = _EP_NAME in names and _CPU in names and names.index(_EP_NAME) < names.index(_CPU)
-    foreign = [device for device in ort.get_ep_devices() if device.ep_name == _EP_NAME]
-    if built_in or len(foreign) > len(_provider.devices()):
+    plugged_in = any(found.ep_name == _EP_NAME and not _provider.is_ours(found) for found in ort.get_ep_devices())
+    if built_in or plugged_in:
         packages = ", ".join(_host.distributions()) or f"ONNX Runtime {ort.__version__}"
         raise RuntimeError(
             f"{packages} already has a {_EP_NAME} of its own, which sessions would get in place of this one. Install "
@@ -103,7 +104,9 @@ def _replace_functions(undo: ExitStack) -> None:
 def _swap(old: object, new: object) -> None:
     """In every module: `from onnxruntime import get_available_providers` has put it into others than the host's."""
     for module in list(sys.modules.values()):
-        names = getattr(module, "__dict__", {})
+        names = getattr(module, "__dict__", None)
+        if not isinstance(names, dict):  # a class may stand among the modules
+            continue
         for name in [name for name, value in list(names.items()) if value is old]:
             names[name] = new
 

@@ -67,10 +67,13 @@ def registered_library() -> str | None:
 
 def devices() -> list[Any]:
     """The registered library's devices (`onnxruntime.OrtEpDevice`), by ordinal; empty before `register`."""
-    ours = [
-        found for found in ort.get_ep_devices() if found.ep_name == _EP_NAME and _SIMULATED_KEY in found.ep_metadata
-    ]
+    ours = [found for found in ort.get_ep_devices() if is_ours(found)]
     return sorted(ours, key=lambda found: int(found.ep_metadata.get(_ORDINAL_KEY, 0)))
+
+
+def is_ours(device: Any) -> bool:
+    """Whether an `OrtEpDevice` is of this library, under whatever name."""
+    return _SIMULATED_KEY in device.ep_metadata
 
 
 def is_simulated(device: Any) -> bool:

@@ -54,6 +54,14 @@ def test_a_host_with_a_bundled_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_nothing_is_replaced()
 
 
+def test_ours_under_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = SimpleNamespace(ep_name="CudaPluginExecutionProvider", ep_metadata=OURS.ep_metadata)
+    monkeypatch.setattr(ort, "get_ep_devices", lambda: [other])
+    with pytest.raises(RuntimeError, match="registered as CudaPluginExecutionProvider; programs ask"):
+        ort_cuda_ep.install()
+    assert_nothing_is_replaced()
+
+
 def test_a_plugin_of_ours_that_the_host_lists_is_no_reason(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ort, "get_available_providers", lambda: ["AzureExecutionProvider", CPU, EP])
     assert ort_cuda_ep.install() == ort_cuda_ep.install() == str(library)

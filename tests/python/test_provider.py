@@ -79,6 +79,12 @@ def test_only_our_devices_count(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [_provider.device_label(ordinal) for ordinal in (0, 1)] == ["simulated device", "H200"]
 
 
+def test_our_devices_count_under_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = SimpleNamespace(ep_name="CudaPluginExecutionProvider", ep_metadata={"simulated": "1"})
+    monkeypatch.setattr(ort, "get_ep_devices", lambda: [other])
+    assert ort_cuda_ep.devices() == [other]
+
+
 @pytest.mark.usefixtures("library")
 def test_a_wrong_device_id_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     replace_register(monkeypatch)
