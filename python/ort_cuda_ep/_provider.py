@@ -33,9 +33,10 @@ def get_ep_names() -> list[str]:
 def register(device: Device = "auto", registration_name: str | None = None) -> str:
     """Registers the library for `device` with the host under `registration_name` and returns the library's path.
 
-    The default name is that of the execution provider. Calling it again for the same library does nothing. Raises
-    RuntimeError when this process holds the other library, or when the host already uses the name: builds of
-    ONNX Runtime that bundle a CUDA plug-in register it under CUDAExecutionProvider themselves.
+    The default name is that of the execution provider. Calling it again for the same library does nothing, nor does it
+    where the application has told the host of the library itself. Raises RuntimeError when this process holds the other
+    library, or when the host already uses the name: builds of ONNX Runtime that bundle a CUDA plug-in register it under
+    CUDAExecutionProvider themselves.
     """
     path = get_library_path(device)
     name = registration_name or _EP_NAME
@@ -46,6 +47,9 @@ def register(device: Device = "auto", registration_name: str | None = None) -> s
             loaded = next(iter(_registered.values()))
             raise RuntimeError(f"this process already uses {loaded}; {path} needs a process of its own, "
                                "since both libraries carry the same provider name")  # fmt: skip
+        if devices():
+            _registered[name] = path
+            return path
         try:
             ort.register_execution_provider_library(name, path)
         except Exception as error:

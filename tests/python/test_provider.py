@@ -16,6 +16,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path.touch()
     monkeypatch.setenv(ort_cuda_ep.LIBRARY_VARIABLE, str(path))
     monkeypatch.setattr(_provider, "_registered", {})
+    replace_devices(monkeypatch)
     return path
 
 
@@ -46,6 +47,13 @@ def test_registering_twice_is_once(library: Path, monkeypatch: pytest.MonkeyPatc
     assert ort_cuda_ep.register() == str(library)
     assert ort_cuda_ep.register() == str(library)
     assert calls == [("CUDAExecutionProvider", str(library))]
+
+
+def test_registered_by_the_application_is_registered(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = replace_register(monkeypatch)
+    replace_devices(monkeypatch, {"simulated": "1"})
+    assert [ort_cuda_ep.register(), ort_cuda_ep.register()] == [str(library)] * 2
+    assert not calls
 
 
 def test_a_second_library_is_refused(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
