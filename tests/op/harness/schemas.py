@@ -130,6 +130,28 @@ def _fused_schemas() -> list[Schema]:
             | {"activation": "STRING", "activation_params": "FLOATS"}
             | {"max_pool": "INT", "pool_pads": "INTS", "pool_ceil_mode": "INT"},
         ),
+        Schema(
+            FUSED_DOMAIN,
+            "QuantizedConv",
+            1,
+            tuple(
+                Formal(name, kind, variadic=False)
+                for name, kind in (
+                    ("X", "T1"),
+                    ("W", "T1"),
+                    ("scale", "tensor(float)"),
+                    ("bias", "tensor(float)"),
+                    ("shift", "tensor(int32)"),
+                    ("residual", "T2"),
+                )
+            ),
+            (Formal("Y", "T2", variadic=False),),
+            {"T1": frozenset({"int8"}), "T2": frozenset({"int8", "uint8", "float32"})},
+            conv.attributes
+            | {"channels_last": "INT", "bounds": "FLOATS", "sum_bounds": "FLOATS", "x_zero": "INT"}
+            | {f"{coding}_scale": "FLOAT" for coding in ("y", "residual", "sum")}
+            | {f"{coding}_zero": "INT" for coding in ("y", "residual", "sum")},
+        ),
         replace(
             conv,
             domain=FUSED_DOMAIN,

@@ -1,0 +1,67 @@
+// A convolution of 8-bit codes with their channels last, on tensor cores with exact sums of 32 bits, and what follows
+// it up to the next codes.
+//
+//   sum    = sum over window and channels of (x - x_zero) * w, where pixels beside the image are x_zero
+//   number = sum * scale[channel] + bias[channel], bound
+//   y      = the number, or its code; of codes also that of (their number + the residual's), bound
+//
+// A code stands for (code - zero) * scale; numbers are divided by the scale, rounded to even and saturated.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "core/data_type.h"
+#include "core/status.h"
+#include "device/device.h"
+
+namespace cudaep::kernels {
+
+inline constexpr int kQuantizedConvPack = 16;  // the input channels are whole packs
+
+struct Coding {
+  float scale = 1;
+  int32_t zero = 0;
+  int32_t lowest = -128;  // of 256: 0 for codes of uint8
+};
+
+struct Bounds {
+  float low = -std::numeric_limits<float>::infinity(), high = std::numeric_limits<float>::infinity();
+};
+
+struct QuantizedConv {
+  int64_t batch = 0;
+  int32_t channels = 0, in_h = 0, in_w = 0;  // an image has less than 2^31 elements
+  int32_t out_channels = 0, out_h = 0, out_w = 0;
+  int32_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, pad_top = 0, pad_left = 0;
+  int32_t dilation_h = 1, dilation_w = 1;
+  int32_t x_zero = 0;
+  bool to_codes = true;  // otherwise y is of float
+  Bounds bounds;
+  Coding y;  // before a residual is added, if there is one
+  bool has_residual = false;
+  Coding residual, sum;
+  Bounds sum_bounds;
+
+  int64_t pixels() const { return batch * out_h * out_w; }
+};
+
+// The part of the result that a block computes.
+enum class QuantizedConvTile : uint8_t { k64x64, k128x64, k128x128 };  // pixels, channels
+inline constexpr int kQuantizedConvTiles = 3;
+QuantizedConvTile QuantizedConvTileOf(const QuantizedConv& conv, int multiprocessors);
+
+struct QuantizedConvPointers {
+  const void* x = nullptr;  // int8 [batch, in_h, in_w, channels], aligned to 16 bytes
+  const void* w = nullptr;  // int8 [out_channels, kernel_h, kernel_w, channels], aligned to 16 bytes
+  const float* scale = nullptr;
+  const float* bias = nullptr;     // null: none
+  const int32_t* shift = nullptr;  // -x_zero * (sum of a channel's weights); null: x_zero is 0
+  const void* residual = nullptr;  // as y
+  void* y = nullptr;               // [batch, out_h, out_w, out_channels]
+};
+// `constant_weights`: the kernel may read them before earlier work of the stream is done.
+Status LaunchQuantizedConv(const QuantizedConv& conv, QuantizedConvTile tile, bool constant_weights,
+                           const QuantizedConvPointers& at, device::Stream stream);
+
+}  // namespace cudaep::kernels
