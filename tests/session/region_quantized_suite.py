@@ -61,6 +61,23 @@ class Network:
         codes = self.codes(*((columns, rows) if transposed else (rows, columns)))
         return self.add("DequantizeLinear", [codes, scales, zeros], axis=0 if transposed else 1)
 
+    def filters(self, *dims: int, per_tensor: bool = False) -> str:
+        """Of a convolution, with a scale for each output channel."""
+        count = 1 if per_tensor else dims[0]
+        scales = self.rng.uniform(0.5, 2, count) / np.sqrt(np.prod(dims[1:])) / 64
+        scale = np.float32(scales[0]) if per_tensor else scales.astype(np.float32)
+        zero = np.zeros(() if per_tensor else count, np.int8)
+        return self.add("DequantizeLinear", [self.codes(*dims), self.constant(scale), self.constant(zero)], axis=0)
+
+    def convolve(self, x: str, *dims: int, stride: int = 1, kind: type = np.uint8, zero: int | None = None,
+                 bias: bool = True, bound: str = "", per_tensor: bool = False) -> str:  # fmt: skip
+        """To the next codes and back."""
+        pads = [d // 2 for d in dims[2:]] * 2
+        inputs = [x, self.filters(*dims, per_tensor=per_tensor), *([self.bias(dims[0])] if bias else [])]
+        y = self.add("Conv", inputs, pads=pads, strides=[stride, stride])
+        y = self.add(bound, [y]) if bound else y
+        return self.through(y, self.scale(0.04, 0.06), self.zero(kind, zero))
+
     def bias(self, columns: int) -> str:
         codes = self.constant(self.rng.integers(-5000, 5000, columns).astype(np.int32))
         return self.add("DequantizeLinear", [codes, self.constant(np.float32(2e-4))])
@@ -161,6 +178,33 @@ def check_products_of_activations() -> None:
     # Another code of a score is another code of its row's softmax.
     lines = agree(network, y, [network.feed(*dims, INNER) for dims in FEEDS[:3]], TensorProto.UINT8, 0.05)
     assert len(lines) == 3, lines
+
+
+def check_convolutions() -> None:
+    """Blocks as residual networks have them, of any zero points; the first convolution has few channels."""
+    kinds = ((np.uint8, None, ""), (np.uint8, 0, "Relu"), (np.int8, 0, "Relu"), (np.int8, -128, ""))
+    for seed, (kind, zero, bound) in enumerate(kinds, 60):
+        network = Network(seed, ("n", 3, "h", "w"))
+        of = {"kind": kind, "zero": zero}
+        x = network.through("x", network.scale(0.03, 0.05), network.zero(kind, zero))
+        x = network.convolve(x, 16, 3, 3, 3, stride=2, bound=bound, **of)
+        x = network.add("MaxPool", [x], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+        x = network.through(x, network.scale(0.04, 0.06), network.zero(kind, zero))
+        for channels, stride in ((16, 1), (32, 2)):
+            inner = 16 if channels == 16 else 16
+            y = network.convolve(x, inner, inner, 1, 1, bound=bound, bias=False, **of)
+            y = network.convolve(y, channels, inner, 3, 3, stride=stride, bound=bound, per_tensor=True, **of)
+            y = network.convolve(y, channels, channels, 1, 1, **of)
+            x = network.convolve(x, channels, 16, 1, 1, stride=stride, **of) if channels == 32 else x
+            x = network.add("Add", [y, x])
+            x = network.add(bound, [x]) if bound else x
+            x = network.through(x, network.scale(0.04, 0.06), network.zero(kind, zero))
+        y = network.add("QuantizeLinear", [network.add("GlobalAveragePool", [x]), network.scale(0.004, 0.005),
+                                           network.zero(np.uint8, 128 if zero is None else 20)])  # fmt: skip
+        feeds = [network.feed(2, 3, 33, 40), network.feed(1, 3, 16, 16)]
+        lines = agree(network, y, feeds, TensorProto.UINT8, 0.1)
+        convolutions = [line for line in lines if "Conv" in line]
+        assert len(convolutions) >= 7, lines
 
 
 def check_networks() -> None:

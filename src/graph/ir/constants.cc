@@ -35,9 +35,16 @@ std::optional<std::vector<int64_t>> IntsOf(const Graph& graph, int value) {
 ops::HostTensor MakeNumbers(DataType type, const Shape& dims, const std::vector<double>& numbers) {
   ops::HostTensor tensor{.type = type, .dims = dims, .data = {}};
   tensor.data.resize(tensor.view().bytes());
-  VisitType<kFloatTypes>(type, false, [&]<class T>() {
+  constexpr DataTypeSet kIntegers{DataType::kInt8, DataType::kUint8, DataType::kInt32, DataType::kInt64};
+  VisitType<kFloatTypes | kIntegers>(type, false, [&]<class T>() {
     auto* const elements = reinterpret_cast<T*>(tensor.data.data());
-    for (size_t i = 0; i < numbers.size(); ++i) elements[i] = Store<T>(static_cast<ComputeType<T>>(numbers[i]));
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      if constexpr (std::is_integral_v<T>) {
+        elements[i] = static_cast<T>(numbers[i]);
+      } else {
+        elements[i] = Store<T>(static_cast<ComputeType<T>>(numbers[i]));
+      }
+    }
     return true;
   });
   return tensor;

@@ -255,7 +255,7 @@ class Pass {
 
 void TurnChannelsLast(ir::Graph& graph, const PassContext& context) {
   const auto& nodes = graph.nodes;
-  if (std::any_of(nodes.begin(), nodes.end(), [](const ir::Node& node) { return node.op_type == "Conv"; })) {
+  if (std::any_of(nodes.begin(), nodes.end(), [](const ir::Node& node) { return node.op_type.ends_with("Conv"); })) {
     Pass(graph, context).Run();
   }
 }

@@ -41,6 +41,19 @@ class Turning {
     return use != ops::ChannelsLastUse::kLoses;
   }
 
+  // Codes in, and codes added to the result. A network's first one has its channels last as it was made.
+  bool QuantizedConvolution() {
+    if (attribute("channels_last") || !Image(0) || (HasInput(5) && !Image(5))) return false;
+    made_.node.attributes["channels_last"] = int64_t{1};
+    return made_.gains = true;
+  }
+
+  // By one scale, wherever a code lies.
+  bool Linear() {
+    const ir::Value& scale = graph_.value(made_.node.inputs[1]);
+    return scale.is_constant() && scale.constant.elems() == 1 && Elementwise();
+  }
+
   // Operators that the host has for channels-last images too.
   bool InNhwcDomain() {
     ir::Node& node = made_.node;
@@ -219,6 +232,7 @@ bool Convolution(Turning& t) { return t.Convolution(); }
 bool InNhwcDomain(Turning& t) { return t.InNhwcDomain(); }
 bool Elementwise(Turning& t) { return t.Elementwise(); }
 bool Reduction(Turning& t) { return t.Reduction(); }
+bool Linear(Turning& t) { return t.Linear(); }
 
 struct Entry {
   const char* op;
@@ -230,6 +244,11 @@ struct Entry {
 constexpr Entry kEntries[] = {
     {"Conv", Convolution},
     {"Conv", Convolution, ops::kFusedDomain},
+    {"QuantizedConv", [](Turning& t) { return t.QuantizedConvolution(); }, ops::kFusedDomain},
+    {"QuantizeLinear", Linear},
+    {"QuantizeLinear", Linear, ops::kMicrosoftDomain},
+    {"DequantizeLinear", Linear},
+    {"DequantizeLinear", Linear, ops::kMicrosoftDomain},
     {"AveragePool", InNhwcDomain},
     {"BatchNormalization", InNhwcDomain},
     {"DepthToSpace", InNhwcDomain},

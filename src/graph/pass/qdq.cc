@@ -1,6 +1,7 @@
 #include "graph/pass/qdq.h"
 
 #include "graph/pass/qdq_codes.h"
+#include "graph/pass/qdq_convolutions.h"
 #include "graph/pass/qdq_moves.h"
 #include "graph/pass/qdq_products.h"
 
@@ -12,6 +13,7 @@ void FuseQuantized(ir::Graph& graph, const PassContext& context) {
   MoveCodes(graph, context);
   RemoveDeadNodes(graph);
   MultiplyCodes(graph, context);
+  ConvolveCodes(graph, context);
   RemoveDeadNodes(graph);
   DequantizeWeights(graph);
 }

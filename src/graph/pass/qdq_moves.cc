@@ -58,21 +58,18 @@ class Mover {
     if (const auto quantized = QuantizationOf(graph_, node, "QuantizeLinear")) {
       const auto before = DequantizedBy(quantized->real);
       const bool leaves = graph_.value(quantized->codes).output >= 0;
-      if (before && !leaves && before->second.IsSame(*quantized)) {
-        same_[Index(quantized->codes)] = Same(before->second.codes);
+      if (before && !leaves && before->linear.IsSame(*quantized)) {
+        same_[Index(quantized->codes)] = Same(before->linear.codes);
       }
       return;
     }
     if (!Moves(node) || wanted_[Index(node.outputs[0])] == 0) return;
-    if (const auto before = DequantizedBy(node.inputs[0])) Move(n, *before->first, before->second);
+    if (const auto before = DequantizedBy(node.inputs[0])) Move(n, *before->node, before->linear);
   }
 
-  // The node that makes the value of codes with one scale.
-  std::optional<std::pair<const ir::Node*, Quantization>> DequantizedBy(int value) const {
-    const ir::Node* const maker = rewrite_.match.Maker(value);
-    auto linear = maker == nullptr ? std::nullopt : QuantizationOf(graph_, *maker, "DequantizeLinear");
-    if (!linear || !linear->is_uniform() || linear->type == DataType::kInt32) return std::nullopt;
-    return std::pair(maker, *std::move(linear));
+  std::optional<CodedValue> DequantizedBy(int value) const {
+    auto coded = CodedValueOf(graph_, rewrite_.match, value);
+    return coded && coded->linear.is_uniform() ? coded : std::nullopt;
   }
 
   void Move(int n, const ir::Node& dequantize, const Quantization& linear) {

@@ -10,21 +10,13 @@
 namespace cudaep::graph {
 namespace {
 
-// Of products of 255 * 255, whose sum always fits 32 bits.
-constexpr int64_t kMostInner = 33025;
-
-struct Operand {
-  const ir::Node* node = nullptr;  // DequantizeLinear
-  Quantization linear;
-
-  int scale() const { return node->inputs[1]; }
-  int zero() const { return node->inputs.size() > 2 ? node->inputs[2] : -1; }
-};
+int ScaleOf(const CodedValue& coded) { return coded.node->inputs[1]; }
+int ZeroOf(const CodedValue& coded) { return coded.node->inputs.size() > 2 ? coded.node->inputs[2] : -1; }
 
 // What a product is of.
 struct Product {
   int index = -1;
-  Operand a, b;
+  CodedValue a, b;
   bool transpose_b = false;
   float alpha = 1;
   int c = -1;
@@ -71,8 +63,10 @@ class Multiplier {
   void Visit(int index) const {
     const ir::Node& node = rewrite_.node(index);
     if (node.on_host || !(node.Is("MatMul") || node.Is("Gemm"))) return;
-    Product product{.index = index, .a = OperandOf(node.inputs[0]), .b = OperandOf(node.inputs[1])};
-    if (product.a.node == nullptr || product.b.node == nullptr) return;
+    auto a = CodedValueOf(graph_, rewrite_.match, node.inputs[0]),
+         b = CodedValueOf(graph_, rewrite_.match, node.inputs[1]);
+    if (!a || !b) return;
+    Product product{.index = index, .a = *std::move(a), .b = *std::move(b)};
     if (const char* const why = Refusal(node, product)) return rewrite_.Miss(index, why);
     product.transpose_b = ir::IntAttribute(node, "transB", 0) != 0;
     product.alpha = ir::FloatAttribute(node, "alpha", 1.0f);
@@ -82,13 +76,6 @@ class Multiplier {
   }
 
  private:
-  Operand OperandOf(int value) const {
-    const ir::Node* const maker = rewrite_.match.Maker(value);
-    auto linear = maker == nullptr ? std::nullopt : QuantizationOf(graph_, *maker, "DequantizeLinear");
-    if (!linear || linear->type == DataType::kInt32) return {};
-    return {maker, *std::move(linear)};
-  }
-
   // Null: nothing speaks against it.
   const char* Refusal(const ir::Node& node, const Product& p) const {
     const auto &a = graph_.value(p.a.linear.codes).dims, &b = graph_.value(p.b.linear.codes).dims;
@@ -98,7 +85,7 @@ class Multiplier {
     const bool of_columns = b->size() == 2 && p.b.linear.axis == (transposed ? 0u : 1u);
     if (!p.b.linear.is_uniform() && !of_columns) return "scales of the right operand are not those of columns";
     if (ir::IntAttribute(node, "transA", 0) != 0) return "the left operand is transposed";
-    const bool fits = a->back().known() && a->back().size <= kMostInner;
+    const bool fits = a->back().known() && a->back().size <= kMostSummed;
     if (!fits && !IsSoftmax(p.a)) return "sums may not fit 32 bits";
     if (transposed && !graph_.value(p.b.linear.codes).is_constant()) return "the right operand is transposed";
     const bool has_c = node.inputs.size() > 2 && node.inputs[2] >= 0;
@@ -108,7 +95,7 @@ class Multiplier {
 
   // Whether rows are shares of 1, whose sums fit however many they are: only shares of half a code and more count, each
   // as at most twice as much, and 2 / scale * 255 is below 2^31.
-  bool IsSoftmax(const Operand& a) const {
+  bool IsSoftmax(const CodedValue& a) const {
     const ir::Node* const quantize = rewrite_.match.Maker(a.linear.codes);
     const auto made = quantize == nullptr ? std::nullopt : QuantizationOf(graph_, *quantize, "QuantizeLinear");
     const ir::Node* const softmax = made ? rewrite_.match.Maker(made->real, "Softmax") : nullptr;
@@ -122,7 +109,7 @@ class Multiplier {
   bool IsForLibrary(const Product& p) const {
     const ir::Value& b = graph_.value(p.b.linear.codes);
     return p.a.linear.type == DataType::kInt8 && p.b.linear.type == DataType::kInt8 && !p.b.linear.has_zeros() &&
-           b.is_constant() && b.constant.rank == 2 && b.constant.dims()[p.transpose_b ? 1 : 0] <= kMostInner;
+           b.is_constant() && b.constant.rank == 2 && b.constant.dims()[p.transpose_b ? 1 : 0] <= kMostSummed;
   }
 
   // (A - a_zero) B = A B - a_zero * (column sums of B), both whole numbers: what is left of two large ones is exact,
@@ -158,13 +145,13 @@ class Multiplier {
   bool Multiply(const Product& p) const {
     const DataType type = graph_.value(rewrite_.node(p.index).outputs[0]).type;
     constexpr DataTypeSet kResults{DataType::kFloat, DataType::kFloat16};
-    const bool one_type = graph_.value(p.a.scale()).type == graph_.value(p.b.scale()).type;
+    const bool one_type = graph_.value(ScaleOf(p.a)).type == graph_.value(ScaleOf(p.b)).type;
     if (p.alpha != 1.0f || !one_type) return false;
     if (p.c < 0 && MultiplyToCodes(p)) return true;
     if (!kResults.Contains(type)) return false;
     Nodes nodes(graph_, rewrite_.node(p.index));
     const int y = nodes.Add(ops::kMicrosoftDomain, "MatMulIntegerToFloat", 1,
-                            {p.a.linear.codes, Weights(p), p.a.scale(), p.b.scale(), p.a.zero(), p.b.zero()}, type);
+                            {p.a.linear.codes, Weights(p), ScaleOf(p.a), ScaleOf(p.b), ZeroOf(p.a), ZeroOf(p.b)}, type);
     if (p.c >= 0) nodes.Add(ops::kOnnxDomain, "Add", 14, {y, p.c}, type);
     return nodes.Replace(rewrite_, p.index);
   }
@@ -176,11 +163,11 @@ class Multiplier {
     if (!result || !result->is_uniform()) return false;
     const ir::Node& quantize = rewrite_.node(next);
     const int zero = quantize.inputs.size() > 2 ? quantize.inputs[2] : -1;
-    if (graph_.value(p.a.scale()).type != graph_.value(quantize.inputs[1]).type) return false;
+    if (graph_.value(ScaleOf(p.a)).type != graph_.value(quantize.inputs[1]).type) return false;
     Nodes nodes(graph_, quantize);
     nodes.Add(
         ops::kOnnxDomain, "QLinearMatMul", 21,
-        {p.a.linear.codes, p.a.scale(), p.a.zero(), Weights(p), p.b.scale(), p.b.zero(), quantize.inputs[1], zero},
+        {p.a.linear.codes, ScaleOf(p.a), ZeroOf(p.a), Weights(p), ScaleOf(p.b), ZeroOf(p.b), quantize.inputs[1], zero},
         result->type);
     return nodes.Replace(rewrite_, next);
   }

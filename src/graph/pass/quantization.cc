@@ -72,4 +72,11 @@ std::optional<Quantization> QuantizationOf(const ir::Graph& graph, const ir::Nod
   return found;
 }
 
+std::optional<CodedValue> CodedValueOf(const ir::Graph& graph, const Matcher& match, int value) {
+  const ir::Node* const maker = match.Maker(value);
+  auto linear = maker == nullptr ? std::nullopt : QuantizationOf(graph, *maker, "DequantizeLinear");
+  if (!linear || linear->type == DataType::kInt32) return std::nullopt;
+  return CodedValue{maker, *std::move(linear)};
+}
+
 }  // namespace cudaep::graph

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/ir/graph.h"
+#include "graph/pass/match.h"
 
 namespace cudaep::graph {
 
@@ -33,6 +33,16 @@ inline int32_t LowestCode(DataType type) { return type == DataType::kInt8 ? -128
 // Of a node with codes of 8 bits, or 32 where it dequantizes, with constants for scales and zero points and without
 // blocks, that divides in fp32; nothing of another.
 std::optional<Quantization> QuantizationOf(const ir::Graph& graph, const ir::Node& node, std::string_view op);
+
+// Codes of 8 bits that a DequantizeLinear makes a value of.
+struct CodedValue {
+  const ir::Node* node = nullptr;
+  Quantization linear;
+};
+std::optional<CodedValue> CodedValueOf(const ir::Graph& graph, const Matcher& match, int value);
+
+// Sums of as many products of two codes, of 255 * 255 at most, always fit 32 bits.
+inline constexpr int64_t kMostSummed = 33025;
 
 // Numbers of a constant of int8, uint8 or int32; nothing of another value.
 std::optional<std::vector<int32_t>> CodesOf(const ir::Graph& graph, int value);

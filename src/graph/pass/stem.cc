@@ -11,10 +11,21 @@ namespace {
 constexpr int64_t kPack = 8;         // channels of an image for tensor cores
 constexpr int64_t kMostOverlap = 4;  // windows that one element is copied to
 
-// Weights [out, channels, rows, columns] with `channels_to` channels: the first ones are those of the columns that they
-// `gather`, one column's after the other's, or the same ones.
-ops::HostTensor Repacked(DataType type, const std::vector<double>& from, const Shape& w, int64_t channels_to,
-                         bool gather) {
+// The part of a list of spatial attributes that is of dimension `d` of the two; the other one's is `fallback`.
+std::vector<int64_t> Only(size_t d, std::vector<int64_t> values, int64_t fallback) {
+  for (size_t i = 0; i < values.size(); ++i) values[i] = i % 2 == d ? values[i] : fallback;
+  return values;
+}
+std::vector<int64_t> Columns(const std::vector<int64_t>& values) {
+  std::vector<int64_t> columns;
+  for (size_t i = 1; i < values.size(); i += 2) columns.push_back(values[i]);
+  return columns;
+}
+
+}  // namespace
+
+ops::HostTensor RepackedWeights(DataType type, const std::vector<double>& from, const Shape& w, int64_t channels_to,
+                                bool gather) {
   const Shape dims{w[0], channels_to, w[2], gather ? 1 : w[3]};
   std::vector<double> to(static_cast<size_t>(dims.elems()), 0);
   size_t next = 0;
@@ -32,18 +43,16 @@ ops::HostTensor Repacked(DataType type, const std::vector<double>& from, const S
   return ir::MakeNumbers(type, dims, to);
 }
 
-// The part of a list of spatial attributes that is of dimension `d` of the two; the other one's is `fallback`.
-std::vector<int64_t> Only(size_t d, std::vector<int64_t> values, int64_t fallback) {
-  for (size_t i = 0; i < values.size(); ++i) values[i] = i % 2 == d ? values[i] : fallback;
-  return values;
+void SplitColumns(const ops::WindowAttributes& window, ir::Node& conv, ir::Node& before) {
+  for (auto [name, values, fallback] : {std::tuple{"strides", &window.strides, int64_t{1}},
+                                        {"dilations", &window.dilations, int64_t{1}},
+                                        {"pads", &window.pads, int64_t{0}}}) {
+    if (values->empty()) continue;
+    before.attributes[name] = Columns(*values);
+    conv.attributes[name] = Only(0, *values, fallback);
+  }
+  if (const auto pad = conv.attributes.find("auto_pad"); pad != conv.attributes.end()) before.attributes.insert(*pad);
 }
-std::vector<int64_t> Columns(const std::vector<int64_t>& values) {
-  std::vector<int64_t> columns;
-  for (size_t i = 1; i < values.size(); i += 2) columns.push_back(values[i]);
-  return columns;
-}
-
-}  // namespace
 
 std::optional<TurnedNode> TurnStem(ir::Graph& graph, const ir::Node& node, const PassContext& context) {
   const Settings& settings = context.settings;
@@ -81,20 +90,13 @@ std::optional<TurnedNode> TurnStem(ir::Graph& graph, const ir::Node& node, const
                   .sources = {StrCat("layout of '", x.name, "'")}};
   std::vector<ir::Dim> image{(*x.dims)[0], (*x.dims)[2], (*x.dims)[3], {.size = channels}};
   if (gather) {
-    for (auto [name, values, fallback] : {std::tuple{"strides", &window.strides, int64_t{1}},
-                                          {"dilations", &window.dilations, int64_t{1}},
-                                          {"pads", &window.pads, int64_t{0}}}) {
-      if (values->empty()) continue;
-      before.attributes[name] = Columns(*values);
-      turned.node.attributes[name] = Only(0, *values, fallback);
-    }
-    if (const auto pad = node.attributes.find("auto_pad"); pad != node.attributes.end()) before.attributes.insert(*pad);
+    SplitColumns(window, turned.node, before);
     image[2] = (*y.dims)[3];
   }
   const ir::Value pixels{.name = x.name, .type = x.type, .dims = std::move(image)};
   const std::string name = graph.value(node.inputs[1]).name;
   turned.node.inputs[1] =
-      graph.AddConstant(name, Repacked(pixels.type, *ir::NumbersOf(graph, node.inputs[1]), w, channels, gather));
+      graph.AddConstant(name, RepackedWeights(pixels.type, *ir::NumbersOf(graph, node.inputs[1]), w, channels, gather));
   turned.node.inputs[0] = graph.AddValue(pixels);
   before.outputs = {turned.node.inputs[0]};
   turned.before.push_back(std::move(before));

@@ -11,18 +11,20 @@ namespace cudaep::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kElems = PackElems(sizeof(uint16_t));
 
 struct Args {
   FastDivider packs, windows, rows, channels;  // of output pixels; of what an output channel is
   int64_t width, stride, dilation, pad, first_image;
-  uint32_t used;  // output channels that are not zeros
+  uint32_t used;  // output channels that are not filled
   uint32_t threads;
+  uint16_t fill;
   bool in_packs;
 };
 
+template <class T>
 __global__ void __launch_bounds__(kThreads)
-    WindowsToChannelsKernel(const uint16_t* x, uint16_t* y, __grid_constant__ const Args args) {
+    WindowsToChannelsKernel(const T* x, T* y, __grid_constant__ const Args args) {
+  constexpr int kElems = PackElems(sizeof(T));
   device::GridDependencyWait();
   const uint32_t thread = blockIdx.x * kThreads + threadIdx.x;
   if (thread >= args.threads) return;
@@ -32,7 +34,9 @@ __global__ void __launch_bounds__(kThreads)
       args.rows.DivideWithRemainder(
           args.windows.DivideWithRemainder(args.packs.DivideWithRemainder(thread, &pack), &window), &row);
   const int64_t channels = args.channels.divisor, height = args.rows.divisor, first = window * args.stride - args.pad;
-  Pack<uint16_t, kElems> out{};
+  Pack<T, kElems> out;
+#pragma unroll
+  for (int i = 0; i < kElems; ++i) out.value[i] = static_cast<T>(args.fill);
 #pragma unroll
   for (int i = 0; i < kElems; ++i) {
     const uint32_t channel = pack * kElems + static_cast<uint32_t>(i);
@@ -42,16 +46,15 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t w = first + tap * args.dilation;
     if (w >= 0 && w < args.width) out.value[i] = x[((image * channels + c) * height + row) * args.width + w];
   }
-  uint16_t* const to = y + (args.first_image * height * args.windows.divisor * args.packs.divisor + thread) * kElems;
+  T* const to = y + (args.first_image * height * args.windows.divisor * args.packs.divisor + thread) * kElems;
   if (args.in_packs) return StorePack(to, out);
 #pragma unroll
   for (int i = 0; i < kElems; ++i) to[i] = out.value[i];
 }
 
-}  // namespace
-
-Status LaunchWindowsToChannels(const WindowsToChannels& s, const void* x, void* y, device::Stream stream) {
-  const int64_t packs = s.channels_out / kElems, image_threads = s.height * s.windows * packs;
+template <class T>
+Status LaunchOf(const WindowsToChannels& s, const void* x, void* y, device::Stream stream) {
+  const int64_t packs = s.channels_out / PackElems(sizeof(T)), image_threads = s.height * s.windows * packs;
   if (image_threads == 0) return Status::Ok();
   const auto divider = [](int64_t value) { return FastDivider(static_cast<uint32_t>(value)); };
   Args args{.packs = divider(packs),
@@ -62,7 +65,8 @@ Status LaunchWindowsToChannels(const WindowsToChannels& s, const void* x, void* 
             .stride = s.stride,
             .dilation = s.dilation,
             .pad = s.pad,
-            .used = static_cast<uint32_t>(s.channels * s.taps)};
+            .used = static_cast<uint32_t>(s.channels * s.taps),
+            .fill = s.fill};
   args.in_packs = IsAligned(y, kPackBytes);
   // Thread numbers stay below 2^31: as many whole images a launch as fit.
   const int64_t most = std::max<int64_t>(1, (index_limit + 1 - kThreads) / image_threads);
@@ -73,10 +77,16 @@ Status LaunchWindowsToChannels(const WindowsToChannels& s, const void* x, void* 
     config.grid.x = CeilDiv<unsigned>(args.threads, kThreads);
     config.block.x = kThreads;
     config.programmatic = true;
-    CUDAEP_RETURN_IF_ERROR(device::Launch(WindowsToChannelsKernel, config, stream, static_cast<const uint16_t*>(x),
-                                          static_cast<uint16_t*>(y), args));
+    CUDAEP_RETURN_IF_ERROR(
+        device::Launch(WindowsToChannelsKernel<T>, config, stream, static_cast<const T*>(x), static_cast<T*>(y), args));
   }
   return Status::Ok();
+}
+
+}  // namespace
+
+Status LaunchWindowsToChannels(const WindowsToChannels& shape, const void* x, void* y, device::Stream stream) {
+  return shape.elem_bytes == 1 ? LaunchOf<uint8_t>(shape, x, y, stream) : LaunchOf<uint16_t>(shape, x, y, stream);
 }
 
 }  // namespace cudaep::kernels

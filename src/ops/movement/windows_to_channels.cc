@@ -1,6 +1,7 @@
 // WindowsToChannels, which compiled regions make before convolutions of few channels: image [N,C,H,W] to
 // [N,H,windows,channels]. The windows lie along W as a convolution's with the attributes "kernel_shape", "strides",
-// "dilations" and "pads" of that one dimension; "channels" holds C * kernel_shape, and the rest is zeros.
+// "dilations" and "pads" of that one dimension; "channels" holds C * kernel_shape. What is beside the image, and the
+// rest, is "fill", which only codes of int8 have other than 0.
 #include "kernels/movement/windows_to_channels.h"
 
 #include "ops/conv/window.h"
@@ -11,16 +12,21 @@ namespace {
 
 class WindowsToChannels final : public Operator {
  public:
-  WindowsToChannels(WindowAttributes window, int64_t channels) : window_(std::move(window)), channels_(channels) {}
+  WindowsToChannels(WindowAttributes window, int64_t channels, int elem_bytes, uint16_t fill)
+      : window_(std::move(window)), channels_(channels), elem_bytes_(elem_bytes), fill_(fill) {}
 
   static Result<std::unique_ptr<WindowsToChannels>> Create(const OpInfo& info) {
     CUDAEP_ASSIGN_OR_RETURN(WindowAttributes window, ParseWindow(info));
     const int64_t channels = info.IntOr("channels", 0);
     if (window.kernel.size() != 1) return InvalidArgument("kernel_shape must have the one dimension of the windows");
-    if (channels < 8 || channels % 8 != 0 || !FitsInt32(channels)) {
-      return InvalidArgument("channels ", channels, " must be a multiple of 8");
+    const auto elem_bytes = static_cast<int>(SizeOf(info.input_type(0)));
+    const int pack = 16 / elem_bytes;
+    if (channels < pack || channels % pack != 0 || !FitsInt32(channels)) {
+      return InvalidArgument("channels ", channels, " must be a multiple of ", pack);
     }
-    return std::make_unique<WindowsToChannels>(std::move(window), channels);
+    const int64_t fill = info.IntOr("fill", 0);
+    if (fill != 0 && (elem_bytes != 1 || fill < -128 || fill > 127)) return InvalidArgument("fill ", fill);
+    return std::make_unique<WindowsToChannels>(std::move(window), channels, elem_bytes, static_cast<uint8_t>(fill));
   }
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
@@ -39,7 +45,9 @@ class WindowsToChannels final : public Operator {
   Status Enqueue(const Plan&, const OpContext& context) const override {
     const Dims x = context.inputs[0].dims();
     CUDAEP_ASSIGN_OR_RETURN(const Window window, PlaceWindow(window_, x.last(1), window_.kernel));
-    return kernels::LaunchWindowsToChannels({.batch = x[0],
+    return kernels::LaunchWindowsToChannels({.elem_bytes = elem_bytes_,
+                                             .fill = fill_,
+                                             .batch = x[0],
                                              .channels = x[1],
                                              .height = x[2],
                                              .width = x[3],
@@ -55,11 +63,13 @@ class WindowsToChannels final : public Operator {
  private:
   WindowAttributes window_;
   int64_t channels_;
+  int elem_bytes_;
+  uint16_t fill_;
 };
 
 const RegisterRows kRows({{.domain = kFusedDomain,
                            .op = "WindowsToChannels",
-                           .types = {{"T", {DataType::kFloat16, DataType::kBFloat16}}},
+                           .types = {{"T", {DataType::kFloat16, DataType::kBFloat16, DataType::kInt8}}},
                            .make = Make<WindowsToChannels>}});
 
 }  // namespace

@@ -6,17 +6,19 @@ from ..harness import Case, Rand
 from ..harness.schemas import FUSED_DOMAIN
 
 
-def _windows_to_channels(x, channels, kernel_shape, strides=(1,), dilations=(1,), pads=(0, 0), auto_pad="NOTSET"):
+def _windows_to_channels(
+    x, channels, kernel_shape, strides=(1,), dilations=(1,), pads=(0, 0), auto_pad="NOTSET", fill=0
+):
     n, c, h, w = x.shape
     (taps,), (stride,), (dilation,) = kernel_shape, strides, dilations
     span = (taps - 1) * dilation + 1
     if auto_pad == "SAME_UPPER":
         room = max(0, (-(-w // stride) - 1) * stride + span - w)
         pads = (room // 2, room - room // 2)
-    padded = np.zeros((n, c, h, w + sum(pads)), x.dtype)
+    padded = np.full((n, c, h, w + sum(pads)), fill, x.dtype)
     padded[..., pads[0] : pads[0] + w] = x
     windows = (w + sum(pads) - span) // stride + 1 if w else 0
-    y = np.zeros((n, h, windows, channels), x.dtype)
+    y = np.full((n, h, windows, channels), fill, x.dtype)
     for v in range(windows):
         for tap in range(taps):
             at = v * stride + tap * dilation
@@ -47,6 +49,27 @@ CASES = [
             ((2, 3, 0, 4), 2, 8, {"strides": [2]}),
             ((2, 3, 4, 0), 2, 8, {"strides": [2]}),
         ]
+    ),
+    *(
+        Case(
+            op="WindowsToChannels",
+            domain=FUSED_DOMAIN,
+            inputs=[Rand(shape, "int8", full=True)],
+            attrs={"kernel_shape": [taps], "channels": channels, **attrs},
+            expected=_windows_to_channels,
+        )
+        for shape, taps, channels, attrs in [
+            ((2, 3, 6, 17), 7, 32, {"strides": [2], "pads": [3, 3], "fill": -128}),
+            ((1, 1, 5, 9), 3, 16, {"pads": [1, 2], "fill": 14}),
+            ((3, 15, 4, 30), 1, 16, {}),
+        ]
+    ),
+    Case(
+        op="WindowsToChannels",
+        domain=FUSED_DOMAIN,
+        inputs=[Rand((1, 3, 4, 4), "int8")],
+        attrs={"kernel_shape": [1], "channels": 8},
+        error=("INVALID_ARGUMENT", "channels 8 must be a multiple of 16"),
     ),
     *(
         Case(

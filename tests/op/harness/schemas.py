@@ -118,7 +118,7 @@ def _fused_schemas() -> list[Schema]:
             domain=FUSED_DOMAIN,
             op="WindowsToChannels",
             since=1,
-            attributes={"auto_pad": "STRING", "channels": "INT"}
+            attributes={"auto_pad": "STRING", "channels": "INT", "fill": "INT"}
             | dict.fromkeys(("kernel_shape", "strides", "dilations", "pads"), "INTS"),
         ),
         replace(
