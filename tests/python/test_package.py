@@ -1,19 +1,26 @@
 """Facts that two files carry."""
 
 import json
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import ort_cuda_ep
-from ort_cuda_ep import _host, selftest, vendor
-from ort_cuda_ep.explain import REPORT_OPTION
+from ort_cuda_ep import _host, vendor
+
+from .command import child_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_library_has_the_version_of_the_package(tmp_path: Path) -> None:
+def test_the_library_has_the_version_of_the_package(tmp_path: Path, test_library: str) -> None:
     report = tmp_path / "report.json"
-    ort_cuda_ep.session(selftest.model(), provider_options={REPORT_OPTION: report})
+    code = (
+        "import sys, ort_cuda_ep; from ort_cuda_ep import explain, selftest;"
+        "ort_cuda_ep.session(selftest.model(), provider_options={explain.REPORT_OPTION: sys.argv[1]})"
+    )
+    subprocess.run([sys.executable, "-c", code, report], env=child_environment(test_library), check=True)
     assert json.loads(report.read_text())["version"] == ort_cuda_ep.__version__
 
 
