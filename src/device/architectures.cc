@@ -29,7 +29,7 @@ bool OneRunsOn(std::string_view word, int major, int minor) {
 
 bool RunsOn(std::string_view architectures, int major, int minor) {
   while (!architectures.empty()) {
-    const size_t end = architectures.find(';');
+    const size_t end = architectures.find(',');
     if (const auto word = architectures.substr(0, end); !word.empty() && OneRunsOn(word, major, minor)) return true;
     architectures = end == std::string_view::npos ? "" : architectures.substr(end + 1);
   }

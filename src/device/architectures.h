@@ -14,8 +14,8 @@ namespace cudaep::device {
 
 struct DeviceInfo;
 
-// `architectures` as CMake writes them: "75-real;90a-real;120", without a suffix for both machine code and PTX. A word
-// that is no number ("native", "all") claims nothing: true.
+// `architectures` as CMake writes them, but with commas: "75-real,90a-real,120", without a suffix for both machine code
+// and PTX. A word that is no number ("native", "all") claims nothing: true.
 bool RunsOn(std::string_view architectures, int major, int minor);
 
 // OK where this build holds code that the GPU can run, by RunsOn; kNotSupported naming both where it does not. Compares

@@ -7,9 +7,8 @@ import tomllib
 from pathlib import Path
 
 import ort_cuda_ep
+from command import child_environment
 from ort_cuda_ep import _host, vendor
-
-from .command import child_environment
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -20,7 +20,7 @@ TEST_P(Architectures, RunOn) {
       << row.architectures << " on " << row.major << "." << row.minor;
 }
 
-constexpr const char* kRelease = "75-real;80-real;86-real;89-real;90-real;100-real;120";
+constexpr const char* kRelease = "75-real,80-real,86-real,89-real,90-real,100-real,120";
 
 INSTANTIATE_TEST_SUITE_P(
     Rules, Architectures,
@@ -32,7 +32,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{kRelease, 8, 7, true}, Row{kRelease, 10, 3, true}, Row{kRelease, 11, 0, false},
                       Row{kRelease, 12, 1, true}, Row{kRelease, 13, 0, true}, Row{"native", 7, 0, true},
                       Row{"80", 8, 9, true}, Row{"75", 8, 0, true}, Row{"80", 9, 0, false},
-                      Row{"89-virtual", 12, 0, false}, Row{"80;90-real", 10, 0, false}, Row{"80;90", 10, 0, true},
+                      Row{"89-virtual", 12, 0, false}, Row{"80,90-real", 10, 0, false}, Row{"80,90", 10, 0, true},
                       Row{"", 9, 0, false}));
 
 }  // namespace
