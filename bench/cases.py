@@ -6,6 +6,7 @@ images, or sentences) do not depend on each other.
 
 from __future__ import annotations
 
+import dataclasses
 import fnmatch
 import functools
 from collections.abc import Callable, Iterable
@@ -28,7 +29,7 @@ class Case:
     """One point of the table. `model` and `feeds` take the element type, so that they give the fp32 twin as well."""
 
     name: str
-    group: str  # "host", "model", "full", "sweep", "product", "memory", "operator", "export"
+    group: str  # "host", "model", "quantised", "full", "sweep", "product", "memory", "operator", "export"
     axes: dict[str, str | int]
     model: Callable[[str], onnx.ModelProto]
     feeds: Callable[[], Feeds]
@@ -94,6 +95,31 @@ def _bert(batch: int, tiny: bool, length: int = 0) -> Case:
         rows=batch,
         sampled=4,
         model_key="bert",
+    )
+
+
+def _quantised(case: Case, calibrated_by: Case) -> Case:
+    """The same model in 8 bits, by QuantizeLinear and DequantizeLinear; its reference is itself on the CPU."""
+
+    def feeds(of: Case) -> Feeds:
+        return {name: x.astype(np.float32) if x.dtype == np.float16 else x for name, x in of.feeds().items()}
+
+    def model(_: str) -> onnx.ModelProto:
+        from bench.quantised import quantised  # which takes seconds to import
+
+        return quantised(case.model("float32"), lambda: feeds(calibrated_by))
+
+    name, _, batch = case.name.rpartition("/")
+    return dataclasses.replace(
+        case,
+        name=f"{name}/qdq/{batch}",
+        group="quantised",
+        axes={**case.axes, "dtype": "float32", "codes": "int8"},
+        model=model,
+        feeds=lambda: feeds(case),
+        tolerance=0.3,  # codes next to a tie are others, and a deep random network carries them on
+        twin=False,
+        model_key=f"{case.model_key}_qdq",
     )
 
 
@@ -222,6 +248,8 @@ def table(tiny: bool) -> tuple[Case, ...]:
         _chain(20 if tiny else 1000),
         *(_resnet(batch, tiny) for batch in ((1, 2) if tiny else (1, 32, 128))),
         *(_bert(batch, tiny) for batch in ((1, 2) if tiny else (1, 8, 32))),
+        *(_quantised(_resnet(batch, tiny), _resnet(2, tiny)) for batch in ((1, 2) if tiny else (1, 32, 128))),
+        *(_quantised(_bert(batch, tiny), _bert(2, tiny)) for batch in ((1, 2) if tiny else (1, 8, 32))),
         *(_product(m, "float16", tiny) for m in ((1, 16) if tiny else (1, 16, 128, 1024, 4096))),
         _product(16 if tiny else 1024, "float32", tiny),
         memory("Add", "float16", flat, inputs=2),

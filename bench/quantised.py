@@ -1,0 +1,35 @@
+"""Models of QuantizeLinear and DequantizeLinear, as ONNX Runtime's static quantisation writes them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnxruntime import quantization
+
+Feeds = dict[str, np.ndarray]
+
+
+class _Reader(quantization.CalibrationDataReader):  # type: ignore[misc]
+    def __init__(self, feeds: Feeds) -> None:
+        self._feeds = iter([feeds])
+
+    def get_next(self) -> Feeds | None:
+        """The one set of inputs that ranges are taken from."""
+        return next(self._feeds, None)
+
+
+def quantised(model: onnx.ModelProto, feeds: Callable[[], Feeds]) -> onnx.ModelProto:
+    """`model`, of float32, with int8 weights by channel and uint8 activations, whose ranges are those of `feeds`."""
+    with tempfile.TemporaryDirectory() as folder:
+        plain, inferred, path = (Path(folder) / f"{name}.onnx" for name in ("plain", "inferred", "quantised"))
+        onnx.save(model, plain)
+        quantization.shape_inference.quant_pre_process(plain, inferred, skip_symbolic_shape=True)
+        quantization.quantize_static(
+            inferred, path, _Reader(feeds()), quant_format=quantization.QuantFormat.QDQ, per_channel=True,
+            activation_type=quantization.QuantType.QUInt8, weight_type=quantization.QuantType.QInt8,
+        )  # fmt: skip
+        return onnx.load(path)
