@@ -24,7 +24,7 @@ class Setting:
     fixed: bool = False  # the model's open dimensions are set in the session options: the host fuses more then
 
 
-_MODELS = "model,full,sweep"
+_MODELS = "model,quantised,full,sweep"
 _IMAGES = "resnet50*,mobilenet_v3*,efficientnet_b0*,convnext_tiny*,detector*"
 _GRAPH = {"enable_cuda_graph": "1"}
 _NHWC = {"prefer_nhwc": "1"}

@@ -161,7 +161,9 @@ def test_settings_are_those_of_their_cases() -> None:
 
 def test_every_case_has_a_tiny_twin_of_the_same_group() -> None:
     full, tiny = cases.table(False), cases.table(True)
-    assert {case.group for case in full} == {case.group for case in tiny} == {"host", "model", "product", "memory"}
+    assert {case.group for case in full} == {case.group for case in tiny} == {
+        "host", "model", "quantised", "product", "memory",
+    }  # fmt: skip
     assert len({case.name for case in full}) == len(full)
     with pytest.raises(ValueError, match="no case matches nothing"):
         cases.select(tiny, "nothing")
