@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import onnxruntime as ort
@@ -15,6 +16,7 @@ _EP_NAME = "CUDAExecutionProvider"
 # Keys of a device's metadata, as src/abi/devices.h has them.
 _SIMULATED_KEY = "simulated"
 _ORDINAL_KEY = "cuda_ordinal"
+_PATH_KEY = "library_path"  # the host's own: what was registered
 
 _lock = threading.Lock()
 _registered: dict[str, str] = {}  # registration name -> library path, as this process registered them
@@ -33,23 +35,25 @@ def get_ep_names() -> list[str]:
 def register(device: Device = "auto", registration_name: str | None = None) -> str:
     """Registers the library for `device` with the host under `registration_name` and returns the library's path.
 
-    The default name is that of the execution provider. Calling it again for the same library does nothing, nor does it
-    where the application has told the host of the library itself. Raises RuntimeError when this process holds the other
-    library, or when the host already uses the name: builds of ONNX Runtime that bundle a CUDA plug-in register it under
-    CUDAExecutionProvider themselves.
+    The default name is that of the execution provider. Calling it again for the same library does nothing. Where the
+    application has told the host of a library of ours itself, "auto" takes that one. Raises RuntimeError when this
+    process holds another one than is asked for, or when the host already uses the name: builds of ONNX Runtime that
+    bundle a CUDA plug-in register it under CUDAExecutionProvider themselves.
     """
     path = get_library_path(device)
     name = registration_name or _EP_NAME
     with _lock:
         if path in _registered.values():
             return path
-        if _registered:
-            loaded = next(iter(_registered.values()))
+        loaded = registered_library()
+        if loaded is None and (found := devices()):
+            loaded = str(found[0].ep_metadata.get(_PATH_KEY, path))
+            if device == "auto" or Path(loaded).resolve() == Path(path).resolve():
+                _registered[name] = loaded
+                return loaded
+        if loaded is not None:
             raise RuntimeError(f"this process already uses {loaded}; {path} needs a process of its own, "
                                "since both libraries carry the same provider name")  # fmt: skip
-        if devices():
-            _registered[name] = path
-            return path
         try:
             ort.register_execution_provider_library(name, path)
         except Exception as error:

@@ -56,6 +56,17 @@ def test_registered_by_the_application_is_registered(library: Path, monkeypatch:
     assert not calls
 
 
+def test_the_path_is_that_of_the_library_that_the_application_registered(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = tmp_path / "theirs.so"
+    replace_devices(monkeypatch, {"simulated": "1", "library_path": str(theirs)})
+    with pytest.raises(RuntimeError, match=rf"already uses {theirs}; {library} needs a process of its own"):
+        ort_cuda_ep.register("sim")
+    assert ort_cuda_ep.register() == str(theirs)
+    assert _provider.registered_library() == str(theirs)
+
+
 def test_a_second_library_is_refused(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     replace_register(monkeypatch)
     ort_cuda_ep.register()
