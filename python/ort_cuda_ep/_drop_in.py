@@ -26,7 +26,7 @@ _CREATE = "_create_inference_session"  # of InferenceSession: constructor, set_p
 
 _lock = threading.Lock()
 _installed: ExitStack | None = None  # puts everything back when it is closed
-_defaults: dict[str, str] = {}
+_defaults: dict[str, str] = {}  # replaced as a whole: other threads make sessions
 
 
 def install(device: Device = "auto", provider_options: Mapping[str, Any] | None = None) -> str:
@@ -37,7 +37,7 @@ def install(device: Device = "auto", provider_options: Mapping[str, Any] | None 
     itself or ours has another name, ValueError where there is no device, and whatever `register` raises; nothing is
     replaced then.
     """
-    global _installed
+    global _installed, _defaults
     with _lock:
         if _installed is None:
             _refuse_another_provider()
@@ -50,19 +50,18 @@ def install(device: Device = "auto", provider_options: Mapping[str, Any] | None 
                 _replace_all(undo)
                 _installed = undo.pop_all()
         if provider_options is not None:
-            _defaults.clear()
-            _defaults.update(_provider.as_text(provider_options))
+            _defaults = _provider.as_text(provider_options)
     return path
 
 
 def uninstall() -> None:
     """Puts back all that `install` replaced. Sessions live on, and the library stays registered. Twice is once."""
-    global _installed
+    global _installed, _defaults
     with _lock:
         if _installed is not None:
             _installed.close()
             _installed = None
-        _defaults.clear()
+        _defaults = {}
 
 
 def _refuse_another_provider() -> None:
