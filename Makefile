@@ -34,7 +34,7 @@ tsan: setup  ## core, device, memory, runtime and plans under the thread sanitiz
 	@tools/run_cpp_tests.sh tsan $(TSAN_TESTS)
 
 # The build whose library for GPUs goes into the wheel: every architecture of a release where there is a toolkit.
-CUDA ?= $(shell PATH=$$PATH:/usr/local/cuda/bin command -v nvcc >/dev/null && echo cuda-release)
+CUDA = $(shell PATH=$$PATH:$${CUDA_PATH:-/usr/local/cuda}/bin command -v nvcc >/dev/null && echo cuda-release)
 
 wheel: setup  ## the Python wheel with both libraries, in dist/; CUDA=cuda: for one architecture, fast; CUDA=: without one
 	@tools/build.sh sim lib/libort_cuda_ep_sim.so
@@ -45,8 +45,9 @@ wheel: setup  ## the Python wheel with both libraries, in dist/; CUDA=cuda: for 
 wheel-check: wheel  ## install the wheel where nothing else is, on the oldest and the newest host, and use it
 	@$(PYTHON_ENV) tools/check_wheel.py dist/*.whl
 
-release-check: test wheel-check  ## everything that a release needs, for every architecture (some two hours on 2 cores)
+release-check: setup  ## everything that a release needs, for every architecture (some two hours on 2 cores)
 	@$(PYTHON_ENV) tools/checks/release.py
+	@$(MAKE) test wheel-check CUDA=cuda-release
 
 tidy: setup  ## clang-tidy on src
 	@test -f build/sim/compile_commands.json || cmake --preset sim
@@ -93,7 +94,7 @@ doctor: setup  ## what is installed, what is missing and how to get it
 	@$(PYTHON_ENV) -m ort_cuda_ep doctor
 
 clean:  ## remove everything that was built (.venv stays)
-	rm -rf build
+	rm -rf build dist
 
 build/.system: tools/setup_system.sh tools/python_version.sh
 	@tools/setup_system.sh
