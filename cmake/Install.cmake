@@ -15,8 +15,7 @@ set_target_properties(${cudaep_plugin} PROPERTIES EXPORT_NAME ${CUDAEP_DEVICE})
 install(TARGETS ${cudaep_plugin} EXPORT ort_cuda_ep-${CUDAEP_DEVICE} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT ort_cuda_ep-${CUDAEP_DEVICE} NAMESPACE ort_cuda_ep:: DESTINATION ${cudaep_package_dir})
 
-configure_file(cmake/ort_cuda_ep-config.cmake.in ort_cuda_ep-config.cmake @ONLY)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/ort_cuda_ep-config-version.cmake COMPATIBILITY SameMajorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/ort_cuda_ep-config.cmake ${CMAKE_BINARY_DIR}/ort_cuda_ep-config-version.cmake
+install(FILES cmake/ort_cuda_ep-config.cmake ${CMAKE_BINARY_DIR}/ort_cuda_ep-config-version.cmake
         DESTINATION ${cudaep_package_dir})
 install(FILES LICENSE THIRD_PARTY_NOTICES.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
