@@ -60,6 +60,7 @@ SUITES = (
     Suite("tests.session.decoder_fusion_suite"),
     Suite("tests.session.region_quantized_suite"),
     Suite("tests.session.profile_suite", library="libsession_probe.so", simulated=True),
+    Suite("tests.session.collective_suite", {"CUDAEP_SIM_DEVICES": "4"}),
     Suite("tests.session.device_suite", {"CUDAEP_SIM_DEVICES": "3"}),
     Suite("tests.session.drop_in_suite", {"CUDAEP_SIM_DEVICES": "3"}),
     Suite("tests.session.drop_in_programs_suite"),

@@ -79,6 +79,16 @@ LIBRARIES = (
         "GPU times in profiles",
         "profiles have no GPU times",
     ),
+    VendorLibrary(
+        "NCCL",
+        "libnccl.so.2",
+        "",
+        0,
+        ("nvidia/nccl/lib",),
+        "pip install nvidia-nccl-cu13",
+        "collective operators over several GPUs",
+        "models with collective operators are refused",
+    ),
 )
 
 

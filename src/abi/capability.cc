@@ -87,7 +87,8 @@ Status Capability::ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
 
   Status refusal;
   const Settings& settings = state.settings();
-  if (settings.require_all_compute_nodes) refusal = graph::CheckAllComputeNodes(view.report, ep_name);
+  refusal = graph::CheckOwnOperators(view.report);
+  if (settings.require_all_compute_nodes && refusal.ok()) refusal = graph::CheckAllComputeNodes(view.report, ep_name);
   if (settings.enable_cuda_graph && refusal.ok() && view.report.parent.empty())
     refusal = graph::CheckCapturable(view.placement, view.report);
   view.report.copies = graph::FindCopies(view.placement, view.report);

@@ -127,9 +127,10 @@ Status Ep::OnCreateSyncStreamForDevice(const OrtMemoryDevice*, OrtSyncStreamImpl
   return Status::Ok();
 }
 
-// Scratch memory belongs to a stream, so Runs may overlap exactly when each has a stream of its own.
+// Scratch memory belongs to a stream, so Runs may overlap exactly when each has a stream of its own. The ranks of a
+// group must all have the same order of Runs.
 Status Ep::OnIsConcurrentRunSupported(bool* supported) {
-  *supported = state_->only_stream() == nullptr;
+  *supported = state_->only_stream() == nullptr && state_->settings().group.size <= 1;
   return Status::Ok();
 }
 
@@ -144,7 +145,11 @@ Status Ep::OnOnRunStart(const OrtRunOptions* options) {
 }
 
 Status Ep::OnOnRunEnd(const OrtRunOptions*, bool synchronize) {
+  Status group;
+  if (state_->communicator() != nullptr) [[unlikely]]
+    group = state_->CheckGroup(synchronize);
   SessionState::RunEnds();
+  CUDAEP_RETURN_IF_ERROR(std::move(group));
   GraphRuns* const graphs = state_->graph_runs();
   return graphs == nullptr ? Status::Ok() : graphs->End(synchronize);
 }

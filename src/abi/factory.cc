@@ -61,6 +61,8 @@ Factory::Factory(const char* registration_name) : OrtEpFactory{}, ep_name_(NameF
   CreateDataTransfer = Thunk<&Factory::OnCreateDataTransfer>();
   IsStreamAware = Thunk<&Factory::OnIsStreamAware>();
   CreateSyncStreamForDevice = Thunk<&Factory::OnCreateSyncStreamForDevice>();
+  GetNumCustomOpDomains = Thunk<&Factory::OnGetNumCustomOpDomains>();
+  GetCustomOpDomains = Thunk<&Factory::OnGetCustomOpDomains>();
   PlanStore::Process();  // made where a lack of host memory is an error; the destructor only waits for it
 }
 
@@ -188,6 +190,22 @@ Status Factory::OnCreateSyncStreamForDevice(const OrtMemoryDevice* memory, const
   CUDAEP_ASSIGN_OR_RETURN(auto device_memory, memory::AcquireDeviceMemory(settings.memory));
   CUDAEP_ASSIGN_OR_RETURN(auto state, SessionState::Create(settings, std::move(device_memory), true));
   CUDAEP_ASSIGN_OR_RETURN(*stream, SyncStream::Create(std::move(state), SyncStream::Maker::kApplication));
+  return Status::Ok();
+}
+
+Status Factory::OnGetNumCustomOpDomains(size_t* count) const {
+  *count = 1;
+  return Status::Ok();
+}
+
+// The host adds it to every session's options that take one of our devices.
+Status Factory::OnGetCustomOpDomains(OrtCustomOpDomain** domains, size_t count) {
+  if (count != 1) return InvalidArgument("there is 1 domain of custom operators, not ", count);
+  std::lock_guard lock(mutex_);
+  if (custom_operators_ == nullptr) {
+    CUDAEP_ASSIGN_OR_RETURN(custom_operators_, CustomOperators::Create());
+  }
+  domains[0] = custom_operators_->domain();
   return Status::Ok();
 }
 

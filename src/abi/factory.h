@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "abi/custom_operators.h"
 #include "abi/devices.h"
 #include "abi/host.h"
 #include "core/log.h"
@@ -54,6 +55,8 @@ class Factory : public OrtEpFactory {
   bool OnIsStreamAware() const { return true; }
   Status OnCreateSyncStreamForDevice(const OrtMemoryDevice* device, const OrtKeyValuePairs* options,
                                      OrtSyncStreamImpl** stream);
+  Status OnGetNumCustomOpDomains(size_t* count) const;
+  Status OnGetCustomOpDomains(OrtCustomOpDomain** domains, size_t count);
 
   // The environment's configuration for a device: what sessions without memory options share.
   memory::MemoryConfig DefaultMemory(int ordinal) const;
@@ -65,7 +68,8 @@ class Factory : public OrtEpFactory {
   DeviceList devices_;
 
   std::mutex mutex_;
-  OrtKernelRegistry* registry_ = nullptr;  // guarded by mutex_
+  OrtKernelRegistry* registry_ = nullptr;              // guarded by mutex_
+  std::unique_ptr<CustomOperators> custom_operators_;  // too
 };
 
 }  // namespace cudaep::abi

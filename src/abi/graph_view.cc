@@ -196,7 +196,8 @@ class GraphReader {
     if (!settings_.compiled_regions) return {};
     RegionFacts facts{.on_host = !graph::GrowsWithValues(info) && graph::MakeHostOperator(info).ok(),
                       .reads_dims_only = graph::ReadsDimsOnly(info)};
-    if (row == nullptr || row->kind != ops::RowKind::kOperator || row->open_shapes || !row->host_outputs.empty()) {
+    if (row == nullptr || row->kind != ops::RowKind::kOperator || row->open_shapes || !row->host_outputs.empty() ||
+        row->domain == std::string_view(ops::kOwnDomain)) {  // collectives: a region is launched as a CUDA graph
       return facts;
     }
     const auto is_other = [](ops::ValueKind kind) {
@@ -221,6 +222,7 @@ class GraphReader {
     const graph::NodeCount inside = subgraphs == 0 ? graph::NodeCount{} : earlier_.Inside(graph::Label(report));
     graph::PlacementNode placed;
     placed.runs_graphs = inside.ours != 0;
+    placed.collective = info.domain() == ops::kOwnDomain;
     if (owner != nullptr && *owner != '\0' && owner != ep_name_) {
       report.home = graph::NodeHome::kOtherTaken;
       report.reason = StrCat("taken by ", owner);

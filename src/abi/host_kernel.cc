@@ -40,7 +40,7 @@ Status HostKernel::Init(const OrtKernelInfo* host_info, const ops::KernelRow& ro
   KernelInfo info(host_info, call_.state->settings());
   CUDAEP_RETURN_IF_ERROR(info.Read());
   CUDAEP_RETURN_IF_ERROR(call_.planned.Init(info, row));
-  call_.state->Need(call_.planned.op().libraries());
+  CUDAEP_RETURN_IF_ERROR(call_.state->Need(call_.planned.op().libraries()).WithContext(info.Label()));
   call_.label = memory::InternLabel(info.Label());
   call_.node.name = memory::InternLabel(info.name());
   call_.node.op_type = memory::InternLabel(info.op_type());

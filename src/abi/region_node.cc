@@ -21,7 +21,7 @@ RegionNode::RegionNode(std::shared_ptr<SessionState> state, KeptAllocators& allo
   for (const int output : program.outputs) types.push_back(program.values[static_cast<size_t>(output)].type);
   call_.planned.Init(std::make_unique<graph::RegionOperator>(std::move(program)), std::move(types));
   call_.state->CountRegions(1);
-  call_.state->Need(call_.planned.op().libraries());
+  call_.state->Need(call_.planned.op().libraries()).IgnoreError();  // collectives, which can fail, are in no region
 }
 
 Status RegionNode::OnCreateState(OrtNodeComputeContext*, void** state) {

@@ -4,6 +4,7 @@
 
 #include "memory/capture_gate.h"
 #include "memory/memory_registry.h"
+#include "runtime/process_group.h"
 
 namespace cudaep::abi {
 namespace {
@@ -109,6 +110,20 @@ SessionState::~SessionState() {
   memory_->RemoveSession();
 }
 
+Status SessionState::Need(LibrarySet libraries) {
+  libraries_.fetch_or(libraries.bits(), std::memory_order_relaxed);
+  if (!libraries.comm || communicator_ != nullptr) return Status::Ok();
+  device::DeviceGuard guard(ordinal());
+  CUDAEP_RETURN_IF_ERROR(guard.status());
+  CUDAEP_ASSIGN_OR_RETURN(communicator_, JoinGroup(settings_.group));
+  return Status::Ok();
+}
+
+Status SessionState::CheckGroup(bool synchronized) const {
+  if (synchronized && !settings_.has_user_stream) CUDAEP_RETURN_IF_ERROR(AwaitRun());
+  return communicator_->Check();
+}
+
 Result<StreamContext*> SessionState::Adopt(device::Stream stream) {
   std::lock_guard lock(mutex_);
   if (StreamContext* context = streams_.Find(stream)) return context;
@@ -118,6 +133,7 @@ Result<StreamContext*> SessionState::Adopt(device::Stream stream) {
   }
   auto context = std::make_unique<StreamContext>(memory_, stream);
   CUDAEP_RETURN_IF_ERROR(context->TakeHandles(libraries()));
+  context->SetCommunicator(communicator());
   if (stream != unified_.get()) {  // whoever made the stream may capture it
     memory_->ExpectCaptures(stream);
     context->workspace().ExpectCaptures();

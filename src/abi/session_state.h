@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "abi/graph_runs.h"
+#include "lib/comm.h"
 #include "memory/device_memory.h"
 #include "runtime/settings.h"
 #include "runtime/stream_table.h"
@@ -79,9 +80,15 @@ class SessionState {
   static std::map<int, Counts> CountLive();
 
   // What the session's operators need, added up while they are created: streams take handles when they are made, after
-  // all operators of the main graph exist.
-  void Need(LibrarySet libraries) { libraries_.fetch_or(libraries.bits(), std::memory_order_relaxed); }
+  // all operators of the main graph exist. The first that needs other ranks waits for them to join.
+  Status Need(LibrarySet libraries);
   LibrarySet libraries() const { return LibrarySet::FromBits(libraries_.load(std::memory_order_relaxed)); }
+
+  // Null where no operator needs one.
+  comm::Communicator* communicator() const { return communicator_.get(); }
+  // What has failed among the ranks; after waiting for this thread's Run, if it is `synchronized` and not on a stream
+  // of the caller's.
+  Status CheckGroup(bool synchronized) const;
 
   // Whether the nodes of one Run are spread over several streams, so that memory is used by other streams than the one
   // it was asked for. Known before the first node of such a Run: the host makes a Run's streams on the Run's thread,
@@ -126,6 +133,7 @@ class SessionState {
   std::atomic<int> regions_{0};
   StreamTable streams_;
   std::unique_ptr<GraphRuns> graph_runs_;
+  std::unique_ptr<comm::Communicator> communicator_;  // set while kernels are created
   std::mutex mutex_;
   std::vector<std::unique_ptr<StreamContext>> foreign_;  // guarded by mutex_
 };

@@ -90,6 +90,7 @@ Status SyncStream::Init() {
   if (owned_) {
     context_ = owned_context_.get();
     CUDAEP_RETURN_IF_ERROR(context_->TakeHandles(state_->libraries()));
+    context_->SetCommunicator(state_->communicator());
     CUDAEP_RETURN_IF_ERROR(state_->streams().Add(context_));
     state_->memory()->AddStream(stream_);
     state_->StreamMade();

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "ops/registry.h"
+
 namespace cudaep::graph {
 namespace {
 
@@ -23,6 +25,7 @@ class CaptureChecker {
   Status Check() const {
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       if (IsStandard(report_.nodes[n], kControlFlow)) return Refuse(n, "is control flow, which the host runs");
+      if (report_.nodes[n].domain == ops::kOwnDomain) return Refuse(n, "works with other ranks, which replay nothing");
       for (const PlacementUse& use : graph_.nodes[n].inputs) {
         if (use.value >= 0) CUDAEP_RETURN_IF_ERROR(CheckUse(n, use));
       }

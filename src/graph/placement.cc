@@ -29,7 +29,7 @@ class ShapeNodeFinder {
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       const PlacementNode& node = graph_.nodes[n];
       bool computed = false;
-      bool all_host = (node.claimed || node.falls_to_cpu) && !node.runs_graphs;
+      bool all_host = (node.claimed || node.falls_to_cpu) && !node.runs_graphs && !node.collective;
       for (const PlacementUse& use : node.inputs) {
         if (use.value < 0) continue;
         const auto v = static_cast<size_t>(use.value);

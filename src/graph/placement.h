@@ -37,6 +37,7 @@ struct PlacementUse {
 struct PlacementNode {
   bool claimed = false;       // we have a kernel that takes the node
   bool falls_to_cpu = false;  // we have none, and no other provider took it
+  bool collective = false;    // works with other ranks: never a shape node
   bool runs_graphs = false;   // control flow with nodes of ours inside: never a shape node
   std::vector<PlacementUse> inputs;
   std::vector<int> outputs;  // values

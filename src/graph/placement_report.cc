@@ -9,6 +9,7 @@
 #include <set>
 
 #include "graph/report_text.h"
+#include "ops/registry.h"
 
 namespace cudaep::graph {
 namespace {
@@ -143,6 +144,15 @@ Status CheckAllComputeNodes(const GraphReport& graph, std::string_view provider)
                       std::count_if(graph.nodes.begin(), graph.nodes.end(), std::not_fn(IsShape)), " compute nodes",
                       graph.parent.empty() ? "" : StrCat(" inside ", graph.parent), " are not on ", provider, ":",
                       LinesOf(graph, kMostNamed, IsElsewhere));
+}
+
+Status CheckOwnOperators(const GraphReport& graph) {
+  const auto is_stranded = [](const NodeReport& node) {
+    return node.domain == ops::kOwnDomain && node.home != NodeHome::kOurs;
+  };
+  if (std::ranges::none_of(graph.nodes, is_stranded)) return Status::Ok();
+  return NotSupported("nobody else runs operators of domain ", ops::kOwnDomain, ":",
+                      LinesOf(graph, kMostNamed, is_stranded));
 }
 
 const NodeReport* PlacementReport::FindNode(std::string_view first_output) const {

@@ -76,6 +76,9 @@ std::string Warning(const GraphReport& graph);
 // OK when all compute nodes are ours; otherwise kNotSupported naming the first 20 others with their reasons.
 Status CheckAllComputeNodes(const GraphReport& graph, std::string_view provider);
 
+// OK when all nodes of operators that no other provider can run are ours; otherwise kNotSupported with the reasons.
+Status CheckOwnOperators(const GraphReport& graph);
+
 // How many nodes have which home.
 struct NodeCount {
   size_t all = 0;

@@ -23,6 +23,9 @@ namespace cudaep::ops {
 inline constexpr const char* kOnnxDomain = "";
 inline constexpr const char* kMicrosoftDomain = "com.microsoft";
 inline constexpr const char* kNhwcDomain = "com.ms.internal.nhwc";
+// The project's own, which models may use: no host has its schemas, so the library brings them
+// (abi/custom_operators.h).
+inline constexpr const char* kOwnDomain = "ort_cuda_ep";
 // Of operators that compiled regions make (graph/pass): no model has them, and the host is not told of their rows.
 inline constexpr const char* kFusedDomain = "cudaep.fused";
 

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "device/device.h"
+#include "runtime/collective_options.h"
 #include "runtime/graph_options.h"
 #include "runtime/ignored_options.h"
 #include "runtime/memory_options.h"
@@ -161,6 +162,7 @@ std::vector<OptionRow> AllRows() {
   std::vector<OptionRow> rows(std::begin(kGeneral), std::end(kGeneral));
   rows.insert(rows.end(), StreamOptions().begin(), StreamOptions().end());
   rows.insert(rows.end(), GraphOptions().begin(), GraphOptions().end());
+  rows.insert(rows.end(), CollectiveOptions().begin(), CollectiveOptions().end());
   rows.insert(rows.end(), MemoryOptions().begin(), MemoryOptions().end());
   rows.insert(rows.end(), IgnoredOptions().begin(), IgnoredOptions().end());
   return rows;
@@ -211,6 +213,7 @@ Result<Settings> ParseOptions(const OptionList& options, const Settings& base) {
   }
   CUDAEP_RETURN_IF_ERROR(CheckStreamOptions(options, settings));
   CUDAEP_RETURN_IF_ERROR(CheckGraphOptions(settings));
+  CUDAEP_RETURN_IF_ERROR(CheckCollectiveOptions(settings));
   CUDAEP_RETURN_IF_ERROR(CheckMemoryOptions(options, settings));
   if (settings.measure_products && !settings.measured_products) {
     return InvalidArgument("provider option tunable_op_tuning_enable=1 needs tunable_op_enable=1");

@@ -1,11 +1,11 @@
 // The provider's options: one table of names, kinds, defaults and documentation, and the parser over it.
 //
-// The table is made of groups: streams (runtime/stream_options.cc), CUDA graphs (runtime/graph_options.cc), memory
-// (runtime/memory_options.cc), what is ignored (runtime/ignored_options.cc), and everything else
-// (runtime/options_table.cc).
-// Provider options, `ep.*` session entries, docs/options.md and the fuzzer all read this table.
-// Errors: kInvalidArgument for an unknown name or a malformed value, naming both and the values accepted;
-// kNotSupported for a known option whose value asks for something this build does not offer.
+// The table is made of groups: streams (runtime/stream_options.cc), CUDA graphs (runtime/graph_options.cc),
+// collectives (runtime/collective_options.cc), memory (runtime/memory_options.cc), what is ignored
+// (runtime/ignored_options.cc), and everything else (runtime/options_table.cc). Provider options, `ep.*` session
+// entries, docs/options.md and the fuzzer all read this table. Errors: kInvalidArgument for an unknown name or a
+// malformed value, naming both and the values accepted; kNotSupported for a known option whose value asks for something
+// this build does not offer.
 #pragma once
 
 #include <span>

@@ -25,6 +25,17 @@ enum class ConvPath : uint8_t { kAuto, kLibrary, kColumns, kDepthwise, kChannels
 // Which kernel normalises the rows of layer and RMS normalisation; long ones one by one, two or four together.
 enum class NormPath : uint8_t { kAuto, kDirect, kBatch, kRing, kLong, kLongPairs, kLongFours, kStream };
 
+inline constexpr int kMostRanks = 1024;
+inline constexpr int kMostTimeoutSeconds = 24 * 60 * 60;
+
+// The ranks that run a model together, one session each (runtime/process_group.h).
+struct GroupSettings {
+  int size = 0;  // 0: no group was named
+  int rank = 0;
+  std::string file;  // that they meet in; not needed by a group of one
+  int timeout_s = 300;
+};
+
 struct Settings {
   int device_ordinal = 0;
   bool use_tf32 = true;        // GEMM, convolution and attention alike
@@ -61,7 +72,8 @@ struct Settings {
   bool require_all_compute_nodes = false;  // a compute node that is not ours fails the session
   std::string placement_report;            // file that GetCapability writes its decisions to; empty: none
   int64_t budget_dynamic_dim = 0;          // what an open dimension counts as in a memory budget; 0: cost unknown
-  memory::MemoryConfig memory;             // its ordinal is set where the session's device is known
+  GroupSettings group;
+  memory::MemoryConfig memory;  // its ordinal is set where the session's device is known
 };
 
 }  // namespace cudaep

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "core/shape.h"
+#include "lib/comm.h"
 #include "runtime/copy_stream.h"
 #include "runtime/library_handles.h"
 #include "runtime/library_set.h"
@@ -73,6 +74,9 @@ class StreamContext {
       return dnn_.get();
     return TakeDnn();
   }
+  // The session's communicator, which lives as long as it; null outside of sessions with collective operators.
+  comm::Communicator* communicator() const { return communicator_; }
+  void SetCommunicator(comm::Communicator* communicator) { communicator_ = communicator; }
   // Created at first use.
   Result<CopyStream*> copies();
 
@@ -101,6 +105,7 @@ class StreamContext {
   device::UniquePinnedMemory read_back_;
   HandleLease<blas::Handle> blas_;
   HandleLease<dnn::Handle> dnn_;
+  comm::Communicator* communicator_ = nullptr;
   CopyStream copies_;
   std::atomic<uint64_t> copies_queued_{0}, copies_done_{0};
 };

@@ -208,7 +208,7 @@ def test_gates_are_those_of_the_library() -> None:
 
 def test_vendor_libraries_are_those_of_the_library() -> None:
     text = "".join(
-        (SOURCE / "lib" / "cuda" / name).read_text() for name in ("cublaslt_api.cc", "cudnn_api.cc", "cupti_api.cc")
+        (SOURCE / "lib" / "cuda" / f"{name}_api.cc").read_text() for name in ("cublaslt", "cudnn", "cupti", "nccl")
     )
     specs = re.findall(
         r'LibrarySpec k\w+\{"(\w+)",\s*"([^"]+)",\s*(?:"(\w+)"|nullptr),\s*(\d+),\s*k\w+,\s*"([^"]+)"\}', text

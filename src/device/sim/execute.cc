@@ -134,7 +134,7 @@ Status Simulator::RunPayload(Lock& lock, const Work& work, const QueuedWork& ite
                    return Status::Ok();
                  },
                  [&](const LibraryWork& library) {
-                   RunForeign(lock, library.run);
+                   if (library.run != nullptr) RunForeign(lock, library.run);
                    return Status::Ok();
                  },
                  [&](const EventMark& mark) {

@@ -43,10 +43,12 @@ Result<Allocation*> FindStart(Simulator& simulator, void* pointer, bool pinned) 
   return allocation;
 }
 
-// CUDA's rule for a plain free: everything that runs is waited for.
+// CUDA's rule for a plain free: everything that runs is waited for. But where other devices wait for this one in shared
+// work, the caller may have still to queue what they wait for.
 Status ReleaseNow(Simulator& simulator, Lock& lock, Allocation* allocation) {
-  for (size_t i = 0; i < simulator.devices.size(); ++i) {
-    simulator.WaitForDevice(lock, static_cast<int>(i)).IgnoreError();
+  const int owner = simulator.OrdinalOf(allocation->begin);
+  for (int i = 0; i < static_cast<int>(simulator.devices.size()); ++i) {
+    if (i == owner || !simulator.has_shared_work()) simulator.WaitForDevice(lock, i).IgnoreError();
   }
   sim::Heap* heap = simulator.HeapOf(allocation->begin);
   Status zones = heap->CheckRedZone(*allocation);

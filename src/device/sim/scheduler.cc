@@ -8,11 +8,25 @@
 
 namespace cudaep::device::sim {
 
+namespace {
+
+// How long to wait before shared work is attempted again.
+constexpr auto kAttemptInterval = std::chrono::microseconds(100);
+
+bool IsShared(const Work& work) {
+  const auto* library = work.As<LibraryWork>();
+  return library != nullptr && library->attempt != nullptr;
+}
+
+}  // namespace
+
 void Simulator::Enqueue(Lock& lock, StreamHandle* stream, std::shared_ptr<const Work> work, Clock clock) {
   stream->queue.push_back(
       {std::move(work), ++stream->submitted, stream->id, std::move(clock), CurrentThread().activity_scope, calls});
   ++queued_;
-  if (config.mode == Mode::kEager) {
+  const bool is_shared = IsShared(*stream->queue.back().work);
+  if (is_shared) ++shared_;
+  if (config.mode == Mode::kEager || is_shared) {
     WakeExecutor();
   } else if (config.mode == Mode::kRandom && NextRandom(&random_) % 4 == 0) {
     Demand demand;
@@ -85,6 +99,8 @@ void Simulator::Meet(Lock& lock, Demand* demand) {
       RunHead(lock, next);
     } else if (executing_) {
       WaitUntil(progress_, lock, [&] { return demand->met || !executing_; });
+    } else if (shared_ != 0) {
+      WaitForOthers(progress_, lock);
     } else {
       demand->met = true;  // nothing is left that could meet it
     }
@@ -94,15 +110,32 @@ void Simulator::Meet(Lock& lock, Demand* demand) {
 
 bool Simulator::IsReady(const StreamHandle& stream) const {
   if (stream.queue.empty()) return false;
-  const auto* wait = stream.queue.front().work->As<EventWait>();
-  return wait == nullptr || wait->source->completed >= wait->sequence;
+  const Work& head = *stream.queue.front().work;
+  const auto* wait = head.As<EventWait>();
+  if (wait != nullptr) return wait->source->completed >= wait->sequence;
+  const bool is_lost = !devices[static_cast<size_t>(stream.ordinal)].lost.ok();
+  return is_lost || !IsShared(head) || head.As<LibraryWork>()->attempt();
 }
 
-// The stream whose head must run next for `stream` to get on. Waits lead to earlier calls only, so this ends.
+// The stream whose head must run next for `stream` to get on, null where others must do something first. Waits lead to
+// earlier calls only, so this ends.
 StreamHandle* Simulator::PickNeeded(StreamHandle* stream) {
   while (!stream->queue.empty()) {
     if (IsReady(*stream)) return stream;
-    stream = stream->queue.front().work->As<EventWait>()->source.get();
+    const auto* wait = stream->queue.front().work->As<EventWait>();
+    if (wait == nullptr) return nullptr;
+    stream = wait->source.get();
+  }
+  return nullptr;
+}
+
+StreamHandle* Simulator::PickShared() {
+  if (shared_ == 0) return nullptr;
+  for (const auto& stream : streams_) {
+    const bool has_any = std::any_of(stream->queue.begin(), stream->queue.end(),
+                                     [](const QueuedWork& item) { return IsShared(*item.work); });
+    StreamHandle* const next = has_any ? PickNeeded(stream.get()) : nullptr;
+    if (next != nullptr) return next;
   }
   return nullptr;
 }
@@ -119,13 +152,14 @@ StreamHandle* Simulator::PickAny() {
 StreamHandle* Simulator::Pick() {
   if (queued_ == 0) return nullptr;
   if (config.mode == Mode::kEager) return PickAny();
-  for (const Demand* demand : demands_) {
+  for (Demand* demand : demands_) {
     if (demand->met) continue;
     const bool needed = config.mode == Mode::kLate && demand->stream != nullptr;
     StreamHandle* next = needed ? PickNeeded(demand->stream) : PickAny();
     if (next != nullptr) return next;
+    if (demand->stream == nullptr) demand->met = true;  // whoever only queues something waits for no others
   }
-  return nullptr;
+  return PickShared();
 }
 
 void Simulator::RunHead(Lock& lock, StreamHandle* stream) {
@@ -133,6 +167,7 @@ void Simulator::RunHead(Lock& lock, StreamHandle* stream) {
   QueuedWork item = std::move(stream->queue.front());
   stream->queue.pop_front();
   --queued_;
+  if (IsShared(*item.work)) --shared_;
   executing_ = true;
   const auto ordinal = static_cast<size_t>(stream->ordinal);
   // What is still queued on a lost device never runs.
@@ -160,6 +195,10 @@ void Simulator::SettleDemands() {
   if (settled) progress_.notify_all();
 }
 
+void Simulator::WaitForOthers(std::condition_variable& condition, Lock& lock) {
+  condition.wait_for(lock, kAttemptInterval);
+}
+
 void Simulator::WakeExecutor() {
   if (inline_) return;
   if (!executor_.joinable()) executor_ = std::thread([this] { ExecutorLoop(); });
@@ -177,7 +216,11 @@ void Simulator::ExecutorLoop() {
     SettleDemands();
     progress_.notify_all();
     executor_idle_ = true;
-    WaitOnce(wake_, lock);
+    if (shared_ != 0) {
+      WaitForOthers(wake_, lock);
+    } else {
+      WaitOnce(wake_, lock);
+    }
     executor_idle_ = false;
   }
 }

@@ -164,6 +164,13 @@ std::string NameOfKernel(const void* kernel);
 Status EnqueueHostWork(Stream stream, std::string name, std::function<void()> work, std::span<const void* const> reads,
                        std::span<void* const> writes);
 
+// Queues work that others have a part in: other processes, or other streams of this one. Once it is the first of its
+// stream, `attempt` is called again and again, by whichever thread runs work, with the device's lock held, until it
+// says that all is done; it gives up after a time of its own. It starts without anybody waiting for it here: others do.
+// Cannot be captured.
+Status EnqueueSharedWork(Stream stream, std::string name, std::function<bool()> attempt,
+                         std::span<const void* const> reads, std::span<void* const> writes);
+
 // Checks the red zones of every allocation now; also done by Free and by every synchronisation.
 Status CheckRedZones(int ordinal);
 

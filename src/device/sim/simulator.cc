@@ -68,7 +68,7 @@ Status Simulator::Configure(Lock& lock, const Configuration& configuration) {
   faults.Clear();
   host_counters = Counters();
   only_stream = nullptr;
-  queued_ = kernels_run_ = 0;
+  queued_ = shared_ = kernels_run_ = 0;
   if (range_ != nullptr) munmap(range_, range_bytes_);
   ++era;
   config = configuration;

@@ -117,6 +117,7 @@ class Simulator {
   Status WaitFor(Lock& lock, StreamHandle* stream, uint64_t sequence, const Clock& clock);
   Status WaitForStream(Lock& lock, StreamHandle* stream);
   Status WaitForDevice(Lock& lock, int ordinal);
+  bool has_shared_work() const { return shared_ != 0; }
   // Lets one operation that `stream` needs run; for queries, so that loops around them end.
   void Nudge(Lock& lock, StreamHandle* stream);
   void MarkLost(int ordinal, const Status& cause);
@@ -136,6 +137,9 @@ class Simulator {
   StreamHandle* Pick();
   StreamHandle* PickNeeded(StreamHandle* stream);
   StreamHandle* PickAny();
+  // For shared work, which is wanted wherever it was queued: others wait for it.
+  StreamHandle* PickShared();
+  static void WaitForOthers(std::condition_variable& condition, Lock& lock);
   bool IsReady(const StreamHandle& stream) const;
   void RunHead(Lock& lock, StreamHandle* stream);
   void SettleDemands();
@@ -161,9 +165,9 @@ class Simulator {
   std::unordered_map<Stream, StreamHandle*> handles_;
   std::vector<std::pair<uint32_t, uint64_t>> free_slots_;  // with the sequence to continue from
   uint32_t next_slot_ = 0, next_stream_ = 1;
-  size_t queued_ = 0;
-  uint64_t kernels_run_ = 0;  // since Configure, for Configuration::lose_at_kernel
-  void* range_ = nullptr;     // all devices' memory, then pinned memory
+  size_t queued_ = 0, shared_ = 0;  // operations, and those of them that are shared work
+  uint64_t kernels_run_ = 0;        // since Configure, for Configuration::lose_at_kernel
+  void* range_ = nullptr;           // all devices' memory, then pinned memory
   size_t range_bytes_ = 0, stride_ = 0;
 };
 

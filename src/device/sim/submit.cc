@@ -76,12 +76,17 @@ Status SubmitKernel(AnyKernel kernel, const KernelSignature& signature, const st
   return simulator.Submit(lock, target, Work{std::move(work), target->ordinal, std::move(accesses)});
 }
 
-Status EnqueueHostWork(Stream stream, std::string name, std::function<void()> work, std::span<const void* const> reads,
-                       std::span<void* const> writes) {
+namespace {
+
+Status SubmitLibraryWork(Stream stream, LibraryWork work, std::span<const void* const> reads,
+                         std::span<void* const> writes) {
   Simulator& simulator = Simulator::Get();
   Lock lock = simulator.Acquire();
   CUDAEP_ASSIGN_OR_RETURN(StreamHandle * target, simulator.EnterStream(CallKind::kHostWork, stream));
   CUDAEP_RETURN_IF_ERROR(CheckCurrentDevice(*target));
+  if (work.attempt != nullptr && target->capture != nullptr) {
+    return FailedPrecondition(work.name, " cannot be captured into a graph");
+  }
   std::vector<Access> accesses;
   for (const void* pointer : reads) {
     if (pointer != nullptr) accesses.push_back({reinterpret_cast<uintptr_t>(pointer), 0, false, true});
@@ -89,8 +94,19 @@ Status EnqueueHostWork(Stream stream, std::string name, std::function<void()> wo
   for (void* pointer : writes) {
     if (pointer != nullptr) accesses.push_back({reinterpret_cast<uintptr_t>(pointer), 0, true, true});
   }
-  return simulator.Submit(lock, target,
-                          Work{LibraryWork{std::move(name), std::move(work)}, target->ordinal, std::move(accesses)});
+  return simulator.Submit(lock, target, Work{std::move(work), target->ordinal, std::move(accesses)});
+}
+
+}  // namespace
+
+Status EnqueueHostWork(Stream stream, std::string name, std::function<void()> work, std::span<const void* const> reads,
+                       std::span<void* const> writes) {
+  return SubmitLibraryWork(stream, {std::move(name), std::move(work), nullptr}, reads, writes);
+}
+
+Status EnqueueSharedWork(Stream stream, std::string name, std::function<bool()> attempt,
+                         std::span<const void* const> reads, std::span<void* const> writes) {
+  return SubmitLibraryWork(stream, {std::move(name), nullptr, std::move(attempt)}, reads, writes);
 }
 
 Status Simulator::CheckPointers(const Work& work, Moment moment) {

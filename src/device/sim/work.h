@@ -60,6 +60,7 @@ struct CallbackWork {
 struct LibraryWork {
   std::string name;
   std::function<void()> run;
+  std::function<bool()> attempt;  // in place of `run`: whether it could be done by now
 };
 struct EventMark {
   std::shared_ptr<EventState> event;

@@ -38,6 +38,10 @@ Status Node::SetOption(std::string_view name, int64_t value) {
     settings_.norm_path = static_cast<NormPath>(value);
     return Status::Ok();
   }
+  if (name == "collective_size") {
+    settings_.group.size = static_cast<int>(value);
+    return Status::Ok();
+  }
   return InvalidArgument("the operator test driver knows no option '", name, "'");
 }
 

@@ -9,6 +9,7 @@ import onnx.defs
 from .dtypes import name_of_type
 
 FUSED_DOMAIN = "cudaep.fused"
+OWN_DOMAIN = "ort_cuda_ep"
 NEWEST_OPSET = 28  # of the newest host we support (ONNX Runtime 1.32); newer ones are refused by it
 
 
@@ -69,7 +70,12 @@ def _formal(formals: tuple[Formal, ...], index: int) -> Formal | None:
 def _history() -> dict[tuple[str, str], dict[int, Schema]]:
     """(domain, op) -> version -> schema. onnx has the last word on its own operators."""
     table: dict[tuple[str, str], dict[int, Schema]] = {}
-    for found in _fused_schemas() + _host_schemas() + [_from_onnx(s) for s in onnx.defs.get_all_schemas_with_history()]:
+    for found in (
+        _fused_schemas()
+        + _own_schemas()
+        + _host_schemas()
+        + [_from_onnx(s) for s in onnx.defs.get_all_schemas_with_history()]
+    ):
         if found.since <= NEWEST_OPSET:
             table.setdefault((found.domain, found.op), {})[found.since] = found
     return table
@@ -202,6 +208,28 @@ def _fused_schemas() -> list[Schema]:
             },
             attributes={"functions": "STRINGS", "operands": "INTS", "numbers": "FLOATS", "results": "INTS"},
         ),
+    ]
+
+
+def _own_schemas() -> list[Schema]:
+    """Of the operators whose schemas the library brings (src/abi/custom_operators.h)."""
+    numbers = frozenset(
+        {"float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "uint32", "int64", "uint64"}
+    )
+    small = frozenset(
+        {"bool", "int16", "uint16", *(f"float8_{name}" for name in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz"))}
+    )
+    x, y = Formal("x", "Input0", variadic=False), Formal("y", "Input0", variadic=False)
+    reduced = {"reduction": "STRING", "group_size": "INT"}
+    attributes = {
+        "AllReduce": reduced,
+        "ReduceScatter": {**reduced, "axis": "INT"},
+        "AllGather": {"axis": "INT", "group_size": "INT"},
+        "AllToAll": dict.fromkeys(("split_axis", "concat_axis", "group_size"), "INT"),
+    }
+    return [
+        Schema(OWN_DOMAIN, op, 1, (x,), (y,), {"Input0": numbers if "reduction" in kinds else numbers | small}, kinds)
+        for op, kinds in attributes.items()
     ]
 
 

@@ -48,6 +48,12 @@ TEST_F(CaptureCheckTest, ControlFlowCannot) {
   Accepts();
 }
 
+TEST_F(CaptureCheckTest, CollectivesCannot) {
+  report_.nodes[1].op_type = "AllReduce";
+  report_.nodes[1].domain = "ort_cuda_ep";
+  Refuses("AllReduce node 'second' works with other ranks");
+}
+
 TEST_F(CaptureCheckTest, ANodeOnTheCpuReadsNoValueOfTheDevice) {
   report_.nodes[1].home = NodeHome::kUnsupported;
   report_.nodes[1].reason = "no kernel";

@@ -50,6 +50,12 @@ class Builder {
     graph_.nodes.back().runs_graphs = true;
     return *this;
   }
+  // Works with other ranks.
+  Builder& Collective(const std::vector<std::string>& inputs, const std::string& output) {
+    Node(inputs, output);
+    graph_.nodes.back().collective = true;
+    return *this;
+  }
   // Shape or Size: the output is written in host memory.
   Builder& ShapeOf(const std::string& input, const std::string& output) {
     Node({input}, output);
@@ -151,6 +157,11 @@ TEST(Placement, ControlFlowIsNoShapeNode) {
   EXPECT_EQ(Builder().ShapeOf("x", "s").Node({"s"}, "c").Graphs({"@c"}, "y").Output("y").Find(),
             (Flags{false, true, false}));
   EXPECT_EQ(Builder().Constant("k").ShapeOf("x", "s").Graphs({"s", "k"}, "y").Node({"x", "y"}, "z").Output("z").Find(),
+            (Flags{false, false, false}));
+}
+
+TEST(Placement, ACollectiveIsNoShapeNode) {
+  EXPECT_EQ(Builder().ShapeOf("x", "s").Collective({"s"}, "c").Node({"@c"}, "y").Output("y").Find(),
             (Flags{false, false, false}));
 }
 

@@ -1,0 +1,80 @@
+#include "runtime/rendezvous_note.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <sstream>
+
+namespace cudaep {
+namespace {
+
+constexpr std::string_view kHeader = "ort-cuda-ep rendezvous 1";
+constexpr mode_t kOwnerOnly = 0600;  // the id lets whoever has it join
+
+struct FileCloser {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using UniqueFile = std::unique_ptr<std::FILE, FileCloser>;
+
+Status FileError(std::string_view what, const std::string& path) {
+  return Status(StatusCode::kDeviceError, StrCat("cannot ", what, " '", path, "': ", std::strerror(errno)));
+}
+
+}  // namespace
+
+RendezvousNote ReadNote(const std::string& path) {
+  RendezvousNote note;
+  const UniqueFile file(std::fopen(path.c_str(), "re"));
+  if (file == nullptr) return note;
+  std::string text;
+  char buffer[4096];
+  while (const size_t count = std::fread(buffer, 1, sizeof(buffer), file.get())) text.append(buffer, count);
+  std::istringstream lines(text);
+  std::string line;
+  if (!std::getline(lines, line) || line != kHeader) return note;
+  while (std::getline(lines, line)) {
+    const size_t space = line.find(' ');
+    if (space == std::string::npos) continue;
+    const std::string key = line.substr(0, space), value = line.substr(space + 1);
+    if (key == "nonce") note.nonce = value;
+    if (key == "group") note.group = value;
+    if (key == "id") note.id = value;
+    if (key == "failure") note.failure = value;
+    if (key == "answer") {
+      const size_t end = value.find(' ');
+      if (end != std::string::npos) note.answers[std::atoi(value.c_str())] = value.substr(end + 1);
+    }
+  }
+  return note;
+}
+
+Status WriteNote(const std::string& path, const RendezvousNote& note) {
+  std::string text = StrCat(kHeader, "\nnonce ", note.nonce, "\ngroup ", note.group, "\n");
+  for (const auto& [rank, nonce] : note.answers) text += StrCat("answer ", rank, ' ', nonce, '\n');
+  if (!note.id.empty()) text += StrCat("id ", note.id, '\n');
+  if (!note.failure.empty()) text += StrCat("failure ", note.failure, '\n');
+  const std::string fresh = StrCat(path, '.', note.nonce, ".new");
+  const int descriptor = open(fresh.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, kOwnerOnly);
+  if (descriptor < 0) return FileError("create", fresh);
+  const bool written = write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  close(descriptor);
+  if (written && rename(fresh.c_str(), path.c_str()) == 0) return Status::Ok();
+  Status failure = FileError("write", path);
+  unlink(fresh.c_str());
+  return failure;
+}
+
+std::string NewNonce() {
+  std::random_device random;
+  std::string nonce(16, '0');
+  for (char& digit : nonce) digit = "0123456789abcdef"[random() % 16];
+  return nonce;
+}
+
+}  // namespace cudaep
