@@ -58,6 +58,7 @@ if(NOT cudaep_ort_api OR cudaep_ort_api LESS CUDAEP_ORT_MIN_API)
                       "${CUDAEP_ORT_MIN_API} or newer is needed.")
 endif()
 message(STATUS "ONNX Runtime headers: ${cudaep_ort_dir} (API ${cudaep_ort_api})")
+set(CUDAEP_ORT_HEADERS ${cudaep_ort_dir} CACHE INTERNAL "the headers found, for tools/build_examples.sh")
 
 add_library(cudaep_ort_headers INTERFACE)
 target_include_directories(cudaep_ort_headers SYSTEM INTERFACE ${cudaep_ort_dir})
