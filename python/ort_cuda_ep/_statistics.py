@@ -14,9 +14,9 @@ _FIRST_BYTES = 16 << 10
 def statistics() -> dict[str, Any]:
     """Figures of this process's registered library, as docs/guides/serving.md lists them; bytes unless a key says us.
 
-    Cheap enough for every scrape of a server, and may be called from any thread while sessions run: no Run waits for
-    it. Counts of memory begin anew with the last session's end, those of graphs and plans never. Raises RuntimeError
-    before `register`.
+    Cheap enough for every scrape of a server, and may be called from any thread while sessions run: a Run waits no
+    longer than it takes to read an allocator's figures. Counts of memory begin anew with the last session's end, those
+    of graphs and plans never. Raises RuntimeError before `register`, and in a child that was forked after it.
     """
     path = _provider.registered_library()
     if path is None:
@@ -27,7 +27,9 @@ def statistics() -> dict[str, Any]:
         text = ctypes.create_string_buffer(size)
         needed = read(text, size)
         if needed == 0:
-            raise MemoryError("the library had no host memory for its statistics")
+            raise RuntimeError(
+                "there are no statistics: this process was forked after the registration, or host memory ran out"
+            )
         if needed <= size:
             found = json.loads(text.value)
             assert isinstance(found, dict)

@@ -67,8 +67,10 @@ CUDAEP_EXPORT OrtStatus* ReleaseEpFactory(OrtEpFactory* factory) {
 }
 
 // Statistics of the process as UTF-8 JSON with a null at its end (abi/statistics.h). Returns the bytes that takes;
-// nothing is written where `capacity` is less. 0 where host memory ran out.
+// nothing is written where `capacity` is less. 0 where host memory ran out, and in a child forked after the
+// registration: there, locks may be held by threads that did not come along.
 CUDAEP_EXPORT size_t OrtCudaEpStatistics(char* text, size_t capacity) noexcept {
+  if (cudaep::abi::IsForked()) return 0;
   try {
     const std::string statistics = cudaep::abi::StatisticsText();
     const size_t bytes = statistics.size() + 1;

@@ -22,7 +22,7 @@ using memory::BudgetKind;
 struct DeviceFigures {
   AllocatorStats arena, weights, workspaces, pinned;
   uint64_t limit_bytes = 0;
-  bool is_limited = true;  // every part is
+  bool is_limited = true;  // every part that has memory is
   uint64_t charged[memory::kBudgetKinds] = {};
   SessionState::Counts sessions;
   GraphTotals runs, calls;
@@ -45,11 +45,15 @@ void AddMemory(const memory::DeviceMemory& memory, DeviceFigures* device) {
   Add(stats.weights, &device->weights);
   Add(stats.workspaces, &device->workspaces);
   const memory::Budget& budget = memory.budget();
-  device->limit_bytes += budget.limit_bytes();
-  device->is_limited = device->is_limited && budget.limit_bytes() != 0;
+  uint64_t charged = 0;
   for (size_t kind = 0; kind < memory::kBudgetKinds; ++kind) {
-    device->charged[kind] += budget.charged_bytes(static_cast<BudgetKind>(kind));
+    const uint64_t bytes = budget.charged_bytes(static_cast<BudgetKind>(kind));
+    device->charged[kind] += bytes;
+    charged += bytes;
   }
+  device->limit_bytes += budget.limit_bytes();
+  // The environment's configuration lives beside every session's, mostly without a limit and without memory.
+  device->is_limited = device->is_limited && (budget.limit_bytes() != 0 || charged == 0);
 }
 
 std::map<int, DeviceFigures> Collect() {

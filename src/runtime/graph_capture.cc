@@ -47,12 +47,14 @@ Status LaunchableGraph::Make(GraphKind kind, device::Graph graph, std::shared_pt
   }
   memory_ = std::move(memory);
   charged_bytes_ = bytes;
-  Status made = device::GraphInstantiate(exec_.Receive(), graph);
+  device::UniqueGraphExec exec;
+  Status made = device::GraphInstantiate(exec.Receive(), graph);
   if (!made.ok()) {
     Reset();
     return made;
   }
   tally_ = std::make_unique<GraphTally>(kind, memory_->config().ordinal, bytes);
+  exec_ = std::move(exec);  // last: a graph that is launched has a tally
   return Status::Ok();
 }
 

@@ -49,6 +49,7 @@ found = in_child({
     "an old session": lambda: session.run(None, X)[0],
     "a new session": run_new,
     "a copy": lambda: value.numpy(),
+    "statistics": ort_cuda_ep.statistics,
 })
 print(json.dumps({"child": found, "before": expected, "after": attempt(lambda: session.run(None, X)[0])}))
 """
@@ -93,6 +94,7 @@ def environment(request: pytest.FixtureRequest, test_library: str, tmp_path: Pat
 def test_a_fork_after_the_registration_is_told_of(environment: dict[str, str]) -> None:
     found = result(environment, AFTER)
     assert found["child"].pop("code") == 0
+    assert "forked after the registration" in found["child"].pop("statistics")["error"]
     assert set(found["child"]) == {"an old session", "a new session", "a copy"}
     for name, outcome in found["child"].items():
         assert "[CUDAEP_FORKED] this process was forked after the library was registered" in outcome["error"], name

@@ -125,7 +125,9 @@ def test_a_session_shows_in_every_figure(environment: dict[str, str]) -> None:
     assert run["memory"]["weights"]["in_use_bytes"] >= 4 * (4 * 3 * 3 * 3 + 8 * 8)
     assert run["memory"]["arena"]["most_in_use_bytes"] >= 4 * (3 * 8 * 8 + 4 * 8 * 8)
     assert run["account"]["weights_bytes"] == run["memory"]["weights"]["reserved_bytes"]
-    assert run["account"]["limit_bytes"] == 0  # the environment's configuration, which lives beside it, has none
+    assert run["account"]["limit_bytes"] == 64 << 20
+    # The environment's configuration, which lives beside it, has no limit.
+    assert first(seen["allocated"])["account"]["limit_bytes"] == 0
     assert steady["memory"]["arena"]["allocations"] >= run["memory"]["arena"]["allocations"] + 20
     for kind, memory in steady["memory"].items():  # a steady Run asks the driver for nothing
         assert memory["extensions"] == run["memory"][kind]["extensions"], kind
