@@ -48,10 +48,10 @@ class Turning {
     return made_.gains = true;
   }
 
-  // By one scale, wherever a code lies.
+  // By one scale, wherever a code lies. One of a block is of that block's dimension.
   bool Linear() {
     const ir::Value& scale = graph_.value(made_.node.inputs[1]);
-    return scale.is_constant() && scale.constant.elems() == 1 && Elementwise();
+    return scale.is_constant() && scale.constant.elems() == 1 && IntOr("block_size", 0) == 0 && Elementwise();
   }
 
   // Operators that the host has for channels-last images too.

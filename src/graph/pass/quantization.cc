@@ -69,6 +69,8 @@ std::optional<Quantization> QuantizationOf(const ir::Graph& graph, const ir::Nod
   const int64_t rank = static_cast<int64_t>(dims->size()), axis = ir::IntAttribute(node, "axis", 1);
   if (axis < -rank || axis >= rank) return std::nullopt;
   found.axis = static_cast<size_t>(axis < 0 ? axis + rank : axis);
+  const ir::Dim& places = (*dims)[found.axis];
+  if (places.known() && places.size != static_cast<int64_t>(found.scales.size())) return std::nullopt;
   return found;
 }
 

@@ -71,6 +71,25 @@ class ChannelsLastTest : public ::testing::Test {
 
 const std::vector<int64_t> kToLast{0, 2, 3, 1}, kToFirst{0, 3, 1, 2};
 
+// Scales of blocks have a dimension for each of the image's.
+TEST_F(ChannelsLastTest, CodesOfOneScaleTurn) {
+  for (const int64_t block : {int64_t{0}, kChannels}) {
+    Builder one{DataType::kFloat16};
+    const int scale = one.Constant("scale", block == 0 ? Shape{} : Shape{1, 1, 1, 1});
+    const std::vector<Dim> dims = Image(kChannels, 1);
+    const int y = one.Add("Conv", 11, {one.Input("x", dims), one.Constant("w", {kChannels, kChannels, 1, 1})}, dims);
+    const int codes = one.Add("QuantizeLinear", 21, {y, scale}, dims, {{"block_size", block}});
+    one.graph.value(codes).type = DataType::kUint8;
+    one.Output(codes);
+    Settings settings = WithoutChains();
+    settings.fusion_skip.Add(Fusion::kQdq);
+    RunPasses(one.graph, settings);
+    const Ops wanted = block == 0 ? Ops{"Reshape", "Conv", "QuantizeLinear", "Reshape"}
+                                  : Ops{"Reshape", "Conv", "Reshape", "QuantizeLinear"};
+    EXPECT_EQ(one.Operators(), wanted) << block;
+  }
+}
+
 TEST_F(ChannelsLastTest, LayoutsChangeAtTheBordersOnly) {
   const int relu = net.Add("Relu", 14, {Conv(x)}, Image(kChannels));
   net.Output(net.Add("Add", 14, {Conv(relu), relu}, Image(kChannels)));

@@ -165,6 +165,16 @@ TEST(QdqConvolutionsTest, FirstOnesReadWindowsAsChannels) {
   EXPECT_EQ(std::count(codes.begin(), codes.end(), 1), kChannels * 3 * 5 * 7);
 }
 
+// The node says so in a Run.
+TEST(QdqConvolutionsTest, AsManyScalesAsChannelsOrOne) {
+  for (const size_t count : {size_t{8}, size_t{17}}) {
+    ConvNet net;
+    net.Output(net.Conv({net.Codes(), net.Filters({kChannels, kChannels, 1, 1}, std::vector<double>(count, 0.5))}));
+    net.Run();
+    EXPECT_EQ(net.Operators(), (Ops{"QuantizeLinear", "DequantizeLinear", "DequantizeLinear", "Conv"})) << count;
+  }
+}
+
 TEST(QdqConvolutionsTest, WhatStandsInTheWayIsNamed) {
   using Build = std::function<int(ConvNet&)>;
   const auto with = [](Shape dims, std::vector<double> scales = {0.25}, int64_t axis = 0) {
