@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstddef>
 
 #include "core/checked_math.h"
 #include "device/async_copy.h"
@@ -19,9 +20,11 @@ struct Arguments {
   QuantizedConv conv;
   QuantizedConvPointers at;
   int64_t pixels;
-  bool packs;  // of 16 elements of y and the residual may be loaded and stored at once
-  bool constant_weights;
+  // Of four bytes: without padding, where the simulated device, which looks for pointers, might find an old one.
+  int32_t packs;  // of 16 elements of y and the residual may be loaded and stored at once
+  int32_t constant_weights;
 };
+static_assert(offsetof(Arguments, constant_weights) + sizeof(int32_t) == sizeof(Arguments));
 
 struct alignas(16) Piece {
   uint32_t word[4];
@@ -112,7 +115,7 @@ __device__ __forceinline__ uint32_t AddCodes(const QuantizedConv& conv, uint32_t
 
 // Codes of a block in shared memory, [pixels][kStride], to y.
 template <int kPixels, int kChannels, int kStride, int kThreads>
-__device__ __forceinline__ void StoreCodes(const Arguments& p, const uint8_t* codes, int64_t first_pixel,
+__device__ __forceinline__ void StoreCodes(const Arguments& p, void* result, const uint8_t* codes, int64_t first_pixel,
                                            int first_channel) {
   const QuantizedConv& conv = p.conv;
   for (int i = static_cast<int>(threadIdx.x); i < kPixels * kChannels / 16; i += kThreads) {
@@ -121,7 +124,7 @@ __device__ __forceinline__ void StoreCodes(const Arguments& p, const uint8_t* co
     if (pixel >= p.pixels || first_channel + place >= conv.out_channels) continue;
     const int64_t to = pixel * conv.out_channels + first_channel + place;
     const uint8_t* const from = codes + line * kStride + place;
-    auto* const y = static_cast<uint8_t*>(p.at.y) + to;
+    auto* const y = static_cast<uint8_t*>(result) + to;
     const auto* const residual = static_cast<const uint8_t*>(p.at.residual) + (conv.has_residual ? to : 0);
     if (p.packs) {
       Piece piece = *reinterpret_cast<const Piece*>(from);
@@ -147,7 +150,7 @@ __device__ __forceinline__ void StoreCodes(const Arguments& p, const uint8_t* co
 // kWarpPixels x kWarpChannels of the result are a warp's.
 template <int kPixels, int kChannels, int kWarpPixels>
 __global__ void __launch_bounds__(Tiling<kPixels, kChannels, kWarpPixels>::kThreads)
-    QuantizedConvKernel(__grid_constant__ const Arguments p) {
+    QuantizedConvKernel(void* y, __grid_constant__ const Arguments p) {
   using S = Tiling<kPixels, kChannels, kWarpPixels>;
   alignas(128) __shared__ uint8_t shared[S::kStages * S::kStageBytes];
   const QuantizedConv& conv = p.conv;
@@ -240,7 +243,7 @@ __global__ void __launch_bounds__(Tiling<kPixels, kChannels, kWarpPixels>::kThre
           if (conv.to_codes) {
             shared[row * S::kCodeStride + column] = static_cast<uint8_t>(CodeOf(number, conv.y));
           } else if (first_pixel + row < p.pixels) {
-            static_cast<float*>(p.at.y)[(first_pixel + row) * conv.out_channels + channel] = number;
+            static_cast<float*>(y)[(first_pixel + row) * conv.out_channels + channel] = number;
           }
         }
       }
@@ -248,12 +251,12 @@ __global__ void __launch_bounds__(Tiling<kPixels, kChannels, kWarpPixels>::kThre
   }
   if (!conv.to_codes) return;
   __syncthreads();
-  StoreCodes<kPixels, kChannels, S::kCodeStride, S::kThreads>(p, shared, first_pixel, first_channel);
+  StoreCodes<kPixels, kChannels, S::kCodeStride, S::kThreads>(p, y, shared, first_pixel, first_channel);
 }
 
 struct Tile {
   int pixels, channels, threads;
-  void (*kernel)(Arguments);
+  void (*kernel)(void*, Arguments);
 };
 
 template <int kPixels, int kChannels, int kWarpPixels>
@@ -296,7 +299,7 @@ Status LaunchQuantizedConv(const QuantizedConv& conv, QuantizedConvTile tile, bo
   config.block.x = static_cast<unsigned>(shape.threads);
   config.programmatic = true;
   return device::Launch(
-      shape.kernel, config, stream,
+      shape.kernel, config, stream, at.y,
       Arguments{.conv = conv, .at = at, .pixels = conv.pixels(), .packs = packs, .constant_weights = constant_weights});
 }
 
