@@ -7,7 +7,7 @@ STAMPS := build/.system .venv/.stamp $(OLD_HOSTS:%=build/hosts/%/.complete)
 GPU := $(shell PATH=$$PATH:/usr/local/cuda/bin command -v nvcc >/dev/null && test -e /dev/nvidiactl && echo yes)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup sim cuda asan tsan wheel wheel-check release-check run frameworks test conformance parity bench matrix fuzz fuzz-operators lint tidy doctor clean
+.PHONY: help setup sim cuda asan tsan wheel wheel-check release-check run frameworks serve-check test conformance parity bench matrix fuzz fuzz-operators lint tidy doctor clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
@@ -72,6 +72,10 @@ parity: setup  ## what upstream's CUDA provider has and ours lacks; PROVIDER=NAM
 bench: setup  ## measure against upstream: UPSTREAM=FOLDER, BASELINE=LIBRARY, BENCH="--cases ... --json FILE"; tiny without a GPU
 	@tools/build.sh $(if $(GPU),cuda,sim) lib/libort_cuda_ep$(if $(GPU),,_sim).so launch_loop
 	@PYTHONPATH=python:. $(PYTHON_ENV) -m bench run $(if $(UPSTREAM),--upstream $(UPSTREAM)) $(if $(BASELINE),--baseline $(BASELINE)) $(BENCH)
+
+serve-check: setup  ## the serving example under load on simulated devices, in build/serve; SECONDS=60
+	@tools/build.sh sim lib/libort_cuda_ep_sim.so
+	@examples/serve/check.sh --seconds $(or $(SECONDS),60)
 
 frameworks: setup  ## optimum and sentence-transformers as they come on our provider, in build/frameworks (some gigabytes)
 	@tools/build.sh $(if $(GPU),cuda,sim) lib/libort_cuda_ep$(if $(GPU),,_sim).so

@@ -17,7 +17,9 @@
 namespace cudaep {
 namespace {
 
+constexpr std::string_view kHeaderOfAnyFormat = "ort-cuda-ep plans ";
 constexpr std::string_view kHeader = "ort-cuda-ep plans 1\n";
+constexpr std::string_view kNewSuffix = ".new";
 
 class FileDescriptor {
  public:
@@ -82,6 +84,16 @@ bool MayBePlans(const std::string& path) {
   return type == std::filesystem::file_type::regular || type == std::filesystem::file_type::not_found;
 }
 
+// What killed processes have left beside `path`. The caller has the lock, so nobody else is writing.
+void RemoveLeftovers(const std::filesystem::path& path) {
+  const std::string start = path.filename().string() + '.';
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(path.parent_path(), ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(start) && name.ends_with(kNewSuffix)) std::filesystem::remove(entry.path(), ignored);
+  }
+}
+
 bool WriteAll(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(fd, bytes.data(), bytes.size());
@@ -111,7 +123,12 @@ PlanFile::Records PlanFile::Read() {
   if (whole) rest.remove_prefix(kHeader.size());
   while (whole && !rest.empty()) whole = TakeRecord(&rest, &records);
   if (whole) return records;
-  if (!damage_logged_) Log(LogLevel::kWarning, "plan file ", path_, " is damaged; it is not used and written anew");
+  const bool of_another_format = bytes.starts_with(kHeaderOfAnyFormat) && !bytes.starts_with(kHeader);
+  if (!damage_logged_) {
+    Log(LogLevel::kWarning, "plan file ", path_,
+        of_another_format ? " is of another version of the library" : " is damaged",
+        "; it is not used and written anew");
+  }
   damage_logged_ = true;
   return {};
 }
@@ -139,6 +156,7 @@ void PlanFile::Put(const std::string& key, std::string text) {
 Status PlanFile::Save() {
   std::lock_guard lock(mutex_);
   if (unwritten_.empty()) return Status::Ok();
+  was_saved_ = true;
   if (!MayBePlans(path_)) return FailedPrecondition("plan file: ", path_, " is no regular file; no plans are kept");
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
@@ -146,6 +164,7 @@ Status PlanFile::Save() {
   const FileDescriptor lock_file(open(lock_path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644));
   if (lock_file.get() < 0) return SystemError("open", lock_path);
   if (flock(lock_file.get(), LOCK_EX) != 0) return SystemError("lock", lock_path);
+  RemoveLeftovers(path_);
   Records merged = Read();
   for (const auto& [key, text] : unwritten_) merged[key] = text;
   size_t bytes = 0;
@@ -158,7 +177,7 @@ Status PlanFile::Save() {
 
 Status PlanFile::Write(const Records& records) const {
   static std::atomic<unsigned> count{0};
-  const std::string fresh = StrCat(path_, '.', static_cast<int64_t>(getpid()), '.', count.fetch_add(1), ".new");
+  const std::string fresh = StrCat(path_, '.', static_cast<int64_t>(getpid()), '.', count.fetch_add(1), kNewSuffix);
   std::string bytes(kHeader);
   for (const auto& [key, text] : records) {
     bytes += StrCat(key.size(), ' ', text.size(), ' ', Checksum(key, text), '\n', key, text, '\n');
@@ -184,6 +203,11 @@ void PlanFile::SaveOrLog() {
   std::lock_guard lock(mutex_);
   if (!failure_logged_) Log(LogLevel::kWarning, status.message());
   failure_logged_ = true;
+}
+
+bool PlanFile::was_saved() {
+  std::lock_guard lock(mutex_);
+  return was_saved_;
 }
 
 std::string DefaultPlanFile() {

@@ -1,9 +1,10 @@
 // A file of plans that several processes share: text for text.
 //
 // Read once, at the first look-up. Writing merges with what others wrote meanwhile, under a lock file beside it, into a
-// new file that takes the old one's name, so a reader sees the old or the new file, whole. Every record has a checksum;
-// a file that does not read to its end is not used at all and written anew, and the log says so once. Only a regular
-// file is used; a link is followed. Threads: all functions may be called from any thread.
+// new file that takes the old one's name, so a reader sees the old or the new file, whole; what a killed process left
+// of a new one is removed by the next that writes. Every record has a checksum; a file of another format or that does
+// not read to its end is not used at all and written anew, and the log says so once. Only a regular file is used; a
+// link is followed. Threads: all functions may be called from any thread.
 #pragma once
 
 #include <map>
@@ -32,6 +33,8 @@ class PlanFile {
   Status Save();
   // The same, but a failure goes to the log, once.
   void SaveOrLog();
+  // Whether Save was called, with whatever outcome.
+  bool was_saved();
 
   const std::string& path() const { return path_; }
 
@@ -44,7 +47,7 @@ class PlanFile {
 
   const std::string path_;
   std::mutex mutex_;  // guards the rest
-  bool was_read_ = false, failure_logged_ = false, damage_logged_ = false;
+  bool was_read_ = false, was_saved_ = false, failure_logged_ = false, damage_logged_ = false;
   Records records_, unwritten_;
 };
 

@@ -173,7 +173,8 @@ Result<LibraryPlanPtr> PlanStore::Build(const Request& request, const Make& make
   Log(LogLevel::kVerbose, "plan built in ", us, " us: ", request.problem, ": ", (*plan)->choice());
   if (file == nullptr) return plan;
   PutPlan(file, file_key, **plan);
-  if (us >= kDearUs) file->SaveOrLog();
+  // The first is written at once too, so that a place where nothing can be kept is told while the host listens.
+  if (us >= kDearUs || !file->was_saved()) file->SaveOrLog();
   return plan;
 }
 

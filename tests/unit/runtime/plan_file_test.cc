@@ -7,6 +7,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <vector>
+
+#include "core/log.h"
 
 namespace cudaep {
 namespace {
@@ -60,6 +64,33 @@ TEST_F(PlanFileTest, AFileBeyondTheLimitIsDamaged) {
   file.Put("key", "text");
   ASSERT_TRUE(file.Save().ok());
   EXPECT_LT(std::filesystem::file_size(At("plans")), 1000u);
+}
+
+TEST_F(PlanFileTest, WhatAKilledProcessLeftIsRemovedByTheNextThatWrites) {
+  for (const char* name : {"plans.123.0.new", "plans.99999.17.new", "plans.old", "others.1.0.new"}) {
+    std::ofstream(At(name)) << "half of a fi";
+  }
+  PlanFile file(At("plans"));
+  file.Put("key", "text");
+  ASSERT_TRUE(file.Save().ok());
+  std::set<std::string> left;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) left.insert(entry.path().filename().string());
+  EXPECT_EQ(left, (std::set<std::string>{"plans", "plans.lock", "plans.old", "others.1.0.new"}));
+}
+
+TEST_F(PlanFileTest, AFileOfAnotherFormatIsSaidToBeThatAndReplaced) {
+  std::vector<std::string> lines;
+  const LogSink sink(
+      [](void* to, LogLevel, std::string_view line) { static_cast<std::vector<std::string>*>(to)->emplace_back(line); },
+      &lines);
+  std::ofstream(At("plans")) << "ort-cuda-ep plans 2\n{\"key\": \"text\"}";
+  PlanFile file(At("plans"));
+  EXPECT_EQ(file.Find("key"), "");
+  file.Put("key", "new");
+  ASSERT_TRUE(file.Save().ok());
+  EXPECT_EQ(PlanFile(At("plans")).Find("key"), "new");
+  EXPECT_EQ(lines, std::vector{StrCat("plan file ", At("plans"),
+                                      " is of another version of the library; it is not used and written anew")});
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <new>
 #include <thread>
 
+#include "core/log.h"
 #include "device/device.h"
 #include "no_threads.h"
 #include "runtime/plan_file.h"
@@ -317,7 +318,14 @@ TEST_F(PlanStoreTest, ASavedPlanThatDoesNotLoadIsBuilt) {
 }
 
 TEST_F(PlanStoreTest, AFolderThatCannotBeWrittenIsNamed) {
+  int warnings = 0;
+  const LogSink sink(
+      [](void* to, LogLevel level, std::string_view) { *static_cast<int*>(to) += level == LogLevel::kWarning ? 1 : 0; },
+      &warnings);
   ASSERT_TRUE(store.Get(For("a", "/proc/no/such/plans"), Makes("one")).ok());
+  EXPECT_EQ(warnings, 1);
+  ASSERT_TRUE(store.Get(For("b", "/proc/no/such/plans"), Makes("two")).ok());
+  EXPECT_EQ(warnings, 1);
   const Status status = store.Save();
   EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
   EXPECT_NE(status.message().find("/proc/no/such/plans"), std::string_view::npos) << status.ToString();
