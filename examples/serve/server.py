@@ -14,6 +14,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +62,14 @@ class Classifier:
     def __init__(self, model: str, device: str, options: dict[str, str], board: Any) -> None:
         self._replica = Replica(model, device, options)
         self._board = board
+        # One thread has all work of the device, since hosts give each thread a stream with memory of its own. Checks of
+        # health wait there too, so a device that hangs is found out.
+        self._thread = ThreadPoolExecutor(1)
         self._name = serve.get_replica_context().replica_id.unique_id
         self._reports = asyncio.get_running_loop().create_task(self._report())
+
+    async def _on_device(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
     async def _report(self) -> None:
         while True:
@@ -70,15 +78,15 @@ class Classifier:
 
     @serve.batch(max_batch_size=16, batch_wait_timeout_s=0.005)
     async def _predict(self, samples: list[Any]) -> list[Answer]:
-        return await asyncio.to_thread(self._replica.predict_batch, samples)
+        return await self._on_device(self._replica.predict_batch, samples)
 
     async def check_health(self) -> None:
         """Asked by Ray Serve, which replaces a replica that raises three times."""
-        await asyncio.to_thread(self._replica.check)
+        await self._on_device(self._replica.check)
 
     async def __call__(self, request: Request) -> Response:
         if request.url.path == "/health":
-            problems = await asyncio.to_thread(self._replica.problems)
+            problems = await self._on_device(self._replica.problems)
             return JSONResponse({"ok": not problems, "problems": problems}, 503 if problems else 200)
         if request.url.path != "/predict":
             return PlainTextResponse(f"there is no {request.url.path}: /predict, /health and /metrics are", 404)
@@ -131,6 +139,7 @@ def main() -> int:
         if not stop.is_set():
             print(f"ready: {replicas} replicas at http://{arguments.host}:{arguments.port}", flush=True)
         stop.wait()
+        serve.delete("model")  # returns when its replicas have answered what they had
         serve.shutdown()
         ray.shutdown()
     return 0

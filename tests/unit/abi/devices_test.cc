@@ -156,10 +156,14 @@ TEST_F(Devices, BusIdsAreComparedWithTheirDomain) {
 // Instances of one partitioned GPU (MIG) have its bus id and a UUID of their own.
 TEST_F(Devices, PartsOfOneGpuAreDevicesOfTheirOwn) {
   gpus() = {Gpu(0, "00000000:18:00.0"), Gpu(1, "00000000:18:00.0")};
+  gpus()[1].name = "NVIDIA H200 MIG 1g.18gb";
+  gpus()[1].total_bytes = size_t{18} << 30;
   hardware_ = {Hardware("0000:18:00.0")};
   ASSERT_TRUE(Describe().ok());
   EXPECT_EQ(Shown(), "0@0000:18:00.0 1@0000:18:00.0");
   EXPECT_NE(shown_[0]->metadata.at("uuid"), shown_[1]->metadata.at("uuid"));
+  EXPECT_EQ(shown_[1]->metadata.at("name"), "NVIDIA H200 MIG 1g.18gb");
+  EXPECT_EQ(shown_[1]->metadata.at("memory_bytes"), "19327352832");
 }
 
 TEST_F(Devices, SimulatedDeviceNeverTakesAGpusPlace) {
