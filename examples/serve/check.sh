@@ -8,7 +8,7 @@ python=${SERVE_PYTHON:-build/serve/bin/python}
 requirements=examples/serve/requirements.txt
 if [ -z "${SERVE_PYTHON:-}" ] && ! cmp -s "$requirements" build/serve/.complete; then
   .venv/bin/python -m venv --clear build/serve
-  "$python" -m pip install --quiet --disable-pip-version-check --no-deps --requirement "$requirements"
+  "$python" -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --requirement "$requirements"
   cp "$requirements" build/serve/.complete
 fi
 PYTHONPATH=$PWD/python exec "$python" examples/serve/check.py "$@"
