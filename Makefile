@@ -47,7 +47,7 @@ wheel-check: wheel  ## install the wheel where nothing else is, on the oldest an
 
 release-check: setup  ## everything that a release needs, for every architecture (some two hours on 2 cores)
 	@$(PYTHON_ENV) tools/checks/release.py
-	@$(MAKE) test wheel-check CUDA=cuda-release
+	@$(MAKE) test wheel-check serve-check frameworks CUDA=cuda-release
 
 tidy: setup  ## clang-tidy on src
 	@test -f build/sim/compile_commands.json || cmake --preset sim

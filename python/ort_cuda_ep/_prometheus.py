@@ -22,9 +22,9 @@ class Metric(NamedTuple):
 
 _MEMORY = (
     Metric("memory_in_use_bytes", "gauge", "Memory handed out", "in_use_bytes"),
-    Metric("memory_most_in_use_bytes", "gauge", "Most memory handed out at once", "most_in_use_bytes"),
+    Metric("memory_peak_in_use_bytes", "gauge", "Most memory handed out at once", "peak_in_use_bytes"),
     Metric("memory_reserved_bytes", "gauge", "Memory taken from the driver", "reserved_bytes"),
-    Metric("memory_most_reserved_bytes", "gauge", "Most memory taken from the driver", "most_reserved_bytes"),
+    Metric("memory_peak_reserved_bytes", "gauge", "Most memory taken from the driver", "peak_reserved_bytes"),
     Metric("memory_allocations_total", "counter", "Requests for memory that were served", "allocations"),
     Metric("memory_extensions_total", "counter", "Times memory was taken from the driver", "extensions"),
     Metric("memory_returns_total", "counter", "Times memory was given back to the driver", "returns"),

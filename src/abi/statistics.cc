@@ -75,8 +75,8 @@ std::string Object(std::string_view key, const std::vector<std::string>& fields)
 
 std::string MemoryText(std::string_view kind, const AllocatorStats& stats) {
   return Object(
-      kind, {Number("in_use_bytes", stats.bytes_in_use), Number("most_in_use_bytes", stats.peak_bytes_in_use),
-             Number("reserved_bytes", stats.bytes_reserved), Number("most_reserved_bytes", stats.peak_bytes_reserved),
+      kind, {Number("in_use_bytes", stats.bytes_in_use), Number("peak_in_use_bytes", stats.peak_bytes_in_use),
+             Number("reserved_bytes", stats.bytes_reserved), Number("peak_reserved_bytes", stats.peak_bytes_reserved),
              Number("allocations", stats.allocations + stats.reserves), Number("extensions", stats.driver_allocations),
              Number("returns", stats.driver_frees), Number("shrinks", stats.shrinks),
              Number("stream_waits", stats.stream_waits), Number("failures", stats.failures)});

@@ -123,7 +123,7 @@ def test_a_session_shows_in_every_figure(environment: dict[str, str]) -> None:
     run, steady = first(seen["run"]), first(seen["steady"])
     assert run["streams"] == 1
     assert run["memory"]["weights"]["in_use_bytes"] >= 4 * (4 * 3 * 3 * 3 + 8 * 8)
-    assert run["memory"]["arena"]["most_in_use_bytes"] >= 4 * (3 * 8 * 8 + 4 * 8 * 8)
+    assert run["memory"]["arena"]["peak_in_use_bytes"] >= 4 * (3 * 8 * 8 + 4 * 8 * 8)
     assert run["account"]["weights_bytes"] == run["memory"]["weights"]["reserved_bytes"]
     assert run["account"]["limit_bytes"] == 64 << 20
     # The environment's configuration, which lives beside it, has no limit.
@@ -167,7 +167,7 @@ FIGURES = {
             "compiled_regions": 5,
             "memory": {
                 "arena": {key: number for number, key in enumerate(
-                    ("in_use_bytes", "most_in_use_bytes", "reserved_bytes", "most_reserved_bytes", "allocations",
+                    ("in_use_bytes", "peak_in_use_bytes", "reserved_bytes", "peak_reserved_bytes", "allocations",
                      "extensions", "returns", "shrinks", "stream_waits", "failures"), 10)},
             },
             "account": {"limit_bytes": 77, "arena_bytes": 30, "graphs_bytes": 31},
