@@ -27,7 +27,8 @@ std::optional<int64_t> IntAttribute(const OrtShapeInferContext* context, const c
   return value;
 }
 
-// Symbolic dimensions keep their names where the operator leaves them as they are.
+// Symbolic dimensions keep their names where the operator leaves them as they are. Of a scalar nothing is said: the
+// host shows a tensor of unknown rank as one.
 Status InferShape(const ops::KernelRow& row, OrtShapeInferContext* context) {
   const OrtApi& ort = *Host().ort;
   CUDAEP_ASSIGN_OR_RETURN(const ops::CollectiveShape collective,
@@ -37,6 +38,7 @@ Status InferShape(const ops::KernelRow& row, OrtShapeInferContext* context) {
   size_t rank = 0;
   CUDAEP_RETURN_IF_ORT_ERROR(ort.ShapeInferContext_GetInputTypeShape(context, 0, &input));
   CUDAEP_RETURN_IF_ORT_ERROR(ort.GetDimensionsCount(input, &rank));
+  if (rank == 0) return Status::Ok();
   std::vector<int64_t> dims(rank);
   std::vector<const char*> names(rank, "");
   CUDAEP_RETURN_IF_ORT_ERROR(ort.GetDimensions(input, dims.data(), rank));

@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <memory>
 #include <random>
 #include <sstream>
 
@@ -17,25 +15,35 @@ namespace {
 constexpr std::string_view kHeader = "ort-cuda-ep rendezvous 1";
 constexpr mode_t kOwnerOnly = 0600;  // the id lets whoever has it join
 
-struct FileCloser {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-using UniqueFile = std::unique_ptr<std::FILE, FileCloser>;
+// More than any note of ours: whoever waits must not be kept by what somebody else has put there.
+constexpr size_t kMostBytes = 1 << 20;
 
 Status FileError(std::string_view what, const std::string& path) {
   return Status(StatusCode::kDeviceError, StrCat("cannot ", what, " '", path, "': ", std::strerror(errno)));
+}
+
+// A pipe would be waited for, a device may have no end: empty like where there is nothing.
+std::string ReadFile(const std::string& path) {
+  std::string text;
+  const int descriptor = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0) return text;
+  struct stat status {};
+  if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
+    char buffer[4096];
+    ssize_t count = 0;
+    while (text.size() < kMostBytes && (count = read(descriptor, buffer, sizeof(buffer))) > 0) {
+      text.append(buffer, static_cast<size_t>(count));
+    }
+  }
+  close(descriptor);
+  return text;
 }
 
 }  // namespace
 
 RendezvousNote ReadNote(const std::string& path) {
   RendezvousNote note;
-  const UniqueFile file(std::fopen(path.c_str(), "re"));
-  if (file == nullptr) return note;
-  std::string text;
-  char buffer[4096];
-  while (const size_t count = std::fread(buffer, 1, sizeof(buffer), file.get())) text.append(buffer, count);
-  std::istringstream lines(text);
+  std::istringstream lines(ReadFile(path));
   std::string line;
   if (!std::getline(lines, line) || line != kHeader) return note;
   while (std::getline(lines, line)) {
@@ -60,7 +68,8 @@ Status WriteNote(const std::string& path, const RendezvousNote& note) {
   if (!note.id.empty()) text += StrCat("id ", note.id, '\n');
   if (!note.failure.empty()) text += StrCat("failure ", note.failure, '\n');
   const std::string fresh = StrCat(path, '.', note.nonce, ".new");
-  const int descriptor = open(fresh.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, kOwnerOnly);
+  // Never through a link that somebody else has put there.
+  const int descriptor = open(fresh.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, kOwnerOnly);
   if (descriptor < 0) return FileError("create", fresh);
   const bool written = write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   close(descriptor);

@@ -221,6 +221,30 @@ def check_shapes_are_known_before_the_run() -> None:
     assert in_threads(2, shape_of) == [["n", 3, 8]] * 2, in_threads(2, shape_of)
 
 
+def check_unknown_ranks_stay_unknown() -> None:
+    """The host shows a tensor of unknown rank as a scalar; what follows must not be checked against that."""
+    nodes = [
+        helper.make_node("Reshape", ["x", "dims"], ["rows"], name="reshape"),
+        helper.make_node("AllReduce", ["rows"], ["sum"], name="reduce", domain=DOMAIN),
+        helper.make_node("MatMul", ["sum", "w"], ["y"], name="matmul"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "graph",
+        [
+            helper.make_tensor_value_info("x", FLOAT, ["n"]),
+            helper.make_tensor_value_info("dims", TensorProto.INT64, ["rank"]),
+        ],
+        [helper.make_tensor_value_info("y", FLOAT, None)],
+        [helper.make_tensor("w", FLOAT, [3, 1], [1.0, 2.0, 3.0])],
+    )
+    made = session(serialized(graph), {"collective_size": "1"})
+    x = value_of(0, (6,))
+    for dims in ((2, 3), (1, 2, 3)):
+        (y,) = made.run(None, {"x": x, "dims": np.array(dims, np.int64)})
+        np.testing.assert_array_equal(y, x.reshape(dims) @ np.array([[1.0], [2.0], [3.0]], np.float32))
+
+
 def check_refusals_say_what_to_do() -> None:
     """Without options, with another group size, for types, reductions and dimensions that are not offered."""
     two = {"collective_size": "1"}
@@ -273,7 +297,13 @@ def check_missing_ranks_are_named() -> None:
     assert "rank 1 of 2" in text and "no rank 0" in text, text
 
 
+def wait_for_all(rank: int, size: int, file: str) -> None:
+    """Ranks that then have a short time limit begin together, however long the start of each took."""
+    session(one_node("AllReduce", [1]), group(rank, size, file), rank)
+
+
 def late_rank(rank: int, size: int, file: str) -> str:
+    wait_for_all(rank, size, file)
     made = session(one_node("AllReduce", [4]), group(rank, size, file, 2), rank)
     x = np.ones(4, np.float32)
     assert made.run(None, {"x": x})[0][0] == size
@@ -297,6 +327,7 @@ def check_a_rank_that_stays_away_fails_the_run() -> None:
 
 
 def killed_rank(rank: int, size: int, file: str) -> str:
+    wait_for_all(rank, size, file)
     made = session(one_node("AllReduce", [4]), group(rank, size, file, 5), rank)
     x = np.ones(4, np.float32)
     assert made.run(None, {"x": x})[0][0] == size

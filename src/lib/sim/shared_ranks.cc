@@ -33,12 +33,15 @@ Status SharedRanks::Open(const std::string& name, int rank, int size, std::chron
   const size_t bytes = sizeof(Slot) * static_cast<size_t>(size);
   const int control = shm_open(name_.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);  // by whoever comes first, all zeros
   if (control < 0) return SystemError("shm_open", name_);
-  const bool sized = ftruncate(control, static_cast<off_t>(bytes)) == 0;
-  control_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, control, 0);
+  // What the file system has no room for would end the process at the first touch.
+  errno = posix_fallocate(control, 0, static_cast<off_t>(bytes));
+  if (errno == 0) control_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, control, 0);
   close(control);
-  if (!sized || control_ == MAP_FAILED) {
+  if (control_ == nullptr || control_ == MAP_FAILED) {
     control_ = nullptr;
-    return SystemError("mmap", name_);
+    Status failure = SystemError(StrCat(bytes, " bytes"), name_);
+    shm_unlink(name_.c_str());
+    return failure;
   }
   slots_ = static_cast<Slot*>(control_);
   Part& own = parts_[static_cast<size_t>(rank)];
@@ -59,6 +62,7 @@ Status SharedRanks::Open(const std::string& name, int rank, int size, std::chron
   }
   shm_unlink(PartName(rank).c_str());
   if (rank == 0 || !joined.ok()) shm_unlink(name_.c_str());
+  for (int other = 0; other < size && !joined.ok(); ++other) shm_unlink(PartName(other).c_str());  // of killed ones
   return joined;
 }
 
@@ -106,7 +110,6 @@ Status SharedRanks::Map(Part* part, size_t bytes, bool writable) const {
 Status SharedRanks::Post(uint64_t number, const Signature& signature, const void* data, size_t bytes) {
   Part& own = parts_[static_cast<size_t>(rank_)];
   const size_t room = AlignUp(bytes, kPageBytes);
-  // What the file system has no room for would end the process at the first touch.
   if (own.bytes < room && (errno = posix_fallocate(own.file, 0, static_cast<off_t>(room))) != 0) {
     return SystemError(StrCat(room, " bytes"), name_);
   }

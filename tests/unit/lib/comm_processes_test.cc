@@ -83,5 +83,19 @@ TEST(CommProcesses, OneThatIsKilledIsNamed) {
   EXPECT_NE(rank.comm->Check().message().find("has ended"), std::string::npos) << rank.comm->Check().ToString();
 }
 
+// Whoever waited for it leaves nothing behind, of its own or of the killed one.
+TEST(CommProcesses, OneThatIsKilledWhileJoiningLeavesNoMemory) {
+  UseDevices(kSize, Mode::kLate);
+  Result<UniqueId> id = MakeUniqueId();
+  const std::string file = StrCat("/dev/shm", reinterpret_cast<const char*>(id->data()));
+  const pid_t child = fork();
+  if (child == 0) _exit(Join(*id, 2, kSize, std::chrono::seconds(60)).ok() ? 0 : 1);
+  while (access(StrCat(file, ".2").c_str(), F_OK) != 0) usleep(1000);
+  kill(child, SIGKILL);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_FALSE(Join(*id, 1, kSize, std::chrono::seconds(1)).ok());
+  for (const char* part : {"", ".0", ".1", ".2"}) EXPECT_NE(access(StrCat(file, part).c_str(), F_OK), 0) << part;
+}
+
 }  // namespace
 }  // namespace cudaep::comm

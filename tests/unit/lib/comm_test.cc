@@ -2,6 +2,7 @@
 #include "lib/comm.h"
 
 #include <cmath>
+#include <latch>
 
 #include "core/data_type_traits.h"
 #include "device_fixture.h"
@@ -184,18 +185,17 @@ TEST_P(CommTest, WhatDiffersAmongRanksIsNamed) {
 }
 
 TEST_P(CommTest, ARankThatDoesNotComeIsNamed) {
+  std::latch others(kRanks - 1);
   OnRanks(
       kRanks,
-      [](Rank& rank) {
-        if (rank.comm->rank() == 2) {
-          std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-          return;
-        }
+      [&](Rank& rank) {
+        if (rank.comm->rank() == 2) return others.wait();
         const DeviceBytes memory(Bytes(4));
         CUDAEP_ASSERT_OK(rank.comm->AllGather(memory.get(), memory.get(), 1, rank.stream.get()));
         EXPECT_TRUE(device::StreamSynchronize(rank.stream.get()).ok());
         const std::string text(rank.comm->Check().message());
         EXPECT_NE(text.find("after 1 s (collective_timeout_s) rank 2 has not come"), std::string::npos) << text;
+        others.count_down();
       },
       1);
 }

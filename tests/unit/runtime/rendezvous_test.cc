@@ -2,9 +2,11 @@
 #include "runtime/rendezvous.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <thread>
 #include <vector>
 
@@ -133,6 +135,23 @@ TEST_F(RendezvousTest, ARankThatExistsTwiceIsNamed) {
   for (std::thread& rank : ranks) rank.join();
   const auto says = [](const Met& each) { return each.status().message().find("as rank 1 too") != std::string::npos; };
   EXPECT_TRUE(says(met[0]) || says(met[1])) << met[0].status().ToString() << met[1].status().ToString();
+}
+
+// Opening a pipe waits for whoever writes into it.
+TEST_F(RendezvousTest, PipesDevicesAndFoldersAreNoNotes) {
+  ASSERT_EQ(mkfifo(file(1).c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/zero", file(2));
+  std::filesystem::create_directory(file(3));
+  const Met met = MeetAs(0, 4, 1);
+  EXPECT_NE(met.status().message().find("there is no rank 1, 2, 3"), std::string::npos) << met.status().ToString();
+}
+
+TEST_F(RendezvousTest, NothingIsWrittenThroughALink) {
+  const std::string kept = folder_ / "kept";
+  std::ofstream(kept) << "text";
+  std::filesystem::create_symlink(kept, StrCat(file(), ".1234.new"));
+  EXPECT_EQ(WriteNote(file(), {.nonce = "1234"}).code(), StatusCode::kDeviceError);
+  EXPECT_EQ(std::filesystem::file_size(kept), 4u);
 }
 
 TEST_F(RendezvousTest, AFolderThatCannotBeWrittenIsNamed) {
