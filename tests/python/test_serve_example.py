@@ -40,6 +40,10 @@ answers = replica.predict_batch(samples)
 close = [bool(np.allclose(json.loads(a.text)["scores"], e, atol=1e-5)) for a, e in zip(answers, expected)]
 bad = [b"", b"hello", body(samples[0])[:100], body(image(3, 3).astype(np.float64))]
 bad += [body(np.zeros(shape, np.float32)) for shape in ((3, 4), (3, 0, 4))]
+archive, vast = io.BytesIO(), io.BytesIO()
+np.savez(archive, x=samples[0])
+np.lib.format.write_array_header_1_0(vast, {"descr": "<f4", "fortran_order": False, "shape": (1 << 48,)})
+bad += [archive.getvalue(), archive.getvalue()[:100], vast.getvalue()]
 refused = [replica.read(given) for given in bad]
 replica.check()
 read = replica.read(body(samples[1]))
@@ -90,14 +94,14 @@ def test_answers_are_the_cpu_providers_and_bad_requests_are_refused(environment:
     found = result(environment, ANSWERS, ROOT / "examples" / "serve")
     assert found["status"] == [200] * 3 and found["close"] == [True] * 3
     assert found["batches"] == 2  # of two shapes
-    assert found["refused"] == [400] * 6
-    parts = ("no .npy", "no .npy", "no .npy", "float32, not float64", "[3, 4]", "[3, 0, 4]")
+    assert found["refused"] == [400] * 9
+    parts = ("no .npy", "no .npy", "no .npy", "float32, not float64", "[3, 4]", "[3, 0, 4]", *["no .npy"] * 3)
     for text, part in zip(found["texts"], parts, strict=True):
         assert part in text
     assert found["read"] and found["problems"] == []
     lines = found["metrics"].splitlines()
     for name in ("a", "b"):
-        assert f'serve_answers_total{{replica="{name}",status="400"}} 6' in lines
+        assert f'serve_answers_total{{replica="{name}",status="400"}} 9' in lines
         assert f'ort_cuda_ep_sessions{{replica="{name}",device="0"}} 1' in lines
     assert len({line.split(" ")[2] for line in lines if line.startswith("# TYPE")}) == sum(
         line.startswith("# TYPE") for line in lines
