@@ -8,6 +8,7 @@ sample as an .npy file, GET /health, GET /metrics. docs/guides/serving.md explai
 
 import argparse
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -33,6 +34,7 @@ from replica import Answer, Replica  # noqa: E402
 from starlette.requests import Request  # noqa: E402
 from starlette.responses import JSONResponse, PlainTextResponse, Response  # noqa: E402
 
+_log = logging.getLogger("ray.serve")
 _REPORT_SECONDS = 1.0
 _FORGET_SECONDS = 10.0
 _SIMULATED = "simulated_gpu"  # the resource that stands for a simulated device
@@ -73,7 +75,10 @@ class Classifier:
 
     async def _report(self) -> None:
         while True:
-            await self._board.report.remote(self._name, self._replica.figures())
+            try:
+                await self._board.report.remote(self._name, self._replica.figures())
+            except Exception as error:  # the board is made anew, for one; the next report finds it
+                _log.warning("no report of %s: %s", self._name, error)
             await asyncio.sleep(_REPORT_SECONDS)
 
     @serve.batch(max_batch_size=16, batch_wait_timeout_s=0.005)

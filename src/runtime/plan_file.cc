@@ -87,10 +87,15 @@ bool MayBePlans(const std::string& path) {
 // What killed processes have left beside `path`. The caller has the lock, so nobody else is writing.
 void RemoveLeftovers(const std::filesystem::path& path) {
   const std::string start = path.filename().string() + '.';
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(path.parent_path(), ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with(start) && name.ends_with(kNewSuffix)) std::filesystem::remove(entry.path(), ignored);
+  std::error_code error, ignored;
+  std::filesystem::directory_iterator entry(path.parent_path(), error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(start) || !name.ends_with(kNewSuffix)) continue;
+    const size_t end = name.size() - std::string_view(kNewSuffix).size();
+    // As Write names them: process and count.
+    const bool ours = end > start.size() && name.find_first_not_of("0123456789.", start.size()) >= end;
+    if (ours) std::filesystem::remove(entry->path(), ignored);
   }
 }
 

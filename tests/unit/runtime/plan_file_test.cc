@@ -67,7 +67,7 @@ TEST_F(PlanFileTest, AFileBeyondTheLimitIsDamaged) {
 }
 
 TEST_F(PlanFileTest, WhatAKilledProcessLeftIsRemovedByTheNextThatWrites) {
-  for (const char* name : {"plans.123.0.new", "plans.99999.17.new", "plans.old", "others.1.0.new"}) {
+  for (const char* name : {"plans.123.0.new", "plans.99999.17.new", "plans.old", "plans.mine.new", "others.1.0.new"}) {
     std::ofstream(At(name)) << "half of a fi";
   }
   PlanFile file(At("plans"));
@@ -75,7 +75,7 @@ TEST_F(PlanFileTest, WhatAKilledProcessLeftIsRemovedByTheNextThatWrites) {
   ASSERT_TRUE(file.Save().ok());
   std::set<std::string> left;
   for (const auto& entry : std::filesystem::directory_iterator(folder_)) left.insert(entry.path().filename().string());
-  EXPECT_EQ(left, (std::set<std::string>{"plans", "plans.lock", "plans.old", "others.1.0.new"}));
+  EXPECT_EQ(left, (std::set<std::string>{"plans", "plans.lock", "plans.mine.new", "plans.old", "others.1.0.new"}));
 }
 
 TEST_F(PlanFileTest, AFileOfAnotherFormatIsSaidToBeThatAndReplaced) {
