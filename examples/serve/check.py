@@ -27,7 +27,7 @@ import numpy as np
 FOLDER = Path(__file__).resolve().parent
 MARK = "ORT_CUDA_EP_SERVE_CHECK"  # in the environment of all processes that the server starts
 LIMIT_BYTES = 64 << 20
-READY_SECONDS = 120
+READY_SECONDS = 240  # on a busy machine Ray itself takes a minute or two
 
 _failed: list[str] = []
 

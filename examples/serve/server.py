@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+# By default Ray Serve kills a proxy that takes more than 5 s to begin, as it does on a busy machine, again and again.
+os.environ.setdefault("RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S", "50")
 # Replicas import this folder's modules; Ray hands the variable on to its workers.
 _FOLDER = str(Path(__file__).resolve().parent)
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (_FOLDER, os.environ.get("PYTHONPATH"))))
