@@ -12,28 +12,8 @@ namespace {
 
 constexpr int64_t kPack = 8;  // channels that one thread of a tensor-core kernel loads
 
-// A tensor's copy with its two last dimensions exchanged, [outer, rows, columns].
-Result<TurnedTensor> Turn(int64_t outer, int64_t rows, int64_t columns, size_t elem_bytes, size_t* next) {
-  TurnedTensor turned;
-  turned.moves = rows != 1 && columns != 1;
-  if (!turned.moves) return turned;
-  CUDAEP_ASSIGN_OR_RETURN(turned.transpose,
-                          kernels::PlanTranspose(Shape{outer, rows, columns}, Shape{0, 2, 1}, elem_bytes));
-  turned.offset = *next;
-  *next += AlignUp(static_cast<size_t>(outer * rows * columns) * elem_bytes, kPartAlignment);
-  return turned;
-}
-
 bool Pays(DataType type, int64_t groups, int64_t in_channels, int64_t out_channels) {
   return SizeOf(type) == 2 && groups == 1 && in_channels % kPack == 0 && out_channels % kPack == 0;
-}
-
-// `tensor` as the library wants it: itself, or its copy in the workspace.
-Result<const void*> Place(const TurnedTensor& turned, const void* tensor, std::byte* workspace, StreamContext& stream) {
-  if (!turned.moves) return tensor;
-  void* const copy = workspace + turned.offset;
-  CUDAEP_RETURN_IF_ERROR(kernels::LaunchTranspose(turned.transpose, tensor, copy, stream.stream()));
-  return copy;
 }
 
 // With tensors that are aligned as far as the library reads them where they lie.
@@ -41,8 +21,8 @@ Status EnqueueAligned(const ConvRunPlan& plan, StreamContext& stream, const dnn:
   const ChannelsLast& turned = plan.channels_last;
   auto* const workspace = static_cast<std::byte*>(at.workspace);
   dnn::ConvPointers last{.bias = at.bias, .residual = at.residual, .workspace = workspace + turned.library_offset};
-  CUDAEP_ASSIGN_OR_RETURN(last.x, Place(turned.x, at.x, workspace, stream));
-  CUDAEP_ASSIGN_OR_RETURN(last.w, Place(turned.w, at.w, workspace, stream));
+  CUDAEP_ASSIGN_OR_RETURN(last.x, PlaceTurned(turned.x, at.x, workspace, stream));
+  CUDAEP_ASSIGN_OR_RETURN(last.w, PlaceTurned(turned.w, at.w, workspace, stream));
   last.y = turned.y.moves ? workspace + turned.y.offset : at.y;
   CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, stream.dnn());
   const auto& library = plan.library->As<dnn::ConvPlan>();
@@ -56,6 +36,25 @@ Status EnqueueAligned(const ConvRunPlan& plan, StreamContext& stream, const dnn:
 }
 
 }  // namespace
+
+Result<TurnedTensor> TurnTensor(int64_t outer, int64_t rows, int64_t columns, size_t elem_bytes, size_t* next) {
+  TurnedTensor turned;
+  turned.moves = rows != 1 && columns != 1;
+  if (!turned.moves) return turned;
+  CUDAEP_ASSIGN_OR_RETURN(turned.transpose,
+                          kernels::PlanTranspose(Shape{outer, rows, columns}, Shape{0, 2, 1}, elem_bytes));
+  turned.offset = *next;
+  *next += AlignUp(static_cast<size_t>(outer * rows * columns) * elem_bytes, kPartAlignment);
+  return turned;
+}
+
+Result<const void*> PlaceTurned(const TurnedTensor& turned, const void* tensor, std::byte* workspace,
+                                StreamContext& stream) {
+  if (!turned.moves) return tensor;
+  void* const copy = workspace + turned.offset;
+  CUDAEP_RETURN_IF_ERROR(kernels::LaunchTranspose(turned.transpose, tensor, copy, stream.stream()));
+  return copy;
+}
 
 bool PaysChannelsLast(const dnn::ConvProblem& p) {
   return p.layout == dnn::Layout::kChannelsFirst && p.direction == dnn::Direction::kForward && !p.epilogue.residual() &&
@@ -109,15 +108,16 @@ Status PlanChannelsLast(const ConvOptions& options, StreamContext& stream, ConvR
   ChannelsLast turned;
   size_t next = 0;
   if (turns) {
-    CUDAEP_ASSIGN_OR_RETURN(turned.x, Turn(p.batch, p.in_channels, ProductOfUsed(p.in, p.spatial_rank), size, &next));
+    CUDAEP_ASSIGN_OR_RETURN(turned.x,
+                            TurnTensor(p.batch, p.in_channels, ProductOfUsed(p.in, p.spatial_rank), size, &next));
   }
   if (!plan->packed_weights) {
     const int64_t filters = forward ? p.out_channels : p.in_channels;
     const int64_t filter_channels = (forward ? p.in_channels : p.out_channels) / p.groups;
-    CUDAEP_ASSIGN_OR_RETURN(turned.w, Turn(filters, filter_channels, taps, size, &next));
+    CUDAEP_ASSIGN_OR_RETURN(turned.w, TurnTensor(filters, filter_channels, taps, size, &next));
   }
   if (turns) {
-    CUDAEP_ASSIGN_OR_RETURN(turned.y, Turn(p.batch, pixels, p.out_channels, size, &next));
+    CUDAEP_ASSIGN_OR_RETURN(turned.y, TurnTensor(p.batch, pixels, p.out_channels, size, &next));
   }
   turned.library_offset = next;
   const size_t limit =
@@ -159,8 +159,9 @@ Result<PlanPtr> PlanTurned(const ConvOptions& options, StreamContext& stream, st
   }
   ChannelsLast& turned = plan->channels_last;
   size_t next = 0;
-  CUDAEP_ASSIGN_OR_RETURN(turned.x, Turn(p.batch, ProductOfUsed(p.in, p.spatial_rank), p.in_channels, size, &next));
-  CUDAEP_ASSIGN_OR_RETURN(turned.y, Turn(p.batch, p.out_channels, pixels, size, &next));
+  CUDAEP_ASSIGN_OR_RETURN(turned.x,
+                          TurnTensor(p.batch, ProductOfUsed(p.in, p.spatial_rank), p.in_channels, size, &next));
+  CUDAEP_ASSIGN_OR_RETURN(turned.y, TurnTensor(p.batch, p.out_channels, pixels, size, &next));
   CUDAEP_ASSIGN_OR_RETURN(plan->turned, PlanConvRun(options, p, stream, plan->packed_weights));
   plan->settled = plan->turned->settled;
   plan->route = ConvRoute::kTurned;
@@ -173,7 +174,7 @@ Status EnqueueTurned(const ConvRunPlan& plan, StreamContext& stream, const dnn::
   const ChannelsLast& turned = plan.channels_last;
   auto* const workspace = static_cast<std::byte*>(at.workspace);
   dnn::ConvPointers first{.w = at.w, .bias = at.bias, .workspace = workspace + turned.library_offset};
-  CUDAEP_ASSIGN_OR_RETURN(first.x, Place(turned.x, at.x, workspace, stream));
+  CUDAEP_ASSIGN_OR_RETURN(first.x, PlaceTurned(turned.x, at.x, workspace, stream));
   first.y = turned.y.moves ? workspace + turned.y.offset : at.y;
   CUDAEP_RETURN_IF_ERROR(EnqueueConvRun(PlanAs<ConvRunPlan>(*plan.turned), stream, first));
   if (turned.y.moves) {

@@ -8,6 +8,13 @@
 
 namespace cudaep::ops {
 
+// A tensor's copy with its two last dimensions exchanged, [outer, rows, columns], at *next of a workspace; nothing is
+// copied where nothing moves.
+Result<TurnedTensor> TurnTensor(int64_t outer, int64_t rows, int64_t columns, size_t elem_bytes, size_t* next);
+// `tensor` where it is read: itself, or its copy in the workspace.
+Result<const void*> PlaceTurned(const TurnedTensor& turned, const void* tensor, std::byte* workspace,
+                                StreamContext& stream);
+
 // Whether it pays: 16-bit forward convolutions of whole packs of channels, all of which the weights tell.
 bool PaysChannelsLast(const dnn::ConvProblem& problem);
 

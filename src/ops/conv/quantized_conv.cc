@@ -7,8 +7,8 @@
 #include "kernels/conv/quantized_conv.h"
 
 #include "kernels/movement/transpose.h"
-#include "kernels/pack.h"
-#include "ops/call_memory.h"
+#include "ops/conv/aligned_call.h"
+#include "ops/conv/channels_last.h"
 #include "ops/conv/conv_plan.h"
 #include "ops/image_layout.h"
 #include "ops/optional_input.h"
@@ -21,17 +21,11 @@ enum Input : int { kX, kW, kScale, kBias, kShift, kResidual };
 
 constexpr DataTypeSet kCodes{DataType::kInt8, DataType::kUint8};
 
-// A tensor's copy with its channels in the other place, in scratch memory.
-struct Turned {
-  std::optional<kernels::TransposePlan> transpose;  // none: the tensor is used where it lies
-  size_t offset = 0;
-};
-
 struct QuantizedConvPlan : Plan {
   kernels::QuantizedConv conv;
   kernels::QuantizedConvTile tile = kernels::QuantizedConvTile::k64x64;
-  Turned x, w, residual, y;
-  size_t x_bytes = 0;
+  dnn::ConvProblem problem;
+  TurnedTensor x, w, residual, y;
 };
 
 int32_t LowestOf(DataType type) { return type == DataType::kInt8 ? -128 : 0; }
@@ -137,17 +131,20 @@ class QuantizedConv final : public Operator {
     conv.dilation_h = narrow(p.dilation[0]), conv.dilation_w = narrow(p.dilation[1]);
     plan->tile = kernels::QuantizedConvTileOf(conv, context.device.multiprocessors);
     plan->cost_flops = ConvFlops(p);
-    plan->x_bytes = context.inputs[kX].bytes();
+    plan->problem = p;
+    size_t next = 0;
     if (!context.inputs[kW].packed) {
-      CUDAEP_RETURN_IF_ERROR(Turn(p.out_channels, p.in_channels, p.kernel[0] * p.kernel[1], 1, *plan, plan->w));
+      CUDAEP_ASSIGN_OR_RETURN(plan->w, TurnTensor(p.out_channels, p.in_channels, p.kernel[0] * p.kernel[1], 1, &next));
     }
-    if (channels_last_) return PlanPtr(std::move(plan));
-    const int64_t pixels = p.out[0] * p.out[1];
-    CUDAEP_RETURN_IF_ERROR(Turn(p.batch, p.in_channels, p.in[0] * p.in[1], 1, *plan, plan->x));
-    CUDAEP_RETURN_IF_ERROR(Turn(p.batch, pixels, p.out_channels, conv.to_codes ? 1 : 4, *plan, plan->y));
-    if (conv.has_residual) {
-      CUDAEP_RETURN_IF_ERROR(Turn(p.batch, p.out_channels, pixels, 1, *plan, plan->residual));
+    if (!channels_last_) {
+      const int64_t pixels = p.out[0] * p.out[1];
+      CUDAEP_ASSIGN_OR_RETURN(plan->x, TurnTensor(p.batch, p.in_channels, p.in[0] * p.in[1], 1, &next));
+      CUDAEP_ASSIGN_OR_RETURN(plan->y, TurnTensor(p.batch, pixels, p.out_channels, conv.to_codes ? 1 : 4, &next));
+      if (conv.has_residual) {
+        CUDAEP_ASSIGN_OR_RETURN(plan->residual, TurnTensor(p.batch, p.out_channels, pixels, 1, &next));
+      }
     }
+    plan->workspace_bytes = next;
     return PlanPtr(std::move(plan));
   }
 
@@ -165,61 +162,32 @@ class QuantizedConv final : public Operator {
     if (plan.outputs[0].elems() == 0) return Status::Ok();
     const auto& p = PlanAs<QuantizedConvPlan>(plan);
     const auto data = [&](int index) { return InputAt(context.inputs, index).data; };
+    auto* const workspace = static_cast<std::byte*>(context.workspace);
     kernels::QuantizedConvPointers at{.scale = static_cast<const float*>(data(kScale)),
                                       .bias = static_cast<const float*>(data(kBias)),
                                       .shift = static_cast<const int32_t*>(data(kShift)),
-                                      .y = p.y.transpose ? context.scratch(p.y.offset) : context.output(0)};
-    CUDAEP_ASSIGN_OR_RETURN(at.x, Place(p.x, data(kX), context));
-    CUDAEP_ASSIGN_OR_RETURN(at.w, Place(p.w, data(kW), context));
-    CUDAEP_ASSIGN_OR_RETURN(at.residual, Place(p.residual, data(kResidual), context));
-    CUDAEP_RETURN_IF_ERROR(Launch(p, at, context));
-    if (!p.y.transpose) return Status::Ok();
-    return kernels::LaunchTranspose(*p.y.transpose, at.y, context.output(0), context.stream());
+                                      .y = p.y.moves ? workspace + p.y.offset : context.output(0)};
+    dnn::ConvPointers codes;
+    CUDAEP_ASSIGN_OR_RETURN(codes.x, PlaceTurned(p.x, data(kX), workspace, context.runtime));
+    CUDAEP_ASSIGN_OR_RETURN(codes.w, PlaceTurned(p.w, data(kW), workspace, context.runtime));
+    CUDAEP_ASSIGN_OR_RETURN(at.residual, PlaceTurned(p.residual, data(kResidual), workspace, context.runtime));
+    const DirectTensors direct{.bias = false, .residual = false, .y = false};
+    const auto launch = [&](const dnn::ConvPointers& aligned) {
+      at.x = aligned.x, at.w = aligned.w;
+      const bool constant = context.inputs[kW].packed && aligned.w == codes.w;
+      return kernels::LaunchQuantizedConv(p.conv, p.tile, constant, at, context.stream());
+    };
+    CUDAEP_RETURN_IF_ERROR(CallAligned(p.problem, context.runtime, codes, direct, launch));
+    if (!p.y.moves) return Status::Ok();
+    return kernels::LaunchTranspose(p.y.transpose, at.y, context.output(0), context.stream());
   }
 
  private:
-  static constexpr size_t kAlignment = 16;  // of codes and weights
-
   Result<dnn::ConvProblem> Place(TensorViews inputs) const {
     const Shape x = ChannelsFirst(inputs[kX].dims(), channels_last_);
-    return PlaceConv(attributes_, x.dims(), inputs[kW].dims(), nullptr);
-  }
-
-  // [outer, rows, columns] to [outer, columns, rows].
-  static Status Turn(int64_t outer, int64_t rows, int64_t columns, size_t elem_bytes, QuantizedConvPlan& plan,
-                     Turned& turned) {
-    if (rows == 1 || columns == 1) return Status::Ok();
-    CUDAEP_ASSIGN_OR_RETURN(turned.transpose,
-                            kernels::PlanTranspose(Shape{outer, rows, columns}, Shape{0, 2, 1}, elem_bytes));
-    turned.offset = plan.AddScratch(static_cast<size_t>(outer * rows * columns) * elem_bytes);
-    return Status::Ok();
-  }
-  static Result<const void*> Place(const Turned& turned, const void* tensor, const OpContext& context) {
-    if (!turned.transpose) return tensor;
-    void* const copy = context.scratch(turned.offset);
-    CUDAEP_RETURN_IF_ERROR(kernels::LaunchTranspose(*turned.transpose, tensor, copy, context.stream()));
-    return copy;
-  }
-
-  // What does not lie at a multiple of a pack is copied.
-  static Status Launch(const QuantizedConvPlan& p, kernels::QuantizedConvPointers at, const OpContext& context) {
-    const bool x_moves = !kernels::IsAligned(at.x, kAlignment), w_moves = !kernels::IsAligned(at.w, kAlignment);
-    const auto launch = [&] {
-      return kernels::LaunchQuantizedConv(p.conv, p.tile, context.inputs[kW].packed && !w_moves, at, context.stream());
-    };
-    if (!x_moves && !w_moves) return launch();
-    CallMemory memory(context.runtime);
-    const size_t w_bytes = context.inputs[kW].bytes();
-    const size_t x_copy = memory.Add(x_moves ? p.x_bytes : 0), w_copy = memory.Add(w_moves ? w_bytes : 0);
-    CUDAEP_RETURN_IF_ERROR(memory.Take());
-    const auto copy = [&](const void** tensor, size_t to, size_t bytes) {
-      const Status status = device::MemcpyAsync(memory.at(to), *tensor, bytes, context.stream());
-      *tensor = memory.at(to);
-      return status;
-    };
-    if (x_moves) CUDAEP_RETURN_IF_ERROR(copy(&at.x, x_copy, p.x_bytes));
-    if (w_moves) CUDAEP_RETURN_IF_ERROR(copy(&at.w, w_copy, w_bytes));
-    return launch();
+    CUDAEP_ASSIGN_OR_RETURN(dnn::ConvProblem problem, PlaceConv(attributes_, x.dims(), inputs[kW].dims(), nullptr));
+    problem.types = lib::MixedTypes::Of(DataType::kInt8);
+    return problem;
   }
 
   ConvAttributes attributes_;
