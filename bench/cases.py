@@ -107,7 +107,7 @@ def _quantised(case: Case, calibrated_by: Case) -> Case:
     def model(_: str) -> onnx.ModelProto:
         from bench.quantised import quantised  # which takes seconds to import
 
-        return quantised(case.model("float32"), lambda: feeds(calibrated_by))
+        return quantised(case.model("float32"), [feeds(calibrated_by)])
 
     name, _, batch = case.name.rpartition("/")
     return dataclasses.replace(

@@ -29,6 +29,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 from exports import sequences, text, vision  # noqa: E402
 from exports.model import Entry, Export  # noqa: E402
 
+from bench.quantised import quantised  # noqa: E402
 from tests.models import weights  # noqa: E402
 
 GRAPHS = ROOT / "tests" / "models" / "graphs"
@@ -86,31 +87,15 @@ def export_dynamo(export: Export, path: Path) -> None:
     )  # fmt: skip
 
 
-class _Reader(quantization.CalibrationDataReader):  # type: ignore[misc]
-    """Gives the quantiser each Run's inputs."""
-
-    def __init__(self, feeds: weights.Feeds) -> None:
-        self._feeds = iter(feeds)
-
-    def get_next(self) -> dict[str, np.ndarray] | None:
-        """The next inputs."""
-        return next(self._feeds, None)
-
-
 def quantise(source: Path, how: str, path: Path) -> weights.Feeds:
     """A quantised form of a committed graph, by ONNX Runtime's tools."""
     model, feeds = weights.load(source)
-    plain, inferred = path.with_suffix(".plain.onnx"), path.with_suffix(".inferred.onnx")
-    onnx.save(model, plain)
     if how == "dynamic":
+        plain = path.with_suffix(".plain.onnx")
+        onnx.save(model, plain)
         quantization.quantize_dynamic(plain, path, weight_type=quantization.QuantType.QUInt8)
-        return feeds
-    quantization.shape_inference.quant_pre_process(plain, inferred, skip_symbolic_shape=True)
-    form = quantization.QuantFormat.QDQ if how == "qdq" else quantization.QuantFormat.QOperator
-    quantization.quantize_static(
-        inferred, path, _Reader(feeds), quant_format=form, per_channel=how == "qdq",
-        activation_type=quantization.QuantType.QUInt8, weight_type=quantization.QuantType.QInt8,
-    )  # fmt: skip
+    else:
+        onnx.save(quantised(model, feeds, "QDQ" if how == "qdq" else "QOperator"), path)
     return feeds
 
 
