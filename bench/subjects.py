@@ -53,6 +53,7 @@ OURS = {
     "graph": Setting(_GRAPH, f"host,{_MODELS},elementwise*"),
     "measured": Setting(_MEASURED, _MODELS),
     "compiled": Setting(_COMPILED, _MODELS),
+    "compiled+measured": Setting({**_COMPILED, **_MEASURED}, _MODELS),
     "nodes": Setting(_NODES, f"host,{_MODELS},export,elementwise*"),
     "nodes+graph": Setting({**_NODES, **_GRAPH}, f"host,{_MODELS},elementwise*"),
     "nodes+measured": Setting({**_NODES, **_MEASURED}, "resnet50*"),
