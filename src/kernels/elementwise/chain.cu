@@ -23,6 +23,7 @@ __global__ void __launch_bounds__(kChainThreads, kV == kWide ? 5 : 10)
                 const __grid_constant__ Walk<kMaxChainInputs> walk, const __grid_constant__ ChainProgram program) {
   TriggerDependentsOfSmallGrid();
   ChainMachine<kV, kPack> machine(in, out, walk);
+  if (kV == kNarrow && machine.HasElements()) machine.Prefetch();
   device::GridDependencyWait();
   if (machine.HasElements()) machine.Run(program);
 }
@@ -50,6 +51,7 @@ Status LaunchVariant(const ChainArgs& args, device::Stream stream) {
   Walk<kMaxChainInputs> walk{};
   std::ranges::copy(args.inputs, in.pointer);
   std::ranges::copy(args.input_types, in.type);
+  std::ranges::transform(args.input_types, in.bytes, [](DataType type) { return static_cast<uint8_t>(SizeOf(type)); });
   std::ranges::copy(args.outputs, out.pointer);
   std::ranges::copy(args.output_types, out.type);
   walk.elems = static_cast<uint32_t>(b.elems);

@@ -3,6 +3,7 @@
 
 #include "kernels/elementwise/chain.h"
 #include "kernels/epilogue/activate.cuh"
+#include "kernels/quant/linear_value.cuh"
 
 namespace cudaep::kernels {
 
@@ -34,6 +35,26 @@ __device__ __forceinline__ float ChainPower(float base, float exponent) {
 }
 
 __device__ __forceinline__ float ChainElu(float x, float alpha) { return x < 0.0f ? alpha * std::expm1(x) : x; }
+
+// A fp32 between 2^23 and 2^24 has its integer, rounded to nearest, ties to even, in its last bits.
+inline constexpr float kWholeBits = 0x1.8p23f;
+
+// To the whole number from `lowest` to 255 more that is nearest to x / scale. x is cut off before the division, so that
+// nothing is infinite in it, and NaN is the lowest.
+class ChainQuantizer {
+ public:
+  __device__ __forceinline__ ChainQuantizer(float scale, float lowest)
+      : divide_(scale), least_(lowest * scale), most_((lowest + 255.0f) * scale) {}
+
+  __device__ __forceinline__ float operator()(float x) const {
+    float largest = 0;
+    return (divide_.Near(fminf(fmaxf(x, least_), most_), largest) + kWholeBits) - kWholeBits;
+  }
+
+ private:
+  QuickDivider<false> divide_;
+  float least_, most_;
+};
 
 // Calls `each` with the function of a step of x, which is one of those that are done a few elements at a time.
 template <class Each>

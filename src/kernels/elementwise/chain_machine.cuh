@@ -6,12 +6,13 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <type_traits>
 
+#include "device/async_copy.h"
 #include "kernels/common/raw_pack.cuh"
 #include "kernels/elementwise/chain_functions.cuh"
 #include "kernels/elementwise/elementwise.cuh"
-#include "kernels/quant/linear_value.cuh"
 
 #if defined(__CUDACC__)
 #pragma nv_diag_suppress 177  // a member that only a concept asks for counts as never referenced
@@ -26,6 +27,7 @@ inline constexpr uint32_t kWorkSlots = 2;
 struct ChainInputs {
   const void* pointer[kMaxChainInputs];
   DataType type[kMaxChainInputs];
+  uint8_t bytes[kMaxChainInputs];  // of an element
 };
 struct ChainOutputs {
   static constexpr bool kWritesThroughPointers = true;
@@ -67,6 +69,16 @@ class ChainMachine {
         first_(blockIdx.x * (kChainThreads * kV) + threadIdx.x * kPack) {}
 
   __device__ __forceinline__ bool HasElements() const { return first_ < walk_.elems; }
+
+  // Steps wait for their inputs one after the other; those that were not just written come from far away.
+  __device__ __forceinline__ void Prefetch() const {
+#pragma unroll 1
+    for (uint32_t input = 0; input < kMaxChainInputs && in_.pointer[input] != nullptr; ++input) {
+      uint32_t offset[kPacks];
+      Locate(input, offset);
+      device::PrefetchL2(static_cast<const std::byte*>(in_.pointer[input]) + size_t{offset[0]} * in_.bytes[input]);
+    }
+  }
 
   __device__ __forceinline__ void Run(const ChainProgram& program) {
     ChainStep next = program.steps[0];
@@ -171,7 +183,7 @@ class ChainMachine {
   template <class T>
   static __device__ __forceinline__ T Whole(float x) {
     if constexpr (std::is_same_v<T, bool>) return x != 0.0f;
-    return static_cast<T>(static_cast<int32_t>(x));
+    return static_cast<T>(std::bit_cast<int32_t>(x + kWholeBits));
   }
 
   __device__ __forceinline__ void StoreOutput(uint32_t output) const {
@@ -270,10 +282,8 @@ class ChainMachine {
         return Each([](float x) { return ToFloat(HalfFromFloat(x)); });
       case ChainCode::kToBFloat16:
         return Each([](float x) { return ToFloat(BFloat16FromFloat(x)); });
-      case ChainCode::kQuantize: {
-        const QuickDivider<false> divide(a);
-        return Each([=](float x) { return rintf(fminf(fmaxf(divide(x), b), b + 255.0f)) + 0.0f; });
-      }
+      case ChainCode::kQuantize:
+        return Each(ChainQuantizer(a, b));
       default:
         break;
     }

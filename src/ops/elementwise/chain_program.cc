@@ -64,12 +64,20 @@ class Compiler {
 
   void Emit(const ChainStep& step) {
     if (ChangesNothing(step)) return;
+    if (TakesOffZeroPoint(step)) return static_cast<void>(--program_.size);
     if (program_.size > joinable_ && JoinSteps(program_.steps[Index(program_.size - 1)], step)) return;
     if (program_.size + 1 >= kernels::kMaxChainSteps) {
       error_ = NotSupported("a chain of more than ", kernels::kMaxChainSteps - 1, " steps");
       return;
     }
     program_.steps[Index(program_.size++)] = step;
+  }
+  // Whether the step before adds the same to whole numbers.
+  bool TakesOffZeroPoint(const ChainStep& step) const {
+    if (program_.size <= std::max(joinable_, 1) || step.code() != ChainCode::kAffine || step.a != 1) return false;
+    const ChainStep& added = program_.steps[Index(program_.size - 1)];
+    return added.code() == ChainCode::kAffine && added.a == 1 && added.b == -step.b &&
+           program_.steps[Index(program_.size - 2)].code() == ChainCode::kQuantize;
   }
   void EmitBarrier(const ChainStep& step) {
     Emit(step);

@@ -67,6 +67,26 @@ TEST(ChainProgramTest, QuotientsAreProductsWhereTheReciprocalIsExact) {
   }
 }
 
+TEST(ChainProgramTest, ZeroPointsBetweenCodesAndNumbersAreLeftOut) {
+  Chain chain = {.inputs = 1,
+                 .terms = {Term("Quantize", {0, -1, -1}, {0.5f, -131}), Term("Affine", {1, -1, -1}, {1, 3}),
+                           Term("Affine", {2, -1, -1}, {1, -3}), Term("Affine", {3, -1, -1}, {0.25f, -0.0f})},
+                 .results = {4}};
+  EXPECT_EQ(Compiled(chain), (Codes{ChainCode::kLoad, ChainCode::kQuantize, ChainCode::kAffine, ChainCode::kStore}));
+  // Not where the codes are a result, another number is taken off, or what it is taken off of is not whole.
+  chain.results = {4, 2};
+  EXPECT_EQ(Compiled(chain), (Codes{ChainCode::kLoad, ChainCode::kQuantize, ChainCode::kAffine, ChainCode::kStore,
+                                    ChainCode::kAffine, ChainCode::kAffine, ChainCode::kStore}));
+  chain.results = {4};
+  chain.terms[2].numbers[1] = -2;
+  EXPECT_EQ(Compiled(chain), (Codes{ChainCode::kLoad, ChainCode::kQuantize, ChainCode::kAffine, ChainCode::kAffine,
+                                    ChainCode::kAffine, ChainCode::kStore}));
+  chain.terms[2].numbers[1] = -3;
+  chain.terms[0] = Term("Abs", {0, -1, -1});
+  EXPECT_EQ(Compiled(chain), (Codes{ChainCode::kLoad, ChainCode::kAbs, ChainCode::kAffine, ChainCode::kAffine,
+                                    ChainCode::kAffine, ChainCode::kStore}));
+}
+
 TEST(ChainProgramTest, ValuesWaitInSlots) {
   // Exp(x) * x: an input that is read again is kept too.
   const Chain gate = {.inputs = 1, .terms = {Term("Exp", {0, -1, -1}), Term("Mul", {1, 0, -1})}, .results = {2}};
