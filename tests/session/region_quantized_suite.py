@@ -180,6 +180,25 @@ def check_products_of_activations() -> None:
     assert len(lines) == 3, lines
 
 
+def check_functions_of_codes() -> None:
+    """GELU as it is spelled out, with codes behind each of its nodes."""
+    network = Network(31)
+    x = network.through("x", network.scale(), network.zero())
+    x = network.through(
+        network.add("MatMul", [x, network.weights(INNER, 32)]), network.scale(0.03, 0.04), network.zero()
+    )
+
+    def code(x: str, low: float, zero: int) -> str:
+        return network.through(x, network.constant(np.float32(low)), network.zero(np.uint8, zero))
+
+    erf = code(network.add("Erf", [network.add("Div", [x, network.constant(np.float32(np.sqrt(2)))])]), 1 / 127, 128)
+    sums = code(network.add("Add", [erf, network.constant(np.float32(1))]), 2 / 255, 0)
+    y = network.add("Mul", [network.add("Mul", [x, sums]), network.constant(np.float32(0.5))])
+    lines = agree(network, _quantized(network, y, np.uint8, 9), [network.feed(*dims, INNER) for dims in FEEDS[:3]],
+                  TensorProto.UINT8, 0.02)  # fmt: skip
+    assert len(lines) == 1, lines
+
+
 def check_convolutions() -> None:
     """Blocks as residual networks have them, of any zero points; the first convolution has few channels."""
     kinds = ((np.uint8, None, ""), (np.uint8, 0, "Relu"), (np.int8, 0, "Relu"), (np.int8, -128, ""))

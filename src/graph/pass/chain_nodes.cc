@@ -70,6 +70,8 @@ constexpr Binary kBinary[] = {{"Add"},        {"And", kTruth},    {"Div"},  {"Eq
                               {"Mul"},        {"Or", kTruth},     {"Pow"},  {"Sub"},
                               {"Xor", kTruth}};
 
+const std::vector<std::string> kLookUp = {"LookUp"};
+
 class Reader {
  public:
   Reader(const ir::Graph& graph, const ir::Node& node) : graph_(graph), node_(node) {}
@@ -88,6 +90,7 @@ class Reader {
     if (node_.Is("Clip")) return ReadClip();
     if (node_.Is("Cast")) return ReadCast();
     if (node_.Is("Where")) return ReadWhere();
+    if (node_.Is("Elementwise", ops::kFusedDomain)) return ReadLookUp();
     if (node_.Is("Max") || node_.Is("Min")) return ReadVariadic(node_.op_type == "Max" ? "Max" : "Min");
     if (node_.Is("Sum")) return ReadVariadic("Add");
     if (const auto linear = QuantizationOf(graph_, node_, "DequantizeLinear")) return ReadDequantize(*linear);
@@ -221,6 +224,12 @@ class Reader {
     return terms;
   }
 
+  Terms ReadLookUp() const {
+    if (ir::AttributeOr<std::vector<std::string>>(node_, "functions", {}) != kLookUp) return std::nullopt;
+    const auto numbers = ir::AttributeOr<std::vector<float>>(node_, "numbers", {0});
+    return std::vector<NodeTerm>{{"LookUp", {node_.inputs[0], node_.inputs[1], kNone}, {numbers[0]}}};
+  }
+
   Terms ReadWhere() const {
     constexpr DataTypeSet kValues = kFloatTypesNoDouble | kTruth;
     if (node_.inputs.size() != 3 || graph_.value(node_.inputs[0]).is_constant()) return std::nullopt;
@@ -241,6 +250,13 @@ class Reader {
 };
 
 }  // namespace
+
+void SetLookUp(ir::Node& node, float lowest) {
+  node.attributes = {{"functions", kLookUp},
+                     {"operands", std::vector<int64_t>{0, 1, ops::ChainTerm::kNumber}},
+                     {"numbers", std::vector<float>{lowest, 0}},
+                     {"results", std::vector<int64_t>{2}}};
+}
 
 std::optional<std::vector<NodeTerm>> TermsOf(const ir::Graph& graph, const ir::Node& node) {
   return Reader(graph, node).Read();

@@ -23,4 +23,8 @@ struct NodeTerm {
 // Integers are read by Cast and DequantizeLinear alone; those of 16 bits, wide unsigned ones and float64 by nobody.
 std::optional<std::vector<NodeTerm>> TermsOf(const ir::Graph& graph, const ir::Node& node);
 
+// Makes a node of codes and a table the Elementwise that looks codes up, which TermsOf knows. `lowest`: that of the
+// first element.
+void SetLookUp(ir::Node& node, float lowest);
+
 }  // namespace cudaep::graph

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/pass/chain_nodes.h"
+#include "graph/pass/code_tables.h"
 #include "graph/pass/rewrite.h"
 #include "ops/registry.h"
 
@@ -196,6 +197,7 @@ void AskBefore(ir::Graph& graph) {
 }  // namespace
 
 void FuseChains(ir::Graph& graph, const PassContext& context) {
+  LookUpCodes(graph, context);
   AskBefore(graph);
   const Rewriter rewrite(graph, context, Fusion::kChains);
   NodeRemoval gone(graph);

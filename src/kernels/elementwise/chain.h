@@ -16,6 +16,8 @@
 
 namespace cudaep::kernels {
 
+inline constexpr int64_t kChainTableSize = 256;
+inline constexpr DataTypeSet kChainTableTypes{DataType::kInt8, DataType::kUint8};
 inline constexpr int kMaxChainInputs = 8, kMaxChainOutputs = 4, kMaxChainSlots = 4, kMaxChainSteps = 48;
 inline constexpr DataTypeSet kChainInputTypes =
     kFloatTypesNoDouble |
@@ -47,6 +49,7 @@ enum class ChainCode : uint8_t {
   kXor,
   kSelect,      // y ? x : z, the slot `place` or b
   kSelectElse,  // y ? z : x
+  kLookUp,      // the element at x - a of y, an input of 256 codes
   // One operand, a few instructions.
   kAffine,  // a x + b
   kClamp,   // to [a, b]
@@ -131,8 +134,8 @@ struct ChainArgs {
   size_t shared_bytes;  // that a block may have
 };
 
-// Outputs have the broadcast's shape, and memory of their own or that of an input which has their shape and type: no
-// input is read after the program's first kStore.
+// The broadcast repeats the first element of a table of kLookUp. Outputs have its shape, and memory of their own or
+// that of an input which has their shape and type: no input is read after the program's first kStore.
 Status LaunchChain(const ChainArgs& args, device::Stream stream);
 
 }  // namespace cudaep::kernels

@@ -92,6 +92,8 @@ class ChainMachine {
         return;
       } else if (step.source() == kNoChainSource) {
         DoOne(step);
+      } else if (step.code() == ChainCode::kLookUp) {
+        LookUp(step);
       } else {
         float y[kV];
         Fetch(step, y);
@@ -228,6 +230,16 @@ class ChainMachine {
   __device__ __forceinline__ void Each(const float (&y)[kV], F f) {
 #pragma unroll
     for (int k = 0; k < kV; ++k) x_[k] = f(x_[k], y[k]);
+  }
+
+  __device__ __forceinline__ void LookUp(const ChainStep& step) {
+    const auto* const table = static_cast<const uint8_t*>(in_.pointer[step.source()]);
+    const int32_t sign = in_.type[step.source()] == DataType::kInt8 ? 128 : 0;
+    const auto first = std::bit_cast<uint32_t>(step.a + kWholeBits);
+    Each([=](float x) {
+      const uint32_t place = std::bit_cast<uint32_t>(x + kWholeBits) - first;
+      return SmallDifference(table[place % kChainTableSize] ^ sign, sign);
+    });
   }
 
   // z: a slot, or one number.

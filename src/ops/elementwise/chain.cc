@@ -43,6 +43,10 @@ Result<Chain> ReadChain(const OpInfo& info) {
     }
     if (!any) return InvalidArgument(functions[t], " of numbers alone");
     for (size_t i = 0; i < kChainNumbers; ++i) term.numbers[i] = numbers[t * kChainNumbers + i];
+    const int table = term.table();
+    if (table >= chain.inputs || (table < 0 && term.function->code == kernels::ChainCode::kLookUp)) {
+      return InvalidArgument("a table that is no input");
+    }
     if (term.function->code == kernels::ChainCode::kQuantize && !MayQuantizeBy(term.numbers[0])) {
       return NotSupported("a scale of ", term.numbers[0]);
     }
@@ -54,6 +58,21 @@ Result<Chain> ReadChain(const OpInfo& info) {
     chain.results.push_back(static_cast<int>(result));
   }
   return chain;
+}
+
+bool IsTable(const Chain& chain, int input) {
+  return std::ranges::any_of(chain.terms, [&](const ChainTerm& term) { return term.table() == input; });
+}
+
+Status CheckTable(const OpInfo& info, const Chain& chain, int input) {
+  if (!kernels::kChainTableTypes.Contains(info.input_type(input))) {
+    return NotSupported("a table of type ", DataTypeName(info.input_type(input)));
+  }
+  const bool is_operand = std::ranges::any_of(chain.terms, [&](const ChainTerm& term) {
+    return std::ranges::count(term.operands.begin(), term.operands.begin() + term.function->operands, input) >
+           (term.table() == input ? 1 : 0);
+  });
+  return is_operand ? InvalidArgument("input ", input, " is a table and an operand") : Status::Ok();
 }
 
 Status CheckTensors(const OpInfo& info, const Chain& chain) {
@@ -70,6 +89,7 @@ Status CheckTensors(const OpInfo& info, const Chain& chain) {
     if (!kernels::kChainInputTypes.Contains(info.input_type(i))) {
       return NotSupported("input type ", DataTypeName(info.input_type(i)));
     }
+    if (IsTable(chain, i)) CUDAEP_RETURN_IF_ERROR(CheckTable(info, chain, i));
   }
   for (int i = 0; i < info.output_count(); ++i) {
     if (!kernels::kChainOutputTypes.Contains(info.output_type(i))) {
@@ -96,7 +116,9 @@ class Elementwise final : public Operator {
       : chain_(std::move(chain)),
         program_(program),
         input_types_(std::move(inputs)),
-        output_types_(std::move(outputs)) {}
+        output_types_(std::move(outputs)) {
+    for (int i = 0; i < chain_.inputs; ++i) is_table_.push_back(IsTable(chain_, i));
+  }
 
   static Result<std::unique_ptr<Elementwise>> Create(const OpInfo& info) {
     CUDAEP_ASSIGN_OR_RETURN(Chain chain, ReadChain(info));
@@ -110,8 +132,11 @@ class Elementwise final : public Operator {
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
     Shape whole;
-    for (const TensorView& input : inputs) {
-      CUDAEP_ASSIGN_OR_RETURN(whole, BroadcastShapes(whole, input.dims()));
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (is_table_[i] && !SameDims(inputs[i].dims(), Shape{kernels::kChainTableSize})) {
+        return InvalidArgument("table ", i, " has dimensions ", inputs[i].dims());
+      }
+      CUDAEP_ASSIGN_OR_RETURN(whole, BroadcastShapes(whole, DimsOf(inputs, i)));
     }
     CUDAEP_ASSIGN_OR_RETURN(const std::vector<Shape> shapes, ShapesOfValues(inputs));
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -125,7 +150,7 @@ class Elementwise final : public Operator {
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     auto plan = std::make_unique<ChainPlan>();
     std::array<Dims, kMaxChainInputs> dims;
-    for (size_t i = 0; i < context.inputs.size(); ++i) dims[i] = context.inputs[i].dims();
+    for (size_t i = 0; i < context.inputs.size(); ++i) dims[i] = DimsOf(context.inputs, i);
     CUDAEP_ASSIGN_OR_RETURN(plan->broadcast, kernels::MakeBroadcast<kMaxChainInputs>(context.outputs[0], dims));
     plan->shared_bytes = context.device.shared_bytes_per_block;
     return PlanPtr(std::move(plan));
@@ -152,10 +177,13 @@ class Elementwise final : public Operator {
   }
 
  private:
+  // Of an element for a table.
+  Dims DimsOf(TensorViews inputs, size_t input) const { return is_table_[input] ? Dims() : inputs[input].dims(); }
+
   // Of inputs and terms; numbers have no dimensions.
   Result<std::vector<Shape>> ShapesOfValues(TensorViews inputs) const {
     std::vector<Shape> shapes;
-    for (const TensorView& input : inputs) shapes.emplace_back(input.dims());
+    for (size_t i = 0; i < inputs.size(); ++i) shapes.emplace_back(DimsOf(inputs, i));
     for (const ChainTerm& term : chain_.terms) {
       Shape shape;
       for (int i = 0; i < term.function->operands; ++i) {
@@ -171,6 +199,7 @@ class Elementwise final : public Operator {
   Chain chain_;
   kernels::ChainProgram program_;
   std::vector<DataType> input_types_, output_types_;
+  std::vector<bool> is_table_;  // of inputs
 };
 
 KernelRow Row() {

@@ -43,6 +43,7 @@ constexpr ChainFunction kFunctions[] = {
     OfTwo("Or", ChainCode::kOr),
     OfTwo("Xor", ChainCode::kXor),
     {"Where", 3, ChainCode::kSelect, ChainCode::kSelectElse, ChainCode::kSelect},
+    Exact(OfTwo("LookUp", ChainCode::kLookUp)),
     Of("Affine", ChainCode::kAffine),
     Exact(Of("Float32", ChainCode::kAffine)),
     Of("Clamp", ChainCode::kClamp),

@@ -12,7 +12,8 @@ inline constexpr int kMaxChainOperands = 3, kChainNumbers = 2;
 
 // A function by its name: that of the ONNX operator it does, or one of
 //   Affine (a x + b), Clamp (to [a, b]), Truth (x is not 0), Float16 and BFloat16 (rounded), GeluTanh,
-//   Float32 (Affine as a cast that someone asked for), Quantize (x / a, rounded to a whole number from b to b + 255).
+//   Float32 (Affine as a cast that someone asked for), Quantize (x / a, rounded to a whole number from b to b + 255),
+//   LookUp (the code at x - a of the table y, an input).
 // Operators with attributes have them as numbers, in the order of their schemas. A condition comes first in Where.
 struct ChainFunction {
   std::string_view name;

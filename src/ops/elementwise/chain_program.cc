@@ -188,6 +188,7 @@ class Compiler {
     if (left >= 0 && right >= 0 && accumulator_ != left && accumulator_ != right) {
       swapped = uses_[Index(right)] > uses_[Index(left)];
     }
+    if (term.function->code == ChainCode::kLookUp) swapped = false;
     const int x = swapped ? right : left, y = swapped ? left : right;
     if (accumulator_ != x) Load(x);
     if (x == y && term.function->code != ChainCode::kMultiply && slot_[Index(x)] < 0 && !IsInput(x)) {

@@ -19,6 +19,9 @@ struct ChainTerm {
   std::array<float, kChainNumbers> numbers = {};
 
   static constexpr int kNumber = -1;
+
+  // The input that is a table; -1: none.
+  int table() const { return function->code == kernels::ChainCode::kLookUp ? operands[1] : -1; }
 };
 
 struct Chain {

@@ -96,8 +96,14 @@ _FUNCTIONS: dict[str, Any] = {
     **_LOGIC,
     "Not": np.logical_not,
     "Where": lambda c, a, b: np.where(c, a, b),
+    "LookUp": lambda x, table, a: table[(x - a).astype(np.int64)],
 }
-_OPERANDS = {**dict.fromkeys(_FUNCTIONS, 1), **dict.fromkeys({**_TWO, **_COMPARED, **_LOGIC}, 2), "Where": 3}
+_EXTRA = {**{name: len(numbers) for name, (_, numbers) in _ONE.items()}, "LookUp": 1}  # numbers that are no operands
+_OPERANDS = {
+    **dict.fromkeys(_FUNCTIONS, 1),
+    **dict.fromkeys({**_TWO, **_COMPARED, **_LOGIC, "LookUp": 0}, 2),
+    "Where": 3,
+}
 _N = -1  # a number as an operand
 
 
@@ -106,12 +112,13 @@ def _chain(
 ) -> tuple[np.ndarray, ...]:
     values = [np.asarray(value) for value in inputs]
     values = [value.astype(np.float64) if value.dtype.kind in "iu" else value for value in values]
-    shape = np.broadcast_shapes(*(value.shape for value in values))
+    tables = [operands[3 * i + 1] for i, function in enumerate(functions) if function == "LookUp"]
+    shape = np.broadcast_shapes(*(value.shape for i, value in enumerate(values) if i not in tables))
     for i, function in enumerate(functions):
         own = list(numbers[2 * i : 2 * i + 2])
         mine = operands[3 * i : 3 * i + _OPERANDS[function]]
         taken = [own.pop(0) if operand == _N else values[operand] for operand in mine]
-        extra = own[: len(_ONE[function][1])] if function in _ONE else []
+        extra = own[: _EXTRA.get(function, 0)]
         with np.errstate(all="ignore"):
             values.append(np.broadcast_to(_FUNCTIONS[function](*taken, *extra), shape))
     return tuple(values[result] for result in results)
@@ -157,6 +164,8 @@ _X = Rand((3, 40))
 _POSITIVE = Rand((3, 40), low=0.25, high=4.0)
 _TAILS = Rand((3, 40), low=-3.0, high=3.0)
 _C = Rand((3, 40), "bool")
+_CODES = Rand((256,), "int8")
+_INT8 = {"outputs": ("int8",)}
 _MULTIPLES = Of([[41.0 * i for i in range(-4, 5)]])  # which 16 bits hold
 # The chain's fp32 keeps what 16 bits would lose; several roundings of fp32 show in its own type alone.
 _SEVERAL = {"float32": Tolerance(16, terms=16)}
@@ -345,6 +354,34 @@ CASES = [
         )
         for codes, lowest in (("int8", -128.0), ("uint8", 0.0))
     ),
+    # Tables of codes: of those that come and of those that were made, and the same one twice.
+    *(
+        _case(
+            [Rand(shape, codes, full=True), Rand((256,), table, full=True)],
+            ("LookUp", 0, 1, lowest),
+            outputs=(table,),
+            dtypes=(),
+            name=f"table_{codes}_{table}_{len(shape)}_{shape[-1]}",
+        )
+        for codes, lowest in (("int8", -128.0), ("uint8", 0.0))
+        for table in ("int8", "uint8")
+        for shape in ((3, 40), (5, 7), (0, 8), (1 << 19,), (1003,))
+    ),
+    *(
+        _case(
+            [_X, Rand((256,), table, full=True), Rand((40,))],
+            ("Add", 0, 2),
+            ("Quantize", 3, 0.0173, lowest - 3.0),
+            ("Affine", 4, 1.0, 3.0),
+            ("LookUp", 5, 1, lowest),
+            ("LookUp", 6, 1, lowest),
+            results=[7, 6],
+            outputs=(table, table),
+            dtypes=("float32",),
+            name=f"table_of_{table}_twice",
+        )
+        for table, lowest in (("int8", -128.0), ("uint8", 0.0))
+    ),
     _case(
         [_X, Rand((40,))],
         ("Add", 0, 1),
@@ -394,6 +431,21 @@ CASES = [
             ([_X], [("Relu", 0), ("Abs", 1)], ("INVALID_ARGUMENT", "the first is the last term"), {"results": [1]}),
             ([_X], [("Relu", 0)], ("INVALID_ARGUMENT", "0 results for 1 outputs"), {"results": []}),
             ([_X], [("Quantize", 0, 0.0, -128.0)], ("NOT_SUPPORTED", "a scale of 0"), {}),
+            ([_X], [("LookUp", 0, _N, 0.0)], ("INVALID_ARGUMENT", "a table that is no input"), {}),
+            ([_X], [("Abs", 0), ("LookUp", 0, 1, 0.0)], ("INVALID_ARGUMENT", "a table that is no input"), {}),
+            ([_X, Rand((256,))], [("LookUp", 0, 1, 0.0)], ("NOT_SUPPORTED", "a table of type float"), {}),
+            (
+                [_CODES, _CODES],
+                [("LookUp", 1, 1, 0.0)],
+                ("INVALID_ARGUMENT", "input 1 is a table and an operand"),
+                _INT8,
+            ),
+            (
+                [_CODES, Rand((255,), "int8")],
+                [("LookUp", 0, 1, 0.0)],
+                ("INVALID_ARGUMENT", "table 1 has dimensions [255]"),
+                _INT8,
+            ),
             ([_X] * 9, [("Relu", 0)], ("NOT_SUPPORTED", "9 inputs and 1 outputs"), {}),
             (
                 [Rand((3, 40), "float64")],
