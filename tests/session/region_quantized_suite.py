@@ -177,7 +177,7 @@ def check_products_of_activations() -> None:
     y = _quantized(network, network.add("MatMul", [soft, x]), np.uint8, 128)
     # Another code of a score is another code of its row's softmax.
     lines = agree(network, y, [network.feed(*dims, INNER) for dims in FEEDS[:3]], TensorProto.UINT8, 0.05)
-    assert len(lines) == 3, lines
+    assert len(lines) == 4, lines
 
 
 def check_functions_of_codes() -> None:

@@ -4,6 +4,7 @@
 #include "graph/pass/qdq_convolutions.h"
 #include "graph/pass/qdq_moves.h"
 #include "graph/pass/qdq_products.h"
+#include "graph/pass/qdq_transposes.h"
 
 namespace cudaep::graph {
 
@@ -14,6 +15,8 @@ void FuseQuantized(ir::Graph& graph, const PassContext& context) {
   RemoveDeadNodes(graph);
   MultiplyCodes(graph, context);
   ConvolveCodes(graph, context);
+  RemoveDeadNodes(graph);
+  MultiplyTransposed(graph, context);
   RemoveDeadNodes(graph);
   DequantizeWeights(graph);
 }

@@ -1,11 +1,13 @@
 """Products of 8-bit integers, and what quantizes for them: DynamicQuantizeLinear."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..harness import MICROSOFT, Case, Of, Rand, Tolerance
 from ..harness.inputs import Input
+from ..harness.schemas import FUSED_DOMAIN
 from ..harness.tolerances import EXACT
 
 _BYTES = ("int8", "uint8")
@@ -109,6 +111,32 @@ def _linear_case(a: tuple[int, ...], b: tuple[int, ...], types: tuple[str, str, 
                 name=name.replace(", ", "x").replace(",", ""), **options)  # fmt: skip
 
 
+def _turned(a: np.ndarray, a_scale: np.ndarray, a_zero: np.ndarray | None, b: np.ndarray, b_scale: np.ndarray,
+            b_zero: np.ndarray | None, y_scale: np.ndarray, y_zero: np.ndarray, a_perm: Sequence[int],
+            b_perm: Sequence[int], y_perm: Sequence[int]) -> np.ndarray:  # fmt: skip
+    zeros = (np.zeros((), value.dtype) if zero is None else zero for value, zero in ((a, a_zero), (b, b_zero)))
+    a_zero, b_zero = zeros
+    y = _linear(a.transpose(a_perm), a_scale, a_zero, b.transpose(b_perm), b_scale, b_zero, y_scale, y_zero)
+    return y.transpose(y_perm)
+
+
+def _turned_case(a: tuple[int, ...], b: tuple[int, ...], perms: tuple[tuple[int, ...], ...],
+                 types: tuple[str, str, str] = ("int8", "int8", "int8"), scale: str = "float32", zeros: bool = True,
+                 **more: Any) -> Case:  # fmt: skip
+    inputs: list[Input] = [
+        _matrix(a, types[0]), Of(0.05, scale), _matrix((), types[0]) if zeros else None,
+        _matrix(b, types[1]), Of(0.03, scale), _matrix((), types[1]) if zeros else None,
+        Of(2.5, scale), _matrix((), types[2]),
+    ]  # fmt: skip
+    name = "_".join(["x".join(map(str, dims)) for dims in (a, b, *perms)] + [*types, scale, str(zeros)])
+    return Case(op="QuantizedMatMul", domain=FUSED_DOMAIN, inputs=inputs, outputs=[types[2]],
+                attrs=dict(zip(("a_perm", "b_perm", "y_perm"), perms, strict=True)),
+                **({"expected": _turned, "tolerance": EXACT, "name": name} | more))  # fmt: skip
+
+
+_SPLIT, _KEYS, _STAY = (0, 2, 1, 3), (0, 2, 3, 1), (0, 1, 2, 3)
+
+
 def _float_case(a: tuple[int, ...], b: tuple[int, ...], types: tuple[str, str], columns: tuple[int, ...],
                 zeros: bool, bias: bool, **more: Any) -> Case:  # fmt: skip
     inputs: list[Input] = [
@@ -207,6 +235,28 @@ CASES = [
       for columns, zero, bias in (((), False, True), ((9,), True, False))),
     _dynamic_case((200, 64), (64, 9), "int8", (9,), True, True, constants=(1,)),
     # refusals
+    # Axes in other orders: heads are split, keys transposed, heads merged; batches that repeat; nothing to sum or make.
+    *(_turned_case((2, 5, 3, 16), (2, 7, 3, 16), (_SPLIT, _KEYS, _STAY), types) for types in
+      [(a, b, y) for a in _BYTES for b in _BYTES for y in _BYTES]),
+    *(_turned_case((2, 3, 5, 7), (2, 7, 3, 16), (_STAY, _SPLIT, _SPLIT), scale=scale, zeros=zeros)
+      for scale in ("float32", "float16", "bfloat16") for zeros in (True, False)),
+    *(_turned_case(a, b, perms) for a, b, perms in [
+        ((2, 70, 3, 64), (2, 130, 3, 64), (_SPLIT, _KEYS, _STAY)),
+        ((1, 5, 3, 16), (2, 7, 1, 16), (_SPLIT, _KEYS, _SPLIT)),
+        ((2, 5, 3, 0), (2, 7, 3, 0), (_SPLIT, _KEYS, _STAY)),
+        ((0, 5, 3, 16), (0, 7, 3, 16), (_SPLIT, _KEYS, _STAY)),
+        ((2, 5, 3, 16), (2, 0, 3, 16), (_SPLIT, _KEYS, _STAY)),
+        ((5, 16), (7, 16), ((0, 1), (1, 0), (0, 1))),
+        ((2, 3, 4, 5, 6), (3, 6, 2, 4, 9), ((1, 0, 2, 3, 4), (0, 2, 3, 1, 4), (2, 0, 1, 3, 4))),
+    ]),
+    *(_turned_case(a, b, perms, error=error, expected=None, name=error[1]) for a, b, perms, error in [
+        ((5, 16), (16, 7), ((1, 0), (0, 1), (0, 1)), ("NOT_SUPPORTED", "elements are apart both ways")),
+        ((5, 16), (16, 7), ((0, 0), (0, 1), (0, 1)), ("INVALID_ARGUMENT", "[0,0] is not a permutation of 2")),
+        ((5,), (5,), ((0,), (0,), (0,)), ("NOT_SUPPORTED", "tensors of rank 1")),
+        ((5, 15), (16, 7), ((0, 1), (0, 1), (0, 1)), ("INVALID_ARGUMENT", "the product of [5,15] and [16,7]")),
+        ((2, 5, 16), (3, 16, 7), ((0, 1, 2),) * 3, ("INVALID_ARGUMENT", "of the batch")),
+        ((2, 5, 16), (16, 7), ((0, 1, 2),) * 3, ("INVALID_ARGUMENT", "rank 2 where 3 is stated")),
+    ]),
     Case(op="MatMulInteger", inputs=[Rand((2, 3), "int8"), Rand((3, 4), "int8"), Rand((3,), "int8")], opset=10,
          outputs=["int32"], error=("INVALID_ARGUMENT", "zero point of A [3] fits no rows of [2,3]"), name="a_zero"),
     Case(op="MatMulInteger", inputs=[Rand((2, 3), "int8"), Rand((3, 4), "int8"), None, Rand((1, 1, 4), "int8")],

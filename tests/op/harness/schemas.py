@@ -96,14 +96,21 @@ def _from_onnx(s: onnx.defs.OpSchema) -> Schema:
 
 def _fused_schemas() -> list[Schema]:
     """Of what compiled regions make: no model has it, so neither onnx nor the host knows it."""
-    names = ("Conv", "MatMul", "SpaceToDepth", "Transpose")
-    conv, matmul, image, same = (_from_onnx(onnx.defs.get_schema(op)) for op in names)
+    names = ("Conv", "MatMul", "QLinearMatMul", "SpaceToDepth", "Transpose")
+    conv, matmul, quantized, image, same = (_from_onnx(onnx.defs.get_schema(op)) for op in names)
     floats = {"T": frozenset({"float32", "float16", "bfloat16"})}
     x, y = Formal("X", "T", variadic=False), Formal("Y", "T", variadic=False)
     caches = (Formal("cos", "T", variadic=False), Formal("sin", "T", variadic=False))
     sums = (Formal("bias", "T", variadic=False), Formal("residual", "T", variadic=False))
     return [
         replace(same, domain=FUSED_DOMAIN, op="FromHost", since=1, attributes={}),
+        replace(
+            quantized,
+            domain=FUSED_DOMAIN,
+            op="QuantizedMatMul",
+            since=1,
+            attributes=dict.fromkeys(("a_perm", "b_perm", "y_perm"), "INTS"),
+        ),
         Schema(FUSED_DOMAIN, "RotaryEmbedding", 1, (x, *caches), (y,), floats, {}),
         Schema(FUSED_DOMAIN, "Gated", 1, (x,), (y,), floats, {"activation": "STRING", "activated": "INT"}),
         Schema(

@@ -269,5 +269,59 @@ TEST(QdqPassTest, QuantizationsThatAreNotRead) {
   EXPECT_FALSE(made({net.x, half, zero}, {}, 23));
 }
 
+TEST(QdqPassTest, TransposesAroundProductsOfActivations) {
+  const std::vector<int64_t> split = {0, 2, 1, 3}, keys = {0, 2, 3, 1}, stays = {0, 1, 2, 3};
+  const auto net_of = [&](auto&& build) {
+    QdqNet net;
+    const std::vector<Dim> heads = {kBatch, kRows, {kHeads}, {kSize}}, turned = {kBatch, {kHeads}, kRows, {kSize}};
+    const auto transpose = [&](int value, const std::vector<int64_t>& perm) {
+      return net.Add("Transpose", 13, {value}, std::vector<Dim>(4), {{"perm", perm}});
+    };
+    build(net, transpose, heads, turned);
+    net.Run();
+    return net;
+  };
+  const auto perm = [](const QdqNet& net, size_t node, const char* name) {
+    return std::get<std::vector<int64_t>>(net.node(node).attributes.at(std::string(name)));
+  };
+  const QdqNet both = net_of([&](QdqNet& net, auto&& transpose, auto& heads, auto&) {
+    const int q = transpose(net.Through(net.Input("q", heads), 0.5, 3, DataType::kInt8), split),
+              k = transpose(net.Through(net.Input("k", heads), 0.25, 5, DataType::kInt8), keys);
+    net.Output(net.Quantize(net.Add("MatMul", 13, {q, k}, std::vector<Dim>(4)), 2, 1));
+  });
+  ASSERT_EQ(both.Operators(), (Ops{"QuantizeLinear", "QuantizeLinear", "QuantizedMatMul"}));
+  EXPECT_EQ(perm(both, 2, "a_perm"), split);
+  EXPECT_EQ(perm(both, 2, "b_perm"), keys);
+  EXPECT_EQ(perm(both, 2, "y_perm"), stays);
+  EXPECT_EQ(both.InputOf(2, 0), both.node(0).outputs[0]);
+  EXPECT_EQ(both.InputOf(2, 3), both.node(1).outputs[0]);
+  const QdqNet merged = net_of([&](QdqNet& net, auto&& transpose, auto& heads, auto& turned) {
+    const int p = net.Through(net.Input("p", turned), 0.5, 3, DataType::kInt8),
+              v = transpose(net.Through(net.Input("v", heads), 0.25, 5, DataType::kInt8), split);
+    const int y = net.Through(net.Add("MatMul", 13, {p, v}, std::vector<Dim>(4)), 2, 1);
+    net.Output(net.Quantize(transpose(y, split), 2, 1));
+  });
+  ASSERT_EQ(merged.Operators(),
+            (Ops{"QuantizeLinear", "QuantizeLinear", "QuantizedMatMul", "DequantizeLinear", "QuantizeLinear"}));
+  EXPECT_EQ(perm(merged, 2, "a_perm"), stays);
+  EXPECT_EQ(perm(merged, 2, "b_perm"), split);
+  EXPECT_EQ(perm(merged, 2, "y_perm"), split);
+  // Where both of a matrix's axes would be apart, or somebody else reads what is transposed, it stays.
+  const QdqNet apart = net_of([&](QdqNet& net, auto&& transpose, auto& heads, auto& turned) {
+    const int q = transpose(net.Through(net.Input("q", heads), 0.5, 3, DataType::kInt8), {0, 3, 1, 2}),
+              k = net.Through(net.Input("k", turned), 0.25, 5, DataType::kInt8);
+    net.Output(net.Quantize(net.Add("MatMul", 13, {q, k}, std::vector<Dim>(4)), 2, 1));
+  });
+  EXPECT_EQ(apart.Operators().back(), "QLinearMatMul");
+  const QdqNet shared = net_of([&](QdqNet& net, auto&& transpose, auto& heads, auto& turned) {
+    const int q = transpose(net.Through(net.Input("q", heads), 0.5, 3, DataType::kInt8), split);
+    for (const char* name : {"k", "l"}) {
+      const int k = net.Through(net.Input(name, turned), 0.25, 5, DataType::kInt8);
+      net.Output(net.Quantize(net.Add("MatMul", 13, {q, k}, std::vector<Dim>(4)), 2, 1));
+    }
+  });
+  EXPECT_EQ(std::ranges::count(shared.Operators(), "QLinearMatMul"), 2);
+}
+
 }  // namespace
 }  // namespace cudaep::graph
