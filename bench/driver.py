@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 
 from bench.cases import Case
-from bench.subjects import Subject
+from bench.subjects import MODELS, Subject
 
 Reply = dict[str, Any]
 COPY_BYTES = 512 << 20
@@ -165,6 +165,7 @@ class Driver:
             "rotate": case.rotate,
             "optimised": case.optimised,
             "launches": case.launches,
+            "is_model": case.group in MODELS.split(","),
             "tiny": self._tiny,
         }
 

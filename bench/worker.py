@@ -144,7 +144,8 @@ class Worker:
             self._bound, self._run_us = bound, bound.run_us
         tiny = request.get("tiny")
         self._warm_up(TINY_WARM_UP_SECONDS if tiny else WARM_UP_SECONDS)
-        if self._subject.options.get("compiled_engines") == "1" and not tiny:
+        compiles = self._subject.kind == "plugin" and self._subject.options.get("compiled_engines") != "0"
+        if compiles and request.get("is_model") and not tiny:
             time.sleep(COMPILE_SECONDS)
             self._warm_up(WARM_UP_SECONDS)
         return reply

@@ -141,7 +141,7 @@ Result<PlanSlotPtr> PlanStore::WaitFor(Entry& entry, const Request& request) {
   lock.unlock();
   PlanFile* const file = FileAt(request.file);
   const std::string file_key = FileKey(request);
-  if (file->Find(file_key).empty()) PutPlan(file, file_key, slot->plan());
+  if (file->Find(file_key).empty()) PutPlan(file, file_key, *slot->first_);
   return slot;
 }
 

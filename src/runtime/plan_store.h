@@ -4,9 +4,10 @@
 // (limits and the way of choosing included). It is built once: the first to ask builds, outside any lock that askers
 // for other plans wait for; others who ask for the same one wait for it. That a library cannot do something is
 // remembered as well; any other failure is not (an exception included), and the next to ask tries again. A plan that
-// is there already goes into the file of whoever asks with another one. A plan may be replaced while it is in
-// use (a better one was found in the background): holders read it through its slot, and a plan once given out lives as
-// long as anybody holds the slot. Bounded: above kMostPlans, plans that nobody holds are dropped, the least used first.
+// is there already goes into the file of whoever asks with another one. A plan may be replaced while it is in use (a
+// better one was found in the background; files keep the first): holders read it through its slot, and a plan once
+// given out lives as long as anybody holds the slot. Bounded: above kMostPlans, plans that nobody holds are dropped, the
+// least used first.
 // Threads: all functions may be called from any thread.
 #pragma once
 

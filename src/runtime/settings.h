@@ -53,7 +53,7 @@ struct Settings {
   std::string plan_cache_path;      // as given
   std::string plan_file;            // where library plans are kept between processes; empty: nowhere
   bool conv1d_pad_to_nc1d = false;  // 1-D convolutions run as [N,C,1,D] instead of [N,C,D,1]
-  bool compiled_engines = false;    // convolutions and short products by engines compiled in the background
+  bool compiled_engines = true;     // convolutions and short products by engines compiled in the background
   bool attention_by_cudnn = true;   // false: attention runs by own kernels alone
   bool prefer_nhwc = false;
   bool compiled_regions = true;  // nodes are joined to regions, which the provider runs by itself

@@ -122,7 +122,7 @@ def run_fused(
     capfd.readouterr()
     ort.set_default_logger_severity(0)
     try:
-        fused, _ = runs.run_compiled(model, feeds, host.EXACT | {"compiled_engines": "1"})
+        fused, _ = runs.run_compiled(model, feeds, host.EXACT)
     finally:
         ort.set_default_logger_severity(2)
     lines = [line for line in capfd.readouterr().err.splitlines() if "fusion " in line]

@@ -74,7 +74,7 @@ class Opened:
 def opened(case: Case, options: dict[str, str], regions: bool) -> Opened:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.json"
-        own = {"compiled_regions": str(int(regions)), "use_tf32": "0", "placement_report": str(path)}
+        own = {"compiled_regions": str(int(regions)), "placement_report": str(path)}
         alone = not regions or "prefer_nhwc" in options  # shape arithmetic is the CPU's then
         made = session(case.model, own | options, cpu_allowed=case.on_cpu or alone)
         return Opened(made, json.loads(path.read_text()))

@@ -22,7 +22,7 @@ from tests.session.beside_support import Neighbour, Opened, Values, fed, opened,
 from tests.session.budget_support import Outcome, limit, saved
 from tests.session.budget_support import opened as budgeted
 from tests.session.stream_support import HOST, in_threads
-from tests.session.suite import SkippedError, devices, on_one_host, run_checks
+from tests.session.suite import SkippedError, add_provider, on_one_host, run_checks
 
 CODE_WORD = "[CUDAEP_OUT_OF_MEMORY]"
 PATIENCE = 6  # requests in a row that the provider did without
@@ -71,7 +71,7 @@ def profile(case: Case) -> None:
     settings.enable_profiling = True
     with tempfile.TemporaryDirectory() as folder:
         settings.profile_file_prefix = str(Path(folder) / "profile")
-        settings.add_provider_for_devices(devices()[:1], {"compiled_regions": "1", "use_tf32": "0"})
+        add_provider(settings, {"compiled_regions": "1"})
         created = ort.InferenceSession(case.model, settings, enable_fallback=0)
         in_threads(4, lambda thread: created.run(None, case.feeds[thread % len(case.feeds)]))
         events = json.loads(Path(created.end_profiling()).read_text(encoding="utf-8"))
@@ -89,7 +89,7 @@ def charged(outcome: Outcome) -> dict[str, Any]:
 
 def budget(case: Case) -> None:
     """Regions have the nodes that fit, which are those that fit one by one; texts name the node that did not."""
-    options = {"budget_dynamic_dim": "16", "use_tf32": "0"}
+    options = {"budget_dynamic_dim": "16"}
     with saved(case.model) as path:
         alone, joined = ([budgeted(path, limit(1 << 30), options=options | {"compiled_regions": on})] for on in "01")
         costs = alone[0].costs()

@@ -33,7 +33,7 @@ def two_headed() -> bytes:
 def check_a_graph_of_several_outputs_is_one_graph_in_every_layout() -> None:
     """The host reorders the nodes that it turns. Both answers are about one graph, and costs count once."""
     x = np.random.default_rng(5).standard_normal((1, 16, 48, 48), dtype=np.float32)
-    options = {"prefer_nhwc": "1", "use_tf32": "0"}
+    options = {"prefer_nhwc": "1"}
     with saved(two_headed()) as path:
         plain = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
         wanted = plain.run(None, {"x": x})
@@ -64,7 +64,7 @@ def check_recorded_costs_hold_in_the_other_layout() -> None:
         recorder = recording(path)
         recorder.session.run(None, {"x": x})
         del recorder
-        options = {"prefer_nhwc": "1", "use_tf32": "0"}
+        options = {"prefer_nhwc": "1"}
         for kilobytes in (0, *range(200, 2200, 100), 1 << 20):
             found = opened(path, f"{kilobytes},stats.csv", OTHER_EP, options)
             assert sum(found.costs()) == found.budget["stated_bytes"] <= kilobytes * 1024, (kilobytes, found.nodes)
@@ -127,7 +127,7 @@ def check_the_budget_holds_for_converted_layouts() -> None:
     x = rng.standard_normal((1, 16, 24, 24), dtype=np.float32)
     plain = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
     (wanted,) = plain.run(None, {"v0": x})
-    options = {"prefer_nhwc": "1", "use_tf32": "0"}
+    options = {"prefer_nhwc": "1"}
     with saved(model) as path:
         most = room_for(path, 100, options)
         for name in HOSTS_ACCOUNT:

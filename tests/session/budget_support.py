@@ -18,7 +18,7 @@ import onnxruntime as ort
 from onnx import TensorProto, helper
 
 from tests.session import models
-from tests.session.suite import EP
+from tests.session.suite import EP, add_provider
 
 KEY = "session.resource_cuda_partitioning_settings"
 OTHER_EP = "CudaPluginExecutionProvider"
@@ -78,7 +78,7 @@ def opened(
         settings.add_session_config_entry(key, value)
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
         chosen = {"placement_report": report.name, **(options or {})}
-        settings.add_provider_for_devices([devices_of(name)[device]], chosen)
+        add_provider(settings, chosen, [devices_of(name)[device]])
         session = ort.InferenceSession(str(path), settings, enable_fallback=0)
         return Outcome(session, json.loads(Path(report.name).read_text()), name)
 

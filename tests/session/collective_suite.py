@@ -169,7 +169,7 @@ def check_a_chain_in_processes() -> None:
 
 def parallel_layer(rank: int, size: int, file: str) -> list[np.ndarray]:
     """A rank's part of the decoder layer on inputs of two sizes."""
-    made = session(decoder_layer(rank, size), {**group(rank, size, file), "use_tf32": "0"}, rank)
+    made = session(decoder_layer(rank, size), group(rank, size, file), rank)
     return [made.run(None, {"x": layer_input(batch)})[0] for batch in (1, 3)]
 
 
@@ -179,7 +179,7 @@ def layer_input(batch: int) -> np.ndarray:
 
 def check_a_tensor_parallel_decoder_layer() -> None:
     """Over 2 and 4 ranks as on one: the same numbers in every rank, within what another order of sums makes of fp32."""
-    whole = session(decoder_layer(0, 1), {"use_tf32": "0"})
+    whole = session(decoder_layer(0, 1), {})
     expected = [whole.run(None, {"x": layer_input(batch)})[0] for batch in (1, 3)]
     reference = ort.InferenceSession(decoder_layer(0, 1), providers=["CPUExecutionProvider"])
     np.testing.assert_allclose(expected[1], reference.run(None, {"x": layer_input(3)})[0], rtol=2e-5, atol=2e-5)

@@ -16,16 +16,12 @@ import numpy as np
 import onnxruntime as ort
 
 from tests.session.collective_models import TIMEOUT_S
-from tests.session.suite import EP, SkippedError, devices
+from tests.session.suite import EP, SkippedError, add_provider, devices, simulated
 
 HOST = tuple(int(part) for part in ort.__version__.split(".")[:2])
 SESSIONS_SIDE_BY_SIDE = (1, 32)  # Python threads that each make a session do so at once
 # What a rank does: rank, size, file -> something that can be sent to another process.
 Work = Callable[[int, int, str], Any]
-
-
-def simulated() -> bool:
-    return bool(devices()[0].ep_metadata["simulated"] == "1")
 
 
 def session(model: bytes, options: dict[str, str], ordinal: int = 0, cpu_allowed: bool = False) -> ort.InferenceSession:
@@ -36,7 +32,7 @@ def session(model: bytes, options: dict[str, str], ordinal: int = 0, cpu_allowed
     if not cpu_allowed:
         settings.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     found = devices()
-    settings.add_provider_for_devices([found[ordinal % len(found)]], options)
+    add_provider(settings, options, [found[ordinal % len(found)]])
     made = ort.InferenceSession(model, settings, enable_fallback=0)
     made.disable_fallback()
     return made

@@ -15,7 +15,7 @@ import numpy as np
 import onnxruntime as ort
 
 from tests.session import models
-from tests.session.suite import EP, SkippedError, devices, error_of, run_checks
+from tests.session.suite import EP, SkippedError, add_provider, devices, error_of, run_checks
 
 HOST = tuple(int(part) for part in ort.__version__.split(".")[:2])
 FINDS_DEVICE_ID = (1, 28)  # selects by the provider option device_id itself
@@ -39,7 +39,7 @@ def open_on(
     settings.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     for key, value in (entries or {}).items():
         settings.add_session_config_entry(key, value)
-    settings.add_provider_for_devices(chosen, options or {})
+    add_provider(settings, options, chosen)
     created = ort.InferenceSession(model or models.add_chain(2), settings, enable_fallback=0)
     created.disable_fallback()
     return created

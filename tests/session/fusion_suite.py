@@ -18,7 +18,7 @@ import onnx
 import onnxruntime as ort
 
 from tests.session.fusion_models import PATTERNS, Pattern
-from tests.session.suite import devices, run_checks
+from tests.session.suite import add_provider, run_checks
 
 NEWEST = (1, 31)
 
@@ -39,7 +39,7 @@ def _optimized(pattern: Pattern, model: bytes, feeds: dict[str, np.ndarray]) -> 
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
         for key, value in pattern.entries:
             options.add_session_config_entry(key, value)
-        options.add_provider_for_devices(devices()[:1], {"compiled_regions": "0"})  # which the host does not save
+        add_provider(options, {"compiled_regions": "0"})  # which the host does not save
         session = ort.InferenceSession(model, options, enable_fallback=0)
         session.disable_fallback()
         nodes = [node.op_type for node in onnx.load(path, load_external_data=False).graph.node]

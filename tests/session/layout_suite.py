@@ -82,7 +82,7 @@ def _run(model: bytes, feeds: dict[str, np.ndarray], **options: str) -> tuple[li
     """Results, and domain and operator of every node after the host has laid them out."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        made = session(model, {"prefer_nhwc": "1", "use_tf32": "0", "placement_report": str(report), **options})
+        made = session(model, {"prefer_nhwc": "1", "placement_report": str(report), **options})
         nodes = json.loads(report.read_text())["graphs"][0]["nodes"]
         return list(made.run(None, feeds)), [(node["domain"], node["op_type"]) for node in nodes]
 

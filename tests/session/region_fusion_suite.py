@@ -224,7 +224,7 @@ def check_products_of_few_rows() -> None:
     summed = g.add("Add", g.linear(active, HIDDEN, 2 * HIDDEN, dtype=half), x)
     g.outputs.append(g.add("MatMul", summed, g.weight(HIDDEN, 24, dtype=half)))
     passes = ("product_epilogue", "short_products")
-    fused, plain = rewritten(g.model(), passes, {"compiled_engines": "1"}), joined(g.model())
+    fused, plain = rewritten(g.model(), passes), joined(g.model())
     for steps in (STEPS, 128, 129, STEPS):
         feed = g.normal(BATCH, steps, HIDDEN, dtype=half)
         wanted = _results(plain, feed)[0]

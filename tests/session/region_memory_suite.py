@@ -161,7 +161,9 @@ def check_weights_of_two_regions() -> None:
     alone = session(model, APART, cpu_allowed=True, level=BASIC)
     for rows_of_feed in (1, 2):
         feed = {"x": values(rows_of_feed, size)}
-        np.testing.assert_array_equal(together.run(None, feed)[0], alone.run(None, feed)[0])
+        mine, other = together.run(None, feed)[0], alone.run(None, feed)[0]
+        # A library's plan for less memory may add up in another order.
+        np.testing.assert_allclose(mine, other, rtol=0, atol=2.0**-20 * np.abs(other).max())
 
 
 def check_values_outlive_their_session() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import onnxruntime as ort
 from onnx import TensorProto
 
-from tests.session.suite import EP, session
+from tests.session.suite import EP, add_provider, session
 
 DEVICE = ort.capi._pybind_state.OrtDevice(1, 0, 0x10DE, 0)
 APART = {"compiled_regions": "0"}
@@ -53,8 +53,7 @@ def ran(model: bytes, feed: Feed, cpu_allowed: bool = False) -> dict[str, list[s
         settings.profile_file_prefix = str(Path(folder) / "profile")
         if not cpu_allowed:
             settings.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-        ours = [device for device in ort.get_ep_devices() if device.ep_name == EP][:1]
-        settings.add_provider_for_devices(ours, {"compiled_regions": "1"})
+        add_provider(settings, {"compiled_regions": "1"})
         run = ort.InferenceSession(model, settings)
         run.run(None, feed)
         events = json.loads(Path(run.end_profiling()).read_text(encoding="utf-8"))

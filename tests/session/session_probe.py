@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.session.suite import SkippedError
+
 _FIELDS = (
     *("launches", "host_work", "host_to_device", "device_to_host", "device_to_device", "pageable_copies"),
     *("device_syncs", "stream_syncs", "event_syncs", "queries", "device_allocations", "device_frees"),
@@ -48,6 +50,8 @@ class Probe:
 
     def __init__(self, library: str) -> None:
         self._library = ctypes.CDLL(library)
+        if not hasattr(self._library, "ProbeCounters"):
+            raise SkippedError(f"needs {path_beside(library).name}, a build for the simulated device")
         address, integer, text = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p
         signatures = {
             "StreamCreate": (address, [integer, integer]),

@@ -30,6 +30,17 @@ def devices() -> list[ort.OrtEpDevice]:
     return [device for device in ort.get_ep_devices() if device.ep_name == EP]
 
 
+def simulated() -> bool:
+    return bool(devices()[0].ep_metadata["simulated"] == "1")
+
+
+def add_provider(
+    settings: ort.SessionOptions, options: dict[str, str] | None = None, chosen: list[ort.OrtEpDevice] | None = None
+) -> None:
+    """On the first device or the chosen ones; without TF32, unless `options` say otherwise, as the CPU provider."""
+    settings.add_provider_for_devices(chosen or devices()[:1], {"use_tf32": "0", **(options or {})})
+
+
 def session(
     model: bytes,
     options: dict[str, str] | None = None,
@@ -45,7 +56,7 @@ def session(
         settings.inter_op_num_threads = 3
     for key, value in (entries or {}).items():
         settings.add_session_config_entry(key, value)
-    settings.add_provider_for_devices(devices()[:1], options or {})
+    add_provider(settings, options)
     if not cpu_allowed:
         settings.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     created = ort.InferenceSession(model, settings, enable_fallback=0)

@@ -73,7 +73,11 @@ Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProb
       return LibraryPlanPtr(std::move(plan));
     };
     CUDAEP_ASSIGN_OR_RETURN(PlanSlotPtr slot, FindMeasuredPlan(request, limit, make));
-    if (slot != nullptr) return slot;
+    if (slot != nullptr) {
+      // One by one with a cold cache, the runtime engine's early start is not seen.
+      if (options.compiles && IsShort(problem)) CompileInBackground(problem, stream, slot, {dnn::kRuntimeEngine});
+      return slot;
+    }
   }
   // A Run does not wait for a compilation: what needs one begins without its activation.
   const auto uncompiled = dnn::UncompiledForm(problem);
@@ -95,7 +99,7 @@ Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProb
     return LibraryPlanPtr(std::move(plan));
   };
   CUDAEP_ASSIGN_OR_RETURN(PlanSlotPtr slot, PlanStore::Process().Get(request, make));
-  if (!options.compiles || options.search != ConvSearch::kHeuristic) return slot;
+  if (!options.compiles || frugal) return slot;
   std::vector<std::string> compiled;
   if (IsShort(problem)) compiled.emplace_back(dnn::kRuntimeEngine);
   if (uncompiled && !slot->plan().remaining().empty()) compiled.emplace_back();

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..harness import Case, Of, Rand, T, Tolerance
 from ..harness.inputs import Input, shape_of
+from ..harness.magnitudes import of_argument
 from ..harness.schemas import FUSED_DOMAIN
 
 _FLOATS = ("float32", "float16", "bfloat16")
@@ -178,6 +179,10 @@ def _sizes(*inputs: Any, functions: Sequence[str], numbers: Sequence[float], **a
     return _chain(*sizes, functions=sums, numbers=[abs(number) for number in numbers], **attributes)
 
 
+# What an ulp of what is below the exponential makes of the result.
+_GELUS = {name: lambda x, f=_ONE[name][0], **_: of_argument(f)(x) for name in ("Gelu", "GeluTanh")}
+
+
 def _mixed(*shapes: Sequence[int]) -> tuple[list[Rand], list[Term]]:
     """A chain of all kinds of steps over inputs of the given shapes; the first has the result's."""
     x, y, z = 0, 1 % len(shapes), 2 % len(shapes)
@@ -221,7 +226,7 @@ CASES = [
             [_POSITIVE if name in ("Log", "Sqrt") else _TAILS if name.startswith("Gelu") else _X],
             (name, 0, *numbers),
             tolerance={"float32": Tolerance(8)},
-            magnitude=_sizes if name == "HardSwish" else None,
+            magnitude=_sizes if name == "HardSwish" else _GELUS.get(name),
         )
         for name, (_, numbers) in _ONE.items()
     ),

@@ -93,7 +93,7 @@ _SHORT = [
 def _short(a, b, attrs, bias, residual, activation, constant=True):
     y = _product(np.empty(a, "int8"), np.empty(b, "int8"), **(attrs | {"alpha": 1})).shape
     return _case(a, b, y, bias, residual, activation, attrs=attrs | {"own_weights": 1},
-                 options={"compiled_engines": 1}, dtypes=("float16", "bfloat16"),
+                 dtypes=("float16", "bfloat16"),
                  constants={1} if constant else set(), name="" if constant else "short-computed")  # fmt: skip
 
 

@@ -16,7 +16,7 @@ _COORDINATES = (
 )
 _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 # Coordinates are computed in fp32, as the host and the reference do: an ulp of a coordinate is an error of the weights.
-_WEIGHTS = {"float32": Tolerance(4, terms=32), "float64": Tolerance(4, terms=32)}
+_WEIGHTS = {"float32": Tolerance(4, terms=32), "float64": Tolerance(4, terms=32), "float16": Tolerance(0.6, terms=32)}
 
 
 def _scales(*values):

@@ -17,13 +17,7 @@ struct ShortNet : Net {
   int x, w;
 };
 
-Settings Compiling() {
-  Settings settings = WithoutChains();
-  settings.compiled_engines = true;
-  return settings;
-}
-
-size_t MarkedOf(ShortNet& net, const Settings& settings = Compiling()) {
+size_t MarkedOf(ShortNet& net, const Settings& settings = WithoutChains()) {
   net.Run(settings);
   size_t marked = 0;
   for (size_t n = 0; n < net.graph.nodes.size(); ++n) marked += net.IsMarked(n) ? 1 : 0;
@@ -34,7 +28,7 @@ TEST(ShortProductsTest, AProductAloneIsMadeOne) {
   for (DataType type : {DataType::kFloat16, DataType::kBFloat16}) {
     ShortNet net(type);
     net.Output(net.Op("MatMul", {net.x, net.w}));
-    const auto notes = net.Run(Compiling());
+    const auto notes = net.Run(WithoutChains());
     ASSERT_EQ(net.Operators(), Ops{"MatMul"});
     EXPECT_EQ(net.node(0).domain, ops::kFusedDomain);
     EXPECT_TRUE(net.IsMarked(0));
@@ -97,7 +91,7 @@ TEST(ShortProductsTest, MoreRowsThanItIsFor) {
 
 TEST(ShortProductsTest, SettingsThatWantOtherwise) {
   for (int i = 0; i < 3; ++i) {
-    Settings settings = Compiling();
+    Settings settings = WithoutChains();
     if (i == 0) settings.deterministic = true;
     if (i == 1) settings.gemm_path = GemmPath::kLibrary;
     if (i == 2) settings.fusion_skip.Add(Fusion::kShortProducts);

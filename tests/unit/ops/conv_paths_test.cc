@@ -81,7 +81,6 @@ TEST_F(ConvPathsTest, AnActivationThatIsCompiledIsFusedLater) {
       for (const bool deterministic : {true, false}) {
         Settings settings = Exact();
         settings.deterministic = deterministic;
-        settings.compiled_engines = true;
         StreamContext context(0, stream());
         auto made = PlanConvRun(ConvOptions(settings), p, context);
         CUDAEP_ASSERT_OK(made.status());
@@ -94,6 +93,32 @@ TEST_F(ConvPathsTest, AnActivationThatIsCompiledIsFusedLater) {
         EXPECT_EQ(plan.library->plan().remaining().empty(), !deterministic);
         CheckConv(plan, context, p);
       }
+    }
+  }
+}
+
+// Of few multiplications: behind a measured plan as behind the library's first; DEFAULT keeps what it asks for.
+TEST_F(ConvPathsTest, AShortConvolutionIsCompiledBehindWhatServesFirst) {
+  int64_t size = 20;  // another problem each
+  for (const ConvSearch search : {ConvSearch::kHeuristic, ConvSearch::kExhaustive, ConvSearch::kDefault}) {
+    for (const bool compiles : {true, false}) {
+      dnn::ConvProblem p = Conv(8, 16, ++size, 1, 1);
+      p.in[0] = p.out[0] = 1;  // the simulated engine takes rows of pixels
+      p.types = lib::MixedTypes::Of(DataType::kFloat16);
+      Settings settings = Exact();
+      settings.conv_path = ConvPath::kChannelsLast;
+      settings.conv_search = search;
+      settings.compiled_engines = compiles;
+      SCOPED_TRACE(testing::Message() << dnn::ProblemText(p) << " search " << static_cast<int>(search));
+      StreamContext context(0, stream());
+      auto made = PlanConvRun(ConvOptions(settings), p, context);
+      CUDAEP_ASSERT_OK(made.status());
+      const auto& plan = PlanAs<ConvRunPlan>(**made);
+      ASSERT_EQ(plan.route, ConvRoute::kChannelsLast);
+      PlanStore::Process().WaitForBackground();
+      EXPECT_EQ(plan.library->is_replaced(), compiles && search != ConvSearch::kDefault);
+      EXPECT_EQ(plan.library->plan().choice() == dnn::kRuntimeEngine, plan.library->is_replaced());
+      CheckConv(plan, context, p);
     }
   }
 }

@@ -44,24 +44,18 @@ double Activate(Activation activation, double x) {
   }
 }
 
-Settings Compiling() {
-  Settings settings;
-  settings.compiled_engines = true;
-  return settings;
-}
-
 class ShortProductTest : public DeviceTest {
  protected:
   static bool Simulated() { return std::string_view(device::BackendName()) == "simulated"; }
 
-  Result<MatrixProduct> Make(const blas::GemmProblem& p, const Settings& settings = Compiling(),
+  Result<MatrixProduct> Make(const blas::GemmProblem& p, const Settings& settings = {},
                              bool may_be_short = true) {
     ProductOptions options(settings);
     options.constant_b = true;
     options.may_be_short = may_be_short && MayBeShort(settings);
     return MatrixProduct::Make(*context_, p, options);
   }
-  bool IsConvolution(const blas::GemmProblem& p, const Settings& settings = Compiling()) {
+  bool IsConvolution(const blas::GemmProblem& p, const Settings& settings = {}) {
     auto product = Make(p, settings);
     EXPECT_TRUE(product.ok()) << product.status().ToString();
     return product.ok() && product->convolution() != nullptr;
@@ -189,15 +183,17 @@ TEST_F(ShortProductTest, WhatTheEngineRefusesIsNotAskedForAgain) {
 
 TEST_F(ShortProductTest, SettingsThatWantOtherwise) {
   const blas::GemmProblem p = Short(DataType::kFloat16, 8);
-  EXPECT_FALSE(IsConvolution(p, {}));
-  Settings settings = Compiling();
+  Settings settings;
+  settings.compiled_engines = false;
+  EXPECT_FALSE(IsConvolution(p, settings));
+  settings = {};
   settings.deterministic = true;
   EXPECT_FALSE(IsConvolution(p, settings));
-  settings = Compiling();
+  settings = {};
   settings.enable_cudnn = false;
   EXPECT_FALSE(IsConvolution(p, settings));
   for (GemmPath path : {GemmPath::kLibrary, GemmPath::kOwnKernel}) {
-    settings = Compiling();
+    settings = {};
     settings.gemm_path = path;
     EXPECT_FALSE(IsConvolution(p, settings));
   }
