@@ -6,8 +6,8 @@
 // remembered as well; any other failure is not (an exception included), and the next to ask tries again. A plan that
 // is there already goes into the file of whoever asks with another one. A plan may be replaced while it is in use (a
 // better one was found in the background; files keep the first): holders read it through its slot, and a plan once
-// given out lives as long as anybody holds the slot. Bounded: above kMostPlans, plans that nobody holds are dropped, the
-// least used first.
+// given out lives as long as anybody holds the slot. Bounded: above kMostPlans, plans that nobody holds are dropped,
+// the least used first.
 // Threads: all functions may be called from any thread.
 #pragma once
 

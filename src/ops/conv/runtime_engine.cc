@@ -6,6 +6,7 @@ namespace cudaep::ops {
 namespace {
 
 constexpr int kMostCompiled = 128;
+constexpr size_t kRoomToCompile = size_t{64} << 20;  // one more handle of cuDNN takes 8 to 36 MiB meanwhile
 
 }  // namespace
 
@@ -22,7 +23,8 @@ bool TakesRuntimeEngine(const dnn::ConvProblem& p) {
 void CompileInBackground(const dnn::ConvProblem& p, const StreamContext& stream, const PlanSlotPtr& slot,
                          std::vector<std::string> choices, CompileBudget& budget) {
   const bool is_open = slot->progress() == PlanSlot::Progress::kIdle && !slot->is_replaced();
-  if (choices.empty() || p.deterministic || !is_open || !budget.Take()) return;
+  const bool has_room = stream.memory()->budget().available_bytes() >= kRoomToCompile;
+  if (choices.empty() || p.deterministic || !is_open || !has_room || !budget.Take()) return;
   auto make = [p, limit = slot->plan().workspace_bytes(),
                choices = std::move(choices)](dnn::Handle& handle) -> Result<LibraryPlanPtr> {
     Status refusal;

@@ -29,8 +29,9 @@ class CompileBudget {
 bool TakesRuntimeEngine(const dnn::ConvProblem& problem);
 
 // Has a plan by the first of `choices` (dnn::MakePlan) that does the problem take the place of the slot's first one
-// (PlanStore::ReplaceInBackground): not of a deterministic problem, whose bits would change on the way. What has begun,
-// was done or was refused is not begun again.
+// (PlanStore::ReplaceInBackground): not of a deterministic problem, whose bits would change on the way, and not where
+// the memory limit leaves so little that a Run could fail for what the library takes meanwhile. What has begun, was
+// done or was refused is not begun again.
 void CompileInBackground(const dnn::ConvProblem& problem, const StreamContext& stream, const PlanSlotPtr& slot,
                          std::vector<std::string> choices, CompileBudget& budget = CompileBudget::Process());
 

@@ -1,6 +1,7 @@
 // Every way to run a convolution, forced; plans that are shared.
 #include <set>
 
+#include "../runtime/limited_memory.h"
 #include "library_paths.h"
 
 namespace cudaep::ops {
@@ -97,14 +98,20 @@ TEST_F(ConvPathsTest, AnActivationThatIsCompiledIsFusedLater) {
   }
 }
 
+// A row of pixels, which the simulated runtime engine takes.
+dnn::ConvProblem Row(int64_t pixels) {
+  dnn::ConvProblem p = Conv(8, 16, pixels, 1, 1);
+  p.in[0] = p.out[0] = 1;
+  p.types = lib::MixedTypes::Of(DataType::kFloat16);
+  return p;
+}
+
 // Of few multiplications: behind a measured plan as behind the library's first; DEFAULT keeps what it asks for.
 TEST_F(ConvPathsTest, AShortConvolutionIsCompiledBehindWhatServesFirst) {
   int64_t size = 20;  // another problem each
   for (const ConvSearch search : {ConvSearch::kHeuristic, ConvSearch::kExhaustive, ConvSearch::kDefault}) {
     for (const bool compiles : {true, false}) {
-      dnn::ConvProblem p = Conv(8, 16, ++size, 1, 1);
-      p.in[0] = p.out[0] = 1;  // the simulated engine takes rows of pixels
-      p.types = lib::MixedTypes::Of(DataType::kFloat16);
+      const dnn::ConvProblem p = Row(++size);
       Settings settings = Exact();
       settings.conv_path = ConvPath::kChannelsLast;
       settings.conv_search = search;
@@ -120,6 +127,19 @@ TEST_F(ConvPathsTest, AShortConvolutionIsCompiledBehindWhatServesFirst) {
       EXPECT_EQ(plan.library->plan().choice() == dnn::kRuntimeEngine, plan.library->is_replaced());
       CheckConv(plan, context, p);
     }
+  }
+}
+
+TEST_F(ConvPathsTest, NothingIsCompiledWhereThatCouldTakeTheRoomOfARun) {
+  Settings settings;
+  settings.conv_path = ConvPath::kChannelsLast;
+  int64_t size = 30;
+  for (const size_t megabytes : {size_t{32}, size_t{256}}) {
+    StreamContext context(testing::LimitedMemory(megabytes << 20), stream());
+    auto made = PlanConvRun(ConvOptions(settings), Row(++size), context);
+    CUDAEP_ASSERT_OK(made.status());
+    PlanStore::Process().WaitForBackground();
+    EXPECT_EQ(PlanAs<ConvRunPlan>(**made).library->is_replaced(), megabytes > 64);
   }
 }
 

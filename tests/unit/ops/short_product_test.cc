@@ -48,8 +48,7 @@ class ShortProductTest : public DeviceTest {
  protected:
   static bool Simulated() { return std::string_view(device::BackendName()) == "simulated"; }
 
-  Result<MatrixProduct> Make(const blas::GemmProblem& p, const Settings& settings = {},
-                             bool may_be_short = true) {
+  Result<MatrixProduct> Make(const blas::GemmProblem& p, const Settings& settings = {}, bool may_be_short = true) {
     ProductOptions options(settings);
     options.constant_b = true;
     options.may_be_short = may_be_short && MayBeShort(settings);
