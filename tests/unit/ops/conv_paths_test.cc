@@ -116,7 +116,7 @@ TEST_F(ConvPathsTest, AShortConvolutionIsCompiledBehindWhatServesFirst) {
       settings.conv_path = ConvPath::kChannelsLast;
       settings.conv_search = search;
       settings.compiled_engines = compiles;
-      SCOPED_TRACE(testing::Message() << dnn::ProblemText(p) << " search " << static_cast<int>(search));
+      SCOPED_TRACE(StrCat(dnn::ProblemText(p), " search ", static_cast<int>(search)));
       StreamContext context(0, stream());
       auto made = PlanConvRun(ConvOptions(settings), p, context);
       CUDAEP_ASSERT_OK(made.status());

@@ -264,9 +264,8 @@ TEST_F(PlanStoreTest, APlanOfAnotherDriverIsNotUsed) {
 
 TEST_F(PlanStoreTest, APlanThatIsThereGoesIntoEveryAskersFile) {
   const std::string other = file + " of another session";
-  const auto slot = store.Get(For("a", file), Makes("one"));
-  ASSERT_TRUE(slot.ok());
-  ASSERT_TRUE((*slot)->Replace(std::make_shared<FakePlan>("better")).ok());  // which is found again by itself
+  const PlanSlotPtr slot = store.Get(For("a", file), Makes("one")).value();
+  ASSERT_TRUE(slot->Replace(std::make_shared<FakePlan>("better")).ok());  // which is found again by itself
   ASSERT_TRUE(store.Get(For("a", other), Makes("two")).ok());
   ASSERT_TRUE(store.Save().ok());
   PlanStore second;
