@@ -180,6 +180,20 @@ def check_products_of_activations() -> None:
     assert len(lines) == 4, lines
 
 
+def check_softmax_of_codes() -> None:
+    """Of scores that have codes; also of a row's length that no warp has whole packs of."""
+    for seed, inner in ((32, INNER), (33, 50)):
+        network = Network(seed, ("n", "m", inner))
+        x = network.through("x", network.scale(0.04, 0.05), network.zero())
+        soft = network.through(
+            network.add("Softmax", [x]), network.constant(np.float32(1 / 512)), network.zero(np.uint8, 0)
+        )
+        y = network.add("Mul", [soft, network.constant(np.float32(20))])
+        lines = agree(network, _quantized(network, y, np.uint8, 3), [network.feed(*dims, inner) for dims in FEEDS],
+                      TensorProto.UINT8, 0.02)  # fmt: skip
+        assert len(lines) == 1, lines
+
+
 def check_functions_of_codes() -> None:
     """GELU as it is spelled out, with codes behind each of its nodes."""
     network = Network(31)

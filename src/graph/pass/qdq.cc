@@ -4,6 +4,7 @@
 #include "graph/pass/qdq_convolutions.h"
 #include "graph/pass/qdq_moves.h"
 #include "graph/pass/qdq_products.h"
+#include "graph/pass/qdq_softmax.h"
 #include "graph/pass/qdq_transposes.h"
 
 namespace cudaep::graph {
@@ -17,6 +18,7 @@ void FuseQuantized(ir::Graph& graph, const PassContext& context) {
   ConvolveCodes(graph, context);
   RemoveDeadNodes(graph);
   MultiplyTransposed(graph, context);
+  SoftmaxCodes(graph, context);
   RemoveDeadNodes(graph);
   DequantizeWeights(graph);
 }

@@ -158,7 +158,11 @@ CASES = [
     *(_one("QLinearSoftmax", shape, _softmax, y_scale, attrs={"opset": opset, "axis": axis})
       for shape, axis, opset, y_scale in (((3, 7), -1, 13, 1 / 256), ((3, 5, 300), 2, 13, 1 / 2048),
                                           ((3, 5, 9), 1, 13, 1 / 256), ((3, 5, 9), 1, 12, 1 / 512),
-                                          ((0, 4), 1, 13, 1 / 256))),
+                                          ((0, 4), 1, 13, 1 / 256),
+                                          # rows of a warp: of up to one, two, four, eight packs a lane, and more
+                                          ((5, 128), 1, 13, 1 / 256), ((5, 132), 1, 13, 1 / 512),
+                                          ((3, 5, 512), 1, 12, 1 / 1024), ((5, 1024), 1, 13, 1 / 1024),
+                                          ((5, 1028), 1, 13, 1 / 1024), ((8195, 4), 1, 13, 1 / 256))),
     # refusals
     *(Case(op=f"QLinear{op}AveragePool", domain=MICROSOFT, opset=1, dtypes=("uint8",), attrs=attrs,
            inputs=[Rand((1, 2)), _scale(1), Rand(()), _scale(1), Rand(())], name="rank",
