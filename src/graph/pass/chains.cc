@@ -4,6 +4,8 @@
 
 #include "graph/pass/chain_nodes.h"
 #include "graph/pass/code_tables.h"
+#include "graph/pass/qdq_codes.h"
+#include "graph/pass/quantization.h"
 #include "graph/pass/rewrite.h"
 #include "ops/registry.h"
 
@@ -98,7 +100,7 @@ class Fuser {
     std::vector<int> members = {n}, joined;
     for (const int input : rewrite_.node(n).inputs) {
       const int maker = input < 0 || graph_.value(input).is_constant() ? -1 : rewrite_.match.MakerIndex(input);
-      const int group = maker < 0 ? -1 : group_of_[Index(maker)];
+      const int group = maker < 0 || BelongsToReaders(n) ? -1 : group_of_[Index(maker)];
       if (group < 0 || std::ranges::find(joined, group) != joined.end()) continue;
       if (!graph_.SameDims(input, ResultOf(n))) continue;
       std::vector<int> both = members;
@@ -111,6 +113,22 @@ class Fuser {
     for (const int group : joined) groups_[Index(group)].members.clear();
     for (const int member : members) group_of_[Index(member)] = static_cast<int>(groups_.size());
     groups_.push_back({std::move(members)});
+  }
+
+  // Codes that others than DequantizeLinear read leave a chain in any case; who adds numbers up reads them in an eighth
+  // of the bytes that the numbers would be written and read with.
+  bool BelongsToReaders(int n) const {
+    const auto linear = QuantizationOf(graph_, rewrite_.node(n), "DequantizeLinear");
+    if (!linear) return false;
+    const auto& codes = rewrite_.match.uses().readers(linear->codes);
+    const auto& numbers = rewrite_.match.uses().readers(linear->real);
+    const bool leave = std::ranges::any_of(codes, [&](const ir::Uses::Use& use) {
+      return !QuantizationOf(graph_, rewrite_.node(use.node), "DequantizeLinear");
+    });
+    return leave && graph_.value(linear->real).output < 0 && !numbers.empty() &&
+           std::ranges::all_of(numbers, [&](const ir::Uses::Use& use) {
+             return MayJoin(use.node) && graph_.SameDims(linear->real, ResultOf(use.node));
+           });
   }
 
   // Nodes in order. Nobody else may read one before the last is done.
@@ -203,6 +221,7 @@ void FuseChains(ir::Graph& graph, const PassContext& context) {
   NodeRemoval gone(graph);
   Fuser(rewrite, gone).Run();
   gone.Apply(graph);
+  ShareNumbers(graph);
 }
 
 }  // namespace cudaep::graph

@@ -130,6 +130,28 @@ void DequantizeWeights(ir::Graph& graph) {
   });
 }
 
+void ShareNumbers(ir::Graph& graph) {
+  std::map<int, std::vector<Quantization>> known;  // by codes
+  std::map<int, int> same;
+  for (ir::Node& node : graph.nodes) {
+    for (int& input : node.inputs) {
+      if (const auto found = same.find(input); found != same.end()) input = found->second;
+    }
+    const auto linear = QuantizationOf(graph, node, "DequantizeLinear");
+    if (!linear || graph.value(linear->real).output >= 0) continue;
+    auto& others = known[linear->codes];
+    const auto first = std::ranges::find_if(others, [&](const Quantization& other) {
+      return other.IsSame(*linear) && graph.value(other.real).type == graph.value(linear->real).type;
+    });
+    if (first == others.end()) {
+      others.push_back(*linear);
+    } else {
+      same[linear->real] = first->real;
+    }
+  }
+  RemoveDeadNodes(graph);
+}
+
 void MakeCodesSigned(ir::Graph& graph) { Signer(graph).Run(); }
 
 }  // namespace cudaep::graph

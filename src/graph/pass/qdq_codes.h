@@ -1,4 +1,4 @@
-// Constants of models with QuantizeLinear and DequantizeLinear.
+// Codes and constants of models with QuantizeLinear and DequantizeLinear.
 #pragma once
 
 #include "graph/ir/graph.h"
@@ -16,5 +16,8 @@ void DequantizeWeights(ir::Graph& graph);
 // Codes of uint8 become the int8 that are less by 128, where all that read them dequantize and nothing else made them
 // but QuantizeLinear: zero points are less by as much, so that nothing else changes.
 void MakeCodesSigned(ir::Graph& graph);
+
+// Nodes that dequantize the same codes by the same numbers are one.
+void ShareNumbers(ir::Graph& graph);
 
 }  // namespace cudaep::graph

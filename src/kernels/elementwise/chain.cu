@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kChainThreads, kV == kWide ? 5 : 10)
                 const __grid_constant__ Walk<kMaxChainInputs> walk, const __grid_constant__ ChainProgram program) {
   TriggerDependentsOfSmallGrid();
   ChainMachine<kV, kPack> machine(in, out, walk);
-  if (kV == kNarrow && machine.HasElements()) machine.Prefetch();
+  if (machine.HasElements()) machine.Prefetch();
   device::GridDependencyWait();
   if (machine.HasElements()) machine.Run(program);
 }

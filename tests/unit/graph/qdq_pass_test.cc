@@ -323,5 +323,26 @@ TEST(QdqPassTest, TransposesAroundProductsOfActivations) {
   EXPECT_EQ(std::ranges::count(shared.Operators(), "QLinearMatMul"), 2);
 }
 
+TEST(QdqPassTest, NumbersThatAreAddedUpAreReadAsCodes) {
+  QdqNet net;
+  const int codes = net.Quantize(net.Op("Softmax", {net.x}), 0.5, 3, DataType::kInt8);
+  const int product = net.MatMul(net.Dequantize(codes, 0.5, 3), net.Weights(kHidden, kHidden));
+  net.Output(net.Op("Add", {product, net.Dequantize(codes, 0.5, 3)}));
+  net.QdqNet::Run({});
+  // The second chain reads the product's sums and the codes.
+  ASSERT_EQ(net.Operators(), (Ops{"Softmax", "QuantizeLinear", "MatMulInteger", "Elementwise"}));
+  EXPECT_EQ(std::ranges::count(net.node(3).inputs, net.node(1).outputs[0]), 1);
+}
+
+TEST(QdqPassTest, SameCodesAreDequantizedOnce) {
+  QdqNet net;
+  const int codes = net.Quantize(net.Op("Softmax", {net.x}), 0.5, 3, DataType::kInt8);
+  for (const double scale : {0.5, 0.5, 0.5, 0.25}) net.Output(net.Op("Softmax", {net.Dequantize(codes, scale, 3)}));
+  net.QdqNet::Run({});
+  EXPECT_EQ(std::ranges::count(net.Operators(), "Softmax"), 5);
+  EXPECT_EQ(
+      std::ranges::count(net.Operators(), "DequantizeLinear") + std::ranges::count(net.Operators(), "Elementwise"), 3);
+}
+
 }  // namespace
 }  // namespace cudaep::graph
