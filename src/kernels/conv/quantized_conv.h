@@ -14,6 +14,7 @@
 #include "core/data_type.h"
 #include "core/status.h"
 #include "device/device.h"
+#include "kernels/quant/code_reciprocal.h"
 
 namespace cudaep::kernels {
 
@@ -22,7 +23,8 @@ inline constexpr int kQuantizedConvPack = 16;  // the input channels are whole p
 struct Coding {
   float scale = 1;
   int32_t zero = 0;
-  int32_t lowest = -128;  // of 256: 0 for codes of uint8
+  int32_t lowest = -128;      // of 256: 0 for codes of uint8
+  CodeReciprocal reciprocal;  // of the scale, where numbers become codes
 };
 
 struct Bounds {
@@ -47,8 +49,8 @@ struct QuantizedConv {
 };
 
 // The part of the result that a block computes.
-enum class QuantizedConvTile : uint8_t { k64x64, k128x64, k128x128 };  // pixels, channels
-inline constexpr int kQuantizedConvTiles = 3;
+enum class QuantizedConvTile : uint8_t { k32x32, k64x32, k64x64, k128x64, k128x128 };  // pixels, channels
+inline constexpr int kQuantizedConvTiles = 5;
 QuantizedConvTile QuantizedConvTileOf(const QuantizedConv& conv, int multiprocessors);
 
 struct QuantizedConvPointers {

@@ -3,8 +3,11 @@
 //
 //   inputs      x, w [out, in, rows, columns], scale [out], bias [out], shift [out], residual (as y)
 //   attributes  those of Conv, channels_last, x_zero; bounds [low, high]; y_scale and y_zero where y is codes;
-//               with a residual also residual_scale, residual_zero, sum_scale, sum_zero, sum_bounds
+//               with a residual also residual_scale, residual_zero, sum_scale, sum_zero, sum_bounds; tile, which forces
+//               that QuantizedConvTile
 #include "kernels/conv/quantized_conv.h"
+
+#include <optional>
 
 #include "kernels/movement/transpose.h"
 #include "ops/conv/aligned_call.h"
@@ -40,6 +43,9 @@ Result<kernels::Bounds> BoundsOf(const OpInfo& info, const char* name) {
 Result<kernels::Coding> CodingOf(const OpInfo& info, const char* scale, const char* zero, DataType type) {
   kernels::Coding coding{.scale = info.FloatOr(scale, 0), .lowest = LowestOf(type)};
   if (!(coding.scale > 0)) return InvalidArgument(scale, " must be a positive number");
+  const auto reciprocal = kernels::CodeReciprocalOf(coding.scale);
+  if (!reciprocal) return NotSupported(scale, " ", coding.scale, " has no reciprocal of fp32 for codes");
+  coding.reciprocal = *reciprocal;
   const int64_t point = info.IntOr(zero, 0);
   if (point < coding.lowest || point > coding.lowest + 255) {
     return InvalidArgument(zero, " ", point, " is no ", DataTypeName(type));
@@ -50,8 +56,9 @@ Result<kernels::Coding> CodingOf(const OpInfo& info, const char* scale, const ch
 
 class QuantizedConv final : public Operator {
  public:
-  QuantizedConv(ConvAttributes attributes, kernels::QuantizedConv conv, bool channels_last)
-      : attributes_(std::move(attributes)), conv_(conv), channels_last_(channels_last) {}
+  QuantizedConv(ConvAttributes attributes, kernels::QuantizedConv conv, bool channels_last,
+                std::optional<kernels::QuantizedConvTile> forced)
+      : attributes_(std::move(attributes)), conv_(conv), channels_last_(channels_last), forced_(forced) {}
 
   static Result<std::unique_ptr<QuantizedConv>> Create(const OpInfo& info) {
     CUDAEP_ASSIGN_OR_RETURN(ConvAttributes attributes, ParseConv(info));
@@ -85,7 +92,13 @@ class QuantizedConv final : public Operator {
     } else if (conv.to_codes) {
       CUDAEP_ASSIGN_OR_RETURN(conv.y, CodingOf(info, "y_scale", "y_zero", type));
     }
-    return std::make_unique<QuantizedConv>(std::move(attributes), conv, info.BoolOr("channels_last", false));
+    std::optional<kernels::QuantizedConvTile> forced;
+    if (const int64_t tile = info.IntOr("tile", -1); tile >= kernels::kQuantizedConvTiles) {
+      return InvalidArgument("tile ", tile, " of ", kernels::kQuantizedConvTiles);
+    } else if (tile >= 0) {
+      forced = static_cast<kernels::QuantizedConvTile>(tile);
+    }
+    return std::make_unique<QuantizedConv>(std::move(attributes), conv, info.BoolOr("channels_last", false), forced);
   }
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
@@ -116,8 +129,9 @@ class QuantizedConv final : public Operator {
       }
     }
     if (!FitsInt32(p.in[0] * p.in[1] * p.in_channels) || !FitsInt32(p.kernel[0] * p.kernel[1] * p.in_channels) ||
-        !FitsInt32(p.out[0] * p.out[1] * p.batch / 64) || !FitsInt32(p.out_channels)) {
-      return NotSupported("images of ", p.in[0], " x ", p.in[1], " pixels and ", p.in_channels, " channels");
+        !FitsInt32(p.out[0] * p.out[1]) || !FitsInt32(p.out_channels * p.kernel[0] * p.kernel[1] * p.in_channels)) {
+      return NotSupported("images of ", p.in[0], " x ", p.in[1], " pixels and ", p.in_channels, " channels to ",
+                          p.out_channels);
     }
     const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
     kernels::QuantizedConv& conv = plan->conv;
@@ -129,7 +143,7 @@ class QuantizedConv final : public Operator {
     conv.stride_h = narrow(p.stride[0]), conv.stride_w = narrow(p.stride[1]);
     conv.pad_top = narrow(p.pad_begin[0]), conv.pad_left = narrow(p.pad_begin[1]);
     conv.dilation_h = narrow(p.dilation[0]), conv.dilation_w = narrow(p.dilation[1]);
-    plan->tile = kernels::QuantizedConvTileOf(conv, context.device.multiprocessors);
+    plan->tile = forced_.value_or(kernels::QuantizedConvTileOf(conv, context.device.multiprocessors));
     plan->cost_flops = ConvFlops(p);
     plan->problem = p;
     size_t next = 0;
@@ -174,7 +188,7 @@ class QuantizedConv final : public Operator {
     const DirectTensors direct{.bias = false, .residual = false, .y = false};
     const auto launch = [&](const dnn::ConvPointers& aligned) {
       at.x = aligned.x, at.w = aligned.w;
-      const bool constant = context.inputs[kW].packed && aligned.w == codes.w;
+      const bool constant = aligned.w == data(kW);  // not a copy, which may still be under way
       return kernels::LaunchQuantizedConv(p.conv, p.tile, constant, at, context.stream());
     };
     CUDAEP_RETURN_IF_ERROR(CallAligned(p.problem, context.runtime, codes, direct, launch));
@@ -193,6 +207,7 @@ class QuantizedConv final : public Operator {
   ConvAttributes attributes_;
   kernels::QuantizedConv conv_;  // without what depends on the image
   bool channels_last_;
+  std::optional<kernels::QuantizedConvTile> forced_;
 };
 
 const RegisterRows kRows({{.domain = kFusedDomain,

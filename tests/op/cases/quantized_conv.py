@@ -1,6 +1,7 @@
 """QuantizedConv, which compiled regions make of Conv between codes: int8 in, codes or numbers out, in either layout.
 
-Scales are powers of two, so that all that is computed in fp32 is exact: codes are the reference's.
+Scales are powers of two, so that all that is computed in fp32 is exact, or there is no bias, whose product and sum
+round once or twice: codes are the reference's.
 """
 
 from functools import partial
@@ -18,26 +19,29 @@ _NO_BOUNDS = (-np.inf, np.inf)
 
 
 def _coded(numbers: np.ndarray, scale: float, zero: int, dtype: str) -> np.ndarray:
-    return np.clip(np.rint(numbers / scale) + zero, *_LIMITS[dtype])
+    return np.clip(np.rint(numbers / np.float32(scale)) + np.float32(zero), *_LIMITS[dtype])
 
 
 def _quantized(x, w, scale, bias=None, shift=None, residual=None, *, dtype="int8", channels_last=0, x_zero=0,
                bounds=_NO_BOUNDS, y_scale=1.0, y_zero=0, residual_scale=1.0, residual_zero=0, sum_scale=1.0,
-               sum_zero=0, sum_bounds=_NO_BOUNDS, **attrs):  # fmt: skip
+               sum_zero=0, sum_bounds=_NO_BOUNDS, tile=-1, **attrs):  # fmt: skip
     """`shift` is what x_zero times the weights adds up to; here x_zero is taken off x instead."""
     if channels_last:
         x = np.moveaxis(x, -1, 1)
     sums = _conv(x.astype(np.float64) - x_zero, w.astype(np.float64), **attrs)
     of_channels = (-1, 1, 1)
-    numbers = sums * scale.reshape(of_channels) + (0 if bias is None else bias.reshape(of_channels))
+    numbers = sums.astype(np.float32) * scale.astype(np.float32).reshape(of_channels)
+    if bias is not None:
+        numbers += bias.astype(np.float32).reshape(of_channels)
     y = np.clip(numbers, *bounds)
     if channels_last:
         y = np.moveaxis(y, 1, -1)
     if dtype == "float32":
-        return y.astype(np.float32)
+        return y
     codes = _coded(y, y_scale, y_zero, "int8" if residual is not None else dtype)
     if residual is not None:
-        total = (codes - y_zero) * y_scale + (residual.astype(np.float64) - residual_zero) * residual_scale
+        other = (residual.astype(np.float32) - np.float32(residual_zero)) * np.float32(residual_scale)
+        total = (codes - np.float32(y_zero)) * np.float32(y_scale) + other
         codes = _coded(np.clip(total, *sum_bounds), sum_scale, sum_zero, dtype)
     return codes.astype(dtype)
 
@@ -62,6 +66,19 @@ def _case(x: tuple[int, ...], w: tuple[int, ...], attrs: dict[str, Any], dtype: 
                 tolerance=EXACT, **more)  # fmt: skip
 
 
+def _ties(dtype: str, bound: int, residual: bool = False, **attrs: Any) -> Case:
+    """Sums of a few codes, whose halves are codes: every other one lies in the middle of two."""
+    generator = np.random.default_rng(3)
+    y_scale = np.float32(attrs["y_scale"])
+    w = generator.integers(-bound, bound + 1, (32, 16, 1, 1), np.int8)
+    inputs: list[Any] = [Rand((2, 9, 9, 16), "int8", full=True), w, np.full(32, y_scale / 2, np.float32)]
+    if residual:
+        inputs += [None, None, Rand((2, 9, 9, 32), dtype, full=True)]
+    return Case(op="QuantizedConv", domain=FUSED_DOMAIN, inputs=inputs, outputs=[dtype], constants={1, 2},
+                attrs={"channels_last": 1, **attrs}, expected=partial(_quantized, dtype=dtype), tolerance=EXACT,
+                name=f"ties-{dtype}-{attrs}")  # fmt: skip
+
+
 def _refused(text: str, w: tuple[int, ...] = (8, 16, 1, 1), code: str = "NOT_SUPPORTED", constants: Any = (1, 2),
              dtype: str = "int8", **attrs: Any) -> Case:  # fmt: skip
     inputs = [Rand((1, w[1] * attrs.get("group", 1), 4, 4), "int8"), Rand(w, "int8"), Rand((w[0],), "float32")]
@@ -84,6 +101,10 @@ _GEOMETRIES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((0, 4, 4, 16), (8, 16, 3, 3), _SAME),
     ((2, 0, 4, 16), (8, 16, 1, 3), {"pads": [0, 1, 0, 1]}),
 ]
+_DEEP = (  # more steps of the inner dimension than stages
+    ((1, 5, 4, 272), (40, 272, 3, 3), _SAME),
+    ((1, 6, 7, 1616), (33, 1616, 1, 1), {}),
+)
 _MANY = ((7, 56, 56, 16), (64, 16, 3, 1), {"pads": [1, 0, 1, 0]})  # for the tiles of many pixels
 _MANY_CHANNELS = ((3, 56, 56, 16), (192, 16, 3, 3), _SAME)
 
@@ -91,6 +112,32 @@ CASES = [
     *(_case(x, w, {**attrs, **_LAST, "x_zero": -37}) for x, w, attrs in _GEOMETRIES),
     *(_case((x[0], x[3], *x[1:3]), w, {**attrs, "x_zero": 5}) for x, w, attrs in _GEOMETRIES),
     *(_case(x, w, {**attrs, **_LAST, "x_zero": -128}) for x, w, attrs in (_MANY, _MANY_CHANNELS)),
+    *(
+        _case(x, w, {**attrs, **_LAST, "x_zero": 11, "tile": tile})
+        for tile in range(5)
+        for x, w, attrs in (*_DEEP, *_GEOMETRIES[:4], ((1, 13, 11, 64), (144, 64, 1, 1), {}))
+    ),
+    *(
+        _case(
+            (1, 9, 17, 32),
+            (w, 32, 3, 3),
+            {**_SAME, **_LAST, "x_zero": 2, "residual_scale": 0.5, "sum_scale": 0.5, "tile": tile},
+            residual=(1, 9, 17, w),
+        )
+        for tile in range(5)
+        for w in (144, 131)
+    ),
+    *(_case(*_GEOMETRIES[3][:2], {"strides": [2, 2], **_LAST, "tile": tile}, "float32") for tile in range(5)),
+    *(
+        _ties(dtype, bound, y_scale=scale, y_zero=zero)
+        for bound, scale in ((1, 0.0371), (2, 0.7), (1, 3e-15))
+        for dtype, zero in (("int8", -3), ("uint8", 131))
+    ),
+    *(
+        _ties(dtype, 1, True, y_scale=0.0371, residual_scale=other, sum_scale=scale, sum_zero=zero, residual_zero=zero)
+        for other, scale in ((0.0371, 0.0742), (0.0213, 0.05))
+        for dtype, zero in (("int8", -5), ("uint8", 120))
+    ),
     *(_case(*_GEOMETRIES[3][:2], {"strides": [2, 2], **_LAST}, dtype) for dtype in ("uint8", "float32")),
     _case(*_GEOMETRIES[0][:2], {**_SAME, **_LAST}, bias=False),
     _case((1, 16, 5, 7), (33, 16, 1, 1), {"x_zero": 9}, "float32"),
@@ -125,6 +172,9 @@ CASES = [
     _refused("weights that are no constant", constants=()),
     _refused("x_zero without shift", code="INVALID_ARGUMENT", x_zero=3),
     _refused("y_scale must be a positive", code="INVALID_ARGUMENT", y_scale=-1.0),
+    _refused("y_scale 1e-30 has no rec", y_scale=1e-30),
+    _refused("y_scale 1.00000002e+30 has no rec", y_scale=1e30),
+    _refused("tile 5 of 5", code="INVALID_ARGUMENT", tile=5),
     _refused("y_zero 200 is no int8", code="INVALID_ARGUMENT", y_zero=200),
     _refused("bounds need 2 values, not 1", code="INVALID_ARGUMENT", bounds=[1.0]),
 ]

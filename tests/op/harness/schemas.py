@@ -161,7 +161,7 @@ def _fused_schemas() -> list[Schema]:
             (Formal("Y", "T2", variadic=False),),
             {"T1": frozenset({"int8"}), "T2": frozenset({"int8", "uint8", "float32"})},
             conv.attributes
-            | {"channels_last": "INT", "bounds": "FLOATS", "sum_bounds": "FLOATS", "x_zero": "INT"}
+            | {"channels_last": "INT", "bounds": "FLOATS", "sum_bounds": "FLOATS", "x_zero": "INT", "tile": "INT"}
             | {f"{coding}_scale": "FLOAT" for coding in ("y", "residual", "sum")}
             | {f"{coding}_zero": "INT" for coding in ("y", "residual", "sum")},
         ),

@@ -1,0 +1,25 @@
+// Codes of numbers without a division: two multiplications by a reciprocal of twice the precision.
+//
+// The quotient that they give is not always the rounded one, but the integer next to it has to be. A host tests this
+// for a scale where the scale is known: both sides grow with the number, so it is enough to look at the numbers around
+// each half between two codes.
+#pragma once
+
+#include <cmath>
+#include <optional>
+
+#include "core/float16.h"
+
+namespace cudaep::kernels {
+
+struct CodeReciprocal {
+  float high = 1, low = 0;
+
+  // Rounded to an integer it is number / scale rounded to an integer, ties to even, where that is within +-255.
+  CUDAEP_HOST_DEVICE float Quotient(float number) const { return fmaf(number, high, number * low); }
+};
+
+// Nothing for scales beside [2^-60, 2^60], or one whose reciprocal does not do, of which none is known.
+std::optional<CodeReciprocal> CodeReciprocalOf(float scale);
+
+}  // namespace cudaep::kernels
