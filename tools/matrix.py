@@ -33,8 +33,8 @@ EXIT = "exit"  # the check that every suite has: it ran to its end and its proce
 class Suite:
     """A module that prints a JSON line for each check, and what its process needs in the environment.
 
-    `library`: a file beside the plug-in that stands in for it; empty for the plug-in itself. `simulated`: it needs the
-    simulated device's build and is skipped on the other.
+    `library`: a file beside the plug-in that stands in for it; empty for the plug-in itself. `simulated`: that file is
+    made for the simulated device alone; on a GPU the plug-in itself runs, and checks that need the file are skipped.
     """
 
     module: str
@@ -127,13 +127,12 @@ def _result_of(name: str, line: dict[str, str]) -> Result:
 
 def run_suite(suite: Suite, version: str, library: Path, checks: Iterable[str] = ()) -> list[Result]:
     """Runs `suite`, or these checks of it, in a child process on a host, which is installed if need be."""
-    if suite.simulated and library.name == "libort_cuda_ep.so":
-        return [Result(suite.module, EXIT, "skipped", "needs the simulated device's build")]
     try:
         environment = {**hosts.ready_environment(version), **hosts.STRICT_MALLOC, **suite.environment}
     except subprocess.CalledProcessError as error:
         return [Result(suite.module, EXIT, "failed", f"onnxruntime {version} could not be installed: {error}")]
-    path = library.resolve().with_name(suite.library) if suite.library else library.resolve()
+    is_itself = not suite.library or (suite.simulated and library.name == "libort_cuda_ep.so")
+    path = library.resolve() if is_itself else library.resolve().with_name(suite.library)
     command = [sys.executable, "-m", suite.module, str(path), *checks]
     return run_child(suite.module, command, environment, TIMEOUT_S).results
 
