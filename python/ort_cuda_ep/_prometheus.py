@@ -53,7 +53,7 @@ _PLANS = (
     Metric("plans_dropped_total", "counter", "Plans that made room for others", "dropped"),
     Metric("plan_build_seconds_total", "counter", "Time that making plans took", "build_us", 1e-6),
     Metric("plan_load_seconds_total", "counter", "Time that loading plans took", "load_us", 1e-6),
-    Metric("plans_in_background", "gauge", "Plans that wait to be made in the background", "in_background"),
+    Metric("plans_in_background", "gauge", "Plans made in the background, or waiting for it", "in_background"),
     Metric("plan_replacements_total", "counter", "Rounds of plans replaced by better ones", "replacements"),
 )
 _INFO = Metric("info", "gauge", "The library, as labels", "")

@@ -223,6 +223,7 @@ void PlanStore::Work() {
     Replacement next;
     {
       std::lock_guard lock(background_mutex_);
+      is_making_ = !replacements_.empty();
       if (replacements_.empty()) {
         tell();
         is_working_ = false;
@@ -298,7 +299,7 @@ PlanStore::Statistics PlanStore::statistics() {
     now.plans += shard.entries.size();
   }
   std::lock_guard lock(background_mutex_);
-  now.in_background = replacements_.size();
+  now.in_background = replacements_.size() + (is_making_ ? 1 : 0);
   return now;
 }
 

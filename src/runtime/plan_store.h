@@ -91,7 +91,7 @@ class PlanStore {
     uint64_t dropped = 0;
     uint64_t build_us = 0, load_us = 0;
     uint64_t plans = 0;          // that are kept, refusals included
-    uint64_t in_background = 0;  // that wait to be made there
+    uint64_t in_background = 0;  // that are being made there, or wait for it
     uint64_t replacements = 0;   // as replacements() says
   };
 
@@ -167,7 +167,7 @@ class PlanStore {
   std::condition_variable background_done_;
   std::deque<Replacement> replacements_;  // not begun
   std::thread worker_;                    // ends when it finds nothing to do; joined by whoever comes next
-  bool is_working_ = false;
+  bool is_working_ = false, is_making_ = false;
 };
 
 }  // namespace cudaep

@@ -214,6 +214,7 @@ TEST_F(PlanStoreTest, StoppingDropsWhatHasNotBegun) {
   while (!begun) std::this_thread::yield();
   ASSERT_TRUE(store.ReplaceInBackground(second, Makes("better")).ok());
   EXPECT_EQ(second->progress(), PlanSlot::Progress::kMaking);
+  EXPECT_EQ(store.statistics().in_background, 2u);
   std::thread stops([&] { store.StopBackground(); });
   while (second->progress() == PlanSlot::Progress::kMaking) std::this_thread::yield();
   go_on = true;
@@ -221,6 +222,7 @@ TEST_F(PlanStoreTest, StoppingDropsWhatHasNotBegun) {
   EXPECT_EQ(first->plan().choice(), "better");
   EXPECT_EQ(second->plan().choice(), "first");
   EXPECT_EQ(second->progress(), PlanSlot::Progress::kIdle);
+  EXPECT_EQ(store.statistics().in_background, 0u);
 }
 
 TEST_F(PlanStoreTest, PlansThatNobodyHoldsAreBounded) {
