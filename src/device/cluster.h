@@ -41,6 +41,27 @@ __device__ __forceinline__ void StoreToCluster(float* shared, [[maybe_unused]] u
 #endif
 }
 
+// 16 bytes of the shared memory of block `rank` of the cluster, aligned to as many. `shared` is this block's address of
+// them; a ClusterBarrier stands between the stores and the loads, and between the loads and the end of that block.
+template <class T>
+__device__ __forceinline__ T LoadFromCluster(const void* shared, [[maybe_unused]] unsigned rank) {
+  static_assert(sizeof(T) == 16);
+  T value;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  uint32_t word[4];
+  asm volatile(
+      "{ .reg .u32 there; mapa.shared::cluster.u32 there, %4, %5; ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [there]; "
+      "}"
+      : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
+      : "r"(static_cast<unsigned>(__cvta_generic_to_shared(shared))), "r"(rank)
+      : "memory");
+  memcpy(&value, word, sizeof(value));
+#else
+  memcpy(&value, shared, sizeof(value));
+#endif
+  return value;
+}
+
 // All threads of all blocks of the cluster arrive; stores before it are seen after it.
 __device__ __forceinline__ void ClusterBarrier() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

@@ -81,7 +81,7 @@ class MatMul : public Operator {
     return PackShortWeights(weight, packed, runtime);
   }
 
-  LibrarySet libraries() const override { return {.blas = true, .dnn = options_.may_be_short}; }
+  LibrarySet libraries() const override { return {.blas = true, .dnn = options_.may_be_short && options_.compiles}; }
 
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
     const auto& matmul = PlanAs<MatMulPlan>(plan);

@@ -53,7 +53,9 @@ Result<MatrixProduct> MatrixProduct::Make(StreamContext& stream, const blas::Gem
   const bool own_can = kernels::kTiledGemmTypes.Contains(problem.types.a);
   const size_t limit = LimitClass(
       std::min({kWorkspaceLimitBytes, workspace_limit_bytes, AvailableWorkspace(stream, options.deterministic)}));
-  if (options.may_be_short) {
+  product.may_be_short_ = options.may_be_short;
+  if (options.may_be_short) product.few_rows_ = PlanFewRows(product.problem_, stream.device_info());
+  if (options.may_be_short && options.compiles && !product.few_rows_) {
     CUDAEP_ASSIGN_OR_RETURN(product.convolution_, FindShortProduct(stream, product.problem_, limit));
   }
   if (product.convolution_ != nullptr) product.workspace_bytes_ = product.convolution_->plan().workspace_bytes();
@@ -119,6 +121,7 @@ Result<MatrixProduct> MatrixProduct::OfRows(StreamContext& stream, int64_t rows)
   MatrixProduct fewer = *this;
   if (rows == problem_.m) return fewer;
   fewer.problem_.m = rows;
+  fewer.few_rows_ = may_be_short_ ? PlanFewRows(fewer.problem_, stream.device_info()) : std::nullopt;
   fewer.convolution_ = nullptr;
   if (library_ == nullptr) return fewer;
   CUDAEP_ASSIGN_OR_RETURN(blas::Handle* const handle, stream.blas());
@@ -205,6 +208,7 @@ Status MatrixProduct::EnqueueCopies(StreamContext& stream, blas::Handle& handle,
 }
 
 Status MatrixProduct::Enqueue(StreamContext& stream, const blas::GemmPointers& at) const {
+  if (few_rows_ && TakesFewRows(problem_, at)) return EnqueueFewRows(stream, problem_, *few_rows_, at);
   if (convolution_ != nullptr && TakesShort(*convolution_, problem_, at)) {
     return EnqueueShortProduct(stream, *convolution_, at);
   }

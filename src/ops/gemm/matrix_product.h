@@ -7,7 +7,7 @@
 // by the own kernel, unless the option forces the library. A deterministic plan's algorithm is the same wherever the
 // tensors lie: those that are aligned less than it wants are copied, into memory that such a call allocates on its
 // stream and frees (kOutOfMemory; while the stream is captured kFailedPrecondition, unless such a call ran before).
-// Few rows may run as a convolution (ops/gemm/short_product.h); calls and rows that it does not take go the other ways.
+// Few rows have ways of their own (ops/gemm/short_product.h); calls and rows that those do not take go the others.
 // Threads: immutable after Make.
 #pragma once
 
@@ -27,9 +27,11 @@ struct ProductOptions {
       : path(settings.gemm_path),
         allow_tf32(settings.use_tf32),
         deterministic(settings.deterministic),
+        compiles(settings.compiled_engines && settings.enable_cudnn),
         search(settings) {}
   GemmPath path = GemmPath::kAuto;
   bool allow_tf32 = true, deterministic = false;
+  bool compiles = false;  // engines in the background
   ProductSearch search;
   // The operand lies at one address as long as the operator lives, so that how it is aligned may decide: it is never
   // copied, and the own kernel takes what the library would not.
@@ -56,6 +58,7 @@ class MatrixProduct {
   size_t workspace_bytes() const { return workspace_bytes_; }
   // Null: the own kernel.
   const PlanSlotPtr& library() const { return library_; }
+  bool has_few_rows() const { return few_rows_.has_value(); }  // and runs by the kernel for those
   // Null: no convolution.
   const PlanSlotPtr& convolution() const { return convolution_; }
   // Plan::settled.
@@ -78,10 +81,11 @@ class MatrixProduct {
                        blas::GemmPointers at) const;
 
   blas::GemmProblem problem_;
+  std::optional<int> few_rows_;  // splits
   PlanSlotPtr library_, convolution_;
   std::shared_ptr<const ProductSearch> search_;  // with `library_`; products are copied for each call by some
   size_t workspace_bytes_ = 0;
-  bool constant_a_ = false, constant_b_ = false;
+  bool constant_a_ = false, constant_b_ = false, may_be_short_ = false;
   bool may_fall_back_ = false;             // to the own kernel, in a call that the library refuses
   std::optional<kernels::Finish> finish_;  // of what the library leaves out
 };

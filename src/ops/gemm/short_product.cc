@@ -18,13 +18,19 @@ const LibraryPlanPtr& NotYet() {
   return *plan;
 }
 
-constexpr int64_t kPack = 8;  // channels that one thread of a tensor-core kernel loads
+constexpr int64_t kPack = kernels::kFewRowsPack;
+
+bool IsDense(const blas::GemmProblem& p) {
+  return p.batches() == 1 && !p.transpose_a && p.transpose_b && p.lda == p.k && p.ldb == p.k && p.ldc == p.n;
+}
 
 bool IsShort(const blas::GemmProblem& p) {
-  const bool dense =
-      p.batches() == 1 && !p.transpose_a && p.transpose_b && p.lda == p.k && p.ldb == p.k && p.ldc == p.n;
   const bool unscaled = p.epilogue.alpha == 1.0f && (!p.epilogue.residual() || p.epilogue.beta == 1.0f);
-  return p.m <= kMostShortRows && dense && unscaled && FitShort(p.types.a, Shape{p.n, p.k});
+  return p.m <= kMostShortRows && IsDense(p) && unscaled && FitShort(p.types.a, Shape{p.n, p.k});
+}
+
+kernels::FewRowsProduct FewRowsOf(const blas::GemmProblem& p) {
+  return {.type = p.types.a, .m = p.m, .n = p.n, .k = p.k, .epilogue = p.epilogue};
 }
 
 dnn::ConvProblem AsConvolution(const blas::GemmProblem& p) {
@@ -46,8 +52,7 @@ dnn::ConvProblem AsConvolution(const blas::GemmProblem& p) {
 }  // namespace
 
 bool MayBeShort(const Settings& settings) {
-  return settings.compiled_engines && settings.enable_cudnn && settings.gemm_path == GemmPath::kAuto &&
-         !settings.deterministic && dnn::Version().ok();
+  return settings.gemm_path == GemmPath::kAuto && !settings.deterministic;
 }
 
 bool MayBeShort(const OpInfo& info, int weights_input) {
@@ -68,9 +73,28 @@ Status PackShortWeights(const TensorView& weights, void* packed, StreamContext& 
   return kernels::LaunchTranspose(plan, weights.data, packed, stream.stream());
 }
 
+std::optional<int> PlanFewRows(const blas::GemmProblem& problem, const device::DeviceInfo& device) {
+  const kernels::FewRowsProduct product = FewRowsOf(problem);
+  if (!IsDense(problem) || !kernels::TakesFewRows(product, device)) return std::nullopt;
+  return kernels::FewRowsSplits(product, device);
+}
+
+bool TakesFewRows(const blas::GemmProblem& problem, const blas::GemmPointers& at) {
+  constexpr size_t kAlignment = kernels::kFewRowsPack * sizeof(Half);
+  return blas::AddressBits(at, problem.epilogue.bias, problem.epilogue.residual()) % kAlignment == 0;
+}
+
+Status EnqueueFewRows(StreamContext& stream, const blas::GemmProblem& problem, int splits,
+                      const blas::GemmPointers& at) {
+  return kernels::LaunchFewRows(FewRowsOf(problem), splits,
+                                {.a = at.a, .b = at.b, .c = at.c, .bias = at.bias, .residual = at.residual},
+                                stream.stream());
+}
+
 Result<PlanSlotPtr> FindShortProduct(StreamContext& stream, const blas::GemmProblem& problem,
                                      size_t workspace_limit_bytes) {
-  if (!IsShort(problem) || NotYet()->workspace_bytes() > workspace_limit_bytes) return PlanSlotPtr();
+  if (!IsShort(problem) || !dnn::Version().ok()) return PlanSlotPtr();
+  if (NotYet()->workspace_bytes() > workspace_limit_bytes) return PlanSlotPtr();
   const dnn::ConvProblem p = AsConvolution(problem);
   CUDAEP_ASSIGN_OR_RETURN(const std::string library, dnn::Version());
   const std::string key = StrCat(dnn::ProblemText(p), " compiled");

@@ -1,9 +1,13 @@
-// Products of few rows with constant weights, [columns, inner], as 1x1 convolutions of one channels-last image whose
-// pixels are the rows: the library's runtime engine (ops/conv/runtime_engine.h) takes them with any activation that it
-// has, and begins before its predecessor has ended, as no engine for products does. The same engine for a product as
-// such would take several times as long to compile. Until it is compiled, products run as others do.
+// Products of few rows with constant weights, [columns, inner]: up to 16 rows by a kernel of our own
+// (kernels/gemm/few_rows.h). More of them as 1x1 convolutions of one channels-last image whose pixels are the rows: the
+// library's runtime engine (ops/conv/runtime_engine.h) takes them with any activation that it has, and begins before its
+// predecessor has ended, as no engine for products does. The same engine for a product as such would take several times
+// as long to compile. Until it is compiled, products run as others do.
 #pragma once
 
+#include <optional>
+
+#include "kernels/gemm/few_rows.h"
 #include "lib/blas.h"
 #include "ops/op_info.h"
 #include "runtime/plan_store.h"
@@ -15,17 +19,25 @@ namespace cudaep::ops {
 // by a kernel where GELU follows), at 1024 the widest is 2 us behind.
 inline constexpr int64_t kMostShortRows = 256;
 
-// Whether a session runs products so: bits that change when a plan is there are not deterministic.
+// Whether a session runs products so: bits that change when a plan is there, or with where tensors lie, are not
+// deterministic.
 bool MayBeShort(const Settings& settings);
 // Whether a node does: one that a compiled region made with "own_weights", which nobody else reads, so that they may
 // be packed without being on the device twice.
 bool MayBeShort(const OpInfo& info, int weights_input);
-// Whether weights [inner, columns], or [columns, inner], are of a type and sizes that the engine takes.
+// Whether weights [inner, columns], or [columns, inner], are of a type and sizes that kernel and engine take.
 bool FitShort(DataType type, Dims weights);
 
 // The form of weights [inner, columns]: their bytes, 0 where they are taken as they are; and their packing.
 size_t PackedShortWeights(const TensorView& weights);
 Status PackShortWeights(const TensorView& weights, void* packed, StreamContext& stream);
+
+// Among how many blocks the own kernel's inner dimension is cut, or nothing where it does not take the problem.
+std::optional<int> PlanFewRows(const blas::GemmProblem& problem, const device::DeviceInfo& device);
+// Whether it takes the tensors where they lie; EnqueueFewRows is for those alone.
+bool TakesFewRows(const blas::GemmProblem& problem, const blas::GemmPointers& at);
+Status EnqueueFewRows(StreamContext& stream, const blas::GemmProblem& problem, int splits,
+                      const blas::GemmPointers& at);
 
 // From the plan store, to be filled in the background: until then, and where that fails, TakesShort is false. Null
 // where the problem is not such a product, or the engine was found not to take it.

@@ -74,10 +74,18 @@ _SHAPES = [
     ((0, 8), (8, 16), (0, 16), {}),
 ]
 
-# Products of few rows, which run as convolutions of 16 bits: packed weights, those that lie so, and what it is not for.
+# Products of few rows, which have ways of their own in 16 bits: packed weights, those that lie so, and what they are not
+# for.
+_FEW, _MORE = ((9, 40), (40, 24), {}), ((17, 40), (40, 24), {})
 _SHORT = [
     ((1, 40), (40, 24), {}),
-    ((17, 40), (40, 24), {}),
+    _FEW,
+    ((16, 264), (264, 72), {}),
+    ((3, 1032), (1032, 64), {}),  # the inner dimension in several blocks
+    ((7, 4096), (4096, 40), {}),
+    ((2, 5, 64), (64, 520), {}),
+    ((0, 40), (40, 24), {}),
+    _MORE,
     ((2, 64, 40), (40, 24), {}),
     ((256, 40), (40, 24), {}),
     ((257, 40), (40, 24), {}),
@@ -100,12 +108,13 @@ def _short(a, b, attrs, bias, residual, activation, constant=True):
 CASES = [
     *(_short(*form, *rest) for form in _SHORT for rest in [(True, False, "gelu"), (True, True, "")]),
     *(
-        _short(*_SHORT[1], bias, residual, activation)
+        _short(*form, bias, residual, activation)
+        for form in (_FEW, _MORE)
         for bias in (False, True)
         for residual in (False, True)
         for activation in ("none", "relu", "gelu", "gelu_tanh", "silu", "hard_swish")
     ),
-    _short(*_SHORT[1], True, True, "gelu", constant=False),
+    *(_short(*form, True, True, "gelu", constant=False) for form in (_FEW, _MORE)),
     *(
         _case(a, b, y, bias, residual, activation, attrs=attrs, constants={1} if constant else set())
         for a, b, y, attrs in _SHAPES

@@ -1,4 +1,5 @@
-// Products of few rows as convolutions: which ones, what they come to, and what runs where they do not.
+// Products of few rows by a kernel of their own or as convolutions: which ones, what they come to, and what runs
+// elsewhere.
 #include "ops/gemm/short_product.h"
 
 #include <gtest/gtest.h>
@@ -124,7 +125,8 @@ TEST_F(ShortProductTest, EveryEpilogueOfFewRows) {
             EXPECT_TRUE(product->settled());
             const PlanSlotPtr& plan = product->convolution();
             if (Simulated()) {
-              ASSERT_EQ(plan != nullptr, rows <= kMostShortRows);
+              ASSERT_EQ(product->has_few_rows(), rows <= kernels::kFewRows);
+              ASSERT_EQ(plan != nullptr, rows <= kMostShortRows && rows > kernels::kFewRows);
               EXPECT_TRUE(plan == nullptr || plan->plan().choice() == dnn::kRuntimeEngine);
             }
             if (plan != nullptr) {
@@ -140,7 +142,7 @@ TEST_F(ShortProductTest, EveryEpilogueOfFewRows) {
 }
 
 TEST_F(ShortProductTest, WhatTheEngineDoesNotTakeRunsAsBefore) {
-  const blas::GemmProblem fits = Short(DataType::kFloat16, 16);
+  const blas::GemmProblem fits = Short(DataType::kFloat16, 20);
   if (Simulated()) {
     EXPECT_TRUE(IsConvolution(fits));
   }
@@ -154,7 +156,7 @@ TEST_F(ShortProductTest, WhatTheEngineDoesNotTakeRunsAsBefore) {
       [](blas::GemmProblem& p) { p.ldc = 32; },
       [](blas::GemmProblem& p) { p.transpose_b = false, p.ldb = p.n; },
       [](blas::GemmProblem& p) { p.transpose_a = true, p.lda = p.m; },
-      [](blas::GemmProblem& p) { p.batch[0] = {.size = 2, .stride_a = 16 * kInner, .stride_c = 16 * kColumns}; },
+      [](blas::GemmProblem& p) { p.batch[0] = {.size = 2, .stride_a = 20 * kInner, .stride_c = 20 * kColumns}; },
       [](blas::GemmProblem& p) { p.epilogue.alpha = 0.5f; },
       [](blas::GemmProblem& p) { p.epilogue.beta = 0.5f; },
   };
@@ -167,7 +169,7 @@ TEST_F(ShortProductTest, WhatTheEngineDoesNotTakeRunsAsBefore) {
 
 // Found out in the background.
 TEST_F(ShortProductTest, WhatTheEngineRefusesIsNotAskedForAgain) {
-  const blas::GemmProblem p = Short(DataType::kFloat16, 16, {.bias = true, .activation = Activation::kHardSwish});
+  const blas::GemmProblem p = Short(DataType::kFloat16, 20, {.bias = true, .activation = Activation::kHardSwish});
   auto product = Make(p);
   CUDAEP_ASSERT_OK(product.status());
   PlanStore::Process().WaitForBackground();
@@ -181,7 +183,7 @@ TEST_F(ShortProductTest, WhatTheEngineRefusesIsNotAskedForAgain) {
 }
 
 TEST_F(ShortProductTest, SettingsThatWantOtherwise) {
-  const blas::GemmProblem p = Short(DataType::kFloat16, 8);
+  const blas::GemmProblem p = Short(DataType::kFloat16, 20);
   Settings settings;
   settings.compiled_engines = false;
   EXPECT_FALSE(IsConvolution(p, settings));
@@ -201,6 +203,41 @@ TEST_F(ShortProductTest, SettingsThatWantOtherwise) {
   EXPECT_EQ(unasked->convolution(), nullptr);
 }
 
+TEST_F(ShortProductTest, SettingsOfTheFewestRows) {
+  const blas::GemmProblem p = Short(DataType::kFloat16, 3);
+  const auto has_few_rows = [&](const Settings& settings, bool may_be_short = true) {
+    auto product = Make(p, settings, may_be_short);
+    return product.ok() && product->has_few_rows();
+  };
+  if (!has_few_rows({})) GTEST_SKIP() << "a device before 8.0";
+  Settings settings;
+  settings.compiled_engines = settings.enable_cudnn = false;
+  EXPECT_TRUE(has_few_rows(settings));
+  settings.deterministic = true;
+  EXPECT_FALSE(has_few_rows(settings));
+  settings = {};
+  settings.gemm_path = GemmPath::kLibrary;
+  EXPECT_FALSE(has_few_rows(settings));
+  EXPECT_FALSE(has_few_rows({}, false));
+}
+
+// Clusters exist on GPUs alone.
+TEST(FewRowsTest, SplitsAreAsManyAsFillTheDevice) {
+  device::DeviceInfo device;
+  device.major = 9, device.multiprocessors = 132;
+  const auto splits = [&](int64_t n, int64_t k) { return kernels::FewRowsSplits({.m = 1, .n = n, .k = k}, device); };
+  EXPECT_EQ(splits(4096, 4096), 2);
+  EXPECT_EQ(splits(2048, 2048), 4);
+  EXPECT_EQ(splits(512, 2048), 8);
+  EXPECT_EQ(splits(32000, 4096), 1);
+  EXPECT_EQ(splits(64, 128), 1);
+  EXPECT_EQ(splits(64, 256), 2);
+  device.simulated = true;
+  EXPECT_EQ(splits(512, 2048), 1);
+  device.simulated = false, device.major = 8;
+  EXPECT_EQ(splits(512, 2048), 1);
+}
+
 // The plan of other rows is the library's, in the workspace that is there.
 TEST_F(ShortProductTest, OtherRowsOfTheSameProduct) {
   const blas::GemmProblem p = Short(DataType::kFloat16, 64, {.bias = true, .activation = Activation::kGeluErf});
@@ -212,6 +249,7 @@ TEST_F(ShortProductTest, OtherRowsOfTheSameProduct) {
     CUDAEP_ASSERT_OK(other.status());
     if (Simulated()) {
       EXPECT_EQ(other->convolution() != nullptr, rows == p.m);
+      EXPECT_EQ(other->has_few_rows(), rows <= kernels::kFewRows);
     }
     blas::GemmProblem wanted = p;
     wanted.m = rows;

@@ -1,0 +1,254 @@
+#include "core/checked_math.h"
+#include "device/async_copy.h"
+#include "device/cluster.h"
+#include "device/tensor_core.h"
+#include "kernels/common/tensor_cores.h"
+#include "kernels/epilogue/activate.cuh"
+#include "kernels/gemm/few_rows.h"
+#include "kernels/pack.h"
+
+namespace cudaep::kernels {
+namespace {
+
+constexpr int kRows = static_cast<int>(kFewRows), kColumns = 64;  // of C that a block has
+constexpr int kDepth = 64;                                        // of the inner dimension in one stage: 128 bytes
+constexpr int kStageElems = (kRows + kColumns) * kDepth, kStages = 9;
+constexpr size_t kSharedBytes = size_t{kStages} * kStageElems * 2;  // two blocks of a multiprocessor have room
+constexpr int kFewestSteps = 2;                                     // of a split
+
+constexpr int kPieces = kDepth / kFewRowsPack;
+constexpr int kMmaDepth = 16, kMmaColumns = 8;
+// A warp has half of the columns, and of each stage as much as one instruction takes.
+constexpr int kColumnWarps = 2, kGroups = kDepth / kMmaDepth;
+constexpr int kThreads = 32 * kColumnWarps * kGroups;
+constexpr int kColumnTiles = kColumns / kColumnWarps / kMmaColumns;
+constexpr int kLines = kThreads / kPieces;  // rows of which all threads bring a stage at once
+
+constexpr int kSums = kRows * kColumns / kThreads;                         // neighbours of a row that a thread finishes
+constexpr int kSumStride = kColumns + 4, kGroupSums = kRows * kSumStride;  // of rows in shared memory
+static_assert(kSums == 4 && kGroups * kGroupSums * sizeof(float) <= kSharedBytes);
+
+struct Arguments {
+  FewRowsPointers at;
+  int32_t m, n, k, splits, steps;  // steps: of a split
+  // The words are whole: padding might hold what looks like an old pointer to the simulated device.
+  Activation activation;
+  uint8_t bias, residual, unused;
+  ActivationParameters parameters;
+};
+
+// Where a piece of a row of a stage lies: eight rows at the same place in the row are in different banks.
+__device__ __forceinline__ int PlaceOf(int row, int piece) {
+  return row * kDepth + (piece ^ (row % kPieces)) * kFewRowsPack;
+}
+
+// Brings kCount rows of a matrix, stage after stage; what is not in it is zero.
+template <class T, int kCount>
+class RowLoader {
+ public:
+  __device__ __forceinline__ RowLoader(const void* matrix, int first, int rows, int first_k, int inner)
+      : line_(static_cast<int>(threadIdx.x) / kPieces),
+        piece_(static_cast<int>(threadIdx.x) % kPieces),
+        left_(rows - first - line_),
+        k_(first_k + piece_ * kFewRowsPack),
+        inner_(inner),
+        from_(static_cast<const T*>(matrix) + int64_t{first + line_} * inner + k_) {}
+
+  __device__ __forceinline__ void Load(T* tile) {
+#pragma unroll
+    for (int row = 0; row < kCount; row += kLines) {
+      if (kCount < kLines && line_ >= kCount) break;
+      const bool exists = row < left_ && k_ < inner_;
+      device::CopyAsync<16>(tile + PlaceOf(line_ + row, piece_), exists ? from_ + int64_t{row} * inner_ : from_,
+                            exists ? 16 : 0);
+    }
+    k_ += kDepth, from_ += kDepth;
+  }
+
+ private:
+  int line_, piece_, left_, k_, inner_;
+  const T* from_;
+};
+
+// The sum of what the groups of warps of kSplits blocks have at one place: all is asked for before it is waited for.
+template <int kSplits>
+__device__ __forceinline__ void AddParts(const float* part, float (&sum)[kSums]) {
+  Pack<float, kSums> term[kSplits][kGroups];
+#pragma unroll
+  for (int split = 0; split < kSplits; ++split) {
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) {
+      const float* const from = part + group * kGroupSums;
+      term[split][group] = kSplits == 1
+                               ? LoadPack<kSums>(from)
+                               : device::LoadFromCluster<Pack<float, kSums>>(from, static_cast<unsigned>(split));
+    }
+  }
+#pragma unroll
+  for (const auto& of_split : term) {
+#pragma unroll
+    for (const auto& of_group : of_split) {
+#pragma unroll
+      for (int i = 0; i < kSums; ++i) sum[i] += of_group.value[i];
+    }
+  }
+}
+
+template <class T>
+__device__ __forceinline__ void Finish(const Arguments& p, float (&sum)[kSums], const Pack<T, kSums>& bias,
+                                       const Pack<T, kSums>& residual, void* to) {
+  Pack<T, kSums> result;
+#pragma unroll
+  for (int i = 0; i < kSums; ++i) sum[i] += ToFloat(bias.value[i]) + ToFloat(residual.value[i]);
+  if (p.activation != Activation::kNone) {
+#pragma unroll
+    for (float& x : sum) x = ActivateApproximately(p.activation, p.parameters, x);
+  }
+#pragma unroll
+  for (int i = 0; i < kSums; ++i) result.value[i] = Store<T>(sum[i]);
+  StorePack(static_cast<T*>(to), result);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads, 2) FewRowsKernel(__grid_constant__ const Arguments p) {
+  T* const shared = device::DynamicShared<T>();
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
+  const int group = thread / 32 / kColumnWarps, warp_column = thread / 32 % kColumnWarps * kColumnTiles * kMmaColumns;
+  const int split = static_cast<int>(blockIdx.x) % p.splits;
+  const int first_column = static_cast<int>(blockIdx.x) / p.splits * kColumns;
+  const int first_k = split * p.steps * kDepth;
+  const int steps = device::Min(p.steps, (p.k - first_k + kDepth - 1) / kDepth);
+  const auto rows_of = [&](int step) { return shared + step % kStages * kStageElems; };
+  const auto weights_of = [&](int step) { return rows_of(step) + kRows * kDepth; };
+  RowLoader<T, kColumns> weights(p.at.b, first_column, p.n, first_k, p.k);
+  RowLoader<T, kRows> rows(p.at.a, 0, p.m, first_k, p.k);
+
+  for (int step = 0; step < kStages - 1; ++step) {
+    if (step < steps) weights.Load(weights_of(step));
+  }
+  device::GridDependencyWait();
+  device::TriggerDependents();  // not before: of all that follow the next kernel alone is to take room here
+  for (int step = 0; step < kStages - 1; ++step) {
+    if (step < steps) rows.Load(rows_of(step));
+    device::CommitCopies();
+  }
+
+  // What this thread finishes: of the block's share of the rows.
+  constexpr int kThreadsOfRow = kColumns / kSums;
+  const int share = kRows / p.splits, share_row = thread / kThreadsOfRow, place = thread % kThreadsOfRow * kSums;
+  const int row = split * share + share_row, column = first_column + place;
+  const bool finishes = share_row < share && row < p.m && column < p.n;
+  const int64_t at = int64_t{row} * p.n + column;
+  Pack<T, kSums> bias{}, residual{};
+  if (p.bias && finishes) bias = LoadPack<kSums>(static_cast<const T*>(p.at.bias) + column);
+  if (p.residual && finishes) residual = LoadPack<kSums>(static_cast<const T*>(p.at.residual) + at);
+
+  const int matrix = lane / 8, matrix_row = lane % 8;
+  device::FragmentD<float> sums[kColumnTiles] = {};
+  for (int step = 0; step < steps; ++step) {
+    device::WaitForCopies<kStages - 2>();
+    __syncthreads();
+    device::FragmentA<T> a;
+    device::LoadMatrix<4>(a.word, rows_of(step) + PlaceOf(matrix % 2 * 8 + matrix_row, group * 2 + matrix / 2));
+#pragma unroll
+    for (int j = 0; j < kColumnTiles; j += 2) {
+      const int line = warp_column + j * kMmaColumns + matrix / 2 * 8 + matrix_row;
+      uint32_t word[4];
+      device::LoadMatrix<4>(word, weights_of(step) + PlaceOf(line, group * 2 + matrix % 2));
+      device::Mma(sums[j], a, device::FragmentB<T>{{word[0], word[1]}});
+      device::Mma(sums[j + 1], a, device::FragmentB<T>{{word[2], word[3]}});
+    }
+    if (step + kStages - 1 < steps) {
+      weights.Load(weights_of(step + kStages - 1));
+      rows.Load(rows_of(step + kStages - 1));
+    }
+    device::CommitCopies();
+  }
+
+  // The stages' memory is the sums' now, [group][row][column].
+  auto* const parts = reinterpret_cast<float*>(shared);
+  device::WaitForCopies<0>();
+  __syncthreads();
+#pragma unroll
+  for (int j = 0; j < kColumnTiles; ++j) {
+#pragma unroll
+    for (int v = 0; v < 4; v += 2) {
+      const int to = device::MmaRow(lane, v) * kSumStride + warp_column + j * kMmaColumns + device::MmaColumn(lane, v);
+      StorePack(parts + group * kGroupSums + to, Pack<float, 2>{sums[j].value[v], sums[j].value[v + 1]});
+    }
+  }
+  if (p.splits == 1) {
+    __syncthreads();
+  } else {
+    device::ClusterBarrier();
+  }
+  float sum[kSums] = {};
+  if (finishes) {
+    const float* const part = parts + row * kSumStride + place;
+    switch (p.splits) {
+      case 1:
+        AddParts<1>(part, sum);
+        break;
+      case 2:
+        AddParts<2>(part, sum);
+        break;
+      case 4:
+        AddParts<4>(part, sum);
+        break;
+      default:
+        AddParts<8>(part, sum);
+    }
+    Finish(p, sum, bias, residual, static_cast<T*>(p.at.c) + at);
+  }
+  if (p.splits > 1) device::ClusterBarrier();  // the others have read this block's sums
+}
+
+}  // namespace
+
+bool TakesFewRows(const FewRowsProduct& product, const device::DeviceInfo& device) {
+  const Epilogue& e = product.epilogue;
+  const auto fits = [](int64_t size) {
+    return size > 0 && size % kFewRowsPack == 0 && size <= INT32_MAX / kMostFewRowsSplits;
+  };
+  return product.m <= kFewRows && fits(product.n) && fits(product.k) && e.alpha == 1.0f &&
+         (!e.residual() || e.beta == 1.0f) && device.major >= 8 && HasTensorCores(product.type, device) &&
+         device.shared_bytes_per_block >= kSharedBytes;
+}
+
+int FewRowsSplits(const FewRowsProduct& product, const device::DeviceInfo& device) {
+  if (device.major < 9 || device.simulated) return 1;  // no clusters
+  const int64_t blocks = CeilDiv<int64_t>(product.n, kColumns), steps = CeilDiv<int64_t>(product.k, kDepth);
+  int splits = 1;
+  while (splits < kMostFewRowsSplits && blocks * splits * 2 <= device.multiprocessors &&
+         steps >= splits * 2 * kFewestSteps) {
+    splits *= 2;
+  }
+  return splits;
+}
+
+Status LaunchFewRows(const FewRowsProduct& product, int splits, const FewRowsPointers& at, device::Stream stream) {
+  if (product.m == 0) return Status::Ok();
+  const Epilogue& e = product.epilogue;
+  const Arguments arguments{
+      .at = at,
+      .m = static_cast<int32_t>(product.m),
+      .n = static_cast<int32_t>(product.n),
+      .k = static_cast<int32_t>(product.k),
+      .splits = splits,
+      .steps = static_cast<int32_t>(CeilDiv<int64_t>(CeilDiv<int64_t>(product.k, kDepth), splits)),
+      .activation = e.activation,
+      .bias = e.bias,
+      .residual = e.residual(),
+      .unused = 0,
+      .parameters = e.parameters};
+  device::LaunchConfig config;
+  config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(product.n, kColumns) * splits);
+  config.cluster.x = static_cast<unsigned>(splits);
+  config.block.x = kThreads;
+  config.shared_bytes = kSharedBytes;
+  config.programmatic = true;
+  return product.type == DataType::kFloat16 ? device::Launch(FewRowsKernel<Half>, config, stream, arguments)
+                                            : device::Launch(FewRowsKernel<BFloat16>, config, stream, arguments);
+}
+
+}  // namespace cudaep::kernels
