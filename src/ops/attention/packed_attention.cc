@@ -94,7 +94,9 @@ class PackedAttention final : public Operator {
     return PackShortWeights(weight, packed, runtime);
   }
 
-  LibrarySet libraries() const override { return {.blas = true, .dnn = library_ || (options_.may_be_short && options_.compiles)}; }
+  LibrarySet libraries() const override {
+    return {.blas = true, .dnn = library_ || (options_.may_be_short && options_.compiles)};
+  }
 
   Status Enqueue(const Plan& base, const OpContext& context) const override {
     const auto& plan = PlanAs<AttentionPlan>(base);

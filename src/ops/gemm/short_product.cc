@@ -51,9 +51,7 @@ dnn::ConvProblem AsConvolution(const blas::GemmProblem& p) {
 
 }  // namespace
 
-bool MayBeShort(const Settings& settings) {
-  return settings.gemm_path == GemmPath::kAuto && !settings.deterministic;
-}
+bool MayBeShort(const Settings& settings) { return settings.gemm_path == GemmPath::kAuto && !settings.deterministic; }
 
 bool MayBeShort(const OpInfo& info, int weights_input) {
   return info.BoolOr("own_weights", false) && info.is_constant(weights_input) && MayBeShort(info.settings());
