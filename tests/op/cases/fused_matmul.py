@@ -74,8 +74,7 @@ _SHAPES = [
     ((0, 8), (8, 16), (0, 16), {}),
 ]
 
-# Products of few rows, which have ways of their own in 16 bits: packed weights, those that lie so, and what they are not
-# for.
+# Products of few rows, which have ways of their own in 16 bits: packed weights, those that lie so, and what is neither.
 _FEW, _MORE = ((9, 40), (40, 24), {}), ((17, 40), (40, 24), {})
 _SHORT = [
     ((1, 40), (40, 24), {}),
