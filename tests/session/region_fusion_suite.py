@@ -21,7 +21,7 @@ from tests.session import models
 from tests.session.fusion_models import BATCH, HEAD, HEADS, HIDDEN, STEPS, Graph
 from tests.session.image_models import CHANNELS, Images
 from tests.session.region_support import joined
-from tests.session.suite import error_of, logged, run_checks
+from tests.session.suite import error_of, logged, run_checks, simulated
 
 
 def _results(session: ort.InferenceSession, feed: np.ndarray) -> list[np.ndarray]:
@@ -103,8 +103,13 @@ def check_stems_that_pool() -> None:
 
 
 def check_what_lies_beside_a_window_has_no_part_in_it() -> None:
-    """Of infinite pixels a first convolution sees no more than the model's windows do."""
+    """Of infinite pixels a first convolution sees no more than the model's windows do.
+
+    On GPUs cuDNN has the one of stride 4, and some of its engines make 0 of Inf - Inf.
+    """
     for kernel, stride in ((7, 2), (3, 2), (4, 4), (3, 1)):
+        if stride == 4 and not simulated():
+            continue
         images = Images(kernel, channels=3, size=16)
         stem = images.conv("x", kernel=kernel, stride=stride)
         pooled = images.add("GlobalAveragePool", [images.conv(stem, kernel=1)], (CHANNELS, 1))

@@ -37,8 +37,9 @@ def simulated() -> bool:
 def add_provider(
     settings: ort.SessionOptions, options: dict[str, str] | None = None, chosen: list[ort.OrtEpDevice] | None = None
 ) -> None:
-    """On the first device or the chosen ones; without TF32, unless `options` say otherwise, as the CPU provider."""
-    settings.add_provider_for_devices(chosen or devices()[:1], {"use_tf32": "0", **(options or {})})
+    """On the first device or the chosen ones; as the CPU provider without TF32, which the simulated device has not."""
+    exact = {} if simulated() else {"use_tf32": "0"}
+    settings.add_provider_for_devices(chosen or devices()[:1], {**exact, **(options or {})})
 
 
 def session(

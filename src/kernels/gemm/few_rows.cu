@@ -36,6 +36,7 @@ struct Arguments {
   uint8_t bias, residual, unused;
   ActivationParameters parameters;
 };
+static_assert(sizeof(Arguments) == sizeof(FewRowsPointers) + 6 * sizeof(int32_t) + sizeof(ActivationParameters));
 
 // Where a piece of a row of a stage lies: eight rows at the same place in the row are in different banks.
 __device__ __forceinline__ int PlaceOf(int row, int piece) {

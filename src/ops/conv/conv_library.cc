@@ -63,7 +63,9 @@ Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProb
   // What is fastest differs from one measurement to the next.
   const bool measured = options.search == ConvSearch::kExhaustive && !problem.deterministic;
   const bool frugal = options.search == ConvSearch::kDefault;
-  const std::string text = dnn::ProblemText(problem);
+  const bool compiles = options.product.compiles;
+  // Sessions that compile nothing have plans of their own, in whose place no other session's engine comes.
+  const std::string text = StrCat(dnn::ProblemText(problem), compiles ? "" : " uncompiled");
   PlanStore::Request request{
       .ordinal = stream.ordinal(), .library = library, .problem = text, .file = options.product.search.plan_file};
   if (measured) {
@@ -75,7 +77,7 @@ Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProb
     CUDAEP_ASSIGN_OR_RETURN(PlanSlotPtr slot, FindMeasuredPlan(request, limit, make));
     if (slot != nullptr) {
       // One by one with a cold cache, the runtime engine's early start is not seen.
-      if (options.compiles && IsShort(problem)) CompileInBackground(problem, stream, slot, {dnn::kRuntimeEngine});
+      if (compiles && IsShort(problem)) CompileInBackground(problem, stream, slot, {dnn::kRuntimeEngine});
       return slot;
     }
   }
@@ -99,7 +101,7 @@ Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProb
     return LibraryPlanPtr(std::move(plan));
   };
   CUDAEP_ASSIGN_OR_RETURN(PlanSlotPtr slot, PlanStore::Process().Get(request, make));
-  if (!options.compiles || frugal) return slot;
+  if (!compiles || frugal) return slot;
   std::vector<std::string> compiled;
   if (IsShort(problem)) compiled.emplace_back(dnn::kRuntimeEngine);
   if (uncompiled && !slot->plan().remaining().empty()) compiled.emplace_back();

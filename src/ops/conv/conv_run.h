@@ -57,14 +57,13 @@ struct ConvOptions {
         use_library(settings.enable_cudnn),
         max_workspace(settings.conv_use_max_workspace),
         pad_to_nc1d(settings.conv1d_pad_to_nc1d),
-        compiles(settings.compiled_engines),
         search(settings.conv_search) {}
   bool path_may_be_library() const {
     return path == ConvPath::kLibrary || path == ConvPath::kChannelsLast || (path == ConvPath::kAuto && use_library);
   }
   ProductOptions product;
   ConvPath path;
-  bool use_library, max_workspace, pad_to_nc1d, compiles;
+  bool use_library, max_workspace, pad_to_nc1d;
   ConvSearch search;
 };
 

@@ -85,9 +85,11 @@ Status MatrixProduct::UseLibrary(StreamContext& stream, const ProductOptions& op
   CUDAEP_ASSIGN_OR_RETURN(blas::Handle* const handle, stream.blas());
   blas::GemmProblem bucket = problem_;
   if (problem_.batches() == 1 && !problem_.transpose_a) bucket.m = RowBucket(problem_.m);
-  Result<PlanSlotPtr> slot = FindProductPlan(stream, options.search, bucket, limit);
+  ProductSearch search = options.search;
+  if (few_rows_) search.measure = false;  // it serves calls alone whose tensors are not aligned
+  Result<PlanSlotPtr> slot = FindProductPlan(stream, search, bucket, limit);
   if (bucket.m != problem_.m && (!slot.ok() || !blas::Covers(*handle, (*slot)->As<blas::GemmPlan>(), problem_))) {
-    slot = FindProductPlan(stream, options.search, problem_, limit);
+    slot = FindProductPlan(stream, search, problem_, limit);
   }
   CUDAEP_RETURN_IF_ERROR(slot.status());
   library_ = std::move(slot).value();
@@ -97,7 +99,6 @@ Status MatrixProduct::UseLibrary(StreamContext& stream, const ProductOptions& op
     return finished;
   }
   workspace_bytes_ = std::max(workspace_bytes_, library_->plan().workspace_bytes());
-  ProductSearch search = options.search;
   search.measure = false;  // OfRows may be called while the stream is captured
   search_ = std::make_shared<const ProductSearch>(std::move(search));
   constant_a_ = options.constant_a;
@@ -208,7 +209,7 @@ Status MatrixProduct::EnqueueCopies(StreamContext& stream, blas::Handle& handle,
 }
 
 Status MatrixProduct::Enqueue(StreamContext& stream, const blas::GemmPointers& at) const {
-  if (few_rows_ && TakesFewRows(problem_, at)) return EnqueueFewRows(stream, problem_, *few_rows_, at);
+  if (few_rows_ && IsAlignedForFewRows(problem_, at)) return EnqueueFewRows(stream, problem_, *few_rows_, at);
   if (convolution_ != nullptr && TakesShort(*convolution_, problem_, at)) {
     return EnqueueShortProduct(stream, *convolution_, at);
   }

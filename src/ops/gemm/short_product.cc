@@ -77,7 +77,7 @@ std::optional<int> PlanFewRows(const blas::GemmProblem& problem, const device::D
   return kernels::FewRowsSplits(product, device);
 }
 
-bool TakesFewRows(const blas::GemmProblem& problem, const blas::GemmPointers& at) {
+bool IsAlignedForFewRows(const blas::GemmProblem& problem, const blas::GemmPointers& at) {
   constexpr size_t kAlignment = kernels::kFewRowsPack * sizeof(Half);
   return blas::AddressBits(at, problem.epilogue.bias, problem.epilogue.residual()) % kAlignment == 0;
 }
@@ -91,13 +91,13 @@ Status EnqueueFewRows(StreamContext& stream, const blas::GemmProblem& problem, i
 
 Result<PlanSlotPtr> FindShortProduct(StreamContext& stream, const blas::GemmProblem& problem,
                                      size_t workspace_limit_bytes) {
-  if (!IsShort(problem) || !dnn::Version().ok()) return PlanSlotPtr();
+  Result<std::string> library = dnn::Version();
+  if (!IsShort(problem) || !library.ok()) return PlanSlotPtr();
   if (NotYet()->workspace_bytes() > workspace_limit_bytes) return PlanSlotPtr();
   const dnn::ConvProblem p = AsConvolution(problem);
-  CUDAEP_ASSIGN_OR_RETURN(const std::string library, dnn::Version());
   const std::string key = StrCat(dnn::ProblemText(p), " compiled");
   CUDAEP_ASSIGN_OR_RETURN(
-      PlanSlotPtr slot, PlanStore::Process().Get({.ordinal = stream.ordinal(), .library = library, .problem = key},
+      PlanSlotPtr slot, PlanStore::Process().Get({.ordinal = stream.ordinal(), .library = *library, .problem = key},
                                                  [](const std::string&) { return Result<LibraryPlanPtr>(NotYet()); }));
   CompileInBackground(p, stream, slot, {dnn::kRuntimeEngine});
   return slot->progress() == PlanSlot::Progress::kRefused ? PlanSlotPtr() : slot;

@@ -34,8 +34,8 @@ Status PackShortWeights(const TensorView& weights, void* packed, StreamContext& 
 
 // Among how many blocks the own kernel's inner dimension is cut, or nothing where it does not take the problem.
 std::optional<int> PlanFewRows(const blas::GemmProblem& problem, const device::DeviceInfo& device);
-// Whether it takes the tensors where they lie; EnqueueFewRows is for those alone.
-bool TakesFewRows(const blas::GemmProblem& problem, const blas::GemmPointers& at);
+// EnqueueFewRows is for tensors that are.
+bool IsAlignedForFewRows(const blas::GemmProblem& problem, const blas::GemmPointers& at);
 Status EnqueueFewRows(StreamContext& stream, const blas::GemmProblem& problem, int splits,
                       const blas::GemmPointers& at);
 

@@ -31,7 +31,7 @@ _ERRORS = {
     "float16": Tolerance(2, terms=2.0**13),
     "bfloat16": Tolerance(2, terms=2.0**16),
 }
-# Those of TF32, half of what products of numbers with 11 bits may be off by, all of them alike.
+# Those of TF32: products of numbers with 11 bits, off by as much as that on average.
 _TF32_ERRORS = {"float32": Tolerance(16, terms=2.0**12)}
 
 
@@ -115,8 +115,9 @@ def _size(*values: Any, **_: Any) -> Any:
 
 
 def _products(x: np.ndarray, w: np.ndarray, r: np.ndarray, *_: Any, **__: Any) -> Any:
-    """What the products of a step may add up to, of states up to 1."""
-    return np.abs(w).sum(-1).max(initial=0) * np.abs(x).max(initial=0) + np.abs(r).sum(-1).max(initial=0)
+    """What the errors of a step's products, each on its own, may add up to, of states up to 1."""
+    norms = [np.sqrt(np.square(weights.astype(np.float64)).sum(-1)).max(initial=0) for weights in (w, r)]
+    return norms[0] * np.abs(x).max(initial=0) + norms[1]
 
 
 def _case(

@@ -209,6 +209,9 @@ TEST_F(ShortProductTest, SettingsOfTheFewestRows) {
     auto product = Make(p, settings, may_be_short);
     return product.ok() && product->has_few_rows();
   };
+  if (Simulated()) {
+    ASSERT_TRUE(has_few_rows({}));
+  }
   if (!has_few_rows({})) GTEST_SKIP() << "a device before 8.0";
   Settings settings;
   settings.compiled_engines = settings.enable_cudnn = false;
