@@ -25,7 +25,7 @@ INNER = 48
 class Network:
     """Nodes and constants under construction; values are names."""
 
-    def __init__(self, seed: int, dims: Sequence[str | int] = ("n", "m", INNER)) -> None:
+    def __init__(self, seed: int, dims: Sequence[str | int] | None = ("n", "m", INNER)) -> None:
         self.rng = np.random.default_rng(seed)
         self.dims = dims
         self.nodes: list[object] = []
@@ -87,11 +87,12 @@ class Network:
 
     def model(self, outputs: dict[str, int]) -> bytes:
         values = {name: (kind, None) for name, kind in outputs.items()}
-        return models.model(self.nodes, {"x": (TensorProto.FLOAT, list(self.dims))}, values, self.constants)  # type: ignore[arg-type]
+        return models.model(self.nodes, {"x": (TensorProto.FLOAT, self.dims)}, values, self.constants)  # type: ignore[arg-type]
 
 
-def agree(network: Network, codes: str, feeds: Sequence[np.ndarray], kind: int, others: float = 1e-3) -> list[str]:
-    """With and without rewriting; `others`: the share of codes that may be others, by one. What was rewritten."""
+def agree(network: Network, codes: str, feeds: Sequence[np.ndarray], kind: int, others: float = 1e-3,
+          by: str = "qdq") -> list[str]:  # fmt: skip
+    """With and without rewriting; `others`: the share of codes that may be others, by one. What `by` rewrote."""
     model = network.model({codes: kind})
     ort.set_default_logger_severity(0)
     with logged("fusion ") as lines:
@@ -106,7 +107,7 @@ def agree(network: Network, codes: str, feeds: Sequence[np.ndarray], kind: int, 
         assert twin.std() > 4, "a test of hardly any codes"
         away = np.abs(mine - twin)
         assert away.max() <= 1 and np.mean(away != 0) <= others, (away.max(), np.mean(away != 0))
-    return [line for line in lines if "fusion qdq: " in line]
+    return [line for line in lines if f"fusion {by}: " in line]
 
 
 def _quantized(network: Network, value: str, kind: type, zero: int) -> str:
@@ -180,6 +181,28 @@ def check_products_of_activations() -> None:
     assert len(lines) == 4, lines
 
 
+def check_transposes_before_several_zero_points() -> None:
+    """One for each row or column of a model's own QLinearMatMul."""
+    for seed, place in enumerate((2, 5), 35):
+        network = Network(seed, (5, INNER))
+        scale, zero = network.scale(0.04, 0.05), network.zero()
+        codes = network.add("QuantizeLinear", ["x", scale, zero])
+        turned = network.add("Transpose", [codes], perm=[1, 0])
+        inputs = [codes, scale, zero, turned, scale, zero, network.constant(np.float32(1)), network.zero()]
+        inputs[place] = network.constant(network.rng.integers(120, 136, 5).astype(np.uint8))
+        agree(network, network.add("QLinearMatMul", inputs), [network.feed(5, INNER)], TensorProto.UINT8)
+
+
+def check_softmax_of_a_scalar() -> None:
+    """That the model does not say is one."""
+    network = Network(37, None)
+    y = network.add("Softmax", [network.through("x", network.scale(), network.zero())])
+    y = network.through(y, network.constant(np.float32(1 / 200)), network.zero(np.uint8, 0))
+    model = network.model({y: TensorProto.FLOAT})
+    for options in (EXACT, {"fusion": "1", **EXACT}):
+        np.testing.assert_allclose(joined(model, options).run(None, {"x": np.array(0.3, np.float32)})[0], 1, atol=1e-6)
+
+
 def check_softmax_of_codes() -> None:
     """Of scores that have codes; also of a row's length that no warp has whole packs of."""
     for seed, inner in ((32, INNER), (33, 50)):
@@ -209,8 +232,11 @@ def check_functions_of_codes() -> None:
     sums = code(network.add("Add", [erf, network.constant(np.float32(1))]), 2 / 255, 0)
     y = network.add("Mul", [network.add("Mul", [x, sums]), network.constant(np.float32(0.5))])
     lines = agree(network, _quantized(network, y, np.uint8, 9), [network.feed(*dims, INNER) for dims in FEEDS[:3]],
-                  TensorProto.UINT8, 0.02)  # fmt: skip
-    assert len(lines) == 1, lines
+                  TensorProto.UINT8, 0.02, "chains")  # fmt: skip
+    # The chain that the table joins has them too, behind its product.
+    functions = [f"{op} node" for op in ("Div", "Erf", "Add", "Mul", "QuantizeLinear")]
+    tables = [line for line in lines if all(op in line for op in functions) and "MatMul node" not in line]
+    assert len(tables) == 1, lines
 
 
 def check_convolutions() -> None:

@@ -30,9 +30,13 @@ void Visit(const Rewriter& rewrite, int index) {
   for (const int scale : {x->node->inputs[1], quantize.inputs[1]}) {
     if (graph.value(scale).type != DataType::kFloat) return rewrite.Miss(index, "Softmax is not between codes of fp32");
   }
+  // Softmax also takes a scalar, and before version 13 an axis behind the last.
+  const int64_t opset = softmax->since_version, axis = IntAttribute(*softmax, "axis", opset < 13 ? 1 : -1);
+  const auto& dims = graph.value(x->linear.codes).dims;
+  const int64_t rank = dims ? static_cast<int64_t>(dims->size()) : 0;
+  if (axis < -rank || axis >= rank) return rewrite.Miss(index, "Softmax is not known to be along a dimension");
   ir::Node made = rewrite.Instead(index, ops::kMicrosoftDomain, "QLinearSoftmax", 1);
-  const int64_t opset = softmax->since_version;
-  made.attributes = {{"axis", IntAttribute(*softmax, "axis", opset < 13 ? 1 : -1)}, {"opset", opset}};
+  made.attributes = {{"axis", axis}, {"opset", opset}};
   made.inputs = {x->linear.codes};
   AddCoding(graph, *x->node, x->linear.type, made);
   AddCoding(graph, rewrite.node(index), y->type, made);

@@ -1,5 +1,6 @@
 #include "graph/pass/qdq_transposes.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "graph/pass/rewrite.h"
@@ -10,6 +11,7 @@ namespace {
 
 using Perm = std::vector<int64_t>;
 constexpr size_t kA = 0, kB = 3;
+constexpr size_t kNumbers[] = {1, 2, 4, 5, 6, 7};  // scales and zero points
 
 class Turner {
  public:
@@ -20,9 +22,8 @@ class Turner {
     if (product.on_host || !product.Is("QLinearMatMul")) return;
     const auto &a = graph_.value(product.inputs[kA]).dims, &b = graph_.value(product.inputs[kB]).dims;
     if (!a || !b || a->size() != b->size() || graph_.value(product.inputs[kB]).is_constant()) return;
-    for (const size_t scale : {size_t{1}, size_t{4}}) {
-      const ops::TensorView& constant = graph_.value(product.inputs[scale]).constant;
-      if (!constant.present() || constant.elems() != 1) return;
+    for (const size_t input : kNumbers) {
+      if (!IsOneElement(product.inputs[input])) return;
     }
     Perm same(a->size());
     std::iota(same.begin(), same.end(), 0);
@@ -53,6 +54,13 @@ class Turner {
   }
 
  private:
+  // Or left out, as zero points may be.
+  bool IsOneElement(int value) const {
+    if (value < 0) return true;
+    const auto& dims = graph_.value(value).dims;
+    return dims && std::ranges::all_of(*dims, [](const ir::Dim& dim) { return dim.size == 1; });
+  }
+
   std::optional<Perm> PermOf(int index) const {
     const ir::Node& node = rewrite_.node(index);
     const Perm* const perm = ir::FindAttribute<Perm>(node, "perm");

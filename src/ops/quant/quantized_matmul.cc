@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "kernels/movement/strided_copy.h"
 #include "kernels/quant/int_gemm.h"
 #include "ops/optional_input.h"
 #include "ops/registry.h"
@@ -17,13 +18,6 @@ enum Input { kA, kAScale, kAZero, kB, kBScale, kBZero, kYScale, kYZero };
 struct QuantizedMatMulPlan : Plan {
   kernels::IntGemm gemm;
 };
-
-// Elements between neighbours along each axis of a tensor as it is stored.
-Shape StridesOf(Dims stored) {
-  Shape strides(static_cast<int>(stored.size()), 1);
-  for (int d = strides.rank() - 1; d > 0; --d) strides[d - 1] = strides[d] * stored[static_cast<size_t>(d)];
-  return strides;
-}
 
 class QuantizedMatMul final : public Operator {
  public:
@@ -82,10 +76,10 @@ class QuantizedMatMul final : public Operator {
     const Dims a_dims = context.inputs[kA].dims(), b_dims = context.inputs[kB].dims(),
                y_dims = context.outputs[0].dims();
     const Shape a = Turned(a_dims, a_perm_), b = Turned(b_dims, b_perm_);
-    const Shape a_strides = Turned(StridesOf(a_dims).dims(), a_perm_),
-                b_strides = Turned(StridesOf(b_dims).dims(), b_perm_);
+    const Shape a_strides = Turned(kernels::ContiguousStrides(a_dims).dims(), a_perm_),
+                b_strides = Turned(kernels::ContiguousStrides(b_dims).dims(), b_perm_);
     Shape y = a, y_strides = a;
-    const Shape stored = StridesOf(y_dims);
+    const Shape stored = kernels::ContiguousStrides(y_dims);
     for (int d = 0; d < y.rank(); ++d) {
       const auto axis = static_cast<int>(y_perm_[static_cast<size_t>(d)]);
       y[axis] = y_dims[static_cast<size_t>(d)], y_strides[axis] = stored[d];

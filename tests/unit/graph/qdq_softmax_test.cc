@@ -58,5 +58,24 @@ TEST(QdqSoftmaxTest, LeftAlone) {
   EXPECT_EQ(std::ranges::count(numbers.Done(), "Softmax"), 1);
 }
 
+// Softmax takes these as well, QLinearSoftmax does not.
+TEST(QdqSoftmaxTest, LeftAloneWithoutDimensionOfTheAxis) {
+  struct Case {
+    int version;
+    ops::Attributes attributes;
+    std::optional<std::vector<Dim>> dims;
+  };
+  const ops::Attributes last = {{"axis", int64_t{-1}}};
+  for (const Case& c : {Case{13, last, {}}, Case{13, last, std::vector<Dim>{}}, Case{11, {}, {{kRows}}}}) {
+    SoftmaxNet net;
+    net.Output(net.Through(net.Soft(net.Through(net.x), c.version, c.attributes), 1.0 / 255, 0));
+    for (ir::Value& value : net.graph.values) {
+      if (!value.is_constant()) value.dims = c.dims;
+    }
+    EXPECT_EQ(Missed(net.Run()), "Softmax is not known to be along a dimension");
+    EXPECT_EQ(std::ranges::count(net.Operators(), "Softmax"), 1);
+  }
+}
+
 }  // namespace
 }  // namespace cudaep::graph
