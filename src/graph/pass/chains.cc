@@ -71,6 +71,50 @@ struct Group {
   std::vector<int> members;  // nodes, in order
 };
 
+const ir::Node& NodeAt(const ir::Graph& graph, int n) { return graph.nodes[static_cast<size_t>(n)]; }
+
+bool MayJoin(const ir::Graph& graph, int n) {
+  if (!TermsOf(graph, NodeAt(graph, n))) return false;
+  const auto& dims = graph.value(NodeAt(graph, n).outputs[0]).dims;
+  return dims && dims->size() <= kMostDims;
+}
+
+// Codes that others than DequantizeLinear read leave a chain in any case; who adds numbers up reads them in an eighth
+// of the bytes that the numbers would be written and read with.
+bool BelongsToReader(const ir::Graph& graph, const ir::Uses& uses, int n) {
+  const auto linear = QuantizationOf(graph, NodeAt(graph, n), "DequantizeLinear");
+  if (!linear || !linear->is_uniform() || graph.value(linear->real).output >= 0) return false;
+  const auto& numbers = uses.readers(linear->real);
+  const bool leave = std::ranges::any_of(uses.readers(linear->codes), [&](const ir::Uses::Use& use) {
+    return !QuantizationOf(graph, NodeAt(graph, use.node), "DequantizeLinear");
+  });
+  return leave && !numbers.empty() && std::ranges::all_of(numbers, [&](const ir::Uses::Use& use) {
+           return MayJoin(graph, use.node) && graph.SameDims(linear->real, NodeAt(graph, use.node).outputs[0]);
+         });
+}
+
+// Each reader gets a node of its own, so that none writes the numbers for another. Of those that join no chain
+// ShareNumbers() makes one again.
+void CopyForReaders(ir::Graph& graph) {
+  const ir::Uses uses(graph);
+  std::vector<ir::Node> nodes;
+  for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+    nodes.push_back(NodeAt(graph, n));
+    if (!BelongsToReader(graph, uses, n)) continue;
+    const int real = nodes.back().outputs[0];
+    int reader = uses.readers(real)[0].node;
+    for (const ir::Uses::Use& use : uses.readers(real)) {  // in order of nodes
+      if (use.node != reader) {
+        nodes.push_back(nodes.back());
+        nodes.back().outputs = {graph.AddValue(graph.value(real))};
+      }
+      reader = use.node;
+      graph.nodes[static_cast<size_t>(reader)].inputs[static_cast<size_t>(use.input)] = nodes.back().outputs[0];
+    }
+  }
+  graph.nodes = std::move(nodes);
+}
+
 class Fuser {
  public:
   Fuser(const Rewriter& rewrite, NodeRemoval& gone)
@@ -78,7 +122,7 @@ class Fuser {
 
   void Run() {
     for (int n = 0; n < rewrite_.node_count(); ++n) {
-      if (MayJoin(n)) Place(n);
+      if (MayJoin(graph_, n)) Place(n);
     }
     for (const Group& group : groups_) {
       if (group.members.size() > 1) Fuse(group);
@@ -89,18 +133,12 @@ class Fuser {
   static size_t Index(int value) { return static_cast<size_t>(value); }
   int ResultOf(int node) const { return rewrite_.node(node).outputs[0]; }
 
-  bool MayJoin(int n) const {
-    if (!TermsOf(graph_, rewrite_.node(n))) return false;
-    const auto& dims = graph_.value(ResultOf(n)).dims;
-    return dims && dims->size() <= kMostDims;
-  }
-
   // Joins the node with as many of the groups that it reads as may be, or begins one.
   void Place(int n) {
     std::vector<int> members = {n}, joined;
     for (const int input : rewrite_.node(n).inputs) {
       const int maker = input < 0 || graph_.value(input).is_constant() ? -1 : rewrite_.match.MakerIndex(input);
-      const int group = maker < 0 || BelongsToReaders(n) ? -1 : group_of_[Index(maker)];
+      const int group = maker < 0 || BelongsToReader(graph_, rewrite_.match.uses(), n) ? -1 : group_of_[Index(maker)];
       if (group < 0 || std::ranges::find(joined, group) != joined.end()) continue;
       if (!graph_.SameDims(input, ResultOf(n))) continue;
       std::vector<int> both = members;
@@ -113,22 +151,6 @@ class Fuser {
     for (const int group : joined) groups_[Index(group)].members.clear();
     for (const int member : members) group_of_[Index(member)] = static_cast<int>(groups_.size());
     groups_.push_back({std::move(members)});
-  }
-
-  // Codes that others than DequantizeLinear read leave a chain in any case; who adds numbers up reads them in an eighth
-  // of the bytes that the numbers would be written and read with.
-  bool BelongsToReaders(int n) const {
-    const auto linear = QuantizationOf(graph_, rewrite_.node(n), "DequantizeLinear");
-    if (!linear) return false;
-    const auto& codes = rewrite_.match.uses().readers(linear->codes);
-    const auto& numbers = rewrite_.match.uses().readers(linear->real);
-    const bool leave = std::ranges::any_of(codes, [&](const ir::Uses::Use& use) {
-      return !QuantizationOf(graph_, rewrite_.node(use.node), "DequantizeLinear");
-    });
-    return leave && graph_.value(linear->real).output < 0 && !numbers.empty() &&
-           std::ranges::all_of(numbers, [&](const ir::Uses::Use& use) {
-             return MayJoin(use.node) && graph_.SameDims(linear->real, ResultOf(use.node));
-           });
   }
 
   // Nodes in order. Nobody else may read one before the last is done.
@@ -217,6 +239,7 @@ void AskBefore(ir::Graph& graph) {
 void FuseChains(ir::Graph& graph, const PassContext& context) {
   LookUpCodes(graph, context);
   AskBefore(graph);
+  CopyForReaders(graph);
   const Rewriter rewrite(graph, context, Fusion::kChains);
   NodeRemoval gone(graph);
   Fuser(rewrite, gone).Run();

@@ -12,14 +12,14 @@ namespace cudaep::graph {
 namespace {
 
 constexpr int kCodes = kernels::kChainTableSize;
-// DequantizeLinear, a function and QuantizeLinear: fewer nodes take no longer than looking up.
+// DequantizeLinear, a function and QuantizeLinear: fewer nodes in a row take no longer than looking up.
 constexpr int kFewestNodes = 3;
 
 // A value as a function of codes.
 struct Table {
   int codes = -1;             // the value that has them; -1: the value is no such function
   std::vector<float> values;  // for the lowest code, the next one, ...
-  int nodes = 0;              // that it is made by
+  int depth = 0;              // nodes on the longest way from the codes to it
 };
 
 class Tabulator {
@@ -41,7 +41,7 @@ class Tabulator {
     const Table& known = tables_[Index(value)];
     const ir::Value& codes = graph_.value(value);
     if (known.codes >= 0 || codes.is_constant() || !kernels::kChainTableTypes.Contains(codes.type)) return known;
-    Table own{.codes = value, .values = {}, .nodes = 0};
+    Table own{.codes = value, .values = {}, .depth = 0};
     for (int i = 0; i < kCodes; ++i) own.values.push_back(static_cast<float>(LowestCode(codes.type) + i));
     return own;
   }
@@ -54,7 +54,7 @@ class Tabulator {
     for (const NodeTerm& term : *terms) {
       if (!Apply(term, table)) return;
     }
-    ++table.nodes;
+    ++table.depth;
     tables_[Index(node.outputs[0])] = std::move(table);
   }
 
@@ -72,7 +72,7 @@ class Tabulator {
       if (operand.codes < 0) continue;
       if (result.codes >= 0 && result.codes != operand.codes) return false;
       result.codes = operand.codes;
-      result.nodes = std::max(result.nodes, operand.nodes);
+      result.depth = std::max(result.depth, operand.depth);
     }
     for (size_t i = 0; i < kCodes; ++i) {
       std::vector<float> values(operands.size());
@@ -94,7 +94,7 @@ class Tabulator {
     if (output >= 0 && tables_[Index(output)].codes >= 0) {
       if (needed_[Index(output)] == 0) return;
       const bool may_be =
-          tables_[Index(output)].nodes >= kFewestNodes && QuantizationOf(graph_, node, "QuantizeLinear");
+          tables_[Index(output)].depth >= kFewestNodes && QuantizationOf(graph_, node, "QuantizeLinear");
       if (may_be && LookUp(n, tables_[Index(output)])) return;
     }
     for (const int input : node.inputs) {

@@ -323,6 +323,34 @@ TEST(QdqPassTest, TransposesAroundProductsOfActivations) {
   EXPECT_EQ(std::ranges::count(shared.Operators(), "QLinearMatMul"), 2);
 }
 
+TEST(QdqPassTest, TransposesAroundProductsOfSeveralZeroPointsStay) {
+  constexpr int64_t kCount = 3, kColumns = 4;
+  const auto last_of = [&](size_t vector) {
+    QdqNet net;
+    const auto codes = [&](const char* name, std::vector<Dim> dims) {
+      return net.Quantize(net.Input(name, std::move(dims)), 0.5, 3, DataType::kInt8);
+    };
+    const int a = codes("a", {{kCount}, {kHidden}}), b = codes("b", {{kColumns}, {kHidden}});
+    const int turned = net.Add("Transpose", 13, {b}, {{kHidden}, {kColumns}}, {{"perm", std::vector<int64_t>{1, 0}}});
+    net.graph.value(turned).type = DataType::kInt8;
+    const auto zero = [&](size_t input, int64_t count) {
+      return input == vector ? net.Vector("zeros", DataType::kInt8, std::vector<int8_t>(static_cast<size_t>(count), 2))
+                             : net.Zero(2, DataType::kInt8);
+    };
+    const int y = net.Add("QLinearMatMul", 10,
+                          {a, net.Number(0.5), zero(2, kCount), turned, net.Number(0.25), zero(5, kColumns),
+                           net.Number(2), net.Zero(1, DataType::kInt8)},
+                          {{kCount}, {kColumns}});
+    net.graph.value(y).type = DataType::kInt8;
+    net.Output(y);
+    net.Run();
+    return net.Operators().back();
+  };
+  EXPECT_EQ(last_of(0), "QuantizedMatMul");
+  EXPECT_EQ(last_of(2), "QLinearMatMul");  // a zero point for each row
+  EXPECT_EQ(last_of(5), "QLinearMatMul");  // for each column
+}
+
 TEST(QdqPassTest, NumbersThatAreAddedUpAreReadAsCodes) {
   QdqNet net;
   const int codes = net.Quantize(net.Op("Softmax", {net.x}), 0.5, 3, DataType::kInt8);
@@ -332,6 +360,21 @@ TEST(QdqPassTest, NumbersThatAreAddedUpAreReadAsCodes) {
   // The second chain reads the product's sums and the codes.
   ASSERT_EQ(net.Operators(), (Ops{"Softmax", "QuantizeLinear", "MatMulInteger", "Elementwise"}));
   EXPECT_EQ(std::ranges::count(net.node(3).inputs, net.node(1).outputs[0]), 1);
+}
+
+TEST(QdqPassTest, NoReaderWritesNumbersForAnother) {
+  QdqNet net;
+  const int codes = net.Quantize(net.Op("Softmax", {net.x}), 0.5, 3, DataType::kInt8);
+  const int numbers = net.Dequantize(codes, 0.5, 3);
+  const int sum = net.Op("Add", {net.MatMul(numbers, net.Weights(kHidden, kHidden)), numbers});
+  net.Output(net.Op("Add", {net.Op("Softmax", {sum}), numbers}));
+  net.QdqNet::Run({});
+  ASSERT_EQ(net.Operators(),
+            (Ops{"Softmax", "QuantizeLinear", "MatMulInteger", "Elementwise", "Softmax", "Elementwise"}));
+  for (const size_t chain : {size_t{3}, size_t{5}}) {
+    EXPECT_EQ(net.node(chain).outputs.size(), 1u);
+    EXPECT_EQ(std::ranges::count(net.node(chain).inputs, codes), 1);
+  }
 }
 
 TEST(QdqPassTest, SameCodesAreDequantizedOnce) {
