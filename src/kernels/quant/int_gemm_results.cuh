@@ -18,7 +18,8 @@ struct Lines {
   uint32_t bias[kTile];  // bits of a float, or the integer
 };
 
-struct Tiles {
+// Read and written 16 bytes at a time.
+struct alignas(16) Tiles {
   union {
     struct {
       uint8_t a[kTile * kRowBytes], b[kTile * kRowBytes];
@@ -61,8 +62,12 @@ __device__ __forceinline__ void LoadLines(const Call& p, const Matrices& at, int
   const bool is_row = threadIdx.x < kTile;
   const auto place = static_cast<int>(threadIdx.x) % kTile;
   const int64_t line = (is_row ? first_row : first_column) + place;
-  if (line >= (is_row ? g.m : g.n)) return;
   Lines& lines = is_row ? tiles.row : tiles.column;
+  if (line >= (is_row ? g.m : g.n)) {  // read together with those in front of it
+    lines.zero[place] = lines.bias[place] = 0;
+    lines.scale[place] = 0;
+    return;
+  }
   const IntGemmVector zeros = is_row ? p.at.a_zero : p.at.b_zero, scales = is_row ? p.at.a_scale : p.at.b_scale;
   const DataType type = is_row ? g.a_type : g.b_type;
   int64_t whole = line;  // counted through all matrices
