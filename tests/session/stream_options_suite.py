@@ -83,7 +83,7 @@ def check_the_options_are_in_the_sessions_log() -> None:
         settings = ort.SessionOptions()
         settings.log_severity_level = 1
         ort.set_default_logger_severity(1)
-        add_provider(settings, {"deterministic_compute": "1"})
+        add_provider(settings, {"use_tf32": "0", "deterministic_compute": "1"})
         ort.InferenceSession(double_chain(), settings)
     finally:
         ort.set_default_logger_severity(2)
