@@ -1,129 +1,17 @@
 """The Elementwise that compiled regions make: chains of functions of inputs that broadcast to one shape."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ..harness import Case, Of, Rand, T, Tolerance
+from ..harness.chains import COMPARED, LOGIC, NUMBER, ONE, TO_BOOL, TWO, chain
 from ..harness.inputs import Input, shape_of
 from ..harness.magnitudes import of_argument
 from ..harness.schemas import FUSED_DOMAIN
 
 _FLOATS = ("float32", "float16", "bfloat16")
-_erf = np.vectorize(math.erf, otypes=[np.float64])
-_erfc = np.vectorize(math.erfc, otypes=[np.float64])
-
-
-def _rounded(dtype: Any) -> Any:
-    return lambda x: np.float64(x).astype(np.float32).astype(dtype).astype(np.float64)
-
-
-def _softplus(x: Any) -> Any:
-    return np.logaddexp(0, x)
-
-
-def _elu(x: Any, a: float) -> Any:
-    return np.where(x < 0, a * np.expm1(x), x)
-
-
-def _bfloat16(x: Any) -> Any:
-    return _rounded(ml_dtypes.bfloat16)(x)
-
-
-def _quantize(x: Any, a: float, b: float) -> Any:
-    return np.rint(np.fmin(np.fmax(np.float32(x) / np.float32(a), b), b + 255))
-
-
-# Of operands, then of the numbers that are none. Clamps, Where and comparisons are numpy's.
-_ONE: dict[str, tuple[Any, tuple[float, ...]]] = {
-    "Affine": (lambda x, a, b: a * x + b, (1.5, -0.25)),
-    "Float32": (lambda x, a, b: a * x + b, (1.0, -0.0)),
-    "Clamp": (lambda x, a, b: np.clip(x, a, b), (-1.0, 2.0)),
-    "Relu": (lambda x: np.maximum(x, 0), ()),
-    "LeakyRelu": (lambda x, a: np.where(x < 0, a * x, x), (0.125,)),
-    "ThresholdedRelu": (lambda x, a: np.where(x > a, x, 0), (0.5,)),
-    "Abs": (np.abs, ()),
-    "Floor": (np.floor, ()),
-    "Ceil": (np.ceil, ()),
-    "Round": (np.round, ()),
-    "Sign": (np.sign, ()),
-    "HardSwish": (lambda x: x * np.clip(x / 6 + 0.5, 0, 1), ()),
-    "Float16": (_rounded(np.float16), ()),
-    "BFloat16": (_bfloat16, ()),
-    "Reciprocal": (lambda x: 1 / x, ()),
-    "Sqrt": (np.sqrt, ()),
-    "Exp": (np.exp, ()),
-    "Log": (np.log, ()),
-    "Erf": (_erf, ()),
-    "Sigmoid": (lambda x: 1 / (1 + np.exp(-x)), ()),
-    "Tanh": (np.tanh, ()),
-    "Gelu": (lambda x: x * 0.5 * _erfc(-x * math.sqrt(0.5)), ()),
-    "GeluTanh": (lambda x: x / (1 + np.exp(-2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))), ()),
-    "Swish": (lambda x, a: x / (1 + np.exp(-a * x)), (1.702,)),
-    "Softplus": (_softplus, ()),
-    "Quantize": (_quantize, (0.0173, -131.0)),
-    "Softsign": (lambda x: x / (1 + np.abs(x)), ()),
-    "Mish": (lambda x: x * np.tanh(_softplus(x)), ()),
-    "Elu": (_elu, (0.75,)),
-    "Selu": (lambda x, a, b: b * _elu(x, a), (1.6732632, 1.050701)),
-    "Celu": (lambda x, a: np.maximum(0, x) + np.minimum(0, a * np.expm1(x / a)), (0.5,)),
-}
-_TO_BOOL = {"Truth": lambda x: x != 0, "IsNaN": np.isnan}
-_TWO = {
-    "Add": np.add,
-    "Sub": np.subtract,
-    "Mul": np.multiply,
-    "Div": np.divide,
-    "Pow": np.power,
-    "Max": np.maximum,
-    "Min": np.minimum,
-}
-_COMPARED = {
-    "Less": np.less,
-    "LessOrEqual": np.less_equal,
-    "Greater": np.greater,
-    "GreaterOrEqual": np.greater_equal,
-    "Equal": np.equal,
-}
-_LOGIC = {"And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor}
-_FUNCTIONS: dict[str, Any] = {
-    **{name: f for name, (f, _) in _ONE.items()},
-    **_TO_BOOL,
-    **_TWO,
-    **_COMPARED,
-    **_LOGIC,
-    "Not": np.logical_not,
-    "Where": lambda c, a, b: np.where(c, a, b),
-    "LookUp": lambda x, table, a: table[(x - a).astype(np.int64)],
-}
-_EXTRA = {**{name: len(numbers) for name, (_, numbers) in _ONE.items()}, "LookUp": 1}  # numbers that are no operands
-_OPERANDS = {
-    **dict.fromkeys(_FUNCTIONS, 1),
-    **dict.fromkeys({**_TWO, **_COMPARED, **_LOGIC, "LookUp": 0}, 2),
-    "Where": 3,
-}
-_N = -1  # a number as an operand
-
-
-def _chain(
-    *inputs: Any, functions: Sequence[str], operands: Sequence[int], numbers: Sequence[float], results: Sequence[int]
-) -> tuple[np.ndarray, ...]:
-    values = [np.asarray(value) for value in inputs]
-    values = [value.astype(np.float64) if value.dtype.kind in "iu" else value for value in values]
-    tables = [operands[3 * i + 1] for i, function in enumerate(functions) if function == "LookUp"]
-    shape = np.broadcast_shapes(*(value.shape for i, value in enumerate(values) if i not in tables))
-    for i, function in enumerate(functions):
-        own = list(numbers[2 * i : 2 * i + 2])
-        mine = operands[3 * i : 3 * i + _OPERANDS[function]]
-        taken = [own.pop(0) if operand == _N else values[operand] for operand in mine]
-        extra = own[: _EXTRA.get(function, 0)]
-        with np.errstate(all="ignore"):
-            values.append(np.broadcast_to(_FUNCTIONS[function](*taken, *extra), shape))
-    return tuple(values[result] for result in results)
-
 
 Term = tuple[Any, ...]  # a function, its operands, and its numbers as floats
 
@@ -140,7 +28,7 @@ def _case(
     operands, numbers = [], []
     for _, *values in terms:
         own = [value for value in values if isinstance(value, int)]
-        operands += (own + [_N] * 3)[:3]
+        operands += (own + [NUMBER] * 3)[:3]
         numbers += ([value for value in values if isinstance(value, float)] + [0.0, 0.0])[:2]
     return Case(
         op="Elementwise",
@@ -152,7 +40,7 @@ def _case(
             "numbers": numbers,
             "results": [len(inputs) + len(terms) - 1] if results is None else results,
         },
-        expected=None if error else _chain,
+        expected=None if error else chain,
         error=error,
         dtypes=dtypes,
         outputs=outputs,
@@ -176,11 +64,11 @@ def _sizes(*inputs: Any, functions: Sequence[str], numbers: Sequence[float], **a
     """What sums come to without the signs of their terms."""
     sizes = [value if np.asarray(value).dtype == bool else np.abs(value) for value in inputs]
     sums = ["Add" if function == "Sub" else function for function in functions]
-    return _chain(*sizes, functions=sums, numbers=[abs(number) for number in numbers], **attributes)
+    return chain(*sizes, functions=sums, numbers=[abs(number) for number in numbers], **attributes)
 
 
 # What an ulp of what is below the exponential makes of the result.
-_GELUS = {name: lambda x, f=_ONE[name][0], **_: of_argument(f)(x) for name in ("Gelu", "GeluTanh")}
+_GELUS = {name: lambda x, f=ONE[name][0], **_: of_argument(f)(x) for name in ("Gelu", "GeluTanh")}
 
 
 def _mixed(*shapes: Sequence[int]) -> tuple[list[Rand], list[Term]]:
@@ -188,8 +76,8 @@ def _mixed(*shapes: Sequence[int]) -> tuple[list[Rand], list[Term]]:
     x, y, z = 0, 1 % len(shapes), 2 % len(shapes)
     first = len(shapes)
     terms: list[Term] = [
-        ("Mul", x, _N, 0.5),
-        ("Add", first, _N, 0.25),
+        ("Mul", x, NUMBER, 0.5),
+        ("Add", first, NUMBER, 0.25),
         ("Add", first + 1, y),
         ("Relu", first + 2),
         ("Mul", first + 3, z),
@@ -198,7 +86,7 @@ def _mixed(*shapes: Sequence[int]) -> tuple[list[Rand], list[Term]]:
         ("Clamp", first + 6, -1.0, 3.0),
         ("Less", first + 7, y),
         ("Where", first + 8, first + 7, first + 3),
-        ("Max", first + 9, _N, -0.5),
+        ("Max", first + 9, NUMBER, -0.5),
         ("Abs", first + 10),
         ("Add", first + 11, x),
     ]
@@ -228,16 +116,16 @@ CASES = [
             tolerance={"float32": Tolerance(8)},
             magnitude=_sizes if name == "HardSwish" else _GELUS.get(name),
         )
-        for name, (_, numbers) in _ONE.items()
+        for name, (_, numbers) in ONE.items()
     ),
     *(
-        _case([Rand((3, 40), specials=True)], (name, 0, *_ONE[name][1]), tolerance={"float32": Tolerance(8)})
+        _case([Rand((3, 40), specials=True)], (name, 0, *ONE[name][1]), tolerance={"float32": Tolerance(8)})
         for name in (
             *("Affine", "Relu", "LeakyRelu", "Abs", "Exp", "Sqrt", "Sigmoid", "Tanh", "Softplus", "Sign"),
             "Quantize",
         )
     ),
-    *(_case([Rand((3, 40), specials=True)], (name, 0), outputs=("bool",)) for name in _TO_BOOL),
+    *(_case([Rand((3, 40), specials=True)], (name, 0), outputs=("bool",)) for name in TO_BOOL),
     # Two operands: both tensors, a number on either side, the same one twice, what was computed on either side.
     *(
         _case(
@@ -246,11 +134,11 @@ CASES = [
             tolerance={"float32": Tolerance(8)},
             magnitude=_sizes if name == "Sub" else None,
         )
-        for name in _TWO
+        for name in TWO
         for terms in [
             [(name, 0, 1)],
-            [(name, 0, _N, 1.75)],
-            [(name, _N, 0, 1.75)],
+            [(name, 0, NUMBER, 1.75)],
+            [(name, NUMBER, 0, 1.75)],
             [("Abs", 1), (name, 2, 2)],
             [(name, 0, 0)],
             [("Sqrt", 0), (name, 2, 1)],
@@ -261,28 +149,28 @@ CASES = [
     ),
     *(_case([Rand((3, 40), specials=True), Rand((40,), specials=True)], (name, 0, 1)) for name in ("Max", "Min")),
     *(
-        _case([_POSITIVE], ("Pow", 0, _N, exponent), tolerance={"float32": Tolerance(8)})
+        _case([_POSITIVE], ("Pow", 0, NUMBER, exponent), tolerance={"float32": Tolerance(8)})
         for exponent in (0.5, 1.0, 2.0, 3.0, -1.5)
     ),
-    *(_case([_X], ("Div", 0, _N, number)) for number in (3.0, 1e-30, 0.0)),
+    *(_case([_X], ("Div", 0, NUMBER, number)) for number in (3.0, 1e-30, 0.0)),
     # Whole quotients are whole, also in 16 bits and of integers.
-    *(_case([_MULTIPLES], ("Div", 0, _N, 41.0), (name, 1)) for name in ("Floor", "Ceil")),
+    *(_case([_MULTIPLES], ("Div", 0, NUMBER, 41.0), (name, 1)) for name in ("Floor", "Ceil")),
     _case(
         [Of(_MULTIPLES.values, "int64")],
         ("Float32", 0, 1.0, -0.0),
-        ("Div", 1, _N, 41.0),
-        ("Less", 2, _N, 1.0),
+        ("Div", 1, NUMBER, 41.0),
+        ("Less", 2, NUMBER, 1.0),
         outputs=("bool",),
         dtypes=(),
     ),
     *(
         _case([Rand((3, 40), low=-2.0, high=2.0, specials=True), _X], *terms, outputs=("bool",))
-        for name in _COMPARED
-        for terms in [[(name, 0, 1)], [(name, 0, _N, 0.5)], [(name, _N, 0, 0.5)], [(name, 0, 0)]]
+        for name in COMPARED
+        for terms in [[(name, 0, 1)], [(name, 0, NUMBER, 0.5)], [(name, NUMBER, 0, 0.5)], [(name, 0, 0)]]
     ),
     *(
         _case([_C, Rand((40,), "bool")], *terms, outputs=("bool",), dtypes=())
-        for name in _LOGIC
+        for name in LOGIC
         for terms in [[(name, 0, 1)], [("Not", 0), (name, 1, 2)], [(name, 0, 1), ("Not", 2)]]
     ),
     # Where: operands from memory, numbers, what was computed before or last.
@@ -290,13 +178,13 @@ CASES = [
         _case([_C, _X, Rand((40,))], *terms)
         for terms in [
             [("Where", 0, 1, 2)],
-            [("Where", 0, _N, 2, 0.5)],
-            [("Where", 0, 1, _N, -65504.0)],
-            [("Where", 0, _N, _N, 1.0, -2.0)],
+            [("Where", 0, NUMBER, 2, 0.5)],
+            [("Where", 0, 1, NUMBER, -65504.0)],
+            [("Where", 0, NUMBER, NUMBER, 1.0, -2.0)],
             [("Where", 0, 1, 1)],
             [("Not", 0), ("Where", 3, 1, 2)],
             [("Less", 1, 2), ("Where", 3, 1, 2)],
-            [("Less", 1, 2), ("Where", 3, _N, 2, 1.0)],
+            [("Less", 1, 2), ("Where", 3, NUMBER, 2, 1.0)],
             [("Abs", 1), ("Where", 0, 3, 2)],
             [("Abs", 1), ("Where", 0, 2, 3)],
             [("Abs", 1), ("Relu", 2), ("Less", 3, 4), ("Where", 5, 3, 4)],
@@ -390,7 +278,7 @@ CASES = [
     _case(
         [_X, Rand((40,))],
         ("Add", 0, 1),
-        ("Less", 2, _N, 0.5),
+        ("Less", 2, NUMBER, 0.5),
         ("Where", 3, 2, 0),
         ("Abs", 4),
         results=[5, 2, 3, 4],
@@ -429,14 +317,14 @@ CASES = [
         for inputs, terms, error, more in [
             ([_X], [("Sinc", 0)], ("NOT_SUPPORTED", "function 'Sinc' of a chain"), {}),
             ([_X], [("Add", 0, 3)], ("INVALID_ARGUMENT", "operand 3 of Add, which has 1 values before it"), {}),
-            ([_X], [("Relu", _N)], ("INVALID_ARGUMENT", "operand -1 of Relu"), {}),
-            ([_X], [("Add", _N, _N)], ("INVALID_ARGUMENT", "Add of numbers alone"), {}),
-            ([_X], [("Where", _N, 0, 0)], ("INVALID_ARGUMENT", "operand -1 of Where"), {}),
+            ([_X], [("Relu", NUMBER)], ("INVALID_ARGUMENT", "operand -1 of Relu"), {}),
+            ([_X], [("Add", NUMBER, NUMBER)], ("INVALID_ARGUMENT", "Add of numbers alone"), {}),
+            ([_X], [("Where", NUMBER, 0, 0)], ("INVALID_ARGUMENT", "operand -1 of Where"), {}),
             ([_X], [("Relu", 0)], ("INVALID_ARGUMENT", "result 0 is no term"), {"results": [0]}),
             ([_X], [("Relu", 0), ("Abs", 1)], ("INVALID_ARGUMENT", "the first is the last term"), {"results": [1]}),
             ([_X], [("Relu", 0)], ("INVALID_ARGUMENT", "0 results for 1 outputs"), {"results": []}),
             ([_X], [("Quantize", 0, 0.0, -128.0)], ("NOT_SUPPORTED", "a scale of 0"), {}),
-            ([_X], [("LookUp", 0, _N, 0.0)], ("INVALID_ARGUMENT", "a table that is no input"), {}),
+            ([_X], [("LookUp", 0, NUMBER, 0.0)], ("INVALID_ARGUMENT", "a table that is no input"), {}),
             ([_X], [("Abs", 0), ("LookUp", 0, 1, 0.0)], ("INVALID_ARGUMENT", "a table that is no input"), {}),
             ([_X, Rand((256,))], [("LookUp", 0, 1, 0.0)], ("NOT_SUPPORTED", "a table of type float"), {}),
             (
