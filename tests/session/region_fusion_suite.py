@@ -153,6 +153,26 @@ def check_the_models_own_channels_last() -> None:
     agree(images, [value], ("channels_last",))
 
 
+def check_patches() -> None:
+    """Windows side by side whose results are tokens next, as in vision transformers and ConvNeXt."""
+    for size, patch, tokens in ((16, 4, True), (15, 4, False), (28, 14, True), (9, 3, True), (12, 1, False)):
+        images = Images(patch, channels=3, size=size)
+        wide = size // patch
+        w = images.random(CHANNELS, 3, patch, patch, scale=0.5 / patch)
+        value = images.add("Conv", ["x", w, images.random(CHANNELS)], (CHANNELS, wide), strides=[patch, patch])
+        if tokens:
+            value = images.add("Reshape", [value, images.constant(np.array([0, CHANNELS, wide * wide]))])
+        value = images.add("Transpose", [value], perm=[0, 2, 1] if tokens else [0, 2, 3, 1])
+        value = images.add("LayerNormalization", [value, images.random(CHANNELS), images.random(CHANNELS)])
+        if not tokens:
+            value = images.add("Transpose", [value], (CHANNELS, wide), perm=[0, 3, 1, 2])
+            inner = images.add("Transpose", [images.conv(value, kernel=7, group=CHANNELS)], perm=[0, 2, 3, 1])
+            inner = images.add("Softmax", [inner])
+            inner = images.add("Transpose", [inner], (CHANNELS, wide), perm=[0, 3, 1, 2])
+            value = images.add("Add", [value, inner])
+        agree(images, [value], ("channels_last",))
+
+
 def check_up_and_down() -> None:
     """Sizes read from other images, joins along channels and borders, as in U-Net and feature pyramids."""
     images = Images(4)

@@ -10,6 +10,7 @@ namespace cudaep::graph {
 namespace {
 
 size_t Index(int index) { return static_cast<size_t>(index); }
+bool IsConvolution(const ir::Node& node) { return node.op_type.ends_with("Conv"); }
 
 // Values whose layouts are decided together.
 class Groups {
@@ -31,7 +32,8 @@ class Groups {
 struct Tally {
   double saved = 0, cost = 0;  // elements moved
   int nodes = 0;
-  const ir::Node* first = nullptr;  // that gains
+  bool gains = false;               // some node does, wherever its tensors come from
+  const ir::Node* first = nullptr;  // convolution; other nodes are left as they are
 
   bool pays() const { return saved > cost; }
 };
@@ -57,6 +59,7 @@ class Pass {
     for (const Tally& tally : tallies_) {
       if (tally.first == nullptr) continue;
       any = any || tally.pays();
+      if (!tally.pays() && !tally.gains) continue;
       context_.notes.push_back({Fusion::kChannelsLast,
                                 {tally.first->sources.front(), StrCat(tally.nodes - 1, " more nodes")},
                                 tally.pays() ? "" : "changes of layout around them move more than they save"});
@@ -112,7 +115,8 @@ class Pass {
       if (!turned_[n]) continue;
       Tally& tally = tallies_[Index(GroupOf(*turned_[n]))];
       ++tally.nodes;
-      if (turned_[n]->gains && tally.first == nullptr) tally.first = &graph_.nodes[n];
+      tally.gains = tally.gains || turned_[n]->gains;
+      if (IsConvolution(graph_.nodes[n]) && tally.first == nullptr) tally.first = &graph_.nodes[n];
     }
   }
 
@@ -255,9 +259,7 @@ class Pass {
 
 void TurnChannelsLast(ir::Graph& graph, const PassContext& context) {
   const auto& nodes = graph.nodes;
-  if (std::any_of(nodes.begin(), nodes.end(), [](const ir::Node& node) { return node.op_type.ends_with("Conv"); })) {
-    Pass(graph, context).Run();
-  }
+  if (std::any_of(nodes.begin(), nodes.end(), IsConvolution)) Pass(graph, context).Run();
 }
 
 }  // namespace cudaep::graph

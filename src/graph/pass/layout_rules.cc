@@ -140,6 +140,22 @@ class Turning {
     return true;
   }
 
+  // Between images of as many channels, whose pixels are in a row or not, as a patch embedding's become tokens. The
+  // model states how many there are: with one dimension left open there would be no empty batches.
+  bool Reshape() {
+    if (!Image(0) || !StatesResults()) return false;
+    ir::Node& node = made_.node;
+    const std::vector<ir::Dim>&from = *graph_.value(node.inputs[0]).dims, &to = *graph_.value(node.outputs[0]).dims;
+    if (!to[0].Equals(from[0]) || !to[1].known() || !to[1].Equals(from[1])) return false;
+    std::vector<int64_t> shape{0};  // the batch as it is
+    for (size_t d = 2; d < to.size(); ++d) shape.push_back(to[d].size);
+    shape.push_back(to[1].size);
+    if (std::any_of(shape.begin() + 1, shape.end(), [](int64_t size) { return size <= 0; })) return false;
+    node.attributes.erase("allowzero");
+    node.inputs[1] = AddInts(graph_, NameOf(1), shape);
+    return true;
+  }
+
   // Scales or sizes of all dimensions, in host memory.
   bool Resize() {
     if (!Image(0) || attribute("axes") || IsText("coordinate_transformation_mode", "tf_crop_and_resize")) return false;
@@ -258,6 +274,7 @@ constexpr Entry kEntries[] = {
     {"MaxPool", InNhwcDomain},
     {"SpaceToDepth", InNhwcDomain},
     {"Pad", [](Turning& t) { return t.Pad(); }, ops::kOnnxDomain, 11},
+    {"Reshape", [](Turning& t) { return t.Reshape(); }, ops::kOnnxDomain, 5},
     {"Resize", [](Turning& t) { return t.Resize(); }},
     {"Upsample", [](Turning& t) { return t.Resize(); }, ops::kOnnxDomain, 9},
     {"Slice", [](Turning& t) { return t.Slice(); }, ops::kOnnxDomain, 10},

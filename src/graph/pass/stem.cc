@@ -1,5 +1,7 @@
 #include "graph/pass/stem.h"
 
+#include <algorithm>
+
 #include "graph/ir/constants.h"
 #include "ops/conv/channels_last.h"
 #include "ops/conv/conv_plan.h"
@@ -20,6 +22,45 @@ std::vector<int64_t> Columns(const std::vector<int64_t>& values) {
   std::vector<int64_t> columns;
   for (size_t i = 1; i < values.size(); i += 2) columns.push_back(values[i]);
   return columns;
+}
+
+// Whether windows lie side by side, so that each element of the image belongs to one at most.
+bool ArePatches(const ops::WindowAttributes& window, const Shape& w) {
+  const auto all_are = [](const std::vector<int64_t>& values, int64_t wanted) {
+    return std::ranges::all_of(values, [&](int64_t value) { return value == wanted; });
+  };
+  return window.strides == std::vector<int64_t>{w[2], w[3]} && all_are(window.dilations, 1) &&
+         all_are(window.pads, 0) &&
+         (window.auto_pad == ops::AutoPad::kNotSet || window.auto_pad == ops::AutoPad::kValid);
+}
+
+// A product of the patches, as PatchesToChannels has them, and the weights as they are.
+TurnedNode TurnPatches(ir::Graph& graph, TurnedNode turned, const Shape& w) {
+  ir::Node& node = turned.node;
+  const ir::Value x = graph.value(node.inputs[0]), y = graph.value(node.outputs[0]);
+  const int weights = node.inputs[1];
+  const int64_t channels = AlignUp(w[1] * w[2] * w[3], kPack);
+  turned.before.push_back({.domain = ops::kFusedDomain,
+                           .op_type = "PatchesToChannels",
+                           .attributes = {{"channels", channels}, {"kernel_shape", std::vector<int64_t>{w[2], w[3]}}},
+                           .inputs = {node.inputs[0]},
+                           .sources = {StrCat("layout of '", x.name, "'")}});
+  for (const char* name : {"kernel_shape", "strides", "pads", "dilations", "auto_pad"}) node.attributes.erase(name);
+  node.attributes["channels_last"] = int64_t{1};
+  std::vector<double> filled;
+  const std::vector<double> from = *ir::NumbersOf(graph, weights);
+  for (int64_t m = 0; m < w[0]; ++m) {
+    const auto filter = from.begin() + m * (w.elems() / w[0]);
+    filled.insert(filled.end(), filter, filter + w.elems() / w[0]);
+    filled.resize(static_cast<size_t>((m + 1) * channels), 0);
+  }
+  const std::string name = graph.value(weights).name;
+  node.inputs[1] = graph.AddConstant(name, ir::MakeNumbers(x.type, Shape{w[0], channels, 1, 1}, filled));
+  node.inputs[0] = graph.AddValue({.name = x.name,
+                                   .type = x.type,
+                                   .dims = std::vector<ir::Dim>{(*x.dims)[0], (*y.dims)[2], (*y.dims)[3], {channels}}});
+  turned.before.back().outputs = {node.inputs[0]};
+  return turned;
 }
 
 }  // namespace
@@ -77,6 +118,7 @@ std::optional<TurnedNode> TurnStem(ir::Graph& graph, const ir::Node& node, const
   if (context.IsSupported(graph, alone.node)) return alone;
 
   const ops::WindowAttributes& window = parsed.value().window;
+  if (ArePatches(window, w)) return TurnPatches(graph, std::move(turned), w);
   const int64_t stride = window.strides.size() == 2 ? window.strides[1] : 1;
   const bool gather = stride > 1 && w[3] <= kMostOverlap * stride;
   const int64_t channels = AlignUp(gather ? w[1] * w[3] : w[1], kPack);

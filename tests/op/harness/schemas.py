@@ -135,6 +135,13 @@ def _fused_schemas() -> list[Schema]:
             | dict.fromkeys(("kernel_shape", "strides", "dilations", "pads"), "INTS"),
         ),
         replace(
+            image,
+            domain=FUSED_DOMAIN,
+            op="PatchesToChannels",
+            since=1,
+            attributes={"channels": "INT", "kernel_shape": "INTS"},
+        ),
+        replace(
             conv,
             domain=FUSED_DOMAIN,
             op="StemConv",

@@ -259,6 +259,24 @@ TEST_F(ChannelsLastTest, TransposesOfTheModelGo) {
   EXPECT_EQ(At(3).inputs, (std::vector<int>{At(2).outputs[0], At(0).outputs[0]}));
 }
 
+// As in the first stage of a ConvNeXt, where no convolution gains by itself; without the Transposes they stay.
+TEST_F(ChannelsLastTest, TransposesAroundDepthwiseConvolutionsGo) {
+  const std::vector<Dim> last{{kUnknownDim, "n"}, {8}, {8}, {kChannels}};
+  for (const bool transposed : {true, false}) {
+    net = Builder(DataType::kFloat16);
+    notes.clear();
+    int y = net.Input("x", transposed ? last : Image(kChannels));
+    if (transposed) y = net.Add("Transpose", 13, {y}, Image(kChannels), {{"perm", kToFirst}});
+    y = net.Add("Relu", 14, {Conv(y, kChannels, kChannels, {{"group", kChannels}})}, Image(kChannels));
+    if (transposed) y = net.Add("Transpose", 13, {y}, last, {{"perm", kToLast}});
+    net.Output(net.Add("Softmax", 13, {y}, transposed ? last : Image(kChannels)));
+    Run();
+    EXPECT_EQ(net.Operators(), (Ops{"Conv", "Relu", "Softmax"}));
+    EXPECT_EQ(At(0).attributes.contains("channels_last"), transposed);
+    EXPECT_EQ(notes.size(), transposed ? 1u : 0u);
+  }
+}
+
 TEST_F(ChannelsLastTest, ATransposeThatLeavesIsACopy) {
   const std::vector<Dim> last{{kUnknownDim, "n"}, {8}, {8}, {kChannels}};
   net.Output(net.Add("Transpose", 13, {Conv(Conv(x))}, last, {{"perm", kToLast}}));
@@ -288,7 +306,7 @@ TEST_F(ChannelsLastTest, WindowsOfAStemAlongARowBecomeChannels) {
   };
   for (const Case& c : {Case{16, 5, 7, 2, {3, 2, 1, 0}, {kChannels, 40, 7, 1}, 7},
                         Case{kUnknownDim, 3, 3, 3, {1, 1, 1, 1}, {kChannels, 16, 3, 1}, 3},
-                        Case{32, 3, 4, 4, {}, {kChannels, 16, 4, 1}, 4},
+                        Case{32, 3, 4, 4, {0, 1, 0, 1}, {kChannels, 16, 4, 1}, 4},
                         // Windows that overlap so much that each element would be there many times.
                         Case{8, 3, 3, 1, {1, 1, 1, 1}, {kChannels, 8, 3, 3}, 1},
                         Case{64, 3, 9, 2, {0, 0, 0, 0}, {kChannels, 8, 9, 9}, 1}}) {
@@ -314,6 +332,45 @@ TEST_F(ChannelsLastTest, WindowsOfAStemAlongARowBecomeChannels) {
       EXPECT_EQ(AttributeOf<Ints>(0, "pads"), (Ints{c.pads[1], c.pads[3]}));
     }
     EXPECT_EQ(AttributeOf<Ints>(1, "pads"), gathered ? (Ints{c.pads[0], 0, c.pads[2], 0}) : c.pads);
+  }
+}
+
+// As a vision transformer begins: the patches' products are its tokens.
+TEST_F(ChannelsLastTest, PatchesBecomeTokens) {
+  using Ints = std::vector<int64_t>;
+  const std::vector<Dim> image{{kUnknownDim, "n"}, {3}, {28}, {44}}, pixels{{kUnknownDim, "n"}, {kChannels}, {2}, {3}};
+  const int w = net.Constant("w", {kChannels, 3, 14, 14}), bias = net.Constant("bias", {kChannels});
+  const ops::Attributes side_by_side{
+      {"strides", Ints{14, 14}}, {"kernel_shape", Ints{14, 14}}, {"pads", Ints{0, 0, 0, 0}}, {"group", int64_t{1}}};
+  const int y = net.Add("Conv", 11, {net.Input("image", image), w, bias}, pixels, side_by_side);
+  const int row = net.Add("Reshape", 14, {y, net.Ints("shape", {0, 0, -1})}, {{kUnknownDim, "n"}, {kChannels}, {6}},
+                          {{"allowzero", int64_t{0}}});
+  const std::vector<Dim> tokens{{kUnknownDim, "n"}, {6}, {kChannels}};
+  const int turned = net.Add("Transpose", 13, {row}, tokens, {{"perm", Ints{0, 2, 1}}});
+  net.Output(net.Add("LayerNormalization", 17, {turned, net.Constant("scale", {kChannels})}, tokens));
+  Run();
+  ASSERT_EQ(net.Operators(), (Ops{"PatchesToChannels", "Conv", "Reshape", "LayerNormalization"}));
+  EXPECT_EQ(AttributeOf<Ints>(0, "kernel_shape"), (Ints{14, 14}));
+  EXPECT_EQ(AttributeOf<int64_t>(0, "channels"), 592);
+  EXPECT_EQ(SizesOf(At(0).outputs[0]), (Ints{kUnknownDim, 2, 3, 592}));
+  EXPECT_EQ(SizesOf(At(1).inputs[1]), (Ints{kChannels, 592, 1, 1}));
+  EXPECT_EQ(At(1).inputs[2], bias);
+  for (const char* name : {"strides", "kernel_shape"}) EXPECT_FALSE(At(1).attributes.contains(name)) << name;
+  EXPECT_EQ(this->Ints(At(2).inputs[1]), (Ints{0, 6, kChannels}));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(Describe(notes[0]), "fusion channels_last: Conv + 1 more nodes");
+}
+
+TEST_F(ChannelsLastTest, ReshapesThatMixChannelsAndPixelsStay) {
+  const std::vector<Dim> open{{kUnknownDim, "n"}, {kChannels}, {kUnknownDim, "pixels"}};
+  for (const std::vector<Dim>& to :
+       {std::vector<Dim>{{kUnknownDim, "n"}, {kChannels / 2}, {128}}, {{kUnknownDim, "m"}, {kChannels}, {64}}, open}) {
+    net = Builder(DataType::kFloat16);
+    const int y = net.Add("Reshape", 14, {Conv(Conv(net.Input("x", Image(kChannels)))), net.Input("shape", {{3}})}, to);
+    net.graph.value(net.graph.nodes.back().inputs[1]).type = DataType::kInt64;
+    net.Output(net.Add("Relu", 14, {y}, to));
+    Run();
+    EXPECT_EQ(net.Operators(), (Ops{"Transpose", "Conv", "Conv", "Transpose", "Reshape", "Relu"}));
   }
 }
 
