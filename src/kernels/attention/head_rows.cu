@@ -4,13 +4,14 @@
 #include "core/checked_math.h"
 #include "core/data_type_traits.h"
 #include "kernels/attention/head_rows.h"
+#include "kernels/attention/head_runs.cuh"
 #include "kernels/common/raw_pack.cuh"
 #include "kernels/fast_divide.h"
 
 namespace cudaep::kernels {
 namespace {
 
-constexpr unsigned kThreads = 256;
+constexpr unsigned kThreads = kRunThreads;
 constexpr int64_t kMostBatches = 65535;
 
 struct Arguments {
@@ -26,6 +27,8 @@ struct Arguments {
 
 struct AllArguments {
   Arguments part[kMostHeadRowsParts];
+  HeadRuns runs[kMostHeadRowsParts];
+  unsigned parts = 0, unused = 0;  // the runs are the grid's layers behind those
 };
 
 // Where a row comes from and where it goes.
@@ -174,10 +177,16 @@ __device__ __forceinline__ void RotatePair(const Arguments& p, const Source<T, N
   y.StoreTo(to + second);
 }
 
-// Threads share rows in powers of two; a thread has a pair of packs, or a pack, at a time. blockIdx.z is the part.
+// Threads share rows in powers of two; a thread has a pair of packs, or a pack, at a time. blockIdx.z is the part, or
+// the runs.
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads) HeadRowsKernel(__grid_constant__ const AllArguments all) {
   device::GridDependencyWait();
+  if (blockIdx.z >= all.parts) {
+    const HeadRuns& runs = all.runs[blockIdx.z - all.parts];
+    for (int64_t batch = blockIdx.y; batch < runs.batch; batch += gridDim.y) CopyRun<T, N>(runs, batch);
+    return;
+  }
   const Arguments& p = all.part[blockIdx.z];
   const HeadRows& problem = p.problem;
   const int lane = static_cast<int>(threadIdx.x) & ((1 << p.lanes_log) - 1);
@@ -260,16 +269,26 @@ Status LaunchOf(std::span<const HeadRowsPart> parts, bool packs, device::Stream 
   config.grid = {0, 0, 0};
   config.block.x = kThreads;
   config.programmatic = true;
-  for (const HeadRowsPart& part : parts) {
-    const HeadRows& problem = part.problem;
-    const bool is_empty = problem.batch == 0 || problem.heads == 0 || RowsOf(problem) == 0 || problem.size == 0;
-    if (is_empty || SuitsPacks<T>(part) != packs) continue;
-    const Arguments& arguments = all.part[config.grid.z++] = ArgumentsOf(part, packs ? kPack : 1);
-    const int64_t rows_of_block = kThreads >> arguments.lanes_log;
-    const int64_t blocks = CeilDiv(static_cast<int64_t>(arguments.batch_rows), rows_of_block);
+  unsigned runs = 0;
+  const auto cover = [&config](int64_t blocks, int64_t batch) {
     config.grid.x = std::max(config.grid.x, static_cast<unsigned>(blocks));
-    config.grid.y = std::max(config.grid.y, static_cast<unsigned>(std::min(problem.batch, kMostBatches)));
+    config.grid.y = std::max(config.grid.y, static_cast<unsigned>(std::min(batch, kMostBatches)));
+  };
+  for (HeadRowsPart part : parts) {
+    HeadRows& problem = part.problem;
+    const bool is_empty = problem.batch == 0 || problem.heads == 0 || problem.size == 0;
+    if (is_empty || SuitsPacks<T>(part) != packs) continue;
+    if (packs && HasRuns(part)) {
+      const HeadRuns& run = all.runs[runs++] = RunsOf<T, kPack>(part);
+      cover(int64_t{run.blocks.divisor} * run.heads, run.batch);
+      problem.target = RowTarget::kInPlace;
+    }
+    if (RowsOf(problem) == 0) continue;
+    const Arguments& arguments = all.part[all.parts++] = ArgumentsOf(part, packs ? kPack : 1);
+    const int64_t rows_of_block = kThreads >> arguments.lanes_log;
+    cover(CeilDiv(static_cast<int64_t>(arguments.batch_rows), rows_of_block), problem.batch);
   }
+  config.grid.z = all.parts + runs;
   if (config.grid.z == 0) return Status::Ok();
   return packs ? device::Launch(HeadRowsKernel<T, kPack>, config, stream, all)
                : device::Launch(HeadRowsKernel<T, 1>, config, stream, all);
