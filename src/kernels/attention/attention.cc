@@ -14,6 +14,9 @@ Status LaunchAttention(const AttentionPlan& plan, const AttentionPointers& at, d
     return LaunchWholeRows(plan, arguments, stream);
   }
   const auto launch = [&] {
+    if (plan.few_queries && FlashModeOf(arguments) == FlashMode::kPlain) {
+      return LaunchFewQueries(plan, arguments, stream);
+    }
     if (IsRareKernel(plan)) return LaunchFlashMixed(plan, arguments, stream);
     switch (p.type) {
       case DataType::kFloat:

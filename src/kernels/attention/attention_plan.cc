@@ -53,9 +53,11 @@ Status FitSharedMemory(AttentionPlan& plan, const device::DeviceInfo& device, co
 int SplitsOf(const AttentionPlan& plan, const device::DeviceInfo& device) {
   const int64_t tiles = CeilDiv(plan.problem.keys, int64_t{TileKeys(plan.kernel)});
   if (plan.problem.keys < kLeastKeysToSplit) return 1;
-  const int64_t most = std::min<int64_t>(CeilDiv(plan.problem.keys, kLeastKeysOfSplit), kMostSplits);
+  const int64_t least = kLeastKeysOfSplit * (plan.few_queries ? 2 : 1);
+  const int64_t most = std::min<int64_t>(CeilDiv(plan.problem.keys, least), kMostSplits);
   const int64_t blocks = std::max<int64_t>(FlashBlocks(plan), 1);
-  const int64_t wanted = int64_t{std::max(device.multiprocessors, 1)} * std::max(kWarpsOfProcessor / plan.warps, 1);
+  const int warps = plan.few_queries ? kFewQueriesWarps : plan.warps;
+  const int64_t wanted = int64_t{std::max(device.multiprocessors, 1)} * std::max(kWarpsOfProcessor / warps, 1);
   const int64_t parts = std::clamp<int64_t>(wanted / blocks, 1, most);
   return static_cast<int>(CeilDiv(tiles, CeilDiv(tiles, parts)));
 }
@@ -78,6 +80,13 @@ bool HasWholeRows(const AttentionPlan& plan) {
 int WholeRowsWarps(const AttentionPlan& plan) {
   if (!HasWholeRows(plan) || plan.packed > 1) return 0;
   return static_cast<int>(std::clamp<int64_t>(CeilDiv(plan.problem.queries, int64_t{kWarpRows}), 1, kMostWarps));
+}
+
+bool HasFewQueries(const AttentionPlan& plan) {
+  const AttentionProblem& p = plan.problem;
+  return plan.kernel == AttentionKernel::kTensorCores && p.scores == AttentionScores::kNone &&
+         (p.head_size == 64 || p.head_size == 128) && p.v_head_size == p.head_size &&
+         plan.value_tile >= p.v_head_size && plan.warps == 1 && plan.rows() <= kWarpRows;
 }
 
 Status CheckForced(const AttentionPlan& plan, const AttentionChoice& forced) {
@@ -144,6 +153,10 @@ Result<AttentionPlan> PlanAttention(const AttentionProblem& problem, const devic
   CUDAEP_RETURN_IF_ERROR(FitSharedMemory(plan, device, forced));
   const bool splits = problem.scores == AttentionScores::kNone;
   plan.whole_rows_warps = forced == AttentionChoice{} ? WholeRowsWarps(plan) : forced.whole_rows_warps;
+  plan.few_queries = forced == AttentionChoice{} ? HasFewQueries(plan) : forced.few_queries;
+  if (plan.few_queries && !HasFewQueries(plan)) {
+    return InvalidArgument("no kernel of few queries has ", plan.rows(), " rows of ", problem.head_size, " elements");
+  }
   plan.splits = forced.splits != 0 ? forced.splits : splits ? SplitsOf(plan, device) : 1;
   if (plan.splits > 1) plan.scratch_bytes = static_cast<size_t>(plan.splits) * PartBytes(problem);
   if (plan.splits > 1 && !FitsInt32(problem.batch * problem.heads * problem.queries)) {

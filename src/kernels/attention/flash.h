@@ -10,6 +10,8 @@ inline constexpr int kMostWarps = 4;  // of a block
 inline constexpr int kMostSplits = 64;
 // What the kernel that has all keys of a head at once has room for: keys, and elements of a head.
 inline constexpr int kWholeRowsKeys = 128, kWholeRowsHead = 64;
+// Of the kernel of few queries: its rows are those of one warp. What keys are split by; warps of a block.
+inline constexpr int kFewQueriesKeys = 64, kFewQueriesWarps = 4;
 inline constexpr int kWeightPad = 4;  // elements after a row of weights in shared memory
 
 // Keys that a block works on together.
@@ -59,6 +61,8 @@ Status LaunchFlashDouble(const AttentionPlan& plan, const FlashArguments& argume
 Status LaunchFlashMixed(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
 // Of a plan that says so, in mode kPlain and without a range of keys.
 Status LaunchWholeRows(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
+// Of a plan that says so, in mode kPlain.
+Status LaunchFewQueries(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
 // Joins the parts of a plan with splits.
 Status LaunchJoinSplits(const AttentionPlan& plan, const AttentionPointers& at, device::Stream stream);
 

@@ -54,7 +54,7 @@ class AttentionPlanTest : public device::testing::DeviceTest {
     using T = CppType<type>;
     SCOPED_TRACE(StrCat(DataTypeName(type), " warps ", choice.warps, " packed ", choice.packed, " tile ",
                         choice.value_tile, " depth ", choice.depth, " splits ", choice.splits, " whole rows ",
-                        choice.whole_rows_warps));
+                        choice.whole_rows_warps, choice.few_queries ? " few queries" : ""));
     const auto plan = PlanAttention(p, info_, choice);
     ASSERT_TRUE(plan.ok()) << plan.status().ToString();
     EXPECT_TRUE(choice.splits == 0 || plan.value().splits == choice.splits);
@@ -194,6 +194,38 @@ class AttentionPlanTest : public device::testing::DeviceTest {
     }
   }
 
+  // Up to 16 rows: one, a group's heads, all; keys of whole steps and parts of them, windows, ranges, masks; and what
+  // that kernel leaves to the others.
+  template <DataType type>
+  void CheckFewQueries(int64_t size, double tolerance) {
+    struct Sizes {
+      int64_t heads, kv_heads, queries, keys;
+    };
+    for (const Sizes& s : {Sizes{4, 4, 1, 5}, {4, 1, 1, 150}, {4, 2, 8, 131}, {4, 4, 16, 256}, {6, 2, 5, 64}}) {
+      const AttentionProblem p = Problem(type, s.heads, s.kv_heads, s.queries, s.keys, size, size);
+      for (const int splits : {1, 3}) {
+        const AttentionChoice choice = {.splits = splits, .few_queries = true};
+        Check<type>(p, choice, tolerance);
+        AttentionProblem other = p;
+        other.right = AttentionProblem::kUnbounded;
+        Check<type>(other, choice, tolerance);
+        if (s.keys == 150) {
+          other.from_end = true;
+          Check<type>(other, choice, tolerance);
+          other.from_end = false;
+        }
+        other.bias = true, other.bias_strides = {.batch = s.keys, .key = 1, .keys = s.keys};
+        other.mask = AttentionMask::kBool, other.mask_strides = {.batch = 1, .key = 2, .keys = s.keys - 1};
+        for (const double masked : {-4.0, -std::numeric_limits<double>::infinity()}) {
+          other.masked = masked;
+          Check<type>(other, choice, tolerance);
+        }
+        other.bias_strides = {.query = 1, .key = 1, .keys = s.keys};  // not by key
+        Check<type>(other, choice, tolerance);
+      }
+    }
+  }
+
   static constexpr int64_t kAddedElems = 4 * 21 * 150;
   std::vector<uint8_t> mask_ = [] {
     std::vector<uint8_t> mask(kAddedElems);
@@ -214,6 +246,25 @@ TEST_F(AttentionPlanTest, AddedToScoresInFloat16) { CheckAdded<DataType::kFloat1
 
 TEST_F(AttentionPlanTest, WholeRowsInFloat16) { CheckWholeRows<DataType::kFloat16>(6e-4); }
 TEST_F(AttentionPlanTest, WholeRowsInBFloat16) { CheckWholeRows<DataType::kBFloat16>(5e-3); }
+
+TEST_F(AttentionPlanTest, FewQueriesInFloat16) {
+  CheckFewQueries<DataType::kFloat16>(64, 6e-4);
+  CheckFewQueries<DataType::kFloat16>(128, 6e-4);
+}
+TEST_F(AttentionPlanTest, FewQueriesInBFloat16) {
+  CheckFewQueries<DataType::kBFloat16>(64, 5e-3);
+  CheckFewQueries<DataType::kBFloat16>(128, 5e-3);
+}
+
+TEST_F(AttentionPlanTest, StepsOfADecoderAreFewQueries) {
+  const auto few = [&](const AttentionProblem& p) { return PlanAttention(p, info_).value().few_queries; };
+  EXPECT_TRUE(few(Problem(DataType::kFloat16, 32, 8, 1, 1025, 64, 64)));
+  EXPECT_TRUE(few(Problem(DataType::kBFloat16, 32, 8, 4, 1025, 128, 128)));
+  EXPECT_FALSE(few(Problem(DataType::kFloat16, 32, 8, 5, 1025, 64, 64)));
+  EXPECT_FALSE(few(Problem(DataType::kFloat16, 32, 8, 1, 1025, 64, 128)));
+  EXPECT_FALSE(few(Problem(DataType::kFloat16, 32, 8, 1, 1025, 80, 80)));
+  EXPECT_FALSE(few(Problem(DataType::kFloat, 32, 8, 1, 1025, 64, 64)));
+}
 
 TEST_F(AttentionPlanTest, ShortSequencesHaveWholeRows) {
   const auto warps = [&](const AttentionProblem& p, const AttentionChoice& choice = {}) {
@@ -241,6 +292,10 @@ TEST_F(AttentionPlanTest, AQueryWithoutKeysIsZeroOrNan) {
     p.mask = AttentionMask::kBool, p.mask_strides = {.key = 1, .keys = 50};
     p.empty_is_nan = nan;
     Check<DataType::kFloat16>(p, {.whole_rows_warps = 4}, 0);
+    AttentionProblem step = Problem(DataType::kFloat16, 4, 2, 1, 150, 64, 64);
+    step.mask = AttentionMask::kBool, step.mask_strides = {.key = 1, .keys = 150};
+    step.empty_is_nan = nan;
+    Check<DataType::kFloat16>(step, {.splits = 2, .few_queries = true}, 0);
   }
 }
 
@@ -251,6 +306,7 @@ TEST_F(AttentionPlanTest, WhatCannotBeIsRefused) {
   EXPECT_FAILS(refusal({.packed = 3}), kInvalidArgument, "either 1 or 2 heads");
   EXPECT_FAILS(refusal({.value_tile = 128}), kInvalidArgument, "128 columns");
   EXPECT_FAILS(refusal({.whole_rows_warps = 4}), kInvalidArgument, "all 5 keys");
+  EXPECT_FAILS(refusal({.few_queries = true}), kInvalidArgument, "6 rows of 8 elements");
   EXPECT_FAILS(refusal({.depth = 24}), kInvalidArgument, "not whole 16");
   EXPECT_FAILS(refusal({.splits = kMostSplits + 1}), kInvalidArgument, "64 parts at most");
   p.scores = AttentionScores::kMasked;
@@ -277,7 +333,7 @@ TEST_F(AttentionPlanTest, EveryPartOfTheKeysHasTiles) {
     const int64_t tiles = CeilDiv(keys, int64_t{TileKeys(AttentionKernel::kTensorCores)});
     EXPECT_EQ(CeilDiv(tiles, CeilDiv(tiles, splits(keys))), splits(keys)) << keys;
   }
-  EXPECT_EQ(splits(1025), 17);
+  EXPECT_EQ(splits(1025), 6);
 }
 
 TEST_F(AttentionPlanTest, LessScratchMemoryIsFewerSplits) {
