@@ -3,6 +3,21 @@
 #include <utility>
 
 namespace cudaep::ops {
+namespace {
+
+constexpr int kMostCompiled = 512;  // some ten models; lengths or sizes that never end use no CPU for ever
+constexpr size_t kRoomToCompile = size_t{64} << 20;  // one more handle of cuDNN takes 8 to 36 MiB meanwhile
+
+}  // namespace
+
+CompileBudget& CompileBudget::Process() {
+  static CompileBudget budget(kMostCompiled);
+  return budget;
+}
+
+bool MayCompile(const StreamContext& stream, CompileBudget& budget) {
+  return stream.memory()->budget().available_bytes() >= kRoomToCompile && budget.Take();
+}
 
 PlanStore::Make OnOwnHandle(const StreamContext& stream, std::function<Result<LibraryPlanPtr>(dnn::Handle&)> make) {
   const std::weak_ptr<memory::DeviceMemory> memory = stream.memory();

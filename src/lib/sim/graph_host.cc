@@ -53,16 +53,18 @@ void ForEach(const Shape& dims, F&& f) {
   while (Advance(dims, &at));
 }
 
+// Scores whose largest is minus infinity have weights and shares of 0, as in the library's fused attention.
 double Evaluate(PointwiseMode mode, double a, double b) {
+  constexpr double kHidden = -std::numeric_limits<double>::infinity();
   switch (mode) {
     case PointwiseMode::kAdd:
       return a + b;
     case PointwiseMode::kSub:
-      return a - b;
+      return a == kHidden && b == kHidden ? kHidden : a - b;
     case PointwiseMode::kMul:
       return a * b;
     case PointwiseMode::kDiv:
-      return a / b;
+      return a == 0 && b == 0 ? 0 : a / b;
     case PointwiseMode::kMax:
       return a > b || a != a ? a : b;
     case PointwiseMode::kMin:

@@ -28,7 +28,8 @@ class Attention final : public Operator {
     op->heads_ = info.IntOr("q_num_heads", 0);
     op->kv_heads_ = info.IntOr("kv_num_heads", 0);
     op->scale_ = info.Float("scale");
-    op->library_ = MayUseLibrary(info.settings(), op->type_) && !info.has_input(kMask);
+    const bool hides = info.has_input(kMask) && info.input_type(kMask) != op->type_;
+    op->library_ = MayUseLibrary(info.settings(), op->type_) && !hides;
     op->pads_mask_ = info.since_version() >= 24;
     kernels::AttentionProblem& p = op->problem_;
     p.type = op->type_;

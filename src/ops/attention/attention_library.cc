@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/attention/empty_rows.h"
+#include "kernels/attention/flash.h"
 #include "lib/dnn.h"
 #include "ops/background_plan.h"
 
@@ -29,17 +31,38 @@ const LibraryPlanPtr& NotYet() {
 
 bool IsCausal(const AttentionProblem& p) { return p.right == 0; }
 
-// No masks, scores, caps or windows. Keys behind an entry's end are hidden from rows that mean something by causality
-// alone, where queries and keys are the same rows.
-bool Takes(const AttentionProblem& p, const AttentionPointers& at) {
-  const bool whole = IsCausal(p) ? p.past == 0 && !p.from_end && p.queries == p.keys
-                                 : p.right == AttentionProblem::kUnbounded && at.key_end == nullptr;
-  const bool plain = p.mask == kernels::AttentionMask::kNone && !p.bias &&
-                     p.scores == kernels::AttentionScores::kNone && p.softcap == 0 &&
-                     p.left == AttentionProblem::kUnbounded && std::isinf(p.masked) && at.key_begin == nullptr &&
-                     at.sink == nullptr && !at.zero_sink;
-  if (!whole || !plain || std::min(p.queries, p.keys) < AttentionLibrary::kLeastRows) return false;
-  uintptr_t bits = 0;
+// Whether the library is expected to be ahead (docs/benchmarks.md, "Attention"): from few multiplications on, but for
+// what the own kernel for all keys of a head at once does.
+bool IsLarge(const AttentionProblem& p, const device::DeviceInfo& device) {
+  const double multiplications = static_cast<double>(p.batch * p.heads) * static_cast<double>(p.queries) *
+                                 static_cast<double>(p.keys * p.head_size);
+  const bool by_key = !p.bias || (p.bias_strides.head == 0 && p.bias_strides.query == 0);
+  const bool whole_rows = p.keys <= kernels::kWholeRowsKeys && p.head_size <= kernels::kWholeRowsHead && by_key;
+  const double least = whole_rows ? AttentionLibrary::kLeastOfWholeRows : AttentionLibrary::kLeastMultiplications;
+  return p.queries >= AttentionLibrary::kLeastQueries && p.keys >= AttentionLibrary::kLeastKeys &&
+         multiplications >= least * device.multiprocessors;
+}
+
+// Without caps or windows.
+bool IsCommon(const AttentionProblem& p) {
+  return (IsCausal(p) || p.right == AttentionProblem::kUnbounded) && p.left == AttentionProblem::kUnbounded &&
+         p.softcap == 0 && p.scores == kernels::AttentionScores::kNone;
+}
+
+// What is added, for each key at least.
+bool HasTakenBias(const AttentionProblem& p) {
+  return !p.bias || (p.bias_strides.key == 1 && p.bias_strides.keys >= p.keys);
+}
+
+// Keys behind an entry's end are hidden from rows that mean something by causality alone, where queries and keys are
+// the same rows.
+bool Takes(const AttentionProblem& p, const AttentionPointers& at, const device::DeviceInfo& device) {
+  const bool same_rows = p.queries == p.keys || at.key_end == nullptr;
+  const bool whole = IsCausal(p) ? p.past == 0 && !p.from_end && same_rows : at.key_end == nullptr;
+  const bool plain = IsCommon(p) && p.mask == kernels::AttentionMask::kNone && HasTakenBias(p) &&
+                     std::isinf(p.masked) && at.key_begin == nullptr && at.sink == nullptr && !at.zero_sink;
+  if (!whole || !plain || !IsLarge(p, device)) return false;
+  uintptr_t bits = p.bias ? reinterpret_cast<uintptr_t>(at.bias) : 0;
   for (const void* tensor : {at.q, at.k, at.v, static_cast<const void*>(at.y)}) {
     bits |= reinterpret_cast<uintptr_t>(tensor);
   }
@@ -57,44 +80,63 @@ void AddTo(PlanKey& key, const AttentionProblem& p) {
     key.Add(strides.head);
     key.Add(strides.row);
   }
+  // The largest call of a plan may have a bias with other strides.
+  if (p.bias) {
+    for (const int64_t stride : {p.bias_strides.batch, p.bias_strides.head, p.bias_strides.query}) key.Add(stride);
+  }
+}
+
+// What repeats has one element, and the stride that it had without gaps.
+void PlaceBias(const AttentionProblem& p, dnn::AttentionShape& shape) {
+  const kernels::ScoreStrides& s = p.bias_strides;
+  shape.bias_dims = Shape{s.batch == 0 ? 1 : p.batch, s.head == 0 ? 1 : p.heads, s.query == 0 ? 1 : p.queries, p.keys};
+  shape.bias_strides = Shape{s.batch, s.head, s.query, 1};
+  for (int d = 2; d >= 0; --d) {
+    int64_t& stride = shape.bias_strides[d];
+    if (stride == 0) stride = shape.bias_dims[d + 1] * shape.bias_strides[d + 1];
+  }
 }
 
 dnn::OpGraph GraphOf(const AttentionProblem& p) {
   const auto strides = [](const kernels::AttentionStrides& s) { return Shape{s.batch, s.head, s.row, 1}; };
-  return dnn::AttentionGraph({.type = p.type,
-                              .batch = p.batch,
-                              .heads = p.heads,
-                              .kv_heads = p.kv_heads,
-                              .queries = p.queries,
-                              .keys = p.keys,
-                              .width = p.head_size,
-                              .q_strides = strides(p.q),
-                              .k_strides = strides(p.k),
-                              .v_strides = strides(p.v),
-                              .out_strides = strides(p.y),
-                              .scale = static_cast<float>(p.scale),
-                              .causal = IsCausal(p)});
+  dnn::AttentionShape shape{.type = p.type,
+                            .batch = p.batch,
+                            .heads = p.heads,
+                            .kv_heads = p.kv_heads,
+                            .queries = p.queries,
+                            .keys = p.keys,
+                            .width = p.head_size,
+                            .q_strides = strides(p.q),
+                            .k_strides = strides(p.k),
+                            .v_strides = strides(p.v),
+                            .out_strides = strides(p.y),
+                            .scale = static_cast<float>(p.scale),
+                            .causal = IsCausal(p)};
+  if (p.bias) PlaceBias(p, shape);
+  return dnn::AttentionGraph(shape);
 }
 
 }  // namespace
 
 bool AttentionLibrary::MaySuit(const AttentionProblem& p, const device::DeviceInfo& device) {
   return kFloat16Types.Contains(p.type) && p.compute == DataType::kFloat && device.major >= 8 &&
-         p.head_size == p.v_head_size && p.head_size % 8 == 0 && p.head_size <= kMostHeadSize && p.batch > 0 &&
-         p.queries >= kLeastRows && p.keys >= kLeastRows && p.scores == kernels::AttentionScores::kNone;
+         p.head_size == p.v_head_size && p.head_size % 8 == 0 && p.head_size <= kMostHeadSize && IsCommon(p) &&
+         IsLarge(p, device);
 }
 
 Result<bool> AttentionLibrary::Enqueue(const OpContext& context, const AttentionProblem& problem,
                                        const AttentionPointers& at) {
-  if (refused_.load(std::memory_order_relaxed) || !Takes(problem, at)) return false;
+  if (refused_.load(std::memory_order_relaxed) || !Takes(problem, at, context.runtime.device_info())) {
+    return false;
+  }
   PlanKey key;
   AddTo(key, problem);
   Entry* const entry = Find(key);
   if (entry == nullptr) {
     device::CaptureState capture = device::CaptureState::kNone;
     CUDAEP_RETURN_IF_ERROR(device::StreamCaptureState(context.stream(), &capture));
-    // What is captured comes again.
-    if (capture == device::CaptureState::kNone) {
+    // What is captured comes again, and so does what warms up for it.
+    if (capture == device::CaptureState::kNone && context.runtime.workspace().IsPlain()) {
       Count(context, problem, key);
     } else {
       Add(context, problem, key);
@@ -110,10 +152,17 @@ Result<bool> AttentionLibrary::Enqueue(const OpContext& context, const Attention
   }
   const Result<dnn::Handle*> handle = context.runtime.dnn();
   if (!handle.ok()) return false;
-  void* const tensors[] = {const_cast<void*>(at.q), const_cast<void*>(at.k), const_cast<void*>(at.v), at.y};
-  Status queued = dnn::Enqueue(*handle.value(), static_cast<const dnn::GraphPlan&>(plan), tensors, at.scratch);
+  void* tensors[5] = {const_cast<void*>(at.q), const_cast<void*>(at.k), const_cast<void*>(at.v)};
+  size_t count = 3;
+  if (problem.bias) tensors[count++] = const_cast<void*>(at.bias);
+  tensors[count++] = at.y;
+  Status queued = dnn::Enqueue(*handle.value(), static_cast<const dnn::GraphPlan&>(plan), {tensors, count}, at.scratch);
   if (queued.ok()) {
     queued_.fetch_add(1, std::memory_order_relaxed);
+    // Where the bias hides all keys the library gives zeros.
+    if (problem.bias && problem.empty_is_nan) {
+      CUDAEP_RETURN_IF_ERROR(kernels::LaunchEmptyRows(problem, at, context.stream()));
+    }
     return true;
   }
   if (queued.code() == StatusCode::kDeviceLost) return queued;
@@ -156,7 +205,11 @@ void AttentionLibrary::Add(const OpContext& context, const AttentionProblem& pro
 
 // What cannot be begun is tried again, like what fails.
 void AttentionLibrary::Begin(const OpContext& context, const AttentionProblem& problem, const PlanSlotPtr& slot) {
+  if (slot->progress() != PlanSlot::Progress::kIdle || !MayCompile(context.runtime)) return;
   auto make = [graph = GraphOf(problem)](dnn::Handle& handle) -> Result<LibraryPlanPtr> {
+    CUDAEP_ASSIGN_OR_RETURN(const std::string version, dnn::Version());
+    // Known to be wrong at times: cudnn-frontend refuses it, too.
+    if (version.ends_with(" 9.10.0") || version.ends_with(" 9.10.1")) return NotSupported("attention of ", version);
     CUDAEP_ASSIGN_OR_RETURN(auto plan, dnn::MakePlan(handle, graph, kWorkspaceBytes));
     return LibraryPlanPtr(std::move(plan));
   };

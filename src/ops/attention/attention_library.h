@@ -1,10 +1,11 @@
 // Attention by cuDNN's fused kernels, for lengths that come again and again.
 //
 // The library compiles at run time, for exact lengths, and takes long for it. So its plans are made in the background,
-// for lengths that kCalls calls in a row had or that are captured, and until one is there the own kernel runs, as it
-// does for whatever the library refuses. Nodes of the same lengths share a plan (runtime/plan_store.h). What fails for
-// want of memory or a thread is tried again after kRetryCalls calls; what the library cannot do is not. Bits differ
-// between the two: not for deterministic sessions. Threads: Enqueue may run on many threads at once.
+// for lengths that kCalls calls in a row had or that are captured, as many as CompileBudget has, and until one is there
+// the own kernel runs, as it does for whatever the library refuses. Nodes of the same lengths share a plan
+// (runtime/plan_store.h). What fails for want of memory or a thread is tried again after kRetryCalls calls; what the
+// library cannot do is not. Bits differ between the two: not for deterministic sessions. Threads: Enqueue may run on
+// many threads at once.
 #pragma once
 
 #include <array>
@@ -24,7 +25,9 @@ class AttentionLibrary {
   static constexpr int kCalls = 3;
   static constexpr int kRetryCalls = 256;
   static constexpr size_t kMostEntries = 8;
-  static constexpr int64_t kLeastRows = 512;  // of queries and of keys; below, the own kernel is no slower
+  static constexpr int64_t kLeastQueries = 112, kLeastKeys = 64;  // the library's tiles have 128 queries
+  // Multiplications of either product, for each multiprocessor.
+  static constexpr double kLeastMultiplications = 1 << 15, kLeastOfWholeRows = 1 << 21;
   static constexpr size_t kWorkspaceBytes = size_t{1} << 20;
 
   // Whether calls of at most these lengths may be the library's, by types and sizes.

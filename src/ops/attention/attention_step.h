@@ -38,7 +38,7 @@ class AttentionStep {
 // Whether a vendor library may do attention of this type in a session with these options. An operator that says so to
 // its steps declares cuDNN among its libraries, so that no Run makes a handle.
 inline bool MayUseLibrary(const Settings& settings, DataType type) {
-  return settings.enable_cudnn && settings.attention_by_cudnn && !settings.deterministic &&
+  return settings.enable_cudnn && settings.attention_by_cudnn && settings.compiled_engines && !settings.deterministic &&
          kFloat16Types.Contains(type);
 }
 

@@ -50,7 +50,7 @@ class GroupQueryAttention final : public Operator {
     op->type_ = info.input_type(kQuery);
     op->heads_ = info.IntOr("num_heads", 0);
     op->kv_heads_ = info.IntOr("kv_num_heads", 0);
-    op->library_ = MayUseLibrary(info.settings(), op->type_) && !info.has_input(kScoreBias) && !info.has_input(kSink);
+    op->library_ = MayUseLibrary(info.settings(), op->type_) && !info.has_input(kSink);
     if (op->heads_ <= 0 || op->kv_heads_ <= 0 || op->heads_ % op->kv_heads_ != 0) {
       return InvalidArgument("num_heads ", op->heads_, " must be a multiple of kv_num_heads ", op->kv_heads_);
     }

@@ -40,7 +40,7 @@ class MultiHeadAttention final : public Operator {
     op->type_ = info.input_type(kQuery);
     op->heads_ = info.IntOr("num_heads", 0);
     if (op->heads_ <= 0) return InvalidArgument("num_heads ", op->heads_, " must be > 0");
-    op->library_ = MayUseLibrary(info.settings(), op->type_) && !info.has_input(kMask) && !info.has_input(kScoreBias);
+    op->library_ = MayUseLibrary(info.settings(), op->type_) && !info.has_input(kMask);
     op->unidirectional_ = info.BoolOr("unidirectional", false);
     op->filter_ = info.FloatOr("mask_filter_value", -10000.0f);
     op->scale_ = info.FloatOr("scale", 0.0f);

@@ -43,7 +43,7 @@ class PackedAttention final : public Operator {
     if (info.BoolOr("do_rotary", false)) {
       return NotSupported("do_rotary, whose angles no input has; MultiHeadAttention after RotaryEmbedding does it");
     }
-    op->library_ = MayUseLibrary(info.settings(), op->type_) && !info.has_input(kMask) && !info.has_input(kScoreBias);
+    op->library_ = MayUseLibrary(info.settings(), op->type_) && !info.has_input(kMask);
     op->unidirectional_ = info.BoolOr("unidirectional", false);
     op->filter_ = info.FloatOr("mask_filter_value", -10000.0f);
     op->scale_ = info.FloatOr("scale", 0.0f);

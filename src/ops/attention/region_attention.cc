@@ -47,7 +47,7 @@ class RegionAttention final : public Operator {
       if (info.has_input(a) != info.has_input(b)) return InvalidArgument("inputs ", a, " and ", b, " come together");
     }
     for (int i = 0; i < 2; ++i) op->has_present_[i] = info.has_output(kPresentKey + i);
-    op->library_ = MayUseLibrary(info.settings(), op->type_) && !info.has_input(kMask);
+    op->library_ = MayUseLibrary(info.settings(), op->type_);
     return op;
   }
 

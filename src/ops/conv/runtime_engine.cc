@@ -1,19 +1,6 @@
 #include "ops/conv/runtime_engine.h"
 
-#include "ops/background_plan.h"
-
 namespace cudaep::ops {
-namespace {
-
-constexpr int kMostCompiled = 512;  // some ten models; lengths or sizes that never end use no CPU for ever
-constexpr size_t kRoomToCompile = size_t{64} << 20;  // one more handle of cuDNN takes 8 to 36 MiB meanwhile
-
-}  // namespace
-
-CompileBudget& CompileBudget::Process() {
-  static CompileBudget budget(kMostCompiled);
-  return budget;
-}
 
 bool TakesRuntimeEngine(const dnn::ConvProblem& p) {
   return p.layout == dnn::Layout::kChannelsLast && p.direction == dnn::Direction::kForward && p.groups == 1 &&
@@ -23,8 +10,7 @@ bool TakesRuntimeEngine(const dnn::ConvProblem& p) {
 void CompileInBackground(const dnn::ConvProblem& p, const StreamContext& stream, const PlanSlotPtr& slot,
                          std::vector<std::string> choices, CompileBudget& budget) {
   const bool is_open = slot->progress() == PlanSlot::Progress::kIdle && !slot->is_replaced();
-  const bool has_room = stream.memory()->budget().available_bytes() >= kRoomToCompile;
-  if (choices.empty() || p.deterministic || !is_open || !has_room || !budget.Take()) return;
+  if (choices.empty() || p.deterministic || !is_open || !MayCompile(stream, budget)) return;
   auto make = [p, limit = slot->plan().workspace_bytes(),
                choices = std::move(choices)](dnn::Handle& handle) -> Result<LibraryPlanPtr> {
     Status refusal;

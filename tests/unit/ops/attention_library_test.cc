@@ -15,14 +15,20 @@ namespace {
 using kernels::AttentionPointers;
 using kernels::AttentionProblem;
 
-constexpr int64_t kRows = AttentionLibrary::kLeastRows, kHeads = 2, kSize = 32;
+constexpr int64_t kRows = 192, kHeads = 2, kSize = 32;
+
+// Of kRows rows, so that they are many for the device.
+int64_t Batch(const device::DeviceInfo& device) {
+  return static_cast<int64_t>(
+      std::ceil(AttentionLibrary::kLeastMultiplications * device.multiprocessors / (kHeads * kRows * kRows * kSize)));
+}
 
 class AttentionLibraryTest : public DeviceTest {
  protected:
-  static AttentionProblem Causal(int64_t rows = kRows, int64_t kv_heads = 1) {
+  AttentionProblem Causal(int64_t rows = kRows, int64_t kv_heads = 1) const {
     AttentionProblem p;
     p.type = DataType::kFloat16;
-    p.batch = 1, p.heads = kHeads, p.kv_heads = kv_heads, p.queries = p.keys = rows;
+    p.batch = Batch(stream_->device_info()), p.heads = kHeads, p.kv_heads = kv_heads, p.queries = p.keys = rows;
     p.head_size = p.v_head_size = kSize;
     p.q = p.y = RowsFirst(kHeads, rows, kSize);
     p.k = p.v = HeadsFirst(kv_heads, rows, kSize);
@@ -34,7 +40,7 @@ class AttentionLibraryTest : public DeviceTest {
   void SetUp() override {
     DeviceTest::SetUp();
     stream_ = std::make_unique<StreamContext>(0, stream());
-    const int64_t most = 2 * kRows * kHeads * kSize;
+    const int64_t most = (2 * Batch(stream_->device_info()) + 1) * kRows * kHeads * kSize;
     for (std::vector<double>* const values : {&q_, &k_, &v_})
       *values = TestValues(most, 1 + static_cast<int>(values - &q_));
     at_ = {
@@ -61,7 +67,7 @@ class AttentionLibraryTest : public DeviceTest {
   }
   bool IsTaken(const AttentionProblem& problem) { return IsTaken(problem, at_); }
 
-  // Of the last query of each head, which sees all keys whatever the mode.
+  // Of the last query of each head of the first entry, which sees all keys whatever the mode.
   void ExpectLastRow(const AttentionProblem& p) {
     const auto y = Download(DataType::kFloat16, at_.y, p.queries * kHeads * kSize);
     for (int64_t head = 0; head < kHeads; ++head) {
@@ -74,7 +80,11 @@ class AttentionLibraryTest : public DeviceTest {
           score += q_[static_cast<size_t>((p.queries - 1) * p.q.row + head * kSize + d)] *
                    k_[static_cast<size_t>(kv + key * kSize + d)];
         }
-        const double weight = std::exp(score * p.scale);
+        double added = 0;
+        if (p.bias) {
+          added = bias_[static_cast<size_t>(head * p.bias_strides.head + (p.queries - 1) * p.bias_strides.query + key)];
+        }
+        const double weight = std::exp(score * p.scale + added);
         total += weight;
         for (int64_t d = 0; d < kSize; ++d)
           sums[static_cast<size_t>(d)] += weight * v_[static_cast<size_t>(kv + key * kSize + d)];
@@ -86,7 +96,7 @@ class AttentionLibraryTest : public DeviceTest {
     }
   }
 
-  std::vector<double> q_, k_, v_;
+  std::vector<double> q_, k_, v_, bias_;
   AttentionPointers at_;
   std::unique_ptr<StreamContext> stream_;
 };
@@ -115,6 +125,68 @@ TEST_F(AttentionLibraryTest, TakesAttentionToAnotherSequence) {
   ExpectLastRow(p);
 }
 
+// From the first query and the first key on, whatever their numbers.
+TEST_F(AttentionLibraryTest, TakesCausalAttentionToAnotherSequence) {
+  AttentionProblem p = Causal(kRows, kHeads);
+  p.queries = kRows + 7;
+  p.q = p.y = RowsFirst(kHeads, p.queries, kSize);
+  SKIP_WHERE_REFUSED(IsTaken(p));
+  ExpectLastRow(p);
+}
+
+// Of every key, query and head; a quarter of the keys is hidden by the least number.
+TEST_F(AttentionLibraryTest, TakesABiasOfAnyForm) {
+  bias_ = TestValues(kHeads * kRows * kRows, 4);
+  for (size_t i = 0; i < bias_.size(); i += 4) bias_[i] = -65504;
+  at_.bias = Upload(DataType::kFloat16, bias_);
+  using Strides = kernels::ScoreStrides;
+  for (const Strides& strides :
+       {Strides{}, Strides{.query = kRows}, Strides{.head = kRows}, Strides{.head = kRows * kRows, .query = kRows}}) {
+    AttentionProblem p = Causal();
+    p.bias = true;
+    p.bias_strides = strides;
+    p.bias_strides.key = 1, p.bias_strides.keys = kRows;
+    SKIP_WHERE_REFUSED(IsTaken(p));
+    ExpectLastRow(p);
+  }
+}
+
+// Queries whose keys the bias hides with minus infinity have no result, or none that is a number.
+TEST_F(AttentionLibraryTest, RowsWithoutKeysAreWhatTheOwnKernelMakesOfThem) {
+  bias_.assign(static_cast<size_t>(kRows * kRows), 0);
+  std::fill_n(bias_.begin(), kRows, -INFINITY);  // of the first query
+  at_.bias = Upload(DataType::kFloat16, bias_);
+  for (const bool empty_is_nan : {false, true}) {
+    AttentionProblem p = Causal();
+    p.right = AttentionProblem::kUnbounded;
+    p.bias = true;
+    p.bias_strides = {.query = kRows, .key = 1, .keys = kRows};
+    p.empty_is_nan = empty_is_nan;
+    SKIP_WHERE_REFUSED(IsTaken(p));
+    ExpectLastRow(p);
+    const auto y = Download(DataType::kFloat16, at_.y, 2 * kHeads * kSize);
+    for (size_t i = 0; i < y.size(); ++i) {
+      const bool first = i < static_cast<size_t>(kHeads * kSize);
+      ASSERT_EQ(std::isnan(y[i]), first && empty_is_nan) << i;
+      ASSERT_EQ(y[i] == 0, first && !empty_is_nan) << i;
+    }
+  }
+}
+
+// The own kernel with all keys of a head at once is ahead of it up to more multiplications, where it can do the call.
+TEST_F(AttentionLibraryTest, LeavesFewKeysToWholeRows) {
+  bias_ = TestValues(128 * 128, 4);
+  at_.bias = Upload(DataType::kFloat16, bias_);
+  AttentionProblem p = Causal(128);
+  p.batch *= 3;
+  p.bias = true;
+  p.bias_strides = {.key = 1, .keys = 128};
+  EXPECT_FALSE(IsTaken(p));
+  p.bias_strides.query = 128;
+  SKIP_WHERE_REFUSED(IsTaken(p));
+  ExpectLastRow(p);
+}
+
 TEST_F(AttentionLibraryTest, LeavesTheRestToTheOwnKernel) {
   const auto refuses = [&](auto&& change) {
     AttentionProblem p = Causal();
@@ -125,14 +197,31 @@ TEST_F(AttentionLibraryTest, LeavesTheRestToTheOwnKernel) {
   using P = AttentionProblem&;
   using A = AttentionPointers&;
   const int64_t other = 0;
-  EXPECT_TRUE(refuses([](P p, A) { p.queries = p.keys = kRows - 1; }));
-  EXPECT_TRUE(refuses([](P p, A) { p.keys = kRows + 1; }));
+  EXPECT_TRUE(refuses([](P p, A) { p.queries = p.keys = kRows / 4; }));
+  EXPECT_TRUE(refuses([&](P p, A at) {
+    p.keys = kRows + 1;
+    at.key_end = &other;
+  }));
   EXPECT_TRUE(refuses([](P p, A) { p.past = 1; }));
   EXPECT_TRUE(refuses([](P p, A) { p.from_end = true; }));
   EXPECT_TRUE(refuses([](P p, A) { p.left = 100; }));
   EXPECT_TRUE(refuses([](P p, A) { p.right = 1; }));
   EXPECT_TRUE(refuses([](P p, A) { p.softcap = 1; }));
-  EXPECT_TRUE(refuses([](P p, A) { p.bias = true; }));
+  EXPECT_TRUE(refuses([](P p, A at) {
+    p.bias = true;
+    p.bias_strides = {.keys = kRows};  // one for all keys
+    at.bias = at.q;
+  }));
+  EXPECT_TRUE(refuses([](P p, A at) {
+    p.bias = true;
+    p.bias_strides = {.key = 1, .keys = kRows - 8};
+    at.bias = at.q;
+  }));
+  EXPECT_TRUE(refuses([](P p, A at) {
+    p.bias = true;
+    p.bias_strides = {.key = 1, .keys = kRows};
+    at.bias = static_cast<const std::byte*>(at.q) + 2;
+  }));
   EXPECT_TRUE(refuses([](P p, A) { p.mask = kernels::AttentionMask::kBool; }));
   EXPECT_TRUE(refuses([](P p, A) { p.masked = -10000; }));
   EXPECT_TRUE(refuses([](P p, A) { p.scores = kernels::AttentionScores::kMasked; }));
@@ -155,7 +244,14 @@ TEST_F(AttentionLibraryTest, LeavesTheRestToTheOwnKernel) {
   };
   EXPECT_FALSE(may([](P p) { p.type = DataType::kFloat; }));
   EXPECT_FALSE(may([](P p) { p.compute = DataType::kDouble; }));
-  EXPECT_FALSE(may([](P p) { p.queries = kRows - 1; }));
+  EXPECT_FALSE(may([](P p) { p.queries /= 4; }));
+  EXPECT_FALSE(may([](P p) {
+    p.queries = AttentionLibrary::kLeastQueries - 1;
+    p.keys *= 1024;
+  }));
+  EXPECT_FALSE(may([](P p) { p.softcap = 1; }));
+  EXPECT_FALSE(may([](P p) { p.left = 100; }));
+  EXPECT_FALSE(may([](P p) { p.scores = kernels::AttentionScores::kCapped; }));
   EXPECT_FALSE(may([](P p) { p.head_size = p.v_head_size = 68; }));
   EXPECT_FALSE(may([](P p) { p.head_size = p.v_head_size = 264; }));
   EXPECT_FALSE(may([](P p) { p.v_head_size = 128; }));
@@ -195,6 +291,18 @@ TEST_F(AttentionLibraryTest, ACaptureBeginsAPlan) {
   PlanStore::Process().WaitForBackground();
   SKIP_WHERE_REFUSED(library.Enqueue(Context(), p, at_).value());
   EXPECT_TRUE(captured());
+}
+
+// A graph's own stream is captured after one Run, or few.
+TEST_F(AttentionLibraryTest, AWarmUpBeginsAPlan) {
+  AttentionLibrary library;
+  const AttentionProblem p = Causal(kRows + 3);
+  StreamContext of_graph(0, stream());
+  of_graph.workspace().BelongToGraph();
+  const OpContext context{.inputs = {}, .outputs = nullptr, .workspace = at_.scratch, .runtime = of_graph};
+  EXPECT_FALSE(library.Enqueue(context, p, at_).value());
+  PlanStore::Process().WaitForBackground();
+  SKIP_WHERE_REFUSED(library.Enqueue(context, p, at_).value());
 }
 
 // Each has its plan, found without a lock, whatever comes in between.
