@@ -66,6 +66,8 @@ struct KernelRow {
   std::vector<BufferPair> in_place = {};  // the output may overwrite the input (element-wise, TensorScatter)
   // Shapes of outputs depend on data: InferShapes leaves dimensions open, and Enqueue asks for the output (select/).
   bool open_shapes = false;
+  // The same inputs give the same outputs, and nobody else takes part: no random numbers, no collectives.
+  bool pure = true;
   // Which of the operators that one class makes: an enumerator of the class's own.
   int variant = 0;
   OperatorFactory make = nullptr;  // of every kOperator row, and of no other

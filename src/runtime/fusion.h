@@ -24,11 +24,12 @@ enum class Fusion : uint8_t {
   kSkipNorm,
   kChains,
   kShortProducts,
+  kOnce,
 };
-inline constexpr int kFusionCount = 16;
+inline constexpr int kFusionCount = 17;
 inline constexpr const char* kFusionNames =
     "qdq,conv_affine,conv_epilogue,channels_last,stem_pool,activation,norm,rotary,attention,decoder_attention,"
-    "product_epilogue,projections,embedding,skip_norm,chains,short_products";
+    "product_epilogue,projections,embedding,skip_norm,chains,short_products,once";
 
 constexpr std::string_view FusionName(Fusion fusion) {
   std::string_view rest = kFusionNames;

@@ -36,6 +36,7 @@ struct ProgramStep {
   std::vector<void*> packed = {};       // for each input of op its packed form (Operator::Pack), or null
   bool reads_dims_only = false;         // of host_op: nothing of its inputs but dimensions
   bool runs = true;                     // false for an op of whose results nothing is read but dimensions
+  bool once = false;                    // as ir::Node says
 
   // Whether the step reads the input in host memory.
   bool ReadsOnHost(size_t input) const { return host_op != nullptr || row->IsHostInput(static_cast<int>(input)); }

@@ -40,6 +40,7 @@ Result<ProgramStep> MakeStep(const ir::Graph& graph, const ir::Node& node, const
     step.reads_dims_only = ReadsDimsOnly(info);
     return step;
   }
+  step.once = node.once;
   step.row = ops::FindRow(node.domain, node.op_type, node.since_version);
   if (step.row == nullptr) return ops::MissingRow(info);
   Result<ops::OperatorPtr> made = ops::MakeOperator(info, *step.row);
@@ -106,7 +107,7 @@ Status CopyConstant(const ir::Value& constant, ProgramValue& value, const std::v
 }  // namespace
 
 Result<Program> BuildProgram(ir::Graph graph, const Settings& settings, WeightStore& weights, StreamContext& stream) {
-  AddUploads(graph);
+  AddUploads(graph, settings.fusion && !settings.fusion_skip.Contains(Fusion::kOnce));
   Program program;
   program.inputs = graph.inputs;
   program.outputs = graph.outputs;

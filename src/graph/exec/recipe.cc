@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/exec/memory_plan.h"
+#include "graph/exec/once.h"
 #include "graph/exec/stated_dims.h"
 #include "runtime/operator_graphs.h"
 
@@ -76,8 +77,8 @@ Status InferSteps(const Program& program, ops::TensorViews inputs, std::vector<R
 // Which values share memory, and how long it lives.
 class Buffers {
  public:
-  Buffers(const Program& program, const std::vector<Recipe::Value>& values)
-      : program_(program), values_(values), buffer_of_(values.size(), -1), last_use_(values.size(), -1) {
+  Buffers(const Program& program, const std::vector<Recipe::Value>& values, const OnceSteps& once)
+      : program_(program), values_(values), once_(once), buffer_of_(values.size(), -1), last_use_(values.size(), -1) {
     for (size_t s = 0; s < program.steps.size(); ++s) {
       const ProgramStep& step = program.steps[s];
       if (!RunsOnDevice(step)) continue;
@@ -101,6 +102,8 @@ class Buffers {
   struct Buffer {
     Place place;
     BufferLife life;
+    bool once = false;  // written by steps that run once, in no other call
+    bool kept = false;  // has a kept value
   };
   std::vector<Buffer>& all() { return buffers_; }
   Place PlaceOf(size_t value) const {
@@ -129,9 +132,13 @@ class Buffers {
       const int value = step.outputs[j];
       if (value < 0) continue;
       int buffer = SharedBuffer(step, s, static_cast<int>(j));
-      if (buffer < 0) buffer = Add({.place = {Place::Kind::kBlock, 0}, .life = {BytesOf(value), s, s}});
+      if (buffer < 0) {
+        const bool once = once_.steps[Index(s)] == Recipe::Runs::kOnce;
+        buffer = Add({.place = {Place::Kind::kBlock, 0}, .life = {BytesOf(value), s, s}, .once = once});
+      }
       buffer_of_[Index(value)] = buffer;
       Buffer& own = buffers_[Index(buffer)];
+      own.kept = own.kept || once_.IsKept(value);
       own.life.last = std::max(own.life.last, last_use_[Index(value)]);
       const int output = program_.values[Index(value)].output;
       if (output >= 0) own.place = {Place::Kind::kOutput, Index(output)};
@@ -159,13 +166,18 @@ class Buffers {
     if (input >= step.inputs.size() || !ReadsOnDevice(step, input)) return -1;
     if (step.packed[input] != nullptr) return -1;
     const int value = step.inputs[input];
-    return BytesOf(value) == BytesOf(step.outputs[Index(pair.output)]) ? buffer_of_[Index(value)] : -1;
+    const int output = step.outputs[Index(pair.output)], buffer = buffer_of_[Index(value)];
+    if (BytesOf(value) != BytesOf(output)) return -1;
+    // What is kept is written once.
+    const bool rewritten = buffer >= 0 && buffers_[Index(buffer)].place.kind == Place::Kind::kBlock &&
+                           !buffers_[Index(buffer)].once;
+    return rewritten && once_.IsKept(output) ? -1 : buffer;
   }
 
   // Nobody reads the input afterwards, nor this step by another of its inputs or outputs.
   bool MayOverwrite(const ProgramStep& step, const ops::BufferPair& pair, int buffer, int s) const {
     const Buffer& shared = buffers_[Index(buffer)];
-    if (shared.place.kind != Place::Kind::kBlock || shared.life.last > s) return false;
+    if (shared.place.kind != Place::Kind::kBlock || shared.kept || shared.life.last > s) return false;
     const size_t input = Index(step.inputs[Index(pair.input)]), output = Index(step.outputs[Index(pair.output)]);
     if (program_.values[input].type != program_.values[output].type) return false;
     if (!SameDims(values_[input].dims, values_[output].dims)) return false;
@@ -181,10 +193,22 @@ class Buffers {
 
   const Program& program_;
   const std::vector<Recipe::Value>& values_;
+  const OnceSteps& once_;
   std::vector<Buffer> buffers_;
   std::vector<int> buffer_of_;  // of each value
   std::vector<int> last_use_;   // step that reads a value last on the device
 };
+
+// How much that is together.
+size_t PlaceKept(std::vector<Buffers::Buffer>& buffers) {
+  size_t bytes = 0;
+  for (Buffers::Buffer& buffer : buffers) {
+    if (!buffer.kept || buffer.place.kind != Place::Kind::kBlock) continue;
+    buffer.place = {Place::Kind::kKept, bytes};
+    bytes += AlignUp(buffer.life.bytes, kBufferAlignment);
+  }
+  return bytes;
+}
 
 double Bytes(DataType type, Dims dims) { return static_cast<double>(StorageBytes(type, ElementCount(dims))); }
 
@@ -264,7 +288,7 @@ bool IsView(const ProgramStep& step, const std::vector<Recipe::Value>& values) {
 int Launches(const Program& program, const Recipe& recipe) {
   int count = 0;
   for (size_t s = 0; s < program.steps.size(); ++s) {
-    if ((*recipe.steps)[s].plan != nullptr && !IsView(program.steps[s], recipe.values)) ++count;
+    if (recipe.steps()[s].plan != nullptr && !IsView(program.steps[s], recipe.values)) ++count;
   }
   return count;
 }
@@ -280,6 +304,7 @@ Result<std::vector<Recipe::Value>> InferValues(const Program& program, ops::Tens
 }
 
 Result<std::unique_ptr<Recipe>> MakeRecipe(const Program& program, std::span<StepPlans> plans,
+                                           const std::shared_ptr<KeptResults::Total>& kept,
                                            const ops::PlanContext& context) {
   auto recipe = std::make_unique<Recipe>();
   std::vector<Recipe::Step> steps(program.steps.size());
@@ -290,7 +315,9 @@ Result<std::unique_ptr<Recipe>> MakeRecipe(const Program& program, std::span<Ste
   CUDAEP_RETURN_IF_ERROR(InferSteps(program, context.inputs, recipe->values, plan));
   AddUp(steps, *recipe);
 
-  Buffers buffers(program, recipe->values);
+  OnceSteps once = FindOnce(program, recipe->values, steps);
+  Buffers buffers(program, recipe->values, once);
+  const size_t kept_bytes = PlaceKept(buffers.all());
   std::vector<BufferLife> lives;
   for (const Buffers::Buffer& buffer : buffers.all()) {
     lives.push_back(buffer.place.kind == Place::Kind::kBlock ? buffer.life : BufferLife{});
@@ -299,6 +326,7 @@ Result<std::unique_ptr<Recipe>> MakeRecipe(const Program& program, std::span<Ste
     const ops::Plan* const plan = steps[s].plan.get();
     lives.push_back({plan == nullptr ? 0 : plan->workspace_bytes, static_cast<int>(s), static_cast<int>(s)});
   }
+  lives.push_back({kept_bytes, 0, static_cast<int>(steps.size()) - 1});
   const MemoryPlan memory = PlanMemory(lives);
   for (size_t b = 0; b < buffers.all().size(); ++b) {
     if (buffers.all()[b].place.kind == Place::Kind::kBlock) buffers.all()[b].place.at = memory.offsets[b];
@@ -310,7 +338,10 @@ Result<std::unique_ptr<Recipe>> MakeRecipe(const Program& program, std::span<Ste
   }
   for (size_t v = 0; v < recipe->values.size(); ++v) recipe->values[v].place = buffers.PlaceOf(v);
   recipe->workspace_bytes = memory.bytes;
-  recipe->steps = std::make_shared<const std::vector<Recipe::Step>>(std::move(steps));
+  recipe->kept_at = memory.offsets.back();
+  recipe->runs = std::move(once.steps);
+  std::unique_ptr<KeptResults> results = kept_bytes == 0 ? nullptr : std::make_unique<KeptResults>(kept_bytes, kept);
+  recipe->work = std::make_shared<const Recipe::Work>(std::move(steps), std::move(results));
   const bool may_replay = program.replays && recipe->capturable && !recipe->synchronizes;
   if (may_replay && Launches(program, *recipe) >= kFewestLaunches) recipe->graph_plan = OperatorGraphs::NewPlan();
   return recipe;

@@ -1,6 +1,7 @@
 // A region's plan for one set of input dimensions: shapes, steps with their plans, and where each value lies.
 #pragma once
 
+#include "graph/exec/kept_results.h"
 #include "graph/exec/program.h"
 #include "graph/exec/step_plans.h"
 
@@ -13,7 +14,8 @@ struct Place {
     kInput,     // memory of the caller's: `at` is the region's input,
     kOutput,    // or output
     kConstant,  // the program's
-    kBlock,     // `at` bytes into the recipe's block
+    kBlock,     // `at` bytes into the recipe's block,
+    kKept,      // or into what it keeps
   };
   Kind kind = Kind::kNowhere;
   size_t at = 0;
@@ -32,22 +34,34 @@ struct Recipe final : ops::Plan {
     std::vector<Shape> outputs = {};  // of op
     size_t scratch = 0;               // where the plan's scratch memory lies in the block
   };
+  // What graphs that replay a recipe need of it (OperatorGraphs).
+  struct Work {
+    std::vector<Step> steps;
+    std::unique_ptr<KeptResults> kept;  // null: nothing
+  };
+  // When a step runs, where results are kept: in every call, for what is kept, or both.
+  enum class Runs : uint8_t { kAlways, kOnce, kBoth };
   // A part of the block in use, for devices that check blocks.
   struct Part {
     size_t offset = 0, bytes = 0;
     int first = 0, last = 0;  // steps
   };
   std::vector<Value> values;
-  std::shared_ptr<const std::vector<Step>> steps;  // with graphs that replay them (OperatorGraphs)
+  std::shared_ptr<const Work> work;
+  std::vector<Runs> runs;  // of each step
+  size_t kept_at = 0;      // in the block: kept values of a call that has them not yet
   std::vector<Part> parts;
   uint64_t graph_plan = 0;  // 0: never launched as a graph
+
+  const std::vector<Step>& steps() const { return work->steps; }
 };
 
 // Shapes of all values; of those that are known from shapes alone, the elements too. Errors name the node.
 Result<std::vector<Recipe::Value>> InferValues(const Program& program, ops::TensorViews inputs);
 
-// `plans`: of each step, what recipes before have planned for it.
+// `plans`: of each step, what recipes before have planned for it. `kept`: what all recipes of the program keep.
 Result<std::unique_ptr<Recipe>> MakeRecipe(const Program& program, std::span<StepPlans> plans,
+                                           const std::shared_ptr<KeptResults::Total>& kept,
                                            const ops::PlanContext& context);
 
 // What a step's operator sees of its inputs: pointers into host memory for those it reads there, `device` of a value

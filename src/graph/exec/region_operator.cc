@@ -83,27 +83,40 @@ Status RegionOperator::InferShapes(ops::TensorViews inputs, std::vector<Shape>& 
 
 Result<ops::PlanPtr> RegionOperator::MakePlan(const ops::PlanContext& context) const {
   CUDAEP_ASSIGN_OR_RETURN(std::unique_ptr<Recipe> recipe,
-                          MakeRecipe(program_, {plans_.get(), program_.steps.size()}, context));
+                          MakeRecipe(program_, {plans_.get(), program_.steps.size()}, kept_, context));
   return ops::PlanPtr(std::move(recipe));
 }
 
 Status RegionOperator::Enqueue(const ops::Plan& plan, const ops::OpContext& context) const {
+  using enum Recipe::Runs;
   const auto& recipe = ops::PlanAs<Recipe>(plan);
-  if (recipe.graph_plan == 0 || profile::IsRecording()) return EnqueueSteps(recipe, context);
-  const size_t count = context.inputs.size() + program_.outputs.size() + (recipe.settled ? 1 : 2);
+  std::byte* const kept = recipe.work->kept == nullptr
+                              ? nullptr
+                              : recipe.work->kept->For(context.runtime, [&](std::byte* memory) {
+                                  return EnqueueSteps(recipe, context, memory, {kOnce, kBoth});
+                                });
+  const auto queue = [&](const ops::OpContext& call) {
+    if (kept != nullptr) return EnqueueSteps(recipe, call, kept, {kAlways, kBoth});
+    return EnqueueSteps(recipe, call, static_cast<std::byte*>(call.workspace) + recipe.kept_at,
+                        {kAlways, kOnce, kBoth});
+  };
+  if (recipe.graph_plan == 0 || profile::IsRecording()) return queue(context);
+  const size_t count = context.inputs.size() + program_.outputs.size() + (recipe.settled ? 2 : 3);
   auto** addresses = static_cast<const void**>(alloca(sizeof(void*) * count));
   const void** next = addresses;
   for (const ops::TensorView& input : context.inputs) *next++ = input.data;
   next = std::copy_n(context.outputs, program_.outputs.size(), next);
   *next++ = context.workspace;
+  *next++ = kept;
   // A graph with plans that have been replaced since is not met any more.
   if (!recipe.settled) *next = reinterpret_cast<const void*>(PlanStore::Process().replacements());
-  return graphs_.Run(context.runtime, {recipe.graph_plan, {addresses, count}}, recipe.steps, [&](StreamContext& on) {
-    return EnqueueSteps(recipe, {context.inputs, context.outputs, context.workspace, on, context.shapes});
+  return graphs_.Run(context.runtime, {recipe.graph_plan, {addresses, count}}, recipe.work, [&](StreamContext& on) {
+    return queue({context.inputs, context.outputs, context.workspace, on, context.shapes});
   });
 }
 
-Status RegionOperator::EnqueueSteps(const Recipe& recipe, const ops::OpContext& context) const {
+Status RegionOperator::EnqueueSteps(const Recipe& recipe, const ops::OpContext& context, std::byte* kept,
+                                    std::initializer_list<Recipe::Runs> kinds) const {
   const auto address = [&](int index) -> void* {
     const Place& place = recipe.values[static_cast<size_t>(index)].place;
     switch (place.kind) {
@@ -117,6 +130,8 @@ Status RegionOperator::EnqueueSteps(const Recipe& recipe, const ops::OpContext& 
         return program_.values[place.at].device_constant;
       case Place::Kind::kBlock:
         return static_cast<std::byte*>(context.workspace) + place.at;
+      case Place::Kind::kKept:
+        return kept + place.at;
     }
     return nullptr;
   };
@@ -125,8 +140,8 @@ Status RegionOperator::EnqueueSteps(const Recipe& recipe, const ops::OpContext& 
   Parts parts(recipe, context);
   for (size_t s = 0; s < program_.steps.size(); ++s) {
     const ProgramStep& step = program_.steps[s];
-    const Recipe::Step& planned = (*recipe.steps)[s];
-    if (planned.plan == nullptr) continue;
+    const Recipe::Step& planned = recipe.steps()[s];
+    if (planned.plan == nullptr || std::ranges::find(kinds, recipe.runs[s]) == kinds.end()) continue;
     const memory::LabelScope label(step.label);
     const profile::CallScope range(step.label);
     const profile::PartScope profiled(step.shown);

@@ -6,7 +6,8 @@
 // Values that leave the region are written where the caller wants them, by their own step. Other outputs that are an
 // input's buffer (Reshape) or may overwrite it (Add) do so where nothing else reads it afterwards.
 // A call that comes again, with the same recipe on the same memory, is launched as one CUDA graph
-// (runtime/operator_graphs.h), but while somebody profiles: then each step is.
+// (runtime/operator_graphs.h), but while somebody profiles: then each step is. What follows from the dimensions alone is
+// kept as soon as they come again, and its steps are left out (graph/exec/kept_results.h).
 #pragma once
 
 #include "graph/exec/program.h"
@@ -26,12 +27,15 @@ class RegionOperator final : public ops::Operator {
   Status Enqueue(const ops::Plan& plan, const ops::OpContext& context) const override;
 
  private:
-  Status EnqueueSteps(const Recipe& recipe, const ops::OpContext& context) const;
+  // Those that run in calls of that kind. `kept`: where the recipe's kept values lie.
+  Status EnqueueSteps(const Recipe& recipe, const ops::OpContext& context, std::byte* kept,
+                      std::initializer_list<Recipe::Runs> kinds) const;
 
   const Program program_;
   const LibrarySet libraries_;
   const std::unique_ptr<StepPlans[]> plans_;   // of each step
   size_t most_inputs_ = 0, most_outputs_ = 0;  // of a step
+  const std::shared_ptr<KeptResults::Total> kept_ = std::make_shared<KeptResults::Total>(0);
   mutable OperatorGraphs graphs_;              // of the program's weights
 };
 

@@ -4,7 +4,7 @@
 
 namespace cudaep::graph {
 
-void AddUploads(ir::Graph& graph) {
+void AddUploads(ir::Graph& graph, bool once) {
   std::vector<int> maker(graph.values.size(), -1), uploaded(graph.values.size(), -1);  // of values of nodes on the host
   std::vector<ir::Node> nodes;
   for (ir::Node& node : graph.nodes) {
@@ -25,6 +25,7 @@ void AddUploads(ir::Graph& graph) {
                         .since_version = 1,
                         .inputs = {value},
                         .outputs = {copy},
+                        .once = once,
                         .sources = source.sources};
         nodes.push_back(std::move(upload));
       }

@@ -6,7 +6,7 @@
 namespace cudaep::graph {
 
 // Puts a FromHost of ops::kFusedDomain behind each value that a node on the host makes and a kernel reads as data, for
-// these readers.
-void AddUploads(ir::Graph& graph);
+// these readers. `once`: what ir::Node::once is of them.
+void AddUploads(ir::Graph& graph, bool once);
 
 }  // namespace cudaep::graph

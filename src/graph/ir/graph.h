@@ -50,6 +50,7 @@ struct Node {
   std::vector<int> inputs = {};  // values; -1: left out
   std::vector<int> outputs = {};
   bool on_host = false;                   // arithmetic about shapes, done once for each set of input dimensions
+  bool once = false;                      // the same in each of those, on the device (graph/pass/once.h)
   std::vector<std::string> sources = {};  // "Add node 'x'": the model's nodes that this one does
 
   bool Is(std::string_view op, std::string_view of_domain = "") const { return op_type == op && domain == of_domain; }

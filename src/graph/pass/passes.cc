@@ -12,6 +12,7 @@
 #include "graph/pass/embedding.h"
 #include "graph/pass/fold.h"
 #include "graph/pass/norm.h"
+#include "graph/pass/once.h"
 #include "graph/pass/pass.h"
 #include "graph/pass/product_epilogue.h"
 #include "graph/pass/projections.h"
@@ -47,6 +48,7 @@ constexpr PassEntry kPasses[] = {
     {Fusion::kSkipNorm, FuseSkipNorms},
     {Fusion::kChains, FuseChains},
     {Fusion::kShortProducts, MarkShortProducts},
+    {Fusion::kOnce, MarkOnce},
 };
 static_assert(std::size(kPasses) == kFusionCount);
 

@@ -158,6 +158,7 @@ KernelRow Row(const char* op, Collective kind, DataTypeSet types) {
   return {.domain = kOwnDomain,
           .op = op,
           .types = {{"Input0", types}},
+          .pure = false,
           .variant = static_cast<int>(kind),
           .make = Make<CollectiveOperator>};
 }

@@ -67,6 +67,7 @@ const RegisterRows kRows({
      .op = "BiasDropout",
      .types = {{"T", kFloatTypes}, {"T1", kFloatTypes}, {"T2", DataType::kBool}},
      .in_place = {{0, 0}},
+     .pure = false,
      .make = Make<BiasSum>},
     {.domain = kMicrosoftDomain,
      .op = "BiasAdd",

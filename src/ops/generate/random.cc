@@ -135,6 +135,7 @@ KernelRow Row(const char* op, int since, Variant variant, std::vector<TypeConstr
           .since = since,
           .until = 22,
           .types = std::move(types),
+          .pure = false,
           .variant = static_cast<int>(variant),
           .make = make};
 }

@@ -111,6 +111,7 @@ KernelRow Row(int since, int until, std::vector<TypeConstraint> types) {
           .host_inputs = trains ? std::vector<int>{kRatio, kTrainingMode} : std::vector<int>{},
           .aliases = trains ? std::vector<BufferPair>{} : std::vector<BufferPair>{{0, 0}},
           .in_place = trains ? std::vector<BufferPair>{{0, 0}} : std::vector<BufferPair>{},
+          .pure = !trains,
           .make = Make<Dropout>};
 }
 

@@ -1,0 +1,64 @@
+#include "graph/exec/kept_results.h"
+
+#include "core/log.h"
+#include "memory/allocation_label.h"
+#include "memory/relaxed_capture.h"
+
+namespace cudaep::graph {
+
+KeptResults::~KeptResults() {
+  if (memory_ != nullptr) total_->fetch_sub(bytes_);
+}
+
+std::byte* KeptResults::For(StreamContext& stream, const Compute& compute) {
+  State state = state_.load(std::memory_order_acquire);
+  if (state == State::kNever || state == State::kBusy || !stream.workspace().IsPlain()) return nullptr;
+  if (state == State::kNew) {
+    state_.compare_exchange_strong(state, State::kMet);
+    return nullptr;
+  }
+  if (state == State::kMet) {
+    if (!state_.compare_exchange_strong(state, State::kBusy)) return nullptr;
+    if (const Status made = Make(stream, compute); !made.ok()) {
+      Log(LogLevel::kVerbose, memory::CurrentLabel(), " computes what depends on dimensions alone in every Run: ",
+          made.ToString());
+      state_.store(State::kNever, std::memory_order_release);
+      return nullptr;
+    }
+    state_.store(State::kQueued, std::memory_order_release);
+  } else if (state == State::kQueued && !Await(stream).ok()) {
+    return nullptr;
+  }
+  return static_cast<std::byte*>(memory_.get());
+}
+
+// What was queued before an error still writes to the memory: it goes back after that work, as all device memory does.
+Status KeptResults::Make(StreamContext& stream, const Compute& compute) {
+  const memory::RelaxedCapture relaxed;
+  const size_t left = stream.memory()->budget().available_bytes();
+  if (total_->load() + bytes_ > kMostOfRegion || bytes_ > left / 4) {
+    return OutOfMemory(bytes_, " bytes would be more than its share");
+  }
+  device::UniqueEvent computed;
+  CUDAEP_RETURN_IF_ERROR(device::EventCreate(computed.Receive(), device::EventKind::kOrderOnly));
+  const std::shared_ptr<memory::Allocator> weights = stream.memory()->weights();
+  CUDAEP_ASSIGN_OR_RETURN(void* const block, weights->Reserve(bytes_));
+  std::shared_ptr<void> memory(block, [weights](void* pointer) { weights->Free(pointer); });
+  CUDAEP_RETURN_IF_ERROR(compute(static_cast<std::byte*>(block)));
+  CUDAEP_RETURN_IF_ERROR(device::EventRecord(computed.get(), stream.stream()));
+  total_->fetch_add(bytes_);
+  memory_ = std::move(memory);
+  computed_ = std::move(computed);
+  return Status::Ok();
+}
+
+Status KeptResults::Await(StreamContext& stream) {
+  const memory::RelaxedCapture relaxed;  // asking ends no capture of the thread's
+  if (device::EventQuery(computed_.get()).ok()) {
+    state_.store(State::kDone, std::memory_order_release);
+    return Status::Ok();
+  }
+  return device::StreamWaitEvent(stream.stream(), computed_.get());
+}
+
+}  // namespace cudaep::graph
