@@ -104,11 +104,15 @@ class Copy:
 
 @dataclass(frozen=True)
 class Step:
-    """What runs in a region in place of `nodes`; `on_host`: once for each set of input dimensions."""
+    """What runs in a region in place of `nodes`.
+
+    Once for each set of input dimensions: `on_host` there, `once` on the device, where results can be kept.
+    """
 
     op_type: str
     domain: str
     on_host: bool
+    once: bool
     nodes: tuple[str, ...]
 
 

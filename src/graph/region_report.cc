@@ -14,7 +14,8 @@ std::string Sources(const std::vector<std::string>& sources) {
 
 std::string StepText(const RegionReport::Step& step) {
   return StrCat("{", Field("op_type", step.op_type), ", ", Field("domain", step.domain),
-                ", \"on_host\": ", step.on_host ? "true" : "false", ", ", Sources(step.sources), "}");
+                ", \"on_host\": ", step.on_host ? "true" : "false", ", \"once\": ", step.once ? "true" : "false", ", ",
+                Sources(step.sources), "}");
 }
 
 std::string NoteText(const FusionNote& note) {
@@ -34,7 +35,7 @@ std::string Notes(const RegionReport& region, bool missed) {
 RegionReport ReportOf(const ir::Graph& region, std::vector<FusionNote> notes) {
   RegionReport report{.steps = {}, .notes = std::move(notes)};
   for (const ir::Node& node : region.nodes) {
-    report.steps.push_back({node.op_type, node.domain, node.on_host, node.sources});
+    report.steps.push_back({node.op_type, node.domain, node.on_host, node.sources, node.once});
   }
   return report;
 }

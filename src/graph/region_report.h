@@ -14,6 +14,7 @@ struct RegionReport {
     std::string op_type, domain;
     bool on_host = false;              // evaluated once for each set of input dimensions
     std::vector<std::string> sources;  // the model's nodes
+    bool once = false;                 // the same on the device (graph/pass/once.h)
   };
   std::vector<Step> steps;
   std::vector<FusionNote> notes;
@@ -22,8 +23,8 @@ struct RegionReport {
 // Of a region's graph after its passes, which gave these notes.
 RegionReport ReportOf(const ir::Graph& region, std::vector<FusionNote> notes);
 
-// Fields of a JSON object: steps[] of op_type, domain, on_host, nodes; rewritten[] and missed[] of name, nodes and, of
-// the latter, the reason.
+// Fields of a JSON object: steps[] of op_type, domain, on_host, once, nodes; rewritten[] and missed[] of name, nodes
+// and, of the latter, the reason.
 std::string FieldsOf(const RegionReport& region);
 
 }  // namespace cudaep::graph

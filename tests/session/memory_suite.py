@@ -317,6 +317,14 @@ def check_a_failure_at_every_request_of_a_mixer() -> None:
         assert not problem, problem
 
 
+def check_a_failure_at_every_request_of_a_region_that_keeps_results() -> None:
+    """Shape arithmetic, a mask, a table of cosines, and products that read them."""
+    x = np.random.default_rng(7).standard_normal((2, 9, 8), dtype=np.float32)
+    for regions in "01":
+        problem = outcomes(models.masked_scores(), {"x": x}, every(), 1e-4, regions=regions)
+        assert not problem, problem
+
+
 @on_one_host
 def check_failures_in_the_reading_models() -> None:
     """The three models of `make run`, each with some 300 to 700 requests: at every 87th, or $CUDAEP_FAILURE_STEP-th.

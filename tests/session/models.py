@@ -56,6 +56,37 @@ def add_then_string() -> bytes:
     return model(nodes, {"x": (TensorProto.FLOAT, ["n"])}, {"text": (TensorProto.STRING, ["n"])})
 
 
+def masked_scores() -> bytes:
+    """y = softmax(x x^T + mask) (x cos(angles)) for x of [n, length, 8]: mask and angles follow from the length."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["dims"]),
+        helper.make_node("Gather", ["dims", "one"], ["length"]),
+        helper.make_node("Range", ["zero", "length", "one"], ["positions"]),
+        helper.make_node("Unsqueeze", ["positions", "last"], ["queries"]),
+        helper.make_node("LessOrEqual", ["positions", "queries"], ["seen"]),
+        helper.make_node("Where", ["seen", "none", "low"], ["mask"]),
+        helper.make_node("Cast", ["queries"], ["numbers"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["numbers", "frequencies"], ["angles"]),
+        helper.make_node("Cos", ["angles"], ["cos"]),
+        helper.make_node("Transpose", ["x"], ["keys"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["x", "keys"], ["scores"]),
+        helper.make_node("Add", ["scores", "mask"], ["masked"]),
+        helper.make_node("Softmax", ["masked"], ["weights"]),
+        helper.make_node("Mul", ["x", "cos"], ["turned"]),
+        helper.make_node("MatMul", ["weights", "turned"], ["y"]),
+    ]
+    constants: dict[str, np.ndarray] = {
+        "zero": np.array(0, np.int64),
+        "one": np.array(1, np.int64),
+        "last": np.array([-1], np.int64),
+        "none": np.array(0, np.float32),
+        "low": np.array(-1e9, np.float32),
+        "frequencies": (1 / (1 + np.arange(8))).astype(np.float32),
+    }
+    rows: tuple[int, Dims] = (TensorProto.FLOAT, ["n", "length", 8])
+    return model(nodes, {"x": rows}, {"y": rows}, constants)
+
+
 def product_chain(length: int, size: int = 256) -> bytes:
     """`length` products of float rows [n, size] with weights of their own, 4 * size * size bytes each."""
     rng = np.random.default_rng(0)

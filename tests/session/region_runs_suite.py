@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 
 import numpy as np
+import onnxruntime as ort
 
 from tests.session import models
 from tests.session.graph_support import GRAPHS, Bound
@@ -92,6 +93,57 @@ def check_graphs_of_regions_on_threads() -> None:
         thread.start()
     for thread in threads:
         thread.join()
+    assert not wrong, wrong
+
+
+ONCE, EACH = {"fusion": "1"}, {"fusion": "1", "fusion_skip": "once"}
+
+
+def check_what_follows_from_dimensions_is_kept() -> None:
+    """Runs whose dimensions come again leave it out, and give the bits of those that do not."""
+    once, each = (joined(models.masked_scores(), options) for options in (ONCE, EACH))
+    plain = joined(models.masked_scores(), {"region_graphs": "0", **ONCE})
+    for _ in range(4):
+        for n, length in ((1, 5), (2, 5), (3, 1), (1, 70), (0, 4), (2, 0)):
+            feed = {"x": values(n, length, 8)}
+            (expected,) = each.run(None, feed)
+            assert expected.size == 0 or np.abs(expected).max() > 0
+            np.testing.assert_array_equal(once.run(None, feed)[0], expected)
+            np.testing.assert_array_equal(plain.run(None, feed)[0], expected)
+
+
+def check_what_is_kept_and_graphs() -> None:
+    """Graphs of regions read what is kept; those of the host hold all steps, and Runs beside them read it."""
+    feed = {"x": values(2, 9, 8)}
+    sessions = [_bound(options, models.masked_scores(), feed) for options in (ONCE, EACH)]
+    if HOST >= (1, 26):
+        sessions += [_bound({**GRAPHS, **options}, models.masked_scores(), feed) for options in (ONCE, EACH)]
+    for _ in range(6):
+        feed = {"x": values(2, 9, 8)}
+        results = [bound(feed)[0] for bound in sessions] + [bound.eager(feed)[0] for bound in sessions[2:]]
+        for result in results:
+            np.testing.assert_array_equal(result, results[1])
+
+
+def check_what_is_kept_on_threads() -> None:
+    """One thread has it computed, others read it from streams of their own."""
+    feeds = [{"x": values(n, length, 8)} for n, length in ((1, 5), (2, 9), (3, 33))]
+    expected = [joined(models.masked_scores(), EACH).run(None, feed)[0] for feed in feeds]
+    wrong: list[int] = []
+    for _ in range(4):
+        network = joined(models.masked_scores(), ONCE)
+
+        def work(i: int, network: ort.InferenceSession = network) -> None:
+            for turn in range(9):
+                at = (i + turn // 3) % len(feeds)
+                if not np.array_equal(network.run(None, feeds[at])[0], expected[at]):
+                    wrong.append(at)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     assert not wrong, wrong
 
 

@@ -135,8 +135,11 @@ def _print_operators(found: Explanation, ep_name: str, most: int | None) -> None
 
 def _regions_text(found: Explanation) -> str:
     joined = sum(node.region is not None for node in found.nodes)
-    steps = sum(not step.on_host for region in found.regions for step in region.steps)
-    joined_to = f"{len(found.regions)} compiled, of {joined} nodes in {steps} steps"
+    steps = [step for region in found.regions for step in region.steps if not step.on_host]
+    once = sum(step.once for step in steps)
+    joined_to = f"{len(found.regions)} compiled, of {joined} nodes in {len(steps)} steps"
+    if once:
+        joined_to += f", {once} of them once for each set of input dimensions"
     return f"{joined_to}; the host saves no such graph (--option {_provider.REGIONS_OPTION}=0)"
 
 

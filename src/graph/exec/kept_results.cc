@@ -20,8 +20,8 @@ std::byte* KeptResults::For(StreamContext& stream, const Compute& compute) {
   if (state == State::kMet) {
     if (!state_.compare_exchange_strong(state, State::kBusy)) return nullptr;
     if (const Status made = Make(stream, compute); !made.ok()) {
-      Log(LogLevel::kVerbose, memory::CurrentLabel(), " computes what depends on dimensions alone in every Run: ",
-          made.ToString());
+      Log(LogLevel::kVerbose, memory::CurrentLabel(),
+          " computes what depends on dimensions alone in every Run: ", made.ToString());
       state_.store(State::kNever, std::memory_order_release);
       return nullptr;
     }

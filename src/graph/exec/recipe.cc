@@ -169,8 +169,8 @@ class Buffers {
     const int output = step.outputs[Index(pair.output)], buffer = buffer_of_[Index(value)];
     if (BytesOf(value) != BytesOf(output)) return -1;
     // What is kept is written once.
-    const bool rewritten = buffer >= 0 && buffers_[Index(buffer)].place.kind == Place::Kind::kBlock &&
-                           !buffers_[Index(buffer)].once;
+    const bool rewritten =
+        buffer >= 0 && buffers_[Index(buffer)].place.kind == Place::Kind::kBlock && !buffers_[Index(buffer)].once;
     return rewritten && once_.IsKept(output) ? -1 : buffer;
   }
 

@@ -3,6 +3,7 @@
 #include <alloca.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "device/blocks.h"
 #include "graph/exec/recipe.h"
@@ -90,11 +91,9 @@ Result<ops::PlanPtr> RegionOperator::MakePlan(const ops::PlanContext& context) c
 Status RegionOperator::Enqueue(const ops::Plan& plan, const ops::OpContext& context) const {
   using enum Recipe::Runs;
   const auto& recipe = ops::PlanAs<Recipe>(plan);
-  std::byte* const kept = recipe.work->kept == nullptr
-                              ? nullptr
-                              : recipe.work->kept->For(context.runtime, [&](std::byte* memory) {
-                                  return EnqueueSteps(recipe, context, memory, {kOnce, kBoth});
-                                });
+  const auto compute = [&](std::byte* memory) { return EnqueueSteps(recipe, context, memory, {kOnce, kBoth}); };
+  KeptResults* const results = recipe.work->kept.get();
+  std::byte* const kept = results == nullptr ? nullptr : results->For(context.runtime, std::cref(compute));
   const auto queue = [&](const ops::OpContext& call) {
     if (kept != nullptr) return EnqueueSteps(recipe, call, kept, {kAlways, kBoth});
     return EnqueueSteps(recipe, call, static_cast<std::byte*>(call.workspace) + recipe.kept_at,

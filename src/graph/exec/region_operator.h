@@ -6,8 +6,8 @@
 // Values that leave the region are written where the caller wants them, by their own step. Other outputs that are an
 // input's buffer (Reshape) or may overwrite it (Add) do so where nothing else reads it afterwards.
 // A call that comes again, with the same recipe on the same memory, is launched as one CUDA graph
-// (runtime/operator_graphs.h), but while somebody profiles: then each step is. What follows from the dimensions alone is
-// kept as soon as they come again, and its steps are left out (graph/exec/kept_results.h).
+// (runtime/operator_graphs.h), but while somebody profiles: then each step is. What follows from the dimensions alone
+// is kept as soon as they come again, and its steps are left out (graph/exec/kept_results.h).
 #pragma once
 
 #include "graph/exec/program.h"
@@ -36,7 +36,7 @@ class RegionOperator final : public ops::Operator {
   const std::unique_ptr<StepPlans[]> plans_;   // of each step
   size_t most_inputs_ = 0, most_outputs_ = 0;  // of a step
   const std::shared_ptr<KeptResults::Total> kept_ = std::make_shared<KeptResults::Total>(0);
-  mutable OperatorGraphs graphs_;              // of the program's weights
+  mutable OperatorGraphs graphs_;  // of the program's weights
 };
 
 }  // namespace cudaep::graph

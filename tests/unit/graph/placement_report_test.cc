@@ -64,7 +64,7 @@ TEST(PlacementReport, NodesOfARegionAreShownAfterItIsOne) {
   GraphReport before = Graph({Node("a"), Node("b"), Node("c")});
   before.nodes[0].region = before.nodes[1].region = 1;
   report.Add(before);
-  report.SetRegion("b_out", {.steps = {{.op_type = "Sum", .domain = "d", .sources = {"a", "b"}}},
+  report.SetRegion("b_out", {.steps = {{.op_type = "Sum", .domain = "d", .sources = {"a", "b"}, .once = true}},
                              .notes = {{Fusion::kNorm, {"a", "b"}}, {Fusion::kNorm, {"c"}, "the axis"}}});
   report.SetRegion("c_out", {.steps = {{.op_type = "Nobody"}}, .notes = {}});
   NodeReport region = Node("fused");
@@ -82,7 +82,7 @@ TEST(PlacementReport, NodesOfARegionAreShownAfterItIsOne) {
   EXPECT_LT(at(R"("name": "d")"), at(R"("name": "a")")) << json;
   EXPECT_TRUE(json.ends_with(R"("regions": [
 {"number": 1, "steps": [
-{"op_type": "Sum", "domain": "d", "on_host": false, "nodes": ["a", "b"]}],
+{"op_type": "Sum", "domain": "d", "on_host": false, "once": true, "nodes": ["a", "b"]}],
 "rewritten": [
 {"name": "norm", "nodes": ["a", "b"]}],
 "missed": [
