@@ -7,7 +7,10 @@
 namespace cudaep::graph {
 
 KeptResults::~KeptResults() {
-  if (memory_ != nullptr) total_->fetch_sub(bytes_);
+  if (memory_ == nullptr) return;
+  const memory::RelaxedCapture relaxed;  // a plan may make room for another while the thread captures
+  memory_.reset();
+  total_->fetch_sub(bytes_);
 }
 
 std::byte* KeptResults::For(StreamContext& stream, const Compute& compute) {

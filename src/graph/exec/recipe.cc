@@ -341,7 +341,7 @@ Result<std::unique_ptr<Recipe>> MakeRecipe(const Program& program, std::span<Ste
   recipe->kept_at = memory.offsets.back();
   recipe->runs = std::move(once.steps);
   std::unique_ptr<KeptResults> results = kept_bytes == 0 ? nullptr : std::make_unique<KeptResults>(kept_bytes, kept);
-  recipe->work = std::make_shared<const Recipe::Work>(std::move(steps), std::move(results));
+  recipe->work = std::make_shared<const Recipe::Work>(Recipe::Work{std::move(steps), std::move(results)});
   const bool may_replay = program.replays && recipe->capturable && !recipe->synchronizes;
   if (may_replay && Launches(program, *recipe) >= kFewestLaunches) recipe->graph_plan = OperatorGraphs::NewPlan();
   return recipe;
