@@ -2,7 +2,7 @@
 //
 // Memory bound: a thread computes several output rows, so that each input row is read once for all of them, and for the
 // usual windows 16 bytes of outputs in each; the overlap with its neighbours is served by the first-level cache. With
-// channels last it has 16 bytes of channels for each of some neighbours in a row, and the weights lie in shared memory.
+// channels last: depthwise_tile.cuh.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,7 @@ struct DepthwiseConv {
   int32_t stride_h = 1, stride_w = 1;
   int32_t dilation_h = 1, dilation_w = 1;
   int32_t pad_top = 0, pad_left = 0;
+  bool constant_weights = false;  // they may be read before earlier work of the stream is done
   Activation activation = Activation::kNone;  // of the sum and the bias, before it is rounded
   ActivationParameters parameters = {};
 };

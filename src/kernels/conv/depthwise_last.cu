@@ -1,173 +1,135 @@
 #include <algorithm>
 
 #include "core/checked_math.h"
-#include "core/data_type_traits.h"
-#include "device/launch.h"
-#include "kernels/common/raw_pack.cuh"
-#include "kernels/conv/depthwise.h"
-#include "kernels/epilogue/activate.cuh"
-#include "kernels/fast_divide.h"
+#include "kernels/conv/depthwise_tile.cuh"
 #include "kernels/index_limit.h"
 
 namespace cudaep::kernels {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kBlocks = 2;  // on a multiprocessor, or nothing hides how long memory takes
-
-struct DepthwiseLastArgs {
-  DepthwiseConv conv;
-  FastDivider tiles;    // of channels
-  FastDivider columns;  // groups of output columns
-  FastDivider rows;     // output rows of an image
-  FastDivider taps;
-  int64_t first_image;  // images of earlier launches
-  uint32_t strips;
+template <int kPack_>
+struct AnyWindow {
+  static constexpr int kPack = kPack_, kLanes = kPack == 1 ? 32 : 8, kTileChannels = kLanes * kPack;
+  static constexpr int kThreads = 256, kPlaces = kThreads / kLanes, kColumns = 1, kRows = 1;
 };
 
-// Channels of a block, threads along them, and output strips of a block.
-template <int kPack>
-inline constexpr int kLanes = kPack == 1 ? 32 : 8;
-template <int kPack>
-inline constexpr int kStrips = kThreads / kLanes<kPack>;
-template <int kTaps>
-inline constexpr int kStripOutputs = kTaps == 0 ? 1 : 4;
-
-// A thread has kPack channels of a strip: kStripOutputs neighbours in a row. kTaps: the window's width, without
-// dilation and kStep apart, so that what a strip reads of an input row is loaded at once; 0 for any window, with strips
-// of one.
-template <class T, int kPack, int kTaps, int kStep>
-__global__ void __launch_bounds__(kThreads, kBlocks)
-    DepthwiseLastKernel(const T* x, const T* w, const T* bias, T* y, __grid_constant__ const DepthwiseLastArgs args) {
-  constexpr int kOutputs = kStripOutputs<kTaps>, kTileChannels = kLanes<kPack> * kPack;
+// Any window: kPack channels of one output a thread.
+template <class T, int kPack>
+__global__ void __launch_bounds__(AnyWindow<kPack>::kThreads)
+    DepthwiseLastKernel(const T* x, const T* w, const T* bias, T* y, __grid_constant__ const DepthwiseTileArgs args) {
+  constexpr int kTileChannels = AnyWindow<kPack>::kTileChannels;
   __shared__ float weight[kMostDepthwiseLastTaps * kTileChannels];
   const DepthwiseConv& conv = args.conv;
-  uint32_t tile;
-  const uint32_t first_strip = args.tiles.DivideWithRemainder(blockIdx.x, &tile) * kStrips<kPack>;
-  const int first_channel = static_cast<int>(tile) * kTileChannels;
-  const int tile_channels = device::Min(conv.in_channels - first_channel, kTileChannels);
+  const DepthwisePlace place = LocateDepthwise<AnyWindow<kPack>>(args);
   device::GridDependencyWait();
   const int taps = conv.kernel_h * conv.kernel_w;
-  for (uint32_t i = threadIdx.x; i < static_cast<uint32_t>(tile_channels * taps); i += kThreads) {
-    uint32_t tap;
-    const uint32_t channel = args.taps.DivideWithRemainder(i, &tap);
-    weight[tap * kTileChannels + channel] = Load(w[static_cast<int64_t>(first_channel) * taps + i]);
+  const T* const tile_weights = w + static_cast<int64_t>(place.first_channel) * taps;
+  for (int i = static_cast<int>(threadIdx.x); i < place.tile_channels * taps; i += AnyWindow<kPack>::kThreads) {
+    weight[i % taps * kTileChannels + i / taps] = Load(tile_weights[i]);
   }
   __syncthreads();
-  const int lane = static_cast<int>(threadIdx.x) % kLanes<kPack>, channel = lane * kPack;
-  const uint32_t strip = first_strip + threadIdx.x / kLanes<kPack>;
-  if (strip >= args.strips || channel >= tile_channels) return;
-  uint32_t group, row;
-  const int64_t image =
-      args.first_image + args.rows.DivideWithRemainder(args.columns.DivideWithRemainder(strip, &group), &row);
-  const int64_t channels = conv.in_channels;
-  const int first = static_cast<int>(group) * kOutputs;
-  const int top = static_cast<int>(row) * conv.stride_h - conv.pad_top, left = first * conv.stride_w - conv.pad_left;
-  const T* const from = x + image * conv.in_h * conv.in_w * channels + first_channel + channel;
-  float sum[kOutputs][kPack] = {};
-  if (bias != nullptr) {
-    float start[kPack];
-    UnpackCompute<T, kPack>(LoadRaw<kPack>(bias + first_channel + channel), start);
-#pragma unroll
-    for (int o = 0; o < kOutputs; ++o) {
-#pragma unroll
-      for (int k = 0; k < kPack; ++k) sum[o][k] = start[k];
-    }
-  }
-  const auto load = [&](int line, int column) {
-    RawPack<T, kPack> raw{};
-    if (column >= 0 && column < conv.in_w) {
-      raw = LoadRaw<kPack>(from + (static_cast<int64_t>(line) * conv.in_w + column) * channels);
-    }
-    return raw;
-  };
-  // += the pack times its weights at a tap.
-  const auto add = [&](const RawPack<T, kPack>& raw, int tap, float(&to)[kPack]) {
-    float value[kPack];
-    UnpackCompute<T, kPack>(raw, value);
-#pragma unroll
-    for (int k = 0; k < kPack; ++k) to[k] += weight[tap * kTileChannels + channel + k] * value[k];
-  };
-#pragma unroll 1
+  if (!place.active) return;
+  const int64_t channels = conv.in_channels, channel = place.first_channel + place.channel;
+  const T* const from = x + place.image * conv.in_h * conv.in_w * channels + channel;
+  float sum[kPack] = {};
+  if (bias != nullptr) UnpackCompute<T, kPack>(LoadRaw<kPack>(bias + channel), sum);
   for (int i = 0; i < conv.kernel_h; ++i) {
-    const int line = top + i * conv.dilation_h;
+    const int line = place.row * conv.stride_h - conv.pad_top + i * conv.dilation_h;
     if (line < 0 || line >= conv.in_h) continue;
-    if constexpr (kTaps != 0) {
-      constexpr int kRead = (kOutputs - 1) * kStep + kTaps;
-      RawPack<T, kPack> raw[kRead];
+    for (int j = 0; j < conv.kernel_w; ++j) {
+      const int column = place.column * conv.stride_w - conv.pad_left + j * conv.dilation_w;
+      if (column < 0 || column >= conv.in_w) continue;
+      float value[kPack];
+      UnpackCompute<T, kPack>(LoadRaw<kPack>(from + (static_cast<int64_t>(line) * conv.in_w + column) * channels),
+                              value);
 #pragma unroll
-      for (int j = 0; j < kRead; ++j) raw[j] = load(line, left + j);
-#pragma unroll
-      for (int j = 0; j < kTaps; ++j) {
-#pragma unroll
-        for (int o = 0; o < kOutputs; ++o) add(raw[o * kStep + j], i * kTaps + j, sum[o]);
-      }
-    } else {
-      for (int j = 0; j < conv.kernel_w; ++j) {
-        add(load(line, left + j * conv.dilation_w), i * conv.kernel_w + j, sum[0]);
+      for (int c = 0; c < kPack; ++c) {
+        sum[c] += weight[(i * conv.kernel_w + j) * kTileChannels + place.channel + c] * value[c];
       }
     }
   }
   WithActivation<float>(conv.activation, conv.parameters, [&](auto function) {
 #pragma unroll
-    for (int o = 0; o < kOutputs; ++o) {
-#pragma unroll
-      for (int k = 0; k < kPack; ++k) sum[o][k] = function(sum[o][k]);
-    }
+    for (int c = 0; c < kPack; ++c) sum[c] = function(sum[c]);
   });
-  T* const to = y + ((image * conv.out_h + row) * conv.out_w + first) * channels + first_channel + channel;
-#pragma unroll
-  for (int o = 0; o < kOutputs; ++o) {
-    if (first + o < conv.out_w) StoreWords<kPack>(to + o * channels, PackCompute<T, kPack>(sum[o]));
-  }
+  const int64_t pixel = (place.image * conv.out_h + place.row) * conv.out_w + place.column;
+  StoreWords<kPack>(y + pixel * channels + channel, PackCompute<T, kPack>(sum));
 }
 
+// A kernel, and what its grid is made of.
 template <class T>
 struct Variant {
-  void (*kernel)(const T*, const T*, const T*, T*, DepthwiseLastArgs);
-  int outputs, strips, tile_channels;
+  void (*kernel)(const T*, const T*, const T*, T*, DepthwiseTileArgs);
+  int columns, rows;  // of outputs that a thread computes
+  int threads, places, tile_channels;
 };
 
-template <class T, int kPack, int kTaps, int kStep>
-Variant<T> VariantOf() {
-  return {DepthwiseLastKernel<T, kPack, kTaps, kStep>, kStripOutputs<kTaps>, kStrips<kPack>, kLanes<kPack> * kPack};
+template <class T, class Tiling>
+Variant<T> VariantOf(decltype(Variant<T>::kernel) kernel) {
+  return {kernel, Tiling::kColumns, Tiling::kRows, Tiling::kThreads, Tiling::kPlaces, Tiling::kTileChannels};
+}
+template <class T, int kPack>
+Variant<T> AnyVariant() {
+  return VariantOf<T, AnyWindow<kPack>>(DepthwiseLastKernel<T, kPack>);
+}
+template <class T, class Tiling, int kBlocks>
+Variant<T> TileVariant() {
+  constexpr int kOfType = sizeof(T) == 2 || kBlocks == 1 ? kBlocks : kBlocks / 2;  // 32 bits take more registers
+  return VariantOf<T, Tiling>(DepthwiseTileKernel<T, Tiling, kOfType>);
 }
 
-template <class T>
-Variant<T> Choose(const DepthwiseConv& conv, bool packs) {
-  constexpr int kPack = PackElems(sizeof(T));
-  if (!packs) return VariantOf<T, 1, 0, 1>();
-  const int step = conv.dilation_w == 1 ? conv.stride_w : 0, taps = conv.kernel_w;
-  if (taps == 3 && step == 1) return VariantOf<T, kPack, 3, 1>();
-  if (taps == 3 && step == 2) return VariantOf<T, kPack, 3, 2>();
-  if (taps == 5 && step == 1) return VariantOf<T, kPack, 5, 1>();
-  if (taps == 5 && step == 2) return VariantOf<T, kPack, 5, 2>();
-  if (taps == 7 && step == 1) return VariantOf<T, kPack, 7, 1>();
-  return VariantOf<T, kPack, 0, 1>();
+// Tilings of one window: where outputs fill the device (an H200), and for fewer, where how long one thread takes is
+// what counts. ConvNeXt's and EfficientNet's layers at batch 32 and 1 chose them.
+template <class T, class Large, int kLargeBlocks, class Small>
+Variant<T> OfSize(const DepthwiseConv& conv) {
+  constexpr int64_t kFewOutputs = 1 << 19;
+  const bool is_large = conv.batch * conv.out_h * conv.out_w * conv.in_channels >= kFewOutputs;
+  return is_large ? TileVariant<T, Large, kLargeBlocks>() : TileVariant<T, Small, 4>();
+}
+
+template <class T, class HasPacks>
+Variant<T> Choose(const DepthwiseConv& c, HasPacks&& has_packs) {
+  constexpr int kPack = PackElems(sizeof(T)), kMostTaps = 7;
+  const bool square = c.kernel_h == c.kernel_w && c.stride_h == c.stride_w && c.dilation_h == 1 && c.dilation_w == 1;
+  const auto reach = [](int64_t in, int64_t out, int64_t stride) { return std::max(in, out * stride) + kMostTaps; };
+  const int64_t offsets = reach(c.in_h, c.out_h, c.stride_h) * reach(c.in_w, c.out_w, c.stride_w) * c.in_channels;
+  if (square && FitsIndex(offsets) && has_packs(kDepthwisePack)) {
+    using Small3 = DepthwiseTiling<3, 1, 128, 2, 1, 2>;
+    using Small5 = DepthwiseTiling<5, 1, 128, 2, 1, 4>;
+    using Small7 = DepthwiseTiling<7, 1, 128, 2, 1, 6>;
+    const int taps = c.kernel_h, step = c.stride_h;
+    if (taps == 3 && step == 1) return OfSize<T, DepthwiseTiling<3, 1, 128, 4, 4, 1>, 4, Small3>(c);
+    if (taps == 3 && step == 2) return TileVariant<T, DepthwiseTiling<3, 2, 128, 2, 1, 2>, 4>();
+    if (taps == 5 && step == 1) return OfSize<T, DepthwiseTiling<5, 1, 256, 4, 4, 1>, 1, Small5>(c);
+    if (taps == 5 && step == 2) return TileVariant<T, DepthwiseTiling<5, 2, 128, 2, 1, 4>, 4>();
+    if (taps == 7 && step == 1) return OfSize<T, DepthwiseTiling<7, 1, 256, 7, 2, 1>, 1, Small7>(c);
+  }
+  return has_packs(kPack) ? AnyVariant<T, kPack>() : AnyVariant<T, 1>();
 }
 
 template <class T>
 Status LaunchAs(const DepthwiseConv& conv, const void* x, const void* w, const void* bias, void* y,
                 device::Stream stream) {
-  const bool aligned = IsAligned(x, kPackBytes) && IsAligned(y, kPackBytes) && IsAligned(bias, kPackBytes);
-  const Variant<T> variant = Choose<T>(conv, aligned && conv.in_channels % PackElems(sizeof(T)) == 0);
-  const int64_t columns = CeilDiv(conv.out_w, variant.outputs);
-  const int64_t tiles = CeilDiv(conv.in_channels, variant.tile_channels);
-  DepthwiseLastArgs args{};
+  const auto has_packs = [&](int pack) {
+    const size_t bytes = sizeof(T) * static_cast<size_t>(pack);
+    return conv.in_channels % pack == 0 && IsAligned(x, bytes) && IsAligned(y, bytes) && IsAligned(bias, bytes);
+  };
+  const Variant<T> variant = Choose<T>(conv, has_packs);
+  const int64_t columns = CeilDiv(conv.out_w, variant.columns), rows = CeilDiv(conv.out_h, variant.rows);
+  const int64_t tiles = CeilDiv(conv.in_channels, variant.tile_channels), image_places = columns * rows;
+  DepthwiseTileArgs args{};
   args.conv = conv;
   args.tiles = FastDivider(static_cast<uint32_t>(tiles));
   args.columns = FastDivider(static_cast<uint32_t>(columns));
-  args.rows = FastDivider(static_cast<uint32_t>(conv.out_h));
-  args.taps = FastDivider(static_cast<uint32_t>(conv.kernel_h * conv.kernel_w));
-  // Numbers of strips and of blocks stay below 2^31: as many whole images a launch as fit.
-  const int64_t image_strips = columns * conv.out_h;
-  const int64_t most = std::max<int64_t>(1, (index_limit + 1 - kThreads) / (image_strips * tiles));
+  args.rows = FastDivider(static_cast<uint32_t>(rows));
+  // Numbers of places and of blocks stay below 2^31: as many whole images a launch as fit.
+  const int64_t most = std::max<int64_t>(1, (index_limit + 1 - variant.threads) / (image_places * tiles));
   for (int64_t image = 0; image < conv.batch; image += most) {
     args.first_image = image;
-    args.strips = static_cast<uint32_t>(std::min(conv.batch - image, most) * image_strips);
+    args.places = static_cast<uint32_t>(std::min(conv.batch - image, most) * image_places);
     device::LaunchConfig config;
-    config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(args.strips, variant.strips) * tiles);
-    config.block.x = kThreads;
+    config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(args.places, variant.places) * tiles);
+    config.block.x = static_cast<unsigned>(variant.threads);
     config.programmatic = true;
     CUDAEP_RETURN_IF_ERROR(device::Launch(variant.kernel, config, stream, static_cast<const T*>(x),
                                           static_cast<const T*>(w), static_cast<const T*>(bias), static_cast<T*>(y),

@@ -75,12 +75,12 @@ __device__ __forceinline__ void AddPacks(const F& f, const Pack<T, kPack> (&pack
 }
 
 template <int kColumnPack, int kPack, class F, class T>
-__device__ __forceinline__ void AddAccess(const F& f, const T* from, int64_t at, typename F::Acc* acc) {
-  const Pack<T, kPack> pack[1] = {LoadPack<kPack>(from)};
+__device__ __forceinline__ void AddOne(const F& f, const Pack<T, kPack>& pack, int64_t at, typename F::Acc* acc) {
   if constexpr (AddsBatches<F>) {
-    AddPacks<kColumnPack>(f, pack, acc);
+    const Pack<T, kPack> batch[1] = {pack};
+    AddPacks<kColumnPack>(f, batch, acc);
   } else {
-    AddPack<kColumnPack>(f, pack[0], at, acc);
+    AddPack<kColumnPack>(f, pack, at, acc);
   }
 }
 
@@ -94,7 +94,7 @@ __device__ __forceinline__ void Accumulate(const F& f, const T* base, const Redu
   if (!one_run && reduced.size[0] < kInFlight * lanes) {
 #pragma unroll 1
     for (int64_t at = begin + lane; at < end; at += lanes) {
-      AddAccess<kColumnPack, kPack>(f, base + OffsetOf(reduced, at), at, acc);
+      AddOne<kColumnPack>(f, LoadPack<kPack>(base + OffsetOf(reduced, at)), at, acc);
     }
     return;
   }
@@ -116,8 +116,15 @@ __device__ __forceinline__ void Accumulate(const F& f, const T* base, const Redu
         for (int j = 0; j < kInFlight; ++j) AddPack<kColumnPack>(f, pack[j], at + j * lanes, acc);
       }
     }
-#pragma unroll 1
-    for (; at < run_end; at += lanes, from += step) AddAccess<kColumnPack, kPack>(f, from, at, acc);
+    Pack<T, kPack> rest[kInFlight - 1] = {};
+#pragma unroll
+    for (int j = 0; j < kInFlight - 1; ++j) {
+      if (at + j * lanes < run_end) rest[j] = LoadPack<kPack>(from + j * step);
+    }
+#pragma unroll
+    for (int j = 0; j < kInFlight - 1; ++j) {
+      if (at + j * lanes < run_end) AddOne<kColumnPack>(f, rest[j], at + j * lanes, acc);
+    }
     begin = run_end;
   }
 }
@@ -141,14 +148,19 @@ __device__ __forceinline__ void CombineLanes(const F& f, bool columns, typename 
     }
   } else if (blockDim.y > 1) {
     const unsigned self = threadIdx.y * blockDim.x + threadIdx.x;
-#pragma unroll
-    for (int k = 0; k < kColumnPack; ++k) scratch[k * kReduceThreads + self] = acc[k];
-    __syncthreads();
-    if (threadIdx.y != 0) return;
 #pragma unroll 1
-    for (unsigned other = self + blockDim.x; other < blockDim.x * blockDim.y; other += blockDim.x) {
+    for (unsigned rows = blockDim.y / 2; rows > 0; rows /= 2) {
+      if (threadIdx.y >= rows && threadIdx.y < 2 * rows) {
 #pragma unroll
-      for (int k = 0; k < kColumnPack; ++k) acc[k] = f.Merge(acc[k], scratch[k * kReduceThreads + other]);
+        for (int k = 0; k < kColumnPack; ++k) scratch[k * kReduceThreads + self] = acc[k];
+      }
+      __syncthreads();
+      if (threadIdx.y < rows) {
+#pragma unroll
+        for (int k = 0; k < kColumnPack; ++k) {
+          acc[k] = f.Merge(acc[k], scratch[k * kReduceThreads + self + rows * blockDim.x]);
+        }
+      }
     }
   }
 }

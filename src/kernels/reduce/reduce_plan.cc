@@ -60,6 +60,9 @@ void ShapeRowBlock(ReducePlan& plan, int64_t device_threads) {
 
 void ShapeColumnBlock(ReducePlan& plan, int64_t device_threads) {
   plan.width = plan.kept.elems >= 32 ? 32 : std::bit_ceil(static_cast<unsigned>(plan.kept.elems));
+  // Few outputs, as of the means of one image, go to more multiprocessors in narrow blocks, of 128 bytes in a row.
+  const int64_t multiprocessors = device_threads / kThreadsPerMultiprocessor;
+  while (plan.column_pack > 1 && plan.width > 8 && plan.kept.elems < multiprocessors * plan.width) plan.width /= 2;
   const int64_t lanes = CeilDiv(std::max<int64_t>(plan.reduced.elems, 1), LoadsPerThread(plan, device_threads));
   plan.height = std::bit_floor(static_cast<unsigned>(std::min<int64_t>(lanes, kReduceThreads / plan.width)));
   if (plan.height == 1 && plan.kept.elems >= kReduceThreads) plan.width = kReduceThreads;

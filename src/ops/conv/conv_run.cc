@@ -147,6 +147,7 @@ Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem
   if (is_depthwise && (options.path == ConvPath::kAuto || options.path == ConvPath::kDepthwise)) {
     plan->route = ConvRoute::kDepthwise;
     plan->depthwise = DepthwiseOf(problem);
+    plan->depthwise.constant_weights = options.product.constant_a;
     Epilogue rest = problem.epilogue;
     rest.bias = false;
     if (!rest.residual()) {

@@ -58,6 +58,26 @@ _GEOMETRIES = [
     ((0, 3, 8, 7), (4, 3, 3, 3), {}, (0, 4, 6, 5)),
 ]
 _DEPTHWISE_PACKS = ((2, 16, 7, 8), (16, 1, 3, 3), {"group": 16, "pads": [1, 1, 1, 1], "strides": [2, 2]}, (2, 16, 4, 4))
+# Windows that channels-last images have tiles for, with rests of channels, rows and columns; images smaller than them.
+_DEPTHWISE_TILES = [
+    ((images, channels, *size), (channels, 1, taps, taps), attrs | {"group": channels}, (images, channels, *out))
+    for images, channels, size, taps, attrs, out in [
+        (2, 36, (9, 11), 3, {"pads": [1, 1, 1, 1]}, (9, 11)),
+        (2, 36, (9, 12), 3, {"pads": [0, 1, 2, 0], "strides": [2, 2]}, (5, 6)),
+        (1, 68, (6, 9), 5, {"pads": [2, 2, 2, 2]}, (6, 9)),
+        (3, 32, (13, 7), 5, {"pads": [2, 1, 2, 2], "strides": [2, 2]}, (7, 3)),
+        (2, 40, (9, 8), 7, {"pads": [3, 3, 3, 3]}, (9, 8)),
+        (2, 4, (2, 3), 7, {"pads": [3, 3, 3, 3]}, (2, 3)),
+        (1, 32, (8, 7), 3, {"pads": [5, 7, 4, 6]}, (15, 18)),
+        (2, 6, (5, 6), 7, {"pads": [3, 3, 3, 3]}, (5, 6)),
+        (1, 32, (9, 9), 3, {"strides": [3, 3]}, (3, 3)),
+        (1, 32, (9, 9), 9, {"pads": [4, 4, 4, 4]}, (9, 9)),
+    ]
+]
+_DEPTHWISE_LARGE = [
+    ((1, 40, 121, 110), (40, 1, taps, taps), {"group": 40, "pads": [taps // 2] * 4}, (1, 40, 121, 110))
+    for taps in (3, 5, 7)
+]
 _DEPTHWISE_DILATED = ((1, 8, 9, 8), (8, 1, 3, 3), {"group": 8, "dilations": [2, 2]}, (1, 8, 5, 4))
 
 
@@ -175,6 +195,22 @@ CASES = [
             (True, "silu"),
         ]
         for channels_last in (False, True)
+    ),
+    *(
+        Case(
+            op="Conv",
+            domain=FUSED_DOMAIN,
+            inputs=_inputs(geometry, bias, False, channels_last=True),
+            attrs=geometry[2] | {"activation": activation, "channels_last": 1},
+            expected=_fused,
+            magnitude=_magnitude,
+            dtypes=dtypes,
+            tolerance=_ROUNDED,
+            constants={1} if constant else set(),
+        )
+        for geometries, dtypes in ((_DEPTHWISE_TILES, FLOATS), (_DEPTHWISE_LARGE, ("float16",)))
+        for geometry in geometries
+        for bias, activation, constant in ((True, "silu", True), (False, "none", False))
     ),
     Case(
         op="FusedConv",
