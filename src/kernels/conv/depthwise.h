@@ -27,7 +27,7 @@ struct DepthwiseConv {
   int32_t stride_h = 1, stride_w = 1;
   int32_t dilation_h = 1, dilation_w = 1;
   int32_t pad_top = 0, pad_left = 0;
-  bool constant_weights = false;  // they may be read before earlier work of the stream is done
+  bool constant_weights = false;              // they may be read before earlier work of the stream is done
   Activation activation = Activation::kNone;  // of the sum and the bias, before it is rounded
   ActivationParameters parameters = {};
 };

@@ -96,12 +96,13 @@ Variant<T> Choose(const DepthwiseConv& c, HasPacks&& has_packs) {
   if (square && FitsIndex(offsets) && has_packs(kDepthwisePack)) {
     using Small3 = DepthwiseTiling<3, 1, 128, 2, 1, 2>;
     using Small5 = DepthwiseTiling<5, 1, 128, 2, 1, 4>;
+    using SmallStep5 = DepthwiseTiling<5, 2, 128, 2, 1, 4>;
     using Small7 = DepthwiseTiling<7, 1, 128, 2, 1, 6>;
     const int taps = c.kernel_h, step = c.stride_h;
     if (taps == 3 && step == 1) return OfSize<T, DepthwiseTiling<3, 1, 128, 4, 4, 1>, 4, Small3>(c);
     if (taps == 3 && step == 2) return TileVariant<T, DepthwiseTiling<3, 2, 128, 2, 1, 2>, 4>();
     if (taps == 5 && step == 1) return OfSize<T, DepthwiseTiling<5, 1, 256, 4, 4, 1>, 1, Small5>(c);
-    if (taps == 5 && step == 2) return TileVariant<T, DepthwiseTiling<5, 2, 128, 2, 1, 4>, 4>();
+    if (taps == 5 && step == 2) return OfSize<T, DepthwiseTiling<5, 2, 128, 4, 2, 1>, 2, SmallStep5>(c);
     if (taps == 7 && step == 1) return OfSize<T, DepthwiseTiling<7, 1, 256, 7, 2, 1>, 1, Small7>(c);
   }
   return has_packs(kPack) ? AnyVariant<T, kPack>() : AnyVariant<T, 1>();

@@ -11,6 +11,8 @@ namespace {
 
 constexpr int64_t kMaxSplits = 1024;
 constexpr int64_t kMinRoundsOfSplit = 8;  // loads of each thread that make another block worth its merge
+// Of a column of means, fewer loads than these take less time than a split's merge (2 us on an H200).
+constexpr int64_t kFewestRoundsToSplit = 48;
 constexpr int64_t kThreadsPerMultiprocessor = 2048;
 // Blocks that split outputs, all of one length, are no more than a multiprocessor has the registers for at once: what
 // is left over for a second round would take as long as the first.
@@ -81,7 +83,8 @@ Status Split(ReducePlan& plan, int64_t resident_threads, int forced) {
     plan.splits = forced;
   } else if (plan.columns || plan.width > 32) {
     const int64_t wanted = resident_threads / std::max<int64_t>(blocks * plan.width * plan.height, 1);
-    const int64_t worthwhile = plan.reduced.elems / (lanes * kMinRoundsOfSplit);
+    const int64_t rounds = plan.reduced.elems / lanes;
+    const int64_t worthwhile = plan.columns && rounds < kFewestRoundsToSplit ? 1 : rounds / kMinRoundsOfSplit;
     if (blocks <= kReduceTickets) {
       plan.splits = static_cast<int>(std::clamp<int64_t>(std::min(wanted, worthwhile), 1, kMaxSplits));
     }
