@@ -75,8 +75,13 @@ _DEPTHWISE_TILES = [
     ]
 ]
 _DEPTHWISE_LARGE = [
-    ((1, 40, 121, 110), (40, 1, taps, taps), {"group": 40, "pads": [taps // 2] * 4}, (1, 40, 121, 110))
-    for taps in (3, 5, 7)
+    (
+        (1, 40, 121 * step, 110 * step),
+        (40, 1, taps, taps),
+        {"group": 40, "pads": [taps // 2] * 4, "strides": [step] * 2},
+        (1, 40, 121, 110),
+    )
+    for taps, step in ((3, 1), (5, 1), (5, 2), (7, 1))
 ]
 _DEPTHWISE_DILATED = ((1, 8, 9, 8), (8, 1, 3, 3), {"group": 8, "dilations": [2, 2]}, (1, 8, 5, 4))
 
