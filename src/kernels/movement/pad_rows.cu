@@ -3,11 +3,11 @@
 namespace cudaep::kernels {
 namespace {
 
-constexpr int kThreads = 256, kWarps = kThreads / 32;
-constexpr int kRowsAtOnce = 2;           // on their way to a thread
-constexpr int64_t kMostRowsOfWarp = 16;  // 32 and fewer: a lane works out where one of them comes from
-constexpr int64_t kManyWarps = 4096;     // that keep a large GPU busy; with fewer a warp has fewer rows
-constexpr double kLeastLanes = 0.75;     // of a row's last warp's, and those before, that have a pack
+constexpr int kThreads = 128, kWarps = kThreads / 32;
+constexpr int kRowsAtOnce = 2;          // on their way to a thread
+constexpr int64_t kMostRowsOfWarp = 4;  // 32 and fewer: a lane works out where one of them comes from
+constexpr int64_t kManyWarps = 4096;    // that keep a large GPU busy; with fewer a warp has fewer rows
+constexpr double kLeastLanes = 0.75;    // of a row's last warp's, and those before, that have a pack
 
 template <class Unit>
 struct PadRows {
@@ -18,8 +18,11 @@ struct PadRows {
   uint32_t rows, rows_of_warp, packs;  // of a row
   FastDivider tiles;                   // of 32 packs of a row
   PadView<uint32_t> view;
-  Readable readable;
 };
+
+// What a lane stores at once, so that a warp's stores lie side by side whatever its units are.
+template <class Unit>
+using PadWord = std::conditional_t<(sizeof(Unit) < 4), uint32_t, Unit>;
 
 constexpr uint32_t kNoUnit = ~0u;
 
@@ -43,57 +46,69 @@ __device__ __forceinline__ int64_t RowStart(const PadRows<Unit>& pad, uint32_t i
   return outside ? -1 : start * static_cast<int64_t>(sizeof(Unit));
 }
 
+// Each unit of a word is read by itself: where it comes from is worked out once for all rows of a warp, and neither the
+// ends of a row nor how it is aligned make a difference.
 template <class Unit>
-__global__ void __launch_bounds__(kThreads, sizeof(Unit) == 1 ? 2 : 4)
+__global__ void __launch_bounds__(kThreads, sizeof(Unit) == 1 ? 5 : 10)
     PadRowsKernel(const __grid_constant__ PadRows<Unit> pad, Unit* out) {
-  constexpr int kPack = PackElems(sizeof(Unit));
+  using Word = PadWord<Unit>;
+  constexpr int kUnits = static_cast<int>(sizeof(Word) / sizeof(Unit));  // of a word
+  constexpr int kWords = static_cast<int>(kPackBytes / sizeof(Word));    // of a lane
   const unsigned lane = threadIdx.x % 32;
   uint32_t tile;
   const uint32_t group = pad.tiles.DivideWithRemainder(blockIdx.x * kWarps + threadIdx.x / 32, &tile);
-  const uint32_t first = group * pad.rows_of_warp, pack = tile * 32 + lane;
-  const bool any = first < pad.rows, has_pack = pack < pad.packs;
-  const uint32_t rows = any ? device::Min(pad.rows - first, pad.rows_of_warp) : 0;
+  const uint32_t first = group * pad.rows_of_warp, words = pad.packs * kWords, word = tile * 32 * kWords + lane;
+  const uint32_t rows = first < pad.rows ? device::Min(pad.rows - first, pad.rows_of_warp) : 0;
   const int64_t lane_start = lane < rows ? RowStart(pad, first + lane) : 0;
-  // The same for all rows: a pack that lies in the input, or in bytes where each of its units comes from.
-  const int32_t column = static_cast<int32_t>(pack) * kPack - pad.view.begin[0], columns = pad.view.in[0];
-  const bool inside = column >= 0 && column + kPack <= columns;
-  uint32_t source[kPack];
+  const int32_t columns = pad.view.in[0];
+  const auto has = [&](int w) { return word + static_cast<uint32_t>(w) * 32 < words; };
+  uint32_t source[kWords][kUnits];
 #pragma unroll
-  for (int k = 0; k < kPack; ++k) {
-    int32_t from = column + k;
-    if (!inside && pad.mode != PadMode::kConstant) from = MapPosition(from, columns, pad.mode);
-    source[k] = from >= 0 && from < columns ? static_cast<uint32_t>(from) * sizeof(Unit) : kNoUnit;
+  for (int w = 0; w < kWords; ++w) {
+#pragma unroll
+    for (int k = 0; k < kUnits; ++k) {
+      int32_t from = static_cast<int32_t>((word + static_cast<uint32_t>(w) * 32) * kUnits) + k - pad.view.begin[0];
+      if (pad.mode != PadMode::kConstant) from = MapPosition(from, columns, pad.mode);
+      source[w][k] = from >= 0 && from < columns ? static_cast<uint32_t>(from) * sizeof(Unit) : kNoUnit;
+    }
   }
   device::GridDependencyWait();
   Unit constant{};
   if (pad.mode == PadMode::kConstant) constant = Repeat<Unit>(pad.value, pad.elem_bytes);
+  Word* to = reinterpret_cast<Word*>(out) + int64_t{first} * words + word;
 #pragma unroll 1
-  for (uint32_t r = 0; r < rows; r += kRowsAtOnce) {
-    ShiftedGroups groups[kRowsAtOnce];
-    Pack<Unit, kPack> units[kRowsAtOnce];
-    bool whole[kRowsAtOnce];
+  for (uint32_t r = 0; r < rows; r += kRowsAtOnce, to += int64_t{kRowsAtOnce} * words) {
+    Pack<Unit, kUnits> units[kRowsAtOnce][kWords];
 #pragma unroll
     for (int i = 0; i < kRowsAtOnce; ++i) {
       const int64_t start = __shfl_sync(device::kFullWarp, lane_start, static_cast<int>(r) + i);
-      whole[i] = false;
-      if (!has_pack || r + i >= rows) continue;
+      if (r + i >= rows) continue;
       const std::byte* const row = reinterpret_cast<const std::byte*>(pad.in) + start;
-      if (inside && start >= 0) whole[i] = groups[i].Load(row + source[0], pad.readable);
-      if (whole[i]) continue;
+      // Calls use(unit, from) for each.
+      const auto for_units = [&](const auto& use) {
 #pragma unroll
-      for (int k = 0; k < kPack; ++k) {
-        units[i].value[k] = constant;
-        if (start >= 0 && source[k] != kNoUnit) {
-          units[i].value[k] = *reinterpret_cast<const Unit*>(row + source[k]);
+        for (int w = 0; w < kWords; ++w) {
+#pragma unroll
+          for (int k = 0; k < kUnits; ++k) {
+            if (has(w)) use(units[i][w].value[k], source[w][k]);
+          }
         }
+      };
+      if (pad.mode != PadMode::kConstant) {  // all of them come from the input
+        for_units([&](Unit& unit, uint32_t from) { unit = *reinterpret_cast<const Unit*>(row + from); });
+      } else {
+        for_units([&](Unit& unit, uint32_t from) {
+          unit = start >= 0 && from != kNoUnit ? *reinterpret_cast<const Unit*>(row + from) : constant;
+        });
       }
     }
 #pragma unroll
     for (int i = 0; i < kRowsAtOnce; ++i) {
-      if (!has_pack || r + i >= rows) continue;
-      using Words = Pack<uint32_t, 4>;
-      const Words words = whole[i] ? groups[i].template Shifted<Unit>() : std::bit_cast<Words>(units[i]);
-      *reinterpret_cast<Words*>(out + (int64_t{first + r + i} * pad.packs + pack) * kPack) = words;
+      if (r + i >= rows) continue;
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) {
+        if (has(w)) to[i * int64_t{words} + w * 32] = std::bit_cast<Word>(units[i][w]);
+      }
     }
   }
 }
@@ -114,8 +129,7 @@ Status Launch(const PadCopy& pad, const void* in, PadValue value, void* out, dev
                            .rows_of_warp = static_cast<uint32_t>(rows_of_warp),
                            .packs = static_cast<uint32_t>(packs),
                            .tiles = FastDivider(static_cast<uint32_t>(tiles)),
-                           .view = MakePadView<uint32_t>(pad, factor),
-                           .readable = ReadablePad(pad, in)};
+                           .view = MakePadView<uint32_t>(pad, factor)};
   device::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(CeilDiv(rows, rows_of_warp) * tiles, kWarps));
   config.block.x = kThreads;
