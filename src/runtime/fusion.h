@@ -15,6 +15,7 @@ enum class Fusion : uint8_t {
   kStemPool,
   kActivation,
   kNorm,
+  kViews,
   kRotary,
   kAttention,
   kDecoderAttention,
@@ -26,9 +27,9 @@ enum class Fusion : uint8_t {
   kShortProducts,
   kOnce,
 };
-inline constexpr int kFusionCount = 17;
+inline constexpr int kFusionCount = 18;
 inline constexpr const char* kFusionNames =
-    "qdq,conv_affine,conv_epilogue,channels_last,stem_pool,activation,norm,rotary,attention,decoder_attention,"
+    "qdq,conv_affine,conv_epilogue,channels_last,stem_pool,activation,norm,views,rotary,attention,decoder_attention,"
     "product_epilogue,projections,embedding,skip_norm,chains,short_products,once";
 
 constexpr std::string_view FusionName(Fusion fusion) {

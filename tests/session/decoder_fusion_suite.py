@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime as ort
+from onnx import helper
 
 from tests.session.fusion_models import BATCH, HEAD, HEADS, HIDDEN, STEPS, Graph
 from tests.session.region_fusion_suite import rewritten
@@ -31,6 +32,7 @@ class Decoder(Graph):
     rotated: int = HEAD  # elements of each head
     own_positions: bool = False  # of each entry of the batch
     own_heads: bool = False  # angles of each head, of all positions the same
+    widened: bool = False  # heads and angles, to float and back, while heads are rotated
     norms: bool = False
     kv_heads: int = KV_HEADS
     bias: bool = False
@@ -69,6 +71,10 @@ class Decoder(Graph):
         y = self.add("Add", self.add("Mul", some, cos), turned)
         return y if self.rotated == HEAD else self.add("Concat", y, self.part(x, self.rotated, HEAD), axis=-1)
 
+    def rotate_in_float(self, *values: str) -> str:
+        wide = [self.add("Cast", value, to=onnx.TensorProto.FLOAT) for value in values]
+        return self.add("Cast", self.rotate(*wide), to=helper.np_dtype_to_tensor_dtype(np.dtype(self.dtype)))
+
     def norm(self, x: str) -> str:
         mean = self.add("ReduceMean", self.add("Pow", x, self.constant(2, self.dtype)), self.ints(-1))
         root = self.add("Sqrt", self.add("Add", mean, self.constant(1e-3, self.dtype)))
@@ -97,7 +103,8 @@ class Decoder(Graph):
             y = self.add("Reshape", rows, self.ints(0, 0, -1, self.value_size if i == 2 else HEAD))
             y = self.norm(y) if self.norms and i < 2 else y
             y = self.add("Transpose", y, perm=[0, 2, 1, 3])
-            heads.append(self.rotate(y, cos, sin) if self.rotated and i < 2 else y)
+            rotate = self.rotate_in_float if self.widened else self.rotate
+            heads.append(rotate(y, cos, sin) if self.rotated and i < 2 else y)
         for i in (1, 2):
             if self.past is not None:
                 size = self.value_size if i == 2 else HEAD
@@ -153,6 +160,8 @@ FORMS: dict[str, dict[str, Any]] = {
     "nothing leaves": {"leaves": False},
     "positions of each entry": {"own_positions": True},
     "partly rotated": {"rotated": 4},
+    "rotated in float": {"widened": True},
+    "partly rotated in float": {"widened": True, "rotated": 4},
     "not rotated": {"rotated": 0},
     "norms": {"norms": True, "past": None},
     "norms and past": {"norms": True, "bias": True},
@@ -182,6 +191,7 @@ def check_each_pass_alone() -> None:
     for left_out in (
         "activation",
         "norm",
+        "views",
         "rotary",
         "attention",
         "decoder_attention",

@@ -74,6 +74,7 @@ MaybeDims DimRules::Of(const Node& node, size_t output) {
   if (node.Is("Tile")) return Tiled(node);
   if (node.Is("Flatten")) return Flattened(node);
   if (node.Is("Conv") || node.Is("MaxPool") || node.Is("AveragePool") || node.Is("LpPool")) return Windowed(node);
+  if (node.Is("Resize")) return Resized(node);
   if (node.Is("GlobalAveragePool") || node.Is("GlobalMaxPool")) return Pooled(node);
   if (node.Is("ReduceMean") || node.Is("ReduceSum") || node.Is("ReduceMax")) return Reduced(node);
   return std::nullopt;

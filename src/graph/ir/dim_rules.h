@@ -66,7 +66,8 @@ class DimRules {
   // How many windows of `kernel` taps fit along a spatial axis; absent where that is not known.
   Dim WindowsOver(const Node& node, const Dim& size, size_t axis, size_t rank, int64_t kernel);
   MaybeDims Windowed(const Node& node);
-  MaybeDims Pooled(const Node& node) const;  // to one element a channel
+  MaybeDims Resized(const Node& node) const;  // by whole numbers
+  MaybeDims Pooled(const Node& node) const;   // to one element a channel
 
   Graph& graph_;
   std::vector<std::optional<Elements>> followed_;

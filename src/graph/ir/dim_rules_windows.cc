@@ -1,5 +1,8 @@
-// Convolutions and pools: as many windows as fit.
+// Convolutions and pools: as many windows as fit. Images of another size.
+#include <cmath>
+
 #include "graph/ir/attributes.h"
+#include "graph/ir/constants.h"
 #include "graph/ir/dim_rules.h"
 
 namespace cudaep::graph::ir {
@@ -45,6 +48,22 @@ MaybeDims DimRules::Windowed(const Node& node) {
   for (size_t axis = 0; axis < rank; ++axis) {
     const int64_t taps = is_conv ? (*w)[axis + 2].size : At(kernel, axis, kUnknownDim);
     dims.push_back(WindowsOver(node, (*x)[axis + 2], axis, rank, taps));
+  }
+  return dims;
+}
+
+MaybeDims DimRules::Resized(const Node& node) const {
+  const MaybeDims& x = Stated(node, 0);
+  const auto* const mode = FindAttribute<std::string>(node, "coordinate_transformation_mode");
+  const bool crops = mode != nullptr && *mode == "tf_crop_and_resize";
+  if (!x || node.inputs.size() < 3 || crops || node.attributes.contains("axes")) return std::nullopt;
+  const auto scales = NumbersOf(graph_, node.inputs[2]);
+  if (!scales || scales->size() != x->size()) return std::nullopt;
+  DimList dims;
+  for (size_t i = 0; i < x->size(); ++i) {
+    const double scale = (*scales)[i];
+    const bool is_whole = scale >= 1 && scale <= 64 && std::floor(scale) == scale;
+    dims.push_back(is_whole ? Symbols::DimOf(Times(ElementOf((*x)[i]), Number(static_cast<int64_t>(scale)))) : Dim{});
   }
   return dims;
 }

@@ -21,7 +21,7 @@ class Fuser {
       return rewrite_.Miss(index, "the mask is not stated to broadcast to the scores");
     }
     const int q = heads_.MergedSource(RowsFirst(core->q)), v = heads_.MergedSource(RowsFirst(core->v));
-    const int k = heads_.MergedSource(core->k >= 0 ? RowsFirst(core->k) : core->k_rows_first);
+    const int k = heads_.MergedSource(core->k >= 0 ? RowsFirst(core->k) : IsTurned(*core) ? core->k_elsewhere : -1);
     if (merge >= 0 && q >= 0 && k >= 0 && v >= 0) {
       AttentionCore scaled = *core;
       const int plain_q = Unscaled(q, scaled.scale), plain_k = Unscaled(k, scaled.scale);
@@ -48,7 +48,12 @@ class Fuser {
     return fused;
   }
 
-  // The keys as [batch, heads, rows, size], from [batch, rows, heads, size].
+  // Whether the keys exist as [batch, rows, heads, size].
+  static bool IsTurned(const AttentionCore& core) {
+    return core.k < 0 && core.k_order == std::vector<int64_t>{0, 2, 1, 3};
+  }
+
+  // The keys as [batch, heads, rows, size], of those that lie in another order.
   ir::Node HeadsFirst(const AttentionCore& core) const {
     const ir::Value& keys = graph_.value(core.keys);
     ir::Value turned{.name = keys.name, .type = keys.type, .kind = keys.kind, .dims = keys.dims};
@@ -56,8 +61,8 @@ class Fuser {
     return {.name = turned.name,
             .op_type = "Transpose",
             .since_version = 13,
-            .attributes = {{"perm", std::vector<int64_t>{0, 2, 1, 3}}},
-            .inputs = {core.k_rows_first},
+            .attributes = {{"perm", core.k_order}},
+            .inputs = {core.k_elsewhere},
             .outputs = {rewrite_.graph.AddValue(std::move(turned))}};
   }
 

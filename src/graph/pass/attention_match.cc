@@ -110,10 +110,13 @@ class AttentionMatch {
 
   bool MatchKeys(AttentionCore& core) const {
     if (const ir::Node* const turn = match_.Maker(core.keys, "Transpose")) {
-      const auto perm = match_.IntsOf(*turn, "perm", turn->inputs.size());
-      if (perm == std::vector<int64_t>{0, 1, 3, 2}) core.k = turn->inputs[0];
-      if (perm == std::vector<int64_t>{0, 2, 3, 1}) core.k_rows_first = turn->inputs[0];
-      return core.k >= 0 || core.k_rows_first >= 0;
+      auto order = match_.IntsOf(*turn, "perm", turn->inputs.size());
+      if (!order || order->size() != 4) return false;
+      std::swap((*order)[2], (*order)[3]);
+      const bool is_in_order = std::ranges::is_sorted(*order);
+      (is_in_order ? core.k : core.k_elsewhere) = turn->inputs[0];
+      core.k_order = *std::move(order);
+      return true;
     }
     return MatchFlatKeys(core);
   }

@@ -11,12 +11,13 @@ namespace cudaep::graph {
 
 struct AttentionCore {
   int q = -1, v = -1;
-  int keys = -1;          // as the product reads them: [batch, heads, size, rows]
-  int k = -1;             // [batch, heads, rows, size]; -1: only `k_rows_first` exists
-  int k_rows_first = -1;  // [batch, rows, heads, size]
-  int mask = -1;          // added to the scores; -1: none
-  bool mask_fits = true;  // whether its dimensions are stated to broadcast to those of the scores
-  bool guarded = false;   // NaN of rows without any key become zeros
+  int keys = -1;                      // as the product reads them: [batch, heads, size, rows]
+  int k = -1;                         // [batch, heads, rows, size]; -1: only `k_elsewhere` exists
+  int k_elsewhere = -1;               // that with its dimensions in another order
+  std::vector<int64_t> k_order = {};  // which Transpose makes it of `k_elsewhere`
+  int mask = -1;                      // added to the scores; -1: none
+  bool mask_fits = true;              // whether its dimensions are stated to broadcast to those of the scores
+  bool guarded = false;               // NaN of rows without any key become zeros
   double scale = 1;
   int64_t heads = 0, kv_heads = 0;  // several heads of queries may share one of keys and values
   int64_t head_size = 0, v_head_size = 0;

@@ -7,7 +7,13 @@ namespace cudaep::graph {
 std::optional<ir::Node> AsFusedProduct(const Rewriter& rewrite, int index) {
   const ir::Graph& graph = rewrite.graph;
   const ir::Node& node = rewrite.node(index);
-  if (node.on_host || !(node.Is("MatMul") || node.Is("Gemm"))) return std::nullopt;
+  if (node.on_host) return std::nullopt;
+  if (node.Is("MatMul", ops::kFusedDomain) && !node.attributes.contains("activation")) {
+    ir::Node fused = node;
+    fused.sources.clear();
+    return fused;
+  }
+  if (!node.Is("MatMul") && !node.Is("Gemm")) return std::nullopt;
   const auto &a = graph.value(node.inputs[0]).dims, &b = graph.value(node.inputs[1]).dims;
   if (!a || !b || a->size() < 2 || b->size() < 2) return std::nullopt;
   ir::Node fused = rewrite.Instead(index, ops::kFusedDomain, "MatMul", 1);

@@ -21,6 +21,7 @@
 #include "graph/pass/short_products.h"
 #include "graph/pass/skip_norm.h"
 #include "graph/pass/stem_pool.h"
+#include "graph/pass/views.h"
 #include "ops/registry.h"
 
 namespace cudaep::graph {
@@ -39,6 +40,7 @@ constexpr PassEntry kPasses[] = {
     {Fusion::kStemPool, FuseStemPools},
     {Fusion::kActivation, FuseActivations},
     {Fusion::kNorm, FuseNorms},
+    {Fusion::kViews, ComposeViews},
     {Fusion::kRotary, FuseRotary},
     {Fusion::kAttention, FuseAttention},
     {Fusion::kDecoderAttention, FuseDecoderAttention},

@@ -25,6 +25,7 @@ class Merger {
 
  private:
   void MergeIntoAttention(int index) const {
+    if (const std::optional<RowPart> queries = QueriesOfWhole(rewrite_.node(index))) return ReadWhole(index, *queries);
     const std::optional<Projections> parts = PartsOf(rewrite_.node(index));
     if (!parts) return;
     const auto& [q, k, v] = *parts;
@@ -50,6 +51,16 @@ class Merger {
       fused.attributes["head_size"] = parts->front().columns / heads;
       rewrite_.Replace(index, std::move(fused), {std::move(product)});
     }
+  }
+
+  // The regions' own Attention in place of ONNX's, of the tensor whose parts that reads.
+  void ReadWhole(int index, const RowPart& queries) const {
+    const ir::Node& node = rewrite_.node(index);
+    ir::Node fused = rewrite_.Instead(index, ops::kFusedDomain, "Attention", 1);
+    fused.inputs = {queries.whole, -1, -1, node.inputs.size() > 3 ? node.inputs[3] : -1};
+    fused.attributes = node.attributes;
+    fused.attributes["head_size"] = queries.end / IntAttribute(node, "q_num_heads", 1);
+    rewrite_.Replace(index, std::move(fused));
   }
 
   // The queries as a part of [batch, rows, size] of which they, keys and values are all parts, in that order.

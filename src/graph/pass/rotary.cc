@@ -28,6 +28,10 @@ class Fuser {
     if (!HasFittingCaches(*rotation, turned)) {
       return rewrite_.Miss(index, "cosines and sines are not stated to have a row for each position, for all heads");
     }
+    if (const auto narrow = BetweenCasts(*rotation, last)) {
+      rotation = narrow;
+      last = match_.OnlyReader(rewrite_.node(last).outputs[0]);
+    }
     ir::Node fused = rewrite_.Instead(last, ops::kFusedDomain, "RotaryEmbedding", 1);
     fused.inputs = {rotation->x, rotation->cos, rotation->sin};
     rewrite_.Replace(last, std::move(fused));
@@ -98,6 +102,22 @@ class Fuser {
     };
     return dims[3].size == turned && (dims[0].size == 1 || dims[0].Equals((*x.dims)[0])) &&
            (rows_at(2, 1) || rows_at(1, 2));
+  }
+
+  // Of 16 bits where the model casts everything to float for it and the result back: the operator computes so anyway.
+  std::optional<Rotation> BetweenCasts(const Rotation& rotation, int last) const {
+    const int back = match_.OnlyReader(rewrite_.node(last).outputs[0]);
+    if (back < 0 || !rewrite_.node(back).Is("Cast")) return std::nullopt;
+    const DataType type = graph_.value(rewrite_.node(back).outputs[0]).type;
+    const auto narrow = [&](int value) {
+      const ir::Node* const cast = match_.Maker(value, "Cast");
+      return cast != nullptr && graph_.value(cast->inputs[0]).type == type ? cast->inputs[0] : -1;
+    };
+    const Rotation found{.x = narrow(rotation.x), .cos = narrow(rotation.cos), .sin = narrow(rotation.sin)};
+    if (!kFloat16Types.Contains(type) || found.x < 0) return std::nullopt;
+    if (found.cos >= 0 && found.sin >= 0) return found;
+    rewrite_.Miss(last, "cosines and sines are not of the heads' type before they are cast");
+    return std::nullopt;
   }
 
   const Rewriter& rewrite_;

@@ -232,5 +232,21 @@ TEST(AttentionPassTest, SoftmaxOfAnotherAxisStays) {
   EXPECT_EQ(std::count(ops.begin(), ops.end(), "Attention"), 0);
 }
 
+TEST(AttentionPassTest, KeysInAnotherOrderAreTurnedOnce) {
+  Net net;
+  const std::vector<Dim> heads_first = {kBatch, {kHeads}, kRows, {kSize}};
+  const int q = net.Input("q", heads_first), v = net.Input("v", heads_first);
+  const int k = net.Input("k", {kRows, kBatch, {kHeads}, {kSize}});
+  const int keys = net.Open("Transpose", 13, {k}, 4, {{"perm", std::vector<int64_t>{1, 2, 3, 0}}});
+  const int scores = net.Open("Mul", 13, {net.Open("MatMul", 13, {q, keys}, 4), net.Scalar(0.5f)}, 4);
+  const int weights = net.Open("Softmax", 13, {scores}, 4, {{"axis", int64_t{-1}}});
+  net.Output(net.Open("MatMul", 13, {weights, v}, 4));
+  net.Run();
+  ASSERT_EQ(net.Operators(), (Ops{"Transpose", "Attention"}));
+  EXPECT_EQ(net.node(0).inputs[0], k);
+  EXPECT_EQ(std::get<std::vector<int64_t>>(net.node(0).attributes.at("perm")), (std::vector<int64_t>{1, 2, 0, 3}));
+  EXPECT_EQ(net.node(1).inputs, (std::vector<int>{q, net.node(0).outputs[0], v}));
+}
+
 }  // namespace
 }  // namespace cudaep::graph

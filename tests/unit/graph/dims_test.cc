@@ -56,6 +56,20 @@ TEST(Dims, SplitCutsOneAxis) {
             (Texts{"batch,length,?", "batch,length,?"}));
 }
 
+TEST(Dims, ResizeKeepsWhatItDoesNotScale) {
+  const auto resized = [](std::vector<float> scales, ops::Attributes attributes = {}) {
+    DimsNet net;
+    const int by = net.Vector("scales", DataType::kFloat, std::move(scales));
+    return net.Of("Resize", 19, {net.x, -1, by}, 1, std::move(attributes));
+  };
+  EXPECT_EQ(resized({1, 1, 2}), Texts{"batch,length,24"});
+  EXPECT_EQ(resized({1, 2, 0.5f}), Texts{"batch,2*length,?"});
+  EXPECT_EQ(resized({1, 1}), Texts{"?,?,?"});
+  EXPECT_EQ(resized({1, 1, 2}, {{"axes", std::vector<int64_t>{2, 1, 0}}}), Texts{"?,?,?"});
+  EXPECT_EQ(resized({1, 1, 2}, {{"coordinate_transformation_mode", std::string("tf_crop_and_resize")}}),
+            Texts{"?,?,?"});
+}
+
 TEST(Dims, TileMultiplies) {
   DimsNet net;
   EXPECT_EQ(net.Of("Tile", 13, {net.x, net.Ints("repeats", {1, 2, 3})}), Texts{"batch,2*length,36"});

@@ -94,5 +94,55 @@ TEST(RotaryPassTest, WhatOthersReadStays) {
   EXPECT_EQ(Count(net, "Neg"), 1);
 }
 
+// Of 16 bits, rotated in float.
+struct Casts : Net {
+  explicit Casts(DataType of_sines = DataType::kFloat16, DataType of_result = DataType::kFloat16) {
+    x = OfType(Input("x", {kBatch, {kHeads}, kRows, {kSize}}), DataType::kFloat16);
+    cos = OfType(Input("cos", {{1}, {1}, kRows, {kSize}}), DataType::kFloat16);
+    sin = OfType(Input("sin", {{1}, {1}, kRows, {kSize}}), of_sines);
+    const int wide = Cast(x, DataType::kFloat);
+    const auto half = [&](int64_t begin, int64_t end) {
+      return Open("Slice", 13, {wide, Ints("i", {begin}), Ints("i", {end}), Ints("i", {3})}, 4);
+    };
+    const int across = Open("Concat", 13, {Open("Neg", 13, {half(kSize / 2, kSize)}, 4), half(0, kSize / 2)}, 4,
+                            {{"axis", int64_t{3}}});
+    rotated = Open("Add", 13,
+                   {Open("Mul", 13, {wide, Cast(cos, DataType::kFloat)}, 4),
+                    Open("Mul", 13, {across, Cast(sin, DataType::kFloat)}, 4)},
+                   4);
+    Output(Cast(rotated, of_result));
+  }
+  int OfType(int value, DataType element) {
+    graph.value(value).type = element;
+    return value;
+  }
+  int Cast(int value, DataType to) {
+    const int64_t onnx = to == DataType::kFloat ? 1 : to == DataType::kFloat16 ? 10 : 16;
+    return OfType(Open("Cast", 13, {value}, graph.value(value).dims->size(), {{"to", onnx}}), to);
+  }
+  int x, cos, sin, rotated;
+};
+
+TEST(RotaryPassTest, CastsAroundARotationOfSixteenBitsGo) {
+  Casts net;
+  net.Run(RotaryAlone());
+  ASSERT_EQ(net.Operators(), Ops{"RotaryEmbedding"});
+  EXPECT_EQ(net.node(0).inputs, (std::vector<int>{net.x, net.cos, net.sin}));
+  EXPECT_EQ(net.node(0).outputs, net.graph.outputs);
+}
+
+TEST(RotaryPassTest, CastsThatTakePartStay) {
+  Casts sines(DataType::kBFloat16), result(DataType::kFloat16, DataType::kBFloat16), read;
+  read.Output(read.rotated);
+  for (Casts* const net : {&sines, &result, &read}) {
+    const auto notes = net->Run(RotaryAlone());
+    const ir::Node* const rotary = Find(*net, "RotaryEmbedding");
+    ASSERT_NE(rotary, nullptr);
+    EXPECT_EQ(net->graph.value(rotary->inputs[0]).type, DataType::kFloat);
+    EXPECT_EQ(Count(*net, "Cast"), 4);
+    EXPECT_EQ(Missed(notes).find("before they are cast") != std::string::npos, net == &sines);
+  }
+}
+
 }  // namespace
 }  // namespace cudaep::graph
