@@ -71,7 +71,7 @@ def _bert() -> Case:
 
 def _decoder() -> Case:
     """Some steps of two layers, with a past of any length."""
-    return _export("decoder", "gpt2.torchscript", "attention", "skip_norm", "activation")
+    return _export("decoder", "gpt2.torchscript", "attention", "product_epilogue", "activation")
 
 
 def _chain() -> Case:
