@@ -51,8 +51,9 @@ Status CopyOne(const OrtValue* source, OrtValue* destination, OrtSyncStream* str
   if (GraphRuns::AnyLive()) CUDAEP_RETURN_IF_ERROR(GraphRuns::CheckCopy(feeds));
   if (handle != nullptr) {
     if (SessionState::IsInRun()) SessionState::RunWorksOn(handle);
-  } else if (IsInDeviceMemory(source_memory)) {
-    // Hosts before 1.31 copy what a Loop ends with outside any stream, from where it may not have been written yet.
+  } else {
+    // Outside any stream, from what the Run may not have written yet (what a Loop ends with, by hosts before 1.31), or
+    // to memory that its work before may still use.
     CUDAEP_RETURN_IF_ERROR(SessionState::AwaitRun());
   }
   if (IsInDeviceMemory(source_memory) && IsInDeviceMemory(destination_memory)) {

@@ -1,6 +1,7 @@
 #include "ops/plan_cache.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "core/condition.h"
 
@@ -61,16 +62,18 @@ void PlanCache::EndBuild(const PlanKey& key) {
 }
 
 const PlanEntry* PlanCache::Replace(PlanPin& pin, const PlanKey& key, uint64_t hash, std::unique_ptr<const Plan> plan) {
+  Entries gone;
   std::lock_guard lock(mutex_);
   Cell* const set = table_.load()->SetOf(hash);
   for (size_t way = 0; way < kWays; ++way) {
     const PlanEntry* const entry = set[way].entry.load();
     if (entry != nullptr && entry->hash == hash && Equal(key, entry->key)) Retire(set[way]);
   }
-  return Insert(pin, key, hash, std::move(plan));
+  return Insert(pin, key, hash, std::move(plan), gone);
 }
 
-const PlanEntry* PlanCache::Insert(PlanPin& pin, const PlanKey& key, uint64_t hash, std::unique_ptr<const Plan> plan) {
+const PlanEntry* PlanCache::Insert(PlanPin& pin, const PlanKey& key, uint64_t hash, std::unique_ptr<const Plan> plan,
+                                   Entries& gone) {
   auto fresh = std::make_unique<PlanEntry>();
   fresh->hash = hash;
   fresh->key.assign(key.words().begin(), key.words().end());
@@ -83,9 +86,11 @@ const PlanEntry* PlanCache::Insert(PlanPin& pin, const PlanKey& key, uint64_t ha
   cell->entry.store(entry, std::memory_order_seq_cst);
   if (!retired_.empty()) {
     const std::vector<const void*> pinned = PlanPins::All();
-    std::erase_if(retired_, [&](const auto& gone) {
-      return !std::binary_search(pinned.begin(), pinned.end(), static_cast<const void*>(gone.get()));
+    const auto free = std::partition(retired_.begin(), retired_.end(), [&](const auto& entry) {
+      return std::binary_search(pinned.begin(), pinned.end(), static_cast<const void*>(entry.get()));
     });
+    std::move(free, retired_.end(), std::back_inserter(gone));
+    retired_.erase(free, retired_.end());
   }
   return entry;
 }

@@ -51,8 +51,9 @@ class PlanCache {
     if (const PlanEntry* entry = BeginBuild(pin, key, hash)) return entry;
     const BuildScope scope(*this, key);  // also where building ends with an exception
     CUDAEP_ASSIGN_OR_RETURN(std::unique_ptr<const Plan> plan, build());
+    Entries gone;
     std::lock_guard lock(mutex_);
-    return Insert(pin, key, hash, std::move(plan));
+    return Insert(pin, key, hash, std::move(plan), gone);
   }
 
   // Puts a plan in place of the one with this key, or beside the others.
@@ -74,6 +75,8 @@ class PlanCache {
     const std::unique_ptr<Cell[]> cells;
   };
 
+  using Entries = std::vector<std::unique_ptr<const PlanEntry>>;
+
   // Says when a build is over.
   class BuildScope {
    public:
@@ -90,7 +93,10 @@ class PlanCache {
   const PlanEntry* BeginBuild(PlanPin& pin, const PlanKey& key, uint64_t hash);
   void EndBuild(const PlanKey& key);
   // All below with mutex_ held.
-  const PlanEntry* Insert(PlanPin& pin, const PlanKey& key, uint64_t hash, std::unique_ptr<const Plan> plan);
+  // `gone`: plans that nobody uses any more, to be destroyed after the lock, since their memory may wait for the
+  // device.
+  const PlanEntry* Insert(PlanPin& pin, const PlanKey& key, uint64_t hash, std::unique_ptr<const Plan> plan,
+                          Entries& gone);
   Cell* FreeCell(uint64_t hash);
   void Grow();
   void Retire(Cell& cell);
@@ -102,7 +108,7 @@ class PlanCache {
   mutable std::mutex mutex_;
   std::condition_variable built_;
   std::vector<std::unique_ptr<const Table>> tables_;  // former ones stay, empty: a reader may be in them
-  std::vector<std::unique_ptr<const PlanEntry>> retired_;
+  Entries retired_;
   std::vector<const PlanKey*> building_;  // keys on the stacks of the threads that build
 };
 

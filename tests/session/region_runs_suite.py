@@ -6,6 +6,7 @@ python -m tests.session.region_runs_suite LIBRARY
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import onnxruntime as ort
@@ -17,25 +18,25 @@ from tests.session.stream_support import HOST
 from tests.session.suite import SkippedError, run_checks
 
 
+def _wrong(
+    network: ort.InferenceSession, feeds: list[Feed], expected: list[np.ndarray], turns: list[list[int]]
+) -> list[int]:
+    """Which feeds gave something else than expected; each of `turns` is run by a thread."""
+
+    def work(mine: list[int]) -> list[int]:
+        return [at for at in mine if not np.array_equal(network.run(None, feeds[at])[0], expected[at])]
+
+    with ThreadPoolExecutor(len(turns)) as threads:
+        return [at for found in threads.map(work, turns) for at in found]
+
+
 def check_concurrent_runs() -> None:
     """Threads with dimensions of their own get what serial Runs get."""
     network = joined(models.mixer())
     feeds = [{"x": values(n, 8, 32)} for n in (1, 2, 3, 4)]
     expected = [network.run(None, feed)[0] for feed in feeds]
-    wrong: list[int] = []
-
-    def work(i: int) -> None:
-        for turn in range(10):
-            at = (i + turn) % len(feeds)
-            if not np.array_equal(network.run(None, feeds[at])[0], expected[at]):
-                wrong.append(at)
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong, wrong
+    turns = [[(i + turn) % len(feeds) for turn in range(10)] for i in range(8)]
+    assert not _wrong(network, feeds, expected, turns)
 
 
 def _bound(options: dict[str, str], model: bytes, feed: Feed) -> Bound:
@@ -129,22 +130,9 @@ def check_what_is_kept_on_threads() -> None:
     """One thread has it computed, others read it from streams of their own."""
     feeds = [{"x": values(n, length, 8)} for n, length in ((1, 5), (2, 9), (3, 33))]
     expected = [joined(models.masked_scores(), EACH).run(None, feed)[0] for feed in feeds]
-    wrong: list[int] = []
+    turns = [[(i + turn // 3) % len(feeds) for turn in range(9)] for i in range(6)]
     for _ in range(4):
-        network = joined(models.masked_scores(), ONCE)
-
-        def work(i: int, network: ort.InferenceSession = network) -> None:
-            for turn in range(9):
-                at = (i + turn // 3) % len(feeds)
-                if not np.array_equal(network.run(None, feeds[at])[0], expected[at]):
-                    wrong.append(at)
-
-        threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert not wrong, wrong
+        assert not _wrong(joined(models.masked_scores(), ONCE), feeds, expected, turns)
 
 
 if __name__ == "__main__":

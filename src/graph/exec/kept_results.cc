@@ -21,10 +21,20 @@ std::byte* KeptResults::For(StreamContext& stream, const Compute& compute) {
     return nullptr;
   }
   if (state == State::kMet) {
+    if (wait_.load(std::memory_order_relaxed) > 0) {
+      wait_.fetch_sub(1, std::memory_order_relaxed);
+      return nullptr;
+    }
     if (!state_.compare_exchange_strong(state, State::kBusy)) return nullptr;
+    if (!TakeShare(stream)) {
+      wait_.store(kCallsBetweenTries, std::memory_order_relaxed);
+      state_.store(State::kMet, std::memory_order_release);
+      return nullptr;
+    }
     if (const Status made = Make(stream, compute); !made.ok()) {
       Log(LogLevel::kVerbose, memory::CurrentLabel(),
           " computes what depends on dimensions alone in every Run: ", made.ToString());
+      total_->fetch_sub(bytes_);
       state_.store(State::kNever, std::memory_order_release);
       return nullptr;
     }
@@ -35,13 +45,16 @@ std::byte* KeptResults::For(StreamContext& stream, const Compute& compute) {
   return static_cast<std::byte*>(memory_.get());
 }
 
+bool KeptResults::TakeShare(StreamContext& stream) {
+  const bool fits = total_->fetch_add(bytes_) + bytes_ <= kMostOfRegion;
+  if (fits && bytes_ <= stream.memory()->budget().available_bytes() / 4) return true;
+  total_->fetch_sub(bytes_);
+  return false;
+}
+
 // What was queued before an error still writes to the memory: it goes back after that work, as all device memory does.
 Status KeptResults::Make(StreamContext& stream, const Compute& compute) {
   const memory::RelaxedCapture relaxed;
-  const size_t left = stream.memory()->budget().available_bytes();
-  if (total_->load() + bytes_ > kMostOfRegion || bytes_ > left / 4) {
-    return OutOfMemory(bytes_, " bytes would be more than its share");
-  }
   device::UniqueEvent computed;
   CUDAEP_RETURN_IF_ERROR(device::EventCreate(computed.Receive(), device::EventKind::kOrderOnly));
   const std::shared_ptr<memory::Allocator> weights = stream.memory()->weights();
@@ -49,7 +62,6 @@ Status KeptResults::Make(StreamContext& stream, const Compute& compute) {
   std::shared_ptr<void> memory(block, [weights](void* pointer) { weights->Free(pointer); });
   CUDAEP_RETURN_IF_ERROR(compute(static_cast<std::byte*>(block)));
   CUDAEP_RETURN_IF_ERROR(device::EventRecord(computed.get(), stream.stream()));
-  total_->fetch_add(bytes_);
   memory_ = std::move(memory);
   computed_ = std::move(computed);
   return Status::Ok();

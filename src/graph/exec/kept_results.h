@@ -3,7 +3,7 @@
 // The first call computes it beside everything else, in the block; so dimensions that come once cost nothing more. The
 // second has it computed into memory of its own, which the calls after it read, on any stream: until that work is known
 // to be done, their streams wait for it. Memory is charged as weights are. A region's results take kMostOfRegion at the
-// most, and under a memory limit a quarter of what is left of it; without memory every call computes them as the first.
+// most, and under a memory limit a quarter of what is left of it; meanwhile every call computes them as the first.
 // Ownership: the recipe's, and of the graphs that read it. Threads: any number of calls at once.
 #pragma once
 
@@ -36,12 +36,17 @@ class KeptResults {
  private:
   enum class State : uint8_t { kNew, kMet, kBusy, kQueued, kDone, kNever };
 
+  static constexpr int kCallsBetweenTries = 64;
+
+  // Of the region's bytes and of what the memory limit leaves; others may give theirs back later.
+  bool TakeShare(StreamContext& stream);
   Status Make(StreamContext& stream, const Compute& compute);
   Status Await(StreamContext& stream);
 
   const size_t bytes_;
   const std::shared_ptr<Total> total_;
   std::atomic<State> state_{State::kNew};
+  std::atomic<int> wait_{0};  // calls until a share is asked for again
   // Written before the state is kQueued.
   std::shared_ptr<void> memory_;
   device::UniqueEvent computed_;

@@ -263,12 +263,15 @@ Result<Recipe::Step> PlanStep(const Program& program, const ProgramStep& step, o
   return made;
 }
 
-// What the steps' plans say, together.
+// What the steps' plans say, together; those that run once cost a steady call nothing.
 void AddUp(const std::vector<Recipe::Step>& steps, Recipe& recipe) {
-  for (const Recipe::Step& step : steps) {
+  for (size_t s = 0; s < steps.size(); ++s) {
+    const Recipe::Step& step = steps[s];
     if (step.plan == nullptr) continue;
-    recipe.cost_bytes += step.plan->cost_bytes;
-    recipe.cost_flops += step.plan->cost_flops;
+    if (recipe.runs[s] != Recipe::Runs::kOnce) {
+      recipe.cost_bytes += step.plan->cost_bytes;
+      recipe.cost_flops += step.plan->cost_flops;
+    }
     recipe.synchronizes = recipe.synchronizes || step.plan->synchronizes;
     recipe.capturable = recipe.capturable && step.plan->capturable;
     recipe.settled = recipe.settled && step.plan->settled;
@@ -284,11 +287,12 @@ bool IsView(const ProgramStep& step, const std::vector<Recipe::Value>& values) {
   });
 }
 
-// Steps that queue work, as far as is known.
+// Steps that queue work in a steady call, as far as is known.
 int Launches(const Program& program, const Recipe& recipe) {
   int count = 0;
   for (size_t s = 0; s < program.steps.size(); ++s) {
-    if (recipe.steps()[s].plan != nullptr && !IsView(program.steps[s], recipe.values)) ++count;
+    if (recipe.steps()[s].plan == nullptr || recipe.runs[s] == Recipe::Runs::kOnce) continue;
+    if (!IsView(program.steps[s], recipe.values)) ++count;
   }
   return count;
 }
@@ -313,23 +317,25 @@ Result<std::unique_ptr<Recipe>> MakeRecipe(const Program& program, std::span<Ste
     return steps[s].outputs;
   };
   CUDAEP_RETURN_IF_ERROR(InferSteps(program, context.inputs, recipe->values, plan));
-  AddUp(steps, *recipe);
 
   OnceSteps once = FindOnce(program, recipe->values, steps);
   Buffers buffers(program, recipe->values, once);
   const size_t kept_bytes = PlaceKept(buffers.all());
+  const auto is_in_block = [](const Place& place) {
+    return place.kind == Place::Kind::kBlock || place.kind == Place::Kind::kKept;
+  };
   std::vector<BufferLife> lives;
   for (const Buffers::Buffer& buffer : buffers.all()) {
-    lives.push_back(buffer.place.kind == Place::Kind::kBlock ? buffer.life : BufferLife{});
+    lives.push_back(is_in_block(buffer.place) ? buffer.life : BufferLife{});
   }
   for (size_t s = 0; s < steps.size(); ++s) {
     const ops::Plan* const plan = steps[s].plan.get();
     lives.push_back({plan == nullptr ? 0 : plan->workspace_bytes, static_cast<int>(s), static_cast<int>(s)});
   }
-  lives.push_back({kept_bytes, 0, static_cast<int>(steps.size()) - 1});
   const MemoryPlan memory = PlanMemory(lives);
   for (size_t b = 0; b < buffers.all().size(); ++b) {
-    if (buffers.all()[b].place.kind == Place::Kind::kBlock) buffers.all()[b].place.at = memory.offsets[b];
+    Place& place = buffers.all()[b].place;
+    if (is_in_block(place)) place.in_block = memory.offsets[b];
   }
   for (size_t s = 0; s < steps.size(); ++s) steps[s].scratch = memory.offsets[buffers.all().size() + s];
   for (size_t i = 0; i < lives.size(); ++i) {
@@ -338,8 +344,8 @@ Result<std::unique_ptr<Recipe>> MakeRecipe(const Program& program, std::span<Ste
   }
   for (size_t v = 0; v < recipe->values.size(); ++v) recipe->values[v].place = buffers.PlaceOf(v);
   recipe->workspace_bytes = memory.bytes;
-  recipe->kept_at = memory.offsets.back();
   recipe->runs = std::move(once.steps);
+  AddUp(steps, *recipe);
   std::unique_ptr<KeptResults> results = kept_bytes == 0 ? nullptr : std::make_unique<KeptResults>(kept_bytes, kept);
   recipe->work = std::make_shared<const Recipe::Work>(Recipe::Work{std::move(steps), std::move(results)});
   const bool may_replay = program.replays && recipe->capturable && !recipe->synchronizes;

@@ -14,11 +14,11 @@ struct Place {
     kInput,     // memory of the caller's: `at` is the region's input,
     kOutput,    // or output
     kConstant,  // the program's
-    kBlock,     // `at` bytes into the recipe's block,
-    kKept,      // or into what it keeps
+    kBlock,     // `in_block` bytes into the recipe's block,
+    kKept,      // or `at` bytes into what it keeps, where that is there
   };
   Kind kind = Kind::kNowhere;
-  size_t at = 0;
+  size_t at = 0, in_block = 0;
 
   bool operator==(const Place&) const = default;
 };
@@ -49,7 +49,6 @@ struct Recipe final : ops::Plan {
   std::vector<Value> values;
   std::shared_ptr<const Work> work;
   std::vector<Runs> runs;  // of each step
-  size_t kept_at = 0;      // in the block: kept values of a call that has them not yet
   std::vector<Part> parts;
   uint64_t graph_plan = 0;  // 0: never launched as a graph
 

@@ -96,8 +96,7 @@ Status RegionOperator::Enqueue(const ops::Plan& plan, const ops::OpContext& cont
   std::byte* const kept = results == nullptr ? nullptr : results->For(context.runtime, std::cref(compute));
   const auto queue = [&](const ops::OpContext& call) {
     if (kept != nullptr) return EnqueueSteps(recipe, call, kept, {kAlways, kBoth});
-    return EnqueueSteps(recipe, call, static_cast<std::byte*>(call.workspace) + recipe.kept_at,
-                        {kAlways, kOnce, kBoth});
+    return EnqueueSteps(recipe, call, nullptr, {kAlways, kOnce, kBoth});
   };
   if (recipe.graph_plan == 0 || profile::IsRecording()) return queue(context);
   const size_t count = context.inputs.size() + program_.outputs.size() + (recipe.settled ? 2 : 3);
@@ -127,10 +126,11 @@ Status RegionOperator::EnqueueSteps(const Recipe& recipe, const ops::OpContext& 
         return context.outputs[place.at];
       case Place::Kind::kConstant:
         return program_.values[place.at].device_constant;
-      case Place::Kind::kBlock:
-        return static_cast<std::byte*>(context.workspace) + place.at;
       case Place::Kind::kKept:
-        return kept + place.at;
+        if (kept != nullptr) return kept + place.at;
+        [[fallthrough]];
+      case Place::Kind::kBlock:
+        return static_cast<std::byte*>(context.workspace) + place.in_block;
     }
     return nullptr;
   };

@@ -27,7 +27,7 @@ class RegionOperator final : public ops::Operator {
   Status Enqueue(const ops::Plan& plan, const ops::OpContext& context) const override;
 
  private:
-  // Those that run in calls of that kind. `kept`: where the recipe's kept values lie.
+  // Those that run in calls of that kind. `kept`: where the recipe's kept values lie; null: in the block.
   Status EnqueueSteps(const Recipe& recipe, const ops::OpContext& context, std::byte* kept,
                       std::initializer_list<Recipe::Runs> kinds) const;
 

@@ -28,7 +28,8 @@ class Rewriter {
   bool Replace(int index, ir::Node fused) const { return Replace(index, std::move(fused), {}); }
   // The same with nodes in front of it, which make new values for it; between theirs and its inputs, then.
   bool Replace(int index, ir::Node fused, std::vector<ir::Node> before) const;
-  // A node that makes what `value` is already: its readers read that. Not for what leaves the region.
+  // A node that makes what `value` is already: its readers read that, which `match` does not know of. Not for what
+  // leaves the region.
   void Bypass(int index, int value) const;
   // Puts the nodes in front into the graph. To be called once, last: indices change.
   void PlaceNodesInFront() const;

@@ -114,10 +114,8 @@ class Fuser {
       return cast != nullptr && graph_.value(cast->inputs[0]).type == type ? cast->inputs[0] : -1;
     };
     const Rotation found{.x = narrow(rotation.x), .cos = narrow(rotation.cos), .sin = narrow(rotation.sin)};
-    if (!kFloat16Types.Contains(type) || found.x < 0) return std::nullopt;
-    if (found.cos >= 0 && found.sin >= 0) return found;
-    rewrite_.Miss(last, "cosines and sines are not of the heads' type before they are cast");
-    return std::nullopt;
+    const bool are_narrow = kFloat16Types.Contains(type) && found.x >= 0 && found.cos >= 0 && found.sin >= 0;
+    return are_narrow ? std::optional(found) : std::nullopt;
   }
 
   const Rewriter& rewrite_;

@@ -63,6 +63,7 @@ class RowProducts {
     ir::Node last = std::move(before.back());
     before.pop_back();
     last.outputs = turn.outputs;
+    last.sources.clear();  // they are those of a node between
     rewrite_.Replace(index, std::move(last), std::move(before));
   }
 

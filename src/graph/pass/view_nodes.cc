@@ -106,6 +106,7 @@ std::optional<std::vector<int64_t>> ReshapeTarget(const Dims& from, const Dims& 
   std::vector<int64_t> target;
   bool is_open = false, copies = false;
   for (size_t i = 0; i < to.size(); ++i) {
+    if (to[i].size == 0) return std::nullopt;  // Reshape would copy the dimension it finds there
     if (to[i].known()) {
       target.push_back(to[i].size);
     } else if (i < from.size() && to[i].Equals(from[i])) {

@@ -1,13 +1,11 @@
-#include <algorithm>
-
 #include "core/checked_math.h"
 #include "core/data_type_traits.h"
 #include "device/launch.h"
 #include "kernels/common/row_segment.cuh"
+#include "kernels/common/whole_parts.h"
 #include "kernels/conv/depthwise.h"
 #include "kernels/epilogue/activate.cuh"
 #include "kernels/fast_divide.h"
-#include "kernels/index_limit.h"
 
 namespace cudaep::kernels {
 namespace {
@@ -242,23 +240,14 @@ Status LaunchAs(const DepthwiseConv& conv, const void* x, const void* w, const v
   args.multiplier = FastDivider(static_cast<uint32_t>(conv.multiplier));
   args.in_packs = conv.in_w % PackElems(sizeof(T)) == 0 && IsAligned(x, kPackBytes);
   args.out_packs = conv.out_w % variant.columns == 0 && IsAligned(y, static_cast<size_t>(variant.columns) * sizeof(T));
-  // Thread numbers stay below 2^31: as many whole planes a launch as fit.
-  const int64_t most_threads = index_limit + 1 - kThreads;
-  const int64_t plane_threads = row_groups * columns;
-  const int64_t planes = conv.batch * out_channels;
-  const int64_t planes_per_launch = std::max<int64_t>(1, most_threads / plane_threads);
-  for (int64_t plane = 0; plane < planes; plane += planes_per_launch) {
-    args.first_plane = static_cast<uint32_t>(plane);
-    args.threads = static_cast<uint32_t>(std::min(planes - plane, planes_per_launch) * plane_threads);
-    device::LaunchConfig config;
-    config.grid.x = CeilDiv<unsigned>(args.threads, kThreads);
-    config.block.x = kThreads;
-    config.programmatic = true;
-    CUDAEP_RETURN_IF_ERROR(device::Launch(variant.kernel, config, stream, static_cast<const T*>(x),
-                                          static_cast<const T*>(w), static_cast<const T*>(bias), static_cast<T*>(y),
-                                          args));
-  }
-  return Status::Ok();
+  return LaunchWholeParts(conv.batch * out_channels, row_groups * columns, kThreads,
+                          [&](const device::LaunchConfig& config, int64_t plane, uint32_t threads) {
+                            args.first_plane = static_cast<uint32_t>(plane);
+                            args.threads = threads;
+                            return device::Launch(variant.kernel, config, stream, static_cast<const T*>(x),
+                                                  static_cast<const T*>(w), static_cast<const T*>(bias),
+                                                  static_cast<T*>(y), args);
+                          });
 }
 
 }  // namespace

@@ -1,10 +1,6 @@
-#include <algorithm>
-
-#include "core/checked_math.h"
-#include "device/launch.h"
 #include "kernels/common/raw_pack.cuh"
+#include "kernels/common/whole_parts.h"
 #include "kernels/fast_divide.h"
-#include "kernels/index_limit.h"
 #include "kernels/movement/patches_to_channels.h"
 
 namespace cudaep::kernels {
@@ -86,19 +82,12 @@ Status LaunchPatchesToChannels(const PatchesToChannels& s, const void* x, void* 
             .width = s.width,
             .used = static_cast<uint32_t>(s.channels * s.patch_h * s.patch_w / piece),
             .in_packs = IsAligned(y, kPackBytes)};
-  // Thread numbers stay below 2^31: as many whole images a launch as fit.
-  const int64_t most = std::max<int64_t>(1, (index_limit + 1 - kThreads) / image_threads);
-  for (int64_t image = 0; image < s.batch; image += most) {
-    args.first_image = image;
-    args.threads = static_cast<uint32_t>(std::min(s.batch - image, most) * image_threads);
-    device::LaunchConfig config;
-    config.grid.x = CeilDiv<unsigned>(args.threads, kThreads);
-    config.block.x = kThreads;
-    config.programmatic = true;
-    CUDAEP_RETURN_IF_ERROR(
-        device::Launch(kernel, config, stream, static_cast<const uint16_t*>(x), static_cast<uint16_t*>(y), args));
-  }
-  return Status::Ok();
+  return LaunchWholeParts(
+      s.batch, image_threads, kThreads, [&](const device::LaunchConfig& config, int64_t image, uint32_t threads) {
+        args.first_image = image;
+        args.threads = threads;
+        return device::Launch(kernel, config, stream, static_cast<const uint16_t*>(x), static_cast<uint16_t*>(y), args);
+      });
 }
 
 }  // namespace cudaep::kernels

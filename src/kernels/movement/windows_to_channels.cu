@@ -1,9 +1,7 @@
 #include <algorithm>
 
-#include "core/checked_math.h"
-#include "device/launch.h"
+#include "kernels/common/whole_parts.h"
 #include "kernels/fast_divide.h"
-#include "kernels/index_limit.h"
 #include "kernels/movement/windows_to_channels.h"
 #include "kernels/pack.h"
 
@@ -68,19 +66,13 @@ Status LaunchOf(const WindowsToChannels& s, const void* x, void* y, device::Stre
             .used = static_cast<uint32_t>(s.channels * s.taps),
             .fill = s.fill};
   args.in_packs = IsAligned(y, kPackBytes);
-  // Thread numbers stay below 2^31: as many whole images a launch as fit.
-  const int64_t most = std::max<int64_t>(1, (index_limit + 1 - kThreads) / image_threads);
-  for (int64_t image = 0; image < s.batch; image += most) {
-    args.first_image = image;
-    args.threads = static_cast<uint32_t>(std::min(s.batch - image, most) * image_threads);
-    device::LaunchConfig config;
-    config.grid.x = CeilDiv<unsigned>(args.threads, kThreads);
-    config.block.x = kThreads;
-    config.programmatic = true;
-    CUDAEP_RETURN_IF_ERROR(
-        device::Launch(WindowsToChannelsKernel<T>, config, stream, static_cast<const T*>(x), static_cast<T*>(y), args));
-  }
-  return Status::Ok();
+  return LaunchWholeParts(s.batch, image_threads, kThreads,
+                          [&](const device::LaunchConfig& config, int64_t image, uint32_t threads) {
+                            args.first_image = image;
+                            args.threads = threads;
+                            return device::Launch(WindowsToChannelsKernel<T>, config, stream, static_cast<const T*>(x),
+                                                  static_cast<T*>(y), args);
+                          });
 }
 
 }  // namespace

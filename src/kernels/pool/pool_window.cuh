@@ -1,12 +1,9 @@
 // What the pooling kernels share: which output a thread has, which taps of its window meet the input, the launch.
 #pragma once
 
-#include <algorithm>
-
-#include "core/checked_math.h"
 #include "device/launch.h"
+#include "kernels/common/whole_parts.h"
 #include "kernels/fast_divide.h"
-#include "kernels/index_limit.h"
 #include "kernels/pool/pool.h"
 
 namespace cudaep::kernels {
@@ -98,18 +95,12 @@ Status LaunchPlanes(const PoolShape& shape, LaunchPart&& launch, int pack = 1) {
   if (shape.planes == 0 || args.out_plane == 0 || lanes == 0) return Status::Ok();
   args.channels = FastDivider(static_cast<uint32_t>(lanes));
   for (int d = 0; d < 3; ++d) args.out[d] = FastDivider(static_cast<uint32_t>(shape.out[d]));
-  const int64_t most_threads = index_limit + 1 - kPoolThreads;
-  const int64_t planes_per_launch = std::max<int64_t>(1, most_threads / (args.out_plane * lanes));
-  for (int64_t plane = 0; plane < shape.planes; plane += planes_per_launch) {
-    args.first_plane = plane;
-    args.threads = static_cast<uint32_t>(std::min(shape.planes - plane, planes_per_launch) * args.out_plane * lanes);
-    device::LaunchConfig config;
-    config.grid.x = CeilDiv<unsigned>(args.threads, kPoolThreads);
-    config.block.x = kPoolThreads;
-    config.programmatic = true;
-    CUDAEP_RETURN_IF_ERROR(launch(config, args));
-  }
-  return Status::Ok();
+  return LaunchWholeParts(shape.planes, args.out_plane * lanes, kPoolThreads,
+                          [&](const device::LaunchConfig& config, int64_t plane, uint32_t threads) {
+                            args.first_plane = plane;
+                            args.threads = threads;
+                            return launch(config, args);
+                          });
 }
 
 }  // namespace cudaep::kernels

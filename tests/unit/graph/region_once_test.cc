@@ -5,17 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <optional>
 #include <thread>
 
 #include "../core/allocation_counter.h"
-#include "../device/device_fixture.h"
-#include "../runtime/limited_memory.h"
-#include "graph/exec/program_builder.h"
-#include "graph/exec/region_operator.h"
 #include "graph/pass/once.h"
-#include "ops/planned_operator.h"
-#include "runtime/own_stream.h"
+#include "region_fixture.h"
 #include "transformer_net.h"
 
 namespace cudaep::graph {
@@ -24,9 +18,7 @@ namespace {
 using device::sim::CallKind;
 using device::sim::Mode;
 using memory::BudgetKind;
-using testing::LimitedMemory;
 
-constexpr int64_t kWidth = 8;
 constexpr int kOnce = 5, kAlways = 4;  // launches
 // Its table is larger than what is kept.
 constexpr int64_t kManyRows = 140'000;
@@ -58,59 +50,20 @@ ir::Graph Network() {
   return std::move(net.graph);
 }
 
-class RegionOnceTest : public device::testing::DeviceTest {
+class RegionOnceTest : public RegionFixture {
  protected:
-  void SetUp() override {
-    DeviceTest::SetUp();
-    Begin();
-  }
-  void TearDown() override {
-    End();
-    DeviceTest::TearDown();
-  }
-  void Begin(size_t limit = 0) {
-    memory_ = LimitedMemory(limit);
-    context_.emplace(memory_, stream());
+  void MakeRegions() override {
     with_ = Make(true, false);
     without_ = Make(false, false);
-  }
-  void End() {
-    context_.reset();
-    with_.reset();
-    without_.reset();
-    memory_.reset();
   }
   std::unique_ptr<ops::PlannedOperator> Make(bool once, bool graphs) {
     Settings settings;
     settings.region_graphs = graphs;
     if (!once) settings.fusion_skip.Add(Fusion::kOnce);
-    WeightStore weights;
-    auto planned = std::make_unique<ops::PlannedOperator>();
-    const Status made = OnOwnStream(memory_, [&](StreamContext& stream) -> Status {
-      ir::Graph graph = Network();
-      std::vector<FusionNote> notes;
-      if (once) MarkOnce(graph, {settings, notes});
-      CUDAEP_ASSIGN_OR_RETURN(Program program, BuildProgram(std::move(graph), settings, weights, stream));
-      planned->Init(std::make_unique<RegionOperator>(std::move(program)), {DataType::kFloat});
-      return Status::Ok();
-    });
-    EXPECT_TRUE(made.ok()) << made.ToString();
-    return planned;
-  }
-  static Status Call(ops::PlannedOperator& region, StreamContext& stream, const float* x, float* y, int64_t rows) {
-    const int64_t dims[] = {rows, kWidth};
-    const ops::TensorView inputs[] = {{.data = x, .dim = dims, .rank = 2, .type = DataType::kFloat}};
-    void* outputs[] = {y};
-    PlanPin pin(stream.plan_pins());
-    CUDAEP_ASSIGN_OR_RETURN(const ops::PlannedCall call, region.PlanFor(pin, inputs, stream));
-    return region.Enqueue(pin, call, inputs, outputs, nullptr, stream);
-  }
-  static std::vector<float> Values(int64_t rows, int seed) {
-    std::vector<float> values(static_cast<size_t>(rows * kWidth));
-    for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = static_cast<float>((i * 7 + static_cast<size_t>(seed) * 13) % 31) / 8 - 2;
-    }
-    return values;
+    ir::Graph graph = Network();
+    std::vector<FusionNote> notes;
+    if (once) MarkOnce(graph, {settings, notes});
+    return RegionFixture::Make(std::move(graph), settings);
   }
   std::vector<float> Run(ops::PlannedOperator& region, int64_t rows, int seed = 1) {
     const std::vector<float> values = Values(rows, seed);
@@ -128,10 +81,6 @@ class RegionOnceTest : public device::testing::DeviceTest {
     return static_cast<int>(device::sim::Snapshot().launches - before);
   }
   size_t WeightBytes() const { return memory_->budget().charged_bytes(BudgetKind::kWeights); }
-
-  std::shared_ptr<memory::DeviceMemory> memory_;
-  std::optional<StreamContext> context_;
-  std::unique_ptr<ops::PlannedOperator> with_, without_;
 };
 
 TEST_F(RegionOnceTest, TheSameBits) {
@@ -200,14 +149,15 @@ TEST_F(RegionOnceTest, LargeResultsAreMadeInEachCallFromKeptOnes) {
 }
 
 TEST_F(RegionOnceTest, MemoryIsChargedAndGivenBack) {
-  const size_t before = WeightBytes();
-  for (int i = 0; i < 2; ++i) Run(*with_, 5);
-  EXPECT_GT(WeightBytes(), before);
-  const auto other = std::move(with_);
-  const size_t two = WeightBytes();
-  with_ = Make(true, false);
   with_.reset();
-  EXPECT_EQ(WeightBytes(), two);
+  const size_t before = WeightBytes();
+  with_ = Make(true, false);
+  const size_t constants = WeightBytes();
+  for (int i = 0; i < 2; ++i) Run(*with_, 5);
+  EXPECT_GT(WeightBytes(), constants);
+  EXPECT_OK(device::StreamSynchronize(stream()));
+  with_.reset();
+  EXPECT_EQ(WeightBytes(), before);
 }
 
 TEST_F(RegionOnceTest, ARegionKeepsNoMoreThanItsShare) {
@@ -238,6 +188,20 @@ TEST_F(RegionOnceTest, UnderALimitItIsAShareOfWhatIsLeft) {
   EXPECT_EQ(LaunchesOf(*with_, 100), kAlways);
 }
 
+TEST_F(RegionOnceTest, AShareIsAskedForAgain) {
+  End();
+  Begin(size_t{16} << 20);
+  const std::shared_ptr<memory::Allocator> weights = memory_->weights();
+  Result<void*> taken = weights->Reserve(size_t{14} << 20);
+  ASSERT_TRUE(taken.ok());
+  for (int i = 0; i < 3; ++i) Run(*with_, 20'000);
+  EXPECT_EQ(LaunchesOf(*with_, 20'000), kOnce + kAlways);
+  weights->Free(taken.value());
+  for (int i = 0; i < 70; ++i) Run(*with_, 20'000);
+  EXPECT_EQ(LaunchesOf(*with_, 20'000), kAlways);
+  EXPECT_EQ(Run(*with_, 20'000, 3), Run(*without_, 20'000, 3));
+}
+
 TEST_F(RegionOnceTest, AFailureAnywhereIsNoFailedRun) {
   const std::vector<float> expected = Run(*without_, 5);
   float *const x = Upload(Values(5, 1)), *const y = Allocate<float>(expected.size());
@@ -250,12 +214,15 @@ TEST_F(RegionOnceTest, AFailureAnywhereIsNoFailedRun) {
     EXPECT_OK(Call(region, *context_, x, y, 5));
     EXPECT_EQ(Download(y, expected.size()), expected);
   };
+  int refused = 0;
   for (uint64_t nth = 1; nth <= 4; ++nth) {
-    const auto region = Make(true, true);
+    const auto region = Make(true, false);
     EXPECT_EQ(Run(*region, 5), expected);
     device::sim::OutOfMemoryAt(nth);
     third(*region);
+    refused += LaunchesOf(*region, 5) == kOnce + kAlways ? 1 : 0;
   }
+  EXPECT_GT(refused, 0);
   for (const CallKind kind : {CallKind::kEventCreate, CallKind::kEventRecord, CallKind::kLaunch}) {
     const auto region = Make(true, false);
     EXPECT_EQ(Run(*region, 5), expected);
@@ -284,12 +251,12 @@ TEST_F(RegionOnceTest, TheOwnersCaptureHoldsAllSteps) {
 }
 
 TEST_F(RegionOnceTest, AnotherStreamWaitsForTheResults) {
-  StreamContext other(memory_, stream(1));
-  const std::vector<float> expected = Run(*without_, 33);
-  for (int seed = 1; seed <= 20; ++seed) {
-    EXPECT_OK(device::StreamSynchronize(stream()));
-    EXPECT_OK(device::StreamSynchronize(stream(1)));
-    with_ = Make(true, false);
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    End();
+    Start(With(Mode::kRandom, seed));
+    Begin();
+    StreamContext other(memory_, stream(1));
+    const std::vector<float> expected = Run(*without_, 33);
     float *const x = Upload(Values(33, 1)), *const y = Allocate<float>(expected.size());
     float* const z = Allocate<float>(expected.size());
     for (int i = 0; i < 2; ++i) EXPECT_OK(Call(*with_, *context_, x, y, 33));  // the second keeps

@@ -1,21 +1,14 @@
 // What a compiled region queues: the same bits with CUDA graphs of its own and without, for any addresses and shapes.
-#include "graph/exec/region_operator.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
-#include <optional>
 #include <thread>
 
 #include "../core/allocation_counter.h"
-#include "../device/device_fixture.h"
-#include "../runtime/limited_memory.h"
 #include "core/log.h"
-#include "graph/exec/program_builder.h"
 #include "memory/allocation_label.h"
-#include "ops/planned_operator.h"
-#include "runtime/own_stream.h"
+#include "region_fixture.h"
 
 namespace cudaep::graph {
 namespace {
@@ -23,9 +16,6 @@ namespace {
 using device::sim::CallKind;
 using device::sim::Mode;
 using memory::BudgetKind;
-using testing::LimitedMemory;
-
-constexpr int64_t kWidth = 8;
 
 // y = Softmax(Relu(x) W) + x, for x of [n, 8].
 ir::Graph Network() {
@@ -58,64 +48,21 @@ ir::Graph Network() {
   return graph;
 }
 
-// A region on one stream, called as the host does.
-struct Region {
-  static std::unique_ptr<ops::PlannedOperator> Make(const std::shared_ptr<memory::DeviceMemory>& memory, bool graphs) {
+class RegionOperatorTest : public RegionFixture {
+ protected:
+  void MakeRegions() override {
+    with_ = Make(true);
+    without_ = Make(false);
+  }
+  std::unique_ptr<ops::PlannedOperator> Make(bool graphs) {
     Settings settings;
     settings.region_graphs = graphs;
-    WeightStore weights;
-    auto planned = std::make_unique<ops::PlannedOperator>();
-    const Status made = OnOwnStream(memory, [&](StreamContext& stream) -> Status {
-      CUDAEP_ASSIGN_OR_RETURN(Program program, BuildProgram(Network(), settings, weights, stream));
-      planned->Init(std::make_unique<RegionOperator>(std::move(program)), {DataType::kFloat});
-      return Status::Ok();
-    });
-    EXPECT_TRUE(made.ok()) << made.ToString();
-    return planned;
-  }
-  static Status Call(ops::PlannedOperator& region, StreamContext& stream, const float* x, float* y, int64_t rows) {
-    const int64_t dims[] = {rows, kWidth};
-    const ops::TensorView inputs[] = {{.data = x, .dim = dims, .rank = 2, .type = DataType::kFloat}};
-    void* outputs[] = {y};
-    PlanPin pin(stream.plan_pins());
-    CUDAEP_ASSIGN_OR_RETURN(const ops::PlannedCall call, region.PlanFor(pin, inputs, stream));
-    return region.Enqueue(pin, call, inputs, outputs, nullptr, stream);
-  }
-};
-
-class RegionOperatorTest : public device::testing::DeviceTest {
- protected:
-  void SetUp() override {
-    DeviceTest::SetUp();
-    Begin();
-  }
-  void TearDown() override {
-    End();
-    DeviceTest::TearDown();
-  }
-  void Begin(size_t limit = 0) {
-    memory_ = LimitedMemory(limit);
-    context_.emplace(memory_, stream());
-    with_ = Region::Make(memory_, true);
-    without_ = Region::Make(memory_, false);
-  }
-  void End() {
-    context_.reset();
-    with_.reset();
-    without_.reset();
-    memory_.reset();
-  }
-  static std::vector<float> Values(int64_t rows, int seed) {
-    std::vector<float> values(static_cast<size_t>(rows * kWidth));
-    for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = static_cast<float>((i * 7 + static_cast<size_t>(seed) * 13) % 31) / 8 - 2;
-    }
-    return values;
+    return RegionFixture::Make(Network(), settings);
   }
   std::vector<float> Run(ops::PlannedOperator& region, float* x, float* y, int64_t rows, int seed) {
     const std::vector<float> values = Values(rows, seed);
     EXPECT_OK(device::MemcpyAsync(x, values.data(), values.size() * sizeof(float), stream()));
-    EXPECT_OK(Region::Call(region, *context_, x, y, rows));
+    EXPECT_OK(Call(region, *context_, x, y, rows));
     return Download(y, values.size());
   }
   // Another value in the same buffers.
@@ -130,9 +77,6 @@ class RegionOperatorTest : public device::testing::DeviceTest {
   static uint64_t Launches() { return device::sim::Snapshot().graph_launches; }
   size_t GraphBytes() const { return memory_->budget().charged_bytes(BudgetKind::kGraphs); }
 
-  std::shared_ptr<memory::DeviceMemory> memory_;
-  std::optional<StreamContext> context_;
-  std::unique_ptr<ops::PlannedOperator> with_, without_;
   int seed_ = 0;
 };
 
@@ -162,11 +106,11 @@ TEST_F(RegionOperatorTest, ReplaysGiveTheSameBits) {
 
 TEST_F(RegionOperatorTest, ASteadyCallIsOneLaunchAndAllocatesNothing) {
   float *const x = Upload(Values(5, 1)), *const y = Allocate<float>(5 * kWidth);
-  for (int i = 0; i < 3; ++i) ASSERT_OK(Region::Call(*with_, *context_, x, y, 5));
-  ASSERT_OK(Region::Call(*without_, *context_, x, y, 5));
+  for (int i = 0; i < 3; ++i) ASSERT_OK(Call(*with_, *context_, x, y, 5));
+  ASSERT_OK(Call(*without_, *context_, x, y, 5));
   device::UniqueGraph graph;
   ASSERT_OK(device::StreamBeginCapture(stream(), device::CaptureMode::kThreadLocal));
-  ASSERT_OK(Region::Call(*without_, *context_, x, y, 5));
+  ASSERT_OK(Call(*without_, *context_, x, y, 5));
   ASSERT_OK(device::StreamEndCapture(stream(), graph.Receive()));
   device::UniqueGraphExec exec;
   ASSERT_OK(device::GraphInstantiate(exec.Receive(), graph.get()));
@@ -179,7 +123,7 @@ TEST_F(RegionOperatorTest, ASteadyCallIsOneLaunchAndAllocatesNothing) {
     const int64_t start = testing::AllocationCount();
     ASSERT_OK(device::GraphLaunch(exec.get(), stream()));  // allocates in the simulated device
     const int64_t launched = testing::AllocationCount();
-    ASSERT_OK(Region::Call(*with_, *context_, x, y, 5));
+    ASSERT_OK(Call(*with_, *context_, x, y, 5));
     of_launch = std::min(of_launch, launched - start);
     of_call = std::min(of_call, testing::AllocationCount() - launched);
   }
@@ -217,7 +161,7 @@ TEST_F(RegionOperatorTest, OutOfMemoryAnywhereIsNoFailedRun) {
   const std::vector<float> expected = Run(*without_, x, y, 5, 1);
   EXPECT_EQ(Run(*with_, x, y, 5, 1), expected);
   for (uint64_t nth = 1; nth <= 8; ++nth) {
-    const auto region = Region::Make(memory_, true);
+    const auto region = Make(true);
     EXPECT_EQ(Run(*region, x, y, 5, 1), expected);
     device::sim::OutOfMemoryAt(nth);
     for (int i = 0; i < 3; ++i) EXPECT_EQ(Run(*region, x, y, 5, 1), expected) << nth;
@@ -225,7 +169,7 @@ TEST_F(RegionOperatorTest, OutOfMemoryAnywhereIsNoFailedRun) {
   }
   for (const CallKind kind : {CallKind::kCapture, CallKind::kLaunch, CallKind::kHostWork, CallKind::kGraphInstantiate,
                               CallKind::kGraphLaunch}) {
-    const auto region = Region::Make(memory_, true);
+    const auto region = Make(true);
     EXPECT_EQ(Run(*region, x, y, 5, 1), expected);
     log.clear();
     device::sim::FailCall(kind, 1, OutOfMemory("none left"));
@@ -249,7 +193,7 @@ TEST_F(RegionOperatorTest, TheOwnersCaptureTakesTheStepsThemselves) {
   for (int i = 0; i < 3; ++i) Compare(x, y, 5);
   device::UniqueGraph graph;
   ASSERT_OK(device::StreamBeginCapture(stream(), device::CaptureMode::kThreadLocal));
-  ASSERT_OK(Region::Call(*with_, *context_, x, y, 5));
+  ASSERT_OK(Call(*with_, *context_, x, y, 5));
   ASSERT_OK(device::StreamEndCapture(stream(), graph.Receive()));
   device::UniqueGraphExec exec;
   ASSERT_OK(device::GraphInstantiate(exec.Receive(), graph.get()));
@@ -279,7 +223,7 @@ TEST_F(RegionOperatorTest, StreamsOnThreads) {
             const std::vector<float> values = Values(rows, static_cast<int>(rows));
             const size_t bytes = values.size() * sizeof(float);
             ok = ok && device::MemcpyAsync(in, values.data(), bytes, stream.get()).ok();
-            ok = ok && Region::Call(*with_, context, in, out, rows).ok();
+            ok = ok && Call(*with_, context, in, out, rows).ok();
             std::vector<float> found(values.size());
             ok = ok && device::MemcpyAsync(found.data(), out, bytes, stream.get()).ok();
             ok = ok && found == expected[static_cast<size_t>(rows - 1)];

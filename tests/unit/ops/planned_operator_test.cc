@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <functional>
+#include <future>
 #include <thread>
 
 #include "../core/allocation_counter.h"
@@ -11,6 +14,13 @@ namespace cudaep::ops {
 namespace {
 
 std::atomic<int> g_plans{0};
+std::function<void()> g_plan_goes;
+
+struct ProbePlan final : Plan {
+  ~ProbePlan() override {
+    if (g_plan_goes) g_plan_goes();
+  }
+};
 
 // Its output is its first input's shape; its second input lives in host memory.
 class Probe : public Operator {
@@ -23,7 +33,7 @@ class Probe : public Operator {
   }
   Result<PlanPtr> MakePlan(const PlanContext&) const override {
     ++g_plans;
-    return std::make_unique<Plan>();
+    return std::make_unique<ProbePlan>();
   }
   Status Enqueue(const Plan&, const OpContext&) const override { return Status::Ok(); }
 };
@@ -106,6 +116,24 @@ TEST_F(PlannedOperatorTest, ThePlansAreBounded) {
   for (int64_t i = 1; i <= 5000; ++i) EXPECT_EQ(Ask({i}), i);
   EXPECT_LE(planned_.plan_count(), PlanCache::kMaxPlans);
   EXPECT_GT(planned_.plan_count(), PlanCache::kMaxPlans / 2);
+}
+
+// A plan's memory may wait for the device; calls with other shapes do not wait with it.
+TEST_F(PlannedOperatorTest, PlansGoOutsideTheLock) {
+  int gone = 0, blocked = 0;
+  g_plan_goes = [&] {
+    if (++gone > 10 || blocked > 0) return;
+    auto counted = std::make_shared<std::promise<void>>();
+    std::thread([this, counted] {
+      planned_.plan_count();  // takes the lock
+      counted->set_value();
+    }).detach();
+    if (counted->get_future().wait_for(std::chrono::seconds(5)) != std::future_status::ready) ++blocked;
+  };
+  for (int64_t i = 1; i <= 2000; ++i) Ask({i});
+  g_plan_goes = nullptr;
+  EXPECT_GT(gone, 10);
+  EXPECT_EQ(blocked, 0);
 }
 
 TEST_F(PlannedOperatorTest, AFailureIsNotKept) {
