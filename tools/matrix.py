@@ -57,6 +57,7 @@ SUITES = (
     Suite("tests.session.region_memory_suite"),
     Suite("tests.session.region_runs_suite"),
     Suite("tests.session.region_fusion_suite"),
+    Suite("tests.session.region_attention_suite"),
     Suite("tests.session.region_views_suite"),
     Suite("tests.session.decoder_fusion_suite"),
     Suite("tests.session.region_quantized_suite"),

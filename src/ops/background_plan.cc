@@ -15,13 +15,15 @@ CompileBudget& CompileBudget::Process() {
   return budget;
 }
 
-bool MayCompile(const StreamContext& stream, CompileBudget& budget) {
-  return stream.memory()->budget().available_bytes() >= kRoomToCompile && budget.Take();
+bool MayCompile(const StreamContext& stream, const CompileBudget& budget) {
+  return budget.IsOpen() && stream.memory()->budget().available_bytes() >= kRoomToCompile;
 }
 
-PlanStore::Make OnOwnHandle(const StreamContext& stream, std::function<Result<LibraryPlanPtr>(dnn::Handle&)> make) {
+PlanStore::Make OnOwnHandle(const StreamContext& stream, std::function<Result<LibraryPlanPtr>(dnn::Handle&)> make,
+                            CompileBudget& budget) {
   const std::weak_ptr<memory::DeviceMemory> memory = stream.memory();
-  return [memory, ordinal = stream.ordinal(), make = std::move(make)](const std::string&) -> Result<LibraryPlanPtr> {
+  return [memory, ordinal = stream.ordinal(), make = std::move(make),
+          &budget](const std::string&) -> Result<LibraryPlanPtr> {
     const device::DeviceGuard guard(ordinal);  // for what ends with the session's memory, too
     CUDAEP_RETURN_IF_ERROR(guard.status());
     const auto present = memory.lock();
@@ -29,6 +31,7 @@ PlanStore::Make OnOwnHandle(const StreamContext& stream, std::function<Result<Li
     device::CaptureMode mode = device::CaptureMode::kRelaxed;
     CUDAEP_RETURN_IF_ERROR(device::ThreadExchangeCaptureMode(&mode));
     CUDAEP_ASSIGN_OR_RETURN(const HandleLease<dnn::Handle> handle, LeaseDnn(present));
+    if (!budget.Take()) return FailedPrecondition("as many plans have been compiled as may be");
     return make(*handle.get());
   };
 }

@@ -7,10 +7,7 @@ budget_layout_suite.py has what `prefer_nhwc=1` adds.
 
 from __future__ import annotations
 
-import ctypes
 import gc
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,7 +34,7 @@ from tests.session.budget_support import (
     saved,
 )
 from tests.session.control_flow_cases import Case, scalar
-from tests.session.suite import EP, SkippedError, error_of, logged, on_one_host, run_checks, simulated
+from tests.session.suite import EP, SkippedError, error_of, logged, on_one_host, run_checks, simulated, statistics
 
 
 def check_more_budget_never_means_fewer_nodes() -> None:
@@ -187,11 +184,7 @@ def _memory_in_use(probe: Path) -> int:
     use too, the account of this one."""
     if simulated():
         return -int(opened(probe, limit("")).budget["limit_bytes"])
-    read = ctypes.CDLL(sys.argv[1]).OrtCudaEpStatistics
-    read.argtypes, read.restype = (ctypes.c_char_p, ctypes.c_size_t), ctypes.c_size_t
-    text = ctypes.create_string_buffer(1 << 16)
-    assert read(text, len(text)) <= len(text)
-    accounts = [device["account"] for device in json.loads(text.value)["devices"]]
+    accounts = [device["account"] for device in statistics()["devices"]]
     return sum(int(count) for account in accounts for kind, count in account.items() if kind != "limit_bytes")
 
 

@@ -18,7 +18,7 @@ import onnxruntime as ort
 from onnx import TensorProto, helper
 
 from tests.session import models
-from tests.session.fusion_models import BATCH, HEAD, HEADS, HIDDEN, STEPS, Graph
+from tests.session.fusion_models import BATCH, HIDDEN, STEPS, Graph
 from tests.session.image_models import CHANNELS, Images
 from tests.session.region_support import joined
 from tests.session.suite import error_of, logged, run_checks, simulated
@@ -203,51 +203,6 @@ def check_names_of_dimensions_that_lie() -> None:
     assert "dimension 0 of 'x' and 0 of 'z' both 'rows', and they are 3 and 1: fusion=0" in error, error
     (plain,) = joined(model).run(None, {"x": x, "z": z})
     np.testing.assert_allclose(plain, np.maximum(x @ w + z, 0), rtol=1e-5, atol=1e-5)
-
-
-def _masked_attention(guard: bool, dtype: type, steps: int = STEPS) -> Graph:
-    """One query without any key, and one key that no query of its entry takes."""
-    g = Graph()
-    x = g.feed("x", g.normal(BATCH, steps, HIDDEN, dtype=dtype))
-    split, merged = g.constant([0, 0, HEADS, HEAD], np.int64), g.constant([0, 0, HIDDEN], np.int64)
-    q, k, v = (
-        g.add("Transpose", g.add("Reshape", g.linear(x, dtype=dtype), split), perm=perm)
-        for perm in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3])
-    )
-    mask = np.zeros((BATCH, 1, steps, steps), dtype)
-    mask[1, 0, 2] = mask[0, 0, :, 3] = -np.inf
-    scores = g.add("Mul", g.add("MatMul", q, k), g.constant(HEAD**-0.5, dtype))
-    weights = g.add("Softmax", g.add("Add", scores, g.feed("mask", mask)), axis=-1)
-    if guard:
-        weights = g.add("Where", g.add("IsNaN", weights), g.constant(0, dtype), weights)
-    mixed = g.add("Transpose", g.add("MatMul", weights, v), perm=[0, 2, 1, 3])
-    g.outputs.append(g.add("Reshape", mixed, merged))
-    return g
-
-
-def check_rows_without_keys() -> None:
-    """NaN as from Softmax, or the zeros that the model puts there."""
-    for dtype, guard in ((np.float32, False), (np.float32, True), (np.float16, False), (np.float16, True)):
-        g = _masked_attention(guard, dtype)
-        (mine,) = rewritten(g.model(), ("attention", "projections")).run(None, g.feeds)
-        (twin,) = joined(g.model()).run(None, g.feeds)
-        empty = np.zeros(twin.shape, bool)
-        empty[1, 2] = True
-        assert np.array_equal(np.isnan(twin), empty & (not guard)), (dtype, guard)
-        np.testing.assert_array_equal(np.isnan(mine), np.isnan(twin))
-        np.testing.assert_allclose(mine, twin, rtol=1e-2, atol=1e-2 if dtype is np.float16 else 1e-5)
-
-
-def check_rows_without_keys_before_and_after_compilation() -> None:
-    """The same by the library's attention, which takes the place of our own."""
-    for guard in (False, True):
-        g = _masked_attention(guard, np.float16, steps=136)
-        fused = rewritten(g.model(), ("attention", "projections"))
-        (twin,) = joined(g.model()).run(None, g.feeds)
-        assert np.isnan(twin[1, 2]).all() != guard and not np.isnan(twin[0]).any(), guard
-        for _ in range(8):
-            np.testing.assert_allclose(fused.run(None, g.feeds)[0], twin, rtol=1e-2, atol=1e-2)
-            time.sleep(0.1)
 
 
 def check_products_of_few_rows() -> None:

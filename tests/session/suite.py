@@ -7,6 +7,7 @@ Each function named check_* is one check; its docstring says what it shows.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import os
@@ -16,6 +17,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import onnxruntime as ort
@@ -63,6 +65,17 @@ def session(
     created = ort.InferenceSession(model, settings, enable_fallback=0)
     created.disable_fallback()  # otherwise Python repeats a failed Run on the CPU
     return created
+
+
+def statistics() -> dict[str, Any]:
+    """Of the library of the command line, as docs/guides/serving.md lists them."""
+    read = ctypes.CDLL(sys.argv[1]).OrtCudaEpStatistics
+    read.argtypes, read.restype = (ctypes.c_char_p, ctypes.c_size_t), ctypes.c_size_t
+    text = ctypes.create_string_buffer(1 << 16)
+    assert read(text, len(text)) <= len(text)
+    found = json.loads(text.value)
+    assert isinstance(found, dict)
+    return found
 
 
 def error_of(call: Callable[[], object]) -> str:

@@ -191,4 +191,10 @@ std::optional<AttentionCore> MatchAttention(const Rewriter& rewrite, int index) 
   return AttentionMatch(rewrite).Match(index);
 }
 
+bool MaskBroadcasts(const ir::Graph& graph, const ir::Node& attention) {
+  if (attention.since_version < 24 || attention.inputs.size() < 4 || attention.inputs[3] < 0) return true;
+  const auto &mask = graph.value(attention.inputs[3]).dims, &keys = graph.value(attention.inputs[1]).dims;
+  return mask && keys && !mask->empty() && keys->size() >= 2 && mask->back().Equals((*keys)[keys->size() - 2]);
+}
+
 }  // namespace cudaep::graph

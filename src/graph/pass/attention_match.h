@@ -26,4 +26,8 @@ struct AttentionCore {
 // Of the MatMul that multiplies with V; nothing where there is none. Near misses are noted.
 std::optional<AttentionCore> MatchAttention(const Rewriter& rewrite, int index);
 
+// Whether the mask of ONNX Attention, if it has one, broadcasts to the scores as elsewhere: since version 24 keys that
+// it has no column for are hidden.
+bool MaskBroadcasts(const ir::Graph& graph, const ir::Node& attention);
+
 }  // namespace cudaep::graph

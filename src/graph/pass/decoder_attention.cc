@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/pass/attention_match.h"
 #include "graph/pass/heads_match.h"
 #include "graph/pass/rewrite.h"
 #include "ops/registry.h"
@@ -66,7 +67,8 @@ class Fuser {
     }
     const DataType type = graph_.value(node.inputs[0]).type;
     const bool has_mask = node.inputs.size() > 3 && node.inputs[3] >= 0;
-    return kFloatTypesNoDouble.Contains(type) && (!has_mask || graph_.value(node.inputs[3]).type == type);
+    return kFloatTypesNoDouble.Contains(type) && (!has_mask || graph_.value(node.inputs[3]).type == type) &&
+           MaskBroadcasts(graph_, node);
   }
 
   // The Transpose that turns the heads of the result back, whatever becomes of them then.

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "graph/pass/attention_match.h"
 #include "graph/pass/gated.h"
 #include "graph/pass/part_match.h"
 #include "graph/pass/product_parts.h"
@@ -86,7 +87,8 @@ class Merger {
     const int64_t heads = IntAttribute(node, "q_num_heads", 0);
     return heads > 0 && heads == IntAttribute(node, "kv_num_heads", 0) && FloatAttribute(node, "scale", 1) != 0 &&
            (node.inputs.size() < 4 || node.inputs[3] < 0 ||
-            graph_.value(node.inputs[3]).type == graph_.value(node.inputs[0]).type);
+            graph_.value(node.inputs[3]).type == graph_.value(node.inputs[0]).type) &&
+           MaskBroadcasts(graph_, node);
   }
 
   // Queries, keys and values as products of one tensor of rows.

@@ -19,6 +19,7 @@ struct Arguments {
   int64_t rows, heads, queries;      // of the bias; heads and queries of one that repeats are 1
   int64_t same_heads, same_queries;  // that read a row
   int64_t keys, columns, causal;
+  double fill;
 };
 
 // A warp a row of the bias.
@@ -38,11 +39,11 @@ __global__ void __launch_bounds__(kWarps * 32) EmptyRowsKernel(__grid_constant__
     const bool seen = key < keys && ToFloat(bias[key * p.bias_strides.key]) != kHidden;
     if (__any_sync(device::kFullWarp, seen)) return;
   }
-  const T nan = Store<T>(std::numeric_limits<float>::quiet_NaN());
+  const T fill = Store<T>(static_cast<float>(p.fill));
   for (int64_t same = 0; same < p.same_heads * p.same_queries; ++same) {
     T* const y = static_cast<T*>(p.y) + batch * p.y_strides.batch + (head + same / p.same_queries) * p.y_strides.head +
                  (query + same % p.same_queries) * p.y_strides.row;
-    for (int64_t column = lane; column < p.columns; column += 32) y[column] = nan;
+    for (int64_t column = lane; column < p.columns; column += 32) y[column] = fill;
   }
 }
 
@@ -63,7 +64,8 @@ Status LaunchEmptyRows(const AttentionProblem& problem, const AttentionPointers&
                       .same_queries = by_query ? 1 : problem.queries,
                       .keys = problem.keys,
                       .columns = problem.v_head_size,
-                      .causal = causal ? 1 : 0};
+                      .causal = causal ? 1 : 0,
+                      .fill = problem.empty_is_nan ? std::numeric_limits<double>::quiet_NaN() : 0.0};
   arguments.rows = problem.batch * arguments.heads * arguments.queries;
   device::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(CeilDiv(arguments.rows, int64_t{kWarps}));

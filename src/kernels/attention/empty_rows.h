@@ -1,5 +1,5 @@
-// Queries that no key takes part for, as what is added to their scores says: their results become NaN, as softmax alone
-// gives. For implementations that leave zeros there, behind them on the stream.
+// Queries that no key takes part for, as what is added to their scores says: their results become zeros, or NaN where
+// the problem says so. For implementations that leave something else there, behind them on the stream.
 #pragma once
 
 #include "kernels/attention/attention.h"

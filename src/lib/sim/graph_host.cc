@@ -53,18 +53,18 @@ void ForEach(const Shape& dims, F&& f) {
   while (Advance(dims, &at));
 }
 
-// Scores whose largest is minus infinity have weights and shares of 0, as in the library's fused attention.
+constexpr double kHidden = -std::numeric_limits<double>::infinity();
+
 double Evaluate(PointwiseMode mode, double a, double b) {
-  constexpr double kHidden = -std::numeric_limits<double>::infinity();
   switch (mode) {
     case PointwiseMode::kAdd:
       return a + b;
     case PointwiseMode::kSub:
-      return a == kHidden && b == kHidden ? kHidden : a - b;
+      return a - b;
     case PointwiseMode::kMul:
       return a * b;
     case PointwiseMode::kDiv:
-      return a == 0 && b == 0 ? 0 : a / b;
+      return a / b;
     case PointwiseMode::kMax:
       return a > b || a != a ? a : b;
     case PointwiseMode::kMin:
@@ -166,10 +166,11 @@ class Interpreter {
     const Shape& out = graph_.at(op.result).dims;
     auto& values = values_[static_cast<size_t>(op.result)];
     size_t next = 0;
+    const bool of_softmax = IsOfSoftmax(op);
     ForEach(out, [&](const Shape& at) {
       switch (op.kind) {
         case OpKind::kPointwise:
-          values[next++] = Pointwise(op, at);
+          values[next++] = of_softmax ? OfSoftmax(op, at) : Pointwise(op, at);
           break;
         case OpKind::kReduction:
           values[next++] = Reduce(op, at);
@@ -195,12 +196,29 @@ class Interpreter {
     return Evaluate(op.pointwise, ValueAt(op.a, at), op.b < 0 ? 0 : ValueAt(op.b, at));
   }
 
+  // Scores minus their largest, or weights over their sum.
+  bool IsOfSoftmax(const GraphOp& op) const {
+    if (op.kind != OpKind::kPointwise) return false;
+    if (op.pointwise != PointwiseMode::kSub && op.pointwise != PointwiseMode::kDiv) return false;
+    const auto mode = op.pointwise == PointwiseMode::kSub ? ReductionMode::kMax : ReductionMode::kAdd;
+    return std::any_of(graph_.ops.begin(), graph_.ops.end(), [&](const GraphOp& maker) {
+      return maker.kind == OpKind::kReduction && maker.reduction == mode && maker.a == op.a && maker.result == op.b;
+    });
+  }
+
+  // Scores whose largest is minus infinity have weights and shares of 0, as in the library's fused attention.
+  double OfSoftmax(const GraphOp& op, const Shape& at) const {
+    const double a = ValueAt(op.a, at), b = ValueAt(op.b, at);
+    if (op.pointwise == PointwiseMode::kSub) return b == kHidden ? kHidden : a - b;
+    return b == 0 ? 0 : a / b;
+  }
+
   double Reduce(const GraphOp& op, const Shape& at) const {
     const Shape &from = graph_.at(op.a).dims, &to = graph_.at(op.result).dims;
     Shape extent(from.rank(), 1);
     for (int d = 0; d < from.rank(); ++d) extent[d] = to[d] == 1 ? from[d] : 1;
     const bool is_max = op.reduction == ReductionMode::kMax;
-    double result = is_max ? -std::numeric_limits<double>::infinity() : 0;
+    double result = is_max ? kHidden : 0;
     ForEach(extent, [&](const Shape& step) {
       Shape where(at.dims());
       for (int d = 0; d < where.rank(); ++d) where[d] += step[d];

@@ -159,8 +159,8 @@ Result<bool> AttentionLibrary::Enqueue(const OpContext& context, const Attention
   Status queued = dnn::Enqueue(*handle.value(), static_cast<const dnn::GraphPlan&>(plan), {tensors, count}, at.scratch);
   if (queued.ok()) {
     queued_.fetch_add(1, std::memory_order_relaxed);
-    // Where the bias hides all keys the library gives zeros.
-    if (problem.bias && problem.empty_is_nan) {
+    // Where the bias hides all keys the library gives zeros, or, causal, the mean of later values: its mask is finite.
+    if (problem.bias && (problem.empty_is_nan || IsCausal(problem))) {
       CUDAEP_RETURN_IF_ERROR(kernels::LaunchEmptyRows(problem, at, context.stream()));
     }
     return true;

@@ -24,7 +24,7 @@ void CompileInBackground(const dnn::ConvProblem& p, const StreamContext& stream,
     }
     return NotSupported(refusal.message());
   };
-  PlanStore::Process().ReplaceInBackground(slot, OnOwnHandle(stream, std::move(make))).IgnoreError();
+  PlanStore::Process().ReplaceInBackground(slot, OnOwnHandle(stream, std::move(make), budget)).IgnoreError();
 }
 
 }  // namespace cudaep::ops

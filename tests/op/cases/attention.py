@@ -165,6 +165,10 @@ CASES = [
     _case((2, 3, 4, 8), (2, 3, 7, 8), mask=Rand((3, 4, 1)), name="one_column", opset=23, expected=_expected_23,
           magnitude=_magnitude_23, outputs=SCORES, attrs={"qk_matmul_output_mode": 2}),
     _case((1, 2, 70, 8), (1, 2, 90, 8), mask=Rand((2, 70, 90), "bool"), attrs={"is_causal": 1}, name="tiles_bool"),
+    # rows of masks that begin at any element, of calls that a library may take
+    *(_case((2, 4, keys, 64), (2, 2, keys, 64), mask=Rand(shape), attrs={"is_causal": causal}, dtypes=("float16",),
+            name=f"odd_mask{causal}")
+      for keys, shape, causal in ((137, (4, 137, 137), 0), (201, (201, 201), 1))),
     # causal, windows, caps, scales
     _case((2, 2, 6, 8), (2, 2, 6, 8), attrs={"is_causal": 1}, dtypes=TYPES, name="causal"),
     _case((2, 2, 6, 8), (2, 2, 4, 8), attrs={"is_causal": 1}, name="causal"),

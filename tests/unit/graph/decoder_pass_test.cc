@@ -151,6 +151,25 @@ TEST(DecoderAttentionTest, WhatDoesNotFitStays) {
   });
 }
 
+// Since version 24 keys that the mask has no column for are hidden.
+TEST(DecoderAttentionTest, MasksThatMayBeShortStay) {
+  const auto is_fused = [](int version, const Dim& columns) {
+    DecoderNet net({.past = false});
+    net.Run(Without({Fusion::kDecoderAttention, Fusion::kProjections, Fusion::kProductEpilogue}));
+    const auto attention =
+        std::ranges::find_if(net.graph.nodes, [](const ir::Node& node) { return node.Is("Attention"); });
+    attention->since_version = version;
+    attention->inputs.push_back(net.Input("mask", {kRows, columns}));
+    net.Run(WithoutProjections());
+    return Find(net, "Attention") != nullptr;
+  };
+  for (const Dim& columns : {Dim{5}, Dim{1}}) {
+    EXPECT_FALSE(is_fused(24, columns)) << columns.size;
+    EXPECT_TRUE(is_fused(23, columns)) << columns.size;
+  }
+  EXPECT_TRUE(is_fused(24, kRows));
+}
+
 TEST(DecoderAttentionTest, QueriesThatOthersReadStay) {
   DecoderNet net;
   net.Output(net.q);

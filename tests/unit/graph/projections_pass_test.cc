@@ -43,6 +43,28 @@ TEST(ProjectionsTest, PartsInAnotherOrderStay) {
   EXPECT_EQ(Count(net, "Slice"), 3);
 }
 
+// Since version 24 keys that the mask has no column for are hidden, which no other operator knows of.
+TEST(ProjectionsTest, MasksThatMayBeShortStay) {
+  const auto is_fused = [](int version, std::vector<Dim> mask) {
+    Net net;
+    const int x = net.Input("x", {kBatch, kRows, {3 * kHidden}});
+    std::vector<int> inputs{net.Open("Split", 18, {x}, 3, {{"axis", int64_t{-1}}, {"num_outputs", int64_t{3}}})};
+    for (int i = 0; i < 2; ++i) {
+      inputs.push_back(net.Value("part", std::vector<Dim>(3)));
+      net.graph.nodes.back().outputs.push_back(inputs.back());
+    }
+    inputs.push_back(net.Input("mask", std::move(mask)));
+    net.Output(net.Open("Attention", version, inputs, 3, {{"q_num_heads", kHeads}, {"kv_num_heads", kHeads}}));
+    net.Run();
+    return Find(net, "Attention") != nullptr;
+  };
+  for (const Dim& columns : {Dim{5}, Dim{1}, Dim{kUnknownDim, "columns"}, Dim{}}) {
+    EXPECT_FALSE(is_fused(24, {kRows, columns})) << columns.size;
+    EXPECT_TRUE(is_fused(23, {kRows, columns})) << columns.size;
+  }
+  EXPECT_TRUE(is_fused(24, {kRows, kRows}));
+}
+
 TEST(ProjectionsTest, AProjectionThatOthersReadStays) {
   DecoderNet net;
   net.Output(net.projected[2]);

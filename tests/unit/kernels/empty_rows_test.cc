@@ -1,4 +1,4 @@
-// Rows that the bias leaves no key become NaN, and no other row is touched.
+// Rows that the bias leaves no key become zeros or NaN, and no other row is touched.
 #include "kernels/attention/empty_rows.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ struct Form {
 
 class EmptyRowsTest : public device::testing::DeviceTest, public ::testing::WithParamInterface<Form> {};
 
-TEST_P(EmptyRowsTest, BecomeNan) {
+TEST_P(EmptyRowsTest, AreFilled) {
   const Form& form = GetParam();
   AttentionProblem p;
   p.type = DataType::kFloat16;
@@ -41,22 +41,25 @@ TEST_P(EmptyRowsTest, BecomeNan) {
     bias[static_cast<size_t>(row * kKeys + seen)] = HalfFromFloat(-65504);
   }
   const std::vector<Half> before(static_cast<size_t>(kBatch * p.y.batch), HalfFromFloat(1));
-  Half* const y = Upload(before);
-  ASSERT_OK(LaunchEmptyRows(p, {.y = y, .bias = Upload(bias)}, stream()));
-  const std::vector<Half> after = Download(y, before.size());
-  bool has_nan = false, has_other = false;
-  for (size_t i = 0; i < after.size(); ++i) {
-    const auto at = static_cast<int64_t>(i);
-    const int64_t n = at / p.y.batch, query = at % p.y.batch / p.y.row, head = at % p.y.row / kSize;
-    const int64_t row =
-        ((form.by_batch ? n : 0) * heads + (form.by_head ? head : 0)) * queries + (form.by_query ? query : 0);
-    const bool empty = row % 2 == 0 || (form.causal && query < seen);
-    ASSERT_EQ(std::isnan(ToFloat(after[i])), empty) << i;
-    ASSERT_TRUE(empty || ToFloat(after[i]) == 1.0f) << i;
-    has_nan |= empty, has_other |= !empty;
+  for (const bool nan : {false, true}) {
+    p.empty_is_nan = nan;
+    Half* const y = Upload(before);
+    ASSERT_OK(LaunchEmptyRows(p, {.y = y, .bias = Upload(bias)}, stream()));
+    const std::vector<Half> after = Download(y, before.size());
+    bool has_empty = false, has_other = false;
+    for (size_t i = 0; i < after.size(); ++i) {
+      const auto at = static_cast<int64_t>(i);
+      const int64_t n = at / p.y.batch, query = at % p.y.batch / p.y.row, head = at % p.y.row / kSize;
+      const int64_t row =
+          ((form.by_batch ? n : 0) * heads + (form.by_head ? head : 0)) * queries + (form.by_query ? query : 0);
+      const bool empty = row % 2 == 0 || (form.causal && query < seen);
+      const float value = ToFloat(after[i]);
+      ASSERT_TRUE(empty && nan ? std::isnan(value) : value == (empty ? 0.0f : 1.0f)) << value << " at " << i;
+      has_empty |= empty, has_other |= !empty;
+    }
+    EXPECT_TRUE(has_empty);
+    EXPECT_EQ(has_other, form.by_batch || form.by_head || form.by_query);
   }
-  EXPECT_TRUE(has_nan);
-  EXPECT_EQ(has_other, form.by_batch || form.by_head || form.by_query);
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, EmptyRowsTest,

@@ -124,6 +124,32 @@ INSTANTIATE_TEST_SUITE_P(Forms, OpGraphTest,
                                            Form{.name = "CausalGroups", .causal = true, .kv_heads = 1}),
                          [](const auto& info) { return std::string(info.param.name); });
 
+#if defined(CUDAEP_SIMULATED_DEVICE)
+// Only the softmax of attention has zeros where numbers have no difference or quotient.
+TEST_F(DeviceTest, OtherGraphsKeepNan) {
+  const Shape dims{1, 4, 1}, strides{4, 1, 1};
+  for (const PointwiseMode mode : {PointwiseMode::kSub, PointwiseMode::kDiv}) {
+    OpGraph graph;
+    const TensorIndex a = graph.Tensor(DataType::kFloat, dims, strides),
+                      b = graph.Tensor(DataType::kFloat, dims, strides);
+    graph.Pointwise(mode, a, b, graph.Tensor(DataType::kFloat, dims, strides));
+    auto handle = CreateHandle();
+    CUDAEP_ASSERT_OK(handle.status());
+    CUDAEP_ASSERT_OK(BindStream(**handle, stream()));
+    auto plan = MakePlan(**handle, graph, 0);
+    CUDAEP_ASSERT_OK(plan.status());
+    void* const tensors[] = {Upload(DataType::kFloat, {-INFINITY, 0, 6, INFINITY}),
+                             Upload(DataType::kFloat, {-INFINITY, 0, 2, INFINITY}), Allocate(16)};
+    CUDAEP_ASSERT_OK(Enqueue(**handle, **plan, tensors, nullptr));
+    const auto got = Download(DataType::kFloat, tensors[2], 4);
+    const bool divides = mode == PointwiseMode::kDiv;
+    EXPECT_TRUE(std::isnan(got[0]) && std::isnan(got[3]));
+    EXPECT_EQ(std::isnan(got[1]), divides);
+    EXPECT_EQ(got[2], divides ? 3 : 4);
+  }
+}
+#endif
+
 TEST(OpGraph, TextTellsGraphsApart) {
   OpGraph plain = AttentionGraph(PackedAttention({.name = "", .bias = true}));
   GraphOp convolution{.kind = OpKind::kConvolution, .a = 0, .b = 1, .result = 2};

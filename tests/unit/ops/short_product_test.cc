@@ -10,7 +10,6 @@
 
 #include "../lib/device_fixture.h"
 #include "lib/problem_check.h"
-#include "ops/conv/runtime_engine.h"
 #include "ops/gemm/matrix_product.h"
 
 namespace cudaep::ops {
@@ -258,31 +257,6 @@ TEST_F(ShortProductTest, OtherRowsOfTheSameProduct) {
     wanted.m = rows;
     ExpectNear(DataType::kFloat16, Run(*other, wanted, 0), Wanted(wanted));
   }
-}
-
-TEST_F(ShortProductTest, OnlySoManyAreCompiled) {
-  const auto ready = [&](int64_t rows, bool deterministic, CompileBudget& budget) {
-    dnn::ConvProblem p{.types = lib::MixedTypes::Of(DataType::kFloat16), .layout = dnn::Layout::kChannelsLast};
-    p.batch = 1, p.in_channels = 16, p.out_channels = 8;
-    p.in = p.out = {1, rows};
-    p.kernel = p.stride = p.dilation = {1, 1};
-    p.epilogue.bias = true;
-    p.deterministic = deterministic;
-    auto handle = context_->dnn();
-    if (!handle.ok()) return false;
-    auto first = dnn::MakePlan(**handle, p, 1 << 20);
-    if (!first.ok()) return false;
-    const auto slot = std::make_shared<PlanSlot>(LibraryPlanPtr(std::move(first).value()));
-    CompileInBackground(p, *context_, slot, {dnn::kRuntimeEngine}, budget);
-    PlanStore::Process().WaitForBackground();
-    return slot->plan().choice() == dnn::kRuntimeEngine;
-  };
-  if (!Simulated()) GTEST_SKIP() << "which problems cuDNN's engine takes";
-  CompileBudget budget(2);
-  EXPECT_FALSE(ready(3, true, budget));
-  EXPECT_TRUE(ready(3, false, budget));
-  EXPECT_TRUE(ready(4, false, budget));
-  EXPECT_FALSE(ready(5, false, budget));
 }
 
 }  // namespace
