@@ -33,7 +33,7 @@ class Probe : public Operator {
   }
   Result<PlanPtr> MakePlan(const PlanContext&) const override {
     ++g_plans;
-    return std::make_unique<ProbePlan>();
+    return PlanPtr(std::make_unique<ProbePlan>());
   }
   Status Enqueue(const Plan&, const OpContext&) const override { return Status::Ok(); }
 };
