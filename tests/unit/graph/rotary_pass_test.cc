@@ -140,7 +140,7 @@ TEST(RotaryPassTest, CastsThatTakePartStay) {
     ASSERT_NE(rotary, nullptr);
     EXPECT_EQ(net->graph.value(rotary->inputs[0]).type, DataType::kFloat);
     EXPECT_EQ(Count(*net, "Cast"), 4);
-    EXPECT_EQ(Missed(notes).find("before they are cast") != std::string::npos, net == &sines);
+    EXPECT_EQ(Missed(notes), "");  // what is fused is no miss
   }
 }
 
