@@ -11,6 +11,7 @@ enum class Fusion : uint8_t {
   kQdq,
   kConvAffine,
   kConvEpilogue,
+  kGroupNorm,
   kChannelsLast,
   kStemPool,
   kActivation,
@@ -27,10 +28,10 @@ enum class Fusion : uint8_t {
   kShortProducts,
   kOnce,
 };
-inline constexpr int kFusionCount = 18;
+inline constexpr int kFusionCount = 19;
 inline constexpr const char* kFusionNames =
-    "qdq,conv_affine,conv_epilogue,channels_last,stem_pool,activation,norm,views,rotary,attention,decoder_attention,"
-    "product_epilogue,projections,embedding,skip_norm,chains,short_products,once";
+    "qdq,conv_affine,conv_epilogue,group_norm,channels_last,stem_pool,activation,norm,views,rotary,attention,"
+    "decoder_attention,product_epilogue,projections,embedding,skip_norm,chains,short_products,once";
 
 constexpr std::string_view FusionName(Fusion fusion) {
   std::string_view rest = kFusionNames;

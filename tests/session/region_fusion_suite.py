@@ -186,6 +186,46 @@ def check_up_and_down() -> None:
     agree(images, [images.add("Softmax", [padded], axis=1), small], ("channels_last",))
 
 
+def _group_norm(images: Images, value: str, groups: int, as_node: bool, swish: bool = True) -> str:
+    """GroupNorm of `value`, as older and newer exports have it, and SiLU."""
+    channels, _ = images.shapes[value]
+    if as_node:
+        y = images.add("GroupNormalization", [value, images.random(channels), images.random(channels)],
+                       num_groups=groups)  # fmt: skip
+    else:
+        one, zero = (images.constant(np.full(groups, fill, np.float16)) for fill in (1, 0))
+        split = images.add("Reshape", [value, images.constant(np.array([0, groups, -1]))])
+        normal = images.add("InstanceNormalization", [split, one, zero], epsilon=1e-5)
+        back = images.add("Reshape", [normal, images.add("Shape", [value])], images.shapes[value])
+        y = images.add("Mul", [back, images.random(channels, 1, 1)])
+        y = images.add("Add", [y, images.random(channels, 1, 1)])
+    return images.add("Mul", [y, images.add("Sigmoid", [y])]) if swish else y
+
+
+def check_diffusion_blocks() -> None:
+    """Residual blocks with group norms, a vector that is added to the channels, and connections past the middle."""
+    for seed, as_node, size in ((11, False, 8), (12, True, 8), (13, False, 32)):
+        images = Images(seed, channels=8, size=size, opset=21 if as_node else 18)
+        time = images.add("Flatten", [images.add("GlobalAveragePool", ["x"], (8, 1))])
+        skips = [images.conv("x", 40)]
+        value = skips[0]
+        for to, stride in ((40, 1), (80, 2), (40, 1)):
+            if stride == 1 and len(skips) > 2:
+                value = images.add("Resize", [value, "", images.constant(np.array([1, 1, 2, 2], np.float32))],
+                                   (80, size), mode="nearest")  # fmt: skip
+                value = images.add("Concat", [value, skips[-2]], (120, size), axis=1)
+            inner = _group_norm(images, value, 4, as_node)
+            inner = images.conv(inner, to, stride=stride)
+            vector = images.add("Gemm", [time, images.random(8, to), images.random(to)])
+            vector = images.add("Unsqueeze", [vector, images.constant(np.array([2, 3]))])
+            inner = images.add("Add", [inner, vector])
+            inner = images.conv(_group_norm(images, inner, 4, as_node), to)
+            value = images.add("Add", [inner, images.conv(value, to, kernel=1, stride=stride)])
+            skips.append(value)
+        value = images.conv(_group_norm(images, value, 4, as_node, swish=False), 8, kernel=1)
+        agree(images, [value], ("group_norm", "channels_last"))
+
+
 def check_names_of_dimensions_that_lie() -> None:
     """Inputs whose dimensions have one name, and differ in a Run: refused by name, or run as the model's nodes."""
     rows: tuple[int, list[str | int]] = (TensorProto.FLOAT, ["rows", 8])

@@ -7,6 +7,7 @@
 #include "graph/pass/layout.h"
 #include "graph/pass/stem.h"
 #include "ops/conv/channels_last.h"
+#include "ops/norm/channel_groups.h"
 #include "ops/registry.h"
 
 namespace cudaep::graph {
@@ -60,6 +61,13 @@ class Turning {
     if (node.outputs.size() > 1 || (attribute("spatial") && IntOr("spatial", 1) == 0)) return false;
     node.domain = ops::kNhwcDomain;
     return ops::FindRow(node.domain, node.op_type, node.since_version) != nullptr && Image(0);
+  }
+
+  bool GroupNorm() {
+    if (!Image(0)) return false;
+    const ir::Value& image = graph_.value(made_.node.inputs[0]);
+    made_.node.attributes["channels_last"] = int64_t{1};
+    return ops::TakesChannelsLast(image.type, (*image.dims)[1].size, IntOr("groups", 1));
   }
 
   // Inputs are broadcast to images.
@@ -261,6 +269,7 @@ constexpr Entry kEntries[] = {
     {"Conv", Convolution},
     {"Conv", Convolution, ops::kFusedDomain},
     {"QuantizedConv", [](Turning& t) { return t.QuantizedConvolution(); }, ops::kFusedDomain},
+    {"GroupNorm", [](Turning& t) { return t.GroupNorm(); }, ops::kFusedDomain},
     {"QuantizeLinear", Linear},
     {"QuantizeLinear", Linear, ops::kMicrosoftDomain},
     {"DequantizeLinear", Linear},

@@ -11,6 +11,7 @@
 #include "graph/pass/decoder_attention.h"
 #include "graph/pass/embedding.h"
 #include "graph/pass/fold.h"
+#include "graph/pass/group_norm.h"
 #include "graph/pass/norm.h"
 #include "graph/pass/once.h"
 #include "graph/pass/pass.h"
@@ -36,6 +37,7 @@ constexpr PassEntry kPasses[] = {
     {Fusion::kQdq, FuseQuantized},
     {Fusion::kConvAffine, FoldIntoConvolutions},
     {Fusion::kConvEpilogue, FuseConvEpilogues},
+    {Fusion::kGroupNorm, FuseGroupNorms},
     {Fusion::kChannelsLast, TurnChannelsLast},
     {Fusion::kStemPool, FuseStemPools},
     {Fusion::kActivation, FuseActivations},

@@ -1,8 +1,8 @@
 // InstanceNormalization and GroupNormalization: channels, or groups of them, normalised sample by sample, with scale
 // and shift for each channel (or each group: GroupNormalization 18). com.microsoft.GroupNorm keeps channels first or
-// last, and may end in x * sigmoid(x).
+// last, and may end in x * sigmoid(x); so does GroupNorm of compiled regions, of more types.
+#include "ops/norm/channel_groups.h"
 #include "ops/norm/layer_norm.h"
-#include "ops/norm/normalization.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -16,8 +16,10 @@ class GroupNorm : public Operator {
     auto op = std::make_unique<GroupNorm>();
     op->variant_ = row.VariantAs<Variant>();
     const bool microsoft = op->variant_ == Variant::kMicrosoft;
-    NormSpec spec{
-        .type = info.input_type(0), .affine_type = info.input_type(1), .epsilon = info.FloatOr("epsilon", 1e-5f)};
+    ChannelGroupsSpec spec{.type = info.input_type(0),
+                           .affine_type = info.input_type(1),
+                           .group_affine = op->variant_ == Variant::kGroupParameters,
+                           .epsilon = info.FloatOr("epsilon", 1e-5f)};
     if (op->variant_ != Variant::kInstance) {
       op->groups_ = info.IntOr(microsoft ? "groups" : "num_groups", 0);
       if (op->groups_ < 1) return InvalidArgument("the number of groups is ", op->groups_);
@@ -26,10 +28,10 @@ class GroupNorm : public Operator {
       const int64_t activation = info.IntOr("activation", 0);
       if (activation != 0 && activation != 1) return InvalidArgument("activation ", activation, "; 0 and 1 are known");
       spec.swish = activation == 1;
-      op->channels_last_ = info.BoolOr("channels_last", true);
+      spec.channels_last = op->channels_last_ = info.BoolOr("channels_last", true);
     }
     CUDAEP_RETURN_IF_ERROR(CheckStashType(info));
-    op->norm_ = Normalization(spec);
+    op->norm_ = ChannelGroups(spec);
     return op;
   }
 
@@ -51,9 +53,7 @@ class GroupNorm : public Operator {
 
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     const Dims x = context.inputs[0].dims();
-    const int64_t groups = Groups(Channels(x));
-    const NormView view = ViewGroups(x, groups, channels_last_, variant_ == Variant::kGroupParameters);
-    return norm_.MakePlan(view, context);
+    return norm_.MakePlan(x, Groups(Channels(x)), context);
   }
 
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
@@ -66,7 +66,7 @@ class GroupNorm : public Operator {
     return variant_ == Variant::kInstance ? std::max<int64_t>(channels, 1) : groups_;
   }
 
-  Normalization norm_{NormSpec{}};
+  ChannelGroups norm_{ChannelGroupsSpec{}};
   Variant variant_ = Variant::kInstance;
   int64_t groups_ = 1;
   bool channels_last_ = false;
@@ -91,6 +91,12 @@ const RegisterRows kRows({
     {.domain = kMicrosoftDomain,
      .op = "GroupNorm",
      .types = {{"T", kMicrosoftTypes}, {"M", kMicrosoftTypes}},
+     .in_place = {{0, 0}},
+     .variant = static_cast<int>(Variant::kMicrosoft),
+     .make = Make<GroupNorm>},
+    {.domain = kFusedDomain,
+     .op = "GroupNorm",
+     .types = {{"T", kernels::kGroupNormTypes}},
      .in_place = {{0, 0}},
      .variant = static_cast<int>(Variant::kMicrosoft),
      .make = Make<GroupNorm>},

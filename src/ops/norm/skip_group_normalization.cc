@@ -1,7 +1,7 @@
 // com.microsoft's SkipGroupNorm: GroupNorm of X + skip + bias, and that sum. The sum is rounded to the tensors' type
 // once and normalised as it is stored.
 #include "kernels/elementwise/variadic.h"
-#include "ops/norm/normalization.h"
+#include "ops/norm/channel_groups.h"
 #include "ops/optional_input.h"
 #include "ops/registry.h"
 
@@ -28,10 +28,11 @@ class SkipGroupNorm final : public Operator {
     op->has_sum_ = info.has_output(1);
     op->terms_ = info.has_input(kBias) ? 3 : 2;
     op->add_ = kernels::FindVariadicKernel(kernels::VariadicOp::kSum, info.input_type(kX));
-    op->norm_ = Normalization({.type = info.input_type(kX),
+    op->norm_ = ChannelGroups({.type = info.input_type(kX),
                                .affine_type = info.input_type(kGamma),
-                               .epsilon = info.FloatOr("epsilon", 1e-5f),
-                               .swish = activation == 1});
+                               .channels_last = op->channels_last_,
+                               .swish = activation == 1,
+                               .epsilon = info.FloatOr("epsilon", 1e-5f)});
     return op;
   }
 
@@ -56,7 +57,7 @@ class SkipGroupNorm final : public Operator {
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     auto plan = std::make_unique<SkipGroupNormPlan>();
     const Dims x = context.inputs[kX].dims();
-    CUDAEP_ASSIGN_OR_RETURN(plan->norm, norm_.MakePlan(ViewGroups(x, groups_, channels_last_), context));
+    CUDAEP_ASSIGN_OR_RETURN(plan->norm, norm_.MakePlan(x, groups_, context));
     plan->workspace_bytes = plan->norm->workspace_bytes;
     if (!has_sum_) plan->sum_at = plan->AddScratch(context.inputs[kX].bytes());
     CUDAEP_ASSIGN_OR_RETURN(const Shape skip, SkipShape(context.inputs));
@@ -97,7 +98,7 @@ class SkipGroupNorm final : public Operator {
     return InvalidArgument("skip ", skip, " has neither the shape of X, ", x, ", nor one value for each channel");
   }
 
-  Normalization norm_{NormSpec{}};
+  ChannelGroups norm_{ChannelGroupsSpec{}};
   kernels::VariadicKernel add_ = nullptr;
   int64_t groups_ = 1;
   int terms_ = 2;

@@ -8,6 +8,7 @@ import numpy as np
 from ..harness import Case, Rand, T, Tolerance
 from ..harness.case import MICROSOFT
 from ..harness.dtypes import FLOATS
+from ..harness.schemas import FUSED_DOMAIN
 
 _EPSILON = float(np.float32(1e-5))
 
@@ -80,6 +81,8 @@ def _inputs(x: tuple[int, ...], parameters: int, affine: str = T) -> list[Rand]:
 _INSTANCE: dict[str, Any] = {"op": "InstanceNormalization", **_of(_group_norm)}
 _GROUP: dict[str, Any] = {"op": "GroupNormalization", **_of(_group_norm)}
 _CONTRIB: dict[str, Any] = {"op": "GroupNorm", "domain": MICROSOFT, **_of(_microsoft)}
+_FUSED: dict[str, Any] = _CONTRIB | {"domain": FUSED_DOMAIN}
+_NARROW_AND_WIDE = ("float32", "float16", "bfloat16")
 _SKIP: dict[str, Any] = {"op": "SkipGroupNorm", "domain": MICROSOFT, **_of(_skip)}
 _SKIP_ERRORS = {"float32": Tolerance(8, terms=8), "float16": Tolerance(1, terms=2.0**13)}
 # The terms of a sum of squares are all positive, so nothing cancels; some hundred may be added one after the other.
@@ -160,6 +163,85 @@ CASES = [
             ((2, 8, 3, 4), "float32", {"groups": 2, "activation": 1, "channels_last": 0}),
             ((2, 8, 3, 4), "float16", {"groups": 2, "activation": 0, "channels_last": 0}),
         ]
+    ),
+    # Of regions. Channels last: groups of whole packs, that begin within one, that are half of one, smaller ones;
+    # samples that a block holds in registers and those that take two launches; one group of all channels
+    *(
+        Case(
+            **_FUSED,
+            inputs=_inputs(shape, shape[-1]),
+            attrs={"groups": groups, "activation": swish},
+            dtypes=_NARROW_AND_WIDE,
+        )
+        for shape, groups, swish in [
+            ((2, 4, 6, 32), 4, 1),
+            ((2, 5, 3, 40), 4, 0),
+            ((1, 3, 7, 80), 8, 1),
+            ((3, 9, 24), 8, 1),
+            ((2, 3, 5, 16), 4, 1),
+            ((2, 3, 5, 16), 8, 0),
+            ((1, 2, 3, 4, 20), 4, 1),
+            ((1, 1, 1, 16), 2, 0),
+            ((1, 11, 7, 64), 1, 1),
+            ((1, 96, 97, 40), 4, 1),
+            ((2, 50, 51, 48), 3, 0),
+            ((1, 70, 71, 15), 5, 1),
+            ((2, 4, 600), 2, 1),
+        ]
+    ),
+    # channels first
+    *(
+        Case(
+            **_FUSED,
+            inputs=_inputs(shape, shape[1]),
+            attrs={"groups": groups, "activation": swish, "channels_last": 0},
+            dtypes=_NARROW_AND_WIDE,
+        )
+        for shape, groups, swish in [
+            ((2, 8, 4, 6), 2, 1),
+            ((2, 6, 5, 3), 3, 1),
+            ((1, 4, 8), 4, 1),
+            ((1, 6, 64, 80), 2, 1),
+            ((1, 6, 63, 81), 2, 1),
+            ((2, 8, 4, 6), 2, 0),
+            ((3, 6), 2, 1),
+        ]
+    ),
+    # deviations that are small beside the mean
+    *(
+        Case(
+            **_FUSED,
+            inputs=[
+                (np.random.default_rng(7).standard_normal(shape) * spread + mean).astype(dtype),
+                Rand((shape[at],), dtype),
+                Rand((shape[at],), dtype),
+            ],
+            attrs={"groups": 4, "activation": swish, "channels_last": int(at == -1)},
+            name=f"offset_{dtype}_{len(shape)}_{at}_{shape[1]}_{swish}",
+        )
+        for dtype, mean, spread in [("float32", 1e3, 1.0), ("float16", 3e4, 64.0)]
+        for shape, at in [((1, 9, 7, 40), -1), ((1, 96, 97, 40), -1), ((1, 8, 30, 32), 1), ((1, 8, 80, 96), 1)]
+        for swish in (0, 1)
+    ),
+    # what is constant becomes the bias, though its square is no number
+    *(
+        Case(
+            **_FUSED | {"expected": lambda x, scale, bias, **_: np.broadcast_to(bias, x.shape), "magnitude": None},
+            inputs=[np.full(shape, 2.0**101, np.float32), Rand(shape[-1:], "float32"), Rand(shape[-1:], "float32")],
+            attrs={"groups": 4, "activation": 0},
+            name=f"large_{shape[1]}_{shape[-1]}",
+        )
+        for shape in [(2, 5, 7, 40), (1, 90, 91, 40), (2, 5, 7, 12)]
+    ),
+    *(
+        Case(
+            op="GroupNorm",
+            domain=FUSED_DOMAIN,
+            inputs=[Rand(x, "float32"), Rand((8,), "float32"), Rand((8,), "float32")],
+            attrs={"groups": 2, "activation": 1, "channels_last": last},
+            expected=lambda x, *_, **__: x,
+        )
+        for x, last in [((0, 3, 4, 8), 1), ((2, 0, 4, 8), 1), ((0, 8, 3, 4), 0), ((2, 8, 3, 0), 0)]
     ),
     # SkipGroupNorm: every shape of skip, with a bias and without, with the sum and without
     *(

@@ -115,6 +115,15 @@ def _fused_schemas() -> list[Schema]:
         Schema(FUSED_DOMAIN, "Gated", 1, (x,), (y,), floats, {"activation": "STRING", "activated": "INT"}),
         Schema(
             FUSED_DOMAIN,
+            "GroupNorm",
+            1,
+            tuple(Formal(name, "T", variadic=False) for name in ("X", "scale", "bias")),
+            (y,),
+            floats,
+            {"epsilon": "FLOAT"} | dict.fromkeys(("groups", "activation", "channels_last"), "INT"),
+        ),
+        Schema(
+            FUSED_DOMAIN,
             "Attention",
             1,
             tuple(
