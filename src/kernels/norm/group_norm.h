@@ -31,9 +31,9 @@ struct GroupNormProblem {
 
 // Images as kernels see them: channels first, each group of a sample is one, its packs are pixels.
 struct GroupNormPlan {
-  int pack = 1;                    // elements of 16 bytes
-  int held = 0;                    // packs of a thread, which reads a slice once; 0: it is read twice, by two launches
-  int64_t images = 0, slices = 0;  // slices of an image
+  int pack = 1;  // elements of 16 bytes
+  int held = 0;  // packs of a thread that reads a slice once, at most 8; 0: two launches read it twice
+  int64_t images = 0, slices = 0;               // slices of an image
   int32_t pixels = 0, channels = 0, group = 0;  // of an image, `group` channels of one group
   int32_t slice_groups = 0, packs = 0;          // of a slice; packs of a slice's pixel
   int32_t rows = 0;                             // pixels that a block reads at a time

@@ -11,11 +11,14 @@
 namespace cudaep::kernels {
 namespace {
 
-constexpr int64_t kWholeHeld = 16;  // packs of a thread that reads a slice once, at most
-constexpr int64_t kPartBlocks = 2;  // of the two launches, for each multiprocessor
-constexpr int64_t kRowBytes = 128;  // of a slice's pixel, at least, where there are as many
-// What is larger is on the way from memory for longer than two launches take (measured on an H200).
-constexpr int64_t kWholeBytes = int64_t{16} << 20;
+// By measurement on an H200, of images as diffusion models have them.
+constexpr int64_t kWholeHeld = 8;                    // packs of a thread that reads a slice once, at most
+constexpr int64_t kWholeBytes = int64_t{8} << 20;    // of all images, at most, that are read once
+constexpr int64_t kPartBlocks = 3;                   // of the two launches, for each multiprocessor
+constexpr int64_t kRowBytes = 64, kPartBytes = 256;  // of a slice's pixel, at least, where there are as many
+// Slices of the two launches, which are widened within these numbers: each of their blocks merges what all the blocks
+// of a slice left.
+constexpr int64_t kFewSlices = 16, kManySlices = 128;
 
 // What kernels number in 32 bits, whose threads go up to a round of a block beyond the end.
 constexpr int64_t kMostElems = (int64_t{1} << 31) - (int64_t{1} << 20);
@@ -37,18 +40,23 @@ std::optional<View> SeeAsPacks(const GroupNormProblem& problem) {
   return View{problem.batch * problem.groups, group * problem.pixels / pack, pack, pack};
 }
 
-// Slices of whole packs, and of some bytes a pixel. False where a block has no threads for a pixel of one.
-bool CutIntoSlices(const View& view, int64_t bytes, GroupNormPlan& plan) {
+// Slices of the fewest groups that make whole packs, doubled while `wide` of the plan says so. False where a block has
+// no threads for a pixel of one.
+template <class Wide>
+bool CutIntoSlices(const View& view, GroupNormPlan& plan, Wide wide) {
   const int64_t all_groups = view.channels / view.group;
-  int64_t groups = plan.pack / std::gcd(view.group, int64_t{plan.pack});
-  const auto goes = [&](int64_t count) {
-    return count <= kMostSliceGroups && all_groups % count == 0 && count * view.group <= kGroupThreads * plan.pack;
+  const auto cut = [&](int64_t groups) {
+    if (groups > kMostSliceGroups || all_groups % groups != 0 || groups * view.group > kGroupThreads * plan.pack) {
+      return false;
+    }
+    plan.slices = all_groups / groups;
+    plan.slice_groups = static_cast<int32_t>(groups);
+    plan.packs = static_cast<int32_t>(groups * view.group / plan.pack);
+    return true;
   };
-  if (!goes(groups)) return false;
-  while (goes(2 * groups) && groups * view.group * bytes < kRowBytes) groups *= 2;
-  plan.slices = all_groups / groups;
-  plan.slice_groups = static_cast<int32_t>(groups);
-  plan.packs = static_cast<int32_t>(groups * view.group / plan.pack);
+  if (!cut(plan.pack / std::gcd(view.group, int64_t{plan.pack}))) return false;
+  while (wide() && cut(2 * int64_t{plan.slice_groups})) {
+  }
   plan.rows = static_cast<int32_t>(std::min<int64_t>(kGroupThreads / plan.packs, view.pixels));
   plan.threads = static_cast<unsigned>(AlignUp<int64_t>(int64_t{plan.rows} * plan.packs, 32));
   return true;
@@ -59,14 +67,11 @@ void ShareOut(int64_t blocks, GroupNormPlan& plan) {
   plan.blocks = static_cast<int32_t>(CeilDiv<int64_t>(plan.pixels, plan.block_pixels));
 }
 
-// The fewest blocks for a slice that hold it and, all together, give each multiprocessor one; none: they cannot.
-int64_t BlocksThatHold(const GroupNormPlan& plan, const device::DeviceInfo& device) {
+// Blocks for a slice that give each multiprocessor one, all together, if threads then have two packs each.
+int64_t WholeBlocks(const GroupNormPlan& plan, const device::DeviceInfo& device) {
+  const int64_t wanted = CeilDiv<int64_t>(std::max(device.multiprocessors, 1), plan.images * plan.slices);
   const int64_t most = device.simulated || device.major < 9 ? 1 : kGroupCluster;
-  const int64_t rounds = CeilDiv<int64_t>(plan.pixels, plan.rows), all = plan.images * plan.slices;
-  const int64_t least = CeilDiv(rounds, kWholeHeld);
-  if (least > most) return 0;
-  const int64_t wanted = CeilDiv<int64_t>(std::max(device.multiprocessors, 1), all);
-  return std::clamp(wanted, least, std::max(least, std::min(most, rounds)));
+  return std::min({wanted, most, CeilDiv<int64_t>(CeilDiv<int64_t>(plan.pixels, plan.rows), 2)});
 }
 
 }  // namespace
@@ -90,19 +95,23 @@ std::optional<GroupNormPlan> PlanGroupNorm(const GroupNormProblem& problem, cons
   plan.pixels = static_cast<int32_t>(view.pixels);
   plan.channels = static_cast<int32_t>(view.channels);
   plan.group = static_cast<int32_t>(view.group);
-  if (!CutIntoSlices(view, bytes, plan)) return std::nullopt;
-  const int64_t all = plan.images * plan.slices, elems = view.images * view.pixels * view.channels;
-  if (elems * bytes <= kWholeBytes) {
-    if (const int64_t blocks = BlocksThatHold(plan, device); blocks > 0 && all * blocks <= most) {
-      ShareOut(blocks, plan);
-      const int64_t held = CeilDiv<int64_t>(plan.block_pixels, plan.rows);
-      plan.held = held <= 4 ? 4 : held <= 8 ? 8 : 16;
-      return plan;
-    }
+  const auto row_bytes = [&] { return int64_t{plan.packs} * static_cast<int64_t>(kPackBytes); };
+  if (!CutIntoSlices(view, plan, [&] { return row_bytes() < kRowBytes; })) return std::nullopt;
+  const auto share_out = [&](int64_t blocks) {
+    ShareOut(blocks, plan);
+    return plan.images * plan.slices * plan.blocks <= most ? std::optional(plan) : std::nullopt;
+  };
+  const int64_t whole = WholeBlocks(plan, device), held = CeilDiv<int64_t>(CeilDiv(view.pixels, whole), plan.rows);
+  if (held <= kWholeHeld && plan.images * view.pixels * view.channels * bytes <= kWholeBytes) {
+    plan.held = held <= 4 ? 4 : 8;
+    return share_out(whole);
   }
-  const int64_t wanted = kPartBlocks * std::max(device.multiprocessors, 1) / all;
-  ShareOut(std::clamp<int64_t>(wanted, 1, std::max<int64_t>(CeilDiv<int64_t>(plan.pixels, plan.rows), 1)), plan);
-  return all * plan.blocks <= most ? std::optional(plan) : std::nullopt;
+  CutIntoSlices(view, plan, [&] {
+    const int64_t slices = plan.images * plan.slices;
+    return row_bytes() < kRowBytes || (slices > kFewSlices && (row_bytes() < kPartBytes || slices > kManySlices));
+  });
+  const int64_t wanted = kPartBlocks * std::max(device.multiprocessors, 1) / (plan.images * plan.slices);
+  return share_out(std::clamp<int64_t>(wanted, 1, CeilDiv<int64_t>(plan.pixels, plan.rows)));
 }
 
 size_t GroupNormPlan::shared_bytes() const {

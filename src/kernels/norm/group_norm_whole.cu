@@ -18,14 +18,7 @@ Status Launch(const GroupNormArgs& args, device::Stream stream) {
     return device::Launch(kernel, config, stream, static_cast<const T*>(args.x), static_cast<T*>(args.y),
                           MakeGroupNormInput(args));
   };
-  switch (plan.held) {
-    case 4:
-      return launch(GroupNormKernel<T, kPack, 4, kLast>);
-    case 8:
-      return launch(GroupNormKernel<T, kPack, 8, kLast>);
-    default:
-      return launch(GroupNormKernel<T, kPack, 16, kLast>);
-  }
+  return plan.held <= 4 ? launch(GroupNormKernel<T, kPack, 4, kLast>) : launch(GroupNormKernel<T, kPack, 8, kLast>);
 }
 
 }  // namespace
