@@ -8,10 +8,6 @@ constexpr int kSlices = 32;         // of the words, one a warp
 constexpr int kActivations = 8192;  // elements of A that a block holds
 constexpr int kMoreRows = 4;
 
-// 2^23: a float that holds small integers in its lowest bits.
-constexpr uint32_t kMagicBits = 0x4b000000u;
-constexpr float kMagic = 8388608.0f;
-
 // A block's rows of A, a chunk of the inner dimension at a time, are in shared memory; each warp walks words of 32
 // columns. An element at bit b of a half word, put into the mantissa of 2^23 where it stands, counts 2^b times, so A's
 // element counts 2^-b times there: no shifts. The warps' sums meet in shared memory.
@@ -84,10 +80,11 @@ __global__ void __launch_bounds__(kColumns* kSlices)
           for (int i = 0; i < kHalf; ++i) {
             const uint32_t mask = ((1u << kBits) - 1u) << (kBits * i);
             const float place_value = static_cast<float>(1 << (kBits * i));
-            const float bits_and_magic = std::bit_cast<float>((bits & mask) | kMagicBits);
+            const float bits_and_magic = std::bit_cast<float>((bits & mask) | kNBitsMagicBits);
             // Whole zero points are taken off with the 2^23, exactly.
-            const float weight = kZero == NBitsZeroPoint::kFloating ? (bits_and_magic - kMagic) - zero * place_value
-                                                                    : bits_and_magic - (kMagic + zero * place_value);
+            const float weight = kZero == NBitsZeroPoint::kFloating
+                                     ? (bits_and_magic - kNBitsMagic) - zero * place_value
+                                     : bits_and_magic - (kNBitsMagic + zero * place_value);
 #pragma unroll
             for (int r = 0; r < kRows; ++r) dots[r] += weight * activations[r][place + half * kHalf + i];
           }
@@ -138,7 +135,7 @@ Status LaunchMatMulNBitsRows(const MatMulNBits& problem, const MatMulNBitsPointe
   config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(problem.n, kColumns));
   config.block = {kColumns, kSlices};
   config.programmatic = true;
-  const bool constant = problem.packed && problem.packed_scales && problem.zero_point == NBitsZeroPoint::kMiddle;
+  const bool constant = problem.all_packed();
   const auto launch = NBitsLauncher<Rows, decltype(&Rows<float, 4>::Run)>(problem.type, problem.bits);
   if (launch == nullptr) return NotSupported("weights of ", problem.bits, " bits for ", DataTypeName(problem.type));
   return launch(config, NBitsArgumentsOf(problem, at), constant, stream);

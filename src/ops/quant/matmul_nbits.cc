@@ -1,4 +1,5 @@
-// com.microsoft's MatMulNBits: a product with weights of 2, 4 or 8 bits. Constant weights and scales are packed.
+// com.microsoft's MatMulNBits: a product with weights of 2, 4 or 8 bits. Constant weights, scales and zero points are
+// packed.
 #include "kernels/quant/matmul_nbits.h"
 
 #include <bit>
@@ -17,6 +18,7 @@ namespace {
 enum Input : int { kA, kB, kScales, kZeroPoints, kGroups, kBias };
 
 struct NBitsPlan : Plan {
+  bool tensor_cores = false;
   // For many rows: the weights as a matrix, and the library's product with it.
   std::optional<MatrixProduct> product;
   size_t matrix = 0, product_workspace = 0;
@@ -74,31 +76,33 @@ class MatMulNBits final : public Operator {
     return Status::Ok();
   }
 
-  // The words (and scales) of a column follow each other; packed, those of a row do.
+  // The words (scales, zero points) of a column follow each other; packed, those of a row do.
   Result<size_t> PackedBytes(int index, const TensorView& weight) const override {
-    const bool packs = (index == kB && weight.elems() == problem_.n * problem_.words() * 4) ||
-                       (index == kScales && weight.elems() == problem_.n * problem_.blocks());
-    return packs ? weight.bytes() : size_t{0};
+    if (index != kB && index != kScales && index != kZeroPoints) return size_t{0};
+    const auto [units, bytes] = UnitsOfColumn(index);
+    const size_t total = static_cast<size_t>(problem_.n * units) * bytes;
+    return weight.bytes() == total ? total : size_t{0};
   }
 
   Status Pack(int index, const TensorView& weight, void* packed, StreamContext& runtime) const override {
-    const int64_t row = index == kB ? problem_.words() : problem_.blocks();
-    const size_t bytes = index == kB ? sizeof(uint32_t) : SizeOf(problem_.type);
+    const auto [units, bytes] = UnitsOfColumn(index);
     CUDAEP_ASSIGN_OR_RETURN(const kernels::TransposePlan plan,
-                            kernels::PlanTranspose(Shape{problem_.n, row}, Shape{1, 0}, bytes));
+                            kernels::PlanTranspose(Shape{problem_.n, units}, Shape{1, 0}, bytes));
     return kernels::LaunchTranspose(plan, weight.data, packed, runtime.stream());
   }
 
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     auto plan = std::make_unique<NBitsPlan>();
     plan->cost_flops = ProductFlops(context.outputs[0], problem_.k);
-    const int64_t m = context.outputs[0].elems() / problem_.n;
-    if (m < kernels::kNBitsMatrixRows || HasInput(context.inputs, kGroups)) return PlanPtr(std::move(plan));
+    const kernels::MatMulNBits problem = ProblemOf(context.inputs, context.outputs[0]);
+    if (HasInput(context.inputs, kGroups)) return PlanPtr(std::move(plan));
+    plan->tensor_cores = kernels::FitsNBitsTensorCores(problem, context.device);
+    if (plan->tensor_cores || problem.m < kernels::kNBitsMatrixRows) return PlanPtr(std::move(plan));
     // Without room for the matrix the plain kernel does it.
     const size_t matrix_bytes = static_cast<size_t>(problem_.k * problem_.n) * SizeOf(problem_.type);
     if (matrix_bytes > AvailableWorkspace(context.runtime, options_.deterministic)) return PlanPtr(std::move(plan));
     CUDAEP_ASSIGN_OR_RETURN(MatMulGeometry geometry,
-                            PlaceMatMul(Shape{m, problem_.k}, {}, Shape{problem_.k, problem_.n}, {}));
+                            PlaceMatMul(Shape{problem.m, problem_.k}, {}, Shape{problem_.k, problem_.n}, {}));
     geometry.problem.types = lib::MixedTypes::Of(problem_.type);
     geometry.problem.epilogue.bias = HasInput(context.inputs, kBias);
     CUDAEP_ASSIGN_OR_RETURN(plan->product, MatrixProduct::Make(context.runtime, geometry.problem, options_));
@@ -111,10 +115,7 @@ class MatMulNBits final : public Operator {
 
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
     const auto& p = PlanAs<NBitsPlan>(plan);
-    kernels::MatMulNBits problem = problem_;
-    problem.m = plan.outputs[0].elems() / problem.n;
-    problem.packed = context.inputs[kB].packed;
-    problem.packed_scales = context.inputs[kScales].packed;
+    const kernels::MatMulNBits problem = ProblemOf(context.inputs, plan.outputs[0]);
     const auto optional = [&](int index) { return HasInput(context.inputs, index) ? context.input(index) : nullptr; };
     const kernels::MatMulNBitsPointers at{.a = context.input(kA),
                                           .b = context.input(kB),
@@ -123,13 +124,12 @@ class MatMulNBits final : public Operator {
                                           .groups = static_cast<const int32_t*>(optional(kGroups)),
                                           .bias = optional(kBias),
                                           .y = context.output(0)};
+    if (p.tensor_cores) {
+      return kernels::LaunchMatMulNBitsTensorCores(problem, at, context.runtime.device_info(), context.stream());
+    }
     const bool many = problem.m >= kernels::kNBitsMatrixRows;
     if (kernels::IsPlainNBits(at) || (many && !p.product)) {
       return kernels::LaunchMatMulNBits(problem, at, context.stream());
-    }
-    const device::DeviceInfo& device = context.runtime.device_info();
-    if (kernels::FitsNBitsTensorCores(problem, device)) {
-      return kernels::LaunchMatMulNBitsTensorCores(problem, at, device, context.stream());
     }
     if (!p.product) return kernels::LaunchMatMulNBitsRows(problem, at, context.stream());
     void* const matrix = context.scratch(p.matrix);
@@ -140,6 +140,23 @@ class MatMulNBits final : public Operator {
   }
 
  private:
+  kernels::MatMulNBits ProblemOf(TensorViews inputs, const Shape& y) const {
+    kernels::MatMulNBits problem = problem_;
+    problem.m = y.elems() / problem.n;
+    problem.packed = inputs[kB].packed;
+    problem.packed_scales = inputs[kScales].packed;
+    problem.packed_zero_points = HasInput(inputs, kZeroPoints) && inputs[kZeroPoints].packed;
+    return problem;
+  }
+
+  // Of an input that is packed: how many of how many bytes a column has.
+  std::pair<int64_t, size_t> UnitsOfColumn(int index) const {
+    if (index == kB) return {problem_.words(), sizeof(uint32_t)};
+    const bool bytes = index == kZeroPoints && problem_.zero_point == kernels::NBitsZeroPoint::kPacked;
+    return bytes ? std::pair{problem_.zero_point_bytes(), size_t{1}}
+                 : std::pair{problem_.blocks(), SizeOf(problem_.type)};
+  }
+
   // Models give some of these tensors flat and some with dimensions of their own.
   static Status CheckElems(TensorViews inputs, int index, const char* name, int64_t elems) {
     if (!HasInput(inputs, index)) return Status::Ok();

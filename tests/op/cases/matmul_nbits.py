@@ -80,7 +80,7 @@ def _case(
     options: dict[str, Any] = {"dtypes": ("float32", "float16")} | more
     if int(np.prod(a[:-1])) >= _MATRIX_ROWS and not groups:
         options["tolerance"] = _ROUNDED_WEIGHTS
-    fixed = {1, *((5,) if bias else ())} if constant else set()
+    fixed = {1, 2, *((3,) if zero else ()), *((5,) if bias else ())} if constant else set()
     return Case(op="MatMulNBits", domain=MICROSOFT, opset=1, inputs=inputs, expected=_expected, magnitude=_magnitude,
                 attrs={"K": k, "N": n, "bits": bits, "block_size": block}, constants=fixed,
                 name=name + "-fed" * (not constant) + "-outside" * outside, **options)  # fmt: skip
@@ -112,6 +112,17 @@ CASES = [
     *(_case((m, 64), 2200, bits, 32, dtypes=("float16",)) for m in (2, 12) for bits in (4, 8)),
     *(_case((m, 140), 40, 8, 64, "packed", dtypes=("float16", "bfloat16")) for m in (8, 16)),
     _case((5, 64), 72, 8, 32, constant=False, dtypes=("float16",)),
+    # up to 64 rows: every group of them, all widths and blocks, ends of chunks, of columns and of the inner dimension
+    *(_case((m, 1184), 100, bits, block, zero, dtypes=("float16", "bfloat16"), bias=m == 40)
+      for m, block in ((1, 64), (7, 128), (16, 64), (17, 128), (40, 64), (64, 256)) for bits in (2, 4, 8)
+      for zero in ("", "packed")),
+    *(_case((m, 4128), 36, bits, 32, "packed", dtypes=("float16",)) for m in (1, 12, 25, 33) for bits in (4, 8)),
+    *(_case((m, 150), 36, 8, 16, zero, dtypes=("float16", "bfloat16")) for m in (3, 31, 63) for zero in ("", "packed")),
+    *(_case((m, 64), 2200, 4, 32, dtypes=("float16",)) for m in (30, 50)),
+    # as a matrix, written from packed constants
+    *(_case((66, k), 36, bits, block, zero, dtypes=("float16", "bfloat16"))
+      for k, block in ((70, 16), (200, 128)) for bits in (2, 4, 8) for zero in ("", "packed")),
+    _case((40, 128), 34, 4, 32, "packed", dtypes=("float16",)),  # columns not by fours
     _case((64,), 24, 4, 32),
     _case((0, 64), 24, 4, 32),
     Case(op="MatMulNBits", domain=MICROSOFT, opset=1, dtypes=("float32",), error=("INVALID_ARGUMENT", "A [2,65]"),

@@ -31,7 +31,7 @@ TEST_F(NBitsTest, ManyRowsAreNotFew) {
 TEST_F(NBitsTest, WhatTensorCoresDoNotTakeIsRefused) {
   const auto info = device::GetDeviceInfo(0);
   ASSERT_TRUE(info.ok());
-  const MatMulNBits fits{.type = DataType::kFloat16, .m = 16, .n = 8, .k = 32};
+  const MatMulNBits fits{.type = DataType::kFloat16, .packed = true, .packed_scales = true, .m = 64, .n = 8, .k = 32};
   EXPECT_TRUE(FitsNBitsTensorCores(fits, *info.value()));
   const auto with = [&](auto&& change) {
     MatMulNBits problem = fits;
@@ -42,12 +42,19 @@ TEST_F(NBitsTest, WhatTensorCoresDoNotTakeIsRefused) {
   with([](MatMulNBits& p) { p.type = DataType::kFloat; });
   with([](MatMulNBits& p) { p.bits = 2; });
   with([](MatMulNBits& p) { p.block = 16; });
-  with([](MatMulNBits& p) { p.m = kNBitsMatrixRows; });
+  with([](MatMulNBits& p) { p.m = kNBitsTensorRows + 1; });
+  with([](MatMulNBits& p) { p.n = 6; });
+  with([](MatMulNBits& p) { p.packed = false; });
+  with([](MatMulNBits& p) { p.packed_scales = false; });
+  with([](MatMulNBits& p) { p.zero_point = NBitsZeroPoint::kPacked; });  // not packed for the kernels
   with([](MatMulNBits& p) { p.zero_point = NBitsZeroPoint::kFloating; });
   with([](MatMulNBits& p) { p.n = int64_t{1} << 31; });
   device::DeviceInfo old = *info.value();
   old.major = 7;
   EXPECT_FALSE(FitsNBitsTensorCores(fits, old));
+  device::DeviceInfo small = *info.value();
+  small.shared_bytes_per_block = size_t{48} << 10;
+  EXPECT_FALSE(FitsNBitsTensorCores(fits, small));  // more rows take more of it
 }
 
 }  // namespace
