@@ -23,7 +23,7 @@ from onnx import TensorProto, helper
 from tests.session import host
 from tests.session.collective_models import DOMAIN, FLOAT, group, one_node, serialized
 from tests.session.collective_support import in_processes, in_threads, session, simulated, value_of
-from tests.session.suite import SkippedError, error_of, run_checks
+from tests.session.suite import SkippedError, error_of, on_one_host, run_checks
 from tests.session.tensor_parallel import HIDDEN, LENGTH, decoder_layer
 
 LIBRARY = sys.argv[1] if len(sys.argv) > 1 else ""
@@ -80,6 +80,7 @@ def agree(op: str, shape: tuple[int, ...], kind: Any, size: int, **attributes: A
         np.testing.assert_array_equal(result, expected, err_msg=f"{op} {shape} {kind} {attributes} rank {rank}")
 
 
+@on_one_host
 def check_reductions_of_every_type() -> None:
     """AllReduce and ReduceScatter, each reduction."""
     for kind, reduction in product(KINDS.values(), REDUCTIONS):
