@@ -105,7 +105,6 @@ __global__ void __launch_bounds__(kHeld ? kNormThreads / 2 : kNormThreads, 2)
     const auto write = [&](int slot, const auto& affine_of) {
       ring.Read(leaving, raw);
       ring.Advance(leaving);
-      push();
       const int packs = packs_of(slot), start = start_of(slot) + lane;
 #pragma unroll
       for (int j = 0; j < kNormPacks; ++j) {
@@ -117,6 +116,7 @@ __global__ void __launch_bounds__(kHeld ? kNormThreads / 2 : kNormThreads, 2)
         affine_of(j, column, by);
         StoreWords<kPack>(y + column, by.Apply(value, mean, inv_std));
       }
+      push();  // what was read has been used: the slot is free
     };
     if constexpr (kHeld) {
 #pragma unroll

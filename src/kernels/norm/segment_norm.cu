@@ -1,11 +1,10 @@
-#include "core/checked_math.h"
+#include <type_traits>
+
 #include "core/data_type_traits.h"
 #include "kernels/common/long_rows.cuh"
 #include "kernels/common/row_plan.h"
-#include "kernels/norm/layer_norm_input.cuh"
 #include "kernels/norm/layer_norm_moments.cuh"
-#include "kernels/norm/segment_cut.h"
-#include "kernels/norm/segment_norm.h"
+#include "kernels/norm/segment_input.cuh"
 #include "kernels/reduce/reduce.h"
 
 namespace cudaep::kernels {
@@ -14,20 +13,6 @@ namespace {
 constexpr unsigned kWarps = kLongThreads / 32;
 constexpr unsigned kTicketStride = 16;  // counters of teams lie as far apart
 static_assert(kMostTeam / 2 * kTicketStride <= kReduceTickets, "every team of two or more has one");
-
-template <class T>
-struct SegmentInput {
-  const T* x;
-  const T* scale;
-  const T* bias;
-  int64_t rows;
-  SegmentCut cut;
-  FastDivider affine_rows;
-  int32_t affine_segments;  // of a row, or 0 where all share a scale
-  double epsilon, elems;
-  uint32_t team;
-  RowStatistic statistic;
-};
 
 // The calling block's place among those that share its rows. All of the grid's blocks are resident.
 struct Team {
@@ -80,47 +65,45 @@ __device__ __forceinline__ void MergeTeam(Team& team, PartMoments<C>* part, cons
   MergeMoments<1>({some.count}, {some.mean}, {some.squares}, inverse_elems, 32, centred, mean, squares);
 }
 
+// A row of a single segment is contiguous, which takes no divisions: those are a fifth of the instructions, and many
+// rows are bound by these.
+using WholePiece = LongPiece<kLongThreads, kLongChunk>;
+
+template <class Piece>
+__device__ __forceinline__ Piece PieceOf(const SegmentCut& cut, const Team& team) {
+  const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  if constexpr (std::is_same_v<Piece, WholePiece>) {
+    return Piece(cut.length, {team.rank, team.blocks, warp, lane});
+  } else {
+    return Piece(cut, team.rank, team.blocks, warp);
+  }
+}
+
 // `parts`: two for each block, of rows in turn; it and `tickets` are for teams of more than one.
-template <class T, int kPack>
+template <class T, int kPack, class Piece>
 __global__ void __launch_bounds__(kLongThreads)
     SegmentNormKernel(const __grid_constant__ SegmentInput<T> in, T* y, PartMoments<ComputeType<T>>* parts,
                       unsigned* tickets, int slots) {
   using C = ComputeType<T>;
-  using Rows = LongRows<T, kPack, kLongThreads, kLongHeld, 1, false, SegmentPiece>;
-  using Cut = LongPiece<kLongThreads, kLongChunk>;
+  using Rows = LongRows<T, kPack, kLongThreads, kLongHeld, 1, false, Piece>;
   __shared__ typename Rows::Barriers barriers;
   __shared__ PartMoments<C> warp_parts[2][kWarps];
   __shared__ C of_row[2][2];  // mean and squares
   Team team(in.team, tickets);
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const SegmentPiece piece(in.cut, team.rank, team.blocks, warp);
+  const Piece piece = PieceOf<Piece>(in.cut, team);
   Rows rows(in.x, in.rows, piece, {blockIdx.x, gridDim.x, in.team}, slots, barriers);
   device::GridDependencyWait();
   rows.Begin();
 
   const C inverse_elems = static_cast<C>(1 / in.elems);
-  const bool centred = in.statistic == RowStatistic::kRms || in.statistic == RowStatistic::kL2;
-  const auto left_of = [&](int chunk) { return piece.PiecePacks(chunk) - static_cast<int>(lane); };
+  const bool centred = in.centred();
   unsigned parity = 0;
 #pragma unroll 1
   for (int64_t row = rows.first(); row < in.rows; row += rows.stride(), parity ^= 1) {
     Moments<C> moments;
     rows.Read([&](int chunk, const typename Rows::Chunk& raw) {
-      const int left = left_of(chunk);
-      if (Cut::IsWhole(left)) {
-        C value[kLongChunk][kPack];
-#pragma unroll
-        for (int j = 0; j < kLongChunk; ++j) UnpackCompute<T, kPack>(raw[j], value[j]);
-        moments.template Add<kLongChunk * kPack>(value[0], centred);
-        return;
-      }
-#pragma unroll
-      for (int j = 0; j < kLongChunk; ++j) {
-        if (j * 32 >= left) break;
-        C value[kPack];
-        UnpackCompute<T, kPack>(raw[j], value);
-        moments.template Add<kPack>(value, centred);
-      }
+      AddChunk<T, kPack>(moments, raw, LanePacks(piece.PiecePacks(chunk)), centred);
     });
 
     // Of the warp, of the block, of the row.
@@ -147,28 +130,11 @@ __global__ void __launch_bounds__(kLongThreads)
     }
     const C inv_std = InverseOf<T>(in.statistic, squares, inverse_elems, static_cast<C>(in.epsilon));
 
-    int64_t affine_row = 0;
-    if (in.scale != nullptr) {
-      uint32_t index;
-      in.affine_rows.DivideWithRemainder(static_cast<uint32_t>(row), &index);
-      affine_row = static_cast<int64_t>(index) * device::Max(in.affine_segments, 1);
-    }
-    C scale = 1, bias = 0;
-    const auto fetch = [&](int chunk) {
-      if (in.scale == nullptr || piece.PiecePacks(chunk) == 0) return;
-      const int64_t at = affine_row + (in.affine_segments == 0 ? 0 : piece.Segment(chunk));
-      scale = Load(in.scale[at]);
-      if (in.bias != nullptr) bias = Load(in.bias[at]);
-    };
+    SegmentAffine<T> affine;
+    const auto fetch = [&](int chunk) { affine.Fetch(in, piece, row, chunk); };
     rows.Write(fetch, [&](int chunk, const typename Rows::Chunk& raw) {
-      T* const to = y + (piece.PieceStart(row, chunk) + lane) * kPack;
-      Cut::ForPacks(left_of(chunk), [&](int j) {
-        C value[kPack];
-        UnpackCompute<T, kPack>(raw[j], value);
-#pragma unroll
-        for (int k = 0; k < kPack; ++k) value[k] = (value[k] - mean) * inv_std * scale + bias;
-        StoreWords<kPack>(to + j * 32 * kPack, PackCompute<T, kPack>(value));
-      });
+      StoreChunk<T, kPack>(y + (piece.PieceStart(row, chunk) + lane) * kPack, raw, LanePacks(piece.PiecePacks(chunk)),
+                           mean, inv_std, affine);
     });
   }
   if (team.blocks > 1 && threadIdx.x == 0) team.Leave();
@@ -178,31 +144,25 @@ template <class T>
 Status Launch(const SegmentNormArgs& args, device::Stream stream) {
   constexpr int kPack = RowPack(sizeof(T));
   const SegmentNormPlan& plan = *args.plan;
-  const SegmentedRows& rows = args.rows;
-  const SegmentInput<T> in{.x = static_cast<const T*>(args.x),
-                           .scale = static_cast<const T*>(args.scale),
-                           .bias = static_cast<const T*>(args.bias),
-                           .rows = rows.rows(),
-                           .cut = SegmentCut::Of(rows.segments, rows.inner, rows.length / kPack),
-                           .affine_rows = FastDivider(static_cast<uint32_t>(args.affine_rows)),
-                           .affine_segments = args.affine_segments ? static_cast<int32_t>(rows.segments) : 0,
-                           .epsilon = args.epsilon,
-                           .elems = static_cast<double>(rows.elems()),
-                           .team = plan.team,
-                           .statistic = args.statistic};
+  const SegmentInput<T> in = MakeSegmentInput<T>(args, kPack);
   device::LaunchConfig config;
   config.grid.x = plan.blocks;
   config.block.x = kLongThreads;
   config.shared_bytes = static_cast<size_t>(plan.slots) * LongSlotBytes(kLongThreads);
   config.cooperative = plan.team > 1;
   config.programmatic = plan.team == 1;
-  return device::Launch(SegmentNormKernel<T, kPack>, config, stream, in, static_cast<T*>(args.y),
-                        static_cast<PartMoments<ComputeType<T>>*>(args.exchange), args.tickets, plan.slots);
+  const auto launch = [&](auto kernel) {
+    return device::Launch(kernel, config, stream, in, static_cast<T*>(args.y),
+                          static_cast<PartMoments<ComputeType<T>>*>(args.exchange), args.tickets, plan.slots);
+  };
+  return args.rows.segments == 1 ? launch(SegmentNormKernel<T, kPack, WholePiece>)
+                                 : launch(SegmentNormKernel<T, kPack, SegmentPiece>);
 }
 
 }  // namespace
 
 Status LaunchSegmentNorm(const SegmentNormArgs& args, device::Stream stream) {
+  if (args.plan->ahead) return LaunchSegmentNormAhead(args, stream);
   return VisitType<kSegmentNormTypes>(args.type, NotSupported("normalisation of segments of ", DataTypeName(args.type)),
                                       [&]<class T>() { return Launch<T>(args, stream); });
 }

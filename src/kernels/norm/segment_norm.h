@@ -29,6 +29,7 @@ struct SegmentNormPlan {
   unsigned team = 1;    // blocks that share a row
   unsigned blocks = 0;  // in whole teams; each team has a row at least
   int slots = 1;        // of a block's ring (kernels/common/long_rows.h)
+  bool ahead = false;   // a block, not a team, sums a row before it writes the row ahead of it: it holds two and more
   bool needs_tickets() const { return team > 1; }
   size_t exchange_bytes() const { return team == 1 ? 0 : size_t{2} * blocks * 4 * sizeof(float); }
 };
@@ -55,5 +56,6 @@ struct SegmentNormArgs {
 };
 
 Status LaunchSegmentNorm(const SegmentNormArgs& args, device::Stream stream);
+Status LaunchSegmentNormAhead(const SegmentNormArgs& args, device::Stream stream);  // by a plan that is `ahead`
 
 }  // namespace cudaep::kernels

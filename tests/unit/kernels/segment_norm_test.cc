@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "../device/device_fixture.h"
 #include "core/checked_math.h"
@@ -98,6 +99,100 @@ TEST(SegmentNormTest, TeamsFitTheDeviceAndEachHasARow) {
                                    {DataType::kFloat, {1, 4, 0, 4096}}}) {
     const bool half_empty = rows.length == 4 * 129;  // 129 of 256, so just not
     EXPECT_EQ(PlanSegmentNorm(type, rows, gpu).has_value(), half_empty) << rows.length;
+  }
+}
+
+TEST(SegmentNormTest, ManyRowsOfWhichABlockHoldsTwoAreSummedAhead) {
+  device::DeviceInfo gpu;
+  gpu.major = 9;
+  gpu.multiprocessors = 132;
+  gpu.shared_bytes_per_block = size_t{227} << 10;
+  gpu.shared_bytes_per_multiprocessor = size_t{228} << 10;
+  const auto ahead = [&](int64_t rows, int64_t kilobytes) {
+    const auto plan = PlanSegmentNorm(DataType::kFloat16, {1, 2, rows, kilobytes * 256}, gpu);
+    EXPECT_TRUE(!plan->ahead || (plan->team == 1 && plan->slots == kLongSlots)) << rows;
+    return plan->ahead ? plan->blocks : 0;
+  };
+  EXPECT_EQ(ahead(2048, 64), 128u);  // in 16 rounds
+  EXPECT_EQ(ahead(133, 96), 67u);
+  EXPECT_EQ(ahead(132, 64), 0u);   // a row each: nothing comes next
+  EXPECT_EQ(ahead(2048, 98), 0u);  // of two rows, seven slots hold no part of a third
+  gpu.shared_bytes_per_block = size_t{100} << 10;
+  gpu.shared_bytes_per_multiprocessor = size_t{102} << 10;
+  EXPECT_FALSE(PlanSegmentNorm(DataType::kFloat16, {1, 2, 2048, 64 * 256}, gpu)->ahead);
+  EXPECT_TRUE(PlanSegmentNorm(DataType::kFloat16, {1, 2, 2048, 32 * 256}, gpu)->ahead);
+}
+
+class SegmentNormAheadTest : public device::testing::DeviceTest {
+ protected:
+  template <DataType type>
+  void Check(const SegmentedRows& rows, unsigned blocks, int slots, RowStatistic statistic, bool in_place,
+             double tolerance) {
+    using T = CppType<type>;
+    SCOPED_TRACE(::testing::Message() << rows.rows() << " rows of " << rows.segments << " x " << rows.length << ", "
+                                      << blocks << " blocks, " << slots << " slots");
+    std::vector<T> x(static_cast<size_t>(rows.rows() * rows.elems())), scale, bias;
+    uint32_t state = 7;
+    for (T& value : x) {
+      state = state * 1664525u + 1013904223u;
+      value = Store<T>(3 + static_cast<float>(state >> 16) / 65536);
+    }
+    for (int64_t i = 0; i < rows.inner * rows.segments; ++i) {
+      scale.push_back(Store<T>(1 + static_cast<float>(i) / 8));
+      bias.push_back(Store<T>(static_cast<float>(i % 7)));
+    }
+    // [outer, segments, inner, length]
+    const auto place = [&](int64_t row, int64_t i) {
+      const int64_t outer = row / rows.inner, inner = row % rows.inner, segment = i / rows.length;
+      return static_cast<size_t>(((outer * rows.segments + segment) * rows.inner + inner) * rows.length +
+                                 i % rows.length);
+    };
+    x[place(rows.rows() - 2, 5)] = Store<T>(std::numeric_limits<float>::quiet_NaN());
+    T* const from = Upload(x);
+    T* const y = in_place ? from : Allocate<T>(x.size());
+    const SegmentNormPlan plan{.team = 1, .blocks = blocks, .slots = slots, .ahead = true};
+    ASSERT_OK(LaunchSegmentNorm({.type = type,
+                                 .x = from,
+                                 .y = y,
+                                 .scale = Upload(scale),
+                                 .bias = Upload(bias),
+                                 .affine_rows = rows.inner,
+                                 .affine_segments = true,
+                                 .epsilon = 1e-3,
+                                 .statistic = statistic,
+                                 .rows = rows,
+                                 .plan = &plan},
+                                stream()));
+    const auto result = Download(y, x.size());
+    const bool centred = statistic == RowStatistic::kRms;
+    for (int64_t row = 0; row < rows.rows(); ++row) {
+      const auto at = [&](int64_t i) { return static_cast<double>(Load(x[place(row, i)])); };
+      double mean = 0, squares = 0;
+      const auto count = static_cast<double>(rows.elems());
+      for (int64_t i = 0; i < rows.elems() && !centred; ++i) mean += at(i) / count;
+      for (int64_t i = 0; i < rows.elems(); ++i) squares += (at(i) - mean) * (at(i) - mean) / count;
+      for (int64_t i = 0; i < rows.elems(); ++i) {
+        const auto of = static_cast<size_t>(row % rows.inner * rows.segments + i / rows.length);
+        const double wanted = (at(i) - mean) / std::sqrt(squares + 1e-3) * static_cast<double>(Load(scale[of])) +
+                              static_cast<double>(Load(bias[of]));
+        const auto got = static_cast<double>(Load(result[place(row, i)]));
+        if (row == rows.rows() - 2) {
+          ASSERT_TRUE(std::isnan(got)) << i;
+        } else {
+          ASSERT_NEAR(got, wanted, tolerance * std::max(1.0, std::abs(wanted))) << "row " << row << ", element " << i;
+        }
+      }
+    }
+  }
+};
+
+// One, two and three chunks a warp, the last of them ragged; more rows than moments under way; rings that just do.
+TEST_F(SegmentNormAheadTest, RowsAreWhatTheyAreOneByOne) {
+  for (const RowStatistic statistic : {RowStatistic::kVariance, RowStatistic::kRms}) {
+    Check<DataType::kFloat>({.outer = 11, .length = 4 * 128}, 1, 3, statistic, false, 1e-5);
+    Check<DataType::kFloat>({.outer = 3, .segments = 9, .inner = 3, .length = 4 * 200}, 2, 5, statistic, true, 1e-5);
+    Check<DataType::kFloat16>({.segments = 5, .inner = 7, .length = 8 * 1031}, 3, 7, statistic, false, 1e-3);
+    Check<DataType::kBFloat16>({.outer = 13, .segments = 1, .length = 8 * 2051}, 2, 7, statistic, true, 1e-2);
   }
 }
 
