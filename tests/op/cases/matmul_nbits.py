@@ -58,10 +58,20 @@ def _magnitude(*inputs: Any, **attrs: int) -> np.ndarray:
     return _expected(*inputs, of=np.abs, **attrs)
 
 
+def _with_specials(shape: tuple[int, ...]) -> np.ndarray:
+    """Numbers where the first row has a NaN, the third an infinity and the last one of each sign; others are finite."""
+    generator = np.random.default_rng(3)
+    values = generator.uniform(-1, 1, shape)
+    values[0, 5], values[2, 7], values[-1, [0, shape[1] - 1]] = np.nan, np.inf, [-np.inf, np.inf]
+    return values
+
+
 def _case(
     a: tuple[int, ...], n: int, bits: int, block: int, zero: str = "", groups: bool = False, bias: bool = False,
-    constant: bool = True, flat: bool = False, outside: int = 0, **more: Any,
+    constant: bool = True, flat: bool = False, outside: int = 0, fed: int | None = None, specials: bool = False,
+    **more: Any,
 ) -> Case:  # fmt: skip
+    """fed: the one of the constants that is an input instead. specials: numbers of some rows that are not finite."""
     k = a[-1]
     blocks = -(-k // block)
     row = -(-blocks * bits // 8)
@@ -70,7 +80,8 @@ def _case(
         zeros = Rand((n * row,) if flat else (n, row), "uint8", full=True)
     elif zero == "floating":
         zeros = Rand((n, blocks), low=0, high=2**bits)
-    inputs: list[Input] = [Rand(a, low=-1, high=1), Rand((n, blocks, block * bits // 8), "uint8", full=True)]
+    left: Input = Of(_with_specials(a)) if specials else Rand(a, low=-1, high=1)
+    inputs: list[Input] = [left, Rand((n, blocks, block * bits // 8), "uint8", full=True)]
     inputs += [Rand((n * blocks,) if flat else (n, blocks), low=0.1, high=1), zeros]
     inputs.append(Of(np.random.default_rng(1).integers(-outside, blocks + outside, k), "int32") if groups else None)
     inputs.append(Rand((n,)) if bias else None)
@@ -81,9 +92,11 @@ def _case(
     if int(np.prod(a[:-1])) >= _MATRIX_ROWS and not groups:
         options["tolerance"] = _ROUNDED_WEIGHTS
     fixed = {1, 2, *((3,) if zero else ()), *((5,) if bias else ())} if constant else set()
+    fixed -= {fed}
     return Case(op="MatMulNBits", domain=MICROSOFT, opset=1, inputs=inputs, expected=_expected, magnitude=_magnitude,
                 attrs={"K": k, "N": n, "bits": bits, "block_size": block}, constants=fixed,
-                name=name + "-fed" * (not constant) + "-outside" * outside, **options)  # fmt: skip
+                name=name + "-fed" * (not constant) + ("" if fed is None else f"-fed{fed}")
+                + "-outside" * outside + "-specials" * specials, **options)  # fmt: skip
 
 
 CASES = [
@@ -123,6 +136,15 @@ CASES = [
     *(_case((66, k), 36, bits, block, zero, dtypes=("float16", "bfloat16"))
       for k, block in ((70, 16), (200, 128)) for bits in (2, 4, 8) for zero in ("", "packed")),
     _case((40, 128), 34, 4, 32, "packed", dtypes=("float16",)),  # columns not by fours
+    _case((40, 96), 33, 4, 32, "packed", bias=True, dtypes=("float16", "bfloat16")),
+    _case((19, 70), 36, 4, 16, "floating", dtypes=("bfloat16",)),
+    # nothing packed, or not all of it: other kernels
+    *(_case((m, 140), 36, bits, 64, "packed", constant=False, dtypes=("float16", "bfloat16"))
+      for m in (5, 40, 66) for bits in (2, 4, 8)),
+    *(_case((m, 128), 36, 4, 32, "packed", fed=fed, dtypes=("float16",)) for m in (5, 40, 66) for fed in (1, 2, 3)),
+    # what is not finite stays in its row
+    *(_case((m, 140), 36, bits, 64, "packed", specials=True, dtypes=("float32", "float16", "bfloat16"))
+      for m in (4, 12, 40, 66) for bits in (2, 4, 8)),
     _case((64,), 24, 4, 32),
     _case((0, 64), 24, 4, 32),
     Case(op="MatMulNBits", domain=MICROSOFT, opset=1, dtypes=("float32",), error=("INVALID_ARGUMENT", "A [2,65]"),
