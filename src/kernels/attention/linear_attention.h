@@ -48,7 +48,7 @@ struct LinearAttention {
   int64_t window = 1;
   int64_t capacity = 0;  // tokens whose decay, key and d are written, with capture
 
-  int64_t result_heads() const { return q_heads > heads ? q_heads : heads; }
+  constexpr int64_t result_heads() const { return q_heads > heads ? q_heads : heads; }
 };
 
 struct LinearAttentionPointers {

@@ -2,36 +2,15 @@
 #include <cmath>
 
 #include "core/data_type_traits.h"
-#include "device/launch.h"
 #include "kernels/linalg/determinant.h"
+#include "kernels/linalg/pivot.cuh"
 
 namespace cudaep::kernels {
 namespace {
 
-constexpr int kMostThreads = 256;
-
-// Where the larger element of a column is; NaN is larger than any number.
-struct Pivot {
-  double size;
-  int64_t row;
-};
-__device__ __forceinline__ Pivot Larger(Pivot a, Pivot b) { return b.size > a.size || b.size != b.size ? b : a; }
-
-__device__ __forceinline__ Pivot LargestOfBlock(Pivot pivot) {
-  __shared__ Pivot of_warp[kMostThreads / 32];
-  for (int offset = 16; offset > 0; offset /= 2) {
-    pivot = Larger(pivot, {__shfl_xor_sync(device::kFullWarp, pivot.size, offset),
-                           __shfl_xor_sync(device::kFullWarp, pivot.row, offset)});
-  }
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = pivot;
-  __syncthreads();
-  pivot = of_warp[0];
-  for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) pivot = Larger(pivot, of_warp[warp]);
-  return pivot;
-}
-
 template <class T>
-__global__ void __launch_bounds__(kMostThreads) DeterminantKernel(const T* x, T* y, double* scratch, int64_t rows) {
+__global__ void __launch_bounds__(kMostPivotThreads)
+    DeterminantKernel(const T* x, T* y, double* scratch, int64_t rows) {
   device::GridDependencyWait();
   const int64_t elems = rows * rows, first = threadIdx.x, step = blockDim.x;
   const T* const from = x + blockIdx.x * elems;
@@ -70,7 +49,7 @@ template <class T>
 Status Launch(const DeterminantArgs& args, device::Stream stream) {
   device::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(args.matrices);
-  config.block.x = args.rows <= 8 ? 32 : args.rows <= 24 ? 64 : kMostThreads;
+  config.block.x = PivotThreads(args.rows);
   config.programmatic = true;
   return device::Launch(DeterminantKernel<T>, config, stream, static_cast<const T*>(args.x), static_cast<T*>(args.y),
                         args.scratch, args.rows);
