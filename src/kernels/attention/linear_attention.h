@@ -41,7 +41,8 @@ struct LinearAttention {
   bool capture = false;       // with value_rows
   uint8_t unused[4] = {};     // whole words, which the simulated device takes for addresses
   float scale = 1, bound = 0;
-  int64_t batch = 0, tokens = 0;  // of all entries together
+  float epsilon = 1e-12f, unused_too = 0;  // added to squares of lengths
+  int64_t batch = 0, tokens = 0;           // of all entries together
   int64_t q_heads = 0, k_heads = 0, heads = 0, key_size = 0, value_size = 0;
   int64_t q_stride = 0, k_stride = 0, v_stride = 0;  // of tokens, in elements
   // States that are written: those after the last `window` tokens, zeros where there was none. The last one is read.

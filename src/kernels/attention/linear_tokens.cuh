@@ -61,19 +61,18 @@ struct WarpVector {
       raw[i] = at < size ? RawElement(type, from, first + at) : 0;
     }
   }
-  // To shared memory, as `normalized` says divided by its length.
-  __device__ __forceinline__ void Write(DataType type, bool normalized, float* to, int lane) const {
+  // To shared memory, where the problem says so divided by its length.
+  __device__ __forceinline__ void Write(const LinearAttention& p, float* to, int lane) const {
     float value[kPerLane], squares = 0;
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i) {
-      value[i] = FromRaw(type, raw[i]);
+      value[i] = FromRaw(p.type, raw[i]);
       squares += value[i] * value[i];
     }
     float factor = 1;
-    if (normalized) {
-      constexpr float kEpsilon = 1e-12f;
+    if (p.normalized) {
       squares = device::WarpReduce(squares, [](float x, float y) { return x + y; });
-      factor = 1.0f / std::sqrt(squares + kEpsilon);
+      factor = 1.0f / std::sqrt(squares + p.epsilon);
     }
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i) to[i * 32 + lane] = value[i] * factor;
@@ -104,11 +103,11 @@ __device__ __forceinline__ void BringToken(const LinearAttention& p, const Linea
     const int64_t value = token * p.v_stride + place.head * p.value_size + column;
     shared[layout.values() + i] = column < p.value_size ? FromRaw(p.type, RawElement(p.type, at.v, value)) : 0.0f;
   }
-  key.Write(p.type, p.normalized, shared, lane);
-  query.Write(p.type, p.normalized, shared + layout.query(0), lane);
+  key.Write(p, shared, lane);
+  query.Write(p, shared + layout.query(0), lane);
   for (int i = 1; i < layout.queries; ++i) {
     query.Read(p.type, at.q, token * p.q_stride + (place.q_head + i) * p.key_size, p.key_size, lane);
-    query.Write(p.type, p.normalized, shared + layout.query(i), lane);
+    query.Write(p, shared + layout.query(i), lane);
   }
   const float a = p.gate == LinearGate::kNone ? 0.0f : at.a[place.head];
   if (layout.decays) {

@@ -56,6 +56,7 @@ class GatedDeltaNet final : public Operator {
       p.gate = kernels::LinearGate::kSoftplus;
     } else if (gate == "sigmoid" || gate == "kda") {
       p.gate = kernels::LinearGate::kSigmoid;
+      p.epsilon = 1e-6f;  // as the host's CPU provider has it, and 1e-12 with other gates
     } else if (gate != "none") {
       return InvalidArgument("gate_activation '", gate, "'");
     }

@@ -103,7 +103,7 @@ class GemmaRotaryEmbedding final : public Operator {
     kernels::AngleRotary rotary{
         .batch = angles[0], .rows = angles[1], .size = angles[2], .angles = context.input<float>(0)};
     for (int tensor = 0; tensor < static_cast<int>(context.shapes.size()); ++tensor) {
-      rotary.heads[tensor] = context.inputs[static_cast<size_t>(1 + 2 * tensor)].dim[1];
+      rotary.heads[tensor] = context.inputs[static_cast<size_t>(tensor) * 2 + 1].dim[1];
       rotary.x[tensor] = context.input(1 + 2 * tensor);
       rotary.rotated[tensor] = context.input(2 + 2 * tensor);
       rotary.out[tensor] = context.output(tensor);

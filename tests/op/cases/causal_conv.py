@@ -11,7 +11,7 @@ from ..harness.inputs import Input
 TYPES = ("float32", "float16", "bfloat16")
 
 
-def _expected(
+def expected(
     x: np.ndarray, w: np.ndarray, bias: np.ndarray | None = None, past: np.ndarray | None = None, dilation: int = 1,
     activation: str = "none", state_window: int = 0, channels_last: int = 0, state_length: int = 0,
     state_channels_last: int = -1, input_channel_offset: int = 0, input_channels: int = 0,
@@ -58,7 +58,7 @@ def _magnitude(x: np.ndarray, *rest: Any, **attrs: Any) -> tuple[Any, ...]:
     """SiLU is no steeper than 1.1."""
     linear = {name: value for name, value in attrs.items() if name != "activation"}
     inputs = (np.abs(values) if values is not None else None for values in (x, *rest))
-    return 1.1 * _expected(*inputs, **linear)[0], 0.0, 0.0
+    return 1.1 * expected(*inputs, **linear)[0], 0.0, 0.0
 
 
 def _case(
@@ -83,7 +83,7 @@ def _case(
         inputs.pop()
     named = ["x".join(map(str, (*shape, taps))), *(f"{k}={v}" for k, v in attrs.items())]
     named += [name for name, on in (("plain", not bias), ("zeros", not past), ("specials", specials)) if on]
-    return Case(op="CausalConvWithState", domain=MICROSOFT, opset=1, inputs=inputs, dtypes=dtypes, expected=_expected,
+    return Case(op="CausalConvWithState", domain=MICROSOFT, opset=1, inputs=inputs, dtypes=dtypes, expected=expected,
                 magnitude=_magnitude, attrs=attrs, name="-".join(named), tolerance=Tolerance(1),
                 outputs=3 if attrs.get("state_update_capacity") else 2)  # fmt: skip
 

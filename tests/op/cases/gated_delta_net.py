@@ -23,8 +23,8 @@ def _gate(x: np.ndarray, a: Any, bias: Any, activation: str, bound: float) -> np
     return bound * _sigmoid(np.exp(a) * (x + bias))
 
 
-def _length_one(x: np.ndarray) -> np.ndarray:
-    return x / np.sqrt((x * x).sum(-1, keepdims=True) + 1e-12)
+def _length_one(x: np.ndarray, epsilon: float) -> np.ndarray:
+    return x / np.sqrt((x * x).sum(-1, keepdims=True) + epsilon)
 
 
 def _both(
@@ -50,7 +50,8 @@ def _both(
     q, k = (x.reshape(count, k_heads, size) for x in (query, key))
     v = value.reshape(count, heads, width)
     if qk_l2_norm:
-        q, k = _length_one(q), _length_one(k)
+        epsilon = 1e-6 if gate_activation in ("sigmoid", "kda") else 1e-12
+        q, k = _length_one(q, epsilon), _length_one(k, epsilon)
     one_key = k
     q, k = (np.repeat(x, heads // k_heads, 1) for x in (q, k))
     per_row = decay is not None and decay.size == count * heads * size and decay.ndim > value.ndim - 1
@@ -87,7 +88,7 @@ def _both(
     return results, (terms.reshape(result_shape), np.broadcast_to(largest, final.shape), np.ones(updates.shape))
 
 
-def _expected(*inputs: Any, **attrs: Any) -> tuple[np.ndarray, ...]:
+def expected(*inputs: Any, **attrs: Any) -> tuple[np.ndarray, ...]:
     return _both(*inputs, **attrs)[0]
 
 
@@ -134,7 +135,7 @@ def _case(
              (f"active_{active}", active is not None))  # fmt: skip
     named += [str(name) for name, on in flags if on]
     return Case(op="GatedDeltaNet", domain=MICROSOFT, opset=1, inputs=inputs, dtypes=dtypes, outputs=outputs,
-                expected=_expected, magnitude=_magnitude, tolerance=EXACTER, attrs={"update_rule": rule, **attrs},
+                expected=expected, magnitude=_magnitude, tolerance=EXACTER, attrs={"update_rule": rule, **attrs},
                 constants=(3,) if offsets is not None else (),
                 name="-".join(named))  # fmt: skip
 
@@ -171,6 +172,7 @@ CASES = [
     _case(9, packed=True, batch=3, offsets=_RAGGED, heads=(3, 3)),
     _case(6, heads=(1, 8), scale=0.7, chunk_size=32),
     _case(6, qk_l2_norm=1, dtypes=TYPES),
+    _case(6, size=1, qk_l2_norm=1, gate_activation="kda", beta_activation="sigmoid", dtypes=TYPES),
     _case(6, qk_l2_norm=1, size=200, packed=True),
     *(_case(6, gate_activation=gate, row_decay=rows, bias=bias, gate_lower_bound=-3.0)
       for gate in ("softplus", "qwen", "sigmoid", "kda")

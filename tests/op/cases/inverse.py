@@ -9,18 +9,18 @@ from ..harness import MICROSOFT, Case, Of, Rand
 TYPES = ("float32", "float64", "float16")
 
 
-def _inverse(x: np.ndarray) -> np.ndarray:
+def inverse(x: np.ndarray) -> np.ndarray:
     known = np.isfinite(x).all(axis=(-1, -2), keepdims=True)
     return np.where(known, np.linalg.inv(np.where(known, x, np.eye(x.shape[-1]))), np.nan)
 
 
 def _terms(x: np.ndarray) -> np.ndarray:
     """What rounding of the matrix, or of steps, may move: |inverse| |matrix| |inverse|."""
-    inverse = np.abs(_inverse(x))
-    return inverse @ np.abs(x) @ inverse
+    size = np.abs(inverse(x))
+    return size @ np.abs(x) @ size
 
 
-_CASE: dict[str, Any] = {"op": "Inverse", "domain": MICROSOFT, "opset": 1, "expected": _inverse, "magnitude": _terms}
+_CASE: dict[str, Any] = {"op": "Inverse", "domain": MICROSOFT, "opset": 1, "expected": inverse, "magnitude": _terms}
 _PIVOTS = [[[0, 2, 1], [3, 0, 0], [0, 1, 4]], [[1e-3, 1, 0], [1, 1, 0], [0, 0, 5]], [[0, 0, 1], [0, 1, 0], [1, 0, 0]]]
 
 # Numbers in another order would be matrices without an inverse.

@@ -13,7 +13,7 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-x))
 
 
-def _norm(
+def norm(
     x: np.ndarray, scale: np.ndarray, gate: np.ndarray, epsilon: float = 1e-5, activation: str = "silu"
 ) -> np.ndarray:
     rows = x.reshape(*x.shape[:-1], x.shape[-1] // scale.size, scale.size)
@@ -22,7 +22,7 @@ def _norm(
     return y
 
 
-def _gates(a: np.ndarray, bias: np.ndarray, scale: np.ndarray, b: np.ndarray | None = None) -> tuple[Any, ...]:
+def gates(a: np.ndarray, bias: np.ndarray, scale: np.ndarray, b: np.ndarray | None = None) -> tuple[Any, ...]:
     return scale * np.logaddexp(0, a + bias), 0 if b is None else _sigmoid(b)
 
 
@@ -31,9 +31,9 @@ def _gates_magnitude(a: np.ndarray, bias: np.ndarray, scale: np.ndarray, _: Any 
     return np.abs(scale) * (np.abs(a) + np.abs(bias)), 0.0
 
 
-_NORM: dict[str, Any] = {"op": "GatedRMSNorm", "domain": MICROSOFT, "opset": 1, "expected": _norm,
+_NORM: dict[str, Any] = {"op": "GatedRMSNorm", "domain": MICROSOFT, "opset": 1, "expected": norm,
                          "tolerance": {"float32": Tolerance(8)}}  # fmt: skip
-_GATE: dict[str, Any] = {"op": "LinearAttentionGate", "domain": MICROSOFT, "opset": 1, "expected": _gates,
+_GATE: dict[str, Any] = {"op": "LinearAttentionGate", "domain": MICROSOFT, "opset": 1, "expected": gates,
                          "magnitude": _gates_magnitude, "tolerance": {"float32": Tolerance(6)}}  # fmt: skip
 _REFUSED: dict[str, Any] = {"skip": {"session": "the host's shape inference may refuse first"}, "dtypes": ("float32",)}
 

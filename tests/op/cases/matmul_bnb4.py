@@ -16,7 +16,7 @@ _NF4 = [-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0
 _TABLES = np.array([[*_FP4, *(-x for x in _FP4)], _NF4])
 
 
-def _product(
+def product(
     a: np.ndarray, b: np.ndarray, absmax: np.ndarray, K: int, N: int, block_size: int, quant_type: int,  # noqa: N803
     transB: int = 1, training_mode: int = 0, terms: bool = False,  # noqa: N803
 ) -> np.ndarray:  # fmt: skip
@@ -30,7 +30,7 @@ def _product(
 
 
 def _magnitude(*inputs: Any, **attrs: Any) -> np.ndarray:
-    return _product(*inputs, **attrs, terms=True)
+    return product(*inputs, **attrs, terms=True)
 
 
 def _case(lead: tuple[int, ...], k: int, n: int, block: int = 64, table: int = 1, *, dtypes: Any = ("float32",),
@@ -46,7 +46,7 @@ def _case(lead: tuple[int, ...], k: int, n: int, block: int = 64, table: int = 1
     few = attrs.get("transB", 1) and np.prod(lead) <= 8
     # Many rows meet weights that were rounded to 16 bits.
     rounded = {"float16": Tolerance(1, terms=2.0**13), "bfloat16": Tolerance(1, terms=2.0**16)}
-    return Case(op="MatMulBnb4", domain=MICROSOFT, opset=1, dtypes=dtypes, expected=_product, magnitude=_magnitude,
+    return Case(op="MatMulBnb4", domain=MICROSOFT, opset=1, dtypes=dtypes, expected=product, magnitude=_magnitude,
                 inputs=[Rand((*lead, inner)), Rand(((n * k + 1) // 2,), "uint8", full=True),
                         Rand((-(-n * k // block),), low=0.1, high=2)],
                 attrs={"K": k, "N": n, "block_size": block, "quant_type": table, **attrs}, constants=constants,

@@ -20,7 +20,7 @@ def _streams(section: list[int], layout: int) -> np.ndarray:
     return streams
 
 
-def _rotated(
+def rotated(
     x: np.ndarray, ids: np.ndarray, cos: np.ndarray, sin: np.ndarray, mrope_section: Any = (), mrope_layout: int = 0,
     num_heads: int = 0, rotary_embedding_dim: int = 0, interleaved: int = 0, scale: float = 1.0,
     is_packed_batching: int = 0, terms: bool = False,
@@ -43,7 +43,7 @@ def _rotated(
 
 
 def _magnitude(x: np.ndarray, ids: np.ndarray, cos: np.ndarray, sin: np.ndarray, **attrs: Any) -> np.ndarray:
-    return _rotated(np.abs(x), ids, np.abs(cos), np.abs(sin), **attrs, terms=True)
+    return rotated(np.abs(x), ids, np.abs(cos), np.abs(sin), **attrs, terms=True)
 
 
 IDS = [[[3, 0, 8], [1, 2, 5]], [[4, 4, 1], [0, 7, 7]], [[2, 6, 0], [8, 8, 3]]]
@@ -54,7 +54,7 @@ def _sections(x: tuple[int, ...], section: list[int], ids: Any = None, name: str
         Rand(x), Of(IDS if ids is None else ids, "int64"), *[Rand((9, sum(section)), low=-1, high=1)] * 2,
     ]  # fmt: skip
     named = ["x".join(map(str, x)), "_".join(map(str, section)), *(f"{k}={v}" for k, v in attrs.items())]
-    return Case(op="MRotaryEmbedding", domain=MICROSOFT, opset=1, inputs=inputs, dtypes=TYPES, expected=_rotated,
+    return Case(op="MRotaryEmbedding", domain=MICROSOFT, opset=1, inputs=inputs, dtypes=TYPES, expected=rotated,
                 magnitude=_magnitude, attrs={"mrope_section": section, **attrs},
                 name=name or "-".join(named))  # fmt: skip
 
@@ -72,7 +72,7 @@ def _half(x: np.ndarray) -> np.ndarray:
     return x.astype(np.float16).astype(np.float64)
 
 
-def _angles(emb: np.ndarray, q: Any, q_rot: Any, k: Any, k_rot: Any) -> tuple[np.ndarray, ...]:
+def angles(emb: np.ndarray, q: Any, q_rot: Any, k: Any, k_rot: Any) -> tuple[np.ndarray, ...]:
     # Angles are fp32, and so are their cosines before they are rounded: in fp64 some would be rounded another way.
     single = emb.astype(np.float32)
     c, s = (_half(table(single)[:, None].astype(np.float64)) for table in (np.cos, np.sin))
@@ -89,7 +89,7 @@ def _gemma(batch: int, rows: int, size: int, heads: tuple[int, int]) -> Case:
     q, k = ((batch, count, rows, size) for count in heads)
     return Case(op="GemmaRotaryEmbedding", domain=MICROSOFT, opset=1, dtypes=("float16",), outputs=2,
                 inputs=[Rand((batch, rows, size), "float32", low=-6, high=6), Rand(q), Rand(q), Rand(k), Rand(k)],
-                expected=_angles, magnitude=_angles_magnitude)  # fmt: skip
+                expected=angles, magnitude=_angles_magnitude)  # fmt: skip
 
 
 CASES = [
