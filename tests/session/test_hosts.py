@@ -1,4 +1,4 @@
-"""The session suites on the oldest, a middle (those of its hooks) and the newest host; `make matrix` runs all on all."""
+"""The session suites on the oldest, a middle (suites of its hooks) and the newest host; `make matrix`: all on all."""
 
 from __future__ import annotations
 
