@@ -55,6 +55,7 @@ struct LayerNormArgs {
   AffineMap scale_map = {}, beta_map = {};
   double epsilon = 0;
   RowStatistic statistic = RowStatistic::kVariance;
+  bool constant_affine = false;  // scale, beta and bias may be read before earlier work of the stream is done
   const LayerNormPlans* plans = nullptr;
 };
 

@@ -33,6 +33,20 @@ __global__ void __launch_bounds__(BatchThreadsAtOnce(kSkip))
   const int64_t begin = (static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y) * batch;
   const int rows = static_cast<int>(device::Min<int64_t>(in.rows - begin, batch));
 
+  const int column = (piece + lane) * kPack;
+  const auto load_row = [&](const T* from, Raw(&to)[kNormPacks]) {
+#pragma unroll
+    for (int j = 0; j < kNormPacks; ++j) {
+      if (from != nullptr && has(j)) to[j] = LoadRaw<kPack>(from + column + j * 32 * kPack);
+    }
+  };
+  Raw scale[kNormPacks] = {}, beta[kCentred ? 1 : kNormPacks] = {}, bias[kSkip ? kNormPacks : 1] = {};
+  const auto load_affine = [&] {
+    load_row(in.scale.data, scale);
+    if constexpr (!kCentred) load_row(in.beta.data, beta);
+    if constexpr (kSkip) load_row(in.bias, bias);
+  };
+  if (in.constant_affine != 0) load_affine();
   device::GridDependencyWait();
   for (int i = 0; i < rows; ++i) {
     const int64_t row = begin + i;
@@ -42,17 +56,7 @@ __global__ void __launch_bounds__(BatchThreadsAtOnce(kSkip))
       ring.Push(in.skip + skip_row * in.elems + piece * kPack, packs);
     }
   }
-  const int column = (piece + lane) * kPack;
-  const auto load_row = [&](const T* from, Raw(&to)[kNormPacks]) {
-#pragma unroll
-    for (int j = 0; j < kNormPacks; ++j) {
-      if (from != nullptr && has(j)) to[j] = LoadRaw<kPack>(from + column + j * 32 * kPack);
-    }
-  };
-  Raw scale[kNormPacks] = {}, beta[kCentred ? 1 : kNormPacks] = {}, bias[kSkip ? kNormPacks : 1] = {};
-  load_row(in.scale.data, scale);
-  if constexpr (!kCentred) load_row(in.beta.data, beta);
-  if constexpr (kSkip) load_row(in.bias, bias);
+  if (in.constant_affine == 0) load_affine();
   if (threadIdx.x < 2 * (rounded - parts)) part_of[threadIdx.x % 2][parts + threadIdx.x / 2] = {};  // empty parts
 
   const C inverse_elems = C(1) / static_cast<C>(in.elems);

@@ -40,7 +40,7 @@ struct LayerNormInput {
   double epsilon;
   // Whole words: padding would hold whatever the stack did.
   RowStatistic statistic;
-  int32_t double_statistics;
+  int32_t double_statistics, constant_affine, padding;
 
   __device__ __forceinline__ bool centred() const {
     return statistic == RowStatistic::kRms || statistic == RowStatistic::kL2;
@@ -77,7 +77,9 @@ LayerNormInput<T, V> MakeLayerNormInput(const LayerNormArgs& args, int pack) {
           .row_packs = static_cast<int32_t>(args.elems / pack),
           .epsilon = args.epsilon,
           .statistic = args.statistic,
-          .double_statistics = args.double_statistics ? 1 : 0};
+          .double_statistics = args.double_statistics ? 1 : 0,
+          .constant_affine = args.constant_affine ? 1 : 0,
+          .padding = 0};
 }
 
 // Where an input's pack finds its scale and shift. Packs are planned for maps that give one of them as many columns as

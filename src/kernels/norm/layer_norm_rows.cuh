@@ -31,8 +31,17 @@ __global__ void __launch_bounds__(kRowsThreadsAtOnce)
   const T* const x = in.x + row * in.elems + first * kPack;
 
   TriggerDependentsOfSmallGrid();
-  device::GridDependencyWait();
   PackAffine<kPack, V> by;
+  const auto load_affine = [&] {
+    const AffineRows<V> affine(in, row);
+    if (active && has(0)) {
+      WithAffineForm(in, [&]<AffineForm kForm>() { by.template Load<kForm>(in, affine, column_of(0)); });
+    }
+  };
+  if constexpr (kPacks == 1) {
+    if (in.constant_affine != 0) load_affine();
+  }
+  device::GridDependencyWait();
   C value[kPacks][kPack] = {};
   if (active) {
     RawPack<T, kPack> raw[kPacks] = {}, more[kSkip ? kPacks : 1] = {};
@@ -49,8 +58,7 @@ __global__ void __launch_bounds__(kRowsThreadsAtOnce)
       }
     }
     if constexpr (kPacks == 1) {  // a small problem waits once, for everything
-      const AffineRows<V> affine(in, row);
-      if (has(0)) WithAffineForm(in, [&]<AffineForm kForm>() { by.template Load<kForm>(in, affine, column_of(0)); });
+      if (in.constant_affine == 0) load_affine();
     }
 #pragma unroll
     for (int j = 0; j < kPacks; ++j) {

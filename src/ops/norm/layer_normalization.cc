@@ -15,6 +15,7 @@ class LayerNorm : public Operator {
         y_type_(info.output_type(0)),
         rms_(statistic == RowStatistic::kRms),
         has_beta_(!rms_ && info.has_input(2)),
+        constant_affine_(info.is_constant(1) && (!has_beta_ || info.is_constant(2))),
         forced_(ForcedKernel(info.settings().norm_path)),
         axis_(info.IntOr("axis", -1)),
         epsilon_(info.FloatOr("epsilon", 1e-5f)),
@@ -92,13 +93,14 @@ class LayerNorm : public Operator {
                                      .beta_map = plan.beta,
                                      .epsilon = epsilon_,
                                      .statistic = rms_ ? RowStatistic::kRms : RowStatistic::kVariance,
+                                     .constant_affine = constant_affine_,
                                      .plans = &plan.kernel},
                                     context.stream());
   }
 
  private:
   DataType x_type_, y_type_;
-  bool rms_, has_beta_, double_statistics_ = false;
+  bool rms_, has_beta_, constant_affine_, double_statistics_ = false;
   kernels::NormChoice forced_;
   int64_t axis_;
   double epsilon_;

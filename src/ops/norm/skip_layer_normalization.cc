@@ -18,6 +18,8 @@ class SkipLayerNorm : public Operator {
         beta_input_(!rms_ && info.has_input(3) ? 3 : kAbsent),
         bias_input_(info.has_input(rms_ ? 3 : 4) ? (rms_ ? 3 : 4) : kAbsent),
         outputs_(info.output_count()),
+        constant_affine_(IsConstantOrAbsent(info, 2) && IsConstantOrAbsent(info, beta_input_) &&
+                         IsConstantOrAbsent(info, bias_input_)),
         forced_(ForcedKernel(info.settings().norm_path)),
         epsilon_(info.FloatOr("epsilon", 1e-12f)) {}
 
@@ -87,6 +89,7 @@ class SkipLayerNorm : public Operator {
                                      .beta_map = plan.beta,
                                      .epsilon = epsilon_,
                                      .statistic = rms_ ? RowStatistic::kRms : RowStatistic::kVariance,
+                                     .constant_affine = constant_affine_,
                                      .plans = &plan.kernel},
                                     context.stream());
   }
@@ -94,10 +97,13 @@ class SkipLayerNorm : public Operator {
  private:
   static constexpr int kAbsent = -1;
 
+  static bool IsConstantOrAbsent(const OpInfo& info, int input) { return input == kAbsent || info.is_constant(input); }
+
   DataType type_;
   bool rms_;
   int beta_input_, bias_input_;
   int outputs_;
+  bool constant_affine_;
   kernels::NormChoice forced_;
   double epsilon_;
 };
