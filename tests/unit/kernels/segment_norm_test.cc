@@ -121,6 +121,8 @@ TEST(SegmentNormTest, ManyRowsOfWhichABlockHoldsTwoAreSummedAhead) {
   gpu.shared_bytes_per_multiprocessor = size_t{102} << 10;
   EXPECT_FALSE(PlanSegmentNorm(DataType::kFloat16, {1, 2, 2048, 64 * 256}, gpu)->ahead);
   EXPECT_TRUE(PlanSegmentNorm(DataType::kFloat16, {1, 2, 2048, 32 * 256}, gpu)->ahead);
+  gpu.major = 7;  // no barriers in shared memory, which its kernel takes
+  EXPECT_FALSE(PlanSegmentNorm(DataType::kFloat16, {1, 2, 2048, 32 * 256}, gpu)->ahead);
 }
 
 class SegmentNormAheadTest : public device::testing::DeviceTest {
