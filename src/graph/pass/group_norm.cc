@@ -68,6 +68,9 @@ class GroupNormMatch {
       if (!graph_.value(scale).is_constant() || !graph_.value(bias).is_constant()) {
         return rewrite_.Miss(index, "scale and bias of groups are no constants");
       }
+      if (graph_.value(scale).constant.elems() != groups || graph_.value(bias).constant.elems() != groups) {
+        return rewrite_.Miss(index, StrCat("scale and bias do not have one value for each of ", groups, " groups"));
+      }
       scale = OfChannels(scale, channels, groups), bias = OfChannels(bias, channels, groups);
     }
     Place(index, x, scale, bias, groups, FloatAttribute(norm, "epsilon", 1e-5f));

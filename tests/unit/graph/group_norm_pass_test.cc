@@ -129,6 +129,16 @@ TEST(GroupNormPassTest, ScalesOfGroupsThatAreNoConstantsStay) {
   EXPECT_EQ(net.Operators(), Ops{"GroupNormalization"});
 }
 
+TEST(GroupNormPassTest, ScalesThatAreNotOfGroupsStay) {
+  for (const std::vector<float>& scale : {std::vector<float>{1}, std::vector<float>{1, 2, 3}}) {
+    GroupNet net;
+    net.Output(net.Add("GroupNormalization", 18, {net.x, net.Filled(scale), net.Filled({0, 0})}, kImage,
+                       {{"num_groups", kGroups}}));
+    EXPECT_EQ(net.Missed(), Ops{"scale and bias do not have one value for each of 2 groups"});
+    EXPECT_EQ(net.Operators(), Ops{"GroupNormalization"});
+  }
+}
+
 TEST(GroupNormPassTest, GroupsThatCutChannelsStay) {
   GroupNet net;
   net.Output(net.Affine(net.Group({kBatch, {16}, {8}})));
