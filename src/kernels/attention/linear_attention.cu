@@ -285,7 +285,9 @@ Status Launch(const LinearAttention& p, const LinearAttentionPointers& at, const
 Status LaunchLinearAttention(const LinearAttention& p, const LinearAttentionPointers& at,
                              const device::DeviceInfo& device, device::Stream stream) {
   if (p.batch == 0 || p.heads == 0 || p.value_size == 0) return Status::Ok();
-  if (!FitsInt32(p.heads * p.value_size)) return NotSupported(p.heads, " heads of ", p.value_size, " values");
+  if (!FitsInt32(p.heads * p.value_size) || !FitsInt32(kMostLinearKeySize * p.value_size)) {
+    return NotSupported(p.heads, " heads of ", p.value_size, " values");
+  }
   if (p.key_size <= 32) return Launch<StateTile<4, 8>>(p, at, device, stream);
   if (p.key_size <= 64) return Launch<StateTile<8, 8>>(p, at, device, stream);
   if (p.key_size <= 128) return Launch<StateTile<8, 16>>(p, at, device, stream);

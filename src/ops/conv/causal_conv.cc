@@ -35,6 +35,9 @@ class CausalConv final : public Operator {
     if (op->history_ < 0 || op->channel_offset_ < 0 || op->channels_ < 0) {
       return InvalidArgument("state_length, input_channel_offset and input_channels must not be negative");
     }
+    if (!FitsInt32(op->history_) || !FitsInt32(op->channel_offset_) || !FitsInt32(op->channels_)) {
+      return NotSupported("state_length, input_channel_offset or input_channels beyond 2^31");
+    }
     op->conv_.state_channels_last = state_last == -1 ? op->conv_.channels_last : state_last == 1;
     op->extended_ = state_last != -1 || op->history_ + op->channel_offset_ + op->channels_ + op->conv_.captured != 0;
     if (op->extended_ && (!op->conv_.channels_last || op->window_ != 0)) {

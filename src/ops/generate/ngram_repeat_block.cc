@@ -1,5 +1,8 @@
 // com.microsoft's NGramRepeatBlock.
 #include "kernels/generate/ngram.h"
+
+#include <algorithm>
+
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -29,7 +32,7 @@ class NGramRepeatBlock final : public Operator {
     return kernels::LaunchNGramBlock({.batch = ids[0],
                                       .length = ids[1],
                                       .vocabulary = context.inputs[1].dim[1],
-                                      .n = n_,
+                                      .n = std::min(n_, ids[1] + 1),  // longer ones do not repeat
                                       .tokens = context.input<int64_t>(0),
                                       .scores = context.input<float>(1),
                                       .blocked = context.output<float>(0)},

@@ -135,6 +135,8 @@ CASES = [
     _refused("no state_window", _X, (6, 1, 4), state_length=5, channels_last=1, state_window=2),
     _refused("state_length 2 is below the reach of 3", _X, (6, 1, 4), state_length=2, channels_last=1),
     _refused("channels 4 to 7 are not in", _X, (3, 1, 4), input_channels=3, input_channel_offset=4, channels_last=1),
+    _refused("input_channels beyond", _X, (1, 1, 4), code="NOT_SUPPORTED", input_channels=1,
+             input_channel_offset=2**63 - 1, channels_last=1),
     _refused("weight [4,1,4] must be [3,1,taps]", _X, (4, 1, 4)),
     _refused("bias [4] must be [3]", _X, _W, (4,)),
     _refused("past_state [2,3,4] must be [2,3,3]", _X, _W, None, (2, 3, 4)),

@@ -30,7 +30,7 @@ _REFUSED: dict[str, Any] = {"op": "NGramRepeatBlock", "domain": MICROSOFT, "opse
 _IDS = np.array([[1, 2, 3, 1, 2], [4, 4, 4, 4, 4], [0, 1, 0, 1, 0]])
 
 CASES = [
-    *(_case(_IDS, 6, n, "rows") for n in (1, 2, 3, 4, 5, 6, 9)),
+    *(_case(_IDS, 6, n, "rows") for n in (1, 2, 3, 4, 5, 6, 9, 2**63 - 1)),
     *(_case(Rand((3, length), "int64", low=0, high=3), 5, n, f"drawn_{length}")
       for length, n in ((1, 1), (1, 2), (7, 2), (300, 3), (300, 5))),
     _case(Rand((2, 600), "int64", low=0, high=19999), 20000, 1, "parts"),
