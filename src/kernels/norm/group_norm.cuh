@@ -232,28 +232,29 @@ struct AffinePacks {
   }
 };
 
-// (value - mean) * factor + bias. Of 16 bits the mean is at most 2^11 deviations, so that it may be part of the term.
-template <class T>
+// (value - mean) * factor + bias. Of 16 bits the mean may be part of the term, unless a group is nearly constant.
 struct ElementAffine {
-  static constexpr bool kFolds = sizeof(T) == 2;
-  float shift, factor, term;
+  float factor, term;
 
-  __device__ __forceinline__ void Set(const NormScale<float>& norm, float scale, float bias) {
+  __device__ __forceinline__ void Set(const NormScale<float>& norm, float scale, float bias, bool folds) {
     factor = norm.factor * scale;
-    shift = norm.shift;
-    term = kFolds ? bias - shift * factor : bias;
-  }
-  __device__ __forceinline__ float operator()(float value) const {
-    return (kFolds ? value : value - shift) * factor + term;
+    term = folds ? bias - norm.shift * factor : bias;
   }
 };
+template <class T>
+__device__ __forceinline__ bool FoldsMean(const NormScale<float>& norm) {
+  constexpr float kMostDeviations = 2048;
+  return sizeof(T) == 2 && std::fabs(norm.shift * norm.factor) <= kMostDeviations;
+}
 
 // What is done to the packs of a thread. kLast: each channel of a pack has its own scale and bias, the same for all
 // pixels; else the pixel says which channel a pack is of.
 template <class T, int kPack, bool kLast>
 struct GroupAffine {
-  ElementAffine<T> of[kLast ? kPack : 1];
-  NormScale<float> norm;
+  ElementAffine of[kLast ? kPack : 1];
+  NormScale<float> first, second;  // of the first `split` channels of a pack, and of the others
+  int split = kPack;
+  bool folds;
   const GroupNormInput& in;
   int channel;  // the first
 
@@ -261,14 +262,17 @@ struct GroupAffine {
                                          const NormScale<float>* of_group, const AffinePacks<T, kPack>& affine)
       : in(input) {
     if constexpr (kLast) {
-      const int group = place.Group(in), split = place.straddles ? place.Split(in) : kPack;
-      const NormScale<float> first = of_group[group], second = of_group[group + (split < kPack ? 1 : 0)];
+      const int group = place.Group(in);
+      if (place.straddles) split = place.Split(in);
+      first = of_group[group], second = of_group[group + (split < kPack ? 1 : 0)];
+      folds = FoldsMean<T>(first) && FoldsMean<T>(second);
       float scale[kPack], bias[kPack];
       affine.Values(in, place.Channel(in), scale, bias);
 #pragma unroll
-      for (int c = 0; c < kPack; ++c) of[c].Set(c < split ? first : second, scale[c], bias[c]);
+      for (int c = 0; c < kPack; ++c) of[c].Set(c < split ? first : second, scale[c], bias[c], folds);
     } else {
-      norm = of_group[0];
+      first = second = of_group[0];
+      folds = FoldsMean<T>(first);
       uint32_t group;
       in.by_group_images.DivideWithRemainder(place.image, &group);
       channel = static_cast<int>(group) * in.group_channels;
@@ -280,11 +284,15 @@ struct GroupAffine {
     UnpackCompute<T, kPack>(raw, value);
     if constexpr (!kLast) {
       const int at = channel + static_cast<int>(in.by_channel_packs.Divide(static_cast<uint32_t>(pixel)));
-      of[0].Set(norm, in.scale == nullptr ? 1.0f : ChannelValue<float>(in.scale, in.affine_type, at),
-                in.bias == nullptr ? 0.0f : ChannelValue<float>(in.bias, in.affine_type, at));
+      of[0].Set(first, in.scale == nullptr ? 1.0f : ChannelValue<float>(in.scale, in.affine_type, at),
+                in.bias == nullptr ? 0.0f : ChannelValue<float>(in.bias, in.affine_type, at), folds);
+    }
+    if (!folds) {
+#pragma unroll
+      for (int c = 0; c < kPack; ++c) value[c] -= c < split ? first.shift : second.shift;
     }
 #pragma unroll
-    for (int c = 0; c < kPack; ++c) value[c] = of[kLast ? c : 0](value[c]);
+    for (int c = 0; c < kPack; ++c) value[c] = value[c] * of[kLast ? c : 0].factor + of[kLast ? c : 0].term;
     if (in.swish) {
 #pragma unroll
       for (int c = 0; c < kPack; ++c) value[c] = SwishOf<T>(value[c]);

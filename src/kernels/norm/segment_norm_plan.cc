@@ -31,7 +31,7 @@ std::optional<SegmentNormPlan> PlanSegmentNorm(DataType type, const SegmentedRow
   const int64_t pieces = rows.segments * of_segment, room = kLongHeld + plan.slots;
   const int64_t processors = device.simulated ? 1 : std::clamp<int64_t>(device.multiprocessors, 1, kMostTeam);
   const auto chunks = [&](int64_t team) { return CeilDiv<int64_t>(pieces, team * (kLongThreads / 32)); };
-  const bool has_barriers = device.simulated || device.major >= 8;  // by which the warps of a block tell of their moments
+  const bool has_barriers = device.simulated || device.major >= 8;  // which its warps wait at for moments
   if (has_barriers && rows.rows() > std::max(device.multiprocessors, 1) && 2 * chunks(1) < plan.slots) {
     plan.ahead = true;
     plan.blocks = static_cast<unsigned>(LongBlocks(rows.rows(), std::max(device.multiprocessors, 1)));

@@ -1,8 +1,7 @@
 // com.microsoft's NGramRepeatBlock.
-#include "kernels/generate/ngram.h"
-
 #include <algorithm>
 
+#include "kernels/generate/ngram.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {

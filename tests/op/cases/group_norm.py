@@ -3,6 +3,7 @@
 import functools
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ..harness import Case, Rand, T, Tolerance
@@ -133,6 +134,18 @@ CASES = [
         inputs=[np.full((2, 5, 7, 8), 2.0**101, np.float32), Rand((8,), "float32"), Rand((8,), "float32")],
         attrs={"groups": 2, "activation": 0},
         name="large",
+    ),
+    # likewise of 16 bits, whose mean is far more deviations than there are; of two channels a group and of more
+    *(
+        Case(
+            **_FUSED | {"expected": lambda x, scale, bias, **_: np.broadcast_to(bias, x.shape), "magnitude": None},
+            inputs=[np.full((2, pixels, 7, 16), 2.0**power).astype(dtype), Rand((16,), kind), Rand((16,), kind)],
+            attrs={"groups": groups, "activation": 0, "channels_last": 1},
+            name=f"constant_{kind}_{groups}_{pixels}",
+        )
+        for kind, dtype, power in (("float16", np.float16, 15), ("bfloat16", ml_dtypes.bfloat16, 101))
+        for groups in (2, 4)
+        for pixels in (5, 900)
     ),
     # groups of several channels; scales of groups before version 21
     Case(**_GROUP, inputs=_inputs((2, 6, 4, 2), 6), attrs={"num_groups": 3}, dtypes=FLOATS, opset=21),
