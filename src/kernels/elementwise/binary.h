@@ -18,7 +18,6 @@ struct BinaryArgs {
   const void* b = nullptr;
   void* y = nullptr;
   const Broadcast<2>* broadcast = nullptr;
-  uint32_t constants = 0;      // bit 0: `a` is the same in every Run; bit 1: `b`
   double alpha = 0, beta = 0;  // what they mean is the functor's business
 };
 

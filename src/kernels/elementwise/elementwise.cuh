@@ -3,8 +3,7 @@
 // The output is cut into packs of consecutive elements, 16 bytes of the widest type and at most eight elements, and a
 // thread handles up to kPacks of them, fewer where there are not many: all loads are issued before the first result is
 // stored. Where they are is worked out while the predecessor still runs (replay of tiny kernels on an H200: 0.75 us
-// each, so 0.58); inputs that are the same in every Run are read then too. What is left behind the last whole pack is
-// done element by element, one to a thread. Two variants:
+// each, so 0.58). What is left behind the last whole pack is done element by element, one to a thread. Two variants:
 // - packed: an input's part of a pack is one load, or one repeated element where its innermost stride is 0;
 // - single (pack size 1), for rows that packs would straddle and for unaligned buffers. One tensor has no rows: its
 //   unaligned buffers are treated like the elements behind the last pack.
@@ -43,7 +42,6 @@ struct Walk {
   uint32_t packs;       // whole packs
   uint32_t per_thread;  // items of a thread, at most the kernel's kPacks
   int32_t rank;
-  uint32_t constants;  // bit i: input i may be read before earlier work of the stream is done
   FastDivider size[kMaxBroadcastRank];
   uint32_t stride[kInputs][kMaxBroadcastRank];
 };
@@ -92,14 +90,10 @@ struct PackedInputs {
   static constexpr int kInputs = sizeof...(In);
   std::tuple<Pack<In, kPack>...> packs;
 
-  // Of the inputs whose bits `which` has.
   __device__ __forceinline__ void LoadAt(const ElementwiseInputs<kInputs>& in, const Walk<kInputs>& walk,
-                                         const uint32_t (&offset)[kInputs], uint32_t which = ~0u) {
+                                         const uint32_t (&offset)[kInputs]) {
     [&]<size_t... i>(std::index_sequence<i...>) {
-      (((which >> i & 1) != 0
-            ? LoadOne(std::get<i>(packs), in.pointer[i], offset[i], kInputs > 1 && walk.stride[i][0] == 0)
-            : void()),
-       ...);
+      (LoadOne(std::get<i>(packs), in.pointer[i], offset[i], kInputs > 1 && walk.stride[i][0] == 0), ...);
     }
     (std::index_sequence_for<In...>{});
   }
@@ -145,18 +139,12 @@ __global__ void __launch_bounds__(kElementwiseThreads)
   for (uint32_t j = 0; j < kPacks; ++j) {
     if (has(j)) Locate(walk, pack_of(j) * kPack, offset[j]);
   }
-  PackedInputs<kPack, Out, In...> inputs[kPacks];
-  const auto load = [&](uint32_t which) {
-#pragma unroll
-    for (uint32_t j = 0; j < kPacks; ++j) {
-      if (has(j)) inputs[j].LoadAt(in, walk, offset[j], which);
-    }
-  };
-  if constexpr (sizeof...(In) > 1) {
-    if (walk.constants != 0) load(walk.constants);
-  }
   device::GridDependencyWait();
-  load(sizeof...(In) > 1 ? ~walk.constants : ~0u);
+  PackedInputs<kPack, Out, In...> inputs[kPacks];
+#pragma unroll
+  for (uint32_t j = 0; j < kPacks; ++j) {
+    if (has(j)) inputs[j].LoadAt(in, walk, offset[j]);
+  }
 #pragma unroll
   for (uint32_t j = 0; j < kPacks; ++j) {
     if (has(j)) StorePack(out + pack_of(j) * kPack, inputs[j].Apply(f));
@@ -176,12 +164,11 @@ __global__ void __launch_bounds__(kElementwiseThreads)
 
 template <int kPack, int kPacks, class F, class Out, class... In>
 Status LaunchVariant(F f, const ElementwiseInputs<sizeof...(In)>& in, Out* out, const Broadcast<sizeof...(In)>& b,
-                     bool packed, uint32_t constants, device::Stream stream) {
+                     bool packed, device::Stream stream) {
   Walk<sizeof...(In)> walk{};
   walk.elems = static_cast<uint32_t>(b.elems);
   walk.packs = packed ? walk.elems / kPack : 0;
   walk.rank = b.rank;
-  walk.constants = constants;
   for (int d = 0; d < b.rank; ++d) {
     walk.size[d] = FastDivider(static_cast<uint32_t>(b.size[d]));
     for (size_t i = 0; i < sizeof...(In); ++i) walk.stride[i][d] = static_cast<uint32_t>(b.stride[i][d]);
@@ -195,11 +182,10 @@ Status LaunchVariant(F f, const ElementwiseInputs<sizeof...(In)>& in, Out* out, 
   return device::Launch(ElementwiseKernel<kPack, kPacks, F, Out, In...>, config, stream, f, in, out, walk);
 }
 
-// Chooses the variant for these shapes and pointers and launches it. An empty output launches nothing. Bit i of
-// `constants`: input i is the same in every Run, so it may be read before earlier work of the stream is done.
+// Chooses the variant for these shapes and pointers and launches it. An empty output launches nothing.
 template <class F, class Out, class... In>
 Status LaunchElementwise(F f, const std::array<const void*, sizeof...(In)>& inputs, void* output,
-                         const Broadcast<sizeof...(In)>& b, device::Stream stream, uint32_t constants = 0) {
+                         const Broadcast<sizeof...(In)>& b, device::Stream stream) {
   constexpr int kInputs = sizeof...(In);
   constexpr size_t kWidest = std::max({sizeof(Out), sizeof(In)...});
   constexpr int kPack = std::min(PackElems(kWidest), kMaxElementwisePack);
@@ -211,9 +197,9 @@ Status LaunchElementwise(F f, const std::array<const void*, sizeof...(In)>& inpu
     for (size_t i = 0; i < kInputs; ++i) {
       rest[i] = static_cast<const std::byte*>(inputs[i]) + halves.skip[i] * static_cast<int64_t>(kInputBytes[i]);
     }
-    CUDAEP_RETURN_IF_ERROR((LaunchElementwise<F, Out, In...>(f, inputs, output, halves.first, stream, constants)));
+    CUDAEP_RETURN_IF_ERROR((LaunchElementwise<F, Out, In...>(f, inputs, output, halves.first, stream)));
     return LaunchElementwise<F, Out, In...>(f, rest, static_cast<Out*>(output) + halves.first.elems, halves.second,
-                                            stream, constants);
+                                            stream);
   }
   ElementwiseInputs<kInputs> in{};
   bool packed = (b.rank == 1 || b.size[0] % kPack == 0) && IsAligned(output, kPack * sizeof(Out));
@@ -223,10 +209,10 @@ Status LaunchElementwise(F f, const std::array<const void*, sizeof...(In)>& inpu
   }
   Out* out = static_cast<Out*>(output);
   if constexpr (kInputs > 1 && kPack > 1) {
-    if (!packed) return LaunchVariant<1, kSinglesPerThread, F, Out, In...>(f, in, out, b, true, constants, stream);
+    if (!packed) return LaunchVariant<1, kSinglesPerThread, F, Out, In...>(f, in, out, b, true, stream);
   }
   constexpr int kPacks = (std::is_same_v<ComputeType<In>, float> && ...) ? kPacksPerThread : 1;
-  return LaunchVariant<kPack, kPacks, F, Out, In...>(f, in, out, b, packed, constants, stream);
+  return LaunchVariant<kPack, kPacks, F, Out, In...>(f, in, out, b, packed, stream);
 }
 
 }  // namespace cudaep::kernels

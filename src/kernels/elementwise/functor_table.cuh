@@ -72,7 +72,7 @@ Status LaunchUnaryFunctor(const UnaryArgs& args, device::Stream stream) {
 template <class F, class T>
 Status LaunchBinaryFunctor(const BinaryArgs& args, device::Stream stream) {
   return LaunchElementwise<F, OutputTypeOf<F, T>, T, T>(MakeFunctor<F>(args), {args.a, args.b}, args.y, *args.broadcast,
-                                                        stream, args.constants);
+                                                        stream);
 }
 
 template <class... Fs>

@@ -52,7 +52,7 @@ struct Power {
 
 template <class T, class E>
 Status LaunchPower(const BinaryArgs& args, device::Stream stream) {
-  return LaunchElementwise<Power, T, T, E>(Power{}, {args.a, args.b}, args.y, *args.broadcast, stream, args.constants);
+  return LaunchElementwise<Power, T, T, E>(Power{}, {args.a, args.b}, args.y, *args.broadcast, stream);
 }
 
 }  // namespace

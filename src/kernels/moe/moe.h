@@ -1,8 +1,8 @@
 // Mixture of experts: each token chooses `top_k` of the experts, each expert is two products with an activation in
 // between, and the token gets the sum of what its experts made, each times its weight.
 //
-//   LaunchMoeRouting   of each token the experts and weights; for many tokens also the order that groups what they
-//   chose LaunchMoeFew*      few tokens: a warp a pair of weight rows, read once for each token; the second adds up
+//   LaunchMoeRouting   of each token the experts and weights, and of many tokens the order that groups their choices
+//   LaunchMoeFew       few tokens: a warp has a pair of weight rows, read once for each token; the second adds up
 //   LaunchMoeProduct   many tokens: tiles of an expert's rows, by tensor cores or plain
 //   LaunchMoeSum       many tokens: adds up
 //

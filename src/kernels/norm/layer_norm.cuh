@@ -30,9 +30,9 @@ Status LaunchLayerNormTypes(const LayerNormArgs& args, device::Stream stream) {
   config.block = {plan.width, plan.rows_per_block, 1};
   config.programmatic = true;
   const auto launch = [&](auto kernel) { return device::Launch(kernel, config, stream, in, out); };
-  const auto direct = [&]<int kPackElems, int kPacks>() {
-    return args.skip == nullptr ? launch(LayerNormRowsKernel<T, V, kPackElems, kPacks, false>)
-                                : launch(LayerNormRowsKernel<T, V, kPackElems, kPacks, true>);
+  const auto direct = [&]<int kPackElems, int kPacks, bool kShared = false>() {
+    return args.skip == nullptr ? launch(LayerNormRowsKernel<T, V, kPackElems, kPacks, false, kShared>)
+                                : launch(LayerNormRowsKernel<T, V, kPackElems, kPacks, true, kShared>);
   };
   if (plan.pack == 1) {
     if (plan.kind == NormPlan::Kind::kStream) return launch(LayerNormStreamKernel<T, V, 1>);
@@ -40,6 +40,12 @@ Status LaunchLayerNormTypes(const LayerNormArgs& args, device::Stream stream) {
   }
   if constexpr (kPack > 1) {
     if (plan.kind == NormPlan::Kind::kStream) return launch(LayerNormStreamKernel<T, V, kPack>);
+    if constexpr (std::is_same_v<T, V>) {
+      if (plan.kind == NormPlan::Kind::kDirect && plan.packs_per_thread == 1 && plan.width % 32 == 0 &&
+          HasSharedColumns(in)) {
+        return direct.template operator()<kPack, 1, true>();
+      }
+    }
     if (plan.kind == NormPlan::Kind::kDirect) {
       return plan.packs_per_thread == 1 ? direct.template operator()<kPack, 1>()
                                         : direct.template operator()<kPack, kNormPacks>();

@@ -59,7 +59,6 @@ __global__ void __launch_bounds__(BatchThreadsAtOnce(kSkip))
   if (in.constant_affine == 0) load_affine();
   if (threadIdx.x < 2 * (rounded - parts)) part_of[threadIdx.x % 2][parts + threadIdx.x / 2] = {};  // empty parts
 
-  const C inverse_elems = C(1) / static_cast<C>(in.elems);
   int64_t at = begin * in.elems + column;
   typename Ring::Cursor cursor;
 #pragma unroll 1
@@ -99,9 +98,9 @@ __global__ void __launch_bounds__(BatchThreadsAtOnce(kSkip))
       PartMoments<C>* const part = part_of[i % 2];
       if (lane == 0) part[own_part] = {static_cast<C>(packs * kPack), mean, squares, C(0)};
       __syncthreads();
-      MergeParts(part, rounded, inverse_elems, kCentred, mean, squares);
+      MergeParts(part, rounded, in.inverse_elems, kCentred, mean, squares);
     }
-    const C inv_std = InverseOf<T>(kStatistic, squares, inverse_elems, static_cast<C>(in.epsilon));
+    const C inv_std = InverseOf<T>(kStatistic, squares, in.inverse_elems, in.epsilon);
     if (column == 0) {
       WriteStatistic(in, out.mean, begin + i, mean);
       WriteStatistic(in, out.inv_std, begin + i, inv_std);

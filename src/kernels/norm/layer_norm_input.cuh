@@ -37,7 +37,7 @@ struct LayerNormInput {
   AffineInput<V> scale, beta;
   int64_t rows, skip_rows;
   int32_t elems, row_packs;
-  double epsilon;
+  ComputeType<T> epsilon, inverse_elems;  // inverse_elems: 1 / elems
   // Whole words: padding would hold whatever the stack did.
   RowStatistic statistic;
   int32_t double_statistics, constant_affine, padding;
@@ -75,7 +75,8 @@ LayerNormInput<T, V> MakeLayerNormInput(const LayerNormArgs& args, int pack) {
           .skip_rows = args.skip_rows,
           .elems = static_cast<int32_t>(args.elems),
           .row_packs = static_cast<int32_t>(args.elems / pack),
-          .epsilon = args.epsilon,
+          .epsilon = static_cast<ComputeType<T>>(args.epsilon),
+          .inverse_elems = ComputeType<T>(1) / static_cast<ComputeType<T>>(std::max<int64_t>(args.elems, 1)),
           .statistic = args.statistic,
           .double_statistics = args.double_statistics ? 1 : 0,
           .constant_affine = args.constant_affine ? 1 : 0,

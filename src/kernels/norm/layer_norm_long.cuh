@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kLongThreads)
   rows.Begin();
 
   const C part_count = static_cast<C>(piece.WarpPacks() * kPack);
-  const C inverse_part = C(1) / device::Max(part_count, C(1)), inverse_elems = C(1) / static_cast<C>(in.elems);
+  const C inverse_part = C(1) / device::Max(part_count, C(1));
   const bool centred = in.centred();
   unsigned parity = 0;
 #pragma unroll 1
@@ -141,8 +141,8 @@ __global__ void __launch_bounds__(kLongThreads)
 #pragma unroll
     for (int i = 0; i < kTogether; ++i) {
       C squares;
-      MergeClusterParts(part + i * parts, parts, inverse_elems, centred, mean[i], squares);
-      inv_std[i] = InverseOf<T>(in.statistic, squares, inverse_elems, static_cast<C>(in.epsilon));
+      MergeClusterParts(part + i * parts, parts, in.inverse_elems, centred, mean[i], squares);
+      inv_std[i] = InverseOf<T>(in.statistic, squares, in.inverse_elems, in.epsilon);
       if (own_part != 0 || lane != 0 || row + i >= in.rows) continue;
       WriteStatistic(in, out.mean, row + i, mean[i]);
       WriteStatistic(in, out.inv_std, row + i, inv_std[i]);

@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kHeld ? kNormThreads / 2 : kNormThreads, 2)
   int part_packs = 0;
   for (int slot = 0; slot < slots; ++slot) part_packs += packs_of(slot);
   const C part_count = static_cast<C>(part_packs * kPack);
-  const C inverse_part = C(1) / device::Max(part_count, C(1)), inverse_elems = C(1) / static_cast<C>(in.elems);
+  const C inverse_part = C(1) / device::Max(part_count, C(1));
   const bool centred = in.centred();
   typename Ring::Cursor arriving, leaving;
   Raw raw[kNormPacks];
@@ -93,8 +93,8 @@ __global__ void __launch_bounds__(kHeld ? kNormThreads / 2 : kNormThreads, 2)
     PartMoments<C>* const part = part_of[parity];
     ShareParts(&part[own_part], cluster, {part_count, mean, squares, C(0)});
     BlocksBarrier(cluster);
-    MergeClusterParts(part, parts, inverse_elems, centred, mean, squares);
-    const C inv_std = InverseOf<T>(in.statistic, squares, inverse_elems, static_cast<C>(in.epsilon));
+    MergeClusterParts(part, parts, in.inverse_elems, centred, mean, squares);
+    const C inv_std = InverseOf<T>(in.statistic, squares, in.inverse_elems, in.epsilon);
     if (own_part == 0 && lane == 0) {
       WriteStatistic(in, out.mean, row, mean);
       WriteStatistic(in, out.inv_std, row, inv_std);

@@ -13,12 +13,15 @@ inline constexpr int kRowsThreadsAtOnce = 768;
 // One row for each blockDim.x threads, and then the block ends: others take its place as memory serves them, so that
 // multiprocessors which it serves late do less. A row is cut into pieces of a warp (or of its threads, where those are
 // fewer), whose packs are neighbours.
-template <class T, class V, int kPack, int kPacks, bool kSkip>
+//
+// `kShared`: rows of whole warps and one pack a thread, which share a row of scale and one of shift: what a small
+// problem waits for is instructions, and these are half of them.
+template <class T, class V, int kPack, int kPacks, bool kSkip, bool kShared>
 __global__ void __launch_bounds__(kRowsThreadsAtOnce)
     LayerNormRowsKernel(const __grid_constant__ LayerNormInput<T, V> in, const LayerNormOutput<T> out) {
   using C = ComputeType<T>;
   __shared__ PartMoments<C> part[kNormThreads / 32];
-  const unsigned lanes = device::Min(blockDim.x, 32u), parts = blockDim.x > 32 ? blockDim.x / 32 : 1;
+  const unsigned lanes = kShared ? 32u : device::Min(blockDim.x, 32u), parts = blockDim.x > 32 ? blockDim.x / 32 : 1;
   const unsigned own_part = threadIdx.x / 32, lane = threadIdx.x & (lanes - 1);
   const int step = static_cast<int>(lanes), piece = static_cast<int>(own_part) * step * kPacks;
   const int first = piece + static_cast<int>(lane);  // pack of the thread; the next ones `step` apart
@@ -32,14 +35,14 @@ __global__ void __launch_bounds__(kRowsThreadsAtOnce)
 
   TriggerDependentsOfSmallGrid();
   PackAffine<kPack, V> by;
-  const auto load_affine = [&] {
-    const AffineRows<V> affine(in, row);
-    if (active && has(0)) {
-      WithAffineForm(in, [&]<AffineForm kForm>() { by.template Load<kForm>(in, affine, column_of(0)); });
-    }
+  RawPack<V, kPack> scale = {}, beta = {};  // of kShared, as they lie in memory: nothing waits for them before the row
+  const auto load_shared = [&] {
+    if (!active || !has(0)) return;
+    scale = LoadRaw<kPack>(in.scale.data + column_of(0));
+    if (in.beta.data != nullptr) beta = LoadRaw<kPack>(in.beta.data + column_of(0));
   };
-  if constexpr (kPacks == 1) {
-    if (in.constant_affine != 0) load_affine();
+  if constexpr (kShared) {
+    if (in.constant_affine != 0) load_shared();
   }
   device::GridDependencyWait();
   C value[kPacks][kPack] = {};
@@ -58,7 +61,12 @@ __global__ void __launch_bounds__(kRowsThreadsAtOnce)
       }
     }
     if constexpr (kPacks == 1) {  // a small problem waits once, for everything
-      if (in.constant_affine == 0) load_affine();
+      if constexpr (kShared) {
+        if (in.constant_affine == 0) load_shared();
+      } else if (has(0)) {
+        const AffineRows<V> affine(in, row);
+        WithAffineForm(in, [&]<AffineForm kForm>() { by.template Load<kForm>(in, affine, column_of(0)); });
+      }
     }
 #pragma unroll
     for (int j = 0; j < kPacks; ++j) {
@@ -82,7 +90,6 @@ __global__ void __launch_bounds__(kRowsThreadsAtOnce)
 
   // Around the mean of the warp's piece, then of the row.
   const int part_packs = device::Min(device::Max(in.row_packs - piece, 0), step * kPacks);
-  const C inverse_elems = C(1) / static_cast<C>(in.elems);
   C mean, squares;
   PieceMoments<kPacks>(value, has, part_packs, lanes, centred, mean, squares);
   if (parts > 1) {
@@ -90,16 +97,20 @@ __global__ void __launch_bounds__(kRowsThreadsAtOnce)
     if (threadIdx.x % 32 == 0) part[own_part] = {static_cast<C>(part_packs * kPack), mean, squares, C(0)};
     if (threadIdx.x < rounded - parts) part[parts + threadIdx.x] = {};
     __syncthreads();
-    MergeParts(part, rounded, inverse_elems, centred, mean, squares);
+    MergeParts(part, rounded, in.inverse_elems, centred, mean, squares);
   }
   if (!active) return;
-  const C inv_std = InverseOf<T>(in.statistic, squares, inverse_elems, static_cast<C>(in.epsilon));
+  const C inv_std = InverseOf<T>(in.statistic, squares, in.inverse_elems, in.epsilon);
   if (first == 0) {
     WriteStatistic(in, out.mean, row, mean);
     WriteStatistic(in, out.inv_std, row, inv_std);
   }
   V* const y = static_cast<V*>(out.y) + row * in.elems + first * kPack;
   if constexpr (kPacks == 1) {
+    if constexpr (kShared) {
+      UnpackCompute<V, kPack>(scale, by.factor);
+      UnpackCompute<V, kPack>(beta, by.term);
+    }
     if (has(0)) StoreWords<kPack>(y, by.Apply(value[0], mean, inv_std));
   } else {
     const AffineRows<V> affine(in, row);

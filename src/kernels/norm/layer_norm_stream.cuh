@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kStreamThreads)
   }
   const C delta = moments.mean - mean;
   const C squares = RowReduce(moments.squares + moments.count * delta * delta, AddOp(), mean_scratch);
-  const C inv_std = InverseOf<T>(in.statistic, squares, C(1) / elems, static_cast<C>(in.epsilon));
+  const C inv_std = InverseOf<T>(in.statistic, squares, C(1) / elems, in.epsilon);
   if (threadIdx.x == 0) {
     WriteStatistic(in, out.mean, row, mean);
     WriteStatistic(in, out.inv_std, row, inv_std);

@@ -68,11 +68,8 @@ Result<std::string_view> FunctorOf(const Entry& entry, const OpInfo& info) {
 
 class Binary : public Operator {
  public:
-  Binary(const OpInfo& info, const Entry& entry, kernels::BinaryKernel kernel)
-      : kernel_(kernel),
-        swapped_(entry.swapped),
-        shaped_by_a_(entry.shaped_by_a),
-        constants_(BitOf(info, First(), 0) | BitOf(info, Second(), 1)) {}
+  Binary(kernels::BinaryKernel kernel, bool swapped, bool shaped_by_a)
+      : kernel_(kernel), swapped_(swapped), shaped_by_a_(shaped_by_a) {}
 
   static Result<std::unique_ptr<Binary>> Create(const OpInfo& info, const KernelRow& row) {
     const Entry& entry = kEntries[row.variant];
@@ -80,7 +77,7 @@ class Binary : public Operator {
     const kernels::BinaryKernel kernel = kernels::FindBinaryKernel(functor, info.input_type(0));
     if (kernel == nullptr) return NotSupported("element type ", DataTypeName(info.input_type(0)));
     CUDAEP_RETURN_IF_ERROR(CheckModelBroadcast<2>(info));
-    return std::make_unique<Binary>(info, entry, kernel);
+    return std::make_unique<Binary>(kernel, entry.swapped, entry.shaped_by_a);
   }
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
@@ -93,32 +90,24 @@ class Binary : public Operator {
 
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     auto plan = std::make_unique<BinaryPlan>();
-    CUDAEP_ASSIGN_OR_RETURN(
-        plan->broadcast, kernels::MakeBroadcast<2>(context.outputs[0],
-                                                   {context.inputs[First()].dims(), context.inputs[Second()].dims()}));
+    CUDAEP_ASSIGN_OR_RETURN(plan->broadcast,
+                            kernels::MakeBroadcast<2>(context.outputs[0], {context.inputs[swapped_ ? 1 : 0].dims(),
+                                                                           context.inputs[swapped_ ? 0 : 1].dims()}));
     return PlanPtr(std::move(plan));
   }
 
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
-    return kernel_({.a = context.input(First()),
-                    .b = context.input(Second()),
+    return kernel_({.a = context.input(swapped_ ? 1 : 0),
+                    .b = context.input(swapped_ ? 0 : 1),
                     .y = context.output(0),
-                    .broadcast = &PlanAs<BinaryPlan>(plan).broadcast,
-                    .constants = constants_},
+                    .broadcast = &PlanAs<BinaryPlan>(plan).broadcast},
                    context.stream());
   }
 
  private:
-  // The node's inputs that are the functor's operands.
-  int First() const { return swapped_ ? 1 : 0; }
-  int Second() const { return swapped_ ? 0 : 1; }
-
-  static uint32_t BitOf(const OpInfo& info, int input, int bit) { return (info.is_constant(input) ? 1u : 0u) << bit; }
-
   kernels::BinaryKernel kernel_;
   bool swapped_;
   bool shaped_by_a_;
-  uint32_t constants_;
 };
 
 std::vector<KernelRow> Rows() {

@@ -14,8 +14,8 @@ struct PowPlan : Plan {
 
 class Pow : public Operator {
  public:
-  Pow(kernels::BinaryKernel kernel, kernels::CastKernel cast, DataType exponent, uint32_t constants)
-      : kernel_(kernel), cast_(cast), exponent_(exponent), constants_(constants) {}
+  Pow(kernels::BinaryKernel kernel, kernels::CastKernel cast, DataType exponent)
+      : kernel_(kernel), cast_(cast), exponent_(exponent) {}
 
   static Result<std::unique_ptr<Pow>> Create(const OpInfo& info) {
     const DataType base = info.input_type(0), given = info.input_type(1);
@@ -26,9 +26,7 @@ class Pow : public Operator {
       return NotSupported("element types ", DataTypeName(base), " and ", DataTypeName(given));
     }
     CUDAEP_RETURN_IF_ERROR(CheckModelBroadcast<2>(info));
-    const bool is_cast = exponent != given;
-    const uint32_t constants = (info.is_constant(0) ? 1u : 0u) | (info.is_constant(1) && !is_cast ? 2u : 0u);
-    return std::make_unique<Pow>(kernel, is_cast ? cast : nullptr, exponent, constants);
+    return std::make_unique<Pow>(kernel, exponent == given ? nullptr : cast, exponent);
   }
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
@@ -53,11 +51,7 @@ class Pow : public Operator {
           cast_({.x = exponent, .y = context.workspace, .to = exponent_, .elems = p.exponent_elems}, context.stream()));
       exponent = context.workspace;
     }
-    return kernel_({.a = context.input(0),
-                    .b = exponent,
-                    .y = context.output(0),
-                    .broadcast = &p.broadcast,
-                    .constants = constants_},
+    return kernel_({.a = context.input(0), .b = exponent, .y = context.output(0), .broadcast = &p.broadcast},
                    context.stream());
   }
 
@@ -65,7 +59,6 @@ class Pow : public Operator {
   kernels::BinaryKernel kernel_;
   kernels::CastKernel cast_;  // null where the exponent is read as it is
   DataType exponent_;         // type the kernel reads
-  uint32_t constants_;        // as BinaryArgs has them
 };
 
 constexpr DataTypeSet kBaseTypes = kFloatTypes | kIndexTypes;
