@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/attention/linear_attention.h"
+#include "ops/attention/linear_keys.h"
 #include "ops/optional_input.h"
 #include "ops/registry.h"
 
@@ -68,6 +69,7 @@ class GatedDeltaNet final : public Operator {
     p.sigmoid_beta = beta == "sigmoid";
     if (info.has_input(kKey) != info.has_input(kValue)) return InvalidArgument("key and value go together");
     op->packed_ = !info.has_input(kKey);
+    if (!op->packed_) CUDAEP_RETURN_IF_ERROR(CheckStatedLinearKeys(info, kQuery, 1));
     if (!info.has_input(kState) && (op->packed_ || !info.has_input(kOffsets))) {
       return InvalidArgument("initial_state is needed with packed heads, and without cu_seqlens");
     }
@@ -138,9 +140,7 @@ class GatedDeltaNet final : public Operator {
     if (p.q_heads <= 0 || p.key_size <= 0 || p.heads <= 0 || p.heads % p.q_heads != 0) {
       return InvalidArgument(p.heads, " heads of value are no multiple of ", p.q_heads, " heads of query");
     }
-    if (p.key_size > kernels::kMostLinearKeySize) {
-      return NotSupported("keys of ", p.key_size, " elements, more than ", kernels::kMostLinearKeySize);
-    }
+    CUDAEP_RETURN_IF_ERROR(CheckLinearKeySize(p.key_size));
     if (p.scale == 0) p.scale = 1.0f / std::sqrt(static_cast<float>(p.key_size));
     const TensorView offsets = InputAt(inputs, kOffsets), state = InputAt(inputs, kState);
     p.batch = offsets.present() ? offsets.elems() - 1 : state.rank == 0 ? 0 : state.dim[0];

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "ops/attention/linear_keys.h"
 #include "ops/optional_input.h"
 #include "ops/registry.h"
 
@@ -26,6 +27,7 @@ class LinearAttention final : public Operator {
       return InvalidArgument("q_num_heads ", q_heads, " and kv_num_heads ", heads,
                              " must be positive, one a multiple of the other");
     }
+    CUDAEP_RETURN_IF_ERROR(CheckStatedLinearKeys(info, kQuery, q_heads));
     if (op->state_window_ < 0 || op->state_window_ > 8) {
       return InvalidArgument("state_window ", op->state_window_, " is not in [0, 8]");
     }
@@ -84,9 +86,7 @@ class LinearAttention final : public Operator {
       return InvalidArgument("key ", k, " does not have heads of ", p.key_size, " elements for ", p.heads, " states");
     }
     p.q_stride = q[2], p.k_stride = k[2], p.v_stride = v[2];
-    if (p.key_size > kernels::kMostLinearKeySize) {
-      return NotSupported("keys of ", p.key_size, " elements, more than ", kernels::kMostLinearKeySize);
-    }
+    CUDAEP_RETURN_IF_ERROR(CheckLinearKeySize(p.key_size));
     p.window = std::max<int64_t>(state_window_, 1);
     if (p.scale == 0) p.scale = 1.0f / std::sqrt(static_cast<float>(p.key_size));
     if (gated_) {
