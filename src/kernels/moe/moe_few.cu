@@ -15,31 +15,18 @@ constexpr int kPieces = 4;   // whose loads are in flight together
 // Eight weights as they lie in memory.
 template <class T, int kBits>
 struct Piece {
-  uint32_t word[(kBits + 3) / 4];
+  MoeCodes<kBits> codes;
 
   // `bytes`: to the end of the row.
   __device__ __forceinline__ void Load(const uint8_t* from, int64_t bytes, bool packs) {
-    if (packs) {
-      if constexpr (kBits == 8) {
-        const auto both = *reinterpret_cast<const Pack<uint32_t, 2>*>(from);
-        word[0] = both.value[0], word[1] = both.value[1];
-      } else if constexpr (kBits == 4) {
-        word[0] = *reinterpret_cast<const uint32_t*>(from);
-      } else {
-        word[0] = *reinterpret_cast<const uint16_t*>(from);
-      }
-      return;
-    }
-    for (uint32_t& w : word) w = 0;
+    if (packs) return codes.Load(from);
+    for (uint32_t& word : codes.word) word = 0;
 #pragma unroll
     for (int i = 0; i < kBits; ++i) {
-      if (i < bytes) word[i / 4] |= static_cast<uint32_t>(from[i]) << (i % 4 * 8);
+      if (i < bytes) codes.word[i / 4] |= static_cast<uint32_t>(from[i]) << (i % 4 * 8);
     }
   }
-  __device__ __forceinline__ float operator[](int i) const {
-    constexpr int kOfWord = kBits == 8 ? 4 : 8;
-    return static_cast<float>(word[i / kOfWord] >> (i % kOfWord * kBits) & ((1u << kBits) - 1u));
-  }
+  __device__ __forceinline__ float operator[](int i) const { return static_cast<float>(codes.Code(i)); }
 };
 
 template <class T>

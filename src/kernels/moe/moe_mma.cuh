@@ -40,30 +40,14 @@ __device__ __forceinline__ uint32_t PairOf(float low, float high) {
 // Eight packed weights, as they lie in memory and as a piece. Integers below 2^8 are exact in either type, so weights
 // are rounded once, when they are scaled.
 template <class T, int kBits>
-struct Codes {
-  uint32_t word[kBits == 8 ? 2 : 1];
-
-  __device__ __forceinline__ void Load(const uint8_t* from) {
-    if constexpr (kBits == 8) {
-      const auto both = *reinterpret_cast<const Pack<uint32_t, 2>*>(from);
-      word[0] = both.value[0], word[1] = both.value[1];
-    } else if constexpr (kBits == 4) {
-      word[0] = *reinterpret_cast<const uint32_t*>(from);
-    } else {
-      word[0] = *reinterpret_cast<const uint16_t*>(from);
-    }
-  }
-  __device__ __forceinline__ uint32_t Code(int i) const {
-    constexpr int kOfWord = kBits == 8 ? 4 : 8;
-    return word[i / kOfWord] >> (i % kOfWord * kBits) & ((1u << kBits) - 1u);
-  }
+struct Codes : MoeCodes<kBits> {
   __device__ __forceinline__ Pack<uint32_t, 4> Weights(float scale, float zero) const {
     const uint32_t one = PairOf<T>(1.0f, 1.0f), by = PairOf<T>(scale, scale), none = 0x80008000u;
     const uint32_t offset = PairOf<T>(-kMagicOf<T> - zero, -kMagicOf<T> - zero);
     Pack<uint32_t, 4> weights;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const uint32_t low = Code(2 * i), high = Code(2 * i + 1);
+      const uint32_t low = this->Code(2 * i), high = this->Code(2 * i + 1);
       uint32_t pair;
       if constexpr (kBits == 8 && std::is_same_v<T, BFloat16>) {
         pair = PairOf<T>(static_cast<float>(low) - zero, static_cast<float>(high) - zero);

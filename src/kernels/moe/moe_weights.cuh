@@ -9,6 +9,7 @@
 #include "device/launch.h"
 #include "kernels/elementwise/gelu.cuh"
 #include "kernels/moe/moe_arguments.h"
+#include "kernels/pack.h"
 
 namespace cudaep::kernels {
 
@@ -29,6 +30,27 @@ __device__ __forceinline__ MoeWeightRow MoeRowOf(const MoeArguments& p, int64_t 
       return {0, expert, column};
   }
 }
+
+// Eight packed weights of 2, 4 or 8 bits as they lie in memory.
+template <int kBits>
+struct MoeCodes {
+  uint32_t word[kBits == 8 ? 2 : 1];
+
+  __device__ __forceinline__ void Load(const uint8_t* from) {
+    if constexpr (kBits == 8) {
+      const auto both = *reinterpret_cast<const Pack<uint32_t, 2>*>(from);
+      word[0] = both.value[0], word[1] = both.value[1];
+    } else if constexpr (kBits == 4) {
+      word[0] = *reinterpret_cast<const uint32_t*>(from);
+    } else {
+      word[0] = *reinterpret_cast<const uint16_t*>(from);
+    }
+  }
+  __device__ __forceinline__ uint32_t Code(int i) const {
+    constexpr int kOfWord = kBits == 8 ? 4 : 8;
+    return word[i / kOfWord] >> (i % kOfWord * kBits) & ((1u << kBits) - 1u);
+  }
+};
 
 // What is selected by hand is never an index into arguments, which would make a copy of them.
 __device__ __forceinline__ const void* MoePick(const void* const (&pointers)[2], int matrix) {
