@@ -36,11 +36,11 @@ struct LayerNormInput {
   const T* bias;
   AffineInput<V> scale, beta;
   int64_t rows, skip_rows;
-  int32_t elems, row_packs;
-  ComputeType<T> epsilon, inverse_elems;  // inverse_elems: 1 / elems
-  // Whole words: padding would hold whatever the stack did.
+  // What is asked for first lies together: a line of arguments that is not in the cache yet costs 0.1 us.
+  int32_t elems, row_packs, constant_affine;
   RowStatistic statistic;
-  int32_t double_statistics, constant_affine, padding;
+  ComputeType<T> epsilon, inverse_elems;  // inverse_elems: 1 / elems
+  int32_t double_statistics, padding;     // whole words: padding would hold whatever the stack did
 
   __device__ __forceinline__ bool centred() const {
     return statistic == RowStatistic::kRms || statistic == RowStatistic::kL2;
@@ -75,11 +75,11 @@ LayerNormInput<T, V> MakeLayerNormInput(const LayerNormArgs& args, int pack) {
           .skip_rows = args.skip_rows,
           .elems = static_cast<int32_t>(args.elems),
           .row_packs = static_cast<int32_t>(args.elems / pack),
+          .constant_affine = args.constant_affine ? 1 : 0,
+          .statistic = args.statistic,
           .epsilon = static_cast<ComputeType<T>>(args.epsilon),
           .inverse_elems = ComputeType<T>(1) / static_cast<ComputeType<T>>(std::max<int64_t>(args.elems, 1)),
-          .statistic = args.statistic,
           .double_statistics = args.double_statistics ? 1 : 0,
-          .constant_affine = args.constant_affine ? 1 : 0,
           .padding = 0};
 }
 
