@@ -16,6 +16,7 @@ struct MoeArguments {
   MoeGate gate;
   MoeActivation activation;
   bool second, limit_after, packs;  // packs: eight weights, and sixteen bytes of a, may be loaded at once
+  uint8_t padding[3] = {};          // whole words: it would hold whatever the stack did, and graphs compare arguments
   float alpha, beta, limit;
 };
 

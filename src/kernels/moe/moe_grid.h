@@ -16,7 +16,7 @@ inline constexpr int64_t kMoeTogether = 16;
 
 struct MoeGrid {
   int64_t tiles, columns;
-  unsigned blocks;
+  unsigned blocks, padding = 0;
 };
 struct MoeGridPlace {
   int64_t tile, column;

@@ -21,7 +21,7 @@ struct RouteArguments {
   MoeRoutingPointers at;
   int64_t tokens, experts, entries, tiles;
   int top_k, tile_rows;
-  bool normalize, sparse_mixer;
+  int32_t normalize, sparse_mixer;  // whole words: padding would hold whatever the stack did
 };
 
 // A score as a number that sorts like it, in front of the expert, lower ones first: no two are equal.

@@ -40,15 +40,12 @@ Status LaunchLayerNormTypes(const LayerNormArgs& args, device::Stream stream) {
   }
   if constexpr (kPack > 1) {
     if (plan.kind == NormPlan::Kind::kStream) return launch(LayerNormStreamKernel<T, V, kPack>);
-    if constexpr (std::is_same_v<T, V>) {
-      if (plan.kind == NormPlan::Kind::kDirect && plan.packs_per_thread == 1 && plan.width % 32 == 0 &&
-          HasSharedColumns(in)) {
-        return direct.template operator()<kPack, 1, true>();
-      }
-    }
     if (plan.kind == NormPlan::Kind::kDirect) {
-      return plan.packs_per_thread == 1 ? direct.template operator()<kPack, 1>()
-                                        : direct.template operator()<kPack, kNormPacks>();
+      if (plan.packs_per_thread > 1) return direct.template operator()<kPack, kNormPacks>();
+      if constexpr (std::is_same_v<T, V>) {
+        if (plan.width % 32 == 0 && HasSharedColumns(in)) return direct.template operator()<kPack, 1, true>();
+      }
+      return direct.template operator()<kPack, 1>();
     }
   }
   return InvalidArgument("no such plan for normalisation of ", args.elems, " elements");

@@ -15,7 +15,7 @@ inline constexpr int kRowsThreadsAtOnce = 768;
 // fewer), whose packs are neighbours.
 //
 // `kShared`: rows of whole warps and one pack a thread, which share a row of scale and one of shift: what a small
-// problem waits for is instructions, and these are half of them.
+// problem waits for is instructions, and these are a third fewer.
 template <class T, class V, int kPack, int kPacks, bool kSkip, bool kShared>
 __global__ void __launch_bounds__(kRowsThreadsAtOnce)
     LayerNormRowsKernel(const __grid_constant__ LayerNormInput<T, V> in, const LayerNormOutput<T> out) {

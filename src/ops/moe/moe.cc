@@ -80,7 +80,7 @@ class Moe final : public Operator {
     const auto& plan = PlanAs<MoePlan>(base);
     const device::Stream stream = context.stream();
     const kernels::MoeRoutingPointers route{.scores = context.input(kRouter),
-                                            .weights = Optional(context, form_.router_weights),
+                                            .weights = InputAt(context.inputs, form_.router_weights).data,
                                             .expert = context.scratch<int32_t>(plan.expert),
                                             .weight = context.scratch<float>(plan.weight),
                                             .order = context.scratch<int32_t>(plan.order),
@@ -108,10 +108,6 @@ class Moe final : public Operator {
   }
 
  private:
-  static const void* Optional(const OpContext& context, int index) {
-    return HasInput(context.inputs, index) ? context.input(index) : nullptr;
-  }
-
   kernels::MoeWeights Weights(const OpContext& context, int first, int second) const {
     kernels::MoeWeights weights;
     for (int i = 0; i < 2; ++i) {
@@ -119,9 +115,9 @@ class Moe final : public Operator {
       if (matrix < 0) continue;
       const MoeMatrixInputs& at = form_.inputs[matrix];
       weights.weight[i] = context.input(at.weight);
-      weights.scale[i] = Optional(context, at.scale);
-      weights.zero[i] = Optional(context, at.zero);
-      weights.bias[i] = Optional(context, at.bias);
+      weights.scale[i] = InputAt(context.inputs, at.scale).data;
+      weights.zero[i] = InputAt(context.inputs, at.zero).data;
+      weights.bias[i] = InputAt(context.inputs, at.bias).data;
     }
     return weights;
   }
