@@ -36,6 +36,22 @@ Status ClaimForCompilation(OrtEpGraphSupportInfo* support, std::span<const OrtNo
   return Status::Ok();
 }
 
+// Which constants have one reader.
+void TellReaders(const GraphView& view, SessionState& state) {
+  std::vector<int> readers(view.placement.values.size());
+  const auto read = [&](int value) {
+    if (value >= 0) ++readers[static_cast<size_t>(value)];
+  };
+  for (size_t i = 0; i < view.nodes.size(); ++i) {
+    for (const graph::PlacementUse& use : view.placement.nodes[i].inputs) read(use.value);
+    for (const int value : view.regions[i].read_inside) read(value), read(value);  // by how many nodes is not known
+  }
+  for (size_t v = 0; v < readers.size(); ++v) {
+    const graph::PlacementValue& value = view.placement.values[v];
+    if (value.constant) state.ConstantSeen(value.name, readers[v] == 1 && !value.graph_output);
+  }
+}
+
 }  // namespace
 
 Status Capability::Claim(const OrtGraph* graph, OrtEpGraphSupportInfo* support, SessionState& state,
@@ -64,6 +80,7 @@ Status Capability::ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
                              const std::string& ep_name, const OrtLogger* logger, const OrtNode** carrier) {
   CUDAEP_ASSIGN_OR_RETURN(GraphView view, ReadGraph(graph, support, state.settings(), ep_name, report_));
   if (!view.report.parent.empty()) state.InnerGraphSeen();
+  TellReaders(view, state);
   channels_first_only_.merge(view.channels_first_only);
   const std::vector<bool> shape_nodes = graph::FindShapeNodes(view.placement);
   for (size_t i = 0; i < view.nodes.size(); ++i) {

@@ -115,7 +115,7 @@ class ScanHelper : public OrtScanKernelHelper, Helper {
 // The host's kernel of a node around a helper of type H, which the host owns once it has made the kernel.
 template <class H, class Slot>
 OrtStatus* WithHelper(const OrtKernelInfo* info, Slot make, OrtKernelImpl** kernel, const Ep& ep) {
-  KernelInfo node(info, ep.state()->settings());
+  KernelInfo node(info, *ep.state());
   if (Status status = node.Read(); !status.ok()) return ToOrt(status);
   auto helper = std::make_unique<H>(ep, StrCat(node.op_type(), " node '", node.name(), "'"));
   OrtStatus* const failure = make(info, helper.get(), kernel);

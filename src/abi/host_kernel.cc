@@ -37,7 +37,7 @@ HostKernel::HostKernel(std::shared_ptr<SessionState> state) : OrtKernelImpl{}, c
 }
 
 Status HostKernel::Init(const OrtKernelInfo* host_info, const ops::KernelRow& row) {
-  KernelInfo info(host_info, call_.state->settings());
+  KernelInfo info(host_info, *call_.state);
   CUDAEP_RETURN_IF_ERROR(info.Read());
   CUDAEP_RETURN_IF_ERROR(call_.planned.Init(info, row));
   CUDAEP_RETURN_IF_ERROR(call_.state->Need(call_.planned.op().libraries()).WithContext(info.Label()));

@@ -84,6 +84,11 @@ std::optional<ops::ConstantInfo> KernelInfo::constant(int index) const {
   return ops::ConstantInfo{.type = view.type, .dims = Shape(view.dims())};
 }
 
+bool KernelInfo::is_only_reader(int index) const {
+  Result<std::string> name = InputName(static_cast<size_t>(index));
+  return name.ok() && state_.IsReadOnce(*name);
+}
+
 std::optional<int64_t> KernelInfo::Int(const char* attribute) const {
   int64_t value = 0;
   if (!Succeeded(Host().ort->KernelInfoGetAttribute_int64(info_, attribute, &value))) return std::nullopt;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "abi/host.h"
+#include "abi/session_state.h"
 #include "abi/type_info.h"
 #include "ops/op_info.h"
 
@@ -12,8 +13,8 @@ namespace cudaep::abi {
 
 class KernelInfo final : public ops::OpInfo {
  public:
-  // `info` and `settings` must outlive the object.
-  KernelInfo(const OrtKernelInfo* info, const Settings& settings) : info_(info), settings_(settings) {}
+  // `info` and `state` must outlive the object.
+  KernelInfo(const OrtKernelInfo* info, const SessionState& state) : info_(info), state_(state) {}
   // Reads identity and types; call it first.
   Status Read();
 
@@ -29,6 +30,7 @@ class KernelInfo final : public ops::OpInfo {
   DataType output_type(int index) const override { return output_types_[static_cast<size_t>(index)].element; }
   std::optional<Shape> input_dims(int index) const override { return input_types_[static_cast<size_t>(index)].dims; }
   std::optional<ops::ConstantInfo> constant(int index) const override;
+  bool is_only_reader(int index) const override;
   std::optional<int64_t> Int(const char* attribute) const override;
   std::optional<float> Float(const char* attribute) const override;
   std::optional<std::string> String(const char* attribute) const override;
@@ -37,7 +39,7 @@ class KernelInfo final : public ops::OpInfo {
   // Absent on hosts before kApiStringsAttribute.
   std::optional<std::vector<std::string>> Strings(const char* attribute) const override;
   std::optional<ops::HostTensor> Tensor(const char* attribute) const override;
-  const Settings& settings() const override { return settings_; }
+  const Settings& settings() const override { return state_.settings(); }
 
   // The value's name in the session's graph.
   Result<std::string> InputName(size_t index) const;
@@ -49,7 +51,7 @@ class KernelInfo final : public ops::OpInfo {
 
  private:
   const OrtKernelInfo* info_;
-  const Settings& settings_;
+  const SessionState& state_;
   std::string name_, op_type_, domain_;
   int since_version_ = 0;
   std::vector<ValueType> input_types_, output_types_;

@@ -178,6 +178,14 @@ bool SessionState::IsInRun() { return t_run.has_begun; }
 void SessionState::RunAsksForMemory() { t_run.asked_for_memory = true; }
 void SessionState::RunWorksOn(device::Stream stream) { t_run.stream = stream; }
 
+void SessionState::ConstantSeen(const std::string& name, bool read_once) {
+  if (read_once) {
+    read_once_.insert(name);
+  } else {
+    read_once_.erase(name);
+  }
+}
+
 Status SessionState::Await() const {
   if (only_stream_ != nullptr) return device::StreamSynchronize(only_stream_);
   return memory::SynchronizeDevice();

@@ -64,6 +64,11 @@ class SessionState {
   bool has_inner_graphs() const { return has_inner_graphs_.load(std::memory_order_relaxed); }
   void InnerGraphSeen() { has_inner_graphs_.store(true, std::memory_order_relaxed); }
 
+  // Constants that one node of their graph reads and nothing else does, by name; told for each graph, of which the host
+  // may ask again after it has changed it. Known before the first kernel is made.
+  void ConstantSeen(const std::string& name, bool read_once);
+  bool IsReadOnce(const std::string& name) const { return read_once_.contains(name); }
+
   // Waits for all work of the session, on its device, which is current. Other work of the application there is waited
   // for only where Runs have streams that come and go. kFailedPrecondition while this thread captures.
   Status Await() const;
@@ -128,6 +133,7 @@ class SessionState {
   const device::Stream only_stream_;
   const std::shared_ptr<std::atomic<bool>> spread_;
   std::atomic<bool> has_inner_graphs_{false};
+  std::set<std::string> read_once_;
   std::atomic<uint8_t> libraries_{0};
   std::atomic<bool> has_session_{false};
   std::atomic<int> regions_{0};

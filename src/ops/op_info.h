@@ -65,6 +65,8 @@ class OpInfo {
   // An input that is the same in every Run. Constants of an outer graph do not count: the host knows them in some
   // places and not in others.
   virtual std::optional<ConstantInfo> constant(int index) const = 0;
+  // Whether nobody else reads that constant, as far as is known, so that a packed form takes no more memory than it.
+  virtual bool is_only_reader(int /*index*/) const { return false; }
 
   // Attributes by name; absent when the node has no such attribute or it is of another kind. Empty strings and lists
   // are present.

@@ -157,6 +157,54 @@ def check_packing_needs_room_for_one_weight_more() -> None:
     assert refused, "packing needed no memory at all"
 
 
+def dense_chain(names: list[str], size: int) -> bytes:
+    """Products of 16 bits, alternately a MatMul and a Gemm, with the weights of these names."""
+    constants = {name: _half(size, i) for i, name in enumerate(dict.fromkeys(names))}
+    nodes = [
+        helper.make_node(("MatMul", "Gemm")[i % 2], [f"v{i}", name], [f"v{i + 1}"], name=f"node{i}")
+        for i, name in enumerate(names)
+    ]
+    rows: tuple[int, list[str | int]] = (TensorProto.FLOAT16, ["n", size])
+    return models.model(nodes, {"v0": rows}, {f"v{len(names)}": rows}, constants)
+
+
+def _half(size: int, seed: int) -> np.ndarray:
+    return (np.random.default_rng(seed).standard_normal((size, size)) / np.sqrt(size)).astype(np.float16)
+
+
+NODE_BY_NODE = {"compiled_regions": "0"}
+
+
+def check_weights_of_16_bits_are_packed_by_their_only_reader() -> None:
+    """Packed within 1.05 times their size and the largest one; those that several nodes read are not packed at all."""
+    size, length = 1024, 6
+    one = 2 * size * size
+    own, shared = [f"w{i}" for i in range(length)], ["w"] * length
+    with logged("a weight is used as it is") as refused:
+        session(dense_chain(own, size), NODE_BY_NODE | {"gpu_mem_limit": str(int(1.05 * length * one) + one)})
+        session(dense_chain(shared, size), NODE_BY_NODE | {"gpu_mem_limit": str(int(1.05 * one))})
+    assert not refused, refused
+    with logged("a weight is used as it is") as refused:
+        session(dense_chain(own, size), NODE_BY_NODE | {"gpu_mem_limit": str(length * one + one // 2)})
+    assert refused, "packing needed no memory at all"
+
+
+def check_products_of_16_bits_packed_and_plain() -> None:
+    """Of few rows, some and many, at creation packed or not, and with a weight that two nodes share."""
+    size = 64
+    for names in (["a", "b", "c"], ["a", "b", "a"]):
+        factors = dict(zip(dict.fromkeys(names), (_half(size, i) for i in range(3)), strict=False))
+        for entries in ({}, NO_PACKING):
+            created = session(dense_chain(names, size), NODE_BY_NODE, entries=entries)
+            for rows in (1, 16, 17, 40, 300):
+                x = np.random.default_rng(rows).standard_normal((rows, size)).astype(np.float16)
+                wanted = x.astype(np.float64)
+                for name in names:
+                    wanted = wanted @ factors[name].astype(np.float64)
+                (result,) = created.run(None, {"v0": x})
+                np.testing.assert_allclose(result, wanted, rtol=5e-3, atol=5e-3)
+
+
 def check_a_hundred_sessions_leave_nothing_behind() -> None:
     """Under a limit that one of them needs nearly whole: what one leaves is charged to the next, which says so."""
     length, size = 2, 256

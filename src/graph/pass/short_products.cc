@@ -1,7 +1,5 @@
 #include "graph/pass/short_products.h"
 
-#include <algorithm>
-
 #include "graph/pass/fused_product.h"
 #include "ops/gemm/short_product.h"
 #include "ops/registry.h"
@@ -13,25 +11,15 @@ bool TakesOwnWeights(const ir::Node& node) {
   return node.Is("MatMul", ops::kFusedDomain) || node.Is("Attention", ops::kMicrosoftDomain);
 }
 
-// Whether the model states more rows than a short product has.
-bool HasManyRows(const std::vector<ir::Dim>& a) {
-  int64_t rows = 1;
-  for (size_t d = 0; d + 1 < a.size(); ++d) {
-    if (!a[d].known() || a[d].size == 0) return false;
-    rows *= std::min(a[d].size, ops::kMostShortRows + 1);
-    if (rows > ops::kMostShortRows) return true;
-  }
-  return false;
-}
-
 bool IsCandidate(const Rewriter& rewrite, const ir::Node& node) {
   if (node.on_host || !(node.Is("MatMul") || node.Is("Gemm") || TakesOwnWeights(node))) return false;
-  const ir::Value &a = rewrite.graph.value(node.inputs[0]), &b = rewrite.graph.value(node.inputs[1]);
+  const ir::Value& b = rewrite.graph.value(node.inputs[1]);
   if (!b.is_constant() || rewrite.match.uses().readers(node.inputs[1]).size() != 1) return false;
   for (const char* name : {"transA", "transBatchA", "transBatchB"}) {
     if (IntAttribute(node, name, 0) != 0) return false;
   }
-  return ops::FitShort(b.type, b.constant.dims()) && a.dims && !HasManyRows(*a.dims) &&
+  const auto rows = ir::NodeInfo(rewrite.graph, node, rewrite.settings()).input_dims(0);
+  return ops::FitShort(b.type, b.constant.dims()) && rows && !ops::HasManyRows(*rows) &&
          FloatAttribute(node, "alpha", 1.0f) == 1.0f;
 }
 

@@ -1,6 +1,7 @@
 #include "kernels/movement/strided_copy.h"
 #include "ops/gemm/gemm_plan.h"
 #include "ops/gemm/matrix_product.h"
+#include "ops/gemm/short_product.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -24,6 +25,7 @@ class Gemm : public Operator {
     op->options_ = ProductOptions(info.settings());
     op->options_.constant_a = info.is_constant(0);
     op->options_.constant_b = info.is_constant(1);
+    op->options_.may_be_short = !op->transpose_a_ && op->alpha_ == 1.0f && MayBeShort(info, 1, !op->transpose_b_);
     return op;
   }
 
@@ -41,6 +43,7 @@ class Gemm : public Operator {
     plan->cost_flops = ProductFlops(context.outputs[0], geometry.problem.k);
     geometry.problem.types = lib::MixedTypes::Of(type_);
     geometry.problem.epilogue.alpha = alpha_;
+    if (context.inputs[1].packed) geometry.problem.transpose_b = true, geometry.problem.ldb = geometry.problem.k;
     if (geometry.addend == GemmAddend::kBroadcast) {
       const Shape strides{geometry.c_row_stride, geometry.c_column_stride};
       CUDAEP_ASSIGN_OR_RETURN(plan->broadcast_c,
@@ -48,10 +51,19 @@ class Gemm : public Operator {
     }
     CUDAEP_ASSIGN_OR_RETURN(plan->product, MatrixProduct::Make(context.runtime, geometry.problem, options_));
     plan->workspace_bytes = plan->product.workspace_bytes();
+    plan->settled = plan->product.settled();
     return PlanPtr(std::move(plan));
   }
 
-  LibrarySet libraries() const override { return {.blas = true}; }
+  Result<size_t> PackedBytes(int index, const TensorView& weight) const override {
+    return index == 1 && options_.may_be_short && !transpose_b_ ? PackedShortWeights(weight) : size_t{0};
+  }
+
+  Status Pack(int /*index*/, const TensorView& weight, void* packed, StreamContext& runtime) const override {
+    return PackShortWeights(weight, packed, runtime);
+  }
+
+  LibrarySet libraries() const override { return {.blas = true, .dnn = options_.may_be_short && options_.compiles}; }
 
   Status Enqueue(const Plan& base_plan, const OpContext& context) const override {
     const auto& plan = PlanAs<GemmPlan>(base_plan);

@@ -31,14 +31,14 @@ class MatMul : public Operator {
     op->options_ = ProductOptions(info.settings());
     op->options_.constant_a = info.is_constant(0);
     op->options_.constant_b = info.is_constant(1);
-    if (info.domain() == kOnnxDomain) return op;
     CUDAEP_ASSIGN_OR_RETURN(op->epilogue_.activation, ParseActivation(info));
     op->epilogue_.alpha = info.FloatOr("alpha", 1.0f);
     op->epilogue_.bias = info.has_input(kBias);
     op->epilogue_.beta = info.has_input(kResidual) ? 1.0f : 0.0f;
     op->a_ = {info.BoolOr("transA", false), info.BoolOr("transBatchA", false)};
     op->b_ = {info.BoolOr("transB", false), info.BoolOr("transBatchB", false)};
-    op->options_.may_be_short = MayBeShort(info, kB);
+    const bool plain = !op->a_.transpose && !op->a_.transpose_batch && op->epilogue_.alpha == 1.0f;
+    op->options_.may_be_short = plain && MayBeShort(info, kB, !op->b_.transpose);
     return op;
   }
 

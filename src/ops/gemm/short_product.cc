@@ -1,5 +1,7 @@
 #include "ops/gemm/short_product.h"
 
+#include <algorithm>
+
 #include "kernels/movement/transpose.h"
 #include "lib/dnn.h"
 #include "lib/problem_check.h"
@@ -53,8 +55,21 @@ dnn::ConvProblem AsConvolution(const blas::GemmProblem& p) {
 
 bool MayBeShort(const Settings& settings) { return settings.gemm_path == GemmPath::kAuto && !settings.deterministic; }
 
-bool MayBeShort(const OpInfo& info, int weights_input) {
-  return info.BoolOr("own_weights", false) && info.is_constant(weights_input) && MayBeShort(info.settings());
+bool HasManyRows(Dims a) {
+  int64_t rows = 1;
+  for (size_t d = 0; d + 1 < a.size(); ++d) {
+    if (a[d] <= 0) return false;
+    rows *= std::min(a[d], kMostShortRows + 1);
+    if (rows > kMostShortRows) return true;
+  }
+  return false;
+}
+
+bool MayBeShort(const OpInfo& info, int weights_input, bool packs) {
+  const std::optional<ConstantInfo> weights = info.constant(weights_input);
+  if (!weights || !MayBeShort(info.settings()) || !FitShort(weights->type, weights->dims)) return false;
+  const bool owns = info.BoolOr("own_weights", false) || info.is_only_reader(weights_input);
+  return (owns || !packs) && !HasManyRows(info.input_dims(0).value_or(Shape()));
 }
 
 bool FitShort(DataType type, Dims weights) {

@@ -22,9 +22,12 @@ inline constexpr int64_t kMostShortRows = 256;
 // Whether a session runs products so: bits that change when a plan is there, or with where tensors lie, are not
 // deterministic.
 bool MayBeShort(const Settings& settings);
-// Whether a node does: one that a compiled region made with "own_weights", which nobody else reads, so that they may
-// be packed without being on the device twice.
-bool MayBeShort(const OpInfo& info, int weights_input);
+// Whether a node does, of which the model states no more rows (of input 0, all dimensions but the last). Weights that
+// are to be packed must be the node's alone, or they were on the device twice: those that nobody else reads, or that a
+// compiled region gave it with the attribute "own_weights".
+bool MayBeShort(const OpInfo& info, int weights_input, bool packs);
+// Whether dimensions, which may be unknown, are of more rows.
+bool HasManyRows(Dims a);
 // Whether weights [inner, columns], or [columns, inner], are of a type and sizes that kernel and engine take.
 bool FitShort(DataType type, Dims weights);
 

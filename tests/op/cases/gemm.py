@@ -71,6 +71,24 @@ CASES = [
         dtypes=("int32", "int64"),
         name="whole_scales",
     ),
+    *(  # constant weights, which may be packed for few rows
+        Case(
+            op="Gemm",
+            inputs=[
+                Rand((rows, 40)),
+                Rand((24, 40) if attrs.get("transB") else (40, 24), low=-1, high=1),
+                c and Rand(c),
+            ],
+            attrs=attrs,
+            expected=_gemm,
+            magnitude="absolute",
+            dtypes=("float16", "bfloat16", "float32"),
+            constants={1},
+        )
+        for rows in (5, 17, 260)
+        for attrs in ({}, {"transB": 1}, {"alpha": 0.5}, {"beta": -2.0})
+        for c in (None, (24,), (rows, 24), (rows, 1))
+    ),
     *(
         Case(op="Gemm", inputs=[Rand(a), Rand(b), Rand(c)], attrs={"beta": beta}, expected=_gemm, dtypes=_SOME[:2])
         for a, b, c in [

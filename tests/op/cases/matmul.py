@@ -60,6 +60,24 @@ _FUSED = [
 ]
 
 CASES = [
+    *(  # constant weights, which may be packed for few rows
+        Case(
+            op="MatMul",
+            inputs=[Rand(a), Rand(b, low=-1, high=1)],
+            expected=lambda a, b: a @ b,
+            magnitude="absolute",
+            dtypes=("float16", "bfloat16", "float32"),
+            constants={1},
+        )
+        for a, b in [
+            ((5, 40), (40, 24)),
+            ((2, 9, 40), (40, 24)),
+            ((260, 40), (40, 24)),
+            ((40,), (40, 24)),
+            ((17, 36), (36, 20)),
+            ((2, 5, 40), (2, 40, 24)),
+        ]
+    ),
     *(
         Case(
             op="MatMul",

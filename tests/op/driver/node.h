@@ -48,6 +48,7 @@ class Node : public ops::InfoWithAttributes {
   ops::ValueKind output_kind(int index) const override { return KindOf(output_type(index)); }
   std::optional<Shape> input_dims(int /*index*/) const override { return std::nullopt; }
   std::optional<ops::ConstantInfo> constant(int index) const override;
+  bool is_only_reader(int index) const override { return inputs[static_cast<size_t>(index)].constant; }
   const Settings& settings() const override { return settings_; }
 
  protected:
