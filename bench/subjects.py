@@ -64,7 +64,7 @@ OURS = {
     "nhwc+graph": Setting({**_NHWC, **_GRAPH}, _IMAGES),
     "nhwc+graph+measured": Setting({**_NHWC, **_GRAPH, **_MEASURED}, "resnet50*"),
     "fp32": Setting({"use_tf32": "0"}, "product/float32*"),
-    **{path: Setting({"norm_path": path}, _LONG_ROWS) for path in ("ring", "long", "long_pairs", "long_fours")},
+    **{path: Setting({"norm_path": path}, _LONG_ROWS) for path in ("ring", "long")},
 }
 # Of torch itself: how the module is compiled, if at all. Measuring every kernel takes minutes a model.
 TORCH = {

@@ -1,10 +1,10 @@
-// Blocks of one cluster (LaunchConfig::cluster): who is who, stores into each other's shared memory, a barrier.
+// Blocks of one cluster (LaunchConfig::cluster): who is who, stores into each other's shared memory, barriers.
 //
 // Clusters exist on devices from 9.0 on. Elsewhere, and on the simulated device, which runs blocks one by one, a kernel
 // sees clusters of one block; planners choose no more there (DeviceInfo::major and simulated).
 #pragma once
 
-#include "device/launch.h"
+#include "device/async_copy.h"
 
 namespace cudaep::device {
 
@@ -28,16 +28,51 @@ __device__ __forceinline__ unsigned ClusterRank() {
 #endif
 }
 
-// *shared = value in the shared memory of block `rank` of the cluster. Every block has passed a ClusterBarrier before
-// the first store, and none ends before the last one has been followed by another. `shared` is this block's address.
-__device__ __forceinline__ void StoreToCluster(float* shared, [[maybe_unused]] unsigned rank, float value) {
+// *shared = value, 16 bytes aligned to as many, in the shared memory of block `rank` of the cluster. Every block has
+// passed a ClusterBarrier before the first store, and none ends before the last one has been followed by another.
+// `shared` is this block's address.
+template <class T>
+__device__ __forceinline__ void StoreToCluster(T* shared, [[maybe_unused]] unsigned rank, const T& value) {
+  static_assert(sizeof(T) == 16);
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("{ .reg .u32 there; mapa.shared::cluster.u32 there, %0, %1; st.shared::cluster.f32 [there], %2; }" ::"r"(
-                   static_cast<unsigned>(__cvta_generic_to_shared(shared))),
-               "r"(rank), "f"(value)
-               : "memory");
+  uint32_t word[4];
+  memcpy(word, &value, sizeof(value));
+  asm volatile(
+      "{ .reg .u32 there; mapa.shared::cluster.u32 there, %0, %1; st.shared::cluster.v4.b32 [there], {%2, %3, %4, %5}; "
+      "}" ::"r"(detail::SharedAddress(shared)),
+      "r"(rank), "r"(word[0]), "r"(word[1]), "r"(word[2]), "r"(word[3])
+      : "memory");
 #else
   *shared = value;
+#endif
+}
+
+// An arrival at `barrier` of block `rank` of the cluster, after what the calling thread has stored there. `barrier` is
+// this block's address.
+__device__ __forceinline__ void ArriveAtCluster(CopyBarrier* barrier, [[maybe_unused]] unsigned rank) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{ .reg .u32 there; mapa.shared::cluster.u32 there, %0, %1; "
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }" ::"r"(detail::SharedAddress(barrier)),
+      "r"(rank)
+      : "memory");
+#else
+  barrier->Arrive();
+#endif
+}
+// CopyBarrier::Wait, which also lets the caller see what other blocks stored here before they arrived.
+__device__ __forceinline__ void WaitForCluster(CopyBarrier* barrier, unsigned parity) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  unsigned over;
+  do {
+    asm volatile(
+        "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+        : "=r"(over)
+        : "r"(detail::SharedAddress(barrier)), "r"(parity)
+        : "memory");
+  } while (over == 0);
+#else
+  barrier->Wait(parity);
 #endif
 }
 
@@ -53,7 +88,7 @@ __device__ __forceinline__ T LoadFromCluster(const void* shared, [[maybe_unused]
       "{ .reg .u32 there; mapa.shared::cluster.u32 there, %4, %5; ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [there]; "
       "}"
       : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
-      : "r"(static_cast<unsigned>(__cvta_generic_to_shared(shared))), "r"(rank)
+      : "r"(detail::SharedAddress(shared)), "r"(rank)
       : "memory");
   memcpy(&value, word, sizeof(value));
 #else

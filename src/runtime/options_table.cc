@@ -73,8 +73,7 @@ bool SetFusionSkip(Settings& settings, std::string_view value) {
 }
 
 bool SetNormPath(Settings& settings, std::string_view value) {
-  constexpr std::string_view kNames[] = {"auto", "direct",     "batch",      "ring",
-                                         "long", "long_pairs", "long_fours", "stream"};
+  constexpr std::string_view kNames[] = {"auto", "direct", "batch", "team", "ring", "long", "stream"};
   return SetByName(&settings.norm_path, kNames, value);
 }
 
@@ -118,7 +117,7 @@ constexpr OptionRow kGeneral[] = {
      nullptr},
     {"conv_path", "auto, library, channels_last, columns, depthwise", "auto",
      "what runs convolutions; impossible is an error", SetConvPath, nullptr},
-    {"norm_path", "auto, direct, batch, ring, long, long_pairs, long_fours, stream", "auto",
+    {"norm_path", "auto, direct, batch, team, ring, long, stream", "auto",
      "the kernel of layer and RMS normalisation; impossible is an error", SetNormPath, nullptr},
     {"plan_cache.enable", kBool, "1", "0 keeps library plans in memory alone", SetBool<&Settings::plan_cache_enable>,
      nullptr},

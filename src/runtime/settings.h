@@ -23,7 +23,7 @@ enum class ConvSearch : uint8_t {
 enum class GemmPath : uint8_t { kAuto, kLibrary, kOwnKernel };
 enum class ConvPath : uint8_t { kAuto, kLibrary, kColumns, kDepthwise, kChannelsLast };
 // Which kernel normalises the rows of layer and RMS normalisation; long ones one by one, two or four together.
-enum class NormPath : uint8_t { kAuto, kDirect, kBatch, kRing, kLong, kLongPairs, kLongFours, kStream };
+enum class NormPath : uint8_t { kAuto, kDirect, kBatch, kTeam, kRing, kLong, kStream };
 
 inline constexpr int kMostRanks = 1024;
 inline constexpr int kMostTimeoutSeconds = 24 * 60 * 60;

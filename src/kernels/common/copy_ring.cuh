@@ -37,41 +37,22 @@ class CopyRing {
   // of them have read what the slot held.
   template <class T>
   __device__ __forceinline__ void Push(const T* from, int packs) {
-    PushParts<1>([=](int) { return from; }, [=](int) { return packs; });
-  }
-  // The same from kParts places, each of which fills as many of a lane's packs: packs_of(i) packs at from(i).
-  template <int kParts, class From, class Packs>
-  __device__ __forceinline__ void PushParts(From from, Packs packs_of) {
-    constexpr int kPartPacks = kPacks / kParts;
     Raw* const to = slots_ + next_ * kStride;
     device::CopyBarrier& barrier = barriers_[next_];
     if constexpr (kBulk) {
       __syncwarp();
       if (Lane() == 0) {
-        unsigned bytes[kParts], all_bytes = 0;
-#pragma unroll
-        for (int i = 0; i < kParts; ++i) {
-          bytes[i] = static_cast<unsigned>(device::Max(packs_of(i), 0)) * 16;
-          all_bytes += bytes[i];
-        }
-        barrier.ArriveExpecting(all_bytes);
-#pragma unroll
-        for (int i = 0; i < kParts; ++i) {
-          if (bytes[i] != 0) device::BulkCopy(to + i * 32 * kPartPacks, from(i), bytes[i], &barrier, policy_);
-        }
+        const unsigned bytes = static_cast<unsigned>(device::Max(packs, 0)) * 16;
+        barrier.ArriveExpecting(bytes);
+        if (bytes != 0) device::BulkCopy(to, from, bytes, &barrier, policy_);
       }
     } else {
+      constexpr int kElems = sizeof(Raw) / sizeof(T);
 #pragma unroll
-      for (int i = 0; i < kParts; ++i) {
-        const auto* const part = from(i);
-        constexpr int kElems = sizeof(Raw) / sizeof(*part);
-        const int packs = packs_of(i);
-#pragma unroll
-        for (int j = 0; j < kPartPacks; ++j) {
-          const int pack = j * 32 + Lane();
-          if (pack >= packs) break;
-          device::CopyAsync<16>(to + i * 32 * kPartPacks + pack, part + pack * kElems);
-        }
+      for (int j = 0; j < kPacks; ++j) {
+        const int pack = j * 32 + Lane();
+        if (pack >= packs) break;
+        device::CopyAsync<16>(to + pack, from + pack * kElems);
       }
       if constexpr (device::kHasCopyBarriers) barrier.ArriveAfterCopies();
     }

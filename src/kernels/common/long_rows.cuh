@@ -5,8 +5,7 @@
 // are read twice, the second time from the L2 cache. As soon as a slot is free, what comes next is on its way to it:
 // the rest of the row, then the block's next row, whose first chunks so arrive while this one is summed and written.
 //
-// Rows may go several together, each with its part of every chunk, so that what they share is read once for all of
-// them; and the blocks of a cluster may share them, their chunks going round the blocks.
+// The blocks of a cluster may share a row, its chunks going round the blocks.
 #pragma once
 
 #include "device/cluster.h"
@@ -36,16 +35,15 @@ struct LongPlace {
   }
 };
 
-// The rows of a block of a grid of `blocks`, the same for each block of its cluster: kTogether from first() on, and
-// those stride() behind, and so on.
-template <int kTogether>
+// The rows of a block of a grid of `blocks`, the same for each block of its cluster: first(), that stride() behind it, and
+// so on.
 struct LongTurns {
   unsigned number, clusters;  // of the block's cluster, and of all
 
   __device__ __forceinline__ LongTurns(unsigned block, unsigned blocks, unsigned cluster)
       : number(block / cluster), clusters(blocks / cluster) {}
-  __device__ __forceinline__ int64_t first() const { return static_cast<int64_t>(number) * kTogether; }
-  __device__ __forceinline__ int64_t stride() const { return static_cast<int64_t>(clusters) * kTogether; }
+  __device__ __forceinline__ int64_t first() const { return number; }
+  __device__ __forceinline__ int64_t stride() const { return clusters; }
 };
 
 // The chunks of a row as one thread sees them: kPacks packs, 32 apart. kClusters: the blocks of a cluster share it.
@@ -74,7 +72,6 @@ struct LongPiece {
     return device::Min(row_packs - Start(chunk), kPiecePacks);
   }
   __device__ __forceinline__ int64_t PieceStart(int64_t row, int chunk) const { return row * row_packs + Start(chunk); }
-  __device__ __forceinline__ int64_t RowStride() const { return row_packs; }
   // Packs of all the warp's pieces: whole ones, and the one at the row's end.
   __device__ __forceinline__ int WarpPacks() const {
     const int left = device::Max(row_packs - warp_first, 0), whole = left / stride;
@@ -102,14 +99,14 @@ struct LongPiece {
 // All threads of a block, kThreads of them, do the same: Begin, and for each row Read and Write.
 //
 // PieceType says what a row is and what a warp has of it, as LongPiece does for contiguous rows.
-template <class T, int kPack, int kThreads, int kHeld = kLongHeld, int kTogether = 1, bool kClusters = false,
-          class PieceType = LongPiece<kThreads, kLongChunk / kTogether, kClusters>>
+template <class T, int kPack, int kThreads, int kHeld = kLongHeld, bool kClusters = false,
+          class PieceType = LongPiece<kThreads, kLongChunk, kClusters>>
 class LongRows {
  public:
   using Raw = RawPack<T, kPack>;
   using Piece = PieceType;
   using Barriers = device::CopyBarrier[kThreads / 32][kLongSlots];
-  // What a thread has of a chunk: kLongChunk / kTogether packs of the first row, then of the next.
+  // What a thread has of a chunk.
   using Chunk = Raw[kLongChunk];
 
   // Contiguous rows at x; `slots` of LongSlotBytes(kThreads) at the start of the dynamic shared memory.
@@ -117,7 +114,7 @@ class LongRows {
       : LongRows(x, rows, Piece(row_packs), {blockIdx.x, gridDim.x, kClusters ? device::ClusterBlocks() : 1}, slots,
                  barriers) {}
   // Rows of any kind.
-  __device__ __forceinline__ LongRows(const T* x, int64_t rows, const Piece& piece, const LongTurns<kTogether>& turns,
+  __device__ __forceinline__ LongRows(const T* x, int64_t rows, const Piece& piece, const LongTurns& turns,
                                       int slots, Barriers& barriers)
       : x_(x),
         piece_(piece),
@@ -201,9 +198,7 @@ class LongRows {
   __device__ __forceinline__ void PushNext() {
     if (next_row_ >= rows_) return;
     const int chunk = ChunkOf(next_step_), packs = piece_.PiecePacks(chunk);
-    const T* const from = x_ + piece_.PieceStart(next_row_, chunk) * kPack;
-    ring_.template PushParts<kTogether>([&](int i) { return from + i * piece_.RowStride() * kPack; },
-                                        [&](int i) { return i == 0 || next_row_ + i < rows_ ? packs : 0; });
+    ring_.Push(x_ + piece_.PieceStart(next_row_, chunk) * kPack, packs);
     if (++next_step_ < steps_) return;
     next_step_ = 0;
     next_row_ += stride();
@@ -212,7 +207,7 @@ class LongRows {
   const T* x_;
   Piece piece_;
   int64_t rows_;
-  LongTurns<kTogether> turns_;
+  LongTurns turns_;
   int64_t next_row_;
   int next_step_ = 0;
   int slots_, chunks_, kept_, steps_;

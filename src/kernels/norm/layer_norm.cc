@@ -18,8 +18,9 @@ Result<LayerNormPlans> PlanLayerNorm(const NormProblem& problem, const device::D
   CUDAEP_ASSIGN_OR_RETURN(plans.packed, PlanNorm(problem, device, true, forced));
   if (plans.packed.cluster > 1) {
     // A slice of a device may be too small for any.
-    const Result<int> active = plans.packed.kind == Kind::kRing ? ActiveRingClusters(problem.x_type, plans.packed)
-                                                                : ActiveLongClusters(problem.x_type, plans.packed);
+    const Result<int> active = plans.packed.kind == Kind::kTeam   ? ActiveTeams(problem.x_type, plans.packed)
+                               : plans.packed.kind == Kind::kRing ? ActiveRingClusters(problem.x_type, plans.packed)
+                                                                  : ActiveLongClusters(problem.x_type, plans.packed);
     if (!active.ok() || active.value() == 0) {
       NormChoice single_blocks = forced;
       single_blocks.clusters = false;

@@ -21,6 +21,7 @@ Status LaunchLayerNormTypes(const LayerNormArgs& args, device::Stream stream) {
   }
   const NormPlan& plan = aligned ? args.plans->packed : args.plans->single;
   if (plan.kind == NormPlan::Kind::kBatch) return LaunchLayerNormBatch(args, stream);
+  if (plan.kind == NormPlan::Kind::kTeam) return LaunchLayerNormTeam(args, stream);
   if (plan.kind == NormPlan::Kind::kRing) return LaunchLayerNormRing(args, stream);
   if (plan.kind == NormPlan::Kind::kLong) return LaunchLayerNormLong(args, stream);
   const LayerNormInput<T, V> in = MakeLayerNormInput<T, V>(args, plan.pack);

@@ -1,9 +1,5 @@
 // Normalisation of long rows, by the schedule of kernels/common/long_rows.cuh: each row's moments while it arrives,
-// then the normalised row.
-//
-// A scale and a shift for each column are twice what there is of x, and every row reads them from the L2 cache: more
-// than that cache yields at the rate of device memory. So rows that share them go together, part of each with one
-// block of a cluster, which then fetches its part of both once for all of them.
+// then the normalised row. A scale and a shift for each column come from the L2 cache for every row.
 #pragma once
 
 #include "kernels/common/long_rows.cuh"
@@ -63,26 +59,14 @@ struct ChunkAffine<V, kPack, kPacks, false> {
   }
 };
 
-// raw[index], from registers, which have no address: by selection.
-template <int kPacks, size_t kBytes>
-__device__ __forceinline__ PackWords<kBytes> PackOf(const PackWords<kBytes>* raw, int index) {
-  PackWords<kBytes> pack = raw[0];
-#pragma unroll
-  for (int j = 1; j < kPacks; ++j) {
-#pragma unroll
-    for (size_t w = 0; w < kBytes / 4; ++w) pack.word[w] = j == index ? raw[j].word[w] : pack.word[w];
-  }
-  return pack;
-}
-
-// kTogether > 1: rows that share a scale for each column. Dynamic shared memory: the ring, then LongPartBytes.
-template <class T, int kPack, int kTogether, bool kColumns>
+// Dynamic shared memory: the ring, then LongPartBytes.
+template <class T, int kPack, bool kColumns>
 __global__ void __launch_bounds__(kLongThreads)
     LayerNormLongKernel(const __grid_constant__ LayerNormInput<T, T> in, const LayerNormOutput<T> out, int slots) {
   using C = ComputeType<T>;
-  using Rows = LongRows<T, kPack, kLongThreads, LongHeldChunks(kTogether), kTogether, true>;
+  using Rows = LongRows<T, kPack, kLongThreads, kNormHeld, true>;
   using Piece = typename Rows::Piece;
-  constexpr int kPacks = kLongChunk / kTogether;
+  constexpr int kPacks = kLongChunk;
   constexpr unsigned kWarps = kLongThreads / 32;
   __shared__ typename Rows::Barriers barriers;
   Rows rows(in.x, in.rows, in.row_packs, slots, barriers);
@@ -101,55 +85,38 @@ __global__ void __launch_bounds__(kLongThreads)
   unsigned parity = 0;
 #pragma unroll 1
   for (int64_t row = rows.first(); row < in.rows; row += rows.stride(), parity ^= 1) {
-    Moments<C> moments[kTogether];
+    Moments<C> moments;
     rows.Read([&](int chunk, const typename Rows::Chunk& raw) {
       const int packs = piece.Left(chunk);
+      C value[kPacks][kPack];
+#pragma unroll
+      for (int j = 0; j < kPacks; ++j) UnpackCompute<T, kPack>(raw[j], value[j]);
       if (Piece::IsWhole(packs)) {
-        C value[kLongChunk][kPack];
-#pragma unroll
-        for (int j = 0; j < kLongChunk; ++j) UnpackCompute<T, kPack>(raw[j], value[j]);
         constexpr int kElems = kPacks * kPack;
-        const C total = moments[0].count + C(kElems), share = RoughQuotient(C(kElems), total);
-#pragma unroll
-        for (int i = 0; i < kTogether; ++i) {
-          moments[i].Merge(Moments<C>::template Of<kElems>(value[i * kPacks], centred), total, share);
-        }
+        const C total = moments.count + C(kElems);
+        moments.Merge(Moments<C>::template Of<kElems>(value[0], centred), total, RoughQuotient(C(kElems), total));
         return;
       }
-#pragma unroll 1
-      for (int j = 0; j * 32 < packs; ++j) {
 #pragma unroll
-        for (int i = 0; i < kTogether; ++i) {
-          C value[kPack];
-          UnpackCompute<T, kPack>(PackOf<kPacks>(&raw[i * kPacks], j), value);
-          moments[i].template Add<kPack>(value, centred);
-        }
+      for (int j = 0; j < kPacks; ++j) {
+        if (j * 32 < packs) moments.template Add<kPack>(value[j], centred);
       }
     });
 
     // Of the warp, then of the row.
-    C mean[kTogether], inv_std[kTogether];
-    PartMoments<C>* const part = part_of + parity * kTogether * parts;
-#pragma unroll
-    for (int i = 0; i < kTogether; ++i) {
-      C squares;
-      MergeMoments<1>({moments[i].count}, {moments[i].mean}, {moments[i].squares}, inverse_part, 32, centred, mean[i],
-                      squares);
-      ShareParts(&part[i * parts + own_part], cluster, {part_count, mean[i], squares, C(0)});
-    }
+    C mean, squares;
+    MergeMoments<1>({moments.count}, {moments.mean}, {moments.squares}, inverse_part, 32, centred, mean, squares);
+    PartMoments<C>* const part = part_of + parity * parts;
+    ShareParts(&part[own_part], cluster, {part_count, mean, squares, C(0)});
     BlocksBarrier(cluster);
-#pragma unroll
-    for (int i = 0; i < kTogether; ++i) {
-      C squares;
-      MergeClusterParts(part + i * parts, parts, in.inverse_elems, centred, mean[i], squares);
-      inv_std[i] = InverseOf<T>(in.statistic, squares, in.inverse_elems, in.epsilon);
-      if (own_part != 0 || lane != 0 || row + i >= in.rows) continue;
-      WriteStatistic(in, out.mean, row + i, mean[i]);
-      WriteStatistic(in, out.inv_std, row + i, inv_std[i]);
+    MergeClusterParts(part, parts, in.inverse_elems, centred, mean, squares);
+    const C inv_std = InverseOf<T>(in.statistic, squares, in.inverse_elems, in.epsilon);
+    if (own_part == 0 && lane == 0) {
+      WriteStatistic(in, out.mean, row, mean);
+      WriteStatistic(in, out.inv_std, row, inv_std);
     }
 
     const AffineRows<T> affine(in, row);
-    const int rows_left = static_cast<int>(device::Min<int64_t>(in.rows - row, kTogether));
     ChunkAffine<T, kPack, kPacks, kColumns> chunk_affine;
     const auto fetch = [&](int chunk) {
       chunk_affine.Fetch(in, affine, piece.Left(chunk), piece.first + chunk * piece.stride);
@@ -161,21 +128,14 @@ __global__ void __launch_bounds__(kLongThreads)
       for (int j = 0; j < kPacks; ++j) {
         PackAffine<kPack, T> by;
         chunk_affine.Unpack(j, by);
-#pragma unroll
-        for (int i = 0; i < kTogether; ++i) {
-          C value[kPack];
-          UnpackCompute<T, kPack>(raw[i * kPacks + j], value);
-          result[i * kPacks + j] = by.Apply(value, mean[i], inv_std[i]);
-        }
+        C value[kPack];
+        UnpackCompute<T, kPack>(raw[j], value);
+        result[j] = by.Apply(value, mean, inv_std);
       }
       const int packs = piece.Left(chunk);
       const int64_t column = static_cast<int64_t>(piece.first + chunk * piece.stride) * kPack;
-#pragma unroll
-      for (int i = 0; i < kTogether; ++i) {
-        T* const to = static_cast<T*>(out.y) + (row + i) * in.elems + column;
-        Piece::ForPacks(i < rows_left ? packs : 0,
-                        [&](int j) { StoreWords<kPack>(to + j * 32 * kPack, result[i * kPacks + j]); });
-      }
+      T* const to = static_cast<T*>(out.y) + row * in.elems + column;
+      Piece::ForPacks(packs, [&](int j) { StoreWords<kPack>(to + j * 32 * kPack, result[j]); });
     });
   }
 }

@@ -13,19 +13,16 @@ inline device::LaunchConfig LongConfigOf(const NormPlan& plan) {
   config.grid.x = static_cast<unsigned>(plan.blocks);
   config.block.x = plan.width;
   config.cluster.x = plan.cluster;
-  config.shared_bytes =
-      static_cast<size_t>(plan.slots) * LongSlotBytes(plan.width) + LongPartBytes(plan.cluster, plan.together);
+  config.shared_bytes = static_cast<size_t>(plan.slots) * LongSlotBytes(plan.width) + LongPartBytes(plan.cluster);
   config.programmatic = true;
   return config;
 }
 
-// Calls use(kernel). `columns`: there is a scale for each column; kernels for several rows know no other.
+// Calls use(kernel). `columns`: there is a scale for each column.
 template <class T, class Use>
-auto WithLongKernel(const NormPlan& plan, bool columns, Use use) {
+auto WithLongKernel(bool columns, Use use) {
   constexpr int kPack = RowPack(sizeof(T));
-  if (plan.together == 4) return use(LayerNormLongKernel<T, kPack, 4, true>);
-  if (plan.together == 2) return use(LayerNormLongKernel<T, kPack, 2, true>);
-  return columns ? use(LayerNormLongKernel<T, kPack, 1, true>) : use(LayerNormLongKernel<T, kPack, 1, false>);
+  return columns ? use(LayerNormLongKernel<T, kPack, true>) : use(LayerNormLongKernel<T, kPack, false>);
 }
 
 template <class T>
@@ -34,11 +31,8 @@ Status LaunchLong(const LayerNormArgs& args, device::Stream stream) {
   const LayerNormInput<T, T> in = MakeLayerNormInput<T, T>(args, RowPack(sizeof(T)));
   const LayerNormOutput<T> out{args.y, nullptr, args.mean, args.inv_std};
   const AffineForm form = FormOf(in);
-  if (form == AffineForm::kMixed || (plan.together > 1 && !HasSharedColumns(in))) {
-    return InvalidArgument("no long rows, ", plan.together,
-                           " together, whose scale or shift is not one for all of them");
-  }
-  return WithLongKernel<T>(plan, form == AffineForm::kColumns, [&](auto kernel) {
+  if (form == AffineForm::kMixed) return InvalidArgument("no long rows with a scale of columns and a shift of channels");
+  return WithLongKernel<T>(form == AffineForm::kColumns, [&](auto kernel) {
     return device::Launch(kernel, LongConfigOf(plan), stream, in, out, plan.slots);
   });
 }
@@ -47,7 +41,7 @@ template <class T>
 Result<int> ActiveLongClustersOf(const NormPlan& plan) {
   int count = 0;
   CUDAEP_RETURN_IF_ERROR(WithLongKernel<T>(
-      plan, true, [&](auto kernel) { return device::MaxActiveClusters(kernel, LongConfigOf(plan), &count); }));
+      true, [&](auto kernel) { return device::MaxActiveClusters(kernel, LongConfigOf(plan), &count); }));
   return count;
 }
 

@@ -84,9 +84,7 @@ __device__ __forceinline__ void ShareParts(PartMoments<C>* part, unsigned blocks
   if (blocks == 1) {
     if (lane == 0) *part = moments;
   } else if (lane < blocks) {
-    device::StoreToCluster(&part->count, lane, moments.count);
-    device::StoreToCluster(&part->mean, lane, moments.mean);
-    device::StoreToCluster(&part->squares, lane, moments.squares);
+    device::StoreToCluster(part, lane, moments);
   }
 }
 // Then all of them are there.

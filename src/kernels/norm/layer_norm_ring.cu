@@ -19,27 +19,13 @@ device::LaunchConfig ConfigOf(const NormPlan& plan) {
   return config;
 }
 
-// Calls use(kernel).
-template <class T, class Use>
-auto WithKernel(const NormPlan& plan, Use use) {
-  constexpr int kPack = RowPack(sizeof(T));
-  if constexpr (sizeof(T) == 2) {
-    if (plan.held) return use(LayerNormRingKernel<T, kPack, true>);
-  }
-  return use(LayerNormRingKernel<T, kPack, false>);
-}
-
 template <class T>
 Status LaunchRing(const LayerNormArgs& args, device::Stream stream) {
   const NormPlan& plan = args.plans->packed;
   const LayerNormInput<T, T> in = MakeLayerNormInput<T, T>(args, RowPack(sizeof(T)));
   const LayerNormOutput<T> out{args.y, nullptr, args.mean, args.inv_std};
-  if (plan.held && !HasSharedColumns(in)) {
-    return InvalidArgument("no ring of rows that hold a scale and have others");
-  }
-  return WithKernel<T>(plan, [&](auto kernel) {
-    return device::Launch(kernel, ConfigOf(plan), stream, in, out, plan.slots, plan.depth);
-  });
+  return device::Launch(LayerNormRingKernel<T, RowPack(sizeof(T))>, ConfigOf(plan), stream, in, out, plan.slots,
+                        plan.depth);
 }
 
 Status Refused(DataType x, DataType y) {
@@ -57,7 +43,7 @@ Status LaunchLayerNormRing(const LayerNormArgs& args, device::Stream stream) {
 Result<int> ActiveRingClusters(DataType type, const NormPlan& plan) {
   int count = 0;
   CUDAEP_RETURN_IF_ERROR(VisitType<kRingTypes>(type, Refused(type, type), [&]<class T>() {
-    return WithKernel<T>(plan, [&](auto kernel) { return device::MaxActiveClusters(kernel, ConfigOf(plan), &count); });
+    return device::MaxActiveClusters(LayerNormRingKernel<T, RowPack(sizeof(T))>, ConfigOf(plan), &count);
   }));
   return count;
 }

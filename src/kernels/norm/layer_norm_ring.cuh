@@ -9,10 +9,8 @@ namespace cudaep::kernels {
 // Rows one after the other. The slots of a row go round the warps of its blocks, `slots` to each, and each warp's ring
 // holds `depth`: what it has read for the second time it fills with what comes next, so that memory is never idle. One
 // barrier a row, of the block or of the cluster.
-//
-// `kHeld`: scale and shift, which all rows share, stay in registers, packed; of kHeldSlots slots at most.
-template <class T, int kPack, bool kHeld>
-__global__ void __launch_bounds__(kHeld ? kNormThreads / 2 : kNormThreads, 2)
+template <class T, int kPack>
+__global__ void __launch_bounds__(kNormThreads, 2)
     LayerNormRingKernel(const __grid_constant__ LayerNormInput<T, T> in, const LayerNormOutput<T> out, int slots,
                         int depth) {
   using C = ComputeType<T>;
@@ -45,20 +43,6 @@ __global__ void __launch_bounds__(kHeld ? kNormThreads / 2 : kNormThreads, 2)
     next_row += stride;
   };
   for (int i = 0; i < depth; ++i) push();
-  Raw scale[kHeldSlots][kNormPacks] = {}, beta[kHeldSlots][kNormPacks] = {};
-  if constexpr (kHeld) {
-#pragma unroll
-    for (int slot = 0; slot < kHeldSlots; ++slot) {
-#pragma unroll
-      for (int j = 0; j < kNormPacks; ++j) {
-        const int pack = j * 32 + lane;
-        if (slot >= slots || pack >= packs_of(slot)) continue;
-        const int column = (start_of(slot) + pack) * kPack;
-        scale[slot][j] = LoadRaw<kPack>(in.scale.data + column);
-        if (in.beta.data != nullptr) beta[slot][j] = LoadRaw<kPack>(in.beta.data + column);
-      }
-    }
-  }
   int part_packs = 0;
   for (int slot = 0; slot < slots; ++slot) part_packs += packs_of(slot);
   const C part_count = static_cast<C>(part_packs * kPack);
@@ -101,8 +85,7 @@ __global__ void __launch_bounds__(kHeld ? kNormThreads / 2 : kNormThreads, 2)
     }
 
     T* const y = static_cast<T*>(out.y) + row * in.elems;
-    // Calls affine_of(j, column, by) for what each pack is multiplied by.
-    const auto write = [&](int slot, const auto& affine_of) {
+    const auto write = [&]<AffineForm kForm>(int slot, const AffineRows<T>& affine) {
       ring.Read(leaving, raw);
       ring.Advance(leaving);
       const int packs = packs_of(slot), start = start_of(slot) + lane;
@@ -113,31 +96,16 @@ __global__ void __launch_bounds__(kHeld ? kNormThreads / 2 : kNormThreads, 2)
         C value[kPack];
         UnpackCompute<T, kPack>(raw[j], value);
         PackAffine<kPack, T> by;
-        affine_of(j, column, by);
+        by.template Load<kForm>(in, affine, column);
         StoreWords<kPack>(y + column, by.Apply(value, mean, inv_std));
       }
       push();  // what was read has been used: the slot is free
     };
-    if constexpr (kHeld) {
-#pragma unroll
-      for (int slot = 0; slot < kHeldSlots; ++slot) {
-        if (slot >= slots) break;
-        KeepPacked(scale[slot]);
-        KeepPacked(beta[slot]);
-        write(slot, [&](int j, int, PackAffine<kPack, T>& by) {
-          UnpackCompute<T, kPack>(scale[slot][j], by.factor);
-          UnpackCompute<T, kPack>(beta[slot][j], by.term);
-        });
-      }
-    } else {
-      const AffineRows<T> affine(in, row);
-      WithAffineForm(in, [&]<AffineForm kForm>() {
+    const AffineRows<T> affine(in, row);
+    WithAffineForm(in, [&]<AffineForm kForm>() {
 #pragma unroll 1
-        for (int slot = 0; slot < slots; ++slot) {
-          write(slot, [&](int, int column, PackAffine<kPack, T>& by) { by.template Load<kForm>(in, affine, column); });
-        }
-      });
-    }
+      for (int slot = 0; slot < slots; ++slot) write.template operator()<kForm>(slot, affine);
+    });
   }
 }
 

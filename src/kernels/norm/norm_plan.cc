@@ -17,14 +17,14 @@ static_assert(kMostRowElems + int64_t{kLongThreads} * kLongChunk * kNormCluster 
 constexpr int64_t kRowBlockThreads = 128;
 // Below this many packs in all a GPU is not full and short threads finish sooner.
 constexpr int64_t kSmallProblemPacks = 128 * 1024;
-// Of a row that clusters which come and go are better for (fp16 on an H200, us: 65,536 columns take them 213, pairs of
-// long rows 176).
+// Of a row that clusters which come and go are better for.
 constexpr int64_t kMostRingBytes = int64_t{96} << 10;
-// Warps of a block and slots of a warp where several blocks share a multiprocessor.
-constexpr int64_t kRingWarps = 8, kShortSlots = 4;
+// Warps of a ring's block, slots of a warp, and blocks that share a multiprocessor.
+constexpr int64_t kRingWarps = 8, kShortSlots = 4, kRingBlocks = 3;
 constexpr size_t kSlotBytes = size_t{32} * kNormPacks * kPackBytes;
 // At most, of what a block takes beside its ring: barriers, moments, and what the system reserves.
 constexpr size_t kOtherSharedBytes = size_t{8} << 10, kBatchOtherBytes = size_t{4} << 10;
+constexpr size_t kTeamOtherBytes = size_t{2} * kTeamDepth * kTeamWarps * kNormCluster * 16 + (size_t{2} << 10);
 
 const char* NameOf(Kind kind) {
   switch (kind) {
@@ -32,6 +32,8 @@ const char* NameOf(Kind kind) {
       return "direct";
     case Kind::kBatch:
       return "batch";
+    case Kind::kTeam:
+      return "team";
     case Kind::kRing:
       return "ring";
     case Kind::kLong:
@@ -85,72 +87,69 @@ unsigned MostCluster(const device::DeviceInfo& device, const NormChoice& forced)
   return forced.clusters && device.major >= 9 && !device.simulated ? kNormCluster : 1;
 }
 
-// Clusters that come and go, `blocks` to a multiprocessor and at most `slots` a warp. False where no cluster holds a
-// row, or the device all rows at once.
-bool PlaceClusters(NormPlan& plan, int64_t packs, int64_t blocks, int64_t slots, bool held, const NormProblem& problem,
-                   const device::DeviceInfo& device, const NormChoice& forced) {
+// Clusters that come and go. False where none holds a row, or the device all rows at once.
+bool PlaceRing(NormPlan& plan, int64_t packs, const NormProblem& problem, const device::DeviceInfo& device,
+               const NormChoice& forced) {
   const int64_t row_slots = std::max<int64_t>(CeilDiv<int64_t>(packs, 32 * kNormPacks), 1);
-  const int64_t room = SlotsOfBlock(device, static_cast<size_t>(blocks));
-  const int64_t most = std::min(slots, room / kRingWarps);
+  const int64_t room = SlotsOfBlock(device, kRingBlocks);
+  const int64_t most = std::min(kShortSlots, room / kRingWarps);
   if (most == 0) return false;
   const unsigned most_blocks = MostCluster(device, forced);
   while (plan.cluster < most_blocks && row_slots > kRingWarps * plan.cluster * most) plan.cluster *= 2;
   const int64_t cluster = plan.cluster, of_warp = CeilDiv(row_slots, kRingWarps * cluster);
-  const int64_t resident = std::max<int64_t>(std::max(device.multiprocessors, 1) * blocks / cluster, 1);
+  const int64_t resident = std::max<int64_t>(std::max(device.multiprocessors, 1) * kRingBlocks / cluster, 1);
   if (of_warp > most || (!forced.kind && problem.rows < resident)) return false;
   const int64_t warps = CeilDiv(row_slots, cluster * of_warp);
-  const int64_t batch = std::min(room / warps, int64_t{kNormSlots}) / of_warp;
-  const int64_t rows = std::max<int64_t>(problem.rows, 1);
-  const int64_t row_batch =
-      held ? std::clamp<int64_t>(CeilDiv(rows, resident), 1, std::min<int64_t>(batch, kNormBatch)) : 1;
-  plan.held = held;
   plan.width = static_cast<unsigned>(warps) * 32;
   plan.slots = static_cast<int>(of_warp);
-  plan.depth = static_cast<int>(of_warp * row_batch);
-  plan.blocks = CeilDiv(rows, row_batch) * cluster;
+  plan.depth = static_cast<int>(of_warp);
+  plan.blocks = std::max<int64_t>(problem.rows, 1) * cluster;
   return true;
 }
 
-bool PlaceRing(NormPlan& plan, int64_t packs, const NormProblem& problem, const device::DeviceInfo& device,
-               const NormChoice& forced) {
-  const NormPlan bare = plan;
-  if (problem.same_affine && SizeOf(problem.x_type) == 2) {
-    if (PlaceClusters(plan, packs, 2, kHeldSlots, true, problem, device, forced)) return true;
-    plan = bare;
-  }
-  return PlaceClusters(plan, packs, 3, kShortSlots, false, problem, device, forced);
+// A GPU places clusters of more than two, which share a pair of multiprocessors, in groups of multiprocessors of which
+// it has no whole number (15 of 8 on an H200's 132): one that had to wait would double the time.
+int64_t ClustersAtOnce(const device::DeviceInfo& device, unsigned cluster) {
+  return std::max(device.multiprocessors, 1) / static_cast<int64_t>(cluster) - (cluster > 2 ? 1 : 0);
 }
 
-// As many blocks a row as hold it with a slot to spare for what comes next, and more where rows are few. Rows that
-// share a scale go in pairs, if there is one for each multiprocessor and two blocks hold a pair: clusters of more cost
-// what pairs gain (512 rows of 262,144 fp16 columns: 294 us in pairs, 200 alone).
+// As few blocks a row as hold it. False where no cluster does, or rows are so few that a team has not two.
+bool PlaceTeam(NormPlan& plan, int64_t packs, const NormProblem& problem, const device::DeviceInfo& device,
+               const NormChoice& forced) {
+  if (!problem.same_affine || problem.elems == 0 || (device.major < 9 && !device.simulated)) return false;
+  constexpr int64_t kWarpPacks = 32 * kTeamPacks;
+  const int64_t blocks = CeilDiv<int64_t>(packs, kTeamWarps * kWarpPacks);
+  if (blocks > MostCluster(device, forced)) return false;
+  plan.cluster = std::bit_ceil(static_cast<unsigned>(blocks));
+  const int64_t piece = AlignUp(CeilDiv<int64_t>(packs, kTeamWarps * plan.cluster), int64_t{32});
+  const size_t room = device.shared_bytes_per_block - std::min(device.shared_bytes_per_block, kTeamOtherBytes);
+  const auto depth = static_cast<int64_t>(room / (static_cast<size_t>(piece) * kTeamWarps * kPackBytes));
+  const int64_t clusters = std::max<int64_t>(ClustersAtOnce(device, plan.cluster), 1);
+  if (depth == 0 || (!forced.kind && (depth == 1 || problem.rows < 2 * clusters))) return false;
+  plan.width = kTeamThreads;
+  plan.piece = static_cast<int>(piece);
+  plan.depth = static_cast<int>(std::min<int64_t>(depth, kTeamDepth));
+  plan.blocks = LongBlocks(std::max<int64_t>(problem.rows, 1), clusters) * plan.cluster;
+  return true;
+}
+
+// As many blocks a row as hold it with a slot to spare for what comes next, and more where rows are few.
 void PlaceLong(NormPlan& plan, int64_t packs, const NormProblem& problem, const device::DeviceInfo& device,
                const NormChoice& forced) {
   const int64_t processors = std::max(device.multiprocessors, 1), rows = std::max<int64_t>(problem.rows, 1);
   const unsigned most_cluster = MostCluster(device, forced);
-  const auto pairs = [&] {
-    const int room = LongHeldChunks(2) + LongSlots(device, kLongThreads, 1, LongPartBytes(2, 2));
-    return problem.same_affine && most_cluster > 1 && rows >= processors &&
-           CeilDiv<int64_t>(packs, int64_t{kLongThreads} * kLongChunk) < room;
-  };
   plan.width = kLongThreads;
-  plan.together = forced.together != 0 ? forced.together : pairs() ? 2 : 1;
-  plan.cluster = std::min(static_cast<unsigned>(plan.together), most_cluster);
-  const int64_t groups = CeilDiv<int64_t>(rows, plan.together);
   const auto chunks = [&] {  // that a block has
-    return CeilDiv(packs * plan.together, int64_t{kLongThreads} * kLongChunk * plan.cluster);
+    return CeilDiv(packs, int64_t{kLongThreads} * kLongChunk * plan.cluster);
   };
   const auto room = [&] {
-    plan.slots = LongSlots(device, kLongThreads, 1, LongPartBytes(plan.cluster, plan.together));
-    return LongHeldChunks(plan.together) + plan.slots;
+    plan.slots = LongSlots(device, kLongThreads, 1, LongPartBytes(plan.cluster));
+    return kNormHeld + plan.slots;
   };
-  const auto few = [&] { return groups * plan.cluster * 2 <= processors && chunks() > 1; };
+  const auto few = [&] { return rows * plan.cluster * 2 <= processors && chunks() > 1; };
   while (plan.cluster < most_cluster && (chunks() >= room() || few())) plan.cluster *= 2;
   plan.read_once = chunks() <= room();
-  // A GPU places clusters of more than two, which share a pair of multiprocessors, in groups of multiprocessors of
-  // which it has no whole number (15 of 8 on an H200's 132): one that had to wait would double the time.
-  const int64_t clusters = processors / plan.cluster;
-  plan.blocks = LongBlocks(groups, clusters - (plan.cluster > 2 ? 1 : 0)) * plan.cluster;
+  plan.blocks = LongBlocks(rows, ClustersAtOnce(device, plan.cluster)) * plan.cluster;
 }
 
 }  // namespace
@@ -160,7 +159,7 @@ Result<NormPlan> PlanNorm(const NormProblem& problem, const device::DeviceInfo& 
   const size_t widest = std::max(SizeOf(problem.x_type), SizeOf(problem.y_type));
   const auto impossible = [&] {
     return InvalidArgument("no ", NameOf(*forced.kind), " normalisation of ", problem.rows, " rows of ", problem.elems,
-                           " ", DataTypeName(problem.x_type), forced.together > 1 ? ", several together" : "");
+                           " ", DataTypeName(problem.x_type));
   };
   NormPlan plan;
   const int row_pack = RowPack(widest);
@@ -183,6 +182,12 @@ Result<NormPlan> PlanNorm(const NormProblem& problem, const device::DeviceInfo& 
     }
     if (forced.kind) return impossible();
   }
+  if (forced.kind ? forced.kind == Kind::kTeam : !fits_block) {
+    NormPlan team = plan;
+    team.kind = Kind::kTeam;
+    if (by_packs && PlaceTeam(team, packs, problem, device, forced)) return team;
+    if (forced.kind) return impossible();
+  }
   const bool short_ring = packs * kPackBytes <= kMostRingBytes;
   const Kind wanted = forced.kind.value_or(fits_block ? Kind::kDirect : short_ring ? Kind::kRing : Kind::kLong);
   if (wanted == Kind::kDirect) {
@@ -197,9 +202,7 @@ Result<NormPlan> PlanNorm(const NormProblem& problem, const device::DeviceInfo& 
     if (forced.kind) return impossible();
   }
   if (wanted != Kind::kStream) {
-    const bool together = forced.together <= 1 || (problem.same_affine && forced.together <= kMostTogether &&
-                                                   std::has_single_bit(static_cast<unsigned>(forced.together)));
-    if (by_packs && together) {
+    if (by_packs) {
       plan.kind = Kind::kLong;
       PlaceLong(plan, packs, problem, device, forced);
       return plan;

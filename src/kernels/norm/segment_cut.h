@@ -66,7 +66,6 @@ struct SegmentPiece {
     return outer * cut->outer_stride + segment * cut->segment_stride + int64_t{inner} * cut->length +
            int64_t{in_segment} * kPiecePacks;
   }
-  CUDAEP_HOST_DEVICE int64_t RowStride() const { return 0; }  // rows do not go together
 };
 
 }  // namespace cudaep::kernels

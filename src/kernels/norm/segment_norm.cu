@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kLongThreads)
     SegmentNormKernel(const __grid_constant__ SegmentInput<T> in, T* y, PartMoments<ComputeType<T>>* parts,
                       unsigned* tickets, int slots) {
   using C = ComputeType<T>;
-  using Rows = LongRows<T, kPack, kLongThreads, kLongHeld, 1, false, Piece>;
+  using Rows = LongRows<T, kPack, kLongThreads, kLongHeld, false, Piece>;
   __shared__ typename Rows::Barriers barriers;
   __shared__ PartMoments<C> warp_parts[2][kWarps];
   __shared__ C of_row[2][2];  // mean and squares

@@ -58,14 +58,12 @@ kernels::NormChoice ForcedKernel(NormPath path) {
       return {Kind::kDirect};
     case NormPath::kBatch:
       return {Kind::kBatch};
+    case NormPath::kTeam:
+      return {Kind::kTeam};
     case NormPath::kRing:
       return {Kind::kRing};
     case NormPath::kLong:
-      return {Kind::kLong, 1};
-    case NormPath::kLongPairs:
-      return {Kind::kLong, 2};
-    case NormPath::kLongFours:
-      return {Kind::kLong, 4};
+      return {Kind::kLong};
     case NormPath::kStream:
       return {Kind::kStream};
   }

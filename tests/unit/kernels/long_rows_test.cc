@@ -103,20 +103,16 @@ TEST(LongRowsTest, LongerRowsAreRefused) {
 }
 
 // What each block does between two barriers of its cluster: the same rows, so as many barriers.
-template <int kTogether>
 void CheckTurns(const NormPlan& plan, int64_t rows) {
   const auto blocks = static_cast<unsigned>(plan.blocks);
   ASSERT_EQ(blocks % plan.cluster, 0u);
   std::vector<unsigned> visits(static_cast<size_t>(rows));
   for (unsigned block = 0; block < blocks; ++block) {
-    const LongTurns<kTogether> turns(block, blocks, plan.cluster),
-        leader(block - block % plan.cluster, blocks, plan.cluster);
+    const LongTurns turns(block, blocks, plan.cluster), leader(block - block % plan.cluster, blocks, plan.cluster);
     ASSERT_EQ(turns.first(), leader.first());
     ASSERT_EQ(turns.stride(), leader.stride());
     ASSERT_LT(turns.first(), rows) << "block " << block << " has no row";
-    for (int64_t row = turns.first(); row < rows; row += turns.stride()) {
-      for (int64_t r = row; r < std::min(row + kTogether, rows); ++r) ++visits[static_cast<size_t>(r)];
-    }
+    for (int64_t row = turns.first(); row < rows; row += turns.stride()) ++visits[static_cast<size_t>(row)];
   }
   EXPECT_TRUE(std::ranges::all_of(visits, [&](unsigned count) { return count == plan.cluster; }));
 }
@@ -130,17 +126,13 @@ TEST(LongRowsTest, EachRowIsTheTurnOfAllBlocksOfOneCluster) {
   for (gpu.multiprocessors = 1; gpu.multiprocessors <= 132; gpu.multiprocessors += 131) {
     for (const int64_t rows : {1, 2, 3, 5, 15, 16, 17, 131, 132, 133, 263, 1023, 1025}) {
       for (const int64_t elems : {65536, 131072, 262144, 1 << 20}) {
-        for (const int together : {1, 2, 4}) {
-          SCOPED_TRACE(::testing::Message() << rows << " rows of " << elems << ", " << together << " together, on "
-                                            << gpu.multiprocessors << " multiprocessors");
-          const auto plan = PlanNorm({DataType::kFloat16, DataType::kFloat16, rows, elems, true, true}, gpu, true,
-                                     {NormPlan::Kind::kLong, together});
-          ASSERT_TRUE(plan.ok()) << plan.status().ToString();
-          clusters_seen |= plan.value().cluster;
-          if (together == 1) CheckTurns<1>(plan.value(), rows);
-          if (together == 2) CheckTurns<2>(plan.value(), rows);
-          if (together == 4) CheckTurns<4>(plan.value(), rows);
-        }
+        SCOPED_TRACE(::testing::Message()
+                     << rows << " rows of " << elems << " on " << gpu.multiprocessors << " multiprocessors");
+        const auto plan =
+            PlanNorm({DataType::kFloat16, DataType::kFloat16, rows, elems}, gpu, true, {NormPlan::Kind::kLong});
+        ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+        clusters_seen |= plan.value().cluster;
+        CheckTurns(plan.value(), rows);
       }
     }
   }

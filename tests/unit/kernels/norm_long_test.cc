@@ -1,4 +1,5 @@
-// Normalisation of long rows: every variant forced, against float64, and what the planner makes of them.
+// Normalisation of long rows, alone and by teams: every variant forced, against float64, and what the planner makes of
+// them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,8 +28,8 @@ device::DeviceInfo Simulated(int slots = kLongSlots) {
 
 struct Row {
   int64_t rows = 1, packs = 1;
-  int together = 1;
   int slots = kLongSlots;
+  Kind kind = Kind::kLong;
   RowStatistic statistic = RowStatistic::kVariance;
   bool shift = true;
   bool in_place = false;
@@ -43,14 +44,13 @@ class NormLongTest : public device::testing::DeviceTest {
   void Check(const Row& row, double tolerance) {
     using T = CppType<type>;
     const int64_t elems = row.packs * RowPack(sizeof(T));
-    SCOPED_TRACE(::testing::Message() << DataTypeName(type) << ' ' << row.rows << 'x' << elems << ", " << row.together
-                                      << " together, " << row.slots << " slots");
+    SCOPED_TRACE(::testing::Message() << DataTypeName(type) << ' ' << row.rows << 'x' << elems << ", "
+                                      << (row.kind == Kind::kTeam ? "team" : "long") << ", " << row.slots << " slots");
     const NormProblem problem{type, type, row.rows, elems, true, true};
-    const auto plan = PlanNorm(problem, Simulated(row.slots), true, {Kind::kLong, row.together});
+    const auto plan = PlanNorm(problem, Simulated(row.slots), true, {row.kind});
     ASSERT_TRUE(plan.ok()) << plan.status().ToString();
-    ASSERT_EQ(plan.value().kind, Kind::kLong);
-    ASSERT_EQ(plan.value().together, row.together);
-    ASSERT_EQ(plan.value().slots, row.slots);
+    ASSERT_EQ(plan.value().kind, row.kind);
+    if (row.kind == Kind::kLong) ASSERT_EQ(plan.value().slots, row.slots);
     const LayerNormPlans plans{plan.value(), plan.value()};
     const auto size = static_cast<size_t>(row.rows * elems), columns = static_cast<size_t>(elems);
     uint32_t state = 7;
@@ -106,19 +106,22 @@ class NormLongTest : public device::testing::DeviceTest {
 
   template <DataType type>
   void CheckAll(double tolerance) {
-    for (const int together : {1, 2, 4}) {
-      // In registers; a piece of a chunk; a whole chunk and one pack; in slots, with what comes next, more rows than
-      // blocks and not a multiple of those that go together.
-      for (const int64_t packs : {1, 33, 2049 / together, 9000 / together}) {
-        Check<type>({.rows = 5, .packs = packs, .together = together}, tolerance);
-      }
-      // Longer than registers and ring, of one slot, of two and of all.
-      Check<type>({.rows = 3, .packs = 4 * 2048 + 65, .together = together, .slots = 1}, tolerance);
-      Check<type>({.rows = 7, .packs = 5 * 2048 - 1, .together = together, .slots = 2, .shift = false}, tolerance);
-    }
+    // In registers; a piece of a chunk; a whole chunk and one pack; in slots, with what comes next, more rows than blocks.
+    for (const int64_t packs : {1, 33, 2049, 9000}) Check<type>({.rows = 5, .packs = packs}, tolerance);
+    // Longer than registers and ring, of one slot, of two and of all.
+    Check<type>({.rows = 3, .packs = 4 * 2048 + 65, .slots = 1}, tolerance);
+    Check<type>({.rows = 7, .packs = 5 * 2048 - 1, .slots = 2, .shift = false}, tolerance);
     Check<type>({.rows = 3, .packs = 11 * 2048 + 31, .in_place = true}, tolerance);
     Check<type>({.rows = 3, .packs = 11 * 2048 + 31, .statistic = RowStatistic::kRms, .shift = false}, tolerance);
-    Check<type>({.rows = 5, .packs = 3000, .together = 2, .statistic = RowStatistic::kRms, .in_place = true},
+    // Teams: one warp with a pack, some warps without, all whole; one row in shared memory, some, and more rows than all
+    // stages of the exchange.
+    for (const int64_t packs : {1, 33, 300, 1025, 2048}) {
+      for (const int64_t rows : {1, 2, 37}) {
+        Check<type>({.rows = rows, .packs = packs, .kind = Kind::kTeam}, tolerance);
+      }
+    }
+    Check<type>({.rows = 9, .packs = 2047, .slots = 2, .kind = Kind::kTeam, .in_place = true}, tolerance);
+    Check<type>({.rows = 41, .packs = 1500, .kind = Kind::kTeam, .statistic = RowStatistic::kRms, .shift = false},
                 tolerance);
   }
 };
@@ -129,19 +132,18 @@ TEST_F(NormLongTest, EveryVariantInBFloat16) { CheckAll<DataType::kBFloat16>(5e-
 
 // A difference of squares would have no digit left.
 TEST_F(NormLongTest, ASmallDeviationFromALargeMeanIsFound) {
-  for (const int together : {1, 4}) {
+  for (const auto& [kind, packs] : {std::pair{Kind::kLong, 4099}, {Kind::kTeam, 2001}}) {
     Check<DataType::kFloat>(
-        {.rows = 5, .packs = 4099, .together = together, .offset = 30000, .spread = 4, .inverse_tolerance = 1e-4},
-        0.002);
+        {.rows = 5, .packs = packs, .kind = kind, .offset = 30000, .spread = 4, .inverse_tolerance = 1e-4}, 0.002);
   }
 }
 
-// In its own row alone, whatever goes together with it.
+// In its own row alone, whatever is worked on beside it.
 TEST_F(NormLongTest, WhatIsNoNumberStaysInItsRow) {
-  constexpr int64_t kRows = 6, kElems = 4 * 3001;
-  for (const int together : {1, 2, 4}) {
-    const auto plan = PlanNorm({DataType::kFloat, DataType::kFloat, kRows, kElems, true, true}, Simulated(), true,
-                               {Kind::kLong, together});
+  constexpr int64_t kRows = 6, kElems = 4 * 2001;
+  for (const Kind kind : {Kind::kLong, Kind::kTeam}) {
+    const auto plan =
+        PlanNorm({DataType::kFloat, DataType::kFloat, kRows, kElems, true, true}, Simulated(), true, {kind});
     ASSERT_TRUE(plan.ok()) << plan.status().ToString();
     const LayerNormPlans plans{plan.value(), plan.value()};
     std::vector<float> x(kRows * kElems), scale(kElems, 1.0f);
@@ -165,8 +167,8 @@ TEST_F(NormLongTest, WhatIsNoNumberStaysInItsRow) {
     for (int64_t r = 0; r < kRows; ++r) {
       for (int64_t i = 0; i < kElems; ++i) {
         const float value = result[static_cast<size_t>(r * kElems + i)];
-        ASSERT_EQ(std::isnan(value), r == 1 || r == 2 || r == 5) << together << " together, row " << r << ", " << i;
-        ASSERT_LT(std::isnan(value) ? 0 : std::abs(value), 2) << together << " together, row " << r << ", " << i;
+        ASSERT_EQ(std::isnan(value), r == 1 || r == 2 || r == 5) << "row " << r << ", " << i;
+        ASSERT_LT(std::isnan(value) ? 0 : std::abs(value), 2) << "row " << r << ", " << i;
       }
     }
   }
@@ -179,20 +181,11 @@ TEST_F(NormLongTest, RowsTakeAsManyBlocksAsHoldThem) {
     EXPECT_EQ(result.value().kind, Kind::kLong);
     return result.value();
   };
-  const NormPlan pairs = plan(1024, 131072, true);  // of rows, half of each with one of two blocks
-  EXPECT_EQ(pairs.together, 2);
-  EXPECT_EQ(pairs.cluster, 2u);
-  EXPECT_EQ(pairs.slots, kLongSlots);
-  EXPECT_EQ(pairs.blocks, 2 * 64);  // 8 rounds
-  EXPECT_TRUE(pairs.read_once);
   const NormPlan single = plan(1024, 131072, false);
-  EXPECT_EQ(single.together, 1);
   EXPECT_EQ(single.cluster, 1u);
   EXPECT_EQ(single.blocks, 128);
   EXPECT_EQ(plan(1024, 262144, false).cluster, 2u);
-  const NormPlan wide = plan(1024, 262144, true);  // two blocks hold one, and no pair
-  EXPECT_EQ(wide.together, 1);
-  EXPECT_EQ(wide.cluster, 2u);
+  EXPECT_EQ(plan(1024, 262144, true).cluster, 2u);  // no team holds it
   const NormPlan most = plan(1024, 1 << 20, false), beyond = plan(1024, 1 << 21, false);
   EXPECT_EQ(most.cluster, 8u);
   EXPECT_LE(most.blocks, 15 * 8);  // all of them at once
@@ -200,23 +193,55 @@ TEST_F(NormLongTest, RowsTakeAsManyBlocksAsHoldThem) {
   EXPECT_EQ(beyond.cluster, 8u);
   EXPECT_FALSE(beyond.read_once);
   const NormPlan few = plan(16, 262144, true), fewer = plan(32, 65536, true);
-  EXPECT_EQ(few.together, 1);
   EXPECT_EQ(few.cluster, 8u);  // where fewer would leave most multiprocessors idle
   EXPECT_EQ(few.blocks, 8 * 8);
   EXPECT_EQ(fewer.cluster, 4u);
 }
 
+TEST_F(NormLongTest, ATeamIsAsSmallAsHoldsARow) {
+  const auto plan = [](int64_t rows, int64_t elems, DataType type = DataType::kFloat16) {
+    const auto result = PlanNorm({type, type, rows, elems, true, true}, Gpu());
+    EXPECT_OK(result.status());
+    return result.value();
+  };
+  const NormPlan eight = plan(1024, 131072), four = plan(2048, 65536), two = plan(4096, 32768);
+  for (const NormPlan& p : {eight, four, two}) {
+    EXPECT_EQ(p.kind, Kind::kTeam);
+    EXPECT_EQ(p.piece, 256);
+    EXPECT_EQ(p.depth, 6);
+    EXPECT_EQ(p.width, kTeamThreads);
+  }
+  EXPECT_EQ(eight.cluster, 8u);
+  EXPECT_EQ(eight.blocks, 8 * 15);  // all of them at once
+  EXPECT_EQ(four.cluster, 4u);
+  EXPECT_EQ(four.blocks, 4 * 32);
+  EXPECT_EQ(two.cluster, 2u);
+  EXPECT_EQ(two.blocks, 2 * 66);
+  const NormPlan shared = plan(4096, 100'000);
+  EXPECT_EQ(shared.cluster, 8u);
+  EXPECT_EQ(shared.piece, 224);  // each warp has as much as the others
+  EXPECT_EQ(plan(2048, 65536, DataType::kFloat).cluster, 8u);
+  EXPECT_EQ(plan(2048, 131072, DataType::kFloat).kind, Kind::kLong);  // longer than a cluster holds
+  EXPECT_EQ(plan(29, 131072).kind, Kind::kLong);                      // less than two rows for each
+  EXPECT_EQ(plan(30, 131072).kind, Kind::kTeam);
+}
+
 TEST_F(NormLongTest, WhatCannotBeIsRefused) {
-  const auto refused = [](const NormProblem& problem, bool packed, int together = 0) {
-    EXPECT_FAILS(PlanNorm(problem, Gpu(), packed, {Kind::kLong, together}).status(), kInvalidArgument,
-                 "no long normalisation");
+  const auto refused = [](const NormProblem& problem, bool packed, Kind kind = Kind::kLong,
+                          const device::DeviceInfo& device = Gpu()) {
+    EXPECT_FAILS(PlanNorm(problem, device, packed, {kind}).status(), kInvalidArgument,
+                 kind == Kind::kTeam ? "no team normalisation" : "no long normalisation");
   };
   const NormProblem whole{DataType::kFloat16, DataType::kFloat16, 8, 65536, true, true};
-  EXPECT_OK(PlanNorm(whole, Gpu(), true, {Kind::kLong, 4}).status());
+  EXPECT_OK(PlanNorm(whole, Gpu(), true, {Kind::kTeam}).status());
+  device::DeviceInfo old = Gpu();
+  old.major = 8;
+  refused(whole, true, Kind::kTeam, old);
+  refused(whole, true, Kind::kTeam, Simulated());  // no clusters
+  refused(whole, false, Kind::kTeam);
+  refused({DataType::kFloat16, DataType::kFloat16, 8, 65536}, true, Kind::kTeam);               // scales of their own
+  refused({DataType::kFloat16, DataType::kFloat16, 8, 131'080, true, true}, true, Kind::kTeam);  // too long
   refused(whole, false);
-  refused(whole, true, 3);
-  refused(whole, true, 8);
-  refused({DataType::kFloat16, DataType::kFloat16, 8, 65536}, true, 2);                 // scales of their own
   refused({DataType::kFloat16, DataType::kFloat16, 8, 65537, true, true}, true);        // no whole packs
   refused({DataType::kFloat16, DataType::kFloat, 8, 65536, true, true}, true);          // two types
   refused({DataType::kDouble, DataType::kDouble, 8, 65536, true, true}, true);          // one element an access
