@@ -90,7 +90,7 @@ Status BudgetClaims::Apply(const OrtGraph* graph, SessionState& state, const May
 }
 
 Status BudgetClaims::Charge(SessionState& state, const MayTurn& may_turn, StreamContext& stream, GraphView* view) {
-  NodeUseReader reader(state.settings(), may_turn, stats_, stream);
+  NodeUseReader reader(state, may_turn, stats_, stream);
   const std::string identity = graph::IdentityOf(view->report);
   std::vector<graph::NodeReport>& reports = view->report.nodes;
   uses_.clear();

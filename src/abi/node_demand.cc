@@ -45,15 +45,15 @@ void AddUnknown(graph::NodeDemand* demand, const std::string& text) {
 
 }  // namespace
 
-NodeUseReader::NodeUseReader(const Settings& settings, MayTurn may_turn, const graph::NodeStats& stats,
+NodeUseReader::NodeUseReader(const SessionState& state, MayTurn may_turn, const graph::NodeStats& stats,
                              StreamContext& stream)
-    : settings_(settings), may_turn_(std::move(may_turn)), stats_(stats), stream_(stream) {
+    : state_(state), settings_(state.settings()), may_turn_(std::move(may_turn)), stats_(stats), stream_(stream) {
   if (settings_.conv_search == ConvSearch::kExhaustive) settings_.conv_search = ConvSearch::kHeuristic;
   settings_.measure_products = false;
 }
 
 Result<NodeUse> NodeUseReader::Read(const OrtNode* node, bool assigned) {
-  NodeInfo info(node, settings_);
+  NodeInfo info(node, settings_, &state_);
   CUDAEP_RETURN_IF_ERROR(info.Read());
   const ops::KernelRow* const row = ops::FindRow(info.domain(), info.op_type(), info.since_version());
   if (row == nullptr) return ops::MissingRow(info);

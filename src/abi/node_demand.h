@@ -33,8 +33,8 @@ using MayTurn = std::function<bool(std::string_view op)>;
 
 class NodeUseReader {
  public:
-  // `stream` for plans; it and `stats` must outlive the reader.
-  NodeUseReader(const Settings& settings, MayTurn may_turn, const graph::NodeStats& stats, StreamContext& stream);
+  // `stream` for plans; it, `state` and `stats` must outlive the reader.
+  NodeUseReader(const SessionState& state, MayTurn may_turn, const graph::NodeStats& stats, StreamContext& stream);
 
   // Of a node that a kernel of ours takes. In the graph's order, for what nodes tell about later ones' shapes.
   // `assigned`: the host has given us the node before, and what it did not turn then it leaves as it is.
@@ -51,6 +51,7 @@ class NodeUseReader {
   Status Plan(const NodeInfo& info, const ops::Operator& op, NodeUse* use);
   Status ReadOutputs(const NodeInfo& info, const ops::KernelRow& row, NodeUse* use);
 
+  const SessionState& state_;
   Settings settings_;  // the session's, without measuring
   MayTurn may_turn_;
   const graph::NodeStats& stats_;

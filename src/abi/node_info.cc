@@ -56,6 +56,13 @@ std::optional<ops::ConstantInfo> NodeInfo::constant(int index) const {
   return ops::ConstantInfo{.type = view.type, .dims = Shape(view.dims())};
 }
 
+bool NodeInfo::is_only_reader(int index) const {
+  const OrtValueInfo* const info = inputs_[static_cast<size_t>(index)];
+  const char* name = nullptr;
+  return state_ != nullptr && info != nullptr && FromOrt(Host().ort->GetValueInfoName(info, &name)).ok() &&
+         state_->IsReadOnce(name);
+}
+
 const OrtOpAttr* NodeInfo::Find(const char* attribute, OrtOpAttrType type) const {
   const OrtOpAttr* found = nullptr;
   OrtOpAttrType actual = ORT_OP_ATTR_UNDEFINED;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "abi/host.h"
+#include "abi/session_state.h"
 #include "abi/type_info.h"
 #include "ops/attributes.h"
 
@@ -12,8 +13,9 @@ namespace cudaep::abi {
 
 class NodeInfo final : public ops::OpInfo {
  public:
-  // `node` and `settings` must outlive the object.
-  NodeInfo(const OrtNode* node, const Settings& settings) : node_(node), settings_(settings) {}
+  // `node`, `settings` and `state`, which knows who reads constants, must outlive the object.
+  NodeInfo(const OrtNode* node, const Settings& settings, const SessionState* state = nullptr)
+      : node_(node), settings_(settings), state_(state) {}
   // Reads identity, inputs and outputs; call it first.
   Status Read();
 
@@ -34,6 +36,7 @@ class NodeInfo final : public ops::OpInfo {
   std::optional<Shape> input_dims(int index) const override { return input_types_[static_cast<size_t>(index)].dims; }
   std::optional<Shape> output_dims(int index) const { return output_types_[static_cast<size_t>(index)].dims; }
   std::optional<ops::ConstantInfo> constant(int index) const override;
+  bool is_only_reader(int index) const override;
   std::optional<int64_t> Int(const char* attribute) const override;
   std::optional<float> Float(const char* attribute) const override;
   std::optional<std::string> String(const char* attribute) const override;
@@ -54,6 +57,7 @@ class NodeInfo final : public ops::OpInfo {
 
   const OrtNode* node_;
   const Settings& settings_;
+  const SessionState* const state_;
   std::string name_, op_type_, domain_;
   int since_version_ = 0;
   std::vector<const OrtValueInfo*> inputs_, outputs_;

@@ -65,7 +65,8 @@ class SessionState {
   void InnerGraphSeen() { has_inner_graphs_.store(true, std::memory_order_relaxed); }
 
   // Constants that one node of their graph reads and nothing else does, by name; told for each graph, of which the host
-  // may ask again after it has changed it. Known before the first kernel is made.
+  // may ask again after it has changed it. Where two graphs have constants of one name, what was said last holds for
+  // both. Told while the session is created, before the first kernel is made.
   void ConstantSeen(const std::string& name, bool read_once);
   bool IsReadOnce(const std::string& name) const { return read_once_.contains(name); }
 

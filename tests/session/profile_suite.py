@@ -246,6 +246,31 @@ def check_regions_show_their_steps() -> None:
     assert any(" of " in name and name.count(" node ") > 1 for name in names), names
 
 
+@with_profiler
+def check_products_of_few_rows_have_a_kernel_of_their_own() -> None:
+    """Node by node too: where nobody else reads the weights, or these need not be packed."""
+    size = 64
+    weights = {
+        name: (np.random.default_rng(i).standard_normal((size, size)) / 8).astype(np.float16)
+        for i, name in enumerate(("own", "turned", "shared"))
+    }
+    half = [
+        helper.make_node("MatMul", ["h0", "own"], ["h1"], name="own"),
+        helper.make_node("Gemm", ["h1", "turned"], ["h2"], name="turned", transB=1),
+        helper.make_node("Gemm", ["h2", "turned"], ["h3"], name="again", transB=1),
+        helper.make_node("MatMul", ["h3", "shared"], ["h4"], name="one"),
+        helper.make_node("Gemm", ["h4", "shared"], ["h5"], name="other"),
+    ]
+    ends = [
+        helper.make_node("Cast", ["x"], ["h0"], name="in", to=TensorProto.FLOAT16),
+        helper.make_node("Cast", ["h5"], ["y"], name="out", to=TensorProto.FLOAT),
+    ]
+    shape: tuple[int, list[str | int]] = (TensorProto.FLOAT, ["n", size])
+    model = models.model([ends[0], *half, ends[1]], {"x": shape}, {"y": shape}, weights)
+    named = _named(_work({"compiled_regions": "0"}, model, (3, size)))
+    assert {node for node, _, kernel in named if "FewRows" in kernel} == {"own", "turned", "again"}, named
+
+
 @with_graphs
 def check_replays_have_the_names_of_steps() -> None:
     """Of regions that the host's graph has captured: every step as in Runs before."""

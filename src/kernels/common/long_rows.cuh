@@ -35,8 +35,8 @@ struct LongPlace {
   }
 };
 
-// The rows of a block of a grid of `blocks`, the same for each block of its cluster: first(), that stride() behind it, and
-// so on.
+// The rows of a block of a grid of `blocks`, the same for each block of its cluster: first(), that stride() behind it,
+// and so on.
 struct LongTurns {
   unsigned number, clusters;  // of the block's cluster, and of all
 
@@ -114,8 +114,8 @@ class LongRows {
       : LongRows(x, rows, Piece(row_packs), {blockIdx.x, gridDim.x, kClusters ? device::ClusterBlocks() : 1}, slots,
                  barriers) {}
   // Rows of any kind.
-  __device__ __forceinline__ LongRows(const T* x, int64_t rows, const Piece& piece, const LongTurns& turns,
-                                      int slots, Barriers& barriers)
+  __device__ __forceinline__ LongRows(const T* x, int64_t rows, const Piece& piece, const LongTurns& turns, int slots,
+                                      Barriers& barriers)
       : x_(x),
         piece_(piece),
         rows_(rows),

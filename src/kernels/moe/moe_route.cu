@@ -16,6 +16,7 @@ constexpr int kRouteWarps = 8;
 constexpr int kOrderThreads = 1024;
 constexpr int64_t kOneBlockTokens = 256;  // routed by the block that makes the order
 constexpr float kTwiceJitter = 0.02f;
+constexpr uint32_t kMostExpert = 0x7fffffffu;
 
 struct RouteArguments {
   MoeRoutingPointers at;
@@ -24,13 +25,14 @@ struct RouteArguments {
   int32_t normalize, sparse_mixer;  // whole words: padding would hold whatever the stack did
 };
 
-// A score as a number that sorts like it, in front of the expert, lower ones first: no two are equal.
+// A score as a number that sorts like it, in front of the expert, lower ones first: no two are equal, none has all bits
+// set, whatever NaN the score is, and none is 0.
 __device__ __forceinline__ uint64_t KeyOf(float score, int64_t expert) {
   const auto bits = std::bit_cast<uint32_t>(score + 0.0f);  // -0 is 0
   const uint32_t sorted = (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
-  return static_cast<uint64_t>(sorted) << 32 | static_cast<uint32_t>(~static_cast<uint32_t>(expert));
+  return static_cast<uint64_t>(sorted) << 32 | (kMostExpert - static_cast<uint32_t>(expert));
 }
-__device__ __forceinline__ int64_t ExpertOf(uint64_t key) { return ~static_cast<uint32_t>(key); }
+__device__ __forceinline__ int64_t ExpertOf(uint64_t key) { return kMostExpert - static_cast<uint32_t>(key); }
 
 __device__ __forceinline__ float Add(float a, float b) { return a + b; }
 

@@ -31,7 +31,8 @@ Status LaunchLong(const LayerNormArgs& args, device::Stream stream) {
   const LayerNormInput<T, T> in = MakeLayerNormInput<T, T>(args, RowPack(sizeof(T)));
   const LayerNormOutput<T> out{args.y, nullptr, args.mean, args.inv_std};
   const AffineForm form = FormOf(in);
-  if (form == AffineForm::kMixed) return InvalidArgument("no long rows with a scale of columns and a shift of channels");
+  if (form == AffineForm::kMixed)
+    return InvalidArgument("no long rows with a scale of columns and a shift of channels");
   return WithLongKernel<T>(form == AffineForm::kColumns, [&](auto kernel) {
     return device::Launch(kernel, LongConfigOf(plan), stream, in, out, plan.slots);
   });

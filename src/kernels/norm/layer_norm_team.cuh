@@ -1,7 +1,7 @@
 // Normalisation of rows that share a row of scale and shift and are too long for the registers of a block, by teams:
-// the blocks of a cluster, each with its part of every row and that part of scale and shift, which it reads once for all
-// rows. Half of a block's warps sum rows as they arrive in shared memory, the other half write those whose moments are
-// there: what the blocks wait for each other passes while rows before and behind are worked on.
+// the blocks of a cluster, each with its part of every row and that part of scale and shift, which it reads once for
+// all rows. Half of a block's warps sum rows as they arrive in shared memory, the other half write those whose moments
+// are there: what the blocks wait for each other passes while rows before and behind are worked on.
 #pragma once
 
 #include "kernels/norm/layer_norm_input.cuh"

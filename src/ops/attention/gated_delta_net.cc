@@ -69,7 +69,7 @@ class GatedDeltaNet final : public Operator {
     p.sigmoid_beta = beta == "sigmoid";
     if (info.has_input(kKey) != info.has_input(kValue)) return InvalidArgument("key and value go together");
     op->packed_ = !info.has_input(kKey);
-    if (!op->packed_) CUDAEP_RETURN_IF_ERROR(CheckStatedLinearKeys(info, kQuery, 1));
+    CUDAEP_RETURN_IF_ERROR(CheckStatedLinearKeys(info, op->packed_ ? kState : kQuery, 1));
     if (!info.has_input(kState) && (op->packed_ || !info.has_input(kOffsets))) {
       return InvalidArgument("initial_state is needed with packed heads, and without cu_seqlens");
     }
@@ -96,6 +96,10 @@ class GatedDeltaNet final : public Operator {
     if (updates != nullptr) {
       const auto bytes = static_cast<size_t>(p.batch * p.capacity * UpdateWidth(p)) * sizeof(float);
       CUDAEP_RETURN_IF_ERROR(device::MemsetAsync(updates, 0, bytes, context.stream()));
+    }
+    if (optional(kOffsets) != nullptr) {  // which may leave tokens out
+      const auto bytes = static_cast<size_t>(context.shapes[kResult].elems()) * SizeOf(p.type);
+      CUDAEP_RETURN_IF_ERROR(device::MemsetAsync(context.output(kResult), 0, bytes, context.stream()));
     }
     const size_t elem = SizeOf(p.type);
     const auto* const query = context.input<std::byte>(kQuery);

@@ -58,11 +58,10 @@ bool MayBeShort(const Settings& settings) { return settings.gemm_path == GemmPat
 bool HasManyRows(Dims a) {
   int64_t rows = 1;
   for (size_t d = 0; d + 1 < a.size(); ++d) {
-    if (a[d] <= 0) return false;
-    rows *= std::min(a[d], kMostShortRows + 1);
-    if (rows > kMostShortRows) return true;
+    if (a[d] == 0) return false;
+    if (a[d] > 0) rows = std::min(rows * std::min(a[d], kMostShortRows + 1), kMostShortRows + 1);
   }
-  return false;
+  return rows > kMostShortRows;
 }
 
 bool MayBeShort(const OpInfo& info, int weights_input, bool packs) {

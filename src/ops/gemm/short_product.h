@@ -26,7 +26,7 @@ bool MayBeShort(const Settings& settings);
 // are to be packed must be the node's alone, or they were on the device twice: those that nobody else reads, or that a
 // compiled region gave it with the attribute "own_weights".
 bool MayBeShort(const OpInfo& info, int weights_input, bool packs);
-// Whether dimensions, which may be unknown, are of more rows.
+// Whether dimensions are of more rows, whatever those count that are unknown, unless there are none.
 bool HasManyRows(Dims a);
 // Whether weights [inner, columns], or [columns, inner], are of a type and sizes that kernel and engine take.
 bool FitShort(DataType type, Dims weights);

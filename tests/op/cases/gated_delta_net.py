@@ -165,6 +165,8 @@ CASES = [
     *(_case((2, tokens), size=size, width=20) for tokens in (1, 7, 300) for size in (16, 128)),
     _case((2, 0)),
     _case(9, batch=3, offsets=_RAGGED, dtypes=TYPES),
+    *(_case(9, batch=batch, offsets=part, dtypes=TYPES) for batch, part in ((2, [0, 3, 5]), (1, [2, 5]))),  # of all
+    _case(9, batch=0, offsets=[0]),
     _case(9, batch=3, offsets=_RAGGED, state=False),
     _case(9, batch=3, offsets=_RAGGED, state=False, row_decay=True, rule="gated"),
     _case(6, packed=True, dtypes=TYPES),

@@ -217,9 +217,12 @@ def _refused(op: str, text: str, inputs: Sequence[Input], code: str = "INVALID_A
                 skip=skip, name=f"refused-{text.replace(' ', '_')}")  # fmt: skip
 
 
-def _row_of(special: float, tokens: int, columns: int, row: int) -> Of:
+_LOUDEST = np.uint64(2**63 - 1).view(np.float64)  # as GPUs make them
+
+
+def _row_of(special: float, tokens: int, columns: int, row: int, column: int | None = None) -> Of:
     values = np.random.default_rng(5).uniform(-1, 1, (tokens, columns))
-    values[row, columns // 2] = special
+    values[row, columns // 2 if column is None else column] = special
     return Of(values)
 
 
@@ -264,6 +267,9 @@ CASES = [
       for n in (4, 20) for special in (np.nan, np.inf)),
     *(_case((n,), 16, 24, 4, k=2, router=_row_of(special, n, 4, 2), note=f"router-{special}")
       for n in (4, 20) for special in (np.nan, np.inf, -np.inf)),
+    # a NaN of all bits, first among the experts, all of which are wanted
+    *(_case((n,), 16, 24, experts, k=experts, router=_row_of(_LOUDEST, n, experts, 2, 0), dtypes=("float32",),
+            note="router-loudest") for n in (4, 20) for experts in (1, 2)),
     # sizes
     *(_case((n,), 16, 24, 4, k=2, dtypes=_ALL) for n in (0, 1, 8, 300)),
     _case((2, 5), 16, 24, 4, k=2),

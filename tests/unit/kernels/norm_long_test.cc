@@ -106,15 +106,16 @@ class NormLongTest : public device::testing::DeviceTest {
 
   template <DataType type>
   void CheckAll(double tolerance) {
-    // In registers; a piece of a chunk; a whole chunk and one pack; in slots, with what comes next, more rows than blocks.
+    // In registers; a piece of a chunk; a whole chunk and one pack; in slots, with what comes next, more rows than
+    // blocks.
     for (const int64_t packs : {1, 33, 2049, 9000}) Check<type>({.rows = 5, .packs = packs}, tolerance);
     // Longer than registers and ring, of one slot, of two and of all.
     Check<type>({.rows = 3, .packs = 4 * 2048 + 65, .slots = 1}, tolerance);
     Check<type>({.rows = 7, .packs = 5 * 2048 - 1, .slots = 2, .shift = false}, tolerance);
     Check<type>({.rows = 3, .packs = 11 * 2048 + 31, .in_place = true}, tolerance);
     Check<type>({.rows = 3, .packs = 11 * 2048 + 31, .statistic = RowStatistic::kRms, .shift = false}, tolerance);
-    // Teams: one warp with a pack, some warps without, all whole; one row in shared memory, some, and more rows than all
-    // stages of the exchange.
+    // Teams: one warp with a pack, some warps without, all whole; one row in shared memory, some, and more rows than
+    // all stages of the exchange.
     for (const int64_t packs : {1, 33, 300, 1025, 2048}) {
       for (const int64_t rows : {1, 2, 37}) {
         Check<type>({.rows = rows, .packs = packs, .kind = Kind::kTeam}, tolerance);
@@ -239,7 +240,7 @@ TEST_F(NormLongTest, WhatCannotBeIsRefused) {
   refused(whole, true, Kind::kTeam, old);
   refused(whole, true, Kind::kTeam, Simulated());  // no clusters
   refused(whole, false, Kind::kTeam);
-  refused({DataType::kFloat16, DataType::kFloat16, 8, 65536}, true, Kind::kTeam);               // scales of their own
+  refused({DataType::kFloat16, DataType::kFloat16, 8, 65536}, true, Kind::kTeam);                // scales of their own
   refused({DataType::kFloat16, DataType::kFloat16, 8, 131'080, true, true}, true, Kind::kTeam);  // too long
   refused(whole, false);
   refused({DataType::kFloat16, DataType::kFloat16, 8, 65537, true, true}, true);        // no whole packs
