@@ -17,7 +17,7 @@ import hosts
 from rich.console import Console
 
 ROOT = Path(__file__).resolve().parent.parent
-PART_BYTES = 55 * 2**20
+PART_BYTES = 46 * 2**20
 OLDEST_HOST = "oldest_host"
 TREES = ("python", "tests", "bench", "tools", "docs", "examples")
 FILES = ("pyproject.toml", "requirements.txt", "CMakeLists.txt", "Makefile", "CMakePresets.json")

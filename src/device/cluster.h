@@ -1,4 +1,4 @@
-// Blocks of one cluster (LaunchConfig::cluster): who is who, stores into each other's shared memory, barriers.
+// Blocks of one cluster (LaunchConfig::cluster): who is who, stores into each other's shared memory, a barrier.
 //
 // Clusters exist on devices from 9.0 on. Elsewhere, and on the simulated device, which runs blocks one by one, a kernel
 // sees clusters of one block; planners choose no more there (DeviceInfo::major and simulated).
@@ -47,32 +47,25 @@ __device__ __forceinline__ void StoreToCluster(T* shared, [[maybe_unused]] unsig
 #endif
 }
 
-// An arrival at `barrier` of block `rank` of the cluster, after what the calling thread has stored there. `barrier` is
-// this block's address.
-__device__ __forceinline__ void ArriveAtCluster(CopyBarrier* barrier, [[maybe_unused]] unsigned rank) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+// The same without waiting, and without a ClusterBarrier behind it: the 16 bytes count at `barrier` of that block like
+// those of a bulk copy. Who has waited there sees them. `barrier` is this block's address too.
+template <class T>
+__device__ __forceinline__ void StoreToClusterAsync(T* shared, [[maybe_unused]] CopyBarrier* barrier,
+                                                    [[maybe_unused]] unsigned rank, const T& value) {
+  static_assert(sizeof(T) == 16);
+#if defined(CUDAEP_SIMULATED_DEVICE)
+  sim::BlockExecutor::Get().BulkStore(shared, &value, &barrier->state);
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  uint32_t word[4];
+  memcpy(word, &value, sizeof(value));
   asm volatile(
-      "{ .reg .u32 there; mapa.shared::cluster.u32 there, %0, %1; "
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }" ::"r"(detail::SharedAddress(barrier)),
-      "r"(rank)
+      "{ .reg .u32 there, counted; mapa.shared::cluster.u32 there, %0, %2; mapa.shared::cluster.u32 counted, %1, %2; "
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [there], {%3, %4, %5, %6}, [counted]; }" ::"r"(
+          detail::SharedAddress(shared)),
+      "r"(detail::SharedAddress(barrier)), "r"(rank), "r"(word[0]), "r"(word[1]), "r"(word[2]), "r"(word[3])
       : "memory");
 #else
-  barrier->Arrive();
-#endif
-}
-// CopyBarrier::Wait, which also lets the caller see what other blocks stored here before they arrived.
-__device__ __forceinline__ void WaitForCluster(CopyBarrier* barrier, unsigned parity) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  unsigned over;
-  do {
-    asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-        : "=r"(over)
-        : "r"(detail::SharedAddress(barrier)), "r"(parity)
-        : "memory");
-  } while (over == 0);
-#else
-  barrier->Wait(parity);
+  *shared = value;
 #endif
 }
 

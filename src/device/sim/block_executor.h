@@ -120,6 +120,7 @@ class BlockExecutor {
   void ArriveAtBarrier(uint64_t* barrier, unsigned bytes);
   void ArriveAfterCopies(uint64_t* barrier);
   void BulkCopy(void* to, const void* from, unsigned bytes, uint64_t* barrier);
+  void BulkStore(void* to, const void* value, uint64_t* barrier);
   void WaitAtBarrier(uint64_t* barrier, unsigned parity);
   // GridDependencyWait().
   void WaitForDependency();

@@ -188,6 +188,13 @@ void BlockExecutor::BulkCopy(void* to, const void* from, unsigned bytes, uint64_
   if (woken) WakeAtBarrier(barrier);
 }
 
+void BlockExecutor::BulkStore(void* to, const void* value, uint64_t* barrier) {
+  Unseen unseen;
+  bool woken = false;
+  FailIf(copies_.BulkStore(to, value, barrier, &woken));
+  if (woken) WakeAtBarrier(barrier);
+}
+
 void BlockExecutor::WaitAtBarrier(uint64_t* barrier, unsigned parity) {
   Unseen unseen;
   Fiber* self = self_;

@@ -23,7 +23,8 @@ void CopyEngine::Ask(std::vector<Request>* requests, const Request& request) {
 }
 
 void CopyEngine::Make(const Request& request) {
-  if (request.valid != 0) std::memcpy(request.to, request.from, request.valid);
+  const std::byte* const from = request.from != nullptr ? request.from : request.value.data();
+  if (request.valid != 0) std::memcpy(request.to, from, request.valid);
   if (request.valid != request.bytes) std::memset(request.to + request.valid, 0, request.bytes - request.valid);
 }
 
@@ -108,6 +109,17 @@ CopyEngine::Error CopyEngine::BulkCopy(void* to, const void* from, unsigned byte
   Barrier* found = nullptr;
   if (Error error = Find(barrier, &found)) return error;
   Ask(&found->bulk, {static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes, bytes});
+  *woken = found->pending == found->deferred.size();
+  return nullptr;
+}
+
+CopyEngine::Error CopyEngine::BulkStore(void* to, const void* value, uint64_t* barrier, bool* woken) {
+  Request request{static_cast<std::byte*>(to), nullptr, 16, 16};
+  if (!IsAligned(to, 16)) return "an asynchronous store that is not aligned to 16 bytes";
+  Barrier* found = nullptr;
+  if (Error error = Find(barrier, &found)) return error;
+  std::memcpy(request.value.data(), value, 16);
+  Ask(&found->bulk, request);
   *woken = found->pending == found->deferred.size();
   return nullptr;
 }

@@ -6,6 +6,7 @@
 // Threads: the executor's. Failure: a call that breaks a rule returns what it broke, static text, or null.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <unordered_map>
@@ -30,6 +31,8 @@ class CopyEngine {
   // An arrival once the copies that `thread` asked for so far have been made.
   Error ArriveAfterCopies(uint64_t* barrier, unsigned thread, bool* woken);
   Error BulkCopy(void* to, const void* from, unsigned bytes, uint64_t* barrier, bool* woken);
+  // 16 bytes, which count like those of bulk copies (st.async).
+  Error BulkStore(void* to, const void* value, uint64_t* barrier, bool* woken);
   // Whether the phase of `parity` is over; it is ended here, its copies made, when nothing else is missing.
   Error Poll(uint64_t* barrier, unsigned parity, bool* over);
 
@@ -39,8 +42,9 @@ class CopyEngine {
  private:
   struct Request {
     std::byte* to;
-    const std::byte* from;
+    const std::byte* from;  // null: `value`
     unsigned bytes, valid;
+    std::array<std::byte, 16> value = {};
   };
   struct ThreadCopies {
     std::vector<Request> requests;  // not made yet, oldest first; the first is number `made`

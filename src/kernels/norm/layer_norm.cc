@@ -1,5 +1,7 @@
 #include "kernels/norm/layer_norm.h"
 
+#include <algorithm>
+
 #include "kernels/common/row_plan.h"
 #include "kernels/norm/layer_norm_types.h"
 
@@ -25,6 +27,9 @@ Result<LayerNormPlans> PlanLayerNorm(const NormProblem& problem, const device::D
       NormChoice single_blocks = forced;
       single_blocks.clusters = false;
       CUDAEP_ASSIGN_OR_RETURN(plans.packed, PlanNorm(problem, device, true, single_blocks));
+    } else if (plans.packed.kind == Kind::kTeam) {
+      // A team that had to wait for another one to end would double the time.
+      plans.packed.blocks = LongBlocks(std::max<int64_t>(problem.rows, 1), active.value()) * plans.packed.cluster;
     }
   }
   const bool without_packs = forced.kind == Kind::kDirect || forced.kind == Kind::kStream;

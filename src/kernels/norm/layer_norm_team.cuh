@@ -26,12 +26,16 @@ __global__ void __launch_bounds__(kTeamThreads, 1)
   const bool sums = threadIdx.x < kTeamThreads / 2;
   const auto lane = static_cast<int>(threadIdx.x % 32);
   const int start = static_cast<int>(own_part) * piece, stages = 2 * depth;
+  const unsigned part_bytes = parts * sizeof(PartMoments<C>);
   const int packs = device::Min(device::Max(in.row_packs - start, 0), piece);
   const auto has = [&](int j) { return j * 32 + lane < packs; };
   Raw* const slots = device::DynamicShared<Raw>() + static_cast<int>(warp) * depth * piece;
   if (sums && lane == 0) {
     for (int i = 0; i < depth; ++i) full[warp][i].Init(1);
-    for (int i = static_cast<int>(warp); i < stages; i += kTeamWarps) summed[i].Init(parts);
+    for (int i = static_cast<int>(warp); i < stages; i += kTeamWarps) {
+      summed[i].Init(1);
+      summed[i].ArriveExpecting(part_bytes);
+    }
     device::FenceCopyBarriers();
   }
   Raw scale[kTeamPacks] = {}, beta[kTeamPacks] = {};
@@ -70,17 +74,18 @@ __global__ void __launch_bounds__(kTeamThreads, 1)
       C mean, squares;
       PieceMoments<kTeamPacks>(value, has, packs, 32, centred, mean, squares);
       if (lane >= static_cast<int>(cluster)) continue;
-      device::StoreToCluster(&part_of[stage][own_part], lane,
-                             PartMoments<C>{static_cast<C>(packs * kPack), mean, squares, C(0)});
-      device::ArriveAtCluster(&summed[stage], lane);
+      device::StoreToClusterAsync(&part_of[stage][own_part], &summed[stage], static_cast<unsigned>(lane),
+                                  PartMoments<C>{static_cast<C>(packs * kPack), mean, squares, C(0)});
     }
   } else {
+    const device::CachePolicy policy = device::EvictFirst();  // each is read once
     int64_t next_row = row;
     const auto push = [&](int to) {
       if (next_row < in.rows && lane == 0) {
-        full[warp][to].ArriveExpecting(static_cast<unsigned>(packs) * 16);
         const T* const from = in.x + next_row * in.elems + static_cast<int64_t>(start) * kPack;
-        if (packs > 0) device::BulkCopy(slots + to * piece, from, static_cast<unsigned>(packs) * 16, &full[warp][to]);
+        const unsigned bytes = static_cast<unsigned>(packs) * 16;
+        full[warp][to].ArriveExpecting(bytes);
+        if (bytes != 0) device::BulkCopy(slots + to * piece, from, bytes, &full[warp][to], policy);
       }
       next_row += stride;
     };
@@ -88,9 +93,10 @@ __global__ void __launch_bounds__(kTeamThreads, 1)
     if (in.constant_affine == 0) load_affine();
 #pragma unroll 1
     for (; row < in.rows; row += stride, next()) {
-      device::WaitForCluster(&summed[stage], stage_parity);
+      summed[stage].Wait(stage_parity);
       C mean, squares;
       MergeClusterParts(part_of[stage], parts, in.inverse_elems, centred, mean, squares);
+      if (threadIdx.x == kTeamThreads / 2) summed[stage].ArriveExpecting(part_bytes);  // of the row `stages` behind
       const C inv_std = InverseOf<T>(in.statistic, squares, in.inverse_elems, in.epsilon);
       if (own_part == 0 && lane == 0) {
         WriteStatistic(in, out.mean, row, mean);

@@ -44,8 +44,8 @@ bool RowsAreTooLong(const NormalizationPlan& plan, size_t element_bytes, const d
   const bool idle = streamed ? plan.rows < device.multiprocessors
                              : plan.elems > kLongRowElems && plan.rows * packed.cluster * 2 < device.multiprocessors;
   if (idle || packed.read_once) return idle;
-  const int64_t in_flight = streamed ? std::min<int64_t>(plan.rows, 2 * int64_t{device.multiprocessors})
-                                     : packed.blocks / packed.cluster * packed.together;
+  const int64_t in_flight =
+      streamed ? std::min<int64_t>(plan.rows, 2 * int64_t{device.multiprocessors}) : packed.blocks / packed.cluster;
   return static_cast<size_t>(in_flight * plan.elems) * element_bytes > device.l2_bytes;
 }
 

@@ -50,7 +50,9 @@ class NormLongTest : public device::testing::DeviceTest {
     const auto plan = PlanNorm(problem, Simulated(row.slots), true, {row.kind});
     ASSERT_TRUE(plan.ok()) << plan.status().ToString();
     ASSERT_EQ(plan.value().kind, row.kind);
-    if (row.kind == Kind::kLong) ASSERT_EQ(plan.value().slots, row.slots);
+    if (row.kind == Kind::kLong) {
+      ASSERT_EQ(plan.value().slots, row.slots);
+    }
     const LayerNormPlans plans{plan.value(), plan.value()};
     const auto size = static_cast<size_t>(row.rows * elems), columns = static_cast<size_t>(elems);
     uint32_t state = 7;

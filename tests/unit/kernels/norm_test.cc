@@ -135,7 +135,7 @@ TEST_F(NormKernelTest, EveryKindOfKernelTakesChannelsAndStatistics) {
   }
 }
 
-// Batches and rings that hold a scale: of the last rows, of whole and of ragged warps, with everything there may be:
+// Batches and teams, which hold a scale: of the last rows, of whole and of ragged warps, with everything there may be:
 // skip and bias, the sum written, a shift, statistics. A few 16-bit numbers, so that sums are exact.
 TEST_F(NormKernelTest, WhatHoldsAScaleGivesWhatRowsDo) {
   const auto check = [&](Kind kind, int64_t rows, int64_t elems, bool skip, RowStatistic statistic) {
@@ -166,7 +166,6 @@ TEST_F(NormKernelTest, WhatHoldsAScaleGivesWhatRowsDo) {
       const auto plan = PlanNorm(problem, Simulated(), true, {kinds[i]});
       ASSERT_TRUE(plan.ok()) << plan.status().ToString();
       ASSERT_EQ(plan.value().kind, kinds[i]);
-      ASSERT_EQ(plan.value().held, kinds[i] == Kind::kRing);
       const LayerNormPlans plans{plan.value(), plan.value()};
       args.plans = &plans;
       auto* const to = Allocate<Half>(size);
@@ -193,7 +192,7 @@ TEST_F(NormKernelTest, WhatHoldsAScaleGivesWhatRowsDo) {
         check(Kind::kBatch, 23, elems, skip, statistic);
       check(Kind::kBatch, 1, 16384, skip, statistic);
       if (skip) continue;
-      for (const int64_t elems : {8, 3000, 8192, 16384}) check(Kind::kRing, 11, elems, false, statistic);
+      for (const int64_t elems : {8, 3000, 8192, 16384}) check(Kind::kTeam, 31, elems, false, statistic);
     }
   }
 }
@@ -227,7 +226,7 @@ TEST_F(NormKernelTest, ConstantRowsAreExactlyTheShift) {
       ASSERT_EQ(std::memcmp(&result[i], &shift, sizeof(T)), 0) << "element " << i;
     }
   };
-  for (const Kind kind : {Kind::kDirect, Kind::kRing, Kind::kLong, Kind::kStream}) {
+  for (const Kind kind : {Kind::kDirect, Kind::kTeam, Kind::kRing, Kind::kLong, Kind::kStream}) {
     for (const int64_t elems : {12, 128, 516, 2044, 2048, 4092}) {
       check(DataType::kFloat, elems, kind, true, 0.1f, 0.25f);
       check(DataType::kFloat, elems, kind, true, 12345.678f, -3.5f);
