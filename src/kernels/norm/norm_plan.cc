@@ -118,7 +118,8 @@ bool PlaceTeam(NormPlan& plan, int64_t packs, const NormProblem& problem, const 
                const NormChoice& forced) {
   if (!problem.same_affine || problem.elems == 0 || (device.major < 9 && !device.simulated)) return false;
   constexpr int64_t kWarpPacks = 32 * kTeamPacks;
-  const int64_t blocks = CeilDiv<int64_t>(packs, kTeamWarps * kWarpPacks);
+  // What the blocks exchange must be stored in a launch of clusters.
+  const int64_t blocks = std::max<int64_t>(CeilDiv<int64_t>(packs, kTeamWarps * kWarpPacks), device.simulated ? 1 : 2);
   if (blocks > MostCluster(device, forced)) return false;
   plan.cluster = std::bit_ceil(static_cast<unsigned>(blocks));
   const int64_t piece = AlignUp(CeilDiv<int64_t>(packs, kTeamWarps * plan.cluster), int64_t{32});

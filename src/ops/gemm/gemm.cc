@@ -9,7 +9,8 @@ namespace {
 
 struct GemmPlan : Plan {
   GemmAddend addend = GemmAddend::kNone;
-  kernels::StridedCopy broadcast_c;  // of kBroadcast
+  kernels::StridedCopy broadcast_c;  // of kBroadcast, to scratch memory
+  size_t whole_c = 0;
   MatrixProduct product;
 };
 
@@ -46,13 +47,15 @@ class Gemm : public Operator {
     geometry.problem.types = lib::MixedTypes::Of(type_);
     geometry.problem.epilogue.alpha = alpha_;
     if (context.inputs[1].packed) geometry.problem.transpose_b = true, geometry.problem.ldb = geometry.problem.k;
+    CUDAEP_ASSIGN_OR_RETURN(plan->product, MatrixProduct::Make(context.runtime, geometry.problem, options_));
+    plan->workspace_bytes = plan->product.workspace_bytes();
     if (geometry.addend == GemmAddend::kBroadcast) {
       const Shape strides{geometry.c_row_stride, geometry.c_column_stride};
       CUDAEP_ASSIGN_OR_RETURN(plan->broadcast_c,
                               kernels::MakeStridedCopy(context.outputs[0], strides, 0, SizeOf(type_)));
+      // Not to Y: what the library adds to its own results in place it has rounded before (cuBLASLt 13.1, 16 bits).
+      plan->whole_c = plan->AddScratch(StorageBytes(type_, context.outputs[0].elems()));
     }
-    CUDAEP_ASSIGN_OR_RETURN(plan->product, MatrixProduct::Make(context.runtime, geometry.problem, options_));
-    plan->workspace_bytes = plan->product.workspace_bytes();
     plan->settled = plan->product.settled();
     return PlanPtr(std::move(plan));
   }
@@ -69,15 +72,15 @@ class Gemm : public Operator {
 
   Status Enqueue(const Plan& base_plan, const OpContext& context) const override {
     const auto& plan = PlanAs<GemmPlan>(base_plan);
-    if (plan.addend == GemmAddend::kBroadcast) {
-      CUDAEP_RETURN_IF_ERROR(
-          kernels::LaunchStridedCopy(plan.broadcast_c, context.input(2), context.output(0), context.stream()));
-    }
     blas::GemmPointers at{
         .a = context.input(0), .b = context.input(1), .c = context.output(0), .workspace = context.workspace};
     if (plan.addend == GemmAddend::kBias) at.bias = context.input(2);
     if (plan.addend == GemmAddend::kResidual) at.residual = context.input(2);
-    if (plan.addend == GemmAddend::kBroadcast) at.residual = at.c;
+    if (plan.addend == GemmAddend::kBroadcast) {
+      void* const whole = context.scratch(plan.whole_c);
+      CUDAEP_RETURN_IF_ERROR(kernels::LaunchStridedCopy(plan.broadcast_c, context.input(2), whole, context.stream()));
+      at.residual = whole;
+    }
     return plan.product.Enqueue(context.runtime, at);
   }
 

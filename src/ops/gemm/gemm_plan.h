@@ -39,7 +39,7 @@ enum class GemmAddend : uint8_t {
   kNone,       // absent, or beta is 0
   kBias,       // one value a column, as it is: the product's epilogue
   kResidual,   // of the result's shape: the product's epilogue reads it where it lies
-  kBroadcast,  // copied into Y first, which is the residual then
+  kBroadcast,  // written out as one first
 };
 
 struct GemmGeometry {

@@ -227,6 +227,10 @@ TEST_F(NormLongTest, ATeamIsAsSmallAsHoldsARow) {
   EXPECT_EQ(plan(2048, 131072, DataType::kFloat).kind, Kind::kLong);  // longer than a cluster holds
   EXPECT_EQ(plan(29, 131072).kind, Kind::kLong);                      // less than two rows for each
   EXPECT_EQ(plan(30, 131072).kind, Kind::kTeam);
+  const auto forced =
+      PlanNorm({DataType::kFloat16, DataType::kFloat16, 33, 512, true, true}, Gpu(), true, {Kind::kTeam});
+  ASSERT_OK(forced.status());
+  EXPECT_EQ(forced.value().cluster, 2u);  // a launch of clusters, however short the row
 }
 
 TEST_F(NormLongTest, WhatCannotBeIsRefused) {
