@@ -108,7 +108,8 @@ constexpr OptionRow kGeneral[] = {
     {"cudnn_conv_use_max_workspace", kBool, "1", "0 keeps convolution workspaces below 32 MB",
      SetBool<&Settings::conv_use_max_workspace>, nullptr, kUpstream},
     {"compiled_engines", kBool, "1",
-     "16-bit convolutions of few multiplications, convolutions with any activation, 16-bit attention and products of 17 to "
+     "16-bit convolutions of few multiplications, convolutions with any activation, 16-bit attention and products of "
+     "17 to "
      "256 rows run by engines that cuDNN compiles in the background (docs/guides/tuning.md)",
      SetBool<&Settings::compiled_engines>, nullptr},
     {"cudnn_conv1d_pad_to_nc1d", kBool, "0", "run 1-D convolutions as [N,C,1,D]",

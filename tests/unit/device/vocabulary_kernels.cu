@@ -1,4 +1,5 @@
 #include "device/async_copy.h"
+#include "device/cluster.h"
 #include "device/launch.h"
 #include "device/tensor_core.h"
 #include "vocabulary_kernels.h"
@@ -124,6 +125,45 @@ __global__ void BulkCopies(const float* in, float* out, int tiles, CopyMistake m
   }
 }
 
+// A tile is read by one block of a cluster, which stores it into the next one's shared memory.
+__global__ void ClusterStores(const float* in, float* out, int tiles, CopyMistake mistake) {
+  struct alignas(16) Pack {
+    float value[4];
+  };
+  __shared__ Pack slots[kAhead][kTile / 4 + 1];
+  __shared__ CopyBarrier barriers[kAhead];
+  const int thread = static_cast<int>(threadIdx.x), blocks = static_cast<int>(ClusterBlocks());
+  const int rank = static_cast<int>(ClusterRank());
+  if (thread == 0 && mistake != CopyMistake::kNoInit) {
+    for (CopyBarrier& barrier : barriers) barrier.Init(1);
+    FenceCopyBarriers();
+  }
+  ClusterBarrier();
+  for (int tile = 0; tile < tiles; ++tile) {
+    const int slot = tile % kAhead, receiver = tile % blocks;
+    CopyBarrier& barrier = barriers[slot];
+    if (rank == receiver && thread == 0) {
+      unsigned bytes = kTile * sizeof(float);
+      if (mistake == CopyMistake::kTooFewBytes) bytes -= 16;
+      if (mistake == CopyMistake::kTooManyBytes) bytes += 16;
+      barrier.ArriveExpecting(bytes);
+    }
+    if (rank == (receiver + blocks - 1) % blocks && thread < kTile / 4) {
+      Pack pack;
+      memcpy(&pack, in + tile * kTile + thread * 4, sizeof(pack));
+      auto* const to =
+          reinterpret_cast<std::byte*>(&slots[slot][thread]) + (mistake == CopyMistake::kMisaligned ? 4 : 0);
+      StoreToClusterAsync(reinterpret_cast<Pack*>(to), &barrier, static_cast<unsigned>(receiver), pack);
+    }
+    const bool reads = mistake != CopyMistake::kNotWaitedFor || tile + 1 < tiles;
+    if (rank == receiver && reads) {
+      if (mistake != CopyMistake::kNoWait) barrier.Wait(static_cast<unsigned>(tile / (kAhead * blocks) % 2));
+      out[tile * kTile + thread] = 2 * slots[slot][thread / 4].value[thread % 4];
+    }
+    ClusterBarrier();
+  }
+}
+
 __global__ void BarrierCopies(const float* in, float* out, int tiles, CopyMistake mistake) {
   __shared__ __align__(16) float slots[kAhead][kTile];
   __shared__ CopyBarrier barriers[kAhead];
@@ -213,6 +253,16 @@ Status LaunchGroupCopies(Stream stream, const float* in, float* out, int tiles, 
 }
 Status LaunchBulkCopies(Stream stream, const float* in, float* out, int tiles, CopyMistake mistake) {
   return Launch(BulkCopies, kTileConfig, stream, in, out, tiles, mistake);
+}
+Status LaunchClusterStores(Stream stream, const float* in, float* out, int tiles, CopyMistake mistake) {
+#if defined(CUDAEP_SIMULATED_DEVICE)
+  constexpr unsigned kBlocks = 1;
+#else
+  constexpr unsigned kBlocks = 2;
+#endif
+  LaunchConfig config = kTileConfig;
+  config.grid.x = config.cluster.x = kBlocks;
+  return Launch(ClusterStores, config, stream, in, out, tiles, mistake);
 }
 Status LaunchBarrierCopies(Stream stream, const float* in, float* out, int tiles, CopyMistake mistake) {
   return Launch(BarrierCopies, kTileConfig, stream, in, out, tiles, mistake);

@@ -36,6 +36,8 @@ enum class CopyMistake : uint8_t {
 Status LaunchGroupCopies(Stream stream, const float* in, float* out, int tiles, CopyMistake mistake = {});
 // The same by bulk copies, a barrier a slot; by each thread's copies with such barriers.
 Status LaunchBulkCopies(Stream stream, const float* in, float* out, int tiles, CopyMistake mistake = {});
+// The same by stores into the shared memory of another block of a cluster; on the simulated device the block's own.
+Status LaunchClusterStores(Stream stream, const float* in, float* out, int tiles, CopyMistake mistake = {});
 Status LaunchBarrierCopies(Stream stream, const float* in, float* out, int tiles, CopyMistake mistake = {});
 // out[i] = in[i] for i < valid and 0 behind, in copies of 4, 8 and 16 bytes.
 Status LaunchPartialCopy(Stream stream, const float* in, float* out, int valid_bytes);

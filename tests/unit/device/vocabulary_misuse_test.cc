@@ -48,6 +48,20 @@ TEST_F(VocabularyMisuseTest, BulkCopiesNeedTheirBarrier) {
   EXPECT_FAILS(Fails(LaunchBarrierCopies, CopyMistake::kNoArrival), kDeviceLost, "waits in a copy barrier");
 }
 
+TEST_F(VocabularyMisuseTest, StoresIntoOtherBlocksNeedTheirBarrier) {
+  EXPECT_OK(Fails(LaunchClusterStores, CopyMistake::kNone));
+  EXPECT_EQ(Unwritten(LaunchClusterStores, CopyMistake::kNone), 0u);
+  EXPECT_FAILS(Fails(LaunchClusterStores, CopyMistake::kNoInit), kDeviceLost,
+               "a copy barrier that was not initialised");
+  EXPECT_FAILS(Fails(LaunchClusterStores, CopyMistake::kNoWait), kDeviceLost, "has all and was not waited for");
+  EXPECT_FAILS(Fails(LaunchClusterStores, CopyMistake::kNotWaitedFor), kDeviceLost,
+               "the block ends before a bulk copy into its shared memory was waited for");
+  // The last one comes when the phase is over.
+  EXPECT_FAILS(Fails(LaunchClusterStores, CopyMistake::kTooFewBytes), kDeviceLost, "the block ends before a bulk copy");
+  EXPECT_FAILS(Fails(LaunchClusterStores, CopyMistake::kTooManyBytes), kDeviceLost, "waits in a copy barrier");
+  EXPECT_FAILS(Fails(LaunchClusterStores, CopyMistake::kMisaligned), kDeviceLost, "an asynchronous store that is not");
+}
+
 TEST_F(VocabularyMisuseTest, ProductsTakeAWholeWarp) {
   ASSERT_OK(LaunchMmaOfHalfAWarp(stream(), Allocate<float>(1024)));
   EXPECT_FAILS(StreamSynchronize(stream()), kDeviceLost, "takes all 32 lanes");

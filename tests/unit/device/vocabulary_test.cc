@@ -167,6 +167,9 @@ TEST_F(VocabularyTest, CopiesAheadInGroupsAndThroughBarriers) {
     Check(LaunchBulkCopies(stream(), source, out, tiles));
     EXPECT_EQ(Download(out, in.size()), doubled) << tiles;
     out = Allocate<float>(in.size());
+    Check(LaunchClusterStores(stream(), source, out, tiles));
+    EXPECT_EQ(Download(out, in.size()), doubled) << tiles;
+    out = Allocate<float>(in.size());
     Check(LaunchBarrierCopies(stream(), source, out, tiles));
     EXPECT_EQ(Download(out, in.size()), reversed) << tiles;
   }
