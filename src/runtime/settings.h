@@ -22,7 +22,7 @@ enum class ConvSearch : uint8_t {
 // Which implementation runs a product or a convolution. What is forced and impossible is an error.
 enum class GemmPath : uint8_t { kAuto, kLibrary, kOwnKernel };
 enum class ConvPath : uint8_t { kAuto, kLibrary, kColumns, kDepthwise, kChannelsLast };
-// Which kernel normalises the rows of layer and RMS normalisation; long ones one by one, two or four together.
+// Which kernel normalises the rows of layer and RMS normalisation.
 enum class NormPath : uint8_t { kAuto, kDirect, kBatch, kTeam, kRing, kLong, kStream };
 
 inline constexpr int kMostRanks = 1024;

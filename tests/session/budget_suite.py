@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime as ort
-from onnx import helper
+from onnx import TensorProto, helper
 
 from tests.session import models
 from tests.session.budget_support import (
@@ -104,6 +104,24 @@ def check_what_a_node_costs() -> None:
         for cost in costs:
             parts = cost["weights"] + cost["copies"] + cost["outputs"] + cost["workspace"]
             assert cost["bytes"] == parts and not cost["recorded"] and cost["unknown"] == "", cost
+
+
+def check_weights_that_are_packed_exist_twice_meanwhile() -> None:
+    """16-bit ones of products, where nobody else reads them."""
+    size = 4 * SIZE  # more than a product's workspace
+    weight = size * size * 2
+    for alone in (True, False):
+        names = ["w0", "w1" if alone else "w0"]
+        constants = {name: np.ones((size, size), np.float16) for name in names}
+        nodes = [
+            helper.make_node("MatMul", [f"v{i}", name], [f"v{i + 1}"], name=f"product{i}")
+            for i, name in enumerate(names)
+        ]
+        ends: list[int | str] = [4, size]
+        half = (TensorProto.FLOAT16, ends)
+        with saved(models.model(nodes, {"v0": half}, {"v2": half}, constants)) as path:
+            costs = [node["cost"] for node in opened(path, limit(1 << 30), options={"compiled_regions": "0"}).claimed]
+        assert (costs[0]["workspace"] >= weight) == alone, costs
 
 
 def check_shared_weights_leave_room() -> None:

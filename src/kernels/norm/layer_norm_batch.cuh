@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(BatchThreadsAtOnce(kSkip))
   using Ring = CopyRing<Raw, kNormPacks, kSlotPacks>;
   constexpr int kTensors = kSkip ? 2 : 1;
   constexpr RowStatistic kStatistic = kCentred ? RowStatistic::kRms : RowStatistic::kVariance;
-  __shared__ device::CopyBarrier barriers[kNormThreads / 32][kNormSlots];
+  __shared__ device::CopyBarrier barriers[kNormThreads / 32][kTensors * kNormBatch];
   __shared__ PartMoments<C> part_of[2][kNormThreads / 32];
   const unsigned warp = (threadIdx.y * blockDim.x + threadIdx.x) / 32, own_part = threadIdx.x / 32;
   const unsigned parts = blockDim.x / 32, rounded = (parts + 3) / 4 * 4;

@@ -32,7 +32,7 @@ Status LaunchLong(const LayerNormArgs& args, device::Stream stream) {
   const LayerNormOutput<T> out{args.y, nullptr, args.mean, args.inv_std};
   const AffineForm form = FormOf(in);
   if (form == AffineForm::kMixed)
-    return InvalidArgument("no long rows with a scale of columns and a shift of channels");
+    return InvalidArgument("no long rows whose scale and shift are not both of columns, or both of channels");
   return WithLongKernel<T>(form == AffineForm::kColumns, [&](auto kernel) {
     return device::Launch(kernel, LongConfigOf(plan), stream, in, out, plan.slots);
   });

@@ -14,7 +14,7 @@ device::LaunchConfig ConfigOf(const NormPlan& plan) {
   config.grid.x = static_cast<unsigned>(plan.blocks);
   config.block.x = plan.width;
   config.cluster.x = plan.cluster;
-  config.shared_bytes = size_t{plan.width} * static_cast<size_t>(plan.depth) * kNormPacks * kPackBytes;
+  config.shared_bytes = size_t{plan.width} * static_cast<size_t>(plan.slots) * kNormPacks * kPackBytes;
   config.programmatic = true;
   return config;
 }
@@ -24,8 +24,7 @@ Status LaunchRing(const LayerNormArgs& args, device::Stream stream) {
   const NormPlan& plan = args.plans->packed;
   const LayerNormInput<T, T> in = MakeLayerNormInput<T, T>(args, RowPack(sizeof(T)));
   const LayerNormOutput<T> out{args.y, nullptr, args.mean, args.inv_std};
-  return device::Launch(LayerNormRingKernel<T, RowPack(sizeof(T))>, ConfigOf(plan), stream, in, out, plan.slots,
-                        plan.depth);
+  return device::Launch(LayerNormRingKernel<T, RowPack(sizeof(T))>, ConfigOf(plan), stream, in, out, plan.slots);
 }
 
 Status Refused(DataType x, DataType y) {

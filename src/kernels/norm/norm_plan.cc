@@ -19,8 +19,9 @@ constexpr int64_t kRowBlockThreads = 128;
 constexpr int64_t kSmallProblemPacks = 128 * 1024;
 // Of a row that clusters which come and go are better for.
 constexpr int64_t kMostRingBytes = int64_t{96} << 10;
-// Warps of a ring's block, slots of a warp, and blocks that share a multiprocessor.
-constexpr int64_t kRingWarps = 8, kShortSlots = 4, kRingBlocks = 3;
+constexpr int64_t kRingWarps = kRingThreads / 32;
+// Of a team's warp whole lines of 128 bytes: a row is shared out as evenly as they allow.
+constexpr int64_t kPiecePacks = 8;
 constexpr size_t kSlotBytes = size_t{32} * kNormPacks * kPackBytes;
 // At most, of what a block takes beside its ring: barriers, moments, and what the system reserves.
 constexpr size_t kOtherSharedBytes = size_t{8} << 10, kBatchOtherBytes = size_t{4} << 10;
@@ -87,12 +88,12 @@ unsigned MostCluster(const device::DeviceInfo& device, const NormChoice& forced)
   return forced.clusters && device.major >= 9 && !device.simulated ? kNormCluster : 1;
 }
 
-// Clusters that come and go. False where none holds a row, or the device all rows at once.
+// Clusters that come and go, each with a row. False where none holds a row, or the device all rows at once.
 bool PlaceRing(NormPlan& plan, int64_t packs, const NormProblem& problem, const device::DeviceInfo& device,
                const NormChoice& forced) {
   const int64_t row_slots = std::max<int64_t>(CeilDiv<int64_t>(packs, 32 * kNormPacks), 1);
   const int64_t room = SlotsOfBlock(device, kRingBlocks);
-  const int64_t most = std::min(kShortSlots, room / kRingWarps);
+  const int64_t most = std::min<int64_t>(kRingSlots, room / kRingWarps);
   if (most == 0) return false;
   const unsigned most_blocks = MostCluster(device, forced);
   while (plan.cluster < most_blocks && row_slots > kRingWarps * plan.cluster * most) plan.cluster *= 2;
@@ -102,7 +103,6 @@ bool PlaceRing(NormPlan& plan, int64_t packs, const NormProblem& problem, const 
   const int64_t warps = CeilDiv(row_slots, cluster * of_warp);
   plan.width = static_cast<unsigned>(warps) * 32;
   plan.slots = static_cast<int>(of_warp);
-  plan.depth = static_cast<int>(of_warp);
   plan.blocks = std::max<int64_t>(problem.rows, 1) * cluster;
   return true;
 }
@@ -122,7 +122,7 @@ bool PlaceTeam(NormPlan& plan, int64_t packs, const NormProblem& problem, const 
   const int64_t blocks = std::max<int64_t>(CeilDiv<int64_t>(packs, kTeamWarps * kWarpPacks), device.simulated ? 1 : 2);
   if (blocks > MostCluster(device, forced)) return false;
   plan.cluster = std::bit_ceil(static_cast<unsigned>(blocks));
-  const int64_t piece = AlignUp(CeilDiv<int64_t>(packs, kTeamWarps * plan.cluster), int64_t{32});
+  const int64_t piece = AlignUp(CeilDiv<int64_t>(packs, kTeamWarps * plan.cluster), kPiecePacks);
   const size_t room = device.shared_bytes_per_block - std::min(device.shared_bytes_per_block, kTeamOtherBytes);
   const auto depth = static_cast<int64_t>(room / (static_cast<size_t>(piece) * kTeamWarps * kPackBytes));
   const int64_t clusters = std::max<int64_t>(ClustersAtOnce(device, plan.cluster), 1);

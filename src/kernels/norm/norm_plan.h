@@ -5,8 +5,8 @@
 //             instructions bound rather than memory;
 //   kTeam     longer rows that share scale and shift: the blocks of a cluster, which cover the device once, keep their
 //             part of both and go on from row to row, some warps summing and the others writing;
-//   kRing     the row waits in a ring in shared memory, of a block or of the blocks of a cluster, which exchange their
-//             moments; three such blocks share a multiprocessor, and each cluster has a row;
+//   kRing     a row waits in the shared memory of a block, or of the blocks of a cluster, which exchange their moments;
+//             three such blocks share a multiprocessor;
 //   kLong     a grid that covers the device once goes on from row to row (kernels/common/long_rows.h): longer rows, and
 //             those that are few. A row that the blocks of a cluster have no room for is partly read twice;
 //   kStream   a block reads the row twice: long rows that are not read in packs, or come with a second tensor.
@@ -24,10 +24,12 @@ namespace cudaep::kernels {
 
 inline constexpr unsigned kNormThreads = 512;  // of a block at most, so that two may have 64 registers a thread
 inline constexpr int kNormPacks = 4;           // that a thread of a large problem holds at once
-inline constexpr int kNormSlots = 16;          // of a warp's ring, at most
 inline constexpr int kNormBatch = 4;           // rows of a batch, at most
 inline constexpr int kNormCluster = 8;         // blocks that share a row, at most
-inline constexpr unsigned kTeamThreads = 512;  // of a team's block: half of them sum rows, half write them
+inline constexpr unsigned kRingThreads = 256;  // of a ring's block at most, of which three share a multiprocessor
+inline constexpr unsigned kRingBlocks = 3;
+inline constexpr int kRingSlots = 4;                       // of a warp, at most
+inline constexpr unsigned kTeamThreads = 512;              // of a team's block: half of them sum rows, half write them
 inline constexpr unsigned kTeamWarps = kTeamThreads / 64;  // of each half
 inline constexpr int kTeamPacks = 8;                       // that a thread has of a row, at most
 inline constexpr int kTeamDepth = 8;                       // rows in shared memory, at most
@@ -50,9 +52,9 @@ struct NormPlan {
   unsigned width = 32;          // threads of one row, or of one block's part of it
   unsigned rows_per_block = 1;  // kDirect: 1 unless width <= 32; kBatch: batches, likewise
   unsigned cluster = 1;         // kTeam, kRing, kLong: blocks that share a row
-  int piece = 0;                // kTeam: packs that a warp has of a row, whole 32
+  int piece = 0;                // kTeam: packs that a warp has of a row
   int slots = 1;                // kRing: that a warp has of a row, kNormPacks packs for each lane; kLong: of the ring
-  int depth = 1;                // kRing: that it holds; kBatch: rows of a batch; kTeam: rows in shared memory
+  int depth = 1;                // kBatch: rows of a batch; kTeam: rows in shared memory
   bool read_once = true;        // each element, from memory
   int64_t blocks = 0;
 };

@@ -69,10 +69,10 @@ class GatedDeltaNet final : public Operator {
     p.sigmoid_beta = beta == "sigmoid";
     if (info.has_input(kKey) != info.has_input(kValue)) return InvalidArgument("key and value go together");
     op->packed_ = !info.has_input(kKey);
-    CUDAEP_RETURN_IF_ERROR(CheckStatedLinearKeys(info, op->packed_ ? kState : kQuery, 1));
     if (!info.has_input(kState) && (op->packed_ || !info.has_input(kOffsets))) {
       return InvalidArgument("initial_state is needed with packed heads, and without cu_seqlens");
     }
+    CUDAEP_RETURN_IF_ERROR(CheckStatedLinearKeys(info, op->packed_ ? kState : kQuery, 1));
     return op;
   }
 

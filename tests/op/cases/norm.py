@@ -261,6 +261,14 @@ CASES = [
         for path, x in enumerate([(5, 1032), (5, 8200), (33, 8184), (5, 8200), (5, 33_000), (3, 9000)], 1)
         if path != 2
     ),
+    Case(  # on a GPU, too, more rows for each team than it has slots and stages
+        dtypes=("float16",),
+        **_LAYER,
+        inputs=[Rand((1500, 264)), Rand((264,)), Rand((264,))],
+        options={"norm_path": 3},
+        skip=_WORD,
+        name="path3",
+    ),
     Case(
         dtypes=("float16", "bfloat16"),
         **_LAYER,

@@ -222,7 +222,7 @@ TEST_F(NormLongTest, ATeamIsAsSmallAsHoldsARow) {
   EXPECT_EQ(two.blocks, 2 * 66);
   const NormPlan shared = plan(4096, 100'000);
   EXPECT_EQ(shared.cluster, 8u);
-  EXPECT_EQ(shared.piece, 224);  // each warp has as much as the others
+  EXPECT_EQ(shared.piece, 200);  // of 195.3
   EXPECT_EQ(plan(2048, 65536, DataType::kFloat).cluster, 8u);
   EXPECT_EQ(plan(2048, 131072, DataType::kFloat).kind, Kind::kLong);  // longer than a cluster holds
   EXPECT_EQ(plan(29, 131072).kind, Kind::kLong);                      // less than two rows for each

@@ -289,28 +289,24 @@ TEST_F(NormKernelTest, PlansThatCannotBeAreRefused) {
 }
 
 TEST_F(NormKernelTest, RowsTakeAsFewBlocksAsHoldThem) {
-  const auto plan = [](int64_t rows, int64_t elems, bool same_affine, std::optional<Kind> kind = {}) {
-    const auto result =
-        PlanNorm({DataType::kFloat16, DataType::kFloat16, rows, elems, true, same_affine}, Gpu(), true, {kind});
+  const auto plan = [](int64_t rows, int64_t elems, std::optional<Kind> kind = {}) {
+    const auto result = PlanNorm({DataType::kFloat16, DataType::kFloat16, rows, elems}, Gpu(), true, {kind});
     EXPECT_OK(result.status());
     EXPECT_EQ(result.value().kind, Kind::kRing);
-    EXPECT_LE(result.value().slots, result.value().depth);
     EXPECT_TRUE(result.value().read_once);
     return result.value();
   };
-  const NormPlan whole = plan(2048, 32768, false), pair = plan(1024, 65536, false, Kind::kRing);
+  const NormPlan whole = plan(2048, 32768), pair = plan(1024, 65536, Kind::kRing);
   EXPECT_EQ(whole.cluster, 1u);  // three blocks of a multiprocessor
   EXPECT_EQ(whole.width, 256u);
   EXPECT_EQ(whole.blocks, 2048);
-  EXPECT_EQ(whole.depth, 4);
+  EXPECT_EQ(whole.slots, 4);
   EXPECT_EQ(pair.cluster, 2u);
   EXPECT_EQ(pair.blocks, 2 * 1024);
-  EXPECT_EQ(plan(1024, 65536, true, Kind::kRing).cluster, 2u);
-  const NormPlan eight = plan(1024, 262144, false, Kind::kRing);
+  const NormPlan eight = plan(1024, 262144, Kind::kRing);
   EXPECT_EQ(eight.cluster, 8u);
   EXPECT_EQ(eight.width, 256u);
   EXPECT_EQ(eight.slots, 4);
-  EXPECT_EQ(eight.depth, 4);
   EXPECT_EQ(eight.blocks, 1024 * 8);
 }
 

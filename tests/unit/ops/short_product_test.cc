@@ -202,6 +202,18 @@ TEST_F(ShortProductTest, SettingsThatWantOtherwise) {
   EXPECT_EQ(unasked->convolution(), nullptr);
 }
 
+TEST(ShortProduct, RowsThatTheModelStates) {
+  EXPECT_TRUE(HasManyRows(Shape{257, 8}));
+  EXPECT_FALSE(HasManyRows(Shape{256, 8}));
+  EXPECT_TRUE(HasManyRows(Shape{16, 17, 8}));
+  EXPECT_FALSE(HasManyRows(Shape{512}));  // a vector has one
+  EXPECT_TRUE(HasManyRows(Shape{kUnknownDim, 512, 8}));
+  EXPECT_FALSE(HasManyRows(Shape{kUnknownDim, 128, kUnknownDim}));
+  EXPECT_FALSE(HasManyRows(Shape{0, 512, 8}));
+  EXPECT_FALSE(HasManyRows(Shape{512, 0, 8}));
+  EXPECT_TRUE(HasManyRows(Shape{int64_t{1} << 40, int64_t{1} << 40, 8}));
+}
+
 TEST_F(ShortProductTest, SettingsOfTheFewestRows) {
   const blas::GemmProblem p = Short(DataType::kFloat16, 3);
   const auto has_few_rows = [&](const Settings& settings, bool may_be_short = true) {
