@@ -27,13 +27,13 @@ Result<LayerNormPlans> PlanLayerNorm(const NormProblem& problem, const device::D
       NormChoice single_blocks = forced;
       single_blocks.clusters = false;
       CUDAEP_ASSIGN_OR_RETURN(plans.packed, PlanNorm(problem, device, true, single_blocks));
-    } else if (plans.packed.kind == Kind::kTeam && !forced.kind &&
-               active.value() * static_cast<int>(plans.packed.cluster) * 4 < device.multiprocessors * 3) {
-      // So would a slice that holds few of them idle.
-      CUDAEP_ASSIGN_OR_RETURN(plans.packed, PlanNorm(problem, device, true, {.kind = Kind::kLong, .clusters = false}));
     } else if (plans.packed.kind == Kind::kTeam) {
-      // A team that had to wait for another one to end would double the time.
+      // A team that had to wait for another one to end would double the time; where few fit, most of the device idles.
+      const int64_t blocks = int64_t{active.value()} * plans.packed.cluster;
       plans.packed.blocks = LongBlocks(std::max<int64_t>(problem.rows, 1), active.value()) * plans.packed.cluster;
+      if (!forced.kind && blocks * 4 < int64_t{device.multiprocessors} * 3) {
+        CUDAEP_ASSIGN_OR_RETURN(plans.packed, PlanNorm(problem, device, true, {Kind::kLong, false}));
+      }
     }
   }
   const bool without_packs = forced.kind == Kind::kDirect || forced.kind == Kind::kStream;

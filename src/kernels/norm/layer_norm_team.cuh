@@ -9,7 +9,7 @@
 
 namespace cudaep::kernels {
 
-// Warps w of both halves have the packs from (block * kTeamWarps + w) * piece on, `piece` of them (whole 32). Shared
+// Warps w of both halves have the packs from (block * kTeamWarps + w) * piece on, `piece` of them. Shared
 // memory holds `depth` rows; a slot is free, and filled again, when the row has been written.
 template <class T, int kPack>
 __global__ void __launch_bounds__(kTeamThreads, 1)
