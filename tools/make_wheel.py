@@ -19,8 +19,8 @@ import symbols  # noqa: E402
 
 PACKAGE = Path("python") / "ort_cuda_ep"
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "THIRD_PARTY_NOTICES.md")
-# What a package index takes by default.
-MAX_WHEEL_MIB = 100.0
+# Of a library as it is in the wheel (71 with every architecture of a release), and what a package index takes by default.
+MAX_LIBRARY_MIB, MAX_WHEEL_MIB = 80.0, 100.0
 
 
 def libraries(cuda: str) -> list[Path]:
@@ -32,7 +32,7 @@ def libraries(cuda: str) -> list[Path]:
         if not library.is_file():
             raise SystemExit(f"wheel: {library.relative_to(ROOT)} is not built; run tools/build.sh "
                              f"{library.parts[-3]} lib/{library.name}")  # fmt: skip
-        if problems := symbols.check(library):
+        if problems := symbols.check(library, float("inf")):
             raise SystemExit("wheel: " + "; ".join(problems))
     return found
 
@@ -49,7 +49,8 @@ def stage(folder: Path, built: list[Path]) -> None:
     for library in built:
         target = folder / PACKAGE / library.name
         subprocess.run(["strip", "--strip-unneeded", "-o", target, library], check=True)
-        size(target)
+        if size(target) > MAX_LIBRARY_MIB:
+            raise SystemExit(f"wheel: {target.name} is larger than {MAX_LIBRARY_MIB:g} MiB")
 
 
 def size(path: Path) -> float:

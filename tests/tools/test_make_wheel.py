@@ -40,6 +40,12 @@ def test_a_wheel_with_a_library_is_for_one_platform_and_every_python(tmp_path: P
     assert make_wheel.make(tmp_path / "project", tmp_path / "again").read_bytes() == wheel.read_bytes()
 
 
+def test_a_library_that_is_too_large_is_refused(tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(make_wheel, "MAX_LIBRARY_MIB", 0.001)
+    with pytest.raises(SystemExit, match="libort_cuda_ep_sim.so is larger than 0.001 MiB"):
+        make_wheel.stage(tmp_path / "project", [library])
+
+
 def test_a_wheel_without_a_library_is_pure(tmp_path: Path) -> None:
     make_wheel.stage(tmp_path / "project", [])
     wheel = make_wheel.make(tmp_path / "project", tmp_path / "out")
