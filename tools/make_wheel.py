@@ -19,7 +19,7 @@ import symbols  # noqa: E402
 
 PACKAGE = Path("python") / "ort_cuda_ep"
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "THIRD_PARTY_NOTICES.md")
-# Of a library as it is in the wheel (71 with every architecture of a release), and what a package index takes by default.
+# Of a library as it is in the wheel (71 with every architecture), and what a package index takes by default.
 MAX_LIBRARY_MIB, MAX_WHEEL_MIB = 80.0, 100.0
 
 

@@ -42,7 +42,7 @@ def test_a_wheel_with_a_library_is_for_one_platform_and_every_python(tmp_path: P
 
 def test_a_library_that_is_too_large_is_refused(tmp_path: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(make_wheel, "MAX_LIBRARY_MIB", 0.001)
-    with pytest.raises(SystemExit, match="libort_cuda_ep_sim.so is larger than 0.001 MiB"):
+    with pytest.raises(SystemExit, match=r"libort_cuda_ep_sim\.so is larger than 0\.001 MiB"):
         make_wheel.stage(tmp_path / "project", [library])
 
 
