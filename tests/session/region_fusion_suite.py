@@ -105,10 +105,10 @@ def check_stems_that_pool() -> None:
 def check_what_lies_beside_a_window_has_no_part_in_it() -> None:
     """Of infinite pixels a first convolution sees no more than the model's windows do.
 
-    On GPUs cuDNN has those of other strides than 2, and some of its channels-last engines lose infinities.
+    On GPUs cuDNN has the one of stride 4, and some of its channels-last engines lose infinities.
     """
     for kernel, stride in ((7, 2), (3, 2), (4, 4), (3, 1)):
-        if stride != 2 and not simulated():
+        if stride == 4 and not simulated():
             continue
         images = Images(kernel, channels=3, size=16)
         stem = images.conv("x", kernel=kernel, stride=stride)
