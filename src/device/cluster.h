@@ -47,9 +47,9 @@ __device__ __forceinline__ void StoreToCluster(T* shared, [[maybe_unused]] unsig
 #endif
 }
 
-// The same without waiting: the 16 bytes count at `barrier` of that block like
-// those of a bulk copy. Who has waited there sees them. `barrier` is this block's address too. In launches of clusters
-// alone: in others it is an illegal instruction.
+// The same without waiting: the 16 bytes count at `barrier` of that block like those of a bulk copy. Who has waited
+// there sees them. `barrier` is this block's address too. In launches of clusters alone: in others it is an illegal
+// instruction.
 template <class T>
 __device__ __forceinline__ void StoreToClusterAsync(T* shared, [[maybe_unused]] CopyBarrier* barrier,
                                                     [[maybe_unused]] unsigned rank, const T& value) {

@@ -14,7 +14,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using nccl::Api;
 
-// A thread of NCCL's queues the operation meanwhile, in some 30 us; longer waits are for other ranks.
+// How long an operation that is on its way to the stream is waited for awake; longer waits are for other ranks.
 constexpr auto kSpinTime = std::chrono::microseconds(500), kPollInterval = std::chrono::microseconds(50);
 // For leaving together; others may have left in another way.
 constexpr auto kLeaveTime = std::chrono::seconds(5);

@@ -143,17 +143,19 @@ TEST_F(NormLongTest, ASmallDeviationFromALargeMeanIsFound) {
 
 // In its own row alone, whatever is worked on beside it.
 TEST_F(NormLongTest, WhatIsNoNumberStaysInItsRow) {
-  constexpr int64_t kRows = 6, kElems = 4 * 2001;
-  for (const Kind kind : {Kind::kLong, Kind::kTeam}) {
+  constexpr int64_t kRows = 6;
+  for (const auto& [kind, elems] : {std::pair<Kind, int64_t>{Kind::kLong, 4 * 3001}, {Kind::kTeam, 4 * 2001}}) {
+    SCOPED_TRACE(kind == Kind::kTeam ? "team" : "long");
     const auto plan =
-        PlanNorm({DataType::kFloat, DataType::kFloat, kRows, kElems, true, true}, Simulated(), true, {kind});
+        PlanNorm({DataType::kFloat, DataType::kFloat, kRows, elems, true, true}, Simulated(), true, {kind});
     ASSERT_TRUE(plan.ok()) << plan.status().ToString();
     const LayerNormPlans plans{plan.value(), plan.value()};
-    std::vector<float> x(kRows * kElems), scale(kElems, 1.0f);
+    const auto columns = static_cast<size_t>(elems);
+    std::vector<float> x(kRows * columns), scale(columns, 1.0f);
     for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7 % 31);
-    x[1 * kElems + 77] = std::numeric_limits<float>::quiet_NaN();
-    x[2 * kElems + kElems - 1] = std::numeric_limits<float>::infinity();
-    x[5 * kElems] = -std::numeric_limits<float>::infinity();
+    x[1 * columns + 77] = std::numeric_limits<float>::quiet_NaN();
+    x[2 * columns + columns - 1] = std::numeric_limits<float>::infinity();
+    x[5 * columns] = -std::numeric_limits<float>::infinity();
     float* const y = Allocate<float>(x.size());
     LayerNormArgs args;
     args.x_type = args.y_type = DataType::kFloat;
@@ -161,15 +163,15 @@ TEST_F(NormLongTest, WhatIsNoNumberStaysInItsRow) {
     args.scale = Upload(scale);
     args.y = y;
     args.rows = kRows;
-    args.elems = kElems;
-    args.scale_map.columns = args.beta_map.columns = kElems;
+    args.elems = elems;
+    args.scale_map.columns = args.beta_map.columns = elems;
     args.epsilon = 1e-5;
     args.plans = &plans;
     ASSERT_OK(LaunchLayerNorm(args, stream()));
     const std::vector<float> result = Download(y, x.size());
     for (int64_t r = 0; r < kRows; ++r) {
-      for (int64_t i = 0; i < kElems; ++i) {
-        const float value = result[static_cast<size_t>(r * kElems + i)];
+      for (int64_t i = 0; i < elems; ++i) {
+        const float value = result[static_cast<size_t>(r * elems + i)];
         ASSERT_EQ(std::isnan(value), r == 1 || r == 2 || r == 5) << "row " << r << ", " << i;
         ASSERT_LT(std::isnan(value) ? 0 : std::abs(value), 2) << "row " << r << ", " << i;
       }
@@ -186,7 +188,9 @@ TEST_F(NormLongTest, RowsTakeAsManyBlocksAsHoldThem) {
   };
   const NormPlan single = plan(1024, 131072, false);
   EXPECT_EQ(single.cluster, 1u);
-  EXPECT_EQ(single.blocks, 128);
+  EXPECT_EQ(single.slots, kLongSlots);
+  EXPECT_EQ(single.blocks, 128);  // 8 rounds
+  EXPECT_TRUE(single.read_once);
   EXPECT_EQ(plan(1024, 262144, false).cluster, 2u);
   EXPECT_EQ(plan(1024, 262144, true).cluster, 2u);  // no team holds it
   const NormPlan most = plan(1024, 1 << 20, false), beyond = plan(1024, 1 << 21, false);

@@ -135,8 +135,9 @@ TEST_F(NormKernelTest, EveryKindOfKernelTakesChannelsAndStatistics) {
   }
 }
 
-// Batches and teams, which hold a scale: of the last rows, of whole and of ragged warps, with everything there may be:
-// skip and bias, the sum written, a shift, statistics. A few 16-bit numbers, so that sums are exact.
+// Batches and teams, which hold a scale, and rings, which do not: of the last rows, of whole and of ragged warps, with
+// everything there may be: skip and bias, the sum written, a shift, statistics. A few 16-bit numbers, so that sums are
+// exact.
 TEST_F(NormKernelTest, WhatHoldsAScaleGivesWhatRowsDo) {
   const auto check = [&](Kind kind, int64_t rows, int64_t elems, bool skip, RowStatistic statistic) {
     SCOPED_TRACE(::testing::Message() << rows << " x " << elems << (skip ? " with skip" : ""));
@@ -192,7 +193,10 @@ TEST_F(NormKernelTest, WhatHoldsAScaleGivesWhatRowsDo) {
         check(Kind::kBatch, 23, elems, skip, statistic);
       check(Kind::kBatch, 1, 16384, skip, statistic);
       if (skip) continue;
-      for (const int64_t elems : {8, 3000, 8192, 16384}) check(Kind::kTeam, 31, elems, false, statistic);
+      for (const int64_t elems : {8, 3000, 8192, 16384}) {
+        check(Kind::kTeam, 31, elems, false, statistic);
+        check(Kind::kRing, 11, elems, false, statistic);
+      }
     }
   }
 }
