@@ -41,6 +41,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     if loop.is_file():
         who.append(subjects.Subject("bare", "bare", str(loop.resolve()), only="host"))
     who.append(subjects.Subject("cpu", "cpu", only=arguments.cpu))
+    who = [subject for subject in who if any(subject.takes(case.name, case.group) for case in chosen)]
     with temporary_folder() as folder:
         driver = Driver(who, Path(folder), tiny, arguments.repeats, console.print)
         result = report.new(who, driver.hello(), tiny)

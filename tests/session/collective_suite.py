@@ -90,6 +90,7 @@ def check_reductions_of_every_type() -> None:
         agree("ReduceScatter", (4, 5), kind, 2, reduction=reduction, group_size=2)
 
 
+@on_one_host
 def check_moves_of_every_type() -> None:
     """AllGather and AllToAll carry whatever has a size."""
     for kind in MOVED.values():
@@ -290,6 +291,7 @@ def check_graph_capture_is_refused() -> None:
     assert "AllReduce node 'node' works with other ranks" in text, text
 
 
+@on_one_host
 def check_missing_ranks_are_named() -> None:
     """When a session is made: who is missing, and where."""
     (text,) = in_threads(1, lambda rank, _, file: session(one_node("AllReduce", [4]), group(rank, 3, file, 1)))
@@ -318,6 +320,7 @@ def late_rank(rank: int, size: int, file: str) -> str:
     return first
 
 
+@on_one_host
 def check_a_rank_that_stays_away_fails_the_run() -> None:
     """After the time limit, with a text; the session is of no use then, the device and other sessions are."""
     for run in (lambda: in_processes(2, late_rank, LIBRARY), lambda: in_threads(2, late_rank)):

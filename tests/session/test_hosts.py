@@ -28,7 +28,8 @@ CHECKS = [
     for version in hosts.CI
     for module, suite in SUITES.items()
     if suite.hooks or version in (hosts.OLDEST, hosts.NEWEST)
-    for name in [*checks_of(module, version), matrix.EXIT]
+    if (names := checks_of(module, version))
+    for name in [*names, matrix.EXIT]
 ]
 
 

@@ -71,8 +71,10 @@ TEST_F(ConvPathsTest, MeasuredPlansGiveTheResult) {
 }
 
 // The activation is the finisher's until an engine with it has been compiled, and then nobody else's, for plans that
-// were made before too. In a deterministic session it stays the finisher's.
+// were made before too. In a deterministic session it stays the finisher's, and where no engine does all: cuDNN 9.19
+// has them for some of these.
 TEST_F(ConvPathsTest, AnActivationThatIsCompiledIsFusedLater) {
+  int fused = 0;
   for (DataType type : {DataType::kFloat, DataType::kFloat16}) {
     for (float beta : {0.0f, 1.0f}) {
       dnn::ConvProblem p = Conv(8, 16, 9, 3, type == DataType::kFloat ? 1 : 2);
@@ -90,12 +92,15 @@ TEST_F(ConvPathsTest, AnActivationThatIsCompiledIsFusedLater) {
         EXPECT_TRUE(plan.finish.has_value() || plan.library->is_replaced());  // which a busy machine may see
         CheckConv(plan, context, p);
         PlanStore::Process().WaitForBackground();
-        EXPECT_EQ(plan.library->is_replaced(), !deterministic);
-        EXPECT_EQ(plan.library->plan().remaining().empty(), !deterministic);
+        const bool whole = plan.library->plan().remaining().empty();
+        EXPECT_EQ(plan.library->is_replaced(), whole) << plan.library->plan().choice();
+        EXPECT_FALSE(deterministic && whole);
+        if (whole) ++fused;
         CheckConv(plan, context, p);
       }
     }
   }
+  EXPECT_GE(fused, std::string_view(device::BackendName()) == "simulated" ? 4 : 1);
 }
 
 // A row of pixels, which the simulated runtime engine takes.
