@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "core/checked_math.h"
+#include "device/cuda/driver_function.h"
 #include "device/cuda/errors.h"
 #include "device/device.h"
 
 namespace cudaep::device {
 namespace {
 
-// The driver's functions, found through the runtime: nothing links against the driver.
+// The driver's functions.
 struct Driver {
   decltype(&cuMemGetAllocationGranularity) granularity = nullptr;
   decltype(&cuMemAddressReserve) reserve = nullptr;
@@ -28,23 +29,16 @@ struct Driver {
   bool complete = false;
 };
 
-template <class F>
-bool Find(const char* name, F* function) {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-  const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result);
-  *function = reinterpret_cast<F>(found);
-  return error == cudaSuccess && result == cudaDriverEntryPointSuccess && found != nullptr;
-}
-
 const Driver& TheDriver() {
   static const Driver driver = [] {
     Driver d;
-    d.complete = Find("cuMemGetAllocationGranularity", &d.granularity) && Find("cuMemAddressReserve", &d.reserve) &&
-                 Find("cuMemAddressFree", &d.free) && Find("cuMemCreate", &d.create) &&
-                 Find("cuMemRelease", &d.release) && Find("cuMemMap", &d.map) && Find("cuMemUnmap", &d.unmap) &&
-                 Find("cuMemSetAccess", &d.set_access) && Find("cuDeviceGetAttribute", &d.attribute);
-    cudaGetLastError();
+    d.complete =
+        cuda::FindDriverFunction("cuMemGetAllocationGranularity", &d.granularity) &&
+        cuda::FindDriverFunction("cuMemAddressReserve", &d.reserve) &&
+        cuda::FindDriverFunction("cuMemAddressFree", &d.free) && cuda::FindDriverFunction("cuMemCreate", &d.create) &&
+        cuda::FindDriverFunction("cuMemRelease", &d.release) && cuda::FindDriverFunction("cuMemMap", &d.map) &&
+        cuda::FindDriverFunction("cuMemUnmap", &d.unmap) && cuda::FindDriverFunction("cuMemSetAccess", &d.set_access) &&
+        cuda::FindDriverFunction("cuDeviceGetAttribute", &d.attribute);
     return d;
   }();
   return driver;

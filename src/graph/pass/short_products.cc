@@ -11,6 +11,12 @@ bool TakesOwnWeights(const ir::Node& node) {
   return node.Is("MatMul", ops::kFusedDomain) || node.Is("Attention", ops::kMicrosoftDomain);
 }
 
+bool TakesManyRows(const ir::Node& node) {
+  const auto* const name = ir::FindAttribute<std::string>(node, "activation");
+  const auto activation = ActivationFromName(name == nullptr ? "none" : *name);
+  return node.Is("MatMul", ops::kFusedDomain) && activation && ops::TakesManyRows(*activation);
+}
+
 bool IsCandidate(const Rewriter& rewrite, const ir::Node& node) {
   if (node.on_host || !(node.Is("MatMul") || node.Is("Gemm") || TakesOwnWeights(node))) return false;
   const ir::Value& b = rewrite.graph.value(node.inputs[1]);
@@ -19,7 +25,7 @@ bool IsCandidate(const Rewriter& rewrite, const ir::Node& node) {
     if (IntAttribute(node, name, 0) != 0) return false;
   }
   const auto rows = ir::NodeInfo(rewrite.graph, node, rewrite.settings()).input_dims(0);
-  return ops::FitShort(b.type, b.constant.dims()) && rows && !ops::HasManyRows(*rows) &&
+  return ops::FitShort(b.type, b.constant.dims()) && rows && (TakesManyRows(node) || !ops::HasManyRows(*rows)) &&
          FloatAttribute(node, "alpha", 1.0f) == 1.0f;
 }
 

@@ -54,7 +54,7 @@ Result<MatrixProduct> MatrixProduct::Make(StreamContext& stream, const blas::Gem
   const size_t limit = LimitClass(
       std::min({kWorkspaceLimitBytes, workspace_limit_bytes, AvailableWorkspace(stream, options.deterministic)}));
   product.may_be_short_ = options.may_be_short;
-  if (options.may_be_short) product.few_rows_ = PlanFewRows(product.problem_, stream.device_info());
+  product.PlanOwnWays(stream.device_info());
   if (options.may_be_short && options.compiles && !product.few_rows_) {
     CUDAEP_ASSIGN_OR_RETURN(product.convolution_, FindShortProduct(stream, product.problem_, limit));
   }
@@ -80,13 +80,18 @@ Result<MatrixProduct> MatrixProduct::Make(StreamContext& stream, const blas::Gem
   return product;
 }
 
+void MatrixProduct::PlanOwnWays(const device::DeviceInfo& device) {
+  few_rows_ = may_be_short_ ? PlanFewRows(problem_, device) : std::nullopt;
+  gelu_ = may_be_short_ ? PlanGelu(problem_, device) : std::nullopt;
+}
+
 // On failure the product is the own kernel's.
 Status MatrixProduct::UseLibrary(StreamContext& stream, const ProductOptions& options, size_t limit) {
   CUDAEP_ASSIGN_OR_RETURN(blas::Handle* const handle, stream.blas());
   blas::GemmProblem bucket = problem_;
   if (problem_.batches() == 1 && !problem_.transpose_a) bucket.m = RowBucket(problem_.m);
   ProductSearch search = options.search;
-  if (few_rows_) search.measure = false;  // it serves calls alone whose tensors are not aligned
+  if (few_rows_ || gelu_) search.measure = false;  // it serves calls alone whose tensors are not aligned
   Result<PlanSlotPtr> slot = FindProductPlan(stream, search, bucket, limit);
   if (bucket.m != problem_.m && (!slot.ok() || !blas::Covers(*handle, (*slot)->As<blas::GemmPlan>(), problem_))) {
     slot = FindProductPlan(stream, search, problem_, limit);
@@ -122,7 +127,7 @@ Result<MatrixProduct> MatrixProduct::OfRows(StreamContext& stream, int64_t rows)
   MatrixProduct fewer = *this;
   if (rows == problem_.m) return fewer;
   fewer.problem_.m = rows;
-  fewer.few_rows_ = may_be_short_ ? PlanFewRows(fewer.problem_, stream.device_info()) : std::nullopt;
+  fewer.PlanOwnWays(stream.device_info());
   fewer.convolution_ = nullptr;
   if (library_ == nullptr) return fewer;
   CUDAEP_ASSIGN_OR_RETURN(blas::Handle* const handle, stream.blas());
@@ -209,7 +214,10 @@ Status MatrixProduct::EnqueueCopies(StreamContext& stream, blas::Handle& handle,
 }
 
 Status MatrixProduct::Enqueue(StreamContext& stream, const blas::GemmPointers& at) const {
-  if (few_rows_ && IsAlignedForFewRows(problem_, at)) return EnqueueFewRows(stream, problem_, *few_rows_, at);
+  if (few_rows_ && IsAlignedForPacks(problem_, at)) return EnqueueFewRows(stream, problem_, *few_rows_, at);
+  if (gelu_ && IsAlignedForPacks(problem_, at)) {
+    return kernels::LaunchGeluProduct(GeluProductOf(problem_), *gelu_, {at.a, at.b, at.c, at.bias}, stream.stream());
+  }
   if (convolution_ != nullptr && TakesShort(*convolution_, problem_, at)) {
     return EnqueueShortProduct(stream, *convolution_, at);
   }

@@ -64,11 +64,11 @@ bool HasManyRows(Dims a) {
   return rows > kMostShortRows;
 }
 
-bool MayBeShort(const OpInfo& info, int weights_input, bool packs) {
+bool MayBeShort(const OpInfo& info, int weights_input, bool packs, bool many) {
   const std::optional<ConstantInfo> weights = info.constant(weights_input);
   if (!weights || !MayBeShort(info.settings()) || !FitShort(weights->type, weights->dims)) return false;
   const bool owns = info.BoolOr("own_weights", false) || info.is_only_reader(weights_input);
-  return (owns || !packs) && !HasManyRows(info.input_dims(0).value_or(Shape()));
+  return (owns || !packs) && (many || !HasManyRows(info.input_dims(0).value_or(Shape())));
 }
 
 bool FitShort(DataType type, Dims weights) {
@@ -91,7 +91,19 @@ std::optional<int> PlanFewRows(const blas::GemmProblem& problem, const device::D
   return kernels::FewRowsSplits(product, device);
 }
 
-bool IsAlignedForFewRows(const blas::GemmProblem& problem, const blas::GemmPointers& at) {
+kernels::GeluProduct GeluProductOf(const blas::GemmProblem& p) {
+  return {.type = p.types.a, .m = p.m, .n = p.n, .k = p.k, .bias = p.epilogue.bias};
+}
+
+// Fewer rows have engines that begin before their predecessors have ended.
+std::optional<kernels::GeluProductPlan> PlanGelu(const blas::GemmProblem& p, const device::DeviceInfo& device) {
+  const Epilogue& e = p.epilogue;
+  const bool is_gelu = e.activation == Activation::kGeluErf && e.alpha == 1.0f && !e.residual();
+  if (!is_gelu || p.m <= kMostShortRows || !IsDense(p)) return std::nullopt;
+  return kernels::PlanGeluProduct(GeluProductOf(p), device);
+}
+
+bool IsAlignedForPacks(const blas::GemmProblem& problem, const blas::GemmPointers& at) {
   constexpr size_t kAlignment = kernels::kFewRowsPack * sizeof(Half);
   return blas::AddressBits(at, problem.epilogue.bias, problem.epilogue.residual()) % kAlignment == 0;
 }

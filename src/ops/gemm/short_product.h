@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "kernels/gemm/few_rows.h"
+#include "kernels/gemm/gelu_product.h"
 #include "lib/blas.h"
 #include "ops/op_info.h"
 #include "runtime/plan_store.h"
@@ -22,10 +23,12 @@ inline constexpr int64_t kMostShortRows = 256;
 // Whether a session runs products so: bits that change when a plan is there, or with where tensors lie, are not
 // deterministic.
 bool MayBeShort(const Settings& settings);
-// Whether a node does, of which the model states no more rows (of input 0, all dimensions but the last). Weights that
-// are to be packed must be the node's alone, or they were on the device twice: those that nobody else reads, or that a
-// compiled region gave it with the attribute "own_weights".
-bool MayBeShort(const OpInfo& info, int weights_input, bool packs);
+// Whether a node does, of which the model states no more rows (of input 0, all dimensions but the last), unless `many`
+// are taken too. Weights that are to be packed must be the node's alone, or they were on the device twice: those that
+// nobody else reads, or that a compiled region gave it with the attribute "own_weights".
+bool MayBeShort(const OpInfo& info, int weights_input, bool packs, bool many = false);
+// Whether many rows are taken too, of weights in the same form: those with GELU, by a kernel of our own.
+inline bool TakesManyRows(Activation activation) { return activation == Activation::kGeluErf; }
 // Whether dimensions are of more rows, whatever those count that are unknown, unless there are none.
 bool HasManyRows(Dims a);
 // Whether weights [inner, columns], or [columns, inner], are of a type and sizes that kernel and engine take.
@@ -37,8 +40,10 @@ Status PackShortWeights(const TensorView& weights, void* packed, StreamContext& 
 
 // Among how many blocks the own kernel's inner dimension is cut, or nothing where it does not take the problem.
 std::optional<int> PlanFewRows(const blas::GemmProblem& problem, const device::DeviceInfo& device);
-// EnqueueFewRows is for tensors that are.
-bool IsAlignedForFewRows(const blas::GemmProblem& problem, const blas::GemmPointers& at);
+std::optional<kernels::GeluProductPlan> PlanGelu(const blas::GemmProblem& problem, const device::DeviceInfo& device);
+kernels::GeluProduct GeluProductOf(const blas::GemmProblem& problem);
+// The own kernels are for tensors that are.
+bool IsAlignedForPacks(const blas::GemmProblem& problem, const blas::GemmPointers& at);
 Status EnqueueFewRows(StreamContext& stream, const blas::GemmProblem& problem, int splits,
                       const blas::GemmPointers& at);
 

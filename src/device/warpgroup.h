@@ -1,0 +1,186 @@
+// Products of warpgroups, four warps each, by tensor cores that read both operands from shared memory (wgmma), and the
+// copies that bring these: one PTX instruction each. Devices of 9.0 alone; the file is compiled for 9.0a.
+//
+//   D[64 x N] += A[64 x 16] * B[N x 16]^T, fp16 or bf16 with fp32 sums, A and B from boxes (device/tensor_map.h)
+//
+// A thread has of D, for i from 0 on: row 16 * (warp of the group) + lane / 4 + i / 2 % 2 * 8, column i / 4 * 8 + lane
+// % 4 * 2 + i % 2.
+//
+// The products of a group run beside it: it asks for some between WarpgroupBegin and WarpgroupCommit, and may touch D,
+// and others the boxes, after WarpgroupWait. On the simulated device each thread computes what it has when it asks.
+#pragma once
+
+#include <cstring>
+
+#include "device/async_copy.h"
+#include "device/tensor_map.h"
+
+namespace cudaep::device {
+
+inline constexpr int kWarpgroupThreads = 128, kWarpgroupRows = 64, kWarpgroupDepth = 16;
+
+// Copies the box that begins at `column` and `row`. All of its bytes, zeros too, count at `barrier`, where an arrival
+// announced them. One thread asks for it; `map` is the kernel's argument.
+__device__ __forceinline__ void CopyBox([[maybe_unused]] void* shared, [[maybe_unused]] const TensorMap& map,
+                                        [[maybe_unused]] int column, [[maybe_unused]] int row,
+                                        [[maybe_unused]] CopyBarrier* barrier) {
+#if defined(CUDAEP_SIMULATED_DEVICE)
+  auto& block = sim::BlockExecutor::Get();
+  const auto* const matrix = reinterpret_cast<const std::byte*>(map.word[0]);
+  const auto rows = static_cast<int64_t>(map.word[1]), columns = static_cast<int64_t>(map.word[2]);
+  if (reinterpret_cast<uintptr_t>(shared) % kBoxAlignment != 0) block.Fail("a box that is not aligned to 1024 bytes");
+  constexpr uint64_t kZeros[2] = {};
+  for (int r = 0; r < static_cast<int>(map.word[3]); ++r) {
+    for (int piece = 0; piece < 8; ++piece) {
+      std::byte* const to = static_cast<std::byte*>(shared) + r * kBoxRowBytes + (piece ^ (r % 8)) * 16;
+      const int64_t at_row = int64_t{row} + r, at_column = int64_t{column} + piece * 8;
+      if (at_row >= 0 && at_row < rows && at_column >= 0 && at_column < columns) {
+        block.BulkCopy(to, matrix + (at_row * columns + at_column) * 2, 16, &barrier->state);
+      } else {
+        block.BulkStore(to, kZeros, &barrier->state);
+      }
+    }
+  }
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::
+          "r"(detail::SharedAddress(shared)),
+      "l"(&map), "r"(column), "r"(row), "r"(detail::SharedAddress(barrier))
+      : "memory");
+#endif
+}
+
+// A part of a box that products read.
+struct BoxPart {
+  uint64_t bits = 0;                 // a descriptor
+  const std::byte* first = nullptr;  // of the simulated device: its first row, and the step along the rows
+  int step = 0;
+
+  // From the row `row` on, a multiple of 8.
+  static __device__ __forceinline__ BoxPart Of(const void* box, int row = 0) {
+    const auto* const first = static_cast<const std::byte*>(box) + row * kBoxRowBytes;
+#if defined(CUDAEP_SIMULATED_DEVICE)
+    return {.first = first};
+#else
+    // Address, bytes from eight rows to the next eight, and that pieces are exchanged: in units of 16 bytes.
+    constexpr uint64_t kEightRows = 8 * kBoxRowBytes / 16, kExchanged = uint64_t{1} << 62;
+    return {.bits = (detail::SharedAddress(first) & 0x3ffff) / 16 | uint64_t{1} << 16 | kEightRows << 32 | kExchanged};
+#endif
+  }
+  // The next kWarpgroupDepth columns for each step.
+  __device__ __forceinline__ BoxPart At(int steps) const {
+    return {bits + static_cast<uint64_t>(steps) * kWarpgroupDepth * 2 / 16, first, steps};
+  }
+#if defined(CUDAEP_SIMULATED_DEVICE)
+  template <class T>
+  float Element(int row, int k) const {
+    const int column = step * kWarpgroupDepth + k;
+    T value;
+    std::memcpy(&value, first + row * kBoxRowBytes + (column / 8 ^ row % 8) * 16 + column % 8 * 2, sizeof(value));
+    return ToFloat(value);
+  }
+#endif
+};
+
+__device__ __forceinline__ void WarpgroupBegin() {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void WarpgroupCommit() {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+}
+// Returns when all but the last kPending that were committed are done.
+template <int kPending>
+__device__ __forceinline__ void WarpgroupWait() {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+#endif
+}
+
+// The registers of each of the group's threads, from here on: all of the block's groups ask for as many as they have
+// together, the fewer first.
+template <int kRegisters>
+__device__ __forceinline__ void KeepRegisters() {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+#endif
+}
+template <int kRegisters>
+__device__ __forceinline__ void TakeRegisters() {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+#endif
+}
+
+#define CUDAEP_SUMS_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define CUDAEP_SUMS_8(i) CUDAEP_SUMS_4(i), CUDAEP_SUMS_4(i + 4)
+#define CUDAEP_SUMS_32(i) CUDAEP_SUMS_8(i), CUDAEP_SUMS_8(i + 8), CUDAEP_SUMS_8(i + 16), CUDAEP_SUMS_8(i + 24)
+#define CUDAEP_NAMES_64                                          \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, "           \
+  "%12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, " \
+  "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, " \
+  "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, " \
+  "%60, %61, %62, %63"
+#define CUDAEP_NAMES_96                                          \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, "           \
+  "%12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, " \
+  "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, " \
+  "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, " \
+  "%60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, " \
+  "%72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, " \
+  "%84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+// The predicate says whether d is added to.
+#define CUDAEP_WARPGROUP_MMA(columns, type, names, a, b, add)                                                     \
+  "{ .reg .pred p; setp.ne.b32 p, " add ", 0; wgmma.mma_async.sync.aligned.m64n" columns "k16.f32." type "." type \
+  " {" names "}, " a ", " b ", p, 1, 1, 0, 0; }"
+
+// By all threads of the group; kColumns (N) is 128 or 192. Not `adds`: d is overwritten.
+template <class T, int kColumns>
+__device__ __forceinline__ void WarpgroupMma([[maybe_unused]] float (&d)[kColumns / 2],
+                                             [[maybe_unused]] const BoxPart& a, [[maybe_unused]] const BoxPart& b,
+                                             [[maybe_unused]] bool adds) {
+  static_assert(std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>);
+  static_assert(kColumns == 128 || kColumns == 192);
+#if defined(CUDAEP_SIMULATED_DEVICE)
+  const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads, lane = thread % 32;
+  for (int i = 0; i < kColumns / 2; ++i) {
+    const int row = thread / 32 * 16 + lane / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+    float sum = 0;
+    for (int k = 0; k < kWarpgroupDepth; ++k) sum += a.Element<T>(row, k) * b.Element<T>(column, k);
+    d[i] = adds ? d[i] + sum : sum;
+  }
+#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  if constexpr (kColumns == 128 && std::is_same_v<T, Half>) {
+    asm volatile(CUDAEP_WARPGROUP_MMA("128", "f16", CUDAEP_NAMES_64, "%64", "%65", "%66")
+                 : CUDAEP_SUMS_32(0), CUDAEP_SUMS_32(32)
+                 : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(adds)));
+  } else if constexpr (kColumns == 128) {
+    asm volatile(CUDAEP_WARPGROUP_MMA("128", "bf16", CUDAEP_NAMES_64, "%64", "%65", "%66")
+                 : CUDAEP_SUMS_32(0), CUDAEP_SUMS_32(32)
+                 : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(adds)));
+  } else if constexpr (std::is_same_v<T, Half>) {
+    asm volatile(CUDAEP_WARPGROUP_MMA("192", "f16", CUDAEP_NAMES_96, "%96", "%97", "%98")
+                 : CUDAEP_SUMS_32(0), CUDAEP_SUMS_32(32), CUDAEP_SUMS_32(64)
+                 : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(adds)));
+  } else {
+    asm volatile(CUDAEP_WARPGROUP_MMA("192", "bf16", CUDAEP_NAMES_96, "%96", "%97", "%98")
+                 : CUDAEP_SUMS_32(0), CUDAEP_SUMS_32(32), CUDAEP_SUMS_32(64)
+                 : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(adds)));
+  }
+#elif defined(__CUDA_ARCH__)
+  __trap();
+#endif
+}
+#undef CUDAEP_WARPGROUP_MMA
+#undef CUDAEP_NAMES_96
+#undef CUDAEP_NAMES_64
+#undef CUDAEP_SUMS_32
+#undef CUDAEP_SUMS_8
+#undef CUDAEP_SUMS_4
+
+}  // namespace cudaep::device

@@ -1,0 +1,245 @@
+// Products with GELU by the kernel of warpgroups: every tiling on every kind of size, every 16-bit number through the
+// activation, and what runs elsewhere.
+#include "kernels/gemm/gelu_product.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "../lib/device_fixture.h"
+#include "core/data_type_traits.h"
+#include "ops/gemm/matrix_product.h"
+#include "ops/gemm/short_product.h"
+
+namespace cudaep::ops {
+namespace {
+
+using kernels::GeluProduct;
+using kernels::GeluTiles;
+
+constexpr GeluTiles kAllTiles[] = {GeluTiles::kSmall, GeluTiles::kWide, GeluTiles::kTurns};
+
+double Gelu(double x) { return x * 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+
+class GeluProductTest : public DeviceTest {
+ protected:
+  // Of a device that has the kernel, or the test is skipped.
+  void SetUp() override {
+    DeviceTest::SetUp();
+    if (IsSkipped()) return;
+    context_.emplace(0, stream());
+    const bool taken = kernels::TakesGeluProduct({.m = 1, .n = 8, .k = 8}, context_->device_info());
+    if (!taken) GTEST_SKIP() << "no device of 9.0";
+  }
+
+  // c, with `beyond` elements behind it that must stay NaN.
+  std::vector<double> Run(const GeluProduct& p, const kernels::GeluProductPlan& plan, const std::vector<double>& a,
+                          const std::vector<double>& b, const std::vector<double>& bias) {
+    constexpr size_t kBeyond = 4096;
+    const std::vector<double> empty(static_cast<size_t>(p.m * p.n) + kBeyond, NAN);
+    void* const c = Upload(p.type, empty);
+    Check(kernels::LaunchGeluProduct(
+        p, plan, {.a = Upload(p.type, a), .b = Upload(p.type, b), .c = c, .bias = Upload(p.type, bias)},
+        context_->stream()));
+    std::vector<double> result = Download(p.type, c, static_cast<int64_t>(empty.size()));
+    for (size_t i = result.size() - kBeyond; i < result.size(); ++i) EXPECT_TRUE(std::isnan(result[i])) << i;
+    result.resize(result.size() - kBeyond);
+    return result;
+  }
+
+  void CheckSizes(DataType type, GeluTiles tiles, int64_t m, int64_t n, int64_t k, bool has_bias, unsigned blocks) {
+    const GeluProduct p{.type = type, .m = m, .n = n, .k = k, .bias = has_bias};
+    SCOPED_TRACE(::testing::Message() << DataTypeName(type) << " tiles " << static_cast<int>(tiles) << " [" << m << ','
+                                      << n << ',' << k << "] bias " << has_bias << ", " << blocks << " blocks");
+    const std::vector<double> a = TestValues(m * k, 1), b = TestValues(n * k, 2), bias = TestValues(n, 3);
+    const std::vector<double> c = Run(p, {tiles, blocks}, a, b, bias);
+    const auto at = [&](const std::vector<double>& values, int64_t i) { return values[static_cast<size_t>(i)]; };
+    int wrong = 0;
+    for (int64_t row = 0; row < m && wrong < 5; ++row) {
+      for (int64_t column = 0; column < n && wrong < 5; ++column) {
+        double sum = has_bias ? at(bias, column) : 0, size = std::abs(sum);
+        for (int64_t i = 0; i < k; ++i) {
+          const double term = at(a, row * k + i) * at(b, column * k + i);
+          sum += term, size += std::abs(term);
+        }
+        const double wanted = Gelu(sum), got = at(c, row * n + column);
+        const double tolerance = (type == DataType::kFloat16 ? 6e-4 : 5e-3) * std::abs(wanted) + 2e-6 * size;
+        if (!(std::abs(got - wanted) <= tolerance)) {
+          ++wrong;
+          ADD_FAILURE() << "row " << row << ", column " << column << ": " << got << " for " << wanted;
+        }
+      }
+    }
+  }
+
+  // gelu of each finite number of T: of rows of 8 with the unit matrix.
+  template <DataType type>
+  void CheckEveryNumber(double most_ulps) {
+    using T = CppType<type>;
+    std::vector<double> numbers(65536), unit(64), none(8);
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const double x = static_cast<double>(ToFloat(T{static_cast<uint16_t>(i)}));
+      numbers[i] = std::isfinite(x) ? x : 0.0;
+    }
+    for (size_t i = 0; i < 8; ++i) unit[i * 9] = 1;
+    const GeluProduct p{.type = type, .m = 8192, .n = 8, .k = 8};
+    const auto plan = kernels::PlanGeluTiles(p, GeluTiles::kSmall, context_->device_info());
+    const std::vector<double> c = Run(p, plan, numbers, unit, none);
+    constexpr int kDigits = type == DataType::kFloat16 ? 10 : 7, kLeast = type == DataType::kFloat16 ? -14 : -126;
+    double worst = 0;
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const double wanted = Gelu(numbers[i]);
+      const int exponent = wanted == 0 ? kLeast : std::max(std::ilogb(wanted), kLeast);
+      const double off = std::abs(c[i] - wanted) / std::ldexp(1.0, exponent - kDigits);
+      if (!(off <= worst)) worst = off;
+      ASSERT_LE(off, most_ulps) << "gelu(" << numbers[i] << ") is " << wanted << ", not " << c[i];
+    }
+    EXPECT_GT(worst, 0.4);  // of what is rounded
+  }
+
+  std::optional<StreamContext> context_;
+};
+
+TEST_F(GeluProductTest, EveryTilingOnEverySize) {
+  for (const GeluTiles tiles : kAllTiles) {
+    CheckSizes(DataType::kFloat16, tiles, 128, 192, 64, true, 1);  // whole tiles
+    CheckSizes(DataType::kFloat16, tiles, 1, 8, 8, false, 1);
+    CheckSizes(DataType::kFloat16, tiles, 129, 200, 72, true, 2);  // parts of tiles, and blocks with several
+    CheckSizes(DataType::kBFloat16, tiles, 300, 136, 200, false, 3);
+  }
+  // More steps than a ring has, in turns: an odd and an even number of tiles for a block.
+  for (const unsigned blocks : {1u, 2u}) {
+    CheckSizes(DataType::kFloat16, GeluTiles::kTurns, 260, 16, 456, true, blocks);
+  }
+}
+
+TEST_F(GeluProductTest, EveryNumberThroughTheActivation) {
+  CheckEveryNumber<DataType::kFloat16>(0.52);
+  CheckEveryNumber<DataType::kBFloat16>(0.7);
+}
+
+TEST_F(GeluProductTest, InfinitiesAndNanStayInTheirRows) {
+  const double inf = std::numeric_limits<double>::infinity();
+  GeluProduct p{.m = 300, .n = 40, .k = 8};
+  std::vector<double> a(static_cast<size_t>(p.m * p.k), 0.125), b(static_cast<size_t>(p.n * p.k), 1.0);
+  a[3 * 8] = inf, a[130 * 8 + 7] = -inf, a[299 * 8 + 2] = NAN;
+  for (const GeluTiles tiles : kAllTiles) {
+    p.type = tiles == GeluTiles::kWide ? DataType::kBFloat16 : DataType::kFloat16;
+    const std::vector<double> c = Run(p, {tiles, 1}, a, b, std::vector<double>(40));
+    for (int64_t i = 0; i < p.m * p.n; ++i) {
+      const double got = c[static_cast<size_t>(i)];
+      if (i / p.n == 3) {
+        ASSERT_EQ(got, inf);
+      } else if (i / p.n == 130 || i / p.n == 299) {  // -inf * 0, as by the formula
+        ASSERT_TRUE(std::isnan(got)) << i;
+      } else {
+        ASSERT_NEAR(got, Gelu(1.0), 4e-3) << i;
+      }
+    }
+  }
+}
+
+device::DeviceInfo Hopper() {
+  device::DeviceInfo device;
+  device.major = 9;
+  device.multiprocessors = 132;
+  device.shared_bytes_per_block = size_t{227} << 10;
+  return device;
+}
+
+// As measured, with 3072 columns.
+TEST(GeluProductPlanTest, TilesAreThoseThatFillTheDevice) {
+  const auto tiles = [](int64_t m, int64_t n = 3072, int64_t k = 768) {
+    const auto plan = kernels::PlanGeluProduct({.m = m, .n = n, .k = k}, Hopper());
+    return plan ? static_cast<int>(plan->tiles) : -1;
+  };
+  EXPECT_EQ(tiles(512), static_cast<int>(GeluTiles::kSmall));
+  EXPECT_EQ(tiles(1024), static_cast<int>(GeluTiles::kWide));
+  EXPECT_EQ(tiles(2048), static_cast<int>(GeluTiles::kWide));
+  EXPECT_EQ(tiles(4096), static_cast<int>(GeluTiles::kTurns));
+  EXPECT_EQ(tiles(6304), static_cast<int>(GeluTiles::kTurns));
+  EXPECT_EQ(tiles(1576), -1);
+  EXPECT_EQ(tiles(300), -1);
+  EXPECT_EQ(tiles(4096, 4096, 4096), -1);
+  EXPECT_EQ(kernels::PlanGeluProduct({.m = 4096, .n = 3072, .k = 768}, Hopper())->blocks, 132u);
+  EXPECT_EQ(kernels::PlanGeluProduct({.m = 1024, .n = 3072, .k = 768}, Hopper())->blocks, 128u);
+}
+
+TEST(GeluProductPlanTest, WhatTheKernelDoesNotTake) {
+  const GeluProduct taken{.m = 4096, .n = 3072, .k = 768};
+  EXPECT_TRUE(kernels::TakesGeluProduct(taken, Hopper()));
+  for (const auto& other : {GeluProduct{.type = DataType::kFloat, .m = 4096, .n = 3072, .k = 768},
+                            GeluProduct{.m = 4096, .n = 3076, .k = 768}, GeluProduct{.m = 4096, .n = 3072, .k = 772},
+                            GeluProduct{.m = 0, .n = 3072, .k = 768}, GeluProduct{.m = 4096, .n = 3072, .k = 0},
+                            GeluProduct{.m = int64_t{1} << 31, .n = 3072, .k = 768}}) {
+    EXPECT_FALSE(kernels::TakesGeluProduct(other, Hopper())) << other.m << ' ' << other.n << ' ' << other.k;
+  }
+  for (const int major : {8, 10, 12}) {
+    device::DeviceInfo device = Hopper();
+    device.major = major;
+    EXPECT_FALSE(kernels::TakesGeluProduct(taken, device)) << major;
+  }
+}
+
+// By the product of operators: the kernel where it is planned, the library with a finisher where tensors lie otherwise.
+TEST_F(GeluProductTest, ProductsOfOperatorsRunByIt) {
+  device::DeviceInfo info = context_->device_info();
+  const int64_t n = 128 * std::max(info.multiprocessors / 3, 1), m = 3 * 128, k = 16;  // one tile each
+  blas::GemmProblem p{.types = lib::MixedTypes::Of(DataType::kFloat16),
+                      .m = m,
+                      .n = n,
+                      .k = k,
+                      .transpose_b = true,
+                      .lda = k,
+                      .ldb = k,
+                      .ldc = n,
+                      .epilogue = {.bias = true, .activation = Activation::kGeluErf}};
+  const Settings settings;
+  ProductOptions options(settings);
+  options.constant_b = options.may_be_short = true;
+  const auto made = [&](const blas::GemmProblem& problem) {
+    auto product = MatrixProduct::Make(*context_, problem, options);
+    EXPECT_TRUE(product.ok()) << product.status().ToString();
+    return std::move(product).value();
+  };
+  const MatrixProduct product = made(p);
+  EXPECT_TRUE(product.has_gelu_kernel());
+  for (const size_t shift : {size_t{0}, size_t{1}}) {
+    const auto upload = [&](std::vector<double> values) {
+      values.insert(values.begin(), shift, 0.0);
+      return static_cast<std::byte*>(Upload(DataType::kFloat16, values)) + 2 * shift;
+    };
+    const std::vector<double> a = TestValues(m * k, 1), b = TestValues(n * k, 2), bias = TestValues(n, 3);
+    const blas::GemmPointers at{.a = upload(a),
+                                .b = Upload(DataType::kFloat16, b),
+                                .c = upload(std::vector<double>(static_cast<size_t>(m * n), NAN)),
+                                .bias = upload(bias),
+                                .workspace = context_->workspace().Reserve(product.workspace_bytes()).value()};
+    Check(product.Enqueue(*context_, at));
+    const std::vector<double> c = Download(DataType::kFloat16, at.c, m * n);
+    for (int64_t row : {int64_t{0}, int64_t{200}, m - 1}) {
+      for (int64_t column = 0; column < n; ++column) {
+        double sum = bias[static_cast<size_t>(column)];
+        for (int64_t i = 0; i < k; ++i) {
+          sum += a[static_cast<size_t>(row * k + i)] * b[static_cast<size_t>(column * k + i)];
+        }
+        ASSERT_NEAR(c[static_cast<size_t>(row * n + column)], Gelu(sum), 2e-3 * std::max(1.0, std::abs(sum)))
+            << "shift " << shift << " row " << row << " column " << column;
+      }
+    }
+  }
+  for (auto change : {+[](blas::GemmProblem& q) { q.m = 200; }, +[](blas::GemmProblem& q) { q.epilogue.beta = 1; },
+                      +[](blas::GemmProblem& q) { q.epilogue.activation = Activation::kRelu; },
+                      +[](blas::GemmProblem& q) { q.epilogue.alpha = 2; }}) {
+    blas::GemmProblem other = p;
+    change(other);
+    EXPECT_FALSE(made(other).has_gelu_kernel());
+  }
+  options.may_be_short = false;
+  EXPECT_FALSE(made(p).has_gelu_kernel());
+}
+
+}  // namespace
+}  // namespace cudaep::ops
