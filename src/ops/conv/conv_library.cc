@@ -104,7 +104,11 @@ Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProb
   if (!compiles || frugal) return slot;
   std::vector<std::string> compiled;
   if (IsShort(problem)) compiled.emplace_back(dnn::kRuntimeEngine);
-  if (uncompiled && !slot->plan().remaining().empty()) compiled.emplace_back();
+  if (uncompiled && !slot->plan().remaining().empty()) {
+    for (const dnn::ConvForm form : dnn::FormsOf(problem)) {  // others leave as much as the plan that is there
+      if (dnn::RemainingOf(problem, form).empty()) compiled.push_back(dnn::FormChoice(form));
+    }
+  }
   CompileInBackground(problem, stream, slot, std::move(compiled));
   return slot;
 }

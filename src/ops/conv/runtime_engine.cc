@@ -1,7 +1,5 @@
 #include "ops/conv/runtime_engine.h"
 
-#include "lib/problem_check.h"
-
 namespace cudaep::ops {
 
 bool TakesRuntimeEngine(const dnn::ConvProblem& p) {
@@ -18,8 +16,7 @@ void CompileInBackground(const dnn::ConvProblem& p, const StreamContext& stream,
     Status refusal;
     for (const std::string& choice : choices) {
       auto plan = dnn::MakePlan(handle, p, limit, choice);
-      if (plan.ok() && (*plan)->remaining().empty()) return LibraryPlanPtr(std::move(plan).value());
-      if (plan.ok()) return NotSupported("no engine does all of ", dnn::ProblemText(p));
+      if (plan.ok()) return LibraryPlanPtr(std::move(plan).value());
       refusal = std::move(plan).status();
       const bool is_refused =
           refusal.code() == StatusCode::kNotSupported || refusal.code() == StatusCode::kInvalidArgument;

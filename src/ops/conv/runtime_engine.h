@@ -13,9 +13,9 @@ namespace cudaep::ops {
 // Whether kRuntimeEngine may do the problem: by its types and form alone.
 bool TakesRuntimeEngine(const dnn::ConvProblem& problem);
 
-// Has a plan by the first of `choices` (dnn::MakePlan) that does the whole problem take the place of the slot's first
-// one (PlanStore::ReplaceInBackground) where MayCompile says so: not of a deterministic problem, whose bits would
-// change on the way. What has begun, was done or was refused is not begun again.
+// Has a plan by the first of `choices` (dnn::MakePlan) that does the problem take the place of the slot's first one
+// (PlanStore::ReplaceInBackground) where MayCompile says so: not of a deterministic problem, whose bits would change on
+// the way. What has begun, was done or was refused is not begun again.
 void CompileInBackground(const dnn::ConvProblem& problem, const StreamContext& stream, const PlanSlotPtr& slot,
                          std::vector<std::string> choices, CompileBudget& budget = CompileBudget::Process());
 
