@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cuda.h>
-#include <cuda_runtime.h>
+#include <cuda_runtime_api.h>
 
 namespace cudaep::device::cuda {
 
