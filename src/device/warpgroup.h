@@ -8,12 +8,20 @@
 //
 // The products of a group run beside it: it asks for some between WarpgroupBegin and WarpgroupCommit, and may touch D,
 // and others the boxes, after WarpgroupWait. On the simulated device each thread computes what it has when it asks.
+//
+// Elsewhere these are: a box the tile of a TMA copy with a swizzle of 128 bytes, steps along its columns the k of
+// wgmma.
 #pragma once
 
 #include <cstring>
+#include <type_traits>
 
 #include "device/async_copy.h"
 #include "device/tensor_map.h"
+
+#if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#error "a file with products of warpgroups is HOPPER in its layer's CMakeLists"
+#endif
 
 namespace cudaep::device {
 
@@ -92,7 +100,8 @@ __device__ __forceinline__ void WarpgroupCommit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 #endif
 }
-// Returns when all but the last kPending that were committed are done.
+// Returns when all but the last kPending that were committed are done. The compiler may move what reads D alone in
+// front of it: let that depend on what is read from memory behind it.
 template <int kPending>
 __device__ __forceinline__ void WarpgroupWait() {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -100,8 +109,8 @@ __device__ __forceinline__ void WarpgroupWait() {
 #endif
 }
 
-// The registers of each of the group's threads, from here on: all of the block's groups ask for as many as they have
-// together, the fewer first.
+// From here on each thread of the group has so many registers, a multiple of 8 from 24 to 240: fewer (setmaxnreg.dec),
+// or more (setmaxnreg.inc), which waits until others have given up as many. By all warps of the group.
 template <int kRegisters>
 __device__ __forceinline__ void KeepRegisters() {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -172,8 +181,6 @@ __device__ __forceinline__ void WarpgroupMma([[maybe_unused]] float (&d)[kColumn
                  : CUDAEP_SUMS_32(0), CUDAEP_SUMS_32(32), CUDAEP_SUMS_32(64)
                  : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(adds)));
   }
-#elif defined(__CUDA_ARCH__)
-  __trap();
 #endif
 }
 #undef CUDAEP_WARPGROUP_MMA

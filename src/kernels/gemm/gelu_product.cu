@@ -10,8 +10,10 @@ namespace {
 constexpr int kRows = kGeluTileRows, kDepth = device::kBoxColumns;
 constexpr int kGroups = 2, kWarps = device::kWarpgroupThreads / 32;       // that multiply, and warps of each
 constexpr unsigned kThreads = (1 + kGroups) * device::kWarpgroupThreads;  // the first group's bring boxes
-constexpr int kFetchRegisters = 24, kMultiplyRegisters = 240;             // of a thread
-constexpr size_t kBoxSlack = device::kBoxAlignment - 16;                  // shared memory is aligned to 16
+// What the block was launched with is divided anew: 168 for each thread, as the compiler has it with kThreads.
+constexpr int kFetchRegisters = 24, kMultiplyRegisters = 240;  // of a thread
+static_assert(kFetchRegisters + kGroups * kMultiplyRegisters == (1 + kGroups) * 168);
+constexpr size_t kBoxSlack = device::kBoxAlignment - 16;  // shared memory is aligned to 16
 
 struct Arguments {
   void* c;
@@ -203,6 +205,8 @@ Status Launch(const GeluProduct& product, const GeluProductPlan& plan, const Gel
                             .steps = static_cast<int32_t>(CeilDiv<int64_t>(product.k, kDepth)),
                             .unused = 0};
   device::LaunchConfig config;
+  static_assert(size_t{kStages} * kStageBytes<kColumns> + kBoxSlack + sizeof(Shared<T, kColumns, kStages>) <=
+                kGeluSharedBytes);
   config.grid.x = plan.blocks;
   config.block.x = kThreads;
   config.shared_bytes = size_t{kStages} * kStageBytes<kColumns> + kBoxSlack;
@@ -229,6 +233,9 @@ Status LaunchOf(const GeluProduct& product, const GeluProductPlan& plan, const G
 Status LaunchGeluProduct(const GeluProduct& product, const GeluProductPlan& plan, const GeluProductPointers& at,
                          device::Stream stream) {
   if (product.m == 0 || product.n == 0) return Status::Ok();
+  if (product.type != DataType::kFloat16 && product.type != DataType::kBFloat16) {
+    return NotSupported("a product with GELU of ", DataTypeName(product.type));
+  }
   return product.type == DataType::kFloat16 ? LaunchOf<Half>(product, plan, at, stream)
                                             : LaunchOf<BFloat16>(product, plan, at, stream);
 }

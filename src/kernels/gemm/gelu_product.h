@@ -15,7 +15,8 @@
 namespace cudaep::kernels {
 
 inline constexpr int kGeluProductPack = 8;  // elements that are moved at once: n and k are multiples of it
-inline constexpr int kGeluTileRows = 128;   // of C that a block has at a time
+inline constexpr size_t kGeluSharedBytes = size_t{208} << 10;  // of a block, at most
+inline constexpr int kGeluTileRows = 128;                      // of C that a block has at a time
 
 struct GeluProduct {
   DataType type = DataType::kFloat16;  // float16 or bfloat16
@@ -27,7 +28,7 @@ struct GeluProduct {
 enum class GeluTiles : uint8_t {
   kSmall,  // 128 x 128, half of the rows each
   kWide,   // 128 x 192, half of the rows each
-  kTurns,  // 128 x 192 each in turns: one multiplies while the other finishes
+  kTurns,  // 128 x 192 each in turns (ping-pong): one multiplies while the other finishes
 };
 
 struct GeluProductPlan {

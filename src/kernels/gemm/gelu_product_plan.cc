@@ -6,9 +6,9 @@
 namespace cudaep::kernels {
 namespace {
 
-constexpr size_t kSharedBytes = size_t{208} << 10;  // of a block, at most
-// Measured on an H100 with 768 inner and 3072 columns, of 512 to 6304 rows: the library's product takes as much more
-// time with GELU behind it as the tiles of the last round may leave undone. Deeper ones gain less of it.
+// The share of the waves of tiles that must be filled for the kernel to beat the library's product with a kernel for
+// GELU behind it, in several waves and in a single one. Measured on an H100 with 768 inner and 3072 columns, of 512 to
+// 6304 rows (docs/benchmarks.md); the deeper a product, the smaller the part of GELU.
 constexpr double kLeastOfRounds = 0.85, kLeastOfOneRound = 0.7;
 constexpr int64_t kMostDepth = 2048;
 
@@ -25,7 +25,7 @@ bool TakesGeluProduct(const GeluProduct& product, const device::DeviceInfo& devi
   const bool is_16_bits = product.type == DataType::kFloat16 || product.type == DataType::kBFloat16;
   return is_16_bits && product.m > 0 && product.m <= INT32_MAX / 2 && fits(product.n) && fits(product.k) &&
          TileCount(product, GeluTiles::kSmall) <= INT32_MAX / 2 && (device.simulated || device.major == 9) &&
-         device.shared_bytes_per_block >= kSharedBytes;
+         device.shared_bytes_per_block >= kGeluSharedBytes;
 }
 
 GeluProductPlan PlanGeluTiles(const GeluProduct& product, GeluTiles tiles, const device::DeviceInfo& device) {

@@ -98,8 +98,9 @@ kernels::GeluProduct GeluProductOf(const blas::GemmProblem& p) {
 // Fewer rows have engines that begin before their predecessors have ended.
 std::optional<kernels::GeluProductPlan> PlanGelu(const blas::GemmProblem& p, const device::DeviceInfo& device) {
   const Epilogue& e = p.epilogue;
-  const bool is_gelu = e.activation == Activation::kGeluErf && e.alpha == 1.0f && !e.residual();
-  if (!is_gelu || p.m <= kMostShortRows || !IsDense(p)) return std::nullopt;
+  const bool is_gelu = HasKernelForManyRows(e.activation, e.residual()) && e.alpha == 1.0f;
+  const bool one_type = p.types.b == p.types.a && p.types.c == p.types.a;
+  if (!is_gelu || !one_type || p.m <= kMostShortRows || !IsDense(p)) return std::nullopt;
   return kernels::PlanGeluProduct(GeluProductOf(p), device);
 }
 

@@ -1,8 +1,8 @@
-// Products of few rows with constant weights, [columns, inner]: up to 16 rows by a kernel of our own
-// (kernels/gemm/few_rows.h). More of them as 1x1 convolutions of one channels-last image whose pixels are the rows: the
-// library's runtime engine (ops/conv/runtime_engine.h) takes them with any activation that it has, and begins before
-// its predecessor has ended, as no engine for products does. The same engine for a product as such would take several
-// times as long to compile. Until it is compiled, products run as others do.
+// Products of few rows (and of many with GELU) with constant weights, [columns, inner]: up to 16 rows by a kernel of
+// our own (kernels/gemm/few_rows.h). More of them as 1x1 convolutions of one channels-last image whose pixels are the
+// rows: the library's runtime engine (ops/conv/runtime_engine.h) takes them with any activation that it has, and begins
+// before its predecessor has ended, as no engine for products does. The same engine for a product as such would take
+// several times as long to compile. Until it is compiled, products run as others do.
 #pragma once
 
 #include <optional>
@@ -27,8 +27,11 @@ bool MayBeShort(const Settings& settings);
 // are taken too. Weights that are to be packed must be the node's alone, or they were on the device twice: those that
 // nobody else reads, or that a compiled region gave it with the attribute "own_weights".
 bool MayBeShort(const OpInfo& info, int weights_input, bool packs, bool many = false);
-// Whether many rows are taken too, of weights in the same form: those with GELU, by a kernel of our own.
-inline bool TakesManyRows(Activation activation) { return activation == Activation::kGeluErf; }
+// Whether weights of many rows are packed too: for those with GELU alone, which have a kernel of our own on devices of
+// 9.0 (kernels/gemm/gelu_product.h). Who packs does not know the device: others give the library the packed form.
+inline bool HasKernelForManyRows(Activation activation, bool residual) {
+  return activation == Activation::kGeluErf && !residual;
+}
 // Whether dimensions are of more rows, whatever those count that are unknown, unless there are none.
 bool HasManyRows(Dims a);
 // Whether weights [inner, columns], or [columns, inner], are of a type and sizes that kernel and engine take.

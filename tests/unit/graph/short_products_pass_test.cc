@@ -89,6 +89,21 @@ TEST(ShortProductsTest, MoreRowsThanItIsFor) {
   }
 }
 
+// Those have a kernel of their own, which wants the weights as few rows do.
+TEST(ShortProductsTest, ManyRowsWithGelu) {
+  for (const auto& [activation, opset, residual, marked] :
+       {std::tuple{"Gelu", 20, false, 1u}, {"Gelu", 20, true, 0u}, {"Relu", 14, false, 0u}}) {
+    ShortNet net;
+    const std::vector<Dim> dims = {{16}, {17}, {kHidden}};
+    int sum = net.Add("MatMul", 13, {net.Input("a", dims), net.w}, dims);
+    sum = net.Add("Add", 14, {sum, net.Constant("bias", {kHidden})}, dims);
+    if (residual) sum = net.Add("Add", 14, {sum, net.Input("r", dims)}, dims);
+    net.Output(net.Add(activation, opset, {sum}, dims));
+    EXPECT_EQ(MarkedOf(net), marked) << activation << residual;
+    EXPECT_EQ(net.Operators(), Ops{"MatMul"});
+  }
+}
+
 TEST(ShortProductsTest, SettingsThatWantOtherwise) {
   for (int i = 0; i < 3; ++i) {
     Settings settings = WithoutChains();
