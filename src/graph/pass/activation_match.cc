@@ -51,6 +51,8 @@ Found ActivationOf(const ir::Graph& graph, const ir::Node& node, const Settings&
     if (kind == "none") return Plain(Activation::kGeluErf);
     if (kind == "tanh") return Plain(Activation::kGeluTanh);
   }
+  if (node.Is("Gelu", ops::kMicrosoftDomain)) return Plain(Activation::kGeluErf);
+  if (node.Is("FastGelu", ops::kMicrosoftDomain) && !info.has_input(1)) return Plain(Activation::kGeluTanh);
   if (node.Is("QuickGelu", ops::kMicrosoftDomain) && info.FloatOr("alpha", 1.702f) == 1.0f) {
     return Plain(Activation::kSilu);
   }

@@ -2,6 +2,7 @@
 
 #include "graph/pass/activation_match.h"
 #include "graph/pass/fused_product.h"
+#include "ops/registry.h"
 
 namespace cudaep::graph {
 namespace {
@@ -19,7 +20,8 @@ class Fuser {
          next = NextOf(last)) {
       last = next;
     }
-    last = JoinActivation(last, *fused);
+    const int biased = JoinBiasedGelu(last, product, *fused);
+    last = biased == last ? JoinActivation(last, *fused) : biased;
     if (last == index) return;
     fused->name = rewrite_.node(last).name;
     fused->outputs = rewrite_.node(last).outputs;
@@ -41,7 +43,20 @@ class Fuser {
     return false;
   }
 
-  // The node that ends the pattern then.
+  // Both return the node that ends the pattern then.
+  int JoinBiasedGelu(int last, int product, ir::Node& fused) const {
+    const int next = NextOf(last);
+    if (next < 0) return last;
+    const ir::Node& gelu = rewrite_.node(next);
+    const bool by_erf = gelu.Is("BiasGelu", ops::kMicrosoftDomain);
+    if (!by_erf && !gelu.Is("FastGelu", ops::kMicrosoftDomain)) return last;
+    const bool has_bias = gelu.inputs.size() > 1 && gelu.inputs[1] >= 0;
+    if (!has_bias || gelu.inputs[0] != rewrite_.node(last).outputs[0]) return last;
+    if (!AddToProduct(graph_, gelu.inputs[1], product, fused)) return last;
+    fused.attributes["activation"] = std::string(ActivationName(by_erf ? Activation::kGeluErf : Activation::kGeluTanh));
+    return next;
+  }
+
   int JoinActivation(int last, ir::Node& fused) const {
     const int value = rewrite_.node(last).outputs[0];
     const auto found = MatchActivation(graph_, rewrite_.match.uses(), value, rewrite_.settings());

@@ -49,6 +49,39 @@ TEST(ProductPassTest, SpelledOutActivations) {
   EXPECT_EQ(silu.Activation(0), "silu");
 }
 
+// What the host's optimisers make.
+TEST(ProductPassTest, ActivationsOfMicrosoftsDomain) {
+  for (const auto& [op, has_bias, activation] : {std::tuple{"Gelu", false, "gelu"},
+                                                 {"BiasGelu", true, "gelu"},
+                                                 {"FastGelu", false, "gelu_tanh"},
+                                                 {"FastGelu", true, "gelu_tanh"}}) {
+    for (const bool is_biased : {false, true}) {
+      ProductNet net;
+      const int sum = is_biased ? net.Op("Add", {net.y, net.bias}) : net.y;
+      const int other = net.Constant("other", {kHidden});
+      std::vector<int> inputs = {sum};
+      if (has_bias) inputs.push_back(other);
+      const int out = net.Open(op, 1, inputs, 3);
+      net.graph.nodes.back().domain = ops::kMicrosoftDomain;
+      net.Output(out);
+      net.Run(WithoutChains());
+      if (is_biased && has_bias) {  // there is one place
+        EXPECT_EQ(net.Operators(), (Ops{"MatMul", op}));
+        continue;
+      }
+      ASSERT_EQ(net.Operators(), Ops{"MatMul"}) << op;
+      EXPECT_EQ(net.Activation(0), activation);
+      EXPECT_EQ(net.node(0).inputs, (std::vector<int>{net.x, net.w, is_biased ? net.bias : has_bias ? other : -1, -1}));
+      EXPECT_EQ(net.node(0).outputs, net.graph.outputs);
+    }
+  }
+  ProductNet turned;  // the product is the bias
+  turned.Output(turned.Open("BiasGelu", 1, {turned.residual, turned.y}, 3));
+  turned.graph.nodes.back().domain = ops::kMicrosoftDomain;
+  turned.Run(WithoutChains());
+  EXPECT_EQ(turned.Operators(), (Ops{"MatMul", "BiasGelu"}));
+}
+
 TEST(ProductPassTest, ActivationsWithParametersStay) {
   ProductNet net;
   net.Output(net.Open("LeakyRelu", 16, {net.y}, 3, {{"alpha", 0.1f}}));
