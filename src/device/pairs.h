@@ -8,6 +8,12 @@
 
 namespace cudaep::device {
 
+// Both rounded once.
+template <class T>
+__device__ __forceinline__ uint32_t PairOf(float low, float high) {
+  return Store<T>(low).bits | static_cast<uint32_t>(Store<T>(high).bits) << 16;
+}
+
 // The low halves of two words, `a` in the low half; kHigh: their high halves.
 template <bool kHigh>
 __device__ __forceinline__ uint32_t JoinHalves(uint32_t a, uint32_t b) {

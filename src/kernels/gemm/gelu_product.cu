@@ -1,4 +1,5 @@
 #include "core/checked_math.h"
+#include "device/pairs.h"
 #include "device/warpgroup.h"
 #include "kernels/elementwise/gelu.cuh"
 #include "kernels/gemm/gelu_product.h"
@@ -37,11 +38,6 @@ __device__ __forceinline__ void TransposeQuad(uint32_t (&word)[4], int t) {
       }
     }
   }
-}
-
-template <class T>
-__device__ __forceinline__ uint32_t PairOf(float low, float high) {
-  return Store<T>(low).bits | static_cast<uint32_t>(Store<T>(high).bits) << 16;
 }
 
 // What the warps of a block share beside the boxes.
@@ -84,8 +80,8 @@ __device__ __forceinline__ void FinishColumns(const Arguments& p, const float* s
   for (int i = 0; i < 4; ++i) {
     const Pack<T, 2> term = bias[i * 4 + quad];
     const float low = ToFloat(term.value[0]), high = ToFloat(term.value[1]);
-    upper[i] = PairOf<T>(RoundedGelu<T>(sum[i * 4] + low), RoundedGelu<T>(sum[i * 4 + 1] + high));
-    lower[i] = PairOf<T>(RoundedGelu<T>(sum[i * 4 + 2] + low), RoundedGelu<T>(sum[i * 4 + 3] + high));
+    upper[i] = device::PairOf<T>(RoundedGelu<T>(sum[i * 4] + low), RoundedGelu<T>(sum[i * 4 + 1] + high));
+    lower[i] = device::PairOf<T>(RoundedGelu<T>(sum[i * 4 + 2] + low), RoundedGelu<T>(sum[i * 4 + 3] + high));
   }
   TransposeQuad(upper, quad);
   TransposeQuad(lower, quad);

@@ -32,25 +32,20 @@ inline constexpr uint32_t kMagicPair = std::is_same_v<T, Half> ? 0x64006400u : 0
 template <class T>
 inline constexpr float kMagicOf = std::is_same_v<T, Half> ? 1024.0f : 128.0f;
 
-template <class T>
-__device__ __forceinline__ uint32_t PairOf(float low, float high) {
-  return Store<T>(low).bits | static_cast<uint32_t>(Store<T>(high).bits) << 16;
-}
-
 // Eight packed weights, as they lie in memory and as a piece. Integers below 2^8 are exact in either type, so weights
 // are rounded once, when they are scaled.
 template <class T, int kBits>
 struct Codes : MoeCodes<kBits> {
   __device__ __forceinline__ Pack<uint32_t, 4> Weights(float scale, float zero) const {
-    const uint32_t one = PairOf<T>(1.0f, 1.0f), by = PairOf<T>(scale, scale), none = 0x80008000u;
-    const uint32_t offset = PairOf<T>(-kMagicOf<T> - zero, -kMagicOf<T> - zero);
+    const uint32_t one = device::PairOf<T>(1.0f, 1.0f), by = device::PairOf<T>(scale, scale), none = 0x80008000u;
+    const uint32_t offset = device::PairOf<T>(-kMagicOf<T> - zero, -kMagicOf<T> - zero);
     Pack<uint32_t, 4> weights;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const uint32_t low = this->Code(2 * i), high = this->Code(2 * i + 1);
       uint32_t pair;
       if constexpr (kBits == 8 && std::is_same_v<T, BFloat16>) {
-        pair = PairOf<T>(static_cast<float>(low) - zero, static_cast<float>(high) - zero);
+        pair = device::PairOf<T>(static_cast<float>(low) - zero, static_cast<float>(high) - zero);
       } else {
         pair = device::FmaOfPairs<T>(low | high << 16 | kMagicPair<T>, one, offset);
       }
