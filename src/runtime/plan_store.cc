@@ -1,7 +1,10 @@
 #include "runtime/plan_store.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <new>
 #include <utility>
@@ -203,6 +206,7 @@ Status PlanStore::ReplaceInBackground(PlanSlotPtr slot, Make make) {
   if (is_working_) return Status::Ok();
   try {
     if (worker_.joinable()) worker_.join();
+    process_ = ::getpid();
     worker_ = std::thread([this] { Work(); });
   } catch (const std::exception& error) {  // std::system_error, std::bad_alloc
     waiting.progress_ = Progress::kIdle;
@@ -234,8 +238,15 @@ void PlanStore::Work() {
       replacements_.pop_front();
     }
     untold += Run(std::move(next)) ? 1 : 0;
+    StopBeforeExit();
     if (untold == kMostUntold) tell();
   }
+}
+
+// Handlers at exit run in the reverse order of their registration, as do the destructors of statics: one registered after
+// a plan was made runs before those of what was made for the first time with it, the compiler's own objects included.
+void PlanStore::StopBeforeExit() {
+  static_cast<void>(std::atexit([] { Process().StopBackground(); }));
 }
 
 bool PlanStore::Run(Replacement replacement) {
@@ -265,6 +276,7 @@ void PlanStore::WaitForBackground() {
 
 // Takes no memory: destructors call it.
 void PlanStore::StopBackground() {
+  if (process_ != ::getpid()) return;
   for (;;) {
     Replacement dropped;  // destroyed outside the lock
     std::lock_guard lock(background_mutex_);

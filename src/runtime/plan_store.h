@@ -11,6 +11,8 @@
 // Threads: all functions may be called from any thread.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -116,7 +118,10 @@ class PlanStore {
   uint64_t replacements() const { return replacement_count_.load(std::memory_order_acquire); }
   // Waits until nothing is made in the background any more. No thread is left.
   void WaitForBackground();
-  // The same, but what has not begun is not made; its slots are idle. Before the library may be unmapped.
+  // The same, but what has not begun is not made; its slots are idle. When the last session ends, and before the library
+  // may be unmapped. The process's store stops before the process exits, too: from the first plan that its thread has
+  // made, so that a library's compiler is not taken apart while it compiles. Nothing in a forked child, which has no
+  // such thread.
   void StopBackground();
 
   // Writes what was added to the files and is not written yet; the first failure.
@@ -160,6 +165,7 @@ class PlanStore {
     Make make;
   };
   void Work();
+  static void StopBeforeExit();
   static bool Run(Replacement replacement);  // whether a plan took another's place
 
   std::atomic<uint64_t> replacement_count_{0};
@@ -168,6 +174,7 @@ class PlanStore {
   std::deque<Replacement> replacements_;  // not begun
   std::thread worker_;                    // ends when it finds nothing to do; joined by whoever comes next
   bool is_working_ = false, is_making_ = false;
+  std::atomic<pid_t> process_{0};  // whose threads can work; not guarded
 };
 
 }  // namespace cudaep

@@ -2,10 +2,12 @@
 #include "runtime/plan_store.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <new>
@@ -223,6 +225,68 @@ TEST_F(PlanStoreTest, StoppingDropsWhatHasNotBegun) {
   EXPECT_EQ(second->plan().choice(), "first");
   EXPECT_EQ(second->progress(), PlanSlot::Progress::kIdle);
   EXPECT_EQ(store.statistics().in_background, 0u);
+}
+
+TEST_F(PlanStoreTest, AForkedChildHasNothingToStop) {
+  const PlanSlotPtr slot = store.Get(For("a"), Makes("first")).value();
+  std::atomic<bool> begun{false}, go_on{false};
+  ASSERT_TRUE(store
+                  .ReplaceInBackground(slot,
+                                       [&](const std::string&) -> Result<LibraryPlanPtr> {
+                                         begun = true;
+                                         while (!go_on) std::this_thread::yield();
+                                         return Makes("better")({});
+                                       })
+                  .ok());
+  while (!begun) std::this_thread::yield();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);  // instead of a wait for a thread that is not there
+    store.StopBackground();
+    _exit(7);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
+  go_on = true;
+  store.StopBackground();
+  EXPECT_EQ(slot->plan().choice(), "better");
+}
+
+// Like what a library makes when it compiles for the first time.
+std::atomic<bool> g_compiler_is_gone{false};
+struct Compiler {
+  ~Compiler() {
+    g_compiler_is_gone = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the worker sees it
+  }
+};
+
+// Exits while a second plan is in the making; 3 where the compiler went first.
+[[noreturn]] void ExitWithinThePlan() {
+  PlanStore& process = PlanStore::Process();
+  const PlanSlotPtr slot = process.Get(For("exit"), Makes("first")).value();
+  static std::atomic<bool> begun{false};
+  const auto compile = [](const std::string&) -> Result<LibraryPlanPtr> {
+    static const Compiler compiler;
+    begun = true;
+    for (int i = 0; i < 200; ++i) {
+      if (g_compiler_is_gone) _exit(3);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return Status(StatusCode::kDeviceError, "cannot");
+  };
+  process.ReplaceInBackground(slot, compile).IgnoreError();
+  process.WaitForBackground();
+  begun = false;
+  process.ReplaceInBackground(slot, compile).IgnoreError();
+  while (!begun) std::this_thread::yield();
+  std::exit(0);
+}
+
+TEST(PlanStoreDeathTest, TheCompilerOutlivesThePlanInTheMaking) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(ExitWithinThePlan(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST_F(PlanStoreTest, PlansThatNobodyHoldsAreBounded) {
