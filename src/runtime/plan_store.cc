@@ -243,8 +243,9 @@ void PlanStore::Work() {
   }
 }
 
-// Handlers at exit run in the reverse order of their registration, as do the destructors of statics: one registered after
-// a plan was made runs before those of what was made for the first time with it, the compiler's own objects included.
+// Handlers at exit run in the reverse order of their registration, as do the destructors of statics: one registered
+// after a plan was made runs before those of what was made for the first time with it, the compiler's own objects
+// included.
 void PlanStore::StopBeforeExit() {
   static_cast<void>(std::atexit([] { Process().StopBackground(); }));
 }

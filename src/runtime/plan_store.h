@@ -118,10 +118,10 @@ class PlanStore {
   uint64_t replacements() const { return replacement_count_.load(std::memory_order_acquire); }
   // Waits until nothing is made in the background any more. No thread is left.
   void WaitForBackground();
-  // The same, but what has not begun is not made; its slots are idle. When the last session ends, and before the library
-  // may be unmapped. The process's store stops before the process exits, too: from the first plan that its thread has
-  // made, so that a library's compiler is not taken apart while it compiles. Nothing in a forked child, which has no
-  // such thread.
+  // The same, but what has not begun is not made; its slots are idle. When the last session ends, and before the
+  // library may be unmapped. The process's store stops before the process exits, too: from the first plan that its
+  // thread has made, so that a library's compiler is not taken apart while it compiles. Nothing in a forked child,
+  // which has no such thread.
   void StopBackground();
 
   // Writes what was added to the files and is not written yet; the first failure.
