@@ -1,6 +1,7 @@
 #include "abi/factory.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "abi/api_version.h"
 #include "abi/data_transfer.h"
@@ -19,6 +20,9 @@
 
 namespace cudaep::abi {
 namespace {
+
+// Of the process: factories share the store of plans.
+constinit std::atomic<int> g_sessions{0};
 
 constexpr const char* kDefaultName = "CUDAExecutionProvider";
 constexpr const char* kPluginName = "CudaPluginExecutionProvider";
@@ -141,14 +145,13 @@ Status Factory::OnCreateEp(const OrtHardwareDevice* const*, const OrtKeyValuePai
   CUDAEP_RETURN_IF_ERROR(device::GetDeviceCount(&device_count));
   CUDAEP_ASSIGN_OR_RETURN(auto state, SessionState::Create(settings, std::move(memory), device_count > 1));
   *ep = new Ep(*this, std::move(state), std::move(budget), logger);
-  sessions_.fetch_add(1);
+  g_sessions.fetch_add(1);
   return Status::Ok();
 }
 
 void Factory::OnReleaseEp(OrtEp* ep) {
   if (IsForked()) return;
-  // The process may exit next, and would wait for plans that nobody uses.
-  if (sessions_.fetch_sub(1) == 1) PlanStore::Process().StopBackground();
+  if (g_sessions.fetch_sub(1) == 1) PlanStore::Process().DropBackground();
   delete static_cast<Ep*>(ep);
   PlanStore::Process().Save().IgnoreError();  // the host's logger may be gone
 }

@@ -6,7 +6,6 @@
 // Threads: the host may call from several threads once registered.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -68,7 +67,6 @@ class Factory : public OrtEpFactory {
   Settings defaults_;       // as parsed from it
   DeviceList devices_;
 
-  std::atomic<int> sessions_{0};
   std::mutex mutex_;
   OrtKernelRegistry* registry_ = nullptr;              // guarded by mutex_
   std::unique_ptr<CustomOperators> custom_operators_;  // too

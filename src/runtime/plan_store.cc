@@ -20,6 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 // A plan that takes longer is written to the file at once, so that it is not lost with the process.
 constexpr int64_t kDearUs = 20'000;
+constexpr std::chrono::seconds kLongestExit{10};
 
 int64_t MicrosecondsSince(Clock::time_point start) {
   return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count();
@@ -194,6 +195,10 @@ Status PlanStore::ReplaceInBackground(PlanSlotPtr slot, Make make) {
   Progress before = Progress::kIdle;
   if (!slot->progress_.compare_exchange_strong(before, Progress::kMaking)) return Status::Ok();
   std::lock_guard lock(background_mutex_);
+  if (is_leaving_) {
+    slot->progress_ = PlanSlot::Progress::kIdle;
+    return Status(StatusCode::kNotReady, "the process exits");
+  }
   Replacement replacement{std::move(slot), std::move(make)};
   PlanSlot& waiting = *replacement.slot;
   // Idle before a message is made, which needs memory too.
@@ -227,11 +232,11 @@ void PlanStore::Work() {
     Replacement next;
     {
       std::lock_guard lock(background_mutex_);
-      is_making_ = !replacements_.empty();
+      ended_ += std::exchange(is_making_, !replacements_.empty()) ? 1 : 0;
+      background_done_.notify_all();
       if (replacements_.empty()) {
         tell();
         is_working_ = false;
-        background_done_.notify_all();
         return;
       }
       next = std::move(replacements_.front());
@@ -243,11 +248,23 @@ void PlanStore::Work() {
   }
 }
 
-// Handlers at exit run in the reverse order of their registration, as do the destructors of statics: one registered
-// after a plan was made runs before those of what was made for the first time with it, the compiler's own objects
-// included.
+// For a process that exits with a session: handlers run in the reverse order of their registration, as do the
+// destructors of statics, so that one registered after a plan was made runs before those of what the library has made
+// for the first time with it, its compiler included. Not protected is what the plan in the making is the first to need.
 void PlanStore::StopBeforeExit() {
-  static_cast<void>(std::atexit([] { Process().StopBackground(); }));
+  if (this == &Process()) static_cast<void>(std::atexit([] { Process().LeaveProcess(); }));
+}
+
+// An exit does not wait for ever: a device that hangs may hold the plan.
+void PlanStore::LeaveProcess() {
+  if (process_ != ::getpid()) return;
+  std::unique_lock lock(background_mutex_);
+  is_leaving_ = true;
+  lock.unlock();
+  DropReplacements();
+  lock.lock();
+  if (!background_done_.wait_for(lock, kLongestExit, [&] { return !is_working_; })) return;
+  if (worker_.joinable()) worker_.join();
 }
 
 bool PlanStore::Run(Replacement replacement) {
@@ -276,8 +293,7 @@ void PlanStore::WaitForBackground() {
 }
 
 // Takes no memory: destructors call it.
-void PlanStore::StopBackground() {
-  if (process_ != ::getpid()) return;
+void PlanStore::DropReplacements() {
   for (;;) {
     Replacement dropped;  // destroyed outside the lock
     std::lock_guard lock(background_mutex_);
@@ -286,7 +302,19 @@ void PlanStore::StopBackground() {
     replacements_.pop_front();
     dropped.slot->progress_ = PlanSlot::Progress::kIdle;
   }
+}
+
+void PlanStore::StopBackground() {
+  if (process_ != ::getpid()) return;
+  DropReplacements();
   WaitForBackground();
+}
+
+void PlanStore::DropBackground() {
+  if (process_ != ::getpid()) return;
+  DropReplacements();
+  std::unique_lock lock(background_mutex_);
+  WaitUntil(background_done_, lock, [&, ended = ended_] { return !is_making_ || ended_ != ended; });
 }
 
 Status PlanStore::Save() {

@@ -110,7 +110,7 @@ class PlanStore {
   // Makes another plan for the slot on the store's own thread, one plan after another, and puts it in place; not if one
   // is in the making. Errors leave the slot as it is: its Progress and the log say what came of it. `make` gets no
   // saved form. For plans that take long to build (run-time compiled engines), while something else serves.
-  // kOutOfMemory and kNotReady where the thread cannot be had; the slot is idle then.
+  // kOutOfMemory and kNotReady where the thread cannot be had, or the process exits; the slot is idle then.
   Status ReplaceInBackground(PlanSlotPtr slot, Make make);
   // Grows when kMostUntold plans in use have been replaced, or some and no more are in the making: what was captured
   // before may be slower than what would be captured now.
@@ -118,11 +118,12 @@ class PlanStore {
   uint64_t replacements() const { return replacement_count_.load(std::memory_order_acquire); }
   // Waits until nothing is made in the background any more. No thread is left.
   void WaitForBackground();
-  // The same, but what has not begun is not made; its slots are idle. When the last session ends, and before the
-  // library may be unmapped. The process's store stops before the process exits, too: from the first plan that its
-  // thread has made, so that a library's compiler is not taken apart while it compiles. Nothing in a forked child,
-  // which has no such thread.
+  // The same, but what has not begun is not made; its slots are idle. Before the library may be unmapped. Nothing in a
+  // forked child, which has no such thread.
   void StopBackground();
+  // Does not make what has not begun, and waits for the plan in the making alone: when the last session ends, since the
+  // process may exit next, and a library's compiler would be taken apart while it compiles.
+  void DropBackground();
 
   // Writes what was added to the files and is not written yet; the first failure.
   Status Save();
@@ -165,7 +166,9 @@ class PlanStore {
     Make make;
   };
   void Work();
-  static void StopBeforeExit();
+  void StopBeforeExit();
+  void LeaveProcess();
+  void DropReplacements();
   static bool Run(Replacement replacement);  // whether a plan took another's place
 
   std::atomic<uint64_t> replacement_count_{0};
@@ -173,7 +176,8 @@ class PlanStore {
   std::condition_variable background_done_;
   std::deque<Replacement> replacements_;  // not begun
   std::thread worker_;                    // ends when it finds nothing to do; joined by whoever comes next
-  bool is_working_ = false, is_making_ = false;
+  bool is_working_ = false, is_making_ = false, is_leaving_ = false;
+  uint64_t ended_ = 0;             // attempts to make a plan
   std::atomic<pid_t> process_{0};  // whose threads can work; not guarded
 };
 

@@ -227,6 +227,37 @@ TEST_F(PlanStoreTest, StoppingDropsWhatHasNotBegun) {
   EXPECT_EQ(store.statistics().in_background, 0u);
 }
 
+TEST_F(PlanStoreTest, DroppingWaitsForThePlanInTheMakingAlone) {
+  const PlanSlotPtr slots[] = {store.Get(For("a"), Makes("first")).value(), store.Get(For("b"), Makes("first")).value(),
+                               store.Get(For("c"), Makes("first")).value()};
+  std::atomic<int> begun{0}, may_end{0};
+  const auto make = [&](const std::string&) -> Result<LibraryPlanPtr> {
+    const int me = ++begun;
+    while (may_end < me) std::this_thread::yield();
+    return Makes("better")({});
+  };
+  ASSERT_TRUE(store.ReplaceInBackground(slots[0], make).ok());
+  while (begun < 1) std::this_thread::yield();
+  ASSERT_TRUE(store.ReplaceInBackground(slots[1], make).ok());
+  std::atomic<bool> returned{false};
+  std::thread drops([&] {
+    store.DropBackground();
+    returned = true;
+  });
+  while (slots[1]->progress() == PlanSlot::Progress::kMaking) std::this_thread::yield();
+  ASSERT_TRUE(store.ReplaceInBackground(slots[2], make).ok());  // another session's, new
+  EXPECT_FALSE(returned);
+  may_end = 1;
+  drops.join();
+  EXPECT_EQ(slots[0]->plan().choice(), "better");
+  EXPECT_EQ(slots[1]->plan().choice(), "first");
+  EXPECT_EQ(slots[2]->plan().choice(), "first");
+  may_end = 2;
+  store.WaitForBackground();
+  EXPECT_EQ(slots[2]->plan().choice(), "better");
+  store.DropBackground();  // nothing to wait for
+}
+
 TEST_F(PlanStoreTest, AForkedChildHasNothingToStop) {
   const PlanSlotPtr slot = store.Get(For("a"), Makes("first")).value();
   std::atomic<bool> begun{false}, go_on{false};
@@ -262,7 +293,7 @@ struct Compiler {
   }
 };
 
-// Exits while a second plan is in the making; 3 where the compiler went first.
+// Exits while a second plan is in the making; 3 where the compiler went first, 4 and 5 where more are made.
 [[noreturn]] void ExitWithinThePlan() {
   PlanStore& process = PlanStore::Process();
   const PlanSlotPtr slot = process.Get(For("exit"), Makes("first")).value();
@@ -276,6 +307,12 @@ struct Compiler {
     }
     return Status(StatusCode::kDeviceError, "cannot");
   };
+  // Runs last: a session that lives on gets no plan.
+  static_cast<void>(std::atexit([] {
+    const PlanSlotPtr late = PlanStore::Process().Get(For("late"), Makes("first")).value();
+    if (PlanStore::Process().ReplaceInBackground(late, Makes("better")).code() != StatusCode::kNotReady) _exit(4);
+    if (late->progress() != PlanSlot::Progress::kIdle) _exit(5);
+  }));
   process.ReplaceInBackground(slot, compile).IgnoreError();
   process.WaitForBackground();
   begun = false;
