@@ -14,6 +14,7 @@ from tests.op.cases import (
     linear_gates,
     matmul_bnb4,
     position_rotary,
+    relative_bias,
 )
 from tests.op.harness.tolerances import Tolerance
 
@@ -183,7 +184,31 @@ def _bnb4(d: Draw) -> Node:
                 formula=matmul_bnb4.product)  # fmt: skip
 
 
+def _relative_bias(d: Draw) -> Node:
+    both, side, heads = d.integer(0, 1), d.integer(2, 40), d.any(0, 5)
+    lengths = [np.array([d.any(0, 60)], np.int64) for _ in range(2)]
+    attrs = {"max_distance": side // 2 + d.integer(1, 200), "is_bidirectional": both}
+    return Node([d.values(d.type(), [side * (1 + both), heads]), *lengths], attrs, formula=relative_bias.bias)
+
+
+def _gated_bias(d: Draw) -> Node:
+    kind, heads, size, columns = d.type("T"), d.integer(1, 4), d.integer(1, 70), 2 * d.integer(1, 9)
+    batch, steps = d.any(1, 3), d.any(1, 17)
+    shape, offset = [batch, steps], []
+    if d.chance(0.4):
+        places = np.arange(batch * steps)
+        padding = places % steps >= d.integer(0, steps)
+        offset = [np.concatenate([places[~padding], places[padding]]).reshape(shape).astype(np.int32)]
+        shape = [int((~padding).sum())]
+    inputs = [_near(d, kind, [*shape, heads * size]), _near(d, kind, [heads * size]),
+              _near(d, kind, [1, heads, steps, steps], -4, 4), _near(d, kind, [size, columns], -0.2, 0.2),
+              _near(d, kind, [columns]), _near(d, kind, [1, heads, 1, 1]), *offset]  # fmt: skip
+    return Node([*inputs], {"num_heads": heads}, scale=16.0, formula=relative_bias.gated)
+
+
 SPECS = {
+    (MICROSOFT, "RelativePositionBias"): _relative_bias,
+    (MICROSOFT, "GatedRelativePositionBias"): _gated_bias,
     (MICROSOFT, "LinearAttention"): _linear_attention,
     (MICROSOFT, "GatedDeltaNet"): _gated_delta_net,
     (MICROSOFT, "CausalConvWithState"): _causal_conv,
