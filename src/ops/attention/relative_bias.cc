@@ -51,11 +51,12 @@ class RelativePositionBias final : public Operator {
     }
     p.buckets = table[0] / sides;
     p.heads = table[1];
-    if (max_distance_ <= p.buckets / 2) {
-      return InvalidArgument("max_distance ", max_distance_, " must be more than the ", p.buckets / 2,
+    const int64_t exact = p.buckets / 2;
+    if (max_distance_ <= exact) {
+      return InvalidArgument("max_distance ", max_distance_, " must be more than the ", exact,
                              " distances that have buckets of their own");
     }
-    p.range = static_cast<float>(std::log(static_cast<double>(max_distance_) / static_cast<double>(p.buckets / 2)));
+    p.range = static_cast<float>(std::log(static_cast<double>(max_distance_) / static_cast<double>(exact)));
     CUDAEP_ASSIGN_OR_RETURN(p.queries, Length(inputs[1], "query_length"));
     CUDAEP_ASSIGN_OR_RETURN(p.keys, Length(inputs[2], "key_length"));
     return p;
