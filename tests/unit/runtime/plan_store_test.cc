@@ -1,8 +1,7 @@
-// Plans are built once, shared, replaced, bounded, and kept in a file that survives damage and other processes.
+// Plans are built once, shared, bounded, and kept in a file that survives damage and other processes.
 #include "runtime/plan_store.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,35 +14,11 @@
 
 #include "core/log.h"
 #include "device/device.h"
-#include "no_threads.h"
+#include "fake_plans.h"
 #include "runtime/plan_file.h"
 
 namespace cudaep {
 namespace {
-
-class FakePlan : public lib::Plan {
- public:
-  FakePlan(std::string choice, size_t workspace_bytes = 0, bool relu = false) {
-    choice_ = std::move(choice);
-    workspace_bytes_ = workspace_bytes;
-    if (relu) remaining_.activation = Activation::kRelu;
-  }
-  Result<std::string> Save() const override { return StrCat("saved ", choice_); }
-};
-
-PlanStore::Make Makes(const std::string& choice) {
-  return [choice](const std::string& saved) -> Result<LibraryPlanPtr> {
-    return LibraryPlanPtr(std::make_shared<FakePlan>(saved.empty() ? choice : saved));
-  };
-}
-
-PlanStore::Make Fails(StatusCode code) {
-  return [code](const std::string&) -> Result<LibraryPlanPtr> { return Status(code, "cannot"); };
-}
-
-PlanStore::Request For(std::string_view problem, std::string_view file = {}) {
-  return {.ordinal = 0, .library = "library 1", .problem = problem, .file = file};
-}
 
 class PlanStoreTest : public ::testing::Test {
  protected:
@@ -112,218 +87,6 @@ TEST_F(PlanStoreTest, AnExceptionOfTheMakerLeavesNobodyWaiting) {
   while (!begun) std::this_thread::yield();
   EXPECT_EQ(store.Get(For("a"), Makes("one")).value()->plan().choice(), "one");
   first.join();
-}
-
-TEST_F(PlanStoreTest, APlanInUseIsReplacedByOneThatNeedsNoMore) {
-  const PlanSlotPtr slot = store
-                               .Get(For("a"),
-                                    [](const std::string&) -> Result<LibraryPlanPtr> {
-                                      return LibraryPlanPtr(std::make_shared<FakePlan>("first", 64));
-                                    })
-                               .value();
-  const lib::Plan& first = slot->plan();
-  EXPECT_EQ(slot->Replace(std::make_shared<FakePlan>("wide", 65)).code(), StatusCode::kFailedPrecondition);
-  EXPECT_EQ(slot->Replace(std::make_shared<FakePlan>("less", 0, true)).code(), StatusCode::kFailedPrecondition);
-  ASSERT_TRUE(store.ReplaceInBackground(slot, Fails(StatusCode::kDeviceError)).ok());
-  store.WaitForBackground();
-  EXPECT_EQ(&slot->plan(), &first);
-  ASSERT_TRUE(store.ReplaceInBackground(slot, Makes("better")).ok());
-  store.WaitForBackground();
-  EXPECT_EQ(slot->plan().choice(), "better");
-  EXPECT_EQ(first.choice(), "first");  // still there for who reads it
-}
-
-TEST_F(PlanStoreTest, WithoutAThreadThePlanStaysAndIsTriedAgain) {
-  const PlanSlotPtr slot = store.Get(For("a"), Makes("first")).value();
-  {
-    const testing::NoThreads none;
-    const Status refused = store.ReplaceInBackground(slot, Makes("better"));
-    EXPECT_EQ(refused.code(), StatusCode::kNotReady);
-    EXPECT_NE(refused.message().find("no thread"), std::string_view::npos);
-  }
-  EXPECT_EQ(slot->progress(), PlanSlot::Progress::kIdle);
-  store.WaitForBackground();
-  EXPECT_EQ(slot->plan().choice(), "first");
-  ASSERT_TRUE(store.ReplaceInBackground(slot, Makes("better")).ok());
-  store.WaitForBackground();
-  EXPECT_EQ(slot->plan().choice(), "better");
-}
-
-TEST_F(PlanStoreTest, WhatTheWorkerThrowsEndsTheAttemptAlone) {
-  const PlanSlotPtr slot = store.Get(For("a"), Makes("first")).value();
-  const PlanSlotPtr next = store.Get(For("b"), Makes("first")).value();
-  ASSERT_TRUE(
-      store.ReplaceInBackground(slot, [](const std::string&) -> Result<LibraryPlanPtr> { throw std::bad_alloc(); })
-          .ok());
-  ASSERT_TRUE(store.ReplaceInBackground(next, Makes("better")).ok());
-  store.WaitForBackground();
-  EXPECT_EQ(slot->progress(), PlanSlot::Progress::kIdle);
-  EXPECT_EQ(slot->plan().choice(), "first");
-  EXPECT_EQ(next->plan().choice(), "better");
-}
-
-TEST_F(PlanStoreTest, WhatCannotBeIsNotTriedAgain) {
-  const PlanSlotPtr slot = store.Get(For("a"), Makes("first")).value();
-  ASSERT_TRUE(store.ReplaceInBackground(slot, Fails(StatusCode::kDeviceError)).ok());
-  store.WaitForBackground();
-  EXPECT_EQ(slot->progress(), PlanSlot::Progress::kIdle);
-  ASSERT_TRUE(store.ReplaceInBackground(slot, Fails(StatusCode::kNotSupported)).ok());
-  store.WaitForBackground();
-  EXPECT_EQ(slot->progress(), PlanSlot::Progress::kRefused);
-  ASSERT_TRUE(store.ReplaceInBackground(slot, Makes("better")).ok());
-  store.WaitForBackground();
-  EXPECT_EQ(slot->plan().choice(), "first");
-}
-
-// Counts the threads that are gone, their thread-local objects with them: only a joined one is certain to be.
-std::atomic<int> g_threads_ended{0};
-struct CountsItsEnd {
-  bool used = false;
-  ~CountsItsEnd() {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    ++g_threads_ended;
-  }
-};
-thread_local CountsItsEnd t_counted;
-
-TEST_F(PlanStoreTest, NoThreadIsLeftAfterWaiting) {
-  const PlanSlotPtr slot = store.Get(For("a"), Makes("first")).value();
-  for (int i = 1; i <= 3; ++i) {
-    ASSERT_TRUE(store
-                    .ReplaceInBackground(slot,
-                                         [](const std::string&) -> Result<LibraryPlanPtr> {
-                                           t_counted.used = true;
-                                           return Status(StatusCode::kDeviceError, "cannot");
-                                         })
-                    .ok());
-    store.WaitForBackground();
-    EXPECT_EQ(g_threads_ended, i);
-  }
-}
-
-TEST_F(PlanStoreTest, StoppingDropsWhatHasNotBegun) {
-  const PlanSlotPtr first = store.Get(For("a"), Makes("first")).value();
-  const PlanSlotPtr second = store.Get(For("b"), Makes("first")).value();
-  std::atomic<bool> begun{false}, go_on{false};
-  ASSERT_TRUE(store
-                  .ReplaceInBackground(first,
-                                       [&](const std::string&) -> Result<LibraryPlanPtr> {
-                                         begun = true;
-                                         while (!go_on) std::this_thread::yield();
-                                         return Makes("better")({});
-                                       })
-                  .ok());
-  while (!begun) std::this_thread::yield();
-  ASSERT_TRUE(store.ReplaceInBackground(second, Makes("better")).ok());
-  EXPECT_EQ(second->progress(), PlanSlot::Progress::kMaking);
-  EXPECT_EQ(store.statistics().in_background, 2u);
-  std::thread stops([&] { store.StopBackground(); });
-  while (second->progress() == PlanSlot::Progress::kMaking) std::this_thread::yield();
-  go_on = true;
-  stops.join();
-  EXPECT_EQ(first->plan().choice(), "better");
-  EXPECT_EQ(second->plan().choice(), "first");
-  EXPECT_EQ(second->progress(), PlanSlot::Progress::kIdle);
-  EXPECT_EQ(store.statistics().in_background, 0u);
-}
-
-TEST_F(PlanStoreTest, DroppingWaitsForThePlanInTheMakingAlone) {
-  const PlanSlotPtr slots[] = {store.Get(For("a"), Makes("first")).value(), store.Get(For("b"), Makes("first")).value(),
-                               store.Get(For("c"), Makes("first")).value()};
-  std::atomic<int> begun{0}, may_end{0};
-  const auto make = [&](const std::string&) -> Result<LibraryPlanPtr> {
-    const int me = ++begun;
-    while (may_end < me) std::this_thread::yield();
-    return Makes("better")({});
-  };
-  ASSERT_TRUE(store.ReplaceInBackground(slots[0], make).ok());
-  while (begun < 1) std::this_thread::yield();
-  ASSERT_TRUE(store.ReplaceInBackground(slots[1], make).ok());
-  std::atomic<bool> returned{false};
-  std::thread drops([&] {
-    store.DropBackground();
-    returned = true;
-  });
-  while (slots[1]->progress() == PlanSlot::Progress::kMaking) std::this_thread::yield();
-  ASSERT_TRUE(store.ReplaceInBackground(slots[2], make).ok());  // another session's, new
-  EXPECT_FALSE(returned);
-  may_end = 1;
-  drops.join();
-  EXPECT_EQ(slots[0]->plan().choice(), "better");
-  EXPECT_EQ(slots[1]->plan().choice(), "first");
-  EXPECT_EQ(slots[2]->plan().choice(), "first");
-  may_end = 2;
-  store.WaitForBackground();
-  EXPECT_EQ(slots[2]->plan().choice(), "better");
-  store.DropBackground();  // nothing to wait for
-}
-
-TEST_F(PlanStoreTest, AForkedChildHasNothingToStop) {
-  const PlanSlotPtr slot = store.Get(For("a"), Makes("first")).value();
-  std::atomic<bool> begun{false}, go_on{false};
-  ASSERT_TRUE(store
-                  .ReplaceInBackground(slot,
-                                       [&](const std::string&) -> Result<LibraryPlanPtr> {
-                                         begun = true;
-                                         while (!go_on) std::this_thread::yield();
-                                         return Makes("better")({});
-                                       })
-                  .ok());
-  while (!begun) std::this_thread::yield();
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(20);  // instead of a wait for a thread that is not there
-    store.StopBackground();
-    _exit(7);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
-  go_on = true;
-  store.StopBackground();
-  EXPECT_EQ(slot->plan().choice(), "better");
-}
-
-// Like what a library makes when it compiles for the first time.
-std::atomic<bool> g_compiler_is_gone{false};
-struct Compiler {
-  ~Compiler() {
-    g_compiler_is_gone = true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the worker sees it
-  }
-};
-
-// Exits while a second plan is in the making; 3 where the compiler went first, 4 and 5 where more are made.
-[[noreturn]] void ExitWithinThePlan() {
-  PlanStore& process = PlanStore::Process();
-  const PlanSlotPtr slot = process.Get(For("exit"), Makes("first")).value();
-  static std::atomic<bool> begun{false};
-  const auto compile = [](const std::string&) -> Result<LibraryPlanPtr> {
-    static const Compiler compiler;
-    begun = true;
-    for (int i = 0; i < 200; ++i) {
-      if (g_compiler_is_gone) _exit(3);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return Status(StatusCode::kDeviceError, "cannot");
-  };
-  // Runs last: a session that lives on gets no plan.
-  static_cast<void>(std::atexit([] {
-    const PlanSlotPtr late = PlanStore::Process().Get(For("late"), Makes("first")).value();
-    if (PlanStore::Process().ReplaceInBackground(late, Makes("better")).code() != StatusCode::kNotReady) _exit(4);
-    if (late->progress() != PlanSlot::Progress::kIdle) _exit(5);
-  }));
-  process.ReplaceInBackground(slot, compile).IgnoreError();
-  process.WaitForBackground();
-  begun = false;
-  process.ReplaceInBackground(slot, compile).IgnoreError();
-  while (!begun) std::this_thread::yield();
-  std::exit(0);
-}
-
-TEST(PlanStoreDeathTest, TheCompilerOutlivesThePlanInTheMaking) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(ExitWithinThePlan(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST_F(PlanStoreTest, PlansThatNobodyHoldsAreBounded) {
