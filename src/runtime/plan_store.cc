@@ -258,11 +258,12 @@ void PlanStore::StopBeforeExit() {
 // An exit does not wait for ever: a device that hangs may hold the plan.
 void PlanStore::LeaveProcess() {
   if (process_ != ::getpid()) return;
-  std::unique_lock lock(background_mutex_);
-  is_leaving_ = true;
-  lock.unlock();
+  {
+    std::lock_guard lock(background_mutex_);
+    is_leaving_ = true;
+  }
   DropReplacements();
-  lock.lock();
+  std::unique_lock lock(background_mutex_);
   if (!background_done_.wait_for(lock, kLongestExit, [&] { return !is_working_; })) return;
   if (worker_.joinable()) worker_.join();
 }

@@ -14,10 +14,10 @@ constexpr int kTileQueries = 32, kTileKeys = 1024;  // what a block has of a hea
 constexpr unsigned kWarpsOfGate = 4;
 
 __device__ __forceinline__ int64_t BucketOf(const RelativeBias& p, int64_t distance) {
-  const bool after = distance > 0;
-  const int64_t first = p.bidirectional && after ? p.buckets : 0, exact = p.buckets / 2;
-  if (after) distance = p.bidirectional ? distance : 0;
-  if (distance < 0) distance = -distance;
+  const bool is_behind = distance > 0;
+  if (is_behind && !p.bidirectional) return 0;
+  const int64_t first = is_behind ? p.buckets : 0, exact = p.buckets / 2;
+  if (!is_behind) distance = -distance;
   if (distance < exact) return first + distance;
   const float grown = std::log(static_cast<float>(distance) / static_cast<float>(exact)) / p.range;
   const auto beyond = static_cast<int64_t>(grown * static_cast<float>(p.buckets - exact));
