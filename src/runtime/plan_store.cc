@@ -258,12 +258,10 @@ void PlanStore::StopBeforeExit() {
 // An exit does not wait for ever: a device that hangs may hold the plan.
 void PlanStore::LeaveProcess() {
   if (process_ != ::getpid()) return;
-  {
-    std::lock_guard lock(background_mutex_);
-    is_leaving_ = true;
-  }
-  DropReplacements();
+  std::list<Replacement> dropped;  // destroyed outside the lock
   std::unique_lock lock(background_mutex_);
+  is_leaving_ = true;
+  dropped = TakeReplacements();
   if (!background_done_.wait_for(lock, kLongestExit, [&] { return !is_working_; })) return;
   if (worker_.joinable()) worker_.join();
 }
@@ -293,28 +291,29 @@ void PlanStore::WaitForBackground() {
   if (worker_.joinable()) worker_.join();
 }
 
-// Takes no memory: destructors call it.
-void PlanStore::DropReplacements() {
-  for (;;) {
-    Replacement dropped;  // destroyed outside the lock
-    std::lock_guard lock(background_mutex_);
-    if (replacements_.empty()) break;
-    dropped = std::move(replacements_.front());
-    replacements_.pop_front();
-    dropped.slot->progress_ = PlanSlot::Progress::kIdle;
-  }
+// The caller holds the lock. Takes no memory: destructors call it.
+std::list<PlanStore::Replacement> PlanStore::TakeReplacements() {
+  std::list<Replacement> taken;
+  taken.swap(replacements_);
+  for (const Replacement& replacement : taken) replacement.slot->progress_ = PlanSlot::Progress::kIdle;
+  return taken;
 }
 
 void PlanStore::StopBackground() {
   if (process_ != ::getpid()) return;
-  DropReplacements();
+  {
+    std::list<Replacement> dropped;  // destroyed outside the lock
+    std::lock_guard lock(background_mutex_);
+    dropped = TakeReplacements();
+  }
   WaitForBackground();
 }
 
 void PlanStore::DropBackground() {
   if (process_ != ::getpid()) return;
-  DropReplacements();
+  std::list<Replacement> dropped;  // destroyed outside the lock
   std::unique_lock lock(background_mutex_);
+  dropped = TakeReplacements();
   WaitUntil(background_done_, lock, [&, ended = ended_] { return !is_making_ || ended_ != ended; });
 }
 

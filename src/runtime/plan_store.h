@@ -15,8 +15,8 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -168,14 +168,14 @@ class PlanStore {
   void Work();
   void StopBeforeExit();
   void LeaveProcess();
-  void DropReplacements();
+  std::list<Replacement> TakeReplacements();
   static bool Run(Replacement replacement);  // whether a plan took another's place
 
   std::atomic<uint64_t> replacement_count_{0};
   std::mutex background_mutex_;  // guards what follows
   std::condition_variable background_done_;
-  std::deque<Replacement> replacements_;  // not begun
-  std::thread worker_;                    // ends when it finds nothing to do; joined by whoever comes next
+  std::list<Replacement> replacements_;  // not begun
+  std::thread worker_;                   // ends when it finds nothing to do; joined by whoever comes next
   bool is_working_ = false, is_making_ = false, is_leaving_ = false;
   uint64_t ended_ = 0;             // attempts to make a plan
   std::atomic<pid_t> process_{0};  // whose threads can work; not guarded
