@@ -62,36 +62,53 @@ bool IsAmbiguous(const ConvProblem& p) {
   return p.layout == Layout::kChannelsFirst && (IsOnePixel(p, p.in) || IsOnePixel(p, p.out));
 }
 
-// Nothing for those that are several operations to the library.
-std::optional<PointwiseMode> ModeOf(Activation activation) {
+// One operation behind the convolution: the value so far and another operand, where there is one.
+struct Step {
+  PointwiseMode mode;
+  TensorIndex operand = kNoTensor;
+  float least = 0.0f, most = std::numeric_limits<float>::infinity(), slope = 0.0f;  // of kRelu
+};
+
+// Stands for the value that an activation begins with.
+constexpr TensorIndex kArgument = -2;
+
+// The activation as operations of the library; none for kNone.
+std::vector<Step> StepsOf(Activation activation, ActivationParameters parameters, OpGraph& graph, int rank) {
+  constexpr PointwiseMode kRelu = PointwiseMode::kRelu, kMul = PointwiseMode::kMul, kAdd = PointwiseMode::kAdd;
+  const auto [a, b] = parameters;
+  const auto scalar = [&](float value) { return graph.Scalar(value, rank); };
   switch (activation) {
     case Activation::kRelu:
+      return {{.mode = kRelu}};
     case Activation::kClip:
+      return {{.mode = kRelu, .least = a, .most = b}};
     case Activation::kLeakyRelu:
-      return PointwiseMode::kRelu;
+      return {{.mode = kRelu, .slope = a}};
     case Activation::kGeluErf:
-      return PointwiseMode::kGeluErf;
+      return {{PointwiseMode::kGeluErf}};
     case Activation::kGeluTanh:
-      return PointwiseMode::kGeluTanh;
+      return {{PointwiseMode::kGeluTanh}};
     case Activation::kSigmoid:
-      return PointwiseMode::kSigmoid;
+      return {{PointwiseMode::kSigmoid}};
     case Activation::kSilu:
-      return PointwiseMode::kSilu;
+      return {{PointwiseMode::kSilu}};
     case Activation::kTanh:
-      return PointwiseMode::kTanh;
+      return {{PointwiseMode::kTanh}};
     case Activation::kHardSigmoid:
+      return {{kMul, scalar(a)}, {kAdd, scalar(b)}, {.mode = kRelu, .most = 1}};
     case Activation::kHardSwish:
+      return {{kMul, scalar(1.0f / 6)}, {kAdd, scalar(0.5f)}, {.mode = kRelu, .most = 1}, {kMul, kArgument}};
     case Activation::kNone:
       break;
   }
-  return std::nullopt;
+  return {};
 }
 
-void SetBounds(const Epilogue& epilogue, GraphOp* op) {
-  if (epilogue.activation == Activation::kLeakyRelu) op->slope = epilogue.parameters.a;
-  if (epilogue.activation != Activation::kClip) return;
-  op->least = epilogue.parameters.a;
-  op->most = epilogue.parameters.b;
+// Whether the library has the activation: constants are of fp32.
+bool IsOffered(const ConvProblem& p) {
+  const Activation activation = p.epilogue.activation;
+  const bool has_constants = activation == Activation::kHardSigmoid || activation == Activation::kHardSwish;
+  return !has_constants || p.types.compute == DataType::kFloat;
 }
 
 }  // namespace
@@ -108,7 +125,7 @@ std::span<const ConvForm> FormsOf(const ConvProblem& p) {
   static constexpr ConvForm kSum[] = {ConvForm::kSumOnly};
   const bool acts = p.epilogue.activation != Activation::kNone;
   const bool more = p.epilogue.residual() || acts;
-  if ((acts && !ModeOf(p.epilogue.activation)) || (more && IsAmbiguous(p)))
+  if ((acts && !IsOffered(p)) || (more && IsAmbiguous(p)))
     return p.epilogue.bias ? kBiasAndRest : std::span<const ConvForm>(kSum);
   if (!more && !p.epilogue.bias) return kSumAlone;
   if (!more) return kBiasAlone;
@@ -118,7 +135,7 @@ std::span<const ConvForm> FormsOf(const ConvProblem& p) {
 
 std::optional<ConvForm> UncompiledForm(const ConvProblem& p) {
   const Activation activation = p.epilogue.activation;
-  if (activation == Activation::kNone || activation == Activation::kRelu || !ModeOf(activation)) return std::nullopt;
+  if (activation == Activation::kNone || activation == Activation::kRelu || !IsOffered(p)) return std::nullopt;
   return p.epilogue.bias ? ConvForm::kBiasOnly : ConvForm::kSumOnly;
 }
 
@@ -154,17 +171,18 @@ OpGraph ConvolutionGraph(const ConvProblem& p, ConvForm form) {
   const TensorIndex residual = fuses_rest && p.epilogue.residual() ? tensor(p.batch, p.out_channels, out) : kNoTensor;
   const TensorIndex y = tensor(p.batch, p.out_channels, out);
 
-  // What follows the sum, as {operation, second operand}.
-  std::vector<std::pair<PointwiseMode, TensorIndex>> steps;
+  std::vector<Step> steps;  // behind the sum
   if (residual != kNoTensor && form == ConvForm::kResidualBias) steps.push_back({PointwiseMode::kAdd, residual});
   if (bias != kNoTensor) steps.push_back({PointwiseMode::kAdd, bias});
   if (residual != kNoTensor && form != ConvForm::kResidualBias) steps.push_back({PointwiseMode::kAdd, residual});
-  if (fuses_rest && p.epilogue.activation != Activation::kNone) {
-    steps.push_back({*ModeOf(p.epilogue.activation), kNoTensor});
+  const size_t first_of_activation = steps.size();
+  if (fuses_rest) {
+    std::ranges::copy(StepsOf(p.epilogue.activation, p.epilogue.parameters, graph, RankOf(p) + 2),
+                      std::back_inserter(steps));
   }
   if (form == ConvForm::kRedundant) {  // ReLU twice is ReLU once
     const bool relu = p.epilogue.activation == Activation::kRelu;
-    steps.push_back({relu ? PointwiseMode::kRelu : PointwiseMode::kIdentity, kNoTensor});
+    steps.push_back({relu ? PointwiseMode::kRelu : PointwiseMode::kIdentity});
   }
 
   const Shape y_dims = graph.at(y).dims, y_strides = graph.at(y).strides;
@@ -182,11 +200,15 @@ OpGraph ConvolutionGraph(const ConvProblem& p, ConvForm form) {
   for (int d = 0; d < p.spatial_rank; ++d) sum.window.pad_end[d] = PadEnd(p, static_cast<size_t>(d));
   TensorIndex last = sum.result = steps.empty() ? y : next_virtual();
   graph.ops.push_back(std::move(sum));
+  TensorIndex argument = kNoTensor;
   for (size_t i = 0; i < steps.size(); ++i) {
+    if (i == first_of_activation) argument = last;
+    const Step& step = steps[i];
     const TensorIndex result = i + 1 == steps.size() ? y : next_virtual();
-    last = graph.Pointwise(steps[i].first, last, steps[i].second, result);
-    graph.ops.back().compute = p.types.compute;
-    if (steps[i].first == PointwiseMode::kRelu) SetBounds(p.epilogue, &graph.ops.back());
+    last = graph.Pointwise(step.mode, last, step.operand == kArgument ? argument : step.operand, result);
+    GraphOp& op = graph.ops.back();
+    op.compute = p.types.compute;
+    op.least = step.least, op.most = step.most, op.slope = step.slope;
   }
   return graph;
 }

@@ -31,7 +31,8 @@ std::optional<ConvForm> UncompiledForm(const ConvProblem& problem);
 // A choice for MakePlan: the library's first engine for a form.
 std::string FormChoice(ConvForm form);
 
-// The tensors of the caller's come first: x, w, then bias and residual where the form has them, then y.
+// The tensors of the caller's come first: x, w, then bias and residual where the form has them, then y. Constants of an
+// activation follow.
 OpGraph ConvolutionGraph(const ConvProblem& problem, ConvForm form);
 
 }  // namespace cudaep::dnn

@@ -96,11 +96,13 @@ EMBEDDED = {name for name in FUSED if name.startswith(_TOKENS)}
 CHAINED = {"bert.dynamo", "modernbert.dynamo"}
 # In the 16-bit forms: products by themselves that may run as convolutions.
 SHORT = {
+    "efficientnet.torchscript": 8,
     "gpt2.dynamo": 1,
     "gpt2.torchscript": 1,
     "llama.dynamo": 1,
     "llama.torchscript": 1,
     "mixtral.dynamo": 1,
+    "mobilenet_v3.dynamo": 18,
     "modernbert.dynamo": 6,
     "modernbert.torchscript": 6,
     "qwen3.dynamo": 1,

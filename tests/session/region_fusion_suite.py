@@ -28,12 +28,22 @@ def _results(session: ort.InferenceSession, feed: np.ndarray) -> list[np.ndarray
     return [np.asarray(value).astype(np.float64) for value in session.run(None, {"x": feed})]
 
 
-def rewritten(model: bytes, passes: tuple[str, ...], options: dict[str, str] | None = None) -> ort.InferenceSession:
-    """Each of the passes did something."""
+def _logged(model: bytes, options: dict[str, str]) -> tuple[ort.InferenceSession, list[str]]:
     ort.set_default_logger_severity(0)
     with logged("fusion ") as lines:
-        session = joined(model, {"fusion": "1", **(options or {})})
+        session = joined(model, {"fusion": "1", **options})
     ort.set_default_logger_severity(2)
+    return session, lines
+
+
+def logged_fusions(model: bytes, options: dict[str, str]) -> list[str]:
+    """What the passes say that they did."""
+    return _logged(model, options)[1]
+
+
+def rewritten(model: bytes, passes: tuple[str, ...], options: dict[str, str] | None = None) -> ort.InferenceSession:
+    """Each of the passes did something."""
+    session, lines = _logged(model, options or {})
     for name in passes:
         assert any(f"fusion {name}: " in line for line in lines), (name, lines)
     return session
@@ -123,20 +133,49 @@ def check_what_lies_beside_a_window_has_no_part_in_it() -> None:
             assert np.array_equal(np.isfinite(_results(fused, x)[0]), finite), (kernel, stride, row, column)
 
 
-def check_depthwise_with_gates() -> None:
-    """Inverted bottlenecks with a gate a channel, as in MobileNet and EfficientNet."""
+def _gated_bottlenecks(squeezed: int) -> tuple[Images, str]:
+    """Inverted bottlenecks with a gate a channel, as in MobileNet and EfficientNet, and the means of the last."""
     images = Images(2)
     value = "x"
     for kernel, stride in ((3, 1), (5, 1), (3, 2)):
         inner = images.add("HardSwish", [images.conv(value, 32, kernel=1)])
         inner = images.add("HardSwish", [images.conv(inner, 32, kernel, stride, group=32)])
         gate = images.add("GlobalAveragePool", [inner], (32, 1))
-        gate = images.add("Relu", [images.conv(gate, 6, kernel=1)])
+        gate = images.add("Relu", [images.conv(gate, squeezed, kernel=1)])
         gate = images.add("HardSigmoid", [images.conv(gate, 32, kernel=1)])
         inner = images.conv(images.add("Mul", [inner, gate]), kernel=1)
         value = images.add("Add", [inner, value]) if stride == 1 else inner
-    means = images.add("ReduceMean", [value, images.constant(np.array([2, 3]))], keepdims=0)
-    agree(images, [means], ("channels_last",))
+    return images, images.add("ReduceMean", [value, images.constant(np.array([2, 3]))], keepdims=0)
+
+
+def check_depthwise_with_gates() -> None:
+    """Gates of whole packs of channels are products of the batch's rows, others convolutions of one pixel."""
+    for squeezed, products in ((6, False), (8, True)):
+        images, means = _gated_bottlenecks(squeezed)
+        agree(images, [means], ("channels_last", *(["short_products"] if products else [])))
+    one_by_one = logged_fusions(images.model([means], TensorProto.FLOAT16), {"deterministic_compute": "1"})
+    assert not [line for line in one_by_one if "short_products: " in line], one_by_one
+
+
+def check_convolutions_of_one_pixel() -> None:
+    """With residuals, infinite pixels and no image at all; a border or two pixels make it no product."""
+    images = Images(5)
+    pixel = images.add("GlobalAveragePool", [images.conv("x")], (CHANNELS, 1))
+    value = images.add("LeakyRelu", [images.add("Add", [images.conv(pixel, kernel=1), pixel])], alpha=0.25)
+    value = images.add("Clip", [images.conv(value, 24, kernel=1), *(images.constant(np.float16(b)) for b in (-1, 2))])
+    bordered = images.conv(images.add("Concat", [value, value], (24, 1), axis=2), kernel=1)
+    bordered = images.add("Add", [images.conv(value, kernel=3), bordered])
+    agree(images, [value, bordered], ("channels_last", "short_products"))
+    model = images.model([value, bordered], TensorProto.FLOAT16)
+    fusions = logged_fusions(model, {})
+    assert len([line for line in fusions if "short_products: " in line]) == 2, fusions
+    fused, plain = joined(model, {"fusion": "1"}), joined(model, {"fusion": "0"})
+    x = images.rng.standard_normal((3, CHANNELS, 8, 8)).astype(np.float16)
+    x[1, 3, 4, 4] = np.inf
+    for mine, twin in zip(_results(fused, x), _results(plain, x), strict=True):
+        assert np.array_equal(np.isnan(mine), np.isnan(twin)) and np.array_equal(np.isinf(mine), np.isinf(twin))
+        assert np.isfinite(mine[[0, 2]]).all()
+    assert [y.shape for y in _results(fused, x[:0])] == [(0, 24, 1, 1), (0, CHANNELS, 2, 1)]
 
 
 def check_the_models_own_channels_last() -> None:

@@ -91,4 +91,11 @@ Found MatchActivation(const ir::Graph& graph, const ir::Uses& uses, int value, c
   return std::nullopt;
 }
 
+void SetActivation(Activation activation, ActivationParameters parameters, ir::Node& node) {
+  node.attributes["activation"] = std::string(ActivationName(activation));
+  std::vector<float> values{parameters.a, parameters.b};
+  values.resize(static_cast<size_t>(ParameterCount(activation)));
+  if (!values.empty()) node.attributes["activation_params"] = std::move(values);
+}
+
 }  // namespace cudaep::graph

@@ -17,4 +17,7 @@ struct ActivationMatch {
 std::optional<ActivationMatch> MatchActivation(const ir::Graph& graph, const ir::Uses& uses, int value,
                                                const Settings& settings);
 
+// As nodes of ops::kFusedDomain have it (ops/activation_attributes.h).
+void SetActivation(Activation activation, ActivationParameters parameters, ir::Node& node);
+
 }  // namespace cudaep::graph

@@ -31,10 +31,7 @@ void Fuse(const Rewriter& rewrite, int index) {
   }
   const int value = rewrite.node(last).outputs[0];
   if (const auto found = MatchActivation(graph, rewrite.match.uses(), value, rewrite.settings())) {
-    fused.attributes["activation"] = std::string(ActivationName(found->activation));
-    std::vector<float> parameters{found->parameters.a, found->parameters.b};
-    parameters.resize(static_cast<size_t>(ParameterCount(found->activation)));
-    if (!parameters.empty()) fused.attributes["activation_params"] = std::move(parameters);
+    SetActivation(found->activation, found->parameters, fused);
     last = found->nodes.back();
   }
   if (last == index) return;

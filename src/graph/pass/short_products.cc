@@ -1,6 +1,7 @@
 #include "graph/pass/short_products.h"
 
 #include "graph/pass/fused_product.h"
+#include "graph/pass/pixel_products.h"
 #include "ops/gemm/short_product.h"
 #include "ops/registry.h"
 
@@ -36,6 +37,7 @@ bool IsCandidate(const Rewriter& rewrite, const ir::Node& node) {
 
 void MarkShortProducts(ir::Graph& graph, const PassContext& context) {
   if (!ops::MayBeShort(context.settings)) return;
+  MultiplyPixels(graph, context);
   const Rewriter rewrite(graph, context, Fusion::kShortProducts);
   for (int n = 0; n < rewrite.node_count(); ++n) {
     ir::Node& node = rewrite.node(n);

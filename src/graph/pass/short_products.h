@@ -7,7 +7,8 @@ namespace cudaep::graph {
 
 // Gives "own_weights" to products of 16 bits whose constant weights nobody else reads: MatMul of ops::kFusedDomain,
 // which a MatMul or Gemm becomes, and the Attention that has such a product in it. Not where the model states that
-// there are more rows, but for products with GELU and no residual.
+// there are more rows, but for products with GELU and no residual. Convolutions of one pixel become such products
+// (pixel_products.h).
 void MarkShortProducts(ir::Graph& graph, const PassContext& context);
 
 }  // namespace cudaep::graph

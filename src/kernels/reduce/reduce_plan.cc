@@ -18,6 +18,7 @@ constexpr int64_t kThreadsPerMultiprocessor = 2048;
 // is left over for a second round would take as long as the first.
 constexpr int64_t kResidentThreads = 1280;
 constexpr int64_t kRowBlockThreads = 128;
+constexpr unsigned kSectorPacks = 2;
 
 Status Append(ReduceDims& dims, int64_t size, int64_t stride, Dims shape) {
   if (dims.rank == kMaxReduceRank) {
@@ -62,9 +63,12 @@ void ShapeRowBlock(ReducePlan& plan, int64_t device_threads) {
 
 void ShapeColumnBlock(ReducePlan& plan, int64_t device_threads) {
   plan.width = plan.kept.elems >= 32 ? 32 : std::bit_ceil(static_cast<unsigned>(plan.kept.elems));
-  // Few outputs, as of the means of one image, go to more multiprocessors in narrow blocks, of 128 bytes in a row.
+  // Few outputs, as of the means of one image, go to more multiprocessors in narrow blocks: of a sector in a row, 32
+  // bytes, at the least. Then a thread has few loads, and those are at once.
   const int64_t multiprocessors = device_threads / kThreadsPerMultiprocessor;
-  while (plan.column_pack > 1 && plan.width > 8 && plan.kept.elems < multiprocessors * plan.width) plan.width /= 2;
+  while (plan.column_pack > 1 && plan.width > kSectorPacks && plan.kept.elems < multiprocessors * plan.width) {
+    plan.width /= 2;
+  }
   const int64_t lanes = CeilDiv(std::max<int64_t>(plan.reduced.elems, 1), LoadsPerThread(plan, device_threads));
   plan.height = std::bit_floor(static_cast<unsigned>(std::min<int64_t>(lanes, kReduceThreads / plan.width)));
   if (plan.height == 1 && plan.kept.elems >= kReduceThreads) plan.width = kReduceThreads;

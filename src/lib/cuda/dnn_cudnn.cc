@@ -34,6 +34,15 @@ struct Executable {
   EnginePlan engine;
 };
 
+// The tensors that are passed by value.
+std::vector<TensorIndex> ScalarsOf(const OpGraph& graph) {
+  std::vector<TensorIndex> scalars;
+  for (size_t i = 0; i < graph.tensors.size(); ++i) {
+    if (graph.tensors[i].scalar) scalars.push_back(static_cast<TensorIndex>(i));
+  }
+  return scalars;
+}
+
 Result<std::string> SaveAs(const std::string& choice, const CudnnApi& api, const Executable& executable) {
   CUDAEP_ASSIGN_OR_RETURN(const std::string json, WriteJson(api, executable.engine));
   return StrCat(choice, kJsonMark, json);
@@ -48,12 +57,14 @@ class CudnnConvPlan final : public ConvPlan {
     choice_ = StrCat('f', static_cast<int>(form), this->executable.engine.name);
     has_bias = problem.epilogue.bias && !remaining_.bias;
     has_residual = problem.epilogue.residual() && !remaining_.residual();
+    scalars = ScalarsOf(this->executable.graph);
   }
   Result<std::string> Save() const override { return SaveAs(choice_, api, executable); }
 
   const CudnnApi& api;
   const Executable executable;
   bool has_bias = false, has_residual = false;
+  std::vector<TensorIndex> scalars;
 };
 
 class CudnnGraphPlan final : public GraphPlan {
@@ -64,8 +75,8 @@ class CudnnGraphPlan final : public GraphPlan {
     for (size_t i = 0; i < this->executable.graph.tensors.size(); ++i) {
       const auto index = static_cast<TensorIndex>(i);
       if (this->executable.graph.is_bound(index)) bound.push_back(UniqueId(index));
-      if (this->executable.graph.at(index).scalar) scalars.push_back(index);
     }
+    scalars = ScalarsOf(this->executable.graph);
   }
   Result<std::string> Save() const override { return SaveAs(choice_, api, executable); }
 
@@ -152,6 +163,11 @@ void Bind(PackCache::Key* key, int64_t id, const void* address) {
   key->addresses[key->count++] = address;
 }
 
+// Their values lie in the plan's graph, to any alignment.
+void BindScalars(PackCache::Key* key, const auto& plan) {
+  for (TensorIndex index : plan.scalars) Bind(key, UniqueId(index), &*plan.executable.graph.at(index).scalar);
+}
+
 }  // namespace
 
 Result<std::string> Version() {
@@ -232,6 +248,7 @@ Status Enqueue(Handle& handle, const ConvPlan& base_plan, const ConvPointers& po
   Bind(&key, UniqueId(next), pointers.y);
   key.workspace = pointers.workspace;
   CUDAEP_RETURN_IF_ERROR(CheckAlignment(key));
+  BindScalars(&key, plan);
   return Execute(cudnn.api, cudnn.handle.get(), cudnn.packs, plan.executable.engine, key);
 }
 
@@ -271,7 +288,7 @@ Status Enqueue(Handle& handle, const GraphPlan& base_plan, std::span<void* const
   PackCache::Key key;
   for (size_t i = 0; i < tensors.size(); ++i) Bind(&key, plan.bound[i], tensors[i]);
   CUDAEP_RETURN_IF_ERROR(CheckAlignment(key));
-  for (TensorIndex index : plan.scalars) Bind(&key, UniqueId(index), &*plan.executable.graph.at(index).scalar);
+  BindScalars(&key, plan);
   key.workspace = workspace;
   return Execute(cudnn.api, cudnn.handle.get(), cudnn.packs, plan.executable.engine, key);
 }

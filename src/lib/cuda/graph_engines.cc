@@ -67,28 +67,56 @@ Descriptor EngineOf(const CudnnApi& api, const Descriptor& config) {
   return std::move(found).value();
 }
 
-// Whether the engine computes as the graph asks; false when it does not say.
-bool NumericsFit(const CudnnApi& api, const Descriptor& engine, const OpGraph& graph) {
-  std::array<cudnnBackendNumericalNote_t, 64> notes{};  // a newer library may know more than this header
-  int64_t count = 0;
-  if (!engine ||
-      api.cudnnBackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                                   static_cast<int64_t>(notes.size()), &count, notes.data()) != CUDNN_STATUS_SUCCESS) {
-    return false;
+// Of convolutions: it makes zeros of infinite sums (cuDNN 9.19, fp16 images with their channels last and a bias).
+constexpr int64_t kEngineThatLosesInfinities = 32;
+
+// What an engine says of its numerics, and what is known of it.
+class Notes {
+ public:
+  Notes(const CudnnApi& api, const Descriptor& engine) {
+    if (!engine || !Read(api, engine.get(), CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, &index_)) return;
+    const auto most = static_cast<int64_t>(notes_.size());
+    is_known_ = api.cudnnBackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                                       CUDNN_TYPE_NUMERICAL_NOTE, most, &count_,
+                                                       notes_.data()) == CUDNN_STATUS_SUCCESS;
+    count_ = is_known_ ? std::clamp<int64_t>(count_, 0, most) : 0;
   }
-  count = std::clamp<int64_t>(count, 0, static_cast<int64_t>(notes.size()));
-  const auto has = [&](cudnnBackendNumericalNote_t note) {
-    return std::find(notes.begin(), notes.begin() + count, note) != notes.begin() + count;
-  };
-  if (graph.deterministic && has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return false;
-  // On fp32 data the tensor cores compute in TF32.
-  const bool fp32 = std::any_of(graph.tensors.begin(), graph.tensors.end(), [](const GraphTensor& tensor) {
-    return !tensor.is_virtual && !tensor.scalar && tensor.type == DataType::kFloat;
+
+  bool Has(cudnnBackendNumericalNote_t note) const {
+    return std::find(notes_.begin(), notes_.begin() + count_, note) != notes_.begin() + count_;
+  }
+
+  // Whether the engine computes as the graph asks; false when it does not say.
+  bool Fit(const OpGraph& graph) const {
+    const bool convolves = std::ranges::any_of(graph.ops, [](auto& op) { return op.kind == OpKind::kConvolution; });
+    if (convolves && index_ == kEngineThatLosesInfinities) return false;
+    if (!is_known_ || (graph.deterministic && Has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC))) return false;
+    // On fp32 data the tensor cores compute in TF32.
+    const bool fp32 = std::any_of(graph.tensors.begin(), graph.tensors.end(), [](const GraphTensor& tensor) {
+      return !tensor.is_virtual && !tensor.scalar && tensor.type == DataType::kFloat;
+    });
+    if (fp32 && !graph.allow_tf32) {
+      if (Has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) || Has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return false;
+    }
+    return !Has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION);
+  }
+
+ private:
+  std::array<cudnnBackendNumericalNote_t, 64> notes_{};  // a newer library may know more than this header
+  int64_t index_ = -1, count_ = 0;
+  bool is_known_ = false;
+};
+
+// Whether engines that multiply without tensor cores are the last choice: for convolutions of 16 bits with whole packs of
+// channels, among which heuristics rank such engines first now and then (112 to 672 channels, 6,272 pixels: 60 us where
+// others take 7).
+bool WantsTensorCores(const OpGraph& graph) {
+  constexpr int64_t kPack = 8;
+  return std::ranges::any_of(graph.ops, [&](const GraphOp& op) {
+    if (op.kind != OpKind::kConvolution) return false;
+    const GraphTensor& weights = graph.at(op.b);
+    return kFloat16Types.Contains(weights.type) && weights.dims[0] % kPack == 0 && weights.dims[1] % kPack == 0;
   });
-  if (fp32 && !graph.allow_tf32) {
-    if (has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) || has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return false;
-  }
-  return !has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION);
 }
 
 // "e4k24=55" of a configuration; empty when the library does not say.
@@ -164,14 +192,25 @@ EngineSearch FindEngines(const CudnnApi& api, cudnnHandle_t handle, const Descri
   EngineSearch search;
   // Mode A ranks; the fallback list is unranked, but holds engines that work where nothing else does.
   for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    struct Candidate {
+      Descriptor engine, config;
+      bool is_slow;
+    };
+    std::vector<Candidate> candidates;
     for (Descriptor& config : QueryHeuristic(api, described.graph, mode, &search.refusal)) {
-      if (search.plans.size() == limit) return search;
       Descriptor engine = EngineOf(api, config);
-      if (!NumericsFit(api, engine, graph)) {
-        search.refusal = "an engine computes in another precision or order than asked for";
-        continue;
+      const Notes notes(api, engine);
+      if (notes.Fit(graph)) {
+        const bool is_slow = WantsTensorCores(graph) && !notes.Has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+        candidates.push_back({std::move(engine), std::move(config), is_slow});
+      } else {
+        search.refusal = "an engine computes otherwise than asked for";
       }
-      Result<EnginePlan> plan = Finalize(api, handle, std::move(engine), std::move(config));
+    }
+    std::ranges::stable_partition(candidates, [](const Candidate& candidate) { return !candidate.is_slow; });
+    for (Candidate& candidate : candidates) {
+      if (search.plans.size() == limit) return search;
+      Result<EnginePlan> plan = Finalize(api, handle, std::move(candidate.engine), std::move(candidate.config));
       if (!plan.ok()) {
         const StatusCode code = plan.status().code();
         if (code == StatusCode::kOutOfMemory || code == StatusCode::kDeviceLost) search.failure = plan.status();
@@ -197,8 +236,8 @@ Result<EnginePlan> PinEngine(const CudnnApi& api, cudnnHandle_t handle, const De
                     .Set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, wanted.engine)
                     .Finish();
   if (!engine.ok()) return refused(engine.status());
-  if (!NumericsFit(api, *engine, graph)) {
-    return NotSupported("engine ", name, " computes in another precision or order than asked for");
+  if (!Notes(api, *engine).Fit(graph)) {
+    return NotSupported("engine ", name, " computes otherwise than asked for");
   }
   std::vector<Descriptor> knobs;
   std::vector<cudnnBackendDescriptor_t> raw;

@@ -28,7 +28,8 @@ struct EngineSearch {
   Status failure;       // when there are no plans for a reason that may pass, or the device is lost
 };
 
-// In the library's order, at most `limit` plans; none when no engine passes the filters.
+// In the library's order, but what tensor cores are made for first by those; at most `limit` plans, none when no engine
+// passes the filters.
 EngineSearch FindEngines(const CudnnApi& api, cudnnHandle_t handle, const DescribedGraph& described,
                          const OpGraph& graph, size_t workspace_limit_bytes, size_t limit);
 

@@ -1,8 +1,8 @@
 // Conv and ConvTranspose, and what is made of Conv: NhwcConv, on channels-last images, its weight as Conv has it, and
 // FusedConv, activation(conv(X, W) + B + Z). Compiled regions make the latter as `Conv` of the fused domain, with
 // "activation" as ActivationName has it, "activation_params" and "channels_last".
+#include "ops/activation_attributes.h"
 #include "ops/conv/channels_last.h"
-#include "ops/conv/conv_epilogue.h"
 #include "ops/conv/conv_run.h"
 #include "ops/image_layout.h"
 
@@ -33,7 +33,7 @@ class Convolution : public Operator {
 
   static Result<std::unique_ptr<Convolution>> Create(const OpInfo& info) {
     CUDAEP_ASSIGN_OR_RETURN(ConvAttributes attributes, ParseConv(info));
-    CUDAEP_ASSIGN_OR_RETURN(const Epilogue activation, ParseConvEpilogue(info));
+    CUDAEP_ASSIGN_OR_RETURN(const Epilogue activation, ParseActivation(info));
     return std::make_unique<Convolution>(std::move(attributes), activation, info);
   }
 

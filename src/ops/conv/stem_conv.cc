@@ -3,7 +3,7 @@
 #include "kernels/conv/stem_conv.h"
 
 #include "kernels/common/tensor_cores.h"
-#include "ops/conv/conv_epilogue.h"
+#include "ops/activation_attributes.h"
 #include "ops/conv/conv_plan.h"
 #include "ops/image_layout.h"
 #include "ops/optional_input.h"
@@ -54,7 +54,7 @@ Result<kernels::StemConv> StemOf(const OpInfo& info, const ConvAttributes& attri
   if (w[2] == 0 || w[3] == 0 || w[3] + left % 2 > kernels::kStemColumns) {
     return NotSupported("windows of ", w[3], " columns with a padding of ", left);
   }
-  CUDAEP_ASSIGN_OR_RETURN(const Epilogue epilogue, ParseConvEpilogue(info));
+  CUDAEP_ASSIGN_OR_RETURN(const Epilogue epilogue, ParseActivation(info));
   const bool pools = info.BoolOr("max_pool", false);
   if (pools && !kernels::IsClip(epilogue.activation)) {
     return NotSupported("a pool of activation '", ActivationName(epilogue.activation), "'");

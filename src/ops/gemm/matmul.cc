@@ -1,6 +1,8 @@
 // MatMul, and com.microsoft's FusedMatMul and TransposeMatMul. Compiled regions make `MatMul` of the fused domain:
 // activation(alpha * A * B + bias + residual), the bias of the last dimension, the residual of the result's dimensions,
-// with the attributes of FusedMatMul, "activation" as ActivationName has it, and "own_weights" (short_product.h).
+// with the attributes of FusedMatMul, "activation" as ActivationName has it, "activation_params" and "own_weights"
+// (short_product.h).
+#include "ops/activation_attributes.h"
 #include "ops/gemm/gemm_plan.h"
 #include "ops/gemm/matrix_product.h"
 #include "ops/gemm/short_product.h"
@@ -16,13 +18,6 @@ struct MatMulPlan : Plan {
   std::vector<GemmOffsets> launches;  // in bytes
 };
 
-Result<Activation> ParseActivation(const OpInfo& info) {
-  const std::string name = info.StringOr("activation", "none");
-  const auto activation = ActivationFromName(name);
-  if (activation && ParameterCount(*activation) == 0) return *activation;
-  return NotSupported("activation '", name, "' of a matrix product");
-}
-
 class MatMul : public Operator {
  public:
   static Result<std::unique_ptr<MatMul>> Create(const OpInfo& info) {
@@ -31,7 +26,7 @@ class MatMul : public Operator {
     op->options_ = ProductOptions(info.settings());
     op->options_.constant_a = info.is_constant(0);
     op->options_.constant_b = info.is_constant(1);
-    CUDAEP_ASSIGN_OR_RETURN(op->epilogue_.activation, ParseActivation(info));
+    CUDAEP_ASSIGN_OR_RETURN(op->epilogue_, ParseActivation(info));
     op->epilogue_.alpha = info.FloatOr("alpha", 1.0f);
     op->epilogue_.bias = info.has_input(kBias);
     op->epilogue_.beta = info.has_input(kResidual) ? 1.0f : 0.0f;

@@ -82,11 +82,52 @@ TEST_F(ChannelsLastTest, CodesOfOneScaleTurn) {
     one.graph.value(codes).type = DataType::kUint8;
     one.Output(codes);
     Settings settings = WithoutChains();
-    settings.fusion_skip.Add(Fusion::kQdq);
+    for (const Fusion skipped : {Fusion::kQdq, Fusion::kShortProducts}) settings.fusion_skip.Add(skipped);
     RunPasses(one.graph, settings);
     const Ops wanted = block == 0 ? Ops{"Reshape", "Conv", "QuantizeLinear", "Reshape"}
                                   : Ops{"Reshape", "Conv", "Reshape", "QuantizeLinear"};
     EXPECT_EQ(one.Operators(), wanted) << block;
+  }
+}
+
+TEST_F(ChannelsLastTest, ConvolutionsOfOnePixelAreProducts) {
+  struct Case {
+    const char* what;
+    std::string wanted = "Conv";
+    DataType type = DataType::kFloat16;
+    int64_t size = 1, to = 2 * kChannels, kernel = 1, groups = 1, pad = 0;
+    bool deterministic = false;
+  };
+  const Case cases[] = {{.what = "fp16", .wanted = "MatMul"},
+                        {.what = "bf16", .wanted = "MatMul", .type = DataType::kBFloat16},
+                        {.what = "unknown size", .size = kUnknownDim},
+                        {.what = "two pixels", .size = 2},
+                        {.what = "no whole packs of channels", .to = 12},
+                        {.what = "more taps", .kernel = 3, .pad = 1},
+                        {.what = "groups", .groups = 2},
+                        {.what = "deterministic", .deterministic = true}};
+  for (const Case& c : cases) {
+    Builder one{c.type};
+    const std::vector<Dim> in = Image(kChannels, c.size), out = Image(c.to, c.size);
+    const int before = one.Add("Conv", 11, {one.Input("x", in), one.Constant("v", {kChannels, kChannels, 1, 1})}, in);
+    const int w = one.Constant("w", {c.to, kChannels / c.groups, c.kernel, c.kernel}), bias = one.Constant("b", {c.to});
+    const int y = one.Add("Conv", 11, {before, w, bias}, out,
+                          {{"group", c.groups}, {"pads", std::vector<int64_t>(4, c.pad)}});
+    one.Output(one.Add("HardSigmoid", 6, {y}, out, {{"alpha", 0.3f}, {"beta", 0.4f}}));
+    Settings settings = WithoutChains();
+    settings.deterministic = c.deterministic;
+    RunPasses(one.graph, settings);
+    const auto last = std::ranges::find_if(one.graph.nodes.rbegin(), one.graph.nodes.rend(),
+                                           [](const Node& node) { return node.inputs.size() > 2; });
+    ASSERT_NE(last, one.graph.nodes.rend()) << c.what;
+    ASSERT_EQ(last->op_type, c.wanted) << c.what;
+    EXPECT_EQ(std::get<std::string>(last->attributes.at("activation")), "hard_sigmoid") << c.what;
+    EXPECT_EQ(std::get<std::vector<float>>(last->attributes.at("activation_params")), (std::vector{0.3f, 0.4f}));
+    EXPECT_EQ(last->inputs[2], bias) << c.what;
+    if (c.wanted != "MatMul") continue;
+    EXPECT_EQ(std::get<int64_t>(last->attributes.at("transB")), 1);
+    const Dims weights = one.graph.value(last->inputs[1]).constant.dims();
+    EXPECT_TRUE(SameDims(weights, Shape{c.to, kChannels})) << c.what;
   }
 }
 

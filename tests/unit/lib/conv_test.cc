@@ -1,4 +1,6 @@
 // Convolution problems of both directions against double-precision loops: forward as a gather, transposed as a scatter.
+#include <chrono>
+
 #include "device_fixture.h"
 #include "lib/dnn.h"
 #include "lib/problem_check.h"
@@ -138,6 +140,8 @@ void ForEachProduct(const ConvProblem& p, Visit visit) {
 
 constexpr ActivationParameters kParameters{-0.25f, 0.5f};
 
+double Unit(double x) { return std::isnan(x) ? x : std::clamp(x, 0.0, 1.0); }
+
 std::vector<double> Reference(const ConvProblem& p, const Epilogue& epilogue, const std::vector<double>& x,
                               const std::vector<double>& w, const std::vector<double>& bias,
                               const std::vector<double>& residual = {}) {
@@ -155,6 +159,8 @@ std::vector<double> Reference(const ConvProblem& p, const Epilogue& epilogue, co
     if (epilogue.activation == Activation::kSilu) y[i] /= 1 + std::exp(-y[i]);
     if (epilogue.activation == Activation::kClip) y[i] = std::clamp<double>(y[i], kParameters.a, kParameters.b);
     if (epilogue.activation == Activation::kLeakyRelu && y[i] < 0) y[i] *= kParameters.a;
+    if (epilogue.activation == Activation::kHardSigmoid) y[i] = Unit(kParameters.a * y[i] + kParameters.b);
+    if (epilogue.activation == Activation::kHardSwish) y[i] *= Unit(y[i] / 6 + 0.5);
   }
   return y;
 }
@@ -246,7 +252,8 @@ ConvProblem Fused(Activation activation, Layout layout) {
 TEST_F(ConvTest, BiasResidualAndActivationAreFused) {
   for (Layout layout : {Layout::kChannelsLast, Layout::kChannelsFirst}) {
     for (Activation activation :
-         {Activation::kRelu, Activation::kSilu, Activation::kClip, Activation::kLeakyRelu, Activation::kNone}) {
+         {Activation::kRelu, Activation::kSilu, Activation::kClip, Activation::kLeakyRelu, Activation::kHardSigmoid,
+          Activation::kHardSwish, Activation::kNone}) {
       SCOPED_TRACE(StrCat(ActivationName(activation), layout == Layout::kChannelsLast ? " last" : " first"));
       const ConvProblem p = Fused(activation, layout);
       CheckOnce(p, 16 << 20);
@@ -326,6 +333,86 @@ TEST_F(ConvTest, ARuntimeEngineCanBePinned) {
     return CheckOnce(p, 16 << 20, choice);
   }
   FAIL() << "engine 4 takes the graph in neither configuration";
+}
+
+// What the windows of an infinite pixel, or of one that is no number, make of it, and nothing else: an image of few
+// channels, whose packs are filled up with zeros.
+TEST_F(ConvTest, PixelsThatAreNoNumbersAreSeen) {
+  ConvProblem p = ProblemOf(CaseNamed("plain_3x3"), DataType::kFloat16, Layout::kChannelsLast);
+  p.batch = 2, p.in_channels = 8, p.out_channels = 16;
+  p.in = p.out = {16, 16};
+  p.epilogue.bias = true;
+  auto handle = CreateHandle();
+  CUDAEP_ASSERT_OK(handle.status());
+  CUDAEP_ASSERT_OK(BindStream(**handle, stream()));
+  for (const Activation activation : {Activation::kNone, Activation::kHardSigmoid, Activation::kHardSwish}) {
+    p.epilogue.activation = activation;
+    p.epilogue.parameters = activation == Activation::kHardSigmoid ? kParameters : ActivationParameters{};
+    std::vector<std::string> choices = {""};
+    if (std::getenv("CUDAEP_ALL_ENGINES") != nullptr) {
+      auto all = Candidates(**handle, p, 64 << 20, 64);
+      CUDAEP_ASSERT_OK(all.status());
+      choices.insert(choices.end(), all->begin(), all->end());
+    }
+    for (const std::string& choice : choices) {
+      auto plan = MakePlan(**handle, p, 64 << 20, choice);
+      CUDAEP_ASSERT_OK(plan.status());
+      SCOPED_TRACE(StrCat((*plan)->choice(), ' ', ActivationName(activation)));
+      Tensors t = Upload(p, (*plan)->workspace_bytes());
+      for (size_t i = 0; i < t.x.size(); ++i) t.x[i] = i % 8 < 3 ? t.x[i] : 0.0;
+      for (double& w : t.w) w = w == 0.0 ? 0.5 : w;
+      t.x[size_t{(5 * 16 + 8) * 8 + 1}] = std::numeric_limits<double>::infinity();
+      t.x[size_t{(256 + 9 * 16 + 3) * 8 + 2}] = std::numeric_limits<double>::quiet_NaN();
+      t.at.x = DeviceTest::Upload(p.types.a, t.x);
+      t.at.w = DeviceTest::Upload(p.types.a, t.w);
+      CUDAEP_ASSERT_OK(Enqueue(**handle, **plan, t.at));
+      const std::vector<double> expected = Reference(p, DoneBy(**plan, p), t.x, t.w, t.bias);
+      const std::vector<double> found = Download(p.types.a, t.at.y, SizesOf(p).y);
+      int wrong = 0;
+      for (size_t i = 0; i < found.size(); ++i) {
+        wrong += std::isnan(found[i]) != std::isnan(expected[i]) || std::isinf(found[i]) != std::isinf(expected[i]);
+      }
+      EXPECT_EQ(wrong, 0);
+    }
+  }
+}
+
+// Heuristics rank engines without tensor cores first now and then, which take several times as long.
+TEST_F(ConvTest, TheFirstPlanIsNotFarFromTheBest) {
+  if (Simulated()) GTEST_SKIP() << "one engine";
+  for (const auto& [in, out, size] : {std::tuple<int64_t, int64_t, int64_t>{112, 672, 14}, {80, 480, 14}}) {
+    ConvProblem p = ProblemOf(CaseNamed("pointwise"), DataType::kFloat16, Layout::kChannelsLast);
+    p.batch = 32, p.in_channels = in, p.out_channels = out;
+    p.in = p.out = {size, size};
+    auto handle = CreateHandle();
+    CUDAEP_ASSERT_OK(handle.status());
+    CUDAEP_ASSERT_OK(BindStream(**handle, stream()));
+    auto candidates = Candidates(**handle, p, 64 << 20, 12);
+    CUDAEP_ASSERT_OK(candidates.status());
+    const auto time_us = [&](const std::string& choice) {
+      auto plan = MakePlan(**handle, p, 64 << 20, choice);
+      if (!plan.ok()) return 1e9;
+      const Tensors t = Upload(p, (*plan)->workspace_bytes());
+      double least = 1e9;
+      for (int repeat = 0; repeat < 5; ++repeat) {
+        Check(device::StreamSynchronize(stream()));
+        const auto begin = std::chrono::steady_clock::now();
+        for (int i = 0; i < 20; ++i) Check(Enqueue(**handle, **plan, t.at));
+        Check(device::StreamSynchronize(stream()));
+        least = std::min(least, std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
+      }
+      return least / 20;
+    };
+    double best = 1e9;
+    for (const std::string& choice : *candidates) {
+      const double us = time_us(choice);
+      std::printf("%s %.1f us\n", choice.c_str(), us);
+      best = std::min(best, us);
+    }
+    const double first = time_us("");
+    std::printf("first %.1f us\n", first);
+    EXPECT_LE(first, 3 * best);
+  }
 }
 
 TEST_F(ConvTest, UnalignedTensorsAreRefused) {

@@ -1,4 +1,4 @@
-#include "ops/conv/conv_epilogue.h"
+#include "ops/activation_attributes.h"
 
 #include "ops/registry.h"
 
@@ -20,12 +20,12 @@ Result<Activation> FindActivation(const OpInfo& info, const std::string& name) {
   if (info.domain() == kFusedDomain) {
     if (const auto found = ActivationFromName(name)) return *found;
   }
-  return NotSupported("activation '", name, "' of a convolution");
+  return NotSupported("activation '", name, "' of ", info.op_type());
 }
 
 }  // namespace
 
-Result<Epilogue> ParseConvEpilogue(const OpInfo& info) {
+Result<Epilogue> ParseActivation(const OpInfo& info) {
   const std::string name = info.StringOr("activation", "");
   Epilogue epilogue;
   CUDAEP_ASSIGN_OR_RETURN(epilogue.activation, FindActivation(info, name));

@@ -1,4 +1,4 @@
-// What nodes that convolve say of their epilogue: "activation", and its "activation_params".
+// What nodes that convolve or multiply say of their epilogue: "activation", and its "activation_params".
 #pragma once
 
 #include "core/epilogue.h"
@@ -8,6 +8,6 @@ namespace cudaep::ops {
 
 // The activation and its parameters. FusedConv names it as ONNX operators are, nodes of the fused domain may also as
 // ActivationName does.
-Result<Epilogue> ParseConvEpilogue(const OpInfo& info);
+Result<Epilogue> ParseActivation(const OpInfo& info);
 
 }  // namespace cudaep::ops
