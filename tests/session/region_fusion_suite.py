@@ -149,12 +149,31 @@ def _gated_bottlenecks(squeezed: int) -> tuple[Images, str]:
 
 
 def check_depthwise_with_gates() -> None:
-    """Gates of whole packs of channels are products of the batch's rows, others convolutions of one pixel."""
-    for squeezed, products in ((6, False), (8, True)):
+    """Each gate is one kernel with the image; without that, its convolutions of whole packs of channels are products."""
+    for squeezed in (6, 8):
         images, means = _gated_bottlenecks(squeezed)
-        agree(images, [means], ("channels_last", *(["short_products"] if products else [])))
-    one_by_one = logged_fusions(images.model([means], TensorProto.FLOAT16), {"deterministic_compute": "1"})
-    assert not [line for line in one_by_one if "short_products: " in line], one_by_one
+        agree(images, [means], ("channels_last", "squeeze_excite"))
+        half = images.model([means], TensorProto.FLOAT16)
+        assert len([line for line in logged_fusions(half, {}) if "squeeze_excite: " in line]) == 3
+        apart = {"fusion_skip": "squeeze_excite"}
+        products = [line for line in logged_fusions(half, apart) if "short_products: " in line]
+        assert len(products) == (6 if squeezed == 8 else 0), products
+        products = [line for line in logged_fusions(half, apart | {"deterministic_compute": "1"})
+                    if "short_products: " in line]  # fmt: skip
+        assert not products, products
+
+
+def check_gates_of_pixels_that_are_no_numbers() -> None:
+    """The image with such a pixel is NaN in the channels that its means reach, others are as without it."""
+    images, means = _gated_bottlenecks(8)
+    model = images.model([means], TensorProto.FLOAT16)
+    fused, plain = joined(model, {"fusion": "1"}), joined(model)
+    for special in (np.inf, -np.inf, np.nan):
+        x = images.rng.standard_normal((3, CHANNELS, 8, 8)).astype(np.float16)
+        x[1, 3, 4, 4] = special
+        mine, twin = _results(fused, x)[0], _results(plain, x)[0]
+        assert np.array_equal(np.isnan(mine), np.isnan(twin)) and np.array_equal(np.isinf(mine), np.isinf(twin))
+        assert np.isfinite(mine[[0, 2]]).all() and not np.isfinite(mine[1]).all(), special
 
 
 def check_convolutions_of_one_pixel() -> None:

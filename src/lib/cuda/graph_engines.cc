@@ -76,9 +76,8 @@ class Notes {
   Notes(const CudnnApi& api, const Descriptor& engine) {
     if (!engine || !Read(api, engine.get(), CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, &index_)) return;
     const auto most = static_cast<int64_t>(notes_.size());
-    is_known_ = api.cudnnBackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                                                       CUDNN_TYPE_NUMERICAL_NOTE, most, &count_,
-                                                       notes_.data()) == CUDNN_STATUS_SUCCESS;
+    is_known_ = api.cudnnBackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                             most, &count_, notes_.data()) == CUDNN_STATUS_SUCCESS;
     count_ = is_known_ ? std::clamp<int64_t>(count_, 0, most) : 0;
   }
 
@@ -107,9 +106,9 @@ class Notes {
   bool is_known_ = false;
 };
 
-// Whether engines that multiply without tensor cores are the last choice: for convolutions of 16 bits with whole packs of
-// channels, among which heuristics rank such engines first now and then (112 to 672 channels, 6,272 pixels: 60 us where
-// others take 7).
+// Whether engines that multiply without tensor cores are the last choice: for convolutions of 16 bits with whole packs
+// of channels, among which heuristics rank such engines first now and then (112 to 672 channels, 6,272 pixels: 60 us
+// where others take 7).
 bool WantsTensorCores(const OpGraph& graph) {
   constexpr int64_t kPack = 8;
   return std::ranges::any_of(graph.ops, [&](const GraphOp& op) {

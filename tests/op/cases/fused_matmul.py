@@ -20,15 +20,19 @@ _ACTIVATIONS = {
     "silu": lambda y: y / (1 + np.exp(-y)),
     "tanh": np.tanh,
     "hard_swish": lambda y: y * np.clip(y / 6 + 0.5, 0, 1),
+    "clip": np.clip,
+    "leaky_relu": lambda y, a: np.where(y < 0, a * y, y),
+    "hard_sigmoid": lambda y, a, b: np.clip(a * y + b, 0, 1),
 }
+_PARAMETERS = {"clip": [-0.5, 4.0], "leaky_relu": [0.25], "hard_sigmoid": [0.03125, 0.25]}
 
 
-def _fused(a, b, bias=None, residual=None, activation="none", own_weights=0, **attrs):
+def _fused(a, b, bias=None, residual=None, activation="none", activation_params=(), own_weights=0, **attrs):
     y = _product(a, b, **attrs) + (0 if bias is None else bias) + (0 if residual is None else residual)
-    return _ACTIVATIONS[activation](y)
+    return _ACTIVATIONS[activation](y, *np.float32(activation_params).tolist())
 
 
-def _magnitude(*inputs, activation="none", **attrs):
+def _magnitude(*inputs, activation="none", activation_params=(), **attrs):
     """No activation is steeper than its argument by much, and some hide how large that was."""
     return _fused(*(None if value is None else np.abs(value) for value in inputs), **attrs)
 
@@ -42,6 +46,7 @@ def _case(a, b, y, bias, residual, activation, **more):
     attrs = dict(more.pop("attrs", {}))
     if activation:
         attrs["activation"] = activation
+        attrs |= {"activation_params": _PARAMETERS[activation]} if activation in _PARAMETERS else {}
     # What is activated is below 0 now and then only: most results would be next to 0 otherwise.
     left, right, sums = ((0.5, 1.5), (-0.5, 1), (0, 1)) if activation else ((-1, 1),) * 3
     inputs = [Rand(a, low=left[0], high=left[1]), Rand(b, low=right[0], high=right[1])]
@@ -112,7 +117,7 @@ CASES = [
         for form in (_FEW, _MORE)
         for bias in (False, True)
         for residual in (False, True)
-        for activation in ("none", "relu", "gelu", "gelu_tanh", "silu", "hard_swish")
+        for activation in ("none", "relu", "gelu", "gelu_tanh", "silu", "hard_swish", "hard_sigmoid")
     ),
     *(_short(*form, True, True, "gelu", constant=False) for form in (_FEW, _MORE)),
     # Many rows, whose tiles fill the simulated device (GPUs: tests/unit/ops/gelu_product_test.cc)
@@ -149,6 +154,6 @@ CASES = [
         domain=FUSED_DOMAIN,
         inputs=[Rand((2, 3), "float32"), Rand((3, 4), "float32")],
         attrs={"activation": "Sin"},
-        error=("NOT_SUPPORTED", "activation 'Sin' of a matrix product"),
+        error=("NOT_SUPPORTED", "activation 'Sin' of MatMul"),
     ),
 ]

@@ -161,6 +161,16 @@ def _fused_schemas() -> list[Schema]:
         ),
         Schema(
             FUSED_DOMAIN,
+            "SqueezeExcite",
+            1,
+            tuple(Formal(name, "T", variadic=False) for name in ("X", "W1", "B1", "W2", "B2")),
+            (Formal("Y", "T", variadic=False),),
+            {"T": frozenset({"float16", "bfloat16"})},
+            {f"{layer}activation": "STRING" for layer in ("", "squeeze_")}
+            | {f"{layer}activation_params": "FLOATS" for layer in ("", "squeeze_")},
+        ),
+        Schema(
+            FUSED_DOMAIN,
             "QuantizedConv",
             1,
             tuple(
@@ -194,7 +204,7 @@ def _fused_schemas() -> list[Schema]:
             domain=FUSED_DOMAIN,
             since=1,
             inputs=(*matmul.inputs, *sums),
-            attributes={"activation": "STRING", "alpha": "FLOAT"}
+            attributes={"activation": "STRING", "activation_params": "FLOATS", "alpha": "FLOAT"}
             | dict.fromkeys(("transA", "transB", "transBatchA", "transBatchB", "own_weights"), "INT"),
         ),
         Schema(

@@ -111,8 +111,8 @@ TEST_F(ChannelsLastTest, ConvolutionsOfOnePixelAreProducts) {
     const std::vector<Dim> in = Image(kChannels, c.size), out = Image(c.to, c.size);
     const int before = one.Add("Conv", 11, {one.Input("x", in), one.Constant("v", {kChannels, kChannels, 1, 1})}, in);
     const int w = one.Constant("w", {c.to, kChannels / c.groups, c.kernel, c.kernel}), bias = one.Constant("b", {c.to});
-    const int y = one.Add("Conv", 11, {before, w, bias}, out,
-                          {{"group", c.groups}, {"pads", std::vector<int64_t>(4, c.pad)}});
+    const int y =
+        one.Add("Conv", 11, {before, w, bias}, out, {{"group", c.groups}, {"pads", std::vector<int64_t>(4, c.pad)}});
     one.Output(one.Add("HardSigmoid", 6, {y}, out, {{"alpha", 0.3f}, {"beta", 0.4f}}));
     Settings settings = WithoutChains();
     settings.deterministic = c.deterministic;

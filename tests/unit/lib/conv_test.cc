@@ -251,9 +251,8 @@ ConvProblem Fused(Activation activation, Layout layout) {
 
 TEST_F(ConvTest, BiasResidualAndActivationAreFused) {
   for (Layout layout : {Layout::kChannelsLast, Layout::kChannelsFirst}) {
-    for (Activation activation :
-         {Activation::kRelu, Activation::kSilu, Activation::kClip, Activation::kLeakyRelu, Activation::kHardSigmoid,
-          Activation::kHardSwish, Activation::kNone}) {
+    for (Activation activation : {Activation::kRelu, Activation::kSilu, Activation::kClip, Activation::kLeakyRelu,
+                                  Activation::kHardSigmoid, Activation::kHardSwish, Activation::kNone}) {
       SCOPED_TRACE(StrCat(ActivationName(activation), layout == Layout::kChannelsLast ? " last" : " first"));
       const ConvProblem p = Fused(activation, layout);
       CheckOnce(p, 16 << 20);
@@ -399,7 +398,8 @@ TEST_F(ConvTest, TheFirstPlanIsNotFarFromTheBest) {
         const auto begin = std::chrono::steady_clock::now();
         for (int i = 0; i < 20; ++i) Check(Enqueue(**handle, **plan, t.at));
         Check(device::StreamSynchronize(stream()));
-        least = std::min(least, std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
+        least = std::min(least,
+                         std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
       }
       return least / 20;
     };
