@@ -120,7 +120,7 @@ MOVED = {
     "gpt2.torchscript": 19,
     "modernbert.dynamo": 12,
     "modernbert.torchscript": 9,
-    "swin.dynamo": 13,
+    "swin.dynamo": 20,
     "t5_encoder.dynamo": 2,
     "unet_group_norm.dynamo": 4,
     "vit.dynamo": 14,
