@@ -39,7 +39,7 @@ FUSED = {
     "qwen3.torchscript": _DECODER | {"norm": 9},
     "resnet.torchscript": {"conv_epilogue": 9},
     "resnext.dynamo": {"conv_epilogue": 13},
-    "swin.dynamo": {"attention": 2, "product_epilogue": 16, "projections": 2},
+    "swin.dynamo": {"attention": 4, "product_epilogue": 16, "projections": 4},
     "t5_encoder.dynamo": {"product_epilogue": 6, "activation": 2, "attention": 2, "projections": 4, "norm": 5},
     "unet_group_norm.dynamo": {"group_norm": 10, "attention": 1, "product_epilogue": 1},
     "vit.dynamo": {"product_epilogue": 8, "attention": 2, "projections": 2},
