@@ -1,19 +1,21 @@
-"""Windows of images in compiled regions: attention inside of shifted windows, as Swin Transformers have it.
+"""Windows of images in compiled regions: parts that are joined in another order, attention inside of shifted windows.
 
 python -m tests.session.region_windows_suite LIBRARY
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import onnxruntime as ort
 
 from tests.session.fusion_models import BATCH, Graph
 from tests.session.region_fusion_suite import rewritten
 from tests.session.region_support import joined
-from tests.session.suite import run_checks
+from tests.session.suite import logged, run_checks
 
 SIDE, WINDOW, CHANNELS, HEADS = 12, 4, 32, 4
 TOKENS, ACROSS = WINDOW * WINDOW, SIDE // WINDOW
@@ -105,7 +107,8 @@ def check_shifted_windows() -> None:
     ]
     for form in forms:
         g = _block(*form)
-        fused, plain = rewritten(g.model(), ("attention", "projections")), joined(g.model())
+        passes = ("attention", "projections", *(("joins",) if form[1] else ()))
+        fused, plain = rewritten(g.model(), passes), joined(g.model())
         for batch in (BATCH, 1, 3, 0):
             feeds = _feeds(g, batch)
             (mine,), (twin,) = fused.run(None, feeds), plain.run(None, feeds)
@@ -113,6 +116,69 @@ def check_shifted_windows() -> None:
             assert np.isfinite(mine).all(), form
             tolerance = 2e-5 if form[0] is np.float32 else 2e-2
             np.testing.assert_allclose(mine, twin, rtol=tolerance, atol=tolerance, err_msg=str(form))
+
+
+def _moved(g: Graph, block: Block, x: str) -> str:
+    """What is drawn of views, moves along axes, and other views."""
+    value, turned = x, bool(g.rng.integers(2))
+    if turned:
+        value = g.add("Transpose", value, perm=[0, 2, 1, 3])
+    for axis in g.rng.permutation([1, 2, 3])[: g.rng.integers(1, 4)]:
+        size = CHANNELS if axis == 3 else SIDE
+        value = block.roll(value, int(g.rng.integers(1, size)), int(axis))
+        if g.rng.integers(6) == 0:
+            g.outputs.append(g.add("Neg", value))
+    way = g.rng.integers(4)
+    if way == 0:
+        value = block.windows(value)
+    elif way == 1:
+        value = g.add("Transpose", value, perm=[3, 0, 2, 1])
+    elif way == 2:
+        value = g.add("Slice", value, block.ints(0), block.ints(SIDE), block.ints(1))
+    return g.add("Reshape", g.add("Reshape", value, block.ints(-1)), block.ints(-1, SIDE, SIDE, CHANNELS))
+
+
+def _stepped(g: Graph, block: Block, x: str) -> str:
+    """Positions in steps of two, three or four along one axis or two, joined in an order that is drawn."""
+    steps = {int(axis): int(g.rng.choice([2, 3, 4])) for axis in g.rng.permutation([1, 2])[: g.rng.integers(1, 3)]}
+    parts = []
+    for starts in itertools.product(*(range(step) for step in steps.values())):
+        part = x
+        for (axis, step), start in zip(steps.items(), starts, strict=True):
+            end = block.ints(np.iinfo(np.int64).max)
+            part = g.add("Slice", part, block.ints(start), end, block.ints(axis), block.ints(step))
+        parts.append(part)
+    if g.rng.integers(3) == 0:
+        parts[0], parts[-1] = parts[-1], parts[0]
+    return g.add("Concat", *parts, axis=-1)
+
+
+def check_parts_that_are_joined() -> None:
+    """Every bit, for any number of images and elements of any size."""
+    joins = 0
+    ort.set_default_logger_severity(0)
+    for seed in range(60):
+        g = Graph(rng=np.random.default_rng(seed))
+        dtype = (np.float16, np.float32, np.int8, np.int64)[seed % 4]
+        block = Block(g, dtype)
+        x = g.feed("x", g.normal(BATCH, SIDE, SIDE, CHANNELS, scale=50).astype(dtype))
+        y = (
+            g.add("Identity", x)
+            if seed % 3
+            else g.add("Transpose", g.add("Transpose", x, perm=[0, 3, 1, 2]), perm=[0, 2, 3, 1])
+        )
+        moved = (_moved, _stepped)[seed % 5 == 0](g, block, y)
+        g.outputs.append(g.add("Identity", moved))
+        model = g.model()
+        with logged("fusion joins: ") as lines:
+            fused = joined(model, {"fusion": "1"})
+        plain, joins = joined(model), joins + len(lines)
+        for batch in (BATCH, 1, 3, 0):
+            feeds = {"x": g.normal(batch, SIDE, SIDE, CHANNELS, scale=50).astype(dtype)}
+            for mine, twin in zip(fused.run(None, feeds), plain.run(None, feeds), strict=True):
+                np.testing.assert_array_equal(mine, twin, err_msg=str(seed))
+    ort.set_default_logger_severity(2)
+    assert joins > 50, joins
 
 
 def check_windows_without_keys() -> None:
