@@ -6,7 +6,10 @@ python -m tests.session.region_windows_suite LIBRARY
 from __future__ import annotations
 
 import itertools
+import json
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +17,8 @@ import onnxruntime as ort
 
 from tests.session.fusion_models import BATCH, Graph
 from tests.session.region_fusion_suite import rewritten
-from tests.session.region_support import joined
-from tests.session.suite import logged, run_checks
+from tests.session.region_support import BASIC, joined
+from tests.session.suite import SkippedError, add_provider, logged, run_checks, simulated
 
 SIDE, WINDOW, CHANNELS, HEADS = 12, 4, 32, 4
 TOKENS, ACROSS = WINDOW * WINDOW, SIDE // WINDOW
@@ -193,6 +196,33 @@ def check_windows_without_keys() -> None:
         assert np.isnan(twin).any(axis=-1).sum() == batch
         np.testing.assert_array_equal(np.isnan(mine), np.isnan(twin))
         np.testing.assert_allclose(mine, twin, rtol=2e-5, atol=2e-5)
+
+
+def _launches(model: bytes, feeds: dict[str, np.ndarray], runs: int) -> int:
+    """Of all kernels in a session's first Runs, by its profile."""
+    settings = ort.SessionOptions()
+    settings.graph_optimization_level = BASIC
+    settings.enable_profiling = True
+    with tempfile.TemporaryDirectory() as folder:
+        settings.profile_file_prefix = str(Path(folder) / "profile")
+        add_provider(settings, {"compiled_regions": "1"})
+        profiled = ort.InferenceSession(model, settings)
+        for _ in range(runs):
+            profiled.run(None, feeds)
+        events = json.loads(Path(profiled.end_profiling()).read_text(encoding="utf-8"))
+    return sum(event["cat"] == "Kernel" and event["args"].get("activity") == "kernel" for event in events)
+
+
+def check_launches_of_a_block() -> None:
+    """Move and cut, product, attention, product, put together and move back, sum."""
+    if not simulated():
+        raise SkippedError("a device's library may take several launches for a product")
+    g = _block(np.float16, 2, True, -100.0, True)
+    feeds = _feeds(g, 1)
+    first, more = (_launches(g.model(), feeds, runs) for runs in (3, 6))
+    if first == 0:
+        raise SkippedError("this host does not let providers profile")
+    assert more - first == 3 * 6, (first, more)
 
 
 if __name__ == "__main__":
