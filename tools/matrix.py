@@ -62,6 +62,7 @@ SUITES = (
     Suite("tests.session.region_fusion_suite", hooks=False),
     Suite("tests.session.region_attention_suite", hooks=False),
     Suite("tests.session.region_views_suite", hooks=False),
+    Suite("tests.session.region_windows_suite", hooks=False),
     Suite("tests.session.decoder_fusion_suite", hooks=False),
     Suite("tests.session.region_quantized_suite", hooks=False),
     Suite("tests.session.profile_suite", library="libsession_probe.so", simulated=True),

@@ -17,6 +17,7 @@ enum class Fusion : uint8_t {
   kSqueezeExcite,
   kActivation,
   kNorm,
+  kJoins,
   kViews,
   kRotary,
   kAttention,
@@ -29,9 +30,9 @@ enum class Fusion : uint8_t {
   kShortProducts,
   kOnce,
 };
-inline constexpr int kFusionCount = 20;
+inline constexpr int kFusionCount = 21;
 inline constexpr const char* kFusionNames =
-    "qdq,conv_affine,conv_epilogue,group_norm,channels_last,stem_pool,squeeze_excite,activation,norm,views,"
+    "qdq,conv_affine,conv_epilogue,group_norm,channels_last,stem_pool,squeeze_excite,activation,norm,joins,views,"
     "rotary,attention,decoder_attention,product_epilogue,projections,embedding,skip_norm,chains,short_products,once";
 
 constexpr std::string_view FusionName(Fusion fusion) {

@@ -35,7 +35,9 @@ class Mover:
         return self.graph.constant(list(numbers), np.int64)
 
     def step(self) -> None:
-        ways: list[Callable[[Any], None]] = [self._turn, self._turn, self._apart, self._together, self._cut, self._one]
+        ways: list[Callable[[Any], None]] = [
+            self._turn, self._turn, self._apart, self._together, self._cut, self._one, self._pad,
+        ]  # fmt: skip
         ways[self.graph.rng.integers(len(ways))](self.graph.rng)
 
     def _turn(self, rng: Any) -> None:
@@ -78,6 +80,17 @@ class Mover:
             "Slice", self.value, self.ints(begin), self.ints(end), self.ints(axis - len(self.dims)), self.ints(1)
         )
         self.dims[axis] = end - begin
+
+    def _pad(self, rng: Any) -> None:
+        """By nothing most of the time, and cut to all that there is."""
+        axis = int(rng.integers(len(self.dims)))
+        more = int(rng.integers(2)) if rng.integers(3) == 0 and self.dims[axis] + 1 != BATCH else 0
+        pads = [more if i == axis and self.dims[axis] != BATCH else 0 for i in range(len(self.dims))]
+        self.value = self.graph.add("Pad", self.value, self.ints(*pads, *([0] * len(pads))))
+        self.dims = [dim + pad for dim, pad in zip(self.dims, pads, strict=True)]
+        if self.dims[axis] != BATCH:
+            end = self.dims[axis]
+            self.value = self.graph.add("Slice", self.value, self.ints(0), self.ints(end), self.ints(axis))
 
     def _one(self, rng: Any) -> None:
         axis = int(rng.integers(len(self.dims)))

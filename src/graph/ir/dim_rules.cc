@@ -72,6 +72,7 @@ MaybeDims DimRules::Of(const Node& node, size_t output) {
   if (node.Is("Concat")) return Joined(node);
   if (node.Is("Slice")) return Sliced(node);
   if (node.Is("Tile")) return Tiled(node);
+  if (node.Is("Pad")) return Padded(node);
   if (node.Is("Flatten")) return Flattened(node);
   if (node.Is("Conv") || node.Is("MaxPool") || node.Is("AveragePool") || node.Is("LpPool")) return Windowed(node);
   if (node.Is("Resize")) return Resized(node);

@@ -60,6 +60,8 @@ class DimRules {
   // Of parts and repetitions.
   MaybeDims Split(const Node& node, size_t output) const;
   MaybeDims Tiled(const Node& node) const;
+  // By numbers: on both sides of each axis, or of those that the node names.
+  MaybeDims Padded(const Node& node);
   MaybeDims Flattened(const Node& node) const;
 
   // Of convolutions and pools.

@@ -3,6 +3,7 @@
 
 #include "graph/ir/attributes.h"
 #include "graph/ir/dim_rules.h"
+#include "ops/movement/slice_ranges.h"
 
 namespace cudaep::graph::ir {
 
@@ -124,6 +125,10 @@ Dim DimRules::SlicedDim(const Node& node, size_t i, const Dim& whole) {
   };
   const bool steps = node.inputs.size() > 4 && !(element(4) == Number(1));
   const Element start = element(1), end = element(2);
+  if (steps && whole.known() && start.is_number() && end.is_number() && element(4).is_number()) {
+    if (element(4).number == 0) return {};
+    return {.size = ops::SliceRangeOf(whole.size, start.number, end.number, element(4).number).count};
+  }
   if (!steps && start.is_number() && end.is_number()) {
     const auto clamped = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + whole.size : at, 0, whole.size); };
     if (whole.known()) return {.size = std::max<int64_t>(clamped(end.number) - clamped(start.number), 0)};

@@ -1,6 +1,8 @@
 // Operators that cut tensors into parts, repeat them, or fold their dimensions.
 #include <algorithm>
+#include <numeric>
 
+#include "core/checked_math.h"
 #include "graph/ir/attributes.h"
 #include "graph/ir/dim_rules.h"
 
@@ -32,6 +34,35 @@ MaybeDims DimRules::Tiled(const Node& node) const {
   const Elements* const repeats = node.inputs.size() == 2 ? ElementsOf(node.inputs[1]) : nullptr;
   if (!dims || repeats == nullptr || repeats->size() != dims->size()) return std::nullopt;
   for (size_t i = 0; i < dims->size(); ++i) (*dims)[i] = Symbols::DimOf(Times(ElementOf((*dims)[i]), (*repeats)[i]));
+  return dims;
+}
+
+MaybeDims DimRules::Padded(const Node& node) {
+  MaybeDims dims = Stated(node, 0);
+  const auto* const listed = FindAttribute<std::vector<int64_t>>(node, "pads");
+  const Elements* const given = node.inputs.size() > 1 ? ElementsOf(node.inputs[1]) : nullptr;
+  if (!dims || (listed == nullptr && given == nullptr)) return std::nullopt;
+  Elements pads = listed == nullptr ? *given : Elements{};
+  for (size_t i = 0; listed != nullptr && i < listed->size(); ++i) pads.push_back(Number((*listed)[i]));
+  std::vector<int64_t> axes(dims->size());
+  std::iota(axes.begin(), axes.end(), 0);
+  if (node.inputs.size() > 3 && node.inputs[3] >= 0) {
+    const auto named = AxesOf(node, 3);
+    if (!named) return std::nullopt;
+    axes = *named;
+  }
+  if (pads.size() != 2 * axes.size()) return std::nullopt;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int64_t at = axes[i] < 0 ? axes[i] + static_cast<int64_t>(dims->size()) : axes[i];
+    if (at < 0 || at >= static_cast<int64_t>(dims->size())) return std::nullopt;
+    Dim& dim = (*dims)[static_cast<size_t>(at)];
+    const Element &before = pads[i], &behind = pads[axes.size() + i];
+    int64_t size = 0;
+    if (before == Number(0) && behind == Number(0)) continue;
+    const bool adds_up = dim.known() && before.is_number() && behind.is_number() &&
+                         CheckedAdd(before.number, behind.number, &size) && CheckedAdd(size, dim.size, &size);
+    dim = adds_up && size >= 0 ? Dim{.size = size} : Dim{};
+  }
   return dims;
 }
 

@@ -41,7 +41,7 @@ class Inference {
     if (node.outputs.empty() || node.outputs[0] < 0) return;
     const Value& output = graph_.value(node.outputs[0]);
     constexpr DataTypeSet kFollowed{DataType::kInt64, DataType::kInt32, DataType::kBool};
-    if (!output.dims || output.dims->size() > 1 || !kFollowed.Contains(output.type)) return;
+    if (!output.dims || output.dims->size() > 2 || !kFollowed.Contains(output.type)) return;
     auto elements = FollowElements(graph_, node, inputs, rules_.symbols());
     if (elements && elements->size() <= kMostElements) {
       rules_.Follow(node.outputs[0], *std::move(elements));

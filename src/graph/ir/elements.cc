@@ -5,18 +5,12 @@
 
 #include "core/checked_math.h"
 #include "graph/ir/attributes.h"
+#include "graph/ir/element_moves.h"
 
 namespace cudaep::graph::ir {
 namespace {
 
 constexpr Element kUnknown{};
-
-// numpy's rule for a position in `size` elements; -1 outside.
-int64_t Position(const Element& element, int64_t size) {
-  if (!element.is_number()) return -1;
-  const int64_t at = element.number < 0 ? element.number + size : element.number;
-  return at >= 0 && at < size ? at : -1;
-}
 
 int64_t Clamped(int64_t at, int64_t size) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); }
 
@@ -29,30 +23,6 @@ std::optional<Elements> ShapeOf(const Graph& graph, const Node& node) {
   Elements elements;
   for (int64_t i = start; i < end; ++i) elements.push_back(ElementOf((*dims)[static_cast<size_t>(i)]));
   return elements;
-}
-
-std::optional<Elements> Gathered(const Elements& data, const Elements& indices) {
-  Elements elements;
-  for (const Element& index : indices) {
-    const int64_t at = Position(index, static_cast<int64_t>(data.size()));
-    if (at < 0) return std::nullopt;
-    elements.push_back(data[static_cast<size_t>(at)]);
-  }
-  return elements;
-}
-
-std::optional<Elements> Sliced(std::span<const Elements* const> inputs) {
-  const auto one = [&](size_t i, int64_t fallback) -> std::optional<int64_t> {
-    if (i >= inputs.size()) return fallback;
-    if (inputs[i] == nullptr || inputs[i]->size() != 1 || !inputs[i]->front().is_number()) return std::nullopt;
-    return inputs[i]->front().number;
-  };
-  const auto start = one(1, 0), end = one(2, 0), step = one(4, 1);
-  if (inputs.size() < 3 || !start || !end || step != 1) return std::nullopt;
-  const auto size = static_cast<int64_t>(inputs[0]->size());
-  const int64_t from = Clamped(*start, size), to = Clamped(*end, size);
-  if (from >= to) return Elements{};
-  return Elements(inputs[0]->begin() + from, inputs[0]->begin() + to);
 }
 
 Element Combined(const Node& node, const Element& a, const Element& b, Symbols& symbols) {
@@ -68,15 +38,21 @@ Element Combined(const Node& node, const Element& a, const Element& b, Symbols& 
   if (node.Is("Mul")) return Times(a, b);
   if (a.is_number() && b.is_number()) {
     int64_t sum = 0;
-    if (node.Is("Div")) return b.number > 0 && a.number >= 0 ? Number(a.number / b.number) : kUnknown;
+    const bool is_natural = b.number > 0 && a.number >= 0;
+    if (node.Is("Div")) return is_natural ? Number(a.number / b.number) : kUnknown;
+    if (node.Is("Mod")) return is_natural ? Number(a.number % b.number) : kUnknown;
     if (node.Is("Sub") && b.number == std::numeric_limits<int64_t>::min()) return kUnknown;
     return CheckedAdd(a.number, node.Is("Sub") ? -b.number : b.number, &sum) ? Number(sum) : kUnknown;
   }
-  if (b.is_number() && b.number == 0 && !node.Is("Div")) return a;
+  if (b.is_number() && b.number == 0 && !node.Is("Div") && !node.Is("Mod")) return a;
   if (node.Is("Sub") || !a.not_negative() || !b.not_negative()) return kUnknown;
   if (node.Is("Div")) {
     if (!b.is_number() || b.number == 0) return kUnknown;
     if (Element exact = Quotient(a, b); exact.known) return exact;
+  }
+  if (node.Is("Mod")) {
+    if (!b.is_number() || b.number == 0) return kUnknown;
+    if (Quotient(a, b).known) return Number(0);
   }
   if (node.Is("Add")) return symbols.Sum(a, b);
   return symbols.Named(node.op_type.c_str(), a, b);
@@ -121,7 +97,12 @@ Element InType(const Element& element, DataType type) {
 std::optional<Elements> Follow(const Graph& graph, const Node& node, std::span<const Elements* const> inputs,
                                Symbols& symbols) {
   if (node.Is("Shape")) return ShapeOf(graph, node);
+  const auto has_axes = [&](int value) {
+    return value >= 0 && graph.value(value).dims && graph.value(value).dims->size() > 1;
+  };
+  const bool is_table = std::ranges::any_of(node.inputs, has_axes);
   if (node.Is("Concat")) {
+    if (is_table) return std::nullopt;
     Elements all;
     for (const Elements* const part : inputs) {
       if (part == nullptr) return std::nullopt;
@@ -133,11 +114,14 @@ std::optional<Elements> Follow(const Graph& graph, const Node& node, std::span<c
   if (node.Is("Unsqueeze") || node.Is("Squeeze") || node.Is("Cast") || node.Is("Identity") || node.Is("Reshape")) {
     return *inputs[0];
   }
-  if (node.Is("Slice")) return Sliced(inputs);
+  if (node.Is("Slice")) return SlicedElements(graph, node, inputs);
+  if (node.Is("Transpose")) return TransposedElements(graph, node, *inputs[0]);
+  if (is_table) return std::nullopt;
   if (node.Is("ConstantOfShape")) return Filled(node, *inputs[0]);
   if (inputs.size() < 2 || inputs[1] == nullptr) return std::nullopt;
-  if (node.Is("Gather")) return Gathered(*inputs[0], *inputs[1]);
-  if (node.Is("Mul") || node.Is("Div") || node.Is("Add") || node.Is("Sub") || node.Is("Equal")) {
+  if (node.Is("Gather")) return GatheredElements(*inputs[0], *inputs[1]);
+  constexpr std::string_view kCombined[] = {"Mul", "Div", "Mod", "Add", "Sub", "Equal"};
+  if (node.domain.empty() && std::ranges::find(kCombined, node.op_type) != std::end(kCombined)) {
     return Elementwise(node, *inputs[0], *inputs[1], symbols);
   }
   if (node.Is("Where") && inputs.size() == 3 && inputs[2] != nullptr) return Chosen(*inputs[0], *inputs[1], *inputs[2]);

@@ -61,7 +61,7 @@ class Symbols {
 inline constexpr int64_t kMostElements = 16;
 
 // Of the node's first output, from those of its inputs (null: not followed); nothing where it is not followed. The
-// output is of int64, int32 or bool.
+// output is of int64, int32 or bool, and has up to two dimensions.
 std::optional<Elements> FollowElements(const Graph& graph, const Node& node, std::span<const Elements* const> inputs,
                                        Symbols& symbols);
 

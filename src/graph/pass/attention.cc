@@ -2,6 +2,7 @@
 
 #include "graph/pass/attention_match.h"
 #include "graph/pass/heads_match.h"
+#include "graph/pass/layout.h"
 #include "ops/registry.h"
 
 namespace cudaep::graph {
@@ -13,8 +14,9 @@ class Fuser {
       : rewrite_(rewrite), graph_(rewrite.graph), match_(rewrite.match), heads_(graph_, match_) {}
 
   void Fuse(int index) const {
-    const std::optional<AttentionCore> core = MatchAttention(rewrite_, index);
+    std::optional<AttentionCore> core = MatchAttention(rewrite_, index);
     if (!core) return;
+    std::vector<ir::Node> before = JoinMasks(*core);
     const int merge = MergeOf(index, *core);
     // A merged result has as many elements as it would have without the mask, which then widens nothing.
     if (!core->mask_fits && merge < 0) {
@@ -27,14 +29,15 @@ class Fuser {
       const int plain_q = Unscaled(q, scaled.scale), plain_k = Unscaled(k, scaled.scale);
       ir::Node fused = Attention(merge, scaled, plain_q, plain_k, v);
       fused.attributes.insert({{"q_num_heads", core->heads}, {"kv_num_heads", core->kv_heads}});
-      rewrite_.Replace(merge, std::move(fused));
+      rewrite_.Replace(merge, std::move(fused), std::move(before));
     } else if (core->k >= 0) {
-      rewrite_.Replace(index, Attention(index, *core, core->q, core->k, core->v));
+      rewrite_.Replace(index, Attention(index, *core, core->q, core->k, core->v), std::move(before));
     } else {
       // The product had them turned, too: into columns.
       ir::Node turned = HeadsFirst(*core);
       ir::Node fused = Attention(index, *core, core->q, turned.outputs[0], core->v);
-      rewrite_.Replace(index, std::move(fused), {std::move(turned)});
+      before.push_back(std::move(turned));
+      rewrite_.Replace(index, std::move(fused), std::move(before));
     }
   }
 
@@ -44,8 +47,36 @@ class Fuser {
     fused.inputs = {q, k, v};
     if (core.mask >= 0) fused.inputs.push_back(core.mask);
     fused.attributes = {{"scale", static_cast<float>(core.scale)}};
+    if (core.window_mask >= 0) fused.attributes.insert({"mask_repeats", int64_t{1}});
     if (core.mask >= 0 && !core.guarded) fused.attributes.insert({"empty_is_nan", int64_t{1}});
     return fused;
+  }
+
+  // One mask, of a batch of all windows, of that of windows and the one beside it: nodes that make it. They read
+  // nothing that the scores depend on, so that masks of constants stay what is computed once.
+  std::vector<ir::Node> JoinMasks(AttentionCore& core) const {
+    std::vector<ir::Node> nodes;
+    if (core.window_mask < 0) return nodes;
+    const ir::Value whole = graph_.value(core.window_mask);
+    std::vector<ir::Dim> dims(whole.dims->begin() + 1, whole.dims->end());
+    const auto add = [&](const char* op, std::vector<int> inputs) {
+      const int output = rewrite_.graph.AddValue({.name = whole.name, .type = whole.type, .dims = dims});
+      nodes.push_back({.name = whole.name, .op_type = op, .since_version = 13, .inputs = std::move(inputs)});
+      nodes.back().outputs = {output};
+      return output;
+    };
+    std::vector<int64_t> target;
+    for (const ir::Dim& dim : dims) target.push_back(dim.size);
+    const int windows = add("Reshape", {core.window_mask, AddInts(rewrite_.graph, whole.name, target)});
+    if (core.mask >= 0) {
+      const std::vector<ir::Dim>& other = *graph_.value(core.mask).dims;
+      for (size_t i = 0; i < other.size(); ++i) {
+        ir::Dim& dim = dims[dims.size() - other.size() + i];
+        if (dim.size == 1) dim = other[i];
+      }
+    }
+    core.mask = core.mask < 0 ? windows : add("Add", {windows, core.mask});
+    return nodes;
   }
 
   // Whether the keys exist as [batch, rows, heads, size].

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "graph/ir/elements.h"
+
 namespace cudaep::graph {
 namespace {
 
@@ -21,8 +23,12 @@ class AttentionMatch {
     const ir::Node* const softmax = SoftmaxOf(node.inputs[0], core);
     if (softmax == nullptr) return std::nullopt;
     core.v = node.inputs[1];
-    const int scores = WithoutCasts(softmax->inputs[0]);
+    const int scores = WithoutWindows(WithoutCasts(softmax->inputs[0]), core);
     if (!MatchScores(scores, core) && !MatchMasked(scores, core)) return std::nullopt;
+    if (core.window_mask >= 0 && core.mask >= 0 && !(core.mask_fits && IsOfOneEntry(core.mask))) {
+      rewrite_.Miss(index, "the mask beside that of windows is not stated to be of one batch entry");
+      return std::nullopt;
+    }
     if (!MatchKeys(core)) {
       rewrite_.Miss(index, "the keys are not transposed as attention has them");
       return std::nullopt;
@@ -62,6 +68,42 @@ class AttentionMatch {
     return floats.Contains(graph_.value(value).type) && floats.Contains(graph_.value(cast->inputs[0]).type)
                ? cast->inputs[0]
                : value;
+  }
+
+  // Through the Add of another mask for each window of an image: the scores of all windows have one dimension more for
+  // it.
+  int WithoutWindows(int scores, AttentionCore& core) const {
+    const ir::Node* const flat = match_.Maker(scores, "Reshape");
+    const ir::Node* const add = flat == nullptr ? nullptr : match_.Maker(flat->inputs[0], "Add");
+    if (add == nullptr || !match_.IsPrivate(scores) || !match_.IsPrivate(flat->inputs[0])) return scores;
+    for (size_t i = 0; i < 2; ++i) {
+      const ir::Node* const apart = match_.Maker(add->inputs[i], "Reshape");
+      const int mask = add->inputs[1 - i];
+      if (apart == nullptr || !match_.IsPrivate(add->inputs[i]) || !IsByWindow(add->inputs[i], scores)) continue;
+      const auto& dims = graph_.value(mask).dims;
+      const bool fits = dims && dims->size() == 5 && dims->front().size == 1 && (*dims)[1].size > 1 &&
+                        Broadcasts(mask, add->inputs[i]) && graph_.SameDims(apart->inputs[0], scores) &&
+                        std::ranges::all_of(*dims, &ir::Dim::known);
+      if (!fits) continue;
+      core.window_mask = mask;
+      return apart->inputs[0];
+    }
+    return scores;
+  }
+
+  // Whether the value is [batch, windows, heads, queries, keys] of scores of [batch * windows, heads, queries, keys].
+  bool IsByWindow(int value, int scores) const {
+    const auto &apart = graph_.value(value).dims, &flat = graph_.value(scores).dims;
+    if (!apart || !flat || apart->size() != 5 || flat->size() != 4) return false;
+    for (size_t i = 1; i < 4; ++i) {
+      if (!(*apart)[i + 1].Equals((*flat)[i])) return false;
+    }
+    return Times(ir::ElementOf((*apart)[0]), ir::ElementOf((*apart)[1])) == ir::ElementOf((*flat)[0]);
+  }
+
+  bool IsOfOneEntry(int mask) const {
+    const auto& dims = graph_.value(mask).dims;
+    return dims && (dims->size() < 4 || dims->front().size == 1);
   }
 
   // scale * Q K^T, the scale on either side of the product.
@@ -149,7 +191,8 @@ class AttentionMatch {
     const bool alike = (*keys)[3].Equals((*v)[2]) || core.mask < 0 || core.mask_fits;
     return core.heads > 0 && fits(core.head_size) && fits(core.v_head_size) && (*keys)[2].Equals((*q)[3]) && alike &&
            graph_.value(core.keys).type == type && graph_.value(core.v).type == type &&
-           (core.mask < 0 || graph_.value(core.mask).type == type);
+           (core.mask < 0 || graph_.value(core.mask).type == type) &&
+           (core.window_mask < 0 || graph_.value(core.window_mask).type == type);
   }
 
   // Each head of keys and values once, where both are repeated alike for those of queries.

@@ -16,8 +16,11 @@ struct AttentionCore {
   int k_elsewhere = -1;               // that with its dimensions in another order
   std::vector<int64_t> k_order = {};  // which Transpose makes it of `k_elsewhere`
   int mask = -1;                      // added to the scores; -1: none
-  bool mask_fits = true;              // whether its dimensions are stated to broadcast to those of the scores
-  bool guarded = false;               // NaN of rows without any key become zeros
+  // [1, windows, heads or 1, queries or 1, keys or 1], added to the scores as [batch / windows, windows, heads,
+  // queries, keys], besides a mask of one batch entry; -1: none.
+  int window_mask = -1;
+  bool mask_fits = true;  // whether its dimensions are stated to broadcast to those of the scores
+  bool guarded = false;   // NaN of rows without any key become zeros
   double scale = 1;
   int64_t heads = 0, kv_heads = 0;  // several heads of queries may share one of keys and values
   int64_t head_size = 0, v_head_size = 0;

@@ -12,6 +12,7 @@
 #include "graph/pass/embedding.h"
 #include "graph/pass/fold.h"
 #include "graph/pass/group_norm.h"
+#include "graph/pass/joins.h"
 #include "graph/pass/norm.h"
 #include "graph/pass/once.h"
 #include "graph/pass/pass.h"
@@ -44,6 +45,7 @@ constexpr PassEntry kPasses[] = {
     {Fusion::kSqueezeExcite, FuseSqueezeExcite},
     {Fusion::kActivation, FuseActivations},
     {Fusion::kNorm, FuseNorms},
+    {Fusion::kJoins, JoinParts},
     {Fusion::kViews, ComposeViews},
     {Fusion::kRotary, FuseRotary},
     {Fusion::kAttention, FuseAttention},

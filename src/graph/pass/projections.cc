@@ -1,6 +1,8 @@
 #include "graph/pass/projections.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "graph/pass/attention_match.h"
 #include "graph/pass/gated.h"
@@ -31,6 +33,9 @@ class Merger {
     if (!parts) return;
     const auto& [q, k, v] = *parts;
     if (q.columns != k.columns) return rewrite_.Miss(index, "queries and keys have to have one size");
+    if (rewrite_.node(index).attributes.contains("mask_repeats")) {
+      return rewrite_.Miss(index, "the mask is of fewer batch entries");
+    }
     rewrite_.Replace(index, Packed(index, *parts));
   }
 
@@ -82,7 +87,8 @@ class Merger {
   bool IsPlain(const ir::Node& node) const {
     if (node.on_host || !node.Is("Attention") || node.outputs.size() != 1 || node.inputs.size() > 4) return false;
     for (const auto& [name, value] : node.attributes) {
-      if (name != "scale" && name != "empty_is_nan" && name != "q_num_heads" && name != "kv_num_heads") return false;
+      constexpr std::string_view kKnown[] = {"scale", "empty_is_nan", "mask_repeats", "q_num_heads", "kv_num_heads"};
+      if (std::ranges::find(kKnown, name) == std::end(kKnown)) return false;
     }
     const int64_t heads = IntAttribute(node, "q_num_heads", 0);
     return heads > 0 && heads == IntAttribute(node, "kv_num_heads", 0) && FloatAttribute(node, "scale", 1) != 0 &&

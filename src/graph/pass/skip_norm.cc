@@ -33,8 +33,8 @@ void Fuse(const Rewriter& rewrite, int index, NodeRemoval& gone) {
   const int a = add->inputs[0], b = add->inputs[1];
   const bool is_sum_of_alike = !graph.value(a).is_constant() && !graph.value(b).is_constant() &&
                                graph.SameDims(a, sum) && graph.SameDims(b, sum);
-  if (!is_sum_of_alike || (dims.size() != 2 && dims.size() != 3)) {
-    return rewrite.Miss(index, "the summands are not stated to have the same two or three dimensions");
+  if (!is_sum_of_alike || dims.size() < 2) {
+    return rewrite.Miss(index, "the summands are not stated to have the same two or more dimensions");
   }
   const DataType type = graph.value(sum).type;
   if (!kFloatTypesNoDouble.Contains(type)) return;

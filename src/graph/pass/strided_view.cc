@@ -87,6 +87,12 @@ std::vector<int> Joined(const std::vector<std::vector<int>>& lists) {
   return joined;
 }
 
+// Whether it pads by nothing, which is a copy.
+bool PadsNothing(const Matcher& match, const ir::Node& node) {
+  const auto pads = node.Is("Pad") ? match.IntsOf(node, "pads", 1) : std::nullopt;
+  return pads && std::ranges::all_of(*pads, [](int64_t pad) { return pad == 0; });
+}
+
 bool KeepsOrder(const ir::Node& node) {
   return node.Is("Reshape") || node.Is("Unsqueeze") || node.Is("Squeeze") || node.Is("Flatten") || node.Is("Identity");
 }
@@ -97,7 +103,7 @@ bool IsViewNode(const ir::Graph& graph, const Matcher& match, const ir::Node& no
   if (node.on_host || node.inputs.empty() || node.inputs[0] < 0 || graph.value(node.inputs[0]).is_constant()) {
     return false;
   }
-  if (!IsCutting(node)) return node.Is("Transpose") || KeepsOrder(node);
+  if (!IsCutting(node)) return node.Is("Transpose") || KeepsOrder(node) || PadsNothing(match, node);
   return std::ranges::all_of(
       node.outputs, [&](int output) { return output >= 0 && CuttingsOf(graph, match, node, output).has_value(); });
 }
@@ -125,7 +131,7 @@ bool StridedView::Apply(const ir::Graph& graph, const Matcher& match, const ir::
   if (!to) return false;
   if (node.Is("Transpose")) return Transpose(match, node);
   if (node.Is("Squeeze") && Squeeze(match, node)) return dims_.size() == to->size();
-  if (KeepsOrder(node)) return Reshape(*to);
+  if (KeepsOrder(node) || PadsNothing(match, node)) return Reshape(*to);
   const auto cuttings = CuttingsOf(graph, match, node, output);
   if (!cuttings) return false;
   for (const Cutting& cutting : *cuttings) {
@@ -266,10 +272,10 @@ bool StridedView::Cut(size_t dim, int64_t begin, int64_t end) {
   std::vector<int> atoms = dims_[dim];
   std::erase_if(atoms, [&](int atom) { return IsOne(atom); });
   if (atoms.empty()) return true;  // one position, of one
+  if (begin == 0 && end == DimOf(atoms).size) return true;
   if (atoms.size() != 1) return false;
   Element& size = sizes_[static_cast<size_t>(atoms.front())];
   if (!size.is_number()) return false;
-  if (begin == 0 && end == size.number) return true;
   for (Axis& axis : axes_) {
     const auto outer = std::ranges::find_if(axis.atoms, [&](int atom) { return !IsOne(atom); });
     if (outer == axis.atoms.end() || *outer != atoms.front()) continue;

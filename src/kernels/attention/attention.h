@@ -28,6 +28,7 @@ struct AttentionStrides {
 struct ScoreStrides {
   int64_t batch = 0, head = 0, query = 0, key = 0;
   int64_t keys = 0;
+  int64_t batches = 0;  // entries after which those of the batch come again; 0: there are as many as in the batch
 };
 
 enum class AttentionMask : uint8_t { kNone, kBool, kInt32 };  // 0: the key takes no part

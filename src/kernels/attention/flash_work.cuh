@@ -181,7 +181,9 @@ class Added {
   __device__ __forceinline__ Added(const FlashArguments& p, const Work& work, const Row& row)
       : problem_(p.problem), begin_(work.begin), end_(work.end) {
     const auto at = [&](const ScoreStrides& strides) {
-      return work.batch * strides.batch + row.head * strides.head + row.query * strides.query;
+      int64_t batch = work.batch;
+      if (strides.batches != 0) batch -= Quotient(batch, strides.batches) * strides.batches;
+      return batch * strides.batch + row.head * strides.head + row.query * strides.query;
     };
     const int64_t mask_bytes = problem_.mask == AttentionMask::kBool ? 1 : 4;
     if (problem_.mask != AttentionMask::kNone) {

@@ -1,5 +1,6 @@
 // ONNX Attention: inputs of 3 or 4 dimensions, masks, past and present keys and values, scores as an output. Compiled
-// regions may add "empty_is_nan": a query whose scores are all minus infinity gets NaN, as from Softmax, not zeros.
+// regions may add "empty_is_nan": a query whose scores are all minus infinity gets NaN, as from Softmax, not zeros; and
+// "mask_repeats": attn_mask may be of fewer batch entries, which come again and again.
 #include <cmath>
 
 #include "ops/attention/multi_head.h"
@@ -38,6 +39,7 @@ class Attention final : public Operator {
     if (p.softcap < 0) return InvalidArgument("softcap ", p.softcap, " is negative");
     if (info.BoolOr("is_causal", false)) p.right = 0;
     p.empty_is_nan = info.BoolOr("empty_is_nan", false);
+    op->mask_repeats_ = info.BoolOr("mask_repeats", false);
     CUDAEP_RETURN_IF_ERROR(op->ReadWindow(info));
     CUDAEP_RETURN_IF_ERROR(op->ReadPrecision(info));
     CUDAEP_RETURN_IF_ERROR(op->ReadInputs(info));
@@ -199,7 +201,8 @@ class Attention final : public Operator {
       p.bias = inputs[kMask].type != DataType::kBool;
       if (!p.bias) p.mask = kernels::AttentionMask::kBool;
       CUDAEP_ASSIGN_OR_RETURN((p.bias ? p.bias_strides : p.mask_strides),
-                              MapScores(inputs[kMask].dims(), scores, pads_mask_, "attn_mask"));
+                              mask_repeats_ ? MapRepeatedScores(inputs[kMask].dims(), scores, "attn_mask")
+                                            : MapScores(inputs[kMask].dims(), scores, pads_mask_, "attn_mask"));
     }
     return MultiHead{.attention = p,
                      .library = library_,
@@ -215,7 +218,7 @@ class Attention final : public Operator {
   DataType type_ = DataType::kFloat;
   int64_t heads_ = 0, kv_heads_ = 0;  // of 3 dimensions
   std::optional<float> scale_;
-  bool pads_mask_ = false, past_ = false, present_ = false, scores_ = false, library_ = false;
+  bool pads_mask_ = false, mask_repeats_ = false, past_ = false, present_ = false, scores_ = false, library_ = false;
   bool has_present_[2] = {};
   kernels::AttentionProblem problem_;  // what attributes say
 };

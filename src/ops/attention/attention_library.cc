@@ -49,9 +49,10 @@ bool IsCommon(const AttentionProblem& p) {
          p.softcap == 0 && p.scores == kernels::AttentionScores::kNone;
 }
 
-// What is added, for each key at least.
+// What is added, for each key at least, and of the whole batch.
 bool HasTakenBias(const AttentionProblem& p) {
-  return !p.bias || (p.bias_strides.key == 1 && p.bias_strides.keys >= p.keys);
+  const kernels::ScoreStrides& s = p.bias_strides;
+  return !p.bias || (s.key == 1 && s.keys >= p.keys && s.batches == 0);
 }
 
 // Keys behind an entry's end are hidden from rows that mean something by causality alone, where queries and keys are

@@ -57,4 +57,14 @@ Result<kernels::ScoreStrides> MapScores(Dims dims, Dims scores, bool shorter, st
                                .keys = shorter ? dims.back() : scores.back()};
 }
 
+Result<kernels::ScoreStrides> MapRepeatedScores(Dims dims, Dims scores, std::string_view what) {
+  const bool repeats = dims.size() == 4 && dims[0] > 1 && scores[0] != dims[0] && scores[0] % dims[0] == 0;
+  if (!repeats) return MapScores(dims, scores, false, what);
+  Shape once(scores);
+  once[0] = dims[0];
+  CUDAEP_ASSIGN_OR_RETURN(kernels::ScoreStrides strides, MapScores(dims, once, false, what));
+  strides.batches = dims[0];
+  return strides;
+}
+
 }  // namespace cudaep::ops

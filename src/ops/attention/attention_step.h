@@ -50,5 +50,8 @@ kernels::AttentionStrides RowsFirst(int64_t heads, int64_t rows, int64_t size, i
 // Strides of a tensor that broadcasts to [batch, heads, queries, keys] in every dimension but the last, which may be
 // shorter where `shorter` says so: keys behind it are hidden. `what` is its name in the message.
 Result<kernels::ScoreStrides> MapScores(Dims dims, Dims scores, bool shorter, std::string_view what);
+// The same of a tensor whose batch may also divide that of the scores: it comes again and again, for the windows of one
+// image after those of another.
+Result<kernels::ScoreStrides> MapRepeatedScores(Dims dims, Dims scores, std::string_view what);
 
 }  // namespace cudaep::ops

@@ -3,7 +3,8 @@
 //
 // Queries, keys and values are [batch, rows, heads, size] or [batch, rows, heads * size]; without keys and values the
 // first input is all three side by side, [batch, rows, (heads + kv_heads) * size + kv_heads * v_size]. Past and present
-// are heads first. The result is [batch, rows, heads * v_size], with "heads_apart" [batch, rows, heads, v_size].
+// are heads first. With "mask_repeats" the mask may be of fewer batch entries, which come again and again. The result
+// is [batch, rows, heads * v_size], with "heads_apart" [batch, rows, heads, v_size].
 #include <cmath>
 
 #include "ops/attention/multi_head.h"
@@ -36,6 +37,7 @@ class RegionAttention final : public Operator {
     op->scale_ = info.Float("scale");
     op->heads_apart_ = info.BoolOr("heads_apart", false);
     op->empty_is_nan_ = info.BoolOr("empty_is_nan", false);
+    op->mask_repeats_ = info.BoolOr("mask_repeats", false);
     op->norm_epsilon_ = info.FloatOr("norm_epsilon", 1e-5f);
     if (op->heads_ <= 0 || op->kv_heads_ <= 0 || op->heads_ % op->kv_heads_ != 0) {
       return InvalidArgument(op->heads_, " heads of queries cannot share ", op->kv_heads_, " heads of keys");
@@ -166,7 +168,9 @@ class RegionAttention final : public Operator {
     if (HasInput(inputs, kMask)) {
       p.bias = true;
       const Shape scores{s.batch, heads_, s.rows, s.keys()};
-      CUDAEP_ASSIGN_OR_RETURN(p.bias_strides, MapScores(inputs[kMask].dims(), scores, false, "the mask"));
+      const Dims mask = inputs[kMask].dims();
+      CUDAEP_ASSIGN_OR_RETURN(p.bias_strides, mask_repeats_ ? MapRepeatedScores(mask, scores, "the mask")
+                                                            : MapScores(mask, scores, false, "the mask"));
     }
     MultiHead problem{.attention = p, .library = library_, .new_keys = s.rows};
     problem.norms = HasInput(inputs, kQueryNorm);
@@ -187,7 +191,7 @@ class RegionAttention final : public Operator {
   int64_t heads_ = 0, kv_heads_ = 0, size_ = 0;
   std::optional<float> scale_;
   float norm_epsilon_ = 0;
-  bool packed_ = false, heads_apart_ = false, empty_is_nan_ = false, library_ = false;
+  bool packed_ = false, heads_apart_ = false, empty_is_nan_ = false, mask_repeats_ = false, library_ = false;
   bool has_present_[2] = {};
 };
 

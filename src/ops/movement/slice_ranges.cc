@@ -6,11 +6,9 @@
 #include "ops/shape/host_ints.h"
 
 namespace cudaep::ops {
-namespace {
-
 // ONNX's rule: negative positions count from the end, then both are clamped to where a step can start and end. The
 // largest number is no end at all, backwards too: exporters write it so and the CPU provider reads it so.
-SliceRange RangeOf(int64_t dim, int64_t start, int64_t end, int64_t step) {
+SliceRange SliceRangeOf(int64_t dim, int64_t start, int64_t end, int64_t step) {
   SliceRange range{.step = std::max(step, -INT64_MAX)};
   if (dim == 0) return range;
   const int64_t lowest = step > 0 ? 0 : -1;
@@ -25,8 +23,6 @@ SliceRange RangeOf(int64_t dim, int64_t start, int64_t end, int64_t step) {
   if (distance > 0) range.count = (distance - 1) / std::abs(range.step) + 1;
   return range;
 }
-
-}  // namespace
 
 SliceBounds::SliceBounds(const OpInfo& info) {
   if (info.since_version() >= 10) return;
@@ -65,7 +61,7 @@ Result<std::vector<SliceRange>> SliceBounds::Read(TensorViews inputs) const {
     if (seen[d]) return InvalidArgument("axis ", axis, " is sliced twice");
     if (steps[i] == 0) return InvalidArgument("the step along axis ", axis, " is 0");
     seen[d] = true;
-    ranges[d] = RangeOf(dims[d], starts[i], ends[i], steps[i]);
+    ranges[d] = SliceRangeOf(dims[d], starts[i], ends[i], steps[i]);
   }
   return ranges;
 }

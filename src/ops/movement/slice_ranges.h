@@ -15,6 +15,9 @@ struct SliceRange {
   int64_t count = 0;
 };
 
+// Of a dimension, by ONNX's rule; `step` is not 0.
+SliceRange SliceRangeOf(int64_t dim, int64_t start, int64_t end, int64_t step);
+
 class SliceBounds {
  public:
   explicit SliceBounds(const OpInfo& info);

@@ -401,6 +401,13 @@ CASES = [
         )
         for n in (16, 35, 40_000)
     ),
+    Case(  # as compiled regions have it
+        dtypes=("float32",),
+        **_SKIP,
+        **_of(_skip_layer_norm),
+        outputs=(T, "", "", T),
+        inputs=[Rand((2, 3, 5, 8)), Rand((2, 3, 5, 8)), Rand((8,)), Rand((8,))],
+    ),
     Case(
         **_SKIP,
         inputs=[Rand((2, 3, 8)), Rand((2, 2, 8)), Rand((8,))],

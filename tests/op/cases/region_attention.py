@@ -31,7 +31,7 @@ def _both(
     past_key: np.ndarray | None = None, past_value: np.ndarray | None = None, cos: np.ndarray | None = None,
     sin: np.ndarray | None = None, q_norm: np.ndarray | None = None, k_norm: np.ndarray | None = None,
     q_num_heads: int = 1, kv_num_heads: int = 1, head_size: int = 0, scale: float | None = None,
-    norm_epsilon: float = 1e-5, empty_is_nan: int = 0, heads_apart: int = 0,
+    norm_epsilon: float = 1e-5, empty_is_nan: int = 0, heads_apart: int = 0, mask_repeats: int = 0,
 ) -> tuple[tuple[np.ndarray, ...], tuple[Any, ...]]:  # fmt: skip
     """The outputs and their magnitudes."""
     q, k, v = _parts(q, k, v, q_num_heads, kv_num_heads, head_size)
@@ -45,6 +45,8 @@ def _both(
     if past_key is not None and past_value is not None:
         k, v = np.concatenate([past_key, k], 2), np.concatenate([past_value, v], 2)
     scale = 1 / math.sqrt(q.shape[3]) if scale is None else scale
+    if mask is not None and mask_repeats:
+        mask = mask[np.arange(q.shape[0]) % mask.shape[0]]
     keys, values = (np.repeat(x, q_num_heads // kv_num_heads, 1) for x in (k, v))
     scores = scale * (q @ keys.swapaxes(2, 3)) + (0 if mask is None else mask)
     weights = softmax(scores)
@@ -128,6 +130,14 @@ CASES = [
     _case("one-product-alone", packed=True, outputs=1),
     _case("a-mask", mask=Rand((2, 1, 3, 8)), past=5, cache=(1, 3, 16), scale=0.5),
     _case("a-mask-of-heads", mask=Rand((4, 3, 1)), past=5),
+    _case("a-mask-that-repeats", batch=6, mask=Rand((3, 4, 3, 3)), outputs=1, packed=True, mask_repeats=1,
+          dtypes=_TYPES),
+    _case("keys-of-a-mask-that-repeats", batch=6, mask=Rand((3, 1, 1, 3)), outputs=1, mask_repeats=1, dtypes=_TYPES),
+    _case("a-row-of-a-mask-that-repeats", batch=6, rows=1, past=80, mask=Rand((3, 1, 1, 81)), mask_repeats=1,
+          dtypes=_TYPES),
+    _case("a-mask-that-repeats-once", batch=3, mask=Rand((3, 1, 3, 3)), outputs=1, mask_repeats=1),
+    _case("a-mask-of-one", batch=4, mask=Rand((1, 4, 3, 3)), outputs=1, mask_repeats=1),
+    _case("no-batch-of-a-mask", batch=0, mask=Rand((3, 4, 3, 3)), outputs=1, mask_repeats=1),
     _case("no-scale", scale=0.0, past=5, outputs=1),
     _case("zeros-without-keys", mask=Of(_EMPTY, "T"), outputs=1),
     _case("nan-without-keys", mask=Of(_EMPTY, "T"), outputs=1, empty_is_nan=1),
@@ -147,6 +157,7 @@ CASES = [
     _refused("past keys [2,2,5,16] and values [2,2,4,16] do not fit", _Q, _KV, _KV, None, Rand((2, 2, 5, 16)),
              Rand((2, 2, 4, 16))),
     _refused("the mask [2,1,3,4] does not broadcast", _Q, _KV, _KV, Rand((2, 1, 3, 4))),
+    _refused("the mask [3,1,3,3] does not broadcast", _Q, _KV, _KV, Rand((3, 1, 3, 3)), mask_repeats=1),
     _refused("cos [1,2,16] and sin [1,2,16] must both", _Q, _KV, _KV, None, None, None, Rand((1, 2, 16)),
              Rand((1, 2, 16))),
     _refused("the norm's scale [8] must have 16 elements", _Q, _KV, _KV, None, None, None, None, None, Rand((8,)),

@@ -133,7 +133,8 @@ def _fused_schemas() -> list[Schema]:
             tuple(Formal(name, "T", variadic=False) for name in ("Y", "present_key", "present_value")),
             floats,
             {"scale": "FLOAT", "norm_epsilon": "FLOAT"}
-            | dict.fromkeys(("q_num_heads", "kv_num_heads", "head_size", "heads_apart", "empty_is_nan"), "INT"),
+            | dict.fromkeys(("q_num_heads", "kv_num_heads", "head_size", "heads_apart", "empty_is_nan"), "INT")
+            | {"mask_repeats": "INT"},
         ),
         replace(
             image,
@@ -149,6 +150,15 @@ def _fused_schemas() -> list[Schema]:
             op="PatchesToChannels",
             since=1,
             attributes={"channels": "INT", "kernel_shape": "INTS"},
+        ),
+        replace(
+            same,
+            domain=FUSED_DOMAIN,
+            op="Roll",
+            since=1,
+            attributes=dict.fromkeys(
+                ("source_dims", "source_perm", "dims", "shifts", "target_dims", "target_perm", "shape"), "INTS"
+            ),
         ),
         replace(
             conv,

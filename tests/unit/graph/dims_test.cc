@@ -75,6 +75,27 @@ TEST(Dims, TileMultiplies) {
   EXPECT_EQ(net.Of("Tile", 13, {net.x, net.Ints("repeats", {1, 2, 3})}), Texts{"batch,2*length,36"});
 }
 
+TEST(Dims, PadsAddUp) {
+  const auto padded = [](std::vector<int64_t> pads, std::vector<int64_t> axes = {}) {
+    DimsNet net;
+    std::vector<int> inputs = {net.x, net.Ints("pads", std::move(pads))};
+    if (!axes.empty()) inputs.insert(inputs.end(), {-1, net.Ints("axes", std::move(axes))});
+    return net.Of("Pad", 18, inputs);
+  };
+  EXPECT_EQ(padded({0, 0, 1, 0, 0, 2}), Texts{"batch,length,15"});
+  EXPECT_EQ(padded({0, 0, -3, 0, 0, 1}), Texts{"batch,length,10"});
+  EXPECT_EQ(padded({0, 1, 0, 0, 0, 0}), Texts{"batch,?,12"});
+  EXPECT_EQ(padded({4, 1, 3, 0}, {-1, 0}), Texts{"?,length,19"});
+  EXPECT_EQ(padded({0, 0}), Texts{"?,?,?"});
+  DimsNet attribute;
+  EXPECT_EQ(attribute.Of("Pad", 2, {attribute.x}, 1, {{"pads", std::vector<int64_t>{0, 0, 5, 0, 0, 0}}}),
+            Texts{"batch,length,17"});
+  DimsNet computed;
+  const int pads = computed.Input("pads", {{6}});
+  computed.graph.value(pads).type = DataType::kInt64;
+  EXPECT_EQ(computed.Of("Pad", 13, {computed.x, pads}), Texts{"?,?,?"});
+}
+
 TEST(Dims, FlattenFoldsOnBothSides) {
   const auto flat = [](int64_t axis) {
     DimsNet net;
@@ -98,7 +119,9 @@ TEST(Dims, SlicesOfKnownSizes) {
   EXPECT_EQ(slice(-5, kEnd, -1), Texts{"batch,length,5"});
   EXPECT_EQ(slice(0, 40, 2), Texts{"batch,length,12"});
   EXPECT_EQ(slice(8, 4, 2), Texts{"batch,length,0"});
-  EXPECT_EQ(slice(0, 12, 2, 2), Texts{"batch,length,?"});
+  EXPECT_EQ(slice(1, kEnd, 2, 2), Texts{"batch,length,6"});
+  EXPECT_EQ(slice(-1, -kEnd, 2, -5), Texts{"batch,length,3"});
+  EXPECT_EQ(slice(0, kEnd, 1, 2), Texts{"batch,?,12"});
   EXPECT_EQ(slice(0, kEnd, 1), Texts{"batch,length,12"});
   EXPECT_EQ(slice(0, 12, 1), Texts{"batch,?,12"});
   EXPECT_EQ(slice(1, kEnd, 1), Texts{"batch,?,12"});

@@ -73,5 +73,84 @@ TEST(ElementsTest, AProductIsNoNameAndNamesStayApart) {
   EXPECT_NE(ir::SymbolOf("'a"), ir::SymbolOf("''a"));
 }
 
+// What TorchScript makes of F.pad: pairs from the last axis on, turned round.
+TEST(ElementsTest, PadsThatAreTurnedRoundAreFollowed) {
+  ElementsNet net;
+  const int x = net.Input("image", {{kUnknownDim, "batch"}, {12}, {20}});
+  const auto size = [&](int64_t axis) {
+    return net.OnHost("Gather", 13, {net.OnHost("Shape", 13, {x}, 1), net.Ints("axis", {axis})}, 1);
+  };
+  const auto missing = [&](int64_t axis) {  // up to whole windows of 7
+    const int seven = net.Ints("window", {7});
+    const int rest = net.OnHost("Mod", 13, {size(axis), seven}, 1);
+    return net.OnHost("Mod", 13, {net.OnHost("Sub", 13, {seven, rest}, 1), seven}, 1);
+  };
+  const int zero = net.Ints("zero", {0});
+  const int pairs =
+      net.OnHost("Concat", 13, {zero, missing(2), zero, missing(1), zero, zero}, 1, {{"axis", int64_t{0}}});
+  const int table = net.OnHost("Reshape", 13, {pairs, net.Ints("target", {-1, 2})}, 2);
+  const int back =
+      net.OnHost("Slice", 13,
+                 {table, net.Ints("b", {-1}), net.Ints("e", {-INT64_MAX}), net.Ints("a", {0}), net.Ints("s", {-1})}, 2);
+  const int turned = net.OnHost("Transpose", 13, {back}, 2, {{"perm", std::vector<int64_t>{1, 0}}});
+  const int pads = net.OnHost("Reshape", 13, {turned, net.Ints("target", {-1})}, 1);
+  const int y = net.Open("Pad", 13, {x, pads}, 3);
+  const ir::KnownElements known = ir::StateDims(net.graph);
+  const auto& elements = known[static_cast<size_t>(pads)];
+  ASSERT_TRUE(elements);
+  const int64_t wanted[] = {0, 0, 0, 0, 2, 1};
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ((*elements)[i], ir::Number(wanted[i])) << i;
+  EXPECT_EQ(net.graph.value(y).dims->at(1).size, 14);
+  EXPECT_EQ(net.graph.value(y).dims->at(2).size, 21);
+}
+
+TEST(ElementsTest, TablesAreCutAlongEitherAxis) {
+  const auto cut = [](int64_t axis, int64_t begin, int64_t end, int64_t step) {
+    ElementsNet net;
+    const int table = net.OnHost("Reshape", 13, {net.Ints("x", {1, 2, 3, 4, 5, 6}), net.Ints("t", {2, 3})}, 2);
+    const int part = net.OnHost(
+        "Slice", 13,
+        {table, net.Ints("b", {begin}), net.Ints("e", {end}), net.Ints("a", {axis}), net.Ints("s", {step})}, 2);
+    const ir::KnownElements known = ir::StateDims(net.graph);
+    std::vector<int64_t> numbers;
+    for (const ir::Element& element : *known[static_cast<size_t>(part)]) numbers.push_back(element.number);
+    return numbers;
+  };
+  using Numbers = std::vector<int64_t>;
+  EXPECT_EQ(cut(0, 1, 2, 1), (Numbers{4, 5, 6}));
+  EXPECT_EQ(cut(-1, 0, 3, 2), (Numbers{1, 3, 4, 6}));
+  EXPECT_EQ(cut(1, -1, -4, -1), (Numbers{3, 2, 1, 6, 5, 4}));
+  EXPECT_EQ(cut(0, 5, 9, 1), Numbers{});
+}
+
+TEST(ElementsTest, WhatElsePutsTablesTogetherIsNotFollowed) {
+  ElementsNet net;
+  const int table = net.OnHost("Reshape", 13, {net.Ints("x", {1, 2, 3, 4}), net.Ints("t", {2, 2})}, 2);
+  const int nodes[] = {
+      net.OnHost("Concat", 13, {table, table}, 2, {{"axis", int64_t{1}}}),
+      net.OnHost("Gather", 13, {table, net.Ints("i", {0})}, 2, {{"axis", int64_t{1}}}),
+      net.OnHost("Add", 13, {table, net.Ints("i", {1, 2})}, 2),
+  };
+  const ir::KnownElements known = ir::StateDims(net.graph);
+  for (const int value : nodes) EXPECT_FALSE(known[static_cast<size_t>(value)]) << value;
+}
+
+TEST(ElementsTest, RemaindersAreNumbersWhereTheyAreKnown) {
+  ElementsNet net;
+  const int rows = net.Rows();
+  const auto mod = [&](int a, int64_t b) { return net.OnHost("Mod", 13, {a, net.Ints("b", {b})}, 1); };
+  const int known_rest = mod(net.Ints("a", {17}), 7),
+            exact = mod(net.OnHost("Mul", 13, {rows, net.Ints("i", {14})}, 1), 7);
+  const int open = mod(rows, 7), negative = mod(net.Ints("a", {-3}), 7), by_zero = mod(net.Ints("a", {3}), 0);
+  const ir::KnownElements known = ir::StateDims(net.graph);
+  const auto of = [&](int value) { return known[static_cast<size_t>(value)]->front(); };
+  EXPECT_EQ(of(known_rest), ir::Number(3));
+  EXPECT_EQ(of(exact), ir::Number(0));
+  EXPECT_TRUE(of(open).known);
+  EXPECT_FALSE(of(open).is_number());
+  EXPECT_FALSE(of(negative).known);
+  EXPECT_FALSE(of(by_zero).known);
+}
+
 }  // namespace
 }  // namespace cudaep::graph

@@ -151,6 +151,16 @@ TEST(SkipNormPassTest, SumsJoinTheNorm) {
   EXPECT_FLOAT_EQ(net.FloatOf(0, "epsilon"), 1e-6f);
 }
 
+TEST(SkipNormPassTest, ImagesOfRowsAreRowsToo) {
+  NormNet net;
+  const std::vector<Dim> dims = {kBatch, {7}, {5}, {kHidden}};
+  const int sum = net.Open("Add", 13, {net.Input("a", dims), net.Input("b", dims)}, 4);
+  net.Output(net.Open("LayerNormalization", 17, {sum, net.Constant("scale", {kHidden})}, 4));
+  net.Output(net.Open("Relu", 13, {sum}, 4));
+  net.Run();
+  EXPECT_EQ(net.Operators(), (Ops{"SkipLayerNormalization", "Relu"}));
+}
+
 TEST(SkipNormPassTest, TheSumIsAnOutputForOthersThatReadIt) {
   SkipNet net;
   const int between = net.Op("Relu", {net.sum});

@@ -70,6 +70,27 @@ TEST(ViewsPassTest, WhatComesToNothingGoes) {
   EXPECT_TRUE(notes[0].missed.empty());
 }
 
+TEST(ViewsPassTest, PadsOfNothingAndWholeSlicesGo) {
+  // Windows of an image: put back together, and cut to what the image had before it was padded.
+  Moves net;
+  const int x = net.Input("x", {kBatch, {8}, {6}, {4}});
+  const auto pad = [&](int value, std::vector<int64_t> pads) {
+    return net.Open("Pad", 13, {value, net.Ints("pads", std::move(pads))}, 4);
+  };
+  const int apart = net.Reshape(pad(x, std::vector<int64_t>(8)), {-1, 4, 2, 3, 2, 4});
+  const int whole = net.Reshape(net.Turn(net.Turn(apart, {0, 1, 3, 2, 4, 5}), {0, 1, 3, 2, 4, 5}), {-1, 8, 6, 4});
+  net.Read(net.Part(net.Part(whole, 0, 8, 1, 4), 0, INT64_MAX, 2, 4));
+  net.Run(ViewsAlone());
+  ASSERT_EQ(net.Operators(), Ops{"Relu"});
+  EXPECT_EQ(net.node(0).inputs[0], x);
+  Moves kept;
+  const int y = kept.Input("x", {kBatch, {8}, {6}, {4}});
+  kept.Read(kept.Open("Pad", 13, {y, kept.Ints("pads", {0, 0, 1, 0, 0, 0, 0, 0})}, 4));
+  kept.Read(kept.Open("Pad", 13, {y, kept.Ints("pads", {0, 0, 1, 0, 0, 0, -1, 0})}, 4));
+  kept.Run(ViewsAlone());
+  EXPECT_EQ(kept.Operators(), (Ops{"Pad", "Relu", "Pad", "Relu"}));
+}
+
 // [batch, rows, 3, heads, size]: the position taken first or last, by either operator.
 void TakePart(bool turned_first, bool gathers, int64_t heads, const Dim& batch) {
   Moves net;

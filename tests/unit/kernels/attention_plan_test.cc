@@ -97,7 +97,9 @@ class AttentionPlanTest : public device::testing::DeviceTest {
         score += at(q, b * p.q.batch + h * p.q.head + i * p.q.row + d) *
                  at(k, b * p.k.batch + kv * p.k.head + j * p.k.row + d);
       }
-      const auto index = [&](const ScoreStrides& s) { return b * s.batch + h * s.head + i * s.query + j * s.key; };
+      const auto index = [&](const ScoreStrides& s) {
+        return (s.batches == 0 ? b : b % s.batches) * s.batch + h * s.head + i * s.query + j * s.key;
+      };
       double added = 0;
       if (p.from_end && j >= key_end_[static_cast<size_t>(b)]) added += p.masked;
       if (p.mask != AttentionMask::kNone) {
@@ -146,7 +148,9 @@ class AttentionPlanTest : public device::testing::DeviceTest {
                                   {.batch = 140, .key = 1, .keys = 140},
                                   {.head = kKeys, .key = 1, .keys = kKeys},
                                   {.head = kQueries * kKeys, .query = kKeys, .key = 1, .keys = kKeys},
-                                  {.query = 1, .keys = kKeys}};
+                                  {.query = 1, .keys = kKeys},
+                                  {.batch = kKeys, .key = 1, .keys = kKeys, .batches = 1},
+                                  {.batch = 9, .query = kKeys, .key = 1, .keys = kKeys, .batches = 1}};
     for (const ScoreStrides& strides : kinds) {
       SCOPED_TRACE(StrCat("strides ", strides.batch, " ", strides.head, " ", strides.query, " ", strides.key));
       for (const AttentionChoice& choice : {AttentionChoice{.packed = 1}, {.packed = 2}, {.splits = 2}}) {
