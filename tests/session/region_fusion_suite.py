@@ -21,7 +21,7 @@ from tests.session import models
 from tests.session.fusion_models import BATCH, HIDDEN, STEPS, Graph
 from tests.session.image_models import CHANNELS, Images
 from tests.session.region_support import joined
-from tests.session.suite import error_of, logged, run_checks, simulated
+from tests.session.suite import error_of, logged, on_one_host, run_checks, simulated
 
 
 def _results(session: ort.InferenceSession, feed: np.ndarray) -> list[np.ndarray]:
@@ -386,6 +386,7 @@ def _agree_on_each(make: Callable[[int], tuple[Images, list[str]]], seeds: range
             raise
 
 
+@on_one_host
 def check_random_images() -> None:
     """Whatever stands between convolutions."""
     _agree_on_each(random_images, range(100, 160), "images.onnx")
@@ -438,6 +439,7 @@ def check_gates() -> None:
     agree(images, [value, images.add("Softmax", [value])], ("chains",))
 
 
+@on_one_host
 def check_random_chains() -> None:
     """Whatever element-wise nodes there are, and what reads them."""
     _agree_on_each(random_chain, range(200, 260), "chain.onnx")

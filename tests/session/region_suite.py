@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 
 from tests.session import models
 from tests.session.region_support import APART, BASIC, FLOATS, Feed, agrees, joined, ran, regions_of, values
-from tests.session.suite import EP, error_of, run_checks, session
+from tests.session.suite import EP, error_of, on_one_host, run_checks, session
 
 
 def reshaped() -> bytes:
@@ -172,6 +172,7 @@ def random_graph(random: np.random.Generator) -> bytes:
     return models.model(nodes, {"x": FLOATS}, outputs, {"all": np.array([-1])}, opset=13)
 
 
+@on_one_host
 def check_random_graphs() -> None:
     """What is claimed together the host takes: it would drop every claim otherwise, and all go to the CPU."""
     random = np.random.default_rng(3)

@@ -18,7 +18,7 @@ import onnxruntime as ort
 from tests.session.fusion_models import BATCH, HEAD, HEADS, HIDDEN, STEPS, Graph
 from tests.session.region_fusion_suite import rewritten
 from tests.session.region_support import joined
-from tests.session.suite import logged, run_checks
+from tests.session.suite import logged, on_one_host, run_checks
 
 TOKENS = 10  # a fixed length
 
@@ -106,6 +106,7 @@ class Mover:
         del self.dims[axis]
 
 
+@on_one_host
 def check_random_moves() -> None:
     """Every bit, of any batch, also where others read what lies between."""
     composed = 0
