@@ -36,7 +36,8 @@ class Suite:
     `library`: a file beside the plug-in that stands in for it; empty for the plug-in itself. `simulated`: that file is
     made for the simulated device alone; on a GPU the plug-in itself runs, and checks that need the file are skipped.
     `hooks`: it asks for what the host calls and offers, which changed between hosts; without, for what becomes of a
-    graph or a value, and CI runs it on the oldest and the newest host alone.
+    graph or a value, and CI runs it on the oldest and the newest host alone. `rewrites`: for what passes make of a graph
+    that they have from any host; CI runs it on the newest alone (region_fusion_suite is such on the oldest too).
     """
 
     module: str
@@ -44,6 +45,7 @@ class Suite:
     library: str = ""
     simulated: bool = False
     hooks: bool = True
+    rewrites: bool = False
 
 
 SUITES = (
@@ -60,11 +62,11 @@ SUITES = (
     Suite("tests.session.region_memory_suite"),
     Suite("tests.session.region_runs_suite"),
     Suite("tests.session.region_fusion_suite", hooks=False),
-    Suite("tests.session.region_attention_suite", hooks=False),
-    Suite("tests.session.region_views_suite", hooks=False),
-    Suite("tests.session.region_windows_suite", hooks=False),
-    Suite("tests.session.decoder_fusion_suite", hooks=False),
-    Suite("tests.session.region_quantized_suite", hooks=False),
+    Suite("tests.session.region_attention_suite", hooks=False, rewrites=True),
+    Suite("tests.session.region_views_suite", hooks=False, rewrites=True),
+    Suite("tests.session.region_windows_suite", hooks=False, rewrites=True),
+    Suite("tests.session.decoder_fusion_suite", hooks=False, rewrites=True),
+    Suite("tests.session.region_quantized_suite", hooks=False, rewrites=True),
     Suite("tests.session.profile_suite", library="libsession_probe.so", simulated=True),
     Suite("tests.session.collective_suite", {"CUDAEP_SIM_DEVICES": "4"}, hooks=False),
     Suite("tests.session.device_suite", {"CUDAEP_SIM_DEVICES": "3"}),
