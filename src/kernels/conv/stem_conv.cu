@@ -12,9 +12,9 @@ namespace {
 
 using stem::Arguments, stem::kThreads, stem::kTileColumns, stem::kWarps;
 
-constexpr int kBlocksTogether = 3;        // of a multiprocessor: 88 of 168 registers hold weights
-constexpr int kMostTileBytes = 24 << 10;  // of two that a block has
-constexpr int kParts = 4;                 // of a block, where there is that much work
+constexpr int kBlocksTogether = 3;  // of a multiprocessor: 88 of 168 registers hold weights
+constexpr int kMostSharedBytes = 48 << 10;
+constexpr int kWaves = 4;  // of blocks, where there is that much work: the last one is rarely full
 
 // kPools: maxima of kClips.
 enum class Form : uint8_t { kActivates, kClips, kPools };
@@ -59,42 +59,6 @@ struct Pool {
   }
 };
 
-// A part of the result that a block makes at once: where it is, and what of the convolution and the image it needs.
-struct Part {
-  int64_t image;
-  int first, rows;   // of the result
-  int block_column;  // of the result
-  int conv_row, conv_column;
-  int word, aligned_word;  // of a row of the image; the first one that is needed, and that is loaded
-};
-
-template <bool kPools>
-__device__ __forceinline__ Part PartOf(const Arguments& p, uint32_t number) {
-  const StemConv& conv = p.conv;
-  uint32_t column_block, row_block;
-  Part part;
-  part.image = p.first_image +
-               p.row_blocks.DivideWithRemainder(p.column_blocks.DivideWithRemainder(number, &column_block), &row_block);
-  part.block_column = static_cast<int>(column_block) * (kWarps / p.channel_warps) * ResultColumns(kPools);
-  part.first = static_cast<int>(row_block) * p.rows_of_block;
-  part.rows = device::Min(p.rows_of_block, (kPools ? conv.pooled_h : conv.out_h) - part.first);
-  part.conv_row = kPools ? 2 * part.first - conv.pool_top : part.first;
-  part.conv_column = kPools ? 2 * part.block_column - conv.pool_left : part.block_column;
-  part.word = part.conv_column - (conv.pad_left + conv.first_column()) / 2;
-  part.aligned_word = part.word & -stem::kPackedWords;
-  return part;
-}
-
-template <class T, bool kPools>
-__device__ __forceinline__ void LoadPart(uint32_t* tile, const Arguments& p, const Part& part) {
-  const StemConv& conv = p.conv;
-  stem::LoadImage<T>(tile, p, part.image, part.conv_row * conv.stride_h - conv.pad_top, part.aligned_word,
-                     stem::ImageRows(conv, ConvRows(kPools, part.rows)),
-                     part.word - part.aligned_word + (kWarps / p.channel_warps - 1) * TileStep(kPools) + kTileColumns +
-                         stem::kWordsOfWindow - 1);
-}
-
-// A block keeps its weights and makes one part after the other; meanwhile the image of the next one is on its way.
 template <class T, int kSteps, Form kForm>
 __global__ void __launch_bounds__(kThreads, kBlocksTogether) StemKernel(__grid_constant__ const Arguments p) {
   constexpr bool kPools = kForm == Form::kPools;
@@ -103,76 +67,78 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether) StemKernel(__grid_c
   const StemConv& conv = p.conv;
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int g = lane / 4, t = lane % 4;
-  uint32_t channel_block;
-  uint32_t number = p.channel_blocks.DivideWithRemainder(blockIdx.x, &channel_block);
-  const uint32_t step = gridDim.x / p.channel_blocks.divisor;
-  const int column_warp = warp / p.channel_warps;
+  uint32_t channel_block, column_block, row_block;
+  const int64_t image =
+      p.first_image + p.row_blocks.DivideWithRemainder(
+                          p.column_blocks.DivideWithRemainder(
+                              p.channel_blocks.DivideWithRemainder(blockIdx.x, &channel_block), &column_block),
+                          &row_block);
+  const int column_warps = kWarps / p.channel_warps, column_warp = warp / p.channel_warps;
   const int group = static_cast<int>(channel_block) * p.channel_warps + warp % p.channel_warps;
   const int channel = group * kStemGroup + t * kStemPack;
   const int y_h = kPools ? conv.pooled_h : conv.out_h, y_w = kPools ? conv.pooled_w : conv.out_w;
-  const bool has_group = group * kStemGroup < conv.out_channels;
+  const int block_column = static_cast<int>(column_block) * column_warps * kColumns;
+  const int warp_column = block_column + column_warp * kColumns;
+  const bool is_active = group * kStemGroup < conv.out_channels && warp_column < y_w;
 
   Rows rows_of_warp;
-  if (has_group) rows_of_warp.LoadWeights(conv, p.at.packed, group, lane);
+  if (is_active) rows_of_warp.LoadWeights(conv, p.at.packed, group, lane);
   device::GridDependencyWait();
-  uint32_t* const tiles = device::DynamicShared<uint32_t>();
-  LoadPart<T, kPools>(tiles, p, PartOf<kPools>(p, number));
+
+  // The block's part of the result, of the convolution, and of the image.
+  uint32_t* const tile = device::DynamicShared<uint32_t>();
+  const int first = static_cast<int>(row_block) * p.rows_of_block, rows = device::Min(p.rows_of_block, y_h - first);
+  const int conv_row = kPools ? 2 * first - conv.pool_top : first;
+  const int conv_column = kPools ? 2 * block_column - conv.pool_left : block_column;
+  const int word = conv_column - (conv.pad_left + conv.first_column()) / 2;
+  const int aligned_word = word & -stem::kPackedWords;
+  stem::LoadImage<T>(
+      tile, p, image, conv_row * conv.stride_h - conv.pad_top, aligned_word,
+      stem::ImageRows(conv, ConvRows(kPools, rows)),
+      word - aligned_word + (column_warps - 1) * TileStep(kPools) + kTileColumns + stem::kWordsOfWindow - 1);
   device::CommitCopies();
   const bool has_channel = channel < conv.out_channels;
   const bool has_bias = p.at.bias != nullptr && has_channel;
   rows_of_warp.LoadBias(has_bias ? static_cast<const T*>(p.at.bias) + channel : nullptr);
+  device::WaitForCopies<0>();
+  __syncthreads();
+  if (!is_active) return;
 
-  for (int turn = 0; number < p.parts; number += step, turn ^= 1) {
-    if (number + step < p.parts) {
-      LoadPart<T, kPools>(tiles + (turn ^ 1) * p.tile_words, p, PartOf<kPools>(p, number + step));
-    }
-    device::CommitCopies();
-    device::WaitForCopies<1>();
-    __syncthreads();
-    const Part part = PartOf<kPools>(p, number);  // again: to keep it takes registers
-    const uint32_t* const tile = tiles + turn * p.tile_words;
-    const int warp_column = part.block_column + column_warp * kColumns;
-    if (has_group && warp_column < y_w) {
-      const uint32_t* from = tile + (part.word - part.aligned_word) + column_warp * TileStep(kPools) + 2 * g + t;
-      const int row_words = conv.stride_h * conv.channels * stem::kPitch;
-      const int column = warp_column + (kPools ? g : 2 * g);
-      T* to = static_cast<T*>(p.at.y) + ((part.image * y_h + part.first) * y_w + column) * conv.out_channels + channel;
-      const int64_t row_elems = int64_t{y_w} * conv.out_channels;
-      typename Rows::Result now[2];
-      if constexpr (!kPools) {
-        for (int row = 0; row < part.rows; ++row, from += row_words, to += row_elems) {
-          rows_of_warp.Make(conv, from, now);
+  const uint32_t* from = tile + (word - aligned_word) + column_warp * TileStep(kPools) + 2 * g + t;
+  const int row_words = conv.stride_h * conv.channels * stem::kPitch;
+  const int column = warp_column + (kPools ? g : 2 * g);
+  T* to = static_cast<T*>(p.at.y) + ((image * y_h + first) * y_w + column) * conv.out_channels + channel;
+  const int64_t row_elems = int64_t{y_w} * conv.out_channels;
+  typename Rows::Result now[2];
+  if constexpr (!kPools) {
+    for (int row = 0; row < rows; ++row, from += row_words, to += row_elems) {
+      rows_of_warp.Make(conv, from, now);
 #pragma unroll
-          for (int second = 0; second < 2; ++second) {
-            if (column + second < y_w && has_channel) {
-              stem::StoreResult(p, to + second * conv.out_channels, now[second]);
-            }
-          }
-        }
-      } else {
-        const int pixel = part.conv_column + column_warp * TileStep(true) + 2 * g;
-        const bool has_result = g < kColumns && column < y_w && has_channel;
-        Pool<T> pool;
-        for (int i = 0; i < ConvRows(true, part.rows); ++i, from += row_words) {
-          const bool has_row = part.conv_row + i >= 0 && part.conv_row + i < conv.out_h;
-          if (has_row) rows_of_warp.Make(conv, from, now);
-#pragma unroll
-          for (int second = 0; second < 2; ++second) {
-            const bool has = has_row && pixel + second >= 0 && pixel + second < conv.out_w;
-            if (!has) now[second] = Pool<T>::Nothing();
-          }
-          if (i > 0) pool.Add(now);
-          if (i % 2 != 0) continue;
-          if (i > 0) {  // the last row of a window is the first of the next
-            const typename Rows::Result result = pool.Across();
-            if (has_result) stem::StoreResult(p, to, result);
-            to += row_elems;
-          }
-          pool.Start(now);
-        }
+      for (int second = 0; second < 2; ++second) {
+        if (column + second < y_w && has_channel) stem::StoreResult(p, to + second * conv.out_channels, now[second]);
       }
     }
-    __syncthreads();  // the image after the next one comes here
+  } else {
+    const int pixel = conv_column + column_warp * TileStep(true) + 2 * g;
+    const bool has_result = g < kColumns && column < y_w && has_channel;
+    Pool<T> pool;
+    for (int i = 0; i < ConvRows(true, rows); ++i, from += row_words) {
+      const bool has_row = conv_row + i >= 0 && conv_row + i < conv.out_h;
+      if (has_row) rows_of_warp.Make(conv, from, now);
+#pragma unroll
+      for (int second = 0; second < 2; ++second) {
+        const bool has = has_row && pixel + second >= 0 && pixel + second < conv.out_w;
+        if (!has) now[second] = Pool<T>::Nothing();
+      }
+      if (i > 0) pool.Add(now);
+      if (i % 2 != 0) continue;
+      if (i > 0) {  // the last row of a window is the first of the next
+        const typename Rows::Result result = pool.Across();
+        if (has_result) stem::StoreResult(p, to, result);
+        to += row_elems;
+      }
+      pool.Start(now);
+    }
   }
 }
 
@@ -207,8 +173,8 @@ Blocks BlocksOf(const StemConv& conv) {
           CeilDiv<int64_t>(conv.y_w(), kWarps / channel_warps * ResultColumns(conv.pools))};
 }
 
-// Of the image that `rows` of the result need; the last step may read rows of the window that are none.
-int TileBytes(const StemConv& conv, int rows) {
+// The last step may read rows of the window that are none.
+int SharedBytes(const StemConv& conv, int rows) {
   const int beyond = 2 * StemStepsFor(conv.window_rows()) - conv.window_rows();
   const int image_rows = stem::ImageRows(conv, ConvRows(conv.pools, rows));
   return (image_rows * conv.channels + beyond) * stem::kPitch * static_cast<int>(sizeof(uint32_t));
@@ -226,19 +192,18 @@ ActivationParameters BoundsOf(const StemConv& conv) {
 int StemRowsOfBlock(const StemConv& conv, int multiprocessors) {
   const Blocks blocks = BlocksOf(conv);
   int most = 1;
-  while (most < conv.y_h() && TileBytes(conv, most + 1) <= kMostTileBytes) ++most;
+  while (most < conv.y_h() && SharedBytes(conv, most + 1) <= kMostSharedBytes) ++most;
   const int64_t rows = conv.batch * conv.y_h() * blocks.columns * blocks.channels;
-  const int64_t wanted = rows / (int64_t{kParts} * kBlocksTogether * multiprocessors);
+  const int64_t wanted = rows / (int64_t{kWaves} * kBlocksTogether * multiprocessors);
   const int64_t row_blocks = CeilDiv<int64_t>(conv.y_h(), std::clamp<int64_t>(wanted, 1, most));
   return static_cast<int>(CeilDiv<int64_t>(conv.y_h(), row_blocks));
 }
 
-Status LaunchStemConv(const StemConv& conv, int rows_of_block, int multiprocessors, bool constant_weights,
-                      const StemPointers& at, device::Stream stream) {
+Status LaunchStemConv(const StemConv& conv, int rows_of_block, bool constant_weights, const StemPointers& at,
+                      device::Stream stream) {
   const Blocks blocks = BlocksOf(conv);
   const int64_t row_blocks = CeilDiv(conv.y_h(), rows_of_block);
-  const int64_t image_parts = row_blocks * blocks.columns;
-  const int tile_bytes = TileBytes(conv, rows_of_block);
+  const int64_t image_blocks = row_blocks * blocks.columns * blocks.channels;
   const auto divider = [](int64_t value) { return FastDivider(static_cast<uint32_t>(value)); };
   Arguments p{.conv = conv,
               .at = at,
@@ -247,8 +212,6 @@ Status LaunchStemConv(const StemConv& conv, int rows_of_block, int multiprocesso
               .channel_blocks = divider(blocks.channels),
               .channels = divider(conv.channels),
               .first_image = 0,
-              .parts = 0,
-              .tile_words = tile_bytes / static_cast<int>(sizeof(uint32_t)),
               .rows_of_block = rows_of_block,
               .channel_warps = blocks.channel_warps,
               .x_in_packs = IsAligned(at.x, kPackBytes) && conv.in_w % kStemPack == 0,
@@ -256,15 +219,12 @@ Status LaunchStemConv(const StemConv& conv, int rows_of_block, int multiprocesso
   p.conv.parameters = BoundsOf(conv);
   device::LaunchConfig config;
   config.block.x = kThreads;
-  config.shared_bytes = 2 * static_cast<size_t>(tile_bytes);
+  config.shared_bytes = static_cast<size_t>(SharedBytes(conv, rows_of_block));
   config.programmatic = constant_weights;
-  const int64_t resident = std::max<int64_t>(1, int64_t{kBlocksTogether} * multiprocessors / blocks.channels);
-  // As many whole images a launch as 31 bits number parts of.
-  const int64_t most = std::max<int64_t>(1, index_limit / image_parts);
+  // As many whole images a launch as 31 bits number blocks of.
+  const int64_t most = std::max<int64_t>(1, index_limit / image_blocks);
   for (; p.first_image < conv.batch; p.first_image += most) {
-    const int64_t parts = std::min(conv.batch - p.first_image, most) * image_parts;
-    p.parts = static_cast<uint32_t>(parts);
-    config.grid.x = static_cast<unsigned>(std::min(parts, resident) * blocks.channels);
+    config.grid.x = static_cast<unsigned>(std::min(conv.batch - p.first_image, most) * image_blocks);
     CUDAEP_RETURN_IF_ERROR(conv.type == DataType::kFloat16 ? LaunchType<Half>(p, config, stream)
                                                            : LaunchType<BFloat16>(p, config, stream));
   }

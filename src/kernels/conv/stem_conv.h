@@ -56,7 +56,7 @@ struct StemConv {
 size_t PackedStemBytes(const StemConv& conv);
 Status LaunchPackStem(const StemConv& conv, const void* w, void* packed, device::Stream stream);
 
-// Rows of the result that a block computes at once, on a device of so many multiprocessors.
+// Rows of the result that a block computes, on a device of so many multiprocessors.
 int StemRowsOfBlock(const StemConv& conv, int multiprocessors);
 
 struct StemPointers {
@@ -68,7 +68,7 @@ struct StemPointers {
 // y = activation(x * w + bias), rounded once, or its maxima: NaN is the largest, and a window beside the image gives
 // minus infinity, as in kernels/pool/pool_last.h. `constant_weights`: the kernel may read them before earlier work of
 // the stream is done.
-Status LaunchStemConv(const StemConv& conv, int rows_of_block, int multiprocessors, bool constant_weights,
-                      const StemPointers& at, device::Stream stream);
+Status LaunchStemConv(const StemConv& conv, int rows_of_block, bool constant_weights, const StemPointers& at,
+                      device::Stream stream);
 
 }  // namespace cudaep::kernels

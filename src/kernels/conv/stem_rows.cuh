@@ -24,8 +24,6 @@ struct Arguments {
   StemPointers at;
   FastDivider row_blocks, column_blocks, channel_blocks, channels;
   int64_t first_image;
-  uint32_t parts;  // of the result, that blocks take in turn
-  int tile_words;
   int rows_of_block, channel_warps;
   bool x_in_packs, y_in_packs;
 };

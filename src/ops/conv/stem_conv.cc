@@ -15,7 +15,7 @@ enum Input : int { kX, kW, kBias };
 
 struct StemPlan : Plan {
   kernels::StemConv conv;
-  int rows_of_block = 0, multiprocessors = 0;
+  int rows_of_block = 0;
   size_t packed = 0;  // scratch, where the caller did not pack
 };
 
@@ -131,8 +131,7 @@ class StemConv final : public Operator {
       plan->conv.pool_left = static_cast<int32_t>(pool.pad_begin[1]);
       plan->conv.pooled_h = static_cast<int32_t>(pool.out[0]), plan->conv.pooled_w = static_cast<int32_t>(pool.out[1]);
     }
-    plan->multiprocessors = context.device.multiprocessors;
-    plan->rows_of_block = kernels::StemRowsOfBlock(plan->conv, plan->multiprocessors);
+    plan->rows_of_block = kernels::StemRowsOfBlock(plan->conv, context.device.multiprocessors);
     plan->cost_flops = ConvFlops(p);
     if (!context.inputs[kW].packed) plan->packed = plan->AddScratch(kernels::PackedStemBytes(conv_));
     return PlanPtr(std::move(plan));
@@ -158,7 +157,7 @@ class StemConv final : public Operator {
       CUDAEP_RETURN_IF_ERROR(kernels::LaunchPackStem(conv_, at.packed, packed, context.stream()));
       at.packed = packed;
     }
-    return kernels::LaunchStemConv(p.conv, p.rows_of_block, p.multiprocessors, is_packed, at, context.stream());
+    return kernels::LaunchStemConv(p.conv, p.rows_of_block, is_packed, at, context.stream());
   }
 
  private:
