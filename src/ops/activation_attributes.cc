@@ -25,11 +25,11 @@ Result<Activation> FindActivation(const OpInfo& info, const std::string& name) {
 
 }  // namespace
 
-Result<Epilogue> ParseActivation(const OpInfo& info, const char* activation, const char* parameters) {
-  const std::string name = info.StringOr(activation, "");
+Result<Epilogue> ParseActivation(const OpInfo& info) {
+  const std::string name = info.StringOr("activation", "");
   Epilogue epilogue;
   CUDAEP_ASSIGN_OR_RETURN(epilogue.activation, FindActivation(info, name));
-  const std::vector<float> values = info.Floats(parameters).value_or(std::vector<float>());
+  const std::vector<float> values = info.Floats("activation_params").value_or(std::vector<float>());
   const auto count = static_cast<size_t>(ParameterCount(epilogue.activation));
   if (values.size() != count) {
     return InvalidArgument("activation '", name, "' has ", count, " parameters, not ", values.size());

@@ -6,9 +6,8 @@
 
 namespace cudaep::ops {
 
-// The activation and its parameters, of attributes of these names. FusedConv names it as ONNX operators are, nodes of
-// the fused domain may also as ActivationName does.
-Result<Epilogue> ParseActivation(const OpInfo& info, const char* activation = "activation",
-                                 const char* parameters = "activation_params");
+// The activation and its parameters. FusedConv names it as ONNX operators are, nodes of the fused domain may also as
+// ActivationName does.
+Result<Epilogue> ParseActivation(const OpInfo& info);
 
 }  // namespace cudaep::ops

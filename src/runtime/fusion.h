@@ -14,7 +14,6 @@ enum class Fusion : uint8_t {
   kGroupNorm,
   kChannelsLast,
   kStemPool,
-  kSqueezeExcite,
   kActivation,
   kNorm,
   kJoins,
@@ -30,10 +29,10 @@ enum class Fusion : uint8_t {
   kShortProducts,
   kOnce,
 };
-inline constexpr int kFusionCount = 21;
+inline constexpr int kFusionCount = 20;
 inline constexpr const char* kFusionNames =
-    "qdq,conv_affine,conv_epilogue,group_norm,channels_last,stem_pool,squeeze_excite,activation,norm,joins,views,"
-    "rotary,attention,decoder_attention,product_epilogue,projections,embedding,skip_norm,chains,short_products,once";
+    "qdq,conv_affine,conv_epilogue,group_norm,channels_last,stem_pool,activation,norm,joins,views,rotary,"
+    "attention,decoder_attention,product_epilogue,projections,embedding,skip_norm,chains,short_products,once";
 
 constexpr std::string_view FusionName(Fusion fusion) {
   std::string_view rest = kFusionNames;

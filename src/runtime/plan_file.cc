@@ -18,7 +18,7 @@ namespace cudaep {
 namespace {
 
 constexpr std::string_view kHeaderOfAnyFormat = "ort-cuda-ep plans ";
-constexpr std::string_view kHeader = "ort-cuda-ep plans 1\n";
+constexpr std::string_view kHeader = "ort-cuda-ep plans 2\n";
 constexpr std::string_view kNewSuffix = ".new";
 
 class FileDescriptor {

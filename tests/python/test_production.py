@@ -124,7 +124,7 @@ def test_a_file_of_another_version_is_replaced(environment: dict[str, str], tmp_
     plans = tmp_path / "plans"
     assert run(environment, plans) == []
     ours = plans.read_bytes()
-    for old, text in ((ours.replace(b"plans 1", b"plans 0", 1), "is of another version of the library"),
+    for old, text in ((ours.replace(b"plans 2", b"plans 1", 1), "is of another version of the library"),
                       (ours[:-20], "is damaged"), (b"", "is damaged")):  # fmt: skip
         plans.write_bytes(old)
         warnings = run(environment, plans)

@@ -5,6 +5,7 @@
 
 #include "graph/pass/layout.h"
 #include "graph/pass/layout_rules.h"
+#include "graph/pass/whole_packs.h"
 
 namespace cudaep::graph {
 namespace {
@@ -259,7 +260,9 @@ class Pass {
 
 void TurnChannelsLast(ir::Graph& graph, const PassContext& context) {
   const auto& nodes = graph.nodes;
-  if (std::any_of(nodes.begin(), nodes.end(), IsConvolution)) Pass(graph, context).Run();
+  if (std::none_of(nodes.begin(), nodes.end(), IsConvolution)) return;
+  FillPacks(graph, context);
+  Pass(graph, context).Run();
 }
 
 }  // namespace cudaep::graph

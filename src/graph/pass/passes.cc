@@ -22,7 +22,6 @@
 #include "graph/pass/rotary.h"
 #include "graph/pass/short_products.h"
 #include "graph/pass/skip_norm.h"
-#include "graph/pass/squeeze_excite.h"
 #include "graph/pass/stem_pool.h"
 #include "graph/pass/views.h"
 #include "ops/registry.h"
@@ -42,7 +41,6 @@ constexpr PassEntry kPasses[] = {
     {Fusion::kGroupNorm, FuseGroupNorms},
     {Fusion::kChannelsLast, TurnChannelsLast},
     {Fusion::kStemPool, FuseStemPools},
-    {Fusion::kSqueezeExcite, FuseSqueezeExcite},
     {Fusion::kActivation, FuseActivations},
     {Fusion::kNorm, FuseNorms},
     {Fusion::kJoins, JoinParts},

@@ -126,7 +126,7 @@ void JoinPhases(const Rewriter& rewrite, int index) {
   ir::Graph& graph = rewrite.graph;
   const ir::Node& concat = rewrite.node(index);
   const auto phases = PhaseMatch(graph, rewrite.match).Match(concat);
-  if (!phases) return;
+  if (!phases || !graph.value(concat.outputs[0]).dims) return;
   const ir::Value whole = graph.value(phases->whole);
   const std::vector<ir::Dim> joined = *graph.value(concat.outputs[0]).dims;
   std::vector<ir::Dim> apart;

@@ -67,8 +67,14 @@ Descriptor EngineOf(const CudnnApi& api, const Descriptor& config) {
   return std::move(found).value();
 }
 
-// Of convolutions: it makes zeros of infinite sums (cuDNN 9.19, fp16 images with their channels last and a bias).
+// Of convolutions of 16 bits: it makes zeros of infinite sums (seen with cuDNN 9.19, channels last and a bias; the
+// number is one of that major version).
 constexpr int64_t kEngineThatLosesInfinities = 32;
+bool LosesInfinities(int64_t engine, const OpGraph& graph) {
+  return engine == kEngineThatLosesInfinities && std::ranges::any_of(graph.ops, [&](const GraphOp& op) {
+           return op.kind == OpKind::kConvolution && kFloat16Types.Contains(graph.at(op.b).type);
+         });
+}
 
 // What an engine says of its numerics, and what is known of it.
 class Notes {
@@ -87,8 +93,7 @@ class Notes {
 
   // Whether the engine computes as the graph asks; false when it does not say.
   bool Fit(const OpGraph& graph) const {
-    const bool convolves = std::ranges::any_of(graph.ops, [](auto& op) { return op.kind == OpKind::kConvolution; });
-    if (convolves && index_ == kEngineThatLosesInfinities) return false;
+    if (LosesInfinities(index_, graph)) return false;
     if (!is_known_ || (graph.deterministic && Has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC))) return false;
     // On fp32 data the tensor cores compute in TF32.
     const bool fp32 = std::any_of(graph.tensors.begin(), graph.tensors.end(), [](const GraphTensor& tensor) {
@@ -189,37 +194,40 @@ Result<EngineName> ParseName(std::string_view text) {
 EngineSearch FindEngines(const CudnnApi& api, cudnnHandle_t handle, const DescribedGraph& described,
                          const OpGraph& graph, size_t workspace_limit_bytes, size_t limit) {
   EngineSearch search;
+  struct Candidate {
+    Descriptor engine, config;
+  };
+  std::vector<Candidate> last_choices;
+  const auto try_out = [&](Candidate candidate) {
+    Result<EnginePlan> plan = Finalize(api, handle, std::move(candidate.engine), std::move(candidate.config));
+    if (!plan.ok()) {
+      const StatusCode code = plan.status().code();
+      if (code == StatusCode::kOutOfMemory || code == StatusCode::kDeviceLost) search.failure = plan.status();
+      search.refusal = plan.status().message();
+    } else if (plan->workspace_bytes > workspace_limit_bytes) {
+      search.refusal = StrCat("an engine wants ", plan->workspace_bytes, " bytes of workspace");
+    } else {
+      search.plans.push_back(std::move(plan).value());
+    }
+  };
   // Mode A ranks; the fallback list is unranked, but holds engines that work where nothing else does.
   for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    struct Candidate {
-      Descriptor engine, config;
-      bool is_slow;
-    };
-    std::vector<Candidate> candidates;
     for (Descriptor& config : QueryHeuristic(api, described.graph, mode, &search.refusal)) {
-      Descriptor engine = EngineOf(api, config);
-      const Notes notes(api, engine);
-      if (notes.Fit(graph)) {
-        const bool is_slow = WantsTensorCores(graph) && !notes.Has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
-        candidates.push_back({std::move(engine), std::move(config), is_slow});
-      } else {
-        search.refusal = "an engine computes otherwise than asked for";
-      }
-    }
-    std::ranges::stable_partition(candidates, [](const Candidate& candidate) { return !candidate.is_slow; });
-    for (Candidate& candidate : candidates) {
       if (search.plans.size() == limit) return search;
-      Result<EnginePlan> plan = Finalize(api, handle, std::move(candidate.engine), std::move(candidate.config));
-      if (!plan.ok()) {
-        const StatusCode code = plan.status().code();
-        if (code == StatusCode::kOutOfMemory || code == StatusCode::kDeviceLost) search.failure = plan.status();
-        search.refusal = plan.status().message();
-      } else if (plan->workspace_bytes > workspace_limit_bytes) {
-        search.refusal = StrCat("an engine wants ", plan->workspace_bytes, " bytes of workspace");
+      Candidate candidate{EngineOf(api, config), std::move(config)};
+      const Notes notes(api, candidate.engine);
+      if (!notes.Fit(graph)) {
+        search.refusal = "an engine computes otherwise than asked for";
+      } else if (WantsTensorCores(graph) && !notes.Has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)) {
+        last_choices.push_back(std::move(candidate));
       } else {
-        search.plans.push_back(std::move(plan).value());
+        try_out(std::move(candidate));
       }
     }
+  }
+  for (Candidate& candidate : last_choices) {
+    if (search.plans.size() == limit) break;
+    try_out(std::move(candidate));
   }
   return search;
 }

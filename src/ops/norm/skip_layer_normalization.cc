@@ -29,7 +29,7 @@ class SkipLayerNorm : public Operator {
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
     const Dims dims = inputs[0].dims(), skip = inputs[1].dims();
-    if (dims.size() < 2) return InvalidArgument("input ", dims, " must have 2 or 3 dimensions");  // regions have more
+    if (dims.size() < 2) return InvalidArgument("input ", dims, " must have 2 dimensions or more");
     // [1,S,H] and [S,H] repeat over the batch.
     const size_t rows_at = skip.size() == dims.size() && !skip.empty() && skip[0] == 1 ? 1 : 0;
     const Dims repeated = skip.subspan(rows_at);

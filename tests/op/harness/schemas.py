@@ -171,16 +171,6 @@ def _fused_schemas() -> list[Schema]:
         ),
         Schema(
             FUSED_DOMAIN,
-            "SqueezeExcite",
-            1,
-            tuple(Formal(name, "T", variadic=False) for name in ("X", "W1", "B1", "W2", "B2")),
-            (Formal("Y", "T", variadic=False),),
-            {"T": frozenset({"float16", "bfloat16"})},
-            {f"{layer}activation": "STRING" for layer in ("", "squeeze_")}
-            | {f"{layer}activation_params": "FLOATS" for layer in ("", "squeeze_")},
-        ),
-        Schema(
-            FUSED_DOMAIN,
             "QuantizedConv",
             1,
             tuple(

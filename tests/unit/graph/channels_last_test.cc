@@ -1,7 +1,9 @@
 // Which nodes of a region run with their channels last, and where layouts change.
 #include <gtest/gtest.h>
 
+#include "graph/ir/constants.h"
 #include "graph/pass/pass.h"
+#include "graph/pass/whole_packs.h"
 #include "graph_builder.h"
 #include "lib/dnn.h"
 #include "ops/image_layout.h"
@@ -128,6 +130,60 @@ TEST_F(ChannelsLastTest, ConvolutionsOfOnePixelAreProducts) {
     EXPECT_EQ(std::get<int64_t>(last->attributes.at("transB")), 1);
     const Dims weights = one.graph.value(last->inputs[1]).constant.dims();
     EXPECT_TRUE(SameDims(weights, Shape{c.to, kChannels})) << c.what;
+  }
+}
+
+// Squeezed channels that are no whole packs come twice, with halves of what reads them.
+TEST_F(ChannelsLastTest, SqueezedChannelsAreFilledUp) {
+  struct Case {
+    int64_t squeezed, wanted;
+    DataType type = DataType::kFloat16;
+    int64_t size = 1;
+    bool leaves = false;
+  };
+  const Case cases[] = {{.squeezed = 6, .wanted = 8},
+                        {.squeezed = 20, .wanted = 24},
+                        {.squeezed = 4, .wanted = 8, .type = DataType::kBFloat16},
+                        {.squeezed = 8, .wanted = 8},
+                        {.squeezed = 3, .wanted = 3},
+                        {.squeezed = 6, .wanted = 6, .type = DataType::kFloat},
+                        {.squeezed = 6, .wanted = 6, .size = 2},
+                        {.squeezed = 6, .wanted = 6, .leaves = true}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.squeezed);
+    Builder one{c.type};
+    const auto constant = [&](const char* name, const Shape& dims) {
+      std::vector<double> numbers(static_cast<size_t>(dims.elems()));
+      for (size_t at = 0; at < numbers.size(); ++at) numbers[at] = static_cast<double>(at % 97 + 1);
+      return one.graph.AddConstant(name, ir::MakeNumbers(c.type, dims, numbers));
+    };
+    const int x = one.Input("x", Image(kChannels, c.size));
+    const int w1 = constant("w1", {c.squeezed, kChannels, 1, 1}), b1 = constant("b1", {c.squeezed});
+    const int between = one.Add("Conv", 11, {x, w1, b1}, Image(c.squeezed, c.size));
+    const int w2 = constant("w2", {kChannels, c.squeezed, 1, 1});
+    one.Output(one.Add("Conv", 11, {between, w2}, Image(kChannels, c.size)));
+    if (c.leaves) one.Output(between);
+    std::vector<FusionNote> ignored;
+    const Settings settings;
+    FillPacks(one.graph, {settings, ignored});
+    const Node &first = one.graph.nodes[0], &second = one.graph.nodes[1];
+    ASSERT_EQ(first.outputs[0], second.inputs[0]);
+    EXPECT_EQ((*one.graph.value(first.outputs[0]).dims)[1].size, c.wanted);
+    const auto numbers = [&](int value) { return *ir::NumbersOf(one.graph, value); };
+    const std::vector<double> rows = numbers(first.inputs[1]), before = numbers(w1);
+    ASSERT_EQ(rows.size(), static_cast<size_t>(c.wanted * kChannels));
+    ASSERT_EQ(numbers(first.inputs[2]).size(), static_cast<size_t>(c.wanted));
+    for (size_t i = 0; i < rows.size(); ++i) ASSERT_EQ(rows[i], before[i % before.size()]) << i;
+    const std::vector<double> columns = numbers(second.inputs[1]), whole = numbers(w2);
+    ASSERT_EQ(columns.size(), static_cast<size_t>(c.wanted * kChannels));
+    for (int64_t row = 0; row < kChannels; ++row) {
+      for (int64_t i = 0; i < c.squeezed; ++i) {  // both parts together are the weight
+        const int64_t at = row * c.wanted + i, again = at + c.squeezed;
+        const double part = i < c.wanted - c.squeezed ? columns[static_cast<size_t>(again)] : 0.0;
+        ASSERT_EQ(columns[static_cast<size_t>(at)] + part, whole[static_cast<size_t>(row * c.squeezed + i)]);
+        ASSERT_TRUE(part == 0.0 || part == columns[static_cast<size_t>(at)]);
+      }
+    }
   }
 }
 

@@ -82,13 +82,12 @@ TEST(ProductPassTest, ActivationsOfMicrosoftsDomain) {
   EXPECT_EQ(turned.Operators(), (Ops{"MatMul", "BiasGelu"}));
 }
 
-TEST(ProductPassTest, ActivationsBringTheirParameters) {
+// No library has them: a chain that follows takes them for nothing.
+TEST(ProductPassTest, ActivationsWithParametersStay) {
   ProductNet net;
   net.Output(net.Open("LeakyRelu", 16, {net.y}, 3, {{"alpha", 0.1f}}));
   net.Run();
-  ASSERT_EQ(net.Operators(), Ops{"MatMul"});
-  EXPECT_EQ(net.Activation(0), "leaky_relu");
-  EXPECT_EQ(std::get<std::vector<float>>(net.node(0).attributes.at("activation_params")), std::vector<float>{0.1f});
+  EXPECT_EQ(net.Operators(), (Ops{"MatMul", "LeakyRelu"}));
   ProductNet hard;
   hard.Output(hard.Open("HardSwish", 14, {hard.y}, 3));
   hard.Run();

@@ -191,6 +191,22 @@ TEST_F(ReduceKernelTest, SplitsThatCannotBeAreRefused) {
   EXPECT_FAILS(plan(Shape{1 << 20, 1024}, 2), kInvalidArgument, "2 blocks for each output");
 }
 
+// Of few columns a block has as many as a sector holds, so that their rows are at once in many multiprocessors.
+TEST(ReducePlanTest, FewColumnsAreCutToSectors) {
+  constexpr std::array<bool, 3> kRows = {false, true, false};
+  for (const auto& [batch, columns, width] : {std::tuple<int64_t, int64_t, unsigned>{1, 120, 2},
+                                              {32, 120, 2},
+                                              {1, 2400, 2},
+                                              {1, 4800, 4},
+                                              {32, 1152, 32},
+                                              {1, 16, 2}}) {
+    const auto plan = PlanReduce(Shape{batch, 784, columns}, kRows, ReduceOp::kMean, DataType::kFloat16, 132);
+    ASSERT_TRUE(plan.ok());
+    EXPECT_EQ(plan.value().width, width) << batch << ' ' << columns;
+    EXPECT_EQ(plan.value().width * plan.value().height, 256u);
+  }
+}
+
 TEST_F(ReduceKernelTest, PositionsFit32Bits) {
   const bool reduced[] = {true};
   EXPECT_FAILS(PlanReduce(Shape{int64_t{1} << 31}, reduced, ReduceOp::kArgMax, DataType::kInt8, kProcessors).status(),

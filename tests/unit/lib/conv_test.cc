@@ -347,13 +347,10 @@ TEST_F(ConvTest, PixelsThatAreNoNumbersAreSeen) {
   for (const Activation activation : {Activation::kNone, Activation::kHardSigmoid, Activation::kHardSwish}) {
     p.epilogue.activation = activation;
     p.epilogue.parameters = activation == Activation::kHardSigmoid ? kParameters : ActivationParameters{};
-    std::vector<std::string> choices = {""};
-    if (std::getenv("CUDAEP_ALL_ENGINES") != nullptr) {
-      auto all = Candidates(**handle, p, 64 << 20, 64);
-      CUDAEP_ASSERT_OK(all.status());
-      choices.insert(choices.end(), all->begin(), all->end());
-    }
-    for (const std::string& choice : choices) {
+    // What the heuristics suggest first, of precompiled engines: to compile all of an activation's takes a minute.
+    auto choices = Candidates(**handle, p, 64 << 20, activation == Activation::kNone ? 64 : 1);
+    CUDAEP_ASSERT_OK(choices.status());
+    for (const std::string& choice : *choices) {
       auto plan = MakePlan(**handle, p, 64 << 20, choice);
       CUDAEP_ASSERT_OK(plan.status());
       SCOPED_TRACE(StrCat((*plan)->choice(), ' ', ActivationName(activation)));
@@ -406,11 +403,9 @@ TEST_F(ConvTest, TheFirstPlanIsNotFarFromTheBest) {
     double best = 1e9;
     for (const std::string& choice : *candidates) {
       const double us = time_us(choice);
-      std::printf("%s %.1f us\n", choice.c_str(), us);
       best = std::min(best, us);
     }
     const double first = time_us("");
-    std::printf("first %.1f us\n", first);
     EXPECT_LE(first, 3 * best);
   }
 }

@@ -57,7 +57,7 @@ TEST_F(PlanFileTest, ALinkIsFollowed) {
 }
 
 TEST_F(PlanFileTest, AFileBeyondTheLimitIsDamaged) {
-  std::ofstream(At("plans")) << "ort-cuda-ep plans 1\n";
+  std::ofstream(At("plans")) << "ort-cuda-ep plans 2\n";
   std::filesystem::resize_file(At("plans"), PlanFile::kMostBytes + 1);  // of holes
   PlanFile file(At("plans"));
   EXPECT_EQ(file.Find("key"), "");
