@@ -36,8 +36,8 @@ class Suite:
     `library`: a file beside the plug-in that stands in for it; empty for the plug-in itself. `simulated`: that file is
     made for the simulated device alone; on a GPU the plug-in itself runs, and checks that need the file are skipped.
     `hooks`: it asks for what the host calls and offers, which changed between hosts; without, for what becomes of a
-    graph or a value, and CI runs it on the oldest and the newest host alone. `rewrites`: for what passes make of a graph
-    that they have from any host; CI runs it on the newest alone (region_fusion_suite is such on the oldest too).
+    graph or a value, and CI runs it on the oldest and the newest host alone. `rewrites`: for what passes make of a
+    graph that they have from any host; CI runs it on the newest alone (region_fusion_suite is one for the oldest too).
     """
 
     module: str

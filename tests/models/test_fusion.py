@@ -96,7 +96,7 @@ EMBEDDED = {name for name in FUSED if name.startswith(_TOKENS)}
 CHAINED = {"bert.dynamo", "modernbert.dynamo"}
 # In the 16-bit forms: products by themselves that may run as convolutions.
 SHORT = {
-    "efficientnet.torchscript": 8,
+    "efficientnet.torchscript": 19,
     "gpt2.dynamo": 1,
     "gpt2.torchscript": 1,
     "llama.dynamo": 1,

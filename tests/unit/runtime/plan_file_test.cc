@@ -83,7 +83,7 @@ TEST_F(PlanFileTest, AFileOfAnotherFormatIsSaidToBeThatAndReplaced) {
   const LogSink sink(
       [](void* to, LogLevel, std::string_view line) { static_cast<std::vector<std::string>*>(to)->emplace_back(line); },
       &lines);
-  std::ofstream(At("plans")) << "ort-cuda-ep plans 2\n{\"key\": \"text\"}";
+  std::ofstream(At("plans")) << "ort-cuda-ep plans 1\n{\"key\": \"text\"}";
   PlanFile file(At("plans"));
   EXPECT_EQ(file.Find("key"), "");
   file.Put("key", "new");
