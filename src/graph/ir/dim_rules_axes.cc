@@ -123,19 +123,16 @@ Dim DimRules::SlicedDim(const Node& node, size_t i, const Dim& whole) {
     const Elements* const all = input < node.inputs.size() ? ElementsOf(node.inputs[input]) : nullptr;
     return all != nullptr && i < all->size() ? (*all)[i] : Element{};
   };
-  const bool steps = node.inputs.size() > 4 && !(element(4) == Number(1));
-  const Element start = element(1), end = element(2);
-  if (steps && whole.known() && start.is_number() && end.is_number() && element(4).is_number()) {
-    if (element(4).number == 0) return {};
-    return {.size = ops::SliceRangeOf(whole.size, start.number, end.number, element(4).number).count};
-  }
-  if (!steps && start.is_number() && end.is_number()) {
-    const auto clamped = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + whole.size : at, 0, whole.size); };
-    if (whole.known()) return {.size = std::max<int64_t>(clamped(end.number) - clamped(start.number), 0)};
+  const Element start = element(1), end = element(2), step = node.inputs.size() > 4 ? element(4) : Number(1);
+  const bool has_steps = !(step == Number(1));
+  if (start.is_number() && end.is_number()) {
+    if (whole.known() && step.is_number() && step.number != 0) {
+      return {.size = ops::SliceRangeOf(whole.size, start.number, end.number, step.number).count};
+    }
     constexpr int64_t kBehindAll = int64_t{1} << 40;  // exporters write the largest number for the end
-    if (start.number == 0 && end.number >= kBehindAll) return whole;
+    if (!has_steps && start.number == 0 && end.number >= kBehindAll) return whole;
   }
-  if (steps || !(element(1) == Number(0)) || !end.not_negative() || end.is_number() || whole.size < 1) return {};
+  if (has_steps || !(start == Number(0)) || !end.not_negative() || end.is_number() || whole.size < 1) return {};
   const Dim dim = Symbols::DimOf(symbols_.Named("at most", whole.size, end));
   wanted_[dim.symbol] = Symbols::Text(end);
   return dim;

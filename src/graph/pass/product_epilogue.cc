@@ -53,7 +53,7 @@ class Fuser {
     const bool has_bias = gelu.inputs.size() > 1 && gelu.inputs[1] >= 0;
     if (!has_bias || gelu.inputs[0] != rewrite_.node(last).outputs[0]) return last;
     if (!AddToProduct(graph_, gelu.inputs[1], product, fused)) return last;
-    fused.attributes["activation"] = std::string(ActivationName(by_erf ? Activation::kGeluErf : Activation::kGeluTanh));
+    SetActivation(by_erf ? Activation::kGeluErf : Activation::kGeluTanh, {}, fused);
     return next;
   }
 

@@ -197,6 +197,7 @@ EngineSearch FindEngines(const CudnnApi& api, cudnnHandle_t handle, const Descri
   struct Candidate {
     Descriptor engine, config;
   };
+  const bool wants_tensor_cores = WantsTensorCores(graph);
   std::vector<Candidate> last_choices;
   const auto try_out = [&](Candidate candidate) {
     Result<EnginePlan> plan = Finalize(api, handle, std::move(candidate.engine), std::move(candidate.config));
@@ -218,7 +219,7 @@ EngineSearch FindEngines(const CudnnApi& api, cudnnHandle_t handle, const Descri
       const Notes notes(api, candidate.engine);
       if (!notes.Fit(graph)) {
         search.refusal = "an engine computes otherwise than asked for";
-      } else if (WantsTensorCores(graph) && !notes.Has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)) {
+      } else if (wants_tensor_cores && !notes.Has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE)) {
         last_choices.push_back(std::move(candidate));
       } else {
         try_out(std::move(candidate));
