@@ -65,8 +65,8 @@ class Fuser {
       nodes.back().outputs = {output};
       return output;
     };
-    std::vector<int64_t> target;
-    for (const ir::Dim& dim : dims) target.push_back(dim.size);
+    std::vector<int64_t> target(dims.size());
+    for (size_t i = 0; i < dims.size(); ++i) target[i] = dims[i].size;
     const int windows = add("Reshape", {core.window_mask, AddInts(rewrite_.graph, whole.name, target)});
     if (core.mask >= 0) {
       const std::vector<ir::Dim>& other = *graph_.value(core.mask).dims;
