@@ -12,6 +12,8 @@
 #include <functional>
 #include <thread>
 
+#include "core/strings.h"
+#include "device/device_info.h"
 #include "memory/arena/arena.h"
 #include "memory_trace.h"
 

@@ -51,7 +51,7 @@ add_library(cudaep_options INTERFACE)
 target_include_directories(cudaep_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
 # -fno-gnu-unique: a second copy of a library in the process (PyTorch's) must never share our inline statics.
 target_compile_options(cudaep_options INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra $<IF:$<BOOL:${CUDAEP_PRECOMPILED_HEADERS}>,-Wno-array-bounds,-Werror> -Wno-unknown-pragmas -Wno-missing-field-initializers -fno-gnu-unique -fno-math-errno>)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra $<IF:$<AND:$<BOOL:${CUDAEP_PRECOMPILED_HEADERS}>,$<BOOL:${CUDAEP_OPTIMIZED}>>,-Wno-array-bounds,-Werror> -Wno-unknown-pragmas -Wno-missing-field-initializers -fno-gnu-unique -fno-math-errno>)
 target_compile_definitions(cudaep_options INTERFACE CUDAEP_VERSION="${PROJECT_VERSION}")
 target_link_options(cudaep_options INTERFACE -Wl,--no-undefined)
 

@@ -2,7 +2,7 @@
 #
 # The HEADERs are parsed once, for PROVIDER, and reused by TARGET, whose compiler settings must be PROVIDER's. Off by
 # default: a compiler cache finds nothing of such a build again, what includes too little compiles in it, and warnings are
-# no errors, since GCC no longer knows which headers are the system's.
+# no errors where code is optimised, since GCC no longer knows which headers are the system's.
 option(CUDAEP_PRECOMPILED_HEADERS "parse common headers once: a third less time where there is no compiler cache" OFF)
 
 set(CUDAEP_COMMON_HEADERS <algorithm> <array> <atomic> <chrono> <functional> <map> <memory> <mutex> <optional> <set>

@@ -1,5 +1,7 @@
 #include "abi/allocation_failure.h"
 
+#include <memory>
+
 namespace cudaep::abi {
 namespace {
 

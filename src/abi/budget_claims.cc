@@ -5,6 +5,7 @@
 
 #include "abi/session_budget.h"
 #include "core/format_bytes.h"
+#include "core/strings.h"
 #include "runtime/own_stream.h"
 
 namespace cudaep::abi {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "abi/graph_view.h"
+#include "core/strings.h"
 #include "device/device.h"
 #include "graph/capture_check.h"
 #include "graph/copies.h"

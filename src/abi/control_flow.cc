@@ -7,6 +7,7 @@
 #include "abi/host_tensor.h"
 #include "abi/kernel_info.h"
 #include "abi/thunk.h"
+#include "core/strings.h"
 #include "kernels/movement/segments.h"
 #include "kernels/movement/transpose.h"
 

@@ -6,7 +6,9 @@
 #include <cstring>
 
 #include "core/log.h"
+#include "core/strings.h"
 #include "device/architectures.h"
+#include "device/device_info.h"
 
 namespace cudaep::abi {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "abi/host.h"
 #include "device/device.h"
+#include "device/device_info.h"
 
 namespace cudaep::abi {
 

@@ -7,6 +7,7 @@
 #include "abi/host_tensor.h"
 #include "abi/node_info.h"
 #include "abi/type_info.h"
+#include "core/strings.h"
 #include "graph/shape/host_operator.h"
 #include "ops/image_layout.h"
 #include "ops/registry.h"

@@ -6,6 +6,7 @@
 
 #include "abi/api_version.h"
 #include "core/log.h"
+#include "core/strings.h"
 
 namespace cudaep::abi {
 namespace {

@@ -2,6 +2,7 @@
 
 #include "abi/api_version.h"
 #include "abi/host_tensor.h"
+#include "core/strings.h"
 
 namespace cudaep::abi {
 namespace {

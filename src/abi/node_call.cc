@@ -4,6 +4,7 @@
 
 #include "abi/allocation_failure.h"
 #include "abi/host_tensor.h"
+#include "core/strings.h"
 #include "memory/allocation_label.h"
 #include "runtime/profiler.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "abi/host_tensor.h"
+#include "core/strings.h"
 #include "memory/allocator.h"
 
 namespace cudaep::abi {

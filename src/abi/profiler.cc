@@ -10,6 +10,7 @@
 
 #include "abi/thunk.h"
 #include "core/log.h"
+#include "core/strings.h"
 
 namespace cudaep::abi {
 namespace {

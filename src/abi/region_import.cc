@@ -5,6 +5,7 @@
 
 #include "abi/host_tensor.h"
 #include "abi/node_info.h"
+#include "core/strings.h"
 #include "graph/ir/elements.h"
 
 namespace cudaep::abi {

@@ -1,6 +1,7 @@
 #include "abi/region_node.h"
 
 #include "abi/thunk.h"
+#include "core/strings.h"
 #include "graph/exec/region_operator.h"
 #include "memory/allocation_label.h"
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/log.h"
+#include "core/strings.h"
 
 namespace cudaep::abi {
 namespace {

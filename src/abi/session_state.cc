@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/strings.h"
 #include "memory/capture_gate.h"
 #include "memory/memory_registry.h"
 #include "runtime/process_group.h"

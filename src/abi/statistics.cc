@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "abi/session_state.h"
+#include "core/strings.h"
 #include "device/device.h"
 #include "graph/report_text.h"
 #include "memory/memory_registry.h"

@@ -1,5 +1,7 @@
 #include "core/shape.h"
 
+#include <algorithm>
+
 #include "core/checked_math.h"
 
 namespace cudaep {
@@ -16,6 +18,14 @@ Result<int64_t> CheckedElementCount(Dims dims) {
     if (!CheckedMultiply(count, dim, &count)) return InvalidArgument("element count of ", dims, " exceeds 64 bits");
   }
   return empty ? 0 : count;
+}
+
+bool SameDims(Dims a, Dims b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
+
+Shape ContiguousStrides(Dims dims) {
+  Shape strides(static_cast<int>(dims.size()), 1);
+  for (int d = strides.rank() - 2; d >= 0; --d) strides[d] = strides[d + 1] * dims[static_cast<size_t>(d) + 1];
+  return strides;
 }
 
 Result<int> NormalizeAxis(int64_t axis, int rank, std::string_view what) {

@@ -9,28 +9,12 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
-#include <span>
+#include <string_view>
 
+#include "core/dims.h"
 #include "core/status.h"
 
 namespace cudaep {
-
-using Dims = std::span<const int64_t>;
-
-// In place of a dimension that is not known yet; only where a declaration says that it may occur.
-inline constexpr int64_t kUnknownDim = -1;
-
-// Product of the dimensions; 1 for rank 0. Fails on a negative dimension or a product over int64.
-Result<int64_t> CheckedElementCount(Dims dims);
-
-// The same for shapes that were checked when they were made.
-inline int64_t ElementCount(Dims dims) {
-  int64_t count = 1;
-  for (int64_t dim : dims) count *= dim;
-  return count;
-}
-
-inline bool SameDims(Dims a, Dims b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
 
 class Shape {
  public:
@@ -92,6 +76,9 @@ class Shape {
   std::array<int64_t, kInlineRank> inline_{};
   std::unique_ptr<int64_t[]> heap_;
 };
+
+// Strides of a contiguous tensor, in elements, outermost first.
+Shape ContiguousStrides(Dims dims);
 
 // Turns an axis in [-rank, rank) into [0, rank); anything else is an error that names `what` and the range.
 Result<int> NormalizeAxis(int64_t axis, int rank, std::string_view what = "axis");

@@ -1,5 +1,9 @@
 #include "core/status.h"
 
+#include <string>
+
+#include "core/strings.h"
+
 namespace cudaep {
 
 std::string_view StatusCodeName(StatusCode code) {
@@ -28,8 +32,22 @@ std::string_view StatusCodeName(StatusCode code) {
   return "UNKNOWN";
 }
 
+struct Status::State {
+  StatusCode code;
+  std::string message;
+};
+
+Status::Status(StatusCode code, std::string_view message) : state_(new State{code, std::string(message)}) {}
+Status::Status(StatusCode code, std::initializer_list<TextPiece> message)
+    : state_(new State{code, Concatenate(message)}) {}
+
+std::string_view Status::message() const { return state_ == nullptr ? std::string_view() : state_->message; }
+StatusCode Status::CodeOfError() const { return state_->code; }
+Status::State* Status::Copy() const { return new State(*state_); }
+void Status::Drop() { delete state_; }
+
 Status Status::WithContext(std::string_view context) && {
-  if (state_) state_->message.insert(0, StrCat(context, ": "));
+  if (state_ != nullptr) state_->message.insert(0, StrCat(context, ": "));
   return std::move(*this);
 }
 

@@ -6,12 +6,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <string>
+#include <initializer_list>
 #include <string_view>
 #include <utility>
 
-#include "core/strings.h"
+#include "core/text_piece.h"
 
 namespace cudaep {
 
@@ -35,21 +34,27 @@ std::string_view StatusCodeName(StatusCode code);
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(StatusCode code, std::string message) : state_(std::make_unique<State>(State{code, std::move(message)})) {}
+  Status(StatusCode code, std::string_view message);
+  Status(StatusCode code, std::initializer_list<TextPiece> message);
+  ~Status() {
+    if (state_ != nullptr) [[unlikely]]
+      Drop();
+  }
 
-  Status(Status&&) noexcept = default;
-  Status& operator=(Status&&) noexcept = default;
-  Status(const Status& other) : state_(other.state_ ? std::make_unique<State>(*other.state_) : nullptr) {}
-  Status& operator=(const Status& other) {
-    if (this != &other) state_ = other.state_ ? std::make_unique<State>(*other.state_) : nullptr;
+  Status(Status&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  Status& operator=(Status&& other) noexcept {
+    Status taken(std::move(other));
+    std::swap(state_, taken.state_);
     return *this;
   }
+  Status(const Status& other) : state_(other.state_ == nullptr ? nullptr : other.Copy()) {}
+  Status& operator=(const Status& other) { return *this = Status(other); }
 
   static Status Ok() { return Status(); }
 
   bool ok() const { return state_ == nullptr; }
-  StatusCode code() const { return state_ ? state_->code : StatusCode::kOk; }
-  std::string_view message() const { return state_ ? std::string_view(state_->message) : std::string_view(); }
+  StatusCode code() const { return state_ == nullptr ? StatusCode::kOk : CodeOfError(); }
+  std::string_view message() const;  // empty on success
 
   // The same error with `context` and ": " put before its message; a no-op on success.
   Status WithContext(std::string_view context) &&;
@@ -61,33 +66,35 @@ class [[nodiscard]] Status {
   void IgnoreError() const {}
 
  private:
-  struct State {
-    StatusCode code;
-    std::string message;
-  };
-  std::unique_ptr<State> state_;
+  struct State;
+
+  StatusCode CodeOfError() const;
+  State* Copy() const;
+  void Drop();
+
+  State* state_ = nullptr;  // owned; without <memory>, which costs each kernel file half a second
 };
 
 // Shorthands: one per code, each concatenating its arguments into the message.
 template <class... Args>
 Status InvalidArgument(const Args&... args) {
-  return Status(StatusCode::kInvalidArgument, StrCat(args...));
+  return Status(StatusCode::kInvalidArgument, {TextPiece(args)...});
 }
 template <class... Args>
 Status NotSupported(const Args&... args) {
-  return Status(StatusCode::kNotSupported, StrCat(args...));
+  return Status(StatusCode::kNotSupported, {TextPiece(args)...});
 }
 template <class... Args>
 Status OutOfMemory(const Args&... args) {
-  return Status(StatusCode::kOutOfMemory, StrCat(args...));
+  return Status(StatusCode::kOutOfMemory, {TextPiece(args)...});
 }
 template <class... Args>
 Status FailedPrecondition(const Args&... args) {
-  return Status(StatusCode::kFailedPrecondition, StrCat(args...));
+  return Status(StatusCode::kFailedPrecondition, {TextPiece(args)...});
 }
 template <class... Args>
 Status Internal(const Args&... args) {
-  return Status(StatusCode::kInternal, StrCat(args...));
+  return Status(StatusCode::kInternal, {TextPiece(args)...});
 }
 
 // A value or the error that prevented it. `value()` may be called only when `ok()`.

@@ -11,7 +11,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 #include "core/status.h"
 #include "core/unique_handle.h"
@@ -31,21 +30,7 @@ inline const Stream kLegacyStream = reinterpret_cast<Stream>(0x1);
 
 // ---- Devices ----------------------------------------------------------------------------------------------------
 
-struct DeviceInfo {
-  int ordinal = 0;
-  std::string name;            // as the driver reports it; the simulated device says so
-  std::string pci_bus_id;      // "00000000:65:00.0"
-  std::string uuid;            // "GPU-" and 32 hexadecimal digits with dashes
-  uint32_t pci_device_id = 0;  // 16-bit PCI device id, 0 when unknown
-  int major = 0, minor = 0;    // compute capability
-  int multiprocessors = 0;
-  int max_threads_per_multiprocessor = 0;
-  size_t total_bytes = 0;
-  size_t l2_bytes = 0;
-  size_t shared_bytes_per_block = 0;  // opt-in maximum
-  size_t shared_bytes_per_multiprocessor = 0;
-  bool simulated = false;
-};
+struct DeviceInfo;  // device/device_info.h
 
 // 0 and OK where there is no driver or no device: the absence of a GPU is not an error.
 Status GetDeviceCount(int* count);
@@ -56,8 +41,6 @@ Status SetDevice(int ordinal);
 // CUDA version numbers as 1000 * major + 10 * minor; 0 when there is no driver. Never fails.
 int DriverVersion();
 int RuntimeVersion();
-// Why a driver that is present cannot be used (too old for this build's runtime), for `doctor`; empty otherwise.
-std::string DriverProblem();
 // Whether this build drives real GPUs ("cuda") or simulates them ("simulated").
 const char* BackendName();
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/strings.h"
 #include "ops/registry.h"
 
 namespace cudaep::graph {

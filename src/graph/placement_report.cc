@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 
+#include "core/strings.h"
 #include "graph/report_text.h"
 #include "ops/registry.h"
 

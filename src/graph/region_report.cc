@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/strings.h"
 #include "graph/report_text.h"
 
 namespace cudaep::graph {

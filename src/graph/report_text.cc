@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "core/strings.h"
+
 namespace cudaep::graph {
 
 std::string Quoted(std::string_view text) {

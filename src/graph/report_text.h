@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/status.h"
+#include "core/strings.h"
 
 namespace cudaep::graph {
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/strings.h"
+
 namespace cudaep::dnn {
 namespace {
 

@@ -4,6 +4,7 @@
 #include <link.h>
 #include <unistd.h>
 
+#include "core/strings.h"
 #include "lib/library_path.h"
 #include "lib/search_places.h"
 

@@ -4,6 +4,8 @@
 #include <bit>
 #include <limits>
 
+#include "core/strings.h"
+
 namespace cudaep::dnn {
 namespace {
 

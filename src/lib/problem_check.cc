@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/checked_math.h"
+#include "core/strings.h"
 
 namespace cudaep::lib {
 

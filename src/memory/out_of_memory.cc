@@ -1,6 +1,7 @@
 #include "memory/out_of_memory.h"
 
 #include "core/format_bytes.h"
+#include "core/strings.h"
 
 namespace cudaep::memory {
 namespace {

@@ -1,6 +1,7 @@
 #include "ops/fastest_plan.h"
 
 #include "core/log.h"
+#include "core/strings.h"
 
 namespace cudaep::ops {
 

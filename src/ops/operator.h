@@ -18,6 +18,7 @@
 #include "core/checked_math.h"
 #include "core/status.h"
 #include "device/device.h"
+#include "device/device_info.h"
 #include "ops/op_info.h"
 #include "ops/plan_key.h"
 #include "ops/tensor_view.h"

@@ -4,6 +4,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "core/strings.h"
+
 namespace cudaep::ops {
 namespace {
 

@@ -3,6 +3,7 @@
 #include <exception>
 #include <utility>
 
+#include "core/strings.h"
 #include "memory/memory_registry.h"
 #include "memory/relaxed_capture.h"
 #include "runtime/plan_store.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "core/strings.h"
 #include "device/device.h"
 #include "runtime/collective_options.h"
 #include "runtime/graph_options.h"

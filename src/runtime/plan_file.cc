@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "core/log.h"
+#include "core/strings.h"
 
 namespace cudaep {
 namespace {

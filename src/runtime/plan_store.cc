@@ -11,7 +11,9 @@
 
 #include "core/condition.h"
 #include "core/log.h"
+#include "core/strings.h"
 #include "device/device.h"
+#include "device/device_info.h"
 
 namespace cudaep {
 namespace {

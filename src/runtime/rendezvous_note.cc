@@ -9,6 +9,8 @@
 #include <random>
 #include <sstream>
 
+#include "core/strings.h"
+
 namespace cudaep {
 namespace {
 

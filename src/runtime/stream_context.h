@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "core/shape.h"
+#include "device/device_info.h"
 #include "lib/comm.h"
 #include "runtime/copy_stream.h"
 #include "runtime/library_handles.h"

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper
 
@@ -181,18 +182,22 @@ def check_open_dimensions_are_followed_through_the_graph() -> None:
 
 def _memory_users() -> dict[str, bytes]:
     """Models of fixed shapes that use mostly weights, outputs and scratch memory."""
-    count = 20 << 20
+    count, wide = 10 << 20, 5 << 16
     big: tuple[int, Sequence[int | str]] = (FLOAT, [count])
-    constants = {f"w{i}": np.ones(count, np.float32) for i in range(3)}
-    adds = [helper.make_node("Add", [f"v{i}", f"w{i}"], [f"v{i + 1}"], name=f"add{i}") for i in range(3)]
+    row: tuple[int, Sequence[int | str]] = (FLOAT, [1, 32])
+    wide_row: tuple[int, Sequence[int | str]] = (FLOAT, [1, wide])
+    constants = {f"w{i}": np.ones((32, wide), np.float32) for i in range(3)}
+    products = [helper.make_node("MatMul", ["v0", f"w{i}"], [f"p{i}"], name=f"product{i}") for i in range(3)]
     relus = [helper.make_node("Relu", ["v0"], [f"r{i}"], name=f"relu{i}") for i in range(4)]
+
+    def sum_of(letter: str, parts: int) -> onnx.NodeProto:
+        return helper.make_node("Sum", [f"{letter}{i}" for i in range(parts)], ["y"], name="sum")
+
     rows: tuple[int, Sequence[int | str]] = (FLOAT, [128, 1 << 16])
     sort = helper.make_node("TopK", ["v0", "k"], ["sorted", "positions"], name="sort")
     return {
-        "weights": models.model(adds, {"v0": big}, {"v3": big}, constants),
-        "outputs": models.model(
-            [*relus, helper.make_node("Sum", [f"r{i}" for i in range(4)], ["y"], name="sum")], {"v0": big}, {"y": big}
-        ),
+        "weights": models.model([*products, sum_of("p", 3)], {"v0": row}, {"y": wide_row}, constants),
+        "outputs": models.model([*relus, sum_of("r", 4)], {"v0": big}, {"y": big}),
         "workspace": models.model([sort], {"v0": rows}, {"sorted": rows}, {"k": np.array([1 << 16], np.int64)}),
     }
 
@@ -220,7 +225,7 @@ def check_memory_in_use_stays_within_what_is_stated() -> None:
             used = _memory_in_use(probe) - before
             stated = found.budget["stated_bytes"]
             assert found.budget["unknown_nodes"] == 0, found.claimed
-            assert used <= stated + 64 * MIB, (kind, used / MIB, stated / MIB)
+            assert used <= stated + (32 if simulated() else 64) * MIB, (kind, used / MIB, stated / MIB)
             assert stated <= 2 * used, (kind, used / MIB, stated / MIB)
             part = sum(node["cost"][kind] for node in found.claimed)
             assert part > 100 * MIB, (kind, part / MIB)

@@ -10,12 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import onnxruntime as ort
+from onnx import TensorProto, helper
 
 from tests.session import models
 from tests.session.graph_support import GRAPHS, Bound
 from tests.session.region_support import Feed, joined, values
 from tests.session.stream_support import HOST
-from tests.session.suite import SkippedError, run_checks
+from tests.session.suite import SkippedError, error_of, run_checks
 
 
 def _wrong(
@@ -37,6 +38,21 @@ def check_concurrent_runs() -> None:
     expected = [network.run(None, feed)[0] for feed in feeds]
     turns = [[(i + turn) % len(feeds) for turn in range(10)] for i in range(8)]
     assert not _wrong(network, feeds, expected, turns)
+
+
+def check_a_run_after_failed_ones() -> None:
+    """What Runs that failed have still to copy is in no way of those of another session."""
+    nodes = [helper.make_node("Pad", ["x", "pads"], ["p"]), helper.make_node("Reshape", ["p", "shape"], ["y"])]
+    constants = {"pads": np.array([0, 0, 0, 2]), "shape": np.array([8, -1])}
+    images = {name: (TensorProto.FLOAT, ["a", "b"]) for name in "xy"}
+    model = models.model(nodes, {"x": images["x"]}, {"y": images["y"]}, constants)
+    pair = [joined(model) for _ in range(2)]
+    for _ in range(2):
+        for network in pair:
+            assert "cannot be reshaped" in error_of(lambda network=network: network.run(None, {"x": values(7, 5)}))
+        for network in pair:
+            feed = {"x": values(8, 8)}
+            np.testing.assert_array_equal(network.run(None, feed)[0], np.pad(feed["x"], [(0, 0), (0, 2)]))
 
 
 def _bound(options: dict[str, str], model: bytes, feed: Feed) -> Bound:

@@ -177,7 +177,7 @@ def check_random_graphs() -> None:
     """What is claimed together the host takes: it would drop every claim otherwise, and all go to the CPU."""
     random = np.random.default_rng(3)
     found = 0
-    for _ in range(40):
+    for _ in range(25):
         model, feed = random_graph(random), {"x": values(2, 3)}
         try:
             agrees(model, [feed, {"x": values(4, 3)}], cpu_allowed=True)
@@ -188,7 +188,7 @@ def check_random_graphs() -> None:
             raise
         assert {*by_provider.get("CPUExecutionProvider", [])} <= {"Shape"}, by_provider
         found += ours
-    assert found >= 40, found
+    assert found >= 25, found
 
 
 def check_control_flow_reads_regions() -> None:

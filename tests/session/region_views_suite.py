@@ -111,7 +111,7 @@ def check_random_moves() -> None:
     """Every bit, of any batch, also where others read what lies between."""
     composed = 0
     ort.set_default_logger_severity(0)
-    for seed in range(100):
+    for seed in range(60):
         graph = Graph(rng=np.random.default_rng(seed))
         x = graph.feed("x", graph.normal(BATCH, 12, 1, 30, dtype=np.float16))
         mover = Mover(graph, x, [BATCH, 12, 1, 30])
@@ -130,7 +130,7 @@ def check_random_moves() -> None:
             for mine, twin in zip(fused.run(None, feed), plain.run(None, feed), strict=True):
                 np.testing.assert_array_equal(mine, twin)
     ort.set_default_logger_severity(2)
-    assert composed > 30, composed
+    assert composed > 20, composed
 
 
 def _attention(graph: Graph, q: str, k: str, v: str, dtype: type) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tree import ROOT, finish
 
-COMMANDS = ROOT / "build" / "cuda" / "compile_commands.json"
+COMMANDS = ROOT / "build" / "cuda-ci" / "compile_commands.json"
 # Asynchronous copies and barriers, warp reductions in every 16-bit type, packs of elements.
 FILES = ("softmax/softmax_rows.cu", "norm/layer_norm_uniform.cu", "elementwise/clip.cu")
 
@@ -61,9 +61,9 @@ def check(entries: list[dict[str, str]], architectures: tuple[str, str]) -> list
 
 
 def main() -> None:
-    """Checks the commands of build/cuda."""
+    """Checks the commands of build/cuda-ci."""
     if not COMMANDS.is_file():
-        sys.exit("architectures: build/cuda is not configured")
+        sys.exit("architectures: build/cuda-ci is not configured")
     ends = ends_of_release((ROOT / "CMakePresets.json").read_text())
     finish(
         "architectures", check(json.loads(COMMANDS.read_text()), ends), f"{len(FILES)} files for {' and '.join(ends)}"

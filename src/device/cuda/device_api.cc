@@ -5,9 +5,11 @@
 #include <memory>
 #include <mutex>
 
+#include "core/strings.h"
 #include "device/architectures.h"
 #include "device/cuda/errors.h"
 #include "device/device.h"
+#include "device/device_info.h"
 
 namespace cudaep::device {
 namespace {

@@ -4,7 +4,9 @@
 #include <mutex>
 #include <string_view>
 
+#include "core/strings.h"
 #include "device/device.h"
+#include "device/device_info.h"
 
 namespace cudaep::device::cuda {
 namespace {
@@ -85,15 +87,15 @@ std::string FirstCause(const std::string& text) {
 
 Status ErrorStatus(cudaError_t error, const char* call) {
   static_cast<void>(cudaGetLastError());
-  // A normal answer to a query, asked often: no text, and nothing on the heap.
-  if (error == cudaErrorNotReady) return Status(StatusCode::kNotReady, std::string());
+  // A normal answer to a query, asked often: nobody assembles a text.
+  if (error == cudaErrorNotReady) return Status(StatusCode::kNotReady, std::string_view());
   std::string text = StrCat(NameOf(call), ": ", std::string_view(cudaGetErrorName(error)), ", ",
                             std::string_view(cudaGetErrorString(error)));
   if (IsSticky(error)) return Status(StatusCode::kDeviceLost, FirstCause(text));
   if (error == cudaErrorInsufficientDriver) {
     if (const std::string problem = DriverProblem(); !problem.empty()) text = problem;
   }
-  return Status(CodeOf(error), std::move(text));
+  return Status(CodeOf(error), text);
 }
 
 bool MeansNoDevice(cudaError_t error) {

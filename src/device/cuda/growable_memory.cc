@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/checked_math.h"
+#include "core/strings.h"
 #include "device/cuda/driver_function.h"
 #include "device/cuda/errors.h"
 #include "device/device.h"

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <vector>
 
+#include "core/strings.h"
+
 namespace cudaep::device::sim {
 namespace {
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/strings.h"
 #include "device/sim/block_fibers.h"
 
 namespace cudaep::device::sim {

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "core/strings.h"
 #include "device/launch.h"
 #include "device/sim/block_fibers.h"
 #include "device/sim/heap.h"
@@ -119,9 +120,9 @@ Status BlockExecutor::RunBlocks() {
       shared.EndBlock(launch_.kernel, Shape());
     }
     if (!ok) {
-      std::string failure = std::move(failure_);
+      const std::string failure = std::move(failure_);
       Abandon();
-      return Status(StatusCode::kDeviceError, std::move(failure));
+      return Status(StatusCode::kDeviceError, failure);
     }
   }
   return Status::Ok();

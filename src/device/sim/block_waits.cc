@@ -2,6 +2,7 @@
 #include <bit>
 #include <utility>
 
+#include "core/strings.h"
 #include "device/sim/block_fibers.h"
 
 namespace cudaep::device::sim {

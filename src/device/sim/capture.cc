@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/strings.h"
+
 namespace cudaep::device::sim {
 
 bool Capture::Precedes(uint32_t earlier, const std::vector<uint32_t>& tail) const {

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "device/architectures.h"
+#include "device/device_info.h"
 #include "device/sim/sim.h"
 #include "device/sim/simulator.h"
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/strings.h"
 #include "device/sim/block_executor.h"
 #include "device/sim/random.h"
 #include "device/sim/simulator.h"

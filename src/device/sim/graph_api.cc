@@ -1,6 +1,7 @@
 // device.h: stream capture and graphs.
 #include <algorithm>
 
+#include "core/strings.h"
 #include "device/sim/simulator.h"
 
 namespace cudaep::device {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/checked_math.h"
+#include "core/strings.h"
 #include "device/sim/memory_key.h"
 #include "device/sim/sanitizers.h"
 

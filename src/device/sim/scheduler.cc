@@ -3,6 +3,7 @@
 #include <new>
 #include <utility>
 
+#include "core/strings.h"
 #include "device/sim/random.h"
 #include "device/sim/simulator.h"
 

@@ -7,6 +7,7 @@
 
 #include "core/checked_math.h"
 #include "core/spin_lock.h"
+#include "core/strings.h"
 #include "device/sim/block_executor.h"
 
 namespace cudaep::device::sim {

@@ -1,4 +1,5 @@
 // device.h: streams, events and host callbacks.
+#include "core/strings.h"
 #include "device/sim/simulator.h"
 
 namespace cudaep::device {

@@ -1,6 +1,7 @@
 // Submission of work: the checks of its pointers, capture or queue, and the kernels' side of both.
 #include <cstring>
 
+#include "core/strings.h"
 #include "device/launch.h"
 #include "device/occupancy.h"
 #include "device/sim/simulator.h"

@@ -177,7 +177,7 @@ void RaiseStickyError(int ordinal, std::string text) {
 
 void LoseDevice(int ordinal, std::string text) {
   WithDevice(ordinal, [&](Device& device) {
-    Simulator::Get().MarkLost(device.ordinal, Status(StatusCode::kDeviceError, std::move(text)));
+    Simulator::Get().MarkLost(device.ordinal, Status(StatusCode::kDeviceError, text));
     return true;
   });
 }

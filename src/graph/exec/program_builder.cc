@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/strings.h"
 #include "graph/exec/stated_dims.h"
 #include "graph/exec/uploads.h"
 #include "memory/allocation_label.h"

@@ -1,5 +1,7 @@
 #include "graph/exec/stated_dims.h"
 
+#include "core/strings.h"
+
 namespace cudaep::graph {
 
 std::vector<StatedDim> StatedDimsOf(const ir::Graph& graph) {

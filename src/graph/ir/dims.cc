@@ -48,7 +48,9 @@ class Inference {
     }
   }
 
-  // A number that the model states stays; else what follows from the inputs is better than another symbol.
+  // A number that follows from the inputs is what kernels will make, whatever the model states: ONNX's own inference
+  // knows no Slice backwards without an end. A symbol that follows is better than another one, and no better than a
+  // number.
   static void Take(Value& value, const DimList& inferred) {
     if (!value.dims || value.dims->size() != inferred.size()) {
       if (!value.dims) value.dims = inferred;
@@ -56,7 +58,7 @@ class Inference {
     }
     for (size_t i = 0; i < inferred.size(); ++i) {
       Dim& dim = (*value.dims)[i];
-      if (!dim.known() && (inferred[i].known() || !inferred[i].symbol.empty())) dim = inferred[i];
+      if (inferred[i].known() || (!dim.known() && !inferred[i].symbol.empty())) dim = inferred[i];
     }
   }
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/checked_math.h"
+#include "core/strings.h"
 #include "graph/ir/attributes.h"
 #include "graph/ir/element_moves.h"
 

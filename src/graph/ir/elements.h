@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "core/strings.h"
 #include "graph/ir/graph.h"
 
 namespace cudaep::graph::ir {

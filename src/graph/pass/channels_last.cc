@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/strings.h"
 #include "graph/pass/layout.h"
 #include "graph/pass/layout_rules.h"
 #include "graph/pass/whole_packs.h"

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/shape.h"
+#include "core/strings.h"
 #include "graph/ir/constants.h"
 #include "graph/pass/activation_match.h"
 #include "graph/pass/rewrite.h"

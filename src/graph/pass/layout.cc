@@ -4,6 +4,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "core/strings.h"
+
 namespace cudaep::graph {
 
 std::vector<int64_t> OrderToLast(int rank) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/strings.h"
 #include "graph/ir/dims.h"
 #include "graph/pass/activation.h"
 #include "graph/pass/attention.h"

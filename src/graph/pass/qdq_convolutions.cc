@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/strings.h"
 #include "graph/ir/constants.h"
 #include "graph/pass/activation_match.h"
 #include "graph/pass/layout.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/strings.h"
 #include "graph/ir/constants.h"
 #include "ops/conv/channels_last.h"
 #include "ops/conv/conv_plan.h"

@@ -1,6 +1,7 @@
 #include "graph/pass/whole_packs.h"
 
 #include "core/checked_math.h"
+#include "core/float16.h"
 #include "graph/ir/constants.h"
 #include "graph/pass/layout.h"
 #include "graph/pass/match.h"
@@ -22,6 +23,11 @@ const ops::TensorView* PixelWeights(const ir::Graph& graph, const ir::Node& node
   return x.dims && y.dims && IsOnePixel(x) && IsOnePixel(y) ? w : nullptr;
 }
 
+double Rounded(DataType type, double number) {
+  const auto single = static_cast<float>(number);
+  return type == DataType::kFloat16 ? ToFloat(HalfFromFloat(single)) : ToFloat(BFloat16FromFloat(single));
+}
+
 class Filler {
  public:
   Filler(ir::Graph& graph, const Settings& settings) : graph_(graph), settings_(settings), match_(graph) {}
@@ -40,12 +46,19 @@ class Filler {
     if (w2 == nullptr || w2->dim[1] != squeezed || w2->dim[0] % kPack != 0) return;
 
     const int64_t filled = squeezed + twice, to = w2->dim[0];
-    std::vector<double> halves = Numbers(second.inputs[kWeights]), wider;
+    std::vector<double> parts = Numbers(second.inputs[kWeights]), wider;
     for (int64_t row = 0; row < to; ++row) {
-      const auto begin = halves.begin() + row * squeezed;
-      for (int64_t i = 0; i < twice; ++i) begin[i] /= 2;
+      const auto begin = parts.begin() + row * squeezed;
+      std::vector<double> rest(begin, begin + twice);
+      for (int64_t i = 0; i < twice; ++i) {
+        const double whole = begin[i];
+        begin[i] = Rounded(w2->type, whole / 2);
+        // Half of a number below the normal ones may be none; of the smallest, a part would be zero.
+        if (begin[i] == 0 && whole != 0) return;
+        rest[static_cast<size_t>(i)] = begin[i] * 2 == whole ? begin[i] : whole - begin[i];
+      }
       wider.insert(wider.end(), begin, begin + squeezed);
-      wider.insert(wider.end(), begin, begin + twice);
+      wider.insert(wider.end(), rest.begin(), rest.end());
     }
     SetDim(second, w2->dims(), 1, filled, wider);
     for (const size_t input : {kWeights, kBias}) {

@@ -169,7 +169,7 @@ class Variadic final : public Broadcasting {
  private:
   Status Compute(ops::TensorViews inputs, std::vector<ops::HostTensor>& outputs) const override {
     ops::HostTensor& y = outputs[0];
-    const Shape own = kernels::ContiguousStrides(y.dims);
+    const Shape own = ContiguousStrides(y.dims);
     const void* first = inputs[0].data;
     Shape strides = BroadcastStrides(inputs[0].dims(), y.dims);
     for (const ops::TensorView& input : inputs.size() > 1 ? inputs.subspan(1) : inputs) {

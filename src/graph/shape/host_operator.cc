@@ -1,5 +1,6 @@
 #include "graph/shape/host_operator.h"
 
+#include "core/strings.h"
 #include "graph/shape/evaluation.h"
 #include "ops/registry.h"
 

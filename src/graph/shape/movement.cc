@@ -83,7 +83,7 @@ class Transpose final : public Strided {
 
  private:
   Result<StridedView> View(ops::TensorViews inputs, const Shape& output) const override {
-    const Shape strides = kernels::ContiguousStrides(inputs[0].dims());
+    const Shape strides = ContiguousStrides(inputs[0].dims());
     StridedView view{output, strides};
     for (int d = 0, last = output.rank() - 1; d <= last; ++d) {
       view.strides[d] = strides[perm_ ? static_cast<int>((*perm_)[static_cast<size_t>(d)]) : last - d];
@@ -101,7 +101,7 @@ class Slice final : public Strided {
  private:
   Result<StridedView> View(ops::TensorViews inputs, const Shape& output) const override {
     CUDAEP_ASSIGN_OR_RETURN(const std::vector<ops::SliceRange> ranges, bounds_.Read(inputs));
-    StridedView view{output, kernels::ContiguousStrides(inputs[0].dims())};
+    StridedView view{output, ContiguousStrides(inputs[0].dims())};
     view.offset = ops::ApplyRanges(ranges, view.strides);
     return view;
   }
@@ -116,7 +116,7 @@ class Tile final : public Strided {
 
  private:
   Result<StridedView> View(ops::TensorViews inputs, const Shape& output) const override {
-    const Shape strides = kernels::ContiguousStrides(inputs[0].dims());
+    const Shape strides = ContiguousStrides(inputs[0].dims());
     StridedView view{Shape(2 * output.rank(), 0), Shape(2 * output.rank(), 0)};
     for (int d = 0; d < output.rank(); ++d) {
       view.dims[2 * d] = output[d] / inputs[0].dim[d];

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/checked_math.h"
+#include "device/device_info.h"
 #include "kernels/attention/attention.h"
 #include "kernels/attention/flash.h"
 #include "kernels/common/tensor_cores.h"

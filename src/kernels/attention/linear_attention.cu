@@ -2,6 +2,7 @@
 
 #include "core/checked_math.h"
 #include "core/data_type_traits.h"
+#include "device/device_info.h"
 #include "kernels/attention/linear_attention.h"
 #include "kernels/attention/linear_tokens.cuh"
 

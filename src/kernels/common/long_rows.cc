@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/checked_math.h"
+#include "device/device_info.h"
 
 namespace cudaep::kernels {
 namespace {

@@ -3,6 +3,7 @@
 
 #include "core/data_type.h"
 #include "device/device.h"
+#include "device/device_info.h"
 
 namespace cudaep::kernels {
 

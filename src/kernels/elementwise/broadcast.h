@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "core/shape.h"
+#include "core/dims.h"
 #include "core/status.h"
 #include "kernels/fast_divide.h"
 

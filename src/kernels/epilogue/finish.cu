@@ -1,3 +1,4 @@
+#include "core/shape.h"
 #include "kernels/elementwise/elementwise.cuh"
 #include "kernels/epilogue/activate.cuh"
 #include "kernels/epilogue/finish.h"

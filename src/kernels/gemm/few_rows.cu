@@ -1,6 +1,7 @@
 #include "core/checked_math.h"
 #include "device/async_copy.h"
 #include "device/cluster.h"
+#include "device/device_info.h"
 #include "device/tensor_core.h"
 #include "kernels/common/tensor_cores.h"
 #include "kernels/epilogue/activate.cuh"

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/checked_math.h"
+#include "device/device_info.h"
 #include "kernels/gemm/gelu_product.h"
 
 namespace cudaep::kernels {

@@ -1,4 +1,5 @@
 // Which kernel a mixture of experts' product takes.
+#include "device/device_info.h"
 #include "kernels/moe/moe.h"
 #include "kernels/moe/moe_grid.h"
 

@@ -1,5 +1,7 @@
 #include "kernels/movement/index_tuples.h"
 
+#include "core/shape.h"
+
 namespace cudaep::kernels {
 
 Result<IndexTuples> MakeIndexTuples(Dims dims) {

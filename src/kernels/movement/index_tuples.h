@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/shape.h"
+#include "core/dims.h"
 #include "kernels/movement/gather.h"
 
 namespace cudaep::kernels {

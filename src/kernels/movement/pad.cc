@@ -1,5 +1,6 @@
 #include "kernels/movement/pad.h"
 
+#include "core/shape.h"
 #include "kernels/common/units.h"
 #include "kernels/movement/strided_copy.h"
 

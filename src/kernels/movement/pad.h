@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "core/shape.h"
+#include "core/dims.h"
 #include "device/device.h"
 
 namespace cudaep::kernels {

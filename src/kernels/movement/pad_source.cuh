@@ -40,7 +40,7 @@ inline Readable ReadablePad(const PadCopy& pad, const void* in) {
     last += (pad.in[d] - 1) * pad.stride[d];
   }
   const auto* const begin = static_cast<const std::byte*>(in) + pad.offset * pad.elem_bytes;
-  return {begin, begin + (last + 1) * pad.elem_bytes};
+  return {begin, static_cast<size_t>((last + 1) * pad.elem_bytes)};
 }
 
 // A unit of equal elements; one of 16 bytes is not repeated.

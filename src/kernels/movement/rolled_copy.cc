@@ -3,6 +3,7 @@
 #include <array>
 #include <numeric>
 
+#include "core/shape.h"
 #include "kernels/common/units.h"
 #include "kernels/movement/strided_copy.h"
 

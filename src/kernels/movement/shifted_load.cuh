@@ -9,10 +9,11 @@
 
 namespace cudaep::kernels {
 
-// Memory that may be read in whole, aligned groups of kPackBytes.
+// Memory that may be read in whole, aligned groups of kPackBytes. An address of its end would be that of what lies
+// behind it, which the simulated device would take for read.
 struct Readable {
   const std::byte* begin = nullptr;
-  const std::byte* end = nullptr;
+  size_t bytes = 0;
 };
 
 // The bytes from an address on: both aligned groups that they lie in, to be shifted together when they are needed.
@@ -25,7 +26,8 @@ struct ShiftedGroups {
   __device__ __forceinline__ bool Load(const void* from, const Readable& readable) {
     shift = static_cast<unsigned>(reinterpret_cast<uintptr_t>(from) % kPackBytes);
     const std::byte* const first = static_cast<const std::byte*>(from) - shift;
-    if (first < readable.begin || first + (shift != 0 ? 2 : 1) * kPackBytes > readable.end) return false;
+    const auto before = static_cast<size_t>(first - readable.begin);  // huge where it lies in front
+    if (before > readable.bytes || readable.bytes - before < (shift != 0 ? 2 : 1) * kPackBytes) return false;
     low = *reinterpret_cast<const Group*>(first);
     high = *reinterpret_cast<const Group*>(first + (shift != 0 ? kPackBytes : 0));
     return true;

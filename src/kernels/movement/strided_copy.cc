@@ -48,10 +48,4 @@ Result<StridedCopy> MakeStridedCopy(Dims sizes, Dims strides, int64_t offset, si
   return copy;
 }
 
-Shape ContiguousStrides(Dims dims) {
-  Shape strides(static_cast<int>(dims.size()), 1);
-  for (int d = strides.rank() - 2; d >= 0; --d) strides[d] = strides[d + 1] * dims[static_cast<size_t>(d) + 1];
-  return strides;
-}
-
 }  // namespace cudaep::kernels

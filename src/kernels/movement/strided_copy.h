@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "core/shape.h"
+#include "core/dims.h"
 #include "device/device.h"
 
 namespace cudaep::kernels {
@@ -30,9 +30,6 @@ struct StridedCopy {
 // `sizes` and `strides` (in elements) are outermost first. kNotSupported when more than kMaxStridedRank dimensions
 // remain; the view must lie inside the tensor.
 Result<StridedCopy> MakeStridedCopy(Dims sizes, Dims strides, int64_t offset, size_t elem_bytes);
-
-// Contiguous strides of a shape, outermost first.
-Shape ContiguousStrides(Dims dims);
 
 // Buffers must not overlap. An empty view launches nothing.
 Status LaunchStridedCopy(const StridedCopy& copy, const void* in, void* out, device::Stream stream);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/shape.h"
 #include "kernels/pack.h"
 
 namespace cudaep::kernels {

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "core/checked_math.h"
+#include "device/device_info.h"
 #include "kernels/index_limit.h"
 #include "kernels/norm/group_norm_input.h"
 #include "kernels/pack.h"

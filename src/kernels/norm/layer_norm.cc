@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "device/device_info.h"
 #include "kernels/common/row_plan.h"
 #include "kernels/norm/layer_norm_types.h"
 

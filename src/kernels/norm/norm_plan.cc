@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "core/checked_math.h"
+#include "device/device_info.h"
 #include "kernels/common/row_plan.h"
 
 namespace cudaep::kernels {

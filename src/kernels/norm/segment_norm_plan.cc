@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/checked_math.h"
+#include "device/device_info.h"
 #include "kernels/common/row_plan.h"
 #include "kernels/norm/segment_cut.h"
 #include "kernels/norm/segment_norm.h"

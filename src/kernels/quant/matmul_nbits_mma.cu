@@ -10,6 +10,7 @@
 
 #include "device/async_copy.h"
 #include "device/cluster.h"
+#include "device/device_info.h"
 #include "device/tensor_core.h"
 #include "kernels/pack.h"
 #include "kernels/quant/matmul_nbits.cuh"

@@ -21,7 +21,7 @@
 #include <span>
 
 #include "core/data_type.h"
-#include "core/shape.h"
+#include "core/dims.h"
 #include "core/status.h"
 #include "device/device.h"
 #include "kernels/fast_divide.h"

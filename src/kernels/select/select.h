@@ -5,7 +5,7 @@
 #pragma once
 
 #include "core/data_type.h"
-#include "core/shape.h"
+#include "core/dims.h"
 #include "device/device.h"
 
 namespace cudaep::kernels {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/strings.h"
 #include "lib/cuda/device_state.h"
 #include "lib/cuda/lt_descriptors.h"
 #include "lib/problem_check.h"

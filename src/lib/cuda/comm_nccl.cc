@@ -4,6 +4,7 @@
 #include <mutex>
 #include <thread>
 
+#include "core/strings.h"
 #include "lib/comm.h"
 #include "lib/cuda/nccl_api.h"
 #include "lib/cuda/stream_watch.h"

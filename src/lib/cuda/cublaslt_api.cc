@@ -1,5 +1,7 @@
 #include "lib/cuda/cublaslt_api.h"
 
+#include "core/strings.h"
+
 namespace cudaep::blas {
 namespace {
 

@@ -1,5 +1,6 @@
 #include "lib/cuda/cudnn_api.h"
 
+#include "core/strings.h"
 #include "lib/cuda/cublaslt_api.h"
 
 namespace cudaep::dnn {

@@ -1,5 +1,7 @@
 #include "lib/cuda/cudnn_descriptor.h"
 
+#include "core/strings.h"
+
 namespace cudaep::dnn {
 
 DescriptorBuilder::DescriptorBuilder(const CudnnApi& api, cudnnBackendDescriptorType_t type, std::string_view what)

@@ -1,5 +1,7 @@
 #include "lib/cuda/cupti_api.h"
 
+#include "core/strings.h"
+
 #if defined(CUDAEP_COMPARE_WITH_CUPTI_HEADER) && __has_include(<cupti.h>)
 #define CUDAEP_HAS_CUPTI_HEADER
 #include <cupti.h>

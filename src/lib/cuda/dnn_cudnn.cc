@@ -4,6 +4,7 @@
 // library's text behind that.
 #include <charconv>
 
+#include "core/strings.h"
 #include "lib/conv_graph.h"
 #include "lib/cuda/graph_execute.h"
 #include "lib/problem_check.h"

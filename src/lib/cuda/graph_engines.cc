@@ -4,6 +4,8 @@
 #include <array>
 #include <charconv>
 
+#include "core/strings.h"
+
 namespace cudaep::dnn {
 namespace {
 

@@ -1,5 +1,7 @@
 #include "lib/cuda/nccl_api.h"
 
+#include "core/strings.h"
+
 #if defined(CUDAEP_COMPARE_WITH_NCCL_HEADER) && __has_include(<nccl.h>)
 #define CUDAEP_HAS_NCCL_HEADER
 #include <nccl.h>

@@ -1,5 +1,6 @@
 #include "lib/report.h"
 
+#include "core/strings.h"
 #include "lib/cuda/cublaslt_api.h"
 #include "lib/cuda/cudnn_api.h"
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/float16.h"
+#include "core/strings.h"
 #include "device/sim/sim.h"
 #include "lib/blas.h"
 #include "lib/problem_check.h"

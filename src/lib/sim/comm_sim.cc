@@ -4,6 +4,7 @@
 #include <mutex>
 #include <random>
 
+#include "core/strings.h"
 #include "device/sim/sim.h"
 #include "lib/comm.h"
 #include "lib/sim/host_reduce.h"

@@ -2,6 +2,7 @@
 // under another name, for rows of pixels without a neighbourhood.
 #include <algorithm>
 
+#include "core/strings.h"
 #include "device/sim/sim.h"
 #include "lib/conv_graph.h"
 #include "lib/dnn.h"

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "core/checked_math.h"
+#include "core/strings.h"
 
 namespace cudaep::comm {
 namespace {

@@ -1,6 +1,7 @@
 #include "memory/adaptors/recording_allocator.h"
 
 #include "core/log.h"
+#include "core/strings.h"
 
 namespace cudaep::memory {
 

@@ -4,6 +4,7 @@
 
 #include "core/checked_math.h"
 #include "core/log.h"
+#include "core/strings.h"
 #include "memory/allocation_label.h"
 #include "memory/capture_gate.h"
 #include "memory/out_of_memory.h"

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "core/checked_math.h"
+#include "device/device_info.h"
 #include "memory/arena/arena.h"
 #include "memory/relaxed_capture.h"
 

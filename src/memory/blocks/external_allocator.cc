@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/log.h"
+#include "core/strings.h"
 #include "memory/relaxed_capture.h"
 
 namespace cudaep::memory {

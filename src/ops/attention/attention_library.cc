@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/strings.h"
+#include "device/device_info.h"
 #include "kernels/attention/empty_rows.h"
 #include "kernels/attention/flash.h"
 #include "lib/dnn.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/strings.h"
 #include "lib/conv_graph.h"
 #include "lib/problem_check.h"
 #include "ops/conv/aligned_call.h"

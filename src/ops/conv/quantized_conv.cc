@@ -9,6 +9,7 @@
 
 #include <optional>
 
+#include "device/device_info.h"
 #include "kernels/movement/transpose.h"
 #include "ops/conv/aligned_call.h"
 #include "ops/conv/channels_last.h"

@@ -2,6 +2,7 @@
 // whose result has them last, then "activation" as the fused Conv has it.
 #include "kernels/conv/stem_conv.h"
 
+#include "device/device_info.h"
 #include "kernels/common/tensor_cores.h"
 #include "ops/activation_attributes.h"
 #include "ops/conv/conv_plan.h"

@@ -18,7 +18,7 @@ struct Operand {
 
 // The input's labels, strides descending; a label that occurs twice steps along the diagonal.
 LabelView ViewOf(const EinsumLabels& labels, size_t input, Dims dims) {
-  const Shape strides = kernels::ContiguousStrides(dims);
+  const Shape strides = ContiguousStrides(dims);
   LabelView view;
   for (size_t d = 0; d < dims.size(); ++d) {
     const int label = labels.inputs[input][d];

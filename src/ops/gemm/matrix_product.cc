@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/checked_math.h"
+#include "device/device_info.h"
 #include "kernels/gemm/tiled_gemm.h"
 #include "lib/problem_check.h"
 #include "ops/call_memory.h"

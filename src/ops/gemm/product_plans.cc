@@ -1,5 +1,6 @@
 #include "ops/gemm/product_plans.h"
 
+#include "core/strings.h"
 #include "lib/problem_check.h"
 #include "ops/fastest_plan.h"
 

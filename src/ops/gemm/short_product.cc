@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/strings.h"
+#include "device/device_info.h"
 #include "kernels/movement/transpose.h"
 #include "lib/dnn.h"
 #include "lib/problem_check.h"

@@ -23,7 +23,7 @@ class Expand final : public Operator {
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     const TensorView& input = context.inputs[0];
     const Shape& output = context.outputs[0];
-    const Shape contiguous = kernels::ContiguousStrides(input.dims());
+    const Shape contiguous = ContiguousStrides(input.dims());
     Shape strides(output.rank(), 0);
     for (int d = 0, at = output.rank() - input.rank; d < input.rank; ++d, ++at) {
       strides[at] = input.dim[d] == 1 ? 0 : contiguous[d];

@@ -29,7 +29,7 @@ class GatherElements final : public Operator {
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     const TensorView& data = context.inputs[0];
     CUDAEP_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(axis_, data.rank));
-    Shape strides = kernels::ContiguousStrides(data.dims());
+    Shape strides = ContiguousStrides(data.dims());
     auto plan = std::make_unique<GatherElementsPlan>();
     plan->shape.axis = data.dim[axis];
     plan->shape.axis_stride = strides[axis];

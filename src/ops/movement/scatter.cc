@@ -98,7 +98,7 @@ class ScatterElements final : public ScatterBase {
  protected:
   Result<kernels::Scatter> Describe(TensorViews inputs) const override {
     CUDAEP_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(axis_, inputs[0].rank));
-    Shape strides = kernels::ContiguousStrides(inputs[0].dims());
+    Shape strides = ContiguousStrides(inputs[0].dims());
     kernels::Scatter scatter{.count = inputs[1].elems()};
     scatter.tuples.length = 1;
     scatter.tuples.size[0] = inputs[0].dim[axis];

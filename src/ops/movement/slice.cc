@@ -25,7 +25,7 @@ class Slice final : public Operator {
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     const TensorView& input = context.inputs[0];
     CUDAEP_ASSIGN_OR_RETURN(const std::vector<SliceRange> ranges, bounds_.Read(context.inputs));
-    Shape strides = kernels::ContiguousStrides(input.dims());
+    Shape strides = ContiguousStrides(input.dims());
     const int64_t offset = ApplyRanges(ranges, strides);
     auto plan = std::make_unique<SlicePlan>();
     CUDAEP_ASSIGN_OR_RETURN(plan->copy,

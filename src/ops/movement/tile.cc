@@ -33,7 +33,7 @@ class Tile final : public Operator {
   // Each output dimension is a pair: the repeats, which do not move in the input, around the input's dimension.
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     const TensorView& input = context.inputs[0];
-    const Shape contiguous = kernels::ContiguousStrides(input.dims());
+    const Shape contiguous = ContiguousStrides(input.dims());
     Shape sizes(2 * input.rank, 0), strides(2 * input.rank, 0);
     for (int d = 0; d < input.rank; ++d) {
       sizes[2 * d] = input.dim[d] == 0 ? 0 : context.outputs[0][d] / input.dim[d];

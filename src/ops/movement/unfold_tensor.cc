@@ -33,7 +33,7 @@ class UnfoldTensor final : public Operator {
 
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     CUDAEP_ASSIGN_OR_RETURN(const int dim, NormalizeAxis(dim_, context.inputs[0].rank, "dim"));
-    Shape strides = kernels::ContiguousStrides(context.inputs[0].dims());
+    Shape strides = ContiguousStrides(context.inputs[0].dims());
     strides.Append(strides[dim]);
     strides[dim] *= step_;
     auto plan = std::make_unique<UnfoldPlan>();

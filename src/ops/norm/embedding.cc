@@ -3,6 +3,7 @@
 // dimensions, for as often as they come. Outputs: what is normalised, or else the sum; the sum.
 #include "ops/norm/embedding.h"
 
+#include "device/device_info.h"
 #include "ops/optional_input.h"
 #include "ops/registry.h"
 

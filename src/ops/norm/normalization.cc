@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/checked_math.h"
+#include "device/device_info.h"
 #include "kernels/common/row_plan.h"
 #include "kernels/pack.h"
 #include "ops/norm/layer_norm.h"

@@ -76,10 +76,10 @@ class QuantizedMatMul final : public Operator {
     const Dims a_dims = context.inputs[kA].dims(), b_dims = context.inputs[kB].dims(),
                y_dims = context.outputs[0].dims();
     const Shape a = Turned(a_dims, a_perm_), b = Turned(b_dims, b_perm_);
-    const Shape a_strides = Turned(kernels::ContiguousStrides(a_dims).dims(), a_perm_),
-                b_strides = Turned(kernels::ContiguousStrides(b_dims).dims(), b_perm_);
+    const Shape a_strides = Turned(ContiguousStrides(a_dims).dims(), a_perm_),
+                b_strides = Turned(ContiguousStrides(b_dims).dims(), b_perm_);
     Shape y = a, y_strides = a;
-    const Shape stored = kernels::ContiguousStrides(y_dims);
+    const Shape stored = ContiguousStrides(y_dims);
     for (int d = 0; d < y.rank(); ++d) {
       const auto axis = static_cast<int>(y_perm_[static_cast<size_t>(d)]);
       y[axis] = y_dims[static_cast<size_t>(d)], y_strides[axis] = stored[d];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "device/device_info.h"
 #include "kernels/rnn/fused_step.h"
 #include "ops/rnn/rnn_pack.h"
 

@@ -162,7 +162,7 @@ _RAGGED = [0, 2, 2, 9]
 CASES = [
     *(_case(6, rule=rule, row_decay=rows, dtypes=TYPES)
       for rule in RULES for rows in ((False, True) if "gated" in rule else (False,))),
-    *(_case((2, tokens), size=size, width=20) for tokens in (1, 7, 300) for size in (16, 128)),
+    *(_case((2, tokens), size=size, width=20) for tokens in (1, 7, 130) for size in (16, 128)),
     _case((2, 0)),
     _case(9, batch=3, offsets=_RAGGED, dtypes=TYPES),
     *(_case(9, batch=batch, offsets=part, dtypes=TYPES) for batch, part in ((2, [0, 3, 5]), (1, [2, 5]))),  # of all

@@ -1,5 +1,6 @@
 #include "registry_json.h"
 
+#include "core/strings.h"
 #include "ops/registry.h"
 #include "runtime/options_table.h"
 

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "core/log.h"
+#include "core/strings.h"
+#include "device/device_info.h"
 #include "fake_gpus.h"
 #include "fake_host.h"
 

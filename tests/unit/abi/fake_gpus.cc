@@ -1,6 +1,7 @@
 #include "fake_gpus.h"
 
 #include "device/architectures.h"
+#include "device/device_info.h"
 
 namespace cudaep::device {
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "device/device_info.h"
 
 namespace cudaep::device {
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <thread>
 
+#include "core/strings.h"
+
 namespace cudaep {
 namespace {
 

@@ -31,6 +31,22 @@ TEST(Status, CopiesAndMoves) {
   EXPECT_FALSE(status.ok());
 }
 
+TEST(Status, OwnsItsText) {
+  Status a = Fails(), b = NotSupported("that");
+  b = std::move(a);  // over another error
+  EXPECT_EQ(b.code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(a.ok());  // NOLINT(bugprone-use-after-move): success is what a moved one holds
+  Status& same = b;
+  b = std::move(same);
+  EXPECT_EQ(b.ToString(), Fails().ToString());
+  b = same;
+  EXPECT_EQ(b.ToString(), Fails().ToString());
+  const std::string long_text(100, 'x');
+  b = Status(StatusCode::kInternal, long_text);
+  EXPECT_EQ(b.message(), long_text);
+  EXPECT_NE(b.message().data(), long_text.data());
+}
+
 TEST(Status, ContextGoesInFront) {
   EXPECT_EQ(Fails().WithContext("node 'a'").message(), "node 'a': axis 7 of [2,3]");
   EXPECT_TRUE(Status::Ok().WithContext("node").ok());

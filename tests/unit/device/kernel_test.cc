@@ -1,6 +1,7 @@
 // Numerics of kernels on the simulated device, in every order of threads and blocks.
 #include <cmath>
 
+#include "device/device_info.h"
 #include "device_fixture.h"
 
 namespace cudaep::device::testing {

@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "core/strings.h"
+
 namespace cudaep::graph {
 namespace {
 

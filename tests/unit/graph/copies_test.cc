@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/strings.h"
+
 namespace cudaep::graph {
 namespace {
 

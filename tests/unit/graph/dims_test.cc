@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/strings.h"
 #include "graph_builder.h"
 
 namespace cudaep::graph {
@@ -125,6 +126,19 @@ TEST(Dims, SlicesOfKnownSizes) {
   EXPECT_EQ(slice(0, kEnd, 1), Texts{"batch,length,12"});
   EXPECT_EQ(slice(0, 12, 1), Texts{"batch,?,12"});
   EXPECT_EQ(slice(1, kEnd, 1), Texts{"batch,?,12"});
+}
+
+// ONNX's own inference says that a Slice backwards without an end takes nothing.
+TEST(Dims, WhatFollowsIsBetterThanWhatIsStated) {
+  DimsNet net;
+  const auto ints = [&](const char* name, int64_t number) { return net.Ints(name, {number}); };
+  const int y = net.Add("Slice", 13,
+                        {net.x, ints("starts", -1), ints("ends", std::numeric_limits<int64_t>::max()), ints("axes", 2),
+                         ints("steps", -1)},
+                        {{kUnknownDim, "batch"}, {kUnknownDim, "length"}, {0}});
+  const int z = net.Add("Neg", 13, {y}, {{kUnknownDim, "batch"}, {kUnknownDim, "length"}, {0}});
+  ir::StateDims(net.graph);
+  for (const int value : {y, z}) EXPECT_EQ((*net.graph.value(value).dims)[2].size, 12);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "core/strings.h"
+
 namespace cudaep::graph {
 namespace {
 

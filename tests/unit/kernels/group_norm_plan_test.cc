@@ -1,6 +1,8 @@
 // How group normalisation is shared out: within what the kernels have room for, and nothing left over.
 #include <gtest/gtest.h>
 
+#include "core/strings.h"
+#include "device/device_info.h"
 #include "kernels/norm/group_norm_input.h"
 
 namespace cudaep::kernels {

@@ -9,6 +9,7 @@
 
 #include "../device/device_fixture.h"
 #include "core/checked_math.h"
+#include "device/device_info.h"
 #include "kernels/common/row_plan.h"
 #include "kernels/norm/layer_norm.h"
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "../device/device_fixture.h"
+#include "device/device_info.h"
 #include "kernels/quant/matmul_nbits.h"
 
 namespace cudaep::kernels {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device/device.h"
+#include "device/device_info.h"
 
 namespace cudaep::kernels {
 

@@ -7,6 +7,7 @@
 
 #include "../device/device_fixture.h"
 #include "core/data_type_traits.h"
+#include "core/shape.h"
 
 namespace cudaep::kernels {
 namespace {

@@ -11,6 +11,7 @@
 #include "../device/device_fixture.h"
 #include "core/checked_math.h"
 #include "core/data_type_traits.h"
+#include "device/device_info.h"
 #include "kernels/common/long_rows.cuh"
 #include "kernels/norm/segment_cut.h"
 #include "kernels/reduce/reduce.h"

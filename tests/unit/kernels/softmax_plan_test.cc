@@ -6,6 +6,8 @@
 
 #include "../device/device_fixture.h"
 #include "core/data_type_traits.h"
+#include "core/strings.h"
+#include "device/device_info.h"
 #include "kernels/softmax/softmax.h"
 
 namespace cudaep::kernels {

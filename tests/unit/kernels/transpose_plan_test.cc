@@ -7,6 +7,7 @@
 
 #include "../device/device_fixture.h"
 #include "core/shape.h"
+#include "core/strings.h"
 #include "kernels/movement/transpose.h"
 
 namespace cudaep::kernels {

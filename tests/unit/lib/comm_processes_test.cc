@@ -4,6 +4,7 @@
 
 #include <csignal>
 
+#include "core/strings.h"
 #include "rank_threads.h"
 
 namespace cudaep::comm {

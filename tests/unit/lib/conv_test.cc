@@ -1,6 +1,7 @@
 // Convolution problems of both directions against double-precision loops: forward as a gather, transposed as a scatter.
 #include <chrono>
 
+#include "core/strings.h"
 #include "device_fixture.h"
 #include "lib/dnn.h"
 #include "lib/problem_check.h"

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "caller_memory.h"
+#include "core/strings.h"
 #include "device/sim/sanitizers.h"
 #include "memory/arena/arena.h"
 #include "memory/blocks/pool_allocator.h"

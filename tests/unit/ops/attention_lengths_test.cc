@@ -8,6 +8,7 @@
 #include <random>
 
 #include "../device/device_fixture.h"
+#include "core/strings.h"
 #include "node.h"
 #include "ops/planned_operator.h"
 

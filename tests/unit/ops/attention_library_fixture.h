@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "../lib/device_fixture.h"
+#include "device/device_info.h"
 #include "ops/attention/attention_step.h"
 
 namespace cudaep::ops {

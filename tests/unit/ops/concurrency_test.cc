@@ -14,6 +14,7 @@
 #include <numeric>
 #include <thread>
 
+#include "core/strings.h"
 #include "device/sim/sim.h"
 #include "memory/memory_registry.h"
 #include "node.h"

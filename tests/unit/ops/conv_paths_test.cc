@@ -2,6 +2,7 @@
 #include <set>
 
 #include "../runtime/limited_memory.h"
+#include "core/strings.h"
 #include "library_paths.h"
 
 namespace cudaep::ops {

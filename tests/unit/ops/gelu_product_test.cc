@@ -10,6 +10,7 @@
 
 #include "../lib/device_fixture.h"
 #include "core/data_type_traits.h"
+#include "device/device_info.h"
 #include "ops/gemm/matrix_product.h"
 #include "ops/gemm/short_product.h"
 

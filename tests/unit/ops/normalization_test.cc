@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "../lib/device_fixture.h"
+#include "device/device_info.h"
 
 namespace cudaep::ops {
 namespace {

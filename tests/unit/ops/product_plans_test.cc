@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "core/strings.h"
 #include "library_paths.h"
 
 namespace cudaep::ops {

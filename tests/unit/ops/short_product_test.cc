@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "../lib/device_fixture.h"
+#include "device/device_info.h"
 #include "lib/problem_check.h"
 #include "ops/gemm/matrix_product.h"
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/strings.h"
 #include "runtime/plan_store.h"
 
 namespace cudaep {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/strings.h"
 #include "runtime/options_table.h"
 
 namespace cudaep {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/log.h"
+#include "core/strings.h"
 #include "runtime/ignored_options.h"
 
 namespace cudaep {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/log.h"
+#include "core/strings.h"
 
 namespace cudaep {
 namespace {

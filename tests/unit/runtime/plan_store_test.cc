@@ -13,7 +13,9 @@
 #include <thread>
 
 #include "core/log.h"
+#include "core/strings.h"
 #include "device/device.h"
+#include "device/device_info.h"
 #include "fake_plans.h"
 #include "runtime/plan_file.h"
 

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/strings.h"
 #include "runtime/rendezvous_note.h"
 
 namespace cudaep {
