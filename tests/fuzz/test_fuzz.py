@@ -11,7 +11,7 @@ from tests.session.programs import shared_library
 
 from . import campaign
 
-COUNT = 1500  # of each kind: some two seconds
+COUNT = 800  # of each kind: some two seconds
 CASES = sorted(campaign.CORPUS.glob("*.case"))
 
 

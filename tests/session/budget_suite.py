@@ -193,7 +193,7 @@ def _memory_users() -> dict[str, bytes]:
     def sum_of(letter: str, parts: int) -> onnx.NodeProto:
         return helper.make_node("Sum", [f"{letter}{i}" for i in range(parts)], ["y"], name="sum")
 
-    rows: tuple[int, Sequence[int | str]] = (FLOAT, [128, 1 << 16])
+    rows: tuple[int, Sequence[int | str]] = (FLOAT, [64 if simulated() else 128, 1 << 16])
     sort = helper.make_node("TopK", ["v0", "k"], ["sorted", "positions"], name="sort")
     return {
         "weights": models.model([*products, sum_of("p", 3)], {"v0": row}, {"y": wide_row}, constants),
@@ -228,7 +228,7 @@ def check_memory_in_use_stays_within_what_is_stated() -> None:
             assert used <= stated + (32 if simulated() else 64) * MIB, (kind, used / MIB, stated / MIB)
             assert stated <= 2 * used, (kind, used / MIB, stated / MIB)
             part = sum(node["cost"][kind] for node in found.claimed)
-            assert part > 100 * MIB, (kind, part / MIB)
+            assert part > (50 if simulated() else 100) * MIB, (kind, part / MIB)
             del found
             gc.collect()
 

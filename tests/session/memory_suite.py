@@ -328,14 +328,14 @@ def check_a_failure_at_every_request_of_a_region_that_keeps_results() -> None:
 
 @on_one_host
 def check_failures_in_the_reading_models() -> None:
-    """The three models of `make run`, each with some 300 to 700 requests: at every 151st, or $CUDAEP_FAILURE_STEP-th.
+    """The three models of `make run`, each with some 300 to 700 requests: at every 111th, or $CUDAEP_FAILURE_STEP-th.
 
     Hosts start a third of a step apart, so that those of `make matrix` see others.
     """
     found = importlib.util.find_spec("rapidocr_onnxruntime")
     if found is None or found.origin is None:
         raise SkippedError("rapidocr_onnxruntime is not installed")
-    step = int(os.environ.get("CUDAEP_FAILURE_STEP", "151"))
+    step = int(os.environ.get("CUDAEP_FAILURE_STEP", "111"))
     first = HOST[1] // 3 % 3 * step // 3
     for path in sorted((Path(found.origin).parent / "models").glob("*.onnx")):
         x = np.random.default_rng(6).random((1, 3, 48 if "det" not in path.name else 64, 64), np.float32)
