@@ -8,7 +8,6 @@
 #include "core/log.h"
 #include "core/strings.h"
 #include "device/architectures.h"
-#include "device/device_info.h"
 
 namespace cudaep::abi {
 namespace {

@@ -1,5 +1,5 @@
-// Dimensions as functions take them: a view on somebody's list. core/shape.h has a list of one's own, shape.cc the code
-// of both.
+// Dimensions as functions take them: a view on somebody's list.
+// core/shape.h has a list of one's own.
 #pragma once
 
 #include <cstdint>

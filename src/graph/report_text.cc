@@ -2,8 +2,6 @@
 
 #include <cstdio>
 
-#include "core/strings.h"
-
 namespace cudaep::graph {
 
 std::string Quoted(std::string_view text) {

@@ -120,9 +120,9 @@ Status BlockExecutor::RunBlocks() {
       shared.EndBlock(launch_.kernel, Shape());
     }
     if (!ok) {
-      const std::string failure = std::move(failure_);
+      Status failed(StatusCode::kDeviceError, failure_);
       Abandon();
-      return Status(StatusCode::kDeviceError, failure);
+      return failed;
     }
   }
   return Status::Ok();

@@ -123,7 +123,7 @@ void ClearFaults();
 // An error of work that runs, as if a kernel had failed: the next synchronisation reports it, later calls are lost.
 void RaiseStickyError(int ordinal, std::string text);
 // The device is gone at once.
-void LoseDevice(int ordinal, std::string text);
+void LoseDevice(int ordinal, std::string_view text);
 
 // While set, a launch, copy, memset, stream-ordered allocation or host callback on any other stream is refused: proves
 // that an operator uses the stream it was given. Null lifts it.

@@ -175,7 +175,7 @@ void RaiseStickyError(int ordinal, std::string text) {
   });
 }
 
-void LoseDevice(int ordinal, std::string text) {
+void LoseDevice(int ordinal, std::string_view text) {
   WithDevice(ordinal, [&](Device& device) {
     Simulator::Get().MarkLost(device.ordinal, Status(StatusCode::kDeviceError, text));
     return true;

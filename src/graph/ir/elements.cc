@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "core/checked_math.h"
-#include "core/strings.h"
 #include "graph/ir/attributes.h"
 #include "graph/ir/element_moves.h"
 

@@ -1,7 +1,7 @@
 #include "graph/pass/whole_packs.h"
 
 #include "core/checked_math.h"
-#include "core/float16.h"
+#include "core/data_type_traits.h"
 #include "graph/ir/constants.h"
 #include "graph/pass/layout.h"
 #include "graph/pass/match.h"
@@ -24,8 +24,8 @@ const ops::TensorView* PixelWeights(const ir::Graph& graph, const ir::Node& node
 }
 
 double Rounded(DataType type, double number) {
-  const auto single = static_cast<float>(number);
-  return type == DataType::kFloat16 ? ToFloat(HalfFromFloat(single)) : ToFloat(BFloat16FromFloat(single));
+  return VisitType<kFloat16Types>(type, number,
+                                  [&]<class T>() -> double { return Load(Store<T>(static_cast<float>(number))); });
 }
 
 class Filler {

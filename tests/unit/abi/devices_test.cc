@@ -5,7 +5,6 @@
 
 #include "core/log.h"
 #include "core/strings.h"
-#include "device/device_info.h"
 #include "fake_gpus.h"
 #include "fake_host.h"
 

@@ -1,7 +1,6 @@
 #include "fake_gpus.h"
 
 #include "device/architectures.h"
-#include "device/device_info.h"
 
 namespace cudaep::device {
 

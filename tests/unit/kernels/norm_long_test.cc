@@ -7,7 +7,6 @@
 
 #include "../device/device_fixture.h"
 #include "core/data_type_traits.h"
-#include "device/device_info.h"
 #include "kernels/common/row_plan.h"
 #include "kernels/norm/layer_norm.h"
 #include "norm_device.h"

@@ -6,7 +6,6 @@
 
 #include "../device/device_fixture.h"
 #include "core/float16.h"
-#include "device/device_info.h"
 #include "kernels/norm/layer_norm.h"
 #include "norm_device.h"
 

@@ -3,7 +3,6 @@
 
 #include "../runtime/no_threads.h"
 #include "attention_library_fixture.h"
-#include "device/device_info.h"
 #include "memory/memory_registry.h"
 #include "ops/attention/attention_step.h"
 
