@@ -13,6 +13,7 @@ Status LaunchAttention(const AttentionPlan& plan, const AttentionPointers& at, d
       FlashModeOf(arguments) == FlashMode::kPlain) {
     return LaunchWholeRows(plan, arguments, stream);
   }
+  if (plan.window_warps != 0 && TakesWindows(arguments)) return LaunchWindows(plan, arguments, stream);
   const auto launch = [&] {
     if (plan.few_queries && FlashModeOf(arguments) == FlashMode::kPlain) {
       return LaunchFewQueries(plan, arguments, stream);

@@ -83,6 +83,21 @@ int WholeRowsWarps(const AttentionPlan& plan) {
   return static_cast<int>(std::clamp<int64_t>(CeilDiv(plan.problem.queries, int64_t{kWarpRows}), 1, kMostWarps));
 }
 
+bool HasWindows(const AttentionPlan& plan) {
+  const AttentionProblem& p = plan.problem;
+  return plan.kernel == AttentionKernel::kTensorCores && p.scores == AttentionScores::kNone && p.bias &&
+         p.softcap == 0 && p.keys <= kWindowKeys && p.queries <= kWindowKeys && p.head_size == kWindowHead &&
+         p.v_head_size == kWindowHead && FitsInt32(p.heads * p.batch);
+}
+
+// A warp for each window where those are enough to fill the device, else one for each of its tiles of rows.
+int WindowWarps(const AttentionPlan& plan, const device::DeviceInfo& device) {
+  if (!HasWindows(plan)) return 0;
+  const int64_t tiles = std::clamp<int64_t>(CeilDiv(plan.problem.queries, int64_t{kWarpRows}), 1, kMostWarps);
+  const int64_t windows = plan.problem.heads * plan.problem.batch;
+  return static_cast<int>(windows >= int64_t{kWarpsOfProcessor} * device.multiprocessors ? 1 : tiles);
+}
+
 bool HasFewQueries(const AttentionPlan& plan) {
   const AttentionProblem& p = plan.problem;
   return plan.kernel == AttentionKernel::kTensorCores && p.scores == AttentionScores::kNone &&
@@ -104,6 +119,9 @@ Status CheckForced(const AttentionPlan& plan, const AttentionChoice& forced) {
   if (forced.whole_rows_warps < 0 || forced.whole_rows_warps > kMostWarps ||
       (forced.whole_rows_warps != 0 && !HasWholeRows(plan))) {
     return InvalidArgument("no block of ", forced.whole_rows_warps, " warps has all ", p.keys, " keys of a head");
+  }
+  if (forced.window_warps < 0 || forced.window_warps > kMostWarps || (forced.window_warps != 0 && !HasWindows(plan))) {
+    return InvalidArgument("no ", forced.window_warps, " warps share a window of ", p.keys, " keys");
   }
   if (forced.splits > kMostSplits) return InvalidArgument("keys are split into ", kMostSplits, " parts at most");
   if (forced.splits < 0 || (forced.splits > 1 && p.scores != AttentionScores::kNone)) {
@@ -127,6 +145,12 @@ int64_t FlashBlocks(const AttentionPlan& plan) {
   const AttentionProblem& p = plan.problem;
   return CeilDiv(plan.rows(), int64_t{plan.warps} * kWarpRows) * (p.heads / plan.packed) * p.batch *
          std::max<int64_t>(CeilDiv(p.v_head_size, int64_t{plan.value_tile}), 1);
+}
+
+int64_t WindowEntries(const AttentionProblem& problem) {
+  const ScoreStrides& strides = problem.bias_strides;
+  if (strides.batch == 0) return 1;
+  return strides.batches == 0 ? problem.batch : std::min(strides.batches, problem.batch);
 }
 
 Result<AttentionPlan> PlanAttention(const AttentionProblem& problem, const device::DeviceInfo& device,
@@ -154,6 +178,7 @@ Result<AttentionPlan> PlanAttention(const AttentionProblem& problem, const devic
   CUDAEP_RETURN_IF_ERROR(FitSharedMemory(plan, device, forced));
   const bool splits = problem.scores == AttentionScores::kNone;
   plan.whole_rows_warps = forced == AttentionChoice{} ? WholeRowsWarps(plan) : forced.whole_rows_warps;
+  plan.window_warps = forced == AttentionChoice{} ? WindowWarps(plan, device) : forced.window_warps;
   plan.few_queries = forced == AttentionChoice{} ? HasFewQueries(plan) : forced.few_queries;
   if (plan.few_queries && !HasFewQueries(plan)) {
     return InvalidArgument("no kernel of few queries has ", plan.rows(), " rows of ", problem.head_size, " elements");

@@ -43,12 +43,6 @@ struct Keys {
   }
 };
 
-// The lower halves of two words, or the upper ones.
-template <bool kUpper>
-__device__ __forceinline__ uint32_t Halves(uint32_t a, uint32_t b) {
-  return kUpper ? a >> 16 | (b & 0xffff0000u) : (a & 0xffffu) | b << 16;
-}
-
 template <class T, int kDepth>
 __global__ void __launch_bounds__(kWarps * 32, kDepth == 64 ? 3 : 2)
     FewQueriesKernel(__grid_constant__ const FlashArguments p) {

@@ -12,12 +12,17 @@ inline constexpr int kMostSplits = 64;
 inline constexpr int kWholeRowsKeys = 128, kWholeRowsHead = 64;
 // Of the kernel of few queries: its rows are those of one warp. What keys are split by; warps of a block.
 inline constexpr int kFewQueriesKeys = 64, kFewQueriesWarps = 4;
+// What the kernel of short windows has room for: keys, and as many queries; the size of its heads.
+inline constexpr int kWindowKeys = 64, kWindowHead = 32;
 inline constexpr int kWeightPad = 4;  // elements after a row of weights in shared memory
 
 // Keys that a block works on together.
 constexpr int TileKeys(AttentionKernel kernel) { return kernel == AttentionKernel::kTensorCores ? 64 : 32; }
 
 int64_t FlashBlocks(const AttentionPlan& plan);  // without splits
+
+// Entries of the batch that differ in what is added to scores: from so many on they come again.
+int64_t WindowEntries(const AttentionProblem& problem);
 
 // Combinations of types that only have the kernel with every mode: 16-bit floats without tensor cores, and softmax in
 // fp64 of what is narrower.
@@ -38,7 +43,7 @@ struct FlashArguments {
   AttentionPointers at;
   int64_t row_tiles, head_groups, value_chunks;
   int packed, group, splits, depth, depth_chunks;
-  int q_aligned, k_aligned, v_aligned, y_pairs;
+  int q_aligned, k_aligned, v_aligned, y_aligned, y_pairs;
   int windowed;  // whether some query does not see all keys
   FlashAdded added;
 };
@@ -53,6 +58,9 @@ enum class FlashMode : uint8_t {
 };
 FlashMode FlashModeOf(const FlashArguments& arguments);
 
+// Whether a plan's kernel of short windows takes the call: a bias for each score and nothing else, aligned rows.
+bool TakesWindows(const FlashArguments& arguments);
+
 // The files that hold kernels; LaunchAttention chooses among them.
 Status LaunchFlashHalf(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
 Status LaunchFlashBFloat16(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
@@ -61,6 +69,8 @@ Status LaunchFlashDouble(const AttentionPlan& plan, const FlashArguments& argume
 Status LaunchFlashMixed(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
 // Of a plan that says so, in mode kPlain and without a range of keys.
 Status LaunchWholeRows(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
+// Of a plan that says so, where TakesWindows.
+Status LaunchWindows(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
 // Of a plan that says so, in mode kPlain.
 Status LaunchFewQueries(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
 // Joins the parts of a plan with splits.

@@ -46,6 +46,7 @@ FlashArguments MakeFlashArguments(const AttentionPlan& plan, const AttentionPoin
           .q_aligned = IsWhole(p, at.q, p.q, pack),
           .k_aligned = IsWhole(p, at.k, p.k, pack),
           .v_aligned = IsWhole(p, at.v, p.v, pack),
+          .y_aligned = IsWhole(p, at.y, p.y, pack),
           .y_pairs = p.v_head_size % 2 == 0 ? IsWhole(p, at.y, p.y, 2) : 0,
           .windowed = p.past + p.queries - 1 > p.left || p.past + p.right + 1 < p.keys ? 1 : 0,
           .added = AddedTo(plan, at)};
@@ -59,6 +60,14 @@ FlashMode FlashModeOf(const FlashArguments& arguments) {
   const bool sink = arguments.at.sink != nullptr || arguments.at.zero_sink;
   const bool plain = aligned && !sink && p.softcap == 0 && arguments.added != FlashAdded::kByScore;
   return plain ? FlashMode::kPlain : FlashMode::kAny;
+}
+
+bool TakesWindows(const FlashArguments& arguments) {
+  const AttentionPointers& at = arguments.at;
+  return arguments.added == FlashAdded::kByScore && arguments.problem.mask == AttentionMask::kNone &&
+         at.key_end == nullptr && at.key_begin == nullptr && at.sink == nullptr && !at.zero_sink &&
+         arguments.windowed == 0 && arguments.q_aligned != 0 && arguments.k_aligned != 0 && arguments.v_aligned != 0 &&
+         arguments.y_aligned != 0;
 }
 
 }  // namespace cudaep::kernels

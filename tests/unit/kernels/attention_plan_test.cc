@@ -56,7 +56,8 @@ class AttentionPlanTest : public device::testing::DeviceTest {
     using T = CppType<type>;
     SCOPED_TRACE(StrCat(DataTypeName(type), " warps ", choice.warps, " packed ", choice.packed, " tile ",
                         choice.value_tile, " depth ", choice.depth, " splits ", choice.splits, " whole rows ",
-                        choice.whole_rows_warps, choice.few_queries ? " few queries" : ""));
+                        choice.whole_rows_warps, " window ", choice.window_warps,
+                        choice.few_queries ? " few queries" : ""));
     const auto plan = PlanAttention(p, info_, choice);
     ASSERT_TRUE(plan.ok()) << plan.status().ToString();
     EXPECT_TRUE(choice.splits == 0 || plan.value().splits == choice.splits);
@@ -200,6 +201,38 @@ class AttentionPlanTest : public device::testing::DeviceTest {
     }
   }
 
+  // Windows with a bias for each score: whole and parts of tiles, of one entry, of a few that come again, of each entry
+  // and head; and what that kernel leaves to the others.
+  template <DataType type>
+  void CheckWindows(double tolerance) {
+    struct Sizes {
+      int64_t batch, queries, keys;
+    };
+    for (const Sizes& s : {Sizes{5, 49, 49}, {2, 64, 64}, {7, 16, 37}, {1, 3, 9}}) {
+      AttentionProblem p = Problem(type, 4, 2, s.queries, s.keys, 32, 32);
+      p.batch = s.batch;
+      p.right = AttentionProblem::kUnbounded;
+      p.bias = true;
+      const int64_t matrix = s.queries * s.keys;
+      const ScoreStrides kinds[] = {
+          {.head = matrix, .query = s.keys, .key = 1, .keys = s.keys},
+          {.batch = 7, .head = 3, .query = s.keys, .key = 1, .keys = s.keys, .batches = 2},
+          {.batch = 11, .head = 64, .query = 1, .key = 2, .keys = s.keys - 1},
+      };
+      for (const ScoreStrides& strides : kinds) {
+        SCOPED_TRACE(StrCat("batch ", s.batch, " keys ", s.keys, " stride ", strides.batch));
+        p.bias_strides = strides;
+        for (const int warps : {1, 2, 4}) Check<type>(p, {.window_warps = warps}, tolerance);
+        AttentionProblem other = p;
+        other.right = 0;
+        Check<type>(other, {.window_warps = 1}, tolerance);
+        other.right = p.right;
+        other.mask = AttentionMask::kBool, other.mask_strides = {.head = 1, .key = 2, .keys = s.keys};
+        Check<type>(other, {.window_warps = 1}, tolerance);
+      }
+    }
+  }
+
   // Up to 16 rows: one, a group's heads, all; keys of whole steps and parts of them, windows, ranges, masks; and what
   // that kernel leaves to the others.
   template <DataType type>
@@ -232,7 +265,7 @@ class AttentionPlanTest : public device::testing::DeviceTest {
     }
   }
 
-  static constexpr int64_t kAddedElems = 4 * 21 * 150;
+  static constexpr int64_t kAddedElems = 4 * 64 * 64;
   std::vector<uint8_t> mask_ = [] {
     std::vector<uint8_t> mask(kAddedElems);
     for (size_t i = 0; i < mask.size(); ++i) mask[i] = i % 3 != 0 ? 1 : 0;
@@ -252,6 +285,9 @@ TEST_F(AttentionPlanTest, AddedToScoresInFloat16) { CheckAdded<DataType::kFloat1
 
 TEST_F(AttentionPlanTest, WholeRowsInFloat16) { CheckWholeRows<DataType::kFloat16>(6e-4); }
 TEST_F(AttentionPlanTest, WholeRowsInBFloat16) { CheckWholeRows<DataType::kBFloat16>(5e-3); }
+
+TEST_F(AttentionPlanTest, WindowsInFloat16) { CheckWindows<DataType::kFloat16>(6e-4); }
+TEST_F(AttentionPlanTest, WindowsInBFloat16) { CheckWindows<DataType::kBFloat16>(5e-3); }
 
 TEST_F(AttentionPlanTest, FewQueriesInFloat16) {
   CheckFewQueries<DataType::kFloat16>(64, 6e-4);
@@ -285,6 +321,20 @@ TEST_F(AttentionPlanTest, ShortSequencesHaveWholeRows) {
   EXPECT_EQ(warps(Problem(DataType::kFloat16, 4, 4, 128, 128, 64, 64), {.warps = 2}), 0);
 }
 
+TEST_F(AttentionPlanTest, AWindowIsOfOneWarpWhereThereAreMany) {
+  const auto warps = [&](int64_t batch, int64_t queries, int64_t size, bool bias = true) {
+    AttentionProblem p = Problem(DataType::kFloat16, 4, 4, queries, 49, size, size);
+    p.batch = batch, p.bias = bias, p.bias_strides = {.query = 49, .key = 1, .keys = 49};
+    return PlanAttention(p, info_).value().window_warps;
+  };
+  EXPECT_EQ(warps(10000, 49, 32), 1);
+  EXPECT_EQ(warps(1, 49, 32), 4);
+  EXPECT_EQ(warps(1, 20, 32), 2);
+  EXPECT_EQ(warps(1, 65, 32), 0);
+  EXPECT_EQ(warps(1, 49, 40), 0);
+  EXPECT_EQ(warps(1, 49, 32, false), 0);
+}
+
 TEST_F(AttentionPlanTest, AQueryWithoutKeysIsZeroOrNan) {
   mask_.assign(mask_.size(), 0);
   for (const bool nan : {false, true}) {
@@ -302,6 +352,11 @@ TEST_F(AttentionPlanTest, AQueryWithoutKeysIsZeroOrNan) {
     step.mask = AttentionMask::kBool, step.mask_strides = {.key = 1, .keys = 150};
     step.empty_is_nan = nan;
     Check<DataType::kFloat16>(step, {.splits = 2, .few_queries = true}, 0);
+    AttentionProblem window = Problem(DataType::kFloat16, 4, 2, 21, 50, 32, 32);
+    window.right = AttentionProblem::kUnbounded;
+    window.bias = true, window.bias_strides = {.query = 1, .key = 1, .keys = 0};
+    window.empty_is_nan = nan;
+    Check<DataType::kFloat16>(window, {.window_warps = 1}, 0);
   }
 }
 
@@ -312,6 +367,7 @@ TEST_F(AttentionPlanTest, WhatCannotBeIsRefused) {
   EXPECT_FAILS(refusal({.packed = 3}), kInvalidArgument, "either 1 or 2 heads");
   EXPECT_FAILS(refusal({.value_tile = 128}), kInvalidArgument, "128 columns");
   EXPECT_FAILS(refusal({.whole_rows_warps = 4}), kInvalidArgument, "all 5 keys");
+  EXPECT_FAILS(refusal({.window_warps = 4}), kInvalidArgument, "no 4 warps share a window of 5 keys");
   EXPECT_FAILS(refusal({.few_queries = true}), kInvalidArgument, "6 rows of 8 elements");
   EXPECT_FAILS(refusal({.depth = 24}), kInvalidArgument, "not whole 16");
   EXPECT_FAILS(refusal({.splits = kMostSplits + 1}), kInvalidArgument, "64 parts at most");
