@@ -6,11 +6,11 @@
 set -eu
 . "$(dirname "$0")/python_version.sh"
 
-packages="cmake ninja-build g++ ccache libboost-context-dev libeigen3-dev libgtest-dev clang-format clang-tidy"
+packages="cmake ninja-build g++ ccache libboost-context-dev libeigen3-dev libgtest-dev clang-format"
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   missing=""
-  for tool in cmake ninja g++ ccache clang-format clang-tidy; do
+  for tool in cmake ninja g++ ccache clang-format; do
     command -v $tool >/dev/null || missing="$missing $tool"
   done
   find_python >/dev/null || missing="$missing Python-3.11-or-3.12"

@@ -5,7 +5,6 @@ Works on the compile commands of build/sim, which must be configured; several fi
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -17,8 +16,8 @@ COMMANDS = ROOT / "build" / "sim" / "compile_commands.json"
 TIDY = ROOT / "build" / "tidy"
 # Flags of gcc that clang does not know.
 FOREIGN = {"-fno-gnu-unique"}
-# Debian 12's clang 14 refuses a consteval function that makes a static member of its own class.
-EXTRA = ["--extra-arg=-Dconsteval=constexpr"]
+# That of requirements.txt, which does not look at what system headers declare: 40% less time than Debian 12's.
+CLANG_TIDY = Path(sys.executable).with_name("clang-tidy")
 
 
 def sources(commands: list[dict[str, str]], parts: list[str]) -> list[str]:
@@ -38,15 +37,15 @@ def for_clang(commands: list[dict[str, str]]) -> list[dict[str, str]]:
 
 def check(name: str, commands: Path = TIDY) -> tuple[str, str]:
     """The file's name and what clang-tidy finds in it, which is nothing for a clean file."""
-    command = ["clang-tidy", "--quiet", *EXTRA, "-p", str(commands), name]
+    command = [str(CLANG_TIDY), "--quiet", "-p", str(commands), name]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return name, "" if result.returncode == 0 else result.stdout or result.stderr
 
 
 def main() -> None:
     """Checks all files, the largest first; findings are printed once each."""
-    if shutil.which("clang-tidy") is None:
-        sys.exit("tidy: clang-tidy is not installed: tools/setup_system.sh")
+    if not CLANG_TIDY.exists():
+        sys.exit("tidy: clang-tidy is not installed: make setup")
     if not COMMANDS.is_file():
         sys.exit("tidy: build/sim is not configured: cmake --preset sim")
     start = time.monotonic()
