@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "device/intrinsics.h"
 #include "device/launch.h"
 
 namespace cudaep::device {
@@ -24,6 +25,24 @@ __device__ __forceinline__ uint32_t JoinHalves(uint32_t a, uint32_t b) {
 #else
   return kHigh ? a >> 16 | (b & 0xffff0000u) : (a & 0xffffu) | b << 16;
 #endif
+}
+
+// Four words of each of four neighbouring lanes: word i of lane t becomes word t of lane i.
+__device__ __forceinline__ void TransposeQuad(uint32_t (&word)[4], int t) {
+#pragma unroll
+  for (int bit = 1; bit < 4; bit *= 2) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int low = bit == 1 ? 2 * i : i, high = low + bit;
+      const bool upper = (t & bit) != 0;
+      const uint32_t other = __shfl_xor_sync(kFullWarp, upper ? word[low] : word[high], bit);
+      if (upper) {
+        word[low] = other;
+      } else {
+        word[high] = other;
+      }
+    }
+  }
 }
 
 // Byte `index` of a word in the low bits of both halves.

@@ -1,7 +1,8 @@
 // Products of warpgroups, four warps each, by tensor cores that read both operands from shared memory (wgmma), and the
 // copies that bring these: one PTX instruction each. Devices of 9.0 alone; the file is compiled for 9.0a.
 //
-//   D[64 x N] += A[64 x 16] * B[N x 16]^T, fp16 or bf16 with fp32 sums, A and B from boxes (device/tensor_map.h)
+//   D[64 x N] += A[64 x K] * B[N x K]^T, A and B from boxes (device/tensor_map.h), K = 16 for fp16 and bf16 (fp32
+//   sums), 32 for int8 (int32 sums, which may wrap): 32 bytes
 //
 // A thread has of D, for i from 0 on: row 16 * (warp of the group) + lane / 4 + i / 2 % 2 * 8, column i / 4 * 8 + lane
 // % 4 * 2 + i % 2.
@@ -25,7 +26,11 @@
 
 namespace cudaep::device {
 
-inline constexpr int kWarpgroupThreads = 128, kWarpgroupRows = 64, kWarpgroupDepth = 16;
+inline constexpr int kWarpgroupThreads = 128, kWarpgroupRows = 64;
+inline constexpr int kWarpgroupDepthBytes = 32;  // K of a product
+
+template <class T>
+using WarpgroupSum = std::conditional_t<std::is_same_v<T, int8_t>, int32_t, float>;
 
 // Copies the box that begins at `column` and `row`. All of its bytes, zeros too, count at `barrier`, where an arrival
 // announced them. One thread asks for it; `map` is the kernel's argument.
@@ -75,17 +80,21 @@ struct BoxPart {
     return {.bits = (detail::SharedAddress(first) & 0x3ffff) / 16 | uint64_t{1} << 16 | kEightRows << 32 | kExchanged};
 #endif
   }
-  // The next kWarpgroupDepth columns for each step.
+  // The next K columns for each step.
   __device__ __forceinline__ BoxPart At(int steps) const {
-    return {bits + static_cast<uint64_t>(steps) * kWarpgroupDepth * 2 / 16, first, steps};
+    return {bits + static_cast<uint64_t>(steps) * kWarpgroupDepthBytes / 16, first, steps};
   }
 #if defined(CUDAEP_SIMULATED_DEVICE)
   template <class T>
-  float Element(int row, int k) const {
-    const int column = step * kWarpgroupDepth + k;
+  WarpgroupSum<T> Element(int row, int k) const {
+    const int byte = step * kWarpgroupDepthBytes + k * static_cast<int>(sizeof(T));
     T value;
-    std::memcpy(&value, first + row * kBoxRowBytes + (column / 8 ^ row % 8) * 16 + column % 8 * 2, sizeof(value));
-    return ToFloat(value);
+    std::memcpy(&value, first + row * kBoxRowBytes + (byte / 16 ^ row % 8) * 16 + byte % 16, sizeof(value));
+    if constexpr (std::is_same_v<T, int8_t>) {
+      return value;
+    } else {
+      return ToFloat(value);
+    }
   }
 #endif
 };
@@ -127,6 +136,10 @@ __device__ __forceinline__ void TakeRegisters() {
 #define CUDAEP_SUMS_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define CUDAEP_SUMS_8(i) CUDAEP_SUMS_4(i), CUDAEP_SUMS_4(i + 4)
 #define CUDAEP_SUMS_32(i) CUDAEP_SUMS_8(i), CUDAEP_SUMS_8(i + 8), CUDAEP_SUMS_8(i + 16), CUDAEP_SUMS_8(i + 24)
+#define CUDAEP_NAMES_32                                          \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, "           \
+  "%12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, " \
+  "%24, %25, %26, %27, %28, %29, %30, %31"
 #define CUDAEP_NAMES_64                                          \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, "           \
   "%12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, " \
@@ -143,28 +156,56 @@ __device__ __forceinline__ void TakeRegisters() {
   "%60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, " \
   "%72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, " \
   "%84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define CUDAEP_WHOLE_SUMS_4(i) "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3])
+#define CUDAEP_WHOLE_SUMS_8(i) CUDAEP_WHOLE_SUMS_4(i), CUDAEP_WHOLE_SUMS_4(i + 4)
+#define CUDAEP_WHOLE_SUMS_32(i) \
+  CUDAEP_WHOLE_SUMS_8(i), CUDAEP_WHOLE_SUMS_8(i + 8), CUDAEP_WHOLE_SUMS_8(i + 16), CUDAEP_WHOLE_SUMS_8(i + 24)
 // The predicate says whether d is added to.
 #define CUDAEP_WARPGROUP_MMA(columns, type, names, a, b, add)                                                     \
   "{ .reg .pred p; setp.ne.b32 p, " add ", 0; wgmma.mma_async.sync.aligned.m64n" columns "k16.f32." type "." type \
   " {" names "}, " a ", " b ", p, 1, 1, 0, 0; }"
 
-// By all threads of the group; kColumns (N) is 128 or 192. Not `adds`: d is overwritten.
+#define CUDAEP_WARPGROUP_MMA_INT8(columns, names, a, b, add)                                                     \
+  "{ .reg .pred p; setp.ne.b32 p, " add ", 0; wgmma.mma_async.sync.aligned.m64n" columns "k32.s32.s8.s8 {" names \
+  "}, " a ", " b ", p; }"
+
+// By all threads of the group; kColumns (N) is 128 or 192, of int8 64 too. Not `adds`: d is overwritten.
 template <class T, int kColumns>
-__device__ __forceinline__ void WarpgroupMma([[maybe_unused]] float (&d)[kColumns / 2],
+__device__ __forceinline__ void WarpgroupMma([[maybe_unused]] WarpgroupSum<T> (&d)[kColumns / 2],
                                              [[maybe_unused]] const BoxPart& a, [[maybe_unused]] const BoxPart& b,
                                              [[maybe_unused]] bool adds) {
-  static_assert(std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>);
-  static_assert(kColumns == 128 || kColumns == 192);
+  static_assert(std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> || std::is_same_v<T, int8_t>);
+  static_assert(kColumns == 128 || kColumns == 192 || (kColumns == 64 && std::is_same_v<T, int8_t>));
 #if defined(CUDAEP_SIMULATED_DEVICE)
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads, lane = thread % 32;
   for (int i = 0; i < kColumns / 2; ++i) {
     const int row = thread / 32 * 16 + lane / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
-    float sum = 0;
-    for (int k = 0; k < kWarpgroupDepth; ++k) sum += a.Element<T>(row, k) * b.Element<T>(column, k);
-    d[i] = adds ? d[i] + sum : sum;
+    WarpgroupSum<T> sum = 0;
+    for (int k = 0; k < kWarpgroupDepthBytes / static_cast<int>(sizeof(T)); ++k) {
+      sum += a.Element<T>(row, k) * b.Element<T>(column, k);
+    }
+    if (!adds) {
+      d[i] = sum;
+    } else if constexpr (std::is_same_v<T, int8_t>) {
+      d[i] = static_cast<int32_t>(static_cast<uint32_t>(d[i]) + static_cast<uint32_t>(sum));
+    } else {
+      d[i] += sum;
+    }
   }
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  if constexpr (kColumns == 128 && std::is_same_v<T, Half>) {
+  if constexpr (kColumns == 64) {
+    asm volatile(CUDAEP_WARPGROUP_MMA_INT8("64", CUDAEP_NAMES_32, "%32", "%33", "%34")
+                 : CUDAEP_WHOLE_SUMS_32(0)
+                 : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(adds)));
+  } else if constexpr (kColumns == 128 && std::is_same_v<T, int8_t>) {
+    asm volatile(CUDAEP_WARPGROUP_MMA_INT8("128", CUDAEP_NAMES_64, "%64", "%65", "%66")
+                 : CUDAEP_WHOLE_SUMS_32(0), CUDAEP_WHOLE_SUMS_32(32)
+                 : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(adds)));
+  } else if constexpr (std::is_same_v<T, int8_t>) {
+    asm volatile(CUDAEP_WARPGROUP_MMA_INT8("192", CUDAEP_NAMES_96, "%96", "%97", "%98")
+                 : CUDAEP_WHOLE_SUMS_32(0), CUDAEP_WHOLE_SUMS_32(32), CUDAEP_WHOLE_SUMS_32(64)
+                 : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(adds)));
+  } else if constexpr (kColumns == 128 && std::is_same_v<T, Half>) {
     asm volatile(CUDAEP_WARPGROUP_MMA("128", "f16", CUDAEP_NAMES_64, "%64", "%65", "%66")
                  : CUDAEP_SUMS_32(0), CUDAEP_SUMS_32(32)
                  : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(adds)));
@@ -183,9 +224,14 @@ __device__ __forceinline__ void WarpgroupMma([[maybe_unused]] float (&d)[kColumn
   }
 #endif
 }
+#undef CUDAEP_WARPGROUP_MMA_INT8
 #undef CUDAEP_WARPGROUP_MMA
+#undef CUDAEP_WHOLE_SUMS_32
+#undef CUDAEP_WHOLE_SUMS_8
+#undef CUDAEP_WHOLE_SUMS_4
 #undef CUDAEP_NAMES_96
 #undef CUDAEP_NAMES_64
+#undef CUDAEP_NAMES_32
 #undef CUDAEP_SUMS_32
 #undef CUDAEP_SUMS_8
 #undef CUDAEP_SUMS_4

@@ -130,7 +130,7 @@ MOVED = {
 }
 CASES = [(name, form) for name in FUSED for form in FORMS]
 # Of quantised models, and how far a step of a code that ties decide otherwise is from the twin's.
-QUANTISED = {"bert.qdq": {"qdq": 41}, "resnet.qdq": {"qdq": 15, "channels_last": 1}}
+QUANTISED = {"bert.qdq": {"qdq": 46}, "resnet.qdq": {"qdq": 15, "channels_last": 1}}
 CODE = 2.0**-11
 
 

@@ -4,6 +4,7 @@
 
 #include "graph/pass/chain_nodes.h"
 #include "graph/pass/code_tables.h"
+#include "graph/pass/product_codes.h"
 #include "graph/pass/qdq_codes.h"
 #include "graph/pass/quantization.h"
 #include "graph/pass/rewrite.h"
@@ -238,6 +239,7 @@ void AskBefore(ir::Graph& graph) {
 
 void FuseChains(ir::Graph& graph, const PassContext& context) {
   LookUpCodes(graph, context);
+  FinishProducts(graph, context);
   AskBefore(graph);
   CopyForReaders(graph);
   const Rewriter rewrite(graph, context, Fusion::kChains);

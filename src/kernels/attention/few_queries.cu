@@ -5,6 +5,7 @@
 // element of the inner dimension stands where is free as long as both operands agree, and so is the order of columns of
 // the result. Each warp walks over keys of its own; their sums meet at the end of the block, those of blocks in
 // LaunchJoinSplits.
+#include "device/pairs.h"
 #include "kernels/attention/flash_products.cuh"
 #include "kernels/attention/flash_work.cuh"
 
@@ -156,8 +157,8 @@ __global__ void __launch_bounds__(kWarps * 32, kDepth == 64 ? 3 : 2)
 #pragma unroll
         for (int n = 0; n < 8; n += 2) {
           const auto b = [&]<bool kUpper>() {
-            return device::FragmentB<T>{{Halves<kUpper>(from[0][h].word[n / 2], from[1][h].word[n / 2]),
-                                         Halves<kUpper>(from[2][h].word[n / 2], from[3][h].word[n / 2])}};
+            return device::FragmentB<T>{{device::JoinHalves<kUpper>(from[0][h].word[n / 2], from[1][h].word[n / 2]),
+                                         device::JoinHalves<kUpper>(from[2][h].word[n / 2], from[3][h].word[n / 2])}};
           };
           device::Mma(o[h][n], a, b.template operator()<false>());
           device::Mma(o[h][n + 1], a, b.template operator()<true>());

@@ -9,12 +9,6 @@
 
 namespace cudaep::kernels {
 
-// Two rows' elements of a column as a word of an operand: the lower halves of two words, or the upper ones.
-template <bool kUpper>
-__device__ __forceinline__ uint32_t Halves(uint32_t a, uint32_t b) {
-  return kUpper ? a >> 16 | (b & 0xffff0000u) : (a & 0xffffu) | b << 16;
-}
-
 template <class T>
 struct TensorCoreProducts {
   using Element = T;

@@ -3,6 +3,7 @@
 // rows of queries; none of them meets shared memory (few_queries.cu says how rows become operands). What is added is
 // brought once for the windows of a block, which share it.
 #include "core/checked_math.h"
+#include "device/pairs.h"
 #include "kernels/attention/flash_products.cuh"
 #include "kernels/attention/flash_work.cuh"
 
@@ -148,8 +149,8 @@ __global__ void __launch_bounds__(kWarps * 32, 3) WindowsKernel(__grid_constant_
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
         const auto b = [&]<bool kUpper>() {
-          return device::FragmentB<T>{{Halves<kUpper>(of.v[k][0].word[j], of.v[k][1].word[j]),
-                                       Halves<kUpper>(of.v[k][2].word[j], of.v[k][3].word[j])}};
+          return device::FragmentB<T>{{device::JoinHalves<kUpper>(of.v[k][0].word[j], of.v[k][1].word[j]),
+                                       device::JoinHalves<kUpper>(of.v[k][2].word[j], of.v[k][3].word[j])}};
         };
         device::Mma(o[2 * j], a, b.template operator()<false>());
         device::Mma(o[2 * j + 1], a, b.template operator()<true>());

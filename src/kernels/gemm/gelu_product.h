@@ -11,29 +11,16 @@
 #include "core/data_type.h"
 #include "core/status.h"
 #include "device/device.h"
+#include "kernels/gemm/warpgroup_tiles.h"
 
 namespace cudaep::kernels {
 
 inline constexpr int kGeluProductPack = 8;  // elements that are moved at once: n and k are multiples of it
-inline constexpr size_t kGeluSharedBytes = size_t{208} << 10;  // of a block, at most
-inline constexpr int kGeluTileRows = 128;                      // of C that a block has at a time
 
 struct GeluProduct {
   DataType type = DataType::kFloat16;  // float16 or bfloat16
   int64_t m = 0, n = 0, k = 0;
   bool bias = false;
-};
-
-// What a block's two warpgroups work on at a time, rows by columns of C.
-enum class GeluTiles : uint8_t {
-  kSmall,  // 128 x 128, half of the rows each
-  kWide,   // 128 x 192, half of the rows each
-  kTurns,  // 128 x 192 each in turns (ping-pong): one multiplies while the other finishes
-};
-
-struct GeluProductPlan {
-  GeluTiles tiles = GeluTiles::kSmall;
-  unsigned blocks = 0;  // which go round the tiles
 };
 
 struct GeluProductPointers {
@@ -45,13 +32,11 @@ struct GeluProductPointers {
 
 // Whether the kernel takes the product at all.
 bool TakesGeluProduct(const GeluProduct& product, const device::DeviceInfo& device);
-// With these tiles, of a product that it takes.
-GeluProductPlan PlanGeluTiles(const GeluProduct& product, GeluTiles tiles, const device::DeviceInfo& device);
 // Nothing too where the library's product with a kernel behind it is expected to take less time.
-std::optional<GeluProductPlan> PlanGeluProduct(const GeluProduct& product, const device::DeviceInfo& device);
+std::optional<WarpgroupPlan> PlanGeluProduct(const GeluProduct& product, const device::DeviceInfo& device);
 
 // All tensors are aligned to 16 bytes. An empty result launches nothing.
-Status LaunchGeluProduct(const GeluProduct& product, const GeluProductPlan& plan, const GeluProductPointers& at,
+Status LaunchGeluProduct(const GeluProduct& product, const WarpgroupPlan& plan, const GeluProductPointers& at,
                          device::Stream stream);
 
 }  // namespace cudaep::kernels

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "core/checked_math.h"
-#include "device/device_info.h"
 #include "kernels/gemm/gelu_product.h"
 
 namespace cudaep::kernels {
@@ -13,38 +12,23 @@ namespace {
 constexpr double kLeastOfRounds = 0.85, kLeastOfOneRound = 0.7;
 constexpr int64_t kMostDepth = 2048;
 
-int64_t ColumnsOf(GeluTiles tiles) { return tiles == GeluTiles::kSmall ? 128 : 192; }
-
-int64_t TileCount(const GeluProduct& product, GeluTiles tiles) {
-  return CeilDiv<int64_t>(product.m, kGeluTileRows) * CeilDiv(product.n, ColumnsOf(tiles));
-}
-
 }  // namespace
 
 bool TakesGeluProduct(const GeluProduct& product, const device::DeviceInfo& device) {
-  const auto fits = [](int64_t size) { return size > 0 && size % kGeluProductPack == 0 && size <= INT32_MAX / 2; };
   const bool is_16_bits = product.type == DataType::kFloat16 || product.type == DataType::kBFloat16;
-  return is_16_bits && product.m > 0 && product.m <= INT32_MAX / 2 && fits(product.n) && fits(product.k) &&
-         TileCount(product, GeluTiles::kSmall) <= INT32_MAX / 2 && (device.simulated || device.major == 9) &&
-         device.shared_bytes_per_block >= kGeluSharedBytes;
+  return is_16_bits && product.n % kGeluProductPack == 0 && product.k % kGeluProductPack == 0 &&
+         TakesWarpgroups(product.m, product.n, product.k, device);
 }
 
-GeluProductPlan PlanGeluTiles(const GeluProduct& product, GeluTiles tiles, const device::DeviceInfo& device) {
-  const int64_t blocks = std::min<int64_t>(TileCount(product, tiles), std::max(device.multiprocessors, 1));
-  return {.tiles = tiles, .blocks = static_cast<unsigned>(blocks)};
-}
-
-std::optional<GeluProductPlan> PlanGeluProduct(const GeluProduct& product, const device::DeviceInfo& device) {
+std::optional<WarpgroupPlan> PlanGeluProduct(const GeluProduct& product, const device::DeviceInfo& device) {
   if (!TakesGeluProduct(product, device) || product.k > kMostDepth) return std::nullopt;
+  const WarpgroupPlan plan = PlanWarpgroups(product.m, product.n, device);
   const int64_t processors = std::max(device.multiprocessors, 1);
-  const auto rounds = [&](GeluTiles tiles) { return CeilDiv(TileCount(product, tiles), processors); };
-  const GeluTiles tiles = rounds(GeluTiles::kSmall) == 1  ? GeluTiles::kSmall
-                          : rounds(GeluTiles::kWide) <= 2 ? GeluTiles::kWide
-                                                          : GeluTiles::kTurns;
+  const int64_t rounds = CeilDiv(WarpgroupTileCount(product.m, product.n, plan.tiles), processors);
   const double done = static_cast<double>(product.m) * static_cast<double>(product.n) /
-                      static_cast<double>(rounds(tiles) * processors * kGeluTileRows * ColumnsOf(tiles));
-  if (done < (rounds(tiles) == 1 ? kLeastOfOneRound : kLeastOfRounds)) return std::nullopt;
-  return PlanGeluTiles(product, tiles, device);
+                      static_cast<double>(rounds * processors * kWarpgroupTileRows * WarpgroupColumns(plan.tiles));
+  if (done < (rounds == 1 ? kLeastOfOneRound : kLeastOfRounds)) return std::nullopt;
+  return plan;
 }
 
 }  // namespace cudaep::kernels

@@ -86,7 +86,7 @@ class MatrixProduct {
 
   blas::GemmProblem problem_;
   std::optional<int> few_rows_;  // splits
-  std::optional<kernels::GeluProductPlan> gelu_;
+  std::optional<kernels::WarpgroupPlan> gelu_;
   PlanSlotPtr library_, convolution_;
   std::shared_ptr<const ProductSearch> search_;  // with `library_`; products are copied for each call by some
   size_t workspace_bytes_ = 0;

@@ -98,7 +98,7 @@ kernels::GeluProduct GeluProductOf(const blas::GemmProblem& p) {
 }
 
 // Fewer rows have engines that begin before their predecessors have ended.
-std::optional<kernels::GeluProductPlan> PlanGelu(const blas::GemmProblem& p, const device::DeviceInfo& device) {
+std::optional<kernels::WarpgroupPlan> PlanGelu(const blas::GemmProblem& p, const device::DeviceInfo& device) {
   const Epilogue& e = p.epilogue;
   const bool is_gelu = HasKernelForManyRows(e.activation, e.residual()) && e.alpha == 1.0f;
   const bool one_type = p.types.b == p.types.a && p.types.c == p.types.a;

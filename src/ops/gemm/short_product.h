@@ -43,7 +43,7 @@ Status PackShortWeights(const TensorView& weights, void* packed, StreamContext& 
 
 // Among how many blocks the own kernel's inner dimension is cut, or nothing where it does not take the problem.
 std::optional<int> PlanFewRows(const blas::GemmProblem& problem, const device::DeviceInfo& device);
-std::optional<kernels::GeluProductPlan> PlanGelu(const blas::GemmProblem& problem, const device::DeviceInfo& device);
+std::optional<kernels::WarpgroupPlan> PlanGelu(const blas::GemmProblem& problem, const device::DeviceInfo& device);
 kernels::GeluProduct GeluProductOf(const blas::GemmProblem& problem);
 // The own kernels are for tensors that are.
 bool IsAlignedForPacks(const blas::GemmProblem& problem, const blas::GemmPointers& at);

@@ -38,19 +38,18 @@ class QLinearSoftmax final : public Operator {
     const auto at = static_cast<size_t>(axis);
     const int64_t behind = ElementCount(dims.subspan(at + 1));
     auto plan = std::make_unique<QLinearSoftmaxPlan>();
-    plan->softmax = {.type = type_,
-                     .outer = ElementCount(dims.first(at)),
+    plan->softmax = {.outer = ElementCount(dims.first(at)),
                      .axis = flattens_ ? dims[at] * behind : dims[at],
                      .inner = flattens_ ? 1 : behind,
-                     .y_scale = y.scale,
-                     .y_zero = y.zero};
-    for (int d = 0; d < 256; ++d) plan->softmax.power[d] = std::exp(-x.scale * static_cast<float>(d));
+                     .scale = x.scale,
+                     .x_flip = kernels::SoftmaxCoding::Of(x.scale, x.zero, type_).flip,
+                     .y = kernels::SoftmaxRounding::Of(kernels::SoftmaxCoding::Of(y.scale, y.zero, type_))};
     return PlanPtr(std::move(plan));
   }
 
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
-    return kernels::LaunchQLinearSoftmax(PlanAs<QLinearSoftmaxPlan>(plan).softmax, context.input(kX), context.output(0),
-                                         context.stream());
+    return kernels::LaunchQLinearSoftmax(PlanAs<QLinearSoftmaxPlan>(plan).softmax, context.input(kX), nullptr,
+                                         context.output(0), context.stream());
   }
 
  private:

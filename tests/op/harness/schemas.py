@@ -111,6 +111,48 @@ def _fused_schemas() -> list[Schema]:
             since=1,
             attributes=dict.fromkeys(("a_perm", "b_perm", "y_perm"), "INTS"),
         ),
+        Schema(
+            FUSED_DOMAIN,
+            "QuantizedSoftmax",
+            1,
+            (Formal("X", "T1", variadic=False), Formal("mask", "T2", variadic=False)),
+            (Formal("Y", "T3", variadic=False),),
+            {
+                "T1": frozenset({"int8", "uint8"}),
+                "T2": frozenset({"float32", "int8", "uint8"}),
+                "T3": frozenset({"int8", "uint8"}),
+            },
+            {
+                f"{coding}_{part}": kind
+                for coding in ("x", "mask", "sum", "y")
+                for part, kind in (("scale", "FLOAT"), ("zero", "INT"))
+            },
+        ),
+        Schema(
+            FUSED_DOMAIN,
+            "QuantizedLayerNormalization",
+            1,
+            tuple(
+                Formal(name, kind, variadic=False)
+                for name, kind in (
+                    ("X", "T1"),
+                    ("X_scale", "tensor(float)"),
+                    ("X_zero", "T1"),
+                    ("residual", "T2"),
+                    ("residual_scale", "tensor(float)"),
+                    ("residual_zero", "T2"),
+                    ("sum_scale", "tensor(float)"),
+                    ("sum_zero", "T3"),
+                    ("scale", "tensor(float)"),
+                    ("bias", "tensor(float)"),
+                    ("Y_scale", "tensor(float)"),
+                    ("Y_zero", "T4"),
+                )
+            ),
+            (Formal("Y", "T4", variadic=False),),
+            {f"T{i}": frozenset({"int8", "uint8"}) for i in range(1, 5)},
+            {"epsilon": "FLOAT"},
+        ),
         Schema(FUSED_DOMAIN, "RotaryEmbedding", 1, (x, *caches), (y,), floats, {}),
         Schema(FUSED_DOMAIN, "Gated", 1, (x,), (y,), floats, {"activation": "STRING", "activated": "INT"}),
         Schema(
@@ -190,6 +232,48 @@ def _fused_schemas() -> list[Schema]:
             | {"channels_last": "INT", "bounds": "FLOATS", "sum_bounds": "FLOATS", "x_zero": "INT", "tile": "INT"}
             | {f"{coding}_scale": "FLOAT" for coding in ("y", "residual", "sum")}
             | {f"{coding}_zero": "INT" for coding in ("y", "residual", "sum")},
+        ),
+        Schema(
+            FUSED_DOMAIN,
+            "QuantizedAttention",
+            1,
+            (
+                *(Formal(name, "T1", variadic=False) for name in ("Q", "K", "V")),
+                Formal("mask", "T2", variadic=False),
+            ),
+            (Formal("Y", "T3", variadic=False),),
+            {
+                "T1": frozenset({"int8"}),
+                "T2": frozenset({"float32", "int8", "uint8"}),
+                "T3": frozenset({"int8", "uint8"}),
+            },
+            {f"{tensor}_perm": "INTS" for tensor in "qkvy"}
+            | {f"{tensor}_zero": "INT" for tensor in ("q", "k", "v", "y", "mask")}
+            | {step: "FLOATS" for step in ("scores", "scaled", "masked", "shares", "result")}
+            | {"exponent": "FLOAT", "mask_factor": "FLOAT"},
+        ),
+        Schema(
+            FUSED_DOMAIN,
+            "MatMulIntegerToCodes",
+            1,
+            tuple(
+                Formal(name, kind, variadic=False)
+                for name, kind in (
+                    ("A", "T1"),
+                    ("B", "T1"),
+                    ("scale", "tensor(float)"),
+                    ("shift", "tensor(float)"),
+                    ("bias", "tensor(float)"),
+                    ("table", "T2"),
+                )
+            ),
+            (Formal("Y", "T2", variadic=False),),
+            {"T1": frozenset({"int8"}), "T2": frozenset({"int8", "uint8"})},
+            {
+                f"{step}_{what}": kind
+                for step in ("y", "first")
+                for what, kind in (("scale", "FLOAT"), ("zero", "INT"), ("lowest", "INT"))
+            },
         ),
         replace(
             conv,

@@ -95,14 +95,14 @@ TEST(QdqPassTest, WhatLibrariesDoNotTakeIsTheOwnKernels) {
   EXPECT_EQ(leaves.TypeOf(1, 0), DataType::kUint8);
 }
 
-TEST(QdqPassTest, WhatFollowsIsOneChain) {
+TEST(QdqPassTest, WhatFollowsBelongsToTheProduct) {
   QdqNet net;
   const int y = net.Through(net.MatMul(net.Through(net.x), net.Weights(kHidden, kHidden)));
   const int sum = net.Add("Add", 14, {y, net.Constant("bias", {kHidden})}, kHiddenDims);
   const int relu = net.Add("Relu", 14, {net.Through(sum, 0.25, 7)}, kHiddenDims);
   net.Output(net.Op("Softmax", {net.Through(relu, 0.125, 0)}));
   net.Run(Settings());
-  EXPECT_EQ(net.Operators(), (Ops{"QuantizeLinear", "MatMulInteger", "Elementwise", "Softmax"}));
+  EXPECT_EQ(net.Operators(), (Ops{"QuantizeLinear", "MatMulIntegerToCodes", "DequantizeLinear", "Softmax"}));
 }
 
 TEST(QdqPassTest, DataMovesAsCodes) {

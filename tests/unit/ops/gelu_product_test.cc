@@ -18,9 +18,9 @@ namespace cudaep::ops {
 namespace {
 
 using kernels::GeluProduct;
-using kernels::GeluTiles;
+using kernels::WarpgroupTiles;
 
-constexpr GeluTiles kAllTiles[] = {GeluTiles::kSmall, GeluTiles::kWide, GeluTiles::kTurns};
+constexpr WarpgroupTiles kAllTiles[] = {WarpgroupTiles::kSmall, WarpgroupTiles::kWide, WarpgroupTiles::kTurns};
 
 double Gelu(double x) { return x * 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
@@ -36,7 +36,7 @@ class GeluProductTest : public DeviceTest {
   }
 
   // c, with `beyond` elements behind it that must stay NaN.
-  std::vector<double> Run(const GeluProduct& p, const kernels::GeluProductPlan& plan, const std::vector<double>& a,
+  std::vector<double> Run(const GeluProduct& p, const kernels::WarpgroupPlan& plan, const std::vector<double>& a,
                           const std::vector<double>& b, const std::vector<double>& bias) {
     constexpr size_t kBeyond = 4096;
     const std::vector<double> empty(static_cast<size_t>(p.m * p.n) + kBeyond, NAN);
@@ -50,7 +50,8 @@ class GeluProductTest : public DeviceTest {
     return result;
   }
 
-  void CheckSizes(DataType type, GeluTiles tiles, int64_t m, int64_t n, int64_t k, bool has_bias, unsigned blocks) {
+  void CheckSizes(DataType type, WarpgroupTiles tiles, int64_t m, int64_t n, int64_t k, bool has_bias,
+                  unsigned blocks) {
     const GeluProduct p{.type = type, .m = m, .n = n, .k = k, .bias = has_bias};
     SCOPED_TRACE(::testing::Message() << DataTypeName(type) << " tiles " << static_cast<int>(tiles) << " [" << m << ','
                                       << n << ',' << k << "] bias " << has_bias << ", " << blocks << " blocks");
@@ -86,7 +87,7 @@ class GeluProductTest : public DeviceTest {
     }
     for (size_t i = 0; i < 8; ++i) unit[i * 9] = 1;
     const GeluProduct p{.type = type, .m = 8192, .n = 8, .k = 8};
-    const auto plan = kernels::PlanGeluTiles(p, GeluTiles::kSmall, context_->device_info());
+    const auto plan = kernels::PlanWarpgroups(p.m, p.n, WarpgroupTiles::kSmall, context_->device_info());
     const std::vector<double> c = Run(p, plan, numbers, unit, none);
     constexpr int kDigits = type == DataType::kFloat16 ? 10 : 7, kLeast = type == DataType::kFloat16 ? -14 : -126;
     double worst = 0;
@@ -104,7 +105,7 @@ class GeluProductTest : public DeviceTest {
 };
 
 TEST_F(GeluProductTest, EveryTilingOnEverySize) {
-  for (const GeluTiles tiles : kAllTiles) {
+  for (const WarpgroupTiles tiles : kAllTiles) {
     CheckSizes(DataType::kFloat16, tiles, 128, 192, 64, true, 1);  // whole tiles
     CheckSizes(DataType::kFloat16, tiles, 1, 8, 8, false, 1);
     CheckSizes(DataType::kFloat16, tiles, 129, 200, 72, true, 2);  // parts of tiles, and blocks with several
@@ -112,7 +113,7 @@ TEST_F(GeluProductTest, EveryTilingOnEverySize) {
   }
   // More steps than a ring has, in turns: an odd and an even number of tiles for a block.
   for (const unsigned blocks : {1u, 2u}) {
-    CheckSizes(DataType::kFloat16, GeluTiles::kTurns, 260, 16, 456, true, blocks);
+    CheckSizes(DataType::kFloat16, WarpgroupTiles::kTurns, 260, 16, 456, true, blocks);
   }
 }
 
@@ -126,8 +127,8 @@ TEST_F(GeluProductTest, InfinitiesAndNanStayInTheirRows) {
   GeluProduct p{.m = 300, .n = 40, .k = 8};
   std::vector<double> a(static_cast<size_t>(p.m * p.k), 0.125), b(static_cast<size_t>(p.n * p.k), 1.0);
   a[3 * 8] = inf, a[130 * 8 + 7] = -inf, a[299 * 8 + 2] = NAN;
-  for (const GeluTiles tiles : kAllTiles) {
-    p.type = tiles == GeluTiles::kWide ? DataType::kBFloat16 : DataType::kFloat16;
+  for (const WarpgroupTiles tiles : kAllTiles) {
+    p.type = tiles == WarpgroupTiles::kWide ? DataType::kBFloat16 : DataType::kFloat16;
     const std::vector<double> c = Run(p, {tiles, 1}, a, b, std::vector<double>(40));
     for (int64_t i = 0; i < p.m * p.n; ++i) {
       const double got = c[static_cast<size_t>(i)];
@@ -156,11 +157,11 @@ TEST(GeluProductPlanTest, TilesAreThoseThatFillTheDevice) {
     const auto plan = kernels::PlanGeluProduct({.m = m, .n = n, .k = k}, Hopper());
     return plan ? static_cast<int>(plan->tiles) : -1;
   };
-  EXPECT_EQ(tiles(512), static_cast<int>(GeluTiles::kSmall));
-  EXPECT_EQ(tiles(1024), static_cast<int>(GeluTiles::kWide));
-  EXPECT_EQ(tiles(2048), static_cast<int>(GeluTiles::kWide));
-  EXPECT_EQ(tiles(4096), static_cast<int>(GeluTiles::kTurns));
-  EXPECT_EQ(tiles(6304), static_cast<int>(GeluTiles::kTurns));
+  EXPECT_EQ(tiles(512), static_cast<int>(WarpgroupTiles::kSmall));
+  EXPECT_EQ(tiles(1024), static_cast<int>(WarpgroupTiles::kWide));
+  EXPECT_EQ(tiles(2048), static_cast<int>(WarpgroupTiles::kWide));
+  EXPECT_EQ(tiles(4096), static_cast<int>(WarpgroupTiles::kTurns));
+  EXPECT_EQ(tiles(6304), static_cast<int>(WarpgroupTiles::kTurns));
   EXPECT_EQ(tiles(1576), -1);
   EXPECT_EQ(tiles(300), -1);
   EXPECT_EQ(tiles(4096, 4096, 4096), -1);

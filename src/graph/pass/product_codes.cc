@@ -1,0 +1,131 @@
+#include "graph/pass/product_codes.h"
+
+#include <cmath>
+
+#include "graph/pass/chain_nodes.h"
+#include "graph/pass/quantization.h"
+#include "graph/pass/rewrite.h"
+#include "ops/registry.h"
+
+namespace cudaep::graph {
+namespace {
+
+class Finisher {
+ public:
+  explicit Finisher(const Rewriter& rewrite) : rewrite_(rewrite), graph_(rewrite.graph) {}
+
+  void Visit(int index) {
+    const ir::Node& product = rewrite_.node(index);
+    if (!product.Is("MatMulInteger") || product.on_host || !IsPlain(product)) return;
+    last_ = index;
+    attributes_.clear();
+    const ir::Node* const cast = Take("Cast");
+    if (cast == nullptr || graph_.value(cast->outputs[0]).type != DataType::kFloat) return;
+    const int shift = TakeVector("Add"), scale = TakeVector("Mul");
+    if (scale < 0) return;
+    const int scaled = last_;
+    TakeRequantization();
+    int bias = TakeVector("Add");
+    auto codes = Quantized(NextOf(last_));
+    if (!codes) {  // the first codes are the last
+      last_ = scaled, bias = -1;
+      attributes_.clear();
+      codes = Quantized(NextOf(last_));
+    }
+    if (!codes) return rewrite_.Miss(last_, "the product of codes does not end in codes");
+    Describe("y", *codes);
+    last_ = NextOf(last_);
+    const int table = TakeTable();
+    ir::Node made = rewrite_.Instead(last_, ops::kFusedDomain, "MatMulIntegerToCodes", 1);
+    made.attributes = attributes_;
+    made.inputs = {product.inputs[0], product.inputs[1], scale, shift, bias, table};
+    if (!rewrite_.Replace(last_, std::move(made))) rewrite_.Miss(last_, "no kernel multiplies to these codes");
+  }
+
+ private:
+  // Both of int8 without zero points, the weights a constant.
+  bool IsPlain(const ir::Node& product) const {
+    for (size_t i = 2; i < product.inputs.size(); ++i) {
+      if (product.inputs[i] >= 0) return false;
+    }
+    const ir::Value &a = graph_.value(product.inputs[0]), &b = graph_.value(product.inputs[1]);
+    return a.type == DataType::kInt8 && b.type == DataType::kInt8 && b.is_constant() && b.constant.rank == 2 &&
+           a.dims && !a.dims->empty();
+  }
+
+  int NextOf(int index) const {
+    const int next = rewrite_.match.OnlyReader(rewrite_.node(index).outputs[0]);
+    return next >= 0 && !rewrite_.IsTaken(next) ? next : -1;
+  }
+
+  // The next node where it is of the operator; it belongs to the pattern then.
+  const ir::Node* Take(const char* op) {
+    const int next = NextOf(last_);
+    if (next < 0 || !rewrite_.node(next).Is(op)) return nullptr;
+    last_ = next;
+    return &rewrite_.node(next);
+  }
+
+  // The constant operand of the next node, one number for each column; -1: it has none, or is of another operator.
+  int TakeVector(const char* op) {
+    const int next = NextOf(last_);
+    if (next < 0 || !rewrite_.node(next).Is(op)) return -1;
+    const int value = rewrite_.node(last_).outputs[0], vector = Matcher::Other(rewrite_.node(next), value);
+    if (vector < 0 || !graph_.value(vector).is_constant() || graph_.value(vector).type != DataType::kFloat ||
+        !IsVectorOfLast(graph_, vector, value)) {
+      return -1;
+    }
+    last_ = next;
+    return vector;
+  }
+
+  std::optional<Quantization> Quantized(int index) const {
+    auto codes = index < 0 ? std::nullopt : QuantizationOf(graph_, rewrite_.node(index), "QuantizeLinear");
+    return codes && codes->is_uniform() ? std::move(codes) : std::nullopt;
+  }
+
+  // QuantizeLinear and DequantizeLinear back to the same numbers.
+  void TakeRequantization() {
+    const int quantize = NextOf(last_), dequantize = quantize < 0 ? -1 : NextOf(quantize);
+    const auto codes = Quantized(quantize);
+    if (!codes || dequantize < 0) return;
+    const auto back = QuantizationOf(graph_, rewrite_.node(dequantize), "DequantizeLinear");
+    if (!back || !back->IsSame(*codes) || graph_.value(back->real).type != DataType::kFloat) return;
+    Describe("first", *codes);
+    last_ = dequantize;
+  }
+
+  // Of a node that looks up the codes that the pattern has come to.
+  int TakeTable() {
+    const int next = NextOf(last_);
+    if (next < 0 || !rewrite_.node(next).Is("Elementwise", ops::kFusedDomain)) return -1;
+    const auto terms = TermsOf(graph_, rewrite_.node(next));
+    const std::vector<int>& inputs = rewrite_.node(next).inputs;
+    if (!terms || terms->size() != 1 || inputs.size() != 2 || inputs[0] != rewrite_.node(last_).outputs[0]) return -1;
+    if (!graph_.value(inputs[1]).is_constant() || graph_.value(inputs[1]).constant.elems() != 256) return -1;
+    last_ = next;
+    return inputs[1];
+  }
+
+  void Describe(const std::string& step, const Quantization& codes) {
+    attributes_[step + "_scale"] = codes.scale();
+    attributes_[step + "_zero"] = int64_t{codes.zero()};
+    attributes_[step + "_lowest"] = int64_t{LowestCode(codes.type)};
+  }
+
+  const Rewriter& rewrite_;
+  const ir::Graph& graph_;
+  int last_ = -1;  // node of the pattern
+  ops::Attributes attributes_;
+};
+
+}  // namespace
+
+void FinishProducts(ir::Graph& graph, const PassContext& context) {
+  const Rewriter rewrite(graph, context, Fusion::kChains);
+  Finisher finisher(rewrite);
+  for (int n = 0; n < rewrite.node_count(); ++n) finisher.Visit(n);
+  RemoveDeadNodes(graph);
+}
+
+}  // namespace cudaep::graph

@@ -1,0 +1,13 @@
+// Products of codes that end in codes.
+#pragma once
+
+#include "graph/pass/pass.h"
+
+namespace cudaep::graph {
+
+// MatMulInteger of int8 and constant weights (MultiplyCodes makes it), the scaling of its sums, a requantization, a
+// bias for each column, a quantization and a table of its codes (LookUpCodes), of which all but the scaling and the
+// last quantization may be missing: one `MatMulIntegerToCodes`.
+void FinishProducts(ir::Graph& graph, const PassContext& context);
+
+}  // namespace cudaep::graph

@@ -1,0 +1,38 @@
+// How products by warpgroups (warpgroup_product.cuh) cut C into tiles.
+#pragma once
+
+#include <cstdint>
+
+#include "device/device_info.h"
+
+namespace cudaep::kernels {
+
+inline constexpr size_t kWarpgroupSharedBytes = size_t{208} << 10;  // of a block, at most
+inline constexpr int kWarpgroupTileRows = 128;                      // of C that a block has at a time
+
+// What a block's two warpgroups work on at a time, rows by columns of C.
+enum class WarpgroupTiles : uint8_t {
+  kFine,   // 128 x 64, half of the rows each, two blocks together; of int8 alone
+  kSmall,  // 128 x 128, half of the rows each
+  kWide,   // 128 x 192, half of the rows each
+  kTurns,  // 128 x 192 each in turns (ping-pong): one multiplies while the other finishes
+};
+
+struct WarpgroupPlan {
+  WarpgroupTiles tiles = WarpgroupTiles::kSmall;
+  unsigned blocks = 0;  // which go round the tiles
+};
+
+constexpr int64_t WarpgroupColumns(WarpgroupTiles tiles) {
+  return tiles == WarpgroupTiles::kFine ? 64 : tiles == WarpgroupTiles::kSmall ? 128 : 192;
+}
+int64_t WarpgroupTileCount(int64_t m, int64_t n, WarpgroupTiles tiles);
+
+// Whether the device has such kernels, and their indices hold a product [m, k] by [n, k].
+bool TakesWarpgroups(int64_t m, int64_t n, int64_t k, const device::DeviceInfo& device);
+
+WarpgroupPlan PlanWarpgroups(int64_t m, int64_t n, WarpgroupTiles tiles, const device::DeviceInfo& device);
+// With the tiles that are expected to take the least time.
+WarpgroupPlan PlanWarpgroups(int64_t m, int64_t n, const device::DeviceInfo& device);
+
+}  // namespace cudaep::kernels

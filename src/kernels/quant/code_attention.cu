@@ -1,0 +1,293 @@
+#include "core/checked_math.h"
+#include "device/pairs.h"
+#include "kernels/attention/flash_products.cuh"
+#include "kernels/attention/flash_work.cuh"
+#include "kernels/common/tensor_cores.h"
+#include "kernels/quant/code_attention.h"
+#include "kernels/quant/code_finish.cuh"
+
+namespace cudaep::kernels {
+namespace {
+
+using Products = TensorCoreProducts<Half>;
+using Scores = device::FragmentD<float>[Products::kKeys / 8];
+
+constexpr int kWarps = kMostWarps, kThreads = kWarps * 32, kBlocksTogether = 3;
+constexpr int kHead = kCodeAttentionHead, kStride = kHead + PackElems(2);
+constexpr int kTiles = 2, kKeys = kTiles * Products::kKeys, kRows = kWarps * kWarpRows;  // of a block at a time
+constexpr int kPackCodes = kCodeAttentionPack, kRowPacks = kHead / kPackCodes;
+constexpr float kHidden = -std::numeric_limits<float>::infinity();
+
+// Two codes of a word, from `first` on, less a zero point, as 16-bit floats: whole numbers that those have.
+__device__ __forceinline__ uint32_t PairOfCodes(uint32_t word, int first, int32_t zero) {
+#if defined(__CUDA_ARCH__)
+  // 1024 + (code + 128), of which the same with the zero point is taken off.
+  const uint32_t raised = __byte_perm(word ^ 0x80808080u, 0x64646464u, first == 0 ? 0x4140 : 0x4342);
+  const __half2 zeros = __half2half2(__int2half_rn(1024 + 128 + zero));
+  const __half2 pair = __hsub2(reinterpret_cast<const __half2&>(raised), zeros);
+  return reinterpret_cast<const uint32_t&>(pair);
+#else
+  const auto code = [&](int i) { return static_cast<float>(static_cast<int8_t>(word >> (8 * i)) - zero); };
+  return device::PairOf<Half>(code(first), code(first + 1));
+#endif
+}
+
+// A thread's part of rows of codes on their way to shared memory.
+template <int kTileRows>
+struct CodeRows {
+  static constexpr int kPacks = kTileRows * kRowPacks / kThreads;
+  uint32_t word[kPacks][4];
+
+  static __device__ __forceinline__ int RowOf(int pack) {
+    return (pack * kThreads + static_cast<int>(threadIdx.x)) / kRowPacks;
+  }
+  static __device__ __forceinline__ int ColumnOf() { return static_cast<int>(threadIdx.x) % kRowPacks * kPackCodes; }
+
+  // Rows from `there` on, and columns from `columns` on, are codes that stand for 0.
+  __device__ __forceinline__ void Load(const int8_t* from, int64_t step, int64_t there, int columns, int32_t zero,
+                                       bool aligned) {
+    const uint32_t zeros = static_cast<uint32_t>(zero & 0xff) * 0x01010101u;
+#pragma unroll
+    for (int i = 0; i < kPacks; ++i) {
+      const bool any = RowOf(i) < there && ColumnOf() < columns;
+      const int8_t* const row = from + RowOf(i) * step + ColumnOf();
+      if (any && aligned) {
+        const Pack<uint32_t, 4> pack =
+            LoadPack<4>(reinterpret_cast<const uint32_t*>(__builtin_assume_aligned(row, 16)));
+#pragma unroll
+        for (int w = 0; w < 4; ++w) word[i][w] = pack.value[w];
+        continue;
+      }
+#pragma unroll
+      for (int w = 0; w < 4; ++w) {
+        word[i][w] = zeros;
+        if (!any) continue;
+        word[i][w] = 0;
+        for (int b = 0; b < 4; ++b)
+          word[i][w] |= static_cast<uint32_t>(static_cast<uint8_t>(row[4 * w + b])) << (8 * b);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void Store(Half* tile, int32_t zero) const {
+#pragma unroll
+    for (int i = 0; i < kPacks; ++i) {
+      Half* const to = tile + RowOf(i) * kStride + ColumnOf();
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const uint32_t low = word[i][2 * half], high = word[i][2 * half + 1];
+        StorePack(reinterpret_cast<uint32_t*>(__builtin_assume_aligned(to + half * 8, 16)),
+                  Pack<uint32_t, 4>{{PairOfCodes(low, 0, zero), PairOfCodes(low, 2, zero), PairOfCodes(high, 0, zero),
+                                     PairOfCodes(high, 2, zero)}});
+      }
+    }
+  }
+};
+
+__device__ __forceinline__ float Whole(const CodeAttentionStep& step, float x, float added = 0.0f) {
+  x = fminf(fmaxf(fmaf(x, step.factor, added), step.least), step.most);
+  return (x + kWholeNumbers) - kWholeNumbers;
+}
+
+template <bool kMask>
+__global__ void __launch_bounds__(kThreads, kBlocksTogether)
+    CodeAttentionKernel(__grid_constant__ const CodeAttention p, __grid_constant__ const CodeAttentionPointers at,
+                        int aligned) {
+  Half* const q_tile = device::DynamicShared<Half>();
+  Half* const k_tile = q_tile + kRows * kStride;
+  Half* const v_tile = k_tile + kKeys * kStride;
+  [[maybe_unused]] __shared__ float mask_tile[kKeys];
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const auto row_tiles = static_cast<uint32_t>((p.queries + kRows - 1) / kRows), heads = static_cast<uint32_t>(p.heads);
+  const uint32_t matrix = blockIdx.x / row_tiles;
+  const int64_t first_row = int64_t{blockIdx.x % row_tiles} * kRows, head = matrix % heads, batch = matrix / heads;
+  const int depth = static_cast<int>(p.head_size), keys = static_cast<int>(p.keys);
+  const auto head_of = [&](const void* tensor, const AttentionStrides& strides) {
+    return static_cast<const int8_t*>(tensor) + batch * strides.batch + head * strides.head;
+  };
+  const int8_t* const q = head_of(at.q, p.q) + first_row * p.q.row;
+  const int8_t *const k = head_of(at.k, p.k), *const v = head_of(at.v, p.v);
+  const int64_t warp_row = first_row + warp * kWarpRows;
+  const bool active = warp_row < p.queries;
+  device::GridDependencyWait();
+
+  const auto bring_mask = [&](int key) {
+    if constexpr (!kMask) return;
+    const int of = key + static_cast<int>(threadIdx.x);
+    static_assert(kKeys == kThreads);
+    const int64_t from = batch * p.mask_stride + of;
+    float number = 0;
+    if (of < keys) {
+      number = p.mask == DataType::kFloat ? static_cast<const float*>(at.mask)[from]
+               : p.mask == DataType::kInt8
+                   ? static_cast<float>(static_cast<const int8_t*>(at.mask)[from] - p.mask_zero)
+                   : static_cast<float>(static_cast<const uint8_t*>(at.mask)[from] - p.mask_zero);
+    }
+    mask_tile[threadIdx.x] = number * p.mask_factor;
+  };
+  Scores s[kTiles];
+  const auto each_score = [&](auto&& body) {
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+      for (int n = 0; n < Products::kKeys / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          body(s[tile][n].value[i], tile * Products::kKeys + n * 8 + device::MmaColumn(lane, i), i / 2);
+        }
+      }
+    }
+  };
+  // The scores of a tile of keys that lies in shared memory.
+  const auto score = [&](int key) {
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+      for (int n = 0; n < Products::kKeys / 8; ++n) s[tile][n] = {};
+      Products::Scores(s[tile], q_tile + warp * kWarpRows * kStride, kStride, k_tile + tile * Products::kKeys * kStride,
+                       kStride, depth);
+    }
+    each_score([&](float& x, int, int) { x = Whole(p.scores, x); });
+    if (p.has_scaled != 0) each_score([&](float& x, int, int) { x = Whole(p.scaled, x); });
+    if constexpr (kMask) each_score([&](float& x, int column, int) { x = Whole(p.masked, x, mask_tile[column]); });
+    if (key + kKeys > keys) {
+      each_score([&](float& x, int column, int) {
+        if (key + column >= keys) x = kHidden;
+      });
+    }
+  };
+
+  const auto bring_keys = [&](int key) {
+    CodeRows<kKeys> rows;
+    rows.Load(k + key * p.k.row, p.k.row, keys - key, depth, p.k_zero, aligned != 0);
+    rows.Store(k_tile, p.k_zero);
+  };
+  {
+    CodeRows<kRows> q_rows;
+    CodeRows<kKeys> k_rows, v_rows;
+    q_rows.Load(q, p.q.row, p.queries - first_row, depth, p.q_zero, aligned != 0);
+    k_rows.Load(k, p.k.row, keys, depth, p.k_zero, aligned != 0);
+    v_rows.Load(v, p.v.row, keys, depth, p.v_zero, aligned != 0);
+    bring_mask(0);
+    q_rows.Store(q_tile, p.q_zero);
+    k_rows.Store(k_tile, p.k_zero);
+    v_rows.Store(v_tile, p.v_zero);
+  }
+  __syncthreads();
+  const bool one_tile = keys <= kKeys;
+  float max[2] = {kHidden, kHidden}, sum[2] = {};
+#pragma unroll 1
+  for (int key = 0; key < keys; key += kKeys) {
+    if (key > 0) {
+      __syncthreads();
+      bring_keys(key);
+      bring_mask(key);
+      __syncthreads();
+    }
+    if (!active) continue;
+    score(key);
+    float tile_max[2] = {max[0], max[1]};
+    each_score([&](float x, int, int r) { tile_max[r] = fmaxf(tile_max[r], x); });
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      tile_max[r] = flash::RowMax(tile_max[r]);
+      sum[r] *= key == 0 ? 0.0f : exp2f((max[r] - tile_max[r]) * p.exponent);
+      max[r] = tile_max[r];
+    }
+    each_score([&](float& x, int, int r) {
+      const float power = exp2f((x - max[r]) * p.exponent);
+      sum[r] += power;
+      if (one_tile) x = power;
+    });
+  }
+  float share[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) share[r] = 1.0f / flash::RowSum(sum[r]);
+
+  device::FragmentD<float> o[kHead / 8] = {};
+#pragma unroll 1
+  for (int key = 0; key < keys; key += kKeys) {
+    if (!one_tile) {
+      __syncthreads();
+      CodeRows<kKeys> v_rows;
+      v_rows.Load(v + key * p.v.row, p.v.row, keys - key, depth, p.v_zero, aligned != 0);
+      bring_keys(key);
+      bring_mask(key);
+      v_rows.Store(v_tile, p.v_zero);
+      __syncthreads();
+    }
+    if (!active) continue;
+    if (!one_tile) {
+      score(key);
+      each_score([&](float& x, int, int r) { x = exp2f((x - max[r]) * p.exponent); });
+    }
+    each_score([&](float& x, int, int r) { x = Whole(p.shares, x * share[r]); });
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+      Products::Values(o, s[tile], v_tile + tile * Products::kKeys * kStride, kStride, static_cast<float*>(nullptr));
+    }
+  }
+  if (!active) return;
+
+  const int quad = lane % 4;
+  int8_t* const y = static_cast<int8_t*>(at.y) + batch * p.y.batch + head * p.y.head;
+#pragma unroll
+  for (int first = 0; first < kHead; first += 32) {
+    uint32_t word[4];  // two columns of the row, and of the one eight below
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const auto code = [&](int of) {
+        const float whole = Whole(p.result, o[first / 8 + i].value[of]) + kWholeNumbers;
+        return std::bit_cast<uint32_t>(whole) + static_cast<uint32_t>(p.y_zero);
+      };
+      word[i] = JoinBytes(code(0), code(1), code(2), code(3));
+    }
+    device::TransposeQuad(word, quad);
+    const int column = first + quad * 8;
+    const auto store = [&]<bool kLower>(int64_t row) {
+      if (column >= depth || row >= p.queries) return;
+      int8_t* const to = y + row * p.y.row + column;
+      const uint32_t low = device::JoinHalves<kLower>(word[0], word[1]),
+                     high = device::JoinHalves<kLower>(word[2], word[3]);
+      if (aligned != 0) {
+        StorePack(reinterpret_cast<uint32_t*>(__builtin_assume_aligned(to, 8)), Pack<uint32_t, 2>{{low, high}});
+        return;
+      }
+      for (int b = 0; b < 4; ++b) {
+        to[b] = static_cast<int8_t>(low >> (8 * b));
+        to[4 + b] = static_cast<int8_t>(high >> (8 * b));
+      }
+    };
+    store.template operator()<false>(warp_row + lane / 4);
+    store.template operator()<true>(warp_row + lane / 4 + 8);
+  }
+}
+
+}  // namespace
+
+bool TakesCodeAttention(const CodeAttention& p, const device::DeviceInfo& device) {
+  return HasTensorCores(DataType::kFloat16, device) && p.head_size <= kCodeAttentionHead &&
+         p.head_size % kCodeAttentionPack == 0 && FitsInt32(p.keys + kKeys) &&
+         FitsInt32(CeilDiv(p.queries, int64_t{kRows}) * p.heads * p.batch);
+}
+
+Status LaunchCodeAttention(const CodeAttention& attention, const CodeAttentionPointers& at, device::Stream stream) {
+  const CodeAttention& p = attention;
+  if (p.batch == 0 || p.heads == 0 || p.queries == 0 || p.head_size == 0) return Status::Ok();
+  uintptr_t bits = 0;
+  for (const void* tensor : {at.q, at.k, at.v, static_cast<const void*>(at.y)}) {
+    bits |= reinterpret_cast<uintptr_t>(tensor);
+  }
+  for (const AttentionStrides& strides : {p.q, p.k, p.v, p.y}) {
+    bits |= static_cast<uintptr_t>(strides.batch | strides.head | strides.row);
+  }
+  device::LaunchConfig config;
+  config.grid.x = static_cast<unsigned>(CeilDiv(p.queries, int64_t{kRows}) * p.heads * p.batch);
+  config.block.x = kThreads;
+  config.shared_bytes = size_t{kRows + 2 * kKeys} * kStride * sizeof(Half);
+  config.programmatic = true;
+  return device::Launch(p.mask == DataType::kUndefined ? CodeAttentionKernel<false> : CodeAttentionKernel<true>, config,
+                        stream, attention, at, bits % 16 == 0 ? 1 : 0);
+}
+
+}  // namespace cudaep::kernels

@@ -1,0 +1,57 @@
+// Attention of int8 codes whose scores and shares are rounded to codes, as QuantizeLinear and DequantizeLinear around
+// each of its operators say:
+//
+//   r = whole(scores, (q - q_zero) . (k - k_zero))          then, where it is, r = whole(scaled, r)
+//   r = whole(masked, r, mask)                              where there is a mask by key
+//   share = exp2(exponent * (r - largest r of the row)) / sum over the row
+//   y = whole(result, sum over keys of whole(shares, share) * (v - v_zero)) + y_zero
+//
+// whole(step, x, mask) = x * step.factor + mask, rounded to a whole number, ties to even, within [least, most]: a code
+// less its zero point. Sums of products are exact. Keys are read in tiles, twice where there are several.
+#pragma once
+
+#include <cstdint>
+
+#include "core/data_type.h"
+#include "core/status.h"
+#include "device/device.h"
+#include "kernels/attention/attention.h"
+
+namespace cudaep::kernels {
+
+inline constexpr int64_t kCodeAttentionHead = 64;  // elements at most
+inline constexpr int64_t kCodeAttentionPack = 16;  // heads are whole packs
+
+struct CodeAttentionStep {
+  float factor = 1, least = -128, most = 127;
+};
+
+struct CodeAttention {
+  int64_t batch = 0, heads = 0, queries = 0, keys = 0, head_size = 0;
+  AttentionStrides q, k, v, y;
+  int32_t q_zero = 0, k_zero = 0, v_zero = 0;
+  int32_t y_zero = 0;  // its lowest byte is what counts
+  CodeAttentionStep scores, scaled, masked, shares, result;
+  int32_t has_scaled = 0;
+  float exponent = 1;
+  // Of the mask: what a number, or a code less its zero point, is multiplied by.
+  DataType mask = DataType::kUndefined;  // kFloat, kInt8, kUint8; none
+  int32_t mask_zero = 0;
+  float mask_factor = 1;
+  int64_t mask_stride = 0;  // elements between entries of the batch
+};
+
+struct CodeAttentionPointers {
+  const void* q = nullptr;
+  const void* k = nullptr;
+  const void* v = nullptr;
+  const void* mask = nullptr;  // [batch or 1, keys]
+  void* y = nullptr;
+};
+
+bool TakesCodeAttention(const CodeAttention& attention, const device::DeviceInfo& device);
+
+// An empty result launches nothing; without keys all sums are 0.
+Status LaunchCodeAttention(const CodeAttention& attention, const CodeAttentionPointers& at, device::Stream stream);
+
+}  // namespace cudaep::kernels

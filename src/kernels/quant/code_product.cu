@@ -1,0 +1,86 @@
+// The product of code_product.h by warpgroups.
+#include "device/pairs.h"
+#include "kernels/gemm/warpgroup_product.cuh"
+#include "kernels/pack.h"
+#include "kernels/quant/code_finish.cuh"
+
+namespace cudaep::kernels {
+namespace {
+
+template <bool kFirst, bool kTable>
+struct CodesFinish {
+  using Element = int8_t;
+  struct OfBlock {
+    uint8_t table[256];
+  };
+  template <int kColumns>
+  struct OfColumns {
+    CodeColumn column[kColumns];
+  };
+
+  CodeFinish p;
+  uint8_t* c;
+  int64_t m;
+
+  __device__ __forceinline__ void BringBlock(OfBlock& of) const {
+    if (kTable && threadIdx.x < 256) of.table[threadIdx.x] = p.table[threadIdx.x];
+  }
+
+  template <int kColumns>
+  __device__ __forceinline__ void Bring(OfColumns<kColumns>& of, int column) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    CodeNumbers numbers[kColumns / 32];
+#pragma unroll
+    for (int i = 0; i < kColumns / 32; ++i) {
+      const int at = column + i * 32 + lane;
+      numbers[i] = at < p.n ? CodeNumbersOf(p, at) : CodeNumbers{};
+    }
+#pragma unroll
+    for (int i = 0; i < kColumns / 32; ++i) of.column[i * 32 + lane] = CodeColumnOf<kFirst>(p, numbers[i]);
+  }
+
+  template <int kColumns>
+  __device__ __forceinline__ void operator()(const OfBlock& block, const OfColumns<kColumns>& of, const int32_t* sum,
+                                             int first, int row, int column) const {
+    const int quad = static_cast<int>(threadIdx.x) % 4;
+    uint32_t word[4];  // two columns of the row, and of the one eight below
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const CodeColumn low = of.column[first + i * 8 + quad * 2], high = of.column[first + i * 8 + quad * 2 + 1];
+      const auto code = [&](int at, const CodeColumn& of_code) {
+        return CodeOf<kFirst, kTable>(p, sum[i * 4 + at], of_code, block.table);
+      };
+      word[i] = JoinBytes(code(0, low), code(1, high), code(2, low), code(3, high));
+    }
+    device::TransposeQuad(word, quad);
+    column += quad * 8;
+    const auto store = [&]<bool kLower>(int to) {
+      if (column >= p.n || to >= m) return;
+      StorePack(reinterpret_cast<uint32_t*>(__builtin_assume_aligned(c + int64_t{to} * p.n + column, 8)),
+                Pack<uint32_t, 2>{
+                    {device::JoinHalves<kLower>(word[0], word[1]), device::JoinHalves<kLower>(word[2], word[3])}});
+    };
+    store.template operator()<false>(row);
+    store.template operator()<true>(row + 8);
+  }
+};
+
+template <bool kFirst, bool kTable>
+Status LaunchOf(const CodeFinish& finish, const WarpgroupPlan& plan, const void* a, const void* b, void* c, int64_t m,
+                int64_t k, device::Stream stream) {
+  const CodesFinish<kFirst, kTable> codes{.p = finish, .c = static_cast<uint8_t*>(c), .m = m};
+  return warpgroup::Launch(plan, a, b, m, finish.n, k, codes, stream);
+}
+
+}  // namespace
+
+Status LaunchCodeProduct(const CodeFinish& finish, const WarpgroupPlan& plan, const void* a, const void* b, void* c,
+                         int64_t m, int64_t k, device::Stream stream) {
+  if (m == 0 || finish.n == 0) return Status::Ok();
+  const auto launch = finish.has_first != 0
+                          ? (finish.table != nullptr ? LaunchOf<true, true> : LaunchOf<true, false>)
+                          : (finish.table != nullptr ? LaunchOf<false, true> : LaunchOf<false, false>);
+  return launch(finish, plan, a, b, c, m, k, stream);
+}
+
+}  // namespace cudaep::kernels

@@ -1,0 +1,53 @@
+// Products of int8 codes with constant weights that end in codes again: C = codes(A * B^T).
+//
+//   x = (sum + shift[n]) * scale[n]            sum: int32, exact; fp32 from here on
+//   x = requantized by `first`                 where that is: what its codes stand for
+//   index = code of (x + bias[n]) by `last`, less the lowest code
+//   y = table[index], or the code itself
+//
+// A code of x: x / scale rounded to a whole number, ties to even, plus a zero point, kept within 8 bits. What scales a
+// number between two roundings to codes is one factor, so that a number next to a tie may get the code beside it: what
+// is rounded is off by some millionths of a code.
+#pragma once
+
+#include <cstdint>
+
+#include "core/status.h"
+#include "device/device.h"
+#include "kernels/gemm/warpgroup_tiles.h"
+
+namespace cudaep::kernels {
+
+inline constexpr int kCodeProductPack = 16;  // elements of rows of A and B that are moved at once
+
+// One step of quantization.
+struct CodeStep {
+  float inverse = 1;            // of its scale
+  float least = 0, most = 255;  // the lowest code and the highest, without the zero point
+};
+
+struct CodeFinish {
+  const float* scale = nullptr;    // [n]
+  const float* shift = nullptr;    // [n], or null
+  const float* bias = nullptr;     // [n], or null
+  const uint8_t* table = nullptr;  // [256], or null
+  CodeStep first, last;
+  float ratio = 1;  // the scale of `first` by that of `last`
+  int32_t has_first = 0;
+  int32_t added = 0;  // to whole numbers of `last`: its zero point, less the lowest code where there is a table
+  int32_t n = 0;
+};
+
+// Fine tiles where larger ones leave half of the device without work.
+WarpgroupPlan PlanCodeProduct(int64_t m, int64_t n, const device::DeviceInfo& device);
+
+// Whether the kernel that multiplies and finishes takes [m, k] by [n, k].
+bool TakesCodeProduct(int64_t m, int64_t n, int64_t k, const device::DeviceInfo& device);
+
+// A, B and C are contiguous and aligned to 16 bytes. An empty result launches nothing.
+Status LaunchCodeProduct(const CodeFinish& finish, const WarpgroupPlan& plan, const void* a, const void* b, void* c,
+                         int64_t m, int64_t k, device::Stream stream);
+// The same of sums [m, n] that are there already.
+Status LaunchFinishCodes(const CodeFinish& finish, const int32_t* sums, void* c, int64_t m, device::Stream stream);
+
+}  // namespace cudaep::kernels

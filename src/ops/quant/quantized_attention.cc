@@ -1,0 +1,146 @@
+// QuantizedAttention, which compiled regions make of two QuantizedMatMuls and the Softmax of codes between them
+// (kernels/quant/code_attention.h): q, k and v of int8 codes and rank 4, an optional mask of float or codes [batch or
+// 1, 1, 1, keys]; y of int8 or uint8.
+//
+//   q_perm, k_perm, v_perm   what makes tensors [batch, heads, rows, elements]; the elements are neighbours as they lie
+//   y_perm                   what Transpose would have behind it
+//   q_zero, k_zero, v_zero, y_zero, mask_zero
+//   scores, scaled, masked, shares, result   CodeAttentionStep each: factor, least, most. `scaled`, and `masked` where
+//                            there is no mask, are left out
+//   exponent, mask_factor
+#include <algorithm>
+#include <numeric>
+
+#include "core/strings.h"
+#include "kernels/quant/code_attention.h"
+#include "ops/optional_input.h"
+#include "ops/registry.h"
+
+namespace cudaep::ops {
+namespace {
+
+enum Input { kQ, kK, kV, kMask };
+
+constexpr size_t kRank = 4;
+
+struct QuantizedAttentionPlan : Plan {
+  kernels::CodeAttention attention;
+};
+
+class QuantizedAttention final : public Operator {
+ public:
+  static Result<std::unique_ptr<QuantizedAttention>> Create(const OpInfo& info) {
+    auto op = std::make_unique<QuantizedAttention>();
+    kernels::CodeAttention& p = op->attention_;
+    for (const auto& [perm, name] : {std::pair{&op->q_perm_, "q_perm"}, std::pair{&op->k_perm_, "k_perm"},
+                                     std::pair{&op->v_perm_, "v_perm"}, std::pair{&op->y_perm_, "y_perm"}}) {
+      *perm = info.IntsOr(name, {0, 1, 2, 3});
+      std::vector<int64_t> axes(kRank);
+      std::iota(axes.begin(), axes.end(), 0);
+      if (!std::ranges::is_permutation(*perm, axes)) {
+        return InvalidArgument(name, ' ', Dims(*perm), " is not a permutation of 4 dimensions");
+      }
+      if (perm->back() != kRank - 1) return NotSupported(name, ' ', Dims(*perm), " moves the elements of a head");
+    }
+    for (const auto& [zero, name] :
+         {std::pair{&p.q_zero, "q_zero"}, std::pair{&p.k_zero, "k_zero"}, std::pair{&p.v_zero, "v_zero"},
+          std::pair{&p.y_zero, "y_zero"}, std::pair{&p.mask_zero, "mask_zero"}}) {
+      const int64_t number = info.IntOr(name, 0);
+      if (number < -128 || number > 255) return InvalidArgument(name, ' ', number, " is no code");
+      *zero = static_cast<int32_t>(number);
+    }
+    p.has_scaled = info.Floats("scaled") ? 1 : 0;
+    if (info.has_input(kMask)) p.mask = info.input_type(kMask);
+    for (const auto& [step, name] :
+         {std::pair{&p.scores, "scores"}, std::pair{&p.scaled, "scaled"}, std::pair{&p.masked, "masked"},
+          std::pair{&p.shares, "shares"}, std::pair{&p.result, "result"}}) {
+      const bool left_out =
+          (step == &p.scaled && p.has_scaled == 0) || (step == &p.masked && p.mask == DataType::kUndefined);
+      if (left_out) continue;
+      const std::vector<float> numbers = info.Floats(name).value_or(std::vector<float>{});
+      if (numbers.size() != 3) return InvalidArgument(name, " needs 3 values, not ", numbers.size());
+      *step = {.factor = numbers[0], .least = numbers[1], .most = numbers[2]};
+      if (!(step->factor > 0) || !(step->least <= 0) || !(step->most - step->least == 255)) {
+        return InvalidArgument(name, ": a positive factor, and codes around 0, are needed");
+      }
+    }
+    p.exponent = info.FloatOr("exponent", 1);
+    p.mask_factor = info.FloatOr("mask_factor", 1);
+    return op;
+  }
+
+  Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
+    for (const int input : {kQ, kK, kV}) {
+      const Dims dims = inputs[static_cast<size_t>(input)].dims();
+      if (dims.size() != kRank) return InvalidArgument("input ", input, ' ', dims, " must have 4 dimensions");
+    }
+    const Shape q = Turned(inputs[kQ].dims(), q_perm_), k = Turned(inputs[kK].dims(), k_perm_),
+                v = Turned(inputs[kV].dims(), v_perm_);
+    const bool fits = k == v && q[0] == k[0] && q[1] == k[1] && q[3] == k[3];
+    if (!fits) return InvalidArgument("attention of ", q, " over ", k, " and ", v);
+    const TensorView mask = InputAt(inputs, kMask);
+    if (mask.present()) {
+      const Dims dims = mask.dims();
+      const bool by_key =
+          dims.size() == kRank && (dims[0] == 1 || dims[0] == q[0]) && dims[1] == 1 && dims[2] == 1 && dims[3] == k[2];
+      if (!by_key) return InvalidArgument("mask ", dims, " has no number for each of ", k[2], " keys");
+    }
+    outputs[0] = Turned(q.dims(), y_perm_);
+    return Status::Ok();
+  }
+
+  Result<PlanPtr> MakePlan(const PlanContext& context) const override {
+    auto plan = std::make_unique<QuantizedAttentionPlan>();
+    kernels::CodeAttention& p = plan->attention;
+    p = attention_;
+    const auto place = [](Dims dims, const std::vector<int64_t>& perm, kernels::AttentionStrides& strides) {
+      const Shape turned = Turned(ContiguousStrides(dims).dims(), perm);
+      strides = {.batch = turned[0], .head = turned[1], .row = turned[2]};
+      return Turned(dims, perm);
+    };
+    const Shape q = place(context.inputs[kQ].dims(), q_perm_, p.q), k = place(context.inputs[kK].dims(), k_perm_, p.k);
+    place(context.inputs[kV].dims(), v_perm_, p.v);
+    std::vector<int64_t> back(kRank);  // of y as it lies
+    for (size_t i = 0; i < kRank; ++i) back[static_cast<size_t>(y_perm_[i])] = static_cast<int64_t>(i);
+    place(context.outputs[0].dims(), back, p.y);
+    p.batch = q[0], p.heads = q[1], p.queries = q[2], p.head_size = q[3], p.keys = k[2];
+    const TensorView mask = InputAt(context.inputs, kMask);
+    if (mask.present()) p.mask_stride = mask.dims()[0] == 1 ? 0 : p.keys;
+    if (!kernels::TakesCodeAttention(p, context.device)) {
+      return NotSupported("attention of codes in heads of ", p.head_size, " elements, ", p.batch, " x ", p.heads,
+                          " of them");
+    }
+    return PlanPtr(std::move(plan));
+  }
+
+  Status Enqueue(const Plan& plan, const OpContext& context) const override {
+    return kernels::LaunchCodeAttention(PlanAs<QuantizedAttentionPlan>(plan).attention,
+                                        {.q = context.input(kQ),
+                                         .k = context.input(kK),
+                                         .v = context.input(kV),
+                                         .mask = InputAt(context.inputs, kMask).data,
+                                         .y = context.output(0)},
+                                        context.stream());
+  }
+
+ private:
+  static Shape Turned(Dims dims, const std::vector<int64_t>& perm) {
+    Shape turned(dims);
+    for (size_t i = 0; i < perm.size(); ++i) turned[static_cast<int>(i)] = dims[static_cast<size_t>(perm[i])];
+    return turned;
+  }
+
+  kernels::CodeAttention attention_;  // without what depends on dimensions
+  std::vector<int64_t> q_perm_, k_perm_, v_perm_, y_perm_;
+};
+
+constexpr DataTypeSet kBytes{DataType::kInt8, DataType::kUint8};
+
+const RegisterRows kRows(
+    {{.domain = kFusedDomain,
+      .op = "QuantizedAttention",
+      .types = {{"T1", DataType::kInt8}, {"T2", {DataType::kFloat, DataType::kInt8, DataType::kUint8}}, {"T3", kBytes}},
+      .make = Make<QuantizedAttention>}});
+
+}  // namespace
+}  // namespace cudaep::ops

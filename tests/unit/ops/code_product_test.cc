@@ -1,0 +1,134 @@
+// Products of codes that end in codes, by the kernel of warpgroups: every tiling on every kind of size, with each form
+// of what follows the sums, exactly.
+#include "kernels/quant/code_product.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <optional>
+
+#include "../lib/device_fixture.h"
+#include "device/device_info.h"
+#include "runtime/stream_context.h"
+
+namespace cudaep::ops {
+namespace {
+
+using kernels::WarpgroupTiles;
+
+constexpr WarpgroupTiles kAllTiles[] = {WarpgroupTiles::kFine, WarpgroupTiles::kSmall, WarpgroupTiles::kWide,
+                                        WarpgroupTiles::kTurns};
+
+std::vector<int> Codes(int64_t count, uint32_t seed) {
+  std::mt19937 generator(seed);
+  std::vector<int> codes(static_cast<size_t>(count));
+  for (int& code : codes) code = static_cast<int>(generator() % 256) - 128;
+  return codes;
+}
+
+class CodeProductTest : public DeviceTest {
+ protected:
+  void SetUp() override {
+    DeviceTest::SetUp();
+    if (IsSkipped()) return;
+    context_.emplace(0, stream());
+    if (!kernels::TakesCodeProduct(1, 16, 16, context_->device_info())) GTEST_SKIP() << "no device of 9.0";
+  }
+
+  void* UploadBytes(const void* from, size_t bytes) {
+    void* const to = Allocate(bytes);
+    Check(device::MemcpyAsync(to, from, bytes, stream()));
+    return to;
+  }
+  const void* Bytes(const std::vector<int>& values) {
+    std::vector<uint8_t> bytes;
+    for (const int value : values) bytes.push_back(static_cast<uint8_t>(value));
+    return UploadBytes(bytes.data(), bytes.size());
+  }
+  const float* Floats(const std::vector<float>& values) {
+    return static_cast<const float*>(UploadBytes(values.data(), values.size() * sizeof(float)));
+  }
+
+  void CheckSizes(WarpgroupTiles tiles, int64_t m, int64_t n, int64_t k, bool first, bool has_table, unsigned blocks) {
+    SCOPED_TRACE(::testing::Message() << "tiles " << static_cast<int>(tiles) << " [" << m << ',' << n << ',' << k
+                                      << "] first " << first << " table " << has_table << ", " << blocks << " blocks");
+    const std::vector<int> a = Codes(m * k, 1), b = Codes(n * k, 2), table = Codes(256, 3);
+    std::vector<float> scale, shift, bias;
+    for (int64_t i = 0; i < n; ++i) {
+      scale.push_back(i % 2 == 0 ? 0x1p-8f : 0x1p-9f);
+      shift.push_back(static_cast<float>(i * 37 % 1000));
+      bias.push_back(static_cast<float>(i % 50) * 0.5f - 12);
+    }
+    const float first_scale = 0.5f, y_scale = 2;
+    const int first_zero = 9, y_zero = 20;  // uint8
+    kernels::CodeFinish finish;
+    finish.scale = Floats(scale), finish.shift = Floats(shift), finish.bias = Floats(bias);
+    finish.table = has_table ? static_cast<const uint8_t*>(Bytes(table)) : nullptr;
+    finish.first = {.inverse = 1 / first_scale, .least = -first_zero, .most = 255 - first_zero};
+    finish.last = {.inverse = 1 / y_scale, .least = -y_zero, .most = 255 - y_zero};
+    finish.ratio = first_scale / y_scale;
+    finish.has_first = first ? 1 : 0;
+    finish.added = y_zero;
+    finish.n = static_cast<int32_t>(n);
+    constexpr size_t kBeyond = 4096;  // bytes behind the result that must stay
+    std::vector<uint8_t> result(static_cast<size_t>(m * n) + kBeyond, 0xa5);
+    void* const c = UploadBytes(result.data(), result.size());
+    Check(kernels::LaunchCodeProduct(finish, {tiles, blocks}, Bytes(a), Bytes(b), c, m, k, context_->stream()));
+    Check(device::MemcpyAsync(result.data(), c, result.size(), stream()));
+    Check(device::StreamSynchronize(stream()));
+    const auto code = [](float x, float by, int zero) {
+      return std::clamp(static_cast<int>(std::nearbyint(x / by)) + zero, 0, 255);
+    };
+    int wrong = 0;
+    for (int64_t row = 0; row < m && wrong < 5; ++row) {
+      for (int64_t column = 0; column < n && wrong < 5; ++column) {
+        int sum = 0;
+        for (int64_t i = 0; i < k; ++i)
+          sum += a[static_cast<size_t>(row * k + i)] * b[static_cast<size_t>(column * k + i)];
+        const auto at = static_cast<size_t>(column);
+        float x = (static_cast<float>(sum) + shift[at]) * scale[at];
+        if (first) x = static_cast<float>(code(x, first_scale, first_zero) - first_zero) * first_scale;
+        const int index = code(x + bias[at], y_scale, y_zero);
+        const auto wanted = static_cast<uint8_t>(has_table ? table[static_cast<size_t>(index)] : index);
+        const uint8_t got = result[static_cast<size_t>(row * n + column)];
+        if (got != wanted) {
+          ++wrong;
+          ADD_FAILURE() << "row " << row << ", column " << column << ": " << int{got} << " for " << int{wanted};
+        }
+      }
+    }
+    for (size_t i = result.size() - kBeyond; i < result.size(); ++i) ASSERT_EQ(result[i], 0xa5) << i;
+  }
+
+  std::optional<StreamContext> context_;
+};
+
+TEST_F(CodeProductTest, EveryTilingOnEverySize) {
+  for (const WarpgroupTiles tiles : kAllTiles) {
+    CheckSizes(tiles, 128, 192, 128, true, true, 1);  // whole tiles
+    CheckSizes(tiles, 1, 16, 16, false, false, 1);
+    CheckSizes(tiles, 129, 208, 144, true, false, 2);  // parts of tiles, and blocks with several
+    CheckSizes(tiles, 300, 144, 400, false, true, 3);
+  }
+  // More steps than a ring has, in turns: an odd and an even number of tiles for a block.
+  for (const unsigned blocks : {1u, 2u}) CheckSizes(WarpgroupTiles::kTurns, 260, 16, 912, true, true, blocks);
+}
+
+TEST(CodeProductPlanTest, FineTilesWhereOthersLeaveHalfOfTheDevice) {
+  device::DeviceInfo device;
+  device.major = 9;
+  device.multiprocessors = 132;
+  const auto tiles = [&](int64_t m, int64_t n) { return kernels::PlanCodeProduct(m, n, device).tiles; };
+  EXPECT_EQ(tiles(128, 768), WarpgroupTiles::kFine);
+  EXPECT_EQ(tiles(1024, 768), WarpgroupTiles::kFine);
+  EXPECT_EQ(tiles(2048, 768), WarpgroupTiles::kSmall);
+  EXPECT_EQ(tiles(4096, 768), WarpgroupTiles::kWide);
+  EXPECT_EQ(tiles(4096, 3072), WarpgroupTiles::kTurns);
+  EXPECT_EQ(kernels::PlanCodeProduct(128, 768, device).blocks, 12u);
+  EXPECT_EQ(kernels::PlanCodeProduct(1 << 20, 16, device).blocks, 132u);
+}
+
+}  // namespace
+}  // namespace cudaep::ops
