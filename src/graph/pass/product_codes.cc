@@ -1,10 +1,13 @@
 #include "graph/pass/product_codes.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "graph/pass/chain_nodes.h"
+#include "graph/pass/product_parts.h"
 #include "graph/pass/quantization.h"
 #include "graph/pass/rewrite.h"
+#include "kernels/quant/code_product.h"
 #include "ops/registry.h"
 
 namespace cudaep::graph {
@@ -108,15 +111,91 @@ class Finisher {
   }
 
   void Describe(const std::string& step, const Quantization& codes) {
-    attributes_[step + "_scale"] = codes.scale();
-    attributes_[step + "_zero"] = int64_t{codes.zero()};
-    attributes_[step + "_lowest"] = int64_t{LowestCode(codes.type)};
+    attributes_[step + "_scale"] = std::vector<float>{codes.scale()};
+    attributes_[step + "_zero"] = std::vector<int64_t>{codes.zero()};
+    attributes_[step + "_lowest"] = std::vector<int64_t>{LowestCode(codes.type)};
   }
 
   const Rewriter& rewrite_;
   const ir::Graph& graph_;
   int last_ = -1;  // node of the pattern
   ops::Attributes attributes_;
+};
+
+// Products of one tensor with weights of the same size, as those of queries, keys and values are, as one node with a
+// result for each.
+class Joiner {
+ public:
+  Joiner(ir::Graph& graph, const PassContext& context) : graph_(graph), context_(context), gone_(graph) {}
+
+  void Run() {
+    for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
+      if (!gone_.IsMarked(n) && IsPart(Node(n))) Join(n);
+    }
+    gone_.Apply(graph_);
+  }
+
+ private:
+  ir::Node& Node(int index) { return graph_.nodes[static_cast<size_t>(index)]; }
+  static bool IsPart(const ir::Node& node) {
+    return node.Is("MatMulIntegerToCodes", ops::kFusedDomain) && node.outputs.size() == 1 && node.inputs[kTable] < 0;
+  }
+  bool IsLike(const ir::Node& a, const ir::Node& b) const {
+    const auto dims = [&](const ir::Node& node) { return graph_.value(node.inputs[1]).constant.dims(); };
+    return a.inputs[0] == b.inputs[0] && std::ranges::equal(dims(a), dims(b)) &&
+           a.attributes.contains("first_scale") == b.attributes.contains("first_scale");
+  }
+
+  // What reads none of the others stands where the first of them does: all read the same tensor.
+  void Join(int first) {
+    std::vector<int> parts = {first};
+    for (int n = first + 1; n < static_cast<int>(graph_.nodes.size()); ++n) {
+      const bool fits = parts.size() < kernels::kMostCodeParts && !gone_.IsMarked(n) && IsPart(Node(n));
+      if (fits && IsLike(Node(first), Node(n))) parts.push_back(n);
+    }
+    if (parts.size() == 1) return;
+    ir::Node joined = Node(first);
+    for (size_t input = 1; input < kTable; ++input) joined.inputs[input] = SideBySide(parts, input);
+    for (size_t i = 1; i < parts.size(); ++i) {
+      const ir::Node& part = Node(parts[i]);
+      joined.outputs.push_back(part.outputs[0]);
+      joined.sources.insert(joined.sources.end(), part.sources.begin(), part.sources.end());
+      for (const auto& [name, attribute] : part.attributes) {
+        std::visit(
+            [&, &name = name](const auto& values) {
+              using Values = std::decay_t<decltype(values)>;
+              if constexpr (std::is_same_v<Values, std::vector<float>> ||
+                            std::is_same_v<Values, std::vector<int64_t>>) {
+                auto& all = std::get<Values>(joined.attributes.at(name));
+                all.insert(all.end(), values.begin(), values.end());
+              }
+            },
+            attribute);
+      }
+    }
+    if (!context_.IsSupported(graph_, joined)) return;
+    context_.notes.push_back({Fusion::kChains, joined.sources, {}});
+    for (size_t i = 1; i < parts.size(); ++i) gone_.Mark(parts[i]);
+    Node(first) = std::move(joined);
+  }
+
+  // The parts' constants along their last dimension; -1: none has one.
+  int SideBySide(const std::vector<int>& parts, size_t input) {
+    std::vector<ProductPart> all;
+    bool any = false;
+    for (const int part : parts) {
+      const int value = Node(part).inputs[input];
+      const ops::TensorView weights = graph_.value(Node(part).inputs[1]).constant;
+      all.push_back({.weights = value, .columns = weights.dims()[1]});
+      any = any || value >= 0;
+    }
+    return any ? JoinedConstants(graph_, all) : -1;
+  }
+
+  static constexpr size_t kTable = 5;
+  ir::Graph& graph_;
+  const PassContext& context_;
+  NodeRemoval gone_;
 };
 
 }  // namespace
@@ -126,6 +205,7 @@ void FinishProducts(ir::Graph& graph, const PassContext& context) {
   Finisher finisher(rewrite);
   for (int n = 0; n < rewrite.node_count(); ++n) finisher.Visit(n);
   RemoveDeadNodes(graph);
+  if (!context.settings.fusion_skip.Contains(Fusion::kProjections)) Joiner(graph, context).Run();
 }
 
 }  // namespace cudaep::graph

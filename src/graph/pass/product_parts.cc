@@ -69,6 +69,14 @@ int JoinedBias(ir::Graph& graph, std::span<const ProductPart> parts) {
                            SideBySide(graph, parts, &ProductPart::bias, Shape{AllColumns(parts)}, first.type));
 }
 
+int JoinedConstants(ir::Graph& graph, std::span<const ProductPart> parts) {
+  const auto there = std::ranges::find_if(parts, [](const ProductPart& part) { return part.weights >= 0; });
+  const ir::Value& first = graph.value(there->weights);
+  Shape dims(first.constant.dims());
+  dims[dims.rank() - 1] = AllColumns(parts);
+  return graph.AddConstant(first.name, SideBySide(graph, parts, &ProductPart::weights, dims, first.type));
+}
+
 ir::Node JoinedProduct(ir::Graph& graph, std::span<const ProductPart> parts) {
   const ir::Value &x = graph.value(parts[0].x), &weights = graph.value(parts[0].weights);
   std::vector<ir::Dim> dims = x.dims.value();

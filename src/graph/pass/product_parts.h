@@ -21,6 +21,9 @@ std::optional<ProductPart> MatchProductPart(const Rewriter& rewrite, int value);
 int JoinedWeights(ir::Graph& graph, std::span<const ProductPart> parts);
 int JoinedBias(ir::Graph& graph, std::span<const ProductPart> parts);
 
+// The same of the constants that `weights` are, of any type and as many rows; parts without one have zeros.
+int JoinedConstants(ir::Graph& graph, std::span<const ProductPart> parts);
+
 // The product that makes all parts side by side, as a new value; without their activations.
 ir::Node JoinedProduct(ir::Graph& graph, std::span<const ProductPart> parts);
 

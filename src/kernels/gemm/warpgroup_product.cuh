@@ -201,7 +201,10 @@ Status Launch(const WarpgroupPlan& plan, const void* a, const void* b, int64_t m
     case WarpgroupTiles::kWide:
       return LaunchTiles<Finish, 192, false>(a, b, m, n, k, plan.blocks, finish, stream);
     case WarpgroupTiles::kTurns:
-      return LaunchTiles<Finish, 192, true>(a, b, m, n, k, plan.blocks, finish, stream);
+      if constexpr (sizeof(typename Finish::Element) == 2) {
+        return LaunchTiles<Finish, 192, true>(a, b, m, n, k, plan.blocks, finish, stream);
+      }
+      break;
   }
   return InvalidArgument("no tiles of a product by warpgroups");
 }

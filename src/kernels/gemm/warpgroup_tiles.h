@@ -15,7 +15,7 @@ enum class WarpgroupTiles : uint8_t {
   kFine,   // 128 x 64, half of the rows each, two blocks together; of int8 alone
   kSmall,  // 128 x 128, half of the rows each
   kWide,   // 128 x 192, half of the rows each
-  kTurns,  // 128 x 192 each in turns (ping-pong): one multiplies while the other finishes
+  kTurns,  // 128 x 192 each in turns (ping-pong): one multiplies while the other finishes; of 16 bits alone
 };
 
 struct WarpgroupPlan {

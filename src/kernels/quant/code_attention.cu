@@ -33,7 +33,7 @@ __device__ __forceinline__ uint32_t PairOfCodes(uint32_t word, int first, int32_
 }
 
 // A thread's part of rows of codes on their way to shared memory.
-template <int kTileRows>
+template <int kTileRows, bool kAligned>
 struct CodeRows {
   static constexpr int kPacks = kTileRows * kRowPacks / kThreads;
   uint32_t word[kPacks][4];
@@ -44,14 +44,13 @@ struct CodeRows {
   static __device__ __forceinline__ int ColumnOf() { return static_cast<int>(threadIdx.x) % kRowPacks * kPackCodes; }
 
   // Rows from `there` on, and columns from `columns` on, are codes that stand for 0.
-  __device__ __forceinline__ void Load(const int8_t* from, int64_t step, int64_t there, int columns, int32_t zero,
-                                       bool aligned) {
+  __device__ __forceinline__ void Load(const int8_t* from, int64_t step, int64_t there, int columns, int32_t zero) {
     const uint32_t zeros = static_cast<uint32_t>(zero & 0xff) * 0x01010101u;
 #pragma unroll
     for (int i = 0; i < kPacks; ++i) {
       const bool any = RowOf(i) < there && ColumnOf() < columns;
       const int8_t* const row = from + RowOf(i) * step + ColumnOf();
-      if (any && aligned) {
+      if (kAligned && any) {
         const Pack<uint32_t, 4> pack =
             LoadPack<4>(reinterpret_cast<const uint32_t*>(__builtin_assume_aligned(row, 16)));
 #pragma unroll
@@ -89,10 +88,9 @@ __device__ __forceinline__ float Whole(const CodeAttentionStep& step, float x, f
   return (x + kWholeNumbers) - kWholeNumbers;
 }
 
-template <bool kMask>
+template <bool kMask, bool kAligned>
 __global__ void __launch_bounds__(kThreads, kBlocksTogether)
-    CodeAttentionKernel(__grid_constant__ const CodeAttention p, __grid_constant__ const CodeAttentionPointers at,
-                        int aligned) {
+    CodeAttentionKernel(__grid_constant__ const CodeAttention p, __grid_constant__ const CodeAttentionPointers at) {
   Half* const q_tile = device::DynamicShared<Half>();
   Half* const k_tile = q_tile + kRows * kStride;
   Half* const v_tile = k_tile + kKeys * kStride;
@@ -158,16 +156,16 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   };
 
   const auto bring_keys = [&](int key) {
-    CodeRows<kKeys> rows;
-    rows.Load(k + key * p.k.row, p.k.row, keys - key, depth, p.k_zero, aligned != 0);
+    CodeRows<kKeys, kAligned> rows;
+    rows.Load(k + key * p.k.row, p.k.row, keys - key, depth, p.k_zero);
     rows.Store(k_tile, p.k_zero);
   };
   {
-    CodeRows<kRows> q_rows;
-    CodeRows<kKeys> k_rows, v_rows;
-    q_rows.Load(q, p.q.row, p.queries - first_row, depth, p.q_zero, aligned != 0);
-    k_rows.Load(k, p.k.row, keys, depth, p.k_zero, aligned != 0);
-    v_rows.Load(v, p.v.row, keys, depth, p.v_zero, aligned != 0);
+    CodeRows<kRows, kAligned> q_rows;
+    CodeRows<kKeys, kAligned> k_rows, v_rows;
+    q_rows.Load(q, p.q.row, p.queries - first_row, depth, p.q_zero);
+    k_rows.Load(k, p.k.row, keys, depth, p.k_zero);
+    v_rows.Load(v, p.v.row, keys, depth, p.v_zero);
     bring_mask(0);
     q_rows.Store(q_tile, p.q_zero);
     k_rows.Store(k_tile, p.k_zero);
@@ -209,8 +207,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   for (int key = 0; key < keys; key += kKeys) {
     if (!one_tile) {
       __syncthreads();
-      CodeRows<kKeys> v_rows;
-      v_rows.Load(v + key * p.v.row, p.v.row, keys - key, depth, p.v_zero, aligned != 0);
+      CodeRows<kKeys, kAligned> v_rows;
+      v_rows.Load(v + key * p.v.row, p.v.row, keys - key, depth, p.v_zero);
       bring_keys(key);
       bring_mask(key);
       v_rows.Store(v_tile, p.v_zero);
@@ -249,7 +247,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
       int8_t* const to = y + row * p.y.row + column;
       const uint32_t low = device::JoinHalves<kLower>(word[0], word[1]),
                      high = device::JoinHalves<kLower>(word[2], word[3]);
-      if (aligned != 0) {
+      if constexpr (kAligned) {
         StorePack(reinterpret_cast<uint32_t*>(__builtin_assume_aligned(to, 8)), Pack<uint32_t, 2>{{low, high}});
         return;
       }
@@ -286,8 +284,10 @@ Status LaunchCodeAttention(const CodeAttention& attention, const CodeAttentionPo
   config.block.x = kThreads;
   config.shared_bytes = size_t{kRows + 2 * kKeys} * kStride * sizeof(Half);
   config.programmatic = true;
-  return device::Launch(p.mask == DataType::kUndefined ? CodeAttentionKernel<false> : CodeAttentionKernel<true>, config,
-                        stream, attention, at, bits % 16 == 0 ? 1 : 0);
+  const bool masked = p.mask != DataType::kUndefined;
+  const auto kernel = bits % 16 != 0 ? (masked ? CodeAttentionKernel<true, false> : CodeAttentionKernel<false, false>)
+                                     : (masked ? CodeAttentionKernel<true, true> : CodeAttentionKernel<false, true>);
+  return device::Launch(kernel, config, stream, attention, at);
 }
 
 }  // namespace cudaep::kernels

@@ -21,7 +21,7 @@ __device__ __forceinline__ CodeNumbers CodeNumbersOf(const CodeFinish& p, int64_
 }
 
 template <bool kFirst>
-__device__ __forceinline__ CodeColumn CodeColumnOf(const CodeFinish& p, const CodeNumbers& of) {
+__device__ __forceinline__ CodeColumn CodeColumnOf(const CodePart& p, const CodeNumbers& of) {
   const float factor = of.scale * (kFirst ? p.first.inverse : p.last.inverse), offset = of.shift * factor;
   const float bias = of.bias * p.last.inverse;
   return kFirst ? CodeColumn{factor, offset, bias, 0.0f} : CodeColumn{factor, offset + bias, 0.0f, 0.0f};
@@ -36,7 +36,7 @@ __device__ __forceinline__ float WholeBits(const CodeStep& step, float x) {
 
 // The code in the lowest byte, other bits behind it. A table lies in shared memory.
 template <bool kFirst, bool kTable>
-__device__ __forceinline__ uint32_t CodeOf(const CodeFinish& p, int32_t sum, const CodeColumn& column,
+__device__ __forceinline__ uint32_t CodeOf(const CodePart& p, int32_t sum, const CodeColumn& column,
                                            const uint8_t* table) {
   float x = fmaf(static_cast<float>(sum), column.factor, column.offset);
   if constexpr (kFirst) x = fmaf(WholeBits(p.first, x) - kWholeNumbers, p.ratio, column.bias);

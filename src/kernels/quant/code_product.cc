@@ -4,11 +4,20 @@
 
 namespace cudaep::kernels {
 
-WarpgroupPlan PlanCodeProduct(int64_t m, int64_t n, const device::DeviceInfo& device) {
-  if (2 * WarpgroupTileCount(m, n, WarpgroupTiles::kSmall) <= device.multiprocessors) {
-    return PlanWarpgroups(m, n, WarpgroupTiles::kFine, device);
+std::optional<WarpgroupPlan> PlanCodeProduct(int64_t m, int64_t part_n, int64_t parts,
+                                             const device::DeviceInfo& device) {
+  const int64_t n = part_n * parts;
+  const auto within = [&](WarpgroupTiles tiles) { return parts == 1 || part_n % WarpgroupColumns(tiles) == 0; };
+  const int64_t small = WarpgroupTileCount(m, n, WarpgroupTiles::kSmall);
+  const WarpgroupTiles tiles = 2 * small <= device.multiprocessors ? WarpgroupTiles::kFine
+                               : small <= device.multiprocessors   ? WarpgroupTiles::kSmall
+                                                                   : WarpgroupTiles::kWide;
+  const WarpgroupPlan best = PlanWarpgroups(m, n, tiles, device);
+  if (within(best.tiles)) return best;
+  for (const WarpgroupTiles tiles : {WarpgroupTiles::kSmall, WarpgroupTiles::kFine}) {
+    if (within(tiles)) return PlanWarpgroups(m, n, tiles, device);
   }
-  return PlanWarpgroups(m, n, device);
+  return std::nullopt;
 }
 
 bool TakesCodeProduct(int64_t m, int64_t n, int64_t k, const device::DeviceInfo& device) {

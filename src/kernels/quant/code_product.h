@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "core/status.h"
 #include "device/device.h"
@@ -18,6 +19,7 @@
 
 namespace cudaep::kernels {
 
+inline constexpr int kMostCodeParts = 3;
 inline constexpr int kCodeProductPack = 16;  // elements of rows of A and B that are moved at once
 
 // One step of quantization.
@@ -26,28 +28,39 @@ struct CodeStep {
   float least = 0, most = 255;  // the lowest code and the highest, without the zero point
 };
 
+// What follows the sums of some columns.
+struct CodePart {
+  CodeStep first, last;
+  float ratio = 1;    // the scale of `first` by that of `last`
+  int32_t added = 0;  // to whole numbers of `last`: its zero point, less the lowest code where there is a table
+};
+
+// Several products of the same A are one, whose parts have as many columns each and results of their own.
 struct CodeFinish {
   const float* scale = nullptr;    // [n]
   const float* shift = nullptr;    // [n], or null
   const float* bias = nullptr;     // [n], or null
-  const uint8_t* table = nullptr;  // [256], or null
-  CodeStep first, last;
-  float ratio = 1;  // the scale of `first` by that of `last`
+  const uint8_t* table = nullptr;  // [256], or null; of a single part
+  void* c[kMostCodeParts] = {};    // [m, columns of a part], of each part; null: nobody reads it
+  CodePart part[kMostCodeParts];
   int32_t has_first = 0;
-  int32_t added = 0;  // to whole numbers of `last`: its zero point, less the lowest code where there is a table
-  int32_t n = 0;
+  int32_t part_n = 0;  // columns of a part
+  int32_t n = 0;       // of all
+  int32_t m = 0;
 };
 
-// Fine tiles where larger ones leave half of the device without work.
-WarpgroupPlan PlanCodeProduct(int64_t m, int64_t n, const device::DeviceInfo& device);
+// Of [m, k] by [parts * part_n, k]. Fine tiles where larger ones leave half of the device without work. Nothing where
+// no tiles lie within a part: then each is a product of its own.
+std::optional<WarpgroupPlan> PlanCodeProduct(int64_t m, int64_t part_n, int64_t parts,
+                                             const device::DeviceInfo& device);
 
 // Whether the kernel that multiplies and finishes takes [m, k] by [n, k].
 bool TakesCodeProduct(int64_t m, int64_t n, int64_t k, const device::DeviceInfo& device);
 
-// A, B and C are contiguous and aligned to 16 bytes. An empty result launches nothing.
-Status LaunchCodeProduct(const CodeFinish& finish, const WarpgroupPlan& plan, const void* a, const void* b, void* c,
-                         int64_t m, int64_t k, device::Stream stream);
+// All tensors are contiguous and aligned to 16 bytes. An empty result launches nothing.
+Status LaunchCodeProduct(const CodeFinish& finish, const WarpgroupPlan& plan, const void* a, const void* b, int64_t k,
+                         device::Stream stream);
 // The same of sums [m, n] that are there already.
-Status LaunchFinishCodes(const CodeFinish& finish, const int32_t* sums, void* c, int64_t m, device::Stream stream);
+Status LaunchFinishCodes(const CodeFinish& finish, const int32_t* sums, device::Stream stream);
 
 }  // namespace cudaep::kernels

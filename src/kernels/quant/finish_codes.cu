@@ -14,32 +14,36 @@ constexpr int64_t kMostRows = 1024;  // of the grid
 // A row for each block of the grid's x at a time, columns along y.
 template <bool kFirst>
 __global__ void __launch_bounds__(kThreads)
-    FinishCodesKernel(__grid_constant__ const CodeFinish p, const int32_t* sums, uint8_t* c, int64_t m) {
+    FinishCodesKernel(__grid_constant__ const CodeFinish p, const int32_t* sums) {
   __shared__ uint8_t table[256];
   device::GridDependencyWait();
   if (p.table != nullptr) table[threadIdx.x] = p.table[threadIdx.x];
   __syncthreads();
-  const int64_t n = int64_t{blockIdx.y} * kThreads + threadIdx.x;
+  const int n = static_cast<int>(blockIdx.y) * kThreads + static_cast<int>(threadIdx.x);
   if (n >= p.n) return;
-  const CodeColumn column = CodeColumnOf<kFirst>(p, CodeNumbersOf(p, n));
-  for (int64_t row = blockIdx.x; row < m; row += gridDim.x) {
+  const int index = n / p.part_n;
+  const CodePart part = p.part[index];
+  if (p.c[index] == nullptr) return;
+  auto* const c = static_cast<uint8_t*>(p.c[index]) + n - index * p.part_n;
+  const CodeColumn column = CodeColumnOf<kFirst>(part, CodeNumbersOf(p, n));
+  for (int64_t row = blockIdx.x; row < p.m; row += gridDim.x) {
     const int32_t sum = sums[row * p.n + n];
-    c[row * p.n + n] = static_cast<uint8_t>(p.table != nullptr ? CodeOf<kFirst, true>(p, sum, column, table)
-                                                               : CodeOf<kFirst, false>(p, sum, column, table));
+    c[row * p.part_n] = static_cast<uint8_t>(p.table != nullptr ? CodeOf<kFirst, true>(part, sum, column, table)
+                                                                : CodeOf<kFirst, false>(part, sum, column, table));
   }
 }
 
 }  // namespace
 
-Status LaunchFinishCodes(const CodeFinish& finish, const int32_t* sums, void* c, int64_t m, device::Stream stream) {
-  if (m == 0 || finish.n == 0) return Status::Ok();
+Status LaunchFinishCodes(const CodeFinish& finish, const int32_t* sums, device::Stream stream) {
+  if (finish.m == 0 || finish.n == 0) return Status::Ok();
   device::LaunchConfig config;
-  config.grid.x = static_cast<unsigned>(std::min(m, kMostRows));
+  config.grid.x = static_cast<unsigned>(std::min(int64_t{finish.m}, kMostRows));
   config.grid.y = static_cast<unsigned>(CeilDiv<int64_t>(finish.n, kThreads));
   config.block.x = kThreads;
   config.programmatic = true;
   return device::Launch(finish.has_first != 0 ? FinishCodesKernel<true> : FinishCodesKernel<false>, config, stream,
-                        finish, sums, static_cast<uint8_t*>(c), m);
+                        finish, sums);
 }
 
 }  // namespace cudaep::kernels

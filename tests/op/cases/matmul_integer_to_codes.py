@@ -3,6 +3,7 @@
 Scales are powers of two and sums small, so that all that is computed in fp32 is exact: codes are the reference's.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,8 +18,20 @@ def _coded(numbers: np.ndarray, scale: float, zero: int, lowest: int) -> np.ndar
     return np.clip(np.rint(numbers / np.float32(scale)) + np.float32(zero), lowest, lowest + 255)
 
 
-def _to_codes(a, b, scale, shift=None, bias=None, table=None, *, dtype, y_scale, y_zero=0, y_lowest=0, first_scale=0.0,
-              first_zero=0, first_lowest=0):  # fmt: skip
+def _to_codes(a, b, scale, shift=None, bias=None, table=None, *, dtype, **steps):
+    """Each product's columns by its own steps."""
+    parts, columns = len(steps["y_scale"]), b.shape[1] // len(steps["y_scale"])
+    outputs = []
+    for i in range(parts):
+        of = slice(i * columns, (i + 1) * columns)
+        vectors = [None if vector is None else vector[of] for vector in (scale, shift, bias)]
+        step = {name: values[i] for name, values in steps.items()}
+        outputs.append(_one_to_codes(a, b[:, of], *vectors, table, dtype, **step))
+    return outputs[0] if parts == 1 else tuple(outputs)
+
+
+def _one_to_codes(a, b, scale, shift, bias, table, dtype, y_scale, y_zero, y_lowest, first_scale=0.0, first_zero=0,
+                  first_lowest=0):  # fmt: skip
     sums = (a.astype(np.int64) @ b.astype(np.int64)).astype(np.float32)
     numbers = (sums if shift is None else sums + shift) * scale
     if first_scale:
@@ -31,7 +44,7 @@ def _to_codes(a, b, scale, shift=None, bias=None, table=None, *, dtype, y_scale,
     return codes.astype(dtype)
 
 
-_FIRST = {"first_scale": 0.5, "first_zero": 3, "first_lowest": -128}
+_FIRST = {"first_scale": [0.5], "first_zero": [3], "first_lowest": [-128]}
 
 
 def _case(a: tuple[int, ...], columns: int, dtype: str = "int8", first: bool = True, shift: bool = True,
@@ -46,25 +59,36 @@ def _case(a: tuple[int, ...], columns: int, dtype: str = "int8", first: bool = T
     inputs.append(generator.integers(0, 256, 256, np.uint8).view(codes) if table else None)
     while inputs[-1] is None:
         inputs.pop()
-    attrs = {"y_scale": 0.25, "y_zero": -5 if dtype == "int8" else 131, "y_lowest": -128 if dtype == "int8" else 0}
+    zero, lowest = (-5, -128) if dtype == "int8" else (131, 0)
+    attrs = {"y_scale": [0.25], "y_zero": [zero], "y_lowest": [lowest]}
     attrs |= _FIRST if first else {}
     return Case(op="MatMulIntegerToCodes", domain=FUSED_DOMAIN, inputs=inputs, attrs=attrs, outputs=[dtype],
                 constants={1, 2, 3, 4, 5}, expected=partial(_to_codes, dtype=dtype), tolerance=EXACT,
                 **more)  # fmt: skip
 
 
+def _three(a: tuple[int, ...], columns: int, first: bool = True) -> Case:
+    """Products of queries, keys and values: as many columns each, by steps of their own."""
+    attrs = {"y_scale": [0.25, 0.5, 0.125], "y_zero": [-5, 0, 7], "y_lowest": [-128] * 3}
+    if first:
+        attrs |= {"first_scale": [0.5, 1.0, 0.25], "first_zero": [3, -1, 0], "first_lowest": [-128] * 3}
+    one = _case(a, 3 * columns, first=first)
+    return replace(one, attrs=attrs, outputs=["int8"] * 3, name=f"three-{columns}-{int(first)}")
+
+
 def _ties(first: bool) -> Case:
     """Every other sum lies in the middle of two codes, of the first quantization or the last."""
     weights = np.random.default_rng(3).integers(-3, 4, (32, 48), np.int8)
-    attrs = {"y_scale": 1.0, "y_zero": 1, "y_lowest": -128} | (_FIRST | {"first_scale": 1.0} if first else {})
+    attrs = {"y_scale": [1.0], "y_zero": [1], "y_lowest": [-128]} | (_FIRST | {"first_scale": [1.0]} if first else {})
     return Case(op="MatMulIntegerToCodes", domain=FUSED_DOMAIN, attrs=attrs, constants={1, 2}, outputs=["int8"],
                 inputs=[Rand((40, 32), "int8", full=True), weights, np.full(48, 0.5, np.float32)],
                 expected=partial(_to_codes, dtype="int8"), tolerance=EXACT, name=f"ties-{int(first)}")  # fmt: skip
 
 
 def _refused(text: str, *inputs: Any, code: str = "INVALID_ARGUMENT", **attrs: Any) -> Case:
+    given = {"y_scale": [0.25], "y_zero": [0], "y_lowest": [-128]} | attrs
     return Case(op="MatMulIntegerToCodes", domain=FUSED_DOMAIN, inputs=list(inputs or (_A, _B, _SCALE)),
-                outputs=["int8"], attrs={"y_scale": 0.25, "y_lowest": -128} | attrs, error=(code, text))  # fmt: skip
+                outputs=["int8"], attrs=given, error=(code, text))  # fmt: skip
 
 
 _A, _B, _SCALE = Rand((4, 16), "int8"), Rand((16, 16), "int8"), Rand((16,), "float32")
@@ -80,13 +104,16 @@ CASES = [
     # rows and columns that the kernel of warpgroups does not take: sums go through memory
     _case((5, 16), 10), _case((7, 24), 9, "uint8", table=True), _case((9, 3), 16), _case((2, 3, 33), 40, bias=False),
     _ties(first=False), _ties(first=True),
+    # three in one launch, each in its own, by way of sums
+    _three((37, 64), 192), _three((130, 48), 64, first=False), _three((5, 32), 48), _three((4, 24), 10),
     # nothing to compute
     _case((0, 16), 16), _case((3, 16), 0),
     _refused("the product of", Rand((4, 15), "int8"), _B, _SCALE),
     _refused("no element for each column", _A, _B, Rand((15,), "float32")),
     _refused("no element for each column", _A, _B, _SCALE, None, Rand((17,), "float32")),
     _refused("a table of 255 codes", _A, _B, _SCALE, None, None, Rand((255,), "int8")),
-    _refused("y_scale must be a positive number", y_scale=0.0),
-    _refused("y_lowest must be -128 or 0", y_lowest=-1), _refused("first_zero 200 is no code", first_scale=1.0,
-             first_zero=200, first_lowest=-128),
+    _refused("have no value for product 0", y_zero=[]),
+    _refused("y_scale must be a positive number", y_scale=[0.0]),
+    _refused("y_lowest must be -128 or 0", y_lowest=[-1]),
+    _refused("first_zero 200 is no code", first_scale=[1.0], first_zero=[200], first_lowest=[-128]),
 ]  # fmt: skip

@@ -267,12 +267,12 @@ def _fused_schemas() -> list[Schema]:
                     ("table", "T2"),
                 )
             ),
-            (Formal("Y", "T2", variadic=False),),
+            tuple(Formal(name, "T2", variadic=False) for name in ("Y", "Y1", "Y2")),
             {"T1": frozenset({"int8"}), "T2": frozenset({"int8", "uint8"})},
             {
                 f"{step}_{what}": kind
                 for step in ("y", "first")
-                for what, kind in (("scale", "FLOAT"), ("zero", "INT"), ("lowest", "INT"))
+                for what, kind in (("scale", "FLOATS"), ("zero", "INTS"), ("lowest", "INTS"))
             },
         ),
         replace(

@@ -11,8 +11,12 @@ struct ProductNet : QdqNet {
   // The product of a tensor of int8 codes and weights, and its codes back as numbers.
   int Product() { return MatMul(Through(x, 0.5, 0, DataType::kInt8), Weights(kHidden, kHidden)); }
   int Biased(int value) { return Add("Add", 14, {value, Constant("bias", {kHidden})}, kHiddenDims); }
-  float FloatOf(size_t index, const char* name) const { return std::get<float>(node(index).attributes.at(name)); }
-  int64_t IntOf(size_t index, const char* name) const { return std::get<int64_t>(node(index).attributes.at(name)); }
+  float FloatOf(size_t index, const char* name) const {
+    return std::get<std::vector<float>>(node(index).attributes.at(name)).at(0);
+  }
+  int64_t IntOf(size_t index, const char* name) const {
+    return std::get<std::vector<int64_t>>(node(index).attributes.at(name)).at(0);
+  }
   bool Has(size_t index, const char* name) const { return node(index).attributes.contains(name); }
 };
 
@@ -69,6 +73,47 @@ TEST(ProductCodesTest, CodesThatAreReadTwiceEndTheProduct) {
   net.Output(net.Quantize(net.Op("Tanh", {net.Dequantize(codes, 0.125, 3)}), 0.01, 0, DataType::kInt8));
   net.Run(Settings());
   EXPECT_EQ(net.Operators(), (Ops{"QuantizeLinear", "MatMulIntegerToCodes", "Elementwise"}));
+}
+
+TEST(ProductCodesTest, ProductsOfOneTensorAreOne) {
+  const auto build = [](ProductNet& net, int64_t last_columns) {
+    const int a = net.Through(net.x, 0.5, 3, DataType::kInt8);
+    std::vector<int> outputs;
+    for (int i = 0; i < 3; ++i) {
+      const int64_t columns = i == 2 ? last_columns : kHidden;
+      int y = net.Add("MatMul", 13, {a, net.Weights(kHidden, columns)}, {kBatch, kRows, {columns}});
+      y = net.Through(y, 0.25 * (i + 1), i, DataType::kInt8);
+      if (i == 1) y = net.Biased(y);
+      outputs.push_back(net.Quantize(y, 0.125, -i, DataType::kInt8));
+      net.Output(outputs.back());
+    }
+    return outputs;
+  };
+  ProductNet net;
+  const std::vector<int> outputs = build(net, kHidden);
+  net.Run(Settings());
+  ASSERT_EQ(net.Operators(), kDone);
+  EXPECT_EQ(net.node(1).outputs, outputs);
+  for (const size_t input : {1u, 2u, 3u, 4u}) {
+    EXPECT_EQ(net.graph.value(net.node(1).inputs[input]).constant.dims().back(), 3 * kHidden) << input;
+  }
+  const ops::TensorView bias = net.graph.value(net.node(1).inputs[4]).constant;
+  EXPECT_EQ(bias.host<float>()[0], 0);  // of the first, which has none
+  EXPECT_EQ(std::get<std::vector<float>>(net.node(1).attributes.at("first_scale")),
+            (std::vector<float>{0.25f, 0.5f, 0.75f}));
+  EXPECT_EQ(std::get<std::vector<int64_t>>(net.node(1).attributes.at("y_zero")), (std::vector<int64_t>{0, -1, -2}));
+
+  ProductNet other;
+  build(other, 2 * kHidden);
+  other.Run(Settings());
+  EXPECT_EQ(other.Operators(), (Ops{"QuantizeLinear", "MatMulIntegerToCodes", "MatMulIntegerToCodes"}));
+
+  ProductNet apart;
+  build(apart, kHidden);
+  Settings settings;
+  settings.fusion_skip.Add(Fusion::kProjections);
+  apart.Run(settings);
+  EXPECT_EQ(std::ranges::count(apart.Operators(), "MatMulIntegerToCodes"), 3);
 }
 
 // Without codes behind the bias, or without a bias: the first ones are the last.

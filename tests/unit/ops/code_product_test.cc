@@ -18,8 +18,7 @@ namespace {
 
 using kernels::WarpgroupTiles;
 
-constexpr WarpgroupTiles kAllTiles[] = {WarpgroupTiles::kFine, WarpgroupTiles::kSmall, WarpgroupTiles::kWide,
-                                        WarpgroupTiles::kTurns};
+constexpr WarpgroupTiles kAllTiles[] = {WarpgroupTiles::kFine, WarpgroupTiles::kSmall, WarpgroupTiles::kWide};
 
 std::vector<int> Codes(int64_t count, uint32_t seed) {
   std::mt19937 generator(seed);
@@ -66,16 +65,16 @@ class CodeProductTest : public DeviceTest {
     kernels::CodeFinish finish;
     finish.scale = Floats(scale), finish.shift = Floats(shift), finish.bias = Floats(bias);
     finish.table = has_table ? static_cast<const uint8_t*>(Bytes(table)) : nullptr;
-    finish.first = {.inverse = 1 / first_scale, .least = -first_zero, .most = 255 - first_zero};
-    finish.last = {.inverse = 1 / y_scale, .least = -y_zero, .most = 255 - y_zero};
-    finish.ratio = first_scale / y_scale;
+    finish.part[0] = {.first = {.inverse = 1 / first_scale, .least = -first_zero, .most = 255 - first_zero},
+                      .last = {.inverse = 1 / y_scale, .least = -y_zero, .most = 255 - y_zero},
+                      .ratio = first_scale / y_scale,
+                      .added = y_zero};
     finish.has_first = first ? 1 : 0;
-    finish.added = y_zero;
-    finish.n = static_cast<int32_t>(n);
+    finish.m = static_cast<int32_t>(m), finish.n = finish.part_n = static_cast<int32_t>(n);
     constexpr size_t kBeyond = 4096;  // bytes behind the result that must stay
     std::vector<uint8_t> result(static_cast<size_t>(m * n) + kBeyond, 0xa5);
-    void* const c = UploadBytes(result.data(), result.size());
-    Check(kernels::LaunchCodeProduct(finish, {tiles, blocks}, Bytes(a), Bytes(b), c, m, k, context_->stream()));
+    void* const c = finish.c[0] = UploadBytes(result.data(), result.size());
+    Check(kernels::LaunchCodeProduct(finish, {tiles, blocks}, Bytes(a), Bytes(b), k, context_->stream()));
     Check(device::MemcpyAsync(result.data(), c, result.size(), stream()));
     Check(device::StreamSynchronize(stream()));
     const auto code = [](float x, float by, int zero) {
@@ -112,22 +111,28 @@ TEST_F(CodeProductTest, EveryTilingOnEverySize) {
     CheckSizes(tiles, 129, 208, 144, true, false, 2);  // parts of tiles, and blocks with several
     CheckSizes(tiles, 300, 144, 400, false, true, 3);
   }
-  // More steps than a ring has, in turns: an odd and an even number of tiles for a block.
-  for (const unsigned blocks : {1u, 2u}) CheckSizes(WarpgroupTiles::kTurns, 260, 16, 912, true, true, blocks);
+  CheckSizes(WarpgroupTiles::kWide, 260, 16, 912, true, true, 2);  // more steps than a ring has
 }
 
 TEST(CodeProductPlanTest, FineTilesWhereOthersLeaveHalfOfTheDevice) {
   device::DeviceInfo device;
   device.major = 9;
   device.multiprocessors = 132;
-  const auto tiles = [&](int64_t m, int64_t n) { return kernels::PlanCodeProduct(m, n, device).tiles; };
+  const auto tiles = [&](int64_t m, int64_t n, int64_t parts = 1) {
+    return kernels::PlanCodeProduct(m, n, parts, device)->tiles;
+  };
   EXPECT_EQ(tiles(128, 768), WarpgroupTiles::kFine);
   EXPECT_EQ(tiles(1024, 768), WarpgroupTiles::kFine);
   EXPECT_EQ(tiles(2048, 768), WarpgroupTiles::kSmall);
   EXPECT_EQ(tiles(4096, 768), WarpgroupTiles::kWide);
-  EXPECT_EQ(tiles(4096, 3072), WarpgroupTiles::kTurns);
-  EXPECT_EQ(kernels::PlanCodeProduct(128, 768, device).blocks, 12u);
-  EXPECT_EQ(kernels::PlanCodeProduct(1 << 20, 16, device).blocks, 132u);
+  EXPECT_EQ(tiles(4096, 3072), WarpgroupTiles::kWide);
+  EXPECT_EQ(kernels::PlanCodeProduct(128, 768, 1, device)->blocks, 12u);
+  EXPECT_EQ(kernels::PlanCodeProduct(1 << 20, 16, 1, device)->blocks, 132u);
+  // Tiles that lie within a part.
+  EXPECT_EQ(tiles(4096, 768, 3), WarpgroupTiles::kWide);
+  EXPECT_EQ(tiles(4096, 1024, 3), WarpgroupTiles::kSmall);
+  EXPECT_EQ(tiles(4096, 64, 3), WarpgroupTiles::kFine);
+  EXPECT_FALSE(kernels::PlanCodeProduct(4096, 80, 3, device).has_value());
 }
 
 }  // namespace
