@@ -68,6 +68,7 @@ SUITES = (
     Suite("tests.session.decoder_fusion_suite", hooks=False, rewrites=True),
     Suite("tests.session.region_quantized_suite", hooks=False, rewrites=True),
     Suite("tests.session.region_masked_softmax_suite", hooks=False, rewrites=True),
+    Suite("tests.session.region_codes_suite", hooks=False, rewrites=True),
     Suite("tests.session.profile_suite", library="libsession_probe.so", simulated=True),
     Suite("tests.session.collective_suite", {"CUDAEP_SIM_DEVICES": "4"}, hooks=False),
     Suite("tests.session.device_suite", {"CUDAEP_SIM_DEVICES": "3"}),

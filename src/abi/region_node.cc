@@ -19,6 +19,7 @@ RegionNode::RegionNode(std::shared_ptr<SessionState> state, KeptAllocators& allo
   call_.inputs.resize(program.inputs.size());
   call_.has_output.assign(program.outputs.size(), 1);
   std::vector<DataType> types;
+  types.reserve(program.outputs.size());
   for (const int output : program.outputs) types.push_back(program.values[static_cast<size_t>(output)].type);
   call_.planned.Init(std::make_unique<graph::RegionOperator>(std::move(program)), std::move(types));
   call_.state->CountRegions(1);

@@ -20,6 +20,7 @@ class UserTable {
   // Largest first, at most `most` of them.
   std::vector<MemoryUser> Largest(size_t most) const {
     std::vector<MemoryUser> sorted;
+    sorted.reserve(users_.size());
     for (const auto& [label, user] : users_) sorted.push_back(user);
     std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
     sorted.resize(std::min(most, sorted.size()));

@@ -14,7 +14,8 @@ const T* FindAttribute(const Node& node, const char* name) {
 template <class T>
 T AttributeOr(const Node& node, const char* name, T fallback) {
   const T* const found = FindAttribute<T>(node, name);
-  return found == nullptr ? fallback : *found;
+  if (found != nullptr) return *found;
+  return fallback;
 }
 inline int64_t IntAttribute(const Node& node, const char* name, int64_t fallback) {
   return AttributeOr(node, name, fallback);

@@ -32,6 +32,7 @@ class Inference {
 
   void Visit(const Node& node) {
     std::vector<const Elements*> inputs;
+    inputs.reserve(node.inputs.size());
     for (const int input : node.inputs) inputs.push_back(rules_.ElementsOf(input));
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] < 0) continue;

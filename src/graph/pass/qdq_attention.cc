@@ -12,6 +12,7 @@ namespace {
 
 using Perm = std::vector<int64_t>;
 constexpr size_t kRank = 4;
+constexpr double kMostExact = 0x1p24;  // of whole numbers in fp32
 
 // What codes of a tensor stand for.
 struct Coding {
@@ -116,7 +117,9 @@ class Attender {
     for (const Coding& coding : {scores->a, scores->b, values.b}) {
       if (coding.type != DataType::kInt8) return "queries, keys or values are not of int8";
     }
-    if (!HaveHeads(*scores, k_perm, values)) return "heads are not known to be alike, and of at most 64 elements";
+    if (2 / shares->scale * 255 > kMostExact) return "sums of shares may not be exact";
+    if (!HaveHeads(*scores, k_perm, values))
+      return "heads are not known to be alike, of 16 elements or a multiple, and at most 64";
     made_.inputs = {scores->node->inputs[0], scores->node->inputs[3], values.node->inputs[3]};
     made_.attributes["q_perm"] = scores->a_perm;
     made_.attributes["k_perm"] = k_perm;
@@ -132,7 +135,7 @@ class Attender {
     double scale = x->scale;
     if (masked_) {
       const auto sum = AttributeCoding(softmax, "sum", DataType::kUint8);
-      if (!sum || !AddMask(softmax, *scores, *sum)) return "the mask is not by key";
+      if (!sum || !AddMask(softmax, *scores, *sum)) return "the mask is not one of rank 4 by key";
       made_.attributes["masked"] = sum->Step(x->scale);
       scale = sum->scale;
     }

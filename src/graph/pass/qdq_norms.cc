@@ -1,7 +1,6 @@
 #include "graph/pass/qdq_norms.h"
 
 #include <algorithm>
-#include <string>
 
 #include "graph/pass/quantization.h"
 #include "graph/pass/rewrite.h"
@@ -38,12 +37,12 @@ class Normalizer {
     AddCoded(&of->x, made);
     AddCoded(of->residual ? &*of->residual : nullptr, made);
     if (of->sum) {
-      AddCoding(*of->sum->node, of->sum->linear.type, made);
+      AddCoding(graph_, *of->sum->node, of->sum->linear.type, made);
     } else {
       made.inputs.insert(made.inputs.end(), {-1, -1});
     }
     made.inputs.insert(made.inputs.end(), {gamma, beta});
-    AddCoding(quantize, y->type, made);
+    AddCoding(graph_, quantize, y->type, made);
     if (!rewrite_.Replace(index_, std::move(made))) Miss("no kernel takes the codes");
   }
 
@@ -121,17 +120,7 @@ class Normalizer {
       return;
     }
     made.inputs.push_back(value->linear.codes);
-    AddCoding(*value->node, value->linear.type, made);
-  }
-  // Scale and zero point, which a node may leave out.
-  void AddCoding(const ir::Node& node, DataType codes, ir::Node& made) const {
-    int zero = node.inputs.size() > 2 ? node.inputs[2] : -1;
-    if (zero < 0) {
-      const std::string name = graph_.value(node.inputs[1]).name;
-      zero = graph_.AddConstant(name, {.type = codes, .dims = {}, .data = {std::byte{0}}});
-    }
-    made.inputs.push_back(node.inputs[1]);
-    made.inputs.push_back(zero);
+    AddCoding(graph_, *value->node, value->linear.type, made);
   }
 
   const Rewriter& rewrite_;

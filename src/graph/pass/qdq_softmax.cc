@@ -2,26 +2,15 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "graph/pass/quantization.h"
 #include "graph/pass/rewrite.h"
+#include "kernels/quant/qlinear_softmax.h"
 #include "ops/registry.h"
 
 namespace cudaep::graph {
 namespace {
-
-constexpr size_t kMostMaskedRank = 4;  // of scores
-
-// Scale and zero point, of one element each.
-void AddCoding(ir::Graph& graph, const ir::Node& node, DataType codes, ir::Node& made) {
-  int zero = node.inputs.size() > 2 ? node.inputs[2] : -1;
-  if (zero < 0) {
-    const std::string name = graph.value(node.inputs[1]).name;
-    zero = graph.AddConstant(name, {.type = codes, .dims = {}, .data = {std::byte{0}}});
-  }
-  made.inputs.push_back(node.inputs[1]);
-  made.inputs.push_back(zero);
-}
 
 // A Softmax between codes.
 struct CodedSoftmax {
@@ -51,8 +40,8 @@ class Masker {
   }
 
  private:
-  bool Miss(const char* why) const {
-    rewrite_.Miss(of_.index, why);
+  bool Miss(std::string why) const {
+    rewrite_.Miss(of_.index, std::move(why));
     return false;
   }
 
@@ -79,7 +68,9 @@ class Masker {
   bool Fuse(const ir::Node& quantize, const Quantization& sum, const CodedValue& scores, int mask) const {
     const auto& dims = graph_.value(scores.linear.real).dims;
     const auto rank = static_cast<int64_t>(dims->size());
-    if (dims->size() > kMostMaskedRank) return Miss("masked scores have more than 4 dimensions");
+    if (dims->size() > kernels::kMostMaskedRank) {
+      return Miss("masked scores have more than " + std::to_string(kernels::kMostMaskedRank) + " dimensions");
+    }
     if (of_.axis != -1 && of_.axis != rank - 1) return Miss("Softmax of masked scores is not along the last dimension");
     if (!sum.IsSame(of_.x.linear)) return Miss("masked scores become numbers by another scale or zero point");
     for (const int value : {quantize.inputs[1], sum.real, mask}) {

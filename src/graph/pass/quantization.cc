@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <string>
 
 #include "core/data_type_traits.h"
 #include "graph/ir/attributes.h"
@@ -79,6 +81,16 @@ std::optional<CodedValue> CodedValueOf(const ir::Graph& graph, const Matcher& ma
   auto linear = maker == nullptr ? std::nullopt : QuantizationOf(graph, *maker, "DequantizeLinear");
   if (!linear || linear->type == DataType::kInt32) return std::nullopt;
   return CodedValue{maker, *std::move(linear)};
+}
+
+void AddCoding(ir::Graph& graph, const ir::Node& node, DataType codes, ir::Node& made) {
+  int zero = node.inputs.size() > 2 ? node.inputs[2] : -1;
+  if (zero < 0) {
+    const std::string name = graph.value(node.inputs[1]).name;
+    zero = graph.AddConstant(name, {.type = codes, .dims = {}, .data = {std::byte{0}}});
+  }
+  made.inputs.push_back(node.inputs[1]);
+  made.inputs.push_back(zero);
 }
 
 }  // namespace cudaep::graph

@@ -41,6 +41,10 @@ struct CodedValue {
 };
 std::optional<CodedValue> CodedValueOf(const ir::Graph& graph, const Matcher& match, int value);
 
+// Adds the scale and the zero point of a node that quantizes or dequantizes to the inputs of `made`; 0 of the codes'
+// type where the node leaves it out.
+void AddCoding(ir::Graph& graph, const ir::Node& node, DataType codes, ir::Node& made);
+
 // Sums of as many products of two codes, of 255 * 255 at most, always fit 32 bits.
 inline constexpr int64_t kMostSummed = 33025;
 

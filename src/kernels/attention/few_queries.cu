@@ -5,7 +5,7 @@
 // element of the inner dimension stands where is free as long as both operands agree, and so is the order of columns of
 // the result. Each warp walks over keys of its own; their sums meet at the end of the block, those of blocks in
 // LaunchJoinSplits.
-#include "device/pairs.h"
+#include "device/words.h"
 #include "kernels/attention/flash_products.cuh"
 #include "kernels/attention/flash_work.cuh"
 

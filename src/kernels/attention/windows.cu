@@ -3,7 +3,7 @@
 // rows of queries; none of them meets shared memory (few_queries.cu says how rows become operands). What is added is
 // brought once for the windows of a block, which share it.
 #include "core/checked_math.h"
-#include "device/pairs.h"
+#include "device/words.h"
 #include "kernels/attention/flash_products.cuh"
 #include "kernels/attention/flash_work.cuh"
 

@@ -1,4 +1,5 @@
 #include "device/pairs.h"
+#include "device/words.h"
 #include "kernels/elementwise/gelu.cuh"
 #include "kernels/gemm/gelu_product.h"
 #include "kernels/gemm/warpgroup_product.cuh"

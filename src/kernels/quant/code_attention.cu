@@ -1,8 +1,8 @@
 #include "core/checked_math.h"
 #include "device/pairs.h"
+#include "device/words.h"
 #include "kernels/attention/flash_products.cuh"
 #include "kernels/attention/flash_work.cuh"
-#include "kernels/common/tensor_cores.h"
 #include "kernels/quant/code_attention.h"
 #include "kernels/quant/code_finish.cuh"
 
@@ -160,19 +160,19 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     rows.Load(k + key * p.k.row, p.k.row, keys - key, depth, p.k_zero);
     rows.Store(k_tile, p.k_zero);
   };
+  const bool one_tile = keys <= kKeys;
   {
     CodeRows<kRows, kAligned> q_rows;
     CodeRows<kKeys, kAligned> k_rows, v_rows;
     q_rows.Load(q, p.q.row, p.queries - first_row, depth, p.q_zero);
     k_rows.Load(k, p.k.row, keys, depth, p.k_zero);
-    v_rows.Load(v, p.v.row, keys, depth, p.v_zero);
+    if (one_tile) v_rows.Load(v, p.v.row, keys, depth, p.v_zero);
     bring_mask(0);
     q_rows.Store(q_tile, p.q_zero);
     k_rows.Store(k_tile, p.k_zero);
-    v_rows.Store(v_tile, p.v_zero);
+    if (one_tile) v_rows.Store(v_tile, p.v_zero);
   }
   __syncthreads();
-  const bool one_tile = keys <= kKeys;
   float max[2] = {kHidden, kHidden}, sum[2] = {};
 #pragma unroll 1
   for (int key = 0; key < keys; key += kKeys) {
@@ -238,7 +238,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
         const float whole = Whole(p.result, o[first / 8 + i].value[of]) + kWholeNumbers;
         return std::bit_cast<uint32_t>(whole) + static_cast<uint32_t>(p.y_zero);
       };
-      word[i] = JoinBytes(code(0), code(1), code(2), code(3));
+      word[i] = device::JoinBytes(code(0), code(1), code(2), code(3));
     }
     device::TransposeQuad(word, quad);
     const int column = first + quad * 8;
@@ -263,9 +263,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
 
 }  // namespace
 
-bool TakesCodeAttention(const CodeAttention& p, const device::DeviceInfo& device) {
-  return HasTensorCores(DataType::kFloat16, device) && p.head_size <= kCodeAttentionHead &&
-         p.head_size % kCodeAttentionPack == 0 && FitsInt32(p.keys + kKeys) &&
+bool TakesCodeAttention(const CodeAttention& p) {
+  return p.head_size <= kCodeAttentionHead && p.head_size % kCodeAttentionPack == 0 && FitsInt32(p.keys + kKeys) &&
          FitsInt32(CeilDiv(p.queries, int64_t{kRows}) * p.heads * p.batch);
 }
 

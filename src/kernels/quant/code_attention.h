@@ -7,7 +7,9 @@
 //   y = whole(result, sum over keys of whole(shares, share) * (v - v_zero)) + y_zero
 //
 // whole(step, x, mask) = x * step.factor + mask, rounded to a whole number, ties to even, within [least, most]: a code
-// less its zero point. Sums of products are exact. Keys are read in tiles, twice where there are several.
+// less its zero point. Sums of products are exact as long as a row's shares come to less than 2^24 / 255 codes. What is
+// rounded is one product and a sum in fp32, so that a number next to a tie may get the code beside it. Keys are read in
+// tiles, twice where there are several.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +51,8 @@ struct CodeAttentionPointers {
   void* y = nullptr;
 };
 
-bool TakesCodeAttention(const CodeAttention& attention, const device::DeviceInfo& device);
+// Of devices with tensor cores for float16.
+bool TakesCodeAttention(const CodeAttention& attention);
 
 // An empty result launches nothing; without keys all sums are 0.
 Status LaunchCodeAttention(const CodeAttention& attention, const CodeAttentionPointers& at, device::Stream stream);

@@ -2,14 +2,15 @@
 #pragma once
 
 #include "device/launch.h"
+#include "device/rounded.h"
 #include "kernels/quant/code_product.h"
 
 namespace cudaep::kernels {
 
-// Of a column: sum * factor + offset is the number by the scale of the first step, or of the last where that is the
-// only one; what the first leaves is added to `bias` by that of the last.
+// Of a column: (sum + shift) * factor is the number by the scale of the first step, which leaves a whole one; that by
+// the last step's scale is added to `bias`. Without a first step the product is.
 struct CodeColumn {
-  float factor, offset, bias, unused;
+  float shift, factor, bias, unused;
 };
 
 // What a column has in memory; of all columns of a thread it is asked for before any is looked at.
@@ -22,9 +23,8 @@ __device__ __forceinline__ CodeNumbers CodeNumbersOf(const CodeFinish& p, int64_
 
 template <bool kFirst>
 __device__ __forceinline__ CodeColumn CodeColumnOf(const CodePart& p, const CodeNumbers& of) {
-  const float factor = of.scale * (kFirst ? p.first.inverse : p.last.inverse), offset = of.shift * factor;
-  const float bias = of.bias * p.last.inverse;
-  return kFirst ? CodeColumn{factor, offset, bias, 0.0f} : CodeColumn{factor, offset + bias, 0.0f, 0.0f};
+  const float factor = of.scale * (kFirst ? p.first.inverse : p.last.inverse);
+  return {of.shift, factor, of.bias * p.last.inverse, 0.0f};
 }
 
 // Added to a number it leaves the nearest whole one in the lowest bits of the sum; taken off again, that number.
@@ -38,19 +38,12 @@ __device__ __forceinline__ float WholeBits(const CodeStep& step, float x) {
 template <bool kFirst, bool kTable>
 __device__ __forceinline__ uint32_t CodeOf(const CodePart& p, int32_t sum, const CodeColumn& column,
                                            const uint8_t* table) {
-  float x = fmaf(static_cast<float>(sum), column.factor, column.offset);
-  if constexpr (kFirst) x = fmaf(WholeBits(p.first, x) - kWholeNumbers, p.ratio, column.bias);
+  // What is left of two large numbers is exact, and nothing where the operand stands for zeros.
+  float x = static_cast<float>(sum) + column.shift;
+  if constexpr (kFirst) x = WholeBits(p.first, device::RoundedProduct(x, column.factor)) - kWholeNumbers;
+  x = fmaf(x, kFirst ? p.ratio : column.factor, column.bias);
   const uint32_t code = std::bit_cast<uint32_t>(WholeBits(p.last, x)) + static_cast<uint32_t>(p.added);
   return kTable ? table[code & 0xff] : code;
-}
-
-// Four codes as bytes of a word, the first one lowest.
-__device__ __forceinline__ uint32_t JoinBytes(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-#if defined(__CUDA_ARCH__)
-  return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
-#else
-  return (a & 0xff) | (b & 0xff) << 8 | (c & 0xff) << 16 | d << 24;
-#endif
 }
 
 }  // namespace cudaep::kernels

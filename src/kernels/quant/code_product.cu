@@ -1,5 +1,5 @@
 // The product of code_product.h by warpgroups.
-#include "device/pairs.h"
+#include "device/words.h"
 #include "kernels/gemm/warpgroup_product.cuh"
 #include "kernels/pack.h"
 #include "kernels/quant/code_finish.cuh"
@@ -53,7 +53,7 @@ struct CodesFinish {
       const auto code = [&](int at, const CodeColumn& of_code) {
         return CodeOf<kFirst, kTable>(part, sum[i * 4 + at], of_code, block.table);
       };
-      word[i] = JoinBytes(code(0, low), code(1, high), code(2, low), code(3, high));
+      word[i] = device::JoinBytes(code(0, low), code(1, high), code(2, low), code(3, high));
     }
     device::TransposeQuad(word, quad);
     column += quad * 8;

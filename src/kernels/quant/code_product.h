@@ -7,7 +7,7 @@
 //
 // A code of x: x / scale rounded to a whole number, ties to even, plus a zero point, kept within 8 bits. What scales a
 // number between two roundings to codes is one factor, so that a number next to a tie may get the code beside it: what
-// is rounded is off by some millionths of a code.
+// is rounded is off by its own few millionths.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "device/words.h"
 #include "kernels/pack.h"
 #include "kernels/quant/matmul_nbits.cuh"
 #include "kernels/quant/nbits_pairs.cuh"

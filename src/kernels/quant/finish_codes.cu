@@ -11,7 +11,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int64_t kMostRows = 1024;  // of the grid
 
-// A row for each block of the grid's x at a time, columns along y.
+// Columns along the grid's x, a row for each block along y at a time.
 template <bool kFirst>
 __global__ void __launch_bounds__(kThreads)
     FinishCodesKernel(__grid_constant__ const CodeFinish p, const int32_t* sums) {
@@ -19,14 +19,14 @@ __global__ void __launch_bounds__(kThreads)
   device::GridDependencyWait();
   if (p.table != nullptr) table[threadIdx.x] = p.table[threadIdx.x];
   __syncthreads();
-  const int n = static_cast<int>(blockIdx.y) * kThreads + static_cast<int>(threadIdx.x);
+  const int n = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
   if (n >= p.n) return;
   const int index = n / p.part_n;
   const CodePart part = p.part[index];
   if (p.c[index] == nullptr) return;
   auto* const c = static_cast<uint8_t*>(p.c[index]) + n - index * p.part_n;
   const CodeColumn column = CodeColumnOf<kFirst>(part, CodeNumbersOf(p, n));
-  for (int64_t row = blockIdx.x; row < p.m; row += gridDim.x) {
+  for (int64_t row = blockIdx.y; row < p.m; row += gridDim.y) {
     const int32_t sum = sums[row * p.n + n];
     c[row * p.part_n] = static_cast<uint8_t>(p.table != nullptr ? CodeOf<kFirst, true>(part, sum, column, table)
                                                                 : CodeOf<kFirst, false>(part, sum, column, table));
@@ -38,8 +38,8 @@ __global__ void __launch_bounds__(kThreads)
 Status LaunchFinishCodes(const CodeFinish& finish, const int32_t* sums, device::Stream stream) {
   if (finish.m == 0 || finish.n == 0) return Status::Ok();
   device::LaunchConfig config;
-  config.grid.x = static_cast<unsigned>(std::min(int64_t{finish.m}, kMostRows));
-  config.grid.y = static_cast<unsigned>(CeilDiv<int64_t>(finish.n, kThreads));
+  config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(finish.n, kThreads));
+  config.grid.y = static_cast<unsigned>(std::min(int64_t{finish.m}, kMostRows));
   config.block.x = kThreads;
   config.programmatic = true;
   return device::Launch(finish.has_first != 0 ? FinishCodesKernel<true> : FinishCodesKernel<false>, config, stream,

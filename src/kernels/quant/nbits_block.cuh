@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "device/words.h"
 #include "kernels/pack.h"
 #include "kernels/quant/nbits_pairs.cuh"
 

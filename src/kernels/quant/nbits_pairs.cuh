@@ -3,6 +3,7 @@
 
 #include "device/launch.h"
 #include "device/pairs.h"
+#include "device/words.h"
 
 namespace cudaep::kernels {
 

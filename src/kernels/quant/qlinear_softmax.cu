@@ -1,11 +1,10 @@
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "core/checked_math.h"
 #include "device/launch.h"
-#include "device/rounded.h"
 #include "kernels/pack.h"
+#include "kernels/quant/code_rounding.cuh"
 #include "kernels/quant/qlinear_softmax.h"
 
 namespace cudaep::kernels {
@@ -18,46 +17,9 @@ constexpr int64_t kBlocksOfRows = 2048;  // some waves: each brings the powers o
 
 enum class MaskKind : uint8_t { kNone, kFloats, kCodes };
 
-// Added to a number it leaves the nearest whole one in the sum's last bits, ties to even.
-constexpr float kWholeNumbers = 0x1.8p23f;
-// The numbers from 2^23 on have whole ones for their last bits, so that a byte needs no conversion to become a float,
-// of which a multiprocessor makes few at a time.
-constexpr float kFloatOfBytes = 0x1p23f;
-constexpr uint32_t kBitsOfBytes = 0x4b000000;
-
-// kFloatOfBytes + a byte of a word.
-__device__ __forceinline__ float RaisedByte(uint32_t word, int index) {
-#if defined(__CUDA_ARCH__)
-  return std::bit_cast<float>(__byte_perm(word, kBitsOfBytes, 0x7650u | static_cast<unsigned>(index)));
-#else
-  return std::bit_cast<float>((word >> (8 * index) & 0xffu) | kBitsOfBytes);
-#endif
-}
-
-// What a byte that was flipped stands for.
-__device__ __forceinline__ float NumberOf(const SoftmaxCoding& coding, uint32_t word, int index) {
-  const float middle = kFloatOfBytes + static_cast<float>(coding.above_lowest);
-  return device::RoundedProduct(RaisedByte(word, index) - middle, coding.scale);
-}
-
-__device__ __forceinline__ uint32_t AboveLowest(const SoftmaxRounding& to, float quotient) {
-  return std::bit_cast<uint32_t>(quotient + kWholeNumbers) - std::bit_cast<uint32_t>(kWholeNumbers) +
-         static_cast<uint32_t>(to.coding.above_lowest);
-}
-
-// How far the code of a number lies above the lowest, where there is a reciprocal.
-__device__ __forceinline__ uint32_t ByteOf(const SoftmaxRounding& to, float number) {
-  return AboveLowest(to, to.reciprocal.Quotient(fminf(fmaxf(number, to.least), to.most)));
-}
-// The same of a share, which needs no lower bound: it is at least 0, and the lowest code's number is at most that.
-__device__ __forceinline__ uint32_t ByteOfShare(const SoftmaxRounding& to, float share) {
+// ByteOf a share, which needs no lower bound: it is at least 0, and the lowest code's number is at most that.
+__device__ __forceinline__ uint32_t ByteOfShare(const CodeRounding& to, float share) {
   return AboveLowest(to, to.reciprocal.Quotient(fminf(share, to.most)));
-}
-
-// The same for every scale.
-__device__ __forceinline__ uint32_t DividedByteOf(const SoftmaxRounding& to, float number) {
-  const float least = -static_cast<float>(to.coding.above_lowest);
-  return AboveLowest(to, fminf(fmaxf(number / to.coding.scale, least), least + 255.0f));
 }
 
 // What a code adds to the sum, by how far it lies below its row's largest.
@@ -156,7 +118,7 @@ __global__ void __launch_bounds__(kThreads)
           code[i][k] = static_cast<int32_t>(bytes[k]);
         } else {
           const float sum = NumberOf(p.mask.scores, bytes.word[k / 4], k % 4) + added.value[k];
-          code[i][k] = static_cast<int32_t>(ByteOf(p.mask.sum, sum));
+          code[i][k] = static_cast<int32_t>(ByteOf<false>(p.mask.sum, sum));
         }
         highest = device::Max(highest, code[i][k]);
       }
@@ -199,7 +161,7 @@ __device__ __forceinline__ int32_t CodeAt(const QLinearSoftmax& p, const uint8_t
     return static_cast<int32_t>(byte);
   } else {
     const float added = LoadMask<1, kMask>(p.mask, mask, mask_at).value[0];
-    return static_cast<int32_t>(DividedByteOf(p.mask.sum, NumberOf(p.mask.scores, byte, 0) + added));
+    return static_cast<int32_t>(ByteOf<true>(p.mask.sum, NumberOf(p.mask.scores, byte, 0) + added));
   }
 }
 
@@ -239,7 +201,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int64_t i = threadIdx.x; i < p.axis; i += kThreads) {
       const int64_t at = start + i * p.inner;
       const float share = power[highest - CodeAt<kMask>(p, x, mask, at, mask_start + i)] / sum;
-      y[at] = static_cast<uint8_t>(DividedByteOf(p.y, share) ^ p.y.coding.flip);
+      y[at] = static_cast<uint8_t>(ByteOf<true>(p.y, share) ^ p.y.coding.flip);
     }
   }
 }
@@ -297,16 +259,6 @@ Status LaunchAs(const QLinearSoftmax& softmax, const void* x, const void* mask, 
 }
 
 }  // namespace
-
-SoftmaxRounding SoftmaxRounding::Of(const SoftmaxCoding& coding) {
-  SoftmaxRounding to{.coding = coding};
-  const auto reciprocal = CodeReciprocalOf(coding.scale);
-  to.has_reciprocal = reciprocal.has_value();
-  if (reciprocal) to.reciprocal = *reciprocal;
-  to.least = -static_cast<float>(coding.above_lowest) * coding.scale;
-  to.most = static_cast<float>(255 - coding.above_lowest) * coding.scale;
-  return to;
-}
 
 Status LaunchQLinearSoftmax(const QLinearSoftmax& softmax, const void* x, const void* mask, void* y,
                             device::Stream stream) {

@@ -2,9 +2,10 @@
 
 #include "core/checked_math.h"
 #include "device/launch.h"
-#include "device/rounded.h"
+#include "device/words.h"
 #include "kernels/common/trigger.cuh"
 #include "kernels/pack.h"
+#include "kernels/quant/code_rounding.cuh"
 #include "kernels/quant/quantized_layer_norm.h"
 
 namespace cudaep::kernels {
@@ -23,60 +24,15 @@ struct RowPointers {
 template <NormSum kOf>
 constexpr bool kHasResidual = kOf != NormSum::kNone;
 
-// Added to a number it leaves the nearest whole one in the sum's last bits, ties to even.
-constexpr float kWholeNumbers = 0x1.8p23f;
-// The numbers from 2^23 on have whole ones for their last bits, so that a byte needs no conversion to become a float,
-// of which a multiprocessor makes few at a time.
-constexpr float kFloatOfBytes = 0x1p23f;
-constexpr uint32_t kBitsOfBytes = 0x4b000000;
-
-// code - zero, of a byte of a word that was flipped.
-__device__ __forceinline__ float AboveZero(const NormCoding& coding, uint32_t word, int index) {
-  const float middle = kFloatOfBytes + static_cast<float>(coding.above_lowest);
-#if defined(__CUDA_ARCH__)
-  const uint32_t bits = __byte_perm(word, kBitsOfBytes, 0x7650u | static_cast<unsigned>(index));
-#else
-  const uint32_t bits = (word >> (8 * index) & 0xffu) | kBitsOfBytes;
-#endif
-  return std::bit_cast<float>(bits) - middle;
-}
-
-// code - zero of a number, plus kWholeNumbers.
-template <bool kDivides>
-__device__ __forceinline__ float RaisedCode(const NormRounding& to, float number) {
-  if constexpr (kDivides) {
-    const float least = -static_cast<float>(to.coding.above_lowest);
-    return fminf(fmaxf(number / to.coding.scale, least), least + 255.0f) + kWholeNumbers;
-  } else {
-    return to.reciprocal.Quotient(fminf(fmaxf(number, to.least), to.most)) + kWholeNumbers;
-  }
-}
-
-// How far the code of a number lies above the lowest, in the lowest byte, with other bits behind it.
-template <bool kDivides>
-__device__ __forceinline__ uint32_t ByteOf(const NormRounding& to, float number) {
-  return std::bit_cast<uint32_t>(RaisedCode<kDivides>(to, number)) + static_cast<uint32_t>(to.coding.above_lowest);
-}
-
-__device__ __forceinline__ uint32_t JoinBytes(const uint32_t* byte) {
-#if defined(__CUDA_ARCH__)
-  return __byte_perm(__byte_perm(byte[0], byte[1], 0x0040), __byte_perm(byte[2], byte[3], 0x0040), 0x5410);
-#else
-  return (byte[0] & 0xff) | (byte[1] & 0xff) << 8 | (byte[2] & 0xff) << 16 | byte[3] << 24;
-#endif
-}
-
 // What an element is to the moments: code - zero, of x or of the coded sum, or the number that the sum is.
 template <NormSum kOf, bool kDivides>
 __device__ __forceinline__ float ValueOf(const QuantizedLayerNorm& p, uint32_t x, uint32_t residual, int index) {
-  const float value = AboveZero(p.x, x, index);
   if constexpr (kOf == NormSum::kNone) {
-    return value;
+    return AboveZero(p.x, x, index);
   } else {
-    const float number = device::RoundedProduct(value, p.x.scale) +
-                         device::RoundedProduct(AboveZero(p.residual, residual, index), p.residual.scale);
+    const float number = NumberOf(p.x, x, index) + NumberOf(p.residual, residual, index);
     if constexpr (kOf == NormSum::kNumbers) return number;
-    return RaisedCode<kDivides>(p.sum, number) - kWholeNumbers;
+    return WholeCode(UnroundedCode<kDivides>(p.sum, number));
   }
 }
 
@@ -180,7 +136,7 @@ __global__ void __launch_bounds__(kThreads)
           const int i = w * 4 + k;
           byte[k] = ByteOf<false>(p.y, fmaf(value[j][i] * factor, scale.value[i], shift.value[i]));
         }
-        x[j].value[w] = JoinBytes(byte) ^ p.y.coding.flip * 0x01010101u;
+        x[j].value[w] = device::JoinBytes(byte[0], byte[1], byte[2], byte[3]) ^ p.y.coding.flip * 0x01010101u;
       }
     }
     // All at the end: a store holds back the loads behind it, which might be of the same memory.
@@ -278,16 +234,6 @@ Status LaunchAs(const QuantizedLayerNorm& norm, const QuantizedLayerNormArgs& ar
 }
 
 }  // namespace
-
-NormRounding NormRounding::Of(const NormCoding& coding) {
-  NormRounding to{.coding = coding};
-  const auto reciprocal = CodeReciprocalOf(coding.scale);
-  to.has_reciprocal = reciprocal.has_value();
-  if (reciprocal) to.reciprocal = *reciprocal;
-  to.least = -static_cast<float>(coding.above_lowest) * coding.scale;
-  to.most = static_cast<float>(255 - coding.above_lowest) * coding.scale;
-  return to;
-}
 
 Status LaunchQuantizedLayerNorm(const QuantizedLayerNorm& norm, const QuantizedLayerNormArgs& args,
                                 device::Stream stream) {

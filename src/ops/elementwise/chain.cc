@@ -183,6 +183,7 @@ class Elementwise final : public Operator {
   // Of inputs and terms; numbers have no dimensions.
   Result<std::vector<Shape>> ShapesOfValues(TensorViews inputs) const {
     std::vector<Shape> shapes;
+    shapes.reserve(inputs.size() + chain_.terms.size());
     for (size_t i = 0; i < inputs.size(); ++i) shapes.emplace_back(DimsOf(inputs, i));
     for (const ChainTerm& term : chain_.terms) {
       Shape shape;

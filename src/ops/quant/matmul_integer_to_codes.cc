@@ -7,6 +7,7 @@
 //
 // On devices of 9.0 one kernel multiplies and finishes; elsewhere the library's sums go through memory.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string>
 
@@ -41,7 +42,8 @@ class MatMulIntegerToCodes final : public Operator {
       : finish_(finish),
         parts_(parts),
         options_(ProductOptions(settings)),
-        own_alone_(settings.gemm_path == GemmPath::kOwnKernel) {
+        own_alone_(settings.gemm_path == GemmPath::kOwnKernel),
+        library_alone_(settings.gemm_path == GemmPath::kLibrary) {
     options_.path = GemmPath::kLibrary;
     options_.constant_b = true;
   }
@@ -96,9 +98,10 @@ class MatMulIntegerToCodes final : public Operator {
     const Dims a = context.inputs[kA].dims(), b = context.inputs[kB].dims();
     plan->m = ElementCount(a.first(a.size() - 1)), plan->n = b[1], plan->k = b[0];
     if (plan->m == 0 || plan->n == 0) return PlanPtr(std::move(plan));
+    if (!FitsInt32(plan->n)) return NotSupported("products of ", plan->n, " columns, 2^31 or more");
     const auto parts = static_cast<int64_t>(parts_);
     const bool packed = context.inputs[kB].packed;
-    if (packed && kernels::TakesCodeProduct(plan->m, plan->n / parts, plan->k, context.device)) {
+    if (packed && !library_alone_ && kernels::TakesCodeProduct(plan->m, plan->n / parts, plan->k, context.device)) {
       plan->own = kernels::PlanCodeProduct(plan->m, plan->n / parts, parts, context.device);
       plan->one_launch = plan->own.has_value();
       if (!plan->own) plan->own = kernels::PlanCodeProduct(plan->m, plan->n / parts, 1, context.device);
@@ -174,6 +177,9 @@ class MatMulIntegerToCodes final : public Operator {
     }
     const Coding coding{.scale = scales[index], .zero = zeros[index], .lowest = lowest[index]};
     if (!(coding.scale > 0)) return InvalidArgument(step, "_scale must be a positive number, not ", coding.scale);
+    if (!std::isfinite(1 / coding.scale) || !std::isfinite(coding.scale)) {
+      return NotSupported(step, "_scale ", coding.scale, " has no reciprocal");
+    }
     if (coding.lowest != -128 && coding.lowest != 0) {
       return InvalidArgument(step, "_lowest must be -128 or 0, not ", coding.lowest);
     }
@@ -238,7 +244,7 @@ class MatMulIntegerToCodes final : public Operator {
   kernels::CodeFinish finish_;  // without tensors
   size_t parts_;
   ProductOptions options_;
-  bool own_alone_;
+  bool own_alone_, library_alone_;
 };
 
 constexpr DataTypeSet kBytes{DataType::kInt8, DataType::kUint8};

@@ -42,8 +42,8 @@ class QLinearSoftmax final : public Operator {
                      .axis = flattens_ ? dims[at] * behind : dims[at],
                      .inner = flattens_ ? 1 : behind,
                      .scale = x.scale,
-                     .x_flip = kernels::SoftmaxCoding::Of(x.scale, x.zero, type_).flip,
-                     .y = kernels::SoftmaxRounding::Of(kernels::SoftmaxCoding::Of(y.scale, y.zero, type_))};
+                     .x_flip = kernels::CodeCoding::Of(x.scale, x.zero, type_).flip,
+                     .y = kernels::CodeRounding::Of(kernels::CodeCoding::Of(y.scale, y.zero, type_))};
     return PlanPtr(std::move(plan));
   }
 

@@ -9,9 +9,11 @@
 //                            there is no mask, are left out
 //   exponent, mask_factor
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "core/strings.h"
+#include "kernels/common/tensor_cores.h"
 #include "kernels/quant/code_attention.h"
 #include "ops/optional_input.h"
 #include "ops/registry.h"
@@ -42,15 +44,21 @@ class QuantizedAttention final : public Operator {
       }
       if (perm->back() != kRank - 1) return NotSupported(name, ' ', Dims(*perm), " moves the elements of a head");
     }
-    for (const auto& [zero, name] :
-         {std::pair{&p.q_zero, "q_zero"}, std::pair{&p.k_zero, "k_zero"}, std::pair{&p.v_zero, "v_zero"},
-          std::pair{&p.y_zero, "y_zero"}, std::pair{&p.mask_zero, "mask_zero"}}) {
-      const int64_t number = info.IntOr(name, 0);
-      if (number < -128 || number > 255) return InvalidArgument(name, ' ', number, " is no code");
-      *zero = static_cast<int32_t>(number);
+    const auto read_zero = [&](const char* name, DataType type, int32_t& zero) -> Status {
+      const int64_t number = info.IntOr(name, 0), lowest = type == DataType::kUint8 ? 0 : -128;
+      if (number < lowest || number > lowest + 255) return InvalidArgument(name, ' ', number, " is no code");
+      zero = static_cast<int32_t>(number);
+      return Status::Ok();
+    };
+    CUDAEP_RETURN_IF_ERROR(read_zero("q_zero", DataType::kInt8, p.q_zero));
+    CUDAEP_RETURN_IF_ERROR(read_zero("k_zero", DataType::kInt8, p.k_zero));
+    CUDAEP_RETURN_IF_ERROR(read_zero("v_zero", DataType::kInt8, p.v_zero));
+    CUDAEP_RETURN_IF_ERROR(read_zero("y_zero", info.output_type(0), p.y_zero));
+    if (info.has_input(kMask)) p.mask = info.input_type(kMask);
+    if (p.mask == DataType::kInt8 || p.mask == DataType::kUint8) {
+      CUDAEP_RETURN_IF_ERROR(read_zero("mask_zero", p.mask, p.mask_zero));
     }
     p.has_scaled = info.Floats("scaled") ? 1 : 0;
-    if (info.has_input(kMask)) p.mask = info.input_type(kMask);
     for (const auto& [step, name] :
          {std::pair{&p.scores, "scores"}, std::pair{&p.scaled, "scaled"}, std::pair{&p.masked, "masked"},
           std::pair{&p.shares, "shares"}, std::pair{&p.result, "result"}}) {
@@ -60,12 +68,20 @@ class QuantizedAttention final : public Operator {
       const std::vector<float> numbers = info.Floats(name).value_or(std::vector<float>{});
       if (numbers.size() != 3) return InvalidArgument(name, " needs 3 values, not ", numbers.size());
       *step = {.factor = numbers[0], .least = numbers[1], .most = numbers[2]};
-      if (!(step->factor > 0) || !(step->least <= 0) || !(step->most - step->least == 255)) {
+      if (!(step->factor > 0) || !std::isfinite(step->factor) || !(step->least <= 0) ||
+          !(step->most - step->least == 255)) {
         return InvalidArgument(name, ": a positive factor, and codes around 0, are needed");
       }
     }
     p.exponent = info.FloatOr("exponent", 1);
     p.mask_factor = info.FloatOr("mask_factor", 1);
+    if (!(p.exponent > 0) || !std::isfinite(p.exponent) || !(p.mask_factor > 0) || !std::isfinite(p.mask_factor)) {
+      return InvalidArgument("exponent and mask_factor must be positive numbers");
+    }
+    CUDAEP_ASSIGN_OR_RETURN(const auto* device, device::GetDeviceInfo(info.settings().device_ordinal));
+    if (!kernels::HasTensorCores(DataType::kFloat16, *device)) {
+      return NotSupported(device->name, " has no tensor cores for float16");
+    }
     return op;
   }
 
@@ -106,7 +122,7 @@ class QuantizedAttention final : public Operator {
     p.batch = q[0], p.heads = q[1], p.queries = q[2], p.head_size = q[3], p.keys = k[2];
     const TensorView mask = InputAt(context.inputs, kMask);
     if (mask.present()) p.mask_stride = mask.dims()[0] == 1 ? 0 : p.keys;
-    if (!kernels::TakesCodeAttention(p, context.device)) {
+    if (!kernels::TakesCodeAttention(p)) {
       return NotSupported("attention of codes in heads of ", p.head_size, " elements, ", p.batch, " x ", p.heads,
                           " of them");
     }

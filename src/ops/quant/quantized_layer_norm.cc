@@ -34,9 +34,9 @@ struct QuantizedLayerNormPlan : Plan {
   kernels::QuantizedLayerNorm norm;
 };
 
-Result<kernels::NormCoding> CodingOf(TensorViews inputs, Input scale, Input zero, DataType codes) {
+Result<kernels::CodeCoding> CodingOf(TensorViews inputs, Input scale, Input zero, DataType codes) {
   CUDAEP_ASSIGN_OR_RETURN(const QLinearValue linear, ReadQLinear(inputs, scale, zero));
-  return kernels::NormCoding::Of(linear.scale, linear.zero, codes);
+  return kernels::CodeCoding::Of(linear.scale, linear.zero, codes);
 }
 
 class QuantizedLayerNorm final : public Operator {
@@ -90,10 +90,10 @@ class QuantizedLayerNorm final : public Operator {
     }
     if (of_ == kernels::NormSum::kCodes) {
       CUDAEP_ASSIGN_OR_RETURN(const auto sum, CodingOf(inputs, kSumScale, kSumZero, InputAt(inputs, kSumZero).type));
-      norm.sum = kernels::NormRounding::Of(sum);
+      norm.sum = kernels::CodeRounding::Of(sum);
     }
     CUDAEP_ASSIGN_OR_RETURN(const auto y, CodingOf(inputs, kYScale, kYZero, y_type_));
-    norm.y = kernels::NormRounding::Of(y);
+    norm.y = kernels::CodeRounding::Of(y);
     return PlanPtr(std::move(plan));
   }
 

@@ -85,6 +85,17 @@ def _ties(first: bool) -> Case:
                 expected=partial(_to_codes, dtype="int8"), tolerance=EXACT, name=f"ties-{int(first)}")  # fmt: skip
 
 
+def _zeros() -> Case:
+    """Rows of what stands for zero: large sums of weights go exactly, and what is left is the bias, at ties."""
+    weights = np.random.default_rng(5).integers(100, 128, (256, 32), np.int8)
+    shift = (-weights.sum(0, dtype=np.int64) * 127).astype(np.float32)
+    inputs = [np.full((3, 256), 127, np.int8), weights, np.full(32, 0.0371, np.float32), shift,
+              (np.arange(32) - 16).astype(np.float32) * np.float32(0.125)]  # fmt: skip
+    return Case(op="MatMulIntegerToCodes", domain=FUSED_DOMAIN, inputs=inputs, constants={1, 2, 3, 4}, outputs=["int8"],
+                attrs={"y_scale": [0.25], "y_zero": [0], "y_lowest": [-128]}, tolerance=EXACT, name="zeros",
+                expected=partial(_to_codes, dtype="int8"))  # fmt: skip
+
+
 def _refused(text: str, *inputs: Any, code: str = "INVALID_ARGUMENT", **attrs: Any) -> Case:
     given = {"y_scale": [0.25], "y_zero": [0], "y_lowest": [-128]} | attrs
     return Case(op="MatMulIntegerToCodes", domain=FUSED_DOMAIN, inputs=list(inputs or (_A, _B, _SCALE)),
@@ -103,7 +114,7 @@ CASES = [
                                                ("uint8", False, True, False, True))),
     # rows and columns that the kernel of warpgroups does not take: sums go through memory
     _case((5, 16), 10), _case((7, 24), 9, "uint8", table=True), _case((9, 3), 16), _case((2, 3, 33), 40, bias=False),
-    _ties(first=False), _ties(first=True),
+    _ties(first=False), _ties(first=True), _zeros(),
     # three in one launch, each in its own, by way of sums
     _three((37, 64), 192), _three((130, 48), 64, first=False), _three((5, 32), 48), _three((4, 24), 10),
     # nothing to compute
@@ -114,6 +125,7 @@ CASES = [
     _refused("a table of 255 codes", _A, _B, _SCALE, None, None, Rand((255,), "int8")),
     _refused("have no value for product 0", y_zero=[]),
     _refused("y_scale must be a positive number", y_scale=[0.0]),
+    _refused("has no reciprocal", code="NOT_SUPPORTED", y_scale=[1e-40]),
     _refused("y_lowest must be -128 or 0", y_lowest=[-1]),
     _refused("first_zero 200 is no code", first_scale=[1.0], first_zero=[200], first_lowest=[-128]),
 ]  # fmt: skip

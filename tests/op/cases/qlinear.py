@@ -124,6 +124,16 @@ def _joined(shapes: list[tuple[int, ...]], axis: int, types: tuple[str, ...] = (
                 outputs=[to], tolerance=EXACT, name=name)  # fmt: skip
 
 
+def _softmax_beside_ties(size: int, margin: float) -> Case:
+    """Rows of two codes, as many of each, whose shares lie `margin` above and below the middle of two codes."""
+    half = size // 2
+    low = (37.5 + margin) / 128  # of all of a pair's 128 codes
+    x = np.repeat([[20, 10], [10, 20], [127, 117]], half, axis=1)
+    inputs: list[Input] = [Of(x), _scale(-np.log(low / (1 - low)) / 10), Of(3), _scale(1 / (128 * half)), Of(0)]
+    return Case(op="QLinearSoftmax", domain=MICROSOFT, opset=1, inputs=inputs, expected=_softmax, dtypes=_BYTES,
+                tolerance=EXACT, attrs={"opset": 13}, name=f"beside_ties_{size}_{margin}")  # fmt: skip
+
+
 def _sigmoid(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-x.astype(np.float64)))
 
@@ -167,6 +177,8 @@ CASES = [
                                           ((5, 128), 1, 13, 1 / 256), ((5, 132), 1, 13, 1 / 512),
                                           ((3, 5, 512), 1, 12, 1 / 1024), ((5, 1024), 1, 13, 1 / 1024),
                                           ((5, 1028), 1, 13, 1 / 1024), ((8195, 4), 1, 13, 1 / 256))),
+    # shares next to a tie, a little farther from it than fp32 goes astray
+    *(_softmax_beside_ties(size, margin) for size in (2, 16, 68, 1028) for margin in (2e-4, -2e-4)),
     # refusals
     *(Case(op=f"QLinear{op}AveragePool", domain=MICROSOFT, opset=1, dtypes=("uint8",), attrs=attrs,
            inputs=[Rand((1, 2)), _scale(1), Rand(()), _scale(1), Rand(())], name="rank",

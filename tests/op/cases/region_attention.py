@@ -138,6 +138,10 @@ CASES = [
     _case("a-mask-that-repeats-once", batch=3, mask=Rand((3, 1, 3, 3)), outputs=1, mask_repeats=1),
     _case("a-mask-of-one", batch=4, mask=Rand((1, 4, 3, 3)), outputs=1, mask_repeats=1),
     _case("no-batch-of-a-mask", batch=0, mask=Rand((3, 4, 3, 3)), outputs=1, mask_repeats=1),
+    # windows of one warp each, and of several that share one
+    _case("windows", batch=48, rows=49, heads=3, kv_heads=3, size=32, mask=Rand((8, 3, 49, 49)), outputs=1, packed=True,
+          mask_repeats=1, dtypes=_TYPES),
+    _case("few-windows", batch=2, rows=64, size=32, mask=Rand((1, 4, 64, 64)), outputs=1, dtypes=_TYPES),
     _case("no-scale", scale=0.0, past=5, outputs=1),
     _case("zeros-without-keys", mask=Of(_EMPTY, "T"), outputs=1),
     _case("nan-without-keys", mask=Of(_EMPTY, "T"), outputs=1, empty_is_nan=1),

@@ -67,16 +67,16 @@ class AttentionPlanTest : public device::testing::DeviceTest {
     const auto count = static_cast<size_t>(p.batch * p.y.batch);
     const std::vector<T> bias = Values<T>(kAddedElems, 4);
     T* const y = Allocate<T>(count);
-    ASSERT_OK(LaunchAttention(plan.value(),
-                              {.q = Upload(q),
-                               .k = Upload(k),
-                               .v = Upload(v),
-                               .y = y,
-                               .mask = Upload(mask_),
-                               .bias = Upload(bias),
-                               .key_end = p.from_end ? Upload(key_end_) : nullptr,
-                               .scratch = Allocate<std::byte>(plan.value().scratch_bytes + 1)},
-                              stream()));
+    const AttentionPointers at = {.q = Upload(q),
+                                  .k = Upload(k),
+                                  .v = Upload(v),
+                                  .y = y,
+                                  .mask = Upload(mask_),
+                                  .bias = Upload(bias),
+                                  .key_end = p.from_end ? Upload(key_end_) : nullptr,
+                                  .scratch = Allocate<std::byte>(plan.value().scratch_bytes + 1)};
+    EXPECT_TRUE(choice.window_warps == 0 || TakesWindows(MakeFlashArguments(plan.value(), at)) == takes_windows_);
+    ASSERT_OK(LaunchAttention(plan.value(), at, stream()));
     const std::vector<T> result = Download(y, count);
     for (int64_t b = 0; b < p.batch; ++b) {
       for (int64_t h = 0; h < p.heads; ++h) {
@@ -208,7 +208,7 @@ class AttentionPlanTest : public device::testing::DeviceTest {
     struct Sizes {
       int64_t batch, queries, keys;
     };
-    for (const Sizes& s : {Sizes{5, 49, 49}, {2, 64, 64}, {7, 16, 37}, {1, 3, 9}}) {
+    for (const Sizes& s : {Sizes{5, 49, 49}, {2, 64, 64}, {7, 16, 37}, {3, 40, 40}, {1, 3, 9}}) {
       AttentionProblem p = Problem(type, 4, 2, s.queries, s.keys, 32, 32);
       p.batch = s.batch;
       p.right = AttentionProblem::kUnbounded;
@@ -222,12 +222,17 @@ class AttentionPlanTest : public device::testing::DeviceTest {
       for (const ScoreStrides& strides : kinds) {
         SCOPED_TRACE(StrCat("batch ", s.batch, " keys ", s.keys, " stride ", strides.batch));
         p.bias_strides = strides;
-        for (const int warps : {1, 2, 4}) Check<type>(p, {.window_warps = warps}, tolerance);
+        takes_windows_ = true;
+        for (const int warps : {1, 2, 3, 4}) Check<type>(p, {.window_warps = warps}, tolerance);
+        takes_windows_ = false;
         AttentionProblem other = p;
         other.right = 0;
         Check<type>(other, {.window_warps = 1}, tolerance);
         other.right = p.right;
         other.mask = AttentionMask::kBool, other.mask_strides = {.head = 1, .key = 2, .keys = s.keys};
+        Check<type>(other, {.window_warps = 1}, tolerance);
+        other = p;
+        other.y.row += 4, other.y.head = p.queries * other.y.row, other.y.batch = p.heads * other.y.head;
         Check<type>(other, {.window_warps = 1}, tolerance);
       }
     }
@@ -265,6 +270,7 @@ class AttentionPlanTest : public device::testing::DeviceTest {
     }
   }
 
+  bool takes_windows_ = true;  // what calls whose plan has the kernel of windows are
   static constexpr int64_t kAddedElems = 4 * 64 * 64;
   std::vector<uint8_t> mask_ = [] {
     std::vector<uint8_t> mask(kAddedElems);

@@ -1,0 +1,68 @@
+// Halves and bytes of words, and words of neighbouring lanes, moved in few instructions.
+#pragma once
+
+#include "device/intrinsics.h"
+#include "device/launch.h"
+
+namespace cudaep::device {
+
+// The low halves of two words, `a` in the low half; kHigh: their high halves.
+template <bool kHigh>
+__device__ __forceinline__ uint32_t JoinHalves(uint32_t a, uint32_t b) {
+#if defined(__CUDA_ARCH__)
+  uint32_t result;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "n"(kHigh ? 0x7632 : 0x5410));
+  return result;
+#else
+  return kHigh ? a >> 16 | (b & 0xffff0000u) : (a & 0xffffu) | b << 16;
+#endif
+}
+
+// The lowest bytes of four words, the first one lowest.
+__device__ __forceinline__ uint32_t JoinBytes(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+#if defined(__CUDA_ARCH__)
+  return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
+#else
+  return (a & 0xff) | (b & 0xff) << 8 | (c & 0xff) << 16 | d << 24;
+#endif
+}
+
+// Four words of each of four neighbouring lanes: word i of lane t becomes word t of lane i.
+__device__ __forceinline__ void TransposeQuad(uint32_t (&word)[4], int t) {
+#pragma unroll
+  for (int bit = 1; bit < 4; bit *= 2) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int low = bit == 1 ? 2 * i : i, high = low + bit;
+      const bool upper = (t & bit) != 0;
+      const uint32_t other = __shfl_xor_sync(kFullWarp, upper ? word[low] : word[high], bit);
+      if (upper) {
+        word[low] = other;
+      } else {
+        word[high] = other;
+      }
+    }
+  }
+}
+
+// Byte `index` of a word in the low bits of both halves.
+__device__ __forceinline__ uint32_t TwiceByte(uint32_t word, int index) {
+#if defined(__CUDA_ARCH__)
+  return __byte_perm(word, 0, 0x4040u | static_cast<unsigned>(index) * 0x101u);
+#else
+  return (word >> (8 * index) & 0xffu) * 0x10001u;
+#endif
+}
+
+// word & mask | bits, which the compiler makes two instructions of where both are constants.
+__device__ __forceinline__ uint32_t AndOr(uint32_t word, uint32_t mask, uint32_t bits) {
+#if defined(__CUDA_ARCH__)
+  uint32_t result;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(result) : "r"(word), "r"(mask), "r"(bits));
+  return result;
+#else
+  return (word & mask) | bits;
+#endif
+}
+
+}  // namespace cudaep::device
