@@ -40,6 +40,7 @@ struct IntGemm {
   int64_t lda = 0, ldb = 0, ldc = 0;  // elements between rows as stored
   bool transpose_b = false;           // B is stored [n, k]
   bool bias_of_rows = false;          // not of columns
+  uint8_t unused[6] = {};             // what gaps hold by chance may look like an address to the simulated device
   IntGemmBatch batch[kIntGemmBatchRank];
 };
 

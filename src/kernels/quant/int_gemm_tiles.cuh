@@ -24,6 +24,7 @@ struct Call {
   int64_t batches;
   bool a_words, b_words;  // 16 bytes of A, and of B 16 (transposed) or 4, may be loaded at once
   bool y_words;           // 4 elements of y may be stored at once
+  uint8_t unused[5] = {};
 };
 
 // A matrix of the batch.

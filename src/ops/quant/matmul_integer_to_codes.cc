@@ -65,7 +65,7 @@ class MatMulIntegerToCodes final : public Operator {
         first_scale = first.scale;
       }
       part.last = last.Step();
-      part.ratio = first_scale * part.last.inverse;
+      part.ratio = first_scale / last.scale;
       part.added = static_cast<int32_t>(info.has_input(kTable) ? last.zero - last.lowest : last.zero);
     }
     return std::make_unique<MatMulIntegerToCodes>(finish, parts, info.settings());
