@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/ir/constants.h"
 #include "graph/pass/chain_nodes.h"
 #include "graph/pass/product_parts.h"
 #include "graph/pass/quantization.h"
@@ -25,7 +26,7 @@ class Finisher {
     const ir::Node* const cast = Take("Cast");
     if (cast == nullptr || graph_.value(cast->outputs[0]).type != DataType::kFloat) return;
     const int shift = TakeVector("Add"), scale = TakeVector("Mul");
-    if (scale < 0) return;
+    if (scale < 0 || !AreModerate(scale)) return;
     const int scaled = last_;
     TakeRequantization();
     int bias = TakeVector("Add");
@@ -56,6 +57,12 @@ class Finisher {
            a.dims && !a.dims->empty();
   }
 
+  // As Quantization::is_moderate.
+  bool AreModerate(int scales) const {
+    const auto numbers = ir::NumbersOf(graph_, scales);
+    return numbers && std::ranges::all_of(*numbers, [](double number) { return std::abs(number) <= 0x1p60; });
+  }
+
   int NextOf(int index) const {
     const int next = rewrite_.match.OnlyReader(rewrite_.node(index).outputs[0]);
     return next >= 0 && !rewrite_.IsTaken(next) ? next : -1;
@@ -84,7 +91,7 @@ class Finisher {
 
   std::optional<Quantization> Quantized(int index) const {
     auto codes = index < 0 ? std::nullopt : QuantizationOf(graph_, rewrite_.node(index), "QuantizeLinear");
-    return codes && codes->is_uniform() ? std::move(codes) : std::nullopt;
+    return codes && codes->is_uniform() && codes->is_moderate() ? std::move(codes) : std::nullopt;
   }
 
   // QuantizeLinear and DequantizeLinear back to the same numbers.

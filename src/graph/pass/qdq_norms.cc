@@ -28,6 +28,7 @@ class Normalizer {
     const std::optional<Summands> of = SummandsOf(norm->inputs[0]);
     if (!of) return;
     if (!y->is_uniform()) return Miss("codes behind LayerNormalization have several scales");
+    if (!y->is_moderate()) return Miss("scales around LayerNormalization are too large or too small");
     if (!rewrite_.match.IsPrivate(y->real)) return Miss("somebody else reads the normalised numbers");
     if (const char* const why = Refusal(*norm, quantize)) return Miss(why);
 
@@ -54,8 +55,8 @@ class Normalizer {
   // The codes of one scale in fp32 that a DequantizeLinear makes fp32 of.
   std::optional<CodedValue> CodesIn(int value) const {
     auto coded = CodedValueOf(graph_, rewrite_.match, value);
-    const bool fits = coded && coded->linear.is_uniform() && IsFloat(value) && IsFloat(coded->node->inputs[1]) &&
-                      !graph_.value(coded->linear.codes).is_constant();
+    const bool fits = coded && coded->linear.is_uniform() && coded->linear.is_moderate() && IsFloat(value) &&
+                      IsFloat(coded->node->inputs[1]) && !graph_.value(coded->linear.codes).is_constant();
     return fits ? coded : std::nullopt;
   }
 

@@ -1,6 +1,7 @@
 #include "graph/pass/qdq_products.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "graph/ir/constants.h"
 #include "graph/pass/quantization.h"
@@ -127,6 +128,9 @@ class Multiplier {
       scales.push_back(double{p.alpha} * p.a.linear.scale() * b_scale);
       shifts.push_back(-static_cast<double>(sum * p.a.linear.zero()));
     }
+    // Beyond, neither what is taken off is a number of fp32 nor what it is taken off from.
+    const auto is_exact = [](double shift) { return std::abs(shift) <= 0x1p24; };
+    if (!std::ranges::all_of(shifts, is_exact)) return Multiply(p);
     const std::string name = graph_.value(p.b.linear.codes).name;
     const DataType type = graph_.value(rewrite_.node(p.index).outputs[0]).type;
     const auto vector = [&](const std::vector<double>& numbers) {

@@ -73,6 +73,9 @@ class Masker {
     }
     if (of_.axis != -1 && of_.axis != rank - 1) return Miss("Softmax of masked scores is not along the last dimension");
     if (!sum.IsSame(of_.x.linear)) return Miss("masked scores become numbers by another scale or zero point");
+    if (!sum.is_moderate() || !scores.linear.is_moderate() || !of_.y.is_moderate()) {
+      return Miss("scales of masked scores are too large or too small");
+    }
     for (const int value : {quantize.inputs[1], sum.real, mask}) {
       if (!IsFloat(value)) return Miss("masked scores are not of fp32");
     }

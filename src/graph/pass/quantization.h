@@ -1,6 +1,7 @@
 // What QuantizeLinear and DequantizeLinear say of codes: numbers that stand for (code - zero point) * scale.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,10 @@ struct Quantization {
   float scale() const { return scales.front(); }
   int32_t zero() const { return zeros.front(); }
   bool has_zeros() const;  // that are not 0
+  // Whether kernels that join scales to factors may: products and quotients of two are numbers of fp32.
+  bool is_moderate() const {
+    return std::ranges::all_of(scales, [](float scale) { return scale >= 0x1p-60f && scale <= 0x1p60f; });
+  }
   // Whether the same codes stand for the same numbers, in tensors of any dimensions.
   bool IsSame(const Quantization& other) const {
     return is_uniform() && other.is_uniform() && type == other.type && scale() == other.scale() &&

@@ -294,5 +294,20 @@ TEST(ProductCodesTest, LastCodesOfSeveralScales) {
   EXPECT_TRUE(net.Missed("does not end in codes"));
 }
 
+// Products and quotients of such scales are no numbers of fp32.
+TEST(ProductCodesTest, ExtremeScalesStayApart) {
+  for (const double scale : {1e-37, 1e30}) {
+    ProductNet net;
+    net.Output(net.Quantize(net.Through(net.Product(), 0.25, 7), scale, 0, DataType::kInt8));
+    net.Run(Settings());
+    EXPECT_EQ(std::ranges::count(net.Operators(), "MatMulIntegerToCodes"), 1) << scale;  // to the first codes
+    EXPECT_EQ(net.FloatOf(1, "y_scale"), 0.25f);
+    ProductNet only;
+    only.Output(only.Quantize(only.Product(), scale, 0, DataType::kInt8));
+    only.Run(Settings());
+    EXPECT_EQ(std::ranges::count(only.Operators(), "MatMulIntegerToCodes"), 0) << scale;
+  }
+}
+
 }  // namespace
 }  // namespace cudaep::graph

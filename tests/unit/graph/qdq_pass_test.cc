@@ -38,6 +38,20 @@ TEST(QdqPassTest, NothingIsTakenOffWithoutZeroPoint) {
   EXPECT_EQ(net.Operators(), (Ops{"QuantizeLinear", "MatMulInteger", "Cast", "Mul"}));
 }
 
+// What zero points add up to in a column, 2^24 and more: sums are taken as whole numbers then.
+TEST(QdqPassTest, LargeSumsOfWeightsStayWhole) {
+  for (const int64_t inner : {1024, 2048}) {
+    QdqNet net;
+    const int x = net.Input("wide", {kBatch, kRows, {inner}});
+    ops::HostTensor tensor{.type = DataType::kInt8, .dims = {inner, 1}, .data = {}};
+    tensor.data.assign(static_cast<size_t>(inner), std::byte{127});
+    const int w = net.Dequantize(net.graph.AddConstant("w", std::move(tensor)), 0.25, 0);
+    net.Output(net.Add("MatMul", 13, {net.Through(x, 0.5, -128, DataType::kInt8), w}, {kBatch, kRows, {1}}));
+    net.Run();
+    EXPECT_EQ(std::ranges::count(net.Operators(), "MatMulInteger"), inner == 1024 ? 1 : 0) << inner;
+  }
+}
+
 TEST(QdqPassTest, ResultsOf16Bits) {
   QdqNet net(DataType::kFloat16);
   net.Output(net.MatMul(net.Through(net.x, 0.5, 0, DataType::kInt8), net.Weights(kHidden, kHidden)));
