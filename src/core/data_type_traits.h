@@ -78,8 +78,8 @@ using VisitedTypes = DataTypes<DataType::kFloat, DataType::kDouble, DataType::kF
 // Calls `visit.operator()<T>()` with the C++ type of `type` when `types` holds it; `otherwise` is returned if not.
 // Only the types in the set are instantiated, so the set is the compile budget of the kernel behind it.
 template <DataTypeSet types, class R, class Visitor>
-R VisitType(DataType type, R otherwise, Visitor&& visit) {  // NOLINT(performance-unnecessary-value-param): R is small
-  R result = otherwise;
+R VisitType(DataType type, R otherwise, Visitor&& visit) {
+  R result = otherwise;  // NOLINT(performance-unnecessary-value-param): R is small
   const auto attempt = [&]<DataType candidate>() {
     if constexpr (types.Contains(candidate)) {
       if (type == candidate) static_cast<void>(result = visit.template operator()<CppType<candidate>>());
