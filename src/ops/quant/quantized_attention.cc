@@ -16,6 +16,7 @@
 #include "kernels/common/tensor_cores.h"
 #include "kernels/quant/code_attention.h"
 #include "ops/optional_input.h"
+#include "ops/quant/turned.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -140,12 +141,6 @@ class QuantizedAttention final : public Operator {
   }
 
  private:
-  static Shape Turned(Dims dims, const std::vector<int64_t>& perm) {
-    Shape turned(dims);
-    for (size_t i = 0; i < perm.size(); ++i) turned[static_cast<int>(i)] = dims[static_cast<size_t>(perm[i])];
-    return turned;
-  }
-
   kernels::CodeAttention attention_;  // without what depends on dimensions
   std::vector<int64_t> q_perm_, k_perm_, v_perm_, y_perm_;
 };

@@ -8,6 +8,7 @@
 #include "kernels/movement/strided_copy.h"
 #include "kernels/quant/int_gemm.h"
 #include "ops/optional_input.h"
+#include "ops/quant/turned.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -112,12 +113,6 @@ class QuantizedMatMul final : public Operator {
 
  private:
   size_t rank() const { return a_perm_.size(); }
-
-  static Shape Turned(Dims dims, const std::vector<int64_t>& perm) {
-    Shape turned(dims);
-    for (size_t i = 0; i < perm.size(); ++i) turned[static_cast<int>(i)] = dims[static_cast<size_t>(perm[i])];
-    return turned;
-  }
 
   kernels::IntGemm gemm_;  // types
   std::vector<int64_t> a_perm_, b_perm_, y_perm_;
