@@ -3,7 +3,7 @@
 //
 // One launch, and each element is read once, as long as the shared memory and the registers of the blocks that share a
 // row hold it; what they do not hold is read twice. The blocks of such a team are all resident (a cooperative launch)
-// and exchange their moments through device memory, in a fixed order. fp32 arithmetic. `y` may be `x`.
+// and tell each other their moments through device memory, to be merged in a fixed order. fp32 arithmetic. `y` may be `x`.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,6 @@ struct SegmentNormPlan {
   int slots = 1;        // of a block's ring (kernels/common/long_rows.h)
   bool ahead = false;   // a block, not a team, sums a row before it writes the row ahead of it: it holds two and more
   bool needs_tickets() const { return team > 1; }
-  size_t exchange_bytes() const { return team == 1 ? 0 : size_t{2} * blocks * 4 * sizeof(float); }
 };
 
 // Nothing for rows of other types, of segments that are no whole packs or have too few of them to keep a warp busy,
@@ -50,7 +49,6 @@ struct SegmentNormArgs {
   double epsilon = 0;
   RowStatistic statistic = RowStatistic::kVariance;
   SegmentedRows rows = {};
-  void* exchange = nullptr;     // the plan's bytes
   unsigned* tickets = nullptr;  // of a plan that needs_tickets(): kReduceTickets zeros, which it leaves as zeros
   const SegmentNormPlan* plan = nullptr;
 };

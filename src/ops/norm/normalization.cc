@@ -139,7 +139,6 @@ Status Normalization::PlanSegments(const NormView& view, const PlanContext& cont
   plan.segments = kernels::PlanSegmentNorm(spec_.type, *rows, context.device);
   if (!plan.segments) return Status::Ok();
   plan.segment_rows = *rows;
-  plan.exchange = plan.AddScratch(plan.segments->exchange_bytes());
   return plan.segments->needs_tickets() ? context.runtime.tickets().Get().status() : Status::Ok();
 }
 
@@ -159,7 +158,6 @@ Status Normalization::EnqueueSegments(const NormalizationPlan& plan, const OpCon
                                      .epsilon = spec_.epsilon,
                                      .statistic = spec_.statistic,
                                      .rows = plan.segment_rows,
-                                     .exchange = context.scratch(plan.exchange),
                                      .tickets = tickets,
                                      .plan = &*plan.segments},
                                     context.stream());

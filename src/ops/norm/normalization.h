@@ -46,7 +46,6 @@ struct NormalizationPlan : Plan {
   kernels::SegmentedRows segment_rows;
   int64_t affine_rows = 1;
   bool affine_segments = false;
-  size_t exchange = 0;
   // Two launches for each part: `outer` times, `size` slices cut into runs of `chunk`, the last maybe shorter.
   struct Part {
     std::unique_ptr<ReductionPlan> reduction;
