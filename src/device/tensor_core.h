@@ -13,7 +13,10 @@
 // (kHasMma); planners ask DeviceInfo, a kernel on an older device traps.
 #pragma once
 
+#include <array>
 #include <bit>
+#include <cstring>
+#include <type_traits>
 
 #include "device/launch.h"
 
@@ -53,37 +56,55 @@ struct MmaOperand {
   FragmentD<Sum>* d;
 };
 
-template <class T>
-auto MmaElement(uint32_t word, int i) {
-  if constexpr (sizeof(T) == 4) {
-    return std::bit_cast<float>(word & ~0x1fffu);
-  } else if constexpr (sizeof(T) == 2) {
-    return ToFloat(T{static_cast<uint16_t>(word >> (16 * i))});
-  } else {
-    return static_cast<int32_t>(static_cast<T>(static_cast<uint8_t>(word >> (8 * i))));
+// A row of 8 words as it is multiplied. Whole numbers take 16 bits, of which the compiler multiplies and adds pairs.
+template <class T, class Element>
+void UnpackMmaRow(const uint32_t (&words)[8], Element (&row)[kMmaDepth<T>]) {
+  std::array<T, kMmaDepth<T>> raw;
+  std::memcpy(raw.data(), words, sizeof(words));
+  for (int k = 0; k < kMmaDepth<T>; ++k) {
+    if constexpr (sizeof(T) == 4) {
+      row[k] = std::bit_cast<float>(std::bit_cast<uint32_t>(raw[k]) & ~0x1fffu);
+    } else if constexpr (sizeof(T) == 2) {
+      row[k] = ToFloat(raw[k]);
+    } else {
+      row[k] = raw[k];
+    }
   }
 }
 
 template <class A, class B, class Sum>
 void ComputeMma(void* const* operands) {
-  constexpr int kDepth = kMmaDepth<A>, kElems = kDepth / 8;
-  Sum a[16][kDepth], b[kDepth][8];
+  constexpr int kDepth = kMmaDepth<A>;
+  using Element = std::conditional_t<std::is_integral_v<Sum>, int16_t, float>;
+  uint32_t a_words[16][8], b_words[8][8];
   for (int lane = 0; lane < 32; ++lane) {
     const auto& operand = *static_cast<const MmaOperand<A, B, Sum>*>(operands[lane]);
     const int g = lane / 4, t = lane % 4;
-    for (int i = 0; i < kElems; ++i) {
-      for (int word = 0; word < 4; ++word) {
-        a[g + word % 2 * 8][kElems * (t + word / 2 * 4) + i] = MmaElement<A>(operand.a->word[word], i);
-      }
-      for (int word = 0; word < 2; ++word) {
-        b[kElems * (t + word * 4) + i][g] = MmaElement<B>(operand.b->word[word], i);
+    for (int word = 0; word < 4; ++word) a_words[g + word % 2 * 8][t + word / 2 * 4] = operand.a->word[word];
+    for (int word = 0; word < 2; ++word) b_words[g][t + word * 4] = operand.b->word[word];
+  }
+  Element a[16][kDepth], b[8][kDepth];
+  for (int row = 0; row < 16; ++row) UnpackMmaRow<A>(a_words[row], a[row]);
+  for (int column = 0; column < 8; ++column) UnpackMmaRow<B>(b_words[column], b[column]);
+
+  Sum sums[16][8] = {};
+  if constexpr (std::is_integral_v<Sum>) {
+    for (int row = 0; row < 16; ++row) {
+      for (int column = 0; column < 8; ++column) {
+        Sum sum = 0;
+        for (int k = 0; k < kDepth; ++k) sum += a[row][k] * b[column][k];
+        sums[row][column] = sum;
       }
     }
-  }
-  Sum sums[16][8] = {};
-  for (int row = 0; row < 16; ++row) {
+  } else {
+    Element b_rows[kDepth][8];
     for (int k = 0; k < kDepth; ++k) {
-      for (int column = 0; column < 8; ++column) sums[row][column] += a[row][k] * b[k][column];
+      for (int column = 0; column < 8; ++column) b_rows[k][column] = b[column][k];
+    }
+    for (int row = 0; row < 16; ++row) {
+      for (int k = 0; k < kDepth; ++k) {
+        for (int column = 0; column < 8; ++column) sums[row][column] += a[row][k] * b_rows[k][column];
+      }
     }
   }
   for (int lane = 0; lane < 32; ++lane) {

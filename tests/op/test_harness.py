@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from .harness import Case, Rand, Tolerance, driver
-from .harness.case import BoundCase
+from .harness.case import BoundCase, expand
 from .harness.check import CaseError, run_case
 from .harness.compare import difference, ulp
 from .harness.dtypes import numpy_dtype
 from .harness.families import all_cases
-from .harness.modes import MODES, chosen_modes, wanted_modes
+from .harness.modes import LARGE_ELEMS, MODES, chosen_modes, wanted_modes
 from .harness.schemas import Formal, Schema
 
 _TYPES = {"T": frozenset({"float32", "uint8"})}
@@ -151,6 +151,18 @@ def test_versions_of_one_row_are_created_and_one_case_of_each_runs() -> None:
     assert "graph" in chosen.pop(max(chosen, key=int))
     assert len(chosen) >= 3
     assert all(modes.count("create") >= 1 and not {"graph", "shifted"} & {*modes} for modes in chosen.values())
+
+
+def test_large_cases_are_replayed_on_gpus_and_small_ones_everywhere() -> None:
+    def of_size(size: int) -> list[BoundCase]:
+        return expand("size", [Case(op="Abs", inputs=[Rand((size,))], expected=np.abs, dtypes=("float32",), opset=13)])
+
+    (small,), (large,) = of_size(LARGE_ELEMS - 1), of_size(LARGE_ELEMS)
+    replays = driver.load().backend != "simulated"
+    both = dict(chosen_modes([small, large], driver.load()))
+    assert "graph" in both[small] and {"shifted", "graph" if replays else "user_stream"} <= {*both[large]}
+    assert ("graph" in both[large]) == replays
+    assert "graph" in dict(chosen_modes([large], driver.load()))[large]
 
 
 def test_what_the_host_sees_runs_in_a_session_once() -> None:

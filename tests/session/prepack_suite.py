@@ -12,7 +12,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from tests.session import models
-from tests.session.suite import logged, run_checks, session
+from tests.session.suite import logged, on_one_host, run_checks, session
 
 BLOCK = 32
 NO_PACKING = {"session.disable_prepacking": "1"}
@@ -205,6 +205,7 @@ def check_products_of_16_bits_packed_and_plain() -> None:
                 np.testing.assert_allclose(result, wanted, rtol=5e-3, atol=5e-3)
 
 
+@on_one_host
 def check_a_hundred_sessions_leave_nothing_behind() -> None:
     """Under a limit that one of them needs nearly whole: what one leaves is charged to the next, which says so."""
     length, size = 2, 256

@@ -40,9 +40,10 @@ def test_ci_prints_the_time_of_a_stage(ci: Path) -> None:
 
 
 def test_ci_ends_a_stage_above_its_cap(ci: Path) -> None:
+    ci.write_text(re.sub(r'"lint \d+ ', '"lint 2 ', ci.read_text()))
     done = run_ci(ci, "lint", "tests", SLEEP="30", CI_CAP_PERCENT="1")
     assert done.returncode == 1
-    assert re.search(r"^ci: stage lint took [4-9] s, its cap is 4 s$", done.stderr, re.MULTILINE)
+    assert re.search(r"^ci: stage lint took [1-6] s, its cap is 1 s$", done.stderr, re.MULTILINE)
     assert "== tests" not in done.stdout
 
 

@@ -3,7 +3,8 @@
 //
 // One launch, and each element is read once, as long as the shared memory and the registers of the blocks that share a
 // row hold it; what they do not hold is read twice. The blocks of such a team are all resident (a cooperative launch)
-// and tell each other their moments through device memory, to be merged in a fixed order. fp32 arithmetic. `y` may be `x`.
+// and tell each other their moments through device memory, to be merged in a fixed order. fp32 arithmetic. `y` may be
+// `x`.
 #pragma once
 
 #include <cstddef>
