@@ -4,6 +4,7 @@
 #include "device/launch.h"
 #include "device/rounded.h"
 #include "kernels/quant/code_product.h"
+#include "kernels/quant/code_rounding.cuh"
 
 namespace cudaep::kernels {
 
@@ -27,9 +28,7 @@ __device__ __forceinline__ CodeColumn CodeColumnOf(const CodePart& p, const Code
   return {of.shift, factor, of.bias * p.last.inverse, 0.0f};
 }
 
-// Added to a number it leaves the nearest whole one in the lowest bits of the sum; taken off again, that number.
-inline constexpr float kWholeNumbers = 0x1.8p23f;
-
+// The nearest code in the lowest bits.
 __device__ __forceinline__ float WholeBits(const CodeStep& step, float x) {
   return fminf(fmaxf(x, step.least), step.most) + kWholeNumbers;
 }

@@ -14,8 +14,9 @@ namespace cudaep::kernels {
 // of which a multiprocessor makes few at a time.
 inline constexpr float kFloatOfBytes = 0x1p23f;
 inline constexpr uint32_t kBitsOfBytes = 0x4b000000;
-// Added to a number it leaves the nearest whole one in the sum's last bits, ties to even. Its own lowest byte is 0.
-inline constexpr float kFloatOfCodes = 0x1.8p23f;
+// Added to a number it leaves the nearest whole one in the sum's last bits, ties to even; taken off again, that number.
+// Its own lowest byte is 0.
+inline constexpr float kWholeNumbers = 0x1.8p23f;
 
 // code - zero.
 __device__ __forceinline__ float AboveZero(const CodeCoding& coding, uint32_t word, int index) {
@@ -45,11 +46,11 @@ __device__ __forceinline__ float UnroundedCode(const CodeRounding& to, float num
 }
 
 // The same rounded.
-__device__ __forceinline__ float WholeCode(float unrounded) { return unrounded + kFloatOfCodes - kFloatOfCodes; }
+__device__ __forceinline__ float WholeCode(float unrounded) { return unrounded + kWholeNumbers - kWholeNumbers; }
 
 // How far the code lies above the lowest.
 __device__ __forceinline__ uint32_t AboveLowest(const CodeRounding& to, float unrounded) {
-  return std::bit_cast<uint32_t>(unrounded + kFloatOfCodes) - std::bit_cast<uint32_t>(kFloatOfCodes) +
+  return std::bit_cast<uint32_t>(unrounded + kWholeNumbers) - std::bit_cast<uint32_t>(kWholeNumbers) +
          static_cast<uint32_t>(to.coding.above_lowest);
 }
 template <bool kDivides>

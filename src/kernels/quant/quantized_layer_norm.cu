@@ -204,9 +204,8 @@ constexpr Variant kRows = {&QuantizedNormRowsKernel<kPack, kPacks, kOf>, kPack, 
 
 // With as many codes of a lane as others, the wider packs come first.
 template <NormSum kOf>
-constexpr Variant kVariants[] = {kRows<kOf, 16, 1>, kRows<kOf, 16, 2>, kRows<kOf, 16, 3>, kRows<kOf, 16, 4>,
-                                 kRows<kOf, 8, 1>,  kRows<kOf, 8, 3>,  kRows<kOf, 8, 5>,  kRows<kOf, 8, 8>,
-                                 kRows<kOf, 4, 1>,  kRows<kOf, 4, 3>,  kRows<kOf, 4, 8>,  kRows<kOf, 4, 16>};
+constexpr Variant kVariants[] = {kRows<kOf, 16, 1>, kRows<kOf, 16, 2>, kRows<kOf, 16, 4>, kRows<kOf, 8, 1>,
+                                 kRows<kOf, 8, 3>,  kRows<kOf, 4, 1>,  kRows<kOf, 4, 3>,  kRows<kOf, 4, 16>};
 
 template <NormSum kOf>
 Status LaunchAs(const QuantizedLayerNorm& norm, const QuantizedLayerNormArgs& args, device::Stream stream) {

@@ -4,10 +4,10 @@
 
 #include "core/strings.h"
 #include "device/device_info.h"
-#include "kernels/movement/transpose.h"
 #include "lib/dnn.h"
 #include "lib/problem_check.h"
 #include "ops/conv/runtime_engine.h"
+#include "ops/gemm/turned_weight.h"
 
 namespace cudaep::ops {
 namespace {
@@ -83,8 +83,7 @@ size_t PackedShortWeights(const TensorView& weights) {
 }
 
 Status PackShortWeights(const TensorView& weights, void* packed, StreamContext& stream) {
-  CUDAEP_ASSIGN_OR_RETURN(const auto plan, kernels::PlanTranspose(weights.dims(), Shape{1, 0}, SizeOf(weights.type)));
-  return kernels::LaunchTranspose(plan, weights.data, packed, stream.stream());
+  return TurnWeight(weights, packed, stream);
 }
 
 std::optional<int> PlanFewRows(const blas::GemmProblem& problem, const device::DeviceInfo& device) {

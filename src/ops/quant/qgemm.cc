@@ -2,6 +2,7 @@
 #include "kernels/movement/transpose.h"
 #include "kernels/quant/int_gemm.h"
 #include "ops/gemm/gemm_plan.h"
+#include "ops/gemm/turned_weight.h"
 #include "ops/optional_input.h"
 #include "ops/registry.h"
 
@@ -75,15 +76,11 @@ class QGemm final : public Operator {
     return PlanPtr(std::move(plan));
   }
 
-  // A weight whose columns can be read 16 bytes at a time gets them side by side.
   Result<size_t> PackedBytes(int index, const TensorView& weight) const override {
-    const bool packs = index == kB && !gemm_.transpose_b && weight.rank == 2 && weight.dim[0] % 16 == 0;
-    return packs ? weight.bytes() : size_t{0};
+    return index == kB && !gemm_.transpose_b ? TurnedCodeBytes(weight) : 0;
   }
-
   Status Pack(int, const TensorView& weight, void* packed, StreamContext& runtime) const override {
-    CUDAEP_ASSIGN_OR_RETURN(const kernels::TransposePlan plan, kernels::PlanTranspose(weight.dims(), Shape{1, 0}, 1));
-    return kernels::LaunchTranspose(plan, weight.data, packed, runtime.stream());
+    return TurnWeight(weight, packed, runtime);
   }
 
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
