@@ -315,6 +315,31 @@ def _fused_schemas() -> list[Schema]:
         ),
         Schema(
             domain=FUSED_DOMAIN,
+            op="SegmentReduce",
+            since=1,
+            inputs=tuple(
+                Formal(name, kind, variadic=False)
+                for name, kind in (
+                    ("rows", "T"),
+                    ("starts", "I0"),
+                    ("ends", "I1"),
+                    ("count", "tensor(int64)"),
+                    ("condition", "tensor(bool)"),
+                    ("counted", "I2"),
+                    ("indices", "I3"),
+                    ("weights", "T"),
+                    ("tail", "I0"),
+                )
+            ),
+            outputs=(Formal("Y", "T", variadic=False),),
+            types={
+                "T": frozenset({"float32", "float16", "bfloat16"}),
+                **{f"I{i}": frozenset({"int32", "int64"}) for i in range(4)},
+            },
+            attributes={"reduction": "STRING", "empty_is_zero": "INT", "counted": "INT"},
+        ),
+        Schema(
+            domain=FUSED_DOMAIN,
             op="Elementwise",
             since=1,
             inputs=(Formal("X", "T", variadic=True),),
