@@ -8,6 +8,7 @@ namespace cudaep {
 
 // In the order in which they run; kFusionNames has them in the same order.
 enum class Fusion : uint8_t {
+  kEmbeddingBag,
   kQdq,
   kConvAffine,
   kConvEpilogue,
@@ -29,10 +30,10 @@ enum class Fusion : uint8_t {
   kShortProducts,
   kOnce,
 };
-inline constexpr int kFusionCount = 20;
+inline constexpr int kFusionCount = 21;
 inline constexpr const char* kFusionNames =
-    "qdq,conv_affine,conv_epilogue,group_norm,channels_last,stem_pool,activation,norm,joins,views,rotary,"
-    "attention,decoder_attention,product_epilogue,projections,embedding,skip_norm,chains,short_products,once";
+    "embedding_bag,qdq,conv_affine,conv_epilogue,group_norm,channels_last,stem_pool,activation,norm,joins,views,"
+    "rotary,attention,decoder_attention,product_epilogue,projections,embedding,skip_norm,chains,short_products,once";
 
 constexpr std::string_view FusionName(Fusion fusion) {
   std::string_view rest = kFusionNames;

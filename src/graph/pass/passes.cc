@@ -11,6 +11,7 @@
 #include "graph/pass/conv_epilogue.h"
 #include "graph/pass/decoder_attention.h"
 #include "graph/pass/embedding.h"
+#include "graph/pass/embedding_bag.h"
 #include "graph/pass/fold.h"
 #include "graph/pass/group_norm.h"
 #include "graph/pass/joins.h"
@@ -36,6 +37,7 @@ struct PassEntry {
 };
 
 constexpr PassEntry kPasses[] = {
+    {Fusion::kEmbeddingBag, FuseEmbeddingBags},
     {Fusion::kQdq, FuseQuantized},
     {Fusion::kConvAffine, FoldIntoConvolutions},
     {Fusion::kConvEpilogue, FuseConvEpilogues},
