@@ -48,6 +48,11 @@ FEATURES = (
         27,
         "require_all_compute_nodes is not heard where a memory budget of the host's has no room for any node",
     ),
+    Feature(
+        "inputs for what graphs inside fused nodes read",
+        27,
+        "a Loop over segments runs step by step where nobody else in its region reads what it reads",
+    ),
     Feature("OrtEp::ReplayGraph", 26, "enable_cuda_graph is refused"),
     Feature("OrtEp::ReleaseCapturedGraph", 27, "a captured CUDA graph lives as long as its session"),
     Feature("OrtEpApi::GetOpSchema", 25, "kernel definitions are not checked against the host's schemas"),

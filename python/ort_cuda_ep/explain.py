@@ -11,7 +11,7 @@ import json
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -151,6 +151,7 @@ class Explanation:
     error: str = ""  # why the session could not be created all the same
     budget: Budget | None = None
     regions: tuple[Region, ...] = ()
+    missed: tuple[Rewriting, ...] = ()  # what nearly became part of a region
 
     def count(self, placement: str) -> int:
         """The number of nodes with a placement."""
@@ -193,7 +194,10 @@ def explain(
         copies, fused = _final_graph(optimized, nodes) if optimized.is_file() else (tuple(_expected(raw)), None)
         stated = Budget(**raw["budget"]) if "budget" in raw else None
         regions = tuple(_region(found) for found in raw.get("regions", ()))
-        return Explanation(nodes, _count_nodes(model), tuple(raw["libraries"]), copies, fused, error, stated, regions)
+        missed = _rewritings(raw.get("missed", ()))
+        return Explanation(
+            nodes, _count_nodes(model), tuple(raw["libraries"]), copies, fused, error, stated, regions, missed
+        )
 
 
 def _create(
@@ -254,11 +258,12 @@ def _nodes_of(report: dict[str, Any]) -> Iterator[Node]:
 
 
 def _region(found: dict[str, Any]) -> Region:
-    def rewritings(key: str) -> tuple[Rewriting, ...]:
-        return tuple(Rewriting(**{**note, "nodes": tuple(note["nodes"])}) for note in found[key])
-
     steps = tuple(Step(**{**step, "nodes": tuple(step["nodes"])}) for step in found["steps"])
-    return Region(found["number"], steps, rewritings("rewritten"), rewritings("missed"))
+    return Region(found["number"], steps, _rewritings(found["rewritten"]), _rewritings(found["missed"]))
+
+
+def _rewritings(notes: Iterable[dict[str, Any]]) -> tuple[Rewriting, ...]:
+    return tuple(Rewriting(**{**note, "nodes": tuple(note["nodes"])}) for note in notes)
 
 
 def _expected(report: dict[str, Any]) -> Iterator[Copy]:

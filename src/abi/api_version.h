@@ -18,6 +18,7 @@ inline constexpr uint32_t kApiStringsAttribute = 25;    // OrtApi::KernelInfoGet
 inline constexpr uint32_t kApiBudgetWithoutStats = 25;  // a memory budget needs no stats file (abi/session_budget.h)
 inline constexpr uint32_t kApiAvailableResource = 26;   // OrtEp::GetAvailableResource
 inline constexpr uint32_t kApiInitializationEnd = 27;   // OrtEp::OnSessionInitializationEnd
+inline constexpr uint32_t kApiInnerReads = 27;          // a node made of others gets what graphs inside them read
 inline constexpr uint32_t kApiGraphs = 26;              // OrtEp::IsGraphCaptureEnabled, IsGraphCaptured, ReplayGraph
 inline constexpr uint32_t kApiGraphRelease = 27;        // OrtEp::ReleaseCapturedGraph
 // A release, above the compiled API: before it a session's allocators must not outlive it (abi/kept_allocators.h).
@@ -41,6 +42,8 @@ inline constexpr HostFeature kHostFeatures[] = {
      "a memory budget that names no limit is kept by the provider alone"},
     {kApiInitializationEnd, "OrtEp::OnSessionInitializationEnd",
      "require_all_compute_nodes is not heard where a memory budget of the host's has no room for any node"},
+    {kApiInnerReads, "inputs for what graphs inside fused nodes read",
+     "a Loop over segments runs step by step where nobody else in its region reads what it reads"},
     {kApiGraphs, "OrtEp::ReplayGraph", "enable_cuda_graph is refused"},
     {kApiGraphRelease, "OrtEp::ReleaseCapturedGraph", "a captured CUDA graph lives as long as its session"},
     {kApiOpSchema, "OrtEpApi::GetOpSchema", "kernel definitions are not checked against the host's schemas"},

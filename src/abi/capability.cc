@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "abi/graph_view.h"
+#include "core/log.h"
 #include "core/strings.h"
 #include "device/device.h"
 #include "graph/capture_check.h"
@@ -83,6 +84,7 @@ Status Capability::ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
   if (!view.report.parent.empty()) state.InnerGraphSeen();
   TellReaders(view, state);
   channels_first_only_.merge(view.channels_first_only);
+  ClaimSegmentLoops(state.settings(), &view);
   const std::vector<bool> shape_nodes = graph::FindShapeNodes(view.placement);
   for (size_t i = 0; i < view.nodes.size(); ++i) {
     graph::NodeReport& report = view.report.nodes[i];
@@ -97,17 +99,16 @@ Status Capability::ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* suppo
   }
   const std::vector<RegionClaims::Region> regions = FindRegions(state.settings(), shape_nodes, &view);
   LogTo(logger, ORT_LOGGING_LEVEL_INFO, StrCat(ep_name, ": ", graph::Summary(view.report)));
-  std::string warning = graph::Warning(view.report);
-  if (!warning.empty() && warning != warned_) {  // the host asks again for graphs that did not change
-    LogTo(logger, ORT_LOGGING_LEVEL_WARNING, StrCat(ep_name, ": ", warning));
-    warned_ = std::move(warning);
-  }
-
-  Status refusal;
+  const bool is_main = view.report.parent.empty();
   const Settings& settings = state.settings();
-  refusal = graph::CheckOwnOperators(view.report);
-  if (settings.require_all_compute_nodes && refusal.ok()) refusal = graph::CheckAllComputeNodes(view.report, ep_name);
-  if (settings.enable_cuda_graph && refusal.ok() && view.report.parent.empty())
+  Status refusal = graph::CheckOwnOperators(view.report);
+  if (is_main) {
+    WarnOf(view.report, ep_name, logger);
+    for (const graph::FusionNote& note : segment_loops_.missed()) Log(LogLevel::kVerbose, graph::Describe(note));
+  }
+  if (settings.require_all_compute_nodes && refusal.ok() && is_main)
+    refusal = CheckAllComputeNodes(view.report, ep_name);
+  if (settings.enable_cuda_graph && refusal.ok() && is_main)
     refusal = graph::CheckCapturable(view.placement, view.report);
   view.report.copies = graph::FindCopies(view.placement, view.report);
   report_.Add(view.report);
@@ -138,6 +139,35 @@ bool Capability::MayCompile(const Settings& settings, const GraphView& view) con
   return settings.compiled_regions && view.report.parent.empty() && !settings.prefer_nhwc;
 }
 
+// A budget counts a Loop's nodes one by one. What no region takes is placed as if it had not been claimed.
+void Capability::ClaimSegmentLoops(const Settings& settings, GraphView* view) {
+  const bool is_on = settings.fusion && !settings.fusion_skip.Contains(Fusion::kEmbeddingBag);
+  if (!is_on || budget_ || !MayCompile(settings, *view) || !segment_loops_.Claim(settings, view)) return;
+  while (segment_loops_.GiveBack(regions_.Find(*view, graph::FindShapeNodes(view->placement)), view)) {
+  }
+}
+
+// The host asks for the graphs inside nodes before it asks for the one around them, and only there is it known what
+// becomes of the nodes.
+void Capability::WarnOf(const graph::GraphReport& main, const std::string& ep_name, const OrtLogger* logger) {
+  std::vector<std::string> warnings;
+  for (const graph::GraphReport* inner : report_.Within(main)) warnings.push_back(graph::Warning(*inner));
+  warnings.push_back(graph::Warning(main));
+  std::erase(warnings, std::string());
+  if (warnings == warned_) return;  // the host asks again for graphs that did not change
+  for (const std::string& warning : warnings) {
+    LogTo(logger, ORT_LOGGING_LEVEL_WARNING, StrCat(ep_name, ": ", warning));
+  }
+  warned_ = std::move(warnings);
+}
+
+Status Capability::CheckAllComputeNodes(const graph::GraphReport& main, const std::string& ep_name) const {
+  for (const graph::GraphReport* inner : report_.Within(main)) {
+    CUDAEP_RETURN_IF_ERROR(graph::CheckAllComputeNodes(*inner, ep_name));
+  }
+  return graph::CheckAllComputeNodes(main, ep_name);
+}
+
 std::vector<RegionClaims::Region> Capability::FindRegions(const Settings& settings,
                                                           const std::vector<bool>& shape_nodes, GraphView* view) {
   if (!MayCompile(settings, *view)) return {};
@@ -151,6 +181,7 @@ std::vector<RegionClaims::Region> Capability::FindRegions(const Settings& settin
     }
     ++number;
   }
+  segment_loops_.Report(*view, &report_);
   return regions;
 }
 

@@ -16,6 +16,7 @@
 #include "abi/budget_claims.h"
 #include "abi/host.h"
 #include "abi/region_claims.h"
+#include "abi/segment_loops.h"
 #include "abi/session_state.h"
 #include "graph/placement_report.h"
 
@@ -52,8 +53,11 @@ class Capability {
   Status ClaimFrom(const OrtGraph* graph, OrtEpGraphSupportInfo* support, SessionState& state,
                    const std::string& ep_name, const OrtLogger* logger, const OrtNode** carrier);
   bool MayCompile(const Settings& settings, const GraphView& view) const;
+  void ClaimSegmentLoops(const Settings& settings, GraphView* view);
   std::vector<RegionClaims::Region> FindRegions(const Settings& settings, const std::vector<bool>& shape_nodes,
                                                 GraphView* view);
+  void WarnOf(const graph::GraphReport& main, const std::string& ep_name, const OrtLogger* logger);
+  Status CheckAllComputeNodes(const graph::GraphReport& main, const std::string& ep_name) const;
   Status WriteReport(const Settings& settings, const std::string& ep_name) const;
   Status ApplyBudget(const OrtGraph* graph, SessionState& state, GraphView* view, const std::string& ep_name,
                      const OrtLogger* logger);
@@ -61,10 +65,11 @@ class Capability {
   graph::PlacementReport report_;
   std::optional<BudgetClaims> budget_;
   RegionClaims regions_;
+  SegmentLoops segment_loops_;
   std::set<std::string, std::less<>> channels_first_only_;
   Status refusal_;
-  std::string warned_;       // the last warning,
-  std::string budget_note_;  // and the last one about the budget
+  std::vector<std::string> warned_;  // the last warnings,
+  std::string budget_note_;          // and the last one about the budget
 };
 
 }  // namespace cudaep::abi

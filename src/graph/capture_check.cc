@@ -25,7 +25,8 @@ class CaptureChecker {
 
   Status Check() const {
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-      if (IsStandard(report_.nodes[n], kControlFlow)) return Refuse(n, "is control flow, which the host runs");
+      const bool runs_graphs = IsStandard(report_.nodes[n], kControlFlow) && report_.nodes[n].region < 0;
+      if (runs_graphs) return Refuse(n, "is control flow, which the host runs");
       if (report_.nodes[n].domain == ops::kOwnDomain) return Refuse(n, "works with other ranks, which replay nothing");
       for (const PlacementUse& use : graph_.nodes[n].inputs) {
         if (use.value >= 0) CUDAEP_RETURN_IF_ERROR(CheckUse(n, use));

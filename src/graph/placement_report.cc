@@ -204,6 +204,42 @@ void PlacementReport::Add(GraphReport graph) {
   }
 }
 
+std::vector<const GraphReport*> PlacementReport::Within(const GraphReport& main) const {
+  std::set<std::string> nodes;
+  const auto add_nodes = [&](const GraphReport& graph) {
+    for (const NodeReport& node : graph.nodes) nodes.insert(Label(node));
+  };
+  add_nodes(main);
+  std::vector<uint8_t> is_within(graphs_.size(), 0);
+  for (bool again = true; again;) {
+    again = false;
+    for (size_t g = 0; g < graphs_.size(); ++g) {
+      if (is_within[g] != 0 || !nodes.contains(graphs_[g].parent)) continue;
+      is_within[g] = 1;
+      add_nodes(graphs_[g]);
+      again = true;
+    }
+  }
+  std::vector<const GraphReport*> within;
+  for (size_t g = 0; g < graphs_.size(); ++g) {
+    if (is_within[g] != 0) within.push_back(&graphs_[g]);
+  }
+  return within;
+}
+
+void PlacementReport::ForgetInside(std::string_view node) {
+  std::vector<std::string> parents = {std::string(node)};
+  while (!parents.empty()) {
+    const std::string parent = std::move(parents.back());
+    parents.pop_back();
+    std::erase_if(graphs_, [&](const GraphReport& graph) {
+      if (graph.parent != parent) return false;
+      for (const NodeReport& inner : graph.nodes) parents.push_back(Label(inner));
+      return true;
+    });
+  }
+}
+
 NodeCount PlacementReport::Inside(std::string_view node) const {
   NodeCount count;
   for (const GraphReport& graph : graphs_) {
@@ -227,7 +263,8 @@ std::string PlacementReport::ToJson(std::string_view provider, std::string_view 
   return StrCat("{\"format\": 1, ", Field("provider", provider), ", ", Field("version", CUDAEP_VERSION), ", ",
                 Field("backend", backend), ",\n", budget_ ? BudgetText(*budget_) : "",
                 "\"libraries\": ", Array(libraries, LibraryText), ",\n\"graphs\": ", Array(graphs_, GraphText),
-                compiled.empty() ? std::string() : StrCat(",\n\"regions\": ", Array(compiled, region_text)), "}\n");
+                compiled.empty() ? std::string() : StrCat(",\n\"regions\": ", Array(compiled, region_text)),
+                missed_.empty() ? std::string() : StrCat(",\n\"missed\": ", Array(missed_, TextOf)), "}\n");
 }
 
 Status WriteReport(const std::string& path, std::string_view text) {

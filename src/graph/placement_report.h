@@ -88,12 +88,20 @@ struct NodeCount {
 
 class PlacementReport {
  public:
+  // The graphs inside nodes of `main`, at any depth, in the order of their first answer. Others are of nodes that the
+  // host has replaced since.
+  std::vector<const GraphReport*> Within(const GraphReport& main) const;
   // Adds a graph, in place of an earlier answer about the same one, from which nodes come that are a region by now.
   void Add(GraphReport graph);
 
   // The nodes of the graphs inside a control-flow node, given as Label() writes it. The host asks for these graphs
   // before it asks for the one that the node is in.
   NodeCount Inside(std::string_view node) const;
+
+  // Takes away the graphs inside a node that runs as an operator.
+  void ForgetInside(std::string_view node);
+  // What nearly became part of a region.
+  void SetMissed(std::vector<FusionNote> missed) { missed_ = std::move(missed); }
 
   // Numbers for regions that are claimed next.
   int AddRegions(size_t count);
@@ -105,8 +113,8 @@ class PlacementReport {
 
   // A JSON object: format (1), provider, version, backend, libraries[], graphs[] in the order of their first answer,
   // each with nodes[] of name, op_type, domain, since_version, placement ("provider", "shape", "evaluated", "other",
-  // "unsupported", "budget"), region and reason, and copies[]; regions[] of number, steps[], rewritten[] and missed[].
-  // With a memory budget also budget{} and each stated cost{}.
+  // "unsupported", "budget"), region and reason, and copies[]; regions[] of number, steps[], rewritten[] and missed[];
+  // missed[] outside of regions. With a memory budget also budget{} and each stated cost{}.
   std::string ToJson(std::string_view provider, std::string_view backend,
                      std::span<const lib::LibraryReport> libraries) const;
 
@@ -116,6 +124,7 @@ class PlacementReport {
 
   std::vector<GraphReport> graphs_;
   std::vector<RegionReport> regions_;  // by number
+  std::vector<FusionNote> missed_;
   std::optional<BudgetReport> budget_;
 };
 

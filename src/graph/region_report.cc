@@ -19,19 +19,19 @@ std::string StepText(const RegionReport::Step& step) {
                 Sources(step.sources), "}");
 }
 
-std::string NoteText(const FusionNote& note) {
-  const std::string why = note.missed.empty() ? std::string() : StrCat(", ", Field("reason", note.missed));
-  return StrCat("{", Field("name", FusionName(note.fusion)), ", ", Sources(note.sources), why, "}");
-}
-
 std::string Notes(const RegionReport& region, bool missed) {
   std::vector<FusionNote> notes;
   std::ranges::copy_if(region.notes, std::back_inserter(notes),
                        [&](const FusionNote& note) { return note.missed.empty() != missed; });
-  return Array(notes, NoteText);
+  return Array(notes, TextOf);
 }
 
 }  // namespace
+
+std::string TextOf(const FusionNote& note) {
+  const std::string why = note.missed.empty() ? std::string() : StrCat(", ", Field("reason", note.missed));
+  return StrCat("{", Field("name", FusionName(note.fusion)), ", ", Sources(note.sources), why, "}");
+}
 
 RegionReport ReportOf(const ir::Graph& region, std::vector<FusionNote> notes) {
   RegionReport report{.steps = {}, .notes = std::move(notes)};

@@ -23,6 +23,9 @@ struct RegionReport {
 // Of a region's graph after its passes, which gave these notes.
 RegionReport ReportOf(const ir::Graph& region, std::vector<FusionNote> notes);
 
+// A JSON object of name, nodes and, of what was nearly done, the reason.
+std::string TextOf(const FusionNote& note);
+
 // Fields of a JSON object: steps[] of op_type, domain, on_host, once, nodes; rewritten[] and missed[] of name, nodes
 // and, of the latter, the reason.
 std::string FieldsOf(const RegionReport& region);

@@ -8,6 +8,8 @@ import command
 import models
 import pytest
 
+from tests.session import segment_models
+
 NO_TEXT = "no kernel for element types (float) -> (string)"
 EP = "CUDAExecutionProvider"
 APART = ("--option", "compiled_regions=0")
@@ -97,6 +99,21 @@ def test_regions_are_explained(environment: dict[str, str], tmp_path: Path) -> N
     text = command.invoke(environment, "explain", model, "--option", "compiled_regions=1").out
     assert "3 in regions: on the host, once for each set of input dimensions" in text, text
     assert "conv_epilogue" in text and missed["reason"][:40] in text, text
+
+
+def test_what_nearly_became_part_of_a_region_is_explained(environment: dict[str, str], tmp_path: Path) -> None:
+    """A Loop over bags but for one node, which stays outside of regions; and one that is part of it."""
+    why = "it does not reduce along the first axis alone"
+    near = segment_models.torchlib("sum", edits={"r = ReduceSum(part, axis)": "r = ReduceSum(part, ones)"})
+    for model, missed in ((near, [why]), (segment_models.torchlib("sum"), [])):
+        (tmp_path / "m.onnx").write_bytes(model)
+        report = command.invoke(environment, "explain", tmp_path / "m.onnx", "--json").json
+        notes = [(note["name"], note["reason"]) for note in report["missed"]]
+        assert notes == [("embedding_bag", reason) for reason in missed]
+        done = [note["name"] for region in report["regions"] for note in region["rewritten"]]
+        assert done.count("embedding_bag") == 1 - len(missed), report
+        text = command.invoke(environment, "explain", tmp_path / "m.onnx").out
+        assert (why[:30] in text) == bool(missed), text
 
 
 def test_expected_copies_are_those_of_the_host(environment: dict[str, str], tmp_path: Path) -> None:

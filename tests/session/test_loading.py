@@ -183,6 +183,7 @@ FEATURES = {
     "OrtEp::ReplayGraph": (1, 26),
     "OrtEp::OnSessionInitializationEnd": (1, 27),
     "OrtEp::ReleaseCapturedGraph": (1, 27),
+    "inputs for what graphs inside fused nodes read": (1, 27),
 }
 
 

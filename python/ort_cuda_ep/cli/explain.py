@@ -84,6 +84,7 @@ def _report(model: Path, label: str, found: Explanation) -> dict[str, Any]:
         "copies": [asdict(copy) for copy in found.copies],
         "fused": found.fused,
         "regions": [asdict(region) for region in found.regions],
+        "missed": [asdict(note) for note in found.missed],
         "nodes": [asdict(node) for node in found.nodes],
         "libraries": list(found.libraries),
     }
@@ -145,16 +146,13 @@ def _regions_text(found: Explanation) -> str:
 
 def _print_regions(found: Explanation, most: int | None) -> None:
     several = len(found.regions) > 1
-    for title, key, last in (("rewritten in regions", "rewritten", ()), ("nearly rewritten", "missed", ("why",))):
+    rewritten = [(str(region.number), note) for region in found.regions for note in region.rewritten]
+    missed = [(str(region.number), note) for region in found.regions for note in region.missed]
+    missed += [("", note) for note in found.missed]
+    for title, notes, last in (("rewritten in regions", rewritten, ()), ("nearly rewritten", missed, ("why",))):
         rows = [
-            (
-                note.name,
-                *((str(region.number),) if several else ()),
-                " + ".join(note.nodes),
-                *([note.reason] * len(last)),
-            )
-            for region in found.regions
-            for note in getattr(region, key)
+            (note.name, *((number,) if several else ()), " + ".join(note.nodes), *([note.reason] * len(last)))
+            for number, note in notes
         ]
         columns = ("rewriting", *(("region",) if several else ()), "nodes", *last)
         print_table(title, columns, rows, most)

@@ -48,6 +48,12 @@ TEST_F(CaptureCheckTest, ControlFlowCannot) {
   Accepts();
 }
 
+TEST_F(CaptureCheckTest, ALoopThatARegionTookCan) {
+  report_.nodes[1].op_type = "Loop";
+  report_.nodes[1].region = 0;
+  Accepts();
+}
+
 TEST_F(CaptureCheckTest, CollectivesCannot) {
   report_.nodes[1].op_type = "AllReduce";
   report_.nodes[1].domain = "ort_cuda_ep";

@@ -124,6 +124,33 @@ TEST(PlacementReport, TheGraphsInsideANodeAreCountedTogether) {
   EXPECT_EQ(report.Inside("If node 'j'").all, 0u);
 }
 
+TEST(PlacementReport, WhatIsInsideANodeIsForgottenWithWhatIsInsideThat) {
+  PlacementReport report;
+  NodeReport inner = Node("i");
+  inner.op_type = "If";
+  report.Add(Graph({Node("a")}, "If node 'i'"));
+  report.Add(Graph({inner}, "Loop node 'l'"));
+  report.Add(Graph({Node("b")}, "Loop node 'm'"));
+  NodeReport loop = Node("l"), other = Node("m");
+  loop.op_type = other.op_type = "Loop";
+  EXPECT_EQ(report.Within(Graph({loop, other})).size(), 3u);
+  EXPECT_EQ(report.Within(Graph({loop})).size(), 2u);
+  report.ForgetInside("Loop node 'l'");
+  const std::vector<const GraphReport*> left = report.Within(Graph({loop, other}));
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_EQ(left[0]->parent, "Loop node 'm'");
+}
+
+TEST(PlacementReport, WhatWasMissedOutsideOfRegionsIsInTheJson) {
+  PlacementReport report;
+  EXPECT_EQ(report.ToJson("P", "B", {}).find("missed"), std::string::npos);
+  report.SetMissed({{Fusion::kEmbeddingBag, {"Loop node 'l'"}, "why"}});
+  EXPECT_NE(report.ToJson("P", "B", {})
+                .find("{\"name\": \"embedding_bag\", \"nodes\": [\"Loop node 'l'\"], "
+                      "\"reason\": \"why\"}"),
+            std::string::npos);
+}
+
 TEST(PlacementReport, ASubgraphIsNamed) {
   const Status status =
       CheckAllComputeNodes(Graph({Node("b", NodeHome::kUnsupported, "no kernel")}, "If node 'i'"), "EP");

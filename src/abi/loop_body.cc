@@ -1,0 +1,87 @@
+#include "abi/loop_body.h"
+
+#include "abi/ir_reader.h"
+
+namespace cudaep::abi {
+namespace {
+
+// With every branch; exported Loops over segments have up to 40.
+constexpr size_t kMostNodes = 64;
+
+Result<std::vector<const OrtGraph*>> SubgraphsOf(const OrtNode* node, std::vector<const char*>* attributes) {
+  size_t count = 0;
+  CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Node_GetNumSubgraphs(node, &count));
+  std::vector<const OrtGraph*> graphs(count);
+  attributes->assign(count, nullptr);
+  if (count != 0) {
+    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Node_GetSubgraphs(node, graphs.data(), count, attributes->data()));
+  }
+  return graphs;
+}
+
+class BodyReader {
+ public:
+  explicit BodyReader(const Settings& settings) : reader_(settings, true) {}
+
+  Result<graph::LoopBody> Read(const OrtNode* loop) {
+    NodeInfo info(loop, reader_.settings());
+    CUDAEP_RETURN_IF_ERROR(info.Read());
+    std::vector<const char*> attributes;
+    CUDAEP_ASSIGN_OR_RETURN(const std::vector<const OrtGraph*> graphs, SubgraphsOf(loop, &attributes));
+    if (graphs.size() != 1) return Internal("a Loop with ", graphs.size(), " graphs inside");
+    CUDAEP_ASSIGN_OR_RETURN(const std::vector<int> given, reader_.ValuesOf(info.inputs()));
+    size_t count = 0;
+    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetNumInputs(graphs[0], &count));
+    std::vector<const OrtValueInfo*> inputs(count);
+    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetInputs(graphs[0], inputs.data(), count));
+    CUDAEP_ASSIGN_OR_RETURN(reader_.graph.inputs, reader_.ValuesOf(inputs));
+    CUDAEP_ASSIGN_OR_RETURN(reader_.graph.outputs, ReadNodes(graphs[0]));
+    return graph::LoopBody{std::move(reader_.graph), given};
+  }
+
+ private:
+  // Gives the graph's outputs.
+  Result<std::vector<int>> ReadNodes(const OrtGraph* graph) {
+    CUDAEP_ASSIGN_OR_RETURN(const std::vector<const OrtNode*> nodes, NodesOf(graph));
+    if (reader_.graph.nodes.size() + nodes.size() > kMostNodes) return NotSupported("a long body");
+    for (const OrtNode* node : nodes) {
+      NodeInfo info(node, reader_.settings());
+      CUDAEP_RETURN_IF_ERROR(info.Read());
+      CUDAEP_ASSIGN_OR_RETURN(graph::ir::Node made, reader_.Read(info));
+      CUDAEP_RETURN_IF_ERROR(ReadBranches(node, &made));
+      reader_.graph.nodes.push_back(std::move(made));
+    }
+    size_t count = 0;
+    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetNumOutputs(graph, &count));
+    std::vector<const OrtValueInfo*> outputs(count);
+    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetOutputs(graph, outputs.data(), count));
+    return reader_.ValuesOf(outputs);
+  }
+
+  // What a branch makes is known in no other.
+  Status ReadBranches(const OrtNode* node, graph::ir::Node* made) {
+    std::vector<const char*> attributes;
+    CUDAEP_ASSIGN_OR_RETURN(const std::vector<const OrtGraph*> graphs, SubgraphsOf(node, &attributes));
+    if (graphs.empty()) return Status::Ok();
+    if (!made->Is("If") || made->outputs.size() != 1 || graphs.size() != 2) return NotSupported("graphs inside");
+    made->inputs.resize(3, -1);
+    for (size_t i = 0; i < graphs.size(); ++i) {
+      const std::map<std::string, int> outside = reader_.names;
+      CUDAEP_ASSIGN_OR_RETURN(const std::vector<int> outputs, ReadNodes(graphs[i]));
+      reader_.names = outside;
+      const bool is_then = std::string_view(attributes[i]) == "then_branch";
+      made->inputs[is_then ? 1 : 2] = outputs.front();
+    }
+    return Status::Ok();
+  }
+
+  IrReader reader_;
+};
+
+}  // namespace
+
+Result<graph::LoopBody> ReadLoopBody(const OrtNode* loop, const Settings& settings) {
+  return BodyReader(settings).Read(loop);
+}
+
+}  // namespace cudaep::abi
