@@ -9,7 +9,7 @@ import pytest
 
 from ..session import host
 from . import precision, runs, weights
-from .test_models import FORMS, QUANTISED_TOLERANCE, TOLERANCE, reference
+from .test_models import FORMS, QUANTISED_TOLERANCE, TOLERANCE, forms, reference
 
 # How often each rewriting is done; of two layers.
 _DENSE = {"product_epilogue": 12}
@@ -25,6 +25,8 @@ FUSED = {
     "bert.torchscript": _DENSE | {"activation": 2, "attention": 2, "projections": 2},
     "clip_text.dynamo": _DENSE | {"activation": 2, "attention": 2, "projections": 2},
     "convnext.dynamo": {"product_epilogue": 8, "skip_norm": 2},
+    "dlrm.dynamo": {"embedding_bag": 3, "product_epilogue": 4},
+    "dlrm.torchscript": {"embedding_bag": 3, "product_epilogue": 4},
     "distilbert.dynamo": {"product_epilogue": 13, "attention": 2, "projections": 2},
     "efficientnet.torchscript": {"conv_epilogue": 44},
     "gpt2.dynamo": _GPT2,
@@ -118,6 +120,8 @@ MOVED = {
     "clip_text.dynamo": 3,
     "convnext.dynamo": 1,
     "distilbert.dynamo": 2,
+    "dlrm.dynamo": 3,
+    "dlrm.torchscript": 1,
     "gpt2.dynamo": 18,
     "gpt2.torchscript": 19,
     "modernbert.dynamo": 12,
@@ -128,7 +132,7 @@ MOVED = {
     "vit.dynamo": 14,
     "vit.torchscript": 14,
 }
-CASES = [(name, form) for name in FUSED for form in FORMS]
+CASES = [(name, form) for name in FUSED for form in forms(name)]
 # Of quantised models, and how far a step of a code that ties decide otherwise is from the twin's.
 QUANTISED = {"bert.qdq": {"qdq": 46}, "resnet.qdq": {"qdq": 15, "channels_last": 1}}
 CODE = 2.0**-11

@@ -19,8 +19,6 @@ GRAPHS = Path(__file__).parent / "graphs"
 NAMES = sorted(path.name.removesuffix(".onnx.xz") for path in GRAPHS.glob("*.onnx.xz"))
 # Models that the host runs graphs in, by the node that is named.
 CONTROL_FLOW = {
-    "dlrm.dynamo": "Loop node",
-    "dlrm.torchscript": "Loop node",
     "faster_rcnn.torchscript": "If node",
     "retinanet.torchscript": "If node",
 }
