@@ -49,9 +49,7 @@ Result<int> IrReader::ValueOf(const OrtValueInfo* info) {
   }
   CUDAEP_ASSIGN_OR_RETURN(const OrtValue* const constant, ConstantOf(info));
   if (constant != nullptr) CUDAEP_RETURN_IF_ERROR(ViewTensor(constant, &value.constant));
-  bool is_outer = false;
-  if (is_inner_) CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->ValueInfo_IsFromOuterScope(info, &is_outer));
-  value.is_initializer = value.is_constant() && is_inner_ == is_outer;
+  value.is_initializer = value.is_constant() && !inner_constants.contains(name);
   return graph.AddValue(std::move(value));
 }
 

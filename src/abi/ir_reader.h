@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,12 +18,13 @@ Result<std::vector<const OrtNode*>> NodesOf(const OrtGraph* graph);
 
 class IrReader {
  public:
-  // `is_inner`: of a graph inside a node, whose own constants have names that others may have too.
-  explicit IrReader(const Settings& settings, bool is_inner = false) : settings_(settings), is_inner_(is_inner) {}
+  explicit IrReader(const Settings& settings) : settings_(settings) {}
 
   graph::ir::Graph graph;
   // Values that have been read, by name. Whoever reads the graphs inside a node sees to what is known where.
   std::map<std::string, int> names;
+  // Constants of graphs inside nodes, which others may have by the same name: no initializers.
+  std::set<std::string> inner_constants;
 
   // The value of that name; -1 where it is absent.
   Result<int> ValueOf(const OrtValueInfo* info);
@@ -36,7 +38,6 @@ class IrReader {
   std::string LabelOf(const graph::ir::Node& node) const;
 
   const Settings& settings_;
-  const bool is_inner_;
 };
 
 }  // namespace cudaep::abi

@@ -21,7 +21,7 @@ Result<std::vector<const OrtGraph*>> SubgraphsOf(const OrtNode* node, std::vecto
 
 class BodyReader {
  public:
-  explicit BodyReader(const Settings& settings) : reader_(settings, true) {}
+  explicit BodyReader(const Settings& settings) : reader_(settings) {}
 
   Result<graph::LoopBody> Read(const OrtNode* loop) {
     NodeInfo info(loop, reader_.settings());
@@ -44,6 +44,7 @@ class BodyReader {
   Result<std::vector<int>> ReadNodes(const OrtGraph* graph) {
     CUDAEP_ASSIGN_OR_RETURN(const std::vector<const OrtNode*> nodes, NodesOf(graph));
     if (reader_.graph.nodes.size() + nodes.size() > kMostNodes) return NotSupported("a long body");
+    CUDAEP_RETURN_IF_ERROR(TellConstants(graph));
     for (const OrtNode* node : nodes) {
       NodeInfo info(node, reader_.settings());
       CUDAEP_RETURN_IF_ERROR(info.Read());
@@ -58,7 +59,20 @@ class BodyReader {
     return reader_.ValuesOf(outputs);
   }
 
-  // What a branch makes is known in no other.
+  Status TellConstants(const OrtGraph* graph) {
+    size_t count = 0;
+    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetNumInitializers(graph, &count));
+    std::vector<const OrtValueInfo*> constants(count);
+    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetInitializers(graph, constants.data(), count));
+    for (const OrtValueInfo* constant : constants) {
+      const char* name = nullptr;
+      CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->GetValueInfoName(constant, &name));
+      reader_.inner_constants.insert(name);
+    }
+    return Status::Ok();
+  }
+
+  // What a branch makes, and has as constants, is known in no other.
   Status ReadBranches(const OrtNode* node, graph::ir::Node* made) {
     std::vector<const char*> attributes;
     CUDAEP_ASSIGN_OR_RETURN(const std::vector<const OrtGraph*> graphs, SubgraphsOf(node, &attributes));
@@ -67,8 +81,10 @@ class BodyReader {
     made->inputs.resize(3, -1);
     for (size_t i = 0; i < graphs.size(); ++i) {
       const std::map<std::string, int> outside = reader_.names;
+      const std::set<std::string> constants = reader_.inner_constants;
       CUDAEP_ASSIGN_OR_RETURN(const std::vector<int> outputs, ReadNodes(graphs[i]));
       reader_.names = outside;
+      reader_.inner_constants = constants;
       const bool is_then = std::string_view(attributes[i]) == "then_branch";
       made->inputs[is_then ? 1 : 2] = outputs.front();
     }

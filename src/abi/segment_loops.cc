@@ -7,14 +7,12 @@
 #include "abi/loop_body.h"
 #include "abi/node_info.h"
 #include "core/strings.h"
+#include "ops/reduce/segment_reduce.h"
 
 namespace cudaep::abi {
 namespace {
 
 size_t Index(int index) { return static_cast<size_t>(index); }
-
-// Inputs of SegmentReduce that it reads in host memory.
-constexpr size_t kCount = 3, kCondition = 4;
 
 bool IsOf(const GraphView& view, int node, std::string_view op) {
   const graph::NodeReport& report = view.report.nodes[Index(node)];
@@ -126,8 +124,8 @@ void SegmentLoops::ClaimLoop(const Found& found, GraphView* view) {
   loop.runs_graphs = true;  // no shape node
   const auto reads_on_device = [&](int value) {
     const std::string& name = view->placement.values[Index(value)].name;
-    return std::ranges::find(found.inputs, name) != found.inputs.end() && name != found.inputs[kCount] &&
-           name != found.inputs[kCondition];
+    return std::ranges::find(found.inputs, name) != found.inputs.end() && name != found.inputs[ops::kSegmentCount] &&
+           name != found.inputs[ops::kSegmentCondition];
   };
   for (graph::PlacementUse& use : loop.inputs) {
     if (use.value >= 0) use.host_input = !reads_on_device(use.value);

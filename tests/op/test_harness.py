@@ -153,16 +153,17 @@ def test_versions_of_one_row_are_created_and_one_case_of_each_runs() -> None:
     assert all(modes.count("create") >= 1 and not {"graph", "shifted"} & {*modes} for modes in chosen.values())
 
 
-def test_large_cases_are_replayed_on_gpus_and_small_ones_everywhere() -> None:
+def test_one_large_case_of_a_row_is_replayed_and_on_gpus_all() -> None:
     def of_size(size: int) -> list[BoundCase]:
         return expand("size", [Case(op="Abs", inputs=[Rand((size,))], expected=np.abs, dtypes=("float32",), opset=13)])
 
-    (small,), (large,) = of_size(LARGE_ELEMS - 1), of_size(LARGE_ELEMS)
+    (small,), (large,), (larger,) = (of_size(LARGE_ELEMS + more) for more in (-1, 0, 1))
     replays = driver.load().backend != "simulated"
-    both = dict(chosen_modes([small, large], driver.load()))
-    assert "graph" in both[small] and {"shifted", "graph" if replays else "user_stream"} <= {*both[large]}
-    assert ("graph" in both[large]) == replays
-    assert "graph" in dict(chosen_modes([large], driver.load()))[large]
+    chosen = dict(chosen_modes([small, large, larger], driver.load()))
+    assert "graph" in chosen[small] and "graph" in chosen[large]
+    assert {"shifted", "graph" if replays else "user_stream"} <= {*chosen[larger]}
+    assert ("graph" in chosen[larger]) == replays
+    assert all("graph" in modes for _, modes in chosen_modes([large, larger], driver.load()))
 
 
 def test_what_the_host_sees_runs_in_a_session_once() -> None:

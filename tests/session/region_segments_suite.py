@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime as ort
+from onnx import numpy_helper
 
 from tests.session import segment_models
 from tests.session.region_support import APART
@@ -62,6 +64,9 @@ def agrees(model: bytes, feeds: Feeds, dtype: str = "float", twin: bool = True) 
     return report
 
 
+OWN = (3.0, 5.0, 7.0, 11.0)
+
+
 def check_bags_of_both_exporters() -> None:
     """Every reduction, type and form: the whole model in one region, as one operator of the provider's for a bag."""
     forms: tuple[dict[str, Any], ...] = ({}, {"weighted": True}, {"last_given": True}, {"dtype": "float16"})
@@ -81,6 +86,26 @@ def check_an_empty_sequence_for_several() -> None:
     model = torchlib("mean", twice=True, edits={"y = Relu(joined)": "y = Add(joined, joined_2)"})
     report = agrees(model, [feed(sizes) for sizes in SIZES], twin=False)
     assert steps_of(report).count("SegmentReduce") == 2 and placements(report) == FUSED, report
+
+
+def check_constants_of_one_name_in_two_bodies() -> None:
+    """Each Loop has its own table, which an If inside of it is the first to read."""
+    own = f"float[{len(OWN)},1] own = {{{','.join(map(str, OWN))}}}"
+    edits = {
+        "pieces_out) {": f"pieces_out) <{own}> {{",
+        "part = Slice(rows, start, end)": "taken = Slice(own, start, end) part = Identity(taken)",
+        f"[1,{segment_models.WIDTH}] zeros": "[1,1] zeros",
+        "zeros = {0,0,0,0,0,0,0,0}": "zeros = {0}",
+        f"float[m,{segment_models.WIDTH}] y": "float[m,1] y",
+        "y = Relu(joined)": "y = Sub(joined, joined_2)",
+    }
+    model = onnx.load_from_string(torchlib("sum", twice=True, edits=edits))
+    second = [node for node in model.graph.node if node.op_type == "Loop"][1]
+    (table,) = second.attribute[0].g.initializer
+    table.CopyFrom(numpy_helper.from_array(np.square(OWN, dtype=np.float32)[:, None], table.name))
+    for sizes in SIZES:
+        report = agrees(model.SerializeToString(), [feed(sizes)], twin=False)
+        assert steps_of(report).count("SegmentReduce") == 2, report
 
 
 def check_sizes_that_the_model_states() -> None:
@@ -215,6 +240,11 @@ def check_what_differs_stays() -> None:
         _differs(torchlib("sum", edits=edits), reason, runs=runs)
     for before, after in LAST_MEAN.items():
         _differs(torchlib("mean", edits={before: after}), "the mean of the last segment", runs=False)
+    usual = "r_usual = ReduceMean(part, axis)"
+    other = """odd = Equal(i, one) r_usual = If(odd) <
+      then_branch = first () => (float[p,q] r_first) { r_first = ReduceMax(part, axis) },
+      else_branch = later () => (float[p,q] r_later) { r_later = ReduceMean(part, axis) }>"""
+    _differs(torchlib("mean", edits={usual: other}), "what a segment gives depends on a condition", runs=False)
     for before, (after, reason) in TORCHSCRIPT.items():
         edits = {before: after} | (TWO if "two_1" in after else {})
         other = next((name for name in OTHERS if name in after), None)

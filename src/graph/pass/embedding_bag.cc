@@ -5,13 +5,13 @@
 #include "graph/ir/constants.h"
 #include "graph/pass/rewrite.h"
 #include "graph/shape/host_operator.h"
+#include "ops/reduce/segment_reduce.h"
 #include "ops/registry.h"
 
 namespace cudaep::graph {
 namespace {
 
-// Inputs of SegmentReduce.
-constexpr size_t kRows = 0, kStarts = 1, kEnds = 2, kIndices = 6, kWeights = 7, kTail = 8;
+size_t Index(ops::SegmentInput input) { return static_cast<size_t>(input); }
 
 class BagMatch {
  public:
@@ -19,17 +19,19 @@ class BagMatch {
 
   void Fuse(int index) const {
     ir::Node bag = rewrite_.node(index);
-    if (bag.inputs.size() <= kIndices) LookUp(bag);
-    if (AreNextStarts(bag)) bag.inputs[kEnds] = -1;
-    if (bag.inputs[kEnds] < 0) TakeTail(bag);
+    if (bag.inputs.size() <= Index(ops::kSegmentIndices)) LookUp(bag);
+    if (AreNextStarts(bag)) bag.inputs[Index(ops::kSegmentEnds)] = -1;
+    std::vector<int> moved;
+    if (bag.inputs[Index(ops::kSegmentEnds)] < 0) moved = TakeTail(bag);
     bag.sources.clear();  // they come again with all that it does
-    if (!rewrite_.Replace(index, std::move(bag))) rewrite_.Miss(index, "no kernel takes it");
+    if (!rewrite_.Replace(index, std::move(bag))) return rewrite_.Miss(index, "no kernel takes it");
+    for (const int node : moved) rewrite_.node(node).on_host = true;
   }
 
  private:
   // Takes the lookup of its rows into the node, where there is one.
   void LookUp(ir::Node& bag) const {
-    int rows = bag.inputs[kRows], weights = -1;
+    int rows = bag.inputs[Index(ops::kSegmentRows)], weights = -1;
     if (const ir::Node* const mul = match_.Maker(rows, "Mul"); mul != nullptr && match_.IsPrivate(rows)) {
       const bool first = match_.Maker(mul->inputs[0], "Unsqueeze") != nullptr;
       const ir::Node* const wide = match_.Maker(mul->inputs[first ? 0 : 1], "Unsqueeze");
@@ -42,16 +44,17 @@ class BagMatch {
     if (gather == nullptr || !match_.IsPrivate(rows) || IntAttribute(*gather, "axis", 0) != 0) return;
     const auto& table = graph_.value(gather->inputs[0]).dims;
     if (!table || table->size() != 2 || !IsList(gather->inputs[1])) return;
-    bag.inputs.resize(kWeights, -1);
-    bag.inputs[kRows] = gather->inputs[0];
-    bag.inputs[kIndices] = gather->inputs[1];
+    bag.inputs.resize(Index(ops::kSegmentWeights), -1);
+    bag.inputs[Index(ops::kSegmentRows)] = gather->inputs[0];
+    bag.inputs[Index(ops::kSegmentIndices)] = gather->inputs[1];
     if (weights >= 0 && !IsOnes(weights, gather->inputs[1])) bag.inputs.push_back(weights);
   }
 
   // Whether its ends are all starts but the first.
   bool AreNextStarts(const ir::Node& bag) const {
-    const ir::Node* const slice = match_.Maker(bag.inputs[kEnds], "Slice");
-    if (slice == nullptr || slice->inputs[0] != bag.inputs[kStarts] || slice->inputs.size() < 3) return false;
+    const ir::Node* const slice = match_.Maker(bag.inputs[Index(ops::kSegmentEnds)], "Slice");
+    if (slice == nullptr || slice->inputs[0] != bag.inputs[Index(ops::kSegmentStarts)] || slice->inputs.size() < 3)
+      return false;
     const auto is = [&](size_t input, int64_t least, int64_t most) {
       const auto numbers = ir::IntsOf(graph_, slice->inputs[input]);
       return numbers && numbers->size() == 1 && numbers->front() >= least && numbers->front() <= most;
@@ -62,18 +65,19 @@ class BagMatch {
     return is(1, 1, 1) && is(2, INT32_MAX, INT64_MAX) && is_absent_or(3, 0) && is_absent_or(4, 1);
   }
 
-  // Starts with one element behind them that is known on the host: the last end by itself.
-  void TakeTail(ir::Node& bag) const {
-    const ir::Node* const concat = match_.Maker(bag.inputs[kStarts], "Concat");
-    if (concat == nullptr || concat->inputs.size() != 2 || IntAttribute(*concat, "axis", 0) != 0) return;
+  // Starts with one element behind them that is known on the host: the last end by itself. Gives the nodes that the
+  // host evaluates then.
+  std::vector<int> TakeTail(ir::Node& bag) const {
+    const ir::Node* const concat = match_.Maker(bag.inputs[Index(ops::kSegmentStarts)], "Concat");
+    if (concat == nullptr || concat->inputs.size() != 2 || IntAttribute(*concat, "axis", 0) != 0) return {};
     const int tail = concat->inputs[1];
     const bool is_one = IsList(tail) && graph_.value(tail).dims->front().size == 1;
     std::vector<int> moved;
-    if (!is_one || !IsList(concat->inputs[0]) || !IsKnownOnHost(tail, moved)) return;
-    for (const int node : moved) rewrite_.node(node).on_host = true;
-    bag.inputs.resize(kTail, -1);
-    bag.inputs[kStarts] = concat->inputs[0];
+    if (!is_one || !IsList(concat->inputs[0]) || !IsKnownOnHost(tail, moved)) return {};
+    bag.inputs.resize(Index(ops::kSegmentTail), -1);
+    bag.inputs[Index(ops::kSegmentStarts)] = concat->inputs[0];
     bag.inputs.push_back(tail);
+    return moved;
   }
 
   // Whether the host knows it from dimensions, if it evaluates `moved` too: nodes that the device had as nobody read

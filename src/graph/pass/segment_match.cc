@@ -84,7 +84,7 @@ class SegmentMatcher {
     }
     if (branch == nullptr) return nullptr;
     if (made_.reduction != std::string_view("mean")) return "what a segment gives depends on a condition";
-    return ReadLastMean(*branch, reduce.inputs[0]);
+    return ReadLastMean(*branch, reduce);
   }
 
   bool ReducesRows(const ir::Node& reduce) const {
@@ -127,11 +127,10 @@ class SegmentMatcher {
       const ir::Node* const gather = match_.Maker(rows, "Gather");
       if (wide == nullptr || gather == nullptr) continue;
       const auto axes = match_.IntsOf(*wide, "axes", 1);
-      const Position none = start_;
       made_.weights = SegmentOf(wide->inputs[0]);
       const Position start = start_, end = end_;
       const int indices = SegmentOf(gather->inputs[1]);
-      const bool is_same = none == Position{} && start == start_ && end == end_ && indices >= 0;
+      const bool is_same = start == start_ && end == end_ && indices >= 0;
       if (!axes || *axes != std::vector<int64_t>{1} || made_.weights < 0 || !is_same || !IsOuter(made_.weights) ||
           !HasRank(made_.weights, 1) || !graph_.SameDims(made_.weights, indices)) {
         return "weights are not one for each index, as the model states dimensions";
@@ -225,8 +224,9 @@ class SegmentMatcher {
   }
 
   // If(i == count - 1){ n = length of a list - start; If(n > 0){ sum / n }else{ sum } }else{ mean }.
-  const char* ReadLastMean(const ir::Node& branch, int rows) {
+  const char* ReadLastMean(const ir::Node& branch, const ir::Node& mean) {
     const char* const other = "the mean of the last segment is none of what is behind its start";
+    if (match_.Maker(Same(branch.inputs[2])) != &mean) return "what a segment gives depends on a condition";
     if (!IsLast(branch.inputs[0])) return other;
     const ir::Node* const inner = match_.Maker(Same(branch.inputs[1]), "If");
     const ir::Node* const greater = inner == nullptr ? nullptr : match_.Maker(Same(inner->inputs[0]), "Greater");
@@ -234,7 +234,7 @@ class SegmentMatcher {
     if (greater == nullptr || div == nullptr || NumberOf(greater->inputs[1]) != 0) return other;
     const int sum = Same(div->inputs[0]);
     const ir::Node* const reduce = match_.Maker(sum, "ReduceSum");
-    if (reduce == nullptr || !ReducesRows(*reduce) || reduce->inputs[0] != rows) return other;
+    if (reduce == nullptr || !ReducesRows(*reduce) || reduce->inputs[0] != mean.inputs[0]) return other;
     const ir::Node* const cast = match_.Maker(div->inputs[1]);
     if (cast == nullptr || !(cast->Is("Cast") || cast->Is("CastLike")) || Same(inner->inputs[2]) != sum) return other;
     const int length = Same(cast->inputs[0]);

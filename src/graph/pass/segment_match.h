@@ -38,7 +38,7 @@ struct SegmentLoop {
   bool empty_is_zero = false;  // where start equals end, whatever the reduction
   bool gives_sequence = false;
 
-  // Of the operator, in its order.
+  // Of the operator, in the order of ops::SegmentInput.
   std::vector<int> inputs() const;
   ops::Attributes attributes() const;
 };

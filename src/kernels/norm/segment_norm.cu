@@ -23,7 +23,8 @@ static_assert(kCounters + kMostTeam / 2 * kCounterStride <= kReduceTickets, "eve
 //
 // A word carries its round beside the value, so one store of a block is seen by one load of each other: no fence, which
 // would wait for all that the block has written of its rows. A round's words are overwritten two rounds on, which its
-// block reaches when all others have told of the round between, and so have read these.
+// block reaches when all others have told of the round between, and so have read these: their lanes wait for values,
+// and the block's barrier stands between that and what its first lane tells next.
 struct Team {
   unsigned blocks, number, rank;
   volatile uint64_t* words;  // zero at first: of the first block, each has kRounds * kWordsOfBlock

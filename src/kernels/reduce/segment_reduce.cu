@@ -109,7 +109,7 @@ template <class T, int kPack>
 Status LaunchVariant(const SegmentReduceArgs& args, device::Stream stream) {
   device::LaunchConfig config;
   config.block.x =
-      std::min<unsigned>(kThreads, std::bit_ceil(static_cast<uint64_t>(CeilDiv<int64_t>(args.width, kPack))));
+      std::bit_ceil(static_cast<unsigned>(std::min<int64_t>(kThreads, CeilDiv<int64_t>(args.width, kPack))));
   config.block.y = kThreads / config.block.x;
   config.grid.x =
       static_cast<unsigned>(std::min<int64_t>(CeilDiv<int64_t>(args.segments, config.block.y), index_limit));

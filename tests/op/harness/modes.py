@@ -39,8 +39,8 @@ def chosen_modes(cases: Iterable[BoundCase], library: Driver | None) -> list[tup
     """Every case with the modes it is tested in: those of `modes_of`, but for what another case shows as well.
 
     The host reads types, attributes and which inputs there are, so one case of each such form runs in a session. An
-    output in its input's buffer depends on the elements' sizes, so it is tried with one type of each. A large case is
-    not replayed on a simulated device where a small one of its row is.
+    output in its input's buffer depends on the elements' sizes, so it is tried with one type of each. Of a row's large
+    cases one is replayed on a simulated device, where a small one is too.
     """
     table = list(cases)
     modes = _by_case(table, _modes_by_version(table, library))
@@ -79,9 +79,12 @@ def _launch_large_once(table: list[BoundCase], modes: list[list[str]], library: 
         if "graph" in own and "graph" not in bound.case.skip
     ]
     replayed = {row for row, large, _ in graphs if not large}
+    seen = set()
     for row, large, own in graphs:
-        if large and row in replayed:
+        if large and row in replayed and row in seen:
             own[own.index("graph")] = "user_stream"
+        if large:
+            seen.add(row)
 
 
 def _seen_by_host(bound: BoundCase) -> Hashable:
