@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "abi/graph_view.h"
+#include "abi/host_graph.h"
 #include "core/log.h"
 #include "core/strings.h"
 #include "device/device.h"
@@ -22,10 +23,8 @@ void LogTo(const OrtLogger* logger, OrtLoggingLevel level, const std::string& te
 
 // Null for a graph without nodes, or where the host cannot say.
 const OrtNode* FirstNode(const OrtGraph* graph) {
-  size_t count = 0;
-  if (!FromOrt(Host().ort->Graph_GetNumNodes(graph, &count)).ok() || count == 0) return nullptr;
-  std::vector<const OrtNode*> nodes(count);
-  return FromOrt(Host().ort->Graph_GetNodes(graph, nodes.data(), count)).ok() ? nodes.front() : nullptr;
+  Result<std::vector<const OrtNode*>> nodes = NodesOf(graph);
+  return nodes.ok() && !nodes->empty() ? nodes->front() : nullptr;
 }
 
 // Claims nodes to be one, which the host gives to Compile. Their constants stay with us.

@@ -4,6 +4,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "abi/host_graph.h"
 #include "abi/host_tensor.h"
 #include "abi/node_info.h"
 #include "abi/type_info.h"
@@ -59,10 +60,7 @@ class GraphReader {
       : support_(support), settings_(settings), ep_name_(ep_name), earlier_(earlier) {}
 
   Result<GraphView> Read(const OrtGraph* graph) {
-    size_t count = 0;
-    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetNumNodes(graph, &count));
-    std::vector<const OrtNode*> nodes(count);
-    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetNodes(graph, nodes.data(), count));
+    CUDAEP_ASSIGN_OR_RETURN(const std::vector<const OrtNode*> nodes, NodesOf(graph));
     CUDAEP_RETURN_IF_ERROR(ReadIdentity(graph));
     for (const OrtNode* node : nodes) {
       CUDAEP_RETURN_IF_ERROR(ReadNode(node));
@@ -88,10 +86,7 @@ class GraphReader {
   }
 
   Status ReadOutputs(const OrtGraph* graph) {
-    size_t count = 0;
-    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetNumOutputs(graph, &count));
-    std::vector<const OrtValueInfo*> outputs(count);
-    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetOutputs(graph, outputs.data(), count));
+    CUDAEP_ASSIGN_OR_RETURN(const std::vector<const OrtValueInfo*> outputs, OutputsOf(graph));
     for (const OrtValueInfo* output : outputs) {
       const char* name = "";
       if (output != nullptr) CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->GetValueInfoName(output, &name));
@@ -102,11 +97,8 @@ class GraphReader {
 
   // The host hands a Loop's body the iteration and the condition in host memory.
   Status ReadLoopInputs(const OrtGraph* body) {
-    size_t count = 0;
-    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetNumInputs(body, &count));
-    std::vector<const OrtValueInfo*> inputs(count);
-    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetInputs(body, inputs.data(), count));
-    inputs.resize(std::min<size_t>(count, 2));
+    CUDAEP_ASSIGN_OR_RETURN(std::vector<const OrtValueInfo*> inputs, InputsOf(body));
+    inputs.resize(std::min<size_t>(inputs.size(), 2));
     for (const OrtValueInfo* input : inputs) {
       CUDAEP_ASSIGN_OR_RETURN(const int value, ValueOf(input));
       if (value >= 0) view_.placement.values[static_cast<size_t>(value)].host_output = true;

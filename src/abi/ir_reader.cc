@@ -19,14 +19,6 @@ Result<const OrtValue*> ConstantOf(const OrtValueInfo* info) {
 
 }  // namespace
 
-Result<std::vector<const OrtNode*>> NodesOf(const OrtGraph* graph) {
-  size_t count = 0;
-  CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetNumNodes(graph, &count));
-  std::vector<const OrtNode*> nodes(count);
-  CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetNodes(graph, nodes.data(), count));
-  return nodes;
-}
-
 Result<int> IrReader::ValueOf(const OrtValueInfo* info) {
   if (info == nullptr) return -1;
   const char* name = nullptr;

@@ -14,8 +14,6 @@
 
 namespace cudaep::abi {
 
-Result<std::vector<const OrtNode*>> NodesOf(const OrtGraph* graph);
-
 class IrReader {
  public:
   explicit IrReader(const Settings& settings) : settings_(settings) {}

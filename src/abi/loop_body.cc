@@ -1,5 +1,6 @@
 #include "abi/loop_body.h"
 
+#include "abi/host_graph.h"
 #include "abi/ir_reader.h"
 
 namespace cudaep::abi {
@@ -30,10 +31,7 @@ class BodyReader {
     CUDAEP_ASSIGN_OR_RETURN(const std::vector<const OrtGraph*> graphs, SubgraphsOf(loop, &attributes));
     if (graphs.size() != 1) return Internal("a Loop with ", graphs.size(), " graphs inside");
     CUDAEP_ASSIGN_OR_RETURN(const std::vector<int> given, reader_.ValuesOf(info.inputs()));
-    size_t count = 0;
-    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetNumInputs(graphs[0], &count));
-    std::vector<const OrtValueInfo*> inputs(count);
-    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetInputs(graphs[0], inputs.data(), count));
+    CUDAEP_ASSIGN_OR_RETURN(const std::vector<const OrtValueInfo*> inputs, InputsOf(graphs[0]));
     CUDAEP_ASSIGN_OR_RETURN(reader_.graph.inputs, reader_.ValuesOf(inputs));
     CUDAEP_ASSIGN_OR_RETURN(reader_.graph.outputs, ReadNodes(graphs[0]));
     return graph::LoopBody{std::move(reader_.graph), given};
@@ -52,18 +50,12 @@ class BodyReader {
       CUDAEP_RETURN_IF_ERROR(ReadBranches(node, &made));
       reader_.graph.nodes.push_back(std::move(made));
     }
-    size_t count = 0;
-    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetNumOutputs(graph, &count));
-    std::vector<const OrtValueInfo*> outputs(count);
-    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetOutputs(graph, outputs.data(), count));
+    CUDAEP_ASSIGN_OR_RETURN(const std::vector<const OrtValueInfo*> outputs, OutputsOf(graph));
     return reader_.ValuesOf(outputs);
   }
 
   Status TellConstants(const OrtGraph* graph) {
-    size_t count = 0;
-    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetNumInitializers(graph, &count));
-    std::vector<const OrtValueInfo*> constants(count);
-    CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->Graph_GetInitializers(graph, constants.data(), count));
+    CUDAEP_ASSIGN_OR_RETURN(const std::vector<const OrtValueInfo*> constants, InitializersOf(graph));
     for (const OrtValueInfo* constant : constants) {
       const char* name = nullptr;
       CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->GetValueInfoName(constant, &name));

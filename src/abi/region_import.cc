@@ -1,5 +1,6 @@
 #include "abi/region_import.h"
 
+#include "abi/host_graph.h"
 #include "abi/ir_reader.h"
 #include "abi/loop_body.h"
 #include "core/strings.h"

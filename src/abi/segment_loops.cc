@@ -14,12 +14,27 @@ namespace {
 
 size_t Index(int index) { return static_cast<size_t>(index); }
 
+using Readers = SegmentLoops::Readers;
+
 bool IsOf(const GraphView& view, int node, std::string_view op) {
   const graph::NodeReport& report = view.report.nodes[Index(node)];
   return report.op_type == op && report.domain.empty() && report.home != graph::NodeHome::kOtherTaken;
 }
 
-bool IsUnread(const GraphView& view, const std::vector<std::vector<int>>& readers, int value) {
+Readers ReadersOf(const GraphView& view) {
+  Readers readers(view.placement.values.size());
+  for (size_t n = 0; n < view.nodes.size(); ++n) {
+    const auto add = [&](int value) {
+      if (value >= 0) readers[Index(value)].push_back(static_cast<int>(n));
+    };
+    for (const graph::PlacementUse& use : view.placement.nodes[n].inputs) add(use.value);
+    if (!view.placement.nodes[n].runs_graphs) continue;  // otherwise they are among the inputs
+    for (const int value : view.regions[n].read_inside) add(value);
+  }
+  return readers;
+}
+
+bool IsUnread(const GraphView& view, const Readers& readers, int value) {
   return value < 0 || (readers[Index(value)].empty() && !view.placement.values[Index(value)].graph_output);
 }
 
@@ -29,6 +44,7 @@ bool SegmentLoops::Claim(const Settings& settings, GraphView* view) {
   claimed_.clear();
   before_.clear();
   missed_.clear();
+  const Readers readers = ReadersOf(*view);
   for (int n = 0; n < static_cast<int>(view->nodes.size()); ++n) {
     if (!IsOf(*view, n, "Loop")) continue;
     Result<graph::LoopBody> body = ReadLoopBody(view->nodes[Index(n)], settings);
@@ -39,7 +55,7 @@ bool SegmentLoops::Claim(const Settings& settings, GraphView* view) {
       for (const int value : match.loop->inputs()) {
         found.inputs.push_back(value < 0 ? "" : body->graph.value(value).name);
       }
-      match.missed = FindEnds(settings, *view, &found);
+      match.missed = FindEnds(settings, *view, readers, &found);
     }
     if (!match.missed.empty()) {
       Miss(*view, n, std::move(match.missed));
@@ -48,7 +64,6 @@ bool SegmentLoops::Claim(const Settings& settings, GraphView* view) {
     }
   }
   // One that gives a sequence begins with an empty one, which may be that of others of its kind alone.
-  const std::vector<std::vector<int>> readers = ReadersOf(*view);
   const auto is_claimed = [&](int node) { return std::ranges::find(claimed_, node, &Found::loop) != claimed_.end(); };
   const auto is_shared = [&](const Found& found) {
     if (!found.gives_sequence) return false;
@@ -68,9 +83,9 @@ void SegmentLoops::Miss(const GraphView& view, int loop, std::string why) {
 }
 
 // What is wrong around the Loop; empty: nothing.
-std::string SegmentLoops::FindEnds(const Settings& settings, const GraphView& view, Found* found) const {
+std::string SegmentLoops::FindEnds(const Settings& settings, const GraphView& view, const Readers& readers,
+                                   Found* found) const {
   if (!found->gives_sequence) return {};
-  const std::vector<std::vector<int>> readers = ReadersOf(view);
   const graph::PlacementNode& loop = view.placement.nodes[Index(found->loop)];
   const int given = loop.inputs[3].value, made = loop.outputs[1];
   found->begin = given < 0 ? -1 : view.placement.values[Index(given)].producer;
@@ -85,19 +100,6 @@ std::string SegmentLoops::FindEnds(const Settings& settings, const GraphView& vi
     return "its sequence does not become rows of one tensor";
   }
   return {};
-}
-
-std::vector<std::vector<int>> SegmentLoops::ReadersOf(const GraphView& view) const {
-  std::vector<std::vector<int>> readers(view.placement.values.size());
-  for (size_t n = 0; n < view.nodes.size(); ++n) {
-    const auto add = [&](int value) {
-      if (value >= 0) readers[Index(value)].push_back(static_cast<int>(n));
-    };
-    for (const graph::PlacementUse& use : view.placement.nodes[n].inputs) add(use.value);
-    if (!view.placement.nodes[n].runs_graphs) continue;  // otherwise they are among the inputs
-    for (const int value : view.regions[n].read_inside) add(value);
-  }
-  return readers;
 }
 
 void SegmentLoops::ClaimNode(int node, GraphView* view) {

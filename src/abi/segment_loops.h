@@ -18,6 +18,8 @@ namespace cudaep::abi {
 
 class SegmentLoops {
  public:
+  using Readers = std::vector<std::vector<int>>;  // nodes, of each value
+
   // Claims in `view` for regions alone each such Loop and, where it gives a sequence, the SequenceEmpty that it begins
   // with and the ConcatFromSequence behind it. Notes what is nearly one. False: there is none.
   bool Claim(const Settings& settings, GraphView* view);
@@ -41,13 +43,12 @@ class SegmentLoops {
     RegionFacts facts;
     graph::NodeReport report;
   };
-  std::string FindEnds(const Settings& settings, const GraphView& view, Found* found) const;
+  std::string FindEnds(const Settings& settings, const GraphView& view, const Readers& readers, Found* found) const;
   void ClaimLoop(const Found& found, GraphView* view);
   void ClaimNode(int node, GraphView* view);
   bool IsFed(const Found& found, const std::vector<int>& region, const GraphView& view) const;
   void Restore(int node, GraphView* view);
   void Miss(const GraphView& view, int loop, std::string why);
-  std::vector<std::vector<int>> ReadersOf(const GraphView& view) const;
 
   std::vector<Found> claimed_;
   std::map<int, Before> before_;  // by node

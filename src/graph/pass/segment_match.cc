@@ -1,15 +1,12 @@
 #include "graph/pass/segment_match.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "graph/ir/constants.h"
 #include "graph/pass/match.h"
 
 namespace cudaep::graph {
 namespace {
-
-constexpr DataTypeSet kFlags{DataType::kBool};
 
 // The element of a list at the iteration's number plus `shift`.
 struct Position {
@@ -18,10 +15,6 @@ struct Position {
 
   bool operator==(const Position&) const = default;
 };
-
-bool IsConstant(const ir::Value& value, const void* bytes, size_t size) {
-  return value.is_constant() && value.constant.bytes() == size && std::memcmp(value.constant.data, bytes, size) == 0;
-}
 
 class SegmentMatcher {
  public:
@@ -266,8 +259,9 @@ class SegmentMatcher {
   }
 
   bool IsTrue(int flag) const {
-    const bool yes = true;
-    return kFlags.Contains(TypeOf(flag)) && IsConstant(value(flag), &yes, sizeof(yes));
+    if (TypeOf(flag) != DataType::kBool || !value(flag).is_constant()) return false;
+    const ops::TensorView& constant = value(flag).constant;
+    return constant.elems() == 1 && *static_cast<const bool*>(constant.data);
   }
   std::optional<int64_t> NumberOf(int number) const {
     number = OneElement(number);

@@ -8,6 +8,7 @@
 #include "ops/gemm/gemm_plan.h"
 #include "ops/gemm/matrix_product.h"
 #include "ops/gemm/short_product.h"
+#include "ops/gemm/turned_weight.h"
 #include "ops/optional_input.h"
 #include "ops/registry.h"
 
@@ -91,7 +92,7 @@ class PackedAttention final : public Operator {
   }
 
   Status Pack(int /*index*/, const TensorView& weight, void* packed, StreamContext& runtime) const override {
-    return PackShortWeights(weight, packed, runtime);
+    return TurnWeight(weight, packed, runtime);
   }
 
   LibrarySet libraries() const override {

@@ -2,6 +2,7 @@
 #include "ops/gemm/gemm_plan.h"
 #include "ops/gemm/matrix_product.h"
 #include "ops/gemm/short_product.h"
+#include "ops/gemm/turned_weight.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -65,7 +66,7 @@ class Gemm : public Operator {
   }
 
   Status Pack(int /*index*/, const TensorView& weight, void* packed, StreamContext& runtime) const override {
-    return PackShortWeights(weight, packed, runtime);
+    return TurnWeight(weight, packed, runtime);
   }
 
   LibrarySet libraries() const override { return {.blas = true, .dnn = options_.may_be_short && options_.compiles}; }

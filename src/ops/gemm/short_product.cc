@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "core/float16.h"
 #include "core/strings.h"
 #include "device/device_info.h"
 #include "lib/dnn.h"
 #include "lib/problem_check.h"
 #include "ops/conv/runtime_engine.h"
-#include "ops/gemm/turned_weight.h"
 
 namespace cudaep::ops {
 namespace {
@@ -80,10 +80,6 @@ bool FitShort(DataType type, Dims weights) {
 
 size_t PackedShortWeights(const TensorView& weights) {
   return FitShort(weights.type, weights.dims()) ? weights.bytes() : size_t{0};
-}
-
-Status PackShortWeights(const TensorView& weights, void* packed, StreamContext& stream) {
-  return TurnWeight(weights, packed, stream);
 }
 
 std::optional<int> PlanFewRows(const blas::GemmProblem& problem, const device::DeviceInfo& device) {

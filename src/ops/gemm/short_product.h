@@ -37,9 +37,8 @@ bool HasManyRows(Dims a);
 // Whether weights [inner, columns], or [columns, inner], are of a type and sizes that kernel and engine take.
 bool FitShort(DataType type, Dims weights);
 
-// The form of weights [inner, columns]: their bytes, 0 where they are taken as they are; and their packing.
+// Bytes of weights [inner, columns] in the form that they are packed in, by TurnWeight; 0: they are taken as they are.
 size_t PackedShortWeights(const TensorView& weights);
-Status PackShortWeights(const TensorView& weights, void* packed, StreamContext& stream);
 
 // Among how many blocks the own kernel's inner dimension is cut, or nothing where it does not take the problem.
 std::optional<int> PlanFewRows(const blas::GemmProblem& problem, const device::DeviceInfo& device);
