@@ -118,6 +118,27 @@ __device__ __forceinline__ void WarpgroupWait() {
 #endif
 }
 
+// What reads D alone comes behind what is in front of this, a wait.
+template <class Sum, int kCount>
+__device__ __forceinline__ void WarpgroupSettle([[maybe_unused]] Sum (&d)[kCount]) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    if constexpr (std::is_same_v<Sum, float>) {
+      asm volatile("" : "+f"(d[i])::"memory");
+    } else {
+      asm volatile("" : "+r"(d[i])::"memory");
+    }
+  }
+#endif
+}
+// What the calling thread has stored and copied to shared memory, products after a barrier see.
+__device__ __forceinline__ void WarpgroupSeesStores() {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
 // From here on each thread of the group has so many registers, a multiple of 8 from 24 to 240: fewer (setmaxnreg.dec),
 // or more (setmaxnreg.inc), which waits until others have given up as many. By all warps of the group.
 template <int kRegisters>

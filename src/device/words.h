@@ -27,6 +27,15 @@ __device__ __forceinline__ uint32_t JoinBytes(uint32_t a, uint32_t b, uint32_t c
 #endif
 }
 
+// The lowest bytes of two words, in the low half; what is above is any.
+__device__ __forceinline__ uint32_t JoinBytes(uint32_t a, uint32_t b) {
+#if defined(__CUDA_ARCH__)
+  return __byte_perm(a, b, 0x0040);
+#else
+  return (a & 0xff) | b << 8;
+#endif
+}
+
 // Four words of each of four neighbouring lanes: word i of lane t becomes word t of lane i.
 __device__ __forceinline__ void TransposeQuad(uint32_t (&word)[4], int t) {
 #pragma unroll

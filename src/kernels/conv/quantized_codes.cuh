@@ -3,23 +3,30 @@
 
 #include <bit>
 
-#include "device/rounded.h"
 #include "device/tensor_core.h"
+#include "device/words.h"
 #include "kernels/conv/quantized_tile.cuh"
+#include "kernels/quant/code_rounding.cuh"
 
 namespace cudaep::kernels::quantized {
 
-// Scales, biases and shifts of a block's channels, in shared memory.
+// What a block's channels have beside their sums, by pairs, in shared memory: sum * factor + offset is the number by
+// the scale of its codes. Of sums that make up for the zero point, what is rounded is off by the offset's own
+// millionths.
 template <int kChannels>
 struct Vectors {
-  float scale[kChannels], bias[kChannels];
-  int32_t shift[kChannels];
+  struct alignas(16) Pair {
+    float factor[2], offset[2];
+  };
+  Pair pair[kChannels / 2];
 
   __device__ __forceinline__ void Load(const Arguments& p, int place, int channel) {
     const bool exists = channel < p.conv.out_channels;
-    scale[place] = exists ? p.at.scale[channel] : 0;
-    bias[place] = exists && p.at.bias != nullptr ? p.at.bias[channel] : 0;
-    shift[place] = exists && p.at.shift != nullptr ? p.at.shift[channel] : 0;
+    const float factor = exists ? p.at.scale[channel] * p.y_inverse : 0;
+    const float bias = exists && p.at.bias != nullptr ? p.at.bias[channel] * p.y_inverse : 0;
+    const float shift = exists && p.at.shift != nullptr ? static_cast<float>(p.at.shift[channel]) : 0;
+    pair[place / 2].factor[place % 2] = factor;
+    pair[place / 2].offset[place % 2] = fmaf(shift, factor, bias);
   }
 };
 
@@ -49,16 +56,15 @@ __device__ __forceinline__ void LoadResidual(const Arguments& p, int first_pixel
 template <class S>
 __device__ __forceinline__ void PlaceResidual(const Arguments& p, int first_pixel, int first_channel,
                                               const Piece (&residual)[S::kResiduals], uint8_t* codes) {
-  const uint32_t flip = p.conv.residual.lowest < 0 ? 0x80u : 0u;
   ForPieces<S>(p, first_pixel, first_channel, [&](int n, int place, int64_t from, int count) {
     if (p.packs) {
       Piece piece = residual[n];
 #pragma unroll
-      for (uint32_t& word : piece.word) word ^= flip * 0x01010101u;
+      for (uint32_t& word : piece.word) word ^= p.residual.flip * 0x01010101u;
       *reinterpret_cast<Piece*>(codes + place) = piece;
     } else {
       const auto* const other = static_cast<const uint8_t*>(p.at.residual) + from;
-      for (int b = 0; b < count; ++b) codes[place + b] = static_cast<uint8_t>(other[b] ^ flip);
+      for (int b = 0; b < count; ++b) codes[place + b] = static_cast<uint8_t>(other[b] ^ p.residual.flip);
     }
   });
 }
@@ -78,6 +84,24 @@ __device__ __forceinline__ void StoreCodes(const Arguments& p, int first_pixel, 
 
 enum class Form : uint8_t { kNumbers, kCodes, kSums };
 
+__device__ __forceinline__ float Bound(float x, const Quantizer& by) { return fminf(fmaxf(x, by.least), by.most); }
+
+// What a sum of channel `c` of a pair stands for, by the scale of its codes.
+template <class Pair>
+__device__ __forceinline__ float NumberOf(const Arguments& p, int32_t sum, const Pair& pair, int c) {
+  return Bound(fmaf(static_cast<float>(sum), pair.factor[c], pair.offset[c]), p.y);
+}
+// The code of such a number in the lowest byte; the bits above are any. With a residual, whose byte `index` counts from
+// its lowest code, that of the sum.
+template <Form kForm>
+__device__ __forceinline__ uint32_t CodeOf(const Arguments& p, float x, uint32_t residual, int index) {
+  if constexpr (kForm == Form::kSums) {
+    const float other = AboveZero(p.residual, residual, index);
+    x = Bound(fmaf(WholeCode(x), p.y_ratio, other * p.residual_ratio), p.sum);
+  }
+  return std::bit_cast<uint32_t>(x + kWholeNumbers + (kForm == Form::kSums ? p.sum.zero : p.y.zero));
+}
+
 // What becomes of a lane's fragments. Codes go to shared memory, where those of a residual are before.
 template <class S, Form kForm>
 class Finisher {
@@ -89,57 +113,28 @@ class Finisher {
         first_pixel_(first_pixel),
         first_channel_(first_channel),
         codes_(codes),
-        result_(result),
-        residual_zero_(kMiddle + static_cast<float>(p.conv.residual.zero - p.conv.residual.lowest)) {}
+        result_(result) {}
 
   // Rows `row` and `row` + 8, columns `column` and the next one.
   __device__ __forceinline__ void operator()(const device::FragmentD<int32_t>& sums, int row, int column) const {
-    const float scale[2] = {vectors_.scale[column], vectors_.scale[column + 1]};
-    const float bias[2] = {vectors_.bias[column], vectors_.bias[column + 1]};
-    const int32_t shift[2] = {vectors_.shift[column], vectors_.shift[column + 1]};
+    const auto pair = vectors_.pair[column / 2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float number[2];
+      float x[2];
 #pragma unroll
-      for (int c = 0; c < 2; ++c) {
-        const auto sum = static_cast<float>(sums.value[half * 2 + c] + shift[c]);
-        number[c] = Bound(sum * scale[c] + bias[c], p_.y);
-      }
+      for (int c = 0; c < 2; ++c) x[c] = NumberOf(p_, sums.value[half * 2 + c], pair, c);
       if constexpr (kForm == Form::kNumbers) {
-        StoreNumbers(number, row + half * 8, column);
+        StoreNumbers(x, row + half * 8, column);
       } else {
         auto* const place = reinterpret_cast<uint16_t*>(codes_ + (row + half * 8) * S::kCodeStride + column);
-        uint32_t code[2];
-        if constexpr (kForm == Form::kCodes) {
-#pragma unroll
-          for (int c = 0; c < 2; ++c) code[c] = CodeOf(number[c], p_.y);
-        } else {
-          const uint32_t residual = *place;
-          code[0] = CodeOfSum(number[0], residual & 0xffu), code[1] = CodeOfSum(number[1], residual >> 8);
-        }
-        *place = static_cast<uint16_t>((code[0] & 0xffu) | code[1] << 8);
+        const uint32_t residual = kForm == Form::kSums ? *place : 0;
+        *place = static_cast<uint16_t>(
+            device::JoinBytes(CodeOf<kForm>(p_, x[0], residual, 0), CodeOf<kForm>(p_, x[1], residual, 1)));
       }
     }
   }
 
  private:
-  // A fp32 from 2^23 to 2^24 has its integer, rounded to nearest, in its last bits.
-  static constexpr float kMiddle = 0x1.8p23f;
-
-  static __device__ __forceinline__ float Bound(float x, const Quantizer& by) {
-    return fminf(fmaxf(x, by.low), by.high);
-  }
-  // The bits above a byte are any.
-  static __device__ __forceinline__ uint32_t CodeOf(float number, const Quantizer& by) {
-    return std::bit_cast<uint32_t>(by.reciprocal.Quotient(number) + kMiddle + by.zero);
-  }
-  // `byte`: of the residual, counted from its lowest code.
-  __device__ __forceinline__ uint32_t CodeOfSum(float number, uint32_t byte) const {
-    const float own = (p_.y.reciprocal.Quotient(number) + kMiddle) - kMiddle;
-    const float other = std::bit_cast<float>(std::bit_cast<uint32_t>(kMiddle) | byte) - residual_zero_;
-    const float sum = device::RoundedProduct(own, p_.y.scale) + device::RoundedProduct(other, p_.conv.residual.scale);
-    return CodeOf(Bound(sum, p_.sum), p_.sum);
-  }
   __device__ __forceinline__ void StoreNumbers(const float (&number)[2], int row, int column) const {
     if (first_pixel_ + row >= p_.pixels) return;
     auto* const y = static_cast<float*>(result_) + int64_t{first_pixel_ + row} * p_.conv.out_channels + first_channel_;
@@ -154,7 +149,6 @@ class Finisher {
   int first_pixel_, first_channel_;
   uint8_t* codes_;
   void* result_;
-  float residual_zero_;
 };
 
 }  // namespace cudaep::kernels::quantized

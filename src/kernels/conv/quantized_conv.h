@@ -5,16 +5,19 @@
 //   number = sum * scale[channel] + bias[channel], bound
 //   y      = the number, or its code; of codes also that of (their number + the residual's), bound
 //
-// A code stands for (code - zero) * scale; numbers are divided by the scale, rounded to even and saturated.
+// A code stands for (code - zero) * scale; numbers are divided by the scale, rounded to even and saturated. What scales
+// a number between two roundings to codes is one factor, so that a number next to a tie may get the code beside it:
+// what is rounded is off by its own few millionths.
 #pragma once
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "core/data_type.h"
 #include "core/status.h"
 #include "device/device.h"
-#include "kernels/quant/code_reciprocal.h"
+#include "kernels/gemm/warpgroup_tiles.h"
 
 namespace cudaep::kernels {
 
@@ -23,8 +26,7 @@ inline constexpr int kQuantizedConvPack = 16;  // the input channels are whole p
 struct Coding {
   float scale = 1;
   int32_t zero = 0;
-  int32_t lowest = -128;      // of 256: 0 for codes of uint8
-  CodeReciprocal reciprocal;  // of the scale, where numbers become codes
+  int32_t lowest = -128;  // of 256: 0 for codes of uint8
 };
 
 struct Bounds {
@@ -48,10 +50,29 @@ struct QuantizedConv {
   int64_t pixels() const { return batch * out_h * out_w; }
 };
 
-// The part of the result that a block computes.
-enum class QuantizedConvTile : uint8_t { k32x32, k64x32, k64x64, k128x64, k128x128 };  // pixels, channels
-inline constexpr int kQuantizedConvTiles = 5;
-QuantizedConvTile QuantizedConvTileOf(const QuantizedConv& conv, int multiprocessors);
+// How the result is computed: by the tensor cores of warps or of warpgroups (Groups), a part of so many pixels and
+// channels for each block, or as a product (Points) whose blocks go round parts of 128 pixels.
+enum class QuantizedConvTile : uint8_t {
+  k32x32,
+  k64x32,
+  k64x64,
+  k128x64,
+  k128x128,
+  k128x64Groups,
+  k128x128Groups,
+  kFinePoints,   // of 64 channels, two blocks together
+  kSmallPoints,  // of 128
+  kTallPoints,   // of 128, for 256 pixels
+};
+inline constexpr int kQuantizedConvTiles = 10;
+
+struct QuantizedConvChoice {
+  QuantizedConvTile tile = QuantizedConvTile::k64x64;
+  WarpgroupPlan points;  // of those tiles
+};
+// Of what is expected to take the least time, or of a tile that is forced: kNotSupported where it does not do.
+Result<QuantizedConvChoice> ChooseQuantizedConv(const QuantizedConv& conv, const device::DeviceInfo& device,
+                                                std::optional<QuantizedConvTile> forced);
 
 struct QuantizedConvPointers {
   const void* x = nullptr;  // int8 [batch, in_h, in_w, channels], aligned to 16 bytes
@@ -63,7 +84,7 @@ struct QuantizedConvPointers {
   void* y = nullptr;               // [batch, out_h, out_w, out_channels]
 };
 // `constant_weights`: the kernel may read them before earlier work of the stream is done.
-Status LaunchQuantizedConv(const QuantizedConv& conv, QuantizedConvTile tile, bool constant_weights,
+Status LaunchQuantizedConv(const QuantizedConv& conv, const QuantizedConvChoice& choice, bool constant_weights,
                            const QuantizedConvPointers& at, device::Stream stream);
 
 }  // namespace cudaep::kernels

@@ -6,21 +6,23 @@
 #include "device/async_copy.h"
 #include "kernels/conv/quantized_conv.h"
 #include "kernels/fast_divide.h"
+#include "kernels/quant/code_rounding.h"
 
 namespace cudaep::kernels::quantized {
 
-// Numbers that codes stand for, and what is done with them before.
+// Bounds of what becomes a code, or of y where it does not, counted from the zero point, and that.
 struct Quantizer {
-  CodeReciprocal reciprocal;
-  float scale, zero;
-  float low, high;  // bounds of the numbers, within what has codes
+  float least, most, zero;
 };
 
 struct Arguments {
   QuantizedConv conv;
   QuantizedConvPointers at;
-  Quantizer y, sum;
   // Of four bytes each: without padding, where the simulated device, which looks for pointers, might find an old one.
+  Quantizer y, sum;
+  CodeCoding residual;
+  float y_inverse;                // one over the scale of y
+  float y_ratio, residual_ratio;  // scales of y and the residual by that of their sum
   FastDivider channel_tiles, out_w, out_h;
   int32_t pixels;
   int32_t packs;  // of 16 elements of y and the residual may be loaded and stored at once
@@ -35,7 +37,8 @@ struct alignas(16) Piece {
 inline constexpr int kMmaRows = 16, kMmaColumns = 8, kMmaBytes = 32;
 
 // A block's kPixels x kChannels of the result: its warps have kWarpPixels x kWarpChannels each, or all of it for one of
-// kSplits parts of each step along the inner dimension (row and column of the window, channel).
+// kSplits parts of each step along the inner dimension (row and column of the window, channel). Where warps multiply by
+// warpgroups, four of them have 64 pixels, 16 each, and all channels.
 template <int pixels, int channels, int warp_pixels, int warp_channels, int splits, int stages, int blocks>
 struct Tiling {
   static constexpr int kPixels = pixels, kChannels = channels, kWarpPixels = warp_pixels;

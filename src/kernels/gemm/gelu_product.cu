@@ -11,17 +11,22 @@ namespace {
 template <class T>
 struct GeluFinish {
   using Element = T;
+  static constexpr bool kTall = false;
   struct OfBlock {};
   template <int kColumns>
   struct OfColumns {
     Pack<T, 2> bias[kColumns / 2];
   };
+  template <int kColumns>
+  struct OfThread {};
 
   void* c;
   const void* bias;  // or null
   int32_t m, n;
 
   __device__ __forceinline__ void BringBlock(OfBlock&) const {}
+  template <int kColumns>
+  __device__ __forceinline__ void BringThread(OfThread<kColumns>&, int /*row*/, int /*column*/) const {}
 
   template <int kColumns>
   __device__ __forceinline__ void Bring(OfColumns<kColumns>& of, int column) const {
@@ -32,8 +37,8 @@ struct GeluFinish {
   }
 
   template <int kColumns>
-  __device__ __forceinline__ void operator()(const OfBlock&, const OfColumns<kColumns>& of, const float* sum, int first,
-                                             int row, int column) const {
+  __device__ __forceinline__ void operator()(const OfBlock&, const OfColumns<kColumns>& of, const OfThread<kColumns>&,
+                                             const float* sum, int first, int row, int column) const {
     const int quad = static_cast<int>(threadIdx.x) % 4;
     uint32_t upper[4], lower[4];  // of the rows and those eight below
 #pragma unroll

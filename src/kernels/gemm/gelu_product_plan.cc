@@ -25,8 +25,9 @@ std::optional<WarpgroupPlan> PlanGeluProduct(const GeluProduct& product, const d
   const WarpgroupPlan plan = PlanWarpgroups(product.m, product.n, device);
   const int64_t processors = std::max(device.multiprocessors, 1);
   const int64_t rounds = CeilDiv(WarpgroupTileCount(product.m, product.n, plan.tiles), processors);
-  const double done = static_cast<double>(product.m) * static_cast<double>(product.n) /
-                      static_cast<double>(rounds * processors * kWarpgroupTileRows * WarpgroupColumns(plan.tiles));
+  const double done =
+      static_cast<double>(product.m) * static_cast<double>(product.n) /
+      static_cast<double>(rounds * processors * WarpgroupRows(plan.tiles) * WarpgroupColumns(plan.tiles));
   if (done < (rounds == 1 ? kLeastOfOneRound : kLeastOfRounds)) return std::nullopt;
   return plan;
 }

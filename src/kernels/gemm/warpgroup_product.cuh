@@ -1,14 +1,17 @@
 // C = finish(A * B^T): a product by warpgroups whose warps finish sums while tensor cores work on, for devices of 9.0.
 // Included by one file for each way to finish, which says in a type
-//   Element                     of A and B
+//   Element, kTall              of A and B; whether there are tiles of that name
 //   OfBlock, OfColumns<N>       what lies in shared memory: once a block, and once for each warp and its tile's columns
+//   OfThread<N>                 what a thread asks for before its products
 //   BringBlock(OfBlock&)        by all threads of the block
 //   Bring(OfColumns&, column)   by a warp; the tile's first column
-//   operator()(OfBlock, OfColumns, sum, first, row, column)
+//   BringThread(OfThread&, row, column)
+//                               the thread's first row, and the tile's first column
+//   operator()(OfBlock, OfColumns, OfThread, sum, first, row, column)
 //                               by a warp: 32 columns of 16 rows, of which the thread has 16 sums as warpgroup.h says,
 //                               upper rows `row`; `first` is the segment's first column in the tile
 //
-// The block's first warpgroup brings boxes, the two others multiply and finish. Sums are added in one order: results
+// The block's first warpgroup brings boxes, the others multiply and finish. Sums are added in one order: results
 // never differ from run to run.
 #pragma once
 
@@ -18,83 +21,99 @@
 
 namespace cudaep::kernels::warpgroup {
 
-inline constexpr int kRows = kWarpgroupTileRows;
-inline constexpr int kGroups = 2, kWarps = device::kWarpgroupThreads / 32;       // that multiply, and warps of each
-inline constexpr unsigned kThreads = (1 + kGroups) * device::kWarpgroupThreads;  // the first group's bring boxes
-// What the block was launched with is divided anew: 168 for each thread, as the compiler has it with kThreads.
-inline constexpr int kFetchRegisters = 24, kMultiplyRegisters = 240;  // of a thread
-static_assert(kFetchRegisters + kGroups * kMultiplyRegisters == (1 + kGroups) * 168);
+inline constexpr int kWarps = device::kWarpgroupThreads / 32;    // of a group
 inline constexpr size_t kBoxSlack = device::kBoxAlignment - 16;  // shared memory is aligned to 16
+
+// What a block works on at a time. kGroups: that multiply; in turns each has every second tile of the block, else 64
+// rows of each.
+template <int columns, bool turns, int groups>
+struct Tile {
+  static constexpr int kColumns = columns, kGroups = groups;
+  static constexpr bool kTurns = turns;
+  static constexpr int kRows = device::kWarpgroupRows * groups;
+  static constexpr int kParts = turns ? groups : 1;  // of 64 rows, that a group has of a tile
+  static constexpr int kStageBytes = (kRows + columns) * device::kBoxRowBytes;  // boxes of A, then of B
+  static constexpr unsigned kThreads = (1 + groups) * device::kWarpgroupThreads;
+  // Blocks that share a multiprocessor. Where those are two, registers stay as the compiler has them.
+  static constexpr int kTogether = columns == 64 ? 2 : 1;
+  // What the block was launched with is divided anew: so many for each thread, as the compiler has it with kThreads.
+  static constexpr int kLaunchRegisters = groups == 2 ? 168 : 96;
+  static constexpr int kFetchRegisters = 24, kMultiplyRegisters = groups == 2 ? 240 : 112;
+  static_assert(kFetchRegisters + groups * kMultiplyRegisters <= (1 + groups) * kLaunchRegisters);
+  static_assert(groups == 2 || (groups == 4 && columns == 128 && !turns));
+};
 
 // The product, and how blocks go round its tiles.
 struct Tiles {
   int32_t row_tiles, tiles, steps;  // steps: boxes along the inner dimension
 };
 
-// A stage's boxes: of A, then of B.
-template <int kColumns>
-constexpr int kStageBytes = (kRows + kColumns) * device::kBoxRowBytes;
-// Blocks that share a multiprocessor. Where those are two, registers stay as the compiler has them.
-template <int kColumns>
-constexpr int kTogether = kColumns == 64 ? 2 : 1;
-
 // As many as shared memory holds, if six do.
-template <class Finish, int kColumns>
+template <class Finish, class Tile>
 constexpr int kStagesOf = [] {
   constexpr size_t kOthers = kBoxSlack + sizeof(typename Finish::OfBlock) + 256 +
-                             kGroups * kWarps * sizeof(typename Finish::template OfColumns<kColumns>);
-  constexpr size_t kMost = (kWarpgroupSharedBytes / kTogether<kColumns> - kOthers) / kStageBytes<kColumns>;
+                             Tile::kGroups * kWarps * sizeof(typename Finish::template OfColumns<Tile::kColumns>);
+  constexpr size_t kMost = (kWarpgroupSharedBytes / Tile::kTogether - kOthers) / Tile::kStageBytes;
   return static_cast<int>(kMost < 6 ? kMost : 6);
 }();
 
 // What the warps of a block share beside the boxes.
-template <class Finish, int kColumns, int kStages>
+template <class Finish, class Tile>
 struct Shared {
-  device::CopyBarrier full[kStages], empty[kStages], turn[kGroups];
+  static constexpr int kStages = kStagesOf<Finish, Tile>;
+  device::CopyBarrier full[kStages], empty[kStages], turn[Tile::kGroups];
   typename Finish::OfBlock of_block;
-  typename Finish::template OfColumns<kColumns> of_columns[kGroups * kWarps];
+  typename Finish::template OfColumns<Tile::kColumns> of_columns[Tile::kGroups * kWarps];
 };
 
-template <class Finish, int kColumns, int kStages>
+template <class Finish, class Tile>
 __device__ __forceinline__ void FetchBoxes(const Tiles& p, const device::TensorMap& a, const device::TensorMap& b,
-                                           Shared<Finish, kColumns, kStages>& shared, unsigned char* boxes) {
+                                           Shared<Finish, Tile>& shared, unsigned char* boxes) {
   int stage = 0;
   unsigned parity = 1;  // of what is free from the start
   for (int tile = static_cast<int>(blockIdx.x); tile < p.tiles; tile += static_cast<int>(gridDim.x)) {
-    const int row = tile % p.row_tiles * kRows, column = tile / p.row_tiles * kColumns;
+    const int row = tile % p.row_tiles * Tile::kRows, column = tile / p.row_tiles * Tile::kColumns;
     for (int step = 0; step < p.steps; ++step) {
       device::CopyBarrier* const full = &shared.full[stage];
-      unsigned char* const to = boxes + stage * kStageBytes<kColumns>;
+      unsigned char* const to = boxes + stage * Tile::kStageBytes;
       shared.empty[stage].Wait(parity);
-      full->ArriveExpecting(kStageBytes<kColumns>);
+      full->ArriveExpecting(Tile::kStageBytes);
       device::CopyBox(to, a, step * device::kBoxColumns, row, full);
-      device::CopyBox(to + kRows * device::kBoxRowBytes, b, step * device::kBoxColumns, column, full);
-      if (++stage == kStages) stage = 0, parity ^= 1;
+      device::CopyBox(to + Tile::kRows * device::kBoxRowBytes, b, step * device::kBoxColumns, column, full);
+      if (++stage == shared.kStages) stage = 0, parity ^= 1;
     }
   }
 }
 
-// kTurns: each group has every second tile of the block, else half of the rows of each.
-template <class Finish, int kColumns, int kStages, bool kTurns>
-__device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& finish,
-                                              Shared<Finish, kColumns, kStages>& shared, const unsigned char* boxes) {
+template <class Finish, class Tile>
+__device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& finish, Shared<Finish, Tile>& shared,
+                                              const unsigned char* boxes) {
   using T = typename Finish::Element;
-  constexpr int kParts = kRows / device::kWarpgroupRows / (kTurns ? 1 : kGroups);
+  constexpr int kParts = Tile::kParts, kColumns = Tile::kColumns, kStages = Shared<Finish, Tile>::kStages;
+  constexpr bool kTurns = Tile::kTurns;
   const int group = static_cast<int>(threadIdx.x) / device::kWarpgroupThreads - 1;
   const int warp = static_cast<int>(threadIdx.x) / 32 % kWarps, lane = static_cast<int>(threadIdx.x) % 32;
   const int first_row = kTurns ? 0 : group * device::kWarpgroupRows;
   auto& of_columns = shared.of_columns[group * kWarps + warp];
   int stage = 0, turn = 0;
+  int brought = -1;                                    // columns
   unsigned parity = 0, own_turn = group == 0 ? 1 : 0;  // the first group's turn is over from the start
   for (int tile = static_cast<int>(blockIdx.x); tile < p.tiles; tile += static_cast<int>(gridDim.x), turn ^= 1) {
     if (kTurns && turn != group) {
       for (stage += p.steps; stage >= kStages; stage -= kStages) parity ^= 1;
       continue;
     }
-    const int row = tile % p.row_tiles * kRows + first_row, column = tile / p.row_tiles * kColumns;
-    __syncwarp();
-    finish.Bring(of_columns, column);
-    __syncwarp();
+    const int row = tile % p.row_tiles * Tile::kRows + first_row, column = tile / p.row_tiles * kColumns;
+    const auto row_of = [&](int part) { return row + part * device::kWarpgroupRows + warp * 16 + lane / 4; };
+    if (brought != column) {
+      __syncwarp();
+      finish.Bring(of_columns, column);
+      __syncwarp();
+      brought = column;
+    }
+    typename Finish::template OfThread<kColumns> of_thread[kParts];
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) finish.BringThread(of_thread[part], row_of(part), column);
 
     // A barrier tells only whether its last phase is over: who is ahead of the other group would take an old one for
     // it.
@@ -104,8 +123,8 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
     device::CopyBarrier* done = nullptr;  // with what the products before these read
     for (int step = 0; step < p.steps; ++step) {
       shared.full[stage].Wait(parity);
-      const unsigned char* const box = boxes + stage * kStageBytes<kColumns>;
-      const device::BoxPart b = device::BoxPart::Of(box + kRows * device::kBoxRowBytes);
+      const unsigned char* const box = boxes + stage * Tile::kStageBytes;
+      const device::BoxPart b = device::BoxPart::Of(box + Tile::kRows * device::kBoxRowBytes);
       device::WarpgroupBegin();
 #pragma unroll
       for (int depth = 0; depth < device::kBoxRowBytes / device::kWarpgroupDepthBytes; ++depth) {
@@ -128,25 +147,25 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
     for (int first = 0; first < kColumns; first += 32) {
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
-        finish(shared.of_block, of_columns, &sum[part][first / 2], first,
-               row + part * device::kWarpgroupRows + warp * 16 + lane / 4, column + first);
+        finish(shared.of_block, of_columns, of_thread[part], &sum[part][first / 2], first, row_of(part),
+               column + first);
       }
     }
   }
 }
 
-template <class Finish, int kColumns, int kStages, bool kTurns>
-__global__ void __launch_bounds__(kThreads, kTogether<kColumns>)
+template <class Finish, class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether)
     WarpgroupProductKernel(const __grid_constant__ device::TensorMap a, const __grid_constant__ device::TensorMap b,
                            const __grid_constant__ Tiles p, const __grid_constant__ Finish finish) {
-  __shared__ Shared<Finish, kColumns, kStages> shared;
+  __shared__ Shared<Finish, Tile> shared;
   auto* const dynamic = device::DynamicShared<unsigned char>();
   const auto misplaced = reinterpret_cast<uintptr_t>(dynamic) % device::kBoxAlignment;
   unsigned char* const boxes = dynamic + (misplaced == 0 ? 0 : device::kBoxAlignment - misplaced);
   if (threadIdx.x == 0) {
-    for (int i = 0; i < kStages; ++i) {
+    for (int i = 0; i < shared.kStages; ++i) {
       shared.full[i].Init(1);
-      shared.empty[i].Init(kTurns ? kWarps : kGroups * kWarps);
+      shared.empty[i].Init(Tile::kTurns ? kWarps : Tile::kGroups * kWarps);
     }
     for (device::CopyBarrier& turn : shared.turn) turn.Init(kWarps);
     device::FenceCopyBarriers();
@@ -155,55 +174,56 @@ __global__ void __launch_bounds__(kThreads, kTogether<kColumns>)
   finish.BringBlock(shared.of_block);
   __syncthreads();
   if (threadIdx.x < device::kWarpgroupThreads) {
-    if constexpr (kTogether<kColumns> == 1) device::KeepRegisters<kFetchRegisters>();
-    if (threadIdx.x == 0) FetchBoxes<Finish, kColumns, kStages>(p, a, b, shared, boxes);
+    if constexpr (Tile::kTogether == 1) device::KeepRegisters<Tile::kFetchRegisters>();
+    if (threadIdx.x == 0) FetchBoxes<Finish, Tile>(p, a, b, shared, boxes);
   } else {
-    if constexpr (kTogether<kColumns> == 1) device::TakeRegisters<kMultiplyRegisters>();
-    MultiplyTiles<Finish, kColumns, kStages, kTurns>(p, finish, shared, boxes);
+    if constexpr (Tile::kTogether == 1) device::TakeRegisters<Tile::kMultiplyRegisters>();
+    MultiplyTiles<Finish, Tile>(p, finish, shared, boxes);
   }
 }
 
-template <class Finish, int kColumns, bool kTurns>
+template <class Finish, class Tile>
 Status LaunchTiles(const void* a, const void* b, int64_t m, int64_t n, int64_t k, unsigned blocks, const Finish& finish,
                    device::Stream stream) {
-  constexpr int kStages = kStagesOf<Finish, kColumns>;
   const int64_t words = k * static_cast<int64_t>(sizeof(typename Finish::Element)) / 2;  // boxes are of 16 bits
   device::TensorMap a_map, b_map;
-  CUDAEP_RETURN_IF_ERROR(device::MakeTensorMap(a, m, words, kRows, &a_map));
-  CUDAEP_RETURN_IF_ERROR(device::MakeTensorMap(b, n, words, kColumns, &b_map));
-  const auto row_tiles = CeilDiv<int64_t>(m, kRows), tiles = row_tiles * CeilDiv<int64_t>(n, kColumns);
+  CUDAEP_RETURN_IF_ERROR(device::MakeTensorMap(a, m, words, Tile::kRows, &a_map));
+  CUDAEP_RETURN_IF_ERROR(device::MakeTensorMap(b, n, words, Tile::kColumns, &b_map));
+  const auto row_tiles = CeilDiv<int64_t>(m, Tile::kRows), tiles = row_tiles * CeilDiv<int64_t>(n, Tile::kColumns);
   const Tiles arguments{.row_tiles = static_cast<int32_t>(row_tiles),
                         .tiles = static_cast<int32_t>(tiles),
                         .steps = static_cast<int32_t>(CeilDiv<int64_t>(words, device::kBoxColumns))};
   device::LaunchConfig config;
-  static_assert(size_t{kStages} * kStageBytes<kColumns> + kBoxSlack + sizeof(Shared<Finish, kColumns, kStages>) <=
-                kWarpgroupSharedBytes);
+  constexpr size_t kBoxes = size_t{kStagesOf<Finish, Tile>} * Tile::kStageBytes + kBoxSlack;
+  static_assert(kStagesOf<Finish, Tile> > 1 && kBoxes + sizeof(Shared<Finish, Tile>) <= kWarpgroupSharedBytes);
   config.grid.x = blocks;
-  config.block.x = kThreads;
-  config.shared_bytes = size_t{kStages} * kStageBytes<kColumns> + kBoxSlack;
+  config.block.x = Tile::kThreads;
+  config.shared_bytes = kBoxes;
   config.programmatic = true;
-  return device::Launch(WarpgroupProductKernel<Finish, kColumns, kStages, kTurns>, config, stream, a_map, b_map,
-                        arguments, finish);
+  return device::Launch(WarpgroupProductKernel<Finish, Tile>, config, stream, a_map, b_map, arguments, finish);
 }
 
 // [m, k] by [n, k], contiguous, aligned to 16 bytes, rows of whole 16 bytes.
 template <class Finish>
 Status Launch(const WarpgroupPlan& plan, const void* a, const void* b, int64_t m, int64_t n, int64_t k,
               const Finish& finish, device::Stream stream) {
+  constexpr bool kCodes = sizeof(typename Finish::Element) == 1;
+  const auto launch = [&]<class Tile>() {
+    return LaunchTiles<Finish, Tile>(a, b, m, n, k, plan.blocks, finish, stream);
+  };
   switch (plan.tiles) {
     case WarpgroupTiles::kFine:
-      if constexpr (sizeof(typename Finish::Element) == 1) {
-        return LaunchTiles<Finish, 64, false>(a, b, m, n, k, plan.blocks, finish, stream);
-      }
+      if constexpr (kCodes) return launch.template operator()<Tile<64, false, 2>>();
       break;
     case WarpgroupTiles::kSmall:
-      return LaunchTiles<Finish, 128, false>(a, b, m, n, k, plan.blocks, finish, stream);
+      return launch.template operator()<Tile<128, false, 2>>();
     case WarpgroupTiles::kWide:
-      return LaunchTiles<Finish, 192, false>(a, b, m, n, k, plan.blocks, finish, stream);
+      return launch.template operator()<Tile<192, false, 2>>();
+    case WarpgroupTiles::kTall:
+      if constexpr (Finish::kTall) return launch.template operator()<Tile<128, false, 4>>();
+      break;
     case WarpgroupTiles::kTurns:
-      if constexpr (sizeof(typename Finish::Element) == 2) {
-        return LaunchTiles<Finish, 192, true>(a, b, m, n, k, plan.blocks, finish, stream);
-      }
+      if constexpr (!kCodes) return launch.template operator()<Tile<192, true, 2>>();
       break;
   }
   return InvalidArgument("no tiles of a product by warpgroups");

@@ -7,7 +7,7 @@
 namespace cudaep::kernels {
 
 int64_t WarpgroupTileCount(int64_t m, int64_t n, WarpgroupTiles tiles) {
-  return CeilDiv<int64_t>(m, kWarpgroupTileRows) * CeilDiv(n, WarpgroupColumns(tiles));
+  return CeilDiv(m, WarpgroupRows(tiles)) * CeilDiv(n, WarpgroupColumns(tiles));
 }
 
 bool TakesWarpgroups(int64_t m, int64_t n, int64_t k, const device::DeviceInfo& device) {

@@ -11,7 +11,7 @@ namespace cudaep::kernels {
 // Of a column: (sum + shift) * factor is the number by the scale of the first step, which leaves a whole one; that by
 // the last step's scale is added to `bias`. Without a first step the product is.
 struct CodeColumn {
-  float shift, factor, bias, unused;
+  float factor, shift, bias;
 };
 
 // What a column has in memory; of all columns of a thread it is asked for before any is looked at.
@@ -25,7 +25,7 @@ __device__ __forceinline__ CodeNumbers CodeNumbersOf(const CodeFinish& p, int64_
 template <bool kFirst>
 __device__ __forceinline__ CodeColumn CodeColumnOf(const CodePart& p, const CodeNumbers& of) {
   const float factor = of.scale * (kFirst ? p.first.inverse : p.last.inverse);
-  return {of.shift, factor, of.bias * p.last.inverse, 0.0f};
+  return {factor, of.shift, of.bias * p.last.inverse};
 }
 
 // The nearest code in the lowest bits.

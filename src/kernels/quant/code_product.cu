@@ -10,21 +10,32 @@ namespace {
 template <bool kFirst, bool kTable>
 struct CodesFinish {
   using Element = int8_t;
+  static constexpr bool kTall = false;
   struct OfBlock {
     uint8_t table[256];
   };
   template <int kColumns>
   struct OfColumns {
-    CodeColumn column[kColumns];
+    // A thread reads what two columns have.
+    struct alignas(16) Pair {
+      float factor[2], shift[2];
+    };
+    Pair pair[kColumns / 2];
+    float bias[kColumns];
     CodePart part;
     int32_t index, first;  // of the part, and its first column
   };
+  template <int kColumns>
+  struct OfThread {};
 
   CodeFinish p;
 
   __device__ __forceinline__ void BringBlock(OfBlock& of) const {
     if (kTable && threadIdx.x < 256) of.table[threadIdx.x] = p.table[threadIdx.x];
   }
+
+  template <int kColumns>
+  __device__ __forceinline__ void BringThread(OfThread<kColumns>&, int /*row*/, int /*column*/) const {}
 
   template <int kColumns>
   __device__ __forceinline__ void Bring(OfColumns<kColumns>& of, int column) const {
@@ -38,22 +49,34 @@ struct CodesFinish {
       numbers[i] = at < p.n ? CodeNumbersOf(p, at) : CodeNumbers{};
     }
 #pragma unroll
-    for (int i = 0; i < kColumns / 32; ++i) of.column[i * 32 + lane] = CodeColumnOf<kFirst>(part, numbers[i]);
+    for (int i = 0; i < kColumns / 32; ++i) {
+      const int place = i * 32 + lane;
+      const CodeColumn of_place = CodeColumnOf<kFirst>(part, numbers[i]);
+      of.pair[place / 2].factor[place % 2] = of_place.factor;
+      of.pair[place / 2].shift[place % 2] = of_place.shift;
+      of.bias[place] = of_place.bias;
+    }
   }
 
   template <int kColumns>
-  __device__ __forceinline__ void operator()(const OfBlock& block, const OfColumns<kColumns>& of, const int32_t* sum,
-                                             int first, int row, int column) const {
+  __device__ __forceinline__ void operator()(const OfBlock& block, const OfColumns<kColumns>& of,
+                                             const OfThread<kColumns>&, const int32_t* sum, int first, int row,
+                                             int column) const {
     const int quad = static_cast<int>(threadIdx.x) % 4;
     const CodePart part = of.part;
     uint32_t word[4];  // two columns of the row, and of the one eight below
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const CodeColumn low = of.column[first + i * 8 + quad * 2], high = of.column[first + i * 8 + quad * 2 + 1];
-      const auto code = [&](int at, const CodeColumn& of_code) {
-        return CodeOf<kFirst, kTable>(part, sum[i * 4 + at], of_code, block.table);
-      };
-      word[i] = device::JoinBytes(code(0, low), code(1, high), code(2, low), code(3, high));
+      const int at = first + i * 8 + quad * 2;
+      const auto pair = of.pair[at / 2];
+      const float bias[2] = {of.bias[at], of.bias[at + 1]};
+      uint32_t code[4];
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        code[k] = CodeOf<kFirst, kTable>(part, sum[i * 4 + k], {pair.factor[k % 2], pair.shift[k % 2], bias[k % 2]},
+                                         block.table);
+      }
+      word[i] = device::JoinBytes(code[0], code[1], code[2], code[3]);
     }
     device::TransposeQuad(word, quad);
     column += quad * 8;

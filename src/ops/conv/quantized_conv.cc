@@ -27,7 +27,7 @@ constexpr DataTypeSet kCodes{DataType::kInt8, DataType::kUint8};
 
 struct QuantizedConvPlan : Plan {
   kernels::QuantizedConv conv;
-  kernels::QuantizedConvTile tile = kernels::QuantizedConvTile::k64x64;
+  kernels::QuantizedConvChoice choice;
   dnn::ConvProblem problem;
   TurnedTensor x, w, residual, y;
 };
@@ -44,9 +44,9 @@ Result<kernels::Bounds> BoundsOf(const OpInfo& info, const char* name) {
 Result<kernels::Coding> CodingOf(const OpInfo& info, const char* scale, const char* zero, DataType type) {
   kernels::Coding coding{.scale = info.FloatOr(scale, 0), .lowest = LowestOf(type)};
   if (!(coding.scale > 0)) return InvalidArgument(scale, " must be a positive number");
-  const auto reciprocal = kernels::CodeReciprocalOf(coding.scale);
-  if (!reciprocal) return NotSupported(scale, " ", coding.scale, " has no reciprocal of fp32 for codes");
-  coding.reciprocal = *reciprocal;
+  if (!(coding.scale >= 0x1p-60f && coding.scale <= 0x1p60f)) {
+    return NotSupported(scale, " ", coding.scale, "; 2^-60 to 2^60 are offered");
+  }
   const int64_t point = info.IntOr(zero, 0);
   if (point < coding.lowest || point > coding.lowest + 255) {
     return InvalidArgument(zero, " ", point, " is no ", DataTypeName(type));
@@ -144,7 +144,7 @@ class QuantizedConv final : public Operator {
     conv.stride_h = narrow(p.stride[0]), conv.stride_w = narrow(p.stride[1]);
     conv.pad_top = narrow(p.pad_begin[0]), conv.pad_left = narrow(p.pad_begin[1]);
     conv.dilation_h = narrow(p.dilation[0]), conv.dilation_w = narrow(p.dilation[1]);
-    plan->tile = forced_.value_or(kernels::QuantizedConvTileOf(conv, context.device.multiprocessors));
+    CUDAEP_ASSIGN_OR_RETURN(plan->choice, kernels::ChooseQuantizedConv(conv, context.device, forced_));
     plan->cost_flops = ConvFlops(p);
     plan->problem = p;
     size_t next = 0;
@@ -190,7 +190,7 @@ class QuantizedConv final : public Operator {
     const auto launch = [&](const dnn::ConvPointers& aligned) {
       at.x = aligned.x, at.w = aligned.w;
       const bool constant = aligned.w == data(kW);  // not a copy, which may still be under way
-      return kernels::LaunchQuantizedConv(p.conv, p.tile, constant, at, context.stream());
+      return kernels::LaunchQuantizedConv(p.conv, p.choice, constant, at, context.stream());
     };
     CUDAEP_RETURN_IF_ERROR(CallAligned(p.problem, context.runtime, codes, direct, launch));
     if (!p.y.moves) return Status::Ok();

@@ -105,6 +105,7 @@ _DEEP = (  # more steps of the inner dimension than stages
     ((1, 5, 4, 272), (40, 272, 3, 3), _SAME),
     ((1, 6, 7, 1616), (33, 1616, 1, 1), {}),
 )
+_POINTS = (7, 8, 9)  # products
 _MANY = ((7, 56, 56, 16), (64, 16, 3, 1), {"pads": [1, 0, 1, 0]})  # for the tiles of many pixels
 _MANY_CHANNELS = ((3, 56, 56, 16), (192, 16, 3, 3), _SAME)
 
@@ -114,7 +115,7 @@ CASES = [
     *(_case(x, w, {**attrs, **_LAST, "x_zero": -128}) for x, w, attrs in (_MANY, _MANY_CHANNELS)),
     *(
         _case(x, w, {**attrs, **_LAST, "x_zero": 11, "tile": tile})
-        for tile in range(5)
+        for tile in range(7)
         for x, w, attrs in (*_DEEP, *_GEOMETRIES[:4], ((1, 13, 11, 64), (144, 64, 1, 1), {}))
     ),
     *(
@@ -124,18 +125,43 @@ CASES = [
             {**_SAME, **_LAST, "x_zero": 2, "residual_scale": 0.5, "sum_scale": 0.5, "tile": tile},
             residual=(1, 9, 17, w),
         )
-        for tile in range(5)
+        for tile in range(7)
         for w in (144, 131)
     ),
-    *(_case(*_GEOMETRIES[3][:2], {"strides": [2, 2], **_LAST, "tile": tile}, "float32") for tile in range(5)),
+    *(_case(*_GEOMETRIES[3][:2], {"strides": [2, 2], **_LAST, "tile": tile}, "float32") for tile in range(7)),
+    *(
+        _case(x, w, {**_LAST, "x_zero": 11, "tile": tile})
+        for tile in _POINTS
+        for x, w in (((1, 13, 11, 64), (144, 64, 1, 1)), ((1, 2, 3, 1616), (48, 1616, 1, 1)))
+    ),
+    *(
+        _case(
+            (2, 9, 17, 32),
+            (208, 32, 1, 1),
+            {
+                **_LAST,
+                "x_zero": 2,
+                "bounds": [-20.0, 20.0],
+                "residual_scale": 0.5,
+                "residual_zero": 9,
+                "sum_scale": 0.5,
+                "sum_zero": 5,
+                "tile": tile,
+            },
+            dtype,
+            residual=(2, 9, 17, 208),
+        )
+        for tile in _POINTS
+        for dtype in ("int8", "uint8")
+    ),
     *(
         _ties(dtype, bound, y_scale=scale, y_zero=zero)
-        for bound, scale in ((1, 0.0371), (2, 0.7), (1, 3e-15))
+        for bound, scale in ((1, 0.03125), (2, 0.5), (1, 2.0**-50))
         for dtype, zero in (("int8", -3), ("uint8", 131))
     ),
     *(
-        _ties(dtype, 1, True, y_scale=0.0371, residual_scale=other, sum_scale=scale, sum_zero=zero, residual_zero=zero)
-        for other, scale in ((0.0371, 0.0742), (0.0213, 0.05))
+        _ties(dtype, 1, True, y_scale=0.25, residual_scale=other, sum_scale=scale, sum_zero=zero, residual_zero=zero)
+        for other, scale in ((0.25, 0.5), (0.125, 1.0))
         for dtype, zero in (("int8", -5), ("uint8", 120))
     ),
     *(_case(*_GEOMETRIES[3][:2], {"strides": [2, 2], **_LAST}, dtype) for dtype in ("uint8", "float32")),
@@ -172,9 +198,12 @@ CASES = [
     _refused("weights that are no constant", constants=()),
     _refused("x_zero without shift", code="INVALID_ARGUMENT", x_zero=3),
     _refused("y_scale must be a positive", code="INVALID_ARGUMENT", y_scale=-1.0),
-    _refused("y_scale 1e-30 has no rec", y_scale=1e-30),
-    _refused("y_scale 1.00000002e+30 has no rec", y_scale=1e30),
-    _refused("tile 5 of 5", code="INVALID_ARGUMENT", tile=5),
+    _refused("y_scale 1e-30; 2^-60 to", y_scale=1e-30),
+    _refused("y_scale 1.00000002e+30; 2^-60 to", y_scale=1e30),
+    _refused("tile 10 of 10", code="INVALID_ARGUMENT", tile=10),
+    _refused("tile 8 of this convolution", (16, 16, 3, 3), tile=8),
+    _refused("tile 9 of this convolution", (8, 16, 1, 1), tile=9),
+    _refused("tile 7 of this convolution", (16, 16, 1, 1), tile=7, strides=[2, 2]),
     _refused("y_zero 200 is no int8", code="INVALID_ARGUMENT", y_zero=200),
     _refused("bounds need 2 values, not 1", code="INVALID_ARGUMENT", bounds=[1.0]),
 ]
