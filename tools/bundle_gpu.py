@@ -32,6 +32,7 @@ EXAMPLES = tuple(f"build/cuda/examples/{name}" for name in ("load", "device_memo
 NOT_BUNDLED = {
     *("numpy", "onnx", "protobuf", "opencv-python-headless", "pillow", "ml-dtypes"),
     *(
+        "clang-tidy",
         "ruff",
         "mypy",
         "ast-serialize",

@@ -63,6 +63,14 @@ __device__ __forceinline__ void CopyBox([[maybe_unused]] void* shared, [[maybe_u
 #endif
 }
 
+// Boxes' memory in some that is aligned to 16 bytes and has kBoxSlack more.
+inline constexpr size_t kBoxSlack = kBoxAlignment - 16;
+template <class Byte>
+__device__ __forceinline__ Byte* AlignBoxes(Byte* shared) {
+  const auto misplaced = reinterpret_cast<uintptr_t>(shared) % kBoxAlignment;
+  return shared + (misplaced == 0 ? 0 : kBoxAlignment - misplaced);
+}
+
 // A part of a box that products read.
 struct BoxPart {
   uint64_t bits = 0;                 // a descriptor
@@ -110,7 +118,7 @@ __device__ __forceinline__ void WarpgroupCommit() {
 #endif
 }
 // Returns when all but the last kPending that were committed are done. The compiler may move what reads D alone in
-// front of it: let that depend on what is read from memory behind it.
+// front of it: WarpgroupSettle keeps that behind.
 template <int kPending>
 __device__ __forceinline__ void WarpgroupWait() {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)

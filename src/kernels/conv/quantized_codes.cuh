@@ -10,23 +10,25 @@
 
 namespace cudaep::kernels::quantized {
 
-// What a block's channels have beside their sums, by pairs, in shared memory: sum * factor + offset is the number by
-// the scale of its codes. Of sums that make up for the zero point, what is rounded is off by the offset's own
-// millionths.
+// What a block's channels have beside their sums, by pairs, in shared memory: (sum + shift) * factor + bias is the
+// number by the scale of its codes, if it has such. What is left of two large whole numbers is exact.
 template <int kChannels>
 struct Vectors {
   struct alignas(16) Pair {
-    float factor[2], offset[2];
+    float factor[2], bias[2];
+  };
+  struct alignas(8) Shift {
+    int32_t of[2];
   };
   Pair pair[kChannels / 2];
+  Shift shift[kChannels / 2];
 
   __device__ __forceinline__ void Load(const Arguments& p, int place, int channel) {
     const bool exists = channel < p.conv.out_channels;
-    const float factor = exists ? p.at.scale[channel] * p.y_inverse : 0;
-    const float bias = exists && p.at.bias != nullptr ? p.at.bias[channel] * p.y_inverse : 0;
-    const float shift = exists && p.at.shift != nullptr ? static_cast<float>(p.at.shift[channel]) : 0;
-    pair[place / 2].factor[place % 2] = factor;
-    pair[place / 2].offset[place % 2] = fmaf(shift, factor, bias);
+    Pair& to = pair[place / 2];
+    to.factor[place % 2] = exists ? p.at.scale[channel] * p.y_inverse : 0;
+    to.bias[place % 2] = exists && p.at.bias != nullptr ? p.at.bias[channel] * p.y_inverse : 0;
+    shift[place / 2].of[place % 2] = exists && p.at.shift != nullptr ? p.at.shift[channel] : 0;
   }
 };
 
@@ -87,9 +89,10 @@ enum class Form : uint8_t { kNumbers, kCodes, kSums };
 __device__ __forceinline__ float Bound(float x, const Quantizer& by) { return fminf(fmaxf(x, by.least), by.most); }
 
 // What a sum of channel `c` of a pair stands for, by the scale of its codes.
-template <class Pair>
-__device__ __forceinline__ float NumberOf(const Arguments& p, int32_t sum, const Pair& pair, int c) {
-  return Bound(fmaf(static_cast<float>(sum), pair.factor[c], pair.offset[c]), p.y);
+template <class Pair, class Shift>
+__device__ __forceinline__ float NumberOf(const Arguments& p, int32_t sum, const Pair& pair, const Shift& shift,
+                                          int c) {
+  return Bound(fmaf(static_cast<float>(sum + shift.of[c]), pair.factor[c], pair.bias[c]), p.y);
 }
 // The code of such a number in the lowest byte; the bits above are any. With a residual, whose byte `index` counts from
 // its lowest code, that of the sum.
@@ -118,11 +121,12 @@ class Finisher {
   // Rows `row` and `row` + 8, columns `column` and the next one.
   __device__ __forceinline__ void operator()(const device::FragmentD<int32_t>& sums, int row, int column) const {
     const auto pair = vectors_.pair[column / 2];
+    const auto shift = vectors_.shift[column / 2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float x[2];
 #pragma unroll
-      for (int c = 0; c < 2; ++c) x[c] = NumberOf(p_, sums.value[half * 2 + c], pair, c);
+      for (int c = 0; c < 2; ++c) x[c] = NumberOf(p_, sums.value[half * 2 + c], pair, shift, c);
       if constexpr (kForm == Form::kNumbers) {
         StoreNumbers(x, row + half * 8, column);
       } else {

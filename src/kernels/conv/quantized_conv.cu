@@ -135,7 +135,7 @@ bool Takes(QuantizedConvTile tile, const QuantizedConv& conv, const device::Devi
            TakesWarpgroups(conv.pixels(), conv.out_channels, conv.channels, device);
   }
   const bool by_groups = tile == QuantizedConvTile::k128x64Groups || tile == QuantizedConvTile::k128x128Groups;
-  return !by_groups || device.simulated || device.major == 9;
+  return !by_groups || HasWarpgroups(device);
 }
 
 QuantizedConvChoice ChoiceOf(QuantizedConvTile tile, const QuantizedConv& conv, const device::DeviceInfo& device) {
@@ -157,8 +157,9 @@ Size SizeOf(QuantizedConvTile tile) {
 quantized::Quantizer QuantizerOf(const Coding& coding, const Bounds& bounds, bool to_codes) {
   if (!to_codes) return {.least = bounds.low, .most = bounds.high, .zero = 0};
   const auto least = static_cast<float>(coding.lowest - coding.zero), most = least + 255;
-  return {.least = std::clamp(std::nearbyint(bounds.low / coding.scale), least, most),
-          .most = std::clamp(std::nearbyint(bounds.high / coding.scale), least, most),
+  // What is no number bounds nothing.
+  return {.least = std::fmin(std::fmax(std::nearbyint(bounds.low / coding.scale), least), most),
+          .most = std::fmax(std::fmin(std::nearbyint(bounds.high / coding.scale), most), least),
           .zero = static_cast<float>(coding.zero)};
 }
 
@@ -220,7 +221,8 @@ Status LaunchQuantizedConv(const QuantizedConv& conv, const QuantizedConvChoice&
     p.pixels = static_cast<int32_t>(conv.pixels());
     return quantized::LaunchPoints(p, choice.points, stream);
   }
-  const Tile shape = TileOf(points ? QuantizedConvTile::k128x64 : choice.tile);
+  // Products store whole packs: where y is not aligned to them, tiles that do not.
+  const Tile shape = TileOf(points ? QuantizedConvTile::k128x64Groups : choice.tile);
   p.channel_tiles = FastDivider(CeilDiv<uint32_t>(conv.out_channels, shape.channels));
   device::LaunchConfig config;
   config.block.x = static_cast<unsigned>(shape.threads);

@@ -14,14 +14,13 @@
 #include <limits>
 #include <optional>
 
-#include "core/data_type.h"
 #include "core/status.h"
 #include "device/device.h"
 #include "kernels/gemm/warpgroup_tiles.h"
 
 namespace cudaep::kernels {
 
-inline constexpr int kQuantizedConvPack = 16;  // the input channels are whole packs
+inline constexpr int kQuantizedConvPack = 16;  // the input channels are whole packs, of products the output's too
 
 struct Coding {
   float scale = 1;
@@ -51,7 +50,8 @@ struct QuantizedConv {
 };
 
 // How the result is computed: by the tensor cores of warps or of warpgroups (Groups), a part of so many pixels and
-// channels for each block, or as a product (Points) whose blocks go round parts of 128 pixels.
+// channels for each block, or as a product (Points) whose blocks go round parts of 128 pixels or 256. Products store
+// packs: without them their tiles become others. They wait for earlier work before they read weights.
 enum class QuantizedConvTile : uint8_t {
   k32x32,
   k64x32,

@@ -12,11 +12,8 @@ class WarpgroupProducts {
   static_assert(S::kStepBytes == device::kBoxRowBytes && S::kWarpPixels * 4 == device::kWarpgroupRows);
   static_assert(S::kWarpChannels == S::kChannels && S::kStageBytes % device::kBoxAlignment == 0);
 
-  static constexpr size_t kSlack = device::kBoxAlignment - 16;  // shared memory is aligned to 16
-  static __device__ __forceinline__ uint8_t* AlignStages(uint8_t* shared) {
-    const auto misplaced = reinterpret_cast<uintptr_t>(shared) % device::kBoxAlignment;
-    return shared + (misplaced == 0 ? 0 : device::kBoxAlignment - misplaced);
-  }
+  static constexpr size_t kSlack = device::kBoxSlack;
+  static __device__ __forceinline__ uint8_t* AlignStages(uint8_t* shared) { return device::AlignBoxes(shared); }
   __device__ __forceinline__ WarpgroupProducts(int pixel, int /*channel*/, int /*split*/)
       : first_row_(pixel / device::kWarpgroupRows * device::kWarpgroupRows) {}
 
@@ -31,7 +28,10 @@ class WarpgroupProducts {
     }
     device::WarpgroupCommit();
   }
-  __device__ __forceinline__ void End(const uint8_t* /*stage*/, int /*left*/) { device::WarpgroupWait<0>(); }
+  __device__ __forceinline__ void End(const uint8_t* /*stage*/, int /*left*/) {
+    __syncwarp();  // the wait is the warp's, and what was loaded meanwhile had branches
+    device::WarpgroupWait<0>();
+  }
   __device__ __forceinline__ void Settle() { device::WarpgroupSettle(sum_); }
   __device__ __forceinline__ device::FragmentD<int32_t> At(int /*i*/, int j) const {
     return {{sum_[4 * j], sum_[4 * j + 1], sum_[4 * j + 2], sum_[4 * j + 3]}};

@@ -67,11 +67,12 @@ struct PointsFinish {
     for (int i = 0; i < 4; ++i) {
       const int at = first + i * 8 + quad * 2;
       const auto pair = of.pair[at / 2];
+      const auto shift = of.shift[at / 2];
       const uint32_t residual = word[i] ^ p.residual.flip * 0x01010101u;
       uint32_t code[4];
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        code[k] = CodeOf<kForm>(p, NumberOf(p, sum[i * 4 + k], pair, k % 2), residual, k);
+        code[k] = CodeOf<kForm>(p, NumberOf(p, sum[i * 4 + k], pair, shift, k % 2), residual, k);
       }
       word[i] = device::JoinBytes(code[0], code[1], code[2], code[3]);
     }

@@ -1,6 +1,6 @@
 // C = finish(A * B^T): a product by warpgroups whose warps finish sums while tensor cores work on, for devices of 9.0.
 // Included by one file for each way to finish, which says in a type
-//   Element, kTall              of A and B; whether there are tiles of that name
+//   Element, kTall              of A and B; whether there are tall tiles instead of wide ones
 //   OfBlock, OfColumns<N>       what lies in shared memory: once a block, and once for each warp and its tile's columns
 //   OfThread<N>                 what a thread asks for before its products
 //   BringBlock(OfBlock&)        by all threads of the block
@@ -21,8 +21,7 @@
 
 namespace cudaep::kernels::warpgroup {
 
-inline constexpr int kWarps = device::kWarpgroupThreads / 32;    // of a group
-inline constexpr size_t kBoxSlack = device::kBoxAlignment - 16;  // shared memory is aligned to 16
+inline constexpr int kWarps = device::kWarpgroupThreads / 32;  // of a group
 
 // What a block works on at a time. kGroups: that multiply; in turns each has every second tile of the block, else 64
 // rows of each.
@@ -51,7 +50,7 @@ struct Tiles {
 // As many as shared memory holds, if six do.
 template <class Finish, class Tile>
 constexpr int kStagesOf = [] {
-  constexpr size_t kOthers = kBoxSlack + sizeof(typename Finish::OfBlock) + 256 +
+  constexpr size_t kOthers = device::kBoxSlack + sizeof(typename Finish::OfBlock) + 256 +
                              Tile::kGroups * kWarps * sizeof(typename Finish::template OfColumns<Tile::kColumns>);
   constexpr size_t kMost = (kWarpgroupSharedBytes / Tile::kTogether - kOthers) / Tile::kStageBytes;
   return static_cast<int>(kMost < 6 ? kMost : 6);
@@ -144,6 +143,8 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
     device::WarpgroupWait<0>();
     if (lane == 0) done->Arrive();
 #pragma unroll
+    for (int part = 0; part < kParts; ++part) device::WarpgroupSettle(sum[part]);
+#pragma unroll
     for (int first = 0; first < kColumns; first += 32) {
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
@@ -159,9 +160,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether)
     WarpgroupProductKernel(const __grid_constant__ device::TensorMap a, const __grid_constant__ device::TensorMap b,
                            const __grid_constant__ Tiles p, const __grid_constant__ Finish finish) {
   __shared__ Shared<Finish, Tile> shared;
-  auto* const dynamic = device::DynamicShared<unsigned char>();
-  const auto misplaced = reinterpret_cast<uintptr_t>(dynamic) % device::kBoxAlignment;
-  unsigned char* const boxes = dynamic + (misplaced == 0 ? 0 : device::kBoxAlignment - misplaced);
+  unsigned char* const boxes = device::AlignBoxes(device::DynamicShared<unsigned char>());
   if (threadIdx.x == 0) {
     for (int i = 0; i < shared.kStages; ++i) {
       shared.full[i].Init(1);
@@ -194,7 +193,7 @@ Status LaunchTiles(const void* a, const void* b, int64_t m, int64_t n, int64_t k
                         .tiles = static_cast<int32_t>(tiles),
                         .steps = static_cast<int32_t>(CeilDiv<int64_t>(words, device::kBoxColumns))};
   device::LaunchConfig config;
-  constexpr size_t kBoxes = size_t{kStagesOf<Finish, Tile>} * Tile::kStageBytes + kBoxSlack;
+  constexpr size_t kBoxes = size_t{kStagesOf<Finish, Tile>} * Tile::kStageBytes + device::kBoxSlack;
   static_assert(kStagesOf<Finish, Tile> > 1 && kBoxes + sizeof(Shared<Finish, Tile>) <= kWarpgroupSharedBytes);
   config.grid.x = blocks;
   config.block.x = Tile::kThreads;
@@ -218,7 +217,8 @@ Status Launch(const WarpgroupPlan& plan, const void* a, const void* b, int64_t m
     case WarpgroupTiles::kSmall:
       return launch.template operator()<Tile<128, false, 2>>();
     case WarpgroupTiles::kWide:
-      return launch.template operator()<Tile<192, false, 2>>();
+      if constexpr (!Finish::kTall) return launch.template operator()<Tile<192, false, 2>>();
+      break;
     case WarpgroupTiles::kTall:
       if constexpr (Finish::kTall) return launch.template operator()<Tile<128, false, 4>>();
       break;

@@ -10,10 +10,12 @@ int64_t WarpgroupTileCount(int64_t m, int64_t n, WarpgroupTiles tiles) {
   return CeilDiv(m, WarpgroupRows(tiles)) * CeilDiv(n, WarpgroupColumns(tiles));
 }
 
+bool HasWarpgroups(const device::DeviceInfo& device) { return device.simulated || device.major == 9; }
+
 bool TakesWarpgroups(int64_t m, int64_t n, int64_t k, const device::DeviceInfo& device) {
   const auto fits = [](int64_t size) { return size > 0 && size <= INT32_MAX / 2; };
   return fits(m) && fits(n) && fits(k) && WarpgroupTileCount(m, n, WarpgroupTiles::kSmall) <= INT32_MAX / 2 &&
-         (device.simulated || device.major == 9) && device.shared_bytes_per_block >= kWarpgroupSharedBytes;
+         HasWarpgroups(device) && device.shared_bytes_per_block >= kWarpgroupSharedBytes;
 }
 
 WarpgroupPlan PlanWarpgroups(int64_t m, int64_t n, WarpgroupTiles tiles, const device::DeviceInfo& device) {

@@ -30,6 +30,7 @@ constexpr int64_t WarpgroupColumns(WarpgroupTiles tiles) {
 }
 int64_t WarpgroupTileCount(int64_t m, int64_t n, WarpgroupTiles tiles);
 
+bool HasWarpgroups(const device::DeviceInfo& device);
 // Whether the device has such kernels, and their indices hold a product [m, k] by [n, k].
 bool TakesWarpgroups(int64_t m, int64_t n, int64_t k, const device::DeviceInfo& device);
 

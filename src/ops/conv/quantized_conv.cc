@@ -104,6 +104,7 @@ class QuantizedConv final : public Operator {
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
     CUDAEP_ASSIGN_OR_RETURN(const dnn::ConvProblem problem, Place(inputs));
+    if (!InputAt(inputs, kScale).present()) return InvalidArgument("no scale");
     for (const int vector : {kScale, kBias, kShift}) {
       const TensorView view = InputAt(inputs, vector);
       if (view.present() && (view.rank != 1 || view.dim[0] != problem.out_channels)) {

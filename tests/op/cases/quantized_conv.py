@@ -1,7 +1,7 @@
 """QuantizedConv, which compiled regions make of Conv between codes: int8 in, codes or numbers out, in either layout.
 
-Scales are powers of two, so that all that is computed in fp32 is exact, or there is no bias, whose product and sum
-round once or twice: codes are the reference's.
+Scales are powers of two, so that all that is computed in fp32 is exact: codes are the reference's. What other scales
+may change is for tests/unit/ops/quantized_conv_test.cc.
 """
 
 from functools import partial
@@ -16,6 +16,11 @@ from .conv import _conv
 
 _LIMITS = {"int8": (-128, 127), "uint8": (0, 255)}
 _NO_BOUNDS = (-np.inf, np.inf)
+
+
+def _numbers_of(bounds: Any) -> tuple[float, float]:
+    """Bounds, where what is no number bounds nothing."""
+    return tuple(without if np.isnan(bound) else bound for bound, without in zip(bounds, _NO_BOUNDS, strict=True))
 
 
 def _coded(numbers: np.ndarray, scale: float, zero: int, dtype: str) -> np.ndarray:
@@ -33,7 +38,7 @@ def _quantized(x, w, scale, bias=None, shift=None, residual=None, *, dtype="int8
     numbers = sums.astype(np.float32) * scale.astype(np.float32).reshape(of_channels)
     if bias is not None:
         numbers += bias.astype(np.float32).reshape(of_channels)
-    y = np.clip(numbers, *bounds)
+    y = np.clip(numbers, *_numbers_of(bounds))
     if channels_last:
         y = np.moveaxis(y, 1, -1)
     if dtype == "float32":
@@ -77,6 +82,17 @@ def _ties(dtype: str, bound: int, residual: bool = False, **attrs: Any) -> Case:
     return Case(op="QuantizedConv", domain=FUSED_DOMAIN, inputs=inputs, outputs=[dtype], constants={1, 2},
                 attrs={"channels_last": 1, **attrs}, expected=partial(_quantized, dtype=dtype), tolerance=EXACT,
                 name=f"ties-{dtype}-{attrs}")  # fmt: skip
+
+
+def _large(dtype: str, **attrs: Any) -> Case:
+    """Sums beyond 2^24 that the zero point takes off but for one step of one weight, an odd number."""
+    w = np.random.default_rng(5).integers(50, 64, (32, 1616, 1, 1), np.int8) * np.int8(2) + np.int8(1)
+    shift = (-127 * w.reshape(32, -1).sum(1, dtype=np.int64)).astype(np.int32)
+    x = np.full((1, 3, 5, 1616), 127, np.int8)
+    x.reshape(15, -1)[np.arange(15), np.arange(15) * 7] = 126
+    return Case(op="QuantizedConv", domain=FUSED_DOMAIN, inputs=[x, w, np.full(32, 0.5, np.float32), None, shift],
+                outputs=[dtype], constants={1, 2, 4}, attrs={"channels_last": 1, "x_zero": 127, **attrs},
+                tolerance=EXACT, name=f"large-{dtype}-{attrs}", expected=partial(_quantized, dtype=dtype))  # fmt: skip
 
 
 def _refused(text: str, w: tuple[int, ...] = (8, 16, 1, 1), code: str = "NOT_SUPPORTED", constants: Any = (1, 2),
@@ -137,7 +153,7 @@ CASES = [
     *(
         _case(
             (2, 9, 17, 32),
-            (208, 32, 1, 1),
+            (400, 32, 1, 1),
             {
                 **_LAST,
                 "x_zero": 2,
@@ -149,7 +165,7 @@ CASES = [
                 "tile": tile,
             },
             dtype,
-            residual=(2, 9, 17, 208),
+            residual=(2, 9, 17, 400),
         )
         for tile in _POINTS
         for dtype in ("int8", "uint8")
@@ -165,11 +181,13 @@ CASES = [
         for dtype, zero in (("int8", -5), ("uint8", 120))
     ),
     *(_case(*_GEOMETRIES[3][:2], {"strides": [2, 2], **_LAST}, dtype) for dtype in ("uint8", "float32")),
+    _large("float32"),
+    *(_large("int8", y_scale=0.5, y_zero=3, tile=tile) for tile in range(10)),
     _case(*_GEOMETRIES[0][:2], {**_SAME, **_LAST}, bias=False),
     _case((1, 16, 5, 7), (33, 16, 1, 1), {"x_zero": 9}, "float32"),
     *(
         _case(*_GEOMETRIES[0][:2], {**_SAME, **_LAST, "bounds": bounds, "x_zero": 1})
-        for bounds in ([0.0, np.inf], [0.0, 6.0], [-1.5, 2.0])
+        for bounds in ([0.0, np.inf], [0.0, 6.0], [-1.5, 2.0], [np.nan, 6.0], [-1.5, np.nan])
     ),
     *(
         _case(
