@@ -7,7 +7,7 @@
 //
 // A code stands for (code - zero) * scale; numbers are divided by the scale, rounded to even and saturated. What scales
 // a number between two roundings to codes is one factor, so that a number next to a tie may get the code beside it:
-// what is rounded is off by its own few millionths.
+// what is rounded is off by a few ten-millionths of the larger of its two terms.
 #pragma once
 
 #include <cstdint>
