@@ -32,14 +32,12 @@ endif()
 set(CMAKE_CXX_COMPILER_LAUNCHER ${cudaep_launcher})
 set(CMAKE_CUDA_COMPILER_LAUNCHER ${cudaep_launcher})
 
-# Of what the simulated device runs most, kernels and products: optimised in every build, so that it has no precompiled
-# headers where the rest is not. Under the address sanitizer, checks are calls and of the undefined behaviour three kinds
-# are looked for, those that kernels meet: half the time to compile of all of them, inline.
+# Of what the simulated device runs most, kernels and products: optimised in every build. Under the address sanitizer,
+# checks are calls and of the undefined behaviour three kinds are looked for, those that kernels meet: half the time to
+# compile of all of them, inline.
 set(CUDAEP_HOT_OPTIONS "")
-set(CUDAEP_SKIP_PRECOMPILED OFF)
 if(NOT CUDAEP_OPTIMIZED)
   list(APPEND CUDAEP_HOT_OPTIONS -O1)
-  set(CUDAEP_SKIP_PRECOMPILED ON)
 endif()
 if(CUDAEP_SANITIZER STREQUAL "address")
   list(APPEND CUDAEP_HOT_OPTIONS -fno-sanitize=undefined -fsanitize=alignment,shift,signed-integer-overflow
@@ -65,6 +63,9 @@ if(CUDAEP_DEVICE STREQUAL "cuda")
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
   endif()
   set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
+  if(NOT CUDAEP_OPTIMIZED)
+    string(APPEND CMAKE_CUDA_FLAGS_RELEASE " --Ofast-compile=mid")
+  endif()
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
   target_compile_options(cudaep_options INTERFACE
     $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xfatbin=-compress-all;-Xcompiler=-fno-gnu-unique;-Wno-deprecated-gpu-targets>)

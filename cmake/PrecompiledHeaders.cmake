@@ -5,8 +5,8 @@
 # no errors where code is optimised, since GCC no longer knows which headers are the system's.
 option(CUDAEP_PRECOMPILED_HEADERS "parse common headers once: a third less time where there is no compiler cache" OFF)
 
-set(CUDAEP_COMMON_HEADERS <algorithm> <array> <atomic> <chrono> <functional> <map> <memory> <mutex> <optional> <set>
-  <span> <string> <string_view> <unordered_map> <utility> <variant> <vector>)
+set(CUDAEP_COMMON_HEADERS <algorithm> <array> <atomic> <bit> <chrono> <cmath> <condition_variable> <functional> <map>
+  <memory> <mutex> <optional> <set> <span> <string> <string_view> <thread> <unordered_map> <utility> <variant> <vector>)
 
 function(cudaep_use_precompiled_headers target provider)
   if(NOT CUDAEP_PRECOMPILED_HEADERS)

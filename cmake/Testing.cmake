@@ -9,7 +9,7 @@ function(cudaep_unit_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;SIM_SOURCES;KERNELS;LAYERS" ${ARGN})
   if(NOT CUDAEP_DEVICE STREQUAL "cuda" AND ARG_KERNELS)
     set_source_files_properties(${ARG_KERNELS} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "${CUDAEP_HOST_KERNEL_OPTIONS}"
-                                SKIP_PRECOMPILE_HEADERS ${CUDAEP_SKIP_PRECOMPILED})
+                                SKIP_PRECOMPILE_HEADERS ON)
   endif()
   if(CUDAEP_DEVICE STREQUAL "sim")
     list(APPEND ARG_SOURCES ${ARG_SIM_SOURCES})

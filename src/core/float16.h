@@ -15,9 +15,6 @@
 #define CUDAEP_HOST_DEVICE __host__ __device__ __forceinline__
 #else
 #define CUDAEP_HOST_DEVICE inline
-#if defined(__F16C__)
-#include <immintrin.h>
-#endif
 #endif
 
 namespace cudaep {
@@ -34,7 +31,7 @@ namespace detail {
 
 inline float HalfBitsToFloat(uint16_t h) {
 #if defined(__F16C__) && !defined(__CUDACC__)
-  return _cvtsh_ss(h);
+  return std::bit_cast<_Float16>(h);
 #else
   const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16;
   const uint32_t magnitude = h & 0x7fffu;
@@ -48,7 +45,7 @@ inline float HalfBitsToFloat(uint16_t h) {
 
 inline uint16_t FloatToHalfBits(float value) {
 #if defined(__F16C__) && !defined(__CUDACC__)
-  return static_cast<uint16_t>(_cvtss_sh(value, 0));
+  return std::bit_cast<uint16_t>(static_cast<_Float16>(value));
 #else
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint16_t sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
