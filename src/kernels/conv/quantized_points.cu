@@ -11,7 +11,8 @@ namespace {
 template <Form kForm>
 struct PointsFinish {
   using Element = int8_t;
-  static constexpr bool kTall = true;
+  static constexpr bool kTall = true, kTurnsAlone = false;
+  static constexpr int kSideBySide = 2;
   struct OfBlock {};
   template <int kColumns>
   using OfColumns = Vectors<kColumns>;

@@ -1,6 +1,9 @@
 // C = finish(A * B^T): a product by warpgroups whose warps finish sums while tensor cores work on, for devices of 9.0.
 // Included by one file for each way to finish, which says in a type
 //   Element, kTall              of A and B; whether there are tall tiles instead of wide ones
+//   kTurnsAlone                 whether there are no tiles but those in turns
+//   kSideBySide                 columns of a segment that a thread has side by side: 2, or 8 where n is whole segments.
+//                               B's rows lie so in its boxes (device::BoxRow), which takes time where tiles are few
 //   OfBlock, OfColumns<N>       what lies in shared memory: once a block, and once for each warp and its tile's columns
 //   OfThread<N>                 what a thread asks for before its products
 //   BringBlock(OfBlock&)        by all threads of the block
@@ -8,8 +11,8 @@
 //   BringThread(OfThread&, row, column)
 //                               the thread's first row, and the tile's first column
 //   operator()(OfBlock, OfColumns, OfThread, sum, first, row, column)
-//                               by a warp: 32 columns of 16 rows, of which the thread has 16 sums as warpgroup.h says,
-//                               upper rows `row`; `first` is the segment's first column in the tile
+//                               by a warp: a segment, 32 columns of 16 rows, of which the thread has 16 sums as
+//                               warpgroup.h says, upper rows `row`; `first` is its first column in the tile
 //
 // The block's first warpgroup brings boxes, the others multiply and finish. Sums are added in one order: results
 // never differ from run to run.
@@ -78,7 +81,8 @@ __device__ __forceinline__ void FetchBoxes(const Tiles& p, const device::TensorM
       shared.empty[stage].Wait(parity);
       full->ArriveExpecting(Tile::kStageBytes);
       device::CopyBox(to, a, step * device::kBoxColumns, row, full);
-      device::CopyBox(to + Tile::kRows * device::kBoxRowBytes, b, step * device::kBoxColumns, column, full);
+      device::CopyBox<Finish::kSideBySide>(to + Tile::kRows * device::kBoxRowBytes, b, step * device::kBoxColumns,
+                                           column, full);
       if (++stage == shared.kStages) stage = 0, parity ^= 1;
     }
   }
@@ -187,7 +191,7 @@ Status LaunchTiles(const void* a, const void* b, int64_t m, int64_t n, int64_t k
   const int64_t words = k * static_cast<int64_t>(sizeof(typename Finish::Element)) / 2;  // boxes are of 16 bits
   device::TensorMap a_map, b_map;
   CUDAEP_RETURN_IF_ERROR(device::MakeTensorMap(a, m, words, Tile::kRows, &a_map));
-  CUDAEP_RETURN_IF_ERROR(device::MakeTensorMap(b, n, words, Tile::kColumns, &b_map));
+  CUDAEP_RETURN_IF_ERROR(device::MakeTensorMap(b, n, words, Tile::kColumns, &b_map, Finish::kSideBySide));
   const auto row_tiles = CeilDiv<int64_t>(m, Tile::kRows), tiles = row_tiles * CeilDiv<int64_t>(n, Tile::kColumns);
   const Tiles arguments{.row_tiles = static_cast<int32_t>(row_tiles),
                         .tiles = static_cast<int32_t>(tiles),
@@ -215,9 +219,10 @@ Status Launch(const WarpgroupPlan& plan, const void* a, const void* b, int64_t m
       if constexpr (kCodes) return launch.template operator()<Tile<64, false, 2>>();
       break;
     case WarpgroupTiles::kSmall:
-      return launch.template operator()<Tile<128, false, 2>>();
+      if constexpr (!Finish::kTurnsAlone) return launch.template operator()<Tile<128, false, 2>>();
+      break;
     case WarpgroupTiles::kWide:
-      if constexpr (!Finish::kTall) return launch.template operator()<Tile<192, false, 2>>();
+      if constexpr (!Finish::kTall && !Finish::kTurnsAlone) return launch.template operator()<Tile<192, false, 2>>();
       break;
     case WarpgroupTiles::kTall:
       if constexpr (Finish::kTall) return launch.template operator()<Tile<128, false, 4>>();

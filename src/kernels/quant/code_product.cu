@@ -10,7 +10,8 @@ namespace {
 template <bool kFirst, bool kTable>
 struct CodesFinish {
   using Element = int8_t;
-  static constexpr bool kTall = false;
+  static constexpr bool kTall = false, kTurnsAlone = false;
+  static constexpr int kSideBySide = 2;
   struct OfBlock {
     uint8_t table[256];
   };

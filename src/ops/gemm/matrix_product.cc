@@ -83,7 +83,7 @@ Result<MatrixProduct> MatrixProduct::Make(StreamContext& stream, const blas::Gem
 
 void MatrixProduct::PlanOwnWays(const device::DeviceInfo& device) {
   few_rows_ = may_be_short_ ? PlanFewRows(problem_, device) : std::nullopt;
-  gelu_ = may_be_short_ ? PlanGelu(problem_, device) : std::nullopt;
+  many_rows_ = may_be_short_ ? PlanManyRows(problem_, device) : std::nullopt;
 }
 
 // On failure the product is the own kernel's.
@@ -92,7 +92,7 @@ Status MatrixProduct::UseLibrary(StreamContext& stream, const ProductOptions& op
   blas::GemmProblem bucket = problem_;
   if (problem_.batches() == 1 && !problem_.transpose_a) bucket.m = RowBucket(problem_.m);
   ProductSearch search = options.search;
-  if (few_rows_ || gelu_) search.measure = false;  // it serves calls alone whose tensors are not aligned
+  if (few_rows_ || many_rows_) search.measure = false;  // it serves calls alone whose tensors are not aligned
   Result<PlanSlotPtr> slot = FindProductPlan(stream, search, bucket, limit);
   if (bucket.m != problem_.m && (!slot.ok() || !blas::Covers(*handle, (*slot)->As<blas::GemmPlan>(), problem_))) {
     slot = FindProductPlan(stream, search, problem_, limit);
@@ -216,8 +216,8 @@ Status MatrixProduct::EnqueueCopies(StreamContext& stream, blas::Handle& handle,
 
 Status MatrixProduct::Enqueue(StreamContext& stream, const blas::GemmPointers& at) const {
   if (few_rows_ && IsAlignedForPacks(problem_, at)) return EnqueueFewRows(stream, problem_, *few_rows_, at);
-  if (gelu_ && IsAlignedForPacks(problem_, at)) {
-    return kernels::LaunchGeluProduct(GeluProductOf(problem_), *gelu_, {at.a, at.b, at.c, at.bias}, stream.stream());
+  if (many_rows_ && IsAlignedForPacks(problem_, at)) {
+    return kernels::LaunchManyRows(ManyRowsOf(problem_), *many_rows_, {at.a, at.b, at.c, at.bias}, stream.stream());
   }
   if (convolution_ != nullptr && TakesShort(*convolution_, problem_, at)) {
     return EnqueueShortProduct(stream, *convolution_, at);

@@ -8,7 +8,7 @@
 // tensors lie: those that are aligned less than it wants are copied, into memory that such a call allocates on its
 // stream and frees (kOutOfMemory; while the stream is captured kFailedPrecondition, unless such a call ran before).
 // Few rows have ways of their own (ops/gemm/short_product.h), and so have many rows with GELU
-// (kernels/gemm/gelu_product.h); calls and rows that those do not take go the others.
+// (kernels/gemm/many_rows.h); calls and rows that those do not take go the others.
 // Threads: immutable after Make.
 #pragma once
 
@@ -16,7 +16,7 @@
 #include <optional>
 
 #include "kernels/epilogue/finish.h"
-#include "kernels/gemm/gelu_product.h"
+#include "kernels/gemm/many_rows.h"
 #include "lib/blas.h"
 #include "ops/gemm/product_plans.h"
 
@@ -61,7 +61,7 @@ class MatrixProduct {
   // Null: the own kernel.
   const PlanSlotPtr& library() const { return library_; }
   bool has_few_rows() const { return few_rows_.has_value(); }  // and runs by the kernel for those
-  bool has_gelu_kernel() const { return gelu_.has_value(); }
+  bool has_many_rows_kernel() const { return many_rows_.has_value(); }
   // Null: no convolution.
   const PlanSlotPtr& convolution() const { return convolution_; }
   // Plan::settled.
@@ -86,7 +86,7 @@ class MatrixProduct {
 
   blas::GemmProblem problem_;
   std::optional<int> few_rows_;  // splits
-  std::optional<kernels::WarpgroupPlan> gelu_;
+  std::optional<kernels::WarpgroupPlan> many_rows_;
   PlanSlotPtr library_, convolution_;
   std::shared_ptr<const ProductSearch> search_;  // with `library_`; products are copied for each call by some
   size_t workspace_bytes_ = 0;

@@ -88,17 +88,23 @@ std::optional<int> PlanFewRows(const blas::GemmProblem& problem, const device::D
   return kernels::FewRowsSplits(product, device);
 }
 
-kernels::GeluProduct GeluProductOf(const blas::GemmProblem& p) {
-  return {.type = p.types.a, .m = p.m, .n = p.n, .k = p.k, .bias = p.epilogue.bias};
+kernels::ManyRowsProduct ManyRowsOf(const blas::GemmProblem& p) {
+  return {.type = p.types.a,
+          .m = p.m,
+          .n = p.n,
+          .k = p.k,
+          .bias = p.epilogue.bias,
+          .gelu = p.epilogue.activation == Activation::kGeluErf};
 }
 
 // Fewer rows have engines that begin before their predecessors have ended.
-std::optional<kernels::WarpgroupPlan> PlanGelu(const blas::GemmProblem& p, const device::DeviceInfo& device) {
+std::optional<kernels::WarpgroupPlan> PlanManyRows(const blas::GemmProblem& p, const device::DeviceInfo& device) {
   const Epilogue& e = p.epilogue;
-  const bool is_gelu = HasKernelForManyRows(e.activation, e.residual()) && e.alpha == 1.0f;
+  const bool finishes =
+      (e.activation == Activation::kNone || e.activation == Activation::kGeluErf) && !e.residual() && e.alpha == 1.0f;
   const bool one_type = p.types.b == p.types.a && p.types.c == p.types.a;
-  if (!is_gelu || !one_type || p.m <= kMostShortRows || !IsDense(p)) return std::nullopt;
-  return kernels::PlanGeluProduct(GeluProductOf(p), device);
+  if (!finishes || !one_type || p.m <= kMostShortRows || !IsDense(p)) return std::nullopt;
+  return kernels::PlanManyRows(ManyRowsOf(p), device);
 }
 
 bool IsAlignedForPacks(const blas::GemmProblem& problem, const blas::GemmPointers& at) {

@@ -1,4 +1,4 @@
-// Products of few rows (and of many with GELU) with constant weights, [columns, inner]: up to 16 rows by a kernel of
+// Products of few rows (and of many, of few inner elements) with constant weights, [columns, inner]: up to 16 rows by a kernel of
 // our own (kernels/gemm/few_rows.h). More of them as 1x1 convolutions of one channels-last image whose pixels are the
 // rows: the library's runtime engine (ops/conv/runtime_engine.h) takes them with any activation that it has, and begins
 // before its predecessor has ended, as no engine for products does. The same engine for a product as such would take
@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "kernels/gemm/few_rows.h"
-#include "kernels/gemm/gelu_product.h"
+#include "kernels/gemm/many_rows.h"
 #include "lib/blas.h"
 #include "ops/op_info.h"
 #include "runtime/plan_store.h"
@@ -27,8 +27,8 @@ bool MayBeShort(const Settings& settings);
 // are taken too. Weights that are to be packed must be the node's alone, or they were on the device twice: those that
 // nobody else reads, or that a compiled region gave it with the attribute "own_weights".
 bool MayBeShort(const OpInfo& info, int weights_input, bool packs, bool many = false);
-// Whether weights of many rows are packed too: for those with GELU alone, which have a kernel of our own on devices of
-// 9.0 (kernels/gemm/gelu_product.h). Who packs does not know the device: others give the library the packed form.
+// Whether weights of a product that is known to have many rows are packed too: with GELU alone, where the kernel of our
+// own (kernels/gemm/many_rows.h) gains most. Who packs does not know the device: others give the library the packed form.
 inline bool HasKernelForManyRows(Activation activation, bool residual) {
   return activation == Activation::kGeluErf && !residual;
 }
@@ -42,8 +42,8 @@ size_t PackedShortWeights(const TensorView& weights);
 
 // Among how many blocks the own kernel's inner dimension is cut, or nothing where it does not take the problem.
 std::optional<int> PlanFewRows(const blas::GemmProblem& problem, const device::DeviceInfo& device);
-std::optional<kernels::WarpgroupPlan> PlanGelu(const blas::GemmProblem& problem, const device::DeviceInfo& device);
-kernels::GeluProduct GeluProductOf(const blas::GemmProblem& problem);
+std::optional<kernels::WarpgroupPlan> PlanManyRows(const blas::GemmProblem& problem, const device::DeviceInfo& device);
+kernels::ManyRowsProduct ManyRowsOf(const blas::GemmProblem& problem);
 // The own kernels are for tensors that are.
 bool IsAlignedForPacks(const blas::GemmProblem& problem, const blas::GemmPointers& at);
 Status EnqueueFewRows(StreamContext& stream, const blas::GemmProblem& problem, int splits,

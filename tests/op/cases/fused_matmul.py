@@ -120,7 +120,7 @@ CASES = [
         for activation in ("none", "relu", "gelu", "gelu_tanh", "silu", "hard_swish", "hard_sigmoid")
     ),
     *(_short(*form, True, True, "gelu", constant=False) for form in (_FEW, _MORE)),
-    # Many rows, whose tiles fill the simulated device (GPUs: tests/unit/ops/gelu_product_test.cc)
+    # Many rows, whose tiles fill the simulated device (GPUs: tests/unit/ops/many_rows_test.cc)
     *(
         _short((3, 128, 16), b, attrs, bias, False, "gelu")
         for b, attrs, bias in [((16, 128), {}, True), ((128, 16), {"transB": 1}, False), ((16, 1152), {}, True)]

@@ -1,6 +1,6 @@
-// Products with GELU by the kernel of warpgroups: every tiling on every kind of size, every 16-bit number through the
-// activation, and what runs elsewhere.
-#include "kernels/gemm/gelu_product.h"
+// Products of many rows by the kernel of warpgroups: every tiling on every kind of size, every 16-bit number through
+// the activation, and what runs elsewhere.
+#include "kernels/gemm/many_rows.h"
 
 #include <gtest/gtest.h>
 
@@ -17,31 +17,31 @@
 namespace cudaep::ops {
 namespace {
 
-using kernels::GeluProduct;
+using kernels::ManyRowsProduct;
 using kernels::WarpgroupTiles;
 
 constexpr WarpgroupTiles kAllTiles[] = {WarpgroupTiles::kSmall, WarpgroupTiles::kWide, WarpgroupTiles::kTurns};
 
 double Gelu(double x) { return x * 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
-class GeluProductTest : public DeviceTest {
+class ManyRowsTest : public DeviceTest {
  protected:
   // Of a device that has the kernel, or the test is skipped.
   void SetUp() override {
     DeviceTest::SetUp();
     if (IsSkipped()) return;
     context_.emplace(0, stream());
-    const bool taken = kernels::TakesGeluProduct({.m = 1, .n = 8, .k = 8}, context_->device_info());
+    const bool taken = kernels::TakesManyRows({.m = 1, .n = 32, .k = 8}, context_->device_info());
     if (!taken) GTEST_SKIP() << "no device of 9.0";
   }
 
   // c, with `beyond` elements behind it that must stay NaN.
-  std::vector<double> Run(const GeluProduct& p, const kernels::WarpgroupPlan& plan, const std::vector<double>& a,
+  std::vector<double> Run(const ManyRowsProduct& p, const kernels::WarpgroupPlan& plan, const std::vector<double>& a,
                           const std::vector<double>& b, const std::vector<double>& bias) {
     constexpr size_t kBeyond = 4096;
     const std::vector<double> empty(static_cast<size_t>(p.m * p.n) + kBeyond, NAN);
     void* const c = Upload(p.type, empty);
-    Check(kernels::LaunchGeluProduct(
+    Check(kernels::LaunchManyRows(
         p, plan, {.a = Upload(p.type, a), .b = Upload(p.type, b), .c = c, .bias = Upload(p.type, bias)},
         context_->stream()));
     std::vector<double> result = Download(p.type, c, static_cast<int64_t>(empty.size()));
@@ -50,11 +50,12 @@ class GeluProductTest : public DeviceTest {
     return result;
   }
 
-  void CheckSizes(DataType type, WarpgroupTiles tiles, int64_t m, int64_t n, int64_t k, bool has_bias,
-                  unsigned blocks) {
-    const GeluProduct p{.type = type, .m = m, .n = n, .k = k, .bias = has_bias};
+  void CheckSizes(DataType type, WarpgroupTiles tiles, int64_t m, int64_t n, int64_t k, bool has_bias, unsigned blocks,
+                  bool gelu = true) {
+    const ManyRowsProduct p{.type = type, .m = m, .n = n, .k = k, .bias = has_bias, .gelu = gelu};
     SCOPED_TRACE(::testing::Message() << DataTypeName(type) << " tiles " << static_cast<int>(tiles) << " [" << m << ','
-                                      << n << ',' << k << "] bias " << has_bias << ", " << blocks << " blocks");
+                                      << n << ',' << k << "] bias " << has_bias << ", " << blocks << " blocks, gelu "
+                                      << gelu);
     const std::vector<double> a = TestValues(m * k, 1), b = TestValues(n * k, 2), bias = TestValues(n, 3);
     const std::vector<double> c = Run(p, {tiles, blocks}, a, b, bias);
     const auto at = [&](const std::vector<double>& values, int64_t i) { return values[static_cast<size_t>(i)]; };
@@ -66,7 +67,7 @@ class GeluProductTest : public DeviceTest {
           const double term = at(a, row * k + i) * at(b, column * k + i);
           sum += term, size += std::abs(term);
         }
-        const double wanted = Gelu(sum), got = at(c, row * n + column);
+        const double wanted = gelu ? Gelu(sum) : sum, got = at(c, row * n + column);
         const double tolerance = (type == DataType::kFloat16 ? 6e-4 : 5e-3) * std::abs(wanted) + 2e-6 * size;
         if (!(std::abs(got - wanted) <= tolerance)) {
           ++wrong;
@@ -76,27 +77,27 @@ class GeluProductTest : public DeviceTest {
     }
   }
 
-  // gelu of each finite number of T: of rows of 8 with the unit matrix.
+  // gelu of each finite number of T: of rows of 8 with the unit matrix, beside columns of zeros.
   template <DataType type>
   void CheckEveryNumber(double most_ulps) {
     using T = CppType<type>;
-    std::vector<double> numbers(65536), unit(64), none(8);
+    std::vector<double> numbers(65536), unit(32 * 8), none(32);
     for (size_t i = 0; i < numbers.size(); ++i) {
       const double x = static_cast<double>(ToFloat(T{static_cast<uint16_t>(i)}));
       numbers[i] = std::isfinite(x) ? x : 0.0;
     }
     for (size_t i = 0; i < 8; ++i) unit[i * 9] = 1;
-    const GeluProduct p{.type = type, .m = 8192, .n = 8, .k = 8};
+    const ManyRowsProduct p{.type = type, .m = 8192, .n = 32, .k = 8, .gelu = true};
     const auto plan = kernels::PlanWarpgroups(p.m, p.n, WarpgroupTiles::kSmall, context_->device_info());
     const std::vector<double> c = Run(p, plan, numbers, unit, none);
     constexpr int kDigits = type == DataType::kFloat16 ? 10 : 7, kLeast = type == DataType::kFloat16 ? -14 : -126;
     double worst = 0;
     for (size_t i = 0; i < numbers.size(); ++i) {
-      const double wanted = Gelu(numbers[i]);
+      const double wanted = Gelu(numbers[i]), got = c[i / 8 * 32 + i % 8];
       const int exponent = wanted == 0 ? kLeast : std::max(std::ilogb(wanted), kLeast);
-      const double off = std::abs(c[i] - wanted) / std::ldexp(1.0, exponent - kDigits);
+      const double off = std::abs(got - wanted) / std::ldexp(1.0, exponent - kDigits);
       if (!(off <= worst)) worst = off;
-      ASSERT_LE(off, most_ulps) << "gelu(" << numbers[i] << ") is " << wanted << ", not " << c[i];
+      ASSERT_LE(off, most_ulps) << "gelu(" << numbers[i] << ") is " << wanted << ", not " << got;
     }
     EXPECT_GT(worst, 0.4);  // of what is rounded
   }
@@ -104,32 +105,36 @@ class GeluProductTest : public DeviceTest {
   std::optional<StreamContext> context_;
 };
 
-TEST_F(GeluProductTest, EveryTilingOnEverySize) {
+TEST_F(ManyRowsTest, EveryTilingOnEverySize) {
   for (const WarpgroupTiles tiles : kAllTiles) {
     CheckSizes(DataType::kFloat16, tiles, 128, 192, 64, true, 1);  // whole tiles
-    CheckSizes(DataType::kFloat16, tiles, 1, 8, 8, false, 1);
-    CheckSizes(DataType::kFloat16, tiles, 129, 200, 72, true, 2);  // parts of tiles, and blocks with several
-    CheckSizes(DataType::kBFloat16, tiles, 300, 136, 200, false, 3);
+    CheckSizes(DataType::kFloat16, tiles, 1, 32, 8, false, 1);
+    CheckSizes(DataType::kFloat16, tiles, 129, 224, 72, true, 2);  // parts of tiles, and blocks with several
+    CheckSizes(DataType::kBFloat16, tiles, 300, 160, 200, false, 3);
+  }
+  for (const unsigned blocks : {1u, 2u}) {
+    CheckSizes(DataType::kFloat16, WarpgroupTiles::kTurns, 129, 224, 72, true, blocks, false);
+    CheckSizes(DataType::kBFloat16, WarpgroupTiles::kTurns, 300, 416, 200, blocks == 1, blocks, false);
   }
   // More steps than a ring has, in turns: an odd and an even number of tiles for a block.
   for (const unsigned blocks : {1u, 2u}) {
-    CheckSizes(DataType::kFloat16, WarpgroupTiles::kTurns, 260, 16, 456, true, blocks);
+    CheckSizes(DataType::kFloat16, WarpgroupTiles::kTurns, 260, 32, 456, true, blocks);
   }
 }
 
-TEST_F(GeluProductTest, EveryNumberThroughTheActivation) {
-  CheckEveryNumber<DataType::kFloat16>(0.52);
+TEST_F(ManyRowsTest, EveryNumberThroughTheActivation) {
+  CheckEveryNumber<DataType::kFloat16>(0.7);
   CheckEveryNumber<DataType::kBFloat16>(0.7);
 }
 
-TEST_F(GeluProductTest, InfinitiesAndNanStayInTheirRows) {
+TEST_F(ManyRowsTest, InfinitiesAndNanStayInTheirRows) {
   const double inf = std::numeric_limits<double>::infinity();
-  GeluProduct p{.m = 300, .n = 40, .k = 8};
+  ManyRowsProduct p{.m = 300, .n = 64, .k = 8, .gelu = true};
   std::vector<double> a(static_cast<size_t>(p.m * p.k), 0.125), b(static_cast<size_t>(p.n * p.k), 1.0);
   a[3 * 8] = inf, a[130 * 8 + 7] = -inf, a[299 * 8 + 2] = NAN;
   for (const WarpgroupTiles tiles : kAllTiles) {
     p.type = tiles == WarpgroupTiles::kWide ? DataType::kBFloat16 : DataType::kFloat16;
-    const std::vector<double> c = Run(p, {tiles, 1}, a, b, std::vector<double>(40));
+    const std::vector<double> c = Run(p, {tiles, 1}, a, b, std::vector<double>(64));
     for (int64_t i = 0; i < p.m * p.n; ++i) {
       const double got = c[static_cast<size_t>(i)];
       if (i / p.n == 3) {
@@ -152,9 +157,9 @@ device::DeviceInfo Hopper() {
 }
 
 // As measured, with 3072 columns.
-TEST(GeluProductPlanTest, TilesAreThoseThatFillTheDevice) {
-  const auto tiles = [](int64_t m, int64_t n = 3072, int64_t k = 768) {
-    const auto plan = kernels::PlanGeluProduct({.m = m, .n = n, .k = k}, Hopper());
+TEST(ManyRowsPlanTest, TilesAreThoseThatFillTheDevice) {
+  const auto tiles = [](int64_t m, int64_t n = 3072, int64_t k = 768, bool gelu = true) {
+    const auto plan = kernels::PlanManyRows({.m = m, .n = n, .k = k, .gelu = gelu}, Hopper());
     return plan ? static_cast<int>(plan->tiles) : -1;
   };
   EXPECT_EQ(tiles(512), static_cast<int>(WarpgroupTiles::kSmall));
@@ -162,31 +167,40 @@ TEST(GeluProductPlanTest, TilesAreThoseThatFillTheDevice) {
   EXPECT_EQ(tiles(2048), static_cast<int>(WarpgroupTiles::kWide));
   EXPECT_EQ(tiles(4096), static_cast<int>(WarpgroupTiles::kTurns));
   EXPECT_EQ(tiles(6304), static_cast<int>(WarpgroupTiles::kTurns));
-  EXPECT_EQ(tiles(1576), -1);
+  EXPECT_EQ(tiles(1576), static_cast<int>(WarpgroupTiles::kWide));
   EXPECT_EQ(tiles(300), -1);
   EXPECT_EQ(tiles(4096, 4096, 4096), -1);
-  EXPECT_EQ(kernels::PlanGeluProduct({.m = 4096, .n = 3072, .k = 768}, Hopper())->blocks, 132u);
-  EXPECT_EQ(kernels::PlanGeluProduct({.m = 1024, .n = 3072, .k = 768}, Hopper())->blocks, 128u);
+  EXPECT_EQ(kernels::PlanManyRows({.m = 4096, .n = 3072, .k = 768, .gelu = true}, Hopper())->blocks, 132u);
+  EXPECT_EQ(kernels::PlanManyRows({.m = 1024, .n = 3072, .k = 768, .gelu = true}, Hopper())->blocks, 128u);
+  for (const auto& [m, n] : {std::pair{4096, 2304}, {4096, 3072}, {6304, 2304}, {6304, 3072}, {2048, 3072}}) {
+    EXPECT_EQ(tiles(m, n, 768, false), static_cast<int>(WarpgroupTiles::kTurns)) << m << ' ' << n;
+  }
+  EXPECT_EQ(tiles(8192, 4096, 1024, false), static_cast<int>(WarpgroupTiles::kTurns));
+  for (const auto& [m, n] : {std::pair{1576, 3072}, {1576, 2304}, {1024, 3072}, {512, 3072}, {6304, 768}}) {
+    EXPECT_EQ(tiles(m, n, 768, false), -1) << m << ' ' << n;
+  }
+  EXPECT_EQ(tiles(4096, 768, 3072, false), -1);
 }
 
-TEST(GeluProductPlanTest, WhatTheKernelDoesNotTake) {
-  const GeluProduct taken{.m = 4096, .n = 3072, .k = 768};
-  EXPECT_TRUE(kernels::TakesGeluProduct(taken, Hopper()));
-  for (const auto& other : {GeluProduct{.type = DataType::kFloat, .m = 4096, .n = 3072, .k = 768},
-                            GeluProduct{.m = 4096, .n = 3076, .k = 768}, GeluProduct{.m = 4096, .n = 3072, .k = 772},
-                            GeluProduct{.m = 0, .n = 3072, .k = 768}, GeluProduct{.m = 4096, .n = 3072, .k = 0},
-                            GeluProduct{.m = int64_t{1} << 31, .n = 3072, .k = 768}}) {
-    EXPECT_FALSE(kernels::TakesGeluProduct(other, Hopper())) << other.m << ' ' << other.n << ' ' << other.k;
+TEST(ManyRowsPlanTest, WhatTheKernelDoesNotTake) {
+  const ManyRowsProduct taken{.m = 4096, .n = 3072, .k = 768};
+  EXPECT_TRUE(kernels::TakesManyRows(taken, Hopper()));
+  for (const auto& other :
+       {ManyRowsProduct{.type = DataType::kFloat, .m = 4096, .n = 3072, .k = 768},
+        ManyRowsProduct{.m = 4096, .n = 3080, .k = 768}, ManyRowsProduct{.m = 4096, .n = 3072, .k = 772},
+        ManyRowsProduct{.m = 0, .n = 3072, .k = 768}, ManyRowsProduct{.m = 4096, .n = 3072, .k = 0},
+        ManyRowsProduct{.m = int64_t{1} << 31, .n = 3072, .k = 768}}) {
+    EXPECT_FALSE(kernels::TakesManyRows(other, Hopper())) << other.m << ' ' << other.n << ' ' << other.k;
   }
   for (const int major : {8, 10, 12}) {
     device::DeviceInfo device = Hopper();
     device.major = major;
-    EXPECT_FALSE(kernels::TakesGeluProduct(taken, device)) << major;
+    EXPECT_FALSE(kernels::TakesManyRows(taken, device)) << major;
   }
 }
 
 // By the product of operators: the kernel where it is planned, the library with a finisher where tensors lie otherwise.
-TEST_F(GeluProductTest, ProductsOfOperatorsRunByIt) {
+TEST_F(ManyRowsTest, ProductsOfOperatorsRunByIt) {
   device::DeviceInfo info = context_->device_info();
   const int64_t n = 128 * std::max(info.multiprocessors / 3, 1), m = 3 * 128, k = 16;  // one tile each
   blas::GemmProblem p{.types = lib::MixedTypes::Of(DataType::kFloat16),
@@ -207,7 +221,7 @@ TEST_F(GeluProductTest, ProductsOfOperatorsRunByIt) {
     return std::move(product).value();
   };
   const MatrixProduct product = made(p);
-  EXPECT_TRUE(product.has_gelu_kernel());
+  EXPECT_TRUE(product.has_many_rows_kernel());
   for (const size_t shift : {size_t{0}, size_t{1}}) {
     const auto upload = [&](std::vector<double> values) {
       values.insert(values.begin(), shift, 0.0);
@@ -237,10 +251,10 @@ TEST_F(GeluProductTest, ProductsOfOperatorsRunByIt) {
                       +[](blas::GemmProblem& q) { q.epilogue.alpha = 2; }}) {
     blas::GemmProblem other = p;
     change(other);
-    EXPECT_FALSE(made(other).has_gelu_kernel());
+    EXPECT_FALSE(made(other).has_many_rows_kernel());
   }
   options.may_be_short = false;
-  EXPECT_FALSE(made(p).has_gelu_kernel());
+  EXPECT_FALSE(made(p).has_many_rows_kernel());
 }
 
 }  // namespace

@@ -1,0 +1,44 @@
+// Products of many rows and few inner elements: C = A * B^T + bias, or gelu of it by erf, fp16 and bf16 with fp32 sums,
+// for devices of 9.0.
+//
+// Libraries have no product with GELU that is as fast as theirs without, and as a kernel of its own that reads and
+// writes the result once more. Here a block's warps finish a tile while tensor cores work on the next, and what they do
+// for each element is little. Sums are added in one order: results never differ from run to run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "core/data_type.h"
+#include "core/status.h"
+#include "device/device.h"
+#include "kernels/gemm/warpgroup_tiles.h"
+
+namespace cudaep::kernels {
+
+inline constexpr int kManyRowsColumns = 32;  // n is a multiple of it
+inline constexpr int kManyRowsPack = 8;      // elements of rows of A and B that are moved at once
+
+struct ManyRowsProduct {
+  DataType type = DataType::kFloat16;  // float16 or bfloat16
+  int64_t m = 0, n = 0, k = 0;
+  bool bias = false, gelu = false;
+};
+
+struct ManyRowsPointers {
+  const void* a = nullptr;     // [m, k]
+  const void* b = nullptr;     // [n, k]
+  void* c = nullptr;           // [m, n]; none of the others
+  const void* bias = nullptr;  // [n]; not read where the product has none
+};
+
+// Whether the kernel takes the product at all; without GELU by tiles in turns alone.
+bool TakesManyRows(const ManyRowsProduct& product, const device::DeviceInfo& device);
+// Nothing too where the library's product, with a kernel for GELU behind it, is expected to take less time.
+std::optional<WarpgroupPlan> PlanManyRows(const ManyRowsProduct& product, const device::DeviceInfo& device);
+
+// All tensors are aligned to 16 bytes. An empty result launches nothing.
+Status LaunchManyRows(const ManyRowsProduct& product, const WarpgroupPlan& plan, const ManyRowsPointers& at,
+                      device::Stream stream);
+
+}  // namespace cudaep::kernels

@@ -1,0 +1,39 @@
+#include <algorithm>
+
+#include "core/checked_math.h"
+#include "kernels/gemm/many_rows.h"
+
+namespace cudaep::kernels {
+namespace {
+
+// The share of the rounds of tiles that must be filled for the kernel to beat the library, in several rounds and in a
+// single one, and how deep products may be: the deeper, the smaller the part of what ends them. Measured on an H200
+// with 512 to 8192 rows (docs/benchmarks.md).
+constexpr double kLeastOfRounds = 0.85, kLeastOfRoundsWithGelu = 0.74, kLeastOfOneRoundWithGelu = 0.7;
+constexpr int64_t kMostDepth = 1024, kMostDepthWithGelu = 2048;
+
+}  // namespace
+
+bool TakesManyRows(const ManyRowsProduct& product, const device::DeviceInfo& device) {
+  const bool is_16_bits = product.type == DataType::kFloat16 || product.type == DataType::kBFloat16;
+  return is_16_bits && product.n % kManyRowsColumns == 0 && product.k % kManyRowsPack == 0 &&
+         TakesWarpgroups(product.m, product.n, product.k, device);
+}
+
+std::optional<WarpgroupPlan> PlanManyRows(const ManyRowsProduct& product, const device::DeviceInfo& device) {
+  const bool gelu = product.gelu;
+  if (!TakesManyRows(product, device) || product.k > (gelu ? kMostDepthWithGelu : kMostDepth)) return std::nullopt;
+  const WarpgroupPlan plan = gelu ? PlanWarpgroups(product.m, product.n, device)
+                                  : PlanWarpgroups(product.m, product.n, WarpgroupTiles::kTurns, device);
+  const int64_t processors = std::max(device.multiprocessors, 1);
+  const int64_t rounds = CeilDiv(WarpgroupTileCount(product.m, product.n, plan.tiles), processors);
+  if (rounds == 1 && !gelu) return std::nullopt;
+  const double done =
+      static_cast<double>(product.m) * static_cast<double>(product.n) /
+      static_cast<double>(rounds * processors * WarpgroupRows(plan.tiles) * WarpgroupColumns(plan.tiles));
+  const double least = !gelu ? kLeastOfRounds : rounds == 1 ? kLeastOfOneRoundWithGelu : kLeastOfRoundsWithGelu;
+  if (done < least) return std::nullopt;
+  return plan;
+}
+
+}  // namespace cudaep::kernels
