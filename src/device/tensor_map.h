@@ -37,8 +37,8 @@ struct alignas(128) TensorMap {
 // Of a contiguous matrix [rows, columns] of 16-bit elements, aligned to 16 bytes, columns a multiple of 8, both below
 // 2^31. kInvalidArgument for others, kNotSupported where the driver has no such maps.
 //
-// `together`: of products whose B is this matrix (device/warpgroup.h) a thread has so many columns side by side, since a
-// box has its rows in the order of BoxRow<together>. With 2 that is as they lie; with 8, `rows` and `box_rows` are
+// `together`: of products whose B is this matrix (device/warpgroup.h) a thread has so many columns side by side, since
+// a box has its rows in the order of BoxRow<together>. With 2 that is as they lie; with 8, `rows` and `box_rows` are
 // multiples of 32.
 Status MakeTensorMap(const void* matrix, int64_t rows, int64_t columns, unsigned box_rows, TensorMap* map,
                      int together = 2);

@@ -4,7 +4,8 @@
 
 namespace cudaep::device {
 
-Status MakeTensorMap(const void* matrix, int64_t rows, int64_t columns, unsigned box_rows, TensorMap* map, int together) {
+Status MakeTensorMap(const void* matrix, int64_t rows, int64_t columns, unsigned box_rows, TensorMap* map,
+                     int together) {
   static_assert(sizeof(TensorMap) == sizeof(CUtensorMap) && alignof(TensorMap) == alignof(CUtensorMap));
   static const auto encode = [] {
     decltype(&cuTensorMapEncodeTiled) function = nullptr;
@@ -20,14 +21,13 @@ Status MakeTensorMap(const void* matrix, int64_t rows, int64_t columns, unsigned
   const cuuint64_t plain_sizes[] = {size, static_cast<cuuint64_t>(rows)};
   const cuuint32_t plain_box[] = {kBoxColumns, box_rows}, steps[] = {1, 1, 1, 1, 1};
   const bool plain = together == 2;
-  const CUresult result =
-      encode(reinterpret_cast<CUtensorMap*>(map), CU_TENSOR_MAP_DATA_TYPE_UINT16, plain ? 2 : 5,
-             const_cast<void*>(matrix), plain ? plain_sizes : sizes, strides, plain ? plain_box : box, steps,
-             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult result = encode(
+      reinterpret_cast<CUtensorMap*>(map), CU_TENSOR_MAP_DATA_TYPE_UINT16, plain ? 2 : 5, const_cast<void*>(matrix),
+      plain ? plain_sizes : sizes, strides, plain ? plain_box : box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+      CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result == CUDA_SUCCESS) return Status::Ok();
-  return InvalidArgument("no tensor map of [", rows, ',', columns, "] in boxes of ", box_rows, " rows, ", together, " together: driver error ",
-                         static_cast<int>(result));
+  return InvalidArgument("no tensor map of [", rows, ',', columns, "] in boxes of ", box_rows, " rows, ", together,
+                         " together: driver error ", static_cast<int>(result));
 }
 
 }  // namespace cudaep::device

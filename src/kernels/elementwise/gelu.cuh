@@ -35,9 +35,9 @@ struct GeluByErf {
 
 // GeluByErf for results that are rounded to T, 16 bits: of few instructions, one of them 2^x.
 //
-// The logarithm of the distribution at -|x| is nearly a parabola. Polynomials of least error, by Lawson's iteration: for
-// fp16 up to |x| = 5.8, where results vanish, 8e-5 of those that are normal numbers, a sixth of what rounding loses; for
-// bf16 up to 13.5 6e-4, a third. Beyond they fall fast enough.
+// The logarithm of the distribution at -|x| is nearly a parabola. Polynomials of least error, by Lawson's iteration:
+// for fp16 up to |x| = 5.8, where results vanish, 8e-5 of those that are normal numbers, a sixth of what rounding
+// loses; for bf16 up to 13.5 6e-4, a third. Beyond they fall fast enough.
 template <class T>
 __device__ __forceinline__ float RoundedGelu(float x) {
   const float size = fminf(std::fabs(x), 30.0f);
@@ -53,7 +53,7 @@ __device__ __forceinline__ float RoundedGelu(float x) {
     const float tail = device::FastExp2(polynomial(kTerms));
     return x * (x < 0 ? tail : 1.0f - tail);
   } else {  // a root of the tail does not underflow where results in bf16 do not
-    constexpr float kTerms[] = {-1.00086539f,   -1.1421863f,     -0.474008032f, -0.0438526789f,
+    constexpr float kTerms[] = {-1.00086539f,   -1.1421863f,      -0.474008032f, -0.0438526789f,
                                 0.00532068378f, -0.000401773594f, 1.680781e-05f, -2.95734806e-07f};
     const float root = device::FastExp2(0.5f * polynomial(kTerms));
     return x < 0 ? x * root * root : x * (1.0f - root * root);

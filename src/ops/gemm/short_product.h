@@ -1,8 +1,8 @@
-// Products of few rows (and of many, of few inner elements) with constant weights, [columns, inner]: up to 16 rows by a kernel of
-// our own (kernels/gemm/few_rows.h). More of them as 1x1 convolutions of one channels-last image whose pixels are the
-// rows: the library's runtime engine (ops/conv/runtime_engine.h) takes them with any activation that it has, and begins
-// before its predecessor has ended, as no engine for products does. The same engine for a product as such would take
-// several times as long to compile. Until it is compiled, products run as others do.
+// Products of few rows (and of many, of few inner elements) with constant weights, [columns, inner]: up to 16 rows by a
+// kernel of our own (kernels/gemm/few_rows.h). More of them as 1x1 convolutions of one channels-last image whose pixels
+// are the rows: the library's runtime engine (ops/conv/runtime_engine.h) takes them with any activation that it has,
+// and begins before its predecessor has ended, as no engine for products does. The same engine for a product as such
+// would take several times as long to compile. Until it is compiled, products run as others do.
 #pragma once
 
 #include <optional>
@@ -28,7 +28,8 @@ bool MayBeShort(const Settings& settings);
 // nobody else reads, or that a compiled region gave it with the attribute "own_weights".
 bool MayBeShort(const OpInfo& info, int weights_input, bool packs, bool many = false);
 // Whether weights of a product that is known to have many rows are packed too: with GELU alone, where the kernel of our
-// own (kernels/gemm/many_rows.h) gains most. Who packs does not know the device: others give the library the packed form.
+// own (kernels/gemm/many_rows.h) gains most. Who packs does not know the device: others give the library the packed
+// form.
 inline bool HasKernelForManyRows(Activation activation, bool residual) {
   return activation == Activation::kGeluErf && !residual;
 }
