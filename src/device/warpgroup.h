@@ -33,8 +33,8 @@ template <class T>
 using WarpgroupSum = std::conditional_t<std::is_same_v<T, int8_t>, int32_t, float>;
 
 // Copies the box that begins at `column` and `row`. All of its bytes, zeros too, count at `barrier`, where an arrival
-// announced them. One thread asks for it; `map` is the kernel's argument, made with kTogether.
-template <int kTogether = 2>
+// announced them. One thread asks for it; `map` is the kernel's argument, made with the same kSideBySide.
+template <int kSideBySide = 2>
 __device__ __forceinline__ void CopyBox([[maybe_unused]] void* shared, [[maybe_unused]] const TensorMap& map,
                                         [[maybe_unused]] int column, [[maybe_unused]] int row,
                                         [[maybe_unused]] CopyBarrier* barrier) {
@@ -43,14 +43,14 @@ __device__ __forceinline__ void CopyBox([[maybe_unused]] void* shared, [[maybe_u
   const auto* const matrix = reinterpret_cast<const std::byte*>(map.word[0]);
   const auto rows = static_cast<int64_t>(map.word[1]), columns = static_cast<int64_t>(map.word[2]);
   if (reinterpret_cast<uintptr_t>(shared) % kBoxAlignment != 0) block.Fail("a box that is not aligned to 1024 bytes");
-  if (map.word[4] != kTogether || (kTogether != 2 && row % (4 * kTogether) != 0)) {
+  if (map.word[4] != kSideBySide || (kSideBySide != 2 && row % (4 * kSideBySide) != 0)) {
     block.Fail("a box in another order of rows than its map");
   }
   constexpr uint64_t kZeros[2] = {};
   for (int r = 0; r < static_cast<int>(map.word[3]); ++r) {
     for (int piece = 0; piece < 8; ++piece) {
       std::byte* const to = static_cast<std::byte*>(shared) + r * kBoxRowBytes + (piece ^ (r % 8)) * 16;
-      const int64_t at_row = int64_t{row} + BoxRow<kTogether>(r), at_column = int64_t{column} + piece * 8;
+      const int64_t at_row = int64_t{row} + BoxRow<kSideBySide>(r), at_column = int64_t{column} + piece * 8;
       if (at_row >= 0 && at_row < rows && at_column >= 0 && at_column < columns) {
         block.BulkCopy(to, matrix + (at_row * columns + at_column) * 2, 16, &barrier->state);
       } else {
@@ -59,11 +59,11 @@ __device__ __forceinline__ void CopyBox([[maybe_unused]] void* shared, [[maybe_u
     }
   }
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  if constexpr (kTogether != 2) {
+  if constexpr (kSideBySide != 2) {
     asm volatile(
         "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
         "[%0], [%1, {%2, %3, %3, %3, %4}], [%5];" ::"r"(detail::SharedAddress(shared)),
-        "l"(&map), "r"(column), "r"(0), "r"(row / (4 * kTogether)), "r"(detail::SharedAddress(barrier))
+        "l"(&map), "r"(column), "r"(0), "r"(row / (4 * kSideBySide)), "r"(detail::SharedAddress(barrier))
         : "memory");
     return;
   }

@@ -203,7 +203,7 @@ def write(budgets: dict[str, Any]) -> None:
 def main() -> None:
     """Checks one build folder against its preset's budget, or makes it the budget."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("preset", choices=["cuda", "sim"])
+    parser.add_argument("preset", choices=["cuda-ci", "sim"])
     parser.add_argument("folder", nargs="?", type=Path, help="of the build; build/PRESET by default")
     parser.add_argument("--write", action="store_true", help="make limits of what this build counts")
     parser.add_argument("--write-seconds", action="store_true", help="make limits of its seconds; no cache served it")
@@ -218,11 +218,11 @@ def main() -> None:
     calibration = calibrate(calibration_command(arguments.preset))
     kernels: Counter[str] = Counter()
     code_bytes, sizes = 0, {}
-    if arguments.preset == "cuda":
+    if arguments.preset == "cuda-ci":
         kernels = kernel_names(subprocess.run(["nm", library], check=True, capture_output=True, text=True).stdout)
         code_bytes, sizes = device_code_bytes(sections_of(library)), file_bytes(folder, ROOT)
     if arguments.write or arguments.write_seconds:
-        if arguments.write and arguments.preset == "cuda":
+        if arguments.write and arguments.preset == "cuda-ci":
             budget = new_budget(budget, kernels, code_bytes, sizes)
         if arguments.write_seconds:
             budget = new_seconds(budget, seconds, calibration)
@@ -230,7 +230,7 @@ def main() -> None:
         write(budgets)
         return
     problems = check_seconds(seconds, calibration / budget["calibration_seconds"], budget)
-    if arguments.preset == "cuda":
+    if arguments.preset == "cuda-ci":
         problems += check_names(budget, ROOT)
         problems += check_file_bytes(sizes, budget)
         problems += check_kernels(kernels, code_bytes, budget)

@@ -12,13 +12,13 @@ bool TakesOwnWeights(const ir::Node& node) {
   return node.Is("MatMul", ops::kFusedDomain) || node.Is("Attention", ops::kMicrosoftDomain);
 }
 
-bool HasKernelForManyRows(const ir::Node& node) {
+bool PacksManyRows(const ir::Node& node) {
   constexpr size_t kResidual = 3;
   if (!node.Is("MatMul", ops::kFusedDomain)) return false;
   const auto* const name = ir::FindAttribute<std::string>(node, "activation");
   const auto activation = ActivationFromName(name == nullptr ? "none" : *name);
   const bool residual = node.inputs.size() > kResidual && node.inputs[kResidual] >= 0;
-  return activation && ops::HasKernelForManyRows(*activation, residual);
+  return activation && ops::PacksManyRows(*activation, residual);
 }
 
 bool IsCandidate(const Rewriter& rewrite, const ir::Node& node) {
@@ -29,7 +29,7 @@ bool IsCandidate(const Rewriter& rewrite, const ir::Node& node) {
     if (IntAttribute(node, name, 0) != 0) return false;
   }
   const auto rows = ir::NodeInfo(rewrite.graph, node, rewrite.settings()).input_dims(0);
-  return ops::FitShort(b.type, b.constant.dims()) && rows && (HasKernelForManyRows(node) || !ops::HasManyRows(*rows)) &&
+  return ops::FitShort(b.type, b.constant.dims()) && rows && (PacksManyRows(node) || !ops::HasManyRows(*rows)) &&
          FloatAttribute(node, "alpha", 1.0f) == 1.0f;
 }
 

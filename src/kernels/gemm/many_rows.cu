@@ -14,6 +14,7 @@ struct RowsFinish {
   using Element = T;
   static constexpr bool kTall = false, kTurnsAlone = !kGelu;
   static constexpr int kSideBySide = kPack;
+  static_assert(kManyRowsColumns == 4 * kSideBySide);
   struct OfBlock {};
   template <int kColumns>
   struct OfColumns {
@@ -90,6 +91,10 @@ Status LaunchManyRows(const ManyRowsProduct& product, const WarpgroupPlan& plan,
   if (product.m == 0 || product.n == 0) return Status::Ok();
   if (product.type != DataType::kFloat16 && product.type != DataType::kBFloat16) {
     return NotSupported("a product of many rows of ", DataTypeName(product.type));
+  }
+  if (product.n % kManyRowsColumns != 0 || product.k <= 0 || product.k % kManyRowsPack != 0) {
+    return InvalidArgument("a product of many rows, [", product.m, ',', product.k, "] by [", product.n, ',', product.k,
+                           "], that is no whole packs");
   }
   const auto launch = [&]<class T>() {
     return product.gelu ? LaunchOf<T, true>(product, plan, at, stream) : LaunchOf<T, false>(product, plan, at, stream);

@@ -37,7 +37,8 @@ bool TakesManyRows(const ManyRowsProduct& product, const device::DeviceInfo& dev
 // Nothing too where the library's product, with a kernel for GELU behind it, is expected to take less time.
 std::optional<WarpgroupPlan> PlanManyRows(const ManyRowsProduct& product, const device::DeviceInfo& device);
 
-// All tensors are aligned to 16 bytes. An empty result launches nothing.
+// Of a product that TakesManyRows takes, and one of its tiles: kInvalidArgument otherwise, or kNotSupported for other
+// types. All tensors are aligned to 16 bytes. An empty result launches nothing.
 Status LaunchManyRows(const ManyRowsProduct& product, const WarpgroupPlan& plan, const ManyRowsPointers& at,
                       device::Stream stream);
 

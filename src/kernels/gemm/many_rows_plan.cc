@@ -8,7 +8,8 @@ namespace {
 
 // The share of the rounds of tiles that must be filled for the kernel to beat the library, in several rounds and in a
 // single one, and how deep products may be: the deeper, the smaller the part of what ends them. Measured on an H200
-// with 512 to 8192 rows (docs/benchmarks.md).
+// with 512 to 8192 rows (docs/benchmarks.md); with GELU against the library's time there and 4.5 us or more for a
+// kernel behind it.
 constexpr double kLeastOfRounds = 0.85, kLeastOfRoundsWithGelu = 0.74, kLeastOfOneRoundWithGelu = 0.7;
 constexpr int64_t kMostDepth = 1024, kMostDepthWithGelu = 2048;
 

@@ -2,8 +2,9 @@
 // Included by one file for each way to finish, which says in a type
 //   Element, kTall              of A and B; whether there are tall tiles instead of wide ones
 //   kTurnsAlone                 whether there are no tiles but those in turns
-//   kSideBySide                 columns of a segment that a thread has side by side: 2, or 8 where n is whole segments.
-//                               B's rows lie so in its boxes (device::BoxRow), which takes time where tiles are few
+//   kSideBySide                 columns of a segment that a thread has side by side, from kSideBySide * (lane % 4) on:
+//                               2, or 8 where n is whole segments. B's rows lie so in its boxes (device::BoxRow), which
+//                               takes time where tiles are few
 //   OfBlock, OfColumns<N>       what lies in shared memory: once a block, and once for each warp and its tile's columns
 //   OfThread<N>                 what a thread asks for before its products
 //   BringBlock(OfBlock&)        by all threads of the block
@@ -12,7 +13,8 @@
 //                               the thread's first row, and the tile's first column
 //   operator()(OfBlock, OfColumns, OfThread, sum, first, row, column)
 //                               by a warp: a segment, 32 columns of 16 rows, of which the thread has 16 sums as
-//                               warpgroup.h says, upper rows `row`; `first` is its first column in the tile
+//                               warpgroup.h says, columns in a box's order, upper rows `row`; the segment's first
+//                               column is `first` in the tile, `column` in C
 //
 // The block's first warpgroup brings boxes, the others multiply and finish. Sums are added in one order: results
 // never differ from run to run.

@@ -34,7 +34,7 @@ class MatMul : public Operator {
     op->a_ = {info.BoolOr("transA", false), info.BoolOr("transBatchA", false)};
     op->b_ = {info.BoolOr("transB", false), info.BoolOr("transBatchB", false)};
     const bool plain = !op->a_.transpose && !op->a_.transpose_batch && op->epilogue_.alpha == 1.0f;
-    const bool many = HasKernelForManyRows(op->epilogue_.activation, op->epilogue_.residual());
+    const bool many = PacksManyRows(op->epilogue_.activation, op->epilogue_.residual());
     op->options_.may_be_short = plain && MayBeShort(info, kB, !op->b_.transpose, many);
     return op;
   }

@@ -7,7 +7,7 @@
 // by the own kernel, unless the option forces the library. A deterministic plan's algorithm is the same wherever the
 // tensors lie: those that are aligned less than it wants are copied, into memory that such a call allocates on its
 // stream and frees (kOutOfMemory; while the stream is captured kFailedPrecondition, unless such a call ran before).
-// Few rows have ways of their own (ops/gemm/short_product.h), and so have many rows with GELU
+// Few rows have ways of their own (ops/gemm/short_product.h), and so have many rows
 // (kernels/gemm/many_rows.h); calls and rows that those do not take go the others.
 // Threads: immutable after Make.
 #pragma once

@@ -30,7 +30,7 @@ bool MayBeShort(const OpInfo& info, int weights_input, bool packs, bool many = f
 // Whether weights of a product that is known to have many rows are packed too: with GELU alone, where the kernel of our
 // own (kernels/gemm/many_rows.h) gains most. Who packs does not know the device: others give the library the packed
 // form.
-inline bool HasKernelForManyRows(Activation activation, bool residual) {
+inline bool PacksManyRows(Activation activation, bool residual) {
   return activation == Activation::kGeluErf && !residual;
 }
 // Whether dimensions are of more rows, whatever those count that are unknown, unless there are none.

@@ -11,6 +11,7 @@
 #include "../lib/device_fixture.h"
 #include "core/data_type_traits.h"
 #include "device/device_info.h"
+#include "device/tensor_map.h"
 #include "ops/gemm/matrix_product.h"
 #include "ops/gemm/short_product.h"
 
@@ -100,6 +101,7 @@ class ManyRowsTest : public DeviceTest {
       ASSERT_LE(off, most_ulps) << "gelu(" << numbers[i] << ") is " << wanted << ", not " << got;
     }
     EXPECT_GT(worst, 0.4);  // of what is rounded
+    for (size_t i = 0; i < c.size(); ++i) ASSERT_TRUE(i % 32 < 8 || c[i] == 0) << i;
   }
 
   std::optional<StreamContext> context_;
@@ -125,6 +127,45 @@ TEST_F(ManyRowsTest, EveryTilingOnEverySize) {
 TEST_F(ManyRowsTest, EveryNumberThroughTheActivation) {
   CheckEveryNumber<DataType::kFloat16>(0.7);
   CheckEveryNumber<DataType::kBFloat16>(0.7);
+}
+
+TEST_F(ManyRowsTest, RefusesOtherTilesAndSizes) {
+  void* const memory = Upload(DataType::kFloat16, std::vector<double>(4096));
+  const kernels::ManyRowsPointers at{.a = memory, .b = memory, .c = memory};
+  const auto code = [&](const ManyRowsProduct& p, WarpgroupTiles tiles) {
+    return kernels::LaunchManyRows(p, {tiles, 1}, at, context_->stream()).code();
+  };
+  for (const WarpgroupTiles tiles : {WarpgroupTiles::kSmall, WarpgroupTiles::kWide, WarpgroupTiles::kFine}) {
+    EXPECT_EQ(code({.m = 32, .n = 32, .k = 8}, tiles), StatusCode::kInvalidArgument) << static_cast<int>(tiles);
+  }
+  EXPECT_EQ(code({.m = 32, .n = 40, .k = 8, .gelu = true}, WarpgroupTiles::kSmall), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({.m = 32, .n = 32, .k = 12, .gelu = true}, WarpgroupTiles::kSmall), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({.type = DataType::kFloat, .m = 32, .n = 32, .k = 8}, WarpgroupTiles::kTurns),
+            StatusCode::kNotSupported);
+}
+
+// On every device, before a kernel is launched.
+TEST_F(ManyRowsTest, MapsOfMatrices) {
+  const auto* const matrix = static_cast<const std::byte*>(Allocate(size_t{64} * 64 * 2 + 16));
+  const auto code = [&](int64_t rows, int64_t columns, unsigned box_rows, int side_by_side, int64_t offset = 0) {
+    device::TensorMap map;
+    return device::MakeTensorMap(matrix + offset, rows, columns, box_rows, &map, side_by_side).code();
+  };
+  EXPECT_EQ(code(64, 64, 32, 2), StatusCode::kOk);
+  EXPECT_EQ(code(64, 64, 32, 8), StatusCode::kOk);
+  EXPECT_EQ(code(40, 64, 24, 2), StatusCode::kOk);
+  for (const auto& [rows, columns, box_rows, side_by_side] : {std::tuple{40, 64, 32, 8},
+                                                              {64, 64, 24, 8},
+                                                              {64, 64, 32, 0},
+                                                              {64, 64, 32, 4},
+                                                              {64, 60, 32, 2},
+                                                              {0, 64, 32, 2},
+                                                              {64, 64, 0, 2},
+                                                              {64, 64, 257, 2}}) {
+    EXPECT_EQ(code(rows, columns, static_cast<unsigned>(box_rows), side_by_side), StatusCode::kInvalidArgument)
+        << rows << ' ' << columns << ' ' << box_rows << ' ' << side_by_side;
+  }
+  EXPECT_EQ(code(32, 64, 32, 2, 8), StatusCode::kInvalidArgument);
 }
 
 TEST_F(ManyRowsTest, InfinitiesAndNanStayInTheirRows) {
@@ -246,13 +287,25 @@ TEST_F(ManyRowsTest, ProductsOfOperatorsRunByIt) {
       }
     }
   }
-  for (auto change : {+[](blas::GemmProblem& q) { q.m = 200; }, +[](blas::GemmProblem& q) { q.epilogue.beta = 1; },
-                      +[](blas::GemmProblem& q) { q.epilogue.activation = Activation::kRelu; },
-                      +[](blas::GemmProblem& q) { q.epilogue.alpha = 2; }}) {
-    blas::GemmProblem other = p;
+  // So many rounds of tiles in turns that the kernel is planned without an activation.
+  blas::GemmProblem rounds = p;
+  rounds.m = 256 * std::max(info.multiprocessors, 1), rounds.n = rounds.ldc = 192;
+  for (const Activation activation : {Activation::kNone, Activation::kGeluErf, Activation::kRelu}) {
+    rounds.epilogue.activation = activation;
+    EXPECT_EQ(made(rounds).has_many_rows_kernel(), activation != Activation::kRelu) << static_cast<int>(activation);
+  }
+  rounds.epilogue.activation = Activation::kNone;
+  for (auto change :
+       {+[](blas::GemmProblem& q) { q.epilogue.beta = 1; }, +[](blas::GemmProblem& q) { q.epilogue.alpha = 2; }}) {
+    blas::GemmProblem other = rounds;
     change(other);
     EXPECT_FALSE(made(other).has_many_rows_kernel());
   }
+  // What is for engines, though its tiles fill the device.
+  blas::GemmProblem few = p;
+  few.m = 256, few.n = few.ldc = 128 * std::max(info.multiprocessors / 2, 1);
+  EXPECT_TRUE(kernels::PlanManyRows({.m = few.m, .n = few.n, .k = few.k, .gelu = true}, info).has_value());
+  EXPECT_FALSE(made(few).has_many_rows_kernel());
   options.may_be_short = false;
   EXPECT_FALSE(made(p).has_many_rows_kernel());
 }
