@@ -29,7 +29,7 @@ Status MakeTensorMap(const void* matrix, int64_t rows, int64_t columns, unsigned
       CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result == CUDA_SUCCESS) return Status::Ok();
   return InvalidArgument("no tensor map of [", rows, ',', columns, "] in boxes of ", box_rows, " rows, ", side_by_side,
-                         " side_by_side: driver error ", static_cast<int>(result));
+                         " side by side: driver error ", static_cast<int>(result));
 }
 
 }  // namespace cudaep::device
