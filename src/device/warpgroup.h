@@ -3,12 +3,13 @@
 //
 //   D[64 x N] += A[64 x K] * B[N x K]^T, A and B from boxes (device/tensor_map.h), K = 16 for fp16 and bf16 (fp32
 //   sums), 32 for int8 (int32 sums, which may wrap): 32 bytes
+//   D[64 x 64] += A[64 x 16] * B[16 x 64], fp16 and bf16, A from registers, B a box's rows
 //
 // A thread has of D, for i from 0 on: row 16 * (warp of the group) + lane / 4 + i / 2 % 2 * 8, column i / 4 * 8 + lane
 // % 4 * 2 + i % 2.
 //
 // The products of a group run beside it: it asks for some between WarpgroupBegin and WarpgroupCommit, and may touch D,
-// and others the boxes, after WarpgroupWait. On the simulated device each thread computes what it has when it asks.
+// and others the boxes, after WarpgroupWait. On the simulated device they are computed when a warp has asked.
 //
 // Elsewhere these are: a box the tile of a TMA copy with a swizzle of 128 bytes, steps along its columns the k of
 // wgmma.
@@ -18,6 +19,7 @@
 #include <type_traits>
 
 #include "device/async_copy.h"
+#include "device/tensor_core.h"
 #include "device/tensor_map.h"
 
 #if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -210,33 +212,103 @@ __device__ __forceinline__ void TakeRegisters() {
   "{ .reg .pred p; setp.ne.b32 p, " add ", 0; wgmma.mma_async.sync.aligned.m64n" columns "k32.s32.s8.s8 {" names \
   "}, " a ", " b ", p; }"
 
-// By all threads of the group; kColumns (N) is 128 or 192, of int8 64 too. Not `adds`: d is overwritten.
+// With A in four words a thread, and B turned.
+#define CUDAEP_WARPGROUP_MMA_TURNED(type)                                                                        \
+  "{ .reg .pred p; setp.ne.b32 p, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {"         \
+  CUDAEP_NAMES_32 "}, {%32, %33, %34, %35}, %36, p, 1, 1, 1; }"
+
+#if defined(CUDAEP_SIMULATED_DEVICE)
+namespace sim {
+
+// What a thread brings to its warp's 16 rows of D: A from registers, or the 16 rows from `row` on of a box.
+template <class T>
+struct WarpgroupOperand {
+  const FragmentA<T>* fragment;
+  BoxPart a;
+  int row;
+  BoxPart b;
+  WarpgroupSum<T>* d;
+  bool adds;
+};
+
+// The last lane to come computes for all 32, in the order of k.
+template <class T, int kColumns, bool kTurned>
+void ComputeWarpgroup(void* const* operands) {
+  constexpr int kDepth = kWarpgroupDepthBytes / static_cast<int>(sizeof(T));
+  using Sum = WarpgroupSum<T>;
+  using Element = std::conditional_t<std::is_integral_v<Sum>, int16_t, float>;
+  const auto of = [&](int lane) -> const WarpgroupOperand<T>& {
+    return *static_cast<const WarpgroupOperand<T>*>(operands[lane]);
+  };
+  const auto row_of = [](int lane, int i) { return lane / 4 + i / 2 % 2 * 8; };
+  const auto column_of = [](int lane, int i) { return i / 4 * 8 + lane % 4 * 2 + i % 2; };
+  Element a[16][kDepth], b[kDepth][kColumns];
+  if constexpr (kTurned) {
+    for (int lane = 0; lane < 32; ++lane) {
+      for (int i = 0; i < 8; ++i) {
+        T element;
+        std::memcpy(&element, reinterpret_cast<const T*>(of(lane).fragment->word) + i, sizeof(T));
+        a[row_of(lane, i)][column_of(lane, i)] = ToFloat(element);
+      }
+    }
+  } else {
+    for (int row = 0; row < 16; ++row) {
+      for (int k = 0; k < kDepth; ++k) a[row][k] = static_cast<Element>(of(0).a.template Element<T>(of(0).row + row, k));
+    }
+  }
+  for (int column = 0; column < kColumns; ++column) {
+    for (int k = 0; k < kDepth; ++k) {
+      const auto element = kTurned ? of(0).b.template Element<T>(k, column) : of(0).b.template Element<T>(column, k);
+      b[k][column] = static_cast<Element>(element);
+    }
+  }
+  Sum sums[16][kColumns] = {};
+  for (int row = 0; row < 16; ++row) {
+    for (int k = 0; k < kDepth; ++k) {
+      for (int column = 0; column < kColumns; ++column) sums[row][column] += a[row][k] * b[k][column];
+    }
+  }
+  for (int lane = 0; lane < 32; ++lane) {
+    for (int i = 0; i < kColumns / 2; ++i) {
+      const Sum sum = sums[row_of(lane, i)][column_of(lane, i)];
+      Sum& d = of(lane).d[i];
+      if (!of(lane).adds) {
+        d = sum;
+      } else if constexpr (std::is_integral_v<Sum>) {
+        d = static_cast<Sum>(static_cast<uint32_t>(d) + static_cast<uint32_t>(sum));
+      } else {
+        d += sum;
+      }
+    }
+  }
+}
+
+}  // namespace sim
+#endif
+
+// By all threads of the group; kColumns (N) is 64, 128 or 192. Not `adds`: d is overwritten.
 template <class T, int kColumns>
 __device__ __forceinline__ void WarpgroupMma([[maybe_unused]] WarpgroupSum<T> (&d)[kColumns / 2],
                                              [[maybe_unused]] const BoxPart& a, [[maybe_unused]] const BoxPart& b,
                                              [[maybe_unused]] bool adds) {
   static_assert(std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> || std::is_same_v<T, int8_t>);
-  static_assert(kColumns == 128 || kColumns == 192 || (kColumns == 64 && std::is_same_v<T, int8_t>));
+  static_assert(kColumns == 64 || kColumns == 128 || kColumns == 192);
 #if defined(CUDAEP_SIMULATED_DEVICE)
-  const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads, lane = thread % 32;
-  for (int i = 0; i < kColumns / 2; ++i) {
-    const int row = thread / 32 * 16 + lane / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
-    WarpgroupSum<T> sum = 0;
-    for (int k = 0; k < kWarpgroupDepthBytes / static_cast<int>(sizeof(T)); ++k) {
-      sum += a.Element<T>(row, k) * b.Element<T>(column, k);
-    }
-    if (!adds) {
-      d[i] = sum;
-    } else if constexpr (std::is_same_v<T, int8_t>) {
-      d[i] = static_cast<int32_t>(static_cast<uint32_t>(d[i]) + static_cast<uint32_t>(sum));
-    } else {
-      d[i] += sum;
-    }
-  }
+  const int row = static_cast<int>(threadIdx.x) % kWarpgroupThreads / 32 * 16;
+  sim::WarpgroupOperand<T> operand{nullptr, a, row, b, d, adds};
+  sim::BlockExecutor::Get().ComputeInWarp(&sim::ComputeWarpgroup<T, kColumns, false>, &operand);
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  if constexpr (kColumns == 64) {
+  if constexpr (kColumns == 64 && std::is_same_v<T, int8_t>) {
     asm volatile(CUDAEP_WARPGROUP_MMA_INT8("64", CUDAEP_NAMES_32, "%32", "%33", "%34")
                  : CUDAEP_WHOLE_SUMS_32(0)
+                 : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(adds)));
+  } else if constexpr (kColumns == 64 && std::is_same_v<T, Half>) {
+    asm volatile(CUDAEP_WARPGROUP_MMA("64", "f16", CUDAEP_NAMES_32, "%32", "%33", "%34")
+                 : CUDAEP_SUMS_32(0)
+                 : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(adds)));
+  } else if constexpr (kColumns == 64) {
+    asm volatile(CUDAEP_WARPGROUP_MMA("64", "bf16", CUDAEP_NAMES_32, "%32", "%33", "%34")
+                 : CUDAEP_SUMS_32(0)
                  : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(adds)));
   } else if constexpr (kColumns == 128 && std::is_same_v<T, int8_t>) {
     asm volatile(CUDAEP_WARPGROUP_MMA_INT8("128", CUDAEP_NAMES_64, "%64", "%65", "%66")
@@ -265,6 +337,32 @@ __device__ __forceinline__ void WarpgroupMma([[maybe_unused]] WarpgroupSum<T> (&
   }
 #endif
 }
+
+// d[64 x 64] += a[64 x 16] * b[16 x 64], b 16 rows of a box. A warp's part of `a` is its 16 rows of D, in the words of
+// mma.sync (tensor_core.h); they stay as they are until WarpgroupWait. Not `adds`: d is overwritten.
+template <class T>
+__device__ __forceinline__ void WarpgroupMmaTurned([[maybe_unused]] float (&d)[32],
+                                                   [[maybe_unused]] const FragmentA<T>& a,
+                                                   [[maybe_unused]] const BoxPart& b, [[maybe_unused]] bool adds) {
+  static_assert(std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>);
+#if defined(CUDAEP_SIMULATED_DEVICE)
+  sim::WarpgroupOperand<T> operand{&a, {}, 0, b, d, adds};
+  sim::BlockExecutor::Get().ComputeInWarp(&sim::ComputeWarpgroup<T, 64, true>, &operand);
+#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  if constexpr (std::is_same_v<T, Half>) {
+    asm volatile(CUDAEP_WARPGROUP_MMA_TURNED("f16")
+                 : CUDAEP_SUMS_32(0)
+                 : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "l"(b.bits),
+                   "r"(static_cast<int>(adds)));
+  } else {
+    asm volatile(CUDAEP_WARPGROUP_MMA_TURNED("bf16")
+                 : CUDAEP_SUMS_32(0)
+                 : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "l"(b.bits),
+                   "r"(static_cast<int>(adds)));
+  }
+#endif
+}
+#undef CUDAEP_WARPGROUP_MMA_TURNED
 #undef CUDAEP_WARPGROUP_MMA_INT8
 #undef CUDAEP_WARPGROUP_MMA
 #undef CUDAEP_WHOLE_SUMS_32

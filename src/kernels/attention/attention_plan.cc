@@ -5,6 +5,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/attention/flash.h"
 #include "kernels/common/tensor_cores.h"
+#include "kernels/gemm/warpgroup_tiles.h"
 
 namespace cudaep::kernels {
 namespace {
@@ -68,9 +69,10 @@ size_t PartBytes(const AttentionProblem& p) {
   return static_cast<size_t>(p.batch * p.heads * p.queries * (p.v_head_size + 2)) * SizeOf(p.compute);
 }
 
+constexpr int64_t kMostOfGrid = 65535;
+
 bool HasWholeRows(const AttentionPlan& plan) {
   const AttentionProblem& p = plan.problem;
-  constexpr int64_t kMostOfGrid = 65535;
   return plan.kernel == AttentionKernel::kTensorCores && p.scores == AttentionScores::kNone &&
          p.keys <= kWholeRowsKeys && p.head_size <= kWholeRowsHead && p.v_head_size <= kWholeRowsHead &&
          p.heads <= kMostOfGrid && p.batch <= kMostOfGrid;
@@ -81,6 +83,12 @@ bool HasWholeRows(const AttentionPlan& plan) {
 int WholeRowsWarps(const AttentionPlan& plan) {
   if (!HasWholeRows(plan) || plan.packed > 1) return 0;
   return static_cast<int>(std::clamp<int64_t>(CeilDiv(plan.problem.queries, int64_t{kWarpRows}), 1, kMostWarps));
+}
+
+// Few rows of queries are few_queries' where their keys are many.
+bool SuitsGroupRows(const AttentionPlan& plan, const device::DeviceInfo& device) {
+  const AttentionProblem& p = plan.problem;
+  return TakesGroupRows(p, device) && plan.packed == 1 && (p.keys <= kWholeRowsKeys || p.queries > kWarpRows);
 }
 
 bool HasWindows(const AttentionPlan& plan) {
@@ -105,7 +113,7 @@ bool HasFewQueries(const AttentionPlan& plan) {
          plan.value_tile >= p.v_head_size && plan.warps == 1 && plan.rows() <= kWarpRows;
 }
 
-Status CheckForced(const AttentionPlan& plan, const AttentionChoice& forced) {
+Status CheckForced(const AttentionPlan& plan, const AttentionChoice& forced, const device::DeviceInfo& device) {
   const AttentionProblem& p = plan.problem;
   const int64_t group = p.heads / p.kv_heads;
   if (forced.warps < 0 || forced.warps > kMostWarps) return InvalidArgument("a block has no ", forced.warps, " warps");
@@ -120,6 +128,9 @@ Status CheckForced(const AttentionPlan& plan, const AttentionChoice& forced) {
       (forced.whole_rows_warps != 0 && !HasWholeRows(plan))) {
     return InvalidArgument("no block of ", forced.whole_rows_warps, " warps has all ", p.keys, " keys of a head");
   }
+  if (forced.group_rows && !TakesGroupRows(p, device)) {
+    return InvalidArgument("no kernel of warpgroups has all ", p.keys, " keys of a head");
+  }
   if (forced.window_warps < 0 || forced.window_warps > kMostWarps || (forced.window_warps != 0 && !HasWindows(plan))) {
     return InvalidArgument("no ", forced.window_warps, " warps share a window of ", p.keys, " keys");
   }
@@ -131,6 +142,12 @@ Status CheckForced(const AttentionPlan& plan, const AttentionChoice& forced) {
 }
 
 }  // namespace
+
+bool TakesGroupRows(const AttentionProblem& p, const device::DeviceInfo& device) {
+  return kFloat16Types.Contains(p.type) && p.compute == DataType::kFloat && HasWarpgroups(device) &&
+         p.scores == AttentionScores::kNone && p.keys <= kGroupRowsKeys && p.head_size <= kGroupRowsHead &&
+         p.v_head_size <= kGroupRowsHead && p.heads <= kMostOfGrid && p.batch <= kMostOfGrid;
+}
 
 bool HasWideTile(const AttentionPlan& plan) {
   return plan.problem.scores == AttentionScores::kNone && !IsRareKernel(plan) && plan.problem.type != DataType::kDouble;
@@ -163,7 +180,7 @@ Result<AttentionPlan> PlanAttention(const AttentionProblem& problem, const devic
   const bool wide_compute = problem.compute == DataType::kDouble;
   const bool tensor_cores = !wide_compute && HasTensorCores(problem.type, device);
   plan.kernel = tensor_cores ? AttentionKernel::kTensorCores : AttentionKernel::kPlain;
-  CUDAEP_RETURN_IF_ERROR(CheckForced(plan, forced));
+  CUDAEP_RETURN_IF_ERROR(CheckForced(plan, forced, device));
 
   const int64_t group = problem.heads / problem.kv_heads;
   // Few queries of many heads fill the rows of a matrix together and read the keys once.
@@ -178,6 +195,7 @@ Result<AttentionPlan> PlanAttention(const AttentionProblem& problem, const devic
   CUDAEP_RETURN_IF_ERROR(FitSharedMemory(plan, device, forced));
   const bool splits = problem.scores == AttentionScores::kNone;
   plan.whole_rows_warps = forced == AttentionChoice{} ? WholeRowsWarps(plan) : forced.whole_rows_warps;
+  plan.group_rows = forced == AttentionChoice{} ? SuitsGroupRows(plan, device) : forced.group_rows;
   plan.window_warps = forced == AttentionChoice{} ? WindowWarps(plan, device) : forced.window_warps;
   plan.few_queries = forced == AttentionChoice{} ? HasFewQueries(plan) : forced.few_queries;
   if (plan.few_queries && !HasFewQueries(plan)) {

@@ -33,13 +33,15 @@ const LibraryPlanPtr& NotYet() {
 
 bool IsCausal(const AttentionProblem& p) { return p.right == 0; }
 
+// Whether what is added is the same for all queries and heads.
+bool IsByKey(const AttentionProblem& p) { return !p.bias || (p.bias_strides.head == 0 && p.bias_strides.query == 0); }
+
 // Whether the library is expected to be ahead (docs/benchmarks.md, "Attention"): from few multiplications on, but for
 // what the own kernel for all keys of a head at once does.
 bool IsLarge(const AttentionProblem& p, const device::DeviceInfo& device) {
   const double multiplications = static_cast<double>(p.batch * p.heads) * static_cast<double>(p.queries) *
                                  static_cast<double>(p.keys * p.head_size);
-  const bool by_key = !p.bias || (p.bias_strides.head == 0 && p.bias_strides.query == 0);
-  const bool whole_rows = p.keys <= kernels::kWholeRowsKeys && p.head_size <= kernels::kWholeRowsHead && by_key;
+  const bool whole_rows = p.keys <= kernels::kWholeRowsKeys && p.head_size <= kernels::kWholeRowsHead && IsByKey(p);
   const double least = whole_rows ? AttentionLibrary::kLeastOfWholeRows : AttentionLibrary::kLeastMultiplications;
   return p.queries >= AttentionLibrary::kLeastQueries && p.keys >= AttentionLibrary::kLeastKeys &&
          multiplications >= least * device.multiprocessors;
@@ -65,6 +67,7 @@ bool Takes(const AttentionProblem& p, const AttentionPointers& at, const device:
   const bool plain = IsCommon(p) && p.mask == kernels::AttentionMask::kNone && HasTakenBias(p) &&
                      std::isinf(p.masked) && at.key_begin == nullptr && at.sink == nullptr && !at.zero_sink;
   if (!whole || !plain || !IsLarge(p, device)) return false;
+  if (at.key_end == nullptr && IsByKey(p) && kernels::TakesGroupRows(p, device)) return false;
   uintptr_t bits = p.bias ? reinterpret_cast<uintptr_t>(at.bias) : 0;
   for (const void* tensor : {at.q, at.k, at.v, static_cast<const void*>(at.y)}) {
     bits |= reinterpret_cast<uintptr_t>(tensor);

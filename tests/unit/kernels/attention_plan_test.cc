@@ -57,7 +57,7 @@ class AttentionPlanTest : public device::testing::DeviceTest {
     SCOPED_TRACE(StrCat(DataTypeName(type), " warps ", choice.warps, " packed ", choice.packed, " tile ",
                         choice.value_tile, " depth ", choice.depth, " splits ", choice.splits, " whole rows ",
                         choice.whole_rows_warps, " window ", choice.window_warps,
-                        choice.few_queries ? " few queries" : ""));
+                        choice.few_queries ? " few queries" : "", choice.group_rows ? " group" : ""));
     const auto plan = PlanAttention(p, info_, choice);
     ASSERT_TRUE(plan.ok()) << plan.status().ToString();
     EXPECT_TRUE(choice.splits == 0 || plan.value().splits == choice.splits);
@@ -91,10 +91,12 @@ class AttentionPlanTest : public device::testing::DeviceTest {
                 int64_t h, int64_t i, double tolerance) {
     const auto at = [](const T* x, int64_t index) { return static_cast<double>(Load(x[index])); };
     const int64_t kv = h / (p.heads / p.kv_heads);
-    std::vector<double> sums(static_cast<size_t>(p.v_head_size));
-    double total = 0;
+    std::vector<double> sums(static_cast<size_t>(p.v_head_size)), scores;
+    std::vector<int64_t> seen;
+    double total = 0, max = -std::numeric_limits<double>::infinity();
     const int64_t position = i + (p.from_end ? key_end_[static_cast<size_t>(b)] - p.queries : p.past);
-    for (int64_t j = 0; j < p.keys && (j <= position || p.right == AttentionProblem::kUnbounded); ++j) {
+    for (int64_t j = 0; j < p.keys; ++j) {
+      if (j < position - p.left || j > position + p.right) continue;
       double score = 0;
       for (int64_t d = 0; d < p.head_size; ++d) {
         score += at(q, b * p.q.batch + h * p.q.head + i * p.q.row + d) *
@@ -113,7 +115,13 @@ class AttentionPlanTest : public device::testing::DeviceTest {
         if (j >= p.bias_strides.keys) continue;
         added += at(bias, index(p.bias_strides));
       }
-      const double weight = std::exp(score * p.scale + added);
+      scores.push_back(score * p.scale + added);
+      seen.push_back(j);
+      max = std::max(max, scores.back());
+    }
+    for (size_t n = 0; n < seen.size(); ++n) {
+      const int64_t j = seen[n];
+      const double weight = std::isinf(max) ? 0 : std::exp(scores[n] - max);
       total += weight;
       for (int64_t d = 0; d < p.v_head_size; ++d) {
         sums[static_cast<size_t>(d)] += weight * at(v, b * p.v.batch + kv * p.v.head + j * p.v.row + d);
@@ -124,7 +132,7 @@ class AttentionPlanTest : public device::testing::DeviceTest {
       const double found = at(y, b * p.y.batch + h * p.y.head + i * p.y.row + d);
       ASSERT_EQ(std::isnan(found), std::isnan(wanted));
       ASSERT_TRUE(std::isnan(wanted) || std::fabs(found - wanted) <= tolerance)
-          << found << " for " << wanted << "batch " << b << ", head " << h << ", query " << i << ", column " << d;
+          << found << " for " << wanted << " batch " << b << ", head " << h << ", query " << i << ", column " << d;
     }
   }
 
@@ -201,6 +209,52 @@ class AttentionPlanTest : public device::testing::DeviceTest {
     }
   }
 
+  // The same by products of warpgroups, of which a second tile has keys from 128 on; rows that the first tile hides, and
+  // all keys hidden by the smallest number there is, which makes the mean of the values.
+  template <DataType type>
+  void CheckGroupRows(double tolerance) {
+    struct Sizes {
+      int64_t queries, keys, head, v_head;
+    };
+    const AttentionChoice choice = {.group_rows = true};
+    for (const Sizes& s : {Sizes{128, 128, 64, 64}, {70, 100, 64, 64}, {64, 64, 64, 64}, {37, 37, 40, 24}, {5, 9, 8, 8},
+                           {130, 197, 64, 64}, {17, 129, 48, 64}, {64, 256, 64, 56}, {1, 1, 8, 8}}) {
+      const AttentionProblem p = Problem(type, 4, 2, s.queries, s.keys, s.head, s.v_head);
+      Check<type>(p, choice, tolerance);
+      AttentionProblem other = p;
+      other.past = s.keys - 1;
+      other.left = 3;
+      Check<type>(other, choice, tolerance);
+      other = p;
+      other.right = AttentionProblem::kUnbounded;
+      Check<type>(other, choice, tolerance);
+      other.scale = -other.scale;
+      Check<type>(other, choice, tolerance);
+      other.scale = -other.scale;
+      other.bias = true, other.bias_strides = {.batch = s.keys, .key = 1, .keys = s.keys};
+      other.mask = AttentionMask::kBool, other.mask_strides = {.head = 1, .key = 2, .keys = s.keys - 1};
+      other.masked = -4;
+      Check<type>(other, choice, tolerance);
+      other.masked = -std::numeric_limits<double>::infinity();
+      Check<type>(other, choice, tolerance);
+      other.bias_strides = {.query = 1, .key = 1, .keys = s.keys};  // not by key
+      Check<type>(other, choice, tolerance);
+      other = p;
+      other.right = AttentionProblem::kUnbounded;
+      other.mask = AttentionMask::kBool, other.mask_strides = {.key = 3, .keys = s.keys};
+      other.masked = static_cast<double>(Load(CppType<type>{type == DataType::kBFloat16 ? kLowestBFloat16 : kLowestHalf}));
+      mask_.assign(mask_.size(), 0);
+      Check<type>(other, choice, 5 * tolerance);  // sums with a number as large as that are rounded
+      if (s.keys > 128) {
+        mask_[3 * 128] = 1;
+        Check<type>(other, choice, tolerance);
+        other.masked = -std::numeric_limits<double>::infinity();
+        Check<type>(other, choice, tolerance);
+      }
+      mask_ = kThirdsHidden;
+    }
+  }
+
   // Windows with a bias for each score: whole and parts of tiles, of one entry, of a few that come again, of each entry
   // and head; and what that kernel leaves to the others.
   template <DataType type>
@@ -272,11 +326,13 @@ class AttentionPlanTest : public device::testing::DeviceTest {
 
   bool takes_windows_ = true;  // what calls whose plan has the kernel of windows are
   static constexpr int64_t kAddedElems = 4 * 64 * 64;
-  std::vector<uint8_t> mask_ = [] {
+  static constexpr uint16_t kLowestHalf = 0xfbff, kLowestBFloat16 = 0xff7f;
+  const std::vector<uint8_t> kThirdsHidden = [] {
     std::vector<uint8_t> mask(kAddedElems);
     for (size_t i = 0; i < mask.size(); ++i) mask[i] = i % 3 != 0 ? 1 : 0;
     return mask;
   }();
+  std::vector<uint8_t> mask_ = kThirdsHidden;
   std::vector<int64_t> key_end_ = {150, 71};
   device::DeviceInfo info_;
 };
@@ -291,6 +347,9 @@ TEST_F(AttentionPlanTest, AddedToScoresInFloat16) { CheckAdded<DataType::kFloat1
 
 TEST_F(AttentionPlanTest, WholeRowsInFloat16) { CheckWholeRows<DataType::kFloat16>(6e-4); }
 TEST_F(AttentionPlanTest, WholeRowsInBFloat16) { CheckWholeRows<DataType::kBFloat16>(5e-3); }
+
+TEST_F(AttentionPlanTest, GroupRowsInFloat16) { CheckGroupRows<DataType::kFloat16>(6e-4); }
+TEST_F(AttentionPlanTest, GroupRowsInBFloat16) { CheckGroupRows<DataType::kBFloat16>(5e-3); }
 
 TEST_F(AttentionPlanTest, WindowsInFloat16) { CheckWindows<DataType::kFloat16>(6e-4); }
 TEST_F(AttentionPlanTest, WindowsInBFloat16) { CheckWindows<DataType::kBFloat16>(5e-3); }
@@ -327,6 +386,26 @@ TEST_F(AttentionPlanTest, ShortSequencesHaveWholeRows) {
   EXPECT_EQ(warps(Problem(DataType::kFloat16, 4, 4, 128, 128, 64, 64), {.warps = 2}), 0);
 }
 
+TEST_F(AttentionPlanTest, WarpgroupsHaveHeadsWithFewKeys) {
+  const auto groups = [&](const AttentionProblem& p, const AttentionChoice& choice = {}) {
+    return PlanAttention(p, info_, choice).value().group_rows;
+  };
+  const auto problem = [&](int64_t queries, int64_t keys, int64_t size = 64, DataType type = DataType::kFloat16) {
+    return Problem(type, 4, 4, queries, keys, size, size);
+  };
+  EXPECT_TRUE(groups(problem(128, 128)));
+  EXPECT_TRUE(groups(problem(197, 197, 64, DataType::kBFloat16)));
+  EXPECT_TRUE(groups(problem(1, 128, 8)));
+  EXPECT_FALSE(groups(problem(16, 129)));  // few queries
+  EXPECT_FALSE(groups(problem(300, 257)));
+  EXPECT_FALSE(groups(problem(128, 128, 72)));
+  EXPECT_FALSE(groups(problem(128, 128, 64, DataType::kFloat)));
+  EXPECT_FALSE(groups(Problem(DataType::kFloat16, 4, 2, 1, 128, 64, 64)));  // a group's heads are packed
+  EXPECT_FALSE(groups(problem(128, 128), {.warps = 2}));
+  info_.simulated = false, info_.major = 8;
+  EXPECT_FALSE(groups(problem(128, 128)));
+}
+
 TEST_F(AttentionPlanTest, AWindowIsOfOneWarpWhereThereAreMany) {
   const auto warps = [&](int64_t batch, int64_t queries, int64_t size, bool bias = true) {
     AttentionProblem p = Problem(DataType::kFloat16, 4, 4, queries, 49, size, size);
@@ -354,6 +433,7 @@ TEST_F(AttentionPlanTest, AQueryWithoutKeysIsZeroOrNan) {
     p.mask = AttentionMask::kBool, p.mask_strides = {.key = 1, .keys = 50};
     p.empty_is_nan = nan;
     Check<DataType::kFloat16>(p, {.whole_rows_warps = 4}, 0);
+    Check<DataType::kFloat16>(p, {.group_rows = true}, 0);
     AttentionProblem step = Problem(DataType::kFloat16, 4, 2, 1, 150, 64, 64);
     step.mask = AttentionMask::kBool, step.mask_strides = {.key = 1, .keys = 150};
     step.empty_is_nan = nan;
@@ -373,6 +453,7 @@ TEST_F(AttentionPlanTest, WhatCannotBeIsRefused) {
   EXPECT_FAILS(refusal({.packed = 3}), kInvalidArgument, "either 1 or 2 heads");
   EXPECT_FAILS(refusal({.value_tile = 128}), kInvalidArgument, "128 columns");
   EXPECT_FAILS(refusal({.whole_rows_warps = 4}), kInvalidArgument, "all 5 keys");
+  EXPECT_FAILS(refusal({.group_rows = true}), kInvalidArgument, "all 5 keys");
   EXPECT_FAILS(refusal({.window_warps = 4}), kInvalidArgument, "no 4 warps share a window of 5 keys");
   EXPECT_FAILS(refusal({.few_queries = true}), kInvalidArgument, "6 rows of 8 elements");
   EXPECT_FAILS(refusal({.depth = 24}), kInvalidArgument, "not whole 16");

@@ -1,5 +1,6 @@
 // Attention with a bias by the vendor library: of any form and length, also where it hides all keys of a query.
 #include "attention_library_fixture.h"
+#include "kernels/attention/flash.h"
 
 namespace cudaep::ops {
 namespace {
@@ -78,16 +79,29 @@ TEST_F(AttentionLibraryTest, RowsWithoutKeysAreWhatTheOwnKernelMakesOfThem) {
   }
 }
 
-// The own kernel with all keys of a head at once is ahead of it up to more multiplications, where it can do the call.
-TEST_F(AttentionLibraryTest, LeavesFewKeysToWholeRows) {
-  bias_ = TestValues(128 * 128, 4);
+// The own kernels with all keys of a head at once are ahead of it, where they can do the call: up to more multiplications
+// by warps, always by warpgroups.
+TEST_F(AttentionLibraryTest, LeavesFewKeysToOwnKernels) {
+  const auto problem = [&](int64_t rows) {
+    AttentionProblem p = Causal(rows);
+    p.batch *= 3;
+    p.head_size = p.v_head_size = 64;
+    p.bias = true;
+    p.bias_strides = {.key = 1, .keys = rows};
+    return p;
+  };
+  bias_ = TestValues(kRows * kRows, 4);
   at_.bias = Upload(DataType::kFloat16, bias_);
-  AttentionProblem p = Causal(128);
-  p.batch *= 3;
-  p.bias = true;
-  p.bias_strides = {.key = 1, .keys = 128};
-  EXPECT_FALSE(IsTaken(p));
-  p.bias_strides.query = 128;
+  EXPECT_FALSE(IsTaken(problem(128)));
+  const device::DeviceInfo& device = stream_->device_info();
+  if (kernels::TakesGroupRows(problem(kRows), device)) {
+    EXPECT_FALSE(IsTaken(problem(kRows)));
+  }
+  AttentionProblem p = problem(kRows);
+  p.bias_strides.query = kRows;
+  SKIP_WHERE_REFUSED(IsTaken(p));
+  p.bias_strides.query = 0;
+  p.head_size = p.v_head_size = kSize;
   SKIP_WHERE_REFUSED(IsTaken(p));
   ExpectLastRow(p);
 }

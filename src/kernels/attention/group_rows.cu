@@ -1,0 +1,220 @@
+// Attention whose keys and values of a head lie in shared memory at once, up to 256 of them, by products of warpgroups: a
+// block is one, with 64 rows of queries. Scores and weights stay in registers; tiles of 128 keys follow each other, the
+// largest score so far taken off the exponents (online softmax). For devices of 9.0.
+//
+// Scores are kept in units of log2, which saves an instruction for each. Where nothing is added to any of a block's
+// scores they stay as they come and the exponent's multiplication takes the scale in.
+#include <cfloat>
+
+#include "core/checked_math.h"
+#include "device/warpgroup.h"
+#include "kernels/attention/flash_products.cuh"
+#include "kernels/attention/flash_work.cuh"
+
+namespace cudaep::kernels {
+namespace {
+
+constexpr int kThreads = device::kWarpgroupThreads, kRows = device::kWarpgroupRows;
+constexpr int kColumns = kGroupRowsHead, kPiece = PackElems(2), kPieces = kColumns / kPiece;
+constexpr int kStep = 16;  // keys of a product with values
+constexpr float kLog2E = 1.4426950408889634f;
+static_assert(kColumns == device::kBoxColumns);
+
+// A piece of a row of a box, in the place that products of warpgroups want.
+__device__ __forceinline__ int PieceOffset(int row, int piece) {
+  return row * device::kBoxRowBytes + (piece ^ (row % kPieces)) * kPackBytes;
+}
+
+// In units of log2. What is finite stays so, as a row of hidden scores that are finite is the mean of all values.
+__device__ __forceinline__ float AddedExponent(float added) {
+  const float exponent = added * kLog2E;
+  return std::isinf(exponent) && !std::isinf(added) ? std::copysign(FLT_MAX, added) : exponent;
+}
+
+// The kTiles tiles of kTile keys.
+template <class T, int kTile, int kTiles>
+__global__ void __launch_bounds__(kThreads, kTiles == 1 ? 4 : 3) GroupRowsKernel(__grid_constant__ const FlashArguments p) {
+  constexpr float kHidden = -std::numeric_limits<float>::infinity();
+  constexpr int kKeys = kTile * kTiles, kShare = (kKeys + kThreads - 1) / kThreads;
+  const AttentionProblem& problem = p.problem;
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
+  const int first_row = static_cast<int>(blockIdx.x) * kRows, head = static_cast<int>(blockIdx.y);
+  const int queries = static_cast<int>(problem.queries), keys = static_cast<int>(problem.keys);
+  const int64_t batch = blockIdx.z, kv_head = p.group == 1 ? head : head / p.group;
+  unsigned char* const q_box = device::AlignBoxes(device::DynamicShared<unsigned char>());
+  unsigned char* const k_box = q_box + kRows * device::kBoxRowBytes;
+  unsigned char* const v_box = k_box + kKeys * device::kBoxRowBytes;
+  float* const added_tile = reinterpret_cast<float*>(v_box + kKeys * device::kBoxRowBytes);
+  const int row = thread / kPieces, piece = thread % kPieces;
+  const auto load = [&](unsigned char* box, int rows, int there, int64_t columns, const void* from,
+                        const AttentionStrides& strides, int64_t of_head, int first) {
+    constexpr int kTogether = kThreads / kPieces;
+    const T* next = static_cast<const T*>(from) + batch * strides.batch + of_head * strides.head +
+                    (first + row) * strides.row + piece * kPiece;
+    unsigned char* const to = box + PieceOffset(row, piece);
+    const bool has_piece = piece * kPiece < columns;
+#pragma unroll
+    for (int r = 0; r < rows; r += kTogether, next += kTogether * strides.row) {
+      device::CopyAsync<kPackBytes>(to + r * device::kBoxRowBytes, next, has_piece && r + row < there ? kPackBytes : 0);
+    }
+  };
+  device::GridDependencyWait();
+
+  load(q_box, kRows, queries - first_row, problem.head_size, p.at.q, problem.q, head, first_row);
+  load(k_box, kKeys, keys, problem.head_size, p.at.k, problem.k, kv_head, 0);
+  device::CommitCopies();
+  load(v_box, kKeys, keys, problem.v_head_size, p.at.v, problem.v, kv_head, 0);
+  device::CommitCopies();
+  const auto scale = static_cast<float>(problem.scale) * kLog2E;
+  bool adds = p.windowed != 0 || !(scale > 0);
+  if (adds || p.added != FlashAdded::kNothing || keys < kKeys) {
+    const flash::Added<T, float> added(p, {.batch = batch, .begin = 0, .end = keys}, {true, head, 0});
+#pragma unroll
+    for (int share = 0; share < kShare; ++share) {
+      const int key = share * kThreads + thread;
+      if (key >= kKeys) break;
+      const float exponent = key < keys ? AddedExponent(added(key)) : kHidden;
+      added_tile[key] = exponent;
+      adds |= exponent != 0;
+    }
+  }
+  device::WaitForCopies<1>();
+  device::WarpgroupSeesStores();
+  adds = __syncthreads_or(adds ? 1 : 0) != 0;
+
+  float max[2] = {kHidden, kHidden}, sum[2] = {};
+  float o[kColumns / 2];
+#pragma unroll
+  for (int tile = 0; tile < kTiles; ++tile) {
+    float s[kTile / 2];
+    device::WarpgroupBegin();
+#pragma unroll
+    for (int depth = 0; depth < kColumns / 16; ++depth) {
+      device::WarpgroupMma<T, kTile>(s, device::BoxPart::Of(q_box).At(depth),
+                                     device::BoxPart::Of(k_box, tile * kTile).At(depth), depth != 0);
+    }
+    device::WarpgroupCommit();
+    device::WarpgroupWait<0>();
+    device::WarpgroupSettle(s);
+
+    // Value i is of row i / 2 % 2 and key i / 4 * 8 + i % 2 from the lane's first on.
+    const int first_key = tile * kTile + lane % 4 * 2;
+    if (adds) {
+#pragma unroll
+      for (int n = 0; n < kTile / 8; ++n) {
+        const Pack<float, 2> add = LoadPack<2>(added_tile + first_key + n * 8);
+#pragma unroll
+        for (int i = 4 * n; i < 4 * n + 4; ++i) s[i] = fmaf(s[i], scale, add.value[i % 2]);
+      }
+    }
+    if (p.windowed != 0) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const int64_t position = problem.past + first_row + warp * 16 + lane / 4 + r * 8 - first_key;
+        const int first = static_cast<int>(device::Min(device::Max(position - problem.left, int64_t{0}), int64_t{kKeys}));
+        const int last = static_cast<int>(device::Min(position + problem.right, int64_t{kKeys}));
+#pragma unroll
+        for (int i = 0; i < kTile / 2; ++i) {
+          const int key = i / 4 * 8 + i % 2;
+          if (i / 2 % 2 == r && (key < first || key > last)) s[i] = kHidden;
+        }
+      }
+    }
+    const float unit = adds ? 1.0f : scale;
+    float base[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float before = max[r];
+#pragma unroll
+      for (int i = 2 * r; i < kTile / 2; i += 4) max[r] = SoftmaxMax(max[r], SoftmaxMax(s[i], s[i + 1]));
+      max[r] = flash::RowMax(max[r]);
+      base[r] = flash::FiniteBase(max[r]) * unit;
+      if (tile == 0) continue;
+      const float factor = device::FastExp2(fmaf(before, unit, -base[r]));
+      sum[r] *= factor;
+#pragma unroll
+      for (int i = 2 * r; i < kColumns / 2; i += 4) o[i] *= factor, o[i + 1] *= factor;
+    }
+    if (adds) {
+#pragma unroll
+      for (int i = 0; i < kTile / 2; ++i) sum[i / 2 % 2] += s[i] = device::FastExp2(s[i] - base[i / 2 % 2]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kTile / 2; ++i) sum[i / 2 % 2] += s[i] = device::FastExp2(fmaf(s[i], scale, -base[i / 2 % 2]));
+    }
+    device::FragmentA<T> weights[kTile / kStep];
+#pragma unroll
+    for (int step = 0; step < kTile / kStep; ++step) {
+#pragma unroll
+      for (int word = 0; word < 4; ++word) {
+        weights[step].word[word] = detail::PackPair<T>(&s[step * 8 + word * 2]);
+      }
+    }
+    if (tile == 0) {
+      device::WaitForCopies<0>();
+      device::WarpgroupSeesStores();
+      __syncthreads();
+    }
+    device::WarpgroupBegin();
+#pragma unroll
+    for (int step = 0; step < kTile / kStep; ++step) {
+      device::WarpgroupMmaTurned(o, weights[step], device::BoxPart::Of(v_box, tile * kTile + step * kStep),
+                                 (tile | step) != 0);
+    }
+    device::WarpgroupCommit();
+    device::WarpgroupWait<0>();
+    device::WarpgroupSettle(o);
+  }
+
+  // Rows of the result take the place of the queries, which all products have read, so that whole lines are stored.
+  if constexpr (kTiles > 1) __syncthreads();
+  unsigned char* const own = q_box + warp * 16 * device::kBoxRowBytes;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const float total = flash::RowSum(sum[r]);
+    const float factor = total == 0.0f && !problem.empty_is_nan ? 0.0f : 1.0f / total;
+#pragma unroll
+    for (int n = 0; n < kPieces; ++n) {
+      const float pair[2] = {o[4 * n + 2 * r] * factor, o[4 * n + 2 * r + 1] * factor};
+      unsigned char* const to = own + PieceOffset(lane / 4 + 8 * r, n) + lane % 4 * 4;
+      *reinterpret_cast<uint32_t*>(to) = detail::PackPair<T>(pair);
+    }
+  }
+  __syncwarp();
+  T* const y = static_cast<T*>(p.at.y) + batch * problem.y.batch + head * problem.y.head;
+#pragma unroll
+  for (int r = lane / kPieces; r < 16; r += 32 / kPieces) {
+    const int64_t to = first_row + warp * 16 + r;
+    if (to >= queries || lane % kPieces * kPiece >= problem.v_head_size) continue;
+    const T* const from = reinterpret_cast<const T*>(own + PieceOffset(r, lane % kPieces));
+    StorePack(y + to * problem.y.row + lane % kPieces * kPiece, LoadPack<kPiece>(from));
+  }
+}
+
+template <class T, int kTile, int kTiles>
+Status LaunchTiles(const FlashArguments& arguments, device::Stream stream) {
+  const AttentionProblem& p = arguments.problem;
+  constexpr int kKeys = kTile * kTiles;
+  device::LaunchConfig config;
+  config.grid = {static_cast<unsigned>(CeilDiv(p.queries, int64_t{kRows})), static_cast<unsigned>(p.heads),
+                 static_cast<unsigned>(p.batch)};
+  config.block.x = kThreads;
+  config.shared_bytes = (kRows + 2 * kKeys) * device::kBoxRowBytes + kKeys * sizeof(float) + device::kBoxSlack;
+  config.programmatic = true;
+  return device::Launch(GroupRowsKernel<T, kTile, kTiles>, config, stream, arguments);
+}
+
+template <class T>
+Status Launch(const FlashArguments& arguments, device::Stream stream) {
+  const int64_t keys = arguments.problem.keys;
+  if (keys <= 64) return LaunchTiles<T, 64, 1>(arguments, stream);
+  return keys <= 128 ? LaunchTiles<T, 128, 1>(arguments, stream) : LaunchTiles<T, 128, 2>(arguments, stream);
+}
+
+}  // namespace
+
+Status LaunchGroupRows(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream) {
+  return plan.problem.type == DataType::kFloat16 ? Launch<Half>(arguments, stream) : Launch<BFloat16>(arguments, stream);
+}
+
+}  // namespace cudaep::kernels
