@@ -10,6 +10,7 @@
 #include "device/warpgroup.h"
 #include "kernels/attention/flash_products.cuh"
 #include "kernels/attention/flash_work.cuh"
+#include "kernels/common/trigger.cuh"
 
 namespace cudaep::kernels {
 namespace {
@@ -18,6 +19,9 @@ constexpr int kThreads = device::kWarpgroupThreads, kRows = device::kWarpgroupRo
 constexpr int kColumns = kGroupRowsHead, kPiece = PackElems(2), kPieces = kColumns / kPiece;
 constexpr int kStep = 16;  // keys of a product with values
 constexpr float kLog2E = 1.4426950408889634f;
+// Up to here a maximum times the scale may be rounded before it is taken off: what that changes is a factor of all
+// weights of a row, and small.
+constexpr float kMostFolded = 1 << 20;
 static_assert(kColumns == device::kBoxColumns);
 
 // A piece of a row of a box, in the place that products of warpgroups want.
@@ -59,6 +63,7 @@ __global__ void __launch_bounds__(kThreads, kTiles == 1 ? 4 : 3) GroupRowsKernel
     }
   };
   device::GridDependencyWait();
+  TriggerDependentsOfSmallGrid(gridDim.x * gridDim.y * gridDim.z);
 
   load(q_box, kRows, queries - first_row, problem.head_size, p.at.q, problem.q, head, first_row);
   load(k_box, kKeys, keys, problem.head_size, p.at.k, problem.k, kv_head, 0);
@@ -122,25 +127,32 @@ __global__ void __launch_bounds__(kThreads, kTiles == 1 ? 4 : 3) GroupRowsKernel
     }
     const float unit = adds ? 1.0f : scale;
     float base[2];
+    bool folds = !adds;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const float before = max[r];
 #pragma unroll
       for (int i = 2 * r; i < kTile / 2; i += 4) max[r] = SoftmaxMax(max[r], SoftmaxMax(s[i], s[i + 1]));
       max[r] = flash::RowMax(max[r]);
-      base[r] = flash::FiniteBase(max[r]) * unit;
+      base[r] = flash::FiniteBase(max[r]);
+      folds = folds && std::fabs(base[r] * unit) < kMostFolded;
       if (tile == 0) continue;
-      const float factor = device::FastExp2(fmaf(before, unit, -base[r]));
+      const float factor = device::FastExp2((before - base[r]) * unit);
       sum[r] *= factor;
 #pragma unroll
       for (int i = 2 * r; i < kColumns / 2; i += 4) o[i] *= factor, o[i + 1] *= factor;
     }
-    if (adds) {
+    const auto weigh = [&](auto&& exponent_of) {
 #pragma unroll
-      for (int i = 0; i < kTile / 2; ++i) sum[i / 2 % 2] += s[i] = device::FastExp2(s[i] - base[i / 2 % 2]);
+      for (int i = 0; i < kTile / 2; ++i) {
+        sum[i / 2 % 2] += s[i] = device::FastExp2(exponent_of(s[i], base[i / 2 % 2]));
+      }
+    };
+    if (__all_sync(device::kFullWarp, folds)) {
+      base[0] *= scale, base[1] *= scale;
+      weigh([&](float score, float largest) { return fmaf(score, scale, -largest); });
     } else {
-#pragma unroll
-      for (int i = 0; i < kTile / 2; ++i) sum[i / 2 % 2] += s[i] = device::FastExp2(fmaf(s[i], scale, -base[i / 2 % 2]));
+      weigh([&](float score, float largest) { return (score - largest) * unit; });
     }
     device::FragmentA<T> weights[kTile / kStep];
 #pragma unroll

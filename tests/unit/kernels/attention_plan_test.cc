@@ -78,18 +78,26 @@ class AttentionPlanTest : public device::testing::DeviceTest {
     EXPECT_TRUE(choice.window_warps == 0 || TakesWindows(MakeFlashArguments(plan.value(), at)) == takes_windows_);
     ASSERT_OK(LaunchAttention(plan.value(), at, stream()));
     const std::vector<T> result = Download(y, count);
+    const std::vector<double> wide_q = Wide(q), wide_k = Wide(k), wide_v = Wide(v), wide_bias = Wide(bias);
     for (int64_t b = 0; b < p.batch; ++b) {
       for (int64_t h = 0; h < p.heads; ++h) {
         for (int64_t i = 0; i < p.queries; ++i)
-          CheckRow(p, q.data(), k.data(), v.data(), bias.data(), result.data(), b, h, i, tolerance);
+          CheckRow(p, wide_q.data(), wide_k.data(), wide_v.data(), wide_bias.data(), result.data(), b, h, i, tolerance);
       }
     }
   }
 
   template <class T>
-  void CheckRow(const AttentionProblem& p, const T* q, const T* k, const T* v, const T* bias, const T* y, int64_t b,
-                int64_t h, int64_t i, double tolerance) {
-    const auto at = [](const T* x, int64_t index) { return static_cast<double>(Load(x[index])); };
+  static std::vector<double> Wide(const std::vector<T>& values) {
+    std::vector<double> wide;
+    wide.reserve(values.size());
+    for (const T value : values) wide.push_back(static_cast<double>(Load(value)));
+    return wide;
+  }
+
+  template <class T>
+  void CheckRow(const AttentionProblem& p, const double* q, const double* k, const double* v, const double* bias,
+                const T* y, int64_t b, int64_t h, int64_t i, double tolerance) {
     const int64_t kv = h / (p.heads / p.kv_heads);
     std::vector<double> sums(static_cast<size_t>(p.v_head_size)), scores;
     std::vector<int64_t> seen;
@@ -99,8 +107,7 @@ class AttentionPlanTest : public device::testing::DeviceTest {
       if (j < position - p.left || j > position + p.right) continue;
       double score = 0;
       for (int64_t d = 0; d < p.head_size; ++d) {
-        score += at(q, b * p.q.batch + h * p.q.head + i * p.q.row + d) *
-                 at(k, b * p.k.batch + kv * p.k.head + j * p.k.row + d);
+        score += q[b * p.q.batch + h * p.q.head + i * p.q.row + d] * k[b * p.k.batch + kv * p.k.head + j * p.k.row + d];
       }
       const auto index = [&](const ScoreStrides& s) {
         return (s.batches == 0 ? b : b % s.batches) * s.batch + h * s.head + i * s.query + j * s.key;
@@ -113,7 +120,7 @@ class AttentionPlanTest : public device::testing::DeviceTest {
       }
       if (p.bias) {
         if (j >= p.bias_strides.keys) continue;
-        added += at(bias, index(p.bias_strides));
+        added += bias[index(p.bias_strides)];
       }
       scores.push_back(score * p.scale + added);
       seen.push_back(j);
@@ -124,12 +131,12 @@ class AttentionPlanTest : public device::testing::DeviceTest {
       const double weight = std::isinf(max) ? 0 : std::exp(scores[n] - max);
       total += weight;
       for (int64_t d = 0; d < p.v_head_size; ++d) {
-        sums[static_cast<size_t>(d)] += weight * at(v, b * p.v.batch + kv * p.v.head + j * p.v.row + d);
+        sums[static_cast<size_t>(d)] += weight * v[b * p.v.batch + kv * p.v.head + j * p.v.row + d];
       }
     }
     for (int64_t d = 0; d < p.v_head_size; ++d) {
       const double wanted = total == 0 && !p.empty_is_nan ? 0 : sums[static_cast<size_t>(d)] / total;
-      const double found = at(y, b * p.y.batch + h * p.y.head + i * p.y.row + d);
+      const auto found = static_cast<double>(Load(y[b * p.y.batch + h * p.y.head + i * p.y.row + d]));
       ASSERT_EQ(std::isnan(found), std::isnan(wanted));
       ASSERT_TRUE(std::isnan(wanted) || std::fabs(found - wanted) <= tolerance)
           << found << " for " << wanted << " batch " << b << ", head " << h << ", query " << i << ", column " << d;
@@ -209,7 +216,7 @@ class AttentionPlanTest : public device::testing::DeviceTest {
     }
   }
 
-  // The same by products of warpgroups, of which a second tile has keys from 128 on; rows that the first tile hides, and
+  // By products of warpgroups, of which a second tile has keys from 128 on; rows that the first tile hides, and
   // all keys hidden by the smallest number there is, which makes the mean of the values.
   template <DataType type>
   void CheckGroupRows(double tolerance) {
@@ -228,9 +235,11 @@ class AttentionPlanTest : public device::testing::DeviceTest {
       other = p;
       other.right = AttentionProblem::kUnbounded;
       Check<type>(other, choice, tolerance);
-      other.scale = -other.scale;
-      Check<type>(other, choice, tolerance);
-      other.scale = -other.scale;
+      for (const double scale : {-p.scale, 3e9}) {  // the largest key alone, whatever its score is rounded to
+        other.scale = scale;
+        Check<type>(other, choice, tolerance);
+      }
+      other.scale = p.scale;
       other.bias = true, other.bias_strides = {.batch = s.keys, .key = 1, .keys = s.keys};
       other.mask = AttentionMask::kBool, other.mask_strides = {.head = 1, .key = 2, .keys = s.keys - 1};
       other.masked = -4;
