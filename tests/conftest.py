@@ -13,6 +13,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--modes", default="", help="of operator cases: only these, as graph,shifted; or all but these, as -session"
     )
+    parser.addoption("--cases", default="", help="of operator cases: only those with this text in their id")
 
 
 def pytest_collection_finish() -> None:
@@ -31,6 +32,15 @@ def pytest_report_header() -> list[str]:
         f"operators: {backend}, seeds shifted by {os.environ.get('CUDAEP_TEST_SEED', '0')}",
         f"sessions: {plugin.name if plugin else 'no plug-in library'}",
     ]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One test has many operator cases."""
+    reports = [report for kind in ("passed", "failed") for report in terminalreporter.getreports(kind)]
+    properties = [entry for report in reports if report.when == "call" for entry in report.user_properties]
+    cases = sum(count for name, count in properties if name == "operator_cases")
+    if cases:
+        terminalreporter.write_line(f"operator cases: {cases}")
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ which of its modes.
 
 from collections.abc import Iterable
 from math import prod
+from typing import Any
 
 import pytest
 
@@ -34,17 +35,25 @@ def choose(candidates: Iterable[tuple[tuple[str, str, str], int]]) -> list[int]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves the chosen cases; the others are reported as deselected."""
-    found = []
+    """Leaves the chosen cases of each test; tests without any are reported as deselected."""
+    found, candidates = [], []
     for item in items:
-        parameters = getattr(getattr(item, "callspec", None), "params", {})
-        bound = parameters.get("bound")
-        if bound is None or "shifted" not in parameters["modes"] or "shifted" in bound.case.skip:
-            continue
-        shapes = [getattr(spec, "shape", ()) for spec in bound.case.inputs if spec is not None]
-        dtype = bound.dtype or next(filter(None, map(bound.input_type, range(len(bound.case.inputs)))), "")
-        found.append((item, ((bound.case.domain, bound.case.op, kind_of(dtype)), elems_of(shapes))))
-    chosen = [found[position][0] for position in choose(candidate for _, candidate in found)]
-    left = set(map(id, chosen))
-    config.hook.pytest_deselected(items=[item for item in items if id(item) not in left])
-    items[:] = chosen
+        every = _cases_of(item)
+        for bound, modes in every:
+            if "shifted" not in modes or "shifted" in bound.case.skip:
+                continue
+            shapes = [getattr(spec, "shape", ()) for spec in bound.case.inputs if spec is not None]
+            dtype = bound.dtype or next(filter(None, map(bound.input_type, range(len(bound.case.inputs)))), "")
+            found.append((every, (bound, modes)))
+            candidates.append(((bound.case.domain, bound.case.op, kind_of(dtype)), elems_of(shapes)))
+        every.clear()
+    for position in choose(candidates):
+        every, chosen = found[position]
+        every.append(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if not _cases_of(item)])
+    items[:] = [item for item in items if _cases_of(item)]
+
+
+def _cases_of(item: pytest.Item) -> list[Any]:
+    """The list that the test runs; empty for tests of something else."""
+    return getattr(getattr(item, "callspec", None), "params", {}).get("cases", [])

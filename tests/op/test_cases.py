@@ -1,4 +1,7 @@
-"""Every case of every table in tests/op/cases, in every mode it has."""
+"""Every case of every table in tests/op/cases, in every mode it has; a test is an operator of a table."""
+
+import traceback
+from collections.abc import Callable
 
 import pytest
 
@@ -9,40 +12,52 @@ from .harness.check import CaseError, run_case
 from .harness.families import all_cases
 from .harness.modes import chosen_modes, wanted_modes
 
+Cases = list[tuple[BoundCase, list[str]]]  # with their modes
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "bound" not in metafunc.fixturenames:
+    if "cases" not in metafunc.fixturenames:
         return
     try:
         library = driver.load()
     except FileNotFoundError:
         library = None  # each test fails with the reason
+    part = metafunc.config.getoption("cases")
     wanted = wanted_modes(metafunc.config.getoption("modes"))
     if host.plugin_path() is None:
         wanted -= {"session"}
-    chosen = chosen_modes(all_cases().values(), library)
-    params = [
-        pytest.param(bound, [mode for mode in modes if mode in wanted], id=bound.id)
-        for bound, modes in chosen
-        if wanted.intersection(modes)
-    ]
-    assert params, "no case table has a case"
-    metafunc.parametrize(("bound", "modes"), params)
+    operators: dict[str, Cases] = {}
+    for bound, modes in chosen_modes(all_cases().values(), library):
+        if part in bound.id and wanted.intersection(modes):
+            family = bound.id.split("/")[0]
+            cases = operators.setdefault(f"{family}/{bound.case.op}", [])
+            cases.append((bound, [mode for mode in modes if mode in wanted]))
+    assert operators, "no case table has such a case"
+    metafunc.parametrize("cases", operators.values(), ids=operators.keys())
 
 
 @pytest.mark.usefixtures("device")
-def test_case(bound: BoundCase, modes: list[str]) -> None:
-    possible = [mode for mode in modes if mode not in bound.case.skip]
-    if not possible:
-        pytest.skip("; ".join(f"{mode}: {bound.case.skip[mode]}" for mode in modes))
-    problems = []
-    for mode in possible:
-        try:
-            run_case(bound, mode)
-        except CaseError as problem:
-            problems.append(str(problem))
-    if problems:
-        raise CaseError("\n\n".join(problems))
+def test_cases(cases: Cases, subtests: pytest.Subtests, record_property: Callable[[str, int], None]) -> None:
+    """A case that fails or is skipped has a line of its own; all are counted."""
+    for bound, modes in cases:
+        possible = [mode for mode in modes if mode not in bound.case.skip]
+        problems = [problem for mode in possible if (problem := _problem(bound, mode))]
+        if problems or not possible:
+            with subtests.test(bound.id):
+                if problems:
+                    raise CaseError("\n\n".join(problems))
+                pytest.skip("; ".join(f"{mode}: {bound.case.skip[mode]}" for mode in modes))
+    record_property("operator_cases", len(cases))
+
+
+def _problem(bound: BoundCase, mode: str) -> str:
+    try:
+        run_case(bound, mode)
+    except CaseError as problem:
+        return str(problem)
+    except Exception:  # of the table's own code
+        return f"{bound.id} [{mode}]: {traceback.format_exc()}"
+    return ""
 
 
 def test_sessions_run() -> None:
