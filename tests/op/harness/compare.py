@@ -23,15 +23,14 @@ def difference(got: np.ndarray, wanted: np.ndarray, tolerance: Tolerance, magnit
         return f"shape {list(got.shape)}, expected {list(wanted.shape)}"
     if got.dtype == np.bool_ and np.any(got.view(np.uint8) > 1):
         return "a bool that is neither 0 nor 1"
-    if is_float(name_of(got)):
-        errors, allowed, unit = float_errors(got, wanted, tolerance, magnitude)
+    flat = np.flatnonzero(~same(got, as_type(wanted, got.dtype)))
+    errors = np.ones(flat.shape)
+    if flat.size and is_float(name_of(got)):
+        scale = np.broadcast_to(magnitude, got.shape).reshape(-1)[flat] if np.ndim(magnitude) else magnitude
+        errors, allowed, unit = float_errors(got.reshape(-1)[flat], wanted.reshape(-1)[flat], tolerance, scale)
         bad = ~(errors <= allowed)
-    else:
-        bad = ~same(got, as_type(wanted, got.dtype))
-        errors, unit = bad.astype(np.float64), np.ones(())
-    if not np.any(bad):
-        return None
-    return _describe(got, wanted, bad, errors / unit, tolerance)
+        flat, errors = flat[bad], (errors / unit)[bad]
+    return _describe(got, wanted, flat, errors, tolerance) if flat.size else None
 
 
 def as_type(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -82,13 +81,12 @@ def float_errors(
     return np.where(np.isfinite(errors), errors, np.inf), np.broadcast_to(allowed, errors.shape), unit
 
 
-def _describe(got: np.ndarray, wanted: np.ndarray, bad: np.ndarray, errors: np.ndarray, tolerance: Tolerance) -> str:
-    flat = np.flatnonzero(bad)
-    worst = errors.reshape(-1)[flat]
-    chosen = np.argpartition(-worst, _SHOWN)[:_SHOWN] if worst.size > _SHOWN else np.arange(worst.size)
+def _describe(got: np.ndarray, wanted: np.ndarray, flat: np.ndarray, errors: np.ndarray, tolerance: Tolerance) -> str:
+    """`errors`: of the elements at the positions `flat`."""
+    chosen = np.argpartition(-errors, _SHOWN)[:_SHOWN] if errors.size > _SHOWN else np.arange(errors.size)
     unit = " ulps" if is_float(name_of(got)) else ""
-    lines = [f"{flat.size} of {bad.size} elements differ, error up to {worst.max():.3g}{unit} (allowed: {tolerance})"]
-    for index in flat[chosen[np.argsort(-worst[chosen], kind="stable")]]:
+    lines = [f"{flat.size} of {got.size} elements differ, error up to {errors.max():.3g}{unit} (allowed: {tolerance})"]
+    for index in flat[chosen[np.argsort(-errors[chosen], kind="stable")]]:
         place = [int(axis) for axis in np.unravel_index(index, got.shape)]
         expected = as_type(wanted.reshape(-1)[index : index + 1], got.dtype)[0]
         lines.append(f"  at {place}: got {got.reshape(-1)[index]}, expected {expected}")

@@ -79,8 +79,11 @@ class Driver:
         self._lib = ctypes.CDLL(str(path))
         _declare(self._lib)
         self.backend: str = self._lib.cudaep_op_backend().decode()
-        self._all_rows = [_row(fields) for fields in json.loads(self._lib.cudaep_op_registry())]
-        self.rows = [row for row in self._all_rows if row.domain != BROKEN_DOMAIN]
+        rows = [_row(fields) for fields in json.loads(self._lib.cudaep_op_registry())]
+        self.rows = [row for row in rows if row.domain != BROKEN_DOMAIN]
+        self._rows_of: dict[tuple[str, str], list[Row]] = {}
+        for row in rows:
+            self._rows_of.setdefault((row.domain, row.op), []).append(row)
 
     def options(self) -> list[dict[str, str]]:
         """The provider's options table: name, accepts, default, doc, kind."""
@@ -92,8 +95,7 @@ class Driver:
 
     def row(self, domain: str, op: str, since: int) -> Row | None:
         """The row that covers a schema version of an operator."""
-        rows = self._all_rows
-        return next((r for r in rows if (r.domain, r.op) == (domain, op) and r.since <= since <= r.until), None)
+        return next((row for row in self._rows_of.get((domain, op), ()) if row.since <= since <= row.until), None)
 
     def run(self, node: NodeSpec, mode: int, share: tuple[int, int] | None = None) -> RunResult:
         """Runs a node. `share` is an input and the output that takes its buffer over, where shapes allow it."""

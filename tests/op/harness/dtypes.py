@@ -1,5 +1,6 @@
 """Element types by numpy name, with their ONNX codes and type strings."""
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -81,7 +82,12 @@ def bits_of(name: str) -> int:
 
 def name_of(array: np.ndarray) -> str:
     """Name of an array's type."""
-    return array.dtype.name
+    return _name(array.dtype)
+
+
+@functools.cache  # numpy makes it anew each time
+def _name(dtype: np.dtype) -> str:
+    return dtype.name
 
 
 def is_float(name: str) -> bool:
