@@ -53,6 +53,7 @@ def session(
     level: ort.GraphOptimizationLevel = ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
 ) -> ort.InferenceSession:
     settings = ort.SessionOptions()
+    settings.add_session_config_entry("session.intra_op.allow_spinning", "0")  # tests run side by side
     settings.graph_optimization_level = level
     if parallel:  # streams of one Run are on threads of the host's
         settings.execution_mode = ort.ExecutionMode.ORT_PARALLEL
