@@ -22,7 +22,7 @@ from tests.session.beside_support import Neighbour, Opened, Values, fed, opened,
 from tests.session.budget_support import Outcome, limit, saved
 from tests.session.budget_support import opened as budgeted
 from tests.session.stream_support import HOST, in_threads
-from tests.session.suite import SkippedError, add_provider, on_one_host, run_checks
+from tests.session.suite import SkippedError, add_provider, on_one_host, run_checks, session_options
 
 CODE_WORD = "[CUDAEP_OUT_OF_MEMORY]"
 PATIENCE = 6  # requests in a row that the provider did without
@@ -67,7 +67,7 @@ def profile(case: Case) -> None:
             fused.add(f"{step['op_type']} of " + " + ".join(step["nodes"]))
         else:
             expected.add(source.group(1) if source else step["nodes"][0])
-    settings = ort.SessionOptions()
+    settings = session_options()
     settings.enable_profiling = True
     with tempfile.TemporaryDirectory() as folder:
         settings.profile_file_prefix = str(Path(folder) / "profile")

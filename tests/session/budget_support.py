@@ -18,7 +18,7 @@ import onnxruntime as ort
 from onnx import TensorProto, helper
 
 from tests.session import models
-from tests.session.suite import EP, add_provider
+from tests.session.suite import EP, add_provider, session_options
 
 KEY = "session.resource_cuda_partitioning_settings"
 OTHER_EP = "CudaPluginExecutionProvider"
@@ -70,7 +70,7 @@ def opened(
     entries: dict[str, str] | None = None,
     device: int = 0,
 ) -> Outcome:
-    settings = ort.SessionOptions()
+    settings = session_options()
     settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     if setting is not None:
         settings.add_session_config_entry(KEY, setting)

@@ -23,7 +23,7 @@ from onnx.backend.test.case import node as onnx_node_tests
 from onnx.backend.test.case.test_case import TestCase
 
 from tests.session.control_flow_cases import CASES, Case, Feeds, floats, named, scalar
-from tests.session.suite import error_of, run_checks, session
+from tests.session.suite import error_of, run_checks, session, session_options
 
 CONTROL_FLOW = ("If", "Loop", "Scan")
 # ONNX's own node tests. What has sequences or optional values is not on the provider, and neither is Scan 8.
@@ -40,7 +40,7 @@ def placed(model: bytes, options: dict[str, str] | None = None) -> tuple[ort.Inf
 
 
 def on_the_cpu(model: bytes) -> ort.InferenceSession:
-    options = ort.SessionOptions()
+    options = session_options()
     options.log_severity_level = 3
     return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 

@@ -18,13 +18,13 @@ import onnx
 import onnxruntime as ort
 
 from tests.session.fusion_models import PATTERNS, Pattern
-from tests.session.suite import add_provider, run_checks
+from tests.session.suite import add_provider, run_checks, session_options
 
 NEWEST = (1, 31)
 
 
 def _reference(model: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    options = ort.SessionOptions()
+    options = session_options()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     return list(ort.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, feeds))
 
@@ -33,7 +33,7 @@ def _optimized(pattern: Pattern, model: bytes, feeds: dict[str, np.ndarray]) -> 
     """Results, and the operators of the optimised model."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "optimized.onnx"
-        options = ort.SessionOptions()
+        options = session_options()
         options.log_severity_level = 3
         options.optimized_model_filepath = str(path)
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")

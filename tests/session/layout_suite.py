@@ -21,7 +21,7 @@ import onnxruntime as ort
 from onnx import TensorProto, helper
 
 from tests.session import models
-from tests.session.suite import run_checks, session
+from tests.session.suite import run_checks, session, session_options
 
 NHWC = "com.ms.internal.nhwc"
 IMAGE = (2, 8, 10, 12)
@@ -73,7 +73,7 @@ def _one_node(op: str, opset: int, attributes: dict[str, Any], constants: dict[s
 
 
 def _cpu(model: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    options = ort.SessionOptions()
+    options = session_options()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     return list(ort.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, feeds))
 

@@ -32,6 +32,7 @@ from tests.session.suite import (
     on_one_host,
     run_checks,
     session,
+    session_options,
     simulated,
 )
 
@@ -255,7 +256,7 @@ def outcomes(
     """
 
     def create(options: dict[str, str]) -> ort.InferenceSession:
-        settings = ort.SessionOptions()
+        settings = session_options()
         settings.log_severity_level = 4
         add_provider(settings, {"compiled_regions": regions, **options})
         created = ort.InferenceSession(model, settings, enable_fallback=0)

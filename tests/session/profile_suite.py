@@ -26,7 +26,7 @@ from onnx import TensorProto, helper
 from tests.session import models
 from tests.session.graph_support import GRAPHS, Bound, rows, run_options, with_graphs
 from tests.session.stream_support import HOST, in_threads
-from tests.session.suite import EP, SkippedError, add_provider, logged, run_checks, simulated
+from tests.session.suite import EP, SkippedError, add_provider, logged, run_checks, session_options, simulated
 
 Event = dict[str, Any]
 Check = TypeVar("Check", bound=Callable[[], None])
@@ -52,7 +52,7 @@ def profiled(
 ) -> Iterator[ort.InferenceSession]:
     """A session, without regions unless it is told, that profiles into a folder that goes with it."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = ort.SessionOptions()
+        settings = session_options()
         settings.enable_profiling = True
         settings.profile_file_prefix = str(Path(folder) / "profile")
         if parallel:

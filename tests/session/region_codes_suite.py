@@ -22,7 +22,7 @@ from onnx import TensorProto
 from tests.session import models
 from tests.session.region_quantized_suite import Network
 from tests.session.region_support import Feed, joined
-from tests.session.suite import run_checks
+from tests.session.suite import run_checks, session_options
 
 HEADS, INNER = 3, 48
 SPLIT = ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3])  # of queries, keys and values that lie row by row
@@ -94,7 +94,7 @@ def _others(mine: Sequence[list[np.ndarray]], twin: Sequence[list[np.ndarray]]) 
 
 
 def _on_the_cpu(model: bytes) -> ort.InferenceSession:
-    settings = ort.SessionOptions()
+    settings = session_options()
     settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     return ort.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
 

@@ -18,7 +18,7 @@ from onnx import numpy_helper
 from tests.session import segment_models
 from tests.session.region_support import APART
 from tests.session.segment_models import feed, torchlib, torchscript
-from tests.session.suite import error_of, logged, run_checks, session
+from tests.session.suite import error_of, logged, run_checks, session, session_options
 
 # Bags that are empty, of one index, the last one empty; many of both.
 SIZES = ([3, 0, 2, 7], [1], [4, 0], [0] * 9 + [2, 40] * 20)
@@ -51,7 +51,7 @@ def placements(report: Report) -> set[str]:
 def agrees(model: bytes, feeds: Feeds, dtype: str = "float", twin: bool = True) -> Report:
     """With the CPU, and so does the model without the rewriting (`twin`)."""
     made, report = reported(model)
-    settings = ort.SessionOptions()
+    settings = session_options()
     settings.log_severity_level = 4
     reference = ort.InferenceSession(model, settings, providers=["CPUExecutionProvider"])
     runs = [made, session(model, _SKIP, cpu_allowed=True)] if twin else [made]

@@ -14,7 +14,7 @@ import numpy as np
 import onnxruntime as ort
 from onnx import TensorProto
 
-from tests.session.suite import EP, add_provider, session
+from tests.session.suite import EP, add_provider, session, session_options
 
 DEVICE = ort.capi._pybind_state.OrtDevice(1, 0, 0x10DE, 0)
 APART = {"compiled_regions": "0"}
@@ -46,7 +46,7 @@ def agrees(model: bytes, feeds: list[Feed], options: dict[str, str] | None = Non
 
 def ran(model: bytes, feed: Feed, cpu_allowed: bool = False) -> dict[str, list[str]]:
     """Operator types that the host ran, by provider; a region is one node of a type that starts with the provider's."""
-    settings = ort.SessionOptions()
+    settings = session_options()
     settings.graph_optimization_level = BASIC
     settings.enable_profiling = True
     with tempfile.TemporaryDirectory() as folder:

@@ -18,7 +18,7 @@ import onnxruntime as ort
 from tests.session.fusion_models import BATCH, Graph
 from tests.session.region_fusion_suite import rewritten
 from tests.session.region_support import BASIC, joined
-from tests.session.suite import SkippedError, add_provider, logged, run_checks, simulated
+from tests.session.suite import SkippedError, add_provider, logged, run_checks, session_options, simulated
 
 SIDE, WINDOW, CHANNELS, HEADS = 12, 4, 32, 4
 TOKENS, ACROSS = WINDOW * WINDOW, SIDE // WINDOW
@@ -201,7 +201,7 @@ def check_windows_without_keys() -> None:
 
 def _launches(model: bytes, feeds: dict[str, np.ndarray], runs: int) -> int:
     """Of all kernels in a session's first Runs, by its profile."""
-    settings = ort.SessionOptions()
+    settings = session_options()
     settings.graph_optimization_level = BASIC
     settings.enable_profiling = True
     with tempfile.TemporaryDirectory() as folder:

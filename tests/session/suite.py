@@ -44,6 +44,13 @@ def add_provider(
     settings.add_provider_for_devices(chosen or devices()[:1], {**exact, **(options or {})})
 
 
+def session_options() -> ort.SessionOptions:
+    """Threads of the host's that have nothing to do sleep: tests run side by side."""
+    settings = ort.SessionOptions()
+    settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return settings
+
+
 def session(
     model: bytes,
     options: dict[str, str] | None = None,
@@ -52,8 +59,7 @@ def session(
     parallel: bool = False,
     level: ort.GraphOptimizationLevel = ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
 ) -> ort.InferenceSession:
-    settings = ort.SessionOptions()
-    settings.add_session_config_entry("session.intra_op.allow_spinning", "0")  # tests run side by side
+    settings = session_options()
     settings.graph_optimization_level = level
     if parallel:  # streams of one Run are on threads of the host's
         settings.execution_mode = ort.ExecutionMode.ORT_PARALLEL
