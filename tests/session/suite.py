@@ -347,6 +347,7 @@ def run_checks(namespace: dict[str, object], register: Callable[[str], object] =
     """Registers the library of the command line and prints one line for each check of a suite, or of those it names."""
     library, *chosen = sys.argv[1:]
     register(library)
+    gc.freeze()  # modules live to the end: the checks' collections need not walk them
     for name, check in list(namespace.items()):
         if not name.startswith("check_") or not callable(check) or (chosen and name not in chosen):
             continue
