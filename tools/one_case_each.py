@@ -56,4 +56,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _cases_of(item: pytest.Item) -> list[Any]:
     """The list that the test runs; empty for tests of something else."""
-    return getattr(getattr(item, "callspec", None), "params", {}).get("cases", [])
+    parameters: dict[str, list[Any]] = getattr(getattr(item, "callspec", None), "params", {})
+    return parameters.get("cases", [])
