@@ -213,9 +213,9 @@ __device__ __forceinline__ void TakeRegisters() {
   "}, " a ", " b ", p; }"
 
 // With A in four words a thread, and B turned.
-#define CUDAEP_WARPGROUP_MMA_TURNED(type)                                                                        \
-  "{ .reg .pred p; setp.ne.b32 p, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {"         \
-  CUDAEP_NAMES_32 "}, {%32, %33, %34, %35}, %36, p, 1, 1, 1; }"
+#define CUDAEP_WARPGROUP_MMA_TURNED(type)                                                            \
+  "{ .reg .pred p; setp.ne.b32 p, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type \
+  " {" CUDAEP_NAMES_32 "}, {%32, %33, %34, %35}, %36, p, 1, 1, 1; }"
 
 #if defined(CUDAEP_SIMULATED_DEVICE)
 namespace sim {
@@ -253,7 +253,8 @@ void ComputeWarpgroup(void* const* operands) {
     }
   } else {
     for (int row = 0; row < 16; ++row) {
-      for (int k = 0; k < kDepth; ++k) a[row][k] = static_cast<Element>(of(0).a.template Element<T>(of(0).row + row, k));
+      for (int k = 0; k < kDepth; ++k)
+        a[row][k] = static_cast<Element>(of(0).a.template Element<T>(of(0).row + row, k));
     }
   }
   for (int column = 0; column < kColumns; ++column) {

@@ -1,6 +1,6 @@
-// Attention whose keys and values of a head lie in shared memory at once, up to 256 of them, by products of warpgroups: a
-// block is one, with 64 rows of queries. Scores and weights stay in registers; tiles of 128 keys follow each other, the
-// largest score so far taken off the exponents (online softmax). For devices of 9.0.
+// Attention whose keys and values of a head lie in shared memory at once, up to 256 of them, by products of warpgroups:
+// a block is one, with 64 rows of queries. Scores and weights stay in registers; tiles of 128 keys follow each other,
+// the largest score so far taken off the exponents (online softmax). For devices of 9.0.
 //
 // Scores are kept in units of log2, which saves an instruction for each. Where nothing is added to any of a block's
 // scores they stay as they come and the exponent's multiplication takes the scale in.
@@ -37,7 +37,8 @@ __device__ __forceinline__ float AddedExponent(float added) {
 
 // The kTiles tiles of kTile keys.
 template <class T, int kTile, int kTiles>
-__global__ void __launch_bounds__(kThreads, kTiles == 1 ? 4 : 3) GroupRowsKernel(__grid_constant__ const FlashArguments p) {
+__global__ void __launch_bounds__(kThreads, kTiles == 1 ? 4 : 3)
+    GroupRowsKernel(__grid_constant__ const FlashArguments p) {
   constexpr float kHidden = -std::numeric_limits<float>::infinity();
   constexpr int kKeys = kTile * kTiles, kShare = (kKeys + kThreads - 1) / kThreads;
   const AttentionProblem& problem = p.problem;
@@ -116,7 +117,8 @@ __global__ void __launch_bounds__(kThreads, kTiles == 1 ? 4 : 3) GroupRowsKernel
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const int64_t position = problem.past + first_row + warp * 16 + lane / 4 + r * 8 - first_key;
-        const int first = static_cast<int>(device::Min(device::Max(position - problem.left, int64_t{0}), int64_t{kKeys}));
+        const int first =
+            static_cast<int>(device::Min(device::Max(position - problem.left, int64_t{0}), int64_t{kKeys}));
         const int last = static_cast<int>(device::Min(position + problem.right, int64_t{kKeys}));
 #pragma unroll
         for (int i = 0; i < kTile / 2; ++i) {
@@ -226,7 +228,8 @@ Status Launch(const FlashArguments& arguments, device::Stream stream) {
 }  // namespace
 
 Status LaunchGroupRows(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream) {
-  return plan.problem.type == DataType::kFloat16 ? Launch<Half>(arguments, stream) : Launch<BFloat16>(arguments, stream);
+  return plan.problem.type == DataType::kFloat16 ? Launch<Half>(arguments, stream)
+                                                 : Launch<BFloat16>(arguments, stream);
 }
 
 }  // namespace cudaep::kernels

@@ -224,8 +224,15 @@ class AttentionPlanTest : public device::testing::DeviceTest {
       int64_t queries, keys, head, v_head;
     };
     const AttentionChoice choice = {.group_rows = true};
-    for (const Sizes& s : {Sizes{128, 128, 64, 64}, {70, 100, 64, 64}, {64, 64, 64, 64}, {37, 37, 40, 24}, {5, 9, 8, 8},
-                           {130, 197, 64, 64}, {17, 129, 48, 64}, {64, 256, 64, 56}, {1, 1, 8, 8}}) {
+    for (const Sizes& s : {Sizes{128, 128, 64, 64},
+                           {70, 100, 64, 64},
+                           {64, 64, 64, 64},
+                           {37, 37, 40, 24},
+                           {5, 9, 8, 8},
+                           {130, 197, 64, 64},
+                           {17, 129, 48, 64},
+                           {64, 256, 64, 56},
+                           {1, 1, 8, 8}}) {
       const AttentionProblem p = Problem(type, 4, 2, s.queries, s.keys, s.head, s.v_head);
       Check<type>(p, choice, tolerance);
       AttentionProblem other = p;
@@ -251,7 +258,8 @@ class AttentionPlanTest : public device::testing::DeviceTest {
       other = p;
       other.right = AttentionProblem::kUnbounded;
       other.mask = AttentionMask::kBool, other.mask_strides = {.key = 3, .keys = s.keys};
-      other.masked = static_cast<double>(Load(CppType<type>{type == DataType::kBFloat16 ? kLowestBFloat16 : kLowestHalf}));
+      other.masked =
+          static_cast<double>(Load(CppType<type>{type == DataType::kBFloat16 ? kLowestBFloat16 : kLowestHalf}));
       mask_.assign(mask_.size(), 0);
       Check<type>(other, choice, 5 * tolerance);  // sums with a number as large as that are rounded
       if (s.keys > 128) {

@@ -79,8 +79,8 @@ TEST_F(AttentionLibraryTest, RowsWithoutKeysAreWhatTheOwnKernelMakesOfThem) {
   }
 }
 
-// The own kernels with all keys of a head at once are ahead of it, where they can do the call: up to more multiplications
-// by warps, always by warpgroups.
+// The own kernels with all keys of a head at once are ahead of it, where they can do the call: up to more
+// multiplications by warps, always by warpgroups.
 TEST_F(AttentionLibraryTest, LeavesFewKeysToOwnKernels) {
   const auto problem = [&](int64_t rows) {
     AttentionProblem p = Causal(rows);
