@@ -38,9 +38,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """One test has many operator cases."""
     reports = [report for kind in ("passed", "failed") for report in terminalreporter.getreports(kind)]
     properties = [entry for report in reports if report.when == "call" for entry in report.user_properties]
-    cases = sum(count for name, count in properties if name == "operator_cases")
-    if cases:
-        terminalreporter.write_line(f"operator cases: {cases}")
+    ran, skipped = (sum(count for name, count in properties if name == f"cases_{kind}") for kind in ("run", "skipped"))
+    if ran or skipped:
+        terminalreporter.write_line(f"operator cases: {ran}, {skipped} skipped")
 
 
 @pytest.fixture(scope="session")

@@ -13,4 +13,4 @@ if [ "${ALL:-}" = 1 ]; then
 else
   set -- -p one_case_each --modes shifted "$@"
 fi
-exec env LD_PRELOAD="$LD_PRELOAD" .venv/bin/python -m pytest -q -p no:cacheprovider tests/op/test_cases.py -k test_cases "$@"
+exec env LD_PRELOAD="$LD_PRELOAD" .venv/bin/python -m pytest -q -p no:cacheprovider tests/op/test_cases.py::test_cases "$@"

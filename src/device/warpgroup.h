@@ -1,5 +1,6 @@
-// Products of warpgroups, four warps each, by tensor cores that read both operands from shared memory (wgmma), and the
-// copies that bring these: one PTX instruction each. Devices of 9.0 alone; the file is compiled for 9.0a.
+// Products of warpgroups, four warps each, by tensor cores that read B, and A where it is not in registers, from shared
+// memory (wgmma), and the copies that bring these: one PTX instruction each. Devices of 9.0 alone; the file is compiled
+// for 9.0a.
 //
 //   D[64 x N] += A[64 x K] * B[N x K]^T, A and B from boxes (device/tensor_map.h), K = 16 for fp16 and bf16 (fp32
 //   sums), 32 for int8 (int32 sums, which may wrap): 32 bytes
@@ -212,8 +213,8 @@ __device__ __forceinline__ void TakeRegisters() {
   "{ .reg .pred p; setp.ne.b32 p, " add ", 0; wgmma.mma_async.sync.aligned.m64n" columns "k32.s32.s8.s8 {" names \
   "}, " a ", " b ", p; }"
 
-// With A in four words a thread, and B turned.
-#define CUDAEP_WARPGROUP_MMA_TURNED(type)                                                            \
+// With A in four words a thread, and B transposed.
+#define CUDAEP_WARPGROUP_MMA_TRANSPOSED(type)                                                        \
   "{ .reg .pred p; setp.ne.b32 p, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type \
   " {" CUDAEP_NAMES_32 "}, {%32, %33, %34, %35}, %36, p, 1, 1, 1; }"
 
@@ -232,7 +233,7 @@ struct WarpgroupOperand {
 };
 
 // The last lane to come computes for all 32, in the order of k.
-template <class T, int kColumns, bool kTurned>
+template <class T, int kColumns, bool kTransposedB>
 void ComputeWarpgroup(void* const* operands) {
   constexpr int kDepth = kWarpgroupDepthBytes / static_cast<int>(sizeof(T));
   using Sum = WarpgroupSum<T>;
@@ -243,7 +244,7 @@ void ComputeWarpgroup(void* const* operands) {
   const auto row_of = [](int lane, int i) { return lane / 4 + i / 2 % 2 * 8; };
   const auto column_of = [](int lane, int i) { return i / 4 * 8 + lane % 4 * 2 + i % 2; };
   Element a[16][kDepth], b[kDepth][kColumns];
-  if constexpr (kTurned) {
+  if constexpr (kTransposedB) {
     for (int lane = 0; lane < 32; ++lane) {
       for (int i = 0; i < 8; ++i) {
         T element;
@@ -259,7 +260,8 @@ void ComputeWarpgroup(void* const* operands) {
   }
   for (int column = 0; column < kColumns; ++column) {
     for (int k = 0; k < kDepth; ++k) {
-      const auto element = kTurned ? of(0).b.template Element<T>(k, column) : of(0).b.template Element<T>(column, k);
+      const auto element =
+          kTransposedB ? of(0).b.template Element<T>(k, column) : of(0).b.template Element<T>(column, k);
       b[k][column] = static_cast<Element>(element);
     }
   }
@@ -342,28 +344,27 @@ __device__ __forceinline__ void WarpgroupMma([[maybe_unused]] WarpgroupSum<T> (&
 // d[64 x 64] += a[64 x 16] * b[16 x 64], b 16 rows of a box. A warp's part of `a` is its 16 rows of D, in the words of
 // mma.sync (tensor_core.h); they stay as they are until WarpgroupWait. Not `adds`: d is overwritten.
 template <class T>
-__device__ __forceinline__ void WarpgroupMmaTurned([[maybe_unused]] float (&d)[32],
-                                                   [[maybe_unused]] const FragmentA<T>& a,
-                                                   [[maybe_unused]] const BoxPart& b, [[maybe_unused]] bool adds) {
+__device__ __forceinline__ void WarpgroupMma([[maybe_unused]] float (&d)[32], [[maybe_unused]] const FragmentA<T>& a,
+                                             [[maybe_unused]] const BoxPart& b, [[maybe_unused]] bool adds) {
   static_assert(std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>);
 #if defined(CUDAEP_SIMULATED_DEVICE)
   sim::WarpgroupOperand<T> operand{&a, {}, 0, b, d, adds};
   sim::BlockExecutor::Get().ComputeInWarp(&sim::ComputeWarpgroup<T, 64, true>, &operand);
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
   if constexpr (std::is_same_v<T, Half>) {
-    asm volatile(CUDAEP_WARPGROUP_MMA_TURNED("f16")
+    asm volatile(CUDAEP_WARPGROUP_MMA_TRANSPOSED("f16")
                  : CUDAEP_SUMS_32(0)
                  : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "l"(b.bits),
                    "r"(static_cast<int>(adds)));
   } else {
-    asm volatile(CUDAEP_WARPGROUP_MMA_TURNED("bf16")
+    asm volatile(CUDAEP_WARPGROUP_MMA_TRANSPOSED("bf16")
                  : CUDAEP_SUMS_32(0)
                  : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "l"(b.bits),
                    "r"(static_cast<int>(adds)));
   }
 #endif
 }
-#undef CUDAEP_WARPGROUP_MMA_TURNED
+#undef CUDAEP_WARPGROUP_MMA_TRANSPOSED
 #undef CUDAEP_WARPGROUP_MMA_INT8
 #undef CUDAEP_WARPGROUP_MMA
 #undef CUDAEP_WHOLE_SUMS_32

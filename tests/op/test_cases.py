@@ -1,7 +1,6 @@
 """Every case of every table in tests/op/cases, in every mode it has; a test is an operator of a table."""
 
 import traceback
-from collections.abc import Callable
 
 import pytest
 
@@ -37,17 +36,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.mark.usefixtures("device")
-def test_cases(cases: Cases, subtests: pytest.Subtests, record_property: Callable[[str, int], None]) -> None:
-    """A case that fails or is skipped has a line of its own; all are counted."""
+def test_cases(cases: Cases, subtests: pytest.Subtests, request: pytest.FixtureRequest) -> None:
+    """A case that fails has a line of its own; all are counted, those that are skipped in all their modes apart."""
+    skipped = []
     for bound, modes in cases:
         possible = [mode for mode in modes if mode not in bound.case.skip]
+        if not possible:
+            skipped.append(f"{bound.id}: " + "; ".join(bound.case.skip[mode] for mode in modes))
         problems = [problem for mode in possible if (problem := _problem(bound, mode))]
-        if problems or not possible:
+        if problems:
             with subtests.test(bound.id):
-                if problems:
-                    raise CaseError("\n\n".join(problems))
-                pytest.skip("; ".join(f"{mode}: {bound.case.skip[mode]}" for mode in modes))
-    record_property("operator_cases", len(cases))
+                raise CaseError("\n\n".join(problems))
+    if len(skipped) == len(cases):
+        pytest.skip("; ".join(skipped))
+    request.node.user_properties += [("cases_run", len(cases) - len(skipped)), ("cases_skipped", len(skipped))]
 
 
 def _problem(bound: BoundCase, mode: str) -> str:
@@ -57,6 +59,9 @@ def _problem(bound: BoundCase, mode: str) -> str:
         return str(problem)
     except Exception:  # of the table's own code
         return f"{bound.id} [{mode}]: {traceback.format_exc()}"
+    except BaseException as end:  # a time-out
+        end.add_note(f"{bound.id} [{mode}]")
+        raise
     return ""
 
 

@@ -47,7 +47,8 @@ def add_provider(
 def session_options() -> ort.SessionOptions:
     """Threads of the host's that have nothing to do sleep: tests run side by side."""
     settings = ort.SessionOptions()
-    settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    for pool in ("intra_op", "inter_op"):
+        settings.add_session_config_entry(f"session.{pool}.allow_spinning", "0")
     return settings
 
 

@@ -9,8 +9,8 @@ Status LaunchAttention(const AttentionPlan& plan, const AttentionPointers& at, d
   if (p.batch == 0 || p.heads == 0 || p.queries == 0) return Status::Ok();
   if (p.v_head_size == 0 && (at.scores == nullptr || p.keys == 0)) return Status::Ok();
   const FlashArguments arguments = MakeFlashArguments(plan, at);
-  if (at.key_end == nullptr && at.key_begin == nullptr && FlashModeOf(arguments) == FlashMode::kPlain) {
-    if (plan.group_rows && arguments.y_aligned != 0) return LaunchGroupRows(plan, arguments, stream);
+  if (TakesWholeHead(arguments)) {
+    if (plan.warpgroup_heads && arguments.y_aligned != 0) return LaunchWarpgroupHeads(plan, arguments, stream);
     if (plan.whole_rows_warps != 0) return LaunchWholeRows(plan, arguments, stream);
   }
   if (plan.window_warps != 0 && TakesWindows(arguments)) return LaunchWindows(plan, arguments, stream);

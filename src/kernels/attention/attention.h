@@ -105,7 +105,7 @@ struct AttentionPlan {
   // Warps of a block of the kernel that has all keys of a head at once, which takes calls without a range of keys, with
   // aligned rows and nothing added but by key; the rest of the plan is for the others. 0: for all.
   int whole_rows_warps = 0;
-  bool group_rows = false;  // such calls go to the kernel of warpgroups first, where y has aligned rows too
+  bool warpgroup_heads = false;  // such calls go to the kernel of warpgroups first, where y has aligned rows too
   // Warps that share a window of the kernel of short windows, which takes calls with a bias for each score and aligned
   // rows. 0: there is none for this problem.
   int window_warps = 0;
@@ -118,7 +118,7 @@ struct AttentionPlan {
 // What a test or a measurement wants instead of the planner's choice; 0 leaves it to the planner.
 struct AttentionChoice {
   int warps = 0, packed = 0, value_tile = 0, depth = 0, splits = 0, whole_rows_warps = 0, window_warps = 0;
-  bool few_queries = false, group_rows = false;
+  bool few_queries = false, warpgroup_heads = false;
 
   bool operator==(const AttentionChoice&) const = default;
 };

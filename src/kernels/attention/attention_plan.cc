@@ -6,6 +6,7 @@
 #include "kernels/attention/flash.h"
 #include "kernels/common/tensor_cores.h"
 #include "kernels/gemm/warpgroup_tiles.h"
+#include "kernels/pack.h"
 
 namespace cudaep::kernels {
 namespace {
@@ -85,12 +86,6 @@ int WholeRowsWarps(const AttentionPlan& plan) {
   return static_cast<int>(std::clamp<int64_t>(CeilDiv(plan.problem.queries, int64_t{kWarpRows}), 1, kMostWarps));
 }
 
-// Few rows of queries are few_queries' where their keys are many.
-bool SuitsGroupRows(const AttentionPlan& plan, const device::DeviceInfo& device) {
-  const AttentionProblem& p = plan.problem;
-  return TakesGroupRows(p, device) && plan.packed == 1 && (p.keys <= kWholeRowsKeys || p.queries > kWarpRows);
-}
-
 bool HasWindows(const AttentionPlan& plan) {
   const AttentionProblem& p = plan.problem;
   return plan.kernel == AttentionKernel::kTensorCores && p.scores == AttentionScores::kNone && p.bias &&
@@ -113,6 +108,12 @@ bool HasFewQueries(const AttentionPlan& plan) {
          plan.value_tile >= p.v_head_size && plan.warps == 1 && plan.rows() <= kWarpRows;
 }
 
+// Few queries of more keys have a kernel of their own.
+bool SuitsWarpgroupHeads(const AttentionPlan& plan, const device::DeviceInfo& device) {
+  return TakesWarpgroupHeads(plan.problem, device) && plan.packed == 1 &&
+         (plan.problem.keys <= kWholeRowsKeys || !HasFewQueries(plan));
+}
+
 Status CheckForced(const AttentionPlan& plan, const AttentionChoice& forced, const device::DeviceInfo& device) {
   const AttentionProblem& p = plan.problem;
   const int64_t group = p.heads / p.kv_heads;
@@ -128,7 +129,7 @@ Status CheckForced(const AttentionPlan& plan, const AttentionChoice& forced, con
       (forced.whole_rows_warps != 0 && !HasWholeRows(plan))) {
     return InvalidArgument("no block of ", forced.whole_rows_warps, " warps has all ", p.keys, " keys of a head");
   }
-  if (forced.group_rows && !TakesGroupRows(p, device)) {
+  if (forced.warpgroup_heads && !TakesWarpgroupHeads(p, device)) {
     return InvalidArgument("no kernel of warpgroups has all ", p.keys, " keys of a head");
   }
   if (forced.window_warps < 0 || forced.window_warps > kMostWarps || (forced.window_warps != 0 && !HasWindows(plan))) {
@@ -143,10 +144,12 @@ Status CheckForced(const AttentionPlan& plan, const AttentionChoice& forced, con
 
 }  // namespace
 
-bool TakesGroupRows(const AttentionProblem& p, const device::DeviceInfo& device) {
+bool TakesWarpgroupHeads(const AttentionProblem& p, const device::DeviceInfo& device) {
+  constexpr int64_t kPack = PackElems(2);  // that is moved at once
   return kFloat16Types.Contains(p.type) && p.compute == DataType::kFloat && HasWarpgroups(device) &&
-         p.scores == AttentionScores::kNone && p.keys <= kGroupRowsKeys && p.head_size <= kGroupRowsHead &&
-         p.v_head_size <= kGroupRowsHead && p.heads <= kMostOfGrid && p.batch <= kMostOfGrid;
+         p.scores == AttentionScores::kNone && p.keys <= kWarpgroupHeadsKeys && p.head_size <= kWarpgroupHeadsHead &&
+         p.v_head_size <= kWarpgroupHeadsHead && p.head_size % kPack == 0 && p.v_head_size % kPack == 0 &&
+         p.heads <= kMostOfGrid && p.batch <= kMostOfGrid;
 }
 
 bool HasWideTile(const AttentionPlan& plan) {
@@ -195,7 +198,7 @@ Result<AttentionPlan> PlanAttention(const AttentionProblem& problem, const devic
   CUDAEP_RETURN_IF_ERROR(FitSharedMemory(plan, device, forced));
   const bool splits = problem.scores == AttentionScores::kNone;
   plan.whole_rows_warps = forced == AttentionChoice{} ? WholeRowsWarps(plan) : forced.whole_rows_warps;
-  plan.group_rows = forced == AttentionChoice{} ? SuitsGroupRows(plan, device) : forced.group_rows;
+  plan.warpgroup_heads = forced == AttentionChoice{} ? SuitsWarpgroupHeads(plan, device) : forced.warpgroup_heads;
   plan.window_warps = forced == AttentionChoice{} ? WindowWarps(plan, device) : forced.window_warps;
   plan.few_queries = forced == AttentionChoice{} ? HasFewQueries(plan) : forced.few_queries;
   if (plan.few_queries && !HasFewQueries(plan)) {

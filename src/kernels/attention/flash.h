@@ -11,7 +11,7 @@ inline constexpr int kMostSplits = 64;
 // What the kernel that has all keys of a head at once has room for: keys, and elements of a head.
 inline constexpr int kWholeRowsKeys = 128, kWholeRowsHead = 64;
 // The same of the kernel of warpgroups.
-inline constexpr int kGroupRowsKeys = 256, kGroupRowsHead = 64;
+inline constexpr int kWarpgroupHeadsKeys = 256, kWarpgroupHeadsHead = 64;
 // Of the kernel of few queries: its rows are those of one warp. What keys are split by; warps of a block.
 inline constexpr int kFewQueriesKeys = 64, kFewQueriesWarps = 4;
 // What the kernel of short windows has room for: keys, and as many queries; the size of its heads.
@@ -29,9 +29,9 @@ int64_t WindowEntries(const AttentionProblem& problem);
 // Combinations of types that only have the kernel with every mode: 16-bit floats without tensor cores, and softmax in
 // fp64 of what is narrower.
 bool IsRareKernel(const AttentionPlan& plan);
-// Whether the kernel of warpgroups takes the problem, in calls without a range of keys, with aligned rows and nothing
-// added but by key. It is ahead of the library's.
-bool TakesGroupRows(const AttentionProblem& problem, const device::DeviceInfo& device);
+// Whether the kernel of warpgroups takes the problem, whose heads are whole packs, in calls that TakesWholeHead
+// takes and whose y has aligned rows.
+bool TakesWarpgroupHeads(const AttentionProblem& problem, const device::DeviceInfo& device);
 // Whether there is a kernel for 128 columns of v.
 bool HasWideTile(const AttentionPlan& plan);
 
@@ -63,6 +63,9 @@ enum class FlashMode : uint8_t {
 };
 FlashMode FlashModeOf(const FlashArguments& arguments);
 
+// Whether a plan's kernel that has all keys of a head at once takes the call: one of mode kPlain without a range of
+// keys.
+bool TakesWholeHead(const FlashArguments& arguments);
 // Whether a plan's kernel of short windows takes the call: a bias for each score and nothing else, aligned rows.
 bool TakesWindows(const FlashArguments& arguments);
 
@@ -72,10 +75,10 @@ Status LaunchFlashBFloat16(const AttentionPlan& plan, const FlashArguments& argu
 Status LaunchFlashFloat(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
 Status LaunchFlashDouble(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
 Status LaunchFlashMixed(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
-// Of a plan that says so, in mode kPlain and without a range of keys.
+// Of a plan that says so, where TakesWholeHead.
 Status LaunchWholeRows(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
-// Of a plan that says so, in mode kPlain, without a range of keys and with y_aligned.
-Status LaunchGroupRows(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
+// The same, with y_aligned.
+Status LaunchWarpgroupHeads(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
 // Of a plan that says so, where TakesWindows.
 Status LaunchWindows(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
 // Of a plan that says so, in mode kPlain.

@@ -62,6 +62,11 @@ FlashMode FlashModeOf(const FlashArguments& arguments) {
   return plain ? FlashMode::kPlain : FlashMode::kAny;
 }
 
+bool TakesWholeHead(const FlashArguments& arguments) {
+  return arguments.at.key_end == nullptr && arguments.at.key_begin == nullptr &&
+         FlashModeOf(arguments) == FlashMode::kPlain;
+}
+
 bool TakesWindows(const FlashArguments& arguments) {
   const AttentionPointers& at = arguments.at;
   return arguments.added == FlashAdded::kByScore && arguments.problem.mask == AttentionMask::kNone &&

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/strings.h"
 #include "device/device_info.h"
@@ -33,18 +34,24 @@ const LibraryPlanPtr& NotYet() {
 
 bool IsCausal(const AttentionProblem& p) { return p.right == 0; }
 
-// Whether what is added is the same for all queries and heads.
-bool IsByKey(const AttentionProblem& p) { return !p.bias || (p.bias_strides.head == 0 && p.bias_strides.query == 0); }
+// From how many multiplications on for each multiprocessor the library is expected to be ahead (docs/benchmarks.md,
+// "Attention"): few, but for what the own kernels for all keys of a head at once do, which take no range of keys.
+double LeastMultiplications(const AttentionProblem& p, const device::DeviceInfo& device, bool may_have_range) {
+  const bool by_key = !p.bias || (p.bias_strides.head == 0 && p.bias_strides.query == 0);
+  if (!by_key || may_have_range) return AttentionLibrary::kLeastMultiplications;
+  if (kernels::TakesWarpgroupHeads(p, device)) {
+    const bool one_tile = p.keys <= kernels::kWholeRowsKeys;
+    return one_tile ? std::numeric_limits<double>::infinity() : AttentionLibrary::kLeastOfWarpgroupHeads;
+  }
+  const bool whole_rows = p.keys <= kernels::kWholeRowsKeys && p.head_size <= kernels::kWholeRowsHead;
+  return whole_rows ? AttentionLibrary::kLeastOfWholeRows : AttentionLibrary::kLeastMultiplications;
+}
 
-// Whether the library is expected to be ahead (docs/benchmarks.md, "Attention"): from few multiplications on, but for
-// what the own kernel for all keys of a head at once does.
-bool IsLarge(const AttentionProblem& p, const device::DeviceInfo& device) {
+bool IsLarge(const AttentionProblem& p, const device::DeviceInfo& device, bool may_have_range) {
   const double multiplications = static_cast<double>(p.batch * p.heads) * static_cast<double>(p.queries) *
                                  static_cast<double>(p.keys * p.head_size);
-  const bool whole_rows = p.keys <= kernels::kWholeRowsKeys && p.head_size <= kernels::kWholeRowsHead && IsByKey(p);
-  const double least = whole_rows ? AttentionLibrary::kLeastOfWholeRows : AttentionLibrary::kLeastMultiplications;
   return p.queries >= AttentionLibrary::kLeastQueries && p.keys >= AttentionLibrary::kLeastKeys &&
-         multiplications >= least * device.multiprocessors;
+         multiplications >= LeastMultiplications(p, device, may_have_range) * device.multiprocessors;
 }
 
 // Without caps or windows.
@@ -66,8 +73,7 @@ bool Takes(const AttentionProblem& p, const AttentionPointers& at, const device:
   const bool whole = IsCausal(p) ? p.past == 0 && !p.from_end && same_rows : at.key_end == nullptr;
   const bool plain = IsCommon(p) && p.mask == kernels::AttentionMask::kNone && HasTakenBias(p) &&
                      std::isinf(p.masked) && at.key_begin == nullptr && at.sink == nullptr && !at.zero_sink;
-  if (!whole || !plain || !IsLarge(p, device)) return false;
-  if (at.key_end == nullptr && IsByKey(p) && kernels::TakesGroupRows(p, device)) return false;
+  if (!whole || !plain || !IsLarge(p, device, at.key_end != nullptr)) return false;
   uintptr_t bits = p.bias ? reinterpret_cast<uintptr_t>(at.bias) : 0;
   for (const void* tensor : {at.q, at.k, at.v, static_cast<const void*>(at.y)}) {
     bits |= reinterpret_cast<uintptr_t>(tensor);
@@ -127,7 +133,7 @@ dnn::OpGraph GraphOf(const AttentionProblem& p) {
 bool AttentionLibrary::MaySuit(const AttentionProblem& p, const device::DeviceInfo& device) {
   return kFloat16Types.Contains(p.type) && p.compute == DataType::kFloat && device.major >= 8 &&
          p.head_size == p.v_head_size && p.head_size % 8 == 0 && p.head_size <= kMostHeadSize && IsCommon(p) &&
-         IsLarge(p, device);
+         IsLarge(p, device, IsCausal(p) || p.bias);  // a later call's bias may have other strides
 }
 
 Result<bool> AttentionLibrary::Enqueue(const OpContext& context, const AttentionProblem& problem,

@@ -27,7 +27,8 @@ class AttentionLibrary {
   static constexpr size_t kMostEntries = 8;
   static constexpr int64_t kLeastQueries = 112, kLeastKeys = 64;  // the library's tiles have 128 queries
   // Multiplications of either product, for each multiprocessor.
-  static constexpr double kLeastMultiplications = 1 << 15, kLeastOfWholeRows = 1 << 21;
+  static constexpr double kLeastMultiplications = 1 << 15, kLeastOfWholeRows = 1 << 21,
+                          kLeastOfWarpgroupHeads = 1 << 22;
   static constexpr size_t kWorkspaceBytes = size_t{1} << 20;
 
   // Whether calls of at most these lengths may be the library's, by types and sizes.

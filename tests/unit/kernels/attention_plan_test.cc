@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 
 #include "../device/device_fixture.h"
 #include "core/checked_math.h"
@@ -57,13 +58,20 @@ class AttentionPlanTest : public device::testing::DeviceTest {
     SCOPED_TRACE(StrCat(DataTypeName(type), " warps ", choice.warps, " packed ", choice.packed, " tile ",
                         choice.value_tile, " depth ", choice.depth, " splits ", choice.splits, " whole rows ",
                         choice.whole_rows_warps, " window ", choice.window_warps,
-                        choice.few_queries ? " few queries" : "", choice.group_rows ? " group" : ""));
+                        choice.few_queries ? " few queries" : "", choice.warpgroup_heads ? " group" : ""));
     const auto plan = PlanAttention(p, info_, choice);
     ASSERT_TRUE(plan.ok()) << plan.status().ToString();
     EXPECT_TRUE(choice.splits == 0 || plan.value().splits == choice.splits);
     EXPECT_TRUE(choice.packed == 0 || plan.value().packed == choice.packed);
-    const std::vector<T> q = Values<T>(p.batch * p.q.batch, 1), k = Values<T>(p.batch * p.k.batch, 2),
-                         v = Values<T>(p.batch * p.v.batch, 3);
+    std::vector<T> q = Values<T>(p.batch * p.q.batch, 1), k = Values<T>(p.batch * p.k.batch, 2);
+    const std::vector<T> v = Values<T>(p.batch * p.v.batch, 3);
+    const auto narrow = [](double x) { return Store<T>(static_cast<ComputeType<T>>(x)); };
+    if (special_) k[static_cast<size_t>(p.head_size - 1)] = narrow(*special_);
+    for (size_t i = 0; !q_row_.empty() && i < q.size(); ++i) q[i] = narrow(q_row_[i % q_row_.size()]);
+    for (size_t i = 0; !q_row_.empty() && i < k.size(); ++i) {
+      const bool later = static_cast<int64_t>(i) / p.k.row % p.keys >= 128;
+      k[i] = narrow((later ? k_later_ : k_first_)[i % q_row_.size()]);
+    }
     const auto count = static_cast<size_t>(p.batch * p.y.batch);
     const std::vector<T> bias = Values<T>(kAddedElems, 4);
     T* const y = Allocate<T>(count);
@@ -75,7 +83,11 @@ class AttentionPlanTest : public device::testing::DeviceTest {
                                   .bias = Upload(bias),
                                   .key_end = p.from_end ? Upload(key_end_) : nullptr,
                                   .scratch = Allocate<std::byte>(plan.value().scratch_bytes + 1)};
-    EXPECT_TRUE(choice.window_warps == 0 || TakesWindows(MakeFlashArguments(plan.value(), at)) == takes_windows_);
+    const FlashArguments arguments = MakeFlashArguments(plan.value(), at);
+    EXPECT_TRUE(choice.window_warps == 0 || TakesWindows(arguments) == takes_windows_);
+    EXPECT_TRUE(choice.whole_rows_warps == 0 || TakesWholeHead(arguments) == takes_whole_head_);
+    EXPECT_TRUE(!choice.warpgroup_heads ||
+                (TakesWholeHead(arguments) && arguments.y_aligned != 0) == takes_whole_head_);
     ASSERT_OK(LaunchAttention(plan.value(), at, stream()));
     const std::vector<T> result = Download(y, count);
     const std::vector<double> wide_q = Wide(q), wide_k = Wide(k), wide_v = Wide(v), wide_bias = Wide(bias);
@@ -128,7 +140,8 @@ class AttentionPlanTest : public device::testing::DeviceTest {
     }
     for (size_t n = 0; n < seen.size(); ++n) {
       const int64_t j = seen[n];
-      const double weight = std::isinf(max) ? 0 : std::exp(scores[n] - max);
+      const bool hidden = std::isinf(scores[n]) && scores[n] < 0;  // or there were NaN where all are
+      const double weight = hidden ? 0 : std::exp(scores[n] - max);
       total += weight;
       for (int64_t d = 0; d < p.v_head_size; ++d) {
         sums[static_cast<size_t>(d)] += weight * v[b * p.v.batch + kv * p.v.head + j * p.v.row + d];
@@ -187,45 +200,77 @@ class AttentionPlanTest : public device::testing::DeviceTest {
     }
   }
 
-  // All keys at once: whole tiles of them and parts of one, heads of whole columns and others, windows, masks; and what
-  // that kernel leaves to the others.
+  struct Sizes {
+    int64_t queries, keys, head, v_head;
+  };
+
+  // Kernels with all keys of a head at once: windows, masks, scales; rows that a first tile of keys hides; all keys
+  // hidden by the smallest number there is, which makes the mean of the values; numbers that are none; and what they
+  // leave to the others.
+  template <DataType type>
+  void CheckWholeHead(const Sizes& s, const AttentionChoice& choice, double tolerance) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    SCOPED_TRACE(StrCat(s.queries, " queries, ", s.keys, " keys, heads of ", s.head));
+    takes_whole_head_ = true;
+    const AttentionProblem p = Problem(type, 4, 2, s.queries, s.keys, s.head, s.v_head);
+    Check<type>(p, choice, tolerance);
+    for (const double special : {std::numeric_limits<double>::quiet_NaN(), kInfinity, -kInfinity}) {
+      special_ = special;
+      Check<type>(p, choice, tolerance);
+    }
+    special_.reset();
+    AttentionProblem other = p;
+    other.past = s.keys - 1;
+    other.left = 3;
+    Check<type>(other, choice, tolerance);
+    other = p;
+    other.right = AttentionProblem::kUnbounded;
+    for (const double scale :
+         {p.scale, -p.scale, 0.0, 3e9}) {  // the last: a key alone, whatever its score is rounded to
+      other.scale = scale;
+      Check<type>(other, choice, tolerance);
+    }
+    other.scale = p.scale;
+    other.bias = true, other.bias_strides = {.batch = s.keys, .key = 1, .keys = s.keys};
+    other.mask = AttentionMask::kBool, other.mask_strides = {.head = 1, .key = 2, .keys = s.keys - 1};
+    for (const double masked : {-4.0, -kInfinity}) {
+      other.masked = masked;
+      Check<type>(other, choice, tolerance);
+    }
+    other.bias = false;
+    other.mask_strides = {.key = 3, .keys = s.keys};
+    const uint16_t lowest = type == DataType::kBFloat16 ? 0xff7f : 0xfbff;
+    mask_.assign(mask_.size(), 0);
+    for (const bool seen : {false, true}) {  // none, or the last key alone
+      mask_[static_cast<size_t>(3 * std::max<int64_t>(s.keys - 1, 0))] = seen ? 1 : 0;
+      other.masked = static_cast<double>(Load(CppType<type>{lowest}));
+      Check<type>(other, choice, 5 * tolerance);  // sums with a number as large as that are rounded
+      other.masked = -kInfinity;
+      Check<type>(other, choice, tolerance);
+    }
+    mask_ = kThirdsHidden;
+    takes_whole_head_ = false;
+    other.mask = AttentionMask::kNone;
+    other.bias = true, other.bias_strides = {.query = 1, .key = 1, .keys = s.keys};  // not by key
+    Check<type>(other, choice, tolerance);
+    other = p;
+    other.y.row += 1, other.y.head = s.queries * other.y.row, other.y.batch = p.heads * other.y.head;
+    Check<type>(other, choice, tolerance);
+  }
+
   template <DataType type>
   void CheckWholeRows(double tolerance) {
-    struct Sizes {
-      int64_t queries, keys, head, v_head;
-    };
     for (const Sizes& s :
          {Sizes{128, 128, 64, 64}, {70, 100, 64, 64}, {64, 64, 64, 64}, {37, 37, 40, 24}, {5, 9, 8, 8}}) {
-      AttentionProblem p = Problem(type, 4, 2, s.queries, s.keys, s.head, s.v_head);
       for (const int warps : {1, 2, 4}) {
-        if (warps != 4 && s.keys != 100) continue;
-        const AttentionChoice choice = {.whole_rows_warps = warps};
-        Check<type>(p, choice, tolerance);
-        AttentionProblem other = p;
-        other.right = AttentionProblem::kUnbounded;
-        Check<type>(other, choice, tolerance);
-        other.bias = true, other.bias_strides = {.batch = s.keys, .key = 1, .keys = s.keys};
-        other.mask = AttentionMask::kBool, other.mask_strides = {.head = 1, .key = 2, .keys = s.keys - 1};
-        other.masked = -4;
-        Check<type>(other, choice, tolerance);
-        other.masked = -std::numeric_limits<double>::infinity();
-        Check<type>(other, choice, tolerance);
-        other.bias_strides = {.query = 1, .key = 1, .keys = s.keys};  // not by key
-        Check<type>(other, choice, tolerance);
+        if (warps == 4 || s.keys == 100) CheckWholeHead<type>(s, {.packed = 1, .whole_rows_warps = warps}, tolerance);
       }
     }
   }
 
-  // By products of warpgroups, of which a second tile has keys from 128 on; rows that the first tile hides, and
-  // all keys hidden by the smallest number there is, which makes the mean of the values.
   template <DataType type>
-  void CheckGroupRows(double tolerance) {
-    struct Sizes {
-      int64_t queries, keys, head, v_head;
-    };
-    const AttentionChoice choice = {.group_rows = true};
-    for (const Sizes& s : {Sizes{128, 128, 64, 64},
-                           {70, 100, 64, 64},
+  void CheckWarpgroupHeads(double tolerance) {
+    for (const Sizes& s : {Sizes{70, 100, 64, 64},
                            {64, 64, 64, 64},
                            {37, 37, 40, 24},
                            {5, 9, 8, 8},
@@ -233,42 +278,7 @@ class AttentionPlanTest : public device::testing::DeviceTest {
                            {17, 129, 48, 64},
                            {64, 256, 64, 56},
                            {1, 1, 8, 8}}) {
-      const AttentionProblem p = Problem(type, 4, 2, s.queries, s.keys, s.head, s.v_head);
-      Check<type>(p, choice, tolerance);
-      AttentionProblem other = p;
-      other.past = s.keys - 1;
-      other.left = 3;
-      Check<type>(other, choice, tolerance);
-      other = p;
-      other.right = AttentionProblem::kUnbounded;
-      Check<type>(other, choice, tolerance);
-      for (const double scale : {-p.scale, 3e9}) {  // the largest key alone, whatever its score is rounded to
-        other.scale = scale;
-        Check<type>(other, choice, tolerance);
-      }
-      other.scale = p.scale;
-      other.bias = true, other.bias_strides = {.batch = s.keys, .key = 1, .keys = s.keys};
-      other.mask = AttentionMask::kBool, other.mask_strides = {.head = 1, .key = 2, .keys = s.keys - 1};
-      other.masked = -4;
-      Check<type>(other, choice, tolerance);
-      other.masked = -std::numeric_limits<double>::infinity();
-      Check<type>(other, choice, tolerance);
-      other.bias_strides = {.query = 1, .key = 1, .keys = s.keys};  // not by key
-      Check<type>(other, choice, tolerance);
-      other = p;
-      other.right = AttentionProblem::kUnbounded;
-      other.mask = AttentionMask::kBool, other.mask_strides = {.key = 3, .keys = s.keys};
-      other.masked =
-          static_cast<double>(Load(CppType<type>{type == DataType::kBFloat16 ? kLowestBFloat16 : kLowestHalf}));
-      mask_.assign(mask_.size(), 0);
-      Check<type>(other, choice, 5 * tolerance);  // sums with a number as large as that are rounded
-      if (s.keys > 128) {
-        mask_[3 * 128] = 1;
-        Check<type>(other, choice, tolerance);
-        other.masked = -std::numeric_limits<double>::infinity();
-        Check<type>(other, choice, tolerance);
-      }
-      mask_ = kThirdsHidden;
+      CheckWholeHead<type>(s, {.packed = 1, .warpgroup_heads = true}, tolerance);
     }
   }
 
@@ -341,9 +351,12 @@ class AttentionPlanTest : public device::testing::DeviceTest {
     }
   }
 
-  bool takes_windows_ = true;  // what calls whose plan has the kernel of windows are
+  // What calls are whose plan has the kernel of windows, or one that has all keys of a head at once.
+  bool takes_windows_ = true, takes_whole_head_ = true;
+  std::optional<double> special_;  // an element of the first key
+  std::vector<double> q_row_, k_first_,
+      k_later_;  // if any: a row of all queries, of the first 128 keys and of the rest
   static constexpr int64_t kAddedElems = 4 * 64 * 64;
-  static constexpr uint16_t kLowestHalf = 0xfbff, kLowestBFloat16 = 0xff7f;
   const std::vector<uint8_t> kThirdsHidden = [] {
     std::vector<uint8_t> mask(kAddedElems);
     for (size_t i = 0; i < mask.size(); ++i) mask[i] = i % 3 != 0 ? 1 : 0;
@@ -365,8 +378,17 @@ TEST_F(AttentionPlanTest, AddedToScoresInFloat16) { CheckAdded<DataType::kFloat1
 TEST_F(AttentionPlanTest, WholeRowsInFloat16) { CheckWholeRows<DataType::kFloat16>(6e-4); }
 TEST_F(AttentionPlanTest, WholeRowsInBFloat16) { CheckWholeRows<DataType::kBFloat16>(5e-3); }
 
-TEST_F(AttentionPlanTest, GroupRowsInFloat16) { CheckGroupRows<DataType::kFloat16>(6e-4); }
-TEST_F(AttentionPlanTest, GroupRowsInBFloat16) { CheckGroupRows<DataType::kBFloat16>(5e-3); }
+TEST_F(AttentionPlanTest, WarpgroupHeadsInFloat16) { CheckWarpgroupHeads<DataType::kFloat16>(6e-4); }
+TEST_F(AttentionPlanTest, WarpgroupHeadsInBFloat16) { CheckWarpgroupHeads<DataType::kBFloat16>(5e-3); }
+
+// Exact scores beyond a half of a million, by one larger in the second tile: what rounds them shows.
+TEST_F(AttentionPlanTest, TilesOfLargeScoresAgree) {
+  AttentionProblem p = Problem(DataType::kFloat16, 4, 4, 64, 256, 8, 64);
+  p.right = AttentionProblem::kUnbounded;
+  p.scale = 1;
+  q_row_ = {16, 1, 0, 0, 0, 0, 0, 0}, k_first_ = {32768, 0, 0, 0, 0, 0, 0, 0}, k_later_ = {32768, 1, 0, 0, 0, 0, 0, 0};
+  Check<DataType::kFloat16>(p, {.warpgroup_heads = true}, 2e-4);
+}
 
 TEST_F(AttentionPlanTest, WindowsInFloat16) { CheckWindows<DataType::kFloat16>(6e-4); }
 TEST_F(AttentionPlanTest, WindowsInBFloat16) { CheckWindows<DataType::kBFloat16>(5e-3); }
@@ -405,7 +427,7 @@ TEST_F(AttentionPlanTest, ShortSequencesHaveWholeRows) {
 
 TEST_F(AttentionPlanTest, WarpgroupsHaveHeadsWithFewKeys) {
   const auto groups = [&](const AttentionProblem& p, const AttentionChoice& choice = {}) {
-    return PlanAttention(p, info_, choice).value().group_rows;
+    return PlanAttention(p, info_, choice).value().warpgroup_heads;
   };
   const auto problem = [&](int64_t queries, int64_t keys, int64_t size = 64, DataType type = DataType::kFloat16) {
     return Problem(type, 4, 4, queries, keys, size, size);
@@ -414,8 +436,10 @@ TEST_F(AttentionPlanTest, WarpgroupsHaveHeadsWithFewKeys) {
   EXPECT_TRUE(groups(problem(197, 197, 64, DataType::kBFloat16)));
   EXPECT_TRUE(groups(problem(1, 128, 8)));
   EXPECT_FALSE(groups(problem(16, 129)));  // few queries
+  EXPECT_TRUE(groups(problem(16, 129, 32)));
   EXPECT_FALSE(groups(problem(300, 257)));
   EXPECT_FALSE(groups(problem(128, 128, 72)));
+  EXPECT_FALSE(groups(problem(128, 128, 12)));  // no whole packs
   EXPECT_FALSE(groups(problem(128, 128, 64, DataType::kFloat)));
   EXPECT_FALSE(groups(Problem(DataType::kFloat16, 4, 2, 1, 128, 64, 64)));  // a group's heads are packed
   EXPECT_FALSE(groups(problem(128, 128), {.warps = 2}));
@@ -450,7 +474,7 @@ TEST_F(AttentionPlanTest, AQueryWithoutKeysIsZeroOrNan) {
     p.mask = AttentionMask::kBool, p.mask_strides = {.key = 1, .keys = 50};
     p.empty_is_nan = nan;
     Check<DataType::kFloat16>(p, {.whole_rows_warps = 4}, 0);
-    Check<DataType::kFloat16>(p, {.group_rows = true}, 0);
+    Check<DataType::kFloat16>(p, {.warpgroup_heads = true}, 0);
     AttentionProblem step = Problem(DataType::kFloat16, 4, 2, 1, 150, 64, 64);
     step.mask = AttentionMask::kBool, step.mask_strides = {.key = 1, .keys = 150};
     step.empty_is_nan = nan;
@@ -470,7 +494,7 @@ TEST_F(AttentionPlanTest, WhatCannotBeIsRefused) {
   EXPECT_FAILS(refusal({.packed = 3}), kInvalidArgument, "either 1 or 2 heads");
   EXPECT_FAILS(refusal({.value_tile = 128}), kInvalidArgument, "128 columns");
   EXPECT_FAILS(refusal({.whole_rows_warps = 4}), kInvalidArgument, "all 5 keys");
-  EXPECT_FAILS(refusal({.group_rows = true}), kInvalidArgument, "all 5 keys");
+  EXPECT_FAILS(refusal({.warpgroup_heads = true}), kInvalidArgument, "all 5 keys");
   EXPECT_FAILS(refusal({.window_warps = 4}), kInvalidArgument, "no 4 warps share a window of 5 keys");
   EXPECT_FAILS(refusal({.few_queries = true}), kInvalidArgument, "6 rows of 8 elements");
   EXPECT_FAILS(refusal({.depth = 24}), kInvalidArgument, "not whole 16");

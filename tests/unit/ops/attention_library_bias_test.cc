@@ -94,7 +94,7 @@ TEST_F(AttentionLibraryTest, LeavesFewKeysToOwnKernels) {
   at_.bias = Upload(DataType::kFloat16, bias_);
   EXPECT_FALSE(IsTaken(problem(128)));
   const device::DeviceInfo& device = stream_->device_info();
-  if (kernels::TakesGroupRows(problem(kRows), device)) {
+  if (kernels::TakesWarpgroupHeads(problem(kRows), device)) {
     EXPECT_FALSE(IsTaken(problem(kRows)));
   }
   AttentionProblem p = problem(kRows);

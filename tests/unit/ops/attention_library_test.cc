@@ -102,6 +102,24 @@ TEST_F(AttentionLibraryTest, LeavesTheRestToTheOwnKernel) {
   EXPECT_FALSE(may([](P p) { p.head_size = p.v_head_size = 68; }));
   EXPECT_FALSE(may([](P p) { p.head_size = p.v_head_size = 264; }));
   EXPECT_FALSE(may([](P p) { p.v_head_size = 128; }));
+  // What the kernel of warpgroups takes, which takes no range of keys, as causal calls may have.
+  info.simulated = false, info.major = 9, info.multiprocessors = 132;
+  const auto may_short = [&](int64_t rows, int64_t batches, int64_t right) {
+    return may([&](P p) {
+      p = Causal(rows);
+      p.head_size = p.v_head_size = 64;
+      p.batch *= batches;
+      p.right = right;
+    });
+  };
+  EXPECT_FALSE(may_short(128, 1 << 12, AttentionProblem::kUnbounded));
+  EXPECT_FALSE(may_short(192, 4, AttentionProblem::kUnbounded));
+  EXPECT_TRUE(may_short(192, 1 << 12, AttentionProblem::kUnbounded));
+  EXPECT_TRUE(may_short(192, 4, 0));
+  info.major = 8;
+  EXPECT_TRUE(may_short(192, 4, AttentionProblem::kUnbounded));
+  EXPECT_FALSE(may_short(128, 4, AttentionProblem::kUnbounded));
+  EXPECT_TRUE(may_short(128, 1 << 12, AttentionProblem::kUnbounded));
   info.major = 7;
   EXPECT_FALSE(AttentionLibrary::MaySuit(Causal(), info));
 }

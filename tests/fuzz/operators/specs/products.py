@@ -120,13 +120,12 @@ def _matmul_nbits(d: Draw) -> Node:
     if d.chance(0.5):
         zeros = d.free.integers(0, 256, n * -(-blocks * bits // 8)).astype(np.uint8)
     bias = d.small(dtype, [n]) if d.chance(0.3) else None
-    # Of 2 bits and many rows the weights become a matrix first, which rounds three times a scale.
-    rounded = _ROUNDED.get(dtype) if bits == 2 else None
+    # Where any feed has more than 16 rows the weights become a matrix first, which rounds, of 2 bits three times a scale.
     return Node(
         [a, weights, scales, zeros, None, bias],
         attrs,
         constants=frozenset({5}),  # the host wants its shape
-        tolerance=rounded,
+        tolerance=_ROUNDED.get(dtype),
     )
 
 

@@ -16,12 +16,12 @@ namespace cudaep::kernels {
 namespace {
 
 constexpr int kThreads = device::kWarpgroupThreads, kRows = device::kWarpgroupRows;
-constexpr int kColumns = kGroupRowsHead, kPiece = PackElems(2), kPieces = kColumns / kPiece;
-constexpr int kStep = 16;  // keys of a product with values
+constexpr int kColumns = kWarpgroupHeadsHead, kPiece = PackElems(2), kPieces = kColumns / kPiece;
+constexpr int kStep = device::kMmaDepth<Half>;  // keys of a product with values, columns of one with keys
 constexpr float kLog2E = 1.4426950408889634f;
-// Up to here a maximum times the scale may be rounded before it is taken off: what that changes is a factor of all
-// weights of a row, and small.
-constexpr float kMostFolded = 1 << 20;
+// Up to here a maximum times the scale may be rounded before it is taken off: that makes less of a difference between
+// tiles than the rounding of a 16-bit result (as of FoldedExp, kernels/softmax/softmax_math.cuh).
+constexpr float kMostFolded = 1 << 10;
 static_assert(kColumns == device::kBoxColumns);
 
 // A piece of a row of a box, in the place that products of warpgroups want.
@@ -38,7 +38,7 @@ __device__ __forceinline__ float AddedExponent(float added) {
 // The kTiles tiles of kTile keys.
 template <class T, int kTile, int kTiles>
 __global__ void __launch_bounds__(kThreads, kTiles == 1 ? 4 : 3)
-    GroupRowsKernel(__grid_constant__ const FlashArguments p) {
+    WarpgroupHeadsKernel(__grid_constant__ const FlashArguments p) {
   constexpr float kHidden = -std::numeric_limits<float>::infinity();
   constexpr int kKeys = kTile * kTiles, kShare = (kKeys + kThreads - 1) / kThreads;
   const AttentionProblem& problem = p.problem;
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kThreads, kTiles == 1 ? 4 : 3)
   load(v_box, kKeys, keys, problem.v_head_size, p.at.v, problem.v, kv_head, 0);
   device::CommitCopies();
   const auto scale = static_cast<float>(problem.scale) * kLog2E;
-  bool adds = p.windowed != 0 || !(scale > 0);
+  bool adds = !(scale > 0);
   if (adds || p.added != FlashAdded::kNothing || keys < kKeys) {
     const flash::Added<T, float> added(p, {.batch = batch, .begin = 0, .end = keys}, {true, head, 0});
 #pragma unroll
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kThreads, kTiles == 1 ? 4 : 3)
     float s[kTile / 2];
     device::WarpgroupBegin();
 #pragma unroll
-    for (int depth = 0; depth < kColumns / 16; ++depth) {
+    for (int depth = 0; depth < kColumns / kStep; ++depth) {
       device::WarpgroupMma<T, kTile>(s, device::BoxPart::Of(q_box).At(depth),
                                      device::BoxPart::Of(k_box, tile * kTile).At(depth), depth != 0);
     }
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kThreads, kTiles == 1 ? 4 : 3)
     if (p.windowed != 0) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const int64_t position = problem.past + first_row + warp * 16 + lane / 4 + r * 8 - first_key;
+        const int64_t position = problem.past + first_row + warp * kWarpRows + lane / 4 + r * 8 - first_key;
         const int first =
             static_cast<int>(device::Min(device::Max(position - problem.left, int64_t{0}), int64_t{kKeys}));
         const int last = static_cast<int>(device::Min(position + problem.right, int64_t{kKeys}));
@@ -172,8 +172,8 @@ __global__ void __launch_bounds__(kThreads, kTiles == 1 ? 4 : 3)
     device::WarpgroupBegin();
 #pragma unroll
     for (int step = 0; step < kTile / kStep; ++step) {
-      device::WarpgroupMmaTurned(o, weights[step], device::BoxPart::Of(v_box, tile * kTile + step * kStep),
-                                 (tile | step) != 0);
+      device::WarpgroupMma(o, weights[step], device::BoxPart::Of(v_box, tile * kTile + step * kStep),
+                           (tile | step) != 0);
     }
     device::WarpgroupCommit();
     device::WarpgroupWait<0>();
@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(kThreads, kTiles == 1 ? 4 : 3)
 
   // Rows of the result take the place of the queries, which all products have read, so that whole lines are stored.
   if constexpr (kTiles > 1) __syncthreads();
-  unsigned char* const own = q_box + warp * 16 * device::kBoxRowBytes;
+  unsigned char* const own = q_box + warp * kWarpRows * device::kBoxRowBytes;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const float total = flash::RowSum(sum[r]);
@@ -190,15 +190,15 @@ __global__ void __launch_bounds__(kThreads, kTiles == 1 ? 4 : 3)
 #pragma unroll
     for (int n = 0; n < kPieces; ++n) {
       const float pair[2] = {o[4 * n + 2 * r] * factor, o[4 * n + 2 * r + 1] * factor};
-      unsigned char* const to = own + PieceOffset(lane / 4 + 8 * r, n) + lane % 4 * 4;
-      *reinterpret_cast<uint32_t*>(to) = detail::PackPair<T>(pair);
+      T* const to = reinterpret_cast<T*>(own + PieceOffset(lane / 4 + 8 * r, n)) + lane % 4 * 2;
+      StorePack(to, Pack<T, 2>{Store<T>(pair[0]), Store<T>(pair[1])});
     }
   }
   __syncwarp();
   T* const y = static_cast<T*>(p.at.y) + batch * problem.y.batch + head * problem.y.head;
 #pragma unroll
-  for (int r = lane / kPieces; r < 16; r += 32 / kPieces) {
-    const int64_t to = first_row + warp * 16 + r;
+  for (int r = lane / kPieces; r < kWarpRows; r += 32 / kPieces) {
+    const int64_t to = first_row + warp * kWarpRows + r;
     if (to >= queries || lane % kPieces * kPiece >= problem.v_head_size) continue;
     const T* const from = reinterpret_cast<const T*>(own + PieceOffset(r, lane % kPieces));
     StorePack(y + to * problem.y.row + lane % kPieces * kPiece, LoadPack<kPiece>(from));
@@ -215,7 +215,7 @@ Status LaunchTiles(const FlashArguments& arguments, device::Stream stream) {
   config.block.x = kThreads;
   config.shared_bytes = (kRows + 2 * kKeys) * device::kBoxRowBytes + kKeys * sizeof(float) + device::kBoxSlack;
   config.programmatic = true;
-  return device::Launch(GroupRowsKernel<T, kTile, kTiles>, config, stream, arguments);
+  return device::Launch(WarpgroupHeadsKernel<T, kTile, kTiles>, config, stream, arguments);
 }
 
 template <class T>
@@ -227,7 +227,7 @@ Status Launch(const FlashArguments& arguments, device::Stream stream) {
 
 }  // namespace
 
-Status LaunchGroupRows(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream) {
+Status LaunchWarpgroupHeads(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream) {
   return plan.problem.type == DataType::kFloat16 ? Launch<Half>(arguments, stream)
                                                  : Launch<BFloat16>(arguments, stream);
 }
