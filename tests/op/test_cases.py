@@ -57,7 +57,7 @@ def _problem(bound: BoundCase, mode: str) -> str:
         run_case(bound, mode)
     except CaseError as problem:
         return str(problem)
-    except Exception:  # of the table's own code
+    except (Exception, pytest.skip.Exception):  # of the table's own code
         return f"{bound.id} [{mode}]: {traceback.format_exc()}"
     except BaseException as end:  # a time-out
         end.add_note(f"{bound.id} [{mode}]")

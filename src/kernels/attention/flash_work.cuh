@@ -197,14 +197,14 @@ class Added {
     const auto masked = static_cast<Sum>(problem_.masked);
     Sum sum = 0;
     if (key < begin_ || key >= end_) sum += masked;
-    if (mask_ != nullptr) {
+    if (problem_.mask != AttentionMask::kNone) {  // without keys it has no address
       if (key >= problem_.mask_strides.keys) return kHidden;
       const int64_t at = key * problem_.mask_strides.key;
       const bool taken = problem_.mask == AttentionMask::kBool ? static_cast<const uint8_t*>(mask_)[at] != 0
                                                                : static_cast<const int32_t*>(mask_)[at] != 0;
       if (!taken) sum += masked;
     }
-    if (bias_ != nullptr) {
+    if (problem_.bias) {
       if (key >= problem_.bias_strides.keys) return kHidden;
       sum += static_cast<Sum>(Load(bias_[key * problem_.bias_strides.key]));
     }

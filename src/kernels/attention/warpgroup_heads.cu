@@ -2,10 +2,8 @@
 // a block is one, with 64 rows of queries. Scores and weights stay in registers; tiles of 128 keys follow each other,
 // the largest score so far taken off the exponents (online softmax). For devices of 9.0.
 //
-// Scores are kept in units of log2, which saves an instruction for each. Where nothing is added to any of a block's
-// scores they stay as they come and the exponent's multiplication takes the scale in.
-#include <cfloat>
-
+// Where nothing is added to any of a block's scores they stay as they come, and the exponent's multiplication takes the
+// scale in.
 #include "core/checked_math.h"
 #include "device/warpgroup.h"
 #include "kernels/attention/flash_products.cuh"
@@ -27,12 +25,6 @@ static_assert(kColumns == device::kBoxColumns);
 // A piece of a row of a box, in the place that products of warpgroups want.
 __device__ __forceinline__ int PieceOffset(int row, int piece) {
   return row * device::kBoxRowBytes + (piece ^ (row % kPieces)) * kPackBytes;
-}
-
-// In units of log2. What is finite stays so, as a row of hidden scores that are finite is the mean of all values.
-__device__ __forceinline__ float AddedExponent(float added) {
-  const float exponent = added * kLog2E;
-  return std::isinf(exponent) && !std::isinf(added) ? std::copysign(FLT_MAX, added) : exponent;
 }
 
 // The kTiles tiles of kTile keys.
@@ -71,7 +63,7 @@ __global__ void __launch_bounds__(kThreads, kTiles == 1 ? 4 : 3)
   device::CommitCopies();
   load(v_box, kKeys, keys, problem.v_head_size, p.at.v, problem.v, kv_head, 0);
   device::CommitCopies();
-  const auto scale = static_cast<float>(problem.scale) * kLog2E;
+  const auto scale = static_cast<float>(problem.scale);
   bool adds = !(scale > 0);
   if (adds || p.added != FlashAdded::kNothing || keys < kKeys) {
     const flash::Added<T, float> added(p, {.batch = batch, .begin = 0, .end = keys}, {true, head, 0});
@@ -79,9 +71,9 @@ __global__ void __launch_bounds__(kThreads, kTiles == 1 ? 4 : 3)
     for (int share = 0; share < kShare; ++share) {
       const int key = share * kThreads + thread;
       if (key >= kKeys) break;
-      const float exponent = key < keys ? AddedExponent(added(key)) : kHidden;
-      added_tile[key] = exponent;
-      adds |= exponent != 0;
+      const float to_score = key < keys ? added(key) : kHidden;
+      added_tile[key] = to_score;
+      adds |= to_score != 0;
     }
   }
   device::WaitForCopies<1>();
@@ -127,7 +119,7 @@ __global__ void __launch_bounds__(kThreads, kTiles == 1 ? 4 : 3)
         }
       }
     }
-    const float unit = adds ? 1.0f : scale;
+    const float unit = adds ? kLog2E : scale * kLog2E;
     float base[2];
     bool folds = !adds;
 #pragma unroll
@@ -151,8 +143,8 @@ __global__ void __launch_bounds__(kThreads, kTiles == 1 ? 4 : 3)
       }
     };
     if (__all_sync(device::kFullWarp, folds)) {
-      base[0] *= scale, base[1] *= scale;
-      weigh([&](float score, float largest) { return fmaf(score, scale, -largest); });
+      base[0] *= unit, base[1] *= unit;
+      weigh([&](float score, float largest) { return fmaf(score, unit, -largest); });
     } else {
       weigh([&](float score, float largest) { return (score - largest) * unit; });
     }

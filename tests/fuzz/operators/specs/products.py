@@ -120,7 +120,7 @@ def _matmul_nbits(d: Draw) -> Node:
     if d.chance(0.5):
         zeros = d.free.integers(0, 256, n * -(-blocks * bits // 8)).astype(np.uint8)
     bias = d.small(dtype, [n]) if d.chance(0.3) else None
-    # Where any feed has more than 16 rows the weights become a matrix first, which rounds, of 2 bits three times a scale.
+    # Where any feed has more than 16 rows the weights become a matrix first, which rounds, 2 bits up to three times.
     return Node(
         [a, weights, scales, zeros, None, bias],
         attrs,
