@@ -15,7 +15,7 @@ namespace cudaep::ops {
 using kernels::AttentionPointers;
 using kernels::AttentionProblem;
 
-inline constexpr int64_t kRows = 192, kHeads = 2, kSize = 72;
+inline constexpr int64_t kRows = 128, kMostRows = 201, kHeads = 2, kSize = 72;
 
 // Of kRows rows, so that they are many for the device.
 inline int64_t Batch(const device::DeviceInfo& device) {
@@ -40,7 +40,7 @@ class AttentionLibraryTest : public DeviceTest {
   void SetUp() override {
     DeviceTest::SetUp();
     stream_ = std::make_unique<StreamContext>(0, stream());
-    const int64_t most = (2 * Batch(stream_->device_info()) + 1) * kRows * kHeads * kSize;
+    const int64_t most = (2 * Batch(stream_->device_info()) + 1) * kMostRows * kHeads * kSize;
     for (std::vector<double>* const values : {&q_, &k_, &v_})
       *values = TestValues(most, 1 + static_cast<int>(values - &q_));
     at_ = {
