@@ -15,7 +15,7 @@ namespace cudaep::ops {
 using kernels::AttentionPointers;
 using kernels::AttentionProblem;
 
-inline constexpr int64_t kRows = 128, kMostRows = 201, kHeads = 2, kSize = 72;
+inline constexpr int64_t kRows = 128, kMostRows = 192, kHeads = 2, kSize = 72;
 
 // Of kRows rows, so that they are many for the device.
 inline int64_t Batch(const device::DeviceInfo& device) {
