@@ -241,8 +241,8 @@ void ComputeWarpgroup(void* const* operands) {
   const auto of = [&](int lane) -> const WarpgroupOperand<T>& {
     return *static_cast<const WarpgroupOperand<T>*>(operands[lane]);
   };
-  const auto row_of = [](int lane, int i) { return lane / 4 + i / 2 % 2 * 8; };
-  const auto column_of = [](int lane, int i) { return i / 4 * 8 + lane % 4 * 2 + i % 2; };
+  const auto row_of = [](int lane, int i) { return MmaRow(lane, i % 4); };
+  const auto column_of = [](int lane, int i) { return i / 4 * 8 + MmaColumn(lane, i); };
   Element a[16][kDepth], b[kDepth][kColumns];
   if constexpr (kTransposedB) {
     for (int lane = 0; lane < 32; ++lane) {

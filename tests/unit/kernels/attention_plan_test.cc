@@ -58,7 +58,7 @@ class AttentionPlanTest : public device::testing::DeviceTest {
     SCOPED_TRACE(StrCat(DataTypeName(type), " warps ", choice.warps, " packed ", choice.packed, " tile ",
                         choice.value_tile, " depth ", choice.depth, " splits ", choice.splits, " whole rows ",
                         choice.whole_rows_warps, " window ", choice.window_warps,
-                        choice.few_queries ? " few queries" : "", choice.warpgroup_heads ? " group" : ""));
+                        choice.few_queries ? " few queries" : "", choice.warpgroup_heads ? " warpgroup heads" : ""));
     const auto plan = PlanAttention(p, info_, choice);
     ASSERT_TRUE(plan.ok()) << plan.status().ToString();
     EXPECT_TRUE(choice.splits == 0 || plan.value().splits == choice.splits);
@@ -357,8 +357,8 @@ class AttentionPlanTest : public device::testing::DeviceTest {
   // What calls are whose plan has the kernel of windows, or one that has all keys of a head at once.
   bool takes_windows_ = true, takes_whole_head_ = true;
   std::optional<double> special_;  // an element of the first key
-  std::vector<double> q_row_, k_first_,
-      k_later_;  // if any: a row of all queries, of the first 128 keys and of the rest
+  // If any: each row of the queries, of the first 128 keys and of the rest.
+  std::vector<double> q_row_, k_first_, k_later_;
   static constexpr int64_t kAddedElems = 4 * 64 * 64;
   const std::vector<uint8_t> kThirdsHidden = [] {
     std::vector<uint8_t> mask(kAddedElems);
@@ -429,25 +429,25 @@ TEST_F(AttentionPlanTest, ShortSequencesHaveWholeRows) {
 }
 
 TEST_F(AttentionPlanTest, WarpgroupsHaveHeadsWithFewKeys) {
-  const auto groups = [&](const AttentionProblem& p, const AttentionChoice& choice = {}) {
+  const auto heads = [&](const AttentionProblem& p, const AttentionChoice& choice = {}) {
     return PlanAttention(p, info_, choice).value().warpgroup_heads;
   };
   const auto problem = [&](int64_t queries, int64_t keys, int64_t size = 64, DataType type = DataType::kFloat16) {
     return Problem(type, 4, 4, queries, keys, size, size);
   };
-  EXPECT_TRUE(groups(problem(128, 128)));
-  EXPECT_TRUE(groups(problem(197, 197, 64, DataType::kBFloat16)));
-  EXPECT_TRUE(groups(problem(1, 128, 8)));
-  EXPECT_FALSE(groups(problem(16, 129)));  // few queries
-  EXPECT_TRUE(groups(problem(16, 129, 32)));
-  EXPECT_FALSE(groups(problem(300, 257)));
-  EXPECT_FALSE(groups(problem(128, 128, 72)));
-  EXPECT_FALSE(groups(problem(128, 128, 12)));  // no whole packs
-  EXPECT_FALSE(groups(problem(128, 128, 64, DataType::kFloat)));
-  EXPECT_FALSE(groups(Problem(DataType::kFloat16, 4, 2, 1, 128, 64, 64)));  // a group's heads are packed
-  EXPECT_FALSE(groups(problem(128, 128), {.warps = 2}));
+  EXPECT_TRUE(heads(problem(128, 128)));
+  EXPECT_TRUE(heads(problem(197, 197, 64, DataType::kBFloat16)));
+  EXPECT_TRUE(heads(problem(1, 128, 8)));
+  EXPECT_FALSE(heads(problem(16, 129)));  // few queries
+  EXPECT_TRUE(heads(problem(16, 129, 32)));
+  EXPECT_FALSE(heads(problem(300, 257)));
+  EXPECT_FALSE(heads(problem(128, 128, 72)));
+  EXPECT_FALSE(heads(problem(128, 128, 12)));  // no whole packs
+  EXPECT_FALSE(heads(problem(128, 128, 64, DataType::kFloat)));
+  EXPECT_FALSE(heads(Problem(DataType::kFloat16, 4, 2, 1, 128, 64, 64)));  // a group's heads are packed
+  EXPECT_FALSE(heads(problem(128, 128), {.warps = 2}));
   info_.simulated = false, info_.major = 8;
-  EXPECT_FALSE(groups(problem(128, 128)));
+  EXPECT_FALSE(heads(problem(128, 128)));
 }
 
 TEST_F(AttentionPlanTest, AWindowIsOfOneWarpWhereThereAreMany) {
