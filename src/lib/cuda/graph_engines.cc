@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 
 #include "core/strings.h"
@@ -69,13 +70,31 @@ Descriptor EngineOf(const CudnnApi& api, const Descriptor& config) {
   return std::move(found).value();
 }
 
-// Of convolutions of 16 bits: it makes zeros of infinite sums (seen with cuDNN 9.19, channels last and a bias; the
-// number is one of that major version).
-constexpr int64_t kEngineThatLosesInfinities = 32;
-bool LosesInfinities(int64_t engine, const OpGraph& graph) {
-  return engine == kEngineThatLosesInfinities && std::ranges::any_of(graph.ops, [&](const GraphOp& op) {
-           return op.kind == OpKind::kConvolution && kFloat16Types.Contains(graph.at(op.b).type);
-         });
+// Whether channels are innermost; false where that cannot be told from planes of one pixel.
+bool IsChannelsLast(const GraphTensor& tensor) {
+  return tensor.dims[1] == 1 || (tensor.strides[1] == 1 && tensor.strides[tensor.strides.rank() - 1] != 1);
+}
+
+// Whether an engine is known to be wrong for an operation (all seen with cuDNN 9.19 on an H200; engines' numbers are
+// those of that major version).
+bool IsWrong(int64_t engine, const OpGraph& graph, const GraphOp& op) {
+  switch (engine) {
+    case 4:
+    case 7:
+    case 52:
+      // A y of one pixel passes for one of channels last, and x for the same: other inputs, elements that are not
+      // written, misaligned addresses.
+      return op.kind == OpKind::kConvolution &&
+             !(IsChannelsLast(graph.at(op.a)) && IsChannelsLast(graph.at(op.result)));
+    case 32:
+      // Zeros of infinite sums of 16 bits, channels last and with a bias.
+      return op.kind == OpKind::kConvolution && kFloat16Types.Contains(graph.at(op.b).type);
+    case 50:
+      // Rows that are not written, others that are shifted.
+      return op.kind == OpKind::kConvolutionData && op.window.pad_begin != op.window.pad_end;
+    default:
+      return false;
+  }
 }
 
 // What an engine says of its numerics, and what is known of it.
@@ -95,7 +114,7 @@ class Notes {
 
   // Whether the engine computes as the graph asks; false when it does not say.
   bool Fit(const OpGraph& graph) const {
-    if (LosesInfinities(index_, graph)) return false;
+    if (std::ranges::any_of(graph.ops, [&](const GraphOp& op) { return IsWrong(index_, graph, op); })) return false;
     if (!is_known_ || (graph.deterministic && Has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC))) return false;
     // On fp32 data the tensor cores compute in TF32.
     const bool fp32 = std::any_of(graph.tensors.begin(), graph.tensors.end(), [](const GraphTensor& tensor) {
@@ -143,6 +162,11 @@ std::string NameOf(const CudnnApi& api, const Descriptor& engine, const Descript
   return name;
 }
 
+uint64_t NextNumber() {
+  static std::atomic<uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
 Result<size_t> WorkspaceOf(const CudnnApi& api, const Descriptor& plan) {
   int64_t bytes = 0, count = 0;
   CUDAEP_RETURN_IF_ERROR(ToStatus(api,
@@ -161,6 +185,7 @@ Result<EnginePlan> Finalize(const CudnnApi& api, cudnnHandle_t handle, Descripto
                               .Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config)
                               .Finish());
   CUDAEP_ASSIGN_OR_RETURN(out.workspace_bytes, WorkspaceOf(api, out.plan));
+  out.number = NextNumber();
   out.name = NameOf(api, engine, config);
   out.engine = std::move(engine);
   out.config = std::move(config);
@@ -305,6 +330,7 @@ Result<EnginePlan> ReadJson(const CudnnApi& api, cudnnHandle_t handle, std::stri
                                       static_cast<int64_t>(json.size()), json.data())
                               .Finish());
   CUDAEP_ASSIGN_OR_RETURN(out.workspace_bytes, WorkspaceOf(api, out.plan));
+  out.number = NextNumber();
   out.name = name;
   return out;
 }

@@ -18,6 +18,7 @@ struct EnginePlan {
   Descriptor engine, config;  // the plan refers to them; absent in one that was read from JSON
   std::vector<Descriptor> knobs;
   Descriptor plan;
+  uint64_t number = 0;  // of no other plan of the process
   size_t workspace_bytes = 0;
   std::string name;  // "e4k24=55"
 };

@@ -6,7 +6,7 @@ namespace cudaep::dnn {
 namespace {
 
 size_t SlotOf(const PackCache::Key& key) {
-  uint64_t hash = reinterpret_cast<uintptr_t>(key.workspace);
+  uint64_t hash = reinterpret_cast<uintptr_t>(key.workspace) ^ (key.plan << 8);
   for (size_t i = 0; i < key.count; ++i) {
     hash = (hash ^ reinterpret_cast<uintptr_t>(key.addresses[i])) * 0x9E3779B97F4A7C15u;
   }
@@ -31,7 +31,8 @@ Result<cudnnBackendDescriptor_t> PackCache::Find(const CudnnApi& api, const Key&
 }
 
 Status Execute(const CudnnApi& api, cudnnHandle_t handle, PackCache& packs, const EnginePlan& plan,
-               const PackCache::Key& key) {
+               PackCache::Key& key) {
+  key.plan = plan.number;
   CUDAEP_ASSIGN_OR_RETURN(const cudnnBackendDescriptor_t pack, packs.Find(api, key));
   const cudnnStatus_t status = api.cudnnBackendExecute(handle, plan.plan.get(), pack);
   if (status == CUDNN_STATUS_SUCCESS) [[likely]]

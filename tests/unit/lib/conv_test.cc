@@ -288,6 +288,61 @@ TEST_F(ConvTest, EachCandidateGivesTheResultAndComesBackByItsName) {
   }
 }
 
+// What engines of cuDNN 9.19 make of these is wrong, or breaks the device.
+TEST_F(ConvTest, EachCandidateIsRightForPlanesOfOnePixelAndUnequalPads) {
+  const ConvCase cases[] = {
+      {"one_pixel", 2, 3, 8, 4, 1, {1, 3}, k1, k0, k0, k3, k1},
+      {"one_pixel_of_one_channel", 2, 3, 1, 4, 1, {1, 3}, k2, k1, k0, k3, k1, true},
+      {"one_pixel_of_groups", 2, 3, 4, 8, 2, {2, 4}, {2, 3}, {1, 0}, {0, 1}, k3, {1, 2}, true},
+      {"transposed_unequal", 2, 2, 1, 4, 1, {8, 8}, k2, k1, k0, {2, 1}, k1, false, true},
+  };
+  auto handle = CreateHandle();
+  CUDAEP_ASSERT_OK(handle.status());
+  for (const ConvCase& c : cases) {
+    for (const DataType type : {DataType::kFloat, DataType::kFloat16}) {
+      const ConvProblem p = ProblemOf(c, type, Layout::kChannelsFirst);
+      const auto choices = Candidates(**handle, p, 16 << 20, 64);
+      CUDAEP_ASSERT_OK(choices.status());
+      EXPECT_FALSE(choices.value().empty());
+      for (const std::string& choice : choices.value()) {
+        SCOPED_TRACE(StrCat(c.name, ' ', DataTypeName(type), ' ', choice));
+        CheckOnce(p, 16 << 20, choice);
+      }
+    }
+  }
+}
+
+// A session's memory is the next one's: plans of other types find their tensors where those of others were.
+TEST_F(ConvTest, PlansOfSeveralTypesShareAddresses) {
+  const ConvCase c{"", 2, 1, 1, 3, 1, {10, 2}, k1, k0, k0, {1, 3}, k1};
+  const DataType types[] = {DataType::kFloat, DataType::kDouble, DataType::kFloat16};
+  for (const DataType first : types) {
+    for (const DataType second : types) {
+      SCOPED_TRACE(StrCat(DataTypeName(first), " then ", DataTypeName(second)));
+      auto handle = CreateHandle();
+      CUDAEP_ASSERT_OK(handle.status());
+      CUDAEP_ASSERT_OK(BindStream(**handle, stream()));
+      ConvPointers at = Upload(ProblemOf(c, DataType::kDouble, Layout::kChannelsFirst), 1 << 20).at;
+      for (const DataType type : {first, second}) {
+        const ConvProblem p = ProblemOf(c, type, Layout::kChannelsFirst);
+        const Tensors t = Upload(p, 0);
+        const ConvSizes sizes = SizesOf(p);
+        const size_t elem = SizeOf(type);
+        const auto copy = [&](const void* to, const void* from, int64_t elems) {
+          Check(device::MemcpyAsync(const_cast<void*>(to), from, static_cast<size_t>(elems) * elem, stream()));
+        };
+        copy(at.x, t.at.x, sizes.x);
+        copy(at.w, t.at.w, sizes.w);
+        copy(at.y, t.at.y, sizes.y);
+        auto plan = MakePlan(**handle, p, 1 << 20);
+        CUDAEP_ASSERT_OK(plan.status());
+        CUDAEP_ASSERT_OK(Enqueue(**handle, **plan, at));
+        ExpectNear(type, Download(type, at.y, sizes.y), Reference(p, DoneBy(**plan, p), t.x, t.w, t.bias, t.residual));
+      }
+    }
+  }
+}
+
 TEST_F(ConvTest, ASavedPlanLoads) {
   const ConvProblem p = Fused(Activation::kRelu, Layout::kChannelsLast);
   auto handle = CreateHandle();
