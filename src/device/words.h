@@ -36,6 +36,19 @@ __device__ __forceinline__ uint32_t JoinBytes(uint32_t a, uint32_t b) {
 #endif
 }
 
+// The larger of both halves of two words, with signs.
+__device__ __forceinline__ uint32_t MaxOfHalves(uint32_t a, uint32_t b) {
+#if defined(__CUDA_ARCH__)
+  return __vmaxs2(a, b);
+#else
+  const auto larger = [](uint32_t x, uint32_t y) {
+    const auto first = static_cast<int16_t>(x), second = static_cast<int16_t>(y);
+    return static_cast<uint32_t>(static_cast<uint16_t>(first > second ? first : second));
+  };
+  return larger(a, b) | larger(a >> 16, b >> 16) << 16;
+#endif
+}
+
 // Four words of each of four neighbouring lanes: word i of lane t becomes word t of lane i.
 __device__ __forceinline__ void TransposeQuad(uint32_t (&word)[4], int t) {
 #pragma unroll

@@ -160,13 +160,17 @@ class Convolver {
     return last;
   }
 
-  // Of few channels: each of its windows along the rows of the image is one pixel, whose channels it reads at once. It
-  // then has them last already.
+  // Of few channels: a kernel of its own, or one to which each of its windows along the rows of the image is one pixel,
+  // whose channels it reads at once. Either way its result has the channels last.
   bool ReplaceStem(int last, const CodedValue& x, ir::Node conv) const {
     const ir::Value image = graph_.value(conv.inputs[0]), result = graph_.value(conv.outputs[0]);
+    if (!image.dims || image.dims->size() != 4 || !result.dims || result.dims->size() != 4) return false;
+    const int first = conv.outputs[0];
+    conv.outputs[0] = AddInLast(graph_, first);
+    const ir::Node turn = LayoutChange(graph_, conv.outputs[0], first, false);
+    if (conv.attributes.contains("y_scale") && rewrite_.Replace(last, turn, {StemOf(conv)})) return true;
     const auto parsed = ops::ParseConv(ir::NodeInfo(graph_, conv, rewrite_.settings()));
-    if (!parsed.ok() || !image.dims || image.dims->size() != 4 || !result.dims || result.dims->size() != 4)
-      return false;
+    if (!parsed.ok()) return false;
     const Shape w(graph_.value(conv.inputs[1]).constant.dims());
     const int64_t channels = AlignUp(w[1] * w[3], int64_t{kernels::kQuantizedConvPack});
     ir::Node windows{.domain = ops::kFusedDomain,
@@ -186,10 +190,20 @@ class Convolver {
     const std::string name = graph_.value(conv.inputs[1]).name;
     conv.inputs[1] = graph_.AddConstant(
         name, RepackedWeights(DataType::kInt8, std::vector<double>(codes.begin(), codes.end()), w, channels, true));
-    const int first = conv.outputs[0];
-    conv.outputs[0] = AddInLast(graph_, first);
-    ir::Node turn = LayoutChange(graph_, conv.outputs[0], first, false);
-    return rewrite_.Replace(last, std::move(turn), {std::move(windows), std::move(conv)});
+    return rewrite_.Replace(last, turn, {std::move(windows), std::move(conv)});
+  }
+
+  // Its weights are 16-bit floats.
+  ir::Node StemOf(const ir::Node& conv) const {
+    ir::Node stem = conv;
+    stem.op_type = "QuantizedStem";
+    const ir::Value w = graph_.value(conv.inputs[1]);
+    const std::vector<int32_t> codes = *CodesOf(graph_, conv.inputs[1]);
+    const std::vector<double> numbers(codes.begin(), codes.end());
+    const int weights =
+        graph_.AddConstant(w.name, ir::MakeNumbers(DataType::kFloat16, Shape(w.constant.dims()), numbers));
+    stem.inputs = {conv.inputs[0], weights, conv.inputs[3], conv.inputs[2]};
+    return stem;
   }
 
   const Rewriter& rewrite_;

@@ -18,7 +18,8 @@ void Fuse(const Rewriter& rewrite, int index) {
   const ir::Node& pool = rewrite.node(index);
   if (!pool.Is("MaxPool", ops::kNhwcDomain)) return;
   const ir::Node* const stem = rewrite.match.Maker(pool.inputs[0]);
-  if (stem == nullptr || !stem->Is("StemConv", ops::kFusedDomain)) return;
+  if (stem == nullptr || stem->domain != ops::kFusedDomain) return;
+  if (stem->op_type != "StemConv" && stem->op_type != "QuantizedStem") return;
   if (rewrite.match.uses().OnlyReader(pool.inputs[0]) != index) {
     return rewrite.Miss(index, "others read the convolution, too");
   }
@@ -29,7 +30,7 @@ void Fuse(const Rewriter& rewrite, int index) {
                         IsAll(window.value().strides, 2) && IsAll(window.value().dilations, 1) &&
                         (has_pads || window.value().auto_pad == ops::AutoPad::kValid);
   if (!is_taken) return rewrite.Miss(index, "its windows are not 3 x 3, two apart");
-  ir::Node fused = rewrite.Instead(index, ops::kFusedDomain, "StemConv", 1);
+  ir::Node fused = rewrite.Instead(index, ops::kFusedDomain, stem->op_type.c_str(), 1);
   fused.inputs = stem->inputs;
   fused.attributes = stem->attributes;
   fused.attributes["max_pool"] = int64_t{1};

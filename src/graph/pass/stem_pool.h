@@ -5,8 +5,8 @@
 
 namespace cudaep::graph {
 
-// StemConv and a MaxPool of 3 x 3 windows, two apart, that alone reads its result: one StemConv, which never writes the
-// larger image.
+// StemConv or QuantizedStem and a MaxPool of 3 x 3 windows, two apart, that alone reads its result: one node of that
+// operator, which never writes the larger image.
 void FuseStemPools(ir::Graph& graph, const PassContext& context);
 
 }  // namespace cudaep::graph

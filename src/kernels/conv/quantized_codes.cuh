@@ -86,8 +86,6 @@ __device__ __forceinline__ void StoreCodes(const Arguments& p, int first_pixel, 
 
 enum class Form : uint8_t { kNumbers, kCodes, kSums };
 
-__device__ __forceinline__ float Bound(float x, const Quantizer& by) { return fminf(fmaxf(x, by.least), by.most); }
-
 // What a sum of channel `c` of a pair stands for, by the scale of its codes.
 template <class Pair, class Shift>
 __device__ __forceinline__ float NumberOf(const Arguments& p, int32_t sum, const Pair& pair, const Shift& shift,

@@ -1,6 +1,5 @@
 // QuantizedConv by the tensor cores of a warp, and its launch.
 #include <algorithm>
-#include <cmath>
 
 #include "device/device_info.h"
 #include "kernels/conv/quantized_conv.cuh"
@@ -153,16 +152,6 @@ Size SizeOf(QuantizedConvTile tile) {
   return {of.pixels, of.channels};
 }
 
-// The numbers' bounds are kept when they are rounded: what is rounded grows with the number.
-quantized::Quantizer QuantizerOf(const Coding& coding, const Bounds& bounds, bool to_codes) {
-  if (!to_codes) return {.least = bounds.low, .most = bounds.high, .zero = 0};
-  const auto least = static_cast<float>(coding.lowest - coding.zero), most = least + 255;
-  // What is no number bounds nothing.
-  return {.least = std::fmin(std::fmax(std::nearbyint(bounds.low / coding.scale), least), most),
-          .most = std::fmax(std::fmin(std::nearbyint(bounds.high / coding.scale), most), least),
-          .zero = static_cast<float>(coding.zero)};
-}
-
 }  // namespace
 
 Result<QuantizedConvChoice> ChooseQuantizedConv(const QuantizedConv& conv, const device::DeviceInfo& device,
@@ -206,8 +195,8 @@ Status LaunchQuantizedConv(const QuantizedConv& conv, const QuantizedConvChoice&
   const int64_t most = std::numeric_limits<int32_t>::max();  // of bytes and pixels of a launch
   const int64_t images = std::clamp<int64_t>(most / std::max<int64_t>({image_bytes, image_pixels, 1}), 1, conv.batch);
   Arguments p{.conv = conv, .at = at};
-  p.y = QuantizerOf(conv.y, conv.bounds, conv.to_codes);
-  p.sum = QuantizerOf(conv.sum, conv.sum_bounds, conv.to_codes);
+  p.y = quantized::QuantizerOf(conv.y, conv.bounds, conv.to_codes);
+  p.sum = quantized::QuantizerOf(conv.sum, conv.sum_bounds, conv.to_codes);
   p.y_inverse = conv.to_codes ? 1 / conv.y.scale : 1;
   p.y_ratio = conv.y.scale / conv.sum.scale, p.residual_ratio = conv.residual.scale / conv.sum.scale;
   p.residual = {.scale = conv.residual.scale,

@@ -4,16 +4,11 @@
 #include <cstddef>
 
 #include "device/async_copy.h"
-#include "kernels/conv/quantized_conv.h"
+#include "kernels/conv/quantizer.cuh"
 #include "kernels/fast_divide.h"
 #include "kernels/quant/code_rounding.h"
 
 namespace cudaep::kernels::quantized {
-
-// Bounds of what becomes a code, or of y where it does not, counted from the zero point, and that.
-struct Quantizer {
-  float least, most, zero;
-};
 
 struct Arguments {
   QuantizedConv conv;

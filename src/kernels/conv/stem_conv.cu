@@ -2,22 +2,18 @@
 #include <limits>
 
 #include "core/checked_math.h"
-#include "device/pairs.h"
 #include "kernels/conv/stem_conv.h"
-#include "kernels/conv/stem_rows.cuh"
+#include "kernels/conv/stem_finish.cuh"
 #include "kernels/index_limit.h"
 
 namespace cudaep::kernels {
 namespace {
 
-using stem::Arguments, stem::kThreads, stem::kTileColumns, stem::kWarps;
+using stem::Arguments, stem::kThreads, stem::kTileColumns, stem::kWarps, stem::Result;
 
 constexpr int kBlocksTogether = 3;  // of a multiprocessor: 88 of 168 registers hold weights
 constexpr int kMostSharedBytes = 48 << 10;
 constexpr int kWaves = 4;  // of blocks, where there is that much work: the last one is rarely full
-
-// kPools: maxima of kClips.
-enum class Form : uint8_t { kActivates, kClips, kPools };
 
 // Columns of the result that a warp has, and how far apart the first ones are in the convolution. Neighbours of pooling
 // warps both compute the column between them.
@@ -26,24 +22,20 @@ constexpr int TileStep(bool pools) { return pools ? 2 * ResultColumns(true) : kT
 constexpr int ConvRows(bool pools, int rows) { return pools ? 2 * (rows - 1) + kStemPool : rows; }
 
 // Maxima of windows over the rows of a warp's columns, as they come.
-template <class T>
+template <class Finish>
 struct Pool {
-  using Result = RawPack<T, kStemPack>;
-  static constexpr int kWords = kStemPack / 2;
-  static constexpr uint32_t kNothing = std::is_same_v<T, Half> ? 0xfc00fc00u : 0xff80ff80u;  // two minus infinities
-
   Result max[2];  // of the window's rows so far
 
   static __device__ __forceinline__ Result Join(const Result& a, const Result& b) {
     Result larger;
 #pragma unroll
-    for (int n = 0; n < kWords; ++n) larger.word[n] = device::MaxOrNanOfPairs<T>(a.word[n], b.word[n]);
+    for (int n = 0; n < Result::kWords; ++n) larger.word[n] = Finish::Largest(a.word[n], b.word[n]);
     return larger;
   }
-  static __device__ __forceinline__ Result Nothing() {
+  static __device__ __forceinline__ Result Nothing(const Arguments& p) {
     Result nothing;
 #pragma unroll
-    for (uint32_t& word : nothing.word) word = kNothing;
+    for (uint32_t& word : nothing.word) word = Finish::Nothing(p);
     return nothing;
   }
   __device__ __forceinline__ void Start(const Result (&row)[2]) { max[0] = row[0], max[1] = row[1]; }
@@ -54,16 +46,16 @@ struct Pool {
   __device__ __forceinline__ Result Across() const {
     Result right;
 #pragma unroll
-    for (int n = 0; n < kWords; ++n) right.word[n] = __shfl_down_sync(device::kFullWarp, max[0].word[n], 4);
+    for (int n = 0; n < Result::kWords; ++n) right.word[n] = __shfl_down_sync(device::kFullWarp, max[0].word[n], 4);
     return Join(Join(max[0], max[1]), right);
   }
 };
 
-template <class T, int kSteps, Form kForm>
+template <class T, int kSteps, class Finish, bool kPools>
 __global__ void __launch_bounds__(kThreads, kBlocksTogether) StemKernel(__grid_constant__ const Arguments p) {
-  constexpr bool kPools = kForm == Form::kPools;
   constexpr int kColumns = ResultColumns(kPools);
-  using Rows = stem::Rows<T, kSteps, kForm != Form::kActivates>;
+  using Rows = stem::Rows<T, kSteps, Finish::kFinite>;
+  using Element = typename Finish::Element;
   const StemConv& conv = p.conv;
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int g = lane / 4, t = lane % 4;
@@ -92,14 +84,14 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether) StemKernel(__grid_c
   const int conv_column = kPools ? 2 * block_column - conv.pool_left : block_column;
   const int word = conv_column - (conv.pad_left + conv.first_column()) / 2;
   const int aligned_word = word & -stem::kPackedWords;
-  stem::LoadImage<T>(
+  stem::LoadImage<typename Finish::Image>(
       tile, p, image, conv_row * conv.stride_h - conv.pad_top, aligned_word,
       stem::ImageRows(conv, ConvRows(kPools, rows)),
       word - aligned_word + (column_warps - 1) * TileStep(kPools) + kTileColumns + stem::kWordsOfWindow - 1);
   device::CommitCopies();
   const bool has_channel = channel < conv.out_channels;
-  const bool has_bias = p.at.bias != nullptr && has_channel;
-  rows_of_warp.LoadBias(has_bias ? static_cast<const T*>(p.at.bias) + channel : nullptr);
+  Finish finish;
+  finish.Load(p, channel, has_channel);
   device::WaitForCopies<0>();
   __syncthreads();
   if (!is_active) return;
@@ -107,34 +99,47 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether) StemKernel(__grid_c
   const uint32_t* from = tile + (word - aligned_word) + column_warp * TileStep(kPools) + 2 * g + t;
   const int row_words = conv.stride_h * conv.channels * stem::kPitch;
   const int column = warp_column + (kPools ? g : 2 * g);
-  T* to = static_cast<T*>(p.at.y) + ((image * y_h + first) * y_w + column) * conv.out_channels + channel;
+  Element* to = static_cast<Element*>(p.at.y) + ((image * y_h + first) * y_w + column) * conv.out_channels + channel;
   const int64_t row_elems = int64_t{y_w} * conv.out_channels;
-  typename Rows::Result now[2];
+  Result now[2];
+  const auto make = [&] {
+    typename Rows::Sums sums;
+#pragma unroll
+    for (int i = 0; i < kStemPack; ++i) sums[i / 2].value[i % 2] = sums[i / 2].value[2 + i % 2] = finish.Start(i);
+    rows_of_warp.Add(conv, from, sums);
+#pragma unroll
+    for (int second = 0; second < 2; ++second) {
+      float sum[kStemPack];
+#pragma unroll
+      for (int i = 0; i < kStemPack; ++i) sum[i] = sums[i / 2].value[2 * second + i % 2];
+      now[second] = finish.Finish(p, sum);
+    }
+  };
   if constexpr (!kPools) {
     for (int row = 0; row < rows; ++row, from += row_words, to += row_elems) {
-      rows_of_warp.Make(conv, from, now);
+      make();
 #pragma unroll
       for (int second = 0; second < 2; ++second) {
-        if (column + second < y_w && has_channel) stem::StoreResult(p, to + second * conv.out_channels, now[second]);
+        if (column + second < y_w && has_channel) Finish::StoreResult(p, to + second * conv.out_channels, now[second]);
       }
     }
   } else {
     const int pixel = conv_column + column_warp * TileStep(true) + 2 * g;
     const bool has_result = g < kColumns && column < y_w && has_channel;
-    Pool<T> pool;
+    Pool<Finish> pool;
     for (int i = 0; i < ConvRows(true, rows); ++i, from += row_words) {
       const bool has_row = conv_row + i >= 0 && conv_row + i < conv.out_h;
-      if (has_row) rows_of_warp.Make(conv, from, now);
+      if (has_row) make();
 #pragma unroll
       for (int second = 0; second < 2; ++second) {
         const bool has = has_row && pixel + second >= 0 && pixel + second < conv.out_w;
-        if (!has) now[second] = Pool<T>::Nothing();
+        if (!has) now[second] = Pool<Finish>::Nothing(p);
       }
       if (i > 0) pool.Add(now);
       if (i % 2 != 0) continue;
       if (i > 0) {  // the last row of a window is the first of the next
-        const typename Rows::Result result = pool.Across();
-        if (has_result) stem::StoreResult(p, to, result);
+        const Result result = pool.Across();
+        if (has_result) Finish::StoreResult(p, to, result);
         to += row_elems;
       }
       pool.Start(now);
@@ -144,9 +149,15 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether) StemKernel(__grid_c
 
 template <class T, int kSteps>
 Status LaunchSteps(const Arguments& p, const device::LaunchConfig& config, device::Stream stream) {
-  auto* kernel = StemKernel<T, kSteps, Form::kActivates>;
-  if (IsClip(p.conv.activation)) kernel = StemKernel<T, kSteps, Form::kClips>;
-  if (p.conv.pools) kernel = StemKernel<T, kSteps, Form::kPools>;
+  using stem::Codes, stem::Numbers;
+  auto* kernel = StemKernel<T, kSteps, Numbers<T, false>, false>;
+  if (IsClip(p.conv.activation)) kernel = StemKernel<T, kSteps, Numbers<T, true>, false>;
+  if (p.conv.pools) kernel = StemKernel<T, kSteps, Numbers<T, true>, true>;
+  if constexpr (std::is_same_v<T, Half>) {
+    if (p.conv.of_codes) {
+      kernel = p.conv.pools ? StemKernel<T, kSteps, Codes, true> : StemKernel<T, kSteps, Codes, false>;
+    }
+  }
   return device::Launch(kernel, config, stream, p);
 }
 
@@ -204,6 +215,7 @@ Status LaunchStemConv(const StemConv& conv, int rows_of_block, bool constant_wei
   const Blocks blocks = BlocksOf(conv);
   const int64_t row_blocks = CeilDiv(conv.y_h(), rows_of_block);
   const int64_t image_blocks = row_blocks * blocks.columns * blocks.channels;
+  const size_t pack_bytes = conv.of_codes ? kPackBytes / 2 : kPackBytes;
   const auto divider = [](int64_t value) { return FastDivider(static_cast<uint32_t>(value)); };
   Arguments p{.conv = conv,
               .at = at,
@@ -214,8 +226,10 @@ Status LaunchStemConv(const StemConv& conv, int rows_of_block, bool constant_wei
               .first_image = 0,
               .rows_of_block = rows_of_block,
               .channel_warps = blocks.channel_warps,
-              .x_in_packs = IsAligned(at.x, kPackBytes) && conv.in_w % kStemPack == 0,
-              .y_in_packs = IsAligned(at.y, kPackBytes)};
+              .y = quantized::QuantizerOf(conv.y, conv.bounds, true),
+              .y_inverse = 1 / conv.y.scale,
+              .x_in_packs = IsAligned(at.x, pack_bytes) && conv.in_w % kStemPack == 0,
+              .y_in_packs = IsAligned(at.y, pack_bytes)};
   p.conv.parameters = BoundsOf(conv);
   device::LaunchConfig config;
   config.block.x = kThreads;

@@ -6,6 +6,9 @@
 // nothing is gathered, and lanes that need the same word share one load. A warp has 32 output channels, whose weights
 // it keeps in registers, of some columns, and goes down the rows; a pool's maxima along the columns never leave its
 // registers either.
+//
+// An image of codes of int8 is multiplied as the whole numbers that it and the weights stand for, of which 16-bit
+// floats have each and sums of fp32 all: the result is that of QuantizedConv (kernels/conv/quantized_conv.h).
 #pragma once
 
 #include <cstdint>
@@ -14,6 +17,7 @@
 #include "core/epilogue.h"
 #include "core/status.h"
 #include "device/device.h"
+#include "kernels/conv/quantized_conv.h"
 
 namespace cudaep::kernels {
 
@@ -41,6 +45,12 @@ struct StemConv {
   Activation activation = Activation::kNone;
   ActivationParameters parameters = {};
 
+  // x and y are codes, the weights float16.
+  bool of_codes = false;
+  int32_t x_zero = 0;
+  Coding y;
+  Bounds bounds;  // instead of an activation
+
   // A MaxPool of windows of kStemPool x kStemPool, two apart, of that; only where IsClip(activation).
   bool pools = false;
   int32_t pool_top = 0, pool_left = 0, pooled_h = 0, pooled_w = 0;
@@ -62,11 +72,12 @@ int StemRowsOfBlock(const StemConv& conv, int multiprocessors);
 struct StemPointers {
   const void* x = nullptr;       // [batch, channels, in_h, in_w]
   const void* packed = nullptr;  // aligned to 16 bytes
-  const void* bias = nullptr;    // [out_channels], or null
+  const void* bias = nullptr;    // [out_channels], or null; of codes float
+  const float* scale = nullptr;  // [out_channels], of codes: what a sum is multiplied by
   void* y = nullptr;             // [batch, y_h, y_w, out_channels]
 };
 // y = activation(x * w + bias), rounded once, or its maxima: NaN is the largest, and a window beside the image gives
-// minus infinity, as in kernels/pool/pool_last.h. `constant_weights`: the kernel may read them before earlier work of
+// minus infinity, or the lowest code, as in kernels/pool/pool_last.h. `constant_weights`: the kernel may read them before earlier work of
 // the stream is done.
 Status LaunchStemConv(const StemConv& conv, int rows_of_block, bool constant_weights, const StemPointers& at,
                       device::Stream stream);

@@ -5,6 +5,7 @@
 #include "kernels/attention/flash_work.cuh"
 #include "kernels/quant/code_attention.h"
 #include "kernels/quant/code_finish.cuh"
+#include "kernels/quant/code_pairs.cuh"
 
 namespace cudaep::kernels {
 namespace {
@@ -17,20 +18,6 @@ constexpr int kHead = kCodeAttentionHead, kStride = kHead + PackElems(2);
 constexpr int kTiles = 2, kKeys = kTiles * Products::kKeys, kRows = kWarps * kWarpRows;  // of a block at a time
 constexpr int kPackCodes = kCodeAttentionPack, kRowPacks = kHead / kPackCodes;
 constexpr float kHidden = -std::numeric_limits<float>::infinity();
-
-// Two codes of a word, from `first` on, less a zero point, as 16-bit floats: whole numbers that those have.
-__device__ __forceinline__ uint32_t PairOfCodes(uint32_t word, int first, int32_t zero) {
-#if defined(__CUDA_ARCH__)
-  // 1024 + (code + 128), of which the same with the zero point is taken off.
-  const uint32_t raised = __byte_perm(word ^ 0x80808080u, 0x64646464u, first == 0 ? 0x4140 : 0x4342);
-  const __half2 zeros = __half2half2(__int2half_rn(1024 + 128 + zero));
-  const __half2 pair = __hsub2(reinterpret_cast<const __half2&>(raised), zeros);
-  return reinterpret_cast<const uint32_t&>(pair);
-#else
-  const auto code = [&](int i) { return static_cast<float>(static_cast<int8_t>(word >> (8 * i)) - zero); };
-  return device::PairOf<Half>(code(first), code(first + 1));
-#endif
-}
 
 // A thread's part of rows of codes on their way to shared memory.
 template <int kTileRows, bool kAligned>

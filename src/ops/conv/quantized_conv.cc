@@ -13,6 +13,7 @@
 #include "kernels/movement/transpose.h"
 #include "ops/conv/aligned_call.h"
 #include "ops/conv/channels_last.h"
+#include "ops/conv/code_attributes.h"
 #include "ops/conv/conv_plan.h"
 #include "ops/image_layout.h"
 #include "ops/optional_input.h"
@@ -23,37 +24,12 @@ namespace {
 
 enum Input : int { kX, kW, kScale, kBias, kShift, kResidual };
 
-constexpr DataTypeSet kCodes{DataType::kInt8, DataType::kUint8};
-
 struct QuantizedConvPlan : Plan {
   kernels::QuantizedConv conv;
   kernels::QuantizedConvChoice choice;
   dnn::ConvProblem problem;
   TurnedTensor x, w, residual, y;
 };
-
-int32_t LowestOf(DataType type) { return type == DataType::kInt8 ? -128 : 0; }
-
-Result<kernels::Bounds> BoundsOf(const OpInfo& info, const char* name) {
-  const auto given = info.Floats(name);
-  if (!given) return kernels::Bounds{};
-  if (given->size() != 2) return InvalidArgument(name, " need 2 values, not ", given->size());
-  return kernels::Bounds{(*given)[0], (*given)[1]};
-}
-
-Result<kernels::Coding> CodingOf(const OpInfo& info, const char* scale, const char* zero, DataType type) {
-  kernels::Coding coding{.scale = info.FloatOr(scale, 0), .lowest = LowestOf(type)};
-  if (!(coding.scale > 0)) return InvalidArgument(scale, " must be a positive number");
-  if (!(coding.scale >= 0x1p-60f && coding.scale <= 0x1p60f)) {
-    return NotSupported(scale, " ", coding.scale, "; 2^-60 to 2^60 are offered");
-  }
-  const int64_t point = info.IntOr(zero, 0);
-  if (point < coding.lowest || point > coding.lowest + 255) {
-    return InvalidArgument(zero, " ", point, " is no ", DataTypeName(type));
-  }
-  coding.zero = static_cast<int32_t>(point);
-  return coding;
-}
 
 class QuantizedConv final : public Operator {
  public:
@@ -80,18 +56,18 @@ class QuantizedConv final : public Operator {
     conv.x_zero = static_cast<int32_t>(info.IntOr("x_zero", 0));
     if (conv.x_zero != 0 && !info.has_input(kShift)) return InvalidArgument("x_zero without shift");
     const DataType type = info.output_type(0);
-    conv.to_codes = kCodes.Contains(type);
+    conv.to_codes = kCodeTypes.Contains(type);
     conv.has_residual = info.has_input(kResidual);
-    CUDAEP_ASSIGN_OR_RETURN(conv.bounds, BoundsOf(info, "bounds"));
-    CUDAEP_ASSIGN_OR_RETURN(conv.sum_bounds, BoundsOf(info, "sum_bounds"));
+    CUDAEP_ASSIGN_OR_RETURN(conv.bounds, ParseBounds(info, "bounds"));
+    CUDAEP_ASSIGN_OR_RETURN(conv.sum_bounds, ParseBounds(info, "sum_bounds"));
     if (conv.has_residual) {
       if (!conv.to_codes) return InvalidArgument("a residual of a result that is no codes");
-      CUDAEP_ASSIGN_OR_RETURN(conv.y, CodingOf(info, "y_scale", "y_zero", DataType::kInt8));
+      CUDAEP_ASSIGN_OR_RETURN(conv.y, ParseCoding(info, "y_scale", "y_zero", DataType::kInt8));
       CUDAEP_ASSIGN_OR_RETURN(conv.residual,
-                              CodingOf(info, "residual_scale", "residual_zero", info.input_type(kResidual)));
-      CUDAEP_ASSIGN_OR_RETURN(conv.sum, CodingOf(info, "sum_scale", "sum_zero", type));
+                              ParseCoding(info, "residual_scale", "residual_zero", info.input_type(kResidual)));
+      CUDAEP_ASSIGN_OR_RETURN(conv.sum, ParseCoding(info, "sum_scale", "sum_zero", type));
     } else if (conv.to_codes) {
-      CUDAEP_ASSIGN_OR_RETURN(conv.y, CodingOf(info, "y_scale", "y_zero", type));
+      CUDAEP_ASSIGN_OR_RETURN(conv.y, ParseCoding(info, "y_scale", "y_zero", type));
     }
     std::optional<kernels::QuantizedConvTile> forced;
     if (const int64_t tile = info.IntOr("tile", -1); tile >= kernels::kQuantizedConvTiles) {

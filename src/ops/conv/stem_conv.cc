@@ -1,10 +1,14 @@
 // StemConv, which compiled regions make of a network's first convolution: Conv of an image with its channels first,
-// whose result has them last, then "activation" as the fused Conv has it.
+// whose result has them last, then "activation" as the fused Conv has it. QuantizedStem, of the same between codes:
+//
+//   inputs      x of int8, w (whole numbers, as float16), bias [out], scale [out]
+//   attributes  those of StemConv, bounds [low, high] for the activation, x_zero, y_scale, y_zero
 #include "kernels/conv/stem_conv.h"
 
 #include "device/device_info.h"
 #include "kernels/common/tensor_cores.h"
 #include "ops/activation_attributes.h"
+#include "ops/conv/code_attributes.h"
 #include "ops/conv/conv_plan.h"
 #include "ops/image_layout.h"
 #include "ops/optional_input.h"
@@ -12,7 +16,7 @@
 namespace cudaep::ops {
 namespace {
 
-enum Input : int { kX, kW, kBias };
+enum Input : int { kX, kW, kBias, kScale };
 
 struct StemPlan : Plan {
   kernels::StemConv conv;
@@ -61,17 +65,26 @@ Result<kernels::StemConv> StemOf(const OpInfo& info, const ConvAttributes& attri
     return NotSupported("a pool of activation '", ActivationName(epilogue.activation), "'");
   }
   const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
-  return kernels::StemConv{.type = weights->type,
-                           .channels = narrow(w[1]),
-                           .out_channels = narrow(w[0]),
-                           .kernel_h = narrow(w[2]),
-                           .kernel_w = narrow(w[3]),
-                           .stride_h = narrow(row_stride),
-                           .pad_top = narrow(top),
-                           .pad_left = narrow(left),
-                           .activation = epilogue.activation,
-                           .parameters = epilogue.parameters,
-                           .pools = pools};
+  kernels::StemConv conv{.type = weights->type,
+                         .channels = narrow(w[1]),
+                         .out_channels = narrow(w[0]),
+                         .kernel_h = narrow(w[2]),
+                         .kernel_w = narrow(w[3]),
+                         .stride_h = narrow(row_stride),
+                         .pad_top = narrow(top),
+                         .pad_left = narrow(left),
+                         .activation = epilogue.activation,
+                         .parameters = epilogue.parameters,
+                         .pools = pools};
+  if (info.input_type(kX) != DataType::kInt8) return conv;
+  conv.of_codes = true;
+  const int64_t x_zero = info.IntOr("x_zero", 0);
+  if (x_zero < -128 || x_zero > 127) return InvalidArgument("x_zero ", x_zero, " is no int8");
+  if (conv.activation != Activation::kNone) return InvalidArgument("an activation beside codes, which have bounds");
+  conv.x_zero = narrow(x_zero);
+  CUDAEP_ASSIGN_OR_RETURN(conv.bounds, ParseBounds(info, "bounds"));
+  CUDAEP_ASSIGN_OR_RETURN(conv.y, ParseCoding(info, "y_scale", "y_zero", info.output_type(0)));
+  return conv;
 }
 
 Result<WindowAttributes> PoolOf(const OpInfo& info) {
@@ -102,6 +115,12 @@ class StemConv final : public Operator {
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
     CUDAEP_ASSIGN_OR_RETURN(const dnn::ConvProblem problem, Place(inputs));
+    if (conv_.of_codes) {
+      const TensorView scale = InputAt(inputs, kScale);
+      if (scale.rank != 1 || scale.dim[0] != problem.out_channels) {
+        return InvalidArgument("scale ", scale.dims(), " must have ", problem.out_channels, " elements");
+      }
+    }
     Shape y = OutputOf(problem);
     if (conv_.pools) {
       CUDAEP_ASSIGN_OR_RETURN(const Window pool, PlacePool(problem));
@@ -151,6 +170,7 @@ class StemConv final : public Operator {
     kernels::StemPointers at{.x = context.input(kX),
                              .packed = context.input(kW),
                              .bias = HasInput(context.inputs, kBias) ? context.input(kBias) : nullptr,
+                             .scale = static_cast<const float*>(InputAt(context.inputs, kScale).data),
                              .y = context.output(0)};
     const bool is_packed = context.inputs[kW].packed;
     if (!is_packed) {
@@ -177,7 +197,11 @@ class StemConv final : public Operator {
 };
 
 const RegisterRows kRows(
-    {{.domain = kFusedDomain, .op = "StemConv", .types = {{"T", kernels::kStemTypes}}, .make = Make<StemConv>}});
+    {{.domain = kFusedDomain, .op = "StemConv", .types = {{"T", kernels::kStemTypes}}, .make = Make<StemConv>},
+     {.domain = kFusedDomain,
+      .op = "QuantizedStem",
+      .types = {{"T1", DataType::kInt8}, {"T2", DataType::kFloat16}, {"T3", kCodeTypes}},
+      .make = Make<StemConv>}});
 
 }  // namespace
 }  // namespace cudaep::ops

@@ -11,8 +11,11 @@ from .fused_conv import _fused
 
 def _stem(x, w, b=None, max_pool=0, pool_pads=(0, 0, 0, 0), pool_ceil_mode=0, **attrs):
     y = np.moveaxis(_fused(x, w, b, **attrs), 1, -1)
-    if not max_pool:
-        return y
+    return pooled(y, pool_pads, pool_ceil_mode) if max_pool else y
+
+
+def pooled(y, pool_pads=(0, 0, 0, 0), pool_ceil_mode=0):
+    """Maxima of windows of 3 x 3, two apart, over images with their channels last."""
     rounds = math.ceil if pool_ceil_mode else math.floor
     out = [rounds((y.shape[1 + d] + pool_pads[d] + pool_pads[2 + d] - 3) / 2) + 1 for d in range(2)]
     for d in range(2):  # the last window starts inside the image or its leading padding

@@ -213,6 +213,26 @@ def _fused_schemas() -> list[Schema]:
         ),
         Schema(
             FUSED_DOMAIN,
+            "QuantizedStem",
+            1,
+            (
+                Formal("X", "T1", variadic=False),
+                Formal("W", "T2", variadic=False),
+                Formal("bias", "tensor(float)", variadic=False),
+                Formal("scale", "tensor(float)", variadic=False),
+            ),
+            (Formal("Y", "T3", variadic=False),),
+            {
+                "T1": frozenset({"int8"}),
+                "T2": frozenset({"float16"}),
+                "T3": frozenset({"int8", "uint8"}),
+            },
+            conv.attributes
+            | {"activation": "STRING", "bounds": "FLOATS", "x_zero": "INT", "y_scale": "FLOAT", "y_zero": "INT"}
+            | {"max_pool": "INT", "pool_pads": "INTS", "pool_ceil_mode": "INT"},
+        ),
+        Schema(
+            FUSED_DOMAIN,
             "QuantizedConv",
             1,
             tuple(

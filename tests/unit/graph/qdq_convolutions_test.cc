@@ -148,7 +148,7 @@ TEST(QdqConvolutionsTest, FirstOnesReadWindowsAsChannels) {
   ConvNet net;
   const int y = net.Conv({net.Codes("image", 3), net.Filters({kChannels, 3, 5, 7})}, {kBatch, {kChannels}, {2}, {3}},
                          {{"kernel_shape", std::vector<int64_t>{5, 7}},
-                          {"strides", std::vector<int64_t>{1, 2}},
+                          {"strides", std::vector<int64_t>{1, 3}},
                           {"pads", std::vector<int64_t>{1, 2, 0, 3}}});
   net.Output(net.Quantize(y, 0.5, 0));
   EXPECT_EQ(Missed(net.Run()), "");
@@ -157,12 +157,60 @@ TEST(QdqConvolutionsTest, FirstOnesReadWindowsAsChannels) {
   EXPECT_EQ(net.Of<int64_t>(1, "fill"), 3 - 128);
   EXPECT_EQ(net.Of<std::vector<int64_t>>(1, "kernel_shape"), std::vector<int64_t>{7});
   EXPECT_EQ(net.Of<std::vector<int64_t>>(1, "pads"), (std::vector<int64_t>{2, 3}));
-  EXPECT_EQ(net.Of<std::vector<int64_t>>(1, "strides"), std::vector<int64_t>{2});
+  EXPECT_EQ(net.Of<std::vector<int64_t>>(1, "strides"), std::vector<int64_t>{3});
   EXPECT_EQ(net.Of<std::vector<int64_t>>(2, "pads"), (std::vector<int64_t>{1, 0, 0, 0}));
   EXPECT_EQ(net.Of<std::vector<int64_t>>(2, "strides"), (std::vector<int64_t>{1, 1}));
   const auto codes = *CodesOf(net.graph, net.InputOf(2, 1));
   EXPECT_EQ(codes.size(), static_cast<size_t>(kChannels * 32 * 5));
   EXPECT_EQ(std::count(codes.begin(), codes.end(), 1), kChannels * 3 * 5 * 7);
+}
+
+TEST(QdqConvolutionsTest, FirstOnesTwoColumnsApartHaveAKernelOfTheirOwn) {
+  const auto first = [](ConvNet& net) {
+    const std::vector<Dim> dims{kBatch, {kChannels}, {3}, {4}};
+    const int bias =
+        net.graph.AddConstant("bias", ir::MakeNumbers(net.type, {kChannels}, std::vector<double>(kChannels, 7)));
+    const int y = net.Conv({net.Codes("image", 3), net.Filters({kChannels, 3, 7, 7}), bias}, dims,
+                           {{"kernel_shape", std::vector<int64_t>{7, 7}},
+                            {"strides", std::vector<int64_t>{2, 2}},
+                            {"pads", std::vector<int64_t>{3, 3, 3, 3}}});
+    return net.Add("Relu", 14, {y}, dims);
+  };
+  ConvNet net;
+  net.Output(net.Quantize(first(net), 0.5, 9, DataType::kInt8));
+  EXPECT_EQ(Missed(net.Run()), "");
+  ASSERT_EQ(net.Operators(), (Ops{"QuantizeLinear", "QuantizedStem", "Transpose"}));
+  EXPECT_EQ(net.Of<std::vector<int64_t>>(1, "pads"), (std::vector<int64_t>{3, 3, 3, 3}));
+  EXPECT_EQ(net.Of<int64_t>(1, "x_zero"), 3 - 128);
+  EXPECT_EQ(net.Of<float>(1, "y_scale"), 0.5f);
+  EXPECT_EQ(net.Of<int64_t>(1, "y_zero"), 9);
+  EXPECT_EQ(net.Of<std::vector<float>>(1, "bounds"), (std::vector<float>{0, kInfinity}));
+  EXPECT_EQ(net.graph.value(net.InputOf(1, 1)).type, DataType::kFloat16);
+  EXPECT_EQ(*ir::NumbersOf(net.graph, net.InputOf(1, 1)), std::vector<double>(kChannels * 3 * 7 * 7, 1));
+  EXPECT_EQ(*ir::NumbersOf(net.graph, net.InputOf(1, 2)), std::vector<double>(kChannels, 7));
+  EXPECT_EQ(*ir::NumbersOf(net.graph, net.InputOf(1, 3)), std::vector<double>(kChannels, 0.125));
+
+  ConvNet pooled;
+  const int codes = pooled.Dequantize(pooled.Quantize(first(pooled), 0.5, 9), 0.5, 9);
+  const int y = pooled.Add("MaxPool", 12, {codes}, {kBatch, {kChannels}, {2}, {2}},
+                           {{"kernel_shape", std::vector<int64_t>{3, 3}},
+                            {"strides", std::vector<int64_t>{2, 2}},
+                            {"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+  const int requantized = pooled.Dequantize(pooled.Quantize(y, 0.5, 9), 0.5, 9);
+  const int next =
+      pooled.Conv({requantized, pooled.Filters({kChannels, kChannels, 1, 1})}, *pooled.graph.value(y).dims);
+  pooled.Output(pooled.Quantize(next, 0.5, 9));
+  pooled.QdqNet::Run(WithoutChains());
+  EXPECT_EQ(pooled.Operators(), (Ops{"QuantizeLinear", "QuantizedStem", "QuantizedConv", "Transpose"}));
+  ASSERT_LT(pooled.Find("QuantizedStem"), pooled.graph.nodes.size());
+  EXPECT_EQ(pooled.Find("MaxPool"), pooled.graph.nodes.size());
+  EXPECT_EQ(pooled.Of<int64_t>(pooled.Find("QuantizedStem"), "max_pool"), 1);
+
+  ConvNet numbers;  // where no codes follow
+  numbers.Output(numbers.Quantize(numbers.On("Sigmoid", {first(numbers)}), 0.5, 0));
+  numbers.Run();
+  EXPECT_EQ(numbers.Find("QuantizedStem"), numbers.graph.nodes.size());
+  EXPECT_LT(numbers.Find("QuantizedConv"), numbers.graph.nodes.size());
 }
 
 // The node says so in a Run.

@@ -1,0 +1,119 @@
+// From the stem's sums to its result: numbers of the image's type, or codes. A pack of one pixel stays in registers, in
+// words, where maxima are taken of it.
+#pragma once
+
+#include "device/pairs.h"
+#include "device/words.h"
+#include "kernels/conv/stem_rows.cuh"
+#include "kernels/epilogue/activate.cuh"
+#include "kernels/quant/code_rounding.cuh"
+
+namespace cudaep::kernels::stem {
+
+struct alignas(kPackBytes) Result {
+  static constexpr int kWords = kStemPack / 2;
+  uint32_t word[kWords];
+};
+
+// A lane's channels from `at` on, or zeros.
+template <class T>
+__device__ __forceinline__ void LoadChannels(float (&to)[kStemPack], const void* from, int channel, bool has) {
+#pragma unroll
+  for (int i = 0; i < kStemPack; ++i) to[i] = has ? Load(static_cast<const T*>(from)[channel + i]) : 0.0f;
+}
+
+// activation(sum), rounded; the bias is what sums begin with. kClips: bounds on either side.
+template <class T, bool kClips>
+struct Numbers {
+  using Image = T;
+  using Element = T;
+  static constexpr bool kFinite = false;  // all that an image may hold
+
+  float bias[kStemPack];
+
+  __device__ __forceinline__ void Load(const Arguments& p, int channel, bool exists) {
+    LoadChannels<T>(bias, p.at.bias, channel, exists && p.at.bias != nullptr);
+  }
+  __device__ __forceinline__ float Start(int i) const { return bias[i]; }
+
+  __device__ __forceinline__ Result Finish(const Arguments& p, const float (&sum)[kStemPack]) const {
+    float result[kStemPack];
+#pragma unroll
+    for (int i = 0; i < kStemPack; ++i) result[i] = Activate(p.conv, sum[i]);
+    return std::bit_cast<Result>(PackCompute<T, kStemPack>(result));
+  }
+  static __device__ __forceinline__ uint32_t Largest(uint32_t a, uint32_t b) {
+    return device::MaxOrNanOfPairs<T>(a, b);
+  }
+  static __device__ __forceinline__ uint32_t Nothing(const Arguments&) {  // two minus infinities
+    return std::is_same_v<T, Half> ? 0xfc00fc00u : 0xff80ff80u;
+  }
+
+  static __device__ __forceinline__ void StoreResult(const Arguments& p, T* to, const Result& result) {
+    const auto raw = std::bit_cast<RawPack<T, kStemPack>>(result);
+    if (p.y_in_packs) return StoreWords<kStemPack>(to, raw);
+    const Pack<T, kStemPack> elements = Unpack<T, kStemPack>(raw);
+#pragma unroll
+    for (int i = 0; i < kStemPack; ++i) to[i] = elements.value[i];
+  }
+
+ private:
+  static __device__ __forceinline__ float Activate(const StemConv& conv, float sum) {
+    if constexpr (kClips) {
+      const float least = conv.parameters.a, most = conv.parameters.b;
+      return sum < least ? least : (sum > most ? most : sum);
+    } else {
+      return ActivateApproximately(conv.activation, conv.parameters, sum);
+    }
+  }
+};
+
+// The code of sum * scale + bias, in words as two whole numbers of 16 bits.
+struct Codes {
+  using Image = int8_t;
+  using Element = uint8_t;
+  static constexpr bool kFinite = true;
+
+  float factor[kStemPack], bias[kStemPack];  // by the scale of y
+
+  __device__ __forceinline__ void Load(const Arguments& p, int channel, bool exists) {
+    LoadChannels<float>(factor, p.at.scale, channel, exists);
+    LoadChannels<float>(bias, p.at.bias, channel, exists && p.at.bias != nullptr);
+#pragma unroll
+    for (int i = 0; i < kStemPack; ++i) factor[i] *= p.y_inverse, bias[i] *= p.y_inverse;
+  }
+  __device__ __forceinline__ float Start(int) const { return 0.0f; }
+
+  __device__ __forceinline__ Result Finish(const Arguments& p, const float (&sum)[kStemPack]) const {
+    Result result;
+#pragma unroll
+    for (int n = 0; n < Result::kWords; ++n) {
+      uint32_t code[2];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const float number = quantized::Bound(fmaf(sum[2 * n + i], factor[2 * n + i], bias[2 * n + i]), p.y);
+        code[i] = std::bit_cast<uint32_t>(number + kWholeNumbers + p.y.zero);
+      }
+      result.word[n] = device::JoinHalves<false>(code[0], code[1]);
+    }
+    return result;
+  }
+  static __device__ __forceinline__ uint32_t Largest(uint32_t a, uint32_t b) { return device::MaxOfHalves(a, b); }
+  static __device__ __forceinline__ uint32_t Nothing(const Arguments& p) {
+    return static_cast<uint32_t>(p.conv.y.lowest & 0xffff) * 0x10001u;
+  }
+
+  static __device__ __forceinline__ void StoreResult(const Arguments& p, uint8_t* to, const Result& result) {
+    Pack<uint32_t, 2> codes;
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+      const uint32_t low = result.word[2 * n], high = result.word[2 * n + 1];
+      codes.value[n] = device::JoinBytes(low, low >> 16, high, high >> 16);
+    }
+    if (p.y_in_packs) return StorePack(reinterpret_cast<uint32_t*>(to), codes);
+#pragma unroll
+    for (int i = 0; i < kStemPack; ++i) to[i] = static_cast<uint8_t>(codes.value[i / 4] >> (i % 4 * 8));
+  }
+};
+
+}  // namespace cudaep::kernels::stem
