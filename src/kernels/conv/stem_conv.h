@@ -45,6 +45,8 @@ struct StemConv {
   Activation activation = Activation::kNone;
   ActivationParameters parameters = {};
 
+  bool by_groups = false;  // by products of warpgroups (TakesStemGroups), for which weights are packed otherwise
+
   // x and y are codes, the weights float16.
   bool of_codes = false;
   int32_t x_zero = 0;
@@ -60,6 +62,9 @@ struct StemConv {
   constexpr int window_rows() const { return kernel_h * channels; }
   constexpr int first_column() const { return pad_left % 2; }  // with weights
 };
+
+// Whether products of warpgroups take the convolution, and all of their channels are its.
+bool TakesStemGroups(const StemConv& conv, const device::DeviceInfo& device);
 
 // Bytes of the weights in the order in which lanes load them, and that order of `w`
 // [out_channels, channels, kernel_h, kernel_w]. Sizes of images have no part in it.
@@ -77,8 +82,8 @@ struct StemPointers {
   void* y = nullptr;             // [batch, y_h, y_w, out_channels]
 };
 // y = activation(x * w + bias), rounded once, or its maxima: NaN is the largest, and a window beside the image gives
-// minus infinity, or the lowest code, as in kernels/pool/pool_last.h. `constant_weights`: the kernel may read them before earlier work of
-// the stream is done.
+// minus infinity, or the lowest code, as in kernels/pool/pool_last.h. `constant_weights`: the kernel may read them
+// before earlier work of the stream is done.
 Status LaunchStemConv(const StemConv& conv, int rows_of_block, bool constant_weights, const StemPointers& at,
                       device::Stream stream);
 

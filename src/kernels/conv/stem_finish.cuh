@@ -4,7 +4,7 @@
 
 #include "device/pairs.h"
 #include "device/words.h"
-#include "kernels/conv/stem_rows.cuh"
+#include "kernels/conv/stem_image.cuh"
 #include "kernels/epilogue/activate.cuh"
 #include "kernels/quant/code_rounding.cuh"
 

@@ -1,145 +1,58 @@
-// The block of the stem's kernel: its part of the image in shared memory, and a row of sums from it.
+// Sums of the stem's kernel by tensor cores of single warps.
 #pragma once
 
-#include <type_traits>
-
-#include "core/data_type_traits.h"
-#include "device/async_copy.h"
 #include "device/tensor_core.h"
-#include "kernels/common/raw_pack.cuh"
-#include "kernels/conv/quantizer.cuh"
-#include "kernels/conv/stem_steps.h"
-#include "kernels/fast_divide.h"
-#include "kernels/quant/code_pairs.cuh"
+#include "kernels/conv/stem_image.cuh"
 
 namespace cudaep::kernels::stem {
 
-inline constexpr int kWarps = 4, kThreads = kWarps * 32;
-inline constexpr int kTiles = kStemGroup / 8;
-inline constexpr int kTileColumns = 16;  // of the convolution, a warp
-inline constexpr int kWordsOfWindow = kStemColumns / 2;
-inline constexpr int kPackedWords = kPackBytes / 4;
-// Words of a row of the image in shared memory: those of all warps' columns, from an aligned one on.
-inline constexpr int kPitch = kWarps * kTileColumns + 8;
-
-struct Arguments {
-  StemConv conv;
-  StemPointers at;
-  FastDivider row_blocks, column_blocks, channel_blocks, channels;
-  int64_t first_image;
-  int rows_of_block, channel_warps;
-  quantized::Quantizer y;  // of codes
-  float y_inverse;         // one over the scale of their y
-  bool x_in_packs, y_in_packs;
-};
-
-// Of the image, that `rows` of the convolution need.
-constexpr int ImageRows(const StemConv& conv, int rows) { return (rows - 1) * conv.stride_h + conv.kernel_h; }
-
-// Two neighbours of an image's row, the first one in the low half; zero stands for one that is not there.
-template <class X>
-__device__ __forceinline__ uint32_t WordOf(const StemConv& conv, const X* from, bool has_low, bool has_high) {
-  if constexpr (std::is_same_v<X, int8_t>) {
-    const uint32_t low = has_low ? static_cast<uint8_t>(from[0]) : 0u,
-                   high = has_high ? static_cast<uint8_t>(from[1]) : 0u;
-    return PairOfCodes(low | high << 8, 0, conv.x_zero) & ((has_low ? 0xffffu : 0u) | (has_high ? 0xffff0000u : 0u));
-  } else {
-    return (has_low ? from[0].bits : 0u) | (has_high ? from[1].bits : 0u) << 16;
-  }
-}
-
-// Four words from as many pairs of neighbours, aligned to as much, which are there, or none of them is.
-template <class X>
-__device__ __forceinline__ void CopyWords(const StemConv& conv, uint32_t* to, const X* from, bool has) {
-  if constexpr (std::is_same_v<X, int8_t>) {
-    const auto codes = has ? LoadPack<2>(reinterpret_cast<const uint32_t*>(from)) : Pack<uint32_t, 2>{};
-    Pack<uint32_t, kPackedWords> words{};
-#pragma unroll
-    for (int i = 0; i < kPackedWords; ++i) {
-      if (has) words.value[i] = PairOfCodes(codes.value[i / 2], i % 2 * 2, conv.x_zero);
-    }
-    StorePack(to, words);
-  } else {
-    device::CopyAsync<kPackBytes>(to, from, has ? kPackBytes : 0);
-  }
-}
-
-// What of the image, of X, the block's windows reach, from word `first_word` of row `first_row` on; zeros beside the
-// image. The channels of a row follow each other, so that all rows of a window do.
-template <class X>
-__device__ __forceinline__ void LoadImage(uint32_t* tile, const Arguments& p, int64_t image, int first_row,
-                                          int first_word, int rows, int words) {
-  constexpr int kLanes = 16;  // of a row
-  const StemConv& conv = p.conv;
-  const X* const x = static_cast<const X*>(p.at.x) + image * conv.channels * conv.in_h * conv.in_w;
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  for (int row = static_cast<int>(threadIdx.x) / kLanes; row < rows * conv.channels; row += kThreads / kLanes) {
-    uint32_t channel;
-    const int h = first_row + static_cast<int>(p.channels.DivideWithRemainder(static_cast<uint32_t>(row), &channel));
-    const bool has_row = h >= 0 && h < conv.in_h;
-    const X* const from = x + (int64_t{channel} * conv.in_h + (has_row ? h : 0)) * conv.in_w;
-    const auto has = [&](int w) { return has_row && w >= 0 && w < conv.in_w; };
-    uint32_t* const to = tile + row * kPitch;
-    if (p.x_in_packs) {
-      for (int word = lane * kPackedWords; word < words; word += kLanes * kPackedWords) {
-        const int w = 2 * (first_word + word);
-        CopyWords(conv, to + word, has(w) ? from + w : from, has(w));
-      }
-    } else {
-      for (int word = lane; word < words; word += kLanes) {
-        const int w = 2 * (first_word + word);
-        to[word] = WordOf(conv, from + w, has(w), has(w + 1));
-      }
-    }
-  }
-}
-
-// What a warp knows of its channels' weights, and how it makes rows of sums of the pixels 2 g and 2 g + 1 of each lane.
-// kFinite: the image's numbers are.
+// A warp's channels of a row of its columns: each lane has one pack of the pixels 2 g and 2 g + 1. Weights stay in
+// registers. kFinite: the image's numbers are.
 template <class T, int kSteps, bool kFinite>
-struct Rows {
-  static constexpr int kFewestRows = FewestStemRows(kSteps);
-  using Sums = device::FragmentD<float>[kTiles];  // of channel i and pixel j: value 2 * j + i % 2 of tile i / 2
-
-  device::FragmentB<T> weights[kSteps][kTiles];
-  uint32_t mask;
+class Rows {
+ public:
+  static constexpr int kGroup = kStemGroup, kPacks = 1;
+  static constexpr bool kTogether = false;  // warps may leave
+  static constexpr size_t kSharedBytes = 0;
 
   // Before GridDependencyWait, where weights are constant.
-  __device__ __forceinline__ void LoadWeights(const StemConv& conv, const void* packed, int group, int lane) {
-    const T* const from = static_cast<const T*>(packed) + (int64_t{group} * kSteps * 64 + lane) * kStemPack;
+  __device__ __forceinline__ Rows(const Arguments& p, int group, bool is_active, void* /*shared*/)
+      : mask_(WindowMask<kFinite>(p.conv)) {
+    if (!is_active) return;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const T* const from = static_cast<const T*>(p.at.packed) + (int64_t{group} * kSteps * 64 + lane) * kStemPack;
 #pragma unroll
     for (int i = 0; i < 2 * kSteps; ++i) {
       const RawPack<T, kStemPack> raw = LoadRaw<kStemPack>(from + i * 32 * kStemPack);
 #pragma unroll
-      for (int n = 0; n < kTiles; ++n) weights[i / 2][n].word[i % 2] = raw.word[n];
+      for (int n = 0; n < kTiles; ++n) weights_[i / 2][n].word[i % 2] = raw.word[n];
     }
-    // Columns without weights have no part in the sums, be they infinite.
-    if constexpr (kFinite) {
-      mask = ~0u;
-      return;
-    }
-    const int column = lane % 4 * 2 - conv.first_column();
-    mask = (column >= 0 && column < conv.kernel_w ? 0xffffu : 0u) | (column + 1 < conv.kernel_w ? 0xffff0000u : 0u);
   }
+  __device__ __forceinline__ void SeeCopies() const {}
 
-  // Adds to the sums. `from`: the word of the lane's first pixel and column, in the window's first row.
-  __device__ __forceinline__ void Add(const StemConv& conv, const uint32_t* from, Sums& sums) const {
-    const int window_rows = conv.window_rows();
+  // `from`: the word of the lane's first pixel and column, in the window's first row.
+  template <class Finish>
+  __device__ __forceinline__ void Add(const StemConv& conv, const uint32_t* from, const Finish (&finish)[kPacks]) {
+#pragma unroll
+    for (int i = 0; i < kStemPack; ++i) {
+      sums_[i / 2].value[i % 2] = sums_[i / 2].value[2 + i % 2] = finish[0].Start(i);
+    }
 #pragma unroll
     for (int k = 0; k < kSteps; ++k) {
-      device::FragmentA<T> a;
+      const auto a = WindowRows<T, kSteps, kFinite>(conv, from, k, mask_);
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int row = 2 * k + half;
-        const bool is_whole = kFinite && row < kFewestRows;
-        const uint32_t used = is_whole ? ~0u : row < kFewestRows || row < window_rows ? mask : 0;
-        a.word[2 * half] = from[row * kPitch] & used;
-        a.word[2 * half + 1] = from[row * kPitch + 1] & used;
-      }
-#pragma unroll
-      for (int n = 0; n < kTiles; ++n) device::Mma(sums[n], a, weights[k][n]);
+      for (int n = 0; n < kTiles; ++n) device::Mma(sums_[n], a, weights_[k][n]);
     }
   }
+  __device__ __forceinline__ float Sum(int second, int /*pack*/, int i) const {
+    return sums_[i / 2].value[2 * second + i % 2];
+  }
+
+ private:
+  static constexpr int kTiles = kGroup / 8;
+  device::FragmentB<T> weights_[kSteps][kTiles];
+  device::FragmentD<float> sums_[kTiles];
+  uint32_t mask_;
 };
 
 }  // namespace cudaep::kernels::stem

@@ -7,7 +7,10 @@
 namespace cudaep::kernels {
 
 inline constexpr int kStemSteps[] = {5, 8, kMostStemRows / 2};
-inline constexpr int kStemGroup = 32;  // output channels of a warp
+inline constexpr int kStemGroup = 32;           // output channels of a warp
+inline constexpr int kStemGroupsChannels = 64;  // of a warpgroup
+
+constexpr int StemGroupOf(const StemConv& conv) { return conv.by_groups ? kStemGroupsChannels : kStemGroup; }
 
 // Steps of an instance, and the fewest rows of a window that it is taken for.
 constexpr int StemStepsFor(int window_rows) {

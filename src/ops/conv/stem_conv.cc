@@ -104,12 +104,13 @@ class StemConv final : public Operator {
 
   static Result<std::unique_ptr<StemConv>> Create(const OpInfo& info) {
     CUDAEP_ASSIGN_OR_RETURN(ConvAttributes attributes, ParseConv(info));
-    CUDAEP_ASSIGN_OR_RETURN(const kernels::StemConv conv, StemOf(info, attributes));
+    CUDAEP_ASSIGN_OR_RETURN(kernels::StemConv conv, StemOf(info, attributes));
     CUDAEP_ASSIGN_OR_RETURN(WindowAttributes pool, PoolOf(info));
     CUDAEP_ASSIGN_OR_RETURN(const auto* device, device::GetDeviceInfo(info.settings().device_ordinal));
     if (!kernels::HasTensorCores(conv.type, *device)) {
       return NotSupported(device->name, " has no tensor cores for ", DataTypeName(conv.type));
     }
+    conv.by_groups = kernels::TakesStemGroups(conv, *device);
     return std::make_unique<StemConv>(std::move(attributes), std::move(pool), conv);
   }
 

@@ -70,6 +70,8 @@ CASES = [
             ((2, 3, 16, 24), (64, 3, 7, 7), _SAME),
             ((1, 3, 15, 21), (64, 3, 7, 7), _SAME),  # rows that are no whole packs
             ((2, 3, 14, 40), (32, 3, 3, 3), {"pads": [1, 1, 1, 1]}),
+            ((2, 3, 14, 40), (128, 3, 3, 3), {"pads": [1, 1, 1, 1]}),  # two groups of channels
+            ((1, 3, 9, 150), (64, 3, 5, 5), {"pads": [2, 2, 2, 2]}),
             ((2, 3, 9, 136), (24, 3, 3, 3), {"pads": [0, 1, 1, 0]}),  # two blocks of columns
             ((1, 3, 11, 80), (80, 3, 6, 6), {"pads": [2, 2, 2, 2]}),  # an odd number of groups of channels
             ((3, 1, 12, 16), (8, 1, 5, 5), {"pads": [4, 3, 2, 1]}),
@@ -104,8 +106,9 @@ CASES = [
             (),
             {"strides": [3, 2], "pads": [0, pad, 0, 0]},
             dtypes=(),
-            inputs=[_beside((1, 3, 7, width), 0, pad), Rand((8, 3, 1, 1), "float16")],
+            inputs=[_beside((1, 3, 7, width), 0, pad), Rand((channels, 3, 1, 1), "float16")],
         )
+        for channels in (8, 64)
         for pad, width in [(0, 16), (1, 16), (0, 21), (1, 21)]
     ),
     *(
@@ -113,6 +116,8 @@ CASES = [
         for x, w, pads, ceil, attrs in [
             ((2, 3, 32, 48), (64, 3, 7, 7), [1, 1, 1, 1], 0, {"activation": "relu"}),
             ((1, 3, 30, 80), (64, 3, 7, 7), [1, 1, 1, 1], 0, {"activation": "relu"}),  # two blocks of columns
+            ((1, 3, 26, 130), (128, 3, 3, 3), [1, 0, 0, 1], 1, {}),
+            ((2, 3, 33, 33), (192, 3, 5, 5), [0, 1, 1, 0], 0, {}),
             ((1, 3, 29, 33), (40, 3, 3, 3), [1, 1, 1, 1], 0, {}),
             ((2, 3, 18, 122), (24, 3, 3, 3), [0, 0, 0, 0], 1, {"activation": "relu"}),
             ((2, 3, 17, 21), (8, 3, 5, 5), [0, 0, 0, 0], 0, {"activation": "clip", "activation_params": [-1.0, 2.0]}),
@@ -126,12 +131,15 @@ CASES = [
     _case(  # blocks of several rows
         (48, 3, 66, 8), (8, 3, 3, 3), {"pads": [1] * 4, "max_pool": 1, "pool_pads": [1] * 4}, dtypes=("float16",)
     ),
-    _case(  # NaN is the largest
-        (),
-        (),
-        {"pads": [1] * 4, "max_pool": 1, "pool_pads": [1] * 4, "activation": "relu"},
-        dtypes=(),
-        inputs=[_with((2, 3, 24, 40), np.nan, np.inf, -np.inf), Rand((16, 3, 3, 3), "float16")],
+    *(
+        _case(  # NaN is the largest
+            (),
+            (),
+            {"pads": [1] * 4, "max_pool": 1, "pool_pads": [1] * 4, "activation": "relu"},
+            dtypes=(),
+            inputs=[_with((2, 3, 24, 40), np.nan, np.inf, -np.inf), Rand((channels, 3, 3, 3), "float16")],
+        )
+        for channels in (16, 64)
     ),
     _refused((8, 3, 3, 3), {"max_pool": 1, "activation": "silu"}, "a pool of activation 'silu'"),
     _refused(
