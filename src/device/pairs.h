@@ -14,7 +14,7 @@ __device__ __forceinline__ uint32_t PairOf(float low, float high) {
   return Store<T>(low).bits | static_cast<uint32_t>(Store<T>(high).bits) << 16;
 }
 
-// The larger numbers of two pairs; NaN wins.
+// The larger and the smaller numbers of two pairs; NaN wins.
 template <class T>
 __device__ __forceinline__ uint32_t MaxOrNanOfPairs(uint32_t a, uint32_t b) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -32,6 +32,21 @@ __device__ __forceinline__ uint32_t MaxOrNanOfPairs(uint32_t a, uint32_t b) {
     return take_first ? x & 0xffffu : y & 0xffffu;
   };
   return larger(a, b) | larger(a >> 16, b >> 16) << 16;
+#endif
+}
+template <class T>
+__device__ __forceinline__ uint32_t MinOrNanOfPairs(uint32_t a, uint32_t b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  uint32_t result;
+  if constexpr (std::is_same_v<T, Half>) {
+    asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  } else {
+    asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
+  }
+  return result;
+#else
+  constexpr uint32_t kSigns = 0x80008000u;
+  return MaxOrNanOfPairs<T>(a ^ kSigns, b ^ kSigns) ^ kSigns;
 #endif
 }
 

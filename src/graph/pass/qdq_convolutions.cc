@@ -11,6 +11,7 @@
 #include "graph/pass/rewrite.h"
 #include "graph/pass/stem.h"
 #include "kernels/conv/quantized_conv.h"
+#include "kernels/conv/stem_conv.h"
 #include "ops/conv/conv_plan.h"
 #include "ops/registry.h"
 
@@ -164,14 +165,16 @@ class Convolver {
   // whose channels it reads at once. Either way its result has the channels last.
   bool ReplaceStem(int last, const CodedValue& x, ir::Node conv) const {
     const ir::Value image = graph_.value(conv.inputs[0]), result = graph_.value(conv.outputs[0]);
-    if (!image.dims || image.dims->size() != 4 || !result.dims || result.dims->size() != 4) return false;
+    const auto parsed = ops::ParseConv(ir::NodeInfo(graph_, conv, rewrite_.settings()));
+    if (!parsed.ok() || !image.dims || image.dims->size() != 4 || !result.dims || result.dims->size() != 4) {
+      return false;
+    }
     const int first = conv.outputs[0];
     conv.outputs[0] = AddInLast(graph_, first);
     const ir::Node turn = LayoutChange(graph_, conv.outputs[0], first, false);
-    if (conv.attributes.contains("y_scale") && rewrite_.Replace(last, turn, {StemOf(conv)})) return true;
-    const auto parsed = ops::ParseConv(ir::NodeInfo(graph_, conv, rewrite_.settings()));
-    if (!parsed.ok()) return false;
     const Shape w(graph_.value(conv.inputs[1]).constant.dims());
+    const bool may_be_stem = conv.attributes.contains("y_scale") && w[1] <= kernels::kMostStemChannels;
+    if (may_be_stem && rewrite_.Replace(last, turn, {StemOf(conv)})) return true;
     const int64_t channels = AlignUp(w[1] * w[3], int64_t{kernels::kQuantizedConvPack});
     ir::Node windows{.domain = ops::kFusedDomain,
                      .op_type = "WindowsToChannels",

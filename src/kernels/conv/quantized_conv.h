@@ -11,26 +11,16 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 
 #include "core/status.h"
 #include "device/device.h"
+#include "kernels/conv/coding.h"
 #include "kernels/gemm/warpgroup_tiles.h"
 
 namespace cudaep::kernels {
 
 inline constexpr int kQuantizedConvPack = 16;  // the input channels are whole packs, of products the output's too
-
-struct Coding {
-  float scale = 1;
-  int32_t zero = 0;
-  int32_t lowest = -128;  // of 256: 0 for codes of uint8
-};
-
-struct Bounds {
-  float low = -std::numeric_limits<float>::infinity(), high = std::numeric_limits<float>::infinity();
-};
 
 struct QuantizedConv {
   int64_t batch = 0;

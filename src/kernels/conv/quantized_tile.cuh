@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "device/async_copy.h"
+#include "kernels/conv/quantized_conv.h"
 #include "kernels/conv/quantizer.cuh"
 #include "kernels/fast_divide.h"
 #include "kernels/quant/code_rounding.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "device/launch.h"
-#include "kernels/conv/quantized_conv.h"
+#include "kernels/conv/coding.h"
 
 namespace cudaep::kernels::quantized {
 

@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "core/checked_math.h"
 #include "kernels/conv/stem_kernel.cuh"
 #include "kernels/conv/stem_rows.cuh"
+#include "kernels/gemm/warpgroup_tiles.h"
 #include "kernels/index_limit.h"
 
 namespace cudaep::kernels {
@@ -11,16 +13,16 @@ namespace {
 
 using stem::Arguments, stem::ConvRows, stem::ResultColumns;
 
-constexpr int kMostSharedBytes = 48 << 10;  // of the image
-constexpr int kWaves = 4;                   // of blocks, where there is that much work: the last one is rarely full
+constexpr int kMostSharedBytes = 48 << 10, kMostOfWarpgroup = 32 << 10;  // of the image
+constexpr int kWaves = 4;  // of blocks, where there is that much work: the last one is rarely full
 
 struct Blocks {
   int channel_warps;
   int64_t channels, columns;
 };
 Blocks BlocksOf(const StemConv& conv) {
-  const int64_t groups = CeilDiv<int64_t>(conv.out_channels, StemGroupOf(conv));
-  const int channel_warps = conv.by_groups || groups == 1 ? 1 : 2;
+  const int64_t groups = CeilDiv<int64_t>(conv.out_channels, StemChannelsTogether(conv));
+  const int channel_warps = conv.by_warpgroup || groups == 1 ? 1 : 2;
   return {channel_warps, CeilDiv<int64_t>(groups, channel_warps),
           CeilDiv<int64_t>(conv.y_w(), stem::kWarps / channel_warps * ResultColumns(conv.pools))};
 }
@@ -32,21 +34,29 @@ int SharedBytes(const StemConv& conv, int rows) {
   return (image_rows * conv.channels + beyond) * stem::kPitch * static_cast<int>(sizeof(uint32_t));
 }
 
-// None and ReLU as bounds.
+// None and ReLU as bounds, of which one that is no number bounds nothing.
 ActivationParameters BoundsOf(const StemConv& conv) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   if (conv.activation == Activation::kNone) return {-kInfinity, kInfinity};
-  return conv.activation == Activation::kRelu ? ActivationParameters{0.0f, kInfinity} : conv.parameters;
+  if (conv.activation == Activation::kRelu) return {0.0f, kInfinity};
+  if (conv.activation != Activation::kClip) return conv.parameters;
+  return {std::isnan(conv.parameters.a) ? -kInfinity : conv.parameters.a,
+          std::isnan(conv.parameters.b) ? kInfinity : conv.parameters.b};
 }
 
 }  // namespace
 
+bool TakesStemWarpgroup(const StemConv& conv, const device::DeviceInfo& device) {
+  return HasWarpgroups(device) && conv.out_channels % kStemWarpgroupChannels == 0;
+}
+
 int StemRowsOfBlock(const StemConv& conv, int multiprocessors) {
   const Blocks blocks = BlocksOf(conv);
   int most = 1;
-  while (most < conv.y_h() && SharedBytes(conv, most + 1) <= kMostSharedBytes) ++most;
+  const int most_bytes = conv.by_warpgroup ? kMostOfWarpgroup : kMostSharedBytes;
+  while (most < conv.y_h() && SharedBytes(conv, most + 1) <= most_bytes) ++most;
   const int64_t rows = conv.batch * conv.y_h() * blocks.columns * blocks.channels;
-  const int64_t wanted = rows / (int64_t{kWaves} * stem::kBlocksTogether * multiprocessors);
+  const int64_t wanted = rows / (int64_t{kWaves} * stem::BlocksTogether(conv.by_warpgroup) * multiprocessors);
   const int64_t row_blocks = CeilDiv<int64_t>(conv.y_h(), std::clamp<int64_t>(wanted, 1, most));
   return static_cast<int>(CeilDiv<int64_t>(conv.y_h(), row_blocks));
 }
@@ -80,8 +90,8 @@ Status LaunchStemConv(const StemConv& conv, int rows_of_block, bool constant_wei
   const int64_t most = std::max<int64_t>(1, index_limit / image_blocks);
   for (; p.first_image < conv.batch; p.first_image += most) {
     config.grid.x = static_cast<unsigned>(std::min(conv.batch - p.first_image, most) * image_blocks);
-    CUDAEP_RETURN_IF_ERROR(conv.by_groups ? stem::LaunchGroups(p, config, stream)
-                                          : stem::LaunchProducts<stem::Rows>(p, config, stream));
+    CUDAEP_RETURN_IF_ERROR(conv.by_warpgroup ? stem::LaunchWarpgroup(p, config, stream)
+                                             : stem::LaunchProducts<stem::Rows>(p, config, stream));
   }
   return Status::Ok();
 }

@@ -3,9 +3,9 @@
 //
 // The inner dimension of the product is (row of the window, channel, column filled up to kStemColumns). With a stride
 // of two along the columns what a lane multiplies then is one word of an image's row in shared memory, where it lies:
-// nothing is gathered, and lanes that need the same word share one load. A warp has 32 output channels, whose weights
-// it keeps in registers, of some columns, and goes down the rows; a pool's maxima along the columns never leave its
-// registers either.
+// nothing is gathered, and lanes that need the same word share one load. A warp has some columns and goes down the
+// rows. The weights of its 32 output channels lie in its registers; on devices of 9.0 a warpgroup has 64, whose weights
+// lie in shared memory. A pool's maxima never leave registers.
 //
 // An image of codes of int8 is multiplied as the whole numbers that it and the weights stand for, of which 16-bit
 // floats have each and sums of fp32 all: the result is that of QuantizedConv (kernels/conv/quantized_conv.h).
@@ -17,7 +17,8 @@
 #include "core/epilogue.h"
 #include "core/status.h"
 #include "device/device.h"
-#include "kernels/conv/quantized_conv.h"
+#include "device/device_info.h"
+#include "kernels/conv/coding.h"
 
 namespace cudaep::kernels {
 
@@ -45,7 +46,7 @@ struct StemConv {
   Activation activation = Activation::kNone;
   ActivationParameters parameters = {};
 
-  bool by_groups = false;  // by products of warpgroups (TakesStemGroups), for which weights are packed otherwise
+  bool by_warpgroup = false;  // by products of warpgroups (TakesStemWarpgroup), for which weights are packed otherwise
 
   // x and y are codes, the weights float16.
   bool of_codes = false;
@@ -63,10 +64,10 @@ struct StemConv {
   constexpr int first_column() const { return pad_left % 2; }  // with weights
 };
 
-// Whether products of warpgroups take the convolution, and all of their channels are its.
-bool TakesStemGroups(const StemConv& conv, const device::DeviceInfo& device);
+// Whether products of warpgroups take the convolution: those have whole 64 channels.
+bool TakesStemWarpgroup(const StemConv& conv, const device::DeviceInfo& device);
 
-// Bytes of the weights in the order in which lanes load them, and that order of `w`
+// Bytes of the weights in the order that the kernel wants, which by_warpgroup decides, and that order of `w`
 // [out_channels, channels, kernel_h, kernel_w]. Sizes of images have no part in it.
 size_t PackedStemBytes(const StemConv& conv);
 Status LaunchPackStem(const StemConv& conv, const void* w, void* packed, device::Stream stream);
@@ -81,9 +82,9 @@ struct StemPointers {
   const float* scale = nullptr;  // [out_channels], of codes: what a sum is multiplied by
   void* y = nullptr;             // [batch, y_h, y_w, out_channels]
 };
-// y = activation(x * w + bias), rounded once, or its maxima: NaN is the largest, and a window beside the image gives
-// minus infinity, or the lowest code, as in kernels/pool/pool_last.h. `constant_weights`: the kernel may read them
-// before earlier work of the stream is done.
+// y = activation(x * w + bias), rounded once, or of codes what QuantizedConv makes of them, or its maxima: NaN is the
+// largest, and a window beside the image gives minus infinity, or the lowest code, as in kernels/pool/pool_last.h.
+// `constant_weights`: the kernel may read them before earlier work of the stream is done.
 Status LaunchStemConv(const StemConv& conv, int rows_of_block, bool constant_weights, const StemPointers& at,
                       device::Stream stream);
 

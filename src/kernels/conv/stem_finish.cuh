@@ -22,7 +22,8 @@ __device__ __forceinline__ void LoadChannels(float (&to)[kStemPack], const void*
   for (int i = 0; i < kStemPack; ++i) to[i] = has ? Load(static_cast<const T*>(from)[channel + i]) : 0.0f;
 }
 
-// activation(sum), rounded; the bias is what sums begin with. kClips: bounds on either side.
+// activation(sum), rounded; the bias is what sums begin with. kClips: bounds on either side, of rounded pairs, which
+// are in the same order as their sums.
 template <class T, bool kClips>
 struct Numbers {
   using Image = T;
@@ -30,17 +31,29 @@ struct Numbers {
   static constexpr bool kFinite = false;  // all that an image may hold
 
   float bias[kStemPack];
+  uint32_t least, most;  // twice
 
   __device__ __forceinline__ void Load(const Arguments& p, int channel, bool exists) {
     LoadChannels<T>(bias, p.at.bias, channel, exists && p.at.bias != nullptr);
+    const ActivationParameters bounds = p.conv.parameters;
+    least = device::PairOf<T>(bounds.a, bounds.a), most = device::PairOf<T>(bounds.b, bounds.b);
   }
   __device__ __forceinline__ float Start(int i) const { return bias[i]; }
 
   __device__ __forceinline__ Result Finish(const Arguments& p, const float (&sum)[kStemPack]) const {
-    float result[kStemPack];
+    float number[kStemPack];
 #pragma unroll
-    for (int i = 0; i < kStemPack; ++i) result[i] = Activate(p.conv, sum[i]);
-    return std::bit_cast<Result>(PackCompute<T, kStemPack>(result));
+    for (int i = 0; i < kStemPack; ++i) {
+      number[i] = kClips ? sum[i] : ActivateApproximately(p.conv.activation, p.conv.parameters, sum[i]);
+    }
+    auto result = std::bit_cast<Result>(PackCompute<T, kStemPack>(number));
+    if constexpr (kClips) {
+#pragma unroll
+      for (uint32_t& pair : result.word) {
+        pair = device::MinOrNanOfPairs<T>(device::MaxOrNanOfPairs<T>(pair, least), most);
+      }
+    }
+    return result;
   }
   static __device__ __forceinline__ uint32_t Largest(uint32_t a, uint32_t b) {
     return device::MaxOrNanOfPairs<T>(a, b);
@@ -56,19 +69,9 @@ struct Numbers {
 #pragma unroll
     for (int i = 0; i < kStemPack; ++i) to[i] = elements.value[i];
   }
-
- private:
-  static __device__ __forceinline__ float Activate(const StemConv& conv, float sum) {
-    if constexpr (kClips) {
-      const float least = conv.parameters.a, most = conv.parameters.b;
-      return sum < least ? least : (sum > most ? most : sum);
-    } else {
-      return ActivateApproximately(conv.activation, conv.parameters, sum);
-    }
-  }
 };
 
-// The code of sum * scale + bias, in words as two whole numbers of 16 bits.
+// The code of sum * scale + bias, less the zero point, in words as two whole numbers of 16 bits.
 struct Codes {
   using Image = int8_t;
   using Element = uint8_t;
@@ -92,7 +95,7 @@ struct Codes {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const float number = quantized::Bound(fmaf(sum[2 * n + i], factor[2 * n + i], bias[2 * n + i]), p.y);
-        code[i] = std::bit_cast<uint32_t>(number + kWholeNumbers + p.y.zero);
+        code[i] = std::bit_cast<uint32_t>(number + kWholeNumbers);
       }
       result.word[n] = device::JoinHalves<false>(code[0], code[1]);
     }
@@ -100,15 +103,16 @@ struct Codes {
   }
   static __device__ __forceinline__ uint32_t Largest(uint32_t a, uint32_t b) { return device::MaxOfHalves(a, b); }
   static __device__ __forceinline__ uint32_t Nothing(const Arguments& p) {
-    return static_cast<uint32_t>(p.conv.y.lowest & 0xffff) * 0x10001u;
+    return static_cast<uint32_t>((p.conv.y.lowest - p.conv.y.zero) & 0xffff) * 0x10001u;
   }
 
   static __device__ __forceinline__ void StoreResult(const Arguments& p, uint8_t* to, const Result& result) {
+    const uint32_t zeros = static_cast<uint32_t>(p.conv.y.zero & 0xff) * 0x01010101u;
     Pack<uint32_t, 2> codes;
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
       const uint32_t low = result.word[2 * n], high = result.word[2 * n + 1];
-      codes.value[n] = device::JoinBytes(low, low >> 16, high, high >> 16);
+      codes.value[n] = device::SumOfBytes(device::JoinBytes(low, low >> 16, high, high >> 16), zeros);
     }
     if (p.y_in_packs) return StorePack(reinterpret_cast<uint32_t*>(to), codes);
 #pragma unroll

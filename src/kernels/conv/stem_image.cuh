@@ -21,6 +21,10 @@ inline constexpr int kPackedWords = kPackBytes / 4;
 // Words of a row of the image in shared memory: those of all warps' columns, from an aligned one on.
 inline constexpr int kPitch = kWarps * kTileColumns + 8;
 
+// Blocks of a multiprocessor, of products of single warps, of which 88 of 168 registers hold weights, and of
+// warpgroups.
+constexpr int BlocksTogether(bool by_warpgroup) { return by_warpgroup ? 4 : 3; }
+
 struct Arguments {
   StemConv conv;
   StemPointers at;

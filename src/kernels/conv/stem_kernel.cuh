@@ -1,18 +1,17 @@
-// The stem's kernel, with products of single warps or of a warpgroup (stem_rows.cuh, stem_groups.cu).
+// The stem's kernel, with products of single warps or of a warpgroup (stem_rows.cuh, stem_warpgroup.cu).
 //
 // A type of products says
-//   kGroup, kPacks   the channels that warps multiply for at once, and how many packs of these a lane has
+//   kChannels, kPacks   the channels that warps multiply for at once, and how many packs of these a lane has
 //   kTogether        whether all warps of a block multiply at the same time, for the same channels
 //   kSharedBytes     of weights, in front of the image
-//   its constructor  brings weights; it is there when copies have been waited for
+//   its constructor  brings weights, before the kernel waits for its predecessor where they are constant
+//   SeeCopies        makes the thread's copies known to products, before a barrier of the block
 //   Add, Sum         a row's sums of the pixels 2 g and 2 g + 1 of each lane, and one of them
 #pragma once
 
 #include "kernels/conv/stem_finish.cuh"
 
 namespace cudaep::kernels::stem {
-
-inline constexpr int kBlocksTogether = 3;  // of a multiprocessor: 88 of 168 registers hold weights, or 44 an image
 
 // Columns of the result that a warp has, and how far apart the first ones are in the convolution. Neighbours of pooling
 // warps both compute the column between them.
@@ -51,7 +50,8 @@ struct Pool {
 };
 
 template <class Products, class Finish, bool kPools>
-__global__ void __launch_bounds__(kThreads, kBlocksTogether) StemKernel(__grid_constant__ const Arguments p) {
+__global__ void __launch_bounds__(kThreads, BlocksTogether(Products::kTogether))
+    StemKernel(__grid_constant__ const Arguments p) {
   constexpr int kColumns = ResultColumns(kPools), kPacks = Products::kPacks;
   using Element = typename Finish::Element;
   const StemConv& conv = p.conv;
@@ -66,11 +66,11 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether) StemKernel(__grid_c
   const int channel_warps = Products::kTogether ? 1 : p.channel_warps;
   const int column_warps = kWarps / channel_warps, column_warp = warp / channel_warps;
   const int group = static_cast<int>(channel_block) * channel_warps + warp % channel_warps;
-  const int channel = group * Products::kGroup + t * kPacks * kStemPack;
+  const int channel = group * Products::kChannels + t * kPacks * kStemPack;
   const int y_h = kPools ? conv.pooled_h : conv.out_h, y_w = kPools ? conv.pooled_w : conv.out_w;
   const int block_column = static_cast<int>(column_block) * column_warps * kColumns;
   const int warp_column = block_column + column_warp * kColumns;
-  const bool is_active = group * Products::kGroup < conv.out_channels && warp_column < y_w;
+  const bool is_active = group * Products::kChannels < conv.out_channels && warp_column < y_w;
 
   auto* const shared = device::DynamicShared<unsigned char>();
   Products products(p, group, is_active, shared);
@@ -130,16 +130,19 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether) StemKernel(__grid_c
   } else {
     const int pixel = conv_column + column_warp * TileStep(true) + 2 * g;
     const bool has_result = g < kColumns && column < y_w && has_channel;
+    const bool all_inside = __all_sync(device::kFullWarp, pixel >= 0 && pixel + 1 < conv.out_w) != 0;
     Pool<Finish> pool[kPacks];
     for (int i = 0; i < ConvRows(true, rows); ++i, from += row_words) {
       const bool has_row = conv_row + i >= 0 && conv_row + i < conv.out_h;
       if (has_row) make();
 #pragma unroll
       for (int pack = 0; pack < kPacks; ++pack) {
+        if (!has_row || !all_inside) {
 #pragma unroll
-        for (int second = 0; second < 2; ++second) {
-          const bool has = has_row && pixel + second >= 0 && pixel + second < conv.out_w;
-          if (!has) now[pack][second] = Pool<Finish>::Nothing(p);
+          for (int second = 0; second < 2; ++second) {
+            const bool has = has_row && pixel + second >= 0 && pixel + second < conv.out_w;
+            if (!has) now[pack][second] = Pool<Finish>::Nothing(p);
+          }
         }
         if (i > 0) pool[pack].Add(now[pack]);
         if (i > 0 && i % 2 == 0) {
@@ -187,7 +190,7 @@ Status LaunchProducts(const Arguments& p, const device::LaunchConfig& config, de
                                            : LaunchType<ProductsOf, BFloat16>(p, config, stream);
 }
 
-// stem_groups.cu, where the convolution is by_groups.
-Status LaunchGroups(const Arguments& p, const device::LaunchConfig& config, device::Stream stream);
+// stem_warpgroup.cu, where the convolution is by_warpgroup.
+Status LaunchWarpgroup(const Arguments& p, const device::LaunchConfig& config, device::Stream stream);
 
 }  // namespace cudaep::kernels::stem

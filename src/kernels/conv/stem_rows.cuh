@@ -11,11 +11,10 @@ namespace cudaep::kernels::stem {
 template <class T, int kSteps, bool kFinite>
 class Rows {
  public:
-  static constexpr int kGroup = kStemGroup, kPacks = 1;
+  static constexpr int kChannels = kStemWarpChannels, kPacks = 1;
   static constexpr bool kTogether = false;  // warps may leave
   static constexpr size_t kSharedBytes = 0;
 
-  // Before GridDependencyWait, where weights are constant.
   __device__ __forceinline__ Rows(const Arguments& p, int group, bool is_active, void* /*shared*/)
       : mask_(WindowMask<kFinite>(p.conv)) {
     if (!is_active) return;
@@ -49,7 +48,7 @@ class Rows {
   }
 
  private:
-  static constexpr int kTiles = kGroup / 8;
+  static constexpr int kTiles = kChannels / 8;
   device::FragmentB<T> weights_[kSteps][kTiles];
   device::FragmentD<float> sums_[kTiles];
   uint32_t mask_;

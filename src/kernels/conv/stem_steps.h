@@ -1,5 +1,5 @@
 // The instances of the stem's kernel by how many steps of the inner dimension they take, two rows of a window each:
-// compiled for a fixed number, so that all weights lie in registers.
+// compiled for a fixed number, so that what is multiplied lies in registers.
 #pragma once
 
 #include "kernels/conv/stem_conv.h"
@@ -7,10 +7,12 @@
 namespace cudaep::kernels {
 
 inline constexpr int kStemSteps[] = {5, 8, kMostStemRows / 2};
-inline constexpr int kStemGroup = 32;           // output channels of a warp
-inline constexpr int kStemGroupsChannels = 64;  // of a warpgroup
+inline constexpr int kStemWarpChannels = 32;       // output channels of a warp
+inline constexpr int kStemWarpgroupChannels = 64;  // of a warpgroup
 
-constexpr int StemGroupOf(const StemConv& conv) { return conv.by_groups ? kStemGroupsChannels : kStemGroup; }
+constexpr int StemChannelsTogether(const StemConv& conv) {
+  return conv.by_warpgroup ? kStemWarpgroupChannels : kStemWarpChannels;
+}
 
 // Steps of an instance, and the fewest rows of a window that it is taken for.
 constexpr int StemStepsFor(int window_rows) {

@@ -1,8 +1,6 @@
 #include "core/checked_math.h"
-#include "device/device_info.h"
 #include "device/tensor_core.h"
 #include "kernels/conv/stem_steps.h"
-#include "kernels/gemm/warpgroup_tiles.h"
 #include "kernels/pack.h"
 
 namespace cudaep::kernels {
@@ -13,8 +11,9 @@ constexpr int kLanes = 32, kPackElements = PackElems(sizeof(uint16_t));
 
 // Of both kinds a step's 16 rows of a group's channels are 4 or 8 packs each.
 int64_t PackCount(const StemConv& conv) {
-  const int64_t packs_of_step = int64_t{2} * kStemColumns * StemGroupOf(conv) / kPackElements;
-  return CeilDiv<int64_t>(conv.out_channels, StemGroupOf(conv)) * StemStepsFor(conv.window_rows()) * packs_of_step;
+  const int64_t packs_of_step = int64_t{2} * kStemColumns * StemChannelsTogether(conv) / kPackElements;
+  return CeilDiv<int64_t>(conv.out_channels, StemChannelsTogether(conv)) * StemStepsFor(conv.window_rows()) *
+         packs_of_step;
 }
 
 // Where an element of a pack belongs.
@@ -27,16 +26,16 @@ struct WeightPlace {
 __device__ __forceinline__ WeightPlace PlaceOfRows(int pack, int i, int steps) {
   const int lane = pack % kLanes, half = pack / kLanes % 2, step = pack / (2 * kLanes) % steps;
   const int group = pack / (2 * kLanes * steps), tile = i / 2, g = lane / 4;
-  return {group * kStemGroup + g / 2 * 8 + tile * 2 + g % 2, 2 * step + half, lane % 4 * 2 + i % 2};
+  return {group * kStemWarpChannels + g / 2 * 8 + tile * 2 + g % 2, 2 * step + half, lane % 4 * 2 + i % 2};
 }
 
 // A box of rows of 64 channels (device/warpgroup.h), one for each column of each of the window's rows, its pieces where
 // products want them, and channels in such an order that a lane's are 16 neighbours.
-__device__ __forceinline__ WeightPlace PlaceOfGroups(int pack, int i, int steps) {
-  constexpr int kPieces = kStemGroupsChannels / kPackElements;
+__device__ __forceinline__ WeightPlace PlaceOfWarpgroup(int pack, int i, int steps) {
+  constexpr int kPieces = kStemWarpgroupChannels / kPackElements;
   const int line = pack / kPieces % (steps * 2 * kStemColumns), group = pack / (kPieces * steps * 2 * kStemColumns);
   const int piece = pack % kPieces ^ line % 8;
-  return {group * kStemGroupsChannels + i / 2 * 16 + piece * 2 + i % 2, line / kStemColumns, line % kStemColumns};
+  return {group * kStemWarpgroupChannels + i / 2 * 16 + piece * 2 + i % 2, line / kStemColumns, line % kStemColumns};
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -47,7 +46,7 @@ __global__ void __launch_bounds__(kThreads)
   Pack<uint16_t, kPackElements> pack{};
 #pragma unroll
   for (int i = 0; i < kPackElements; ++i) {
-    const auto [channel, row, place] = conv.by_groups ? PlaceOfGroups(at, i, steps) : PlaceOfRows(at, i, steps);
+    const auto [channel, row, place] = conv.by_warpgroup ? PlaceOfWarpgroup(at, i, steps) : PlaceOfRows(at, i, steps);
     const int column = place - conv.first_column();
     if (channel >= conv.out_channels || row >= conv.window_rows() || column < 0 || column >= conv.kernel_w) continue;
     const int64_t filter = int64_t{channel} * conv.channels + row % conv.channels;
@@ -57,10 +56,6 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 }  // namespace
-
-bool TakesStemGroups(const StemConv& conv, const device::DeviceInfo& device) {
-  return HasWarpgroups(device) && conv.out_channels % kStemGroupsChannels == 0;
-}
 
 size_t PackedStemBytes(const StemConv& conv) { return static_cast<size_t>(PackCount(conv)) * kPackBytes; }
 

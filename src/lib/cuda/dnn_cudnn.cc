@@ -128,8 +128,8 @@ Result<Executable> Pin(const CudnnHandle& handle, const OpGraph& graph, size_t w
   const cudnnHandle_t raw = handle.handle.get();
   const size_t mark = text.find(kJsonMark);
   if (mark != std::string_view::npos) {
-    CUDAEP_ASSIGN_OR_RETURN(out.engine,
-                            ReadJson(handle.api, raw, text.substr(mark + kJsonMark.size()), text.substr(0, mark)));
+    CUDAEP_ASSIGN_OR_RETURN(
+        out.engine, ReadJson(handle.api, raw, graph, text.substr(mark + kJsonMark.size()), text.substr(0, mark)));
     if (out.engine.workspace_bytes <= workspace_limit) return out;
     return NotSupported("the saved plan wants ", out.engine.workspace_bytes, " bytes of workspace");
   }
@@ -239,7 +239,7 @@ Result<std::unique_ptr<const ConvPlan>> MakePlan(Handle& handle, const ConvProbl
 Status Enqueue(Handle& handle, const ConvPlan& base_plan, const ConvPointers& pointers) {
   auto& cudnn = static_cast<CudnnHandle&>(handle);
   const auto& plan = static_cast<const CudnnConvPlan&>(base_plan);
-  PackCache::Key key;
+  PackCache::Key key{.plan = plan.executable.engine.number};
   // In the order of ConvolutionGraph's tensors.
   TensorIndex next = 0;
   Bind(&key, UniqueId(next++), pointers.x);
@@ -286,7 +286,7 @@ Status Enqueue(Handle& handle, const GraphPlan& base_plan, std::span<void* const
   if (tensors.size() != plan.bound.size()) {
     return InvalidArgument("graph: ", tensors.size(), " addresses for ", plan.bound.size(), " tensors");
   }
-  PackCache::Key key;
+  PackCache::Key key{.plan = plan.executable.engine.number};
   for (size_t i = 0; i < tensors.size(); ++i) Bind(&key, plan.bound[i], tensors[i]);
   CUDAEP_RETURN_IF_ERROR(CheckAlignment(key));
   BindScalars(&key, plan);

@@ -70,7 +70,7 @@ Descriptor EngineOf(const CudnnApi& api, const Descriptor& config) {
   return std::move(found).value();
 }
 
-// Whether channels are innermost; false where that cannot be told from planes of one pixel.
+// Whether channels are innermost, and no strides of channels first could say the same but of a single channel.
 bool IsChannelsLast(const GraphTensor& tensor) {
   return tensor.dims[1] == 1 || (tensor.strides[1] == 1 && tensor.strides[tensor.strides.rank() - 1] != 1);
 }
@@ -82,8 +82,8 @@ bool IsWrong(int64_t engine, const OpGraph& graph, const GraphOp& op) {
     case 4:
     case 7:
     case 52:
-      // A y of one pixel passes for one of channels last, and x for the same: other inputs, elements that are not
-      // written, misaligned addresses.
+      // They take channels last alone. A y of one pixel with its channels first passes for that, and x then for the
+      // same: other inputs, elements that are not written, misaligned addresses.
       return op.kind == OpKind::kConvolution &&
              !(IsChannelsLast(graph.at(op.a)) && IsChannelsLast(graph.at(op.result)));
     case 32:
@@ -95,6 +95,10 @@ bool IsWrong(int64_t engine, const OpGraph& graph, const GraphOp& op) {
     default:
       return false;
   }
+}
+
+bool IsWrong(int64_t engine, const OpGraph& graph) {
+  return std::ranges::any_of(graph.ops, [&](const GraphOp& op) { return IsWrong(engine, graph, op); });
 }
 
 // What an engine says of its numerics, and what is known of it.
@@ -114,7 +118,7 @@ class Notes {
 
   // Whether the engine computes as the graph asks; false when it does not say.
   bool Fit(const OpGraph& graph) const {
-    if (std::ranges::any_of(graph.ops, [&](const GraphOp& op) { return IsWrong(index_, graph, op); })) return false;
+    if (IsWrong(index_, graph)) return false;
     if (!is_known_ || (graph.deterministic && Has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC))) return false;
     // On fp32 data the tensor cores compute in TF32.
     const bool fp32 = std::any_of(graph.tensors.begin(), graph.tensors.end(), [](const GraphTensor& tensor) {
@@ -321,7 +325,10 @@ Result<std::string> WriteJson(const CudnnApi& api, const EnginePlan& plan) {
   return json;
 }
 
-Result<EnginePlan> ReadJson(const CudnnApi& api, cudnnHandle_t handle, std::string_view json, std::string_view name) {
+Result<EnginePlan> ReadJson(const CudnnApi& api, cudnnHandle_t handle, const OpGraph& graph, std::string_view json,
+                            std::string_view name) {
+  CUDAEP_ASSIGN_OR_RETURN(const EngineName named, ParseName(name));
+  if (IsWrong(named.engine, graph)) return NotSupported("engine ", name, " is wrong for this graph");
   EnginePlan out;
   CUDAEP_ASSIGN_OR_RETURN(out.plan,
                           DescriptorBuilder(api, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "cuDNN plan from JSON")

@@ -39,8 +39,10 @@ EngineSearch FindEngines(const CudnnApi& api, cudnnHandle_t handle, const Descri
 Result<EnginePlan> PinEngine(const CudnnApi& api, cudnnHandle_t handle, const DescribedGraph& described,
                              const OpGraph& graph, size_t workspace_limit_bytes, std::string_view name);
 
-// A plan as the library writes it, with whatever it compiled. `name` is what the plan is called.
+// A plan as the library writes it, with whatever it compiled. `name` is what the plan of the graph is called:
+// kNotSupported where its engine is known to be wrong for that by now.
 Result<std::string> WriteJson(const CudnnApi& api, const EnginePlan& plan);
-Result<EnginePlan> ReadJson(const CudnnApi& api, cudnnHandle_t handle, std::string_view json, std::string_view name);
+Result<EnginePlan> ReadJson(const CudnnApi& api, cudnnHandle_t handle, const OpGraph& graph, std::string_view json,
+                            std::string_view name);
 
 }  // namespace cudaep::dnn

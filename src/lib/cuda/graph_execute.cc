@@ -31,8 +31,7 @@ Result<cudnnBackendDescriptor_t> PackCache::Find(const CudnnApi& api, const Key&
 }
 
 Status Execute(const CudnnApi& api, cudnnHandle_t handle, PackCache& packs, const EnginePlan& plan,
-               PackCache::Key& key) {
-  key.plan = plan.number;
+               const PackCache::Key& key) {
   CUDAEP_ASSIGN_OR_RETURN(const cudnnBackendDescriptor_t pack, packs.Find(api, key));
   const cudnnStatus_t status = api.cudnnBackendExecute(handle, plan.plan.get(), pack);
   if (status == CUDNN_STATUS_SUCCESS) [[likely]]

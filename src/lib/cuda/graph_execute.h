@@ -32,7 +32,7 @@ class PackCache {
     bool operator==(const Key&) const = default;
   };
 
-  // The pack of these addresses, made when the last one of its slot was another.
+  // The pack of this plan and these addresses, made when the last one of its slot was another.
   Result<cudnnBackendDescriptor_t> Find(const CudnnApi& api, const Key& key);
 
  private:
@@ -43,8 +43,8 @@ class PackCache {
   std::array<Slot, kSlots> slots_;
 };
 
-// Queues the plan on the handle's stream; the key's plan is set here.
+// Queues the plan, which is the key's, on the handle's stream.
 Status Execute(const CudnnApi& api, cudnnHandle_t handle, PackCache& packs, const EnginePlan& plan,
-               PackCache::Key& key);
+               const PackCache::Key& key);
 
 }  // namespace cudaep::dnn

@@ -1,7 +1,7 @@
 // What nodes of convolutions say of codes and bounds (kernels/conv/quantized_conv.h).
 #pragma once
 
-#include "kernels/conv/quantized_conv.h"
+#include "kernels/conv/coding.h"
 #include "ops/op_info.h"
 
 namespace cudaep::ops {

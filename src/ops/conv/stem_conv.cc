@@ -110,7 +110,7 @@ class StemConv final : public Operator {
     if (!kernels::HasTensorCores(conv.type, *device)) {
       return NotSupported(device->name, " has no tensor cores for ", DataTypeName(conv.type));
     }
-    conv.by_groups = kernels::TakesStemGroups(conv, *device);
+    conv.by_warpgroup = kernels::TakesStemWarpgroup(conv, *device);
     return std::make_unique<StemConv>(std::move(attributes), std::move(pool), conv);
   }
 

@@ -27,7 +27,7 @@ def _coded(numbers: np.ndarray, scale: float, zero: int, dtype: str) -> np.ndarr
     return np.clip(np.rint(numbers / np.float32(scale)) + np.float32(zero), *_LIMITS[dtype])
 
 
-def _quantized(x, w, scale, bias=None, shift=None, residual=None, *, dtype="int8", channels_last=0, x_zero=0,
+def quantized(x, w, scale, bias=None, shift=None, residual=None, *, dtype="int8", channels_last=0, x_zero=0,
                bounds=_NO_BOUNDS, y_scale=1.0, y_zero=0, residual_scale=1.0, residual_zero=0, sum_scale=1.0,
                sum_zero=0, sum_bounds=_NO_BOUNDS, tile=-1, **attrs):  # fmt: skip
     """`shift` is what x_zero times the weights adds up to; here x_zero is taken off x instead."""
@@ -67,7 +67,7 @@ def _case(x: tuple[int, ...], w: tuple[int, ...], attrs: dict[str, Any], dtype: 
         inputs.pop()
     coding = {} if dtype == "float32" else {"y_scale": 0.25, "y_zero": -3 if dtype == "int8" or residual else 100}
     return Case(op="QuantizedConv", domain=FUSED_DOMAIN, inputs=inputs, attrs={**coding, **attrs}, outputs=[dtype],
-                constants={1, 2, 3, 4}, expected=partial(_quantized, dtype=dtype),
+                constants={1, 2, 3, 4}, expected=partial(quantized, dtype=dtype),
                 tolerance=EXACT, **more)  # fmt: skip
 
 
@@ -80,7 +80,7 @@ def _ties(dtype: str, bound: int, residual: bool = False, **attrs: Any) -> Case:
     if residual:
         inputs += [None, None, Rand((2, 9, 9, 32), dtype, full=True)]
     return Case(op="QuantizedConv", domain=FUSED_DOMAIN, inputs=inputs, outputs=[dtype], constants={1, 2},
-                attrs={"channels_last": 1, **attrs}, expected=partial(_quantized, dtype=dtype), tolerance=EXACT,
+                attrs={"channels_last": 1, **attrs}, expected=partial(quantized, dtype=dtype), tolerance=EXACT,
                 name=f"ties-{dtype}-{attrs}")  # fmt: skip
 
 
@@ -92,7 +92,7 @@ def _large(dtype: str, **attrs: Any) -> Case:
     x.reshape(15, -1)[np.arange(15), np.arange(15) * 7] = 126
     return Case(op="QuantizedConv", domain=FUSED_DOMAIN, inputs=[x, w, np.full(32, 0.5, np.float32), None, shift],
                 outputs=[dtype], constants={1, 2, 4}, attrs={"channels_last": 1, "x_zero": 127, **attrs},
-                tolerance=EXACT, name=f"large-{dtype}-{attrs}", expected=partial(_quantized, dtype=dtype))  # fmt: skip
+                tolerance=EXACT, name=f"large-{dtype}-{attrs}", expected=partial(quantized, dtype=dtype))  # fmt: skip
 
 
 def _refused(text: str, w: tuple[int, ...] = (8, 16, 1, 1), code: str = "NOT_SUPPORTED", constants: Any = (1, 2),

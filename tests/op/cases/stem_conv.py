@@ -86,11 +86,14 @@ CASES = [
             ((2, 3, 0, 8), (8, 3, 3, 3), {"pads": [1, 1, 1, 1]}),
         ]
     ),
-    _case((1, 3, 140, 16), (8, 3, 3, 3), {"pads": [1, 1, 1, 1]}, dtypes=("float16",)),  # blocks of several rows
-    _case((40, 3, 66, 8), (8, 3, 3, 3), {"pads": [1, 1, 1, 1]}, dtypes=("float16",)),
+    _case((1, 3, 140, 16), (8, 3, 3, 3), {"pads": [1, 1, 1, 1]}, dtypes=("float16",)),
+    *(  # blocks of several rows, where multiprocessors are few
+        _case((40, 3, 66, 8), (channels, 3, 3, 3), {"pads": [1, 1, 1, 1]}, dtypes=("float16",)) for channels in (8, 64)
+    ),
     _case((1, 3, 16, 16), (16, 3, 3, 3), {"pads": [1, 1, 1, 1]}, bias=False),
     *(
-        _case((2, 3, 10, 12), (16, 3, 3, 3), {"pads": [1, 1, 1, 1], "activation": name, "activation_params": params})
+        _case((2, 3, 10, 12), (w, 3, 3, 3), {"pads": [1, 1, 1, 1], "activation": name, "activation_params": params})
+        for w in (16, 64)
         for name, params in [
             ("relu", []),
             ("clip", [0.0, 1.5]),
@@ -119,6 +122,7 @@ CASES = [
             ((1, 3, 26, 130), (128, 3, 3, 3), [1, 0, 0, 1], 1, {}),
             ((2, 3, 33, 33), (192, 3, 5, 5), [0, 1, 1, 0], 0, {}),
             ((1, 3, 29, 33), (40, 3, 3, 3), [1, 1, 1, 1], 0, {}),
+            ((1, 3, 32, 40), (72, 3, 7, 7), [1, 1, 1, 1], 0, {"activation": "relu"}),  # no whole 64 channels
             ((2, 3, 18, 122), (24, 3, 3, 3), [0, 0, 0, 0], 1, {"activation": "relu"}),
             ((2, 3, 17, 21), (8, 3, 5, 5), [0, 0, 0, 0], 0, {"activation": "clip", "activation_params": [-1.0, 2.0]}),
             ((2, 1, 16, 24), (16, 1, 5, 5), [2, 0, 1, 2], 1, {"strides": [1, 2]}),
@@ -128,8 +132,9 @@ CASES = [
             ((0, 3, 32, 32), (8, 3, 3, 3), [1, 1, 1, 1], 0, {}),
         ]
     ),
-    _case(  # blocks of several rows
-        (48, 3, 66, 8), (8, 3, 3, 3), {"pads": [1] * 4, "max_pool": 1, "pool_pads": [1] * 4}, dtypes=("float16",)
+    *(  # blocks of several rows
+        _case(x, w, {"pads": [w[2] // 2] * 4, "max_pool": 1, "pool_pads": [1] * 4}, dtypes=("float16",))
+        for x, w in [((48, 3, 66, 8), (8, 3, 3, 3)), ((48, 3, 66, 8), (64, 3, 3, 3)), ((9, 3, 130, 20), (128, 3, 7, 7))]
     ),
     *(
         _case(  # NaN is the largest

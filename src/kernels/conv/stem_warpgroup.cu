@@ -8,18 +8,18 @@ namespace cudaep::kernels::stem {
 namespace {
 
 static_assert(kThreads == device::kWarpgroupThreads && kWarps * kTileColumns == device::kWarpgroupRows);
-static_assert(kStemGroupsChannels * 2 == device::kBoxRowBytes);
+static_assert(kStemWarpgroupChannels * 2 == device::kBoxRowBytes);
 
 template <class T, int kSteps, bool kFinite>
-class Groups {
+class WarpgroupRows {
  public:
-  static constexpr int kGroup = kStemGroupsChannels, kPacks = kGroup / 4 / kStemPack;
+  static constexpr int kChannels = kStemWarpgroupChannels, kPacks = kChannels / 4 / kStemPack;
   static constexpr bool kTogether = true;
   static constexpr int kDepth = device::kMmaDepth<T>;  // of a step: a row of weights for each column of two window rows
   static constexpr size_t kWeightBytes = size_t{kSteps} * kDepth * device::kBoxRowBytes;
   static constexpr size_t kSharedBytes = kWeightBytes + device::kBoxSlack;
 
-  __device__ __forceinline__ Groups(const Arguments& p, int group, bool /*is_active*/, unsigned char* shared)
+  __device__ __forceinline__ WarpgroupRows(const Arguments& p, int group, bool /*is_active*/, unsigned char* shared)
       : weights_(device::AlignBoxes(shared)), mask_(WindowMask<kFinite>(p.conv)) {
     const auto* const from = static_cast<const unsigned char*>(p.at.packed) + int64_t{group} * kWeightBytes;
     constexpr int kPieces = static_cast<int>(kWeightBytes / kPackBytes);
@@ -41,15 +41,22 @@ class Groups {
         sums_[Place(0, pack, i)] = sums_[Place(1, pack, i)] = finish[pack].Start(i);
       }
     }
+    __syncwarp();  // lanes come from stores that not all of them made
+    // Tensor cores begin when the first of the image's words are there.
+    constexpr int kParts = 3;
     device::FragmentA<T> a[kSteps];
 #pragma unroll
-    for (int k = 0; k < kSteps; ++k) a[k] = WindowRows<T, kSteps, kFinite>(conv, from, k, mask_);
-    device::WarpgroupBegin();
+    for (int part = 0; part < kParts; ++part) {
+      const int first = part * kSteps / kParts, end = (part + 1) * kSteps / kParts;
 #pragma unroll
-    for (int k = 0; k < kSteps; ++k) {
-      device::WarpgroupMma(sums_, a[k], device::BoxPart::Of(weights_, k * kDepth), true);
+      for (int k = first; k < end; ++k) a[k] = WindowRows<T, kSteps, kFinite>(conv, from, k, mask_);
+      device::WarpgroupBegin();
+#pragma unroll
+      for (int k = first; k < end; ++k) {
+        device::WarpgroupMma(sums_, a[k], device::BoxPart::Of(weights_, k * kDepth), true);
+      }
+      device::WarpgroupCommit();
     }
-    device::WarpgroupCommit();
     device::WarpgroupWait<0>();
     device::WarpgroupSettle(sums_);
   }
@@ -63,14 +70,14 @@ class Groups {
   }
 
   unsigned char* weights_;
-  float sums_[kGroup / 2];
+  float sums_[kChannels / 2];
   uint32_t mask_;
 };
 
 }  // namespace
 
-Status LaunchGroups(const Arguments& p, const device::LaunchConfig& config, device::Stream stream) {
-  return LaunchProducts<Groups>(p, config, stream);
+Status LaunchWarpgroup(const Arguments& p, const device::LaunchConfig& config, device::Stream stream) {
+  return LaunchProducts<WarpgroupRows>(p, config, stream);
 }
 
 }  // namespace cudaep::kernels::stem
