@@ -1,6 +1,7 @@
 #include "graph/pass/qdq_convolutions.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "core/strings.h"
@@ -19,6 +20,8 @@ namespace cudaep::graph {
 namespace {
 
 constexpr size_t kInputs = 6, kResidual = 5;
+// What sums and biases are multiplied by may not become infinite, or zero times that is no number.
+constexpr double kLargestFactor = 0x1p96;
 
 class Convolver {
  public:
@@ -55,6 +58,7 @@ class Convolver {
     if (!w.is_uniform() && w.axis != 0) return "scales of the weights are not those of output channels";
     if (x.type != DataType::kInt8 || w.type != DataType::kInt8) return "codes are of uint8 outside of the region";
     if (w.has_zeros()) return "weights have zero points";
+    if (double{x.scale()} * std::ranges::max(w.scales) > kLargestFactor) return "scales are too large";
     if (graph_.value(conv.outputs[0]).type != DataType::kFloat) return "the convolution is not of fp32";
     const Dims dims = weights.constant.dims();
     if (ElementCount(dims.subspan(1)) > kMostSummed) return "sums may not fit 32 bits";
@@ -114,6 +118,17 @@ class Convolver {
     return result && result->is_uniform() ? next : -1;
   }
 
+  // Of the scales and biases.
+  double LargestOf(const ir::Node& made) const {
+    double largest = 0;
+    for (const size_t vector : {size_t{2}, size_t{3}}) {
+      if (made.inputs[vector] < 0) continue;
+      const std::vector<double> numbers = *ir::NumbersOf(graph_, made.inputs[vector]);
+      for (const double number : numbers) largest = std::max(largest, std::abs(number));
+    }
+    return largest;
+  }
+
   static void SetCoding(ir::Node& made, const std::string& what, const Quantization& linear) {
     made.attributes[what + "_scale"] = linear.scale();
     made.attributes[what + "_zero"] = int64_t{linear.zero()};
@@ -124,7 +139,7 @@ class Convolver {
     std::optional<Quantization> result;
     ir::Node bounded = made;
     const int quantize = QuantizeOf(FollowBounds(bounded, "bounds", index), result);
-    if (quantize < 0) return index;
+    if (quantize < 0 || LargestOf(made) / result->scale() > kLargestFactor) return index;
     made = std::move(bounded);
     SetCoding(made, "y", *result);
     return quantize;

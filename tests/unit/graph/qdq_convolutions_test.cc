@@ -213,6 +213,19 @@ TEST(QdqConvolutionsTest, FirstOnesTwoColumnsApartHaveAKernelOfTheirOwn) {
   EXPECT_LT(numbers.Find("QuantizedConv"), numbers.graph.nodes.size());
 }
 
+TEST(QdqConvolutionsTest, ScalesThatTogetherAreTooLargeForOneFactorStayApart) {
+  const auto through = [](double x_scale, double w_scale, double y_scale) {
+    ConvNet net;
+    const int codes = net.Through(net.Input("image", ConvNet::Image()), x_scale, 3);
+    net.Output(net.Quantize(net.Conv({codes, net.Filters({kChannels, kChannels, 1, 1}, {w_scale})}), y_scale, 0));
+    net.Run();
+    return net.Operators();
+  };
+  EXPECT_EQ(through(1e10, 1e10, 1e-8), (Ops{"QuantizeLinear", "QuantizedConv"}));
+  EXPECT_EQ(through(1e12, 1e12, 1e-15), (Ops{"QuantizeLinear", "QuantizedConv", "QuantizeLinear"}));
+  EXPECT_EQ(through(1e16, 1e16, 1), (Ops{"QuantizeLinear", "DequantizeLinear", "Conv", "QuantizeLinear"}));
+}
+
 // The node says so in a Run.
 TEST(QdqConvolutionsTest, AsManyScalesAsChannelsOrOne) {
   for (const size_t count : {size_t{8}, size_t{17}}) {
