@@ -36,12 +36,6 @@ __device__ __forceinline__ uint32_t JoinBytes(uint32_t a, uint32_t b) {
 #endif
 }
 
-// Byte by byte, without carries.
-__device__ __forceinline__ uint32_t SumOfBytes(uint32_t a, uint32_t b) {
-  constexpr uint32_t kHighest = 0x80808080u;
-  return ((a & ~kHighest) + (b & ~kHighest)) ^ ((a ^ b) & kHighest);
-}
-
 // The larger of both halves of two words, with signs.
 __device__ __forceinline__ uint32_t MaxOfHalves(uint32_t a, uint32_t b) {
 #if defined(__CUDA_ARCH__)

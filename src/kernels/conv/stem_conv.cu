@@ -13,8 +13,8 @@ namespace {
 
 using stem::Arguments, stem::ConvRows, stem::ResultColumns;
 
-constexpr int kMostSharedBytes = 48 << 10, kMostOfWarpgroup = 32 << 10;  // of the image
-constexpr int kWaves = 4;  // of blocks, where there is that much work: the last one is rarely full
+constexpr int kMostSharedBytes = 48 << 10;  // of the image
+constexpr int kWaves = 4;                   // of blocks, where there is that much work: the last one is rarely full
 
 struct Blocks {
   int channel_warps;
@@ -53,10 +53,9 @@ bool TakesStemWarpgroup(const StemConv& conv, const device::DeviceInfo& device) 
 int StemRowsOfBlock(const StemConv& conv, int multiprocessors) {
   const Blocks blocks = BlocksOf(conv);
   int most = 1;
-  const int most_bytes = conv.by_warpgroup ? kMostOfWarpgroup : kMostSharedBytes;
-  while (most < conv.y_h() && SharedBytes(conv, most + 1) <= most_bytes) ++most;
+  while (most < conv.y_h() && SharedBytes(conv, most + 1) <= kMostSharedBytes) ++most;
   const int64_t rows = conv.batch * conv.y_h() * blocks.columns * blocks.channels;
-  const int64_t wanted = rows / (int64_t{kWaves} * stem::BlocksTogether(conv.by_warpgroup) * multiprocessors);
+  const int64_t wanted = rows / (int64_t{kWaves} * stem::kBlocksTogether * multiprocessors);
   const int64_t row_blocks = CeilDiv<int64_t>(conv.y_h(), std::clamp<int64_t>(wanted, 1, most));
   return static_cast<int>(CeilDiv<int64_t>(conv.y_h(), row_blocks));
 }

@@ -71,7 +71,7 @@ struct Numbers {
   }
 };
 
-// The code of sum * scale + bias, less the zero point, in words as two whole numbers of 16 bits.
+// The code of sum * scale + bias, in words as two whole numbers of 16 bits.
 struct Codes {
   using Image = int8_t;
   using Element = uint8_t;
@@ -95,7 +95,7 @@ struct Codes {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const float number = quantized::Bound(fmaf(sum[2 * n + i], factor[2 * n + i], bias[2 * n + i]), p.y);
-        code[i] = std::bit_cast<uint32_t>(number + kWholeNumbers);
+        code[i] = std::bit_cast<uint32_t>(number + kWholeNumbers + p.y.zero);
       }
       result.word[n] = device::JoinHalves<false>(code[0], code[1]);
     }
@@ -103,16 +103,15 @@ struct Codes {
   }
   static __device__ __forceinline__ uint32_t Largest(uint32_t a, uint32_t b) { return device::MaxOfHalves(a, b); }
   static __device__ __forceinline__ uint32_t Nothing(const Arguments& p) {
-    return static_cast<uint32_t>((p.conv.y.lowest - p.conv.y.zero) & 0xffff) * 0x10001u;
+    return static_cast<uint32_t>(p.conv.y.lowest & 0xffff) * 0x10001u;
   }
 
   static __device__ __forceinline__ void StoreResult(const Arguments& p, uint8_t* to, const Result& result) {
-    const uint32_t zeros = static_cast<uint32_t>(p.conv.y.zero & 0xff) * 0x01010101u;
     Pack<uint32_t, 2> codes;
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
       const uint32_t low = result.word[2 * n], high = result.word[2 * n + 1];
-      codes.value[n] = device::SumOfBytes(device::JoinBytes(low, low >> 16, high, high >> 16), zeros);
+      codes.value[n] = device::JoinBytes(low, low >> 16, high, high >> 16);
     }
     if (p.y_in_packs) return StorePack(reinterpret_cast<uint32_t*>(to), codes);
 #pragma unroll

@@ -42,21 +42,15 @@ class WarpgroupRows {
       }
     }
     __syncwarp();  // lanes come from stores that not all of them made
-    // Tensor cores begin when the first of the image's words are there.
-    constexpr int kParts = 3;
     device::FragmentA<T> a[kSteps];
 #pragma unroll
-    for (int part = 0; part < kParts; ++part) {
-      const int first = part * kSteps / kParts, end = (part + 1) * kSteps / kParts;
+    for (int k = 0; k < kSteps; ++k) a[k] = WindowRows<T, kSteps, kFinite>(conv, from, k, mask_);
+    device::WarpgroupBegin();
 #pragma unroll
-      for (int k = first; k < end; ++k) a[k] = WindowRows<T, kSteps, kFinite>(conv, from, k, mask_);
-      device::WarpgroupBegin();
-#pragma unroll
-      for (int k = first; k < end; ++k) {
-        device::WarpgroupMma(sums_, a[k], device::BoxPart::Of(weights_, k * kDepth), true);
-      }
-      device::WarpgroupCommit();
+    for (int k = 0; k < kSteps; ++k) {
+      device::WarpgroupMma(sums_, a[k], device::BoxPart::Of(weights_, k * kDepth), true);
     }
+    device::WarpgroupCommit();
     device::WarpgroupWait<0>();
     device::WarpgroupSettle(sums_);
   }

@@ -97,6 +97,7 @@ CASES = [
         for name, params in [
             ("relu", []),
             ("clip", [0.0, 1.5]),
+            ("clip", [1.0, -0.5]),  # the upper one wins
             ("silu", []),
             ("hard_swish", []),
             ("leaky_relu", [0.1]),
