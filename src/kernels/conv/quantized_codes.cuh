@@ -1,17 +1,14 @@
 // From sums of QuantizedConv to codes.
 #pragma once
 
-#include <bit>
-
 #include "device/tensor_core.h"
 #include "device/words.h"
 #include "kernels/conv/quantized_tile.cuh"
-#include "kernels/quant/code_rounding.cuh"
 
 namespace cudaep::kernels::quantized {
 
 // What a block's channels have beside their sums, by pairs, in shared memory: (sum + shift) * factor + bias is the
-// number by the scale of its codes, if it has such. What is left of two large whole numbers is exact.
+// number, or what Quantizer::CodeOf makes a code of. What is left of two large whole numbers is exact.
 template <int kChannels>
 struct Vectors {
   struct alignas(16) Pair {
@@ -26,8 +23,8 @@ struct Vectors {
   __device__ __forceinline__ void Load(const Arguments& p, int place, int channel) {
     const bool exists = channel < p.conv.out_channels;
     Pair& to = pair[place / 2];
-    to.factor[place % 2] = exists ? p.at.scale[channel] * p.y_inverse : 0;
-    to.bias[place % 2] = exists && p.at.bias != nullptr ? p.at.bias[channel] * p.y_inverse : 0;
+    to.factor[place % 2] = exists ? p.at.scale[channel] * p.y.by_range : 0;
+    to.bias[place % 2] = (exists && p.at.bias != nullptr ? p.at.bias[channel] * p.y.by_range : 0) + p.y.range.start;
     shift[place / 2].of[place % 2] = exists && p.at.shift != nullptr ? p.at.shift[channel] : 0;
   }
 };
@@ -86,21 +83,23 @@ __device__ __forceinline__ void StoreCodes(const Arguments& p, int first_pixel, 
 
 enum class Form : uint8_t { kNumbers, kCodes, kSums };
 
-// What a sum of channel `c` of a pair stands for, by the scale of its codes.
+// What a sum of channel `c` of a pair stands for, where that is no code.
 template <class Pair, class Shift>
 __device__ __forceinline__ float NumberOf(const Arguments& p, int32_t sum, const Pair& pair, const Shift& shift,
                                           int c) {
-  return Bound(fmaf(static_cast<float>(sum + shift.of[c]), pair.factor[c], pair.bias[c]), p.y);
+  const float x = fmaf(static_cast<float>(sum + shift.of[c]), pair.factor[c], pair.bias[c]);
+  return fminf(fmaxf(x, p.conv.bounds.low), p.conv.bounds.high);
 }
-// The code of such a number in the lowest byte; the bits above are any. With a residual, whose byte `index` counts from
-// its lowest code, that of the sum.
-template <Form kForm>
-__device__ __forceinline__ uint32_t CodeOf(const Arguments& p, float x, uint32_t residual, int index) {
-  if constexpr (kForm == Form::kSums) {
-    const float other = AboveZero(p.residual, residual, index);
-    x = Bound(fmaf(WholeCode(x), p.y_ratio, other * p.residual_ratio), p.sum);
-  }
-  return std::bit_cast<uint32_t>(x + kWholeNumbers + (kForm == Form::kSums ? p.sum.zero : p.y.zero));
+// Its code in the lowest byte; the bits above are any. With a residual, whose byte `index` counts from its lowest code,
+// that of their sum.
+template <Form kForm, class Pair, class Shift>
+__device__ __forceinline__ uint32_t CodeOf(const Arguments& p, int32_t sum, const Pair& pair, const Shift& shift, int c,
+                                           uint32_t residual, int index) {
+  const auto whole = static_cast<float>(sum + shift.of[c]);
+  if constexpr (kForm == Form::kCodes) return p.y.CodeOf(whole, pair.factor[c], pair.bias[c]);
+  const float code = WholeBits(p.y.range, whole, pair.factor[c], pair.bias[c]) - kWholeNumbers;
+  return p.sum.CodeOf(code, p.y_ratio,
+                      fmaf(AboveZero(p.residual, residual, index), p.residual_ratio, p.sum.range.start));
 }
 
 // What becomes of a lane's fragments. Codes go to shared memory, where those of a residual are before.
@@ -122,16 +121,15 @@ class Finisher {
     const auto shift = vectors_.shift[column / 2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float x[2];
-#pragma unroll
-      for (int c = 0; c < 2; ++c) x[c] = NumberOf(p_, sums.value[half * 2 + c], pair, shift, c);
+      const int32_t* const sum = sums.value + half * 2;
       if constexpr (kForm == Form::kNumbers) {
-        StoreNumbers(x, row + half * 8, column);
+        const float number[2] = {NumberOf(p_, sum[0], pair, shift, 0), NumberOf(p_, sum[1], pair, shift, 1)};
+        StoreNumbers(number, row + half * 8, column);
       } else {
         auto* const place = reinterpret_cast<uint16_t*>(codes_ + (row + half * 8) * S::kCodeStride + column);
         const uint32_t residual = kForm == Form::kSums ? *place : 0;
-        *place = static_cast<uint16_t>(
-            device::JoinBytes(CodeOf<kForm>(p_, x[0], residual, 0), CodeOf<kForm>(p_, x[1], residual, 1)));
+        *place = static_cast<uint16_t>(device::JoinBytes(CodeOf<kForm>(p_, sum[0], pair, shift, 0, residual, 0),
+                                                         CodeOf<kForm>(p_, sum[1], pair, shift, 1, residual, 1)));
       }
     }
   }

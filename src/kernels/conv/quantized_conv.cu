@@ -195,10 +195,11 @@ Status LaunchQuantizedConv(const QuantizedConv& conv, const QuantizedConvChoice&
   const int64_t most = std::numeric_limits<int32_t>::max();  // of bytes and pixels of a launch
   const int64_t images = std::clamp<int64_t>(most / std::max<int64_t>({image_bytes, image_pixels, 1}), 1, conv.batch);
   Arguments p{.conv = conv, .at = at};
-  p.y = quantized::QuantizerOf(conv.y, conv.bounds, conv.to_codes);
-  p.sum = quantized::QuantizerOf(conv.sum, conv.sum_bounds, conv.to_codes);
-  p.y_inverse = conv.to_codes ? 1 / conv.y.scale : 1;
-  p.y_ratio = conv.y.scale / conv.sum.scale, p.residual_ratio = conv.residual.scale / conv.sum.scale;
+  if (conv.to_codes) {
+    p.y = quantized::Quantizer::Of(conv.y, conv.bounds), p.sum = quantized::Quantizer::Of(conv.sum, conv.sum_bounds);
+  }
+  p.y_ratio = conv.y.scale / conv.sum.scale * kByWholeRange;
+  p.residual_ratio = conv.residual.scale / conv.sum.scale * kByWholeRange;
   p.residual = {.scale = conv.residual.scale,
                 .above_lowest = conv.residual.zero - conv.residual.lowest,
                 .flip = conv.residual.lowest < 0 ? 0x80u : 0u};

@@ -41,7 +41,7 @@ struct QuantizedConv {
 
 // How the result is computed: by the tensor cores of warps or of warpgroups (Groups), a part of so many pixels and
 // channels for each block, or as a product (Points) whose blocks go round parts of 128 pixels or 256. Products store
-// packs: without them their tiles become others. They wait for earlier work before they read weights.
+// packs: without them their tiles become others.
 enum class QuantizedConvTile : uint8_t {
   k32x32,
   k64x32,

@@ -11,20 +11,19 @@ namespace {
 template <Form kForm>
 struct PointsFinish {
   using Element = int8_t;
-  static constexpr bool kTall = true, kTurnsAlone = false;
+  static constexpr bool kTall = true, kTurnsAlone = false, kSplits = false;
   static constexpr int kSideBySide = 2;
-  struct OfBlock {};
   template <int kColumns>
   using OfColumns = Vectors<kColumns>;
   // Of the residual: eight columns of each 32, of the thread's row and the one eight below.
   template <int kColumns>
   struct OfThread {
     Pack<uint32_t, 2> upper[kColumns / 32], lower[kColumns / 32];
+    int32_t row, column;  // of the thread, and of the tile
   };
 
   Arguments p;
 
-  __device__ __forceinline__ void BringBlock(OfBlock&) const {}
   template <int kColumns>
   __device__ __forceinline__ void Bring(OfColumns<kColumns>& of, int column) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -33,6 +32,7 @@ struct PointsFinish {
   }
   template <int kColumns>
   __device__ __forceinline__ void BringThread(OfThread<kColumns>& of, int row, int column) const {
+    of.row = row, of.column = column;
     if constexpr (kForm == Form::kSums) {
       const auto* const from = static_cast<const uint8_t*>(p.at.residual);
       column += static_cast<int>(threadIdx.x) % 4 * 8;
@@ -50,9 +50,8 @@ struct PointsFinish {
   }
 
   template <int kColumns>
-  __device__ __forceinline__ void operator()(const OfBlock&, const OfColumns<kColumns>& of,
-                                             const OfThread<kColumns>& of_thread, const int32_t* sum, int first,
-                                             int row, int column) const {
+  __device__ __forceinline__ void operator()(const OfColumns<kColumns>& of, const OfThread<kColumns>& of_thread,
+                                             const int32_t* sum, int first) const {
     const int quad = static_cast<int>(threadIdx.x) % 4;
     uint32_t word[4] = {};  // two columns of the row, and of the one eight below
     if constexpr (kForm == Form::kSums) {
@@ -73,12 +72,12 @@ struct PointsFinish {
       uint32_t code[4];
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        code[k] = CodeOf<kForm>(p, NumberOf(p, sum[i * 4 + k], pair, shift, k % 2), residual, k);
+        code[k] = CodeOf<kForm>(p, sum[i * 4 + k], pair, shift, k % 2, residual, k);
       }
       word[i] = device::JoinBytes(code[0], code[1], code[2], code[3]);
     }
     device::TransposeQuad(word, quad);
-    column += quad * 8;
+    const int row = of_thread.row, column = of_thread.column + first + quad * 8;
     const auto store = [&]<bool kLower>(int to) {
       if (column >= p.conv.out_channels || to >= p.pixels) return;
       auto* const y = static_cast<uint8_t*>(p.at.y) + int64_t{to} * p.conv.out_channels + column;
@@ -95,7 +94,8 @@ struct PointsFinish {
 
 Status LaunchPoints(const Arguments& p, const WarpgroupPlan& plan, device::Stream stream) {
   const auto launch = [&](const auto& finish) {
-    return warpgroup::Launch(plan, p.at.x, p.at.w, p.pixels, p.conv.out_channels, p.conv.channels, finish, stream);
+    return warpgroup::Launch(plan, p.at.x, p.at.w, p.constant_weights, p.pixels, p.conv.out_channels, p.conv.channels,
+                             finish, stream);
   };
   return p.conv.has_residual ? launch(PointsFinish<Form::kSums>{p}) : launch(PointsFinish<Form::kCodes>{p});
 }

@@ -17,14 +17,14 @@ struct Arguments {
   // Of four bytes each: without padding, where the simulated device, which looks for pointers, might find an old one.
   Quantizer y, sum;
   CodeCoding residual;
-  float y_inverse;                // one over the scale of y
-  float y_ratio, residual_ratio;  // scales of y and the residual by that of their sum
+  float y_ratio, residual_ratio;  // scales of y and the residual by that of their sum, and by 256
   FastDivider channel_tiles, out_w, out_h;
   int32_t pixels;
   int32_t packs;  // of 16 elements of y and the residual may be loaded and stored at once
   int32_t constant_weights;
+  int32_t unused = 0;
 };
-static_assert(offsetof(Arguments, constant_weights) + sizeof(int32_t) == sizeof(Arguments));
+static_assert(offsetof(Arguments, unused) + sizeof(int32_t) == sizeof(Arguments));
 
 struct alignas(16) Piece {
   uint32_t word[4];

@@ -1,28 +1,35 @@
-// The bounds within which numbers of convolutions become codes.
+// How numbers of convolutions become codes.
 #pragma once
 
 #include <cmath>
 
-#include "device/launch.h"
 #include "kernels/conv/coding.h"
+#include "kernels/quant/whole_range.cuh"
 
 namespace cudaep::kernels::quantized {
 
-// Bounds of what becomes a code, or of y where it does not, counted from the zero point, and that.
+// Codes are whole numbers of a range and the zero point. Of y that is no code: numbers as they are.
 struct Quantizer {
-  float least, most, zero;
+  WholeRange range;
+  float by_range = 1;  // what a number is multiplied by to become a code by 256
+  float zero = 0;
+
+  // The numbers' bounds are kept when they are rounded: what is rounded grows with the number.
+  static Quantizer Of(const Coding& coding, const Bounds& bounds) {
+    const auto lowest = static_cast<float>(coding.lowest - coding.zero), highest = lowest + 255;
+    // What is no number bounds nothing.
+    const float least = std::fmin(std::fmax(std::nearbyint(bounds.low / coding.scale), lowest), highest);
+    const float most = std::fmax(std::fmin(std::nearbyint(bounds.high / coding.scale), highest), lowest);
+    return {.range = WholeRange::Of(least, most),
+            .by_range = 1 / coding.scale * kByWholeRange,
+            .zero = static_cast<float>(coding.zero)};
+  }
+
+  // The code of x * factor + bias in the lowest byte, behind other bits, where both are multiplied by `by_range` and
+  // the bias has the range's start.
+  __device__ __forceinline__ uint32_t CodeOf(float x, float factor, float bias) const {
+    return std::bit_cast<uint32_t>(WholeBits(range, x, factor, bias) + zero);
+  }
 };
-
-// The numbers' bounds are kept when they are rounded: what is rounded grows with the number.
-inline Quantizer QuantizerOf(const Coding& coding, const Bounds& bounds, bool to_codes) {
-  if (!to_codes) return {.least = bounds.low, .most = bounds.high, .zero = 0};
-  const auto least = static_cast<float>(coding.lowest - coding.zero), most = least + 255;
-  // What is no number bounds nothing.
-  return {.least = std::fmin(std::fmax(std::nearbyint(bounds.low / coding.scale), least), most),
-          .most = std::fmax(std::fmin(std::nearbyint(bounds.high / coding.scale), most), least),
-          .zero = static_cast<float>(coding.zero)};
-}
-
-__device__ __forceinline__ float Bound(float x, const Quantizer& by) { return fminf(fmaxf(x, by.least), by.most); }
 
 }  // namespace cudaep::kernels::quantized

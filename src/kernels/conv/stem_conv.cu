@@ -76,8 +76,7 @@ Status LaunchStemConv(const StemConv& conv, int rows_of_block, bool constant_wei
               .first_image = 0,
               .rows_of_block = rows_of_block,
               .channel_warps = blocks.channel_warps,
-              .y = quantized::QuantizerOf(conv.y, conv.bounds, true),
-              .y_inverse = 1 / conv.y.scale,
+              .y = quantized::Quantizer::Of(conv.y, conv.bounds),
               .x_in_packs = IsAligned(at.x, pack_bytes) && conv.in_w % kStemPack == 0,
               .y_in_packs = IsAligned(at.y, pack_bytes)};
   p.conv.parameters = BoundsOf(conv);

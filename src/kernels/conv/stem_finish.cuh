@@ -6,7 +6,6 @@
 #include "device/words.h"
 #include "kernels/conv/stem_image.cuh"
 #include "kernels/epilogue/activate.cuh"
-#include "kernels/quant/code_rounding.cuh"
 
 namespace cudaep::kernels::stem {
 
@@ -77,13 +76,15 @@ struct Codes {
   using Element = uint8_t;
   static constexpr bool kFinite = true;
 
-  float factor[kStemPack], bias[kStemPack];  // by the scale of y
+  float factor[kStemPack], bias[kStemPack];  // as Quantizer::CodeOf says
 
   __device__ __forceinline__ void Load(const Arguments& p, int channel, bool exists) {
     LoadChannels<float>(factor, p.at.scale, channel, exists);
     LoadChannels<float>(bias, p.at.bias, channel, exists && p.at.bias != nullptr);
 #pragma unroll
-    for (int i = 0; i < kStemPack; ++i) factor[i] *= p.y_inverse, bias[i] *= p.y_inverse;
+    for (int i = 0; i < kStemPack; ++i) {
+      factor[i] *= p.y.by_range, bias[i] = fmaf(bias[i], p.y.by_range, p.y.range.start);
+    }
   }
   __device__ __forceinline__ float Start(int) const { return 0.0f; }
 
@@ -93,10 +94,7 @@ struct Codes {
     for (int n = 0; n < Result::kWords; ++n) {
       uint32_t code[2];
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const float number = quantized::Bound(fmaf(sum[2 * n + i], factor[2 * n + i], bias[2 * n + i]), p.y);
-        code[i] = std::bit_cast<uint32_t>(number + kWholeNumbers + p.y.zero);
-      }
+      for (int i = 0; i < 2; ++i) code[i] = p.y.CodeOf(sum[2 * n + i], factor[2 * n + i], bias[2 * n + i]);
       result.word[n] = device::JoinHalves<false>(code[0], code[1]);
     }
     return result;

@@ -32,7 +32,6 @@ struct Arguments {
   int64_t first_image;
   int rows_of_block, channel_warps;
   quantized::Quantizer y;  // of codes
-  float y_inverse;         // one over the scale of their y
   bool x_in_packs, y_in_packs;
 };
 

@@ -12,25 +12,23 @@ constexpr int kPack = 8;  // columns of a segment that a thread has
 template <class T, bool kGelu>
 struct RowsFinish {
   using Element = T;
-  static constexpr bool kTall = false, kTurnsAlone = !kGelu;
+  static constexpr bool kTall = false, kTurnsAlone = !kGelu, kSplits = false;
   static constexpr int kSideBySide = kPack;
   static_assert(kManyRowsColumns == 4 * kSideBySide);
-  struct OfBlock {};
   template <int kColumns>
   struct OfColumns {
     Pack<T, kPack> bias[kColumns / kPack];
   };
   template <int kColumns>
   struct OfThread {
-    T* upper;     // what it has of C in its first row and the tile's first segment
-    bool has[2];  // whether C has this row, and the one eight below
+    T* upper;      // what it has of C in its first row and the tile's first segment
+    int32_t left;  // columns of C from there on
+    bool has[2];   // whether C has this row, and the one eight below
   };
 
   void* c;
   const void* bias;  // or null
   int32_t m, n;
-
-  __device__ __forceinline__ void BringBlock(OfBlock&) const {}
 
   template <int kColumns>
   __device__ __forceinline__ void Bring(OfColumns<kColumns>& of, int column) const {
@@ -44,14 +42,14 @@ struct RowsFinish {
   template <int kColumns>
   __device__ __forceinline__ void BringThread(OfThread<kColumns>& of, int row, int column) const {
     of.upper = static_cast<T*>(c) + int64_t{row} * n + column + ColumnOfThread();
+    of.left = n - column;
     of.has[0] = row < m;
     of.has[1] = row + 8 < m;
   }
 
   template <int kColumns>
-  __device__ __forceinline__ void operator()(const OfBlock&, const OfColumns<kColumns>& of,
-                                             const OfThread<kColumns>& to, const float* sum, int first, int /*row*/,
-                                             int column) const {
+  __device__ __forceinline__ void operator()(const OfColumns<kColumns>& of, const OfThread<kColumns>& to,
+                                             const float* sum, int first) const {
     const Pack<T, kPack> term = of.bias[(first + ColumnOfThread()) / kPack];
     Pack<uint32_t, kPack / 2> upper, lower;
 #pragma unroll
@@ -60,7 +58,7 @@ struct RowsFinish {
       upper.value[i] = device::PairOf<T>(Finished(sum[i * 4] + low), Finished(sum[i * 4 + 1] + high));
       lower.value[i] = device::PairOf<T>(Finished(sum[i * 4 + 2] + low), Finished(sum[i * 4 + 3] + high));
     }
-    if (column >= n) return;
+    if (first >= to.left) return;
     if (to.has[0]) StorePack(reinterpret_cast<uint32_t*>(to.upper + first), upper);
     if (to.has[1]) StorePack(reinterpret_cast<uint32_t*>(to.upper + int64_t{n} * 8 + first), lower);
   }
@@ -81,7 +79,7 @@ Status LaunchOf(const ManyRowsProduct& product, const WarpgroupPlan& plan, const
                                     .bias = product.bias ? at.bias : nullptr,
                                     .m = static_cast<int32_t>(product.m),
                                     .n = static_cast<int32_t>(product.n)};
-  return warpgroup::Launch(plan, at.a, at.b, product.m, product.n, product.k, finish, stream);
+  return warpgroup::Launch(plan, at.a, at.b, /*constant_b=*/false, product.m, product.n, product.k, finish, stream);
 }
 
 }  // namespace

@@ -5,16 +5,15 @@
 //   kSideBySide                 columns of a segment that a thread has side by side, from kSideBySide * (lane % 4) on:
 //                               2, or 8 where n is whole segments. B's rows lie so in its boxes (device::BoxRow), which
 //                               takes time where tiles are few
-//   OfBlock, OfColumns<N>       what lies in shared memory: once a block, and once for each warp and its tile's columns
+//   kSplits                     whether blocks of a cluster may share a tile
+//   OfColumns<N>                what lies in shared memory for each warp and its tile's columns
 //   OfThread<N>                 what a thread asks for before its products
-//   BringBlock(OfBlock&)        by all threads of the block
 //   Bring(OfColumns&, column)   by a warp; the tile's first column
 //   BringThread(OfThread&, row, column)
 //                               the thread's first row, and the tile's first column
-//   operator()(OfBlock, OfColumns, OfThread, sum, first, row, column)
+//   operator()(OfColumns, OfThread, sum, first)
 //                               by a warp: a segment, 32 columns of 16 rows, of which the thread has 16 sums as
-//                               warpgroup.h says, columns in a box's order, upper rows `row`; the segment's first
-//                               column is `first` in the tile, `column` in C
+//                               warpgroup.h says, columns in a box's order; the segment's first column in the tile
 //
 // The block's first warpgroup brings boxes, the others multiply and finish. Sums are added in one order: results
 // never differ from run to run.
@@ -22,6 +21,8 @@
 
 #include "core/checked_math.h"
 #include "device/warpgroup.h"
+#include "kernels/common/trigger.cuh"
+#include "kernels/gemm/split_sums.cuh"
 #include "kernels/gemm/warpgroup_tiles.h"
 
 namespace cudaep::kernels::warpgroup {
@@ -29,10 +30,10 @@ namespace cudaep::kernels::warpgroup {
 inline constexpr int kWarps = device::kWarpgroupThreads / 32;  // of a group
 
 // What a block works on at a time. kGroups: that multiply; in turns each has every second tile of the block, else 64
-// rows of each.
-template <int columns, bool turns, int groups>
+// rows of each. kMostSplits: blocks that share a tile.
+template <int columns, bool turns, int groups, int splits = 1>
 struct Tile {
-  static constexpr int kColumns = columns, kGroups = groups;
+  static constexpr int kColumns = columns, kGroups = groups, kMostSplits = splits;
   static constexpr bool kTurns = turns;
   static constexpr int kRows = device::kWarpgroupRows * groups;
   static constexpr int kParts = turns ? groups : 1;  // of 64 rows, that a group has of a tile
@@ -43,19 +44,42 @@ struct Tile {
   // What the block was launched with is divided anew: so many for each thread, as the compiler has it with kThreads.
   static constexpr int kLaunchRegisters = groups == 2 ? 168 : 96;
   static constexpr int kFetchRegisters = 24, kMultiplyRegisters = groups == 2 ? 240 : 112;
-  static_assert(kFetchRegisters + groups * kMultiplyRegisters <= (1 + groups) * kLaunchRegisters);
-  static_assert(groups == 2 || (groups == 4 && columns == 128 && !turns));
+  static_assert(kTogether == 2 || kFetchRegisters + groups * kMultiplyRegisters <= (1 + groups) * kLaunchRegisters);
+  static_assert(groups == 2 || (groups == 4 && columns == 128 && !turns) || (groups == 1 && columns == 64 && !turns));
+
+  struct NoSums {
+    __device__ __forceinline__ void Init(int /*splits*/) {}
+  };
+  using Split = std::conditional_t<(splits > 1), SplitSums<columns, groups, splits>, NoSums>;
 };
 
 // The product, and how blocks go round its tiles.
 struct Tiles {
   int32_t row_tiles, tiles, steps;  // steps: boxes along the inner dimension
+  int32_t splits, split_steps;      // blocks that share a tile, and the steps of each of them but the last
+  bool constant_b;                  // its boxes may be read before earlier work is done
+  uint8_t unused[3] = {};
+};
+
+// What a block has of them.
+template <class Tile>
+struct Share {
+  int splits = 1, rank = 0;  // the blocks that share a tile, and the number of this one among them
+  int first_tile, next_tile, first_step = 0, steps;
+
+  __device__ __forceinline__ explicit Share(const Tiles& p)
+      : first_tile(static_cast<int>(blockIdx.x)), next_tile(static_cast<int>(gridDim.x)), steps(p.steps) {
+    if (Tile::kMostSplits == 1 || p.splits == 1) return;
+    splits = p.splits, rank = static_cast<int>(device::ClusterRank());
+    first_tile /= splits, next_tile /= splits;
+    first_step = rank * p.split_steps, steps = device::Min(p.split_steps, p.steps - first_step);
+  }
 };
 
 // As many as shared memory holds, if six do.
 template <class Finish, class Tile>
 constexpr int kStagesOf = [] {
-  constexpr size_t kOthers = device::kBoxSlack + sizeof(typename Finish::OfBlock) + 256 +
+  constexpr size_t kOthers = device::kBoxSlack + sizeof(typename Tile::Split) + 256 +
                              Tile::kGroups * kWarps * sizeof(typename Finish::template OfColumns<Tile::kColumns>);
   constexpr size_t kMost = (kWarpgroupSharedBytes / Tile::kTogether - kOthers) / Tile::kStageBytes;
   return static_cast<int>(kMost < 6 ? kMost : 6);
@@ -66,25 +90,39 @@ template <class Finish, class Tile>
 struct Shared {
   static constexpr int kStages = kStagesOf<Finish, Tile>;
   device::CopyBarrier full[kStages], empty[kStages], turn[Tile::kGroups];
-  typename Finish::OfBlock of_block;
+  typename Tile::Split split;
   typename Finish::template OfColumns<Tile::kColumns> of_columns[Tile::kGroups * kWarps];
 };
 
 template <class Finish, class Tile>
 __device__ __forceinline__ void FetchBoxes(const Tiles& p, const device::TensorMap& a, const device::TensorMap& b,
                                            Shared<Finish, Tile>& shared, unsigned char* boxes) {
+  const Share<Tile> share(p);
+  const auto column_of = [&](int tile) { return tile / p.row_tiles * Tile::kColumns; };
+  const auto bring_b = [&](int column, int step, int stage) {
+    device::CopyBarrier* const full = &shared.full[stage];
+    full->ArriveExpecting(Tile::kStageBytes);
+    device::CopyBox<Finish::kSideBySide>(boxes + stage * Tile::kStageBytes + Tile::kRows * device::kBoxRowBytes, b,
+                                         step * device::kBoxColumns, column, full);
+  };
+  int ahead = 0;  // boxes of B that are on their way before the loop
+  if (p.constant_b) {
+    const int column = column_of(share.first_tile);
+    for (; ahead < share.steps && ahead < shared.kStages; ++ahead) bring_b(column, share.first_step + ahead, ahead);
+  }
+  device::GridDependencyWait();
   int stage = 0;
   unsigned parity = 1;  // of what is free from the start
-  for (int tile = static_cast<int>(blockIdx.x); tile < p.tiles; tile += static_cast<int>(gridDim.x)) {
-    const int row = tile % p.row_tiles * Tile::kRows, column = tile / p.row_tiles * Tile::kColumns;
-    for (int step = 0; step < p.steps; ++step) {
-      device::CopyBarrier* const full = &shared.full[stage];
-      unsigned char* const to = boxes + stage * Tile::kStageBytes;
+  for (int tile = share.first_tile; tile < p.tiles; tile += share.next_tile) {
+    const int row = tile % p.row_tiles * Tile::kRows, column = column_of(tile);
+    for (int step = share.first_step; step < share.first_step + share.steps; ++step) {
       shared.empty[stage].Wait(parity);
-      full->ArriveExpecting(Tile::kStageBytes);
-      device::CopyBox(to, a, step * device::kBoxColumns, row, full);
-      device::CopyBox<Finish::kSideBySide>(to + Tile::kRows * device::kBoxRowBytes, b, step * device::kBoxColumns,
-                                           column, full);
+      if (ahead > 0) {
+        --ahead;
+      } else {
+        bring_b(column, step, stage);
+      }
+      device::CopyBox(boxes + stage * Tile::kStageBytes, a, step * device::kBoxColumns, row, &shared.full[stage]);
       if (++stage == shared.kStages) stage = 0, parity ^= 1;
     }
   }
@@ -100,12 +138,13 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
   const int warp = static_cast<int>(threadIdx.x) / 32 % kWarps, lane = static_cast<int>(threadIdx.x) % 32;
   const int first_row = kTurns ? 0 : group * device::kWarpgroupRows;
   auto& of_columns = shared.of_columns[group * kWarps + warp];
+  const Share<Tile> share(p);
   int stage = 0, turn = 0;
   int brought = -1;                                    // columns
   unsigned parity = 0, own_turn = group == 0 ? 1 : 0;  // the first group's turn is over from the start
-  for (int tile = static_cast<int>(blockIdx.x); tile < p.tiles; tile += static_cast<int>(gridDim.x), turn ^= 1) {
+  for (int tile = share.first_tile; tile < p.tiles; tile += share.next_tile, turn ^= 1) {
     if (kTurns && turn != group) {
-      for (stage += p.steps; stage >= kStages; stage -= kStages) parity ^= 1;
+      for (stage += share.steps; stage >= kStages; stage -= kStages) parity ^= 1;
       continue;
     }
     const int row = tile % p.row_tiles * Tile::kRows + first_row, column = tile / p.row_tiles * kColumns;
@@ -126,7 +165,7 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
     own_turn ^= 1;
     device::WarpgroupSum<T> sum[kParts][kColumns / 2];
     device::CopyBarrier* done = nullptr;  // with what the products before these read
-    for (int step = 0; step < p.steps; ++step) {
+    for (int step = 0; step < share.steps; ++step) {
       shared.full[stage].Wait(parity);
       const unsigned char* const box = boxes + stage * Tile::kStageBytes;
       const device::BoxPart b = device::BoxPart::Of(box + Tile::kRows * device::kBoxRowBytes);
@@ -150,12 +189,23 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
     if (lane == 0) done->Arrive();
 #pragma unroll
     for (int part = 0; part < kParts; ++part) device::WarpgroupSettle(sum[part]);
+    if constexpr (Tile::kMostSplits > 1) {
+      if (share.splits > 1) {
+        shared.split.Send(sum[0], share.rank, share.splits, group, warp);
+        shared.split.arrived.Wait(0);
+      }
+    }
 #pragma unroll
-    for (int first = 0; first < kColumns; first += 32) {
+    for (int first = 0; first < kColumns; first += kSegmentColumns) {
+      if constexpr (Tile::kMostSplits > 1) {
+        if (share.splits > 1) {
+          if (!Tile::Split::Owns(share.rank, share.splits, first / kSegmentColumns, warp)) continue;
+          shared.split.Add(&sum[0][first / 2], first / kSegmentColumns, share.splits, group, warp);
+        }
+      }
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
-        finish(shared.of_block, of_columns, of_thread[part], &sum[part][first / 2], first, row_of(part),
-               column + first);
+        finish(of_columns, of_thread[part], &sum[part][first / 2], first);
       }
     }
   }
@@ -173,50 +223,69 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether)
       shared.empty[i].Init(Tile::kTurns ? kWarps : Tile::kGroups * kWarps);
     }
     for (device::CopyBarrier& turn : shared.turn) turn.Init(kWarps);
+    if (Tile::kMostSplits > 1 && p.splits > 1) shared.split.Init(p.splits);
     device::FenceCopyBarriers();
   }
-  device::GridDependencyWait();
-  finish.BringBlock(shared.of_block);
-  __syncthreads();
+  if (Tile::kMostSplits > 1 && p.splits > 1) {
+    device::ClusterBarrier();
+  } else {
+    __syncthreads();
+  }
   if (threadIdx.x < device::kWarpgroupThreads) {
     if constexpr (Tile::kTogether == 1) device::KeepRegisters<Tile::kFetchRegisters>();
     if (threadIdx.x == 0) FetchBoxes<Finish, Tile>(p, a, b, shared, boxes);
   } else {
     if constexpr (Tile::kTogether == 1) device::TakeRegisters<Tile::kMultiplyRegisters>();
+    device::GridDependencyWait();
+    // Beside larger tiles the next kernel's blocks would gather where room is, two by two (measured: slower).
+    if constexpr (Tile::kGroups == 1) TriggerDependentsOfSmallGrid();
     MultiplyTiles<Finish, Tile>(p, finish, shared, boxes);
   }
 }
 
 template <class Finish, class Tile>
-Status LaunchTiles(const void* a, const void* b, int64_t m, int64_t n, int64_t k, unsigned blocks, const Finish& finish,
-                   device::Stream stream) {
+Status LaunchTiles(const WarpgroupPlan& plan, const void* a, const void* b, bool constant_b, int64_t m, int64_t n,
+                   int64_t k, const Finish& finish, device::Stream stream) {
   const int64_t words = k * static_cast<int64_t>(sizeof(typename Finish::Element)) / 2;  // boxes are of 16 bits
   device::TensorMap a_map, b_map;
   CUDAEP_RETURN_IF_ERROR(device::MakeTensorMap(a, m, words, Tile::kRows, &a_map));
   CUDAEP_RETURN_IF_ERROR(device::MakeTensorMap(b, n, words, Tile::kColumns, &b_map, Finish::kSideBySide));
   const auto row_tiles = CeilDiv<int64_t>(m, Tile::kRows), tiles = row_tiles * CeilDiv<int64_t>(n, Tile::kColumns);
+  const auto steps = CeilDiv<int64_t>(words, device::kBoxColumns);
+  if (plan.splits > Tile::kMostSplits || (plan.splits > 1 && plan.blocks != tiles * plan.splits)) {
+    return InvalidArgument("a product by warpgroups with its tiles among ", plan.splits, " blocks of ", plan.blocks);
+  }
   const Tiles arguments{.row_tiles = static_cast<int32_t>(row_tiles),
                         .tiles = static_cast<int32_t>(tiles),
-                        .steps = static_cast<int32_t>(CeilDiv<int64_t>(words, device::kBoxColumns))};
+                        .steps = static_cast<int32_t>(steps),
+                        .splits = plan.splits,
+                        .split_steps = static_cast<int32_t>(CeilDiv<int64_t>(steps, plan.splits)),
+                        .constant_b = constant_b};
   device::LaunchConfig config;
   constexpr size_t kBoxes = size_t{kStagesOf<Finish, Tile>} * Tile::kStageBytes + device::kBoxSlack;
   static_assert(kStagesOf<Finish, Tile> > 1 && kBoxes + sizeof(Shared<Finish, Tile>) <= kWarpgroupSharedBytes);
-  config.grid.x = blocks;
+  config.grid.x = plan.blocks;
+  config.cluster.x = static_cast<unsigned>(plan.splits);
   config.block.x = Tile::kThreads;
   config.shared_bytes = kBoxes;
   config.programmatic = true;
   return device::Launch(WarpgroupProductKernel<Finish, Tile>, config, stream, a_map, b_map, arguments, finish);
 }
 
-// [m, k] by [n, k], contiguous, aligned to 16 bytes, rows of whole 16 bytes.
+// [m, k] by [n, k], contiguous, aligned to 16 bytes, rows of whole 16 bytes. `constant_b`: B may be read before earlier
+// work of the stream is done.
 template <class Finish>
-Status Launch(const WarpgroupPlan& plan, const void* a, const void* b, int64_t m, int64_t n, int64_t k,
+Status Launch(const WarpgroupPlan& plan, const void* a, const void* b, bool constant_b, int64_t m, int64_t n, int64_t k,
               const Finish& finish, device::Stream stream) {
   constexpr bool kCodes = sizeof(typename Finish::Element) == 1;
+  constexpr int kMostSplits = Finish::kSplits ? 4 : 1;
   const auto launch = [&]<class Tile>() {
-    return LaunchTiles<Finish, Tile>(a, b, m, n, k, plan.blocks, finish, stream);
+    return LaunchTiles<Finish, Tile>(plan, a, b, constant_b, m, n, k, finish, stream);
   };
   switch (plan.tiles) {
+    case WarpgroupTiles::kFinest:
+      if constexpr (kCodes) return launch.template operator()<Tile<64, false, 1, kMostSplits>>();
+      break;
     case WarpgroupTiles::kFine:
       if constexpr (kCodes) return launch.template operator()<Tile<64, false, 2>>();
       break;

@@ -9,23 +9,28 @@ namespace cudaep::kernels {
 
 inline constexpr size_t kWarpgroupSharedBytes = size_t{208} << 10;  // of a block, at most
 
-// What a block's warpgroups work on at a time, rows by columns of C: two of them, or four (kTall).
+// What a block's warpgroups work on at a time, rows by columns of C: two of them, one (kFinest) or four (kTall).
 enum class WarpgroupTiles : uint8_t {
-  kFine,   // 128 x 64, half of the rows each, two blocks together; of int8 alone
-  kSmall,  // 128 x 128, half of the rows each
-  kWide,   // 128 x 192, half of the rows each
-  kTall,   // 256 x 128, a quarter of the rows each; of some
-  kTurns,  // 128 x 192 each in turns (ping-pong): one multiplies while the other finishes; of 16 bits alone
+  kFinest,  // 64 x 64, two blocks together; of int8 alone
+  kFine,    // 128 x 64, half of the rows each, two blocks together; of int8 alone
+  kSmall,   // 128 x 128, half of the rows each
+  kWide,    // 128 x 192, half of the rows each
+  kTall,    // 256 x 128, a quarter of the rows each; of some
+  kTurns,   // 128 x 192 each in turns (ping-pong): one multiplies while the other finishes; of 16 bits alone
 };
 
 struct WarpgroupPlan {
   WarpgroupTiles tiles = WarpgroupTiles::kSmall;
   unsigned blocks = 0;  // which go round the tiles
+  int splits = 1;       // blocks of a cluster that share a tile, of which each has a part of the inner dimension
 };
 
-constexpr int64_t WarpgroupRows(WarpgroupTiles tiles) { return tiles == WarpgroupTiles::kTall ? 256 : 128; }
+constexpr int64_t WarpgroupRows(WarpgroupTiles tiles) {
+  if (tiles == WarpgroupTiles::kFinest) return 64;
+  return tiles == WarpgroupTiles::kTall ? 256 : 128;
+}
 constexpr int64_t WarpgroupColumns(WarpgroupTiles tiles) {
-  if (tiles == WarpgroupTiles::kFine) return 64;
+  if (tiles == WarpgroupTiles::kFinest || tiles == WarpgroupTiles::kFine) return 64;
   return tiles == WarpgroupTiles::kSmall || tiles == WarpgroupTiles::kTall ? 128 : 192;
 }
 int64_t WarpgroupTileCount(int64_t m, int64_t n, WarpgroupTiles tiles);

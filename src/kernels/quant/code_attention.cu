@@ -1,11 +1,13 @@
 #include "core/checked_math.h"
+#include "device/device_info.h"
 #include "device/pairs.h"
 #include "device/words.h"
 #include "kernels/attention/flash_products.cuh"
 #include "kernels/attention/flash_work.cuh"
+#include "kernels/common/trigger.cuh"
 #include "kernels/quant/code_attention.h"
-#include "kernels/quant/code_finish.cuh"
 #include "kernels/quant/code_pairs.cuh"
+#include "kernels/quant/whole_range.cuh"
 
 namespace cudaep::kernels {
 namespace {
@@ -15,9 +17,11 @@ using Scores = device::FragmentD<float>[Products::kKeys / 8];
 
 constexpr int kWarps = kMostWarps, kThreads = kWarps * 32, kBlocksTogether = 3;
 constexpr int kHead = kCodeAttentionHead, kStride = kHead + PackElems(2);
-constexpr int kTiles = 2, kKeys = kTiles * Products::kKeys, kRows = kWarps * kWarpRows;  // of a block at a time
+constexpr int kTiles = 2, kKeys = kTiles * Products::kKeys;  // of a block at a time
+constexpr int kMostKeyWarps = 2;
+constexpr int RowsOfBlock(int key_warps) { return kWarps / key_warps * kWarpRows; }
 constexpr int kPackCodes = kCodeAttentionPack, kRowPacks = kHead / kPackCodes;
-constexpr float kHidden = -std::numeric_limits<float>::infinity();
+constexpr float kHidden = -std::numeric_limits<float>::infinity(), kLeast = std::numeric_limits<float>::lowest();
 
 // A thread's part of rows of codes on their way to shared memory.
 template <int kTileRows, bool kAligned>
@@ -70,19 +74,37 @@ struct CodeRows {
   }
 };
 
-__device__ __forceinline__ float Whole(const CodeAttentionStep& step, float x, float added = 0.0f) {
-  x = fminf(fmaxf(fmaf(x, step.factor, added), step.least), step.most);
-  return (x + kWholeNumbers) - kWholeNumbers;
-}
+// One of the steps.
+struct Step {
+  WholeRange range;
+  float by_range;
 
-template <bool kMask, bool kAligned>
+  __device__ __forceinline__ explicit Step(const CodeAttentionStep& step)
+      : range(WholeRange::Of(step.least, step.most)), by_range(step.factor * kByWholeRange) {}
+
+  // kWholeNumbers and the whole number.
+  __device__ __forceinline__ float Bits(float x) const { return WholeBits(range, x, by_range, range.start); }
+  __device__ __forceinline__ float Whole(float x) const { return Bits(x) - kWholeNumbers; }
+  // Of what begins with `start` instead of the range's.
+  __device__ __forceinline__ float Whole(float x, float start) const {
+    return WholeBits(range, x, by_range, start) - kWholeNumbers;
+  }
+};
+
+// kKeyWarps: warps that share 16 rows, an equal part of each tile of keys for each.
+template <bool kMask, bool kAligned, int kKeyWarps>
 __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     CodeAttentionKernel(__grid_constant__ const CodeAttention p, __grid_constant__ const CodeAttentionPointers at) {
+  constexpr int kRows = RowsOfBlock(kKeyWarps), kWarpTiles = kTiles / kKeyWarps;
   Half* const q_tile = device::DynamicShared<Half>();
   Half* const k_tile = q_tile + kRows * kStride;
   Half* const v_tile = k_tile + kKeys * kStride;
   [[maybe_unused]] __shared__ float mask_tile[kKeys];
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int row_warp = static_cast<int>(threadIdx.x) / 32 / kKeyWarps;
+  const int key_warp = static_cast<int>(threadIdx.x) / 32 % kKeyWarps;
+  const int first_key = key_warp * kWarpTiles * Products::kKeys;  // of a tile
+  const Step scores(p.scores), scaled(p.scaled), masked(p.masked), shares(p.shares), result(p.result);
   const auto row_tiles = static_cast<uint32_t>((p.queries + kRows - 1) / kRows), heads = static_cast<uint32_t>(p.heads);
   const uint32_t matrix = blockIdx.x / row_tiles;
   const int64_t first_row = int64_t{blockIdx.x % row_tiles} * kRows, head = matrix % heads, batch = matrix / heads;
@@ -92,9 +114,10 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   };
   const int8_t* const q = head_of(at.q, p.q) + first_row * p.q.row;
   const int8_t *const k = head_of(at.k, p.k), *const v = head_of(at.v, p.v);
-  const int64_t warp_row = first_row + warp * kWarpRows;
+  const int64_t warp_row = first_row + row_warp * kWarpRows;
   const bool active = warp_row < p.queries;
   device::GridDependencyWait();
+  TriggerDependentsOfSmallGrid();
 
   const auto bring_mask = [&](int key) {
     if constexpr (!kMask) return;
@@ -108,17 +131,17 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
                    ? static_cast<float>(static_cast<const int8_t*>(at.mask)[from] - p.mask_zero)
                    : static_cast<float>(static_cast<const uint8_t*>(at.mask)[from] - p.mask_zero);
     }
-    mask_tile[threadIdx.x] = number * p.mask_factor;
+    mask_tile[threadIdx.x] = fmaf(number, p.mask_factor * kByWholeRange, masked.range.start);
   };
-  Scores s[kTiles];
+  Scores s[kWarpTiles];
   const auto each_score = [&](auto&& body) {
 #pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile) {
+    for (int tile = 0; tile < kWarpTiles; ++tile) {
 #pragma unroll
       for (int n = 0; n < Products::kKeys / 8; ++n) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          body(s[tile][n].value[i], tile * Products::kKeys + n * 8 + device::MmaColumn(lane, i), i / 2);
+          body(s[tile][n].value[i], first_key + tile * Products::kKeys + n * 8 + device::MmaColumn(lane, i), i / 2);
         }
       }
     }
@@ -126,15 +149,15 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   // The scores of a tile of keys that lies in shared memory.
   const auto score = [&](int key) {
 #pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile) {
+    for (int tile = 0; tile < kWarpTiles; ++tile) {
 #pragma unroll
       for (int n = 0; n < Products::kKeys / 8; ++n) s[tile][n] = {};
-      Products::Scores(s[tile], q_tile + warp * kWarpRows * kStride, kStride, k_tile + tile * Products::kKeys * kStride,
-                       kStride, depth);
+      Products::Scores(s[tile], q_tile + row_warp * kWarpRows * kStride, kStride,
+                       k_tile + (first_key + tile * Products::kKeys) * kStride, kStride, depth);
     }
-    each_score([&](float& x, int, int) { x = Whole(p.scores, x); });
-    if (p.has_scaled != 0) each_score([&](float& x, int, int) { x = Whole(p.scaled, x); });
-    if constexpr (kMask) each_score([&](float& x, int column, int) { x = Whole(p.masked, x, mask_tile[column]); });
+    each_score([&](float& x, int, int) { x = scores.Whole(x); });
+    if (p.has_scaled != 0) each_score([&](float& x, int, int) { x = scaled.Whole(x); });
+    if constexpr (kMask) each_score([&](float& x, int column, int) { x = masked.Whole(x, mask_tile[column]); });
     if (key + kKeys > keys) {
       each_score([&](float& x, int column, int) {
         if (key + column >= keys) x = kHidden;
@@ -160,7 +183,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     if (one_tile) v_rows.Store(v_tile, p.v_zero);
   }
   __syncthreads();
-  float max[2] = {kHidden, kHidden}, sum[2] = {};
+  float max[2] = {kLeast, kLeast}, sum[2] = {};  // of the warp's keys, of which there may be none
 #pragma unroll 1
   for (int key = 0; key < keys; key += kKeys) {
     if (key > 0) {
@@ -185,9 +208,32 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
       if (one_tile) x = power;
     });
   }
-  float share[2];
+  float share[2] = {flash::RowSum(sum[0]), flash::RowSum(sum[1])};
+  if constexpr (kKeyWarps == 1) {
+    for (float& of_row : share) of_row = 1.0f / of_row;
+  } else {
+    __shared__ float row_max[kWarps][kWarpRows], row_sum[kWarps][kWarpRows];
+    const int first_warp = row_warp * kKeyWarps;
+    if (lane % 4 == 0) {
 #pragma unroll
-  for (int r = 0; r < 2; ++r) share[r] = 1.0f / flash::RowSum(sum[r]);
+      for (int r = 0; r < 2; ++r) {
+        row_max[first_warp + key_warp][r * 8 + lane / 4] = max[r];
+        row_sum[first_warp + key_warp][r * 8 + lane / 4] = share[r];
+      }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = r * 8 + lane / 4;
+      const float own = max[r];
+      float of_row = 0;
+      for (int i = 0; i < kKeyWarps; ++i) max[r] = fmaxf(max[r], row_max[first_warp + i][row]);
+      for (int i = 0; i < kKeyWarps; ++i) {
+        of_row += row_sum[first_warp + i][row] * exp2f((row_max[first_warp + i][row] - max[r]) * p.exponent);
+      }
+      share[r] = (one_tile ? exp2f((own - max[r]) * p.exponent) : 1.0f) / of_row;
+    }
+  }
 
   device::FragmentD<float> o[kHead / 8] = {};
 #pragma unroll 1
@@ -206,10 +252,31 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
       score(key);
       each_score([&](float& x, int, int r) { x = exp2f((x - max[r]) * p.exponent); });
     }
-    each_score([&](float& x, int, int r) { x = Whole(p.shares, x * share[r]); });
+    each_score([&](float& x, int, int r) { x = shares.Whole(x * share[r]); });
 #pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile) {
-      Products::Values(o, s[tile], v_tile + tile * Products::kKeys * kStride, kStride, static_cast<float*>(nullptr));
+    for (int tile = 0; tile < kWarpTiles; ++tile) {
+      Products::Values(o, s[tile], v_tile + (first_key + tile * Products::kKeys) * kStride, kStride,
+                       static_cast<float*>(nullptr));
+    }
+  }
+  // A warp finishes some of the columns.
+  constexpr int kFinished = kHead / kKeyWarps;
+  if constexpr (kKeyWarps > 1) {
+    static_assert(kKeyWarps == 2);
+    __syncthreads();  // nobody reads the tiles any more
+    auto* const parts = reinterpret_cast<float*>(q_tile);
+    const auto place = [&](int of_warp, int i) { return ((row_warp * 2 + of_warp) * kFinished / 2 + i) * 32 + lane; };
+#pragma unroll
+    for (int i = 0; i < kFinished / 2; ++i) {
+      const float low = o[i / 4].value[i % 4], high = o[kFinished / 8 + i / 4].value[i % 4];
+      parts[place(1 - key_warp, i)] = key_warp == 0 ? high : low;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kFinished / 2; ++i) {
+      const float high = o[kFinished / 8 + i / 4].value[i % 4];
+      float& own = o[i / 4].value[i % 4];
+      own = (key_warp == 0 ? own : high) + parts[place(key_warp, i)];
     }
   }
   if (!active) return;
@@ -217,18 +284,17 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   const int quad = lane % 4;
   int8_t* const y = static_cast<int8_t*>(at.y) + batch * p.y.batch + head * p.y.head;
 #pragma unroll
-  for (int first = 0; first < kHead; first += 32) {
+  for (int first = 0; first < kFinished; first += 32) {
     uint32_t word[4];  // two columns of the row, and of the one eight below
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const auto code = [&](int of) {
-        const float whole = Whole(p.result, o[first / 8 + i].value[of]) + kWholeNumbers;
-        return std::bit_cast<uint32_t>(whole) + static_cast<uint32_t>(p.y_zero);
+        return std::bit_cast<uint32_t>(result.Bits(o[first / 8 + i].value[of])) + static_cast<uint32_t>(p.y_zero);
       };
       word[i] = device::JoinBytes(code(0), code(1), code(2), code(3));
     }
     device::TransposeQuad(word, quad);
-    const int column = first + quad * 8;
+    const int column = key_warp * kFinished + first + quad * 8;
     const auto store = [&]<bool kLower>(int64_t row) {
       if (column >= depth || row >= p.queries) return;
       int8_t* const to = y + row * p.y.row + column;
@@ -248,11 +314,26 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   }
 }
 
+int64_t BlocksOf(const CodeAttention& p, int key_warps) {
+  return CeilDiv(p.queries, int64_t{RowsOfBlock(key_warps)}) * p.heads * p.batch;
+}
+
+template <int kKeyWarps>
+auto KernelOf(bool masked, bool aligned) {
+  if (masked) return aligned ? CodeAttentionKernel<true, true, kKeyWarps> : CodeAttentionKernel<true, false, kKeyWarps>;
+  return aligned ? CodeAttentionKernel<false, true, kKeyWarps> : CodeAttentionKernel<false, false, kKeyWarps>;
+}
+
 }  // namespace
 
 bool TakesCodeAttention(const CodeAttention& p) {
   return p.head_size <= kCodeAttentionHead && p.head_size % kCodeAttentionPack == 0 && FitsInt32(p.keys + kKeys) &&
-         FitsInt32(CeilDiv(p.queries, int64_t{kRows}) * p.heads * p.batch);
+         FitsInt32(BlocksOf(p, kMostKeyWarps));
+}
+
+int KeyWarpsOf(const CodeAttention& p, const device::DeviceInfo& device) {
+  constexpr int64_t kFewBlocks = 2;  // of a multiprocessor
+  return BlocksOf(p, 1) <= kFewBlocks * device.multiprocessors ? kMostKeyWarps : 1;
 }
 
 Status LaunchCodeAttention(const CodeAttention& attention, const CodeAttentionPointers& at, device::Stream stream) {
@@ -266,13 +347,12 @@ Status LaunchCodeAttention(const CodeAttention& attention, const CodeAttentionPo
     bits |= static_cast<uintptr_t>(strides.batch | strides.head | strides.row);
   }
   device::LaunchConfig config;
-  config.grid.x = static_cast<unsigned>(CeilDiv(p.queries, int64_t{kRows}) * p.heads * p.batch);
+  config.grid.x = static_cast<unsigned>(BlocksOf(p, p.key_warps));
   config.block.x = kThreads;
-  config.shared_bytes = size_t{kRows + 2 * kKeys} * kStride * sizeof(Half);
+  config.shared_bytes = static_cast<size_t>(RowsOfBlock(p.key_warps) + 2 * kKeys) * kStride * sizeof(Half);
   config.programmatic = true;
-  const bool masked = p.mask != DataType::kUndefined;
-  const auto kernel = bits % 16 != 0 ? (masked ? CodeAttentionKernel<true, false> : CodeAttentionKernel<false, false>)
-                                     : (masked ? CodeAttentionKernel<true, true> : CodeAttentionKernel<false, true>);
+  const bool masked = p.mask != DataType::kUndefined, aligned = bits % 16 == 0;
+  const auto kernel = p.key_warps == 1 ? KernelOf<1>(masked, aligned) : KernelOf<kMostKeyWarps>(masked, aligned);
   return device::Launch(kernel, config, stream, attention, at);
 }
 

@@ -35,6 +35,7 @@ struct CodeAttention {
   int32_t y_zero = 0;  // its lowest byte is what counts
   CodeAttentionStep scores, scaled, masked, shares, result;
   int32_t has_scaled = 0;
+  int32_t key_warps = 1;  // that share rows, each with a part of the keys: 1 or 2
   float exponent = 1;
   // Of the mask: what a number, or a code less its zero point, is multiplied by.
   DataType mask = DataType::kUndefined;  // kFloat, kInt8, kUint8; none
@@ -53,6 +54,8 @@ struct CodeAttentionPointers {
 
 // Of devices with tensor cores for float16.
 bool TakesCodeAttention(const CodeAttention& attention);
+// Several where there are few rows.
+int KeyWarpsOf(const CodeAttention& attention, const device::DeviceInfo& device);
 
 // An empty result launches nothing; without keys all sums are 0.
 Status LaunchCodeAttention(const CodeAttention& attention, const CodeAttentionPointers& at, device::Stream stream);

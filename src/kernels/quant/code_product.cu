@@ -10,11 +10,8 @@ namespace {
 template <bool kFirst, bool kTable>
 struct CodesFinish {
   using Element = int8_t;
-  static constexpr bool kTall = false, kTurnsAlone = false;
+  static constexpr bool kTall = false, kTurnsAlone = false, kSplits = true;
   static constexpr int kSideBySide = 2;
-  struct OfBlock {
-    uint8_t table[256];
-  };
   template <int kColumns>
   struct OfColumns {
     // A thread reads what two columns have.
@@ -22,27 +19,37 @@ struct CodesFinish {
       float factor[2], shift[2];
     };
     Pair pair[kColumns / 2];
-    float bias[kColumns];
-    CodePart part;
-    int32_t index, first;  // of the part, and its first column
+    float start[kColumns];
+    uint8_t table[kTable ? 256 : 4];
+    CodeRanges ranges;
   };
   template <int kColumns>
-  struct OfThread {};
+  struct OfThread {
+    uint8_t* upper;                   // what it has of C in its first row and the tile's first segment
+    int32_t left;                     // columns of C from there on
+    bool stores_upper, stores_lower;  // whether there is such a row and somebody reads it, and of the one eight below
+  };
 
   CodeFinish p;
 
-  __device__ __forceinline__ void BringBlock(OfBlock& of) const {
-    if (kTable && threadIdx.x < 256) of.table[threadIdx.x] = p.table[threadIdx.x];
+  template <int kColumns>
+  __device__ __forceinline__ void BringThread(OfThread<kColumns>& of, int row, int column) const {
+    const int index = column / p.part_n, first = static_cast<int>(threadIdx.x) % 4 * 8;
+    auto* const c = static_cast<uint8_t*>(p.c[index]);
+    of.upper = c + int64_t{row} * p.part_n + column - index * p.part_n + first;
+    of.left = p.n - column - first;
+    of.stores_upper = row < p.m && c != nullptr, of.stores_lower = row + 8 < p.m && c != nullptr;
   }
 
   template <int kColumns>
-  __device__ __forceinline__ void BringThread(OfThread<kColumns>&, int /*row*/, int /*column*/) const {}
-
-  template <int kColumns>
   __device__ __forceinline__ void Bring(OfColumns<kColumns>& of, int column) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32, index = column / p.part_n;
-    const CodePart part = p.part[index];
-    if (lane == 0) of.part = part, of.index = index, of.first = index * p.part_n;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const CodePart part = p.part[column / p.part_n];
+    if (lane == 0) of.ranges = CodeRanges::Of(part);
+    if constexpr (kTable) {
+#pragma unroll
+      for (int i = 0; i < 256; i += 32) of.table[i + lane] = p.table[i + lane];
+    }
     CodeNumbers numbers[kColumns / 32];
 #pragma unroll
     for (int i = 0; i < kColumns / 32; ++i) {
@@ -55,49 +62,46 @@ struct CodesFinish {
       const CodeColumn of_place = CodeColumnOf<kFirst>(part, numbers[i]);
       of.pair[place / 2].factor[place % 2] = of_place.factor;
       of.pair[place / 2].shift[place % 2] = of_place.shift;
-      of.bias[place] = of_place.bias;
+      of.start[place] = of_place.start;
     }
   }
 
   template <int kColumns>
-  __device__ __forceinline__ void operator()(const OfBlock& block, const OfColumns<kColumns>& of,
-                                             const OfThread<kColumns>&, const int32_t* sum, int first, int row,
-                                             int column) const {
+  __device__ __forceinline__ void operator()(const OfColumns<kColumns>& of, const OfThread<kColumns>& to,
+                                             const int32_t* sum, int first) const {
     const int quad = static_cast<int>(threadIdx.x) % 4;
-    const CodePart part = of.part;
+    const CodeRanges ranges = of.ranges;
     uint32_t word[4];  // two columns of the row, and of the one eight below
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int at = first + i * 8 + quad * 2;
       const auto pair = of.pair[at / 2];
-      const float bias[2] = {of.bias[at], of.bias[at + 1]};
+      const float start[2] = {of.start[at], of.start[at + 1]};
       uint32_t code[4];
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        code[k] = CodeOf<kFirst, kTable>(part, sum[i * 4 + k], {pair.factor[k % 2], pair.shift[k % 2], bias[k % 2]},
-                                         block.table);
+        code[k] = CodeOf<kFirst, kTable>(ranges, sum[i * 4 + k], {pair.factor[k % 2], pair.shift[k % 2], start[k % 2]},
+                                         of.table);
       }
       word[i] = device::JoinBytes(code[0], code[1], code[2], code[3]);
     }
     device::TransposeQuad(word, quad);
-    column += quad * 8;
-    auto* const result = static_cast<uint8_t*>(p.c[of.index]);
-    uint8_t* const c = result + column - of.first;
-    const auto store = [&]<bool kLower>(int to) {
-      if (column >= p.n || to >= p.m || result == nullptr) return;
-      StorePack(reinterpret_cast<uint32_t*>(__builtin_assume_aligned(c + int64_t{to} * p.part_n, 8)),
+    if (first >= to.left) return;
+    const auto store = [&]<bool kLower>(uint8_t* c) {
+      StorePack(reinterpret_cast<uint32_t*>(__builtin_assume_aligned(c, 8)),
                 Pack<uint32_t, 2>{
                     {device::JoinHalves<kLower>(word[0], word[1]), device::JoinHalves<kLower>(word[2], word[3])}});
     };
-    store.template operator()<false>(row);
-    store.template operator()<true>(row + 8);
+    if (to.stores_upper) store.template operator()<false>(to.upper + first);
+    if (to.stores_lower) store.template operator()<true>(to.upper + int64_t{8} * p.part_n + first);
   }
 };
 
 template <bool kFirst, bool kTable>
 Status LaunchOf(const CodeFinish& finish, const WarpgroupPlan& plan, const void* a, const void* b, int64_t k,
                 device::Stream stream) {
-  return warpgroup::Launch(plan, a, b, finish.m, finish.n, k, CodesFinish<kFirst, kTable>{finish}, stream);
+  return warpgroup::Launch(plan, a, b, /*constant_b=*/true, finish.m, finish.n, k, CodesFinish<kFirst, kTable>{finish},
+                           stream);
 }
 
 }  // namespace

@@ -49,15 +49,16 @@ struct CodeFinish {
   int32_t m = 0;
 };
 
-// Of [m, k] by [parts * part_n, k]. Fine tiles where larger ones leave half of the device without work. Nothing where
-// no tiles lie within a part: then each is a product of its own.
-std::optional<WarpgroupPlan> PlanCodeProduct(int64_t m, int64_t part_n, int64_t parts,
+// Of [m, k] by [parts * part_n, k]. Finer tiles where larger ones leave half of the device without work; the finest are
+// divided along k where they do too. Nothing where no tiles lie within a part: then each is a product of its own.
+std::optional<WarpgroupPlan> PlanCodeProduct(int64_t m, int64_t part_n, int64_t parts, int64_t k,
                                              const device::DeviceInfo& device);
 
 // Whether the kernel that multiplies and finishes takes [m, k] by [n, k].
 bool TakesCodeProduct(int64_t m, int64_t n, int64_t k, const device::DeviceInfo& device);
 
-// All tensors are contiguous and aligned to 16 bytes. An empty result launches nothing.
+// All tensors are contiguous and aligned to 16 bytes; B is constant: it is read before earlier work is done. An empty
+// result launches nothing.
 Status LaunchCodeProduct(const CodeFinish& finish, const WarpgroupPlan& plan, const void* a, const void* b, int64_t k,
                          device::Stream stream);
 // The same of sums [m, n] that are there already.

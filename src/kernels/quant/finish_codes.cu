@@ -26,10 +26,11 @@ __global__ void __launch_bounds__(kThreads)
   if (p.c[index] == nullptr) return;
   auto* const c = static_cast<uint8_t*>(p.c[index]) + n - index * p.part_n;
   const CodeColumn column = CodeColumnOf<kFirst>(part, CodeNumbersOf(p, n));
+  const auto of = CodeRanges::Of(part);
   for (int64_t row = blockIdx.y; row < p.m; row += gridDim.y) {
     const int32_t sum = sums[row * p.n + n];
-    c[row * p.part_n] = static_cast<uint8_t>(p.table != nullptr ? CodeOf<kFirst, true>(part, sum, column, table)
-                                                                : CodeOf<kFirst, false>(part, sum, column, table));
+    c[row * p.part_n] = static_cast<uint8_t>(p.table != nullptr ? CodeOf<kFirst, true>(of, sum, column, table)
+                                                                : CodeOf<kFirst, false>(of, sum, column, table));
   }
 }
 

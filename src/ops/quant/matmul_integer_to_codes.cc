@@ -102,9 +102,9 @@ class MatMulIntegerToCodes final : public Operator {
     const auto parts = static_cast<int64_t>(parts_);
     const bool packed = context.inputs[kB].packed;
     if (packed && !library_alone_ && kernels::TakesCodeProduct(plan->m, plan->n / parts, plan->k, context.device)) {
-      plan->own = kernels::PlanCodeProduct(plan->m, plan->n / parts, parts, context.device);
+      plan->own = kernels::PlanCodeProduct(plan->m, plan->n / parts, parts, plan->k, context.device);
       plan->one_launch = plan->own.has_value();
-      if (!plan->own) plan->own = kernels::PlanCodeProduct(plan->m, plan->n / parts, 1, context.device);
+      if (!plan->own) plan->own = kernels::PlanCodeProduct(plan->m, plan->n / parts, 1, plan->k, context.device);
     }
     plan->rows = std::min(plan->m, plan->own ? kUnalignedRows : INT32_MAX / 2);
     plan->sums = plan->AddScratch(static_cast<size_t>(plan->rows * plan->n) * sizeof(int32_t));

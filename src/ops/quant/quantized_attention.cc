@@ -127,6 +127,7 @@ class QuantizedAttention final : public Operator {
       return NotSupported("attention of codes in heads of ", p.head_size, " elements, ", p.batch, " x ", p.heads,
                           " of them");
     }
+    p.key_warps = kernels::KeyWarpsOf(p, context.device);
     return PlanPtr(std::move(plan));
   }
 

@@ -86,6 +86,8 @@ CASES = [
     _case(1, 2, 20, 128, 64, Rand((1, 1, 1, 128), "int8", full=True), scaled=False, name="codes-of-mask"),
     _case(1, 2, 33, 64, 64, dtype="uint8", scaled=False, rows_first=False),
     _case(0, 2, 4, 4, 16), _case(1, 2, 0, 4, 16),
+    # more blocks than any device shares rows among warps for
+    _case(9, 30, 3, 70, 16, _key_mask(9, 70)),
     _refused("is not a permutation", k_perm=[0, 1, 1, 3]),
     _refused("moves the elements", "NOT_SUPPORTED", q_perm=[0, 1, 3, 2]),
     _refused("v_zero 128 is no code", v_zero=128),

@@ -18,7 +18,8 @@ namespace {
 
 using kernels::WarpgroupTiles;
 
-constexpr WarpgroupTiles kAllTiles[] = {WarpgroupTiles::kFine, WarpgroupTiles::kSmall, WarpgroupTiles::kWide};
+constexpr WarpgroupTiles kAllTiles[] = {WarpgroupTiles::kFinest, WarpgroupTiles::kFine, WarpgroupTiles::kSmall,
+                                        WarpgroupTiles::kWide};
 
 std::vector<int> Codes(int64_t count, uint32_t seed) {
   std::mt19937 generator(seed);
@@ -50,9 +51,11 @@ class CodeProductTest : public DeviceTest {
     return static_cast<const float*>(UploadBytes(values.data(), values.size() * sizeof(float)));
   }
 
-  void CheckSizes(WarpgroupTiles tiles, int64_t m, int64_t n, int64_t k, bool first, bool has_table, unsigned blocks) {
+  void CheckSizes(WarpgroupTiles tiles, int64_t m, int64_t n, int64_t k, bool first, bool has_table, unsigned blocks,
+                  int splits = 1) {
     SCOPED_TRACE(::testing::Message() << "tiles " << static_cast<int>(tiles) << " [" << m << ',' << n << ',' << k
-                                      << "] first " << first << " table " << has_table << ", " << blocks << " blocks");
+                                      << "] first " << first << " table " << has_table << ", " << blocks << " blocks, "
+                                      << splits << " splits");
     const std::vector<int> a = Codes(m * k, 1), b = Codes(n * k, 2), table = Codes(256, 3);
     std::vector<float> scale, shift, bias;
     for (int64_t i = 0; i < n; ++i) {
@@ -74,7 +77,7 @@ class CodeProductTest : public DeviceTest {
     constexpr size_t kBeyond = 4096;  // bytes behind the result that must stay
     std::vector<uint8_t> result(static_cast<size_t>(m * n) + kBeyond, 0xa5);
     void* const c = finish.c[0] = UploadBytes(result.data(), result.size());
-    Check(kernels::LaunchCodeProduct(finish, {tiles, blocks}, Bytes(a), Bytes(b), k, context_->stream()));
+    Check(kernels::LaunchCodeProduct(finish, {tiles, blocks, splits}, Bytes(a), Bytes(b), k, context_->stream()));
     Check(device::MemcpyAsync(result.data(), c, result.size(), stream()));
     Check(device::StreamSynchronize(stream()));
     const auto code = [](float x, float by, int zero) {
@@ -114,25 +117,59 @@ TEST_F(CodeProductTest, EveryTilingOnEverySize) {
   CheckSizes(WarpgroupTiles::kWide, 260, 16, 912, true, true, 2);  // more steps than a ring has
 }
 
+// Blocks of a cluster with equal parts of the inner dimension, and with a last one that is smaller.
+TEST_F(CodeProductTest, TilesSharedByBlocks) {
+  if (context_->device_info().simulated) GTEST_SKIP() << "no clusters";
+  for (const bool has_table : {false, true}) {
+    CheckSizes(WarpgroupTiles::kFinest, 64, 64, 256, true, has_table, 2, 2);
+    CheckSizes(WarpgroupTiles::kFinest, 130, 208, 912, true, has_table, 24, 2);
+    CheckSizes(WarpgroupTiles::kFinest, 128, 96, 3072, false, has_table, 16, 4);
+    CheckSizes(WarpgroupTiles::kFinest, 65, 144, 928, false, has_table, 24, 4);
+  }
+}
+
+TEST_F(CodeProductTest, BlocksThatShareNoTileAreRefused) {
+  kernels::CodeFinish finish;
+  finish.m = 64, finish.n = finish.part_n = 128;
+  const void* const codes = Allocate(size_t{128} * 256);
+  const auto code = [&](const kernels::WarpgroupPlan& plan) {
+    return kernels::LaunchCodeProduct(finish, plan, codes, codes, 256, context_->stream()).code();
+  };
+  EXPECT_EQ(code({WarpgroupTiles::kFinest, 2, 2}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({WarpgroupTiles::kFinest, 16, 8}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({WarpgroupTiles::kFine, 4, 2}), StatusCode::kInvalidArgument);
+}
+
 TEST(CodeProductPlanTest, FineTilesWhereOthersLeaveHalfOfTheDevice) {
   device::DeviceInfo device;
   device.major = 9;
   device.multiprocessors = 132;
   const auto tiles = [&](int64_t m, int64_t n, int64_t parts = 1) {
-    return kernels::PlanCodeProduct(m, n, parts, device)->tiles;
+    return kernels::PlanCodeProduct(m, n, parts, 768, device)->tiles;
   };
-  EXPECT_EQ(tiles(128, 768), WarpgroupTiles::kFine);
+  EXPECT_EQ(tiles(128, 768), WarpgroupTiles::kFinest);
+  EXPECT_EQ(tiles(128, 768, 3), WarpgroupTiles::kFinest);
   EXPECT_EQ(tiles(1024, 768), WarpgroupTiles::kFine);
   EXPECT_EQ(tiles(2048, 768), WarpgroupTiles::kSmall);
   EXPECT_EQ(tiles(4096, 768), WarpgroupTiles::kWide);
   EXPECT_EQ(tiles(4096, 3072), WarpgroupTiles::kWide);
-  EXPECT_EQ(kernels::PlanCodeProduct(128, 768, 1, device)->blocks, 12u);
-  EXPECT_EQ(kernels::PlanCodeProduct(1 << 20, 16, 1, device)->blocks, 132u);
+  const auto few = [&](int64_t k) { return *kernels::PlanCodeProduct(128, 768, 1, k, device); };
+  EXPECT_EQ(few(768).blocks, 24u);
+  EXPECT_EQ(few(768).splits, 1);
+  EXPECT_EQ(few(2048).splits, 2);
+  EXPECT_EQ(few(3072).blocks, 96u);
+  EXPECT_EQ(few(3072).splits, 4);
+  EXPECT_EQ(few(1 << 20).splits, 4);
+  EXPECT_EQ(kernels::PlanCodeProduct(512, 768, 1, 3072, device)->splits, 1);  // no multiprocessor is idle
+  device.simulated = true;
+  EXPECT_EQ(few(3072).splits, 1);  // no clusters
+  device.simulated = false;
+  EXPECT_EQ(kernels::PlanCodeProduct(1 << 20, 16, 1, 768, device)->blocks, 132u);
   // Tiles that lie within a part.
   EXPECT_EQ(tiles(4096, 768, 3), WarpgroupTiles::kWide);
   EXPECT_EQ(tiles(4096, 1024, 3), WarpgroupTiles::kSmall);
   EXPECT_EQ(tiles(4096, 64, 3), WarpgroupTiles::kFine);
-  EXPECT_FALSE(kernels::PlanCodeProduct(4096, 80, 3, device).has_value());
+  EXPECT_FALSE(kernels::PlanCodeProduct(4096, 80, 3, 768, device).has_value());
 }
 
 }  // namespace
