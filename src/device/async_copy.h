@@ -229,14 +229,7 @@ __device__ __forceinline__ void PrefetchL2([[maybe_unused]] const void* global) 
   asm volatile("prefetch.global.L2 [%0];" ::"l"(global));
 #endif
 }
-// To the multiprocessor's own cache, which does not see what others store afterwards: memory that earlier work alone
-// writes, after GridDependencyWait.
-__device__ __forceinline__ void PrefetchL1([[maybe_unused]] const void* global) {
-#if defined(__CUDA_ARCH__)
-  asm volatile("prefetch.global.L1 [%0];" ::"l"(global));
-#endif
-}
-// To the L2 cache, of `bytes`, whole 16, from an address aligned to 16; one thread asks for all of them.
+// The same of `bytes`, whole 16, from an address aligned to 16; one thread asks for all of them.
 __device__ __forceinline__ void PrefetchL2([[maybe_unused]] const void* global, [[maybe_unused]] unsigned bytes) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");

@@ -19,7 +19,6 @@ struct PointsFinish {
   template <int kColumns>
   struct OfThread {
     Pack<uint32_t, 2> upper[kColumns / 32], lower[kColumns / 32];
-    int32_t row, column;  // of the thread, and of the tile
   };
 
   Arguments p;
@@ -32,7 +31,6 @@ struct PointsFinish {
   }
   template <int kColumns>
   __device__ __forceinline__ void BringThread(OfThread<kColumns>& of, int row, int column) const {
-    of.row = row, of.column = column;
     if constexpr (kForm == Form::kSums) {
       const auto* const from = static_cast<const uint8_t*>(p.at.residual);
       column += static_cast<int>(threadIdx.x) % 4 * 8;
@@ -51,7 +49,7 @@ struct PointsFinish {
 
   template <int kColumns>
   __device__ __forceinline__ void operator()(const OfColumns<kColumns>& of, const OfThread<kColumns>& of_thread,
-                                             const int32_t* sum, int first) const {
+                                             const int32_t* sum, int first, int row, int column) const {
     const int quad = static_cast<int>(threadIdx.x) % 4;
     uint32_t word[4] = {};  // two columns of the row, and of the one eight below
     if constexpr (kForm == Form::kSums) {
@@ -77,7 +75,7 @@ struct PointsFinish {
       word[i] = device::JoinBytes(code[0], code[1], code[2], code[3]);
     }
     device::TransposeQuad(word, quad);
-    const int row = of_thread.row, column = of_thread.column + first + quad * 8;
+    column += quad * 8;
     const auto store = [&]<bool kLower>(int to) {
       if (column >= p.conv.out_channels || to >= p.pixels) return;
       auto* const y = static_cast<uint8_t*>(p.at.y) + int64_t{to} * p.conv.out_channels + column;

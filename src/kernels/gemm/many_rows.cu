@@ -21,9 +21,8 @@ struct RowsFinish {
   };
   template <int kColumns>
   struct OfThread {
-    T* upper;      // what it has of C in its first row and the tile's first segment
-    int32_t left;  // columns of C from there on
-    bool has[2];   // whether C has this row, and the one eight below
+    T* upper;     // what it has of C in its first row and the tile's first segment
+    bool has[2];  // whether C has this row, and the one eight below
   };
 
   void* c;
@@ -42,14 +41,13 @@ struct RowsFinish {
   template <int kColumns>
   __device__ __forceinline__ void BringThread(OfThread<kColumns>& of, int row, int column) const {
     of.upper = static_cast<T*>(c) + int64_t{row} * n + column + ColumnOfThread();
-    of.left = n - column;
     of.has[0] = row < m;
     of.has[1] = row + 8 < m;
   }
 
   template <int kColumns>
   __device__ __forceinline__ void operator()(const OfColumns<kColumns>& of, const OfThread<kColumns>& to,
-                                             const float* sum, int first) const {
+                                             const float* sum, int first, int /*row*/, int column) const {
     const Pack<T, kPack> term = of.bias[(first + ColumnOfThread()) / kPack];
     Pack<uint32_t, kPack / 2> upper, lower;
 #pragma unroll
@@ -58,7 +56,7 @@ struct RowsFinish {
       upper.value[i] = device::PairOf<T>(Finished(sum[i * 4] + low), Finished(sum[i * 4 + 1] + high));
       lower.value[i] = device::PairOf<T>(Finished(sum[i * 4 + 2] + low), Finished(sum[i * 4 + 3] + high));
     }
-    if (first >= to.left) return;
+    if (column >= n) return;
     if (to.has[0]) StorePack(reinterpret_cast<uint32_t*>(to.upper + first), upper);
     if (to.has[1]) StorePack(reinterpret_cast<uint32_t*>(to.upper + int64_t{n} * 8 + first), lower);
   }

@@ -11,13 +11,16 @@
 //   Bring(OfColumns&, column)   by a warp; the tile's first column
 //   BringThread(OfThread&, row, column)
 //                               the thread's first row, and the tile's first column
-//   operator()(OfColumns, OfThread, sum, first)
+//   operator()(OfColumns, OfThread, sum, first, row, column)
 //                               by a warp: a segment, 32 columns of 16 rows, of which the thread has 16 sums as
-//                               warpgroup.h says, columns in a box's order; the segment's first column in the tile
+//                               warpgroup.h says, columns in a box's order, upper rows `row`; the segment's first
+//                               column is `first` in the tile, `column` in C
 //
 // The block's first warpgroup brings boxes, the others multiply and finish. Sums are added in one order: results
 // never differ from run to run.
 #pragma once
+
+#include <algorithm>
 
 #include "core/checked_math.h"
 #include "device/warpgroup.h"
@@ -205,7 +208,7 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
       }
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
-        finish(of_columns, of_thread[part], &sum[part][first / 2], first);
+        finish(of_columns, of_thread[part], &sum[part][first / 2], first, row_of(part), column + first);
       }
     }
   }
@@ -252,14 +255,19 @@ Status LaunchTiles(const WarpgroupPlan& plan, const void* a, const void* b, bool
   CUDAEP_RETURN_IF_ERROR(device::MakeTensorMap(b, n, words, Tile::kColumns, &b_map, Finish::kSideBySide));
   const auto row_tiles = CeilDiv<int64_t>(m, Tile::kRows), tiles = row_tiles * CeilDiv<int64_t>(n, Tile::kColumns);
   const auto steps = CeilDiv<int64_t>(words, device::kBoxColumns);
-  if (plan.splits > Tile::kMostSplits || (plan.splits > 1 && plan.blocks != tiles * plan.splits)) {
-    return InvalidArgument("a product by warpgroups with its tiles among ", plan.splits, " blocks of ", plan.blocks);
+  const auto splits = int64_t{plan.splits}, split_steps = CeilDiv(steps, std::max<int64_t>(splits, 1));
+  // A cluster has one tile, and each of its blocks some steps.
+  const bool divides = splits >= 1 && Tile::kMostSplits % splits == 0 &&
+                       (splits == 1 || (plan.blocks == tiles * splits && (splits - 1) * split_steps < steps));
+  if (!divides) {
+    return InvalidArgument("a product by warpgroups with ", tiles, " tiles of ", steps, " steps among ", plan.blocks,
+                           " blocks, ", splits, " for each tile");
   }
   const Tiles arguments{.row_tiles = static_cast<int32_t>(row_tiles),
                         .tiles = static_cast<int32_t>(tiles),
                         .steps = static_cast<int32_t>(steps),
                         .splits = plan.splits,
-                        .split_steps = static_cast<int32_t>(CeilDiv<int64_t>(steps, plan.splits)),
+                        .split_steps = static_cast<int32_t>(split_steps),
                         .constant_b = constant_b};
   device::LaunchConfig config;
   constexpr size_t kBoxes = size_t{kStagesOf<Finish, Tile>} * Tile::kStageBytes + device::kBoxSlack;

@@ -68,7 +68,7 @@ struct CodesFinish {
 
   template <int kColumns>
   __device__ __forceinline__ void operator()(const OfColumns<kColumns>& of, const OfThread<kColumns>& to,
-                                             const int32_t* sum, int first) const {
+                                             const int32_t* sum, int first, int /*row*/, int /*column*/) const {
     const int quad = static_cast<int>(threadIdx.x) % 4;
     const CodeRanges ranges = of.ranges;
     uint32_t word[4];  // two columns of the row, and of the one eight below

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "core/checked_math.h"
-#include "device/async_copy.h"
+#include "device/launch.h"
 #include "device/words.h"
 #include "kernels/common/trigger.cuh"
 #include "kernels/pack.h"
@@ -54,12 +54,6 @@ __device__ __forceinline__ float SumOfWarp(float value) {
   return value;
 }
 
-// A warp asks for what is read at the row's end, so that it takes no registers until then.
-__device__ __forceinline__ void PrefetchNumbers(const float* numbers, int elems) {
-  constexpr int kLine = 128 / static_cast<int>(sizeof(float));
-  for (int i = static_cast<int>(threadIdx.x) % 32 * kLine; i < elems; i += 32 * kLine) device::PrefetchL1(numbers + i);
-}
-
 // A warp a row of whole packs, which it keeps.
 template <int kPack, int kPacks, NormSum kOf>
 __global__ void __launch_bounds__(kThreads)
@@ -73,8 +67,6 @@ __global__ void __launch_bounds__(kThreads)
   const float unit = UnitOf<kOf>(p);
   TriggerDependentsOfSmallGrid();
   device::GridDependencyWait();
-  PrefetchNumbers(gamma, static_cast<int>(p.elems));
-  if (beta != nullptr) PrefetchNumbers(beta, static_cast<int>(p.elems));
   for (int64_t row = blockIdx.x * int64_t{kWarps} + warp; row < p.rows; row += gridDim.x * int64_t{kWarps}) {
     const int64_t start = row * p.elems + lane * kPack;
     Words x[kPacks] = {};
