@@ -49,6 +49,28 @@ def check_rows_without_keys() -> None:
         np.testing.assert_allclose(mine, twin, rtol=1e-2, atol=1e-2 if dtype is np.float16 else 1e-5)
 
 
+def check_infinite_scores_without_a_mask() -> None:
+    """A head whose scores are all minus infinity has NaN, as from Softmax, or the zeros that the model puts there."""
+    for dtype, guard in itertools.product((np.float32, np.float16), (False, True)):
+        g = Graph()
+        q, k, v = (g.normal(BATCH, HEADS, STEPS, HEAD, dtype=dtype) for _ in range(3))
+        q[1, 0, :, 3] = np.abs(q[1, 0, :, 3]) + dtype(1)
+        k[1, 0, :, 3] = -np.inf
+        columns = g.add("Transpose", g.feed("k", k), perm=[0, 1, 3, 2])
+        scores = g.add("Mul", g.add("MatMul", g.feed("q", q), columns), g.constant(HEAD**-0.5, dtype))
+        weights = g.add("Softmax", scores, axis=-1)
+        if guard:
+            weights = g.add("Where", g.add("IsNaN", weights), g.constant(0, dtype), weights)
+        g.outputs.append(g.add("MatMul", weights, g.feed("v", v)))
+        (mine,) = rewritten(g.model(), ("attention",)).run(None, g.feeds)
+        (twin,) = joined(g.model()).run(None, g.feeds)
+        empty = np.zeros(twin.shape, bool)
+        empty[1, 0] = True
+        assert np.array_equal(np.isnan(twin), empty & (not guard)), (dtype, guard)
+        np.testing.assert_array_equal(np.isnan(mine), np.isnan(twin))
+        np.testing.assert_allclose(mine, twin, rtol=1e-2, atol=1e-2 if dtype is np.float16 else 1e-5)
+
+
 def _replaced_plans() -> int:
     """Since the process began, all that was under way included."""
     ends = time.monotonic() + 60

@@ -48,7 +48,7 @@ class Fuser {
     if (core.mask >= 0) fused.inputs.push_back(core.mask);
     fused.attributes = {{"scale", static_cast<float>(core.scale)}};
     if (core.window_mask >= 0) fused.attributes.insert({"mask_repeats", int64_t{1}});
-    if (core.mask >= 0 && !core.guarded) fused.attributes.insert({"empty_is_nan", int64_t{1}});
+    if (!core.guarded) fused.attributes.insert({"empty_is_nan", int64_t{1}});
     return fused;
   }
 

@@ -106,7 +106,7 @@ TEST(AttentionPassTest, WithoutAMask) {
   net.Run(Without(Fusion::kProjections));
   ASSERT_EQ(net.Operators().back(), "Attention");
   EXPECT_EQ(net.graph.nodes.back().inputs.size(), 3u);
-  EXPECT_FALSE(net.graph.nodes.back().attributes.contains("empty_is_nan"));
+  EXPECT_TRUE(net.graph.nodes.back().attributes.contains("empty_is_nan"));
 }
 
 TEST(AttentionPassTest, ProjectionsBecomeOneProduct) {

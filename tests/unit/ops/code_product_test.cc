@@ -137,6 +137,7 @@ TEST_F(CodeProductTest, BlocksThatShareNoTileAreRefused) {
   };
   EXPECT_EQ(code({WarpgroupTiles::kFinest, 2, 2}), StatusCode::kInvalidArgument);
   EXPECT_EQ(code({WarpgroupTiles::kFinest, 16, 8}), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({WarpgroupTiles::kFinest, 8, 4}), StatusCode::kInvalidArgument);  // for two steps
   EXPECT_EQ(code({WarpgroupTiles::kFine, 4, 2}), StatusCode::kInvalidArgument);
 }
 
