@@ -23,8 +23,8 @@ struct Vectors {
   __device__ __forceinline__ void Load(const Arguments& p, int place, int channel) {
     const bool exists = channel < p.conv.out_channels;
     Pair& to = pair[place / 2];
-    to.factor[place % 2] = exists ? p.at.scale[channel] * p.y.by_range : 0;
-    to.bias[place % 2] = (exists && p.at.bias != nullptr ? p.at.bias[channel] * p.y.by_range : 0) + p.y.range.start;
+    to.factor[place % 2] = exists ? p.y.FactorOf(p.at.scale[channel]) : 0;
+    to.bias[place % 2] = p.y.StartOf(exists && p.at.bias != nullptr ? p.at.bias[channel] : 0.0f);
     shift[place / 2].of[place % 2] = exists && p.at.shift != nullptr ? p.at.shift[channel] : 0;
   }
 };
@@ -95,11 +95,15 @@ __device__ __forceinline__ float NumberOf(const Arguments& p, int32_t sum, const
 template <Form kForm, class Pair, class Shift>
 __device__ __forceinline__ uint32_t CodeOf(const Arguments& p, int32_t sum, const Pair& pair, const Shift& shift, int c,
                                            uint32_t residual, int index) {
+  static_assert(kForm != Form::kNumbers);
   const auto whole = static_cast<float>(sum + shift.of[c]);
-  if constexpr (kForm == Form::kCodes) return p.y.CodeOf(whole, pair.factor[c], pair.bias[c]);
-  const float code = WholeBits(p.y.range, whole, pair.factor[c], pair.bias[c]) - kWholeNumbers;
-  return p.sum.CodeOf(code, p.y_ratio,
-                      fmaf(AboveZero(p.residual, residual, index), p.residual_ratio, p.sum.range.start));
+  if constexpr (kForm == Form::kCodes) {
+    return p.y.CodeOf(whole, pair.factor[c], pair.bias[c]);
+  } else {
+    const float code = p.y.range.Whole(whole, pair.factor[c], pair.bias[c]);
+    const float other = AboveZero(p.residual, residual, index);
+    return p.sum.CodeOf(code, p.y_ratio, fmaf(other, p.residual_ratio, p.sum.range.scaled_start));
+  }
 }
 
 // What becomes of a lane's fragments. Codes go to shared memory, where those of a residual are before.

@@ -198,8 +198,8 @@ Status LaunchQuantizedConv(const QuantizedConv& conv, const QuantizedConvChoice&
   if (conv.to_codes) {
     p.y = quantized::Quantizer::Of(conv.y, conv.bounds), p.sum = quantized::Quantizer::Of(conv.sum, conv.sum_bounds);
   }
-  p.y_ratio = conv.y.scale / conv.sum.scale * kByWholeRange;
-  p.residual_ratio = conv.residual.scale / conv.sum.scale * kByWholeRange;
+  p.y_ratio = conv.y.scale / conv.sum.scale * kInverseWholeRange;
+  p.residual_ratio = conv.residual.scale / conv.sum.scale * kInverseWholeRange;
   p.residual = {.scale = conv.residual.scale,
                 .above_lowest = conv.residual.zero - conv.residual.lowest,
                 .flip = conv.residual.lowest < 0 ? 0x80u : 0u};

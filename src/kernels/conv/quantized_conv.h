@@ -6,8 +6,8 @@
 //   y      = the number, or its code; of codes also that of (their number + the residual's), bound
 //
 // A code stands for (code - zero) * scale; numbers are divided by the scale, rounded to even and saturated. What scales
-// a number between two roundings to codes is one factor, so that a number next to a tie may get the code beside it:
-// what is rounded is off by a few ten-millionths of the larger of its two terms.
+// a number between two roundings to codes is one factor, so that a number next to a tie may get the code beside it, as
+// quant/whole_range.cuh says.
 #pragma once
 
 #include <cstdint>

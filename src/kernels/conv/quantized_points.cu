@@ -11,7 +11,7 @@ namespace {
 template <Form kForm>
 struct PointsFinish {
   using Element = int8_t;
-  static constexpr bool kTall = true, kTurnsAlone = false, kSplits = false;
+  static constexpr bool kTall = true, kTurnsAlone = false, kFinest = false;
   static constexpr int kSideBySide = 2;
   template <int kColumns>
   using OfColumns = Vectors<kColumns>;

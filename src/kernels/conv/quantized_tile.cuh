@@ -17,7 +17,7 @@ struct Arguments {
   // Of four bytes each: without padding, where the simulated device, which looks for pointers, might find an old one.
   Quantizer y, sum;
   CodeCoding residual;
-  float y_ratio, residual_ratio;  // scales of y and the residual by that of their sum, and by 256
+  float y_ratio, residual_ratio;  // scales of y and the residual by that of their sum, divided by 256
   FastDivider channel_tiles, out_w, out_h;
   int32_t pixels;
   int32_t packs;  // of 16 elements of y and the residual may be loaded and stored at once

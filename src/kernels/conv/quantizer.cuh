@@ -1,6 +1,7 @@
 // How numbers of convolutions become codes.
 #pragma once
 
+#include <bit>
 #include <cmath>
 
 #include "kernels/conv/coding.h"
@@ -8,10 +9,9 @@
 
 namespace cudaep::kernels::quantized {
 
-// Codes are whole numbers of a range and the zero point. Of y that is no code: numbers as they are.
+// Codes are whole numbers of a range and the zero point. Where y has no codes, its numbers stay as they are.
 struct Quantizer {
-  WholeRange range;
-  float by_range = 1;  // what a number is multiplied by to become a code by 256
+  WholeRange range = {.scaled_factor = 1};
   float zero = 0;
 
   // The numbers' bounds are kept when they are rounded: what is rounded grows with the number.
@@ -20,15 +20,17 @@ struct Quantizer {
     // What is no number bounds nothing.
     const float least = std::fmin(std::fmax(std::nearbyint(bounds.low / coding.scale), lowest), highest);
     const float most = std::fmax(std::fmin(std::nearbyint(bounds.high / coding.scale), highest), lowest);
-    return {.range = WholeRange::Of(least, most),
-            .by_range = 1 / coding.scale * kByWholeRange,
-            .zero = static_cast<float>(coding.zero)};
+    return {.range = WholeRange::Of(least, most, 1 / coding.scale), .zero = static_cast<float>(coding.zero)};
   }
 
-  // The code of x * factor + bias in the lowest byte, behind other bits, where both are multiplied by `by_range` and
-  // the bias has the range's start.
-  __device__ __forceinline__ uint32_t CodeOf(float x, float factor, float bias) const {
-    return std::bit_cast<uint32_t>(WholeBits(range, x, factor, bias) + zero);
+  // What CodeOf takes instead of a factor and a term of numbers.
+  __device__ __forceinline__ float FactorOf(float factor) const { return factor * range.scaled_factor; }
+  __device__ __forceinline__ float StartOf(float term) const {
+    return fmaf(term, range.scaled_factor, range.scaled_start);
+  }
+  // The code of x * factor + term in the lowest byte, behind other bits.
+  __device__ __forceinline__ uint32_t CodeOf(float x, float factor, float start) const {
+    return std::bit_cast<uint32_t>(range.Bits(x, factor, start) + zero);
   }
 };
 

@@ -83,7 +83,7 @@ struct Codes {
     LoadChannels<float>(bias, p.at.bias, channel, exists && p.at.bias != nullptr);
 #pragma unroll
     for (int i = 0; i < kStemPack; ++i) {
-      factor[i] *= p.y.by_range, bias[i] = fmaf(bias[i], p.y.by_range, p.y.range.start);
+      factor[i] = p.y.FactorOf(factor[i]), bias[i] = p.y.StartOf(bias[i]);
     }
   }
   __device__ __forceinline__ float Start(int) const { return 0.0f; }

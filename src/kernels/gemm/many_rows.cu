@@ -12,7 +12,7 @@ constexpr int kPack = 8;  // columns of a segment that a thread has
 template <class T, bool kGelu>
 struct RowsFinish {
   using Element = T;
-  static constexpr bool kTall = false, kTurnsAlone = !kGelu, kSplits = false;
+  static constexpr bool kTall = false, kTurnsAlone = !kGelu, kFinest = false;
   static constexpr int kSideBySide = kPack;
   static_assert(kManyRowsColumns == 4 * kSideBySide);
   template <int kColumns>

@@ -2,8 +2,11 @@
 // others' parts of what it finishes, straight into its shared memory.
 //
 // What is finished at once are segments, 32 columns of the 16 rows of a warp (warpgroup_product.cuh), of which a thread
-// has kSegmentSums. Upper warps and lower ones of a segment, kHalves for each of them, are dealt out in order.
+// has kSegmentSums. A half is what two warps of each group, the upper ones or the lower ones, have of 32 columns; the
+// tile's halves are dealt out in order, as many to each block.
 #pragma once
+
+#include <cstring>
 
 #include "device/cluster.h"
 
@@ -11,69 +14,82 @@ namespace cudaep::kernels::warpgroup {
 
 inline constexpr int kSegmentColumns = 32, kSegmentSums = 16;
 
-// kMost: blocks of a cluster at most, a power of two.
+// Of one tile a launch. kMost: the blocks at most; there are 2, 4, ... of them.
 template <int kColumns, int kGroups, int kMost>
-struct SplitSums {
+class SplitSums {
+ public:
   static constexpr int kHalves = 2 * kColumns / kSegmentColumns;
-  static_assert(kHalves % kMost == 0);
-
-  struct alignas(16) Piece {
-    uint32_t word[4];
-  };
-  static constexpr int kPieces = kSegmentSums / 4;
-  // Of another block's segments: as many as one has at most, for two warps of each group.
-  using Segments = Piece[kHalves * (kMost - 1) / kMost][kGroups * 2][kPieces][32];
-
-  device::CopyBarrier arrived;
-  Segments segments;
+  static_assert(kMost > 1 && kHalves % kMost == 0);
 
   // By one thread, before a barrier of the cluster.
-  __device__ __forceinline__ void Init(int splits) {
-    arrived.Init(1);
-    const int of_block = kHalves / splits;
-    arrived.ArriveExpecting(static_cast<unsigned>((splits - 1) * of_block * static_cast<int>(sizeof(segments[0]))));
+  __device__ __forceinline__ void Init(int blocks) {
+    arrived_.Init(1);
+    const auto bytes = (blocks - 1) * (kHalves / blocks) * static_cast<int>(sizeof(parts_[0]));
+    arrived_.ArriveExpecting(static_cast<unsigned>(bytes));
   }
 
-  static __device__ __forceinline__ bool Owns(int rank, int splits, int segment, int warp) {
-    return (segment * 2 + warp / 2) / (kHalves / splits) == rank;
+  static __device__ __forceinline__ bool Finishes(int rank, int blocks, int segment, int warp) {
+    return HalfOf(segment, warp) / (kHalves / blocks) == rank;
   }
 
-  // A thread's sums of all segments that others finish go to these.
+  // A thread's sums of what its block finishes become those of all blocks; of the others they are theirs.
   template <class Sum>
-  __device__ __forceinline__ void Send(const Sum (&sum)[kColumns / 2], int rank, int splits, int group, int warp) {
-    const int of_block = kHalves / splits, lane = static_cast<int>(threadIdx.x) % 32;
+  __device__ __forceinline__ void Exchange(Sum (&sum)[kColumns / 2], int rank, int blocks, int group, int warp) {
+    static_assert(sizeof(Sum) == sizeof(Piece::word[0]));
+    constexpr int kSegments = kColumns / kSegmentColumns;
+    const int of_block = kHalves / blocks, lane = static_cast<int>(threadIdx.x) % 32;
+    const int slot = group * 2 + warp % 2;
 #pragma unroll
-    for (int segment = 0; segment < kColumns / kSegmentColumns; ++segment) {
-      const int half = segment * 2 + warp / 2, to = half / of_block;
+    for (int segment = 0; segment < kSegments; ++segment) {
+      const int half = HalfOf(segment, warp), to = half / of_block;
       if (to == rank) continue;
-      const int place = ((rank - to - 1) & (splits - 1)) * of_block + half % of_block;
+      // Parts lie by how far their sender comes behind the receiver, going round.
+      const int place = ((rank - to - 1) & (blocks - 1)) * of_block + half % of_block;
 #pragma unroll
       for (int i = 0; i < kPieces; ++i) {
         Piece piece;
         memcpy(&piece, &sum[segment * kSegmentSums + i * 4], sizeof(piece));
-        device::StoreToClusterAsync(&segments[place][group * 2 + warp % 2][i][lane], &arrived,
-                                    static_cast<unsigned>(to), piece);
+        device::StoreToClusterAsync(&parts_[place][slot][i][lane], &arrived_, static_cast<unsigned>(to), piece);
+      }
+    }
+    arrived_.Wait(0);
+#pragma unroll
+    for (int segment = 0; segment < kSegments; ++segment) {
+      if (!Finishes(rank, blocks, segment, warp)) continue;
+#pragma unroll 1
+      for (int from = 0; from < blocks - 1; ++from) {
+        const auto& part = parts_[from * of_block + HalfOf(segment, warp) % of_block][slot];
+#pragma unroll
+        for (int i = 0; i < kPieces; ++i) {
+          Sum more[4];
+          memcpy(more, &part[i][lane], sizeof(more));
+#pragma unroll
+          for (int j = 0; j < 4; ++j) sum[segment * kSegmentSums + i * 4 + j] += more[j];
+        }
       }
     }
   }
 
-  // Adds what the others have sent of a segment that the block finishes.
-  template <class Sum>
-  __device__ __forceinline__ void Add(Sum* sum, int segment, int splits, int group, int warp) {
-    const int of_block = kHalves / splits, lane = static_cast<int>(threadIdx.x) % 32;
-    const int half = segment * 2 + warp / 2;
-#pragma unroll 1
-    for (int from = 0; from < splits - 1; ++from) {
-      const auto& pieces = segments[from * of_block + half % of_block][group * 2 + warp % 2];
-#pragma unroll
-      for (int i = 0; i < kPieces; ++i) {
-        Sum part[4];
-        memcpy(part, &pieces[i][lane], sizeof(part));
-#pragma unroll
-        for (int j = 0; j < 4; ++j) sum[i * 4 + j] += part[j];
-      }
-    }
+ private:
+  struct alignas(16) Piece {
+    uint32_t word[4];
+  };
+  static constexpr int kPieces = kSegmentSums / 4;
+
+  static __device__ __forceinline__ int HalfOf(int segment, int warp) { return segment * 2 + warp / 2; }
+
+  device::CopyBarrier arrived_;
+  Piece parts_[kHalves / kMost * (kMost - 1)][kGroups * 2][kPieces][32];
+};
+
+// Where no blocks share a tile.
+struct NoSplitSums {
+  __device__ __forceinline__ void Init(int /*blocks*/) {}
+  static __device__ __forceinline__ bool Finishes(int /*rank*/, int /*blocks*/, int /*segment*/, int /*warp*/) {
+    return true;
   }
+  template <class Sums>
+  __device__ __forceinline__ void Exchange(Sums& /*sum*/, int /*rank*/, int /*blocks*/, int /*group*/, int /*warp*/) {}
 };
 
 }  // namespace cudaep::kernels::warpgroup

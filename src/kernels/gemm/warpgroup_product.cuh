@@ -5,7 +5,7 @@
 //   kSideBySide                 columns of a segment that a thread has side by side, from kSideBySide * (lane % 4) on:
 //                               2, or 8 where n is whole segments. B's rows lie so in its boxes (device::BoxRow), which
 //                               takes time where tiles are few
-//   kSplits                     whether blocks of a cluster may share a tile
+//   kFinest                     whether there are the finest tiles, which blocks of a cluster may share
 //   OfColumns<N>                what lies in shared memory for each warp and its tile's columns
 //   OfThread<N>                 what a thread asks for before its products
 //   Bring(OfColumns&, column)   by a warp; the tile's first column
@@ -16,11 +16,12 @@
 //                               warpgroup.h says, columns in a box's order, upper rows `row`; the segment's first
 //                               column is `first` in the tile, `column` in C
 //
-// The block's first warpgroup brings boxes, the others multiply and finish. Sums are added in one order: results
-// never differ from run to run.
+// The block's first warpgroup brings boxes, the others multiply and finish: all of that after GridDependencyWait, but
+// that boxes of a constant B are asked for before. Sums are added in one order: results never differ from run to run.
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "core/checked_math.h"
 #include "device/warpgroup.h"
@@ -33,27 +34,24 @@ namespace cudaep::kernels::warpgroup {
 inline constexpr int kWarps = device::kWarpgroupThreads / 32;  // of a group
 
 // What a block works on at a time. kGroups: that multiply; in turns each has every second tile of the block, else 64
-// rows of each. kMostSplits: blocks that share a tile.
-template <int columns, bool turns, int groups, int splits = 1>
+// rows of each. kMostSplits: blocks that share a tile, at most.
+template <int columns, bool turns, int groups, int most_splits = 1>
 struct Tile {
-  static constexpr int kColumns = columns, kGroups = groups, kMostSplits = splits;
+  static constexpr int kColumns = columns, kGroups = groups, kMostSplits = most_splits;
   static constexpr bool kTurns = turns;
   static constexpr int kRows = device::kWarpgroupRows * groups;
   static constexpr int kParts = turns ? groups : 1;  // of 64 rows, that a group has of a tile
   static constexpr int kStageBytes = (kRows + columns) * device::kBoxRowBytes;  // boxes of A, then of B
   static constexpr unsigned kThreads = (1 + groups) * device::kWarpgroupThreads;
   // Blocks that share a multiprocessor. Where those are two, registers stay as the compiler has them.
-  static constexpr int kTogether = columns == 64 ? 2 : 1;
+  static constexpr int kTogether = WarpgroupBlocksTogether(columns);
   // What the block was launched with is divided anew: so many for each thread, as the compiler has it with kThreads.
   static constexpr int kLaunchRegisters = groups == 2 ? 168 : 96;
   static constexpr int kFetchRegisters = 24, kMultiplyRegisters = groups == 2 ? 240 : 112;
   static_assert(kTogether == 2 || kFetchRegisters + groups * kMultiplyRegisters <= (1 + groups) * kLaunchRegisters);
   static_assert(groups == 2 || (groups == 4 && columns == 128 && !turns) || (groups == 1 && columns == 64 && !turns));
 
-  struct NoSums {
-    __device__ __forceinline__ void Init(int /*splits*/) {}
-  };
-  using Split = std::conditional_t<(splits > 1), SplitSums<columns, groups, splits>, NoSums>;
+  using Split = std::conditional_t<(most_splits > 1), SplitSums<columns, groups, most_splits>, NoSplitSums>;
 };
 
 // The product, and how blocks go round its tiles.
@@ -61,7 +59,12 @@ struct Tiles {
   int32_t row_tiles, tiles, steps;  // steps: boxes along the inner dimension
   int32_t splits, split_steps;      // blocks that share a tile, and the steps of each of them but the last
   bool constant_b;                  // its boxes may be read before earlier work is done
-  uint8_t unused[3] = {};
+  uint8_t unused[3] = {};           // without padding, where the simulated device might find an old pointer
+
+  template <class Tile>
+  __device__ __forceinline__ bool AreSplit() const {
+    return Tile::kMostSplits > 1 && splits > 1;
+  }
 };
 
 // What a block has of them.
@@ -72,7 +75,7 @@ struct Share {
 
   __device__ __forceinline__ explicit Share(const Tiles& p)
       : first_tile(static_cast<int>(blockIdx.x)), next_tile(static_cast<int>(gridDim.x)), steps(p.steps) {
-    if (Tile::kMostSplits == 1 || p.splits == 1) return;
+    if (!p.AreSplit<Tile>()) return;
     splits = p.splits, rank = static_cast<int>(device::ClusterRank());
     first_tile /= splits, next_tile /= splits;
     first_step = rank * p.split_steps, steps = device::Min(p.split_steps, p.steps - first_step);
@@ -108,7 +111,7 @@ __device__ __forceinline__ void FetchBoxes(const Tiles& p, const device::TensorM
     device::CopyBox<Finish::kSideBySide>(boxes + stage * Tile::kStageBytes + Tile::kRows * device::kBoxRowBytes, b,
                                          step * device::kBoxColumns, column, full);
   };
-  int ahead = 0;  // boxes of B that are on their way before the loop
+  int ahead = 0;  // boxes of B that have been asked for ahead of the loop
   if (p.constant_b) {
     const int column = column_of(share.first_tile);
     for (; ahead < share.steps && ahead < shared.kStages; ++ahead) bring_b(column, share.first_step + ahead, ahead);
@@ -192,20 +195,12 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
     if (lane == 0) done->Arrive();
 #pragma unroll
     for (int part = 0; part < kParts; ++part) device::WarpgroupSettle(sum[part]);
-    if constexpr (Tile::kMostSplits > 1) {
-      if (share.splits > 1) {
-        shared.split.Send(sum[0], share.rank, share.splits, group, warp);
-        shared.split.arrived.Wait(0);
-      }
-    }
+    if (share.splits > 1) shared.split.Exchange(sum[0], share.rank, share.splits, group, warp);
 #pragma unroll
     for (int first = 0; first < kColumns; first += kSegmentColumns) {
-      if constexpr (Tile::kMostSplits > 1) {
-        if (share.splits > 1) {
-          if (!Tile::Split::Owns(share.rank, share.splits, first / kSegmentColumns, warp)) continue;
-          shared.split.Add(&sum[0][first / 2], first / kSegmentColumns, share.splits, group, warp);
-        }
-      }
+      const bool finishes =
+          share.splits == 1 || Tile::Split::Finishes(share.rank, share.splits, first / kSegmentColumns, warp);
+      if (!finishes) continue;
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
         finish(of_columns, of_thread[part], &sum[part][first / 2], first, row_of(part), column + first);
@@ -226,10 +221,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether)
       shared.empty[i].Init(Tile::kTurns ? kWarps : Tile::kGroups * kWarps);
     }
     for (device::CopyBarrier& turn : shared.turn) turn.Init(kWarps);
-    if (Tile::kMostSplits > 1 && p.splits > 1) shared.split.Init(p.splits);
+    if (p.AreSplit<Tile>()) shared.split.Init(p.splits);
     device::FenceCopyBarriers();
   }
-  if (Tile::kMostSplits > 1 && p.splits > 1) {
+  if (p.AreSplit<Tile>()) {
     device::ClusterBarrier();
   } else {
     __syncthreads();
@@ -256,10 +251,11 @@ Status LaunchTiles(const WarpgroupPlan& plan, const void* a, const void* b, bool
   const auto row_tiles = CeilDiv<int64_t>(m, Tile::kRows), tiles = row_tiles * CeilDiv<int64_t>(n, Tile::kColumns);
   const auto steps = CeilDiv<int64_t>(words, device::kBoxColumns);
   const auto splits = int64_t{plan.splits}, split_steps = CeilDiv(steps, std::max<int64_t>(splits, 1));
-  // A cluster has one tile, and each of its blocks some steps.
-  const bool divides = splits >= 1 && Tile::kMostSplits % splits == 0 &&
-                       (splits == 1 || (plan.blocks == tiles * splits && (splits - 1) * split_steps < steps));
-  if (!divides) {
+  // Each block has a tile, a cluster no other, and each of its blocks some steps.
+  const bool fits = splits >= 1 && Tile::kMostSplits % splits == 0 && plan.blocks >= 1 &&
+                    plan.blocks <= tiles * splits &&
+                    (splits == 1 || (plan.blocks == tiles * splits && (splits - 1) * split_steps < steps));
+  if (!fits) {
     return InvalidArgument("a product by warpgroups with ", tiles, " tiles of ", steps, " steps among ", plan.blocks,
                            " blocks, ", splits, " for each tile");
   }
@@ -286,13 +282,12 @@ template <class Finish>
 Status Launch(const WarpgroupPlan& plan, const void* a, const void* b, bool constant_b, int64_t m, int64_t n, int64_t k,
               const Finish& finish, device::Stream stream) {
   constexpr bool kCodes = sizeof(typename Finish::Element) == 1;
-  constexpr int kMostSplits = Finish::kSplits ? 4 : 1;
   const auto launch = [&]<class Tile>() {
     return LaunchTiles<Finish, Tile>(plan, a, b, constant_b, m, n, k, finish, stream);
   };
   switch (plan.tiles) {
     case WarpgroupTiles::kFinest:
-      if constexpr (kCodes) return launch.template operator()<Tile<64, false, 1, kMostSplits>>();
+      if constexpr (Finish::kFinest) return launch.template operator()<Tile<64, false, 1, kMostWarpgroupSplits>>();
       break;
     case WarpgroupTiles::kFine:
       if constexpr (kCodes) return launch.template operator()<Tile<64, false, 2>>();

@@ -19,7 +19,7 @@ bool TakesWarpgroups(int64_t m, int64_t n, int64_t k, const device::DeviceInfo& 
 }
 
 WarpgroupPlan PlanWarpgroups(int64_t m, int64_t n, WarpgroupTiles tiles, const device::DeviceInfo& device) {
-  const int64_t together = WarpgroupColumns(tiles) == 64 ? 2 : 1;
+  const int64_t together = WarpgroupBlocksTogether(WarpgroupColumns(tiles));
   const int64_t blocks =
       std::min<int64_t>(WarpgroupTileCount(m, n, tiles), std::max(device.multiprocessors, 1) * together);
   return {.tiles = tiles, .blocks = static_cast<unsigned>(blocks)};

@@ -21,9 +21,12 @@ enum class WarpgroupTiles : uint8_t {
 
 struct WarpgroupPlan {
   WarpgroupTiles tiles = WarpgroupTiles::kSmall;
-  unsigned blocks = 0;  // which go round the tiles
-  int splits = 1;       // blocks of a cluster that share a tile, of which each has a part of the inner dimension
+  unsigned blocks = 0;  // which go round the tiles: at most one for each tile and split
+  // Blocks of a cluster that share a tile (kFinest, of some), of which each has a part of the inner dimension: 1, 2 or
+  // 4.
+  int splits = 1;
 };
+inline constexpr int kMostWarpgroupSplits = 4;
 
 constexpr int64_t WarpgroupRows(WarpgroupTiles tiles) {
   if (tiles == WarpgroupTiles::kFinest) return 64;
@@ -33,6 +36,8 @@ constexpr int64_t WarpgroupColumns(WarpgroupTiles tiles) {
   if (tiles == WarpgroupTiles::kFinest || tiles == WarpgroupTiles::kFine) return 64;
   return tiles == WarpgroupTiles::kSmall || tiles == WarpgroupTiles::kTall ? 128 : 192;
 }
+// Blocks that share a multiprocessor.
+constexpr int WarpgroupBlocksTogether(int64_t columns) { return columns == 64 ? 2 : 1; }
 int64_t WarpgroupTileCount(int64_t m, int64_t n, WarpgroupTiles tiles);
 
 bool HasWarpgroups(const device::DeviceInfo& device);

@@ -1,3 +1,6 @@
+#include <bit>
+#include <limits>
+
 #include "core/checked_math.h"
 #include "device/device_info.h"
 #include "device/pairs.h"
@@ -74,22 +77,9 @@ struct CodeRows {
   }
 };
 
-// One of the steps.
-struct Step {
-  WholeRange range;
-  float by_range;
-
-  __device__ __forceinline__ explicit Step(const CodeAttentionStep& step)
-      : range(WholeRange::Of(step.least, step.most)), by_range(step.factor * kByWholeRange) {}
-
-  // kWholeNumbers and the whole number.
-  __device__ __forceinline__ float Bits(float x) const { return WholeBits(range, x, by_range, range.start); }
-  __device__ __forceinline__ float Whole(float x) const { return Bits(x) - kWholeNumbers; }
-  // Of what begins with `start` instead of the range's.
-  __device__ __forceinline__ float Whole(float x, float start) const {
-    return WholeBits(range, x, by_range, start) - kWholeNumbers;
-  }
-};
+__device__ __forceinline__ WholeRange RangeOf(const CodeAttentionStep& step) {
+  return WholeRange::Of(step.least, step.most, step.factor);
+}
 
 // kKeyWarps: warps that share 16 rows, an equal part of each tile of keys for each.
 template <bool kMask, bool kAligned, int kKeyWarps>
@@ -104,7 +94,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   const int row_warp = static_cast<int>(threadIdx.x) / 32 / kKeyWarps;
   const int key_warp = static_cast<int>(threadIdx.x) / 32 % kKeyWarps;
   const int first_key = key_warp * kWarpTiles * Products::kKeys;  // of a tile
-  const Step scores(p.scores), scaled(p.scaled), masked(p.masked), shares(p.shares), result(p.result);
+  const WholeRange scores = RangeOf(p.scores), scaled = RangeOf(p.scaled), masked = RangeOf(p.masked);
+  const WholeRange shares = RangeOf(p.shares), result = RangeOf(p.result);
   const auto row_tiles = static_cast<uint32_t>((p.queries + kRows - 1) / kRows), heads = static_cast<uint32_t>(p.heads);
   const uint32_t matrix = blockIdx.x / row_tiles;
   const int64_t first_row = int64_t{blockIdx.x % row_tiles} * kRows, head = matrix % heads, batch = matrix / heads;
@@ -131,7 +122,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
                    ? static_cast<float>(static_cast<const int8_t*>(at.mask)[from] - p.mask_zero)
                    : static_cast<float>(static_cast<const uint8_t*>(at.mask)[from] - p.mask_zero);
     }
-    mask_tile[threadIdx.x] = fmaf(number, p.mask_factor * kByWholeRange, masked.range.start);
+    mask_tile[threadIdx.x] = fmaf(number, p.mask_factor * kInverseWholeRange, masked.scaled_start);
   };
   Scores s[kWarpTiles];
   const auto each_score = [&](auto&& body) {
@@ -157,7 +148,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     }
     each_score([&](float& x, int, int) { x = scores.Whole(x); });
     if (p.has_scaled != 0) each_score([&](float& x, int, int) { x = scaled.Whole(x); });
-    if constexpr (kMask) each_score([&](float& x, int column, int) { x = masked.Whole(x, mask_tile[column]); });
+    if constexpr (kMask)
+      each_score([&](float& x, int column, int) { x = masked.Whole(x, masked.scaled_factor, mask_tile[column]); });
     if (key + kKeys > keys) {
       each_score([&](float& x, int column, int) {
         if (key + column >= keys) x = kHidden;
@@ -332,12 +324,13 @@ bool TakesCodeAttention(const CodeAttention& p) {
 }
 
 int KeyWarpsOf(const CodeAttention& p, const device::DeviceInfo& device) {
-  constexpr int64_t kFewBlocks = 2;  // of a multiprocessor
-  return BlocksOf(p, 1) <= kFewBlocks * device.multiprocessors ? kMostKeyWarps : 1;
+  constexpr int64_t kFewBlocks = 2;  // of a multiprocessor, which takes three
+  return p.keys > Products::kKeys && BlocksOf(p, 1) <= kFewBlocks * device.multiprocessors ? kMostKeyWarps : 1;
 }
 
 Status LaunchCodeAttention(const CodeAttention& attention, const CodeAttentionPointers& at, device::Stream stream) {
   const CodeAttention& p = attention;
+  if (p.key_warps != 1 && p.key_warps != kMostKeyWarps) return InvalidArgument(p.key_warps, " warps that share rows");
   if (p.batch == 0 || p.heads == 0 || p.queries == 0 || p.head_size == 0) return Status::Ok();
   uintptr_t bits = 0;
   for (const void* tensor : {at.q, at.k, at.v, static_cast<const void*>(at.y)}) {

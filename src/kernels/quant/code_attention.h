@@ -7,11 +7,12 @@
 //   y = whole(result, sum over keys of whole(shares, share) * (v - v_zero)) + y_zero
 //
 // whole(step, x, mask) = x * step.factor + mask, rounded to a whole number, ties to even, within [least, most]: a code
-// less its zero point. Sums of products are exact as long as a row's shares come to less than 2^24 / 255 codes. What is
-// rounded is one product and a sum in fp32, so that a number next to a tie may get the code beside it. Keys are read in
-// tiles, twice where there are several.
+// less its zero point. Sums of products are exact as long as a row's shares come to less than 2^24 / 255 codes. A
+// number next to a tie may get the code beside it (whole_range.cuh). Keys are read in tiles, twice where there are
+// several.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "core/data_type.h"
@@ -39,10 +40,14 @@ struct CodeAttention {
   float exponent = 1;
   // Of the mask: what a number, or a code less its zero point, is multiplied by.
   DataType mask = DataType::kUndefined;  // kFloat, kInt8, kUint8; none
+  // Without padding, where the simulated device, which looks for pointers, might find an old one.
+  uint8_t unused[3] = {};
   int32_t mask_zero = 0;
   float mask_factor = 1;
+  int32_t unused_word = 0;
   int64_t mask_stride = 0;  // elements between entries of the batch
 };
+static_assert(offsetof(CodeAttention, mask_stride) == offsetof(CodeAttention, unused_word) + sizeof(int32_t));
 
 struct CodeAttentionPointers {
   const void* q = nullptr;
@@ -54,7 +59,7 @@ struct CodeAttentionPointers {
 
 // Of devices with tensor cores for float16.
 bool TakesCodeAttention(const CodeAttention& attention);
-// Several where there are few rows.
+// 2 where there are few rows, and keys for both.
 int KeyWarpsOf(const CodeAttention& attention, const device::DeviceInfo& device);
 
 // An empty result launches nothing; without keys all sums are 0.

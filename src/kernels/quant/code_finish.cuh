@@ -1,14 +1,16 @@
 // Sums of products as codes, as code_product.h says.
 #pragma once
 
+#include <bit>
+
 #include "device/launch.h"
 #include "kernels/quant/code_product.h"
 #include "kernels/quant/whole_range.cuh"
 
 namespace cudaep::kernels {
 
-// Of a column: (sum + shift) * factor is the number by the scale of the first step, by 256, and `start` begins its
-// range of whole ones; what is left by the last step's scale, and the bias by that scale, are the number again.
+// Of a column, as WholeRange::Bits takes them: the factor of sum + shift for the first step there is, and the last
+// step's start with the bias.
 struct CodeColumn {
   float factor, shift, start;
 };
@@ -23,20 +25,20 @@ __device__ __forceinline__ CodeNumbers CodeNumbersOf(const CodeFinish& p, int64_
 
 // What all columns of a part have.
 struct CodeRanges {
-  WholeRange first, last;
-  float ratio;  // by 256
-  float added;  // to whole numbers of the last step
+  WholeRange first, last;  // the last one's factor is that of whole numbers of the first
+  float added;             // to whole numbers of the last
 
   static __device__ __forceinline__ CodeRanges Of(const CodePart& part) {
-    return {WholeRange::Of(part.first.least, part.first.most), WholeRange::Of(part.last.least, part.last.most),
-            part.ratio * kByWholeRange, static_cast<float>(part.added)};
+    return {WholeRange::Of(part.first.least, part.first.most),
+            WholeRange::Of(part.last.least, part.last.most, part.ratio), static_cast<float>(part.added)};
   }
 };
 
 template <bool kFirst>
 __device__ __forceinline__ CodeColumn CodeColumnOf(const CodePart& p, const CodeNumbers& of) {
   const float inverse = kFirst ? p.first.inverse : p.last.inverse;
-  return {of.scale * inverse * kByWholeRange, of.shift, (of.bias * p.last.inverse - p.last.least) * kByWholeRange};
+  return {of.scale * inverse * kInverseWholeRange, of.shift,
+          (of.bias * p.last.inverse - p.last.least) * kInverseWholeRange};
 }
 
 // The code in the lowest byte, other bits behind it. A table lies in shared memory.
@@ -45,9 +47,9 @@ __device__ __forceinline__ uint32_t CodeOf(const CodeRanges& of, int32_t sum, co
                                            const uint8_t* table) {
   // What is left of two large numbers is exact, and nothing where the operand stands for zeros.
   float x = static_cast<float>(sum) + column.shift;
-  if constexpr (kFirst) x = WholeBits(of.first, x, column.factor, of.first.start) - kWholeNumbers;
-  const auto code =
-      std::bit_cast<uint32_t>(WholeBits(of.last, x, kFirst ? of.ratio : column.factor, column.start) + of.added);
+  if constexpr (kFirst) x = of.first.Whole(x, column.factor, of.first.scaled_start);
+  const float factor = kFirst ? of.last.scaled_factor : column.factor;
+  const auto code = std::bit_cast<uint32_t>(of.last.Bits(x, factor, column.start) + of.added);
   return kTable ? table[code & 0xff] : code;
 }
 

@@ -10,7 +10,7 @@ namespace {
 template <bool kFirst, bool kTable>
 struct CodesFinish {
   using Element = int8_t;
-  static constexpr bool kTall = false, kTurnsAlone = false, kSplits = true;
+  static constexpr bool kTall = false, kTurnsAlone = false, kFinest = true;
   static constexpr int kSideBySide = 2;
   template <int kColumns>
   struct OfColumns {
@@ -20,13 +20,12 @@ struct CodesFinish {
     };
     Pair pair[kColumns / 2];
     float start[kColumns];
-    uint8_t table[kTable ? 256 : 4];
+    uint8_t table[kTable ? 256 : 1];  // for each warp, so that none waits for others
     CodeRanges ranges;
   };
   template <int kColumns>
   struct OfThread {
     uint8_t* upper;                   // what it has of C in its first row and the tile's first segment
-    int32_t left;                     // columns of C from there on
     bool stores_upper, stores_lower;  // whether there is such a row and somebody reads it, and of the one eight below
   };
 
@@ -37,7 +36,6 @@ struct CodesFinish {
     const int index = column / p.part_n, first = static_cast<int>(threadIdx.x) % 4 * 8;
     auto* const c = static_cast<uint8_t*>(p.c[index]);
     of.upper = c + int64_t{row} * p.part_n + column - index * p.part_n + first;
-    of.left = p.n - column - first;
     of.stores_upper = row < p.m && c != nullptr, of.stores_lower = row + 8 < p.m && c != nullptr;
   }
 
@@ -68,7 +66,7 @@ struct CodesFinish {
 
   template <int kColumns>
   __device__ __forceinline__ void operator()(const OfColumns<kColumns>& of, const OfThread<kColumns>& to,
-                                             const int32_t* sum, int first, int /*row*/, int /*column*/) const {
+                                             const int32_t* sum, int first, int /*row*/, int column) const {
     const int quad = static_cast<int>(threadIdx.x) % 4;
     const CodeRanges ranges = of.ranges;
     uint32_t word[4];  // two columns of the row, and of the one eight below
@@ -86,7 +84,7 @@ struct CodesFinish {
       word[i] = device::JoinBytes(code[0], code[1], code[2], code[3]);
     }
     device::TransposeQuad(word, quad);
-    if (first >= to.left) return;
+    if (column + quad * 8 >= p.n) return;
     const auto store = [&]<bool kLower>(uint8_t* c) {
       StorePack(reinterpret_cast<uint32_t*>(__builtin_assume_aligned(c, 8)),
                 Pack<uint32_t, 2>{

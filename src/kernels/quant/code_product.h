@@ -6,8 +6,8 @@
 //   y = table[index], or the code itself
 //
 // A code of x: x / scale rounded to a whole number, ties to even, plus a zero point, kept within 8 bits. What scales a
-// number between two roundings to codes is one factor, so that a number next to a tie may get the code beside it: what
-// is rounded is off by its own few millionths.
+// number between two roundings to codes is one factor, so that a number next to a tie may get the code beside it
+// (whole_range.cuh).
 #pragma once
 
 #include <cstdint>
@@ -49,8 +49,9 @@ struct CodeFinish {
   int32_t m = 0;
 };
 
-// Of [m, k] by [parts * part_n, k]. Finer tiles where larger ones leave half of the device without work; the finest are
-// divided along k where they do too. Nothing where no tiles lie within a part: then each is a product of its own.
+// Of [m, k] by [parts * part_n, k]. The finest tiles where there is at most one for each multiprocessor, divided along
+// k as long as that leaves each block much of it; of others finer ones where larger ones leave half of the device
+// without work. Nothing where no tiles lie within a part: then each is a product of its own.
 std::optional<WarpgroupPlan> PlanCodeProduct(int64_t m, int64_t part_n, int64_t parts, int64_t k,
                                              const device::DeviceInfo& device);
 

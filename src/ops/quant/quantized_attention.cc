@@ -69,8 +69,9 @@ class QuantizedAttention final : public Operator {
       const std::vector<float> numbers = info.Floats(name).value_or(std::vector<float>{});
       if (numbers.size() != 3) return InvalidArgument(name, " needs 3 values, not ", numbers.size());
       *step = {.factor = numbers[0], .least = numbers[1], .most = numbers[2]};
-      if (!(step->factor > 0) || !std::isfinite(step->factor) || !(step->least <= 0) ||
-          !(step->most - step->least == 255)) {
+      const bool is_range = step->least == std::nearbyint(step->least) && step->least <= 0 && step->most >= 0 &&
+                            step->most - step->least == 255;
+      if (!(step->factor > 0) || !std::isfinite(step->factor) || !is_range) {
         return InvalidArgument(name, ": a positive factor, and codes around 0, are needed");
       }
     }

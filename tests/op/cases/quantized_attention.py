@@ -94,6 +94,7 @@ CASES = [
     _refused("exponent and mask_factor must", exponent=0.0),
     _refused("needs 3 values", scores=[1.0]),
     _refused("a positive factor", shares=[0.0, 0.0, 255.0]),
+    _refused("and codes around 0", shares=[1.0, -0.5, 254.5]), _refused("codes around 0, are", shares=[1.0, -300.0, -45.0]),
     _refused("attention of", shapes=((1, 2, 3, 16), (1, 2, 3, 16), (1, 2, 4, 16))),
     _refused("must have 4 dimensions", shapes=((2, 3, 16), (1, 2, 3, 16), (1, 2, 3, 16))),
     _refused("has no number for each", mask=Rand((1, 1, 3, 3), "float32")),

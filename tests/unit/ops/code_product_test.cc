@@ -122,26 +122,34 @@ TEST_F(CodeProductTest, TilesSharedByBlocks) {
   if (context_->device_info().simulated) GTEST_SKIP() << "no clusters";
   for (const bool has_table : {false, true}) {
     CheckSizes(WarpgroupTiles::kFinest, 64, 64, 256, true, has_table, 2, 2);
-    CheckSizes(WarpgroupTiles::kFinest, 130, 208, 912, true, has_table, 24, 2);
+    CheckSizes(WarpgroupTiles::kFinest, 130, 208, 1152, true, has_table, 24, 2);  // 5 and 4 steps
     CheckSizes(WarpgroupTiles::kFinest, 128, 96, 3072, false, has_table, 16, 4);
-    CheckSizes(WarpgroupTiles::kFinest, 65, 144, 928, false, has_table, 24, 4);
+    CheckSizes(WarpgroupTiles::kFinest, 65, 144, 1648, false, has_table, 24, 4);  // 4, 4, 4 and a part of one
   }
 }
 
-TEST_F(CodeProductTest, BlocksThatShareNoTileAreRefused) {
+TEST_F(CodeProductTest, BlocksWithoutWorkAreRefused) {
   kernels::CodeFinish finish;
   finish.m = 64, finish.n = finish.part_n = 128;
   const void* const codes = Allocate(size_t{128} * 256);
   const auto code = [&](const kernels::WarpgroupPlan& plan) {
     return kernels::LaunchCodeProduct(finish, plan, codes, codes, 256, context_->stream()).code();
   };
-  EXPECT_EQ(code({WarpgroupTiles::kFinest, 2, 2}), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code({WarpgroupTiles::kFinest, 16, 8}), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code({WarpgroupTiles::kFinest, 8, 4}), StatusCode::kInvalidArgument);  // for two steps
-  EXPECT_EQ(code({WarpgroupTiles::kFine, 4, 2}), StatusCode::kInvalidArgument);
+  for (const kernels::WarpgroupPlan& plan : std::vector<kernels::WarpgroupPlan>{
+           {WarpgroupTiles::kFinest, 0, 1},  // none
+           {WarpgroupTiles::kFinest, 3, 1},  // more than the two tiles
+           {WarpgroupTiles::kFinest, 2, 2},  // half of them
+           {WarpgroupTiles::kFinest, 2, 0},
+           {WarpgroupTiles::kFinest, 6, 3},  // no power of two
+           {WarpgroupTiles::kFinest, 8, 4},  // of which two have no step
+           {WarpgroupTiles::kFinest, 16, 8},
+           {WarpgroupTiles::kFine, 4, 2},  // tiles that nobody shares
+       }) {
+    EXPECT_EQ(code(plan), StatusCode::kInvalidArgument) << plan.blocks << ' ' << plan.splits;
+  }
 }
 
-TEST(CodeProductPlanTest, FineTilesWhereOthersLeaveHalfOfTheDevice) {
+TEST(CodeProductPlanTest, FinerTilesWhereOthersLeaveMultiprocessorsIdle) {
   device::DeviceInfo device;
   device.major = 9;
   device.multiprocessors = 132;

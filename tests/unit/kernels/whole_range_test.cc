@@ -1,0 +1,64 @@
+// Whole numbers within bounds, as a range makes them of numbers.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "kernels/quant/whole_range.cuh"
+
+namespace cudaep::kernels {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+
+TEST(WholeRangeTest, TiesBoundsAndWhatIsNoNumber) {
+  struct Case {
+    float least, most, x, wanted;
+  };
+  for (const Case& c : {
+           Case{-128, 127, 0.5f, 0},
+           {-128, 127, 1.5f, 2},
+           {-128, 127, -0.5f, 0},
+           {-128, 127, -2.5f, -2},
+           {-125, 130, 0.5f, 0},  // an odd lower bound
+           {-125, 130, 1.5f, 2},
+           {-128, 127, 126.5f, 126},
+           {-128, 127, 127.5f, 127},
+           {-128, 127, -128.5f, -128},
+           {-128, 127, -127.5f, -128},
+           {0, 255, 255.5f, 255},
+           {0, 255, -1, 0},
+           {-200, 55, -200, -200},
+           {-200, 55, 1e30f, 55},
+           {-200, 55, -1e30f, -200},
+           {0, 90, 90.4f, 90},  // narrower
+           {0, 90, 200, 90},
+           {7, 7, -3, 7},
+           {7, 7, 300, 7},
+           {-128, 127, kInf, 127},
+           {-128, 127, -kInf, -128},
+           {-128, 127, kNan, -128},
+       }) {
+    EXPECT_EQ(WholeRange::Of(c.least, c.most).Whole(c.x), c.wanted) << c.least << ' ' << c.most << ' ' << c.x;
+  }
+}
+
+TEST(WholeRangeTest, OffByATieAtMost) {
+  std::mt19937 generator(7);
+  std::uniform_real_distribution<float> factors(0.001f, 3), numbers(-300, 300), terms(-50, 50);
+  for (int i = 0; i < 100000; ++i) {
+    const float factor = factors(generator), x = numbers(generator), term = terms(generator);
+    const auto least = static_cast<float>(static_cast<int>(generator() % 256) - 255);
+    const WholeRange range = WholeRange::Of(least, least + 255, factor);
+    const double number = double{x} * factor + term;
+    const float start = fmaf(term, kInverseWholeRange, range.scaled_start);
+    const double off = std::abs(range.Whole(x, range.scaled_factor, start) -
+                                std::clamp(number, double{least}, double{least} + 255));
+    ASSERT_LE(off, 0.5 + 0x1p-16) << factor << ' ' << x << ' ' << term << ' ' << least;
+  }
+}
+
+}  // namespace
+}  // namespace cudaep::kernels
