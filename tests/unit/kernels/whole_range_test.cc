@@ -1,4 +1,6 @@
 // Whole numbers within bounds, as a range makes them of numbers.
+#include "kernels/quant/whole_range.cuh"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,12 +8,10 @@
 #include <limits>
 #include <random>
 
-#include "kernels/quant/whole_range.cuh"
-
 namespace cudaep::kernels {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinite = std::numeric_limits<float>::infinity(), kNoNumber = std::numeric_limits<float>::quiet_NaN();
 
 TEST(WholeRangeTest, TiesBoundsAndWhatIsNoNumber) {
   struct Case {
@@ -37,9 +37,9 @@ TEST(WholeRangeTest, TiesBoundsAndWhatIsNoNumber) {
            {0, 90, 200, 90},
            {7, 7, -3, 7},
            {7, 7, 300, 7},
-           {-128, 127, kInf, 127},
-           {-128, 127, -kInf, -128},
-           {-128, 127, kNan, -128},
+           {-128, 127, kInfinite, 127},
+           {-128, 127, -kInfinite, -128},
+           {-128, 127, kNoNumber, -128},
        }) {
     EXPECT_EQ(WholeRange::Of(c.least, c.most).Whole(c.x), c.wanted) << c.least << ' ' << c.most << ' ' << c.x;
   }
@@ -54,8 +54,8 @@ TEST(WholeRangeTest, OffByATieAtMost) {
     const WholeRange range = WholeRange::Of(least, least + 255, factor);
     const double number = double{x} * factor + term;
     const float start = fmaf(term, kInverseWholeRange, range.scaled_start);
-    const double off = std::abs(range.Whole(x, range.scaled_factor, start) -
-                                std::clamp(number, double{least}, double{least} + 255));
+    const double off =
+        std::abs(range.Whole(x, range.scaled_factor, start) - std::clamp(number, double{least}, double{least} + 255));
     ASSERT_LE(off, 0.5 + 0x1p-16) << factor << ' ' << x << ' ' << term << ' ' << least;
   }
 }
