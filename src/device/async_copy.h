@@ -162,6 +162,40 @@ struct CopyBarrier {
   }
 };
 
+// Barriers side by side in shared memory, for loops: where they lie is worked out once.
+class CopyBarriers {
+ public:
+  __device__ __forceinline__ explicit CopyBarriers(CopyBarrier* first)
+      : first_(first), address_(detail::SharedAddress(first)) {}
+
+  __device__ __forceinline__ void Arrive(int index) const {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(AddressOf(index)) : "memory");
+#else
+    first_[index].Arrive();
+#endif
+  }
+  __device__ __forceinline__ void Wait(int index, unsigned parity) const {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile(
+        "{ .reg .pred over; again: mbarrier.try_wait.parity.shared.b64 over, [%0], %1; @!over bra again; }" ::"r"(
+            AddressOf(index)),
+        "r"(parity)
+        : "memory");
+#else
+    first_[index].Wait(parity);
+#endif
+  }
+
+ private:
+  __device__ __forceinline__ unsigned AddressOf(int index) const {
+    return address_ + static_cast<unsigned>(index) * static_cast<unsigned>(sizeof(CopyBarrier));
+  }
+
+  [[maybe_unused]] CopyBarrier* first_;
+  [[maybe_unused]] unsigned address_;
+};
+
 // Makes barriers that the calling thread initialised known to the copies of others; a barrier of the threads follows.
 __device__ __forceinline__ void FenceCopyBarriers() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

@@ -104,9 +104,9 @@ struct BoxPart {
 #endif
   }
   // The next K columns for each step.
-  __device__ __forceinline__ BoxPart At(int steps) const {
-    return {bits + static_cast<uint64_t>(steps) * kWarpgroupDepthBytes / 16, first, steps};
-  }
+  __device__ __forceinline__ BoxPart At(int steps) const { return {Moved(steps * kWarpgroupDepthBytes), first, steps}; }
+  // The same part of a box that lies so many bytes behind.
+  __device__ __forceinline__ BoxPart Behind(int bytes) const { return {Moved(bytes), first + bytes, step}; }
 #if defined(CUDAEP_SIMULATED_DEVICE)
   template <class T>
   WarpgroupSum<T> Element(int row, int k) const {
@@ -120,6 +120,13 @@ struct BoxPart {
     }
   }
 #endif
+
+ private:
+  // The address is the lowest bits, and shared memory is smaller.
+  __device__ __forceinline__ uint64_t Moved(int bytes) const {
+    const auto low = static_cast<uint32_t>(bits) + static_cast<uint32_t>(bytes) / 16;
+    return (bits & 0xffffffff00000000) | low;
+  }
 };
 
 __device__ __forceinline__ void WarpgroupBegin() {

@@ -41,7 +41,8 @@ struct Tile {
   static constexpr bool kTurns = turns;
   static constexpr int kRows = device::kWarpgroupRows * groups;
   static constexpr int kParts = turns ? groups : 1;  // of 64 rows, that a group has of a tile
-  static constexpr int kStageBytes = (kRows + columns) * device::kBoxRowBytes;  // boxes of A, then of B
+  static constexpr int kBytesOfA = kRows * device::kBoxRowBytes;
+  static constexpr int kStageBytes = kBytesOfA + columns * device::kBoxRowBytes;  // boxes of A, then of B
   static constexpr unsigned kThreads = (1 + groups) * device::kWarpgroupThreads;
   // Blocks that share a multiprocessor. Where those are two, registers stay as the compiler has them.
   static constexpr int kTogether = WarpgroupBlocksTogether(columns);
@@ -108,7 +109,7 @@ __device__ __forceinline__ void FetchBoxes(const Tiles& p, const device::TensorM
   const auto bring_b = [&](int column, int step, int stage) {
     device::CopyBarrier* const full = &shared.full[stage];
     full->ArriveExpecting(Tile::kStageBytes);
-    device::CopyBox<Finish::kSideBySide>(boxes + stage * Tile::kStageBytes + Tile::kRows * device::kBoxRowBytes, b,
+    device::CopyBox<Finish::kSideBySide>(boxes + stage * Tile::kStageBytes + Tile::kBytesOfA, b,
                                          step * device::kBoxColumns, column, full);
   };
   int ahead = 0;  // boxes of B that have been asked for ahead of the loop
@@ -140,12 +141,15 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
   using T = typename Finish::Element;
   constexpr int kParts = Tile::kParts, kColumns = Tile::kColumns, kStages = Shared<Finish, Tile>::kStages;
   constexpr bool kTurns = Tile::kTurns;
-  const int group = static_cast<int>(threadIdx.x) / device::kWarpgroupThreads - 1;
+  // The same for all lanes, which the compiler does not see of a thread's number.
+  const int group = __shfl_sync(device::kFullWarp, static_cast<int>(threadIdx.x) / device::kWarpgroupThreads - 1, 0);
   const int warp = static_cast<int>(threadIdx.x) / 32 % kWarps, lane = static_cast<int>(threadIdx.x) % 32;
   const int first_row = kTurns ? 0 : group * device::kWarpgroupRows;
   auto& of_columns = shared.of_columns[group * kWarps + warp];
   const Share<Tile> share(p);
-  int stage = 0, turn = 0;
+  const device::CopyBarriers full(shared.full), empty(shared.empty);
+  const auto first_a = device::BoxPart::Of(boxes, first_row), first_b = device::BoxPart::Of(boxes + Tile::kBytesOfA);
+  int stage = 0, last_stage = 0, turn = 0;
   int brought = -1;                                    // columns
   unsigned parity = 0, own_turn = group == 0 ? 1 : 0;  // the first group's turn is over from the start
   for (int tile = share.first_tile; tile < p.tiles; tile += share.next_tile, turn ^= 1) {
@@ -170,29 +174,28 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
     if (kTurns) shared.turn[group].Wait(own_turn);
     own_turn ^= 1;
     device::WarpgroupSum<T> sum[kParts][kColumns / 2];
-    device::CopyBarrier* done = nullptr;  // with what the products before these read
     for (int step = 0; step < share.steps; ++step) {
-      shared.full[stage].Wait(parity);
-      const unsigned char* const box = boxes + stage * Tile::kStageBytes;
-      const device::BoxPart b = device::BoxPart::Of(box + Tile::kRows * device::kBoxRowBytes);
+      full.Wait(stage, parity);
+      const auto a = first_a.Behind(stage * Tile::kStageBytes), b = first_b.Behind(stage * Tile::kStageBytes);
       device::WarpgroupBegin();
 #pragma unroll
       for (int depth = 0; depth < device::kBoxRowBytes / device::kWarpgroupDepthBytes; ++depth) {
 #pragma unroll
         for (int part = 0; part < kParts; ++part) {
-          const auto a = device::BoxPart::Of(box, first_row + part * device::kWarpgroupRows);
-          device::WarpgroupMma<T, kColumns>(sum[part], a.At(depth), b.At(depth), (step | depth) != 0);
+          constexpr int kPartBytes = device::kWarpgroupRows * device::kBoxRowBytes;
+          device::WarpgroupMma<T, kColumns>(sum[part], a.Behind(part * kPartBytes).At(depth), b.At(depth),
+                                            (step | depth) != 0);
         }
       }
       device::WarpgroupCommit();
       device::WarpgroupWait<1>();
-      if (lane == 0 && done != nullptr) done->Arrive();
-      done = &shared.empty[stage];
+      if (step > 0 && lane == 0) empty.Arrive(last_stage);  // what the products before these have read
+      last_stage = stage;
       if (++stage == kStages) stage = 0, parity ^= 1;
     }
     if (kTurns && lane == 0) shared.turn[1 - group].Arrive();
     device::WarpgroupWait<0>();
-    if (lane == 0) done->Arrive();
+    if (lane == 0) empty.Arrive(last_stage);
 #pragma unroll
     for (int part = 0; part < kParts; ++part) device::WarpgroupSettle(sum[part]);
     if (share.splits > 1) shared.split.Exchange(sum[0], share.rank, share.splits, group, warp);
