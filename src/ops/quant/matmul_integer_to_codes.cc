@@ -7,7 +7,6 @@
 //
 // On devices of 9.0 one kernel multiplies and finishes; elsewhere the library's sums go through memory.
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <string>
 
@@ -173,8 +172,8 @@ class MatMulIntegerToCodes final : public Operator {
     }
     const Coding coding{.scale = scales[index], .zero = zeros[index], .lowest = lowest[index]};
     if (!(coding.scale > 0)) return InvalidArgument(step, "_scale must be a positive number, not ", coding.scale);
-    if (!std::isfinite(1 / coding.scale) || !std::isfinite(coding.scale)) {
-      return NotSupported(step, "_scale ", coding.scale, " has no reciprocal");
+    if (!(coding.scale >= 0x1p-60f && coding.scale <= 0x1p60f)) {
+      return NotSupported(step, "_scale ", coding.scale, "; 2^-60 to 2^60 are offered");
     }
     if (coding.lowest != -128 && coding.lowest != 0) {
       return InvalidArgument(step, "_lowest must be -128 or 0, not ", coding.lowest);
