@@ -127,7 +127,7 @@ CASES = [
     _refused("y_scale must be a positive number", y_scale=[0.0]),
     _refused("2^-60 to 2^60 are offered", code="NOT_SUPPORTED", y_scale=[1e-30]),
     _refused("first_scale 1.00000002e+30", code="NOT_SUPPORTED", first_scale=[1e30], first_zero=[0],
-             first_lowest=[-128]),  # fmt: skip
+             first_lowest=[-128]),
     _refused("y_lowest must be -128 or 0", y_lowest=[-1]),
     _refused("first_zero 200 is no code", first_scale=[1.0], first_zero=[200], first_lowest=[-128]),
 ]  # fmt: skip
