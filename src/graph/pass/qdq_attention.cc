@@ -115,7 +115,7 @@ class Attender {
       return "elements of a key or a value do not lie side by side";
     }
     for (const Coding& coding : {scores->a, scores->b, scores->y, values.b, values.y, *x, *shares}) {
-      if (!(coding.scale >= 0x1p-60 && coding.scale <= 0x1p60)) return "scales are too large or too small";
+      if (!kernels::IsModerateScale(coding.scale)) return "scales are too large or too small";
     }
     for (const Coding& coding : {scores->a, scores->b, values.b}) {
       if (coding.type != DataType::kInt8) return "queries, keys or values are not of int8";

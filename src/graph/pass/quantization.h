@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/pass/match.h"
+#include "kernels/quant/code_reciprocal.h"
 
 namespace cudaep::graph {
 
@@ -21,10 +22,7 @@ struct Quantization {
   float scale() const { return scales.front(); }
   int32_t zero() const { return zeros.front(); }
   bool has_zeros() const;  // that are not 0
-  // Whether kernels that join scales to factors may: products and quotients of two are numbers of fp32.
-  bool is_moderate() const {
-    return std::ranges::all_of(scales, [](float scale) { return scale >= 0x1p-60f && scale <= 0x1p60f; });
-  }
+  bool is_moderate() const { return std::ranges::all_of(scales, kernels::IsModerateScale); }
   // Whether the same codes stand for the same numbers, in tensors of any dimensions.
   bool IsSame(const Quantization& other) const {
     return is_uniform() && other.is_uniform() && type == other.type && scale() == other.scale() &&

@@ -11,7 +11,7 @@ constexpr int kReach = 2;  // fp32 numbers to either side of a half that are tes
 }  // namespace
 
 std::optional<CodeReciprocal> CodeReciprocalOf(float scale) {
-  if (!(scale >= 0x1p-60f && scale <= 0x1p60f)) return std::nullopt;
+  if (!IsModerateScale(scale)) return std::nullopt;
   const float high = 1.0f / scale;
   const CodeReciprocal reciprocal{.high = high, .low = static_cast<float>(1.0 / double{scale} - double{high})};
   for (int code = 0; code <= kMostCode; ++code) {

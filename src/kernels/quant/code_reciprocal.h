@@ -12,6 +12,9 @@
 
 namespace cudaep::kernels {
 
+// Whether kernels may join a scale of codes to factors: products and quotients of two such are numbers of fp32.
+constexpr bool IsModerateScale(double scale) { return scale >= 0x1p-60 && scale <= 0x1p60; }
+
 struct CodeReciprocal {
   float high = 1, low = 0;
 
@@ -19,7 +22,7 @@ struct CodeReciprocal {
   CUDAEP_HOST_DEVICE float Quotient(float number) const { return fmaf(number, high, number * low); }
 };
 
-// Nothing for scales beside [2^-60, 2^60], or one whose reciprocal does not do, of which none is known.
+// Nothing for scales that are not moderate, or one whose reciprocal does not do, of which none is known.
 std::optional<CodeReciprocal> CodeReciprocalOf(float scale);
 
 }  // namespace cudaep::kernels

@@ -1,5 +1,7 @@
 #include "ops/conv/code_attributes.h"
 
+#include "kernels/quant/code_reciprocal.h"
+
 namespace cudaep::ops {
 namespace {
 
@@ -17,7 +19,7 @@ Result<kernels::Bounds> ParseBounds(const OpInfo& info, const char* name) {
 Result<kernels::Coding> ParseCoding(const OpInfo& info, const char* scale, const char* zero, DataType type) {
   kernels::Coding coding{.scale = info.FloatOr(scale, 0), .lowest = LowestOf(type)};
   if (!(coding.scale > 0)) return InvalidArgument(scale, " must be a positive number");
-  if (!(coding.scale >= 0x1p-60f && coding.scale <= 0x1p60f)) {
+  if (!kernels::IsModerateScale(coding.scale)) {
     return NotSupported(scale, " ", coding.scale, "; 2^-60 to 2^60 are offered");
   }
   const int64_t point = info.IntOr(zero, 0);

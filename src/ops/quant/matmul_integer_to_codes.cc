@@ -11,6 +11,7 @@
 #include <string>
 
 #include "kernels/quant/code_product.h"
+#include "kernels/quant/code_reciprocal.h"
 #include "kernels/quant/int_gemm.h"
 #include "ops/gemm/gemm_plan.h"
 #include "ops/gemm/matrix_product.h"
@@ -172,7 +173,7 @@ class MatMulIntegerToCodes final : public Operator {
     }
     const Coding coding{.scale = scales[index], .zero = zeros[index], .lowest = lowest[index]};
     if (!(coding.scale > 0)) return InvalidArgument(step, "_scale must be a positive number, not ", coding.scale);
-    if (!(coding.scale >= 0x1p-60f && coding.scale <= 0x1p60f)) {
+    if (!kernels::IsModerateScale(coding.scale)) {
       return NotSupported(step, "_scale ", coding.scale, "; 2^-60 to 2^60 are offered");
     }
     if (coding.lowest != -128 && coding.lowest != 0) {
