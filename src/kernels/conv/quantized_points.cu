@@ -11,7 +11,10 @@ namespace {
 template <Form kForm>
 struct PointsFinish {
   using Element = int8_t;
-  static constexpr bool kTall = true, kTurnsAlone = false, kFinest = false;
+  static constexpr bool kResidual = false;
+  static constexpr bool Takes(WarpgroupTiles tiles) {
+    return tiles == WarpgroupTiles::kFine || tiles == WarpgroupTiles::kSmall || tiles == WarpgroupTiles::kTall;
+  }
   static constexpr int kSideBySide = 2;
   template <int kColumns>
   using OfColumns = Vectors<kColumns>;

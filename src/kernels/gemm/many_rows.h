@@ -1,15 +1,17 @@
-// Products of many rows and few inner elements: C = A * B^T + bias, or gelu of it by erf, fp16 and bf16 with fp32 sums,
-// for devices of 9.0.
+// Products of many rows and few inner elements: C = activation(A * B^T + bias + residual), fp16 and bf16 with fp32
+// sums, for devices of 9.0.
 //
 // Libraries have no product with GELU that is as fast as theirs without, and as a kernel of its own that reads and
 // writes the result once more. Here a block's warps finish a tile while tensor cores work on the next, and what they do
-// for each element is little. Sums are added in one order: results never differ from run to run.
+// for each element is little. Of pixels of few channels (PlanPixels) the product takes what memory takes: A and the
+// residual are read once, well ahead. Sums are added in one order: results never differ from run to run.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
 #include "core/data_type.h"
+#include "core/epilogue.h"
 #include "core/status.h"
 #include "device/device.h"
 #include "kernels/gemm/warpgroup_tiles.h"
@@ -22,24 +24,33 @@ inline constexpr int kManyRowsPack = 8;      // elements of rows of A and B that
 struct ManyRowsProduct {
   DataType type = DataType::kFloat16;  // float16 or bfloat16
   int64_t m = 0, n = 0, k = 0;
-  bool bias = false, gelu = false;
+  bool bias = false, residual = false;
+  // GELU by erf without a residual; by tiles in turns nothing; by small ones nothing or ReLU, with or without one.
+  Activation activation = Activation::kNone;
 };
 
 struct ManyRowsPointers {
-  const void* a = nullptr;     // [m, k]
-  const void* b = nullptr;     // [n, k]
-  void* c = nullptr;           // [m, n]; none of the others
-  const void* bias = nullptr;  // [n]; not read where the product has none
+  const void* a = nullptr;         // [m, k]
+  const void* b = nullptr;         // [n, k]
+  void* c = nullptr;               // [m, n]; none of the others
+  const void* bias = nullptr;      // [n]; not read where the product has none
+  const void* residual = nullptr;  // [m, n], likewise; may be c
 };
 
-// Whether the kernel takes the product at all; without GELU by tiles in turns alone.
+// Whether a kernel takes sizes and type.
 bool TakesManyRows(const ManyRowsProduct& product, const device::DeviceInfo& device);
 // Nothing too where the library's product, with a kernel for GELU behind it, is expected to take less time.
 std::optional<WarpgroupPlan> PlanManyRows(const ManyRowsProduct& product, const device::DeviceInfo& device);
+
+// Of pixels: nothing too where the library's convolution is expected to take less time.
+std::optional<WarpgroupPlan> PlanPixels(const ManyRowsProduct& product, const device::DeviceInfo& device);
 
 // Of a product that TakesManyRows takes, and one of its tiles: kInvalidArgument otherwise, or kNotSupported for other
 // types. All tensors are aligned to 16 bytes. An empty result launches nothing.
 Status LaunchManyRows(const ManyRowsProduct& product, const WarpgroupPlan& plan, const ManyRowsPointers& at,
                       device::Stream stream);
+// By small tiles and without GELU: what LaunchManyRows calls, which checks.
+Status LaunchPixels(const ManyRowsProduct& product, const WarpgroupPlan& plan, const ManyRowsPointers& at,
+                    device::Stream stream);
 
 }  // namespace cudaep::kernels

@@ -1,11 +1,13 @@
 // C = finish(A * B^T): a product by warpgroups whose warps finish sums while tensor cores work on, for devices of 9.0.
 // Included by one file for each way to finish, which says in a type
-//   Element, kTall              of A and B; whether there are tall tiles instead of wide ones
-//   kTurnsAlone                 whether there are no tiles but those in turns
+//   Element                     of A and B
+//   Takes(tiles)                which tiles there are
 //   kSideBySide                 columns of a segment that a thread has side by side, from kSideBySide * (lane % 4) on:
 //                               2, or 8 where n is whole segments. B's rows lie so in its boxes (device::BoxRow), which
 //                               takes time where tiles are few
-//   kFinest                     whether there are the finest tiles, which blocks of a cluster may share
+//   kResidual                   whether it adds a matrix of C's dimensions and 16 bits, which comes in boxes too: those
+//                               of a tile behind its last step's. It has `residual` then, their map with boxes of
+//                               ResidualBoxRows(), and the call a last argument: the segment's box, at the group's rows
 //   OfColumns<N>                what lies in shared memory for each warp and its tile's columns
 //   OfThread<N>                 what a thread asks for before its products
 //   Bring(OfColumns&, column)   by a warp; the tile's first column
@@ -43,6 +45,7 @@ struct Tile {
   static constexpr int kParts = turns ? groups : 1;  // of 64 rows, that a group has of a tile
   static constexpr int kBytesOfA = kRows * device::kBoxRowBytes;
   static constexpr int kStageBytes = kBytesOfA + columns * device::kBoxRowBytes;  // boxes of A, then of B
+  static constexpr int kResidualBytes = kRows * columns * 2;                      // boxes of 64 columns
   static constexpr unsigned kThreads = (1 + groups) * device::kWarpgroupThreads;
   // Blocks that share a multiprocessor. Where those are two, registers stay as the compiler has them.
   static constexpr int kTogether = WarpgroupBlocksTogether(columns);
@@ -57,14 +60,21 @@ struct Tile {
 
 // The product, and how blocks go round its tiles.
 struct Tiles {
-  int32_t row_tiles, tiles, steps;  // steps: boxes along the inner dimension
-  int32_t splits, split_steps;      // blocks that share a tile, and the steps of each of them but the last
-  bool constant_b;                  // its boxes may be read before earlier work is done
-  uint8_t unused[3] = {};           // without padding, where the simulated device might find an old pointer
+  int32_t line, tiles, steps;   // tiles that follow each other in a column, or a row; boxes along the inner dimension
+  int32_t splits, split_steps;  // blocks that share a tile, and the steps of each of them but the last
+  bool constant_b;              // its boxes may be read before earlier work is done
+  bool along_rows;              // tiles of the same rows follow each other
+  uint8_t unused[2] = {};       // without padding, where the simulated device might find an old pointer
 
   template <class Tile>
   __device__ __forceinline__ bool AreSplit() const {
     return Tile::kMostSplits > 1 && splits > 1;
+  }
+  // The first row and column of a tile.
+  template <class Tile>
+  __device__ __forceinline__ void Place(int tile, int& row, int& column) const {
+    const int other = tile / line, in_line = tile - other * line;
+    row = (along_rows ? other : in_line) * Tile::kRows, column = (along_rows ? in_line : other) * Tile::kColumns;
   }
 };
 
@@ -103,9 +113,8 @@ struct Shared {
 
 template <class Finish, class Tile>
 __device__ __forceinline__ void FetchBoxes(const Tiles& p, const device::TensorMap& a, const device::TensorMap& b,
-                                           Shared<Finish, Tile>& shared, unsigned char* boxes) {
+                                           const Finish& finish, Shared<Finish, Tile>& shared, unsigned char* boxes) {
   const Share<Tile> share(p);
-  const auto column_of = [&](int tile) { return tile / p.row_tiles * Tile::kColumns; };
   const auto bring_b = [&](int column, int step, int stage) {
     device::CopyBarrier* const full = &shared.full[stage];
     full->ArriveExpecting(Tile::kStageBytes);
@@ -114,14 +123,19 @@ __device__ __forceinline__ void FetchBoxes(const Tiles& p, const device::TensorM
   };
   int ahead = 0;  // boxes of B that have been asked for ahead of the loop
   if (p.constant_b) {
-    const int column = column_of(share.first_tile);
+    int row, column;
+    p.template Place<Tile>(share.first_tile, row, column);
     for (; ahead < share.steps && ahead < shared.kStages; ++ahead) bring_b(column, share.first_step + ahead, ahead);
   }
   device::GridDependencyWait();
   int stage = 0;
   unsigned parity = 1;  // of what is free from the start
+  const auto next_stage = [&] {
+    if (++stage == shared.kStages) stage = 0, parity ^= 1;
+  };
   for (int tile = share.first_tile; tile < p.tiles; tile += share.next_tile) {
-    const int row = tile % p.row_tiles * Tile::kRows, column = column_of(tile);
+    int row, column;
+    p.template Place<Tile>(tile, row, column);
     for (int step = share.first_step; step < share.first_step + share.steps; ++step) {
       shared.empty[stage].Wait(parity);
       if (ahead > 0) {
@@ -130,7 +144,18 @@ __device__ __forceinline__ void FetchBoxes(const Tiles& p, const device::TensorM
         bring_b(column, step, stage);
       }
       device::CopyBox(boxes + stage * Tile::kStageBytes, a, step * device::kBoxColumns, row, &shared.full[stage]);
-      if (++stage == shared.kStages) stage = 0, parity ^= 1;
+      next_stage();
+    }
+    if constexpr (Finish::kResidual) {
+      static_assert(Tile::kResidualBytes <= Tile::kStageBytes && !Tile::kTurns);
+      device::CopyBarrier* const full = &shared.full[stage];
+      shared.empty[stage].Wait(parity);
+      full->ArriveExpecting(Tile::kResidualBytes);
+      for (int first = 0; first < Tile::kColumns; first += device::kBoxColumns) {
+        device::CopyBox(boxes + stage * Tile::kStageBytes + first * Tile::kRows * 2, finish.residual, column + first,
+                        row, full);
+      }
+      next_stage();
     }
   }
 }
@@ -157,7 +182,9 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
       for (stage += share.steps; stage >= kStages; stage -= kStages) parity ^= 1;
       continue;
     }
-    const int row = tile % p.row_tiles * Tile::kRows + first_row, column = tile / p.row_tiles * kColumns;
+    int row, column;
+    p.template Place<Tile>(tile, row, column);
+    row += first_row;
     const auto row_of = [&](int part) { return row + part * device::kWarpgroupRows + warp * 16 + lane / 4; };
     if (brought != column) {
       __syncwarp();
@@ -198,6 +225,11 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
     if (lane == 0) empty.Arrive(last_stage);
 #pragma unroll
     for (int part = 0; part < kParts; ++part) device::WarpgroupSettle(sum[part]);
+    const unsigned char* residual = nullptr;
+    if constexpr (Finish::kResidual) {
+      full.Wait(stage, parity);
+      residual = boxes + stage * Tile::kStageBytes + first_row * device::kBoxRowBytes;
+    }
     if (share.splits > 1) shared.split.Exchange(sum[0], share.rank, share.splits, group, warp);
 #pragma unroll
     for (int first = 0; first < kColumns; first += kSegmentColumns) {
@@ -206,8 +238,18 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
       if (!finishes) continue;
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
-        finish(of_columns, of_thread[part], &sum[part][first / 2], first, row_of(part), column + first);
+        if constexpr (Finish::kResidual) {
+          finish(of_columns, of_thread[part], &sum[part][first / 2], first, row_of(part), column + first,
+                 residual + first / device::kBoxColumns * (Tile::kRows * device::kBoxRowBytes));
+        } else {
+          finish(of_columns, of_thread[part], &sum[part][first / 2], first, row_of(part), column + first);
+        }
       }
+    }
+    if constexpr (Finish::kResidual) {
+      __syncwarp();
+      if (lane == 0) empty.Arrive(stage);
+      if (++stage == kStages) stage = 0, parity ^= 1;
     }
   }
 }
@@ -234,7 +276,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether)
   }
   if (threadIdx.x < device::kWarpgroupThreads) {
     if constexpr (Tile::kTogether == 1) device::KeepRegisters<Tile::kFetchRegisters>();
-    if (threadIdx.x == 0) FetchBoxes<Finish, Tile>(p, a, b, shared, boxes);
+    if (threadIdx.x == 0) FetchBoxes<Finish, Tile>(p, a, b, finish, shared, boxes);
   } else {
     if constexpr (Tile::kTogether == 1) device::TakeRegisters<Tile::kMultiplyRegisters>();
     device::GridDependencyWait();
@@ -262,12 +304,13 @@ Status LaunchTiles(const WarpgroupPlan& plan, const void* a, const void* b, bool
     return InvalidArgument("a product by warpgroups with ", tiles, " tiles of ", steps, " steps among ", plan.blocks,
                            " blocks, ", splits, " for each tile");
   }
-  const Tiles arguments{.row_tiles = static_cast<int32_t>(row_tiles),
+  const Tiles arguments{.line = static_cast<int32_t>(plan.along_rows ? tiles / row_tiles : row_tiles),
                         .tiles = static_cast<int32_t>(tiles),
                         .steps = static_cast<int32_t>(steps),
                         .splits = plan.splits,
                         .split_steps = static_cast<int32_t>(split_steps),
-                        .constant_b = constant_b};
+                        .constant_b = constant_b,
+                        .along_rows = plan.along_rows};
   device::LaunchConfig config;
   constexpr size_t kBoxes = size_t{kStagesOf<Finish, Tile>} * Tile::kStageBytes + device::kBoxSlack;
   static_assert(kStagesOf<Finish, Tile> > 1 && kBoxes + sizeof(Shared<Finish, Tile>) <= kWarpgroupSharedBytes);
@@ -284,31 +327,34 @@ Status LaunchTiles(const WarpgroupPlan& plan, const void* a, const void* b, bool
 template <class Finish>
 Status Launch(const WarpgroupPlan& plan, const void* a, const void* b, bool constant_b, int64_t m, int64_t n, int64_t k,
               const Finish& finish, device::Stream stream) {
-  constexpr bool kCodes = sizeof(typename Finish::Element) == 1;
-  const auto launch = [&]<class Tile>() {
-    return LaunchTiles<Finish, Tile>(plan, a, b, constant_b, m, n, k, finish, stream);
+  Status status = InvalidArgument("no tiles of a product by warpgroups");
+  const auto launch = [&]<WarpgroupTiles kTiles, class Tile>(std::type_identity<Tile>) {
+    if constexpr (Finish::Takes(kTiles)) {
+      status = LaunchTiles<Finish, Tile>(plan, a, b, constant_b, m, n, k, finish, stream);
+    }
   };
   switch (plan.tiles) {
     case WarpgroupTiles::kFinest:
-      if constexpr (Finish::kFinest) return launch.template operator()<Tile<64, false, 1, kMostWarpgroupSplits>>();
+      launch.template operator()<WarpgroupTiles::kFinest>(
+          std::type_identity<Tile<64, false, 1, kMostWarpgroupSplits>>());
       break;
     case WarpgroupTiles::kFine:
-      if constexpr (kCodes) return launch.template operator()<Tile<64, false, 2>>();
+      launch.template operator()<WarpgroupTiles::kFine>(std::type_identity<Tile<64, false, 2>>());
       break;
     case WarpgroupTiles::kSmall:
-      if constexpr (!Finish::kTurnsAlone) return launch.template operator()<Tile<128, false, 2>>();
+      launch.template operator()<WarpgroupTiles::kSmall>(std::type_identity<Tile<128, false, 2>>());
       break;
     case WarpgroupTiles::kWide:
-      if constexpr (!Finish::kTall && !Finish::kTurnsAlone) return launch.template operator()<Tile<192, false, 2>>();
+      launch.template operator()<WarpgroupTiles::kWide>(std::type_identity<Tile<192, false, 2>>());
       break;
     case WarpgroupTiles::kTall:
-      if constexpr (Finish::kTall) return launch.template operator()<Tile<128, false, 4>>();
+      launch.template operator()<WarpgroupTiles::kTall>(std::type_identity<Tile<128, false, 4>>());
       break;
     case WarpgroupTiles::kTurns:
-      if constexpr (!kCodes) return launch.template operator()<Tile<192, true, 2>>();
+      launch.template operator()<WarpgroupTiles::kTurns>(std::type_identity<Tile<192, true, 2>>());
       break;
   }
-  return InvalidArgument("no tiles of a product by warpgroups");
+  return status;
 }
 
 }  // namespace cudaep::kernels::warpgroup

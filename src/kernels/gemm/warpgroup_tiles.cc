@@ -25,6 +25,13 @@ WarpgroupPlan PlanWarpgroups(int64_t m, int64_t n, WarpgroupTiles tiles, const d
   return {.tiles = tiles, .blocks = static_cast<unsigned>(blocks)};
 }
 
+WarpgroupPlan AlongRows(WarpgroupPlan plan, int64_t n) {
+  const auto columns = static_cast<unsigned>(CeilDiv(n, WarpgroupColumns(plan.tiles)));
+  plan.along_rows = true;
+  if (plan.blocks > columns) plan.blocks -= plan.blocks % columns;
+  return plan;
+}
+
 WarpgroupPlan PlanWarpgroups(int64_t m, int64_t n, const device::DeviceInfo& device) {
   const int64_t processors = std::max(device.multiprocessors, 1);
   const auto rounds = [&](WarpgroupTiles tiles) { return CeilDiv(WarpgroupTileCount(m, n, tiles), processors); };

@@ -10,7 +10,10 @@ namespace {
 template <bool kFirst, bool kTable>
 struct CodesFinish {
   using Element = int8_t;
-  static constexpr bool kTall = false, kTurnsAlone = false, kFinest = true;
+  static constexpr bool kResidual = false;
+  static constexpr bool Takes(WarpgroupTiles tiles) {
+    return tiles != WarpgroupTiles::kTall && tiles != WarpgroupTiles::kTurns;
+  }
   static constexpr int kSideBySide = 2;
   template <int kColumns>
   struct OfColumns {

@@ -169,6 +169,23 @@ bool IsDepthwise(const ConvProblem& p) {
   return FitsInt32(p.batch * p.out_channels);
 }
 
+std::optional<kernels::ManyRowsProduct> PixelsOf(const ConvProblem& p) {
+  const bool is_plain = p.direction == Direction::kForward && p.layout == dnn::Layout::kChannelsLast && p.groups == 1 &&
+                        p.types.b == p.types.a && p.types.c == p.types.a;
+  const bool is_scaled = p.epilogue.alpha != 1.0f || (p.epilogue.residual() && p.epilogue.beta != 1.0f);
+  if (!is_plain || is_scaled || p.in != p.out) return std::nullopt;
+  for (size_t d = 0; d < static_cast<size_t>(p.spatial_rank); ++d) {
+    if (p.kernel[d] != 1 || p.stride[d] != 1 || p.pad_begin[d] != 0 || p.pad_end[d] != 0) return std::nullopt;
+  }
+  return kernels::ManyRowsProduct{.type = p.types.a,
+                                  .m = p.batch * ProductOfUsed(p.out, p.spatial_rank),
+                                  .n = p.out_channels,
+                                  .k = p.in_channels,
+                                  .bias = p.epilogue.bias,
+                                  .residual = p.epilogue.residual(),
+                                  .activation = p.epilogue.activation};
+}
+
 kernels::DepthwiseConv DepthwiseOf(const ConvProblem& problem) {
   const ConvProblem p = problem.spatial_rank == 1 ? WithOuterDimension(problem) : problem;
   const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };

@@ -3,6 +3,7 @@
 
 #include "kernels/conv/depthwise.h"
 #include "kernels/conv/im2col.h"
+#include "kernels/gemm/many_rows.h"
 #include "lib/blas.h"
 #include "lib/dnn.h"
 #include "ops/conv/window.h"
@@ -43,6 +44,9 @@ dnn::ConvProblem WithOuterDimension(const dnn::ConvProblem& problem);
 // Whether the project's own depthwise kernel takes the problem: libraries are slow at small depthwise kernels.
 bool IsDepthwise(const dnn::ConvProblem& problem);
 kernels::DepthwiseConv DepthwiseOf(const dnn::ConvProblem& problem);
+
+// The product that a channels-last convolution of single pixels is, or nothing.
+std::optional<kernels::ManyRowsProduct> PixelsOf(const dnn::ConvProblem& problem);
 
 // A convolution as column matrix and product, for what no library takes. The output pixels of an image are computed in
 // chunks, so that the column matrix stays bounded.

@@ -6,6 +6,7 @@
 #include "core/log.h"
 #include "kernels/movement/transpose.h"
 #include "lib/problem_check.h"
+#include "ops/conv/aligned_call.h"
 #include "ops/conv/channels_last.h"
 #include "ops/conv/conv_library.h"
 #include "ops/library_limits.h"
@@ -158,6 +159,13 @@ Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem
     CUDAEP_RETURN_IF_ERROR(PlanRest(rest, plan.get()));
     return PlanPtr(std::move(plan));
   }
+  const std::optional<kernels::ManyRowsProduct> pixels =
+      options.path == ConvPath::kAuto && !packed_weights ? PixelsOf(problem) : std::nullopt;
+  if (const auto tiles = pixels ? kernels::PlanPixels(*pixels, stream.device_info()) : std::nullopt) {
+    plan->route = ConvRoute::kPixels;
+    plan->pixels = *tiles;
+    return PlanPtr(std::move(plan));
+  }
   const bool has_input = problem.in_channels > 0 && PlaceColumns(problem).x_stride > 0;
   if (options.path_may_be_library() && has_input) {
     const bool turn = options.path == ConvPath::kChannelsLast;
@@ -219,6 +227,13 @@ Status EnqueueConvRun(const ConvRunPlan& plan, StreamContext& stream, const dnn:
       CUDAEP_RETURN_IF_ERROR(launch(plan.depthwise, at.x, at.w, bias, at.y, stream.stream()));
       break;
     }
+    case ConvRoute::kPixels:
+      return CallAligned(plan.problem, stream, at, {}, [&](const dnn::ConvPointers& aligned) {
+        return kernels::LaunchManyRows(
+            *PixelsOf(plan.problem), plan.pixels,
+            {.a = aligned.x, .b = aligned.w, .c = aligned.y, .bias = aligned.bias, .residual = aligned.residual},
+            stream.stream());
+      });
     case ConvRoute::kTurned:
       return EnqueueTurned(plan, stream, at);
     case ConvRoute::kChannelsLast:

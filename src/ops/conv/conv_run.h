@@ -1,5 +1,5 @@
-// Runs a convolution problem: own depthwise kernel, library (as it is, or channels-last between transposes), or column
-// matrix and product; shared by all operators that convolve.
+// Runs a convolution problem: own depthwise kernel, own product of pixels, library (as it is, or channels-last between
+// transposes), or column matrix and product; shared by all operators that convolve.
 //
 // The choice: what the option conv_path says, then what is possible, then measured plans where the option asks for them
 // and bits need not be the same each time, then the library's own order. What of the epilogue a path leaves out is done
@@ -17,7 +17,7 @@
 
 namespace cudaep::ops {
 
-enum class ConvRoute : uint8_t { kNothing, kDepthwise, kChannelsLast, kLibrary, kColumns, kTurned };
+enum class ConvRoute : uint8_t { kNothing, kDepthwise, kPixels, kChannelsLast, kLibrary, kColumns, kTurned };
 
 // A tensor's other layout in the workspace.
 struct TurnedTensor {
@@ -35,6 +35,7 @@ struct ConvRunPlan : Plan {
   dnn::ConvProblem problem;
   bool packed_weights = false;  // their channels lie last (PackConvWeights)
   kernels::DepthwiseConv depthwise;
+  kernels::WarpgroupPlan pixels;  // of PixelsOf(problem)
   PlanSlotPtr library;
   ChannelsLast channels_last;
   PlanPtr turned;  // kTurned: what runs between transposes to channels first and back, `channels_last` says where

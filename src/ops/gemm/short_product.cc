@@ -94,7 +94,7 @@ kernels::ManyRowsProduct ManyRowsOf(const blas::GemmProblem& p) {
           .n = p.n,
           .k = p.k,
           .bias = p.epilogue.bias,
-          .gelu = p.epilogue.activation == Activation::kGeluErf};
+          .activation = p.epilogue.activation};
 }
 
 // Fewer rows have engines that begin before their predecessors have ended.

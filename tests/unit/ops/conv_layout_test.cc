@@ -27,6 +27,56 @@ class ConvLayoutTest : public DeviceTest {
     EXPECT_TRUE(plan.ok()) << plan.status().ToString();
     return plan.ok() ? PlanAs<ConvRunPlan>(**plan).route : ConvRoute::kNothing;
   }
+
+  // Of single pixels, with bias, residual and ReLU. Every tensor `shift` elements behind an aligned address; the
+  // residual where the result comes, if `in_place`.
+  void CheckPixels(const dnn::ConvProblem& p, const Settings& settings, ConvRoute route, size_t shift,
+                   bool in_place = false) {
+    const DataType type = p.types.a;
+    const int64_t pixels = p.batch * p.in[0] * p.in[1], in = p.in_channels, out = p.out_channels;
+    SCOPED_TRACE(::testing::Message() << DataTypeName(type) << " shift " << shift << " in place " << in_place);
+    const auto x = TestValues(pixels * in, 1), w = TestValues(out * in, 2), bias = TestValues(out, 3);
+    const auto residual = TestValues(pixels * out, 4);
+    std::vector<double> wanted;
+    for (int64_t i = 0; i < pixels; ++i) {
+      for (int64_t k = 0; k < out; ++k) {
+        double sum = bias[static_cast<size_t>(k)] + residual[wanted.size()];
+        for (int64_t c = 0; c < in; ++c) sum += x[static_cast<size_t>(i * in + c)] * w[static_cast<size_t>(k * in + c)];
+        wanted.push_back(std::max(sum, 0.0));
+      }
+    }
+    StreamContext context(0, stream());
+    auto made = PlanConvRun(ConvOptions(settings), p, context);
+    CUDAEP_ASSERT_OK(made.status());
+    const auto& plan = PlanAs<ConvRunPlan>(**made);
+    EXPECT_EQ(plan.route, route);
+    const auto upload = [&](std::vector<double> values) {
+      values.insert(values.begin(), shift, 0.0);
+      return static_cast<std::byte*>(Upload(type, values)) + shift * SizeOf(type);
+    };
+    std::byte* const y = upload(in_place ? residual : std::vector<double>(wanted.size(), 7.0));
+    const dnn::ConvPointers at{.x = upload(x),
+                               .w = upload(w),
+                               .bias = upload(bias),
+                               .residual = in_place ? y : upload(residual),
+                               .y = y,
+                               .workspace = context.workspace().Reserve(plan.workspace_bytes).value()};
+    CUDAEP_ASSERT_OK(EnqueueConvRun(plan, context, at));
+    ExpectNear(type, Download(type, y, static_cast<int64_t>(wanted.size())), wanted);
+  }
+
+  // Just enough pixels for the own product, of whole tiles or not.
+  dnn::ConvProblem ManyPixels(DataType type, int64_t in, int64_t out, int64_t more = 0) {
+    dnn::ConvProblem p = Conv(type, in, out, 1);
+    StreamContext context(0, stream());
+    const int64_t tiles = 4 * context.device_info().multiprocessors / (out / 128);
+    p.batch = 1, p.in[0] = p.out[0] = 1, p.in[1] = p.out[1] = 128 * tiles + more;
+    return p;
+  }
+  bool HasWarpgroups() {
+    StreamContext context(0, stream());
+    return kernels::HasWarpgroups(context.device_info());
+  }
 };
 
 TEST_F(ConvLayoutTest, TheLibraryTakesThemAsTheyAre) {
@@ -62,40 +112,54 @@ TEST_F(ConvLayoutTest, WhatNoLibraryTakesRunsBetweenTransposes) {
 TEST_F(ConvLayoutTest, AResidualLiesAsTheResult) {
   dnn::ConvProblem p = Conv(DataType::kFloat, 3, 4, 1);
   p.epilogue = {.beta = 1.0f, .bias = true, .activation = Activation::kRelu};
-  const int64_t pixels = p.batch * p.in[0] * p.in[1];
-  const auto x = TestValues(pixels * 3, 1), w = TestValues(4 * 3, 2), bias = TestValues(4, 3);
-  const auto residual = TestValues(pixels * 4, 4);
-  std::vector<double> wanted;
-  for (int64_t i = 0; i < pixels; ++i) {
-    for (int64_t k = 0; k < 4; ++k) {
-      double sum = bias[static_cast<size_t>(k)] + residual[wanted.size()];
-      for (int64_t c = 0; c < 3; ++c) sum += x[static_cast<size_t>(i * 3 + c)] * w[static_cast<size_t>(k * 3 + c)];
-      wanted.push_back(std::max(sum, 0.0));
-    }
-  }
-  for (const auto& [library, shift] : {std::pair{true, size_t{0}}, {true, 1}, {false, 0}, {false, 1}}) {
+  for (const bool library : {true, false}) {
     Settings settings;
     settings.use_tf32 = false;
     settings.enable_cudnn = library;
-    StreamContext context(0, stream());
-    auto made = PlanConvRun(ConvOptions(settings), p, context);
-    CUDAEP_ASSERT_OK(made.status());
-    EXPECT_EQ(PlanAs<ConvRunPlan>(**made).route == ConvRoute::kTurned, !library);
-    // `shift`: elements behind an aligned address.
-    const auto upload = [&, by = shift](std::vector<double> values) {
-      values.insert(values.begin(), by, 0.0);
-      return static_cast<float*>(Upload(DataType::kFloat, values)) + by;
-    };
-    float* const y = upload(std::vector<double>(wanted.size(), 7.0));
-    const dnn::ConvPointers at{.x = upload(x),
-                               .w = upload(w),
-                               .bias = upload(bias),
-                               .residual = upload(residual),
-                               .y = y,
-                               .workspace = context.workspace().Reserve((*made)->workspace_bytes).value()};
-    CUDAEP_ASSERT_OK(EnqueueConvRun(PlanAs<ConvRunPlan>(**made), context, at));
-    ExpectNear(DataType::kFloat, Download(DataType::kFloat, y, static_cast<int64_t>(wanted.size())), wanted);
+    for (const size_t shift : {0, 1}) {
+      CheckPixels(p, settings, library ? ConvRoute::kChannelsLast : ConvRoute::kTurned, shift);
+    }
   }
+}
+
+TEST_F(ConvLayoutTest, ManyPixelsOfFewChannelsAreAProductOfOurs) {
+  if (!HasWarpgroups()) GTEST_SKIP() << "no device of 9.0";
+  for (const DataType type : {DataType::kFloat16, DataType::kBFloat16}) {
+    dnn::ConvProblem p = ManyPixels(type, 40, 256, 5);
+    p.epilogue = {.beta = 1.0f, .bias = true, .activation = Activation::kRelu};
+    CheckPixels(p, {}, ConvRoute::kPixels, 0);
+    CheckPixels(p, {}, ConvRoute::kPixels, 0, true);
+    CheckPixels(p, {}, ConvRoute::kPixels, 1);
+  }
+}
+
+TEST_F(ConvLayoutTest, OtherPixelsAreTheLibrarys) {
+  if (!HasWarpgroups()) GTEST_SKIP() << "no device of 9.0";
+  const auto route = [&](const dnn::ConvProblem& p, const Settings& settings = {}) { return RouteOf(p, settings); };
+  const dnn::ConvProblem taken = ManyPixels(DataType::kFloat16, 64, 256);
+  EXPECT_EQ(route(taken), ConvRoute::kPixels);
+  EXPECT_EQ(route(ManyPixels(DataType::kFloat16, 128, 256)), ConvRoute::kPixels);
+  EXPECT_EQ(route(ManyPixels(DataType::kFloat16, 256, 128)), ConvRoute::kPixels);  // few columns
+  const auto other = [&](auto change) {
+    dnn::ConvProblem p = taken;
+    change(p);
+    return RouteOf(p);
+  };
+  constexpr ConvRoute kLibrary = ConvRoute::kChannelsLast;
+  EXPECT_EQ(route(ManyPixels(DataType::kFloat16, 136, 256)), kLibrary);  // more than memory takes
+  EXPECT_EQ(route(ManyPixels(DataType::kFloat16, 264, 128)), kLibrary);
+  EXPECT_EQ(route(ManyPixels(DataType::kFloat, 64, 256)), kLibrary);
+  EXPECT_EQ(other([](auto& p) { p.in[1] = p.out[1] = p.out[1] - 128; }), kLibrary);  // a tile less
+  EXPECT_EQ(other([](auto& p) { p.out_channels = 192, p.in[1] = p.out[1] = 2 * p.out[1]; }), kLibrary);
+  EXPECT_EQ(other([](auto& p) { p.in_channels = 60; }), kLibrary);
+  EXPECT_EQ(other([](auto& p) { p.epilogue.activation = Activation::kSilu; }), kLibrary);
+  EXPECT_EQ(other([](auto& p) { p.stride[1] = 2, p.in[1] = 2 * p.out[1] - 1; }), kLibrary);
+  EXPECT_EQ(other([](auto& p) { p.pad_begin[1] = 1, p.in[1] -= 1; }), kLibrary);
+  EXPECT_EQ(other([](auto& p) { p.kernel[1] = 3, p.pad_begin[1] = p.pad_end[1] = 1; }), kLibrary);
+  EXPECT_EQ(other([](auto& p) { p.groups = 2; }), kLibrary);
+  Settings settings;
+  settings.conv_path = ConvPath::kLibrary;
+  EXPECT_EQ(route(taken, settings), kLibrary);
 }
 
 }  // namespace

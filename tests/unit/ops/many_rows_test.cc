@@ -36,46 +36,59 @@ class ManyRowsTest : public DeviceTest {
     if (!taken) GTEST_SKIP() << "no device of 9.0";
   }
 
-  // c, with `beyond` elements behind it that must stay NaN.
+  // c, with elements behind it that must stay NaN. The residual lies there first.
   std::vector<double> Run(const ManyRowsProduct& p, const kernels::WarpgroupPlan& plan, const std::vector<double>& a,
-                          const std::vector<double>& b, const std::vector<double>& bias) {
+                          const std::vector<double>& b, const std::vector<double>& bias,
+                          const std::vector<double>& residual = {}) {
     constexpr size_t kBeyond = 4096;
-    const std::vector<double> empty(static_cast<size_t>(p.m * p.n) + kBeyond, NAN);
-    void* const c = Upload(p.type, empty);
+    std::vector<double> first = residual;
+    first.resize(static_cast<size_t>(p.m * p.n) + kBeyond, NAN);
+    void* const c = Upload(p.type, first);
     Check(kernels::LaunchManyRows(
-        p, plan, {.a = Upload(p.type, a), .b = Upload(p.type, b), .c = c, .bias = Upload(p.type, bias)},
+        p, plan, {.a = Upload(p.type, a), .b = Upload(p.type, b), .c = c, .bias = Upload(p.type, bias), .residual = c},
         context_->stream()));
-    std::vector<double> result = Download(p.type, c, static_cast<int64_t>(empty.size()));
+    std::vector<double> result = Download(p.type, c, static_cast<int64_t>(first.size()));
     for (size_t i = result.size() - kBeyond; i < result.size(); ++i) EXPECT_TRUE(std::isnan(result[i])) << i;
     result.resize(result.size() - kBeyond);
     return result;
   }
 
-  void CheckSizes(DataType type, WarpgroupTiles tiles, int64_t m, int64_t n, int64_t k, bool has_bias, unsigned blocks,
-                  bool gelu = true) {
-    const ManyRowsProduct p{.type = type, .m = m, .n = n, .k = k, .bias = has_bias, .gelu = gelu};
-    SCOPED_TRACE(::testing::Message() << DataTypeName(type) << " tiles " << static_cast<int>(tiles) << " [" << m << ','
-                                      << n << ',' << k << "] bias " << has_bias << ", " << blocks << " blocks, gelu "
-                                      << gelu);
-    const std::vector<double> a = TestValues(m * k, 1), b = TestValues(n * k, 2), bias = TestValues(n, 3);
-    const std::vector<double> c = Run(p, {tiles, blocks}, a, b, bias);
+  static double Activated(Activation activation, double x) {
+    return activation == Activation::kGeluErf ? Gelu(x) : activation == Activation::kRelu ? std::max(x, 0.0) : x;
+  }
+
+  void CheckProduct(const ManyRowsProduct& p, const kernels::WarpgroupPlan& plan) {
+    SCOPED_TRACE(::testing::Message() << DataTypeName(p.type) << " tiles " << static_cast<int>(plan.tiles) << " ["
+                                      << p.m << ',' << p.n << ',' << p.k << "] bias " << p.bias << " residual "
+                                      << p.residual << ", " << plan.blocks << " blocks, "
+                                      << ActivationName(p.activation) << (plan.along_rows ? ", along rows" : ""));
+    const std::vector<double> a = TestValues(p.m * p.k, 1), b = TestValues(p.n * p.k, 2), bias = TestValues(p.n, 3),
+                              residual = TestValues(p.m * p.n, 4);
+    const std::vector<double> c = Run(p, plan, a, b, bias, residual);
     const auto at = [&](const std::vector<double>& values, int64_t i) { return values[static_cast<size_t>(i)]; };
     int wrong = 0;
-    for (int64_t row = 0; row < m && wrong < 5; ++row) {
-      for (int64_t column = 0; column < n && wrong < 5; ++column) {
-        double sum = has_bias ? at(bias, column) : 0, size = std::abs(sum);
-        for (int64_t i = 0; i < k; ++i) {
-          const double term = at(a, row * k + i) * at(b, column * k + i);
+    for (int64_t row = 0; row < p.m && wrong < 5; ++row) {
+      for (int64_t column = 0; column < p.n && wrong < 5; ++column) {
+        double sum = p.bias ? at(bias, column) : 0;
+        if (p.residual) sum += at(residual, row * p.n + column);
+        double size = std::abs(sum);
+        for (int64_t i = 0; i < p.k; ++i) {
+          const double term = at(a, row * p.k + i) * at(b, column * p.k + i);
           sum += term, size += std::abs(term);
         }
-        const double wanted = gelu ? Gelu(sum) : sum, got = at(c, row * n + column);
-        const double tolerance = (type == DataType::kFloat16 ? 6e-4 : 5e-3) * std::abs(wanted) + 2e-6 * size;
+        const double wanted = Activated(p.activation, sum), got = at(c, row * p.n + column);
+        const double tolerance = (p.type == DataType::kFloat16 ? 6e-4 : 5e-3) * std::abs(wanted) + 2e-6 * size;
         if (!(std::abs(got - wanted) <= tolerance)) {
           ++wrong;
           ADD_FAILURE() << "row " << row << ", column " << column << ": " << got << " for " << wanted;
         }
       }
     }
+  }
+
+  void CheckSizes(DataType type, WarpgroupTiles tiles, int64_t m, int64_t n, int64_t k, bool has_bias, unsigned blocks,
+                  Activation activation = Activation::kGeluErf) {
+    CheckProduct({.type = type, .m = m, .n = n, .k = k, .bias = has_bias, .activation = activation}, {tiles, blocks});
   }
 
   // gelu of each finite number of T: of rows of 8 with the unit matrix, beside columns of zeros.
@@ -88,7 +101,7 @@ class ManyRowsTest : public DeviceTest {
       numbers[i] = std::isfinite(x) ? x : 0.0;
     }
     for (size_t i = 0; i < 8; ++i) unit[i * 9] = 1;
-    const ManyRowsProduct p{.type = type, .m = 8192, .n = 32, .k = 8, .gelu = true};
+    const ManyRowsProduct p{.type = type, .m = 8192, .n = 32, .k = 8, .activation = Activation::kGeluErf};
     const auto plan = kernels::PlanWarpgroups(p.m, p.n, WarpgroupTiles::kSmall, context_->device_info());
     const std::vector<double> c = Run(p, plan, numbers, unit, none);
     constexpr int kDigits = type == DataType::kFloat16 ? 10 : 7, kLeast = type == DataType::kFloat16 ? -14 : -126;
@@ -115,12 +128,44 @@ TEST_F(ManyRowsTest, EveryTilingOnEverySize) {
     CheckSizes(DataType::kBFloat16, tiles, 300, 160, 200, false, 3);
   }
   for (const unsigned blocks : {1u, 2u}) {
-    CheckSizes(DataType::kFloat16, WarpgroupTiles::kTurns, 129, 224, 72, true, blocks, false);
-    CheckSizes(DataType::kBFloat16, WarpgroupTiles::kTurns, 300, 416, 200, blocks == 1, blocks, false);
+    CheckSizes(DataType::kFloat16, WarpgroupTiles::kTurns, 129, 224, 72, true, blocks, Activation::kNone);
+    CheckSizes(DataType::kBFloat16, WarpgroupTiles::kTurns, 300, 416, 200, blocks == 1, blocks, Activation::kNone);
   }
   // More steps than a ring has, in turns: an odd and an even number of tiles for a block.
   for (const unsigned blocks : {1u, 2u}) {
     CheckSizes(DataType::kFloat16, WarpgroupTiles::kTurns, 260, 32, 456, true, blocks);
+  }
+}
+
+// Small tiles, with a residual that lies where the result comes.
+TEST_F(ManyRowsTest, PixelsWithAndWithoutAResidual) {
+  for (const Activation activation : {Activation::kNone, Activation::kRelu}) {
+    for (const bool residual : {false, true}) {
+      for (const bool along_rows : {false, true}) {
+        const auto check = [&](DataType type, int64_t m, int64_t n, int64_t k, bool bias, unsigned blocks) {
+          kernels::WarpgroupPlan plan{WarpgroupTiles::kSmall, blocks};
+          plan.along_rows = along_rows;
+          CheckProduct(
+              {.type = type, .m = m, .n = n, .k = k, .bias = bias, .residual = residual, .activation = activation},
+              plan);
+        };
+        check(DataType::kFloat16, 128, 128, 64, true, 1);
+        check(DataType::kFloat16, 1, 32, 8, false, 1);
+        check(DataType::kBFloat16, 300, 288, 72, true, 2);  // parts of tiles, and blocks with several
+        check(DataType::kFloat16, 700, 96, 200, true, 1);   // more stages than a ring has
+      }
+    }
+  }
+}
+
+TEST_F(ManyRowsTest, ReluKeepsNaN) {
+  const ManyRowsProduct p{.m = 1, .n = 32, .k = 8, .activation = Activation::kRelu};
+  std::vector<double> a(8, 1), b(32 * 8, -1);
+  b[3 * 8] = NAN;
+  const auto c = Run(p, {WarpgroupTiles::kSmall, 1}, a, b, std::vector<double>(32));
+  for (size_t i = 0; i < c.size(); ++i) {
+    EXPECT_EQ(std::isnan(c[i]), i == 3) << i;
+    EXPECT_TRUE(i == 3 || c[i] == 0) << i;
   }
 }
 
@@ -135,11 +180,19 @@ TEST_F(ManyRowsTest, RefusesOtherTilesAndSizes) {
   const auto code = [&](const ManyRowsProduct& p, WarpgroupTiles tiles) {
     return kernels::LaunchManyRows(p, {tiles, 1}, at, context_->stream()).code();
   };
-  for (const WarpgroupTiles tiles : {WarpgroupTiles::kSmall, WarpgroupTiles::kWide, WarpgroupTiles::kFine}) {
+  for (const WarpgroupTiles tiles : {WarpgroupTiles::kWide, WarpgroupTiles::kFine, WarpgroupTiles::kTall}) {
     EXPECT_EQ(code({.m = 32, .n = 32, .k = 8}, tiles), StatusCode::kInvalidArgument) << static_cast<int>(tiles);
   }
-  EXPECT_EQ(code({.m = 32, .n = 40, .k = 8, .gelu = true}, WarpgroupTiles::kSmall), StatusCode::kInvalidArgument);
-  EXPECT_EQ(code({.m = 32, .n = 32, .k = 12, .gelu = true}, WarpgroupTiles::kSmall), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({.m = 32, .n = 32, .k = 8, .residual = true}, WarpgroupTiles::kTurns), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({.m = 32, .n = 32, .k = 8, .activation = Activation::kSilu}, WarpgroupTiles::kSmall),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      code({.m = 32, .n = 32, .k = 8, .residual = true, .activation = Activation::kGeluErf}, WarpgroupTiles::kSmall),
+      StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({.m = 32, .n = 40, .k = 8, .activation = Activation::kGeluErf}, WarpgroupTiles::kSmall),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({.m = 32, .n = 32, .k = 12, .activation = Activation::kGeluErf}, WarpgroupTiles::kSmall),
+            StatusCode::kInvalidArgument);
   EXPECT_EQ(code({.type = DataType::kFloat, .m = 32, .n = 32, .k = 8}, WarpgroupTiles::kTurns),
             StatusCode::kNotSupported);
 }
@@ -170,7 +223,7 @@ TEST_F(ManyRowsTest, MapsOfMatrices) {
 
 TEST_F(ManyRowsTest, InfinitiesAndNanStayInTheirRows) {
   const double inf = std::numeric_limits<double>::infinity();
-  ManyRowsProduct p{.m = 300, .n = 64, .k = 8, .gelu = true};
+  ManyRowsProduct p{.m = 300, .n = 64, .k = 8, .activation = Activation::kGeluErf};
   std::vector<double> a(static_cast<size_t>(p.m * p.k), 0.125), b(static_cast<size_t>(p.n * p.k), 1.0);
   a[3 * 8] = inf, a[130 * 8 + 7] = -inf, a[299 * 8 + 2] = NAN;
   for (const WarpgroupTiles tiles : kAllTiles) {
@@ -200,7 +253,8 @@ device::DeviceInfo Hopper() {
 // As measured, with 3072 columns.
 TEST(ManyRowsPlanTest, TilesAreThoseThatFillTheDevice) {
   const auto tiles = [](int64_t m, int64_t n = 3072, int64_t k = 768, bool gelu = true) {
-    const auto plan = kernels::PlanManyRows({.m = m, .n = n, .k = k, .gelu = gelu}, Hopper());
+    const auto plan = kernels::PlanManyRows(
+        {.m = m, .n = n, .k = k, .activation = gelu ? Activation::kGeluErf : Activation::kNone}, Hopper());
     return plan ? static_cast<int>(plan->tiles) : -1;
   };
   EXPECT_EQ(tiles(512), static_cast<int>(WarpgroupTiles::kSmall));
@@ -211,8 +265,12 @@ TEST(ManyRowsPlanTest, TilesAreThoseThatFillTheDevice) {
   EXPECT_EQ(tiles(1576), static_cast<int>(WarpgroupTiles::kWide));
   EXPECT_EQ(tiles(300), -1);
   EXPECT_EQ(tiles(4096, 4096, 4096), -1);
-  EXPECT_EQ(kernels::PlanManyRows({.m = 4096, .n = 3072, .k = 768, .gelu = true}, Hopper())->blocks, 132u);
-  EXPECT_EQ(kernels::PlanManyRows({.m = 1024, .n = 3072, .k = 768, .gelu = true}, Hopper())->blocks, 128u);
+  EXPECT_EQ(
+      kernels::PlanManyRows({.m = 4096, .n = 3072, .k = 768, .activation = Activation::kGeluErf}, Hopper())->blocks,
+      132u);
+  EXPECT_EQ(
+      kernels::PlanManyRows({.m = 1024, .n = 3072, .k = 768, .activation = Activation::kGeluErf}, Hopper())->blocks,
+      128u);
   for (const auto& [m, n] : {std::pair{4096, 2304}, {4096, 3072}, {6304, 2304}, {6304, 3072}, {2048, 3072}}) {
     EXPECT_EQ(tiles(m, n, 768, false), static_cast<int>(WarpgroupTiles::kTurns)) << m << ' ' << n;
   }
@@ -304,7 +362,8 @@ TEST_F(ManyRowsTest, ProductsOfOperatorsRunByIt) {
   // What is for engines, though its tiles fill the device.
   blas::GemmProblem few = p;
   few.m = 256, few.n = few.ldc = 128 * std::max(info.multiprocessors / 2, 1);
-  EXPECT_TRUE(kernels::PlanManyRows({.m = few.m, .n = few.n, .k = few.k, .gelu = true}, info).has_value());
+  EXPECT_TRUE(kernels::PlanManyRows({.m = few.m, .n = few.n, .k = few.k, .activation = Activation::kGeluErf}, info)
+                  .has_value());
   EXPECT_FALSE(made(few).has_many_rows_kernel());
   options.may_be_short = false;
   EXPECT_FALSE(made(p).has_many_rows_kernel());

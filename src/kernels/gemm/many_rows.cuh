@@ -1,0 +1,107 @@
+// How products of many rows (many_rows.h) end: bias, residual, activation. Included by a file for each set of tiles.
+#pragma once
+
+#include "device/pairs.h"
+#include "kernels/elementwise/gelu.cuh"
+#include "kernels/gemm/many_rows.h"
+#include "kernels/gemm/warpgroup_product.cuh"
+#include "kernels/pack.h"
+
+namespace cudaep::kernels {
+
+// kTiles: there are no others.
+template <class T, Activation kActivation, bool kAdds, WarpgroupTiles... kTiles>
+struct RowsFinish {
+  static constexpr int kPack = kManyRowsPack;  // columns of a segment that a thread has
+  using Element = T;
+  static constexpr bool kResidual = kAdds;
+  static constexpr bool Takes(WarpgroupTiles tiles) { return ((tiles == kTiles) || ...); }
+  static constexpr int kSideBySide = kPack;
+  static_assert(kManyRowsColumns == 4 * kSideBySide);
+  template <int kColumns>
+  struct OfColumns {
+    Pack<T, kPack> bias[kColumns / kPack];
+  };
+  template <int kColumns>
+  struct OfThread {
+    T* upper;     // what it has of C in its first row and the tile's first segment
+    bool has[2];  // whether C has this row, and the one eight below
+  };
+
+  device::TensorMap residual;  // of kAdds
+  void* c;
+  const void* bias;  // or null
+  int32_t m, n;
+
+  template <int kColumns>
+  __device__ __forceinline__ void Bring(OfColumns<kColumns>& of, int column) const {
+    const int i = static_cast<int>(threadIdx.x) % 32;
+    static_assert(kColumns / kPack <= 32);
+    if (i >= kColumns / kPack) return;
+    const bool any = bias != nullptr && column + i * kPack < n;
+    of.bias[i] = any ? LoadPack<kPack>(static_cast<const T*>(bias) + column + i * kPack) : Pack<T, kPack>{};
+  }
+
+  template <int kColumns>
+  __device__ __forceinline__ void BringThread(OfThread<kColumns>& of, int row, int column) const {
+    of.upper = static_cast<T*>(c) + int64_t{row} * n + column + ColumnOfThread();
+    of.has[0] = row < m;
+    of.has[1] = row + 8 < m;
+  }
+
+  template <int kColumns>
+  __device__ __forceinline__ void operator()(const OfColumns<kColumns>& of, const OfThread<kColumns>& to,
+                                             const float* sum, int first, int /*row*/, int column,
+                                             [[maybe_unused]] const unsigned char* box = nullptr) const {
+    const Pack<T, kPack> term = of.bias[(first + ColumnOfThread()) / kPack];
+    const Pack<T, kPack> above = Added(box, first, 0), below = Added(box, first, 8);
+    Pack<uint32_t, kPack / 2> upper, lower;
+#pragma unroll
+    for (int i = 0; i < kPack / 2; ++i) {
+      const float low = ToFloat(term.value[2 * i]), high = ToFloat(term.value[2 * i + 1]);
+      upper.value[i] = Finished(sum[i * 4] + low, sum[i * 4 + 1] + high, &above.value[2 * i]);
+      lower.value[i] = Finished(sum[i * 4 + 2] + low, sum[i * 4 + 3] + high, &below.value[2 * i]);
+    }
+    if (column >= n) return;
+    if (to.has[0]) StorePack(reinterpret_cast<uint32_t*>(to.upper + first), upper);
+    if (to.has[1]) StorePack(reinterpret_cast<uint32_t*>(to.upper + int64_t{n} * 8 + first), lower);
+  }
+
+ private:
+  // Of a segment.
+  static __device__ __forceinline__ int ColumnOfThread() { return static_cast<int>(threadIdx.x) % 4 * kPack; }
+  // Of the residual's box, what the thread adds in its upper row or the one `below` it.
+  static __device__ __forceinline__ Pack<T, kPack> Added([[maybe_unused]] const unsigned char* box,
+                                                         [[maybe_unused]] int first, [[maybe_unused]] int below) {
+    if constexpr (!kAdds) return {};
+    constexpr int kWarpRows = device::kWarpgroupRows / warpgroup::kWarps;
+    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % warpgroup::kWarps;
+    const int row = warp * kWarpRows + lane / 4 + below,
+              piece = (first % device::kBoxColumns + ColumnOfThread()) / kPack;
+    return LoadPack<kPack>(
+        reinterpret_cast<const T*>(box + row * device::kBoxRowBytes + (piece ^ (row % 8)) * kPackBytes));
+  }
+  static __device__ __forceinline__ uint32_t Finished(float low, float high, [[maybe_unused]] const T* added) {
+    if constexpr (kAdds) low += ToFloat(added[0]), high += ToFloat(added[1]);
+    if constexpr (kActivation == Activation::kGeluErf) low = RoundedGelu<T>(low), high = RoundedGelu<T>(high);
+    const uint32_t pair = device::PairOf<T>(low, high);
+    return kActivation == Activation::kRelu ? device::MaxOrNanOfPairs<T>(pair, 0) : pair;
+  }
+};
+
+template <class Finish>
+Status LaunchRows(const ManyRowsProduct& product, const WarpgroupPlan& plan, const ManyRowsPointers& at,
+                  device::Stream stream) {
+  Finish finish{.residual = {},
+                .c = at.c,
+                .bias = product.bias ? at.bias : nullptr,
+                .m = static_cast<int32_t>(product.m),
+                .n = static_cast<int32_t>(product.n)};
+  if constexpr (Finish::kResidual) {
+    CUDAEP_RETURN_IF_ERROR(device::MakeTensorMap(at.residual, product.m, product.n,
+                                                 static_cast<unsigned>(WarpgroupRows(plan.tiles)), &finish.residual));
+  }
+  return warpgroup::Launch(plan, at.a, at.b, /*constant_b=*/false, product.m, product.n, product.k, finish, stream);
+}
+
+}  // namespace cudaep::kernels
