@@ -137,16 +137,10 @@ bool Takes(QuantizedConvTile tile, const QuantizedConv& conv, const device::Devi
   return !by_groups || HasWarpgroups(device);
 }
 
-// Of pixels, so many that the L2 cache holds only a part of them beside what is made of them.
-constexpr int64_t kManyBytes = int64_t{8} << 20;
-
 QuantizedConvChoice ChoiceOf(QuantizedConvTile tile, const QuantizedConv& conv, const device::DeviceInfo& device) {
-  QuantizedConvChoice choice{.tile = tile, .points = {}};
-  if (const auto points = PointsOf(tile)) {
-    choice.points = PlanWarpgroups(conv.pixels(), conv.out_channels, *points, device);
-    if (conv.pixels() * conv.channels >= kManyBytes) choice.points = AlongRows(choice.points, conv.out_channels);
-  }
-  return choice;
+  const auto points = PointsOf(tile);
+  return {.tile = tile,
+          .points = points ? PlanWarpgroups(conv.pixels(), conv.out_channels, *points, device) : WarpgroupPlan{}};
 }
 
 struct Size {

@@ -11,7 +11,7 @@ namespace {
 template <Form kForm>
 struct PointsFinish {
   using Element = int8_t;
-  static constexpr bool kResidual = false;
+  static constexpr bool kAlongRows = false, kResidual = false;
   static constexpr bool Takes(WarpgroupTiles tiles) {
     return tiles == WarpgroupTiles::kFine || tiles == WarpgroupTiles::kSmall || tiles == WarpgroupTiles::kTall;
   }

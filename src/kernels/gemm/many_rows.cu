@@ -4,10 +4,10 @@ namespace cudaep::kernels {
 namespace {
 
 template <class T>
-using WithGelu =
-    RowsFinish<T, Activation::kGeluErf, false, WarpgroupTiles::kSmall, WarpgroupTiles::kWide, WarpgroupTiles::kTurns>;
+using WithGelu = RowsFinish<T, Activation::kGeluErf, false, false, WarpgroupTiles::kSmall, WarpgroupTiles::kWide,
+                            WarpgroupTiles::kTurns>;
 template <class T>
-using InTurns = RowsFinish<T, Activation::kNone, false, WarpgroupTiles::kTurns>;
+using InTurns = RowsFinish<T, Activation::kNone, false, false, WarpgroupTiles::kTurns>;
 
 }  // namespace
 

@@ -1,6 +1,8 @@
 // How products of many rows (many_rows.h) end: bias, residual, activation. Included by a file for each set of tiles.
 #pragma once
 
+#include <type_traits>
+
 #include "device/pairs.h"
 #include "kernels/elementwise/gelu.cuh"
 #include "kernels/gemm/many_rows.h"
@@ -9,12 +11,12 @@
 
 namespace cudaep::kernels {
 
-// kTiles: there are no others.
-template <class T, Activation kActivation, bool kAdds, WarpgroupTiles... kTiles>
+// kPixels: so many rows that the L2 cache holds a part of them. kAdds: a residual. kTiles: there are no others.
+template <class T, Activation kActivation, bool kPixels, bool kAdds, WarpgroupTiles... kTiles>
 struct RowsFinish {
   static constexpr int kPack = kManyRowsPack;  // columns of a segment that a thread has
   using Element = T;
-  static constexpr bool kResidual = kAdds;
+  static constexpr bool kAlongRows = kPixels, kResidual = kAdds;
   static constexpr bool Takes(WarpgroupTiles tiles) { return ((tiles == kTiles) || ...); }
   static constexpr int kSideBySide = kPack;
   static_assert(kManyRowsColumns == 4 * kSideBySide);
@@ -28,7 +30,10 @@ struct RowsFinish {
     bool has[2];  // whether C has this row, and the one eight below
   };
 
-  device::TensorMap residual;  // of kAdds
+  struct NoMap {
+    uint64_t unused = 0;
+  };
+  std::conditional_t<kAdds, device::TensorMap, NoMap> residual;
   void* c;
   const void* bias;  // or null
   int32_t m, n;

@@ -9,8 +9,8 @@ template <class T, Activation kActivation>
 Status LaunchOf(const ManyRowsProduct& product, const WarpgroupPlan& plan, const ManyRowsPointers& at,
                 device::Stream stream) {
   constexpr WarpgroupTiles kTiles = WarpgroupTiles::kSmall;
-  return product.residual ? LaunchRows<RowsFinish<T, kActivation, true, kTiles>>(product, plan, at, stream)
-                          : LaunchRows<RowsFinish<T, kActivation, false, kTiles>>(product, plan, at, stream);
+  return product.residual ? LaunchRows<RowsFinish<T, kActivation, true, true, kTiles>>(product, plan, at, stream)
+                          : LaunchRows<RowsFinish<T, kActivation, true, false, kTiles>>(product, plan, at, stream);
 }
 
 template <class T>

@@ -13,10 +13,10 @@ namespace {
 constexpr double kLeastOfRounds = 0.85, kLeastOfRoundsWithGelu = 0.74, kLeastOfOneRoundWithGelu = 0.7;
 constexpr int64_t kMostDepth = 1024, kMostDepthWithGelu = 2048;
 
-// Of pixels: rounds of tiles at least, and inner elements at most, of products with a residual and others of many and
-// of few columns. Measured on an H200 with ResNet-50's convolutions at batch 32 and 128.
-constexpr int64_t kLeastRoundsOfPixels = 4;
-constexpr int64_t kMostPixelDepth = 128, kMostPixelDepthOfFew = 256, kFewPixelColumns = 128;
+// Of pixels: rounds of tiles at least, and inner elements at most, with a residual, without one, and without one of few
+// columns. Measured on an H200 with ResNet-50's convolutions at batch 32 and 128 (docs/benchmarks.md).
+constexpr int64_t kLeastRoundsOfPixels = 4, kFewColumnsOfPixels = 128;
+constexpr int64_t kMostDepthWithResidual = 64, kMostDepthOfPixels = 128, kMostDepthOfFewColumns = 512;
 
 }  // namespace
 
@@ -46,13 +46,13 @@ std::optional<WarpgroupPlan> PlanPixels(const ManyRowsProduct& product, const de
   constexpr WarpgroupTiles kTiles = WarpgroupTiles::kSmall;
   const bool finishes = product.activation == Activation::kNone || product.activation == Activation::kRelu;
   if (!finishes || !TakesManyRows(product, device) || product.n % WarpgroupColumns(kTiles) != 0) return std::nullopt;
-  const bool few = product.n == kFewPixelColumns && !product.residual;
-  const int64_t tiles = WarpgroupTileCount(product.m, product.n, kTiles);
-  if (product.k > (few ? kMostPixelDepthOfFew : kMostPixelDepth) ||
-      tiles < kLeastRoundsOfPixels * std::max(device.multiprocessors, 1)) {
-    return std::nullopt;
-  }
-  return AlongRows(PlanWarpgroups(product.m, product.n, kTiles, device), product.n);
+  const int64_t most_depth = product.residual                   ? kMostDepthWithResidual
+                             : product.n == kFewColumnsOfPixels ? kMostDepthOfFewColumns
+                                                                : kMostDepthOfPixels;
+  const int64_t rounds =
+      CeilDiv<int64_t>(WarpgroupTileCount(product.m, product.n, kTiles), std::max(device.multiprocessors, 1));
+  if (product.k > most_depth || rounds < kLeastRoundsOfPixels) return std::nullopt;
+  return WithWholeRows(PlanWarpgroups(product.m, product.n, kTiles, device), product.n);
 }
 
 }  // namespace cudaep::kernels

@@ -5,6 +5,8 @@
 //   kSideBySide                 columns of a segment that a thread has side by side, from kSideBySide * (lane % 4) on:
 //                               2, or 8 where n is whole segments. B's rows lie so in its boxes (device::BoxRow), which
 //                               takes time where tiles are few
+//   kAlongRows                  whether tiles of the same rows follow each other, so that A is read once where the L2
+//                               cache holds only a part of it; else those of the same columns do
 //   kResidual                   whether it adds a matrix of C's dimensions and 16 bits, which comes in boxes too: those
 //                               of a tile behind its last step's. It has `residual` then, their map with boxes of
 //                               ResidualBoxRows(), and the call a last argument: the segment's box, at the group's rows
@@ -60,21 +62,21 @@ struct Tile {
 
 // The product, and how blocks go round its tiles.
 struct Tiles {
-  int32_t line, tiles, steps;   // tiles that follow each other in a column, or a row; boxes along the inner dimension
+  int32_t line, tiles, steps;   // tiles of a column, or of a row (kAlongRows); boxes along the inner dimension
   int32_t splits, split_steps;  // blocks that share a tile, and the steps of each of them but the last
   bool constant_b;              // its boxes may be read before earlier work is done
-  bool along_rows;              // tiles of the same rows follow each other
-  uint8_t unused[2] = {};       // without padding, where the simulated device might find an old pointer
+  uint8_t unused[3] = {};       // without padding, where the simulated device might find an old pointer
 
   template <class Tile>
   __device__ __forceinline__ bool AreSplit() const {
     return Tile::kMostSplits > 1 && splits > 1;
   }
   // The first row and column of a tile.
-  template <class Tile>
+  template <class Finish, class Tile>
   __device__ __forceinline__ void Place(int tile, int& row, int& column) const {
-    const int other = tile / line, in_line = tile - other * line;
-    row = (along_rows ? other : in_line) * Tile::kRows, column = (along_rows ? in_line : other) * Tile::kColumns;
+    const int in_line = tile % line, other = tile / line;
+    row = (Finish::kAlongRows ? other : in_line) * Tile::kRows;
+    column = (Finish::kAlongRows ? in_line : other) * Tile::kColumns;
   }
 };
 
@@ -124,7 +126,7 @@ __device__ __forceinline__ void FetchBoxes(const Tiles& p, const device::TensorM
   int ahead = 0;  // boxes of B that have been asked for ahead of the loop
   if (p.constant_b) {
     int row, column;
-    p.template Place<Tile>(share.first_tile, row, column);
+    p.template Place<Finish, Tile>(share.first_tile, row, column);
     for (; ahead < share.steps && ahead < shared.kStages; ++ahead) bring_b(column, share.first_step + ahead, ahead);
   }
   device::GridDependencyWait();
@@ -135,7 +137,7 @@ __device__ __forceinline__ void FetchBoxes(const Tiles& p, const device::TensorM
   };
   for (int tile = share.first_tile; tile < p.tiles; tile += share.next_tile) {
     int row, column;
-    p.template Place<Tile>(tile, row, column);
+    p.template Place<Finish, Tile>(tile, row, column);
     for (int step = share.first_step; step < share.first_step + share.steps; ++step) {
       shared.empty[stage].Wait(parity);
       if (ahead > 0) {
@@ -183,7 +185,7 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
       continue;
     }
     int row, column;
-    p.template Place<Tile>(tile, row, column);
+    p.template Place<Finish, Tile>(tile, row, column);
     row += first_row;
     const auto row_of = [&](int part) { return row + part * device::kWarpgroupRows + warp * 16 + lane / 4; };
     if (brought != column) {
@@ -304,13 +306,12 @@ Status LaunchTiles(const WarpgroupPlan& plan, const void* a, const void* b, bool
     return InvalidArgument("a product by warpgroups with ", tiles, " tiles of ", steps, " steps among ", plan.blocks,
                            " blocks, ", splits, " for each tile");
   }
-  const Tiles arguments{.line = static_cast<int32_t>(plan.along_rows ? tiles / row_tiles : row_tiles),
+  const Tiles arguments{.line = static_cast<int32_t>(Finish::kAlongRows ? tiles / row_tiles : row_tiles),
                         .tiles = static_cast<int32_t>(tiles),
                         .steps = static_cast<int32_t>(steps),
                         .splits = plan.splits,
                         .split_steps = static_cast<int32_t>(split_steps),
-                        .constant_b = constant_b,
-                        .along_rows = plan.along_rows};
+                        .constant_b = constant_b};
   device::LaunchConfig config;
   constexpr size_t kBoxes = size_t{kStagesOf<Finish, Tile>} * Tile::kStageBytes + device::kBoxSlack;
   static_assert(kStagesOf<Finish, Tile> > 1 && kBoxes + sizeof(Shared<Finish, Tile>) <= kWarpgroupSharedBytes);

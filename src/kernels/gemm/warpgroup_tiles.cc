@@ -25,9 +25,8 @@ WarpgroupPlan PlanWarpgroups(int64_t m, int64_t n, WarpgroupTiles tiles, const d
   return {.tiles = tiles, .blocks = static_cast<unsigned>(blocks)};
 }
 
-WarpgroupPlan AlongRows(WarpgroupPlan plan, int64_t n) {
+WarpgroupPlan WithWholeRows(WarpgroupPlan plan, int64_t n) {
   const auto columns = static_cast<unsigned>(CeilDiv(n, WarpgroupColumns(plan.tiles)));
-  plan.along_rows = true;
   if (plan.blocks > columns) plan.blocks -= plan.blocks % columns;
   return plan;
 }

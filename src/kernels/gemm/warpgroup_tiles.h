@@ -25,7 +25,6 @@ struct WarpgroupPlan {
   // Blocks of a cluster that share a tile (kFinest, of some), of which each has a part of the inner dimension: 1, 2 or
   // 4.
   int splits = 1;
-  bool along_rows = false;  // tiles of the same rows follow each other: those of A are read once
 };
 inline constexpr int kMostWarpgroupSplits = 4;
 
@@ -46,9 +45,8 @@ bool HasWarpgroups(const device::DeviceInfo& device);
 bool TakesWarpgroups(int64_t m, int64_t n, int64_t k, const device::DeviceInfo& device);
 
 WarpgroupPlan PlanWarpgroups(int64_t m, int64_t n, WarpgroupTiles tiles, const device::DeviceInfo& device);
-// The same along rows, by whole rows of tiles where there are as many blocks: each keeps its columns then. For an A of
-// which the L2 cache holds only a part, and a B that it holds.
-WarpgroupPlan AlongRows(WarpgroupPlan plan, int64_t n);
+// For tiles of the same rows that follow each other: as many blocks as make whole rows, so that each keeps its columns.
+WarpgroupPlan WithWholeRows(WarpgroupPlan plan, int64_t n);
 // With the tiles that are expected to take the least time.
 WarpgroupPlan PlanWarpgroups(int64_t m, int64_t n, const device::DeviceInfo& device);
 

@@ -10,7 +10,7 @@ namespace {
 template <bool kFirst, bool kTable>
 struct CodesFinish {
   using Element = int8_t;
-  static constexpr bool kResidual = false;
+  static constexpr bool kAlongRows = false, kResidual = false;
   static constexpr bool Takes(WarpgroupTiles tiles) {
     return tiles != WarpgroupTiles::kTall && tiles != WarpgroupTiles::kTurns;
   }

@@ -83,6 +83,8 @@ _DEPTHWISE_LARGE = [
     )
     for taps, step in ((3, 1), (5, 1), (5, 2), (7, 1))
 ]
+# So many pixels of so few channels that they are a product of ours on a large GPU too, the last tile a part of one.
+_MANY_PIXELS = ((2, 8, 185, 183), (128, 8, 1, 1), {}, (2, 128, 185, 183))
 _DEPTHWISE_DILATED = ((1, 8, 9, 8), (8, 1, 3, 3), {"group": 8, "dilations": [2, 2]}, (1, 8, 5, 4))
 
 
@@ -216,6 +218,18 @@ CASES = [
         for geometries, dtypes in ((_DEPTHWISE_TILES, FLOATS), (_DEPTHWISE_LARGE, ("float16",)))
         for geometry in geometries
         for bias, activation, constant in ((True, "silu", True), (False, "none", False))
+    ),
+    *(
+        Case(
+            op="Conv",
+            domain=FUSED_DOMAIN,
+            inputs=_inputs(_MANY_PIXELS, bias, residual, channels_last=True),
+            attrs={"activation": activation, "channels_last": 1},
+            expected=_fused,
+            magnitude=_magnitude,
+            dtypes=("float16", "bfloat16"),
+        )
+        for bias, residual, activation in ((True, True, "relu"), (False, False, "none"))
     ),
     Case(
         op="FusedConv",

@@ -139,17 +139,20 @@ TEST_F(ConvLayoutTest, OtherPixelsAreTheLibrarys) {
   const dnn::ConvProblem taken = ManyPixels(DataType::kFloat16, 64, 256);
   EXPECT_EQ(route(taken), ConvRoute::kPixels);
   EXPECT_EQ(route(ManyPixels(DataType::kFloat16, 128, 256)), ConvRoute::kPixels);
-  EXPECT_EQ(route(ManyPixels(DataType::kFloat16, 256, 128)), ConvRoute::kPixels);  // few columns
+  EXPECT_EQ(route(ManyPixels(DataType::kFloat16, 512, 128)), ConvRoute::kPixels);  // few columns
   const auto other = [&](auto change) {
     dnn::ConvProblem p = taken;
     change(p);
     return RouteOf(p);
   };
   constexpr ConvRoute kLibrary = ConvRoute::kChannelsLast;
-  EXPECT_EQ(route(ManyPixels(DataType::kFloat16, 136, 256)), kLibrary);  // more than memory takes
-  EXPECT_EQ(route(ManyPixels(DataType::kFloat16, 264, 128)), kLibrary);
+  // What products take is more than what memory takes.
+  EXPECT_EQ(route(ManyPixels(DataType::kFloat16, 136, 256)), kLibrary);
+  EXPECT_EQ(route(ManyPixels(DataType::kFloat16, 520, 128)), kLibrary);
+  EXPECT_EQ(other([](auto& p) { p.epilogue.beta = 1.0f; }), ConvRoute::kPixels);
+  EXPECT_EQ(other([](auto& p) { p.epilogue.beta = 1.0f, p.in_channels = 72; }), kLibrary);
   EXPECT_EQ(route(ManyPixels(DataType::kFloat, 64, 256)), kLibrary);
-  EXPECT_EQ(other([](auto& p) { p.in[1] = p.out[1] = p.out[1] - 128; }), kLibrary);  // a tile less
+  EXPECT_EQ(other([](auto& p) { p.in[1] = p.out[1] = p.out[1] / 4 * 3; }), kLibrary);  // a round less
   EXPECT_EQ(other([](auto& p) { p.out_channels = 192, p.in[1] = p.out[1] = 2 * p.out[1]; }), kLibrary);
   EXPECT_EQ(other([](auto& p) { p.in_channels = 60; }), kLibrary);
   EXPECT_EQ(other([](auto& p) { p.epilogue.activation = Activation::kSilu; }), kLibrary);

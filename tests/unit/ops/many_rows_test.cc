@@ -61,7 +61,7 @@ class ManyRowsTest : public DeviceTest {
     SCOPED_TRACE(::testing::Message() << DataTypeName(p.type) << " tiles " << static_cast<int>(plan.tiles) << " ["
                                       << p.m << ',' << p.n << ',' << p.k << "] bias " << p.bias << " residual "
                                       << p.residual << ", " << plan.blocks << " blocks, "
-                                      << ActivationName(p.activation) << (plan.along_rows ? ", along rows" : ""));
+                                      << ActivationName(p.activation));
     const std::vector<double> a = TestValues(p.m * p.k, 1), b = TestValues(p.n * p.k, 2), bias = TestValues(p.n, 3),
                               residual = TestValues(p.m * p.n, 4);
     const std::vector<double> c = Run(p, plan, a, b, bias, residual);
@@ -141,19 +141,16 @@ TEST_F(ManyRowsTest, EveryTilingOnEverySize) {
 TEST_F(ManyRowsTest, PixelsWithAndWithoutAResidual) {
   for (const Activation activation : {Activation::kNone, Activation::kRelu}) {
     for (const bool residual : {false, true}) {
-      for (const bool along_rows : {false, true}) {
-        const auto check = [&](DataType type, int64_t m, int64_t n, int64_t k, bool bias, unsigned blocks) {
-          kernels::WarpgroupPlan plan{WarpgroupTiles::kSmall, blocks};
-          plan.along_rows = along_rows;
-          CheckProduct(
-              {.type = type, .m = m, .n = n, .k = k, .bias = bias, .residual = residual, .activation = activation},
-              plan);
-        };
-        check(DataType::kFloat16, 128, 128, 64, true, 1);
-        check(DataType::kFloat16, 1, 32, 8, false, 1);
-        check(DataType::kBFloat16, 300, 288, 72, true, 2);  // parts of tiles, and blocks with several
-        check(DataType::kFloat16, 700, 96, 200, true, 1);   // more stages than a ring has
-      }
+      const auto check = [&](DataType type, int64_t m, int64_t n, int64_t k, bool bias, unsigned blocks) {
+        CheckProduct(
+            {.type = type, .m = m, .n = n, .k = k, .bias = bias, .residual = residual, .activation = activation},
+            {WarpgroupTiles::kSmall, blocks});
+      };
+      check(DataType::kFloat16, 128, 128, 64, true, 1);
+      check(DataType::kFloat16, 1, 32, 8, false, 1);
+      check(DataType::kBFloat16, 300, 288, 72, true, 2);  // parts of tiles, and blocks with several
+      check(DataType::kFloat16, 300, 288, 72, true, 3);   // each with its column
+      check(DataType::kFloat16, 700, 96, 200, true, 1);   // more stages than a ring has
     }
   }
 }
