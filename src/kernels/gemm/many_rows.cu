@@ -11,6 +11,13 @@ using InTurns = RowsFinish<T, Activation::kNone, false, false, WarpgroupTiles::k
 
 }  // namespace
 
+Status NoSuchEnd(const ManyRowsProduct& p, const WarpgroupPlan& plan) {
+  return InvalidArgument("no product of many rows, [", p.m, ',', p.k, "] by [", p.n, ',', p.k, "], by tiles of ",
+                         WarpgroupRows(plan.tiles), " x ", WarpgroupColumns(plan.tiles), ", has ",
+                         p.residual ? "a residual and " : "no residual and ", "activation ",
+                         ActivationName(p.activation));
+}
+
 Status LaunchManyRows(const ManyRowsProduct& product, const WarpgroupPlan& plan, const ManyRowsPointers& at,
                       device::Stream stream) {
   if (product.m == 0 || product.n == 0) return Status::Ok();
@@ -21,15 +28,16 @@ Status LaunchManyRows(const ManyRowsProduct& product, const WarpgroupPlan& plan,
     return InvalidArgument("a product of many rows, [", product.m, ',', product.k, "] by [", product.n, ',', product.k,
                            "], that is no whole packs");
   }
+  if (product.residual && at.residual == nullptr) return InvalidArgument("a product of many rows misses its residual");
   const auto launch = [&]<class T>() {
     if (product.activation == Activation::kGeluErf && !product.residual) {
       return LaunchRows<WithGelu<T>>(product, plan, at, stream);
     }
-    if (plan.tiles != WarpgroupTiles::kTurns) return LaunchPixels(product, plan, at, stream);
+    if (plan.tiles != WarpgroupTiles::kTurns) return LaunchPointwise(product, plan, at, stream);
     if (product.activation == Activation::kNone && !product.residual) {
       return LaunchRows<InTurns<T>>(product, plan, at, stream);
     }
-    return InvalidArgument("no product of many rows in turns ends so");
+    return NoSuchEnd(product, plan);
   };
   return product.type == DataType::kFloat16 ? launch.template operator()<Half>()
                                             : launch.template operator()<BFloat16>();

@@ -11,12 +11,12 @@
 
 namespace cudaep::kernels {
 
-// kPixels: so many rows that the L2 cache holds a part of them. kAdds: a residual. kTiles: there are no others.
-template <class T, Activation kActivation, bool kPixels, bool kAdds, WarpgroupTiles... kTiles>
+// kPointwise: of so many rows that the L2 cache holds a part of them. kTiles: those that it is compiled for.
+template <class T, Activation kActivation, bool kPointwise, bool kHasResidual, WarpgroupTiles... kTiles>
 struct RowsFinish {
   static constexpr int kPack = kManyRowsPack;  // columns of a segment that a thread has
   using Element = T;
-  static constexpr bool kAlongRows = kPixels, kResidual = kAdds;
+  static constexpr bool kAlongRows = kPointwise, kResidual = kHasResidual;
   static constexpr bool Takes(WarpgroupTiles tiles) { return ((tiles == kTiles) || ...); }
   static constexpr int kSideBySide = kPack;
   static_assert(kManyRowsColumns == 4 * kSideBySide);
@@ -31,9 +31,9 @@ struct RowsFinish {
   };
 
   struct NoMap {
-    uint64_t unused = 0;
+    uint64_t unused = 0;  // without padding, where the simulated device might find an old pointer
   };
-  std::conditional_t<kAdds, device::TensorMap, NoMap> residual;
+  std::conditional_t<kHasResidual, device::TensorMap, NoMap> residual;
   void* c;
   const void* bias;  // or null
   int32_t m, n;
@@ -78,16 +78,20 @@ struct RowsFinish {
   // Of the residual's box, what the thread adds in its upper row or the one `below` it.
   static __device__ __forceinline__ Pack<T, kPack> Added([[maybe_unused]] const unsigned char* box,
                                                          [[maybe_unused]] int first, [[maybe_unused]] int below) {
-    if constexpr (!kAdds) return {};
-    constexpr int kWarpRows = device::kWarpgroupRows / warpgroup::kWarps;
-    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % warpgroup::kWarps;
-    const int row = warp * kWarpRows + lane / 4 + below,
-              piece = (first % device::kBoxColumns + ColumnOfThread()) / kPack;
-    return LoadPack<kPack>(
-        reinterpret_cast<const T*>(box + row * device::kBoxRowBytes + (piece ^ (row % 8)) * kPackBytes));
+    if constexpr (!kHasResidual) {
+      return {};
+    } else {
+      constexpr int kWarpRows = device::kWarpgroupRows / warpgroup::kWarps;
+      const int lane = static_cast<int>(threadIdx.x) % 32,
+                warp = static_cast<int>(threadIdx.x) / 32 % warpgroup::kWarps;
+      const int row = warp * kWarpRows + lane / 4 + below,
+                piece = (first % device::kBoxColumns + ColumnOfThread()) / kPack;
+      return LoadPack<kPack>(
+          reinterpret_cast<const T*>(box + row * device::kBoxRowBytes + (piece ^ (row % 8)) * kPackBytes));
+    }
   }
   static __device__ __forceinline__ uint32_t Finished(float low, float high, [[maybe_unused]] const T* added) {
-    if constexpr (kAdds) low += ToFloat(added[0]), high += ToFloat(added[1]);
+    if constexpr (kHasResidual) low += ToFloat(added[0]), high += ToFloat(added[1]);
     if constexpr (kActivation == Activation::kGeluErf) low = RoundedGelu<T>(low), high = RoundedGelu<T>(high);
     const uint32_t pair = device::PairOf<T>(low, high);
     return kActivation == Activation::kRelu ? device::MaxOrNanOfPairs<T>(pair, 0) : pair;
@@ -106,7 +110,14 @@ Status LaunchRows(const ManyRowsProduct& product, const WarpgroupPlan& plan, con
     CUDAEP_RETURN_IF_ERROR(device::MakeTensorMap(at.residual, product.m, product.n,
                                                  static_cast<unsigned>(WarpgroupRows(plan.tiles)), &finish.residual));
   }
+  // Boxes of B ahead of earlier work gain nothing here (docs/benchmarks.md).
   return warpgroup::Launch(plan, at.a, at.b, /*constant_b=*/false, product.m, product.n, product.k, finish, stream);
 }
+
+// What LaunchManyRows, which checks sizes and type, calls for small tiles without GELU.
+Status LaunchPointwise(const ManyRowsProduct& product, const WarpgroupPlan& plan, const ManyRowsPointers& at,
+                       device::Stream stream);
+// Of a product that no kernel ends.
+Status NoSuchEnd(const ManyRowsProduct& product, const WarpgroupPlan& plan);
 
 }  // namespace cudaep::kernels

@@ -3,8 +3,8 @@
 //
 // Libraries have no product with GELU that is as fast as theirs without, and as a kernel of its own that reads and
 // writes the result once more. Here a block's warps finish a tile while tensor cores work on the next, and what they do
-// for each element is little. Of pixels of few channels (PlanPixels) the product takes what memory takes: A and the
-// residual are read once, well ahead. Sums are added in one order: results never differ from run to run.
+// for each element is little. Pointwise convolutions of few channels (PlanPointwise) are bound by memory bandwidth: A
+// and the residual are read once, well ahead. Sums are added in one order: results never differ from run to run.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ struct ManyRowsProduct {
   DataType type = DataType::kFloat16;  // float16 or bfloat16
   int64_t m = 0, n = 0, k = 0;
   bool bias = false, residual = false;
-  // GELU by erf without a residual; by tiles in turns nothing; by small ones nothing or ReLU, with or without one.
+  // GELU by erf: without a residual; kSmall, kWide, kTurns. None: without one in kTurns, with or without in kSmall.
+  // ReLU: kSmall, with or without.
   Activation activation = Activation::kNone;
 };
 
@@ -37,20 +38,16 @@ struct ManyRowsPointers {
   const void* residual = nullptr;  // [m, n], likewise; may be c
 };
 
-// Whether a kernel takes sizes and type.
+// Whether kernels take sizes and type.
 bool TakesManyRows(const ManyRowsProduct& product, const device::DeviceInfo& device);
 // Nothing too where the library's product, with a kernel for GELU behind it, is expected to take less time.
 std::optional<WarpgroupPlan> PlanManyRows(const ManyRowsProduct& product, const device::DeviceInfo& device);
+// Of a pointwise convolution, whose pixels are the rows: nothing too where the library's is expected to take less time.
+std::optional<WarpgroupPlan> PlanPointwise(const ManyRowsProduct& product, const device::DeviceInfo& device);
 
-// Of pixels: nothing too where the library's convolution is expected to take less time.
-std::optional<WarpgroupPlan> PlanPixels(const ManyRowsProduct& product, const device::DeviceInfo& device);
-
-// Of a product that TakesManyRows takes, and one of its tiles: kInvalidArgument otherwise, or kNotSupported for other
-// types. All tensors are aligned to 16 bytes. An empty result launches nothing.
+// Of a product that TakesManyRows takes, with tiles that there are for its activation and residual: kInvalidArgument
+// otherwise, or kNotSupported for other types. All tensors are aligned to 16 bytes. An empty result launches nothing.
 Status LaunchManyRows(const ManyRowsProduct& product, const WarpgroupPlan& plan, const ManyRowsPointers& at,
                       device::Stream stream);
-// By small tiles and without GELU: what LaunchManyRows calls, which checks.
-Status LaunchPixels(const ManyRowsProduct& product, const WarpgroupPlan& plan, const ManyRowsPointers& at,
-                    device::Stream stream);
 
 }  // namespace cudaep::kernels

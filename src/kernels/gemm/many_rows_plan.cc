@@ -13,10 +13,11 @@ namespace {
 constexpr double kLeastOfRounds = 0.85, kLeastOfRoundsWithGelu = 0.74, kLeastOfOneRoundWithGelu = 0.7;
 constexpr int64_t kMostDepth = 1024, kMostDepthWithGelu = 2048;
 
-// Of pixels: rounds of tiles at least, and inner elements at most, with a residual, without one, and without one of few
-// columns. Measured on an H200 with ResNet-50's convolutions at batch 32 and 128 (docs/benchmarks.md).
-constexpr int64_t kLeastRoundsOfPixels = 4, kFewColumnsOfPixels = 128;
-constexpr int64_t kMostDepthWithResidual = 64, kMostDepthOfPixels = 128, kMostDepthOfFewColumns = 512;
+// Of pointwise convolutions: rounds of tiles at least, and inner elements at most, with a residual, without one, and
+// without one of few columns. Measured on an H200 with ResNet-50's convolutions at batch 32 and 128
+// (docs/benchmarks.md).
+constexpr int64_t kLeastRoundsOfPointwise = 4, kFewColumns = 128;
+constexpr int64_t kMostDepthWithResidual = 64, kMostDepthOfPointwise = 128, kMostDepthOfFewColumns = 512;
 
 }  // namespace
 
@@ -28,7 +29,9 @@ bool TakesManyRows(const ManyRowsProduct& product, const device::DeviceInfo& dev
 
 std::optional<WarpgroupPlan> PlanManyRows(const ManyRowsProduct& product, const device::DeviceInfo& device) {
   const bool gelu = product.activation == Activation::kGeluErf;
-  if (!TakesManyRows(product, device) || product.k > (gelu ? kMostDepthWithGelu : kMostDepth)) return std::nullopt;
+  const bool finishes = (gelu || product.activation == Activation::kNone) && !product.residual;
+  if (!finishes || !TakesManyRows(product, device) || product.k > (gelu ? kMostDepthWithGelu : kMostDepth))
+    return std::nullopt;
   const WarpgroupPlan plan = gelu ? PlanWarpgroups(product.m, product.n, device)
                                   : PlanWarpgroups(product.m, product.n, WarpgroupTiles::kTurns, device);
   const int64_t processors = std::max(device.multiprocessors, 1);
@@ -42,17 +45,17 @@ std::optional<WarpgroupPlan> PlanManyRows(const ManyRowsProduct& product, const 
   return plan;
 }
 
-std::optional<WarpgroupPlan> PlanPixels(const ManyRowsProduct& product, const device::DeviceInfo& device) {
+std::optional<WarpgroupPlan> PlanPointwise(const ManyRowsProduct& product, const device::DeviceInfo& device) {
   constexpr WarpgroupTiles kTiles = WarpgroupTiles::kSmall;
   const bool finishes = product.activation == Activation::kNone || product.activation == Activation::kRelu;
   if (!finishes || !TakesManyRows(product, device) || product.n % WarpgroupColumns(kTiles) != 0) return std::nullopt;
-  const int64_t most_depth = product.residual                   ? kMostDepthWithResidual
-                             : product.n == kFewColumnsOfPixels ? kMostDepthOfFewColumns
-                                                                : kMostDepthOfPixels;
-  const int64_t rounds =
-      CeilDiv<int64_t>(WarpgroupTileCount(product.m, product.n, kTiles), std::max(device.multiprocessors, 1));
-  if (product.k > most_depth || rounds < kLeastRoundsOfPixels) return std::nullopt;
-  return WithWholeRows(PlanWarpgroups(product.m, product.n, kTiles, device), product.n);
+  const int64_t most_depth = product.residual           ? kMostDepthWithResidual
+                             : product.n == kFewColumns ? kMostDepthOfFewColumns
+                                                        : kMostDepthOfPointwise;
+  const WarpgroupPlan plan = WithWholeRows(PlanWarpgroups(product.m, product.n, kTiles, device), product.n);
+  const int64_t tiles = WarpgroupTileCount(product.m, product.n, kTiles);
+  if (product.k > most_depth || tiles < kLeastRoundsOfPointwise * int64_t{plan.blocks}) return std::nullopt;
+  return plan;
 }
 
 }  // namespace cudaep::kernels

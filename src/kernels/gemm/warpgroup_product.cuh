@@ -7,6 +7,15 @@
 //                               takes time where tiles are few
 //   kAlongRows                  whether tiles of the same rows follow each other, so that A is read once where the L2
 //                               cache holds only a part of it; else those of the same columns do
+//   kResidual                   whether it adds a matrix of C's dimensions and 16 bits, which comes in boxes too, those
+//   of
+//                               a tile behind its last step's. Then it has `residual`, the map, with boxes of the
+//                               tile's rows, and the call a last argument, the segment's box from the group's rows on
+//   kSideBySide                 columns of a segment that a thread has side by side, from kSideBySide * (lane % 4) on:
+//                               2, or 8 where n is whole segments. B's rows lie so in its boxes (device::BoxRow), which
+//                               takes time where tiles are few
+//   kAlongRows                  whether tiles of the same rows follow each other, so that A is read once where the L2
+//                               cache holds only a part of it; else those of the same columns do
 //   kResidual                   whether it adds a matrix of C's dimensions and 16 bits, which comes in boxes too: those
 //                               of a tile behind its last step's. It has `residual` then, their map with boxes of
 //                               ResidualBoxRows(), and the call a last argument: the segment's box, at the group's rows
@@ -323,39 +332,52 @@ Status LaunchTiles(const WarpgroupPlan& plan, const void* a, const void* b, bool
   return device::Launch(WarpgroupProductKernel<Finish, Tile>, config, stream, a_map, b_map, arguments, finish);
 }
 
+template <WarpgroupTiles kTiles>
+struct TileOf;
+template <>
+struct TileOf<WarpgroupTiles::kFinest> : std::type_identity<Tile<64, false, 1, kMostWarpgroupSplits>> {};
+template <>
+struct TileOf<WarpgroupTiles::kFine> : std::type_identity<Tile<64, false, 2>> {};
+template <>
+struct TileOf<WarpgroupTiles::kSmall> : std::type_identity<Tile<128, false, 2>> {};
+template <>
+struct TileOf<WarpgroupTiles::kWide> : std::type_identity<Tile<192, false, 2>> {};
+template <>
+struct TileOf<WarpgroupTiles::kTall> : std::type_identity<Tile<128, false, 4>> {};
+template <>
+struct TileOf<WarpgroupTiles::kTurns> : std::type_identity<Tile<192, true, 2>> {};
+
 // [m, k] by [n, k], contiguous, aligned to 16 bytes, rows of whole 16 bytes. `constant_b`: B may be read before earlier
 // work of the stream is done.
 template <class Finish>
 Status Launch(const WarpgroupPlan& plan, const void* a, const void* b, bool constant_b, int64_t m, int64_t n, int64_t k,
               const Finish& finish, device::Stream stream) {
-  Status status = InvalidArgument("no tiles of a product by warpgroups");
-  const auto launch = [&]<WarpgroupTiles kTiles, class Tile>(std::type_identity<Tile>) {
+  const auto launch = [&]<WarpgroupTiles kTiles>() -> Status {
+    using Of = typename TileOf<kTiles>::type;
+    static_assert(Of::kRows == WarpgroupRows(kTiles) && Of::kColumns == WarpgroupColumns(kTiles));
     if constexpr (Finish::Takes(kTiles)) {
-      status = LaunchTiles<Finish, Tile>(plan, a, b, constant_b, m, n, k, finish, stream);
+      return LaunchTiles<Finish, Of>(plan, a, b, constant_b, m, n, k, finish, stream);
+    } else {
+      return InvalidArgument("a product by warpgroups, [", m, ',', k, "] by [", n, ',', k,
+                             "], that ends so has no tiles of ", WarpgroupRows(kTiles), " x ",
+                             WarpgroupColumns(kTiles));
     }
   };
   switch (plan.tiles) {
     case WarpgroupTiles::kFinest:
-      launch.template operator()<WarpgroupTiles::kFinest>(
-          std::type_identity<Tile<64, false, 1, kMostWarpgroupSplits>>());
-      break;
+      return launch.template operator()<WarpgroupTiles::kFinest>();
     case WarpgroupTiles::kFine:
-      launch.template operator()<WarpgroupTiles::kFine>(std::type_identity<Tile<64, false, 2>>());
-      break;
+      return launch.template operator()<WarpgroupTiles::kFine>();
     case WarpgroupTiles::kSmall:
-      launch.template operator()<WarpgroupTiles::kSmall>(std::type_identity<Tile<128, false, 2>>());
-      break;
+      return launch.template operator()<WarpgroupTiles::kSmall>();
     case WarpgroupTiles::kWide:
-      launch.template operator()<WarpgroupTiles::kWide>(std::type_identity<Tile<192, false, 2>>());
-      break;
+      return launch.template operator()<WarpgroupTiles::kWide>();
     case WarpgroupTiles::kTall:
-      launch.template operator()<WarpgroupTiles::kTall>(std::type_identity<Tile<128, false, 4>>());
-      break;
+      return launch.template operator()<WarpgroupTiles::kTall>();
     case WarpgroupTiles::kTurns:
-      launch.template operator()<WarpgroupTiles::kTurns>(std::type_identity<Tile<192, true, 2>>());
-      break;
+      return launch.template operator()<WarpgroupTiles::kTurns>();
   }
-  return status;
+  return InvalidArgument("no tiles of a product by warpgroups");
 }
 
 }  // namespace cudaep::kernels::warpgroup

@@ -9,14 +9,15 @@ namespace cudaep::kernels {
 
 inline constexpr size_t kWarpgroupSharedBytes = size_t{208} << 10;  // of a block, at most
 
-// What a block's warpgroups work on at a time, rows by columns of C: two of them, one (kFinest) or four (kTall).
+// What a block's warpgroups work on at a time, rows by columns of C: two of them, one (kFinest) or four (kTall). Each
+// kind of product has some of them.
 enum class WarpgroupTiles : uint8_t {
-  kFinest,  // 64 x 64, two blocks together; of int8 alone
-  kFine,    // 128 x 64, half of the rows each, two blocks together; of int8 alone
+  kFinest,  // 64 x 64, two blocks together
+  kFine,    // 128 x 64, half of the rows each, two blocks together
   kSmall,   // 128 x 128, half of the rows each
   kWide,    // 128 x 192, half of the rows each
-  kTall,    // 256 x 128, a quarter of the rows each; of some
-  kTurns,   // 128 x 192 each in turns (ping-pong): one multiplies while the other finishes; of 16 bits alone
+  kTall,    // 256 x 128, a quarter of the rows each
+  kTurns,   // 128 x 192 each in turns (ping-pong): one multiplies while the other finishes
 };
 
 struct WarpgroupPlan {
@@ -45,7 +46,8 @@ bool HasWarpgroups(const device::DeviceInfo& device);
 bool TakesWarpgroups(int64_t m, int64_t n, int64_t k, const device::DeviceInfo& device);
 
 WarpgroupPlan PlanWarpgroups(int64_t m, int64_t n, WarpgroupTiles tiles, const device::DeviceInfo& device);
-// For tiles of the same rows that follow each other: as many blocks as make whole rows, so that each keeps its columns.
+// For tiles of the same rows that follow each other: as many blocks as make whole rows, so that each keeps its columns,
+// where that leaves few multiprocessors idle.
 WarpgroupPlan WithWholeRows(WarpgroupPlan plan, int64_t n);
 // With the tiles that are expected to take the least time.
 WarpgroupPlan PlanWarpgroups(int64_t m, int64_t n, const device::DeviceInfo& device);

@@ -1,4 +1,4 @@
-// Calls into the vendor library with tensors of any alignment.
+// Calls into the vendor library, or a kernel that wants what it wants, with tensors of any alignment.
 #pragma once
 
 #include <functional>
@@ -8,12 +8,12 @@
 
 namespace cudaep::ops {
 
-// The tensors that the library uses where they lie.
+// The tensors that are used where they lie.
 struct DirectTensors {
   bool x = true, w = true, bias = true, residual = true, y = true;
 };
 
-// Calls with `at`, in which those of the direct tensors that the library would refuse for their alignment are copies,
+// Calls with `at`, in which those of the direct tensors that are aligned less than the library wants are copies,
 // in memory of this call alone (ops/call_memory.h); the result is copied back.
 Status CallWithCopies(const dnn::ConvProblem& problem, StreamContext& stream, dnn::ConvPointers at,
                       const DirectTensors& direct, const std::function<Status(const dnn::ConvPointers&)>& call);

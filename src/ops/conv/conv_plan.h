@@ -45,8 +45,8 @@ dnn::ConvProblem WithOuterDimension(const dnn::ConvProblem& problem);
 bool IsDepthwise(const dnn::ConvProblem& problem);
 kernels::DepthwiseConv DepthwiseOf(const dnn::ConvProblem& problem);
 
-// The product that a channels-last convolution of single pixels is, or nothing.
-std::optional<kernels::ManyRowsProduct> PixelsOf(const dnn::ConvProblem& problem);
+// The product that a channels-last pointwise (1x1) convolution is, or nothing.
+std::optional<kernels::ManyRowsProduct> PointwiseOf(const dnn::ConvProblem& problem);
 
 // A convolution as column matrix and product, for what no library takes. The output pixels of an image are computed in
 // chunks, so that the column matrix stays bounded.

@@ -159,12 +159,13 @@ Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem
     CUDAEP_RETURN_IF_ERROR(PlanRest(rest, plan.get()));
     return PlanPtr(std::move(plan));
   }
-  const std::optional<kernels::ManyRowsProduct> pixels =
-      options.path == ConvPath::kAuto && !packed_weights ? PixelsOf(problem) : std::nullopt;
-  if (const auto tiles = pixels ? kernels::PlanPixels(*pixels, stream.device_info()) : std::nullopt) {
-    plan->route = ConvRoute::kPixels;
-    plan->pixels = *tiles;
-    return PlanPtr(std::move(plan));
+  if (const auto product = options.path == ConvPath::kAuto ? PointwiseOf(problem) : std::nullopt) {
+    if (const auto tiles = kernels::PlanPointwise(*product, stream.device_info())) {
+      plan->route = ConvRoute::kPointwise;
+      plan->pointwise = *product;
+      plan->pointwise_tiles = *tiles;
+      return PlanPtr(std::move(plan));
+    }
   }
   const bool has_input = problem.in_channels > 0 && PlaceColumns(problem).x_stride > 0;
   if (options.path_may_be_library() && has_input) {
@@ -227,10 +228,10 @@ Status EnqueueConvRun(const ConvRunPlan& plan, StreamContext& stream, const dnn:
       CUDAEP_RETURN_IF_ERROR(launch(plan.depthwise, at.x, at.w, bias, at.y, stream.stream()));
       break;
     }
-    case ConvRoute::kPixels:
+    case ConvRoute::kPointwise:
       return CallAligned(plan.problem, stream, at, {}, [&](const dnn::ConvPointers& aligned) {
         return kernels::LaunchManyRows(
-            *PixelsOf(plan.problem), plan.pixels,
+            plan.pointwise, plan.pointwise_tiles,
             {.a = aligned.x, .b = aligned.w, .c = aligned.y, .bias = aligned.bias, .residual = aligned.residual},
             stream.stream());
       });

@@ -1,9 +1,10 @@
-// Runs a convolution problem: own depthwise kernel, own product of pixels, library (as it is, or channels-last between
+// Runs a convolution problem: own depthwise kernel, own pointwise kernel, library (as it is, or channels-last between
 // transposes), or column matrix and product; shared by all operators that convolve.
 //
-// The choice: what the option conv_path says, then what is possible, then measured plans where the option asks for them
-// and bits need not be the same each time, then the library's own order. What of the epilogue a path leaves out is done
-// by the finisher. Library plans come from the process's plan store.
+// The choice: what the option conv_path says, then what is possible, then the own kernels where they are known to be
+// ahead, then measured plans where the option asks for them and bits need not be the same each time, then the library's
+// own order. What of the epilogue a path leaves out is done by the finisher. Library plans come from the process's plan
+// store.
 #pragma once
 
 #include <optional>
@@ -17,7 +18,7 @@
 
 namespace cudaep::ops {
 
-enum class ConvRoute : uint8_t { kNothing, kDepthwise, kPixels, kChannelsLast, kLibrary, kColumns, kTurned };
+enum class ConvRoute : uint8_t { kNothing, kDepthwise, kPointwise, kChannelsLast, kLibrary, kColumns, kTurned };
 
 // A tensor's other layout in the workspace.
 struct TurnedTensor {
@@ -35,7 +36,8 @@ struct ConvRunPlan : Plan {
   dnn::ConvProblem problem;
   bool packed_weights = false;  // their channels lie last (PackConvWeights)
   kernels::DepthwiseConv depthwise;
-  kernels::WarpgroupPlan pixels;  // of PixelsOf(problem)
+  kernels::ManyRowsProduct pointwise;
+  kernels::WarpgroupPlan pointwise_tiles;
   PlanSlotPtr library;
   ChannelsLast channels_last;
   PlanPtr turned;  // kTurned: what runs between transposes to channels first and back, `channels_last` says where
@@ -88,7 +90,7 @@ Status EnqueueConvColumns(const ConvRunPlan& plan, StreamContext& stream, const 
                           const dnn::ConvPointers& at);
 
 // Tensors may have any alignment: the library's unaligned ones are copied into the stream's workspace, which grows the
-// first time. The residual may be y only where the plan's library fuses it.
+// first time. The residual may be y only where the plan's library fuses it, or by the pointwise kernel.
 Status EnqueueConvRun(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at);
 
 }  // namespace cudaep::ops

@@ -94,16 +94,14 @@ kernels::ManyRowsProduct ManyRowsOf(const blas::GemmProblem& p) {
           .n = p.n,
           .k = p.k,
           .bias = p.epilogue.bias,
+          .residual = p.epilogue.residual(),
           .activation = p.epilogue.activation};
 }
 
 // Fewer rows have engines that begin before their predecessors have ended.
 std::optional<kernels::WarpgroupPlan> PlanManyRows(const blas::GemmProblem& p, const device::DeviceInfo& device) {
-  const Epilogue& e = p.epilogue;
-  const bool finishes =
-      (e.activation == Activation::kNone || e.activation == Activation::kGeluErf) && !e.residual() && e.alpha == 1.0f;
   const bool one_type = p.types.b == p.types.a && p.types.c == p.types.a;
-  if (!finishes || !one_type || p.m <= kMostShortRows || !IsDense(p)) return std::nullopt;
+  if (p.epilogue.alpha != 1.0f || !one_type || p.m <= kMostShortRows || !IsDense(p)) return std::nullopt;
   return kernels::PlanManyRows(ManyRowsOf(p), device);
 }
 

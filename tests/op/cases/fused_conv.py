@@ -83,8 +83,12 @@ _DEPTHWISE_LARGE = [
     )
     for taps, step in ((3, 1), (5, 1), (5, 2), (7, 1))
 ]
-# So many pixels of so few channels that they are a product of ours on a large GPU too, the last tile a part of one.
-_MANY_PIXELS = ((2, 8, 185, 183), (128, 8, 1, 1), {}, (2, 128, 185, 183))
+# Pointwise ones of so many pixels and few channels that they have a kernel of ours, on a large GPU and on the simulated
+# one; the last tile is a part of one.
+_MANY_PIXELS = [
+    ((2, 8, 185, 183), (128, 8, 1, 1), {}, (2, 128, 185, 183)),
+    ((3, 40, 25, 27), (256, 40, 1, 1), {}, (3, 256, 25, 27)),
+]
 _DEPTHWISE_DILATED = ((1, 8, 9, 8), (8, 1, 3, 3), {"group": 8, "dilations": [2, 2]}, (1, 8, 5, 4))
 
 
@@ -223,13 +227,19 @@ CASES = [
         Case(
             op="Conv",
             domain=FUSED_DOMAIN,
-            inputs=_inputs(_MANY_PIXELS, bias, residual, channels_last=True),
+            inputs=_inputs(geometry, bias, residual, channels_last=True),
             attrs={"activation": activation, "channels_last": 1},
             expected=_fused,
             magnitude=_magnitude,
-            dtypes=("float16", "bfloat16"),
+            dtypes=dtypes,
+            constants={1} if constant else set(),
         )
-        for bias, residual, activation in ((True, True, "relu"), (False, False, "none"))
+        for geometry, dtypes in zip(_MANY_PIXELS, (("float16",), ("float16", "bfloat16")), strict=True)
+        for bias, residual, activation, constant in (
+            (True, True, "relu", True),
+            (True, False, "relu", False),
+            (False, True, "none", False),
+        )
     ),
     Case(
         op="FusedConv",

@@ -30,8 +30,8 @@ class ConvLayoutTest : public DeviceTest {
 
   // Of single pixels, with bias, residual and ReLU. Every tensor `shift` elements behind an aligned address; the
   // residual where the result comes, if `in_place`.
-  void CheckPixels(const dnn::ConvProblem& p, const Settings& settings, ConvRoute route, size_t shift,
-                   bool in_place = false) {
+  void CheckPointwise(const dnn::ConvProblem& p, const Settings& settings, ConvRoute route, size_t shift,
+                      bool in_place = false) {
     const DataType type = p.types.a;
     const int64_t pixels = p.batch * p.in[0] * p.in[1], in = p.in_channels, out = p.out_channels;
     SCOPED_TRACE(::testing::Message() << DataTypeName(type) << " shift " << shift << " in place " << in_place);
@@ -117,29 +117,29 @@ TEST_F(ConvLayoutTest, AResidualLiesAsTheResult) {
     settings.use_tf32 = false;
     settings.enable_cudnn = library;
     for (const size_t shift : {0, 1}) {
-      CheckPixels(p, settings, library ? ConvRoute::kChannelsLast : ConvRoute::kTurned, shift);
+      CheckPointwise(p, settings, library ? ConvRoute::kChannelsLast : ConvRoute::kTurned, shift);
     }
   }
 }
 
-TEST_F(ConvLayoutTest, ManyPixelsOfFewChannelsAreAProductOfOurs) {
+TEST_F(ConvLayoutTest, PointwiseOnesOfFewChannelsHaveAKernel) {
   if (!HasWarpgroups()) GTEST_SKIP() << "no device of 9.0";
   for (const DataType type : {DataType::kFloat16, DataType::kBFloat16}) {
     dnn::ConvProblem p = ManyPixels(type, 40, 256, 5);
     p.epilogue = {.beta = 1.0f, .bias = true, .activation = Activation::kRelu};
-    CheckPixels(p, {}, ConvRoute::kPixels, 0);
-    CheckPixels(p, {}, ConvRoute::kPixels, 0, true);
-    CheckPixels(p, {}, ConvRoute::kPixels, 1);
+    CheckPointwise(p, {}, ConvRoute::kPointwise, 0);
+    CheckPointwise(p, {}, ConvRoute::kPointwise, 0, true);
+    CheckPointwise(p, {}, ConvRoute::kPointwise, 1);
   }
 }
 
-TEST_F(ConvLayoutTest, OtherPixelsAreTheLibrarys) {
+TEST_F(ConvLayoutTest, OtherPointwiseOnesAreTheLibrarys) {
   if (!HasWarpgroups()) GTEST_SKIP() << "no device of 9.0";
   const auto route = [&](const dnn::ConvProblem& p, const Settings& settings = {}) { return RouteOf(p, settings); };
   const dnn::ConvProblem taken = ManyPixels(DataType::kFloat16, 64, 256);
-  EXPECT_EQ(route(taken), ConvRoute::kPixels);
-  EXPECT_EQ(route(ManyPixels(DataType::kFloat16, 128, 256)), ConvRoute::kPixels);
-  EXPECT_EQ(route(ManyPixels(DataType::kFloat16, 512, 128)), ConvRoute::kPixels);  // few columns
+  EXPECT_EQ(route(taken), ConvRoute::kPointwise);
+  EXPECT_EQ(route(ManyPixels(DataType::kFloat16, 128, 256)), ConvRoute::kPointwise);
+  EXPECT_EQ(route(ManyPixels(DataType::kFloat16, 512, 128)), ConvRoute::kPointwise);  // few columns
   const auto other = [&](auto change) {
     dnn::ConvProblem p = taken;
     change(p);
@@ -149,20 +149,37 @@ TEST_F(ConvLayoutTest, OtherPixelsAreTheLibrarys) {
   // What products take is more than what memory takes.
   EXPECT_EQ(route(ManyPixels(DataType::kFloat16, 136, 256)), kLibrary);
   EXPECT_EQ(route(ManyPixels(DataType::kFloat16, 520, 128)), kLibrary);
-  EXPECT_EQ(other([](auto& p) { p.epilogue.beta = 1.0f; }), ConvRoute::kPixels);
+  EXPECT_EQ(other([](auto& p) { p.epilogue.beta = 1.0f; }), ConvRoute::kPointwise);
+  const auto scaled = [&](float alpha, float beta) {
+    dnn::ConvProblem p = taken;
+    p.epilogue.alpha = alpha, p.epilogue.beta = beta;
+    StreamContext context(0, stream());
+    return PlanConvRun(ConvOptions(Settings()), p, context).status().code();
+  };
+  EXPECT_EQ(scaled(1, 0.5f), StatusCode::kInvalidArgument);
+  EXPECT_EQ(scaled(2, 0), StatusCode::kInvalidArgument);
   EXPECT_EQ(other([](auto& p) { p.epilogue.beta = 1.0f, p.in_channels = 72; }), kLibrary);
   EXPECT_EQ(route(ManyPixels(DataType::kFloat, 64, 256)), kLibrary);
   EXPECT_EQ(other([](auto& p) { p.in[1] = p.out[1] = p.out[1] / 4 * 3; }), kLibrary);  // a round less
   EXPECT_EQ(other([](auto& p) { p.out_channels = 192, p.in[1] = p.out[1] = 2 * p.out[1]; }), kLibrary);
   EXPECT_EQ(other([](auto& p) { p.in_channels = 60; }), kLibrary);
   EXPECT_EQ(other([](auto& p) { p.epilogue.activation = Activation::kSilu; }), kLibrary);
-  EXPECT_EQ(other([](auto& p) { p.stride[1] = 2, p.in[1] = 2 * p.out[1] - 1; }), kLibrary);
-  EXPECT_EQ(other([](auto& p) { p.pad_begin[1] = 1, p.in[1] -= 1; }), kLibrary);
+  // As many pixels as before.
+  EXPECT_EQ(other([](auto& p) { p.stride[1] = 2, p.pad_begin[1] = p.in[1] / 2, p.pad_end[1] = p.in[1] / 2 - 1; }),
+            kLibrary);
+  EXPECT_EQ(other([](auto& p) { p.pad_begin[1] = 1, --p.in[1]; }), kLibrary);
   EXPECT_EQ(other([](auto& p) { p.kernel[1] = 3, p.pad_begin[1] = p.pad_end[1] = 1; }), kLibrary);
   EXPECT_EQ(other([](auto& p) { p.groups = 2; }), kLibrary);
+  // The same whatever the library, its search and bits may be.
   Settings settings;
-  settings.conv_path = ConvPath::kLibrary;
-  EXPECT_EQ(route(taken, settings), kLibrary);
+  settings.enable_cudnn = false, settings.deterministic = true;
+  EXPECT_EQ(route(taken, settings), ConvRoute::kPointwise);
+  settings = {}, settings.conv_search = ConvSearch::kExhaustive;
+  EXPECT_EQ(route(taken, settings), ConvRoute::kPointwise);
+  for (const ConvPath path : {ConvPath::kLibrary, ConvPath::kChannelsLast}) {
+    settings.conv_path = path;
+    EXPECT_EQ(route(taken, settings), kLibrary);
+  }
 }
 
 }  // namespace

@@ -36,17 +36,21 @@ class ManyRowsTest : public DeviceTest {
     if (!taken) GTEST_SKIP() << "no device of 9.0";
   }
 
-  // c, with elements behind it that must stay NaN. The residual lies there first.
+  // c, with elements behind it that must stay NaN. The residual, if there is one, lies there first, or elsewhere.
   std::vector<double> Run(const ManyRowsProduct& p, const kernels::WarpgroupPlan& plan, const std::vector<double>& a,
                           const std::vector<double>& b, const std::vector<double>& bias,
-                          const std::vector<double>& residual = {}) {
+                          const std::vector<double>& residual = {}, bool in_place = true) {
     constexpr size_t kBeyond = 4096;
-    std::vector<double> first = residual;
+    std::vector<double> first = p.residual && in_place ? residual : std::vector<double>();
     first.resize(static_cast<size_t>(p.m * p.n) + kBeyond, NAN);
     void* const c = Upload(p.type, first);
-    Check(kernels::LaunchManyRows(
-        p, plan, {.a = Upload(p.type, a), .b = Upload(p.type, b), .c = c, .bias = Upload(p.type, bias), .residual = c},
-        context_->stream()));
+    Check(kernels::LaunchManyRows(p, plan,
+                                  {.a = Upload(p.type, a),
+                                   .b = Upload(p.type, b),
+                                   .c = c,
+                                   .bias = Upload(p.type, bias),
+                                   .residual = in_place || !p.residual ? c : Upload(p.type, residual)},
+                                  context_->stream()));
     std::vector<double> result = Download(p.type, c, static_cast<int64_t>(first.size()));
     for (size_t i = result.size() - kBeyond; i < result.size(); ++i) EXPECT_TRUE(std::isnan(result[i])) << i;
     result.resize(result.size() - kBeyond);
@@ -57,14 +61,14 @@ class ManyRowsTest : public DeviceTest {
     return activation == Activation::kGeluErf ? Gelu(x) : activation == Activation::kRelu ? std::max(x, 0.0) : x;
   }
 
-  void CheckProduct(const ManyRowsProduct& p, const kernels::WarpgroupPlan& plan) {
+  void CheckProduct(const ManyRowsProduct& p, const kernels::WarpgroupPlan& plan, bool in_place = true) {
     SCOPED_TRACE(::testing::Message() << DataTypeName(p.type) << " tiles " << static_cast<int>(plan.tiles) << " ["
                                       << p.m << ',' << p.n << ',' << p.k << "] bias " << p.bias << " residual "
                                       << p.residual << ", " << plan.blocks << " blocks, "
                                       << ActivationName(p.activation));
     const std::vector<double> a = TestValues(p.m * p.k, 1), b = TestValues(p.n * p.k, 2), bias = TestValues(p.n, 3),
                               residual = TestValues(p.m * p.n, 4);
-    const std::vector<double> c = Run(p, plan, a, b, bias, residual);
+    const std::vector<double> c = Run(p, plan, a, b, bias, residual, in_place);
     const auto at = [&](const std::vector<double>& values, int64_t i) { return values[static_cast<size_t>(i)]; };
     int wrong = 0;
     for (int64_t row = 0; row < p.m && wrong < 5; ++row) {
@@ -137,8 +141,7 @@ TEST_F(ManyRowsTest, EveryTilingOnEverySize) {
   }
 }
 
-// Small tiles, with a residual that lies where the result comes.
-TEST_F(ManyRowsTest, PixelsWithAndWithoutAResidual) {
+TEST_F(ManyRowsTest, PointwiseWithAndWithoutAResidual) {
   for (const Activation activation : {Activation::kNone, Activation::kRelu}) {
     for (const bool residual : {false, true}) {
       const auto check = [&](DataType type, int64_t m, int64_t n, int64_t k, bool bias, unsigned blocks) {
@@ -155,14 +158,30 @@ TEST_F(ManyRowsTest, PixelsWithAndWithoutAResidual) {
   }
 }
 
-TEST_F(ManyRowsTest, ReluKeepsNaN) {
-  const ManyRowsProduct p{.m = 1, .n = 32, .k = 8, .activation = Activation::kRelu};
-  std::vector<double> a(8, 1), b(32 * 8, -1);
-  b[3 * 8] = NAN;
-  const auto c = Run(p, {WarpgroupTiles::kSmall, 1}, a, b, std::vector<double>(32));
-  for (size_t i = 0; i < c.size(); ++i) {
-    EXPECT_EQ(std::isnan(c[i]), i == 3) << i;
-    EXPECT_TRUE(i == 3 || c[i] == 0) << i;
+// What is no number stays in its elements, beside what lies beyond the edge of a box.
+TEST_F(ManyRowsTest, NaNAndInfinityStayInTheirElements) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const bool adds : {false, true}) {
+    const ManyRowsProduct p{.m = 3, .n = 160, .k = 8, .residual = adds, .activation = Activation::kRelu};
+    std::vector<double> a(3 * 8, 1), b(160 * 8, -1), residual(3 * 160, 2);
+    a[8] = kInfinity;  // all of row 1: -infinity, which ReLU makes 0
+    b[7 * 8] = NAN;    // column 7
+    b[159 * 8] = kInfinity;
+    residual[2 * 160 + 140] = NAN;
+    residual[2 * 160 + 141] = kInfinity;
+    const auto c = Run(p, {WarpgroupTiles::kSmall, 2}, a, b, std::vector<double>(160), residual);
+    for (size_t row = 0; row < 3; ++row) {
+      for (size_t column = 0; column < 160; ++column) {
+        const double got = c[row * 160 + column];
+        SCOPED_TRACE(::testing::Message() << row << ", " << column << " residual " << adds);
+        if (column == 7 || (adds && row == 2 && column == 140)) {
+          EXPECT_TRUE(std::isnan(got)) << got;
+        } else {
+          const bool infinite = column == 159 || (adds && row == 2 && column == 141);
+          EXPECT_EQ(got, infinite ? kInfinity : 0.0);
+        }
+      }
+    }
   }
 }
 
@@ -239,63 +258,6 @@ TEST_F(ManyRowsTest, InfinitiesAndNanStayInTheirRows) {
   }
 }
 
-device::DeviceInfo Hopper() {
-  device::DeviceInfo device;
-  device.major = 9;
-  device.multiprocessors = 132;
-  device.shared_bytes_per_block = size_t{227} << 10;
-  return device;
-}
-
-// As measured, with 3072 columns.
-TEST(ManyRowsPlanTest, TilesAreThoseThatFillTheDevice) {
-  const auto tiles = [](int64_t m, int64_t n = 3072, int64_t k = 768, bool gelu = true) {
-    const auto plan = kernels::PlanManyRows(
-        {.m = m, .n = n, .k = k, .activation = gelu ? Activation::kGeluErf : Activation::kNone}, Hopper());
-    return plan ? static_cast<int>(plan->tiles) : -1;
-  };
-  EXPECT_EQ(tiles(512), static_cast<int>(WarpgroupTiles::kSmall));
-  EXPECT_EQ(tiles(1024), static_cast<int>(WarpgroupTiles::kWide));
-  EXPECT_EQ(tiles(2048), static_cast<int>(WarpgroupTiles::kWide));
-  EXPECT_EQ(tiles(4096), static_cast<int>(WarpgroupTiles::kTurns));
-  EXPECT_EQ(tiles(6304), static_cast<int>(WarpgroupTiles::kTurns));
-  EXPECT_EQ(tiles(1576), static_cast<int>(WarpgroupTiles::kWide));
-  EXPECT_EQ(tiles(300), -1);
-  EXPECT_EQ(tiles(4096, 4096, 4096), -1);
-  EXPECT_EQ(
-      kernels::PlanManyRows({.m = 4096, .n = 3072, .k = 768, .activation = Activation::kGeluErf}, Hopper())->blocks,
-      132u);
-  EXPECT_EQ(
-      kernels::PlanManyRows({.m = 1024, .n = 3072, .k = 768, .activation = Activation::kGeluErf}, Hopper())->blocks,
-      128u);
-  for (const auto& [m, n] : {std::pair{4096, 2304}, {4096, 3072}, {6304, 2304}, {6304, 3072}, {2048, 3072}}) {
-    EXPECT_EQ(tiles(m, n, 768, false), static_cast<int>(WarpgroupTiles::kTurns)) << m << ' ' << n;
-  }
-  EXPECT_EQ(tiles(8192, 4096, 1024, false), static_cast<int>(WarpgroupTiles::kTurns));
-  for (const auto& [m, n] : {std::pair{1576, 3072}, {1576, 2304}, {1024, 3072}, {512, 3072}, {6304, 768}}) {
-    EXPECT_EQ(tiles(m, n, 768, false), -1) << m << ' ' << n;
-  }
-  EXPECT_EQ(tiles(4096, 768, 3072, false), -1);
-}
-
-TEST(ManyRowsPlanTest, WhatTheKernelDoesNotTake) {
-  const ManyRowsProduct taken{.m = 4096, .n = 3072, .k = 768};
-  EXPECT_TRUE(kernels::TakesManyRows(taken, Hopper()));
-  for (const auto& other :
-       {ManyRowsProduct{.type = DataType::kFloat, .m = 4096, .n = 3072, .k = 768},
-        ManyRowsProduct{.m = 4096, .n = 3080, .k = 768}, ManyRowsProduct{.m = 4096, .n = 3072, .k = 772},
-        ManyRowsProduct{.m = 0, .n = 3072, .k = 768}, ManyRowsProduct{.m = 4096, .n = 3072, .k = 0},
-        ManyRowsProduct{.m = int64_t{1} << 31, .n = 3072, .k = 768}}) {
-    EXPECT_FALSE(kernels::TakesManyRows(other, Hopper())) << other.m << ' ' << other.n << ' ' << other.k;
-  }
-  for (const int major : {8, 10, 12}) {
-    device::DeviceInfo device = Hopper();
-    device.major = major;
-    EXPECT_FALSE(kernels::TakesManyRows(taken, device)) << major;
-  }
-}
-
-// By the product of operators: the kernel where it is planned, the library with a finisher where tensors lie otherwise.
 TEST_F(ManyRowsTest, ProductsOfOperatorsRunByIt) {
   device::DeviceInfo info = context_->device_info();
   const int64_t n = 128 * std::max(info.multiprocessors / 3, 1), m = 3 * 128, k = 16;  // one tile each

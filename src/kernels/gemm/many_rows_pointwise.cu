@@ -1,5 +1,4 @@
-// Products of many rows and few inner elements, as convolutions of single pixels are: what they take is what memory
-// takes.
+// Products of so many rows and so few inner elements that memory bandwidth bounds them: pointwise convolutions.
 #include "kernels/gemm/many_rows.cuh"
 
 namespace cudaep::kernels {
@@ -22,14 +21,14 @@ Status Launch(const ManyRowsProduct& product, const WarpgroupPlan& plan, const M
     case Activation::kRelu:
       return LaunchOf<T, Activation::kRelu>(product, plan, at, stream);
     default:
-      return InvalidArgument("no product of pixels ends so");
+      return NoSuchEnd(product, plan);
   }
 }
 
 }  // namespace
 
-Status LaunchPixels(const ManyRowsProduct& product, const WarpgroupPlan& plan, const ManyRowsPointers& at,
-                    device::Stream stream) {
+Status LaunchPointwise(const ManyRowsProduct& product, const WarpgroupPlan& plan, const ManyRowsPointers& at,
+                       device::Stream stream) {
   return product.type == DataType::kFloat16 ? Launch<Half>(product, plan, at, stream)
                                             : Launch<BFloat16>(product, plan, at, stream);
 }

@@ -1,0 +1,112 @@
+// Which products of many rows the kernel of warpgroups takes, and how they are cut into tiles.
+#include <gtest/gtest.h>
+
+#include "device/device_info.h"
+#include "kernels/gemm/many_rows.h"
+
+namespace cudaep::ops {
+namespace {
+
+using kernels::ManyRowsProduct;
+using kernels::WarpgroupTiles;
+
+device::DeviceInfo Hopper() {
+  device::DeviceInfo device;
+  device.major = 9;
+  device.multiprocessors = 132;
+  device.shared_bytes_per_block = size_t{227} << 10;
+  return device;
+}
+
+TEST(ManyRowsPlanTest, PointwiseConvolutionsThatMemoryBounds) {
+  // Blocks, or 0 where they are the library's.
+  const auto blocks = [](int64_t m, int64_t n, int64_t k, bool residual = false,
+                         Activation activation = Activation::kRelu) {
+    const auto plan =
+        kernels::PlanPointwise({.m = m, .n = n, .k = k, .residual = residual, .activation = activation}, Hopper());
+    EXPECT_TRUE(!plan || plan->tiles == WarpgroupTiles::kSmall);
+    return plan ? plan->blocks : 0;
+  };
+  // ResNet-50's at batches of 128, 32 and 1.
+  EXPECT_EQ(blocks(401408, 256, 64, true), 132u);
+  EXPECT_EQ(blocks(401408, 256, 64, false, Activation::kNone), 132u);
+  EXPECT_EQ(blocks(401408, 128, 256), 132u);
+  EXPECT_EQ(blocks(100352, 128, 512), 132u);
+  EXPECT_EQ(blocks(100352, 512, 128), 132u);
+  EXPECT_EQ(blocks(100352, 512, 128, true), 0u);
+  EXPECT_EQ(blocks(401408, 64, 256), 0u);
+  EXPECT_EQ(blocks(25088, 1024, 256, true), 0u);
+  EXPECT_EQ(blocks(100352, 256, 64, true), 132u);
+  EXPECT_EQ(blocks(25088, 128, 512), 0u);  // fewer than four rounds
+  EXPECT_EQ(blocks(3136, 256, 64, true), 0u);
+  EXPECT_EQ(blocks(4 * 132 * 64, 256, 64), 132u);
+  EXPECT_EQ(blocks(4 * 132 * 64 - 128, 256, 64), 0u);
+  // Whole rows of tiles, unless many multiprocessors were idle.
+  EXPECT_EQ(blocks(401408, 640, 64), 130u);
+  EXPECT_EQ(blocks(401408, 8576, 64), 132u);
+  for (const Activation other : {Activation::kGeluErf, Activation::kSilu, Activation::kClip}) {
+    EXPECT_EQ(blocks(401408, 256, 64, false, other), 0u);
+  }
+}
+
+TEST(ManyRowsPlanTest, OthersThatNoKernelEnds) {
+  ManyRowsProduct p{.m = 4096, .n = 3072, .k = 768};
+  EXPECT_TRUE(kernels::PlanManyRows(p, Hopper()).has_value());
+  p.residual = true;
+  EXPECT_FALSE(kernels::PlanManyRows(p, Hopper()).has_value());
+  p.residual = false, p.activation = Activation::kRelu;
+  EXPECT_FALSE(kernels::PlanManyRows(p, Hopper()).has_value());
+}
+
+// As measured, with 3072 columns.
+TEST(ManyRowsPlanTest, TilesAreThoseThatFillTheDevice) {
+  const auto tiles = [](int64_t m, int64_t n = 3072, int64_t k = 768, bool gelu = true) {
+    const auto plan = kernels::PlanManyRows(
+        {.m = m, .n = n, .k = k, .activation = gelu ? Activation::kGeluErf : Activation::kNone}, Hopper());
+    return plan ? static_cast<int>(plan->tiles) : -1;
+  };
+  EXPECT_EQ(tiles(512), static_cast<int>(WarpgroupTiles::kSmall));
+  EXPECT_EQ(tiles(1024), static_cast<int>(WarpgroupTiles::kWide));
+  EXPECT_EQ(tiles(2048), static_cast<int>(WarpgroupTiles::kWide));
+  EXPECT_EQ(tiles(4096), static_cast<int>(WarpgroupTiles::kTurns));
+  EXPECT_EQ(tiles(6304), static_cast<int>(WarpgroupTiles::kTurns));
+  EXPECT_EQ(tiles(1576), static_cast<int>(WarpgroupTiles::kWide));
+  EXPECT_EQ(tiles(300), -1);
+  EXPECT_EQ(tiles(4096, 4096, 4096), -1);
+  EXPECT_EQ(
+      kernels::PlanManyRows({.m = 4096, .n = 3072, .k = 768, .activation = Activation::kGeluErf}, Hopper())->blocks,
+      132u);
+  EXPECT_EQ(
+      kernels::PlanManyRows({.m = 1024, .n = 3072, .k = 768, .activation = Activation::kGeluErf}, Hopper())->blocks,
+      128u);
+  for (const auto& [m, n] : {std::pair{4096, 2304}, {4096, 3072}, {6304, 2304}, {6304, 3072}, {2048, 3072}}) {
+    EXPECT_EQ(tiles(m, n, 768, false), static_cast<int>(WarpgroupTiles::kTurns)) << m << ' ' << n;
+  }
+  EXPECT_EQ(tiles(8192, 4096, 1024, false), static_cast<int>(WarpgroupTiles::kTurns));
+  for (const auto& [m, n] : {std::pair{1576, 3072}, {1576, 2304}, {1024, 3072}, {512, 3072}, {6304, 768}}) {
+    EXPECT_EQ(tiles(m, n, 768, false), -1) << m << ' ' << n;
+  }
+  EXPECT_EQ(tiles(4096, 768, 3072, false), -1);
+}
+
+TEST(ManyRowsPlanTest, WhatTheKernelDoesNotTake) {
+  const ManyRowsProduct taken{.m = 4096, .n = 3072, .k = 768};
+  EXPECT_TRUE(kernels::TakesManyRows(taken, Hopper()));
+  for (const auto& other :
+       {ManyRowsProduct{.type = DataType::kFloat, .m = 4096, .n = 3072, .k = 768},
+        ManyRowsProduct{.m = 4096, .n = 3080, .k = 768}, ManyRowsProduct{.m = 4096, .n = 3072, .k = 772},
+        ManyRowsProduct{.m = 0, .n = 3072, .k = 768}, ManyRowsProduct{.m = 4096, .n = 3072, .k = 0},
+        ManyRowsProduct{.m = int64_t{1} << 31, .n = 3072, .k = 768}}) {
+    EXPECT_FALSE(kernels::TakesManyRows(other, Hopper())) << other.m << ' ' << other.n << ' ' << other.k;
+  }
+  for (const int major : {8, 10, 12}) {
+    device::DeviceInfo device = Hopper();
+    device.major = major;
+    EXPECT_FALSE(kernels::TakesManyRows(taken, device)) << major;
+  }
+}
+
+// By the product of operators: the kernel where it is planned, the library with a finisher where tensors lie otherwise.
+
+}  // namespace
+}  // namespace cudaep::ops
