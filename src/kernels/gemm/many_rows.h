@@ -33,7 +33,7 @@ struct ManyRowsProduct {
 struct ManyRowsPointers {
   const void* a = nullptr;         // [m, k]
   const void* b = nullptr;         // [n, k]
-  void* c = nullptr;               // [m, n]; none of the others
+  void* c = nullptr;               // [m, n]; neither a, b nor bias
   const void* bias = nullptr;      // [n]; not read where the product has none
   const void* residual = nullptr;  // [m, n], likewise; may be c
 };

@@ -7,18 +7,8 @@
 //                               takes time where tiles are few
 //   kAlongRows                  whether tiles of the same rows follow each other, so that A is read once where the L2
 //                               cache holds only a part of it; else those of the same columns do
-//   kResidual                   whether it adds a matrix of C's dimensions and 16 bits, which comes in boxes too, those
-//   of
-//                               a tile behind its last step's. Then it has `residual`, the map, with boxes of the
-//                               tile's rows, and the call a last argument, the segment's box from the group's rows on
-//   kSideBySide                 columns of a segment that a thread has side by side, from kSideBySide * (lane % 4) on:
-//                               2, or 8 where n is whole segments. B's rows lie so in its boxes (device::BoxRow), which
-//                               takes time where tiles are few
-//   kAlongRows                  whether tiles of the same rows follow each other, so that A is read once where the L2
-//                               cache holds only a part of it; else those of the same columns do
-//   kResidual                   whether it adds a matrix of C's dimensions and 16 bits, which comes in boxes too: those
-//                               of a tile behind its last step's. It has `residual` then, their map with boxes of
-//                               ResidualBoxRows(), and the call a last argument: the segment's box, at the group's rows
+//   kResidual                   whether it adds a matrix of C's dimensions and 16 bits. That comes in boxes too, behind
+//                               those of a tile's last step: `residual` is its map, with boxes of the tile's rows
 //   OfColumns<N>                what lies in shared memory for each warp and its tile's columns
 //   OfThread<N>                 what a thread asks for before its products
 //   Bring(OfColumns&, column)   by a warp; the tile's first column
@@ -27,7 +17,8 @@
 //   operator()(OfColumns, OfThread, sum, first, row, column)
 //                               by a warp: a segment, 32 columns of 16 rows, of which the thread has 16 sums as
 //                               warpgroup.h says, columns in a box's order, upper rows `row`; the segment's first
-//                               column is `first` in the tile, `column` in C
+//                               column is `first` in the tile, `column` in C. With kResidual a last argument: the
+//                               segment's box, from the first of the group's rows on
 //
 // The block's first warpgroup brings boxes, the others multiply and finish: all of that after GridDependencyWait, but
 // that boxes of a constant B are asked for before. Sums are added in one order: results never differ from run to run.

@@ -173,9 +173,9 @@ std::optional<kernels::ManyRowsProduct> PointwiseOf(const ConvProblem& p) {
   const bool is_plain = p.direction == Direction::kForward && p.layout == dnn::Layout::kChannelsLast && p.groups == 1 &&
                         p.types.b == p.types.a && p.types.c == p.types.a;
   const bool is_scaled = p.epilogue.alpha != 1.0f || (p.epilogue.residual() && p.epilogue.beta != 1.0f);
-  if (!is_plain || is_scaled || p.in != p.out) return std::nullopt;
+  if (!is_plain || is_scaled) return std::nullopt;
   for (size_t d = 0; d < static_cast<size_t>(p.spatial_rank); ++d) {
-    if (p.kernel[d] != 1 || p.stride[d] != 1) return std::nullopt;  // without pads, as many come out as go in
+    if (p.kernel[d] != 1 || p.stride[d] != 1 || p.pad_begin[d] != 0 || p.pad_end[d] != 0) return std::nullopt;
   }
   return kernels::ManyRowsProduct{.type = p.types.a,
                                   .m = p.batch * ProductOfUsed(p.out, p.spatial_rank),

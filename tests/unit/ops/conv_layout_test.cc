@@ -150,14 +150,16 @@ TEST_F(ConvLayoutTest, OtherPointwiseOnesAreTheLibrarys) {
   EXPECT_EQ(route(ManyPixels(DataType::kFloat16, 136, 256)), kLibrary);
   EXPECT_EQ(route(ManyPixels(DataType::kFloat16, 520, 128)), kLibrary);
   EXPECT_EQ(other([](auto& p) { p.epilogue.beta = 1.0f; }), ConvRoute::kPointwise);
-  const auto scaled = [&](float alpha, float beta) {
+  // What no library takes either.
+  const auto code = [&](auto change) {
     dnn::ConvProblem p = taken;
-    p.epilogue.alpha = alpha, p.epilogue.beta = beta;
+    change(p);
     StreamContext context(0, stream());
     return PlanConvRun(ConvOptions(Settings()), p, context).status().code();
   };
-  EXPECT_EQ(scaled(1, 0.5f), StatusCode::kInvalidArgument);
-  EXPECT_EQ(scaled(2, 0), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](auto& p) { p.epilogue.beta = 0.5f; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](auto& p) { p.epilogue.alpha = 2; }), StatusCode::kInvalidArgument);
+  EXPECT_EQ(code([](auto& p) { p.pad_begin[1] = 1, p.pad_end[1] = -1; }), StatusCode::kInvalidArgument);
   EXPECT_EQ(other([](auto& p) { p.epilogue.beta = 1.0f, p.in_channels = 72; }), kLibrary);
   EXPECT_EQ(route(ManyPixels(DataType::kFloat, 64, 256)), kLibrary);
   EXPECT_EQ(other([](auto& p) { p.in[1] = p.out[1] = p.out[1] / 4 * 3; }), kLibrary);  // a round less
