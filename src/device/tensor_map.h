@@ -1,8 +1,8 @@
 // How a matrix lies in global memory, for kernels that copy boxes of it (device/warpgroup.h): devices from 9.0 on.
 //
 // A box is kBoxColumns columns of 16 bits of some rows. In shared memory its rows follow each other in the order of
-// BoxRow, 128 bytes each, and of the eight pieces of 16 bytes of row r, piece p lies at place p ^ (r % 8): what tensor
-// cores read of it comes from all banks. Beyond the matrix' edges a box holds zeros.
+// BoxRow, 128 bytes each, and the eight pieces of 16 bytes of a row as BoxPieceOffset says: what tensor cores read of
+// it comes from all banks. Beyond the matrix' edges a box holds zeros.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +26,9 @@ constexpr int BoxRow(int place) {
   const int in_group = place % (4 * kSideBySide);
   return place - in_group + kSideBySide * (in_group % 8 / 2) + in_group / 8 * 2 + in_group % 2;
 }
+
+// Bytes from a box's start to a piece of the row at place `row`.
+constexpr int BoxPieceOffset(int row, int piece) { return row * kBoxRowBytes + (piece ^ (row % 8)) * 16; }
 
 // By value an argument of kernels (__grid_constant__). Opaque; the simulated device's begins with
 // the matrix' address.

@@ -52,7 +52,7 @@ __device__ __forceinline__ void CopyBox([[maybe_unused]] void* shared, [[maybe_u
   constexpr uint64_t kZeros[2] = {};
   for (int r = 0; r < static_cast<int>(map.word[3]); ++r) {
     for (int piece = 0; piece < 8; ++piece) {
-      std::byte* const to = static_cast<std::byte*>(shared) + r * kBoxRowBytes + (piece ^ (r % 8)) * 16;
+      std::byte* const to = static_cast<std::byte*>(shared) + BoxPieceOffset(r, piece);
       const int64_t at_row = int64_t{row} + BoxRow<kSideBySide>(r), at_column = int64_t{column} + piece * 8;
       if (at_row >= 0 && at_row < rows && at_column >= 0 && at_column < columns) {
         block.BulkCopy(to, matrix + (at_row * columns + at_column) * 2, 16, &barrier->state);
@@ -112,7 +112,7 @@ struct BoxPart {
   WarpgroupSum<T> Element(int row, int k) const {
     const int byte = step * kWarpgroupDepthBytes + k * static_cast<int>(sizeof(T));
     T value;
-    std::memcpy(&value, first + row * kBoxRowBytes + (byte / 16 ^ row % 8) * 16 + byte % 16, sizeof(value));
+    std::memcpy(&value, first + BoxPieceOffset(row, byte / 16) + byte % 16, sizeof(value));
     if constexpr (std::is_same_v<T, int8_t>) {
       return value;
     } else {

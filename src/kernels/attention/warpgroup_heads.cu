@@ -22,11 +22,6 @@ constexpr float kLog2E = 1.4426950408889634f;
 constexpr float kMostFolded = 1 << 10;
 static_assert(kColumns == device::kBoxColumns);
 
-// A piece of a row of a box, in the place that products of warpgroups want.
-__device__ __forceinline__ int PieceOffset(int row, int piece) {
-  return row * device::kBoxRowBytes + (piece ^ (row % kPieces)) * kPackBytes;
-}
-
 // The kTiles tiles of kTile keys.
 template <class T, int kTile, int kTiles>
 __global__ void __launch_bounds__(kThreads, kTiles == 1 ? 4 : 3)
@@ -48,7 +43,7 @@ __global__ void __launch_bounds__(kThreads, kTiles == 1 ? 4 : 3)
     constexpr int kTogether = kThreads / kPieces;
     const T* next = static_cast<const T*>(from) + batch * strides.batch + of_head * strides.head +
                     (first + row) * strides.row + piece * kPiece;
-    unsigned char* const to = box + PieceOffset(row, piece);
+    unsigned char* const to = box + device::BoxPieceOffset(row, piece);
     const bool has_piece = piece * kPiece < columns;
 #pragma unroll
     for (int r = 0; r < rows; r += kTogether, next += kTogether * strides.row) {
@@ -182,7 +177,7 @@ __global__ void __launch_bounds__(kThreads, kTiles == 1 ? 4 : 3)
 #pragma unroll
     for (int n = 0; n < kPieces; ++n) {
       const float pair[2] = {o[4 * n + 2 * r] * factor, o[4 * n + 2 * r + 1] * factor};
-      T* const to = reinterpret_cast<T*>(own + PieceOffset(lane / 4 + 8 * r, n)) + lane % 4 * 2;
+      T* const to = reinterpret_cast<T*>(own + device::BoxPieceOffset(lane / 4 + 8 * r, n)) + lane % 4 * 2;
       StorePack(to, Pack<T, 2>{Store<T>(pair[0]), Store<T>(pair[1])});
     }
   }
@@ -192,7 +187,7 @@ __global__ void __launch_bounds__(kThreads, kTiles == 1 ? 4 : 3)
   for (int r = lane / kPieces; r < kWarpRows; r += 32 / kPieces) {
     const int64_t to = first_row + warp * kWarpRows + r;
     if (to >= queries || lane % kPieces * kPiece >= problem.v_head_size) continue;
-    const T* const from = reinterpret_cast<const T*>(own + PieceOffset(r, lane % kPieces));
+    const T* const from = reinterpret_cast<const T*>(own + device::BoxPieceOffset(r, lane % kPieces));
     StorePack(y + to * problem.y.row + lane % kPieces * kPiece, LoadPack<kPiece>(from));
   }
 }

@@ -86,8 +86,7 @@ struct RowsFinish {
                 warp = static_cast<int>(threadIdx.x) / 32 % warpgroup::kWarps;
       const int row = warp * kWarpRows + lane / 4 + below,
                 piece = (first % device::kBoxColumns + ColumnOfThread()) / kPack;
-      return LoadPack<kPack>(
-          reinterpret_cast<const T*>(box + row * device::kBoxRowBytes + (piece ^ (row % 8)) * kPackBytes));
+      return LoadPack<kPack>(reinterpret_cast<const T*>(box + device::BoxPieceOffset(row, piece)));
     }
   }
   static __device__ __forceinline__ uint32_t Finished(float low, float high, [[maybe_unused]] const T* added) {
