@@ -30,8 +30,8 @@ bool TakesManyRows(const ManyRowsProduct& product, const device::DeviceInfo& dev
 std::optional<WarpgroupPlan> PlanManyRows(const ManyRowsProduct& product, const device::DeviceInfo& device) {
   const bool gelu = product.activation == Activation::kGeluErf;
   const bool finishes = (gelu || product.activation == Activation::kNone) && !product.residual;
-  if (!finishes || !TakesManyRows(product, device) || product.k > (gelu ? kMostDepthWithGelu : kMostDepth))
-    return std::nullopt;
+  const int64_t most_depth = gelu ? kMostDepthWithGelu : kMostDepth;
+  if (!finishes || !TakesManyRows(product, device) || product.k > most_depth) return std::nullopt;
   const WarpgroupPlan plan = gelu ? PlanWarpgroups(product.m, product.n, device)
                                   : PlanWarpgroups(product.m, product.n, WarpgroupTiles::kTurns, device);
   const int64_t processors = std::max(device.multiprocessors, 1);

@@ -31,7 +31,7 @@ constexpr unsigned kMostOthers = 16;
 WarpgroupPlan WithWholeRows(WarpgroupPlan plan, int64_t n) {
   const auto columns = static_cast<unsigned>(CeilDiv(n, WarpgroupColumns(plan.tiles)));
   const unsigned others = plan.blocks % columns;
-  if (others * kMostOthers <= plan.blocks && others < plan.blocks) plan.blocks -= others;
+  if (others * kMostOthers <= plan.blocks) plan.blocks -= others;
   return plan;
 }
 

@@ -1,4 +1,4 @@
-// Calls into the vendor library, or a kernel that wants what it wants, with tensors of any alignment.
+// Calls into the vendor library, or of a kernel that asks for the same alignment, with tensors of any.
 #pragma once
 
 #include <functional>

@@ -135,11 +135,10 @@ TEST_F(ConvLayoutTest, PointwiseOnesOfFewChannelsHaveAKernel) {
 
 TEST_F(ConvLayoutTest, OtherPointwiseOnesAreTheLibrarys) {
   if (!HasWarpgroups()) GTEST_SKIP() << "no device of 9.0";
-  const auto route = [&](const dnn::ConvProblem& p, const Settings& settings = {}) { return RouteOf(p, settings); };
   const dnn::ConvProblem taken = ManyPixels(DataType::kFloat16, 64, 256);
-  EXPECT_EQ(route(taken), ConvRoute::kPointwise);
-  EXPECT_EQ(route(ManyPixels(DataType::kFloat16, 128, 256)), ConvRoute::kPointwise);
-  EXPECT_EQ(route(ManyPixels(DataType::kFloat16, 512, 128)), ConvRoute::kPointwise);  // few columns
+  EXPECT_EQ(RouteOf(taken), ConvRoute::kPointwise);
+  EXPECT_EQ(RouteOf(ManyPixels(DataType::kFloat16, 128, 256)), ConvRoute::kPointwise);
+  EXPECT_EQ(RouteOf(ManyPixels(DataType::kFloat16, 512, 128)), ConvRoute::kPointwise);  // few columns
   const auto other = [&](auto change) {
     dnn::ConvProblem p = taken;
     change(p);
@@ -147,8 +146,8 @@ TEST_F(ConvLayoutTest, OtherPointwiseOnesAreTheLibrarys) {
   };
   constexpr ConvRoute kLibrary = ConvRoute::kChannelsLast;
   // What products take is more than what memory takes.
-  EXPECT_EQ(route(ManyPixels(DataType::kFloat16, 136, 256)), kLibrary);
-  EXPECT_EQ(route(ManyPixels(DataType::kFloat16, 520, 128)), kLibrary);
+  EXPECT_EQ(RouteOf(ManyPixels(DataType::kFloat16, 136, 256)), kLibrary);
+  EXPECT_EQ(RouteOf(ManyPixels(DataType::kFloat16, 520, 128)), kLibrary);
   EXPECT_EQ(other([](auto& p) { p.epilogue.beta = 1.0f; }), ConvRoute::kPointwise);
   // What no library takes either.
   const auto code = [&](auto change) {
@@ -161,7 +160,7 @@ TEST_F(ConvLayoutTest, OtherPointwiseOnesAreTheLibrarys) {
   EXPECT_EQ(code([](auto& p) { p.epilogue.alpha = 2; }), StatusCode::kInvalidArgument);
   EXPECT_EQ(code([](auto& p) { p.pad_begin[1] = 1, p.pad_end[1] = -1; }), StatusCode::kInvalidArgument);
   EXPECT_EQ(other([](auto& p) { p.epilogue.beta = 1.0f, p.in_channels = 72; }), kLibrary);
-  EXPECT_EQ(route(ManyPixels(DataType::kFloat, 64, 256)), kLibrary);
+  EXPECT_EQ(RouteOf(ManyPixels(DataType::kFloat, 64, 256)), kLibrary);
   EXPECT_EQ(other([](auto& p) { p.in[1] = p.out[1] = p.out[1] / 4 * 3; }), kLibrary);  // a round less
   EXPECT_EQ(other([](auto& p) { p.out_channels = 192, p.in[1] = p.out[1] = 2 * p.out[1]; }), kLibrary);
   EXPECT_EQ(other([](auto& p) { p.in_channels = 60; }), kLibrary);
@@ -175,12 +174,12 @@ TEST_F(ConvLayoutTest, OtherPointwiseOnesAreTheLibrarys) {
   // The same whatever the library, its search and bits may be.
   Settings settings;
   settings.enable_cudnn = false, settings.deterministic = true;
-  EXPECT_EQ(route(taken, settings), ConvRoute::kPointwise);
+  EXPECT_EQ(RouteOf(taken, settings), ConvRoute::kPointwise);
   settings = {}, settings.conv_search = ConvSearch::kExhaustive;
-  EXPECT_EQ(route(taken, settings), ConvRoute::kPointwise);
+  EXPECT_EQ(RouteOf(taken, settings), ConvRoute::kPointwise);
   for (const ConvPath path : {ConvPath::kLibrary, ConvPath::kChannelsLast}) {
     settings.conv_path = path;
-    EXPECT_EQ(route(taken, settings), kLibrary);
+    EXPECT_EQ(RouteOf(taken, settings), kLibrary);
   }
 }
 

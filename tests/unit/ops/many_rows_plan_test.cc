@@ -106,7 +106,5 @@ TEST(ManyRowsPlanTest, WhatTheKernelDoesNotTake) {
   }
 }
 
-// By the product of operators: the kernel where it is planned, the library with a finisher where tensors lie otherwise.
-
 }  // namespace
 }  // namespace cudaep::ops

@@ -258,6 +258,7 @@ TEST_F(ManyRowsTest, InfinitiesAndNanStayInTheirRows) {
   }
 }
 
+// By the product of operators: the kernel where it is planned, the library with a finisher where tensors lie otherwise.
 TEST_F(ManyRowsTest, ProductsOfOperatorsRunByIt) {
   device::DeviceInfo info = context_->device_info();
   const int64_t n = 128 * std::max(info.multiprocessors / 3, 1), m = 3 * 128, k = 16;  // one tile each
