@@ -9,6 +9,7 @@
 #include <map>
 
 #include "abi/thunk.h"
+#include "core/clock_pair.h"
 #include "core/log.h"
 #include "core/strings.h"
 
@@ -113,15 +114,16 @@ EpProfiler::EpProfiler(std::shared_ptr<SessionState> state) : OrtEpProfilerImpl{
 
 // The offset is that of the call's beginning; to load CUPTI takes long.
 Status EpProfiler::OnStartProfiling(int64_t offset_ns) {
-  const auto called = std::chrono::steady_clock::now();
+  using Clock = std::chrono::steady_clock;
+  const auto called = Clock::now();
   device::DeviceGuard guard(state_->ordinal());
   if (Status status = profiler_.Begin(); !status.ok()) {
     LogOnce(StrCat("GPU times are missing from the host's profile: ", status.message()));
     return Status::Ok();
   }
-  const std::chrono::nanoseconds since = std::chrono::steady_clock::now() - called;
-  begin_ns_ = profiler_.Now();
-  offset_ns_ = offset_ns + since.count();
+  const auto now = ReadTogether([] { return Clock::now(); }, [&] { return profiler_.Now(); });
+  begin_ns_ = now.second;
+  offset_ns_ = offset_ns + std::chrono::nanoseconds(now.first - called).count();
   return Status::Ok();
 }
 
