@@ -68,7 +68,16 @@ class Handle {
   virtual ~Handle() = default;
 };
 
-class ConvPlan : public lib::Plan {};
+class ConvPlan : public lib::Plan {
+ public:
+  // Whether it may read the residual while earlier work of the stream runs, for nothing of which it waits but before it
+  // reads x: cuDNN's runtime engine 4, found with 9.19 on an H200 behind a kernel that lets dependents in early. Who
+  // enqueues it sees to it that what writes the residual is done.
+  bool reads_residual_early() const { return reads_residual_early_; }
+
+ protected:
+  bool reads_residual_early_ = false;
+};
 class GraphPlan : public lib::Plan {};
 
 // Library name and version, e.g. "cuDNN 9.19.0"; loads the library when it was not loaded yet.

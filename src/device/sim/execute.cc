@@ -104,6 +104,11 @@ Status Simulator::RunPayload(Lock& lock, const Work& work, const QueuedWork& ite
                    const KernelWork* dependent = next != nullptr ? next->As<KernelWork>() : nullptr;
                    const bool ahead = config.dependents_ahead && dependent != nullptr &&
                                       dependent->config.programmatic && CheckPointers(*next, Moment::kExecution).ok();
+                   const LibraryWork* library = next != nullptr ? next->As<LibraryWork>() : nullptr;
+                   if (config.dependents_ahead && library != nullptr && library->ahead != nullptr &&
+                       CheckPointers(*next, Moment::kExecution).ok()) {
+                     RunForeign(lock, library->ahead);
+                   }
                    lock.unlock();
                    if (ahead) {
                      BlockExecutor::RunAhead(LaunchOf(kernel), LaunchOf(*dependent),

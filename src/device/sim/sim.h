@@ -160,9 +160,10 @@ std::string NameOfKernel(const void* kernel);
 
 // Queues `work` on `stream` like a kernel: it runs on the executor thread, can be captured and replayed (so it must be
 // callable many times and capture by value), and its pointers get the checks of kernel arguments. `name` shows up in
-// error texts. The work must not call the device interface, and must not own handles or memory of it.
+// error texts. The work must not call the device interface, and must not own handles or memory of it. `ahead`, if any,
+// is what it does before the kernel in front of it runs (dependents_ahead).
 Status EnqueueHostWork(Stream stream, std::string name, std::function<void()> work, std::span<const void* const> reads,
-                       std::span<void* const> writes);
+                       std::span<void* const> writes, std::function<void()> ahead = {});
 
 // Queues work that others have a part in: other processes, or other streams of this one. Once it is the first of its
 // stream, `attempt` is called again and again, by whichever thread runs work, with the device's lock held, until it

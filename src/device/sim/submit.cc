@@ -101,13 +101,13 @@ Status SubmitLibraryWork(Stream stream, LibraryWork work, std::span<const void* 
 }  // namespace
 
 Status EnqueueHostWork(Stream stream, std::string name, std::function<void()> work, std::span<const void* const> reads,
-                       std::span<void* const> writes) {
-  return SubmitLibraryWork(stream, {std::move(name), std::move(work), nullptr}, reads, writes);
+                       std::span<void* const> writes, std::function<void()> ahead) {
+  return SubmitLibraryWork(stream, {std::move(name), std::move(work), nullptr, std::move(ahead)}, reads, writes);
 }
 
 Status EnqueueSharedWork(Stream stream, std::string name, std::function<bool()> attempt,
                          std::span<const void* const> reads, std::span<void* const> writes) {
-  return SubmitLibraryWork(stream, {std::move(name), nullptr, std::move(attempt)}, reads, writes);
+  return SubmitLibraryWork(stream, {std::move(name), nullptr, std::move(attempt), nullptr}, reads, writes);
 }
 
 Status Simulator::CheckPointers(const Work& work, Moment moment) {

@@ -61,6 +61,7 @@ struct LibraryWork {
   std::string name;
   std::function<void()> run;
   std::function<bool()> attempt;  // in place of `run`: whether it could be done by now
+  std::function<void()> ahead;    // what it does before the kernel in front of it runs
 };
 struct EventMark {
   std::shared_ptr<EventState> event;

@@ -49,6 +49,9 @@ Result<std::string> SaveAs(const std::string& choice, const CudnnApi& api, const
   return StrCat(choice, kJsonMark, json);
 }
 
+// Of the engine that compiles its kernels at run time, with any knobs.
+constexpr std::string_view kRuntimeEngineName = "e4k";
+
 class CudnnConvPlan final : public ConvPlan {
  public:
   CudnnConvPlan(const CudnnApi& api, const ConvProblem& problem, ConvForm form, Executable executable)
@@ -58,6 +61,7 @@ class CudnnConvPlan final : public ConvPlan {
     choice_ = StrCat('f', static_cast<int>(form), this->executable.engine.name);
     has_bias = problem.epilogue.bias && !remaining_.bias;
     has_residual = problem.epilogue.residual() && !remaining_.residual();
+    reads_residual_early_ = has_residual && this->executable.engine.name.starts_with(kRuntimeEngineName);
     scalars = ScalarsOf(this->executable.graph);
   }
   Result<std::string> Save() const override { return SaveAs(choice_, api, executable); }

@@ -1,6 +1,7 @@
 // dnn.h on the simulated device: conv_host.h and graph_host.h in the queue of a stream. The runtime engine is the first
 // under another name, for rows of pixels without a neighbourhood.
 #include <algorithm>
+#include <memory>
 
 #include "core/strings.h"
 #include "device/sim/sim.h"
@@ -33,6 +34,7 @@ class SimPlan final : public ConvPlan {
     workspace_bytes_ = tiling.workspace_bytes;
     choice_ = std::move(name);
     remaining_ = remaining;
+    reads_residual_early_ = choice_ == kRuntimeEngine && part.epilogue.residual();
   }
   // What the library compiled, for those who keep plans: nothing, but a text of its own.
   Result<std::string> Save() const override { return StrCat(choice_, ";saved"); }
@@ -169,12 +171,25 @@ Status Enqueue(Handle& handle, const ConvPlan& base_plan, const ConvPointers& po
   CUDAEP_RETURN_IF_ERROR(CheckAlignment(reads));
   const void* const written[] = {writes[0], writes[1]};
   CUDAEP_RETURN_IF_ERROR(CheckAlignment(written));
+  std::function<void()> ahead;
+  auto residual = std::make_shared<std::vector<std::byte>>();  // as it was then; empty: it was not read
+  if (plan.reads_residual_early()) {
+    const ConvProblem& p = plan.problem;
+    auto bytes = static_cast<size_t>(p.batch * p.out_channels) * SizeOf(p.types.c);
+    for (int d = 0; d < p.spatial_rank; ++d) bytes *= static_cast<size_t>(p.out[static_cast<size_t>(d)]);
+    ahead = [residual, from = static_cast<const std::byte*>(pointers.residual), bytes] {
+      residual->assign(from, from + bytes);
+    };
+  }
   return device::sim::EnqueueHostWork(
       sim.stream, ProblemText(plan.problem),
-      [problem = plan.problem, tiling = plan.tiling, pointers] {
-        cudaep::sim::RunConvolution(problem, tiling, pointers);
+      [problem = plan.problem, tiling = plan.tiling, pointers, residual] {
+        ConvPointers at = pointers;
+        if (!residual->empty()) at.residual = residual->data();
+        cudaep::sim::RunConvolution(problem, tiling, at);
+        residual->clear();
       },
-      reads, std::span<void* const>(writes, plan.workspace_bytes() != 0 ? 2 : 1));
+      reads, std::span<void* const>(writes, plan.workspace_bytes() != 0 ? 2 : 1), std::move(ahead));
 }
 
 Result<std::vector<std::string>> Candidates(Handle&, const OpGraph& graph, size_t, size_t most) {

@@ -24,9 +24,8 @@ Status EnqueueAligned(const ConvRunPlan& plan, StreamContext& stream, const dnn:
   CUDAEP_ASSIGN_OR_RETURN(last.x, PlaceTurned(turned.x, at.x, workspace, stream));
   CUDAEP_ASSIGN_OR_RETURN(last.w, PlaceTurned(turned.w, at.w, workspace, stream));
   last.y = turned.y.moves ? workspace + turned.y.offset : at.y;
-  CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, stream.dnn());
   const auto& library = plan.library->As<dnn::ConvPlan>();
-  CUDAEP_RETURN_IF_ERROR(dnn::Enqueue(*handle, library, last));
+  CUDAEP_RETURN_IF_ERROR(EnqueueConvPlan(stream, library, last));
   if (!library.remaining().empty()) {
     CUDAEP_RETURN_IF_ERROR(
         kernels::LaunchFinish(*plan.finish, last.y, last.bias, last.residual, last.y, stream.stream()));

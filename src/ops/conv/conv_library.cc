@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/strings.h"
+#include "kernels/common/pause.h"
 #include "lib/conv_graph.h"
 #include "lib/problem_check.h"
 #include "ops/conv/aligned_call.h"
@@ -122,9 +123,14 @@ void TakeLibrary(ConvRunPlan* plan, PlanSlotPtr library) {
 Status EnqueueConvLibrary(const dnn::ConvProblem& problem, const dnn::ConvPlan& plan, StreamContext& stream,
                           const dnn::ConvPointers& at) {
   return CallAligned(problem, stream, at, {}, [&](const dnn::ConvPointers& aligned) -> Status {
-    CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, stream.dnn());
-    return dnn::Enqueue(*handle, plan, aligned);
+    return EnqueueConvPlan(stream, plan, aligned);
   });
+}
+
+Status EnqueueConvPlan(StreamContext& stream, const dnn::ConvPlan& plan, const dnn::ConvPointers& at) {
+  CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, stream.dnn());
+  if (plan.reads_residual_early()) CUDAEP_RETURN_IF_ERROR(kernels::LaunchPause(stream.stream()));
+  return dnn::Enqueue(*handle, plan, at);
 }
 
 }  // namespace cudaep::ops

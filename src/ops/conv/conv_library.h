@@ -12,7 +12,9 @@ size_t WorkspaceLimit(const ConvOptions& options);
 Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProblem& problem, StreamContext& stream);
 void TakeLibrary(ConvRunPlan* plan, PlanSlotPtr library);
 
-// Tensors may have any alignment.
+// With earlier work done first where the plan would not wait for all that it reads.
+Status EnqueueConvPlan(StreamContext& stream, const dnn::ConvPlan& plan, const dnn::ConvPointers& at);
+// The same; tensors may have any alignment.
 Status EnqueueConvLibrary(const dnn::ConvProblem& problem, const dnn::ConvPlan& plan, StreamContext& stream,
                           const dnn::ConvPointers& at);
 

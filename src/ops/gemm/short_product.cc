@@ -7,6 +7,7 @@
 #include "device/device_info.h"
 #include "lib/dnn.h"
 #include "lib/problem_check.h"
+#include "ops/conv/conv_library.h"
 #include "ops/conv/runtime_engine.h"
 
 namespace cudaep::ops {
@@ -137,9 +138,8 @@ bool TakesShort(const PlanSlot& slot, const blas::GemmProblem& problem, const bl
 }
 
 Status EnqueueShortProduct(StreamContext& stream, const PlanSlot& slot, const blas::GemmPointers& at) {
-  CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, stream.dnn());
-  return dnn::Enqueue(
-      *handle, slot.As<dnn::ConvPlan>(),
+  return EnqueueConvPlan(
+      stream, slot.As<dnn::ConvPlan>(),
       {.x = at.a, .w = at.b, .bias = at.bias, .residual = at.residual, .y = at.c, .workspace = at.workspace});
 }
 

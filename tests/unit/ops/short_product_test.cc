@@ -105,6 +105,34 @@ class ShortProductTest : public DeviceTest {
   std::optional<StreamContext> context_;
 };
 
+// The engine does not wait for the kernel in front of it before it reads a residual.
+TEST_F(ShortProductTest, AResidualThatTheKernelInFrontWrites) {
+  constexpr int64_t kRows = 40;
+  const blas::GemmProblem p = Short(DataType::kFloat16, kRows, {.beta = 1.0f});
+  auto product = Make(p);
+  CUDAEP_ASSERT_OK(product.status());
+  PlanStore::Process().WaitForBackground();
+  ASSERT_TRUE(!Simulated() || product->convolution()->plan().choice() == dnn::kRuntimeEngine);
+  Settings own;
+  own.gemm_path = GemmPath::kOwnKernel;
+  const blas::GemmProblem first = Short(DataType::kFloat16, kRows, {});
+  auto writer = Make(first, own);
+  CUDAEP_ASSERT_OK(writer.status());
+  void* const residual = Upload(DataType::kFloat16, TestValues(p.m * p.n, 3));
+  const blas::GemmPointers at{.a = Upload(DataType::kFloat16, TestValues(p.m * p.k, 1)),
+                              .b = Upload(DataType::kFloat16, TestValues(p.n * p.k, 2)),
+                              .c = Upload(DataType::kFloat16, std::vector<double>(static_cast<size_t>(p.m * p.n))),
+                              .residual = residual,
+                              .workspace = context_->workspace().Reserve(product->workspace_bytes()).value()};
+  blas::GemmPointers before = at;
+  before.c = residual;
+  Check(writer->Enqueue(*context_, before));
+  Check(product->Enqueue(*context_, at));
+  std::vector<double> wanted = Wanted(first);
+  for (double& x : wanted) x *= 2;
+  ExpectNear(DataType::kFloat16, Download(DataType::kFloat16, at.c, p.m * p.n), wanted);
+}
+
 TEST_F(ShortProductTest, EveryEpilogueOfFewRows) {
   for (DataType type : {DataType::kFloat16, DataType::kBFloat16}) {
     for (int64_t rows : {1, 17, 128, 256, 257}) {
