@@ -29,7 +29,8 @@ __device__ __forceinline__ unsigned ClusterRank() {
 }
 
 // *shared = value, 16 bytes aligned to as many, in the shared memory of block `rank` of the cluster. Every block has
-// passed a ClusterBarrier before the first store, and none ends before the last one has been followed by another.
+// passed a ClusterMeeting before the first store, and none ends before the last one has been followed by a
+// ClusterBarrier.
 // `shared` is this block's address.
 template <class T>
 __device__ __forceinline__ void StoreToCluster(T* shared, [[maybe_unused]] unsigned rank, const T& value) {
@@ -96,6 +97,16 @@ __device__ __forceinline__ void ClusterBarrier() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   // Not `.aligned`, which wants all lanes of a warp to have reconverged: callers come from branches on the lane.
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+#else
+  __syncthreads();
+#endif
+}
+
+// The same for what is known already, barriers (FenceCopyBarriers) or that all blocks run: nothing that was stored is
+// waited for, which takes as long as a store to device memory.
+__device__ __forceinline__ void ClusterMeeting() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait.acquire;" ::: "memory");
 #else
   __syncthreads();
 #endif

@@ -4,10 +4,10 @@ namespace cudaep::kernels {
 namespace {
 
 template <class T>
-using WithGelu = RowsFinish<T, Activation::kGeluErf, false, false, WarpgroupTiles::kSmall, WarpgroupTiles::kWide,
+using WithGelu = RowsFinish<T, RowsActivation::kGeluErf, false, false, WarpgroupTiles::kSmall, WarpgroupTiles::kWide,
                             WarpgroupTiles::kTurns>;
 template <class T>
-using InTurns = RowsFinish<T, Activation::kNone, false, false, WarpgroupTiles::kTurns>;
+using InTurns = RowsFinish<T, RowsActivation::kNone, false, false, WarpgroupTiles::kTurns>;
 
 }  // namespace
 
@@ -29,6 +29,7 @@ Status LaunchManyRows(const ManyRowsProduct& product, const WarpgroupPlan& plan,
                            "], that is no whole packs");
   }
   if (product.residual && at.residual == nullptr) return InvalidArgument("a product of many rows misses its residual");
+  if (IsFlat(plan.tiles)) return LaunchFlatRows(product, plan, at, stream);
   const auto launch = [&]<class T>() {
     if (product.activation == Activation::kGeluErf && !product.residual) {
       return LaunchRows<WithGelu<T>>(product, plan, at, stream);

@@ -11,8 +11,12 @@
 
 namespace cudaep::kernels {
 
+// The activations that an end is compiled for: each instruction more has to be fetched by a kernel that runs for a few
+// us, so these are few.
+enum class RowsActivation : uint8_t { kNone, kNoneOrRelu, kGeluErf };
+
 // kPointwise: of so many rows that the L2 cache holds a part of them. kTiles: those that it is compiled for.
-template <class T, Activation kActivation, bool kPointwise, bool kHasResidual, WarpgroupTiles... kTiles>
+template <class T, RowsActivation kActivation, bool kPointwise, bool kHasResidual, WarpgroupTiles... kTiles>
 struct RowsFinish {
   static constexpr int kPack = kManyRowsPack;  // columns of a segment that a thread has
   using Element = T;
@@ -37,6 +41,8 @@ struct RowsFinish {
   void* c;
   const void* bias;  // or null
   int32_t m, n;
+  bool relu;  // kNoneOrRelu
+  uint8_t unused[7] = {};
 
   template <int kColumns>
   __device__ __forceinline__ void Bring(OfColumns<kColumns>& of, int column) const {
@@ -89,11 +95,11 @@ struct RowsFinish {
       return LoadPack<kPack>(reinterpret_cast<const T*>(box + device::BoxPieceOffset(row, piece)));
     }
   }
-  static __device__ __forceinline__ uint32_t Finished(float low, float high, [[maybe_unused]] const T* added) {
+  __device__ __forceinline__ uint32_t Finished(float low, float high, [[maybe_unused]] const T* added) const {
     if constexpr (kHasResidual) low += ToFloat(added[0]), high += ToFloat(added[1]);
-    if constexpr (kActivation == Activation::kGeluErf) low = RoundedGelu<T>(low), high = RoundedGelu<T>(high);
+    if constexpr (kActivation == RowsActivation::kGeluErf) low = RoundedGelu<T>(low), high = RoundedGelu<T>(high);
     const uint32_t pair = device::PairOf<T>(low, high);
-    return kActivation == Activation::kRelu ? device::MaxOrNanOfPairs<T>(pair, 0) : pair;
+    return kActivation == RowsActivation::kNoneOrRelu && relu ? device::MaxOrNanOfPairs<T>(pair, 0) : pair;
   }
 };
 
@@ -104,16 +110,20 @@ Status LaunchRows(const ManyRowsProduct& product, const WarpgroupPlan& plan, con
                 .c = at.c,
                 .bias = product.bias ? at.bias : nullptr,
                 .m = static_cast<int32_t>(product.m),
-                .n = static_cast<int32_t>(product.n)};
+                .n = static_cast<int32_t>(product.n),
+                .relu = product.activation == Activation::kRelu};
   if constexpr (Finish::kResidual) {
     CUDAEP_RETURN_IF_ERROR(device::MakeTensorMap(at.residual, product.m, product.n,
                                                  static_cast<unsigned>(WarpgroupRows(plan.tiles)), &finish.residual));
   }
-  // Boxes of B ahead of earlier work gain nothing here (docs/benchmarks.md).
-  return warpgroup::Launch(plan, at.a, at.b, /*constant_b=*/false, product.m, product.n, product.k, finish, stream);
+  // Larger tiles gain nothing by boxes of B ahead of earlier work (docs/benchmarks.md).
+  const bool ahead = at.constant_b && IsFlat(plan.tiles);
+  return warpgroup::Launch(plan, at.a, at.b, ahead, product.m, product.n, product.k, finish, stream);
 }
 
-// What LaunchManyRows, which checks sizes and type, calls for small tiles without GELU.
+// What LaunchManyRows, which checks sizes and type, calls for tiles of 64 rows, and for small ones without GELU.
+Status LaunchFlatRows(const ManyRowsProduct& product, const WarpgroupPlan& plan, const ManyRowsPointers& at,
+                      device::Stream stream);
 Status LaunchPointwise(const ManyRowsProduct& product, const WarpgroupPlan& plan, const ManyRowsPointers& at,
                        device::Stream stream);
 // Of a product that no kernel ends.

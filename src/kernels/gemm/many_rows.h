@@ -1,10 +1,14 @@
-// Products of many rows and few inner elements: C = activation(A * B^T + bias + residual), fp16 and bf16 with fp32
-// sums, for devices of 9.0.
+// Products of more rows than few_rows.h takes: C = activation(A * B^T + bias + residual), fp16 and bf16 with fp32 sums,
+// for devices of 9.0. Sums are added in one order: results never differ from run to run.
 //
-// Libraries have no product with GELU that is as fast as theirs without, and as a kernel of its own that reads and
-// writes the result once more. Here a block's warps finish a tile while tensor cores work on the next, and what they do
-// for each element is little. Pointwise convolutions of few channels (PlanPointwise) are bound by memory bandwidth: A
-// and the residual are read once, well ahead. Sums are added in one order: results never differ from run to run.
+// A tile for each multiprocessor at most, of 64 rows: what such a product takes is mostly waiting, for its launch, for
+// memory and for what it reads. So its blocks are there while earlier work still runs, with all of the weights that
+// their shared memory holds, and few tiles are cut along the inner dimension.
+//
+// Many rows and few inner elements: libraries have no product with GELU that is as fast as theirs without, and as a
+// kernel of its own that reads and writes the result once more. Here a block's warps finish a tile while tensor cores
+// work on the next, and what they do for each element is little. Pointwise convolutions of few channels (PlanPointwise)
+// are bound by memory bandwidth: A and the residual are read once, well ahead.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +29,8 @@ struct ManyRowsProduct {
   DataType type = DataType::kFloat16;  // float16 or bfloat16
   int64_t m = 0, n = 0, k = 0;
   bool bias = false, residual = false;
-  // GELU by erf: without a residual; kSmall, kWide, kTurns. None: without one in kTurns, with or without in kSmall.
-  // ReLU: kSmall, with or without.
+  // GELU by erf: without a residual, by all tiles but kFine and kTall. None and ReLU: with and without one, by kFinest,
+  // kFlat and kSmall; none also without one in kTurns.
   Activation activation = Activation::kNone;
 };
 
@@ -36,11 +40,17 @@ struct ManyRowsPointers {
   void* c = nullptr;               // [m, n]; neither a, b nor bias
   const void* bias = nullptr;      // [n]; not read where the product has none
   const void* residual = nullptr;  // [m, n], likewise; may be c
+  bool constant_b = false;         // B may be read before earlier work of the stream is done
 };
+
+constexpr bool IsNoneOrRelu(Activation activation) {
+  return activation == Activation::kNone || activation == Activation::kRelu;
+}
 
 // Whether kernels take sizes and type.
 bool TakesManyRows(const ManyRowsProduct& product, const device::DeviceInfo& device);
-// Nothing too where the library's product, with a kernel for GELU behind it, is expected to take less time.
+// Nothing too where the library's product, with a kernel for GELU behind it, is expected to take less time. Tiles of 64
+// rows are for a constant B.
 std::optional<WarpgroupPlan> PlanManyRows(const ManyRowsProduct& product, const device::DeviceInfo& device);
 // Of a pointwise convolution, whose pixels are the rows: nothing too where the library's is expected to take less time.
 std::optional<WarpgroupPlan> PlanPointwise(const ManyRowsProduct& product, const device::DeviceInfo& device);

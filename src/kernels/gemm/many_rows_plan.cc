@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/checked_math.h"
+#include "device/tensor_map.h"
 #include "kernels/gemm/many_rows.h"
 
 namespace cudaep::kernels {
@@ -13,11 +14,32 @@ namespace {
 constexpr double kLeastOfRounds = 0.85, kLeastOfRoundsWithGelu = 0.74, kLeastOfOneRoundWithGelu = 0.7;
 constexpr int64_t kMostDepth = 1024, kMostDepthWithGelu = 2048;
 
+// Of tiles of 64 rows: steps of 64 inner elements that a block multiplies at most, where it has the whole inner
+// dimension and where that is cut. Measured with 32 to 1,024 rows, 384 to 8,192 columns and inner elements.
+constexpr int64_t kMostSteps = 24, kMostFlatSteps = 16, kMostSplitSteps = 32;
+
 // Of pointwise convolutions: rounds of tiles at least, and inner elements at most, with a residual, without one, and
 // without one of few columns. Measured on an H200 with ResNet-50's convolutions at batch 32 and 128
 // (docs/benchmarks.md).
 constexpr int64_t kLeastRoundsOfPointwise = 4, kFewColumns = 128;
 constexpr int64_t kMostDepthWithResidual = 64, kMostDepthOfPointwise = 128, kMostDepthOfFewColumns = 512;
+
+// A tile for each multiprocessor at most, and few steps: what is left is waiting, of which these have least.
+std::optional<WarpgroupPlan> PlanFlat(const ManyRowsProduct& product, const device::DeviceInfo& device) {
+  const bool gelu = product.activation == Activation::kGeluErf;
+  if (!IsNoneOrRelu(product.activation) && (!gelu || product.residual)) return std::nullopt;
+  const int64_t steps = CeilDiv(product.k, int64_t{device::kBoxColumns});
+  const auto fits = [&](WarpgroupTiles tiles) {
+    return WarpgroupTileCount(product.m, product.n, tiles) <= std::max(device.multiprocessors, 1);
+  };
+  if (fits(WarpgroupTiles::kFinest)) {
+    const WarpgroupPlan plan = PlanFinest(product.m, product.n, product.k * 2, device);
+    if (steps <= (plan.splits == 1 ? kMostSteps : kMostSplitSteps * plan.splits)) return plan;
+  } else if (fits(WarpgroupTiles::kFlat) && steps <= kMostFlatSteps) {
+    return PlanWarpgroups(product.m, product.n, WarpgroupTiles::kFlat, device);
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -28,10 +50,12 @@ bool TakesManyRows(const ManyRowsProduct& product, const device::DeviceInfo& dev
 }
 
 std::optional<WarpgroupPlan> PlanManyRows(const ManyRowsProduct& product, const device::DeviceInfo& device) {
+  if (!TakesManyRows(product, device)) return std::nullopt;
+  if (auto plan = PlanFlat(product, device)) return plan;
   const bool gelu = product.activation == Activation::kGeluErf;
   const bool finishes = (gelu || product.activation == Activation::kNone) && !product.residual;
   const int64_t most_depth = gelu ? kMostDepthWithGelu : kMostDepth;
-  if (!finishes || !TakesManyRows(product, device) || product.k > most_depth) return std::nullopt;
+  if (!finishes || product.k > most_depth) return std::nullopt;
   const WarpgroupPlan plan = gelu ? PlanWarpgroups(product.m, product.n, device)
                                   : PlanWarpgroups(product.m, product.n, WarpgroupTiles::kTurns, device);
   const int64_t processors = std::max(device.multiprocessors, 1);
@@ -47,8 +71,9 @@ std::optional<WarpgroupPlan> PlanManyRows(const ManyRowsProduct& product, const 
 
 std::optional<WarpgroupPlan> PlanPointwise(const ManyRowsProduct& product, const device::DeviceInfo& device) {
   constexpr WarpgroupTiles kTiles = WarpgroupTiles::kSmall;
-  const bool finishes = product.activation == Activation::kNone || product.activation == Activation::kRelu;
-  if (!finishes || !TakesManyRows(product, device) || product.n % WarpgroupColumns(kTiles) != 0) return std::nullopt;
+  if (!TakesManyRows(product, device)) return std::nullopt;
+  if (auto plan = PlanFlat(product, device)) return plan;
+  if (!IsNoneOrRelu(product.activation) || product.n % WarpgroupColumns(kTiles) != 0) return std::nullopt;
   const int64_t most_depth = product.residual           ? kMostDepthWithResidual
                              : product.n == kFewColumns ? kMostDepthOfFewColumns
                                                         : kMostDepthOfPointwise;

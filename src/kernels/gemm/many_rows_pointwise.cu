@@ -4,31 +4,21 @@
 namespace cudaep::kernels {
 namespace {
 
-template <class T, Activation kActivation>
-Status LaunchOf(const ManyRowsProduct& product, const WarpgroupPlan& plan, const ManyRowsPointers& at,
-                device::Stream stream) {
-  constexpr WarpgroupTiles kTiles = WarpgroupTiles::kSmall;
-  return product.residual ? LaunchRows<RowsFinish<T, kActivation, true, true, kTiles>>(product, plan, at, stream)
-                          : LaunchRows<RowsFinish<T, kActivation, true, false, kTiles>>(product, plan, at, stream);
-}
+template <class T, bool kHasResidual>
+using PointwiseRows = RowsFinish<T, RowsActivation::kNoneOrRelu, true, kHasResidual, WarpgroupTiles::kSmall>;
 
 template <class T>
 Status Launch(const ManyRowsProduct& product, const WarpgroupPlan& plan, const ManyRowsPointers& at,
               device::Stream stream) {
-  switch (product.activation) {
-    case Activation::kNone:
-      return LaunchOf<T, Activation::kNone>(product, plan, at, stream);
-    case Activation::kRelu:
-      return LaunchOf<T, Activation::kRelu>(product, plan, at, stream);
-    default:
-      return NoSuchEnd(product, plan);
-  }
+  return product.residual ? LaunchRows<PointwiseRows<T, true>>(product, plan, at, stream)
+                          : LaunchRows<PointwiseRows<T, false>>(product, plan, at, stream);
 }
 
 }  // namespace
 
 Status LaunchPointwise(const ManyRowsProduct& product, const WarpgroupPlan& plan, const ManyRowsPointers& at,
                        device::Stream stream) {
+  if (!IsNoneOrRelu(product.activation)) return NoSuchEnd(product, plan);
   return product.type == DataType::kFloat16 ? Launch<Half>(product, plan, at, stream)
                                             : Launch<BFloat16>(product, plan, at, stream);
 }

@@ -54,8 +54,9 @@ struct Tile {
   // What the block was launched with is divided anew: so many for each thread, as the compiler has it with kThreads.
   static constexpr int kLaunchRegisters = groups == 2 ? 168 : 96;
   static constexpr int kFetchRegisters = 24, kMultiplyRegisters = groups == 2 ? 240 : 112;
-  static_assert(kTogether == 2 || kFetchRegisters + groups * kMultiplyRegisters <= (1 + groups) * kLaunchRegisters);
-  static_assert(groups == 2 || (groups == 4 && columns == 128 && !turns) || (groups == 1 && columns == 64 && !turns));
+  static constexpr bool kDividesRegisters = kTogether == 1 && groups > 1;
+  static_assert(!kDividesRegisters || kFetchRegisters + groups * kMultiplyRegisters <= (1 + groups) * kLaunchRegisters);
+  static_assert(groups == 2 || (groups == 4 && columns == 128 && !turns) || (groups == 1 && columns <= 128 && !turns));
 
   using Split = std::conditional_t<(most_splits > 1), SplitSums<columns, groups, most_splits>, NoSplitSums>;
 };
@@ -64,8 +65,9 @@ struct Tile {
 struct Tiles {
   int32_t line, tiles, steps;   // tiles of a column, or of a row (kAlongRows); boxes along the inner dimension
   int32_t splits, split_steps;  // blocks that share a tile, and the steps of each of them but the last
+  int32_t stages;               // of the ring, at most as many as there are boxes
   bool constant_b;              // its boxes may be read before earlier work is done
-  uint8_t unused[3] = {};       // without padding, where the simulated device might find an old pointer
+  uint8_t unused[7] = {};       // without padding, where the simulated device might find an old pointer
 
   template <class Tile>
   __device__ __forceinline__ bool AreSplit() const {
@@ -95,13 +97,21 @@ struct Share {
   }
 };
 
-// As many as shared memory holds, if six do.
+// Whether the ring holds all that is to come, or as much of it as shared memory can: a single group's tile is small,
+// and what it waits for is memory. Fewer boxes leave room to other blocks. Codes take half of the room, and gain
+// nothing.
+template <class Finish, class Tile>
+constexpr bool kHoldsAll = Tile::kGroups == 1 && sizeof(typename Finish::Element) == 2;
+
+// As many as shared memory holds, if those do.
 template <class Finish, class Tile>
 constexpr int kStagesOf = [] {
   constexpr size_t kOthers = device::kBoxSlack + sizeof(typename Tile::Split) + 256 +
                              Tile::kGroups * kWarps * sizeof(typename Finish::template OfColumns<Tile::kColumns>);
-  constexpr size_t kMost = (kWarpgroupSharedBytes / Tile::kTogether - kOthers) / Tile::kStageBytes;
-  return static_cast<int>(kMost < 6 ? kMost : 6);
+  constexpr size_t kEnough = kHoldsAll<Finish, Tile> ? 12 : 6;
+  constexpr size_t kBytes = kWarpgroupSharedBytes / (kHoldsAll<Finish, Tile> ? 1 : Tile::kTogether);
+  constexpr size_t kMost = (kBytes - kOthers) / Tile::kStageBytes;
+  return static_cast<int>(kMost < kEnough ? kMost : kEnough);
 }();
 
 // What the warps of a block share beside the boxes.
@@ -111,12 +121,15 @@ struct Shared {
   device::CopyBarrier full[kStages], empty[kStages], turn[Tile::kGroups];
   typename Tile::Split split;
   typename Finish::template OfColumns<Tile::kColumns> of_columns[Tile::kGroups * kWarps];
+
+  static __device__ __forceinline__ int Stages(const Tiles& p) { return kHoldsAll<Finish, Tile> ? p.stages : kStages; }
 };
 
 template <class Finish, class Tile>
 __device__ __forceinline__ void FetchBoxes(const Tiles& p, const device::TensorMap& a, const device::TensorMap& b,
                                            const Finish& finish, Shared<Finish, Tile>& shared, unsigned char* boxes) {
   const Share<Tile> share(p);
+  const int stages = shared.Stages(p);
   const auto bring_b = [&](int column, int step, int stage) {
     device::CopyBarrier* const full = &shared.full[stage];
     full->ArriveExpecting(Tile::kStageBytes);
@@ -127,13 +140,13 @@ __device__ __forceinline__ void FetchBoxes(const Tiles& p, const device::TensorM
   if (p.constant_b) {
     int row, column;
     p.template Place<Finish, Tile>(share.first_tile, row, column);
-    for (; ahead < share.steps && ahead < shared.kStages; ++ahead) bring_b(column, share.first_step + ahead, ahead);
+    for (; ahead < share.steps && ahead < stages; ++ahead) bring_b(column, share.first_step + ahead, ahead);
   }
   device::GridDependencyWait();
   int stage = 0;
   unsigned parity = 1;  // of what is free from the start
   const auto next_stage = [&] {
-    if (++stage == shared.kStages) stage = 0, parity ^= 1;
+    if (++stage == stages) stage = 0, parity ^= 1;
   };
   for (int tile = share.first_tile; tile < p.tiles; tile += share.next_tile) {
     int row, column;
@@ -166,7 +179,7 @@ template <class Finish, class Tile>
 __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& finish, Shared<Finish, Tile>& shared,
                                               const unsigned char* boxes) {
   using T = typename Finish::Element;
-  constexpr int kParts = Tile::kParts, kColumns = Tile::kColumns, kStages = Shared<Finish, Tile>::kStages;
+  constexpr int kParts = Tile::kParts, kColumns = Tile::kColumns;
   constexpr bool kTurns = Tile::kTurns;
   // The same for all lanes, which the compiler does not see of a thread's number.
   const int group = __shfl_sync(device::kFullWarp, static_cast<int>(threadIdx.x) / device::kWarpgroupThreads - 1, 0);
@@ -174,6 +187,7 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
   const int first_row = kTurns ? 0 : group * device::kWarpgroupRows;
   auto& of_columns = shared.of_columns[group * kWarps + warp];
   const Share<Tile> share(p);
+  const int stages = shared.Stages(p);
   const device::CopyBarriers full(shared.full), empty(shared.empty);
   const auto first_a = device::BoxPart::Of(boxes, first_row), first_b = device::BoxPart::Of(boxes + Tile::kBytesOfA);
   int stage = 0, last_stage = 0, turn = 0;
@@ -181,7 +195,7 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
   unsigned parity = 0, own_turn = group == 0 ? 1 : 0;  // the first group's turn is over from the start
   for (int tile = share.first_tile; tile < p.tiles; tile += share.next_tile, turn ^= 1) {
     if (kTurns && turn != group) {
-      for (stage += share.steps; stage >= kStages; stage -= kStages) parity ^= 1;
+      for (stage += share.steps; stage >= stages; stage -= stages) parity ^= 1;
       continue;
     }
     int row, column;
@@ -203,6 +217,12 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
     if (kTurns) shared.turn[group].Wait(own_turn);
     own_turn ^= 1;
     device::WarpgroupSum<T> sum[kParts][kColumns / 2];
+    if constexpr (Tile::kMostSplits > 1 && std::is_same_v<device::WarpgroupSum<T>, float>) {
+      // Where sums of other blocks are added, the compiler takes the last tile's for this one's, and would have each
+      // product wait for the one before.
+#pragma unroll
+      for (auto& one : sum[0]) one = 0;
+    }
     for (int step = 0; step < share.steps; ++step) {
       full.Wait(stage, parity);
       const auto a = first_a.Behind(stage * Tile::kStageBytes), b = first_b.Behind(stage * Tile::kStageBytes);
@@ -220,7 +240,7 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
       device::WarpgroupWait<1>();
       if (step > 0 && lane == 0) empty.Arrive(last_stage);  // what the products before these have read
       last_stage = stage;
-      if (++stage == kStages) stage = 0, parity ^= 1;
+      if (++stage == stages) stage = 0, parity ^= 1;
     }
     if (kTurns && lane == 0) shared.turn[1 - group].Arrive();
     device::WarpgroupWait<0>();
@@ -251,7 +271,7 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
     if constexpr (Finish::kResidual) {
       __syncwarp();
       if (lane == 0) empty.Arrive(stage);
-      if (++stage == kStages) stage = 0, parity ^= 1;
+      if (++stage == stages) stage = 0, parity ^= 1;
     }
   }
 }
@@ -263,7 +283,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether)
   __shared__ Shared<Finish, Tile> shared;
   unsigned char* const boxes = device::AlignBoxes(device::DynamicShared<unsigned char>());
   if (threadIdx.x == 0) {
-    for (int i = 0; i < shared.kStages; ++i) {
+    for (int i = 0; i < shared.Stages(p); ++i) {
       shared.full[i].Init(1);
       shared.empty[i].Init(Tile::kTurns ? kWarps : Tile::kGroups * kWarps);
     }
@@ -272,15 +292,15 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether)
     device::FenceCopyBarriers();
   }
   if (p.AreSplit<Tile>()) {
-    device::ClusterBarrier();
+    device::ClusterMeeting();
   } else {
     __syncthreads();
   }
   if (threadIdx.x < device::kWarpgroupThreads) {
-    if constexpr (Tile::kTogether == 1) device::KeepRegisters<Tile::kFetchRegisters>();
+    if constexpr (Tile::kDividesRegisters) device::KeepRegisters<Tile::kFetchRegisters>();
     if (threadIdx.x == 0) FetchBoxes<Finish, Tile>(p, a, b, finish, shared, boxes);
   } else {
-    if constexpr (Tile::kTogether == 1) device::TakeRegisters<Tile::kMultiplyRegisters>();
+    if constexpr (Tile::kDividesRegisters) device::TakeRegisters<Tile::kMultiplyRegisters>();
     device::GridDependencyWait();
     // Beside larger tiles the next kernel's blocks would gather where room is, two by two (measured: slower).
     if constexpr (Tile::kGroups == 1) TriggerDependentsOfSmallGrid();
@@ -306,19 +326,23 @@ Status LaunchTiles(const WarpgroupPlan& plan, const void* a, const void* b, bool
     return InvalidArgument("a product by warpgroups with ", tiles, " tiles of ", steps, " steps among ", plan.blocks,
                            " blocks, ", splits, " for each tile");
   }
+  constexpr int kMostStages = kStagesOf<Finish, Tile>;
+  const int64_t boxes = split_steps + Finish::kResidual;
+  const auto stages = kHoldsAll<Finish, Tile> ? std::clamp<int64_t>(boxes, 2, kMostStages) : kMostStages;
   const Tiles arguments{.line = static_cast<int32_t>(Finish::kAlongRows ? tiles / row_tiles : row_tiles),
                         .tiles = static_cast<int32_t>(tiles),
                         .steps = static_cast<int32_t>(steps),
                         .splits = plan.splits,
                         .split_steps = static_cast<int32_t>(split_steps),
+                        .stages = static_cast<int32_t>(stages),
                         .constant_b = constant_b};
   device::LaunchConfig config;
-  constexpr size_t kBoxes = size_t{kStagesOf<Finish, Tile>} * Tile::kStageBytes + device::kBoxSlack;
-  static_assert(kStagesOf<Finish, Tile> > 1 && kBoxes + sizeof(Shared<Finish, Tile>) <= kWarpgroupSharedBytes);
+  constexpr size_t kMostBoxes = size_t{kMostStages} * Tile::kStageBytes + device::kBoxSlack;
+  static_assert(kMostStages > 1 && kMostBoxes + sizeof(Shared<Finish, Tile>) <= kWarpgroupSharedBytes);
   config.grid.x = plan.blocks;
   config.cluster.x = static_cast<unsigned>(plan.splits);
   config.block.x = Tile::kThreads;
-  config.shared_bytes = kBoxes;
+  config.shared_bytes = static_cast<size_t>(stages) * Tile::kStageBytes + device::kBoxSlack;
   config.programmatic = true;
   return device::Launch(WarpgroupProductKernel<Finish, Tile>, config, stream, a_map, b_map, arguments, finish);
 }
@@ -327,6 +351,8 @@ template <WarpgroupTiles kTiles>
 struct TileOf;
 template <>
 struct TileOf<WarpgroupTiles::kFinest> : std::type_identity<Tile<64, false, 1, kMostWarpgroupSplits>> {};
+template <>
+struct TileOf<WarpgroupTiles::kFlat> : std::type_identity<Tile<128, false, 1>> {};
 template <>
 struct TileOf<WarpgroupTiles::kFine> : std::type_identity<Tile<64, false, 2>> {};
 template <>
@@ -357,6 +383,8 @@ Status Launch(const WarpgroupPlan& plan, const void* a, const void* b, bool cons
   switch (plan.tiles) {
     case WarpgroupTiles::kFinest:
       return launch.template operator()<WarpgroupTiles::kFinest>();
+    case WarpgroupTiles::kFlat:
+      return launch.template operator()<WarpgroupTiles::kFlat>();
     case WarpgroupTiles::kFine:
       return launch.template operator()<WarpgroupTiles::kFine>();
     case WarpgroupTiles::kSmall:

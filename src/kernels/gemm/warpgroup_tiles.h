@@ -9,10 +9,11 @@ namespace cudaep::kernels {
 
 inline constexpr size_t kWarpgroupSharedBytes = size_t{208} << 10;  // of a block, at most
 
-// What a block's warpgroups work on at a time, rows by columns of C: two of them, one (kFinest) or four (kTall). Each
-// kind of product has some of them.
+// What a block's warpgroups work on at a time, rows by columns of C: two of them, one (kFinest, kFlat) or four (kTall).
+// Each kind of product has some of them.
 enum class WarpgroupTiles : uint8_t {
-  kFinest,  // 64 x 64, two blocks together
+  kFinest,  // 64 x 64, two blocks together where few steps leave room
+  kFlat,    // 64 x 128
   kFine,    // 128 x 64, half of the rows each, two blocks together
   kSmall,   // 128 x 128, half of the rows each
   kWide,    // 128 x 192, half of the rows each
@@ -30,13 +31,15 @@ struct WarpgroupPlan {
 inline constexpr int kMostWarpgroupSplits = 4;
 
 constexpr int64_t WarpgroupRows(WarpgroupTiles tiles) {
-  if (tiles == WarpgroupTiles::kFinest) return 64;
+  if (tiles == WarpgroupTiles::kFinest || tiles == WarpgroupTiles::kFlat) return 64;
   return tiles == WarpgroupTiles::kTall ? 256 : 128;
 }
 constexpr int64_t WarpgroupColumns(WarpgroupTiles tiles) {
   if (tiles == WarpgroupTiles::kFinest || tiles == WarpgroupTiles::kFine) return 64;
-  return tiles == WarpgroupTiles::kSmall || tiles == WarpgroupTiles::kTall ? 128 : 192;
+  return tiles == WarpgroupTiles::kWide || tiles == WarpgroupTiles::kTurns ? 192 : 128;
 }
+// Whether a single warpgroup multiplies, so that it is the launch and memory that are waited for.
+constexpr bool IsFlat(WarpgroupTiles tiles) { return WarpgroupRows(tiles) == 64; }
 // Blocks that share a multiprocessor.
 constexpr int WarpgroupBlocksTogether(int64_t columns) { return columns == 64 ? 2 : 1; }
 int64_t WarpgroupTileCount(int64_t m, int64_t n, WarpgroupTiles tiles);
@@ -46,6 +49,9 @@ bool HasWarpgroups(const device::DeviceInfo& device);
 bool TakesWarpgroups(int64_t m, int64_t n, int64_t k, const device::DeviceInfo& device);
 
 WarpgroupPlan PlanWarpgroups(int64_t m, int64_t n, WarpgroupTiles tiles, const device::DeviceInfo& device);
+// The finest tiles of a product whose rows of A have `row_bytes`, each cut among as many blocks of a cluster as make it
+// faster.
+WarpgroupPlan PlanFinest(int64_t m, int64_t n, int64_t row_bytes, const device::DeviceInfo& device);
 // For tiles of the same rows that follow each other: as many blocks as make whole rows, so that each keeps its columns,
 // where that leaves few multiprocessors idle.
 WarpgroupPlan WithWholeRows(WarpgroupPlan plan, int64_t n);

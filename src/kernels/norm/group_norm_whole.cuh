@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kGroupThreads)
     if (j < place.pixels) raw[j] = LoadRaw<kPack>(x + offset + j * stride);
   }
   const AffinePacks<T, kPack> scales(in, kLast ? place.Channel(in) : 0);
-  if (in.blocks > 1) device::ClusterBarrier();  // all blocks are there to be written to
+  if (in.blocks > 1) device::ClusterMeeting();  // all blocks are there to be written to
   if (place.pixels > 0)
     LeaveMoments(in, place, ChannelMoments<T, kPack>::template Of<kHeld>(raw, place.pixels), entries);
   KeepPacked(raw);

@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kLongThreads)
   auto* const part_of = reinterpret_cast<PartMoments<C>*>(device::DynamicShared<typename Rows::Raw>() +
                                                           slots * static_cast<int>(kLongThreads) * kLongChunk);
   device::GridDependencyWait();
-  if (cluster > 1) device::ClusterBarrier();  // all of its blocks are there
+  if (cluster > 1) device::ClusterMeeting();  // all of its blocks are there
   rows.Begin();
 
   const C part_count = static_cast<C>(piece.WarpPacks() * kPack);

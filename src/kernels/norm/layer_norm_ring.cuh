@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kRingThreads, kRingBlocks)
   };
 
   device::GridDependencyWait();
-  if (cluster > 1) device::ClusterBarrier();  // all of its blocks are there
+  if (cluster > 1) device::ClusterMeeting();  // all of its blocks are there
   const int64_t row = blockIdx.x / cluster;
   const T* const x = in.x + row * in.elems;
   int part_packs = 0;

@@ -4,26 +4,6 @@
 
 namespace cudaep::kernels {
 
-namespace {
-
-// What a block of a cluster has of the inner dimension at least: 768 bytes in two parts took longer on an H200 than in
-// one (3.5 us, 3.2), 3,072 in four a third less (4.3, 6.5).
-constexpr int64_t kFewestSplitBytes = 768;
-
-WarpgroupPlan PlanFinest(int64_t m, int64_t n, int64_t k, const device::DeviceInfo& device) {
-  WarpgroupPlan plan = PlanWarpgroups(m, n, WarpgroupTiles::kFinest, device);
-  if (device.simulated) return plan;  // no clusters
-  const auto tiles = static_cast<int>(plan.blocks);
-  while (plan.splits < kMostWarpgroupSplits && tiles * plan.splits * 2 <= device.multiprocessors &&
-         k >= kFewestSplitBytes * plan.splits * 2) {
-    plan.splits *= 2;
-  }
-  plan.blocks *= static_cast<unsigned>(plan.splits);
-  return plan;
-}
-
-}  // namespace
-
 std::optional<WarpgroupPlan> PlanCodeProduct(int64_t m, int64_t part_n, int64_t parts, int64_t k,
                                              const device::DeviceInfo& device) {
   const int64_t n = part_n * parts;

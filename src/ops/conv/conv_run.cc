@@ -164,6 +164,7 @@ Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem
       plan->route = ConvRoute::kPointwise;
       plan->pointwise = *product;
       plan->pointwise_tiles = *tiles;
+      plan->pointwise_constant = options.product.constant_a;
       return PlanPtr(std::move(plan));
     }
   }
@@ -230,10 +231,14 @@ Status EnqueueConvRun(const ConvRunPlan& plan, StreamContext& stream, const dnn:
     }
     case ConvRoute::kPointwise:
       return CallAligned(plan.problem, stream, at, {}, [&](const dnn::ConvPointers& aligned) {
-        return kernels::LaunchManyRows(
-            plan.pointwise, plan.pointwise_tiles,
-            {.a = aligned.x, .b = aligned.w, .c = aligned.y, .bias = aligned.bias, .residual = aligned.residual},
-            stream.stream());
+        return kernels::LaunchManyRows(plan.pointwise, plan.pointwise_tiles,
+                                       {.a = aligned.x,
+                                        .b = aligned.w,
+                                        .c = aligned.y,
+                                        .bias = aligned.bias,
+                                        .residual = aligned.residual,
+                                        .constant_b = plan.pointwise_constant && aligned.w == at.w},
+                                       stream.stream());
       });
     case ConvRoute::kTurned:
       return EnqueueTurned(plan, stream, at);

@@ -56,7 +56,7 @@ Result<MatrixProduct> MatrixProduct::Make(StreamContext& stream, const blas::Gem
       std::min({kWorkspaceLimitBytes, workspace_limit_bytes, AvailableWorkspace(stream, options.deterministic)}));
   product.may_be_short_ = options.may_be_short;
   product.PlanOwnWays(stream.device_info());
-  if (options.may_be_short && options.compiles && !product.few_rows_) {
+  if (options.may_be_short && options.compiles && !product.few_rows_ && !product.many_rows_) {
     CUDAEP_ASSIGN_OR_RETURN(product.convolution_, FindShortProduct(stream, product.problem_, limit));
   }
   if (product.convolution_ != nullptr) product.workspace_bytes_ = product.convolution_->plan().workspace_bytes();
@@ -83,7 +83,7 @@ Result<MatrixProduct> MatrixProduct::Make(StreamContext& stream, const blas::Gem
 
 void MatrixProduct::PlanOwnWays(const device::DeviceInfo& device) {
   few_rows_ = may_be_short_ ? PlanFewRows(problem_, device) : std::nullopt;
-  many_rows_ = may_be_short_ ? PlanManyRows(problem_, device) : std::nullopt;
+  many_rows_ = may_be_short_ && !few_rows_ ? PlanManyRows(problem_, device) : std::nullopt;
 }
 
 // On failure the product is the own kernel's.
@@ -217,7 +217,10 @@ Status MatrixProduct::EnqueueCopies(StreamContext& stream, blas::Handle& handle,
 Status MatrixProduct::Enqueue(StreamContext& stream, const blas::GemmPointers& at) const {
   if (few_rows_ && IsAlignedForPacks(problem_, at)) return EnqueueFewRows(stream, problem_, *few_rows_, at);
   if (many_rows_ && IsAlignedForPacks(problem_, at)) {
-    return kernels::LaunchManyRows(ManyRowsOf(problem_), *many_rows_, {at.a, at.b, at.c, at.bias}, stream.stream());
+    return kernels::LaunchManyRows(
+        ManyRowsOf(problem_), *many_rows_,
+        {.a = at.a, .b = at.b, .c = at.c, .bias = at.bias, .residual = at.residual, .constant_b = may_be_short_},
+        stream.stream());
   }
   if (convolution_ != nullptr && TakesShort(*convolution_, problem_, at)) {
     return EnqueueShortProduct(stream, *convolution_, at);

@@ -38,7 +38,7 @@ struct ProductOptions {
   // The operand lies at one address as long as the operator lives, so that how it is aligned may decide: it is never
   // copied, and the own kernel takes what the library would not.
   bool constant_a = false, constant_b = false;
-  bool may_be_short = false;  // MayBeShort; B transposed then
+  bool may_be_short = false;  // MayBeShort: B is constant, and transposed
 };
 
 // Of a product with this output and inner size, whatever batches it has: two for each inner element.

@@ -29,9 +29,10 @@ bool IsDense(const blas::GemmProblem& p) {
   return p.batches() == 1 && !p.transpose_a && p.transpose_b && p.lda == p.k && p.ldb == p.k && p.ldc == p.n;
 }
 
+bool IsUnscaled(const Epilogue& e) { return e.alpha == 1.0f && (!e.residual() || e.beta == 1.0f); }
+
 bool IsShort(const blas::GemmProblem& p) {
-  const bool unscaled = p.epilogue.alpha == 1.0f && (!p.epilogue.residual() || p.epilogue.beta == 1.0f);
-  return p.m <= kMostShortRows && IsDense(p) && unscaled && FitShort(p.types.a, Shape{p.n, p.k});
+  return p.m <= kMostShortRows && IsDense(p) && IsUnscaled(p.epilogue) && FitShort(p.types.a, Shape{p.n, p.k});
 }
 
 kernels::FewRowsProduct FewRowsOf(const blas::GemmProblem& p) {
@@ -99,11 +100,13 @@ kernels::ManyRowsProduct ManyRowsOf(const blas::GemmProblem& p) {
           .activation = p.epilogue.activation};
 }
 
-// Fewer rows have engines that begin before their predecessors have ended.
 std::optional<kernels::WarpgroupPlan> PlanManyRows(const blas::GemmProblem& p, const device::DeviceInfo& device) {
   const bool one_type = p.types.b == p.types.a && p.types.c == p.types.a;
-  if (p.epilogue.alpha != 1.0f || !one_type || p.m <= kMostShortRows || !IsDense(p)) return std::nullopt;
-  return kernels::PlanManyRows(ManyRowsOf(p), device);
+  if (!IsUnscaled(p.epilogue) || !one_type || !IsDense(p)) return std::nullopt;
+  auto plan = kernels::PlanManyRows(ManyRowsOf(p), device);
+  // Few rows of more tiles have engines, which begin before their predecessors have ended.
+  const bool is_engines = plan && p.m <= kMostShortRows && !kernels::IsFlat(plan->tiles);
+  return is_engines ? std::nullopt : plan;
 }
 
 bool IsAlignedForPacks(const blas::GemmProblem& problem, const blas::GemmPointers& at) {

@@ -24,7 +24,7 @@ TEST(ManyRowsPlanTest, PointwiseConvolutionsThatMemoryBounds) {
                          Activation activation = Activation::kRelu) {
     const auto plan =
         kernels::PlanPointwise({.m = m, .n = n, .k = k, .residual = residual, .activation = activation}, Hopper());
-    EXPECT_TRUE(!plan || plan->tiles == WarpgroupTiles::kSmall);
+    EXPECT_TRUE(!plan || m < 4096 || plan->tiles == WarpgroupTiles::kSmall);
     return plan ? plan->blocks : 0;
   };
   // ResNet-50's at batches of 128, 32 and 1.
@@ -37,8 +37,8 @@ TEST(ManyRowsPlanTest, PointwiseConvolutionsThatMemoryBounds) {
   EXPECT_EQ(blocks(401408, 64, 256), 0u);
   EXPECT_EQ(blocks(25088, 1024, 256, true), 0u);
   EXPECT_EQ(blocks(100352, 256, 64, true), 132u);
-  EXPECT_EQ(blocks(25088, 128, 512), 0u);  // fewer than four rounds
-  EXPECT_EQ(blocks(3136, 256, 64, true), 0u);
+  EXPECT_EQ(blocks(25088, 128, 512), 0u);       // fewer than four rounds
+  EXPECT_EQ(blocks(3136, 256, 64, true), 98u);  // tiles of 64 x 128
   EXPECT_EQ(blocks(4 * 132 * 64, 256, 64), 132u);
   EXPECT_EQ(blocks(4 * 132 * 64 - 128, 256, 64), 0u);
   // Whole rows of tiles, unless many multiprocessors were idle.
@@ -58,6 +58,40 @@ TEST(ManyRowsPlanTest, OthersThatNoKernelEnds) {
   EXPECT_FALSE(kernels::PlanManyRows(p, Hopper()).has_value());
 }
 
+// Tiles of 64 rows: one for each multiprocessor at most, and few steps for a block.
+TEST(ManyRowsPlanTest, FewTilesAreFlat) {
+  struct Plan {
+    WarpgroupTiles tiles;
+    unsigned blocks;
+    int splits;
+    bool operator==(const Plan&) const = default;
+  };
+  const auto plan_of = [](int64_t m, int64_t n, int64_t k) -> std::optional<Plan> {
+    const auto plan =
+        kernels::PlanManyRows({.m = m, .n = n, .k = k, .residual = true, .activation = Activation::kRelu}, Hopper());
+    if (!plan) return std::nullopt;
+    return Plan{plan->tiles, plan->blocks, plan->splits};
+  };
+  constexpr auto kFinest = WarpgroupTiles::kFinest, kFlat = WarpgroupTiles::kFlat;
+  EXPECT_EQ(plan_of(128, 768, 768), (Plan{kFinest, 48, 2}));
+  EXPECT_EQ(plan_of(128, 768, 384), (Plan{kFinest, 24, 1}));  // too little to be cut
+  EXPECT_EQ(plan_of(128, 2304, 768), (Plan{kFinest, 72, 1}));
+  EXPECT_EQ(plan_of(128, 768, 3072), (Plan{kFinest, 96, 4}));
+  EXPECT_EQ(plan_of(256, 768, 3072), (Plan{kFinest, 96, 2}));
+  EXPECT_EQ(plan_of(128, 1024, 4096), (Plan{kFinest, 64, 2}));  // clusters of four would not all have room
+  EXPECT_EQ(plan_of(256, 2304, 768), (Plan{kFlat, 72, 1}));
+  EXPECT_EQ(plan_of(1024, 768, 768), (Plan{kFlat, 96, 1}));
+  EXPECT_EQ(plan_of(1024, 1024, 1024), (Plan{kFlat, 128, 1}));
+  // Too deep for what a block has of it, and too many tiles.
+  EXPECT_EQ(plan_of(512, 768, 3072), std::nullopt);
+  EXPECT_EQ(plan_of(128, 768, 16384), std::nullopt);
+  EXPECT_EQ(plan_of(1024, 1024, 1088), std::nullopt);
+  EXPECT_EQ(plan_of(1025, 1024, 1024), std::nullopt);
+  device::DeviceInfo simulated = Hopper();
+  simulated.simulated = true;
+  EXPECT_EQ(kernels::PlanManyRows({.m = 128, .n = 768, .k = 768}, simulated)->splits, 1);
+}
+
 // As measured, with 3072 columns.
 TEST(ManyRowsPlanTest, TilesAreThoseThatFillTheDevice) {
   const auto tiles = [](int64_t m, int64_t n = 3072, int64_t k = 768, bool gelu = true) {
@@ -71,7 +105,8 @@ TEST(ManyRowsPlanTest, TilesAreThoseThatFillTheDevice) {
   EXPECT_EQ(tiles(4096), static_cast<int>(WarpgroupTiles::kTurns));
   EXPECT_EQ(tiles(6304), static_cast<int>(WarpgroupTiles::kTurns));
   EXPECT_EQ(tiles(1576), static_cast<int>(WarpgroupTiles::kWide));
-  EXPECT_EQ(tiles(300), -1);
+  EXPECT_EQ(tiles(300), static_cast<int>(WarpgroupTiles::kFlat));
+  EXPECT_EQ(tiles(400), -1);
   EXPECT_EQ(tiles(4096, 4096, 4096), -1);
   EXPECT_EQ(
       kernels::PlanManyRows({.m = 4096, .n = 3072, .k = 768, .activation = Activation::kGeluErf}, Hopper())->blocks,

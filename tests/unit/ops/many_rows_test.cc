@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -49,7 +50,8 @@ class ManyRowsTest : public DeviceTest {
                                    .b = Upload(p.type, b),
                                    .c = c,
                                    .bias = Upload(p.type, bias),
-                                   .residual = in_place || !p.residual ? c : Upload(p.type, residual)},
+                                   .residual = in_place || !p.residual ? c : Upload(p.type, residual),
+                                   .constant_b = p.m % 2 == 1},
                                   context_->stream()));
     std::vector<double> result = Download(p.type, c, static_cast<int64_t>(first.size()));
     for (size_t i = result.size() - kBeyond; i < result.size(); ++i) EXPECT_TRUE(std::isnan(result[i])) << i;
@@ -141,6 +143,82 @@ TEST_F(ManyRowsTest, EveryTilingOnEverySize) {
   }
 }
 
+// What ends tiles of 64 rows: activation and residual.
+constexpr std::pair<Activation, bool> kFlatEnds[] = {{Activation::kNone, false},
+                                                     {Activation::kNone, true},
+                                                     {Activation::kRelu, false},
+                                                     {Activation::kRelu, true},
+                                                     {Activation::kGeluErf, false}};
+
+// With more and fewer steps than the ring has stages, and several tiles a block.
+TEST_F(ManyRowsTest, TilesOf64RowsWithEveryEnd) {
+  for (const WarpgroupTiles tiles : {WarpgroupTiles::kFinest, WarpgroupTiles::kFlat}) {
+    for (const auto& [activation, residual] : kFlatEnds) {
+      const auto check = [&](DataType type, int64_t m, int64_t n, int64_t k, bool bias, unsigned blocks) {
+        for (const bool in_place : {true, false}) {
+          CheckProduct(
+              {.type = type, .m = m, .n = n, .k = k, .bias = bias, .residual = residual, .activation = activation},
+              {tiles, blocks}, in_place);
+          if (!residual) break;
+        }
+      };
+      check(DataType::kFloat16, 64, 128, 64, true, 1);
+      check(DataType::kFloat16, 1, 32, 8, false, 1);
+      check(DataType::kBFloat16, 65, 160, 200, true, 2);  // parts of tiles
+      check(DataType::kFloat16, 131, 96, 1000, true, 1);  // rounds of the ring
+      check(DataType::kBFloat16, 130, 288, 840, false, 4);
+    }
+  }
+}
+
+// The inner dimension among the blocks of a cluster.
+TEST_F(ManyRowsTest, FinestTilesInClusters) {
+  if (context_->device_info().simulated) GTEST_SKIP() << "no clusters";
+  for (const auto& [activation, residual] : kFlatEnds) {
+    const auto check = [&](DataType type, int64_t m, int64_t n, int64_t k, unsigned blocks, int splits) {
+      CheckProduct({.type = type, .m = m, .n = n, .k = k, .bias = true, .residual = residual, .activation = activation},
+                   {WarpgroupTiles::kFinest, blocks, splits});
+    };
+    check(DataType::kFloat16, 64, 64, 128, 2, 2);
+    check(DataType::kFloat16, 130, 224, 1160, 24, 2);  // 10 and 9 steps
+    check(DataType::kBFloat16, 128, 96, 3072, 16, 4);
+    check(DataType::kFloat16, 65, 160, 840, 24, 4);  // 4, 4, 4 and 2
+    check(DataType::kBFloat16, 33, 64, 2048, 2, 2);  // more than the ring has
+  }
+}
+
+// Products behind each other: each begins before the one in front of it is done.
+TEST_F(ManyRowsTest, ChainsOfFlatProducts) {
+  constexpr int64_t kRows = 130, kSize = 256;
+  const std::vector<double> unit = [] {
+    std::vector<double> b(kSize * kSize);
+    for (size_t i = 0; i < kSize; ++i) b[i * kSize + (i + 1) % kSize] = 1;  // turns columns by one
+    return b;
+  }();
+  const std::vector<double> first = TestValues(kRows * kSize, 1);
+  const void* const b = Upload(DataType::kFloat16, unit);
+  void* at[] = {Upload(DataType::kFloat16, first), Upload(DataType::kFloat16, std::vector<double>(first.size(), NAN)),
+                Upload(DataType::kFloat16, std::vector<double>(first.size(), NAN))};
+  const ManyRowsProduct p{.m = kRows, .n = kSize, .k = kSize, .residual = true};
+  const auto plan = kernels::PlanFinest(p.m, p.n, p.k * 2, context_->device_info());
+  // x turned and added to itself, in place and elsewhere in turns.
+  std::vector<double> wanted = first;
+  for (int i = 0; i < 6; ++i) {
+    void* const to = i % 2 == 0 ? at[2] : at[1];
+    const void* const from = i == 0 ? at[0] : i % 2 == 0 ? at[1] : at[2];
+    Check(kernels::LaunchManyRows(p, plan, {.a = from, .b = b, .c = to, .residual = from, .constant_b = true},
+                                  context_->stream()));
+    std::vector<double> next = wanted;
+    for (size_t j = 0; j < wanted.size(); ++j) {
+      next[j] += wanted[j / kSize * kSize + (j % kSize + 1) % kSize];
+    }
+    for (double& x : next) x = static_cast<double>(ToFloat(Store<Half>(static_cast<float>(x))));
+    wanted = next;
+  }
+  const std::vector<double> got = Download(DataType::kFloat16, at[1], kRows * kSize);
+  for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], wanted[i]) << i;
+}
+
 TEST_F(ManyRowsTest, PointwiseWithAndWithoutAResidual) {
   for (const Activation activation : {Activation::kNone, Activation::kRelu}) {
     for (const bool residual : {false, true}) {
@@ -196,7 +274,8 @@ TEST_F(ManyRowsTest, RefusesOtherTilesAndSizes) {
   const auto code = [&](const ManyRowsProduct& p, WarpgroupTiles tiles) {
     return kernels::LaunchManyRows(p, {tiles, 1}, at, context_->stream()).code();
   };
-  for (const WarpgroupTiles tiles : {WarpgroupTiles::kWide, WarpgroupTiles::kFine, WarpgroupTiles::kTall}) {
+  for (const WarpgroupTiles tiles :
+       {WarpgroupTiles::kWide, WarpgroupTiles::kFine, WarpgroupTiles::kTall}) {  // 128 rows
     EXPECT_EQ(code({.m = 32, .n = 32, .k = 8}, tiles), StatusCode::kInvalidArgument) << static_cast<int>(tiles);
   }
   EXPECT_EQ(code({.m = 32, .n = 32, .k = 8, .residual = true}, WarpgroupTiles::kTurns), StatusCode::kInvalidArgument);
@@ -242,8 +321,10 @@ TEST_F(ManyRowsTest, InfinitiesAndNanStayInTheirRows) {
   ManyRowsProduct p{.m = 300, .n = 64, .k = 8, .activation = Activation::kGeluErf};
   std::vector<double> a(static_cast<size_t>(p.m * p.k), 0.125), b(static_cast<size_t>(p.n * p.k), 1.0);
   a[3 * 8] = inf, a[130 * 8 + 7] = -inf, a[299 * 8 + 2] = NAN;
-  for (const WarpgroupTiles tiles : kAllTiles) {
-    p.type = tiles == WarpgroupTiles::kWide ? DataType::kBFloat16 : DataType::kFloat16;
+  for (const WarpgroupTiles tiles : {WarpgroupTiles::kFinest, WarpgroupTiles::kFlat, WarpgroupTiles::kSmall,
+                                     WarpgroupTiles::kWide, WarpgroupTiles::kTurns}) {
+    p.type =
+        tiles == WarpgroupTiles::kWide || tiles == WarpgroupTiles::kFlat ? DataType::kBFloat16 : DataType::kFloat16;
     const std::vector<double> c = Run(p, {tiles, 1}, a, b, std::vector<double>(64));
     for (int64_t i = 0; i < p.m * p.n; ++i) {
       const double got = c[static_cast<size_t>(i)];
@@ -319,7 +400,7 @@ TEST_F(ManyRowsTest, ProductsOfOperatorsRunByIt) {
     change(other);
     EXPECT_FALSE(made(other).has_many_rows_kernel());
   }
-  // What is for engines, though its tiles fill the device.
+  // What is for engines, though its tiles, of 128 rows, fill the device.
   blas::GemmProblem few = p;
   few.m = 256, few.n = few.ldc = 128 * std::max(info.multiprocessors / 2, 1);
   EXPECT_TRUE(kernels::PlanManyRows({.m = few.m, .n = few.n, .k = few.k, .activation = Activation::kGeluErf}, info)
