@@ -261,6 +261,21 @@ def test_compile_budget_writes_what_it_then_accepts(tmp_path: Path, monkeypatch:
     assert compile_budget.check_kernels(kernels + Counter(RowKernel=21), 6100, budget)
 
 
+@pytest.mark.parametrize(
+    ("note", "result"),
+    [("", 0), ("ptxas info : a note", 0), ("Potential Performance Loss: wgmma.mma_async instructions are serialized", 1)],
+)
+def test_products_of_warpgroups_that_wait_for_each_other_do_not_compile(note: str, result: int, tmp_path: Path) -> None:
+    compiler, made = tmp_path / "compiler", tmp_path / "a.cu.o"
+    compiler.write_text(f'#!/bin/sh\necho "{note}" >&2\ntouch "$3"\n')
+    compiler.chmod(0o755)
+    command = [str(CHECKS.parent / "hopper_compile.sh"), str(compiler), "a.cu", "-o", str(made)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == result
+    assert note in done.stderr
+    assert made.exists() == (result == 0)
+
+
 def test_compile_time_logs_what_compiled_alone(tmp_path: Path) -> None:
     launcher = CHECKS.parent / "compile_time.sh"
     log = tmp_path / "log"
