@@ -263,7 +263,11 @@ def test_compile_budget_writes_what_it_then_accepts(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize(
     ("note", "result"),
-    [("", 0), ("ptxas info : a note", 0), ("Potential Performance Loss: wgmma.mma_async instructions are serialized", 1)],
+    [
+        ("", 0),
+        ("ptxas info : a note", 0),
+        ("Potential Performance Loss: wgmma.mma_async instructions are serialized", 1),
+    ],
 )
 def test_products_of_warpgroups_that_wait_for_each_other_do_not_compile(note: str, result: int, tmp_path: Path) -> None:
     compiler, made = tmp_path / "compiler", tmp_path / "a.cu.o"
