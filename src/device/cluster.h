@@ -1,4 +1,4 @@
-// Blocks of one cluster (LaunchConfig::cluster): who is who, stores into each other's shared memory, a barrier.
+// Blocks of one cluster (LaunchConfig::cluster): who is who, stores into each other's shared memory, barriers.
 //
 // Clusters exist on devices from 9.0 on. Elsewhere, and on the simulated device, which runs blocks one by one, a kernel
 // sees clusters of one block; planners choose no more there (DeviceInfo::major and simulated).
@@ -29,8 +29,8 @@ __device__ __forceinline__ unsigned ClusterRank() {
 }
 
 // *shared = value, 16 bytes aligned to as many, in the shared memory of block `rank` of the cluster. Every block has
-// passed a ClusterMeeting before the first store, and none ends before the last one has been followed by a
-// ClusterBarrier.
+// passed a ClusterMeeting or a ClusterBarrier before the first store, and none ends before the last one has been
+// followed by a ClusterBarrier.
 // `shared` is this block's address.
 template <class T>
 __device__ __forceinline__ void StoreToCluster(T* shared, [[maybe_unused]] unsigned rank, const T& value) {
@@ -102,8 +102,9 @@ __device__ __forceinline__ void ClusterBarrier() {
 #endif
 }
 
-// The same for what is known already, barriers (FenceCopyBarriers) or that all blocks run: nothing that was stored is
-// waited for, which takes as long as a store to device memory.
+// All threads of all blocks of the cluster arrive. It orders nothing but barriers that FenceCopyBarriers made known:
+// other stores, those to the block's own shared memory included, need a ClusterBarrier, which takes as long as a store
+// to device memory.
 __device__ __forceinline__ void ClusterMeeting() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait.acquire;" ::: "memory");

@@ -70,13 +70,13 @@ class Handle {
 
 class ConvPlan : public lib::Plan {
  public:
-  // Whether it may read the residual while earlier work of the stream runs, for nothing of which it waits but before it
-  // reads x: cuDNN's runtime engine 4, found with 9.19 on an H200 behind a kernel that lets dependents in early. Who
-  // enqueues it sees to it that what writes the residual is done.
-  bool reads_residual_early() const { return reads_residual_early_; }
+  // Whether it begins while earlier work of the stream runs, for which it waits before it reads x and w, but not before
+  // it reads bias and residual: cuDNN's runtime engine 4, found with 9.19 on an H200 behind a kernel that lets
+  // dependents in early. Who enqueues it sees to it that what writes those two is done.
+  bool begins_early() const { return begins_early_; }
 
  protected:
-  bool reads_residual_early_ = false;
+  bool begins_early_ = false;
 };
 class GraphPlan : public lib::Plan {};
 

@@ -110,7 +110,8 @@ constexpr OptionRow kGeneral[] = {
      SetBool<&Settings::conv_use_max_workspace>, nullptr, kUpstream},
     {"compiled_engines", kBool, "1",
      "16-bit convolutions of few multiplications, convolutions with any activation, 16-bit attention and products of "
-     "17 to 256 rows run by engines that cuDNN compiles in the background (docs/guides/tuning.md)",
+     "17 to 256 rows run by engines that cuDNN compiles in the background, where no kernel of our own is faster "
+     "(docs/guides/tuning.md)",
      SetBool<&Settings::compiled_engines>, nullptr},
     {"cudnn_conv1d_pad_to_nc1d", kBool, "0", "run 1-D convolutions as [N,C,1,D]",
      SetBool<&Settings::conv1d_pad_to_nc1d>, nullptr, kUpstream},

@@ -36,8 +36,9 @@ struct Configuration {
   bool peer_access = true;   // whether devices can reach each other's memory once EnablePeerAccess was called
   ThreadOrder thread_order = {};
   int device_without_code = -1;  // the ordinal of a device that the build is said to have no code for
-  bool dependents_ahead = true;  // a programmatic launch begins before its predecessor, up to GridDependencyWait
-  uint64_t lose_at_kernel = 0;   // the device is lost when this kernel or library call runs, counted from 1; 0: never
+  // A programmatic launch begins before its predecessor, up to GridDependencyWait; so does EnqueueHostWork's `ahead`.
+  bool dependents_ahead = true;
+  uint64_t lose_at_kernel = 0;  // the device is lost when this kernel or library call runs, counted from 1; 0: never
 
   // The defaults above, overridden by CUDAEP_SIM_MODE (late, eager, random or random:SEED), CUDAEP_SIM_DEVICES,
   // CUDAEP_SIM_MEMORY_BYTES, CUDAEP_SIM_GUARD_PAGES (0, 1), CUDAEP_SIM_THREAD_ORDER (forward, reversed, random),
@@ -161,7 +162,7 @@ std::string NameOfKernel(const void* kernel);
 // Queues `work` on `stream` like a kernel: it runs on the executor thread, can be captured and replayed (so it must be
 // callable many times and capture by value), and its pointers get the checks of kernel arguments. `name` shows up in
 // error texts. The work must not call the device interface, and must not own handles or memory of it. `ahead`, if any,
-// is what it does before the kernel in front of it runs (dependents_ahead).
+// is what it does before the kernel in front of it, if there is one, runs (dependents_ahead).
 Status EnqueueHostWork(Stream stream, std::string name, std::function<void()> work, std::span<const void* const> reads,
                        std::span<void* const> writes, std::function<void()> ahead = {});
 

@@ -117,7 +117,7 @@ Status LaunchRows(const ManyRowsProduct& product, const WarpgroupPlan& plan, con
                                                  static_cast<unsigned>(WarpgroupRows(plan.tiles)), &finish.residual));
   }
   // Larger tiles gain nothing by boxes of B ahead of earlier work (docs/benchmarks.md).
-  const bool ahead = at.constant_b && IsFlat(plan.tiles);
+  const bool ahead = product.constant_b && IsFlat(plan.tiles);
   return warpgroup::Launch(plan, at.a, at.b, ahead, product.m, product.n, product.k, finish, stream);
 }
 

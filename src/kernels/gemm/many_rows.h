@@ -1,5 +1,5 @@
-// Products of more rows than few_rows.h takes: C = activation(A * B^T + bias + residual), fp16 and bf16 with fp32 sums,
-// for devices of 9.0. Sums are added in one order: results never differ from run to run.
+// C = activation(A * B^T + bias + residual), fp16 and bf16 with fp32 sums, for devices of 9.0. Planned for more rows
+// than few_rows.h takes. Sums are added in one order: results never differ from run to run.
 //
 // A tile for each multiprocessor at most, of 64 rows: what such a product takes is mostly waiting, for its launch, for
 // memory and for what it reads. So its blocks are there while earlier work still runs, with all of the weights that
@@ -32,6 +32,7 @@ struct ManyRowsProduct {
   // GELU by erf: without a residual, by all tiles but kFine and kTall. None and ReLU: with and without one, by kFinest,
   // kFlat and kSmall; none also without one in kTurns.
   Activation activation = Activation::kNone;
+  bool constant_b = false;  // B may be read before earlier work of the stream is done
 };
 
 struct ManyRowsPointers {
@@ -40,7 +41,6 @@ struct ManyRowsPointers {
   void* c = nullptr;               // [m, n]; neither a, b nor bias
   const void* bias = nullptr;      // [n]; not read where the product has none
   const void* residual = nullptr;  // [m, n], likewise; may be c
-  bool constant_b = false;         // B may be read before earlier work of the stream is done
 };
 
 constexpr bool IsNoneOrRelu(Activation activation) {
@@ -49,8 +49,7 @@ constexpr bool IsNoneOrRelu(Activation activation) {
 
 // Whether kernels take sizes and type.
 bool TakesManyRows(const ManyRowsProduct& product, const device::DeviceInfo& device);
-// Nothing too where the library's product, with a kernel for GELU behind it, is expected to take less time. Tiles of 64
-// rows are for a constant B.
+// Nothing too where the library's product, with a kernel for GELU behind it, is expected to take less time.
 std::optional<WarpgroupPlan> PlanManyRows(const ManyRowsProduct& product, const device::DeviceInfo& device);
 // Of a pointwise convolution, whose pixels are the rows: nothing too where the library's is expected to take less time.
 std::optional<WarpgroupPlan> PlanPointwise(const ManyRowsProduct& product, const device::DeviceInfo& device);

@@ -2,6 +2,7 @@
 
 #include "core/checked_math.h"
 #include "device/tensor_map.h"
+#include "kernels/gemm/few_rows.h"
 #include "kernels/gemm/many_rows.h"
 
 namespace cudaep::kernels {
@@ -14,8 +15,9 @@ namespace {
 constexpr double kLeastOfRounds = 0.85, kLeastOfRoundsWithGelu = 0.74, kLeastOfOneRoundWithGelu = 0.7;
 constexpr int64_t kMostDepth = 1024, kMostDepthWithGelu = 2048;
 
-// Of tiles of 64 rows: steps of 64 inner elements that a block multiplies at most, where it has the whole inner
-// dimension and where that is cut. Measured with 32 to 1,024 rows, 384 to 8,192 columns and inner elements.
+// Of tiles of 64 rows: steps of 64 inner elements that a block multiplies at most, where a tile's inner dimension is
+// whole, the same of 64 x 128, and where it is cut. Measured on an H200 with 32 to 1,024 rows, 384 to 8,192 columns and
+// inner elements, and with ResNet-50's pointwise convolutions at batch 1 (docs/benchmarks.md).
 constexpr int64_t kMostSteps = 24, kMostFlatSteps = 16, kMostSplitSteps = 32;
 
 // Of pointwise convolutions: rounds of tiles at least, and inner elements at most, with a residual, without one, and
@@ -27,7 +29,8 @@ constexpr int64_t kMostDepthWithResidual = 64, kMostDepthOfPointwise = 128, kMos
 // A tile for each multiprocessor at most, and few steps: what is left is waiting, of which these have least.
 std::optional<WarpgroupPlan> PlanFlat(const ManyRowsProduct& product, const device::DeviceInfo& device) {
   const bool gelu = product.activation == Activation::kGeluErf;
-  if (!IsNoneOrRelu(product.activation) && (!gelu || product.residual)) return std::nullopt;
+  const bool ends = IsNoneOrRelu(product.activation) || (gelu && !product.residual);
+  if (!ends || !product.constant_b || product.m <= kFewRows) return std::nullopt;
   const int64_t steps = CeilDiv(product.k, int64_t{device::kBoxColumns});
   const auto fits = [&](WarpgroupTiles tiles) {
     return WarpgroupTileCount(product.m, product.n, tiles) <= std::max(device.multiprocessors, 1);

@@ -49,7 +49,8 @@ struct Tile {
   static constexpr int kStageBytes = kBytesOfA + columns * device::kBoxRowBytes;  // boxes of A, then of B
   static constexpr int kResidualBytes = kRows * columns * 2;                      // boxes of 64 columns
   static constexpr unsigned kThreads = (1 + groups) * device::kWarpgroupThreads;
-  // Blocks that share a multiprocessor. Where those are two, registers stay as the compiler has them.
+  // Blocks that share a multiprocessor. Where those are two, or a single group multiplies, registers stay as the
+  // compiler has them.
   static constexpr int kTogether = WarpgroupBlocksTogether(columns);
   // What the block was launched with is divided anew: so many for each thread, as the compiler has it with kThreads.
   static constexpr int kLaunchRegisters = groups == 2 ? 168 : 96;
@@ -65,7 +66,7 @@ struct Tile {
 struct Tiles {
   int32_t line, tiles, steps;   // tiles of a column, or of a row (kAlongRows); boxes along the inner dimension
   int32_t splits, split_steps;  // blocks that share a tile, and the steps of each of them but the last
-  int32_t stages;               // of the ring, at most as many as there are boxes
+  int32_t stages;               // of the ring, two at least; with kHoldsAll
   bool constant_b;              // its boxes may be read before earlier work is done
   uint8_t unused[7] = {};       // without padding, where the simulated device might find an old pointer
 
@@ -103,7 +104,7 @@ struct Share {
 template <class Finish, class Tile>
 constexpr bool kHoldsAll = Tile::kGroups == 1 && sizeof(typename Finish::Element) == 2;
 
-// As many as shared memory holds, if those do.
+// As many as shared memory holds, up to enough.
 template <class Finish, class Tile>
 constexpr int kStagesOf = [] {
   constexpr size_t kOthers = device::kBoxSlack + sizeof(typename Tile::Split) + 256 +

@@ -25,16 +25,17 @@ WarpgroupPlan PlanWarpgroups(int64_t m, int64_t n, WarpgroupTiles tiles, const d
   return {.tiles = tiles, .blocks = static_cast<unsigned>(blocks)};
 }
 
-// What a block of a cluster has of the inner dimension at least. On an H200 rows of 1,536 bytes took 0.3 us less in two
-// parts than in one with 24 tiles and 0.1 more with 48, rows of 3,072 in four parts half as long (12 tiles), of 768 in
-// two longer.
+// What a block of a cluster has of the inner dimension at least. On an H200 rows of 1,536 bytes took 0.2 to 0.4 us less
+// in two parts than in one with 12 and 24 tiles and 0.1 to 0.2 more with 48, rows of 3,072 in four parts half as long
+// (12 tiles), of 768 in two longer.
 constexpr int64_t kFewestSplitBytes = 768;
 
 WarpgroupPlan PlanFinest(int64_t m, int64_t n, int64_t row_bytes, const device::DeviceInfo& device) {
   WarpgroupPlan plan = PlanWarpgroups(m, n, WarpgroupTiles::kFinest, device);
   if (device.simulated) return plan;  // no clusters
-  // A cluster's blocks share a part of the device whose multiprocessors are no multiple of four: an H200 has room for
-  // 30 clusters of four, and the others' blocks would wait for a whole tile (9.0 us instead of 6.7).
+  // A cluster's blocks share a part of the device whose multiprocessors are no multiple of four: an H200 with 132 has
+  // room for 30 clusters of four, and the others' blocks would wait for a whole tile (9.0 us instead of 6.7). Of other
+  // devices this is an estimate.
   const auto fits = [&](int splits) {
     const int64_t room = splits < kMostWarpgroupSplits ? device.multiprocessors : device.multiprocessors * 10 / 11;
     return int64_t{plan.blocks} * splits <= room && row_bytes >= kFewestSplitBytes * splits;

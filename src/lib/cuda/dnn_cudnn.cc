@@ -49,8 +49,8 @@ Result<std::string> SaveAs(const std::string& choice, const CudnnApi& api, const
   return StrCat(choice, kJsonMark, json);
 }
 
-// Of the engine that compiles its kernels at run time, with any knobs.
-constexpr std::string_view kRuntimeEngineName = "e4k";
+// Engine 4, with any knobs, and one of which the library does not say which it is.
+bool BeginsEarly(std::string_view engine) { return engine.empty() || engine == "e4" || engine.starts_with("e4k"); }
 
 class CudnnConvPlan final : public ConvPlan {
  public:
@@ -61,7 +61,7 @@ class CudnnConvPlan final : public ConvPlan {
     choice_ = StrCat('f', static_cast<int>(form), this->executable.engine.name);
     has_bias = problem.epilogue.bias && !remaining_.bias;
     has_residual = problem.epilogue.residual() && !remaining_.residual();
-    reads_residual_early_ = has_residual && this->executable.engine.name.starts_with(kRuntimeEngineName);
+    begins_early_ = BeginsEarly(this->executable.engine.name);
     scalars = ScalarsOf(this->executable.graph);
   }
   Result<std::string> Save() const override { return SaveAs(choice_, api, executable); }

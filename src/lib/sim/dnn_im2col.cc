@@ -34,7 +34,7 @@ class SimPlan final : public ConvPlan {
     workspace_bytes_ = tiling.workspace_bytes;
     choice_ = std::move(name);
     remaining_ = remaining;
-    reads_residual_early_ = choice_ == kRuntimeEngine && part.epilogue.residual();
+    begins_early_ = choice_ == kRuntimeEngine;
   }
   // What the library compiled, for those who keep plans: nothing, but a text of its own.
   Result<std::string> Save() const override { return StrCat(choice_, ";saved"); }
@@ -171,23 +171,35 @@ Status Enqueue(Handle& handle, const ConvPlan& base_plan, const ConvPointers& po
   CUDAEP_RETURN_IF_ERROR(CheckAlignment(reads));
   const void* const written[] = {writes[0], writes[1]};
   CUDAEP_RETURN_IF_ERROR(CheckAlignment(written));
+  // What it reads before the kernel in front of it has run; empty: it read nothing then. One call's: a graph's replays
+  // on two streams at a time would share it.
+  struct Early {
+    std::vector<std::byte> bias, residual;
+  };
+  auto early = std::make_shared<Early>();
   std::function<void()> ahead;
-  auto residual = std::make_shared<std::vector<std::byte>>();  // as it was then; empty: it was not read
-  if (plan.reads_residual_early()) {
+  if (plan.begins_early()) {
     const ConvProblem& p = plan.problem;
-    auto bytes = static_cast<size_t>(p.batch * p.out_channels) * SizeOf(p.types.c);
+    const size_t bias_bytes = static_cast<size_t>(p.out_channels) * SizeOf(p.types.c);
+    size_t bytes = bias_bytes * static_cast<size_t>(p.batch);
     for (int d = 0; d < p.spatial_rank; ++d) bytes *= static_cast<size_t>(p.out[static_cast<size_t>(d)]);
-    ahead = [residual, from = static_cast<const std::byte*>(pointers.residual), bytes] {
-      residual->assign(from, from + bytes);
+    ahead = [early, pointers, epilogue = p.epilogue, bias_bytes, bytes] {
+      const auto copy = [](const void* from, size_t count) {
+        const auto* const first = static_cast<const std::byte*>(from);
+        return std::vector<std::byte>(first, first + count);
+      };
+      if (epilogue.bias) early->bias = copy(pointers.bias, bias_bytes);
+      if (epilogue.residual()) early->residual = copy(pointers.residual, bytes);
     };
   }
   return device::sim::EnqueueHostWork(
       sim.stream, ProblemText(plan.problem),
-      [problem = plan.problem, tiling = plan.tiling, pointers, residual] {
+      [problem = plan.problem, tiling = plan.tiling, pointers, early] {
         ConvPointers at = pointers;
-        if (!residual->empty()) at.residual = residual->data();
+        if (!early->bias.empty()) at.bias = early->bias.data();
+        if (!early->residual.empty()) at.residual = early->residual.data();
         cudaep::sim::RunConvolution(problem, tiling, at);
-        residual->clear();
+        *early = {};
       },
       reads, std::span<void* const>(writes, plan.workspace_bytes() != 0 ? 2 : 1), std::move(ahead));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/strings.h"
+#include "device/device_info.h"
 #include "kernels/common/pause.h"
 #include "lib/conv_graph.h"
 #include "lib/problem_check.h"
@@ -45,7 +46,7 @@ Result<ConvPlanPtr> MeasurePlans(dnn::Handle& handle, const dnn::ConvProblem& p,
   return FastestPlan<dnn::ConvPlan>(
       stream, choices, dnn::ProblemText(p), 0,
       [&](const std::string& choice) { return dnn::MakePlan(handle, p, limit, choice); }, prepare,
-      [&](const dnn::ConvPlan& plan) { return dnn::Enqueue(handle, plan, at); });
+      [&](const dnn::ConvPlan& plan) { return EnqueueConvPlan(stream, plan, at); });
 }
 
 bool IsShort(const dnn::ConvProblem& p) {
@@ -129,7 +130,10 @@ Status EnqueueConvLibrary(const dnn::ConvProblem& problem, const dnn::ConvPlan& 
 
 Status EnqueueConvPlan(StreamContext& stream, const dnn::ConvPlan& plan, const dnn::ConvPointers& at) {
   CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, stream.dnn());
-  if (plan.reads_residual_early()) CUDAEP_RETURN_IF_ERROR(kernels::LaunchPause(stream.stream()));
+  const bool may_begin_early = stream.device_info().simulated || stream.device_info().major >= 9;
+  if (may_begin_early && plan.begins_early() && at.residual != nullptr) {
+    CUDAEP_RETURN_IF_ERROR(kernels::LaunchPause(stream.stream()));
+  }
   return dnn::Enqueue(*handle, plan, at);
 }
 

@@ -12,7 +12,8 @@ size_t WorkspaceLimit(const ConvOptions& options);
 Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProblem& problem, StreamContext& stream);
 void TakeLibrary(ConvRunPlan* plan, PlanSlotPtr library);
 
-// With earlier work done first where the plan would not wait for all that it reads.
+// With earlier work done first where the plan would not wait for it before it reads the residual. A bias is constant,
+// or the plan does not begin early (ProductOptions::compiles).
 Status EnqueueConvPlan(StreamContext& stream, const dnn::ConvPlan& plan, const dnn::ConvPointers& at);
 // The same; tensors may have any alignment.
 Status EnqueueConvLibrary(const dnn::ConvProblem& problem, const dnn::ConvPlan& plan, StreamContext& stream,

@@ -159,12 +159,12 @@ Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem
     CUDAEP_RETURN_IF_ERROR(PlanRest(rest, plan.get()));
     return PlanPtr(std::move(plan));
   }
-  if (const auto product = options.path == ConvPath::kAuto ? PointwiseOf(problem) : std::nullopt) {
+  if (auto product = options.path == ConvPath::kAuto ? PointwiseOf(problem) : std::nullopt) {
+    product->constant_b = options.product.constant_a;
     if (const auto tiles = kernels::PlanPointwise(*product, stream.device_info())) {
       plan->route = ConvRoute::kPointwise;
       plan->pointwise = *product;
       plan->pointwise_tiles = *tiles;
-      plan->pointwise_constant = options.product.constant_a;
       return PlanPtr(std::move(plan));
     }
   }
@@ -231,14 +231,12 @@ Status EnqueueConvRun(const ConvRunPlan& plan, StreamContext& stream, const dnn:
     }
     case ConvRoute::kPointwise:
       return CallAligned(plan.problem, stream, at, {}, [&](const dnn::ConvPointers& aligned) {
-        return kernels::LaunchManyRows(plan.pointwise, plan.pointwise_tiles,
-                                       {.a = aligned.x,
-                                        .b = aligned.w,
-                                        .c = aligned.y,
-                                        .bias = aligned.bias,
-                                        .residual = aligned.residual,
-                                        .constant_b = plan.pointwise_constant && aligned.w == at.w},
-                                       stream.stream());
+        kernels::ManyRowsProduct product = plan.pointwise;
+        product.constant_b &= aligned.w == at.w;  // a copy is made by earlier work
+        return kernels::LaunchManyRows(
+            product, plan.pointwise_tiles,
+            {.a = aligned.x, .b = aligned.w, .c = aligned.y, .bias = aligned.bias, .residual = aligned.residual},
+            stream.stream());
       });
     case ConvRoute::kTurned:
       return EnqueueTurned(plan, stream, at);

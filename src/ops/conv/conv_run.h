@@ -38,7 +38,6 @@ struct ConvRunPlan : Plan {
   kernels::DepthwiseConv depthwise;
   kernels::ManyRowsProduct pointwise;
   kernels::WarpgroupPlan pointwise_tiles;
-  bool pointwise_constant = false;  // weights
   PlanSlotPtr library;
   ChannelsLast channels_last;
   PlanPtr turned;  // kTurned: what runs between transposes to channels first and back, `channels_last` says where

@@ -27,6 +27,7 @@ class MatMul : public Operator {
     op->options_ = ProductOptions(info.settings());
     op->options_.constant_a = info.is_constant(0);
     op->options_.constant_b = info.is_constant(1);
+    op->options_.compiles &= !info.has_input(kBias) || info.is_constant(kBias);
     CUDAEP_ASSIGN_OR_RETURN(op->epilogue_, ParseActivation(info));
     op->epilogue_.alpha = info.FloatOr("alpha", 1.0f);
     op->epilogue_.bias = info.has_input(kBias);

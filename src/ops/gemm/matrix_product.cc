@@ -217,10 +217,8 @@ Status MatrixProduct::EnqueueCopies(StreamContext& stream, blas::Handle& handle,
 Status MatrixProduct::Enqueue(StreamContext& stream, const blas::GemmPointers& at) const {
   if (few_rows_ && IsAlignedForPacks(problem_, at)) return EnqueueFewRows(stream, problem_, *few_rows_, at);
   if (many_rows_ && IsAlignedForPacks(problem_, at)) {
-    return kernels::LaunchManyRows(
-        ManyRowsOf(problem_), *many_rows_,
-        {.a = at.a, .b = at.b, .c = at.c, .bias = at.bias, .residual = at.residual, .constant_b = may_be_short_},
-        stream.stream());
+    return kernels::LaunchManyRows(ManyRowsOf(problem_), *many_rows_, {at.a, at.b, at.c, at.bias, at.residual},
+                                   stream.stream());
   }
   if (convolution_ != nullptr && TakesShort(*convolution_, problem_, at)) {
     return EnqueueShortProduct(stream, *convolution_, at);

@@ -33,7 +33,7 @@ struct ProductOptions {
         search(settings) {}
   GemmPath path = GemmPath::kAuto;
   bool allow_tf32 = true, deterministic = false;
-  bool compiles = false;  // engines in the background
+  bool compiles = false;  // engines in the background: not with a bias that earlier work writes (dnn::ConvPlan)
   ProductSearch search;
   // The operand lies at one address as long as the operator lives, so that how it is aligned may decide: it is never
   // copied, and the own kernel takes what the library would not.

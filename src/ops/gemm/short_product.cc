@@ -97,7 +97,8 @@ kernels::ManyRowsProduct ManyRowsOf(const blas::GemmProblem& p) {
           .k = p.k,
           .bias = p.epilogue.bias,
           .residual = p.epilogue.residual(),
-          .activation = p.epilogue.activation};
+          .activation = p.epilogue.activation,
+          .constant_b = true};  // MayBeShort
 }
 
 std::optional<kernels::WarpgroupPlan> PlanManyRows(const blas::GemmProblem& p, const device::DeviceInfo& device) {

@@ -1,8 +1,9 @@
 // Products of few rows (and of many, of few inner elements) with constant weights, [columns, inner]: up to 16 rows by a
-// kernel of our own (kernels/gemm/few_rows.h). More of them as 1x1 convolutions of one channels-last image whose pixels
-// are the rows: the library's runtime engine (ops/conv/runtime_engine.h) takes them with any activation that it has,
-// and begins before its predecessor has ended, as no engine for products does. The same engine for a product as such
-// would take several times as long to compile. Until it is compiled, products run as others do.
+// kernel of our own (kernels/gemm/few_rows.h), more by another where it is planned (kernels/gemm/many_rows.h). Up to
+// 256 else as 1x1 convolutions of one channels-last image whose pixels are the rows: the library's runtime engine
+// (ops/conv/runtime_engine.h) takes them with any activation that it has, and begins before its predecessor has ended,
+// as no engine for products does. The same engine for a product as such would take several times as long to compile.
+// Until it is compiled, products run as others do.
 #pragma once
 
 #include <optional>

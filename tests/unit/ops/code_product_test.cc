@@ -169,6 +169,9 @@ TEST(CodeProductPlanTest, FinerTilesWhereOthersLeaveMultiprocessorsIdle) {
   EXPECT_EQ(few(3072).blocks, 96u);
   EXPECT_EQ(few(3072).splits, 4);
   EXPECT_EQ(few(1 << 20).splits, 4);
+  const auto of_columns = [&](int64_t n) { return kernels::PlanCodeProduct(128, n, 1, 1 << 20, device)->splits; };
+  EXPECT_EQ(of_columns(960), 4);   // 30 tiles, and as many clusters of four have room
+  EXPECT_EQ(of_columns(1024), 2);  // 32
   EXPECT_EQ(kernels::PlanCodeProduct(512, 768, 1, 3072, device)->splits, 1);  // no multiprocessor is idle
   device.simulated = true;
   EXPECT_EQ(few(3072).splits, 1);  // no clusters

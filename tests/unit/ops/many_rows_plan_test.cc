@@ -22,8 +22,8 @@ TEST(ManyRowsPlanTest, PointwiseConvolutionsThatMemoryBounds) {
   // Blocks, or 0 where they are the library's.
   const auto blocks = [](int64_t m, int64_t n, int64_t k, bool residual = false,
                          Activation activation = Activation::kRelu) {
-    const auto plan =
-        kernels::PlanPointwise({.m = m, .n = n, .k = k, .residual = residual, .activation = activation}, Hopper());
+    const auto plan = kernels::PlanPointwise(
+        {.m = m, .n = n, .k = k, .residual = residual, .activation = activation, .constant_b = true}, Hopper());
     EXPECT_TRUE(!plan || m < 4096 || plan->tiles == WarpgroupTiles::kSmall);
     return plan ? plan->blocks : 0;
   };
@@ -67,8 +67,8 @@ TEST(ManyRowsPlanTest, FewTilesAreFlat) {
     bool operator==(const Plan&) const = default;
   };
   const auto plan_of = [](int64_t m, int64_t n, int64_t k) -> std::optional<Plan> {
-    const auto plan =
-        kernels::PlanManyRows({.m = m, .n = n, .k = k, .residual = true, .activation = Activation::kRelu}, Hopper());
+    const auto plan = kernels::PlanManyRows(
+        {.m = m, .n = n, .k = k, .residual = true, .activation = Activation::kRelu, .constant_b = true}, Hopper());
     if (!plan) return std::nullopt;
     return Plan{plan->tiles, plan->blocks, plan->splits};
   };
@@ -87,16 +87,25 @@ TEST(ManyRowsPlanTest, FewTilesAreFlat) {
   EXPECT_EQ(plan_of(128, 768, 16384), std::nullopt);
   EXPECT_EQ(plan_of(1024, 1024, 1088), std::nullopt);
   EXPECT_EQ(plan_of(1025, 1024, 1024), std::nullopt);
+  // One tile of few rows, and a B that may be written while its boxes were on their way.
+  EXPECT_EQ(plan_of(17, 64, 64), (Plan{kFinest, 1, 1}));
+  EXPECT_EQ(plan_of(16, 64, 64), std::nullopt);
+  EXPECT_FALSE(kernels::PlanManyRows({.m = 128, .n = 768, .k = 768}, Hopper()).has_value());
+  for (const Activation other : {Activation::kSilu, Activation::kClip, Activation::kGeluErf}) {
+    EXPECT_FALSE(kernels::PlanManyRows(
+        {.m = 128, .n = 768, .k = 768, .residual = true, .activation = other, .constant_b = true}, Hopper()));
+  }
   device::DeviceInfo simulated = Hopper();
   simulated.simulated = true;
-  EXPECT_EQ(kernels::PlanManyRows({.m = 128, .n = 768, .k = 768}, simulated)->splits, 1);
+  EXPECT_EQ(kernels::PlanManyRows({.m = 128, .n = 768, .k = 768, .constant_b = true}, simulated)->splits, 1);
 }
 
 // As measured, with 3072 columns.
 TEST(ManyRowsPlanTest, TilesAreThoseThatFillTheDevice) {
   const auto tiles = [](int64_t m, int64_t n = 3072, int64_t k = 768, bool gelu = true) {
     const auto plan = kernels::PlanManyRows(
-        {.m = m, .n = n, .k = k, .activation = gelu ? Activation::kGeluErf : Activation::kNone}, Hopper());
+        {.m = m, .n = n, .k = k, .activation = gelu ? Activation::kGeluErf : Activation::kNone, .constant_b = true},
+        Hopper());
     return plan ? static_cast<int>(plan->tiles) : -1;
   };
   EXPECT_EQ(tiles(512), static_cast<int>(WarpgroupTiles::kSmall));

@@ -13,6 +13,7 @@
 #include "core/data_type_traits.h"
 #include "device/device_info.h"
 #include "device/tensor_map.h"
+#include "kernels/movement/transpose.h"
 #include "ops/gemm/matrix_product.h"
 #include "ops/gemm/short_product.h"
 
@@ -50,8 +51,7 @@ class ManyRowsTest : public DeviceTest {
                                    .b = Upload(p.type, b),
                                    .c = c,
                                    .bias = Upload(p.type, bias),
-                                   .residual = in_place || !p.residual ? c : Upload(p.type, residual),
-                                   .constant_b = p.m % 2 == 1},
+                                   .residual = in_place || !p.residual ? c : Upload(p.type, residual)},
                                   context_->stream()));
     std::vector<double> result = Download(p.type, c, static_cast<int64_t>(first.size()));
     for (size_t i = result.size() - kBeyond; i < result.size(); ++i) EXPECT_TRUE(std::isnan(result[i])) << i;
@@ -123,6 +123,8 @@ class ManyRowsTest : public DeviceTest {
     for (size_t i = 0; i < c.size(); ++i) ASSERT_TRUE(i % 32 < 8 || c[i] == 0) << i;
   }
 
+  void CheckOperators(const MatrixProduct& product, int64_t rows, const blas::GemmProblem& p, size_t shift);
+
   std::optional<StreamContext> context_;
 };
 
@@ -156,10 +158,15 @@ TEST_F(ManyRowsTest, TilesOf64RowsWithEveryEnd) {
     for (const auto& [activation, residual] : kFlatEnds) {
       const auto check = [&](DataType type, int64_t m, int64_t n, int64_t k, bool bias, unsigned blocks) {
         for (const bool in_place : {true, false}) {
-          CheckProduct(
-              {.type = type, .m = m, .n = n, .k = k, .bias = bias, .residual = residual, .activation = activation},
-              {tiles, blocks}, in_place);
-          if (!residual) break;
+          CheckProduct({.type = type,
+                        .m = m,
+                        .n = n,
+                        .k = k,
+                        .bias = bias,
+                        .residual = residual,
+                        .activation = activation,
+                        .constant_b = in_place},
+                       {tiles, blocks}, in_place);
         }
       };
       check(DataType::kFloat16, 64, 128, 64, true, 1);
@@ -187,36 +194,61 @@ TEST_F(ManyRowsTest, FinestTilesInClusters) {
   }
 }
 
-// Products behind each other: each begins before the one in front of it is done.
+// Products behind each other, each of which begins before the one in front of it is done: among the blocks of clusters
+// where there are some, in place on the residual and elsewhere in turns.
 TEST_F(ManyRowsTest, ChainsOfFlatProducts) {
-  constexpr int64_t kRows = 130, kSize = 256;
-  const std::vector<double> unit = [] {
+  constexpr int64_t kRows = 40, kSize = 768;
+  const std::vector<double> turn = [] {
     std::vector<double> b(kSize * kSize);
-    for (size_t i = 0; i < kSize; ++i) b[i * kSize + (i + 1) % kSize] = 1;  // turns columns by one
+    for (size_t i = 0; i < kSize; ++i) b[i * kSize + (i + 1) % kSize] = 1;  // columns by one
     return b;
   }();
-  const std::vector<double> first = TestValues(kRows * kSize, 1);
-  const void* const b = Upload(DataType::kFloat16, unit);
-  void* at[] = {Upload(DataType::kFloat16, first), Upload(DataType::kFloat16, std::vector<double>(first.size(), NAN)),
-                Upload(DataType::kFloat16, std::vector<double>(first.size(), NAN))};
-  const ManyRowsProduct p{.m = kRows, .n = kSize, .k = kSize, .residual = true};
+  const std::vector<double> first = TestValues(kRows * kSize, 1), none(first.size(), NAN);
+  const void* const b = Upload(DataType::kFloat16, turn);
+  void* const even = Upload(DataType::kFloat16, first);
+  void* const odd = Upload(DataType::kFloat16, none);
+  const ManyRowsProduct p{.m = kRows, .n = kSize, .k = kSize, .residual = true, .constant_b = true};
   const auto plan = kernels::PlanFinest(p.m, p.n, p.k * 2, context_->device_info());
-  // x turned and added to itself, in place and elsewhere in turns.
-  std::vector<double> wanted = first;
+  ASSERT_EQ(plan.splits, context_->device_info().simulated ? 1 : 2);
+  // even + turn(even), then odd + turn(even) in place, which is even for the next.
+  std::vector<double> wanted[2] = {first, none};
+  const auto rounded = [](double x) { return static_cast<double>(ToFloat(Store<Half>(static_cast<float>(x)))); };
   for (int i = 0; i < 6; ++i) {
-    void* const to = i % 2 == 0 ? at[2] : at[1];
-    const void* const from = i == 0 ? at[0] : i % 2 == 0 ? at[1] : at[2];
-    Check(kernels::LaunchManyRows(p, plan, {.a = from, .b = b, .c = to, .residual = from, .constant_b = true},
+    const bool in_place = i % 2 == 1;
+    void* const to = i / 2 % 2 == 0 ? odd : even;
+    const void* const from = to == odd ? even : odd;
+    Check(kernels::LaunchManyRows(p, plan, {.a = from, .b = b, .c = to, .residual = in_place ? to : from},
                                   context_->stream()));
-    std::vector<double> next = wanted;
-    for (size_t j = 0; j < wanted.size(); ++j) {
-      next[j] += wanted[j / kSize * kSize + (j % kSize + 1) % kSize];
+    std::vector<double>& of_to = wanted[to == odd ? 1 : 0];
+    const std::vector<double>& of_from = wanted[to == odd ? 0 : 1];
+    for (size_t j = 0; j < of_to.size(); ++j) {
+      of_to[j] = rounded((in_place ? of_to[j] : of_from[j]) + of_from[j / kSize * kSize + (j % kSize + 1) % kSize]);
     }
-    for (double& x : next) x = static_cast<double>(ToFloat(Store<Half>(static_cast<float>(x))));
-    wanted = next;
   }
-  const std::vector<double> got = Download(DataType::kFloat16, at[1], kRows * kSize);
-  for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], wanted[i]) << i;
+  for (const bool is_odd : {false, true}) {
+    const std::vector<double> got = Download(DataType::kFloat16, is_odd ? odd : even, kRows * kSize);
+    for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], wanted[is_odd ? 1 : 0][i]) << i << ' ' << is_odd;
+  }
+}
+
+// Of boxes that are asked for ahead none is of what the kernel in front writes.
+TEST_F(ManyRowsTest, BThatTheKernelInFrontWrites) {
+  constexpr int64_t kSize = 64;
+  const std::vector<double> a = TestValues(kSize * kSize, 1), unit = [] {
+    std::vector<double> one(kSize * kSize);
+    for (size_t i = 0; i < kSize; ++i) one[i * kSize + i] = 1;
+    return one;
+  }();
+  auto transpose = kernels::PlanTranspose(Shape{kSize, kSize}, Shape{1, 0}, 2);
+  CUDAEP_ASSERT_OK(transpose.status());
+  for (const WarpgroupTiles tiles : {WarpgroupTiles::kFinest, WarpgroupTiles::kFlat, WarpgroupTiles::kSmall}) {
+    void* const b = Upload(DataType::kFloat16, std::vector<double>(a.size()));
+    void* const c = Upload(DataType::kFloat16, std::vector<double>(a.size()));
+    Check(kernels::LaunchTranspose(*transpose, Upload(DataType::kFloat16, a), b, context_->stream()));
+    Check(kernels::LaunchManyRows({.m = kSize, .n = kSize, .k = kSize}, {tiles, 1},
+                                  {.a = Upload(DataType::kFloat16, unit), .b = b, .c = c}, context_->stream()));
+    ExpectNear(DataType::kFloat16, Download(DataType::kFloat16, c, kSize * kSize), a);
+  }
 }
 
 TEST_F(ManyRowsTest, PointwiseWithAndWithoutAResidual) {
@@ -247,7 +279,8 @@ TEST_F(ManyRowsTest, NaNAndInfinityStayInTheirElements) {
     b[159 * 8] = kInfinity;
     residual[2 * 160 + 140] = NAN;
     residual[2 * 160 + 141] = kInfinity;
-    const auto c = Run(p, {WarpgroupTiles::kSmall, 2}, a, b, std::vector<double>(160), residual);
+    const auto tiles = adds ? WarpgroupTiles::kFinest : WarpgroupTiles::kSmall;
+    const auto c = Run(p, {tiles, 2}, a, b, std::vector<double>(160), residual);
     for (size_t row = 0; row < 3; ++row) {
       for (size_t column = 0; column < 160; ++column) {
         const double got = c[row * 160 + column];
@@ -274,8 +307,7 @@ TEST_F(ManyRowsTest, RefusesOtherTilesAndSizes) {
   const auto code = [&](const ManyRowsProduct& p, WarpgroupTiles tiles) {
     return kernels::LaunchManyRows(p, {tiles, 1}, at, context_->stream()).code();
   };
-  for (const WarpgroupTiles tiles :
-       {WarpgroupTiles::kWide, WarpgroupTiles::kFine, WarpgroupTiles::kTall}) {  // 128 rows
+  for (const WarpgroupTiles tiles : {WarpgroupTiles::kWide, WarpgroupTiles::kFine, WarpgroupTiles::kTall}) {
     EXPECT_EQ(code({.m = 32, .n = 32, .k = 8}, tiles), StatusCode::kInvalidArgument) << static_cast<int>(tiles);
   }
   EXPECT_EQ(code({.m = 32, .n = 32, .k = 8, .residual = true}, WarpgroupTiles::kTurns), StatusCode::kInvalidArgument);
@@ -283,6 +315,15 @@ TEST_F(ManyRowsTest, RefusesOtherTilesAndSizes) {
             StatusCode::kInvalidArgument);
   EXPECT_EQ(
       code({.m = 32, .n = 32, .k = 8, .residual = true, .activation = Activation::kGeluErf}, WarpgroupTiles::kSmall),
+      StatusCode::kInvalidArgument);
+  for (const WarpgroupTiles tiles : {WarpgroupTiles::kFinest, WarpgroupTiles::kFlat}) {
+    EXPECT_EQ(code({.m = 32, .n = 32, .k = 8, .residual = true, .activation = Activation::kGeluErf}, tiles),
+              StatusCode::kInvalidArgument);
+    EXPECT_EQ(code({.m = 32, .n = 32, .k = 8, .activation = Activation::kSilu}, tiles), StatusCode::kInvalidArgument);
+  }
+  EXPECT_EQ(
+      kernels::LaunchManyRows({.m = 64, .n = 128, .k = 128}, {WarpgroupTiles::kFlat, 2, 2}, at, context_->stream())
+          .code(),
       StatusCode::kInvalidArgument);
   EXPECT_EQ(code({.m = 32, .n = 40, .k = 8, .activation = Activation::kGeluErf}, WarpgroupTiles::kSmall),
             StatusCode::kInvalidArgument);
@@ -339,6 +380,34 @@ TEST_F(ManyRowsTest, InfinitiesAndNanStayInTheirRows) {
   }
 }
 
+// What the product of operators comes to, its tensors `shift` elements behind aligned addresses.
+void ManyRowsTest::CheckOperators(const MatrixProduct& product, int64_t rows, const blas::GemmProblem& p,
+                                  size_t shift) {
+  const auto upload = [&](std::vector<double> values) {
+    values.insert(values.begin(), shift, 0.0);
+    return static_cast<std::byte*>(Upload(DataType::kFloat16, values)) + 2 * shift;
+  };
+  const std::vector<double> a = TestValues(rows * p.k, 1), b = TestValues(p.n * p.k, 2), bias = TestValues(p.n, 3),
+                            residual = TestValues(rows * p.n, 4);
+  const blas::GemmPointers at{.a = upload(a),
+                              .b = Upload(DataType::kFloat16, b),
+                              .c = upload(std::vector<double>(residual.size(), NAN)),
+                              .bias = upload(bias),
+                              .residual = upload(residual),
+                              .workspace = context_->workspace().Reserve(product.workspace_bytes()).value()};
+  Check(product.Enqueue(*context_, at));
+  const std::vector<double> c = Download(DataType::kFloat16, at.c, rows * p.n);
+  for (int64_t i = 0; i < rows * p.n; ++i) {
+    const int64_t row = i / p.n, column = i % p.n;
+    double sum = bias[static_cast<size_t>(column)] + (p.epilogue.residual() ? residual[static_cast<size_t>(i)] : 0);
+    for (int64_t j = 0; j < p.k; ++j) {
+      sum += a[static_cast<size_t>(row * p.k + j)] * b[static_cast<size_t>(column * p.k + j)];
+    }
+    ASSERT_NEAR(c[static_cast<size_t>(i)], Activated(p.epilogue.activation, sum), 2e-3 * std::max(1.0, std::abs(sum)))
+        << "shift " << shift << " row " << row << " column " << column;
+  }
+}
+
 // By the product of operators: the kernel where it is planned, the library with a finisher where tensors lie otherwise.
 TEST_F(ManyRowsTest, ProductsOfOperatorsRunByIt) {
   device::DeviceInfo info = context_->device_info();
@@ -362,28 +431,19 @@ TEST_F(ManyRowsTest, ProductsOfOperatorsRunByIt) {
   };
   const MatrixProduct product = made(p);
   EXPECT_TRUE(product.has_many_rows_kernel());
+  for (const size_t shift : {size_t{0}, size_t{1}}) CheckOperators(product, m, p, shift);
+  // Few tiles of 64 rows, which no engine is compiled for.
+  blas::GemmProblem flat = p;
+  flat.m = 40, flat.n = flat.ldc = 64, flat.epilogue.activation = Activation::kRelu, flat.epilogue.beta = 1;
+  const MatrixProduct few_tiles = made(flat);
+  EXPECT_TRUE(few_tiles.has_many_rows_kernel());
+  EXPECT_EQ(few_tiles.convolution(), nullptr);
   for (const size_t shift : {size_t{0}, size_t{1}}) {
-    const auto upload = [&](std::vector<double> values) {
-      values.insert(values.begin(), shift, 0.0);
-      return static_cast<std::byte*>(Upload(DataType::kFloat16, values)) + 2 * shift;
-    };
-    const std::vector<double> a = TestValues(m * k, 1), b = TestValues(n * k, 2), bias = TestValues(n, 3);
-    const blas::GemmPointers at{.a = upload(a),
-                                .b = Upload(DataType::kFloat16, b),
-                                .c = upload(std::vector<double>(static_cast<size_t>(m * n), NAN)),
-                                .bias = upload(bias),
-                                .workspace = context_->workspace().Reserve(product.workspace_bytes()).value()};
-    Check(product.Enqueue(*context_, at));
-    const std::vector<double> c = Download(DataType::kFloat16, at.c, m * n);
-    for (int64_t row : {int64_t{0}, int64_t{200}, m - 1}) {
-      for (int64_t column = 0; column < n; ++column) {
-        double sum = bias[static_cast<size_t>(column)];
-        for (int64_t i = 0; i < k; ++i) {
-          sum += a[static_cast<size_t>(row * k + i)] * b[static_cast<size_t>(column * k + i)];
-        }
-        ASSERT_NEAR(c[static_cast<size_t>(row * n + column)], Gelu(sum), 2e-3 * std::max(1.0, std::abs(sum)))
-            << "shift " << shift << " row " << row << " column " << column;
-      }
+    for (const int64_t rows : {int64_t{40}, int64_t{5}, int64_t{60}}) {
+      auto of_rows = few_tiles.OfRows(*context_, rows);
+      CUDAEP_ASSERT_OK(of_rows.status());
+      EXPECT_EQ(of_rows->has_many_rows_kernel(), rows > 16);
+      CheckOperators(*of_rows, rows, flat, shift);
     }
   }
   // So many rounds of tiles in turns that the kernel is planned without an activation.
