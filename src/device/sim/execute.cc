@@ -97,27 +97,26 @@ Status Simulator::Execute(Lock& lock, const Work& work, const QueuedWork& item, 
   return std::move(status).WithContext(work.Describe());
 }
 
+Status Simulator::RunKernel(Lock& lock, const KernelWork& kernel, const Work* next) {
+  const KernelWork* dependent = next != nullptr ? next->As<KernelWork>() : nullptr;
+  const LibraryWork* library = next != nullptr ? next->As<LibraryWork>() : nullptr;
+  const bool may_begin =
+      (dependent != nullptr && dependent->config.programmatic) || (library != nullptr && library->ahead != nullptr);
+  const bool begins = config.dependents_ahead && may_begin && CheckPointers(*next, Moment::kExecution).ok();
+  if (begins && library != nullptr) RunForeign(lock, library->ahead);
+  lock.unlock();
+  if (begins && dependent != nullptr) {
+    BlockExecutor::RunAhead(LaunchOf(kernel), LaunchOf(*dependent), LikenessOf(*dependent, next->accesses));
+  }
+  Status result = BlockExecutor::Run(LaunchOf(kernel));
+  lock.lock();
+  return result;
+}
+
 Status Simulator::RunPayload(Lock& lock, const Work& work, const QueuedWork& item,
                              const std::shared_ptr<const Work>& next) {
   return std::visit(
-      Overloaded{[&](const KernelWork& kernel) {
-                   const KernelWork* dependent = next != nullptr ? next->As<KernelWork>() : nullptr;
-                   const bool ahead = config.dependents_ahead && dependent != nullptr &&
-                                      dependent->config.programmatic && CheckPointers(*next, Moment::kExecution).ok();
-                   const LibraryWork* library = next != nullptr ? next->As<LibraryWork>() : nullptr;
-                   if (config.dependents_ahead && library != nullptr && library->ahead != nullptr &&
-                       CheckPointers(*next, Moment::kExecution).ok()) {
-                     RunForeign(lock, library->ahead);
-                   }
-                   lock.unlock();
-                   if (ahead) {
-                     BlockExecutor::RunAhead(LaunchOf(kernel), LaunchOf(*dependent),
-                                             LikenessOf(*dependent, next->accesses));
-                   }
-                   Status result = BlockExecutor::Run(LaunchOf(kernel));
-                   lock.lock();
-                   return result;
-                 },
+      Overloaded{[&](const KernelWork& kernel) { return RunKernel(lock, kernel, next.get()); },
                  [&](const CopyWork& copy) {
                    lock.unlock();
                    const void* source = copy.snapshot != nullptr ? copy.snapshot.get() : copy.source;

@@ -150,6 +150,8 @@ class Simulator {
   Status Execute(Lock& lock, const Work& work, const QueuedWork& item, const std::shared_ptr<const Work>& next,
                  uint64_t graph_node = 0);
   Status RunPayload(Lock& lock, const Work& work, const QueuedWork& item, const std::shared_ptr<const Work>& next);
+  // With what `next`, if there is something, does before it.
+  Status RunKernel(Lock& lock, const KernelWork& kernel, const Work* next);
   void TellObserver(const Work& work, const QueuedWork& item, uint64_t graph_node, uint64_t begin_ns) const;
   Status ExecuteGraph(Lock& lock, const GraphBody& body, const QueuedWork& item);
   Status CheckRedZonesOf(const Work& work);
