@@ -2,96 +2,20 @@
 // the activation, and what runs elsewhere.
 #include "kernels/gemm/many_rows.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
 #include <limits>
-#include <optional>
 
-#include "../lib/device_fixture.h"
-#include "core/data_type_traits.h"
-#include "device/device_info.h"
 #include "device/tensor_map.h"
-#include "kernels/movement/transpose.h"
+#include "many_rows_fixture.h"
 #include "ops/gemm/matrix_product.h"
 #include "ops/gemm/short_product.h"
 
 namespace cudaep::ops {
 namespace {
 
-using kernels::ManyRowsProduct;
-using kernels::WarpgroupTiles;
-
 constexpr WarpgroupTiles kAllTiles[] = {WarpgroupTiles::kSmall, WarpgroupTiles::kWide, WarpgroupTiles::kTurns};
 
-double Gelu(double x) { return x * 0.5 * std::erfc(-x / std::sqrt(2.0)); }
-
-class ManyRowsTest : public DeviceTest {
+class EveryRowsTest : public ManyRowsTest {
  protected:
-  // Of a device that has the kernel, or the test is skipped.
-  void SetUp() override {
-    DeviceTest::SetUp();
-    if (IsSkipped()) return;
-    context_.emplace(0, stream());
-    const bool taken = kernels::TakesManyRows({.m = 1, .n = 32, .k = 8}, context_->device_info());
-    if (!taken) GTEST_SKIP() << "no device of 9.0";
-  }
-
-  // c, with elements behind it that must stay NaN. The residual, if there is one, lies there first, or elsewhere.
-  std::vector<double> Run(const ManyRowsProduct& p, const kernels::WarpgroupPlan& plan, const std::vector<double>& a,
-                          const std::vector<double>& b, const std::vector<double>& bias,
-                          const std::vector<double>& residual = {}, bool in_place = true) {
-    constexpr size_t kBeyond = 4096;
-    std::vector<double> first = p.residual && in_place ? residual : std::vector<double>();
-    first.resize(static_cast<size_t>(p.m * p.n) + kBeyond, NAN);
-    void* const c = Upload(p.type, first);
-    Check(kernels::LaunchManyRows(p, plan,
-                                  {.a = Upload(p.type, a),
-                                   .b = Upload(p.type, b),
-                                   .c = c,
-                                   .bias = Upload(p.type, bias),
-                                   .residual = in_place || !p.residual ? c : Upload(p.type, residual)},
-                                  context_->stream()));
-    std::vector<double> result = Download(p.type, c, static_cast<int64_t>(first.size()));
-    for (size_t i = result.size() - kBeyond; i < result.size(); ++i) EXPECT_TRUE(std::isnan(result[i])) << i;
-    result.resize(result.size() - kBeyond);
-    return result;
-  }
-
-  static double Activated(Activation activation, double x) {
-    return activation == Activation::kGeluErf ? Gelu(x) : activation == Activation::kRelu ? std::max(x, 0.0) : x;
-  }
-
-  void CheckProduct(const ManyRowsProduct& p, const kernels::WarpgroupPlan& plan, bool in_place = true) {
-    SCOPED_TRACE(::testing::Message() << DataTypeName(p.type) << " tiles " << static_cast<int>(plan.tiles) << " ["
-                                      << p.m << ',' << p.n << ',' << p.k << "] bias " << p.bias << " residual "
-                                      << p.residual << ", " << plan.blocks << " blocks, "
-                                      << ActivationName(p.activation));
-    const std::vector<double> a = TestValues(p.m * p.k, 1), b = TestValues(p.n * p.k, 2), bias = TestValues(p.n, 3),
-                              residual = TestValues(p.m * p.n, 4);
-    const std::vector<double> c = Run(p, plan, a, b, bias, residual, in_place);
-    const auto at = [&](const std::vector<double>& values, int64_t i) { return values[static_cast<size_t>(i)]; };
-    int wrong = 0;
-    for (int64_t row = 0; row < p.m && wrong < 5; ++row) {
-      for (int64_t column = 0; column < p.n && wrong < 5; ++column) {
-        double sum = p.bias ? at(bias, column) : 0;
-        if (p.residual) sum += at(residual, row * p.n + column);
-        double size = std::abs(sum);
-        for (int64_t i = 0; i < p.k; ++i) {
-          const double term = at(a, row * p.k + i) * at(b, column * p.k + i);
-          sum += term, size += std::abs(term);
-        }
-        const double wanted = Activated(p.activation, sum), got = at(c, row * p.n + column);
-        const double tolerance = (p.type == DataType::kFloat16 ? 6e-4 : 5e-3) * std::abs(wanted) + 2e-6 * size;
-        if (!(std::abs(got - wanted) <= tolerance)) {
-          ++wrong;
-          ADD_FAILURE() << "row " << row << ", column " << column << ": " << got << " for " << wanted;
-        }
-      }
-    }
-  }
-
   void CheckSizes(DataType type, WarpgroupTiles tiles, int64_t m, int64_t n, int64_t k, bool has_bias, unsigned blocks,
                   Activation activation = Activation::kGeluErf) {
     CheckProduct({.type = type, .m = m, .n = n, .k = k, .bias = has_bias, .activation = activation}, {tiles, blocks});
@@ -122,13 +46,9 @@ class ManyRowsTest : public DeviceTest {
     EXPECT_GT(worst, 0.4);  // of what is rounded
     for (size_t i = 0; i < c.size(); ++i) ASSERT_TRUE(i % 32 < 8 || c[i] == 0) << i;
   }
-
-  void CheckOperators(const MatrixProduct& product, int64_t rows, const blas::GemmProblem& p, size_t shift);
-
-  std::optional<StreamContext> context_;
 };
 
-TEST_F(ManyRowsTest, EveryTilingOnEverySize) {
+TEST_F(EveryRowsTest, EveryTilingOnEverySize) {
   for (const WarpgroupTiles tiles : kAllTiles) {
     CheckSizes(DataType::kFloat16, tiles, 128, 192, 64, true, 1);  // whole tiles
     CheckSizes(DataType::kFloat16, tiles, 1, 32, 8, false, 1);
@@ -142,112 +62,6 @@ TEST_F(ManyRowsTest, EveryTilingOnEverySize) {
   // More steps than a ring has, in turns: an odd and an even number of tiles for a block.
   for (const unsigned blocks : {1u, 2u}) {
     CheckSizes(DataType::kFloat16, WarpgroupTiles::kTurns, 260, 32, 456, true, blocks);
-  }
-}
-
-// What ends tiles of 64 rows: activation and residual.
-constexpr std::pair<Activation, bool> kFlatEnds[] = {{Activation::kNone, false},
-                                                     {Activation::kNone, true},
-                                                     {Activation::kRelu, false},
-                                                     {Activation::kRelu, true},
-                                                     {Activation::kGeluErf, false}};
-
-// With more and fewer steps than the ring has stages, and several tiles a block.
-TEST_F(ManyRowsTest, TilesOf64RowsWithEveryEnd) {
-  for (const WarpgroupTiles tiles : {WarpgroupTiles::kFinest, WarpgroupTiles::kFlat}) {
-    for (const auto& [activation, residual] : kFlatEnds) {
-      const auto check = [&](DataType type, int64_t m, int64_t n, int64_t k, bool bias, unsigned blocks) {
-        for (const bool in_place : {true, false}) {
-          CheckProduct({.type = type,
-                        .m = m,
-                        .n = n,
-                        .k = k,
-                        .bias = bias,
-                        .residual = residual,
-                        .activation = activation,
-                        .constant_b = in_place},
-                       {tiles, blocks}, in_place);
-        }
-      };
-      check(DataType::kFloat16, 64, 128, 64, true, 1);
-      check(DataType::kFloat16, 1, 32, 8, false, 1);
-      check(DataType::kBFloat16, 65, 160, 200, true, 2);  // parts of tiles
-      check(DataType::kFloat16, 131, 96, 1000, true, 1);  // rounds of the ring
-      check(DataType::kBFloat16, 130, 288, 840, false, 4);
-    }
-  }
-}
-
-// The inner dimension among the blocks of a cluster.
-TEST_F(ManyRowsTest, FinestTilesInClusters) {
-  if (context_->device_info().simulated) GTEST_SKIP() << "no clusters";
-  for (const auto& [activation, residual] : kFlatEnds) {
-    const auto check = [&](DataType type, int64_t m, int64_t n, int64_t k, unsigned blocks, int splits) {
-      CheckProduct({.type = type, .m = m, .n = n, .k = k, .bias = true, .residual = residual, .activation = activation},
-                   {WarpgroupTiles::kFinest, blocks, splits});
-    };
-    check(DataType::kFloat16, 64, 64, 128, 2, 2);
-    check(DataType::kFloat16, 130, 224, 1160, 24, 2);  // 10 and 9 steps
-    check(DataType::kBFloat16, 128, 96, 3072, 16, 4);
-    check(DataType::kFloat16, 65, 160, 840, 24, 4);  // 4, 4, 4 and 2
-    check(DataType::kBFloat16, 33, 64, 2048, 2, 2);  // more than the ring has
-  }
-}
-
-// Products behind each other, each of which begins before the one in front of it is done: among the blocks of clusters
-// where there are some, in place on the residual and elsewhere in turns.
-TEST_F(ManyRowsTest, ChainsOfFlatProducts) {
-  constexpr int64_t kRows = 40, kSize = 768;
-  const std::vector<double> turn = [] {
-    std::vector<double> b(kSize * kSize);
-    for (size_t i = 0; i < kSize; ++i) b[i * kSize + (i + 1) % kSize] = 1;  // columns by one
-    return b;
-  }();
-  const std::vector<double> first = TestValues(kRows * kSize, 1), none(first.size(), NAN);
-  const void* const b = Upload(DataType::kFloat16, turn);
-  void* const even = Upload(DataType::kFloat16, first);
-  void* const odd = Upload(DataType::kFloat16, none);
-  const ManyRowsProduct p{.m = kRows, .n = kSize, .k = kSize, .residual = true, .constant_b = true};
-  const auto plan = kernels::PlanFinest(p.m, p.n, p.k * 2, context_->device_info());
-  ASSERT_EQ(plan.splits, context_->device_info().simulated ? 1 : 2);
-  // even + turn(even), then odd + turn(even) in place, which is even for the next.
-  std::vector<double> wanted[2] = {first, none};
-  const auto rounded = [](double x) { return static_cast<double>(ToFloat(Store<Half>(static_cast<float>(x)))); };
-  for (int i = 0; i < 6; ++i) {
-    const bool in_place = i % 2 == 1;
-    void* const to = i / 2 % 2 == 0 ? odd : even;
-    const void* const from = to == odd ? even : odd;
-    Check(kernels::LaunchManyRows(p, plan, {.a = from, .b = b, .c = to, .residual = in_place ? to : from},
-                                  context_->stream()));
-    std::vector<double>& of_to = wanted[to == odd ? 1 : 0];
-    const std::vector<double>& of_from = wanted[to == odd ? 0 : 1];
-    for (size_t j = 0; j < of_to.size(); ++j) {
-      of_to[j] = rounded((in_place ? of_to[j] : of_from[j]) + of_from[j / kSize * kSize + (j % kSize + 1) % kSize]);
-    }
-  }
-  for (const bool is_odd : {false, true}) {
-    const std::vector<double> got = Download(DataType::kFloat16, is_odd ? odd : even, kRows * kSize);
-    for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], wanted[is_odd ? 1 : 0][i]) << i << ' ' << is_odd;
-  }
-}
-
-// Of boxes that are asked for ahead none is of what the kernel in front writes.
-TEST_F(ManyRowsTest, BThatTheKernelInFrontWrites) {
-  constexpr int64_t kSize = 64;
-  const std::vector<double> a = TestValues(kSize * kSize, 1), unit = [] {
-    std::vector<double> one(kSize * kSize);
-    for (size_t i = 0; i < kSize; ++i) one[i * kSize + i] = 1;
-    return one;
-  }();
-  auto transpose = kernels::PlanTranspose(Shape{kSize, kSize}, Shape{1, 0}, 2);
-  CUDAEP_ASSERT_OK(transpose.status());
-  for (const WarpgroupTiles tiles : {WarpgroupTiles::kFinest, WarpgroupTiles::kFlat, WarpgroupTiles::kSmall}) {
-    void* const b = Upload(DataType::kFloat16, std::vector<double>(a.size()));
-    void* const c = Upload(DataType::kFloat16, std::vector<double>(a.size()));
-    Check(kernels::LaunchTranspose(*transpose, Upload(DataType::kFloat16, a), b, context_->stream()));
-    Check(kernels::LaunchManyRows({.m = kSize, .n = kSize, .k = kSize}, {tiles, 1},
-                                  {.a = Upload(DataType::kFloat16, unit), .b = b, .c = c}, context_->stream()));
-    ExpectNear(DataType::kFloat16, Download(DataType::kFloat16, c, kSize * kSize), a);
   }
 }
 
@@ -296,7 +110,7 @@ TEST_F(ManyRowsTest, NaNAndInfinityStayInTheirElements) {
   }
 }
 
-TEST_F(ManyRowsTest, EveryNumberThroughTheActivation) {
+TEST_F(EveryRowsTest, EveryNumberThroughTheActivation) {
   CheckEveryNumber<DataType::kFloat16>(0.7);
   CheckEveryNumber<DataType::kBFloat16>(0.7);
 }
@@ -380,36 +194,38 @@ TEST_F(ManyRowsTest, InfinitiesAndNanStayInTheirRows) {
   }
 }
 
-// What the product of operators comes to, its tensors `shift` elements behind aligned addresses.
-void ManyRowsTest::CheckOperators(const MatrixProduct& product, int64_t rows, const blas::GemmProblem& p,
-                                  size_t shift) {
-  const auto upload = [&](std::vector<double> values) {
-    values.insert(values.begin(), shift, 0.0);
-    return static_cast<std::byte*>(Upload(DataType::kFloat16, values)) + 2 * shift;
-  };
-  const std::vector<double> a = TestValues(rows * p.k, 1), b = TestValues(p.n * p.k, 2), bias = TestValues(p.n, 3),
-                            residual = TestValues(rows * p.n, 4);
-  const blas::GemmPointers at{.a = upload(a),
-                              .b = Upload(DataType::kFloat16, b),
-                              .c = upload(std::vector<double>(residual.size(), NAN)),
-                              .bias = upload(bias),
-                              .residual = upload(residual),
-                              .workspace = context_->workspace().Reserve(product.workspace_bytes()).value()};
-  Check(product.Enqueue(*context_, at));
-  const std::vector<double> c = Download(DataType::kFloat16, at.c, rows * p.n);
-  for (int64_t i = 0; i < rows * p.n; ++i) {
-    const int64_t row = i / p.n, column = i % p.n;
-    double sum = bias[static_cast<size_t>(column)] + (p.epilogue.residual() ? residual[static_cast<size_t>(i)] : 0);
-    for (int64_t j = 0; j < p.k; ++j) {
-      sum += a[static_cast<size_t>(row * p.k + j)] * b[static_cast<size_t>(column * p.k + j)];
+class RowsOfOperatorsTest : public ManyRowsTest {
+ protected:
+  // What the product of operators comes to, its tensors `shift` elements behind aligned addresses.
+  void CheckOperators(const MatrixProduct& product, int64_t rows, const blas::GemmProblem& p, size_t shift) {
+    const auto upload = [&](std::vector<double> values) {
+      values.insert(values.begin(), shift, 0.0);
+      return static_cast<std::byte*>(Upload(DataType::kFloat16, values)) + 2 * shift;
+    };
+    const std::vector<double> a = TestValues(rows * p.k, 1), b = TestValues(p.n * p.k, 2), bias = TestValues(p.n, 3),
+                              residual = TestValues(rows * p.n, 4);
+    const blas::GemmPointers at{.a = upload(a),
+                                .b = Upload(DataType::kFloat16, b),
+                                .c = upload(std::vector<double>(residual.size(), NAN)),
+                                .bias = upload(bias),
+                                .residual = upload(residual),
+                                .workspace = context_->workspace().Reserve(product.workspace_bytes()).value()};
+    Check(product.Enqueue(*context_, at));
+    const std::vector<double> c = Download(DataType::kFloat16, at.c, rows * p.n);
+    for (int64_t i = 0; i < rows * p.n; ++i) {
+      const int64_t row = i / p.n, column = i % p.n;
+      double sum = bias[static_cast<size_t>(column)] + (p.epilogue.residual() ? residual[static_cast<size_t>(i)] : 0);
+      for (int64_t j = 0; j < p.k; ++j) {
+        sum += a[static_cast<size_t>(row * p.k + j)] * b[static_cast<size_t>(column * p.k + j)];
+      }
+      ASSERT_NEAR(c[static_cast<size_t>(i)], Activated(p.epilogue.activation, sum), 2e-3 * std::max(1.0, std::abs(sum)))
+          << "shift " << shift << " row " << row << " column " << column;
     }
-    ASSERT_NEAR(c[static_cast<size_t>(i)], Activated(p.epilogue.activation, sum), 2e-3 * std::max(1.0, std::abs(sum)))
-        << "shift " << shift << " row " << row << " column " << column;
   }
-}
+};
 
 // By the product of operators: the kernel where it is planned, the library with a finisher where tensors lie otherwise.
-TEST_F(ManyRowsTest, ProductsOfOperatorsRunByIt) {
+TEST_F(RowsOfOperatorsTest, ProductsOfOperatorsRunByIt) {
   device::DeviceInfo info = context_->device_info();
   const int64_t n = 128 * std::max(info.multiprocessors / 3, 1), m = 3 * 128, k = 16;  // one tile each
   blas::GemmProblem p{.types = lib::MixedTypes::Of(DataType::kFloat16),

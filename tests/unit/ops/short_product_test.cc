@@ -13,6 +13,8 @@
 #include "kernels/movement/transpose.h"
 #include "lib/problem_check.h"
 #include "ops/gemm/matrix_product.h"
+#include "ops/registry.h"
+#include "plain_info.h"
 
 namespace cudaep::ops {
 namespace {
@@ -43,6 +45,33 @@ double Activate(Activation activation, double x) {
       return x / (1 + std::exp(-x));
     default:
       return x;
+  }
+}
+
+// A MatMul of compiled regions with constant weights that nobody else reads, and a bias.
+class Biased : public testing::PlainInfo {
+ public:
+  explicit Biased(bool constant_bias) : PlainInfo("MatMul", 3), constant_bias_(constant_bias) {}
+  DataType input_type(int) const override { return DataType::kFloat16; }
+  bool is_only_reader(int) const override { return true; }
+  std::optional<ConstantInfo> constant(int index) const override {
+    if (index == 1) return ConstantInfo{DataType::kFloat16, Shape{kInner, kColumns}};
+    if (index == 2 && constant_bias_) return ConstantInfo{DataType::kFloat16, Shape{kColumns}};
+    return std::nullopt;
+  }
+
+ private:
+  const bool constant_bias_;
+};
+
+// They read it before earlier work is done.
+TEST(ShortProductBiasTest, ThatANodeMakesKeepsEnginesAway) {
+  const KernelRow* const row = FindRow(kFusedDomain, "MatMul", 1);
+  ASSERT_NE(row, nullptr);
+  for (const bool constant : {true, false}) {
+    auto matmul = row->make(Biased(constant), *row);
+    CUDAEP_ASSERT_OK(matmul.status());
+    EXPECT_EQ((*matmul)->libraries().dnn, constant);
   }
 }
 
