@@ -76,6 +76,7 @@ struct DataTypeSet {
 inline constexpr DataTypeSet kFloat16Types{DataType::kFloat16, DataType::kBFloat16};
 inline constexpr DataTypeSet kFloatTypes = kFloat16Types | DataTypeSet{DataType::kFloat, DataType::kDouble};
 inline constexpr DataTypeSet kFloatTypesNoDouble = kFloat16Types | DataTypeSet(DataType::kFloat);
+inline constexpr DataTypeSet kInt8Types{DataType::kInt8, DataType::kUint8};
 inline constexpr DataTypeSet kSignedIntTypes{DataType::kInt8, DataType::kInt16, DataType::kInt32, DataType::kInt64};
 inline constexpr DataTypeSet kUnsignedIntTypes{DataType::kUint8, DataType::kUint16, DataType::kUint32,
                                                DataType::kUint64};

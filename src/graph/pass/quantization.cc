@@ -13,8 +13,6 @@
 namespace cudaep::graph {
 namespace {
 
-constexpr DataTypeSet kBytes{DataType::kInt8, DataType::kUint8};
-
 // Whether quotients are fp32 ones.
 bool DividesInFloat(const ir::Graph& graph, const ir::Node& node) {
   const int64_t precision = ir::IntAttribute(node, "precision", 0);
@@ -32,7 +30,7 @@ std::optional<std::vector<int32_t>> CodesOf(const ir::Graph& graph, int value) {
   if (value < 0 || !graph.value(value).is_constant()) return std::nullopt;
   const ops::TensorView& view = graph.value(value).constant;
   std::vector<int32_t> codes;
-  const bool known = VisitType<kBytes | DataTypeSet(DataType::kInt32)>(view.type, false, [&]<class T>() {
+  const bool known = VisitType<kInt8Types | DataTypeSet(DataType::kInt32)>(view.type, false, [&]<class T>() {
     const auto all = view.host<T>();
     codes.assign(all.begin(), all.end());
     return true;
@@ -49,7 +47,7 @@ std::optional<Quantization> QuantizationOf(const ir::Graph& graph, const ir::Nod
   Quantization found{.real = quantizes ? node.inputs[0] : node.outputs[0],
                      .codes = quantizes ? node.outputs[0] : node.inputs[0]};
   found.type = graph.value(found.codes).type;
-  const DataTypeSet types = quantizes ? kBytes : kBytes | DataTypeSet(DataType::kInt32);
+  const DataTypeSet types = quantizes ? kInt8Types : kInt8Types | DataTypeSet(DataType::kInt32);
   if (!types.Contains(found.type) || !kFloatTypesNoDouble.Contains(graph.value(found.real).type)) return std::nullopt;
   if (ir::IntAttribute(node, "block_size", 0) != 0 || (quantizes && !DividesInFloat(graph, node))) return std::nullopt;
 

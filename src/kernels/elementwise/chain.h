@@ -17,14 +17,12 @@
 namespace cudaep::kernels {
 
 inline constexpr int64_t kChainTableSize = 256;
-inline constexpr DataTypeSet kChainTableTypes{DataType::kInt8, DataType::kUint8};
+inline constexpr DataTypeSet kChainTableTypes = kInt8Types;
 inline constexpr int kMaxChainInputs = 8, kMaxChainOutputs = 4, kMaxChainSlots = 4, kMaxChainSteps = 48;
 inline constexpr DataTypeSet kChainInputTypes =
-    kFloatTypesNoDouble |
-    DataTypeSet{DataType::kBool, DataType::kInt8, DataType::kUint8, DataType::kInt32, DataType::kInt64};
+    kFloatTypesNoDouble | kInt8Types | DataTypeSet{DataType::kBool, DataType::kInt32, DataType::kInt64};
 // Integers are stored of values that are whole and fit.
-inline constexpr DataTypeSet kChainOutputTypes =
-    kFloatTypesNoDouble | DataTypeSet{DataType::kBool, DataType::kInt8, DataType::kUint8};
+inline constexpr DataTypeSet kChainOutputTypes = kFloatTypesNoDouble | kInt8Types | DataTypeSet(DataType::kBool);
 
 // What becomes of the accumulator x: y is the operand, a and b are the step's numbers.
 enum class ChainCode : uint8_t {

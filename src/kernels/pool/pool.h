@@ -11,7 +11,7 @@
 
 namespace cudaep::kernels {
 
-inline constexpr DataTypeSet kMaxPoolTypes = kFloatTypes | DataTypeSet{DataType::kInt8, DataType::kUint8};
+inline constexpr DataTypeSet kMaxPoolTypes = kFloatTypes | kInt8Types;
 inline constexpr DataTypeSet kAveragePoolTypes = kFloatTypes;
 
 // Spatial dimensions outermost first, leading ones of size 1 where there are fewer than three. The positions of an

@@ -24,8 +24,7 @@ struct QuantScales {
 
 inline constexpr DataTypeSet kQuantSources = kFloatTypesNoDouble | DataTypeSet(DataType::kInt32);
 inline constexpr DataTypeSet kQuantScaleTypes = kFloatTypesNoDouble | DataTypeSet(DataType::kFloat8E8M0);
-inline constexpr DataTypeSet kQuantInts =
-    kNarrowInts | DataTypeSet{DataType::kInt8, DataType::kUint8, DataType::kInt16, DataType::kUint16};
+inline constexpr DataTypeSet kQuantInts = kNarrowInts | kInt8Types | DataTypeSet{DataType::kInt16, DataType::kUint16};
 inline constexpr DataTypeSet kQuantFloats = kFloat8Types | DataTypeSet(DataType::kFloat4E2M1);
 
 struct QuantArgs {

@@ -6,8 +6,6 @@ namespace cudaep::kernels {
 namespace {
 
 constexpr DataTypeSet kReals = kFloatTypesNoDouble;
-constexpr DataTypeSet kBytes{DataType::kInt8, DataType::kUint8};
-
 // Quads of a thread: those with four scales have more to work out for them.
 template <bool kColumns>
 inline constexpr int kRows = kColumns ? 2 * kQuadsPerThread : kQuadsPerThread;
@@ -149,7 +147,7 @@ Status LaunchBytes(ScaleWalk walk, const LinearCall& call, DataType real, DataTy
   *launched = false;
   const bool columns = call.step != 0;
   if (walk != ScaleWalk::kSame || (call.wide && !call.one) || call.scale_type != real || !kReals.Contains(real) ||
-      !kBytes.Contains(byte)) {
+      !kInt8Types.Contains(byte)) {
     return Status::Ok();
   }
   if (columns && (!call.whole_quads || call.scales.inner != 1 || call.scales.block != 1)) return Status::Ok();

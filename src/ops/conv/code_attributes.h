@@ -6,8 +6,6 @@
 
 namespace cudaep::ops {
 
-inline constexpr DataTypeSet kCodeTypes{DataType::kInt8, DataType::kUint8};
-
 // Two floats, or none.
 Result<kernels::Bounds> ParseBounds(const OpInfo& info, const char* name);
 // Scale and zero point of codes of `type`.

@@ -56,7 +56,7 @@ class QuantizedConv final : public Operator {
     conv.x_zero = static_cast<int32_t>(info.IntOr("x_zero", 0));
     if (conv.x_zero != 0 && !info.has_input(kShift)) return InvalidArgument("x_zero without shift");
     const DataType type = info.output_type(0);
-    conv.to_codes = kCodeTypes.Contains(type);
+    conv.to_codes = kInt8Types.Contains(type);
     conv.has_residual = info.has_input(kResidual);
     CUDAEP_ASSIGN_OR_RETURN(conv.bounds, ParseBounds(info, "bounds"));
     CUDAEP_ASSIGN_OR_RETURN(conv.sum_bounds, ParseBounds(info, "sum_bounds"));

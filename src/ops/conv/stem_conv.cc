@@ -201,7 +201,7 @@ const RegisterRows kRows(
     {{.domain = kFusedDomain, .op = "StemConv", .types = {{"T", kernels::kStemTypes}}, .make = Make<StemConv>},
      {.domain = kFusedDomain,
       .op = "QuantizedStem",
-      .types = {{"T1", DataType::kInt8}, {"T2", DataType::kFloat16}, {"T3", kCodeTypes}},
+      .types = {{"T1", DataType::kInt8}, {"T2", DataType::kFloat16}, {"T3", kInt8Types}},
       .make = Make<StemConv>}});
 
 }  // namespace

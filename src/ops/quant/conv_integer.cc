@@ -163,14 +163,12 @@ class ConvInteger final : public Operator {
   bool deterministic_;
 };
 
-constexpr DataTypeSet kBytes{DataType::kInt8, DataType::kUint8};
-
 KernelRow LinearRow(const char* domain, int since) {
   return {.domain = domain,
           .op = "QLinearConv",
           .since = since,
           .until = since,
-          .types = {{"T1", kBytes}, {"T2", kBytes}, {"T3", kBytes}, {"T4", DataType::kInt32}},
+          .types = {{"T1", kInt8Types}, {"T2", kInt8Types}, {"T3", kInt8Types}, {"T4", DataType::kInt32}},
           .variant = static_cast<int>(Variant::kLinear),
           .make = Make<ConvInteger>};
 }
@@ -179,7 +177,7 @@ const RegisterRows kRows({
     {.op = "ConvInteger",
      .since = 10,
      .until = 10,
-     .types = {{"T1", kBytes}, {"T2", kBytes}, {"T3", DataType::kInt32}},
+     .types = {{"T1", kInt8Types}, {"T2", kInt8Types}, {"T3", DataType::kInt32}},
      .variant = static_cast<int>(Variant::kInteger),
      .make = Make<ConvInteger>},
     LinearRow(kOnnxDomain, 10),

@@ -228,8 +228,6 @@ class MatMulInteger final : public Operator {
   bool may_use_library_ = false;
 };
 
-constexpr DataTypeSet kBytes{DataType::kInt8, DataType::kUint8};
-
 KernelRow Row(Variant variant, const char* op, int since, std::vector<TypeConstraint> types,
               const char* domain = kOnnxDomain) {
   return {.domain = domain,
@@ -242,13 +240,14 @@ KernelRow Row(Variant variant, const char* op, int since, std::vector<TypeConstr
 }
 
 const RegisterRows kRows({
-    Row(Variant::kInteger, "MatMulInteger", 10, {{"T1", kBytes}, {"T2", kBytes}, {"T3", DataType::kInt32}}),
-    Row(Variant::kLinear, "QLinearMatMul", 10, {{"T1", kBytes}, {"T2", kBytes}, {"T3", kBytes}}),
+    Row(Variant::kInteger, "MatMulInteger", 10, {{"T1", kInt8Types}, {"T2", kInt8Types}, {"T3", DataType::kInt32}}),
+    Row(Variant::kLinear, "QLinearMatMul", 10, {{"T1", kInt8Types}, {"T2", kInt8Types}, {"T3", kInt8Types}}),
     Row(Variant::kLinear, "QLinearMatMul", 21,
-        {{"TS", kFloatTypesNoDouble}, {"T1", kBytes}, {"T2", kBytes}, {"T3", kBytes}}),
+        {{"TS", kFloatTypesNoDouble}, {"T1", kInt8Types}, {"T2", kInt8Types}, {"T3", kInt8Types}}),
     Row(Variant::kToFloat, "MatMulIntegerToFloat", 1,
-        {{"T1", kBytes}, {"T2", kBytes}, {"T3", {DataType::kFloat, DataType::kFloat16}}}, kMicrosoftDomain),
-    Row(Variant::kDynamic, "DynamicQuantizeMatMul", 1, {{"T1", DataType::kFloat}, {"T2", kBytes}}, kMicrosoftDomain),
+        {{"T1", kInt8Types}, {"T2", kInt8Types}, {"T3", {DataType::kFloat, DataType::kFloat16}}}, kMicrosoftDomain),
+    Row(Variant::kDynamic, "DynamicQuantizeMatMul", 1, {{"T1", DataType::kFloat}, {"T2", kInt8Types}},
+        kMicrosoftDomain),
 });
 
 }  // namespace

@@ -243,11 +243,9 @@ class MatMulIntegerToCodes final : public Operator {
   bool own_alone_, library_alone_;
 };
 
-constexpr DataTypeSet kBytes{DataType::kInt8, DataType::kUint8};
-
 const RegisterRows kRows({{.domain = kFusedDomain,
                            .op = "MatMulIntegerToCodes",
-                           .types = {{"T1", DataType::kInt8}, {"T2", kBytes}},
+                           .types = {{"T1", DataType::kInt8}, {"T2", kInt8Types}},
                            .make = Make<MatMulIntegerToCodes>}});
 
 }  // namespace

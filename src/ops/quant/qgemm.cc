@@ -128,16 +128,14 @@ class QGemm final : public Operator {
   bool transpose_a_ = false;
 };
 
-constexpr DataTypeSet kBytes{DataType::kInt8, DataType::kUint8};
-
 const RegisterRows kRows({
     {.domain = kMicrosoftDomain,
      .op = "QGemm",
      .types = {{"T", DataType::kFloat},
-               {"TA", kBytes},
-               {"TB", kBytes},
+               {"TA", kInt8Types},
+               {"TB", kInt8Types},
                {"TC", DataType::kInt32},
-               {"TYZ", kBytes},
+               {"TYZ", kInt8Types},
                {"TY", {DataType::kFloat, DataType::kInt8, DataType::kUint8}}},
      .make = Make<QGemm>},
 });

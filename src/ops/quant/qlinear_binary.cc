@@ -59,7 +59,7 @@ class QLinearPair final : public Operator {
 KernelRow Row(const char* op, QLinearBinary variant) {
   return {.domain = kMicrosoftDomain,
           .op = op,
-          .types = {{"T", kQLinearTypes}},
+          .types = {{"T", kInt8Types}},
           .host_inputs = {kAScale, kAZero, kBScale, kBZero, kYScale, kYZero},
           .variant = static_cast<int>(variant),
           .make = Make<QLinearPair>};

@@ -31,7 +31,7 @@ class QLinearConcat final : public Operator {
     if (!axis) return InvalidArgument("attribute axis is missing");
     if (info.input_count() > kMostInputs) return NotSupported(info.input_count(), " inputs; at most ", kMostInputs);
     for (int i = static_cast<int>(kFirst); i < info.input_count(); i += static_cast<int>(kOfEach)) {
-      if (!kQLinearTypes.Contains(info.input_type(i))) {
+      if (!kInt8Types.Contains(info.input_type(i))) {
         return InvalidArgument("input ", i, " of type ", DataTypeName(info.input_type(i)), "; a tensor stands here");
       }
     }
@@ -106,7 +106,7 @@ std::vector<int> HostInputs() {
 const RegisterRows kRows({
     {.domain = kMicrosoftDomain,
      .op = "QLinearConcat",
-     .types = {{"T8", kQLinearTypes}, {"TF", DataType::kFloat}, {"TV", kQLinearTypes | DataTypeSet(DataType::kFloat)}},
+     .types = {{"T8", kInt8Types}, {"TF", DataType::kFloat}, {"TV", kInt8Types | DataTypeSet(DataType::kFloat)}},
      .host_inputs = HostInputs(),
      .make = Make<QLinearConcat>},
 });

@@ -122,7 +122,7 @@ class QLinearGlobalAveragePool final : public Operator {
 KernelRow Row(const char* op, OperatorFactory make) {
   return {.domain = kMicrosoftDomain,
           .op = op,
-          .types = {{"T", kQLinearTypes}},
+          .types = {{"T", kInt8Types}},
           .host_inputs = {kXScale, kXZero, kYScale, kYZero},
           .make = make};
 }

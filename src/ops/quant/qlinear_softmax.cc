@@ -61,7 +61,7 @@ class QLinearSoftmax final : public Operator {
 const RegisterRows kRows({
     {.domain = kMicrosoftDomain,
      .op = "QLinearSoftmax",
-     .types = {{"T", kQLinearTypes}},
+     .types = {{"T", kInt8Types}},
      .host_inputs = {kXScale, kXZero, kYScale, kYZero},
      .make = Make<QLinearSoftmax>},
 });

@@ -60,7 +60,7 @@ class QLinearUnary final : public Operator {
 KernelRow Row(const char* op, Function variant) {
   return {.domain = kMicrosoftDomain,
           .op = op,
-          .types = {{"T", kQLinearTypes}},
+          .types = {{"T", kInt8Types}},
           .host_inputs = {kXScale, kXZero, kYScale, kYZero},
           .variant = static_cast<int>(variant),
           .make = Make<QLinearUnary>};

@@ -33,6 +33,4 @@ inline Result<QLinearValue> ReadQLinear(TensorViews inputs, size_t scale_index, 
   return value;
 }
 
-inline constexpr DataTypeSet kQLinearTypes{DataType::kInt8, DataType::kUint8};
-
 }  // namespace cudaep::ops

@@ -147,13 +147,12 @@ class QuantizedAttention final : public Operator {
   std::vector<int64_t> q_perm_, k_perm_, v_perm_, y_perm_;
 };
 
-constexpr DataTypeSet kBytes{DataType::kInt8, DataType::kUint8};
-
-const RegisterRows kRows(
-    {{.domain = kFusedDomain,
-      .op = "QuantizedAttention",
-      .types = {{"T1", DataType::kInt8}, {"T2", {DataType::kFloat, DataType::kInt8, DataType::kUint8}}, {"T3", kBytes}},
-      .make = Make<QuantizedAttention>}});
+const RegisterRows kRows({{.domain = kFusedDomain,
+                           .op = "QuantizedAttention",
+                           .types = {{"T1", DataType::kInt8},
+                                     {"T2", {DataType::kFloat, DataType::kInt8, DataType::kUint8}},
+                                     {"T3", kInt8Types}},
+                           .make = Make<QuantizedAttention>}});
 
 }  // namespace
 }  // namespace cudaep::ops

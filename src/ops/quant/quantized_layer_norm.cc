@@ -117,13 +117,13 @@ class QuantizedLayerNorm final : public Operator {
   float epsilon_;
 };
 
-const RegisterRows kRows(
-    {{.domain = kFusedDomain,
-      .op = "QuantizedLayerNormalization",
-      .types = {{"T1", kQLinearTypes}, {"T2", kQLinearTypes}, {"T3", kQLinearTypes}, {"T4", kQLinearTypes}},
-      .host_inputs = {kXScale, kXZero, kResidualScale, kResidualZero, kSumScale, kSumZero, kYScale, kYZero},
-      .in_place = {{kX, 0}, {kResidual, 0}},
-      .make = Make<QuantizedLayerNorm>}});
+const RegisterRows kRows({{.domain = kFusedDomain,
+                           .op = "QuantizedLayerNormalization",
+                           .types = {{"T1", kInt8Types}, {"T2", kInt8Types}, {"T3", kInt8Types}, {"T4", kInt8Types}},
+                           .host_inputs = {kXScale, kXZero, kResidualScale, kResidualZero, kSumScale, kSumZero, kYScale,
+                                           kYZero},
+                           .in_place = {{kX, 0}, {kResidual, 0}},
+                           .make = Make<QuantizedLayerNorm>}});
 
 }  // namespace
 }  // namespace cudaep::ops

@@ -118,12 +118,11 @@ class QuantizedMatMul final : public Operator {
   std::vector<int64_t> a_perm_, b_perm_, y_perm_;
 };
 
-constexpr DataTypeSet kBytes{DataType::kInt8, DataType::kUint8};
-
-const RegisterRows kRows({{.domain = kFusedDomain,
-                           .op = "QuantizedMatMul",
-                           .types = {{"TS", kFloatTypesNoDouble}, {"T1", kBytes}, {"T2", kBytes}, {"T3", kBytes}},
-                           .make = Make<QuantizedMatMul>}});
+const RegisterRows kRows(
+    {{.domain = kFusedDomain,
+      .op = "QuantizedMatMul",
+      .types = {{"TS", kFloatTypesNoDouble}, {"T1", kInt8Types}, {"T2", kInt8Types}, {"T3", kInt8Types}},
+      .make = Make<QuantizedMatMul>}});
 
 }  // namespace
 }  // namespace cudaep::ops

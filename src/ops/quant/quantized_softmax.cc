@@ -115,12 +115,10 @@ class QuantizedSoftmax final : public Operator {
   kernels::QLinearSoftmax softmax_;  // without what depends on dimensions
 };
 
-constexpr DataTypeSet kCodes{DataType::kInt8, DataType::kUint8};
-
 const RegisterRows kRows(
     {{.domain = kFusedDomain,
       .op = "QuantizedSoftmax",
-      .types = {{"T1", kCodes}, {"T2", {DataType::kFloat, DataType::kInt8, DataType::kUint8}}, {"T3", kCodes}},
+      .types = {{"T1", kInt8Types}, {"T2", {DataType::kFloat, DataType::kInt8, DataType::kUint8}}, {"T3", kInt8Types}},
       .in_place = {{0, 0}},
       .make = Make<QuantizedSoftmax>}});
 
