@@ -192,21 +192,14 @@ __device__ __forceinline__ void TakeRegisters() {
   "%12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, " \
   "%24, %25, %26, %27, %28, %29, %30, %31"
 #define CUDAEP_NAMES_64                                          \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, "           \
-  "%12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, " \
-  "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, " \
-  "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
-  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, " \
-  "%60, %61, %62, %63"
-#define CUDAEP_NAMES_96                                          \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, "           \
-  "%12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, " \
-  "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, " \
-  "%36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
-  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, " \
-  "%60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, " \
-  "%72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, " \
-  "%84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+  CUDAEP_NAMES_32                                                \
+  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43" \
+  ", %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55" \
+  ", %56, %57, %58, %59, %60, %61, %62, %63"
+#define CUDAEP_NAMES_80 \
+  CUDAEP_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
+#define CUDAEP_NAMES_96 \
+  CUDAEP_NAMES_80 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 #define CUDAEP_WHOLE_SUMS_4(i) "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3])
 #define CUDAEP_WHOLE_SUMS_8(i) CUDAEP_WHOLE_SUMS_4(i), CUDAEP_WHOLE_SUMS_4(i + 4)
 #define CUDAEP_WHOLE_SUMS_32(i) \
@@ -296,13 +289,13 @@ void ComputeWarpgroup(void* const* operands) {
 }  // namespace sim
 #endif
 
-// By all threads of the group; kColumns (N) is 64, 128 or 192. Not `adds`: d is overwritten.
+// By all threads of the group; kColumns (N) is 64, 128, 160 (16 bits) or 192. Not `adds`: d is overwritten.
 template <class T, int kColumns>
 __device__ __forceinline__ void WarpgroupMma([[maybe_unused]] WarpgroupSum<T> (&d)[kColumns / 2],
                                              [[maybe_unused]] const BoxPart& a, [[maybe_unused]] const BoxPart& b,
                                              [[maybe_unused]] bool adds) {
   static_assert(std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> || std::is_same_v<T, int8_t>);
-  static_assert(kColumns == 64 || kColumns == 128 || kColumns == 192);
+  static_assert(kColumns == 64 || kColumns == 128 || kColumns == 192 || (kColumns == 160 && sizeof(T) == 2));
 #if defined(CUDAEP_SIMULATED_DEVICE)
   const int row = static_cast<int>(threadIdx.x) % kWarpgroupThreads / 32 * 16;
   sim::WarpgroupOperand<T> operand{nullptr, a, row, b, d, adds};
@@ -335,6 +328,14 @@ __device__ __forceinline__ void WarpgroupMma([[maybe_unused]] WarpgroupSum<T> (&
   } else if constexpr (kColumns == 128) {
     asm volatile(CUDAEP_WARPGROUP_MMA("128", "bf16", CUDAEP_NAMES_64, "%64", "%65", "%66")
                  : CUDAEP_SUMS_32(0), CUDAEP_SUMS_32(32)
+                 : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(adds)));
+  } else if constexpr (kColumns == 160 && std::is_same_v<T, Half>) {
+    asm volatile(CUDAEP_WARPGROUP_MMA("160", "f16", CUDAEP_NAMES_80, "%80", "%81", "%82")
+                 : CUDAEP_SUMS_32(0), CUDAEP_SUMS_32(32), CUDAEP_SUMS_8(64), CUDAEP_SUMS_8(72)
+                 : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(adds)));
+  } else if constexpr (kColumns == 160) {
+    asm volatile(CUDAEP_WARPGROUP_MMA("160", "bf16", CUDAEP_NAMES_80, "%80", "%81", "%82")
+                 : CUDAEP_SUMS_32(0), CUDAEP_SUMS_32(32), CUDAEP_SUMS_8(64), CUDAEP_SUMS_8(72)
                  : "l"(a.bits), "l"(b.bits), "r"(static_cast<int>(adds)));
   } else if constexpr (std::is_same_v<T, Half>) {
     asm volatile(CUDAEP_WARPGROUP_MMA("192", "f16", CUDAEP_NAMES_96, "%96", "%97", "%98")
@@ -378,6 +379,7 @@ __device__ __forceinline__ void WarpgroupMma([[maybe_unused]] float (&d)[32], [[
 #undef CUDAEP_WHOLE_SUMS_8
 #undef CUDAEP_WHOLE_SUMS_4
 #undef CUDAEP_NAMES_96
+#undef CUDAEP_NAMES_80
 #undef CUDAEP_NAMES_64
 #undef CUDAEP_NAMES_32
 #undef CUDAEP_SUMS_32

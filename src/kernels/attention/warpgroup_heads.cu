@@ -22,9 +22,12 @@ constexpr float kLog2E = 1.4426950408889634f;
 constexpr float kMostFolded = 1 << 10;
 static_assert(kColumns == device::kBoxColumns);
 
+// Blocks of a multiprocessor, with so many tiles of keys.
+constexpr int Together(int tiles) { return tiles == 1 ? 4 : 3; }
+
 // The kTiles tiles of kTile keys.
 template <class T, int kTile, int kTiles>
-__global__ void __launch_bounds__(kThreads, kTiles == 1 ? 4 : 3)
+__global__ void __launch_bounds__(kThreads, Together(kTiles))
     WarpgroupHeadsKernel(__grid_constant__ const FlashArguments p) {
   constexpr float kHidden = -std::numeric_limits<float>::infinity();
   constexpr int kKeys = kTile * kTiles, kShare = (kKeys + kThreads - 1) / kThreads;
@@ -51,7 +54,7 @@ __global__ void __launch_bounds__(kThreads, kTiles == 1 ? 4 : 3)
     }
   };
   device::GridDependencyWait();
-  TriggerDependentsOfSmallGrid(gridDim.x * gridDim.y * gridDim.z);
+  TriggerDependentsOfOneRound(Together(kTiles) * kThreads, gridDim.x * gridDim.y * gridDim.z);
 
   load(q_box, kRows, queries - first_row, problem.head_size, p.at.q, problem.q, head, first_row);
   load(k_box, kKeys, keys, problem.head_size, p.at.k, problem.k, kv_head, 0);

@@ -7,7 +7,7 @@ template <class T>
 using WithGelu = RowsFinish<T, RowsActivation::kGeluErf, false, false, WarpgroupTiles::kSmall, WarpgroupTiles::kWide,
                             WarpgroupTiles::kTurns>;
 template <class T>
-using InTurns = RowsFinish<T, RowsActivation::kNone, false, false, WarpgroupTiles::kTurns>;
+using Plain = RowsFinish<T, RowsActivation::kNone, false, false, WarpgroupTiles::kBroad, WarpgroupTiles::kTurns>;
 
 }  // namespace
 
@@ -34,9 +34,9 @@ Status LaunchManyRows(const ManyRowsProduct& product, const WarpgroupPlan& plan,
     if (product.activation == Activation::kGeluErf && !product.residual) {
       return LaunchRows<WithGelu<T>>(product, plan, at, stream);
     }
-    if (plan.tiles != WarpgroupTiles::kTurns) return LaunchPointwise(product, plan, at, stream);
+    if (!Plain<T>::Takes(plan.tiles)) return LaunchPointwise(product, plan, at, stream);
     if (product.activation == Activation::kNone && !product.residual) {
-      return LaunchRows<InTurns<T>>(product, plan, at, stream);
+      return LaunchRows<Plain<T>>(product, plan, at, stream);
     }
     return NoSuchEnd(product, plan);
   };

@@ -29,8 +29,8 @@ struct ManyRowsProduct {
   DataType type = DataType::kFloat16;  // float16 or bfloat16
   int64_t m = 0, n = 0, k = 0;
   bool bias = false, residual = false;
-  // GELU by erf: without a residual, by all tiles but kFine and kTall. None and ReLU: with and without one, by kFinest,
-  // kFlat and kSmall; none also without one in kTurns.
+  // GELU by erf: without a residual, by all tiles but kFine, kBroad and kTall. None and ReLU: with and without one, by
+  // kFinest, kFlat and kSmall; none also without one by kBroad and kTurns.
   Activation activation = Activation::kNone;
   bool constant_b = false;  // B may be read before earlier work of the stream is done
 };

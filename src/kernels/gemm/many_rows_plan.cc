@@ -14,6 +14,9 @@ namespace {
 // kernel behind it.
 constexpr double kLeastOfRounds = 0.85, kLeastOfRoundsWithGelu = 0.74, kLeastOfOneRoundWithGelu = 0.7;
 constexpr int64_t kMostDepth = 1024, kMostDepthWithGelu = 2048;
+// A single round without GELU: of BERT's 1024 x 2304 x 768 as a part of the model (0.87 of it, docs/benchmarks.md).
+constexpr double kLeastOfOneRound = 0.85;
+constexpr int64_t kLeastDepthOfOneRound = 512;
 
 // Of tiles of 64 rows: steps of 64 inner elements that a block multiplies at most, where a tile's inner dimension is
 // whole, the same of 64 x 128, and where it is cut. Measured on an H200 with 32 to 1,024 rows, 384 to 8,192 columns and
@@ -59,15 +62,22 @@ std::optional<WarpgroupPlan> PlanManyRows(const ManyRowsProduct& product, const 
   const bool finishes = (gelu || product.activation == Activation::kNone) && !product.residual;
   const int64_t most_depth = gelu ? kMostDepthWithGelu : kMostDepth;
   if (!finishes || product.k > most_depth) return std::nullopt;
-  const WarpgroupPlan plan = gelu ? PlanWarpgroups(product.m, product.n, device)
-                                  : PlanWarpgroups(product.m, product.n, WarpgroupTiles::kTurns, device);
   const int64_t processors = std::max(device.multiprocessors, 1);
-  const int64_t rounds = CeilDiv(WarpgroupTileCount(product.m, product.n, plan.tiles), processors);
-  if (rounds == 1 && !gelu) return std::nullopt;
+  const auto rounds_of = [&](WarpgroupTiles tiles) {
+    return CeilDiv(WarpgroupTileCount(product.m, product.n, tiles), processors);
+  };
+  constexpr auto kBroad = WarpgroupTiles::kBroad, kTurns = WarpgroupTiles::kTurns;
+  const WarpgroupPlan plan =
+      gelu ? PlanWarpgroups(product.m, product.n, device)
+           : PlanWarpgroups(product.m, product.n, rounds_of(kBroad) == 1 ? kBroad : kTurns, device);
+  const int64_t rounds = rounds_of(plan.tiles);
+  const bool one_round = rounds == 1;
+  if (one_round && !gelu && (plan.tiles == kTurns || product.k < kLeastDepthOfOneRound)) return std::nullopt;
   const double done =
       static_cast<double>(product.m) * static_cast<double>(product.n) /
       static_cast<double>(rounds * processors * WarpgroupRows(plan.tiles) * WarpgroupColumns(plan.tiles));
-  const double least = !gelu ? kLeastOfRounds : rounds == 1 ? kLeastOfOneRoundWithGelu : kLeastOfRoundsWithGelu;
+  const double least = one_round ? (gelu ? kLeastOfOneRoundWithGelu : kLeastOfOneRound)
+                                 : (gelu ? kLeastOfRoundsWithGelu : kLeastOfRounds);
   if (done < least) return std::nullopt;
   return plan;
 }

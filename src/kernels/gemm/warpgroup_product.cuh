@@ -163,7 +163,8 @@ __device__ __forceinline__ void FetchBoxes(const Tiles& p, const device::TensorM
       next_stage();
     }
     if constexpr (Finish::kResidual) {
-      static_assert(Tile::kResidualBytes <= Tile::kStageBytes && !Tile::kTurns);
+      static_assert(Tile::kResidualBytes <= Tile::kStageBytes && Tile::kColumns % device::kBoxColumns == 0);
+      static_assert(!Tile::kTurns);
       device::CopyBarrier* const full = &shared.full[stage];
       shared.empty[stage].Wait(parity);
       full->ArriveExpecting(Tile::kResidualBytes);
@@ -359,6 +360,8 @@ struct TileOf<WarpgroupTiles::kFine> : std::type_identity<Tile<64, false, 2>> {}
 template <>
 struct TileOf<WarpgroupTiles::kSmall> : std::type_identity<Tile<128, false, 2>> {};
 template <>
+struct TileOf<WarpgroupTiles::kBroad> : std::type_identity<Tile<160, false, 2>> {};
+template <>
 struct TileOf<WarpgroupTiles::kWide> : std::type_identity<Tile<192, false, 2>> {};
 template <>
 struct TileOf<WarpgroupTiles::kTall> : std::type_identity<Tile<128, false, 4>> {};
@@ -390,6 +393,8 @@ Status Launch(const WarpgroupPlan& plan, const void* a, const void* b, bool cons
       return launch.template operator()<WarpgroupTiles::kFine>();
     case WarpgroupTiles::kSmall:
       return launch.template operator()<WarpgroupTiles::kSmall>();
+    case WarpgroupTiles::kBroad:
+      return launch.template operator()<WarpgroupTiles::kBroad>();
     case WarpgroupTiles::kWide:
       return launch.template operator()<WarpgroupTiles::kWide>();
     case WarpgroupTiles::kTall:

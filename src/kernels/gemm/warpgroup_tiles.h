@@ -16,6 +16,7 @@ enum class WarpgroupTiles : uint8_t {
   kFlat,    // 64 x 128
   kFine,    // 128 x 64, half of the rows each, two blocks together
   kSmall,   // 128 x 128, half of the rows each
+  kBroad,   // 128 x 160, half of the rows each
   kWide,    // 128 x 192, half of the rows each
   kTall,    // 256 x 128, a quarter of the rows each
   kTurns,   // 128 x 192 each in turns (ping-pong): one multiplies while the other finishes
@@ -36,6 +37,7 @@ constexpr int64_t WarpgroupRows(WarpgroupTiles tiles) {
 }
 constexpr int64_t WarpgroupColumns(WarpgroupTiles tiles) {
   if (tiles == WarpgroupTiles::kFinest || tiles == WarpgroupTiles::kFine) return 64;
+  if (tiles == WarpgroupTiles::kBroad) return 160;
   return tiles == WarpgroupTiles::kWide || tiles == WarpgroupTiles::kTurns ? 192 : 128;
 }
 // Whether a single warpgroup multiplies, so that it is the launch and memory that are waited for.

@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kRowsThreadsAtOnce)
   const bool centred = in.centred();
   const T* const x = in.x + row * in.elems + first * kPack;
 
-  TriggerDependentsOfSmallGrid();
+  TriggerDependentsOfOneRound(kRowsThreadsAtOnce);
   PackAffine<kPack, V> by;
   RawPack<V, kPack> scale = {}, beta = {};  // of kShared, as they lie in memory: nothing waits for them before the row
   const auto load_shared = [&] {

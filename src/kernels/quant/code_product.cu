@@ -12,7 +12,8 @@ struct CodesFinish {
   using Element = int8_t;
   static constexpr bool kAlongRows = false, kResidual = false;
   static constexpr bool Takes(WarpgroupTiles tiles) {
-    return tiles != WarpgroupTiles::kFlat && tiles != WarpgroupTiles::kTall && tiles != WarpgroupTiles::kTurns;
+    return tiles == WarpgroupTiles::kFinest || tiles == WarpgroupTiles::kFine || tiles == WarpgroupTiles::kSmall ||
+           tiles == WarpgroupTiles::kWide;
   }
   static constexpr int kSideBySide = 2;
   template <int kColumns>

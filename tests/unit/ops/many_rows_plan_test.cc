@@ -131,6 +131,17 @@ TEST(ManyRowsPlanTest, TilesAreThoseThatFillTheDevice) {
     EXPECT_EQ(tiles(m, n, 768, false), -1) << m << ' ' << n;
   }
   EXPECT_EQ(tiles(4096, 768, 3072, false), -1);
+  // One round of tiles, nearly whole.
+  for (const auto& [m, n] : {std::pair{1024, 2304}, {1024, 2560}, {2048, 1280}, {1000, 2304}}) {
+    EXPECT_EQ(tiles(m, n, 768, false), static_cast<int>(WarpgroupTiles::kBroad)) << m << ' ' << n;
+  }
+  for (const auto& [m, n] : {std::pair{1024, 2592}, {1024, 1920}, {700, 3072}}) {
+    EXPECT_EQ(tiles(m, n, 768, false), -1) << m << ' ' << n;
+  }
+  EXPECT_EQ(tiles(1024, 2304, 1024, false), static_cast<int>(WarpgroupTiles::kBroad));
+  EXPECT_EQ(tiles(1024, 2304, 1032, false), -1);
+  EXPECT_EQ(tiles(1024, 2304, 512, false), static_cast<int>(WarpgroupTiles::kBroad));
+  EXPECT_EQ(tiles(1024, 2304, 504, false), -1);
 }
 
 TEST(ManyRowsPlanTest, WhatTheKernelDoesNotTake) {

@@ -59,6 +59,12 @@ TEST_F(EveryRowsTest, EveryTilingOnEverySize) {
     CheckSizes(DataType::kFloat16, WarpgroupTiles::kTurns, 129, 224, 72, true, blocks, Activation::kNone);
     CheckSizes(DataType::kBFloat16, WarpgroupTiles::kTurns, 300, 416, 200, blocks == 1, blocks, Activation::kNone);
   }
+  CheckSizes(DataType::kFloat16, WarpgroupTiles::kBroad, 128, 160, 64, true, 1, Activation::kNone);
+  CheckSizes(DataType::kFloat16, WarpgroupTiles::kBroad, 1, 32, 8, false, 1, Activation::kNone);
+  for (const unsigned blocks : {1u, 2u}) {
+    CheckSizes(DataType::kFloat16, WarpgroupTiles::kBroad, 129, 224, 72, true, blocks, Activation::kNone);
+    CheckSizes(DataType::kBFloat16, WarpgroupTiles::kBroad, 300, 320, 456, blocks == 1, blocks, Activation::kNone);
+  }
   // More steps than a ring has, in turns: an odd and an even number of tiles for a block.
   for (const unsigned blocks : {1u, 2u}) {
     CheckSizes(DataType::kFloat16, WarpgroupTiles::kTurns, 260, 32, 456, true, blocks);
@@ -85,25 +91,26 @@ TEST_F(ManyRowsTest, PointwiseWithAndWithoutAResidual) {
 // What is no number stays in its elements, beside what lies beyond the edge of a box.
 TEST_F(ManyRowsTest, NaNAndInfinityStayInTheirElements) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  for (const bool adds : {false, true}) {
-    const ManyRowsProduct p{.m = 3, .n = 160, .k = 8, .residual = adds, .activation = Activation::kRelu};
+  for (const WarpgroupTiles tiles : {WarpgroupTiles::kSmall, WarpgroupTiles::kBroad, WarpgroupTiles::kFinest}) {
+    const bool adds = tiles == WarpgroupTiles::kFinest, cuts = tiles != WarpgroupTiles::kBroad;
+    const ManyRowsProduct p{
+        .m = 3, .n = 160, .k = 8, .residual = adds, .activation = cuts ? Activation::kRelu : Activation::kNone};
     std::vector<double> a(3 * 8, 1), b(160 * 8, -1), residual(3 * 160, 2);
     a[8] = kInfinity;  // all of row 1: -infinity, which ReLU makes 0
     b[7 * 8] = NAN;    // column 7
     b[159 * 8] = kInfinity;
     residual[2 * 160 + 140] = NAN;
     residual[2 * 160 + 141] = kInfinity;
-    const auto tiles = adds ? WarpgroupTiles::kFinest : WarpgroupTiles::kSmall;
-    const auto c = Run(p, {tiles, 2}, a, b, std::vector<double>(160), residual);
+    const auto c = Run(p, {tiles, cuts ? 2u : 1u}, a, b, std::vector<double>(160), residual);
     for (size_t row = 0; row < 3; ++row) {
       for (size_t column = 0; column < 160; ++column) {
         const double got = c[row * 160 + column];
-        SCOPED_TRACE(::testing::Message() << row << ", " << column << " residual " << adds);
+        SCOPED_TRACE(::testing::Message() << row << ", " << column << " tiles " << static_cast<int>(tiles));
         if (column == 7 || (adds && row == 2 && column == 140)) {
           EXPECT_TRUE(std::isnan(got)) << got;
         } else {
           const bool infinite = column == 159 || (adds && row == 2 && column == 141);
-          EXPECT_EQ(got, infinite ? kInfinity : 0.0);
+          EXPECT_EQ(got, infinite ? kInfinity : cuts ? 0.0 : row == 1 ? -kInfinity : -8.0);
         }
       }
     }
@@ -124,7 +131,12 @@ TEST_F(ManyRowsTest, RefusesOtherTilesAndSizes) {
   for (const WarpgroupTiles tiles : {WarpgroupTiles::kWide, WarpgroupTiles::kFine, WarpgroupTiles::kTall}) {
     EXPECT_EQ(code({.m = 32, .n = 32, .k = 8}, tiles), StatusCode::kInvalidArgument) << static_cast<int>(tiles);
   }
-  EXPECT_EQ(code({.m = 32, .n = 32, .k = 8, .residual = true}, WarpgroupTiles::kTurns), StatusCode::kInvalidArgument);
+  for (const WarpgroupTiles tiles : {WarpgroupTiles::kBroad, WarpgroupTiles::kTurns}) {
+    EXPECT_EQ(code({.m = 32, .n = 32, .k = 8, .residual = true}, tiles), StatusCode::kInvalidArgument);
+    EXPECT_EQ(code({.m = 32, .n = 32, .k = 8, .activation = Activation::kRelu}, tiles), StatusCode::kInvalidArgument);
+  }
+  EXPECT_EQ(code({.m = 32, .n = 32, .k = 8, .activation = Activation::kGeluErf}, WarpgroupTiles::kBroad),
+            StatusCode::kInvalidArgument);
   EXPECT_EQ(code({.m = 32, .n = 32, .k = 8, .activation = Activation::kSilu}, WarpgroupTiles::kSmall),
             StatusCode::kInvalidArgument);
   EXPECT_EQ(
@@ -156,6 +168,7 @@ TEST_F(ManyRowsTest, MapsOfMatrices) {
   };
   EXPECT_EQ(code(64, 64, 32, 2), StatusCode::kOk);
   EXPECT_EQ(code(64, 64, 32, 8), StatusCode::kOk);
+  EXPECT_EQ(code(160, 64, 160, 8), StatusCode::kOk);
   EXPECT_EQ(code(40, 64, 24, 2), StatusCode::kOk);
   for (const auto& [rows, columns, box_rows, side_by_side] : {std::tuple{40, 64, 32, 8},
                                                               {64, 64, 24, 8},
