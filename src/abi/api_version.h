@@ -21,8 +21,11 @@ inline constexpr uint32_t kApiInitializationEnd = 27;   // OrtEp::OnSessionIniti
 inline constexpr uint32_t kApiInnerReads = 27;          // a node made of others gets what graphs inside them read
 inline constexpr uint32_t kApiGraphs = 26;              // OrtEp::IsGraphCaptureEnabled, IsGraphCaptured, ReplayGraph
 inline constexpr uint32_t kApiGraphRelease = 27;        // OrtEp::ReleaseCapturedGraph
-// A release, above the compiled API: before it a session's allocators must not outlive it (abi/kept_allocators.h).
-inline constexpr uint32_t kAllocatorsOutliveSessions = 28;
+// Releases, above the compiled API: before the first a session's allocators must not outlive it
+// (abi/kept_allocators.h), before the second memory budgets are enforced whatever a provider's name is
+// (abi/session_budget.h).
+inline constexpr uint32_t kAllocatorsOutliveSessions = 28, kBudgetsByName = 28;
+inline constexpr uint32_t kApiBudgets = 26;  // the host enforces memory budgets
 
 // What is off on an older host, one row for each gate that the provider uses; logged once when the library is
 // registered.

@@ -61,7 +61,7 @@ Status BudgetClaims::Prepare(const OrtGraph* graph, SessionState& state) {
   } else {
     CUDAEP_ASSIGN_OR_RETURN(limit, AvailableBytes(state));
   }
-  account_.emplace(limit, state.memory()->budget().limit_bytes() != 0);
+  account_.emplace(limit, state.memory()->budget().limit_bytes() != 0, setting_.host_counts);
   return Status::Ok();
 }
 
@@ -148,10 +148,17 @@ Status BudgetClaims::Charge(SessionState& state, const MayTurn& may_turn, Stream
       ended_at_ = graph::Label(report);
     }
     report.home = graph::NodeHome::kOverBudget;
-    report.reason = had_ended ? StrCat("the memory budget ended at ", ended_at_)
-                              : StrCat("costs ", FormatBytes(report.cost->bytes), "; of the memory budget of ",
-                                       FormatBytes(account_->limit_bytes()), ", ", FormatBytes(account_->left_bytes()),
-                                       " are left");
+    if (had_ended) {
+      report.reason = StrCat("the memory budget ended at ", ended_at_);
+      continue;
+    }
+    const bool is_hosts = report.cost->bytes <= account_->left_bytes();
+    report.reason =
+        StrCat(is_hosts ? "costs by the host's account " : "costs ",
+               FormatBytes(is_hosts ? graph::HostBytesOf(*report.cost) : report.cost->bytes),
+               "; of the memory budget of ", FormatBytes(account_->limit_bytes()), ", ",
+               FormatBytes(is_hosts ? account_->host_left_bytes() : account_->left_bytes()), " are left",
+               is_hosts ? " there" : "");
   }
   return Status::Ok();
 }

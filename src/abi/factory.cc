@@ -129,7 +129,7 @@ Status Factory::OnCreateEp(const OrtHardwareDevice* const*, const OrtKeyValuePai
     settings.compiled_regions = false;
   }
   settings.device_ordinal = settings.memory.ordinal = ordinal;
-  CUDAEP_ASSIGN_OR_RETURN(auto budget, ReadBudgetSetting(options));
+  CUDAEP_ASSIGN_OR_RETURN(auto budget, ReadBudgetSetting(options, ep_name_));
   OptionList in_force = environment_;
   in_force.insert(in_force.end(), list.begin(), list.end());
   Log(LogLevel::kInfo, ep_name_, " on CUDA ordinal ", ordinal, " (", device::BackendName(),

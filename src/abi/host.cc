@@ -102,11 +102,13 @@ OrtStatus* NegotiateHost(const OrtApiBase* base, bool in_use, bool* found) {
                                              .c_str());
     }
     const HostVersion own = ParseVersion(text);
+    const auto is_from = [&](unsigned minor) { return own.major > 1 || own.minor >= minor; };
     g_host = {.ort = ort,
               .ep = ep,
               .version = version,
               .version_text = text,
-              .allocators_outlive_sessions = own.major > 1 || own.minor >= kAllocatorsOutliveSessions};
+              .allocators_outlive_sessions = is_from(kAllocatorsOutliveSessions),
+              .budgets_by_name = is_from(kBudgetsByName)};
     *found = true;
     return nullptr;
   }

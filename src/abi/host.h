@@ -19,6 +19,8 @@ struct HostApi {
   const char* version_text = "";  // the host's own, e.g. "1.31.1"
   // Whether a session's allocators may end after it; from 1.28 on (abi/kept_allocators.h).
   bool allocators_outlive_sessions = true;
+  // Whether it enforces memory budgets for one name alone; from 1.28 on (abi/session_budget.h).
+  bool budgets_by_name = true;
 };
 
 const HostApi& Host();

@@ -5,13 +5,19 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <string_view>
 
 #include "abi/api_version.h"
 
 namespace cudaep::abi {
+namespace {
 
-Result<std::optional<graph::BudgetSetting>> ReadBudgetSetting(const OrtSessionOptions* options) {
+// Of providers, to a host with budgets by name.
+constexpr std::string_view kEnforcedName = "CUDAExecutionProvider";
+
+}  // namespace
+
+Result<std::optional<graph::BudgetSetting>> ReadBudgetSetting(const OrtSessionOptions* options,
+                                                              std::string_view ep_name) {
   OrtKeyValuePairs* raw = nullptr;
   CUDAEP_RETURN_IF_ORT_ERROR(Host().ort->GetSessionOptionsConfigEntries(options, &raw));
   const UniqueKeyValuePairs pairs(raw);
@@ -29,6 +35,8 @@ Result<std::optional<graph::BudgetSetting>> ReadBudgetSetting(const OrtSessionOp
     return NotSupported("session entry ", graph::kBudgetKey, "='", text, "': ONNX Runtime ", Host().version_text,
                         " takes a budget only with a stats file, as 'KB,FILE'");
   }
+  const bool enforces = Host().budgets_by_name ? ep_name == kEnforcedName : Host().version >= kApiBudgets;
+  setting.host_counts = enforces && setting.stats_file.empty();
   return std::optional(std::move(setting));
 }
 

@@ -105,6 +105,11 @@ std::optional<uint64_t> NodeStats::Find(std::string_view node_name) const {
   return found->second;
 }
 
+uint64_t HostBytesOf(const NodeCost& cost) {
+  const uint64_t counted = Sum(cost.weights, cost.outputs);
+  return Sum(counted, counted / 2);
+}
+
 void BudgetAccount::BeginGraph(const std::string& identity) {
   const auto known =
       std::find_if(graphs_.begin(), graphs_.end(), [&](const Graph& graph) { return graph.identity == identity; });
@@ -118,7 +123,8 @@ void BudgetAccount::BeginGraph(const std::string& identity) {
 bool BudgetAccount::Fits(const NodeDemand& demand) const { return HasRoomFor(CostOf(demand)); }
 
 bool BudgetAccount::HasRoomFor(const NodeCost& cost) const {
-  return !state_.ended && limit_ != 0 && cost.bytes <= left_bytes();
+  const bool host_agrees = !host_counts_ || HostBytesOf(cost) <= host_left_bytes();
+  return !state_.ended && limit_ != 0 && cost.bytes <= left_bytes() && host_agrees;
 }
 
 bool BudgetAccount::Take(const NodeDemand& demand, NodeCost* cost) {
@@ -159,6 +165,7 @@ NodeCost BudgetAccount::CostOf(const NodeDemand& demand) const {
 
 void BudgetAccount::Charge(const NodeDemand& demand, const NodeCost& cost) {
   state_.stated = Sum(state_.stated, cost.bytes);
+  state_.host_stated = Sum(state_.host_stated, HostBytesOf(cost));
   ++state_.nodes;
   if (!cost.unknown.empty()) ++state_.unknown_nodes;
   for (const auto& block : demand.weights) state_.present.insert(block.identity);

@@ -31,6 +31,8 @@ inline constexpr const char* kBudgetKey = "session.resource_cuda_partitioning_se
 struct BudgetSetting {
   std::optional<uint64_t> limit_bytes;  // absent: what is free on the device
   std::string stats_file;               // empty: none
+  // The host counts too, HostBytesOf for each node, and drops what does not fit: a region of many nodes whole.
+  bool host_counts = false;
 };
 
 // "KB,FILE", each of which may be left out. kInvalidArgument names key and accepted values.
@@ -73,6 +75,9 @@ struct NodeCost {
   std::string unknown;    // as in NodeDemand
 };
 
+// What a host that keeps an account of its own counts for a node without recorded costs.
+uint64_t HostBytesOf(const NodeCost& cost);
+
 // For people and tools.
 struct BudgetReport {
   uint64_t limit_bytes = 0;
@@ -86,7 +91,9 @@ struct BudgetReport {
 class BudgetAccount {
  public:
   // `exact_workspace`: the stream's block is as large as asked for, as it is under a limit of the provider's memory.
-  BudgetAccount(uint64_t limit_bytes, bool exact_workspace) : limit_(limit_bytes), exact_workspace_(exact_workspace) {}
+  // `host_counts`: what the host would drop does not fit either.
+  BudgetAccount(uint64_t limit_bytes, bool exact_workspace, bool host_counts = false)
+      : limit_(limit_bytes), exact_workspace_(exact_workspace), host_counts_(host_counts) {}
 
   // The nodes of a graph follow. What was said about it before, and about the graphs after it, is forgotten: the host
   // asks for a session's graphs in the same order each time.
@@ -102,6 +109,8 @@ class BudgetAccount {
   uint64_t limit_bytes() const { return limit_; }
   uint64_t stated_bytes() const { return state_.stated; }
   uint64_t left_bytes() const { return limit_ > state_.stated ? limit_ - state_.stated : 0; }
+  // Of the host's account.
+  uint64_t host_left_bytes() const { return limit_ > state_.host_stated ? limit_ - state_.host_stated : 0; }
   size_t nodes() const { return state_.nodes; }
   size_t unknown_nodes() const { return state_.unknown_nodes; }  // whose cost is only in part in the figures
   // A node did not fit.
@@ -109,7 +118,7 @@ class BudgetAccount {
 
  private:
   struct State {
-    uint64_t stated = 0, workspace = 0, packing = 0;
+    uint64_t stated = 0, host_stated = 0, workspace = 0, packing = 0;
     size_t nodes = 0, unknown_nodes = 0;
     bool ended = false;
     std::set<std::string> present;  // weights and copies
@@ -125,7 +134,7 @@ class BudgetAccount {
   void Charge(const NodeDemand& demand, const NodeCost& cost);
 
   uint64_t limit_;
-  bool exact_workspace_;
+  bool exact_workspace_, host_counts_;
   State state_;
   std::vector<Graph> graphs_;
 };

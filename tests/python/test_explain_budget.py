@@ -43,6 +43,25 @@ def test_what_fits_is_on_the_provider(environment: dict[str, str], tmp_path: Pat
     assert counts == sorted(counts) and all(count <= most for count, most in zip(counts, (0, 1, 2, 3, 4), strict=True))
 
 
+def test_a_region_has_no_more_than_the_host_takes(test_library: str, tmp_path: Path) -> None:
+    """A host that counts too would drop the whole region for one of its nodes."""
+    newest = command.child_environment(test_library)
+    side = 1024
+    weights = {f"w{i}": np.full((side, side), 1 / side, np.float32) for i in range(8)}
+    nodes = [helper.make_node("MatMul", [f"v{i}", f"w{i}"], [f"v{i + 1}"], name=f"product{i}") for i in range(8)]
+    dims: tuple[int, list[int | str]] = (TensorProto.FLOAT, [4, side])
+    model = tmp_path / "m.onnx"
+    model.write_bytes(models.model(nodes, {"v0": dims}, {"v8": dims}, weights))
+    counts = []
+    for mib in (2, 8, 20, 40, 48, 56):
+        found = command.invoke(newest, "explain", model, "--budget", str(mib * 1024), "--json")
+        assert found.code == 0, found
+        counts.append(found.json["compute_nodes_on_provider"])
+        assert len(found.json["regions"]) == int(counts[-1] > 1), (mib, found.json["regions"])
+    # 4 MiB and some for each, one and a half times that by the host's account.
+    assert counts == [0, 1, 3, 6, 7, 8], counts
+
+
 def test_the_text_has_the_figures(test_library: str, tmp_path: Path) -> None:
     newest = command.child_environment(test_library)
     found = command.invoke(newest, "explain", save_chain(tmp_path / "m.onnx"), "--budget", str(1000 * 1024))

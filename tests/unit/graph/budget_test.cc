@@ -153,6 +153,22 @@ TEST(BudgetAccount, WhatFitsIsWhatWouldBeTaken) {
   EXPECT_FALSE(BudgetAccount(0, true).Fits({}));
 }
 
+// One and a half times weights and outputs, without copies and workspace.
+TEST(BudgetAccount, WhatTheHostDropsIsNotTaken) {
+  for (const bool host_counts : {false, true}) {
+    BudgetAccount account(100, true, host_counts);
+    NodeCost cost;
+    EXPECT_TRUE(account.Take({.weights = {{"w", 20}}, .copies = {{"x", 10}}, .outputs = 20}, &cost));
+    EXPECT_EQ(HostBytesOf(cost), 60u);
+    EXPECT_EQ(account.host_left_bytes(), 40u);
+    EXPECT_TRUE(account.Fits(Weight("w", 20, 26)));  // there already
+    EXPECT_TRUE(account.Fits(Weight("v", 20, 7)));
+    EXPECT_EQ(account.Fits(Weight("v", 20, 8)), !host_counts);
+    EXPECT_EQ(account.Take(Weight("v", 28), &cost), !host_counts);
+    EXPECT_EQ(account.ended(), host_counts);
+  }
+}
+
 TEST(BudgetAccount, ABudgetOfNothingTakesNothing) {
   BudgetAccount account(0, true);
   NodeCost cost;
