@@ -1,11 +1,14 @@
 """What compiled regions rewrite models to, and that results are no further from the CPU's in float32 for it."""
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
+
+from ort_cuda_ep import optimize
 
 from ..session import host
 from . import precision, runs, weights
@@ -132,6 +135,7 @@ MOVED = {
     "vit.dynamo": 14,
     "vit.torchscript": 14,
 }
+OPTIMISED = ("bert.dynamo", "gpt2.dynamo", "llama.dynamo", "swin.dynamo", "t5_encoder.dynamo", "modernbert.dynamo")
 CASES = [(name, form) for name in FUSED for form in forms(name)]
 # Of quantised models, and how far a step of a code that ties decide otherwise is from the twin's.
 QUANTISED = {"bert.qdq": {"qdq": 46}, "resnet.qdq": {"qdq": 15, "channels_last": 1, "stem_pool": 1}}
@@ -173,6 +177,20 @@ def test_quantised(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert not runs.worst(fused, expected, QUANTISED_TOLERANCE)
     for mine, twin, right in zip(fused.outputs, plain.outputs, expected, strict=True):
         assert root_mean_square(mine, right) <= 1.1 * root_mean_square(twin, right) + CODE
+
+
+@pytest.mark.parametrize("name", OPTIMISED)
+def test_fused_as_optimised(name: str, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Models that the host's optimisers have been over lose no attention."""
+    host.require_plugin()
+    model, feeds, expected = reference(name)
+    plain, optimised = tmp_path / "plain.onnx", tmp_path / "optimised.onnx"
+    onnx.save(model, plain)
+    optimize.optimize(plain, optimised)
+    fused, done, lines = run_fused(onnx.load(optimised), feeds, capfd)
+    kept = {what: FUSED[name].get(what) for what in ("attention", "decoder_attention", "projections")}
+    assert {what: done.get(what) for what in kept} == kept, "\n".join(lines)
+    assert not runs.worst(fused, expected, TOLERANCE["float32"])
 
 
 @pytest.mark.parametrize(("name", "form"), CASES)

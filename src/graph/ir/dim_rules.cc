@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/ir/attributes.h"
+#include "ops/registry.h"
 
 namespace cudaep::graph::ir {
 
@@ -13,6 +14,7 @@ const MaybeDims& DimRules::Stated(const Node& node, size_t input) const {
 
 MaybeDims DimRules::Of(const Node& node, size_t output) {
   if (node.Is("Split")) return Split(node, output);
+  if (node.domain == ops::kMicrosoftDomain) return OfMicrosoft(node, output);
   if (output != 0) return std::nullopt;
   static constexpr std::string_view kLikeFirst[] = {"Abs",
                                                     "BatchNormalization",
@@ -78,6 +80,27 @@ MaybeDims DimRules::Of(const Node& node, size_t output) {
   if (node.Is("Resize")) return Resized(node);
   if (node.Is("GlobalAveragePool") || node.Is("GlobalMaxPool")) return Pooled(node);
   if (node.Is("ReduceMean") || node.Is("ReduceSum") || node.Is("ReduceMax")) return Reduced(node);
+  return std::nullopt;
+}
+
+MaybeDims DimRules::OfMicrosoft(const Node& node, size_t output) {
+  constexpr size_t kSum = 3;  // of skip normalisations
+  static constexpr std::string_view kLikeFirst[] = {"BiasDropout",
+                                                    "BiasGelu",
+                                                    "BiasSoftmax",
+                                                    "DequantizeLinear",
+                                                    "FastGelu",
+                                                    "Gelu",
+                                                    "QuantizeLinear",
+                                                    "QuickGelu",
+                                                    "RotaryEmbedding",
+                                                    "SkipLayerNormalization",
+                                                    "SkipSimplifiedLayerNormalization"};
+  if (output != 0 && !(output == kSum && node.op_type.starts_with("Skip"))) return std::nullopt;
+  if (std::ranges::find(kLikeFirst, node.op_type) != std::end(kLikeFirst)) return Stated(node, 0);
+  if (node.op_type == "FusedMatMul" || node.op_type == "TransposeMatMul") return FusedProduct(node);
+  if (node.op_type == "FusedGemm") return Gemm(node);
+  if (node.op_type == "FusedConv") return Windowed(node);
   return std::nullopt;
 }
 
@@ -166,6 +189,19 @@ MaybeDims DimRules::Product(const Node& node) {
   DimList dims = BroadcastDims({a->begin(), a->end() - 2}, {b->begin(), b->end() - 2});
   dims.push_back((*a)[a->size() - 2]);
   dims.push_back(b->back());
+  return dims;
+}
+
+MaybeDims DimRules::FusedProduct(const Node& node) const {
+  const auto is = [&](const char* name) { return IntAttribute(node, name, 0) != 0; };
+  if (is("transBatchA") || is("transBatchB") || !Stated(node, 0) || !Stated(node, 1)) return std::nullopt;
+  DimList a = *Stated(node, 0), b = *Stated(node, 1);
+  if (a.size() < 2 || b.size() < 2) return std::nullopt;
+  if (is("transA")) std::swap(a[a.size() - 2], a[a.size() - 1]);
+  if (is("transB")) std::swap(b[b.size() - 2], b[b.size() - 1]);
+  DimList dims = BroadcastDims({a.begin(), a.end() - 2}, {b.begin(), b.end() - 2});
+  dims.push_back(a[a.size() - 2]);
+  dims.push_back(b.back());
   return dims;
 }
 

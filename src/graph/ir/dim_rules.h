@@ -25,6 +25,9 @@ class DimRules {
   void Follow(int value, Elements elements) { followed_[static_cast<size_t>(value)] = std::move(elements); }
 
  private:
+  // Of com.microsoft's operators, which the host's optimisers make.
+  MaybeDims OfMicrosoft(const Node& node, size_t output);
+
   const MaybeDims& Stated(const Node& node, size_t input) const;
 
   // Whether `part` is the first `whole` elements of a tensor: less of them broadcast to `whole` only if they are one.
@@ -37,6 +40,7 @@ class DimRules {
   MaybeDims Expanded(const Node& node);
   // The inner size is the same in both: one that could not be told of the left operand is now.
   MaybeDims Product(const Node& node);
+  MaybeDims FusedProduct(const Node& node) const;
   MaybeDims Gemm(const Node& node) const;
 
   // Of operators with axes.

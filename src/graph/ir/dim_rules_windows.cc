@@ -4,6 +4,7 @@
 #include "graph/ir/attributes.h"
 #include "graph/ir/constants.h"
 #include "graph/ir/dim_rules.h"
+#include "ops/registry.h"
 
 namespace cudaep::graph::ir {
 namespace {
@@ -39,7 +40,7 @@ Dim DimRules::WindowsOver(const Node& node, const Dim& size, size_t axis, size_t
 MaybeDims DimRules::Windowed(const Node& node) {
   const MaybeDims& x = Stated(node, 0);
   if (!x || x->size() < 3) return std::nullopt;
-  const bool is_conv = node.Is("Conv");
+  const bool is_conv = node.Is("Conv") || node.Is("FusedConv", ops::kMicrosoftDomain);
   const MaybeDims& w = Stated(node, 1);
   const auto* const kernel = FindAttribute<std::vector<int64_t>>(node, "kernel_shape");
   if (is_conv && (!w || w->size() != x->size())) return std::nullopt;

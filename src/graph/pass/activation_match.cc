@@ -91,6 +91,18 @@ Found MatchActivation(const ir::Graph& graph, const ir::Uses& uses, int value, c
   return std::nullopt;
 }
 
+std::optional<MissedActivation> MissActivation(const ir::Graph& graph, const ir::Uses& uses, int value,
+                                               const Settings& settings) {
+  for (const auto& [reader, input] : uses.readers(value)) {
+    const ir::Node& node = graph.nodes[static_cast<size_t>(reader)];
+    if (input != 0 || node.on_host) continue;
+    const bool is_known = ActivationOf(graph, node, settings).has_value();
+    if (!is_known && node.Is("Clip")) return MissedActivation{reader, "its bounds are not constants in order"};
+    if (is_known && uses.OnlyReader(value) < 0) return MissedActivation{reader, "others read what it is applied to"};
+  }
+  return std::nullopt;
+}
+
 void SetActivation(Activation activation, ActivationParameters parameters, ir::Node& node) {
   node.attributes["activation"] = std::string(ActivationName(activation));
   std::vector<float> values{parameters.a, parameters.b};

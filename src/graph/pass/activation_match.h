@@ -17,6 +17,14 @@ struct ActivationMatch {
 std::optional<ActivationMatch> MatchActivation(const ir::Graph& graph, const ir::Uses& uses, int value,
                                                const Settings& settings);
 
+// The activation that reads the value and is no match all the same, by its node, and why; nothing where there is none.
+struct MissedActivation {
+  int node;
+  const char* why;
+};
+std::optional<MissedActivation> MissActivation(const ir::Graph& graph, const ir::Uses& uses, int value,
+                                               const Settings& settings);
+
 // As nodes of ops::kFusedDomain have it (ops/activation_attributes.h).
 void SetActivation(Activation activation, ActivationParameters parameters, ir::Node& node);
 

@@ -1,14 +1,20 @@
 #include "graph/pass/attention_match.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 
+#include "core/strings.h"
 #include "graph/ir/elements.h"
+#include "ops/registry.h"
 
 namespace cudaep::graph {
 namespace {
 
 // What every device's shared memory holds.
 constexpr int64_t kMostHeadSize = 256;
+// The host's optimisers' sum and softmax, which broadcasts as the sum does.
+constexpr const char* kBiasSoftmax = "BiasSoftmax";
 
 using Dims4 = std::vector<ir::Dim>;
 
@@ -23,8 +29,20 @@ class AttentionMatch {
     const ir::Node* const softmax = SoftmaxOf(node.inputs[0], core);
     if (softmax == nullptr) return std::nullopt;
     core.v = node.inputs[1];
-    const int scores = WithoutWindows(WithoutCasts(softmax->inputs[0]), core);
-    if (!MatchScores(scores, core) && !MatchMasked(scores, core)) return std::nullopt;
+    const bool is_biased = softmax->op_type == kBiasSoftmax;
+    const int scores = is_biased ? softmax->inputs[0] : WithoutWindows(WithoutCasts(softmax->inputs[0]), core);
+    const bool matches =
+        is_biased ? MatchBiased(*softmax, core) : MatchScores(scores, core) || MatchMasked(scores, core);
+    if (!matches) {
+      if (!IsOfProduct(scores)) return std::nullopt;
+      rewrite_.Miss(index, "the scores are no product with a constant scale and what is added to it");
+      return std::nullopt;
+    }
+    // A guard reads what softmax makes twice.
+    if (!match_.IsPrivate(node.inputs[0]) || !(core.guarded || match_.IsPrivate(softmax->outputs[0]))) {
+      rewrite_.Miss(index, "others read the weights");
+      return std::nullopt;
+    }
     if (core.window_mask >= 0 && core.mask >= 0 && !(core.mask_fits && IsOfOneEntry(core.mask))) {
       rewrite_.Miss(index, "the mask beside that of windows is not stated to be of one batch entry");
       return std::nullopt;
@@ -35,6 +53,15 @@ class AttentionMatch {
     }
     if (!MatchSizes(core)) {
       rewrite_.Miss(index, "queries, keys and values are not stated to fit");
+      return std::nullopt;
+    }
+    if (core.head_size > kMostHeadSize || core.v_head_size > kMostHeadSize) {
+      rewrite_.Miss(index, StrCat("heads have ", std::max(core.head_size, core.v_head_size), " elements, more than ",
+                                  kMostHeadSize));
+      return std::nullopt;
+    }
+    if (!MatchTypes(core)) {
+      rewrite_.Miss(index, "queries, keys, values and masks are of several types");
       return std::nullopt;
     }
     ShareHeads(core);
@@ -53,9 +80,10 @@ class AttentionMatch {
       weights = guard->inputs[2];
       core.guarded = true;
     }
-    const ir::Node* const softmax = match_.Maker(weights, "Softmax");
+    const ir::Node* const softmax = match_.Maker(weights);
     const auto& dims = graph_.value(weights).dims;
     if (softmax == nullptr || !dims) return nullptr;
+    if (!softmax->Is("Softmax") && !softmax->Is(kBiasSoftmax, ops::kMicrosoftDomain)) return nullptr;
     const int64_t axis = IntAttribute(*softmax, "axis", softmax->since_version < 13 ? 1 : -1);
     return axis == -1 || axis == static_cast<int64_t>(dims->size()) - 1 ? softmax : nullptr;
   }
@@ -110,14 +138,41 @@ class AttentionMatch {
   bool MatchScores(int scores, AttentionCore& core) const {
     const ProductOf scaled = match_.Factors(scores);
     if (scaled.values.size() != 1 || !graph_.SameDims(scaled.values[0], scores)) return false;
-    const ir::Node* const product = match_.Maker(scaled.values[0], "MatMul");
-    if (product == nullptr) return false;
+    const ir::Node* const product = match_.Maker(scaled.values[0]);
+    if (product == nullptr || !IsProduct(*product)) return false;
     const ProductOf q = Scaled(product->inputs[0]), keys = Scaled(product->inputs[1]);
-    core.scale = scaled.constant * q.constant * keys.constant;
+    core.scale = scaled.constant * q.constant * keys.constant * FloatAttribute(*product, "alpha", 1);
     core.q = q.values[0];
     core.keys = keys.values[0];
+    core.keys_are_rows = IntAttribute(*product, "transB", 0) != 0;
     scores_ = scaled.values[0];
     return true;
+  }
+
+  // MatMul, or what the host's optimisers make of it, with the scale and the transposed keys in it.
+  static bool IsProduct(const ir::Node& node) {
+    if (node.Is("MatMul")) return true;
+    const bool is_fused = node.Is("FusedMatMul", ops::kMicrosoftDomain);
+    return is_fused && std::ranges::none_of(std::array{"transA", "transBatchA", "transBatchB"},
+                                            [&](const char* name) { return IntAttribute(node, name, 0) != 0; });
+  }
+
+  // Whether a product is what is left of the scores without what is done to them element by element.
+  bool IsOfProduct(int scores) const {
+    constexpr int kMostSteps = 6;
+    for (int i = 0; i < kMostSteps; ++i) {
+      const ir::Node* const maker = match_.Maker(scores);
+      if (maker == nullptr) return false;
+      if (IsProduct(*maker)) return true;
+      constexpr std::string_view kSteps[] = {"Add", "Cast", "Div", "Mul", "Sub", "Tanh", "Where"};
+      if (!maker->domain.empty() || std::ranges::find(kSteps, maker->op_type) == std::end(kSteps)) return false;
+      const auto operands = std::span(maker->inputs).subspan(maker->Is("Where") ? 1 : 0);
+      const auto made =
+          std::ranges::find_if(operands, [&](int input) { return input >= 0 && match_.Maker(input) != nullptr; });
+      if (made == operands.end()) return false;
+      scores = *made;
+    }
+    return false;
   }
 
   // constant * value, or the value as it is.
@@ -131,13 +186,28 @@ class AttentionMatch {
   bool MatchMasked(int scores, AttentionCore& core) const {
     const ir::Node* const add = match_.Maker(scores, "Add");
     if (add == nullptr || !match_.IsPrivate(scores)) return false;
-    for (size_t i = 0; i < 2; ++i) {
-      if (!MatchScores(WithoutCasts(add->inputs[i]), core)) continue;
-      core.mask = add->inputs[1 - i];
-      core.mask_fits = Broadcasts(core.mask, scores_);
-      return true;
-    }
-    return false;
+    return MatchMasked(add->inputs[0], add->inputs[1], core) || MatchMasked(add->inputs[1], add->inputs[0], core);
+  }
+  bool MatchMasked(int scores, int mask, AttentionCore& core) const {
+    if (!MatchScores(WithoutCasts(scores), core)) return false;
+    core.mask = mask;
+    core.mask_fits = Broadcasts(mask, scores_);
+    return true;
+  }
+
+  // Rows of the bias are each for as many neighbouring rows of scores, or all of them in turn: as sums broadcast, where
+  // dimensions of 1 come last but for the rows' own, or first.
+  bool MatchBiased(const ir::Node& softmax, AttentionCore& core) const {
+    if (!MatchMasked(softmax.inputs[0], softmax.inputs[1], core) || !core.mask_fits) return false;
+    const Dims4 &bias = *graph_.value(core.mask).dims, &scores = *graph_.value(scores_).dims;
+    const auto is_whole = [&](size_t i) { return bias[i].Equals(scores[scores.size() - bias.size() + i]); };
+    const auto is_one = [&](size_t i) { return bias[i].size == 1; };
+    const bool is_inner = IntAttribute(softmax, "is_inner_broadcast", 0) != 0;
+    const size_t rows = bias.size() - 1;
+    size_t i = 0;
+    while (i < rows && (is_inner ? is_whole(i) : is_one(i))) ++i;
+    while (i < rows && (is_inner ? is_one(i) : is_whole(i))) ++i;
+    return i == rows && is_whole(rows) && (!is_inner || bias.size() == scores.size());
   }
 
   bool Broadcasts(int value, int to) const {
@@ -151,6 +221,10 @@ class AttentionMatch {
   }
 
   bool MatchKeys(AttentionCore& core) const {
+    if (core.keys_are_rows) {
+      core.k = core.keys;
+      return true;
+    }
     if (const ir::Node* const turn = match_.Maker(core.keys, "Transpose")) {
       auto order = match_.IntsOf(*turn, "perm", turn->inputs.size());
       if (!order || order->size() != 4) return false;
@@ -185,14 +259,16 @@ class AttentionMatch {
       if (!(*q)[i].Equals((*keys)[i]) || !(*q)[i].Equals((*v)[i])) return false;
     }
     core.heads = core.kv_heads = (*q)[1].size, core.head_size = (*q)[3].size, core.v_head_size = (*v)[3].size;
-    const auto fits = [](int64_t size) { return size > 0 && size <= kMostHeadSize; };
-    const DataType type = graph_.value(core.q).type;
     // The product with V has no other rows of V than the scores' keys.
-    const bool alike = (*keys)[3].Equals((*v)[2]) || core.mask < 0 || core.mask_fits;
-    return core.heads > 0 && fits(core.head_size) && fits(core.v_head_size) && (*keys)[2].Equals((*q)[3]) && alike &&
-           graph_.value(core.keys).type == type && graph_.value(core.v).type == type &&
-           (core.mask < 0 || graph_.value(core.mask).type == type) &&
-           (core.window_mask < 0 || graph_.value(core.window_mask).type == type);
+    const bool alike = (*keys)[core.keys_are_rows ? 2 : 3].Equals((*v)[2]) || core.mask < 0 || core.mask_fits;
+    return core.heads > 0 && core.head_size > 0 && core.v_head_size > 0 && alike &&
+           (*keys)[core.keys_are_rows ? 3 : 2].Equals((*q)[3]);
+  }
+
+  bool MatchTypes(const AttentionCore& core) const {
+    const DataType type = graph_.value(core.q).type;
+    return std::ranges::all_of(std::array{core.keys, core.v, core.mask, core.window_mask},
+                               [&](int value) { return value < 0 || graph_.value(value).type == type; });
   }
 
   // Each head of keys and values once, where both are repeated alike for those of queries.

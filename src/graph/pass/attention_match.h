@@ -12,6 +12,7 @@ namespace cudaep::graph {
 struct AttentionCore {
   int q = -1, v = -1;
   int keys = -1;                      // as the product reads them: [batch, heads, size, rows]
+  bool keys_are_rows = false;         // or [batch, heads, rows, size]
   int k = -1;                         // [batch, heads, rows, size]; -1: only `k_elsewhere` exists
   int k_elsewhere = -1;               // that with its dimensions in another order
   std::vector<int64_t> k_order = {};  // which Transpose makes it of `k_elsewhere`

@@ -107,6 +107,15 @@ bool Apply(const Affine& affine, DataType type, Weights& weights) {
   return true;
 }
 
+bool IsNorm(const ir::Node& node) { return node.Is("BatchNormalization"); }
+
+// Of a convolution that a normalisation follows, and others too.
+void MissNormOf(const Rewriter& rewrite, int index) {
+  for (const auto& [reader, input] : rewrite.match.uses().readers(rewrite.node(index).outputs[0])) {
+    if (input == 0 && IsNorm(rewrite.node(reader))) return rewrite.Miss(reader, "others read what it normalises");
+  }
+}
+
 void Fold(const Rewriter& rewrite, int index) {
   ir::Graph& graph = rewrite.graph;
   const ir::Node& conv = rewrite.node(index);
@@ -120,12 +129,21 @@ void Fold(const Rewriter& rewrite, int index) {
   int last = index;
   while (true) {
     const int value = rewrite.node(last).outputs[0], next = rewrite.match.uses().OnlyReader(value);
-    if (next < 0) break;
+    if (next < 0) {
+      MissNormOf(rewrite, last);
+      break;
+    }
     const auto channels = static_cast<size_t>(dims[0]);
     const auto affine = AffineOf(graph, rewrite.node(next), value, channels, dims.rank(), rewrite.settings());
-    if (!affine) break;
+    if (!affine) {
+      if (IsNorm(rewrite.node(next))) rewrite.Miss(next, "it trains, or its numbers are not a constant each channel");
+      break;
+    }
     if (!weights) weights = WeightsOf(graph, conv, channels);
-    if (!weights || !Apply(*affine, type, *weights)) break;
+    if (!weights || !Apply(*affine, type, *weights)) {
+      rewrite.Miss(next, weights ? "a weight would leave its type's range" : "the convolution's bias is no constant");
+      break;
+    }
     last = next;
   }
   if (last == index) return;

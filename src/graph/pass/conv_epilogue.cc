@@ -33,6 +33,8 @@ void Fuse(const Rewriter& rewrite, int index) {
   if (const auto found = MatchActivation(graph, rewrite.match.uses(), value, rewrite.settings())) {
     SetActivation(found->activation, found->parameters, fused);
     last = found->nodes.back();
+  } else if (const auto missed = MissActivation(graph, rewrite.match.uses(), value, rewrite.settings())) {
+    rewrite.Miss(missed->node, missed->why);
   }
   if (last == index) return;
   fused.outputs = rewrite.node(last).outputs;

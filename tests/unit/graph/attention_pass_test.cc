@@ -16,6 +16,7 @@ struct Spelling {
   bool guard = false;
   bool static_target = false;  // a Reshape's target is 0, 0, heads, size
   bool no_mask = false;
+  bool optimised = false;  // as the host's optimisers leave it: keys' transposition and scale in the product
   std::vector<Dim> mask = {kBatch, {1}, {1}, kRows};
 };
 
@@ -35,6 +36,14 @@ struct AttentionNet : Net {
     merged = OnHost("Concat", 13, {batch, rows, Ints("i", {kHidden})}, 1, {{"axis", int64_t{0}}});
     const int q = Heads(projected[0], {0, 2, 1, 3}), v = Heads(projected[2], {0, 2, 1, 3});
     const int keys = s.flat_keys ? Flat(Heads(projected[1], {0, 2, 1, 3})) : Heads(projected[1], {0, 2, 3, 1});
+    if (s.optimised) {
+      mask = Input("mask", s.mask);
+      const int scores =
+          Of("FusedMatMul", {q, Heads(projected[1], {0, 2, 1, 3})}, {{"transB", int64_t{1}}, {"alpha", 0.25f}});
+      soft = Of("BiasSoftmax", {scores, mask}, {{"axis", int64_t{3}}, {"is_inner_broadcast", int64_t{1}}});
+      product = Wide("MatMul", {soft, v});
+      return;
+    }
     int scores = s.scale_before
                      ? Open("MatMul", 13, {Wide("Mul", {q, Scalar(0.5f)}), Wide("Mul", {keys, Scalar(0.5f)})}, 4)
                      : Wide("Div", {Wide("MatMul", {q, keys}), Scalar(4)});
@@ -42,13 +51,18 @@ struct AttentionNet : Net {
       mask = Input("mask", s.mask);
       scores = s.mask_first ? Wide("Add", {mask, scores}) : Wide("Add", {scores, mask});
     }
-    int soft = Open("Softmax", 13, {scores}, 4, {{"axis", int64_t{-1}}});
+    soft = Open("Softmax", 13, {scores}, 4, {{"axis", int64_t{-1}}});
     if (s.guard) {
       const int is_nan = Wide("IsNaN", {soft});
       graph.value(is_nan).type = DataType::kBool;
       soft = Wide("Where", {is_nan, Scalar(0), soft});
     }
     product = Wide("MatMul", {soft, v});
+  }
+  int Of(const char* op, std::vector<int> inputs, ops::Attributes attributes) {
+    const int made = Open(op, 1, std::move(inputs), 4, std::move(attributes));
+    graph.nodes.back().domain = ops::kMicrosoftDomain;
+    return made;
   }
   int Wide(const char* op, std::vector<int> inputs) { return Open(op, 13, std::move(inputs), 4); }
   int Turned(int value, std::vector<int64_t> perm) {
@@ -73,7 +87,7 @@ struct AttentionNet : Net {
   }
   float ScaleOf(size_t index) const { return FloatOf(index, "scale"); }
 
-  int x, weights[3], biases[3], projected[3], split, merged, mask = -1, product;
+  int x, weights[3], biases[3], projected[3], split, merged, mask = -1, soft, product;
 };
 
 Settings Without(Fusion fusion) {
@@ -98,6 +112,63 @@ TEST(AttentionPassTest, EverySpellingOnSplitHeads) {
     EXPECT_EQ(net.node(3).attributes.contains("empty_is_nan"), (bits & 8) == 0);
     EXPECT_EQ(std::get<int64_t>(net.node(3).attributes.at("q_num_heads")), kHeads);
   }
+}
+
+TEST(AttentionPassTest, AsTheHostsOptimisersLeaveIt) {
+  AttentionNet net({.optimised = true});
+  net.Output(net.Merge());
+  net.Run(Without(Fusion::kProjections));
+  ASSERT_EQ(net.Operators(), (Ops{"MatMul", "MatMul", "MatMul", "Attention"}));
+  EXPECT_EQ(net.node(3).inputs, (std::vector<int>{net.projected[0], net.projected[1], net.projected[2], net.mask}));
+  EXPECT_FLOAT_EQ(net.ScaleOf(3), 0.25f);
+  EXPECT_TRUE(net.node(3).attributes.contains("empty_is_nan"));
+}
+
+// A bias of which BiasSoftmax takes other rows than a sum would, and products that turn more than the keys' last two
+// dimensions.
+TEST(AttentionPassTest, OptimisersFormsThatAreNoAttentionStay) {
+  for (const char* attribute : {"is_inner_broadcast", "transA", "transBatchA", "transBatchB"}) {
+    AttentionNet net({.optimised = true});
+    for (ir::Node& node : net.graph.nodes) {
+      const bool of_softmax = std::string_view(attribute) == "is_inner_broadcast";
+      if (node.Is(of_softmax ? "BiasSoftmax" : "FusedMatMul", ops::kMicrosoftDomain)) {
+        node.attributes[attribute] = int64_t{of_softmax ? 0 : 1};
+      }
+    }
+    net.Output(net.Merge());
+    net.Run();
+    const Ops ops = net.Operators();
+    EXPECT_EQ(std::count(ops.begin(), ops.end(), "Attention"), 0) << attribute;
+  }
+}
+
+TEST(AttentionPassTest, WeightsThatOthersReadStay) {
+  for (const bool guard : {false, true}) {
+    AttentionNet net({.guard = guard});
+    net.Output(net.Merge());
+    net.Output(net.soft);
+    const auto notes = net.Run(Without(Fusion::kProductEpilogue));
+    const Ops ops = net.Operators();
+    EXPECT_EQ(std::count(ops.begin(), ops.end(), "Attention"), 0);
+    EXPECT_TRUE(
+        std::ranges::any_of(notes, [](const FusionNote& note) { return note.missed == "others read the weights"; }));
+  }
+}
+
+TEST(AttentionPassTest, WhyItIsNoneIsSaid) {
+  const auto missed = [](AttentionNet& net) {
+    net.Output(net.Merge());
+    const auto notes = net.Run(Without(Fusion::kProductEpilogue));
+    return notes.empty() ? std::string() : notes[0].missed;
+  };
+  AttentionNet scaled;
+  for (ir::Node& node : scaled.graph.nodes) {
+    if (node.Is("Div")) node.inputs[1] = scaled.Input("scale", {});
+  }
+  EXPECT_EQ(missed(scaled), "the scores are no product with a constant scale and what is added to it");
+  AttentionNet mixed;
+  mixed.graph.value(mixed.mask).type = DataType::kDouble;
+  EXPECT_EQ(missed(mixed), "queries, keys, values and masks are of several types");
 }
 
 TEST(AttentionPassTest, WithoutAMask) {

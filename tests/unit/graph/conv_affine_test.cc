@@ -27,11 +27,11 @@ struct ConvNet : Builder {
                 Numbered("variance", {2}, {4, 16})},
                kImage, {{"epsilon", 0.0f}});
   }
-  void Run() {
+  std::vector<FusionNote> Run() {
     Settings settings;
     settings.fusion_skip.Add(Fusion::kConvEpilogue);
     settings.fusion_skip.Add(Fusion::kChannelsLast);
-    RunPasses(graph, settings);
+    return RunPasses(graph, settings);
   }
   Numbers Of(size_t input) const { return *ir::NumbersOf(graph, graph.nodes[0].inputs[input]); }
 
@@ -48,6 +48,25 @@ TEST(ConvAffineTest, NormalizationScalesWeightsAndBias) {
     EXPECT_EQ(net.Of(2), (Numbers{4, 16}));  // (10 - 4) / 2 + 1, (20 + 8) / 2 + 2
     EXPECT_EQ(net.graph.nodes[0].outputs, net.graph.outputs);
   }
+}
+
+TEST(ConvAffineTest, WhatIsLeftAloneIsSaid) {
+  const auto missed = [](ConvNet& net) {
+    const auto notes = net.Run();
+    return notes.size() == 1 ? notes[0].missed : std::to_string(notes.size());
+  };
+  ConvNet open;
+  const int norm = open.Norm(open.y, {1, 2});
+  open.graph.nodes.back().inputs[1] = open.Input("scale", {{2}});
+  open.Output(norm);
+  EXPECT_EQ(missed(open), "it trains, or its numbers are not a constant each channel");
+  ConvNet shared;
+  shared.Output(shared.Norm(shared.y, {1, 2}));
+  shared.Output(shared.Add("Neg", 13, {shared.y}, kImage));
+  EXPECT_EQ(missed(shared), "others read what it normalises");
+  ConvNet large;
+  large.Output(large.Norm(large.y, {6e4, 6e4}));
+  EXPECT_EQ(missed(large), "a weight would leave its type's range");
 }
 
 TEST(ConvAffineTest, ProductsAndSumsOfEachChannel) {

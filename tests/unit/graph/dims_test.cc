@@ -5,6 +5,7 @@
 
 #include "core/strings.h"
 #include "graph_builder.h"
+#include "ops/registry.h"
 
 namespace cudaep::graph {
 namespace {
@@ -126,6 +127,35 @@ TEST(Dims, SlicesOfKnownSizes) {
   EXPECT_EQ(slice(0, kEnd, 1), Texts{"batch,length,12"});
   EXPECT_EQ(slice(0, 12, 1), Texts{"batch,?,12"});
   EXPECT_EQ(slice(1, kEnd, 1), Texts{"batch,?,12"});
+}
+
+// What the host's optimisers make says what it replaced did.
+TEST(Dims, FusedOperatorsKeepWhatIsKnown) {
+  const auto of = [](const char* op, size_t output, ops::Attributes attributes, std::vector<ir::Dim> second) {
+    DimsNet net;
+    const int other = net.Input("other", std::move(second));
+    net.Add(op, 1, {net.x, other}, std::vector<ir::Dim>(3), std::move(attributes));
+    ir::Node& node = net.graph.nodes.back();
+    node.domain = ops::kMicrosoftDomain;
+    while (node.outputs.size() <= output) node.outputs.push_back(net.Value(op, std::vector<ir::Dim>(3)));
+    ir::StateDims(net.graph);
+    std::vector<std::string> symbols;
+    for (const ir::Dim& dim : *net.graph.value(node.outputs[output]).dims) {
+      symbols.push_back(dim.known() ? std::to_string(dim.size) : dim.symbol.starts_with('#') ? "?" : dim.symbol);
+    }
+    return symbols;
+  };
+  const Texts like_x = {"batch", "length", "12"}, unknown = {"?", "?", "?"};
+  for (const char* op : {"BiasGelu", "BiasSoftmax", "FastGelu", "SkipLayerNormalization"}) {
+    EXPECT_EQ(of(op, 0, {}, {{12}}), like_x) << op;
+  }
+  EXPECT_EQ(of("SkipLayerNormalization", 3, {}, {{12}}), like_x);
+  EXPECT_EQ(of("SkipLayerNormalization", 1, {}, {{12}}), unknown);
+  const std::vector<ir::Dim> rows = {{kUnknownDim, "batch"}, {kUnknownDim, "keys"}, {12}};
+  EXPECT_EQ(of("FusedMatMul", 0, {{"transB", int64_t{1}}}, rows), (Texts{"batch", "length", "keys"}));
+  EXPECT_EQ(of("FusedMatMul", 0, {{"transA", int64_t{1}}}, {{kUnknownDim, "length"}, {7}}),
+            (Texts{"batch", "12", "7"}));
+  EXPECT_EQ(of("FusedMatMul", 0, {{"transBatchA", int64_t{1}}}, rows), unknown);
 }
 
 // ONNX's own inference says that a Slice backwards without an end takes nothing.

@@ -48,8 +48,19 @@ TEST(ConvEpilogueTest, WhatOthersReadStays) {
   ConvNet net;
   net.Output(net.Add("Relu", 14, {net.y}, kImage));
   net.Output(net.Add("Sigmoid", 13, {net.y}, kImage));
-  RunPasses(net.graph, WithoutChains());
+  const auto notes = RunPasses(net.graph, WithoutChains());
   EXPECT_EQ(net.Operators(), (Ops{"Conv", "Relu", "Sigmoid"}));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0].missed, "others read what it is applied to");
+}
+
+TEST(ConvEpilogueTest, BoundsThatARunBringsStay) {
+  ConvNet net;
+  net.Output(net.Add("Clip", 13, {net.y, net.Input("least", {})}, kImage));
+  const auto notes = RunPasses(net.graph, WithoutChains());
+  EXPECT_EQ(net.Operators(), (Ops{"Conv", "Clip"}));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0].missed, "its bounds are not constants in order");
 }
 
 TEST(ConvEpilogueTest, WhatLeavesTheRegionStays) {

@@ -1,6 +1,8 @@
 // Products with what follows them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ops/registry.h"
 #include "transformer_net.h"
 
@@ -107,8 +109,10 @@ TEST(ProductPassTest, WhatOthersReadStays) {
   const int sum = net.Op("Add", {net.y, net.bias});
   net.Output(sum);
   net.Output(net.Op("Relu", {sum}));
-  net.Run();
+  const auto notes = net.Run();
   EXPECT_EQ(net.Operators(), (Ops{"MatMul", "Relu"}));
+  EXPECT_TRUE(std::ranges::any_of(
+      notes, [](const FusionNote& note) { return note.missed == "others read what it is applied to"; }));
   ProductNet leaves;
   leaves.Output(leaves.y);
   leaves.Output(leaves.Op("Add", {leaves.y, leaves.bias}));
