@@ -50,6 +50,8 @@ def test_copies_are_not_saved(environment: dict[str, str], tmp_path: Path) -> No
         (["{folder}/m.onnx", "-o", "{folder}/none/out.onnx"], "none is no folder"),
         (["{folder}/m.onnx", "-o", "{folder}/m.onnx"], "m.onnx is the model itself"),
         (["{folder}/none.onnx", "-o", "{folder}/out.onnx"], "none.onnx does not exist"),
+        (["{folder}/m.onnx", "-o", "{folder}"], "cannot be written: Is a directory"),
+        (["{folder}/m.onnx", "-o", "/proc/out.onnx"], "/proc/out.onnx cannot be written"),
     ],
 )
 def test_wrong_usage(test_library: str, tmp_path: Path, arguments: list[str], message: str) -> None:

@@ -24,6 +24,18 @@ from .output import (
 from .parameters import AsJson, DeviceId, DeviceKind, Model, Options
 
 
+def _why_not_written(path: Path) -> str:
+    """Why the file cannot be opened for writing, of which the host tells no more than a number; else empty."""
+    is_new = not path.exists()
+    try:
+        path.open("ab").close()
+    except OSError as error:
+        return error.strerror or str(error)
+    if is_new:
+        path.unlink()
+    return ""
+
+
 def optimize(
     model: Model,
     out: Annotated[Path, typer.Option("--out", "-o", help="the file to write")],
@@ -42,6 +54,8 @@ def optimize(
         fail(BAD_INPUT, f"{out.parent} is no folder", as_json)
     if out.exists() and out.samefile(model):
         fail(BAD_INPUT, f"{out} is the model itself", as_json)
+    if reason := _why_not_written(out):
+        fail(BAD_INPUT, f"{out} cannot be written: {reason}", as_json)
     try:
         _provider.register(device)
         written = optimize_model(model, out, options, device_id, level)
