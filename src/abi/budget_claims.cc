@@ -153,12 +153,11 @@ Status BudgetClaims::Charge(SessionState& state, const MayTurn& may_turn, Stream
       continue;
     }
     const bool is_hosts = report.cost->bytes <= account_->left_bytes();
+    const uint64_t bytes = is_hosts ? graph::HostBytesOf(*report.cost) : report.cost->bytes,
+                   left = is_hosts ? account_->host_left_bytes() : account_->left_bytes();
     report.reason =
-        StrCat(is_hosts ? "costs by the host's account " : "costs ",
-               FormatBytes(is_hosts ? graph::HostBytesOf(*report.cost) : report.cost->bytes),
-               "; of the memory budget of ", FormatBytes(account_->limit_bytes()), ", ",
-               FormatBytes(is_hosts ? account_->host_left_bytes() : account_->left_bytes()), " are left",
-               is_hosts ? " there" : "");
+        StrCat("costs ", FormatBytes(bytes), "; of the memory budget of ", FormatBytes(account_->limit_bytes()), ", ",
+               FormatBytes(left), " are left", is_hosts ? " by the host's account" : "");
   }
   return Status::Ok();
 }

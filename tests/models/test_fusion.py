@@ -7,7 +7,6 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-
 from ort_cuda_ep import optimize
 
 from ..session import host
