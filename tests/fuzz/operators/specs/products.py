@@ -120,12 +120,13 @@ def _matmul_nbits(d: Draw) -> Node:
     if d.chance(0.5):
         zeros = d.free.integers(0, 256, n * -(-blocks * bits // 8)).astype(np.uint8)
     bias = d.small(dtype, [n]) if d.chance(0.3) else None
+    sums = Tolerance(4, abs=2.0**-23 * k * 2**bits, reason="sums of weights of both signs cancel")
     # Where any feed has more than 16 rows the weights become a matrix first, which rounds, 2 bits up to three times.
     return Node(
         [a, weights, scales, zeros, None, bias],
         attrs,
         constants=frozenset({5}),  # the host wants its shape
-        tolerance=_ROUNDED.get(dtype),
+        tolerance=_ROUNDED.get(dtype, sums),
     )
 
 

@@ -118,8 +118,10 @@ def _max_pool(d: Draw) -> Node:
         attrs.update(d.attrs(storage_order=[0, 0, 1, None]))
     # No NaN: whether it is the largest is left open.
     dtype = d.type()
-    if d.version < 8 and dtype == "float64":  # the reference alone has it, and makes SAME too short
+    if d.version < 8 and dtype == "float64":  # the reference alone has it, makes SAME too short and mixes up pads
         attrs.pop("auto_pad", None)
+        if pads := attrs.get("pads"):
+            attrs["pads"] = [min(pads)] * len(pads)
     low = 0 if dtype.startswith("u") else -9
     x = d.values(dtype, [d.any(1, 2), d.any(1, 3), *windows.image(d)], low, 9, specials=False)
     return Node([x], attrs, (True, True) if indices else (True,))
