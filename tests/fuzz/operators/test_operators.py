@@ -1,16 +1,20 @@
 """Some 300 cases of single operators, and that what is wrong is told. CUDAEP_FUZZ_FIRST changes the first number."""
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from tests.children import ROOT
 from tests.session import host
 
 from . import __main__ as fuzz
-from . import judge, model, worker
+from . import digest, judge, model, worker
 from .draw import Draw
 from .specs import LEFT_OUT, specs
 
@@ -130,6 +134,16 @@ def test_a_deterministic_operator_gives_the_same_bits_again() -> None:
             return [array * moved for array in run(feeds)]
 
         assert _on(replace(_case(), deterministic=deterministic), drifting).outcome == outcome
+
+
+def test_two_processes_give_the_same_bits(test_library: str) -> None:
+    """Of each operator, under use_deterministic_compute."""
+    assert test_library
+    command = [sys.executable, "-m", "tests.fuzz.operators.digest"]
+    children = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    one, other = (json.loads(child.communicate()[0].splitlines()[-1]) for child in children)
+    assert len(one) > 0.8 * digest.CASES * len(fuzz.operators()[0]), sorted(one)
+    assert {name: other.get(name) for name in one} == one
 
 
 def test_a_node_of_ours_is_reported_where_it_is(test_library: str) -> None:
