@@ -227,7 +227,8 @@ def _create(
     if not budget:
         return "", None
     assigned = session.get_provider_graph_assignment_info()
-    ours = [part for part in assigned if part.ep_name == _provider.get_ep_name()]
+    name = _provider.find_device(device_id).ep_name
+    ours = [part for part in assigned if part.ep_name == name]
     return "", [node.domain for part in ours for node in part.get_nodes()]
 
 

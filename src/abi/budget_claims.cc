@@ -152,7 +152,7 @@ Status BudgetClaims::Charge(SessionState& state, const MayTurn& may_turn, Stream
       report.reason = StrCat("the memory budget ended at ", ended_at_);
       continue;
     }
-    const bool is_hosts = report.cost->bytes <= account_->left_bytes();
+    const bool is_hosts = report.cost->bytes <= account_->left_bytes() && account_->limit_bytes() != 0;
     const uint64_t bytes = is_hosts ? graph::HostBytesOf(*report.cost) : report.cost->bytes,
                    left = is_hosts ? account_->host_left_bytes() : account_->left_bytes();
     report.reason =

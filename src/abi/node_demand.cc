@@ -121,8 +121,11 @@ Status NodeUseReader::ReadInputs(const NodeInfo& info, const ops::KernelRow& row
                  .dim = dims_[i].data(),
                  .rank = dims_[i].rank(),
                  .type = info.input_type(index)};
-    if (on_host) continue;
     uint64_t bytes = BytesOf(views_[i].type, dims_[i]);
+    if (on_host) {
+      if (constant.present()) use->demand.in_host_memory += bytes;
+      continue;
+    }
     if (!constant.present()) {
       use->device_inputs.push_back({name, bytes});
       continue;
@@ -173,8 +176,13 @@ Status NodeUseReader::ReadOutputs(const NodeInfo& info, const ops::KernelRow& ro
     const int index = static_cast<int>(i);
     if (!info.has_output(index)) continue;
     const auto& hosts = row.host_outputs;
-    if (std::find(hosts.begin(), hosts.end(), index) != hosts.end()) continue;
     CUDAEP_ASSIGN_OR_RETURN(const std::string name, NameOf(info.outputs()[i]));
+    if (std::find(hosts.begin(), hosts.end(), index) != hosts.end()) {
+      const bool is_tensor = info.output_kind(index) == ops::ValueKind::kTensor;
+      const std::optional<Shape> shape = is_tensor ? ShapeOf(name, info.output_dims(index)) : std::nullopt;
+      if (shape) use->demand.in_host_memory += BytesOf(info.output_type(index), *shape);
+      continue;
+    }
     use->device_outputs.push_back(name);
     if (info.output_kind(index) != ops::ValueKind::kTensor) {
       AddUnknown(&use->demand, StrCat("output ", i, ", which is no tensor"));

@@ -106,7 +106,7 @@ std::optional<uint64_t> NodeStats::Find(std::string_view node_name) const {
 }
 
 uint64_t HostBytesOf(const NodeCost& cost) {
-  const uint64_t counted = Sum(cost.weights, cost.outputs);
+  const uint64_t counted = Sum(Sum(cost.weights, cost.outputs), cost.in_host_memory);
   return Sum(counted, counted / 2);
 }
 
@@ -151,6 +151,7 @@ NodeCost BudgetAccount::CostOf(const NodeDemand& demand) const {
   NodeCost cost{.weights = NewBytes(demand.weights, state_.present),
                 .copies = NewBytes(demand.copies, state_.present),
                 .outputs = demand.outputs,
+                .in_host_memory = demand.in_host_memory,
                 .workspace = GrowthOf(demand),
                 .recorded = demand.recorded.has_value(),
                 .unknown = demand.recorded ? std::string() : demand.unknown};

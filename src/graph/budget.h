@@ -61,6 +61,7 @@ struct NodeDemand {
   std::vector<Block> weights;
   std::vector<Block> copies;
   uint64_t outputs = 0;
+  uint64_t in_host_memory = 0;  // constants and outputs, which cost nothing but are in a host's account
   uint64_t workspace = 0;
   uint64_t packing = 0;              // a weight's second form, while both exist
   std::optional<uint64_t> recorded;  // from a stats file
@@ -69,7 +70,7 @@ struct NodeDemand {
 
 // What it adds to what the nodes before it use.
 struct NodeCost {
-  uint64_t weights = 0, copies = 0, outputs = 0, workspace = 0;
+  uint64_t weights = 0, copies = 0, outputs = 0, in_host_memory = 0, workspace = 0;
   uint64_t bytes = 0;     // the sum, or the stats file's figure
   bool recorded = false;  // bytes are the stats file's
   std::string unknown;    // as in NodeDemand

@@ -26,7 +26,10 @@ from .parameters import AsJson, DeviceId, DeviceKind, Model, Options
 
 def _why_not_written(path: Path) -> str:
     """Why the file cannot be opened for writing, of which the host tells no more than a number; else empty."""
+    path = path.resolve()
     is_new = not path.exists()
+    if not is_new and not (path.is_file() or path.is_dir()):
+        return ""  # a pipe or a device, which may wait for whoever reads it
     try:
         path.open("ab").close()
     except OSError as error:

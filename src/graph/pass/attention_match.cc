@@ -34,12 +34,14 @@ class AttentionMatch {
     const bool matches =
         is_biased ? MatchBiased(*softmax, core) : MatchScores(scores, core) || MatchMasked(scores, core);
     if (!matches) {
-      if (!IsOfProduct(scores)) return std::nullopt;
-      rewrite_.Miss(index, "the scores are no product with a constant scale and what is added to it");
+      if (!HasFourDims(softmax->outputs[0]) || !IsOfProduct(scores)) return std::nullopt;
+      rewrite_.Miss(index, is_biased ? "the bias of the softmax is not repeated as sums broadcast"
+                                     : "the scores are no product with a constant scale and what is added to it");
       return std::nullopt;
     }
-    // A guard reads what softmax makes twice.
-    if (!match_.IsPrivate(node.inputs[0]) || !(core.guarded || match_.IsPrivate(softmax->outputs[0]))) {
+    const bool softmax_is_private =
+        core.guarded ? IsReadByGuardAlone(softmax->outputs[0]) : match_.IsPrivate(softmax->outputs[0]);
+    if (!match_.IsPrivate(node.inputs[0]) || !softmax_is_private) {
       rewrite_.Miss(index, "others read the weights");
       return std::nullopt;
     }
@@ -86,6 +88,16 @@ class AttentionMatch {
     if (!softmax->Is("Softmax") && !softmax->Is(kBiasSoftmax, ops::kMicrosoftDomain)) return nullptr;
     const int64_t axis = IntAttribute(*softmax, "axis", softmax->since_version < 13 ? 1 : -1);
     return axis == -1 || axis == static_cast<int64_t>(dims->size()) - 1 ? softmax : nullptr;
+  }
+
+  // By IsNaN and Where.
+  bool IsReadByGuardAlone(int value) const {
+    return match_.uses().readers(value).size() == 2 && graph_.value(value).output < 0;
+  }
+
+  bool HasFourDims(int value) const {
+    const auto& dims = graph_.value(value).dims;
+    return dims && dims->size() == 4;
   }
 
   // Softmax in float between casts of 16-bit models: the operator computes it so anyway.

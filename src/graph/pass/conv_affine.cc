@@ -141,7 +141,8 @@ void Fold(const Rewriter& rewrite, int index) {
     }
     if (!weights) weights = WeightsOf(graph, conv, channels);
     if (!weights || !Apply(*affine, type, *weights)) {
-      rewrite.Miss(next, weights ? "a weight would leave its type's range" : "the convolution's bias is no constant");
+      rewrite.Miss(next, weights ? "a channel's weights would vanish or leave their type's range"
+                                 : "the convolution's bias is no constant");
       break;
     }
     last = next;

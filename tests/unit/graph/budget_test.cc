@@ -158,7 +158,9 @@ TEST(BudgetAccount, WhatTheHostDropsIsNotTaken) {
   for (const bool host_counts : {false, true}) {
     BudgetAccount account(100, true, host_counts);
     NodeCost cost;
-    EXPECT_TRUE(account.Take({.weights = {{"w", 20}}, .copies = {{"x", 10}}, .outputs = 20}, &cost));
+    EXPECT_TRUE(
+        account.Take({.weights = {{"w", 20}}, .copies = {{"x", 10}}, .outputs = 15, .in_host_memory = 5}, &cost));
+    EXPECT_EQ(cost.bytes, 45u);
     EXPECT_EQ(HostBytesOf(cost), 60u);
     EXPECT_EQ(account.host_left_bytes(), 40u);
     EXPECT_TRUE(account.Fits(Weight("w", 20, 26)));  // there already

@@ -66,7 +66,7 @@ TEST(ConvAffineTest, WhatIsLeftAloneIsSaid) {
   EXPECT_EQ(missed(shared), "others read what it normalises");
   ConvNet large;
   large.Output(large.Norm(large.y, {6e4, 6e4}));
-  EXPECT_EQ(missed(large), "a weight would leave its type's range");
+  EXPECT_EQ(missed(large), "a channel's weights would vanish or leave their type's range");
 }
 
 TEST(ConvAffineTest, ProductsAndSumsOfEachChannel) {

@@ -146,10 +146,15 @@ TEST(Dims, FusedOperatorsKeepWhatIsKnown) {
     return symbols;
   };
   const Texts like_x = {"batch", "length", "12"}, unknown = {"?", "?", "?"};
-  for (const char* op : {"BiasGelu", "BiasSoftmax", "FastGelu", "SkipLayerNormalization"}) {
+  for (const char* op :
+       {"BiasDropout", "BiasGelu", "BiasSoftmax", "DequantizeLinear", "FastGelu", "Gelu", "QuantizeLinear", "QuickGelu",
+        "RotaryEmbedding", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization"}) {
     EXPECT_EQ(of(op, 0, {}, {{12}}), like_x) << op;
   }
-  EXPECT_EQ(of("SkipLayerNormalization", 3, {}, {{12}}), like_x);
+  for (const char* op : {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"}) {
+    EXPECT_EQ(of(op, 3, {}, {{12}}), like_x) << op;
+  }
+  EXPECT_EQ(of("BiasDropout", 3, {}, {{12}}), unknown);
   EXPECT_EQ(of("SkipLayerNormalization", 1, {}, {{12}}), unknown);
   const std::vector<ir::Dim> rows = {{kUnknownDim, "batch"}, {kUnknownDim, "keys"}, {12}};
   EXPECT_EQ(of("FusedMatMul", 0, {{"transB", int64_t{1}}}, rows), (Texts{"batch", "length", "keys"}));
