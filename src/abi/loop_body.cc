@@ -64,7 +64,8 @@ class BodyReader {
     return Status::Ok();
   }
 
-  // What a branch makes, and has as constants, is known in no other.
+  // What a branch makes, and has as constants, is known in no other; what it reads from around the Loop is the same
+  // value everywhere.
   Status ReadBranches(const OrtNode* node, graph::ir::Node* made) {
     std::vector<const char*> attributes;
     CUDAEP_ASSIGN_OR_RETURN(const std::vector<const OrtGraph*> graphs, SubgraphsOf(node, &attributes));
@@ -74,8 +75,17 @@ class BodyReader {
     for (size_t i = 0; i < graphs.size(); ++i) {
       const std::map<std::string, int> outside = reader_.names;
       const std::set<std::string> constants = reader_.inner_constants;
+      const size_t first_node = reader_.graph.nodes.size();
       CUDAEP_ASSIGN_OR_RETURN(const std::vector<int> outputs, ReadNodes(graphs[i]));
-      reader_.names = outside;
+      std::set<int> own;
+      for (size_t n = first_node; n < reader_.graph.nodes.size(); ++n) {
+        own.insert(reader_.graph.nodes[n].outputs.begin(), reader_.graph.nodes[n].outputs.end());
+      }
+      std::erase_if(reader_.names, [&](const auto& entry) {
+        const auto& [name, value] = entry;
+        const bool is_constant = reader_.inner_constants.contains(name) && !constants.contains(name);
+        return !outside.contains(name) && (own.contains(value) || is_constant);
+      });
       reader_.inner_constants = constants;
       const bool is_then = std::string_view(attributes[i]) == "then_branch";
       made->inputs[is_then ? 1 : 2] = outputs.front();

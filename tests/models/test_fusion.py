@@ -134,12 +134,13 @@ MOVED = {
     "vit.dynamo": 14,
     "vit.torchscript": 14,
 }
-# What the host's optimisers make of them that stands between the model and its attention.
+# What the host's optimisers make of them.
 OPTIMISED = {
     "bert.dynamo": {"FusedMatMul", "BiasGelu"},
     "gpt2.dynamo": {"FusedMatMul"},
     "llama.dynamo": {"FusedMatMul"},
     "swin.dynamo": {"FusedMatMul", "BiasSoftmax"},
+    "dlrm.dynamo": {"FusedMatMul"},  # and nodes in another order
 }
 CASES = [(name, form) for name in FUSED for form in forms(name)]
 # Of quantised models, and how far a step of a code that ties decide otherwise is from the twin's.
@@ -186,8 +187,9 @@ def test_quantised(name: str, capfd: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("name", OPTIMISED)
 def test_fused_as_optimised(name: str, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Models that the host's optimisers have been over lose no attention."""
+    """Models that the host's optimisers have been over lose neither attention nor bags."""
     host.require_plugin()
+    assert host.devices()  # registers the library, which `optimize` finds then
     model, feeds, expected = reference(name)
     plain, optimised = tmp_path / "plain.onnx", tmp_path / "optimised.onnx"
     onnx.save(model, plain)
@@ -195,7 +197,8 @@ def test_fused_as_optimised(name: str, capfd: pytest.CaptureFixture[str], tmp_pa
     saved = onnx.load(optimised)
     assert OPTIMISED[name] <= {node.op_type for node in saved.graph.node}
     fused, done, lines = run_fused(saved, feeds, capfd)
-    kept = {what: FUSED[name].get(what) for what in ("attention", "decoder_attention", "projections")}
+    patterns = ("attention", "decoder_attention", "embedding_bag", "projections")
+    kept = {what: FUSED[name].get(what) for what in patterns}
     assert {what: done.get(what) for what in kept} == kept, "\n".join(lines)
     assert not runs.worst(fused, expected, TOLERANCE["float32"])
 
