@@ -19,13 +19,13 @@ inline constexpr uint32_t kApiBudgetWithoutStats = 25;  // a memory budget needs
 inline constexpr uint32_t kApiAvailableResource = 26;   // OrtEp::GetAvailableResource
 inline constexpr uint32_t kApiInitializationEnd = 27;   // OrtEp::OnSessionInitializationEnd
 inline constexpr uint32_t kApiInnerReads = 27;          // a node made of others gets what graphs inside them read
+inline constexpr uint32_t kApiBudgets = 26;             // memory budgets are enforced (abi/session_budget.h)
 inline constexpr uint32_t kApiGraphs = 26;              // OrtEp::IsGraphCaptureEnabled, IsGraphCaptured, ReplayGraph
 inline constexpr uint32_t kApiGraphRelease = 27;        // OrtEp::ReleaseCapturedGraph
 // Releases, above the compiled API: before the first a session's allocators must not outlive it
 // (abi/kept_allocators.h), before the second memory budgets are enforced whatever a provider's name is
 // (abi/session_budget.h).
 inline constexpr uint32_t kAllocatorsOutliveSessions = 28, kBudgetsByName = 28;
-inline constexpr uint32_t kApiBudgets = 26;  // the host enforces memory budgets
 
 // What is off on an older host, one row for each gate that the provider uses; logged once when the library is
 // registered.

@@ -73,7 +73,6 @@ class BodyReader {
     if (!made->Is("If") || made->outputs.size() != 1 || graphs.size() != 2) return NotSupported("graphs inside");
     made->inputs.resize(3, -1);
     for (size_t i = 0; i < graphs.size(); ++i) {
-      const std::map<std::string, int> outside = reader_.names;
       const std::set<std::string> constants = reader_.inner_constants;
       const size_t first_node = reader_.graph.nodes.size();
       CUDAEP_ASSIGN_OR_RETURN(const std::vector<int> outputs, ReadNodes(graphs[i]));
@@ -84,7 +83,7 @@ class BodyReader {
       std::erase_if(reader_.names, [&](const auto& entry) {
         const auto& [name, value] = entry;
         const bool is_constant = reader_.inner_constants.contains(name) && !constants.contains(name);
-        return !outside.contains(name) && (own.contains(value) || is_constant);
+        return own.contains(value) || is_constant;
       });
       reader_.inner_constants = constants;
       const bool is_then = std::string_view(attributes[i]) == "then_branch";

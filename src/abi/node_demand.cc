@@ -176,20 +176,19 @@ Status NodeUseReader::ReadOutputs(const NodeInfo& info, const ops::KernelRow& ro
     const int index = static_cast<int>(i);
     if (!info.has_output(index)) continue;
     const auto& hosts = row.host_outputs;
+    const bool on_host = std::find(hosts.begin(), hosts.end(), index) != hosts.end();
     CUDAEP_ASSIGN_OR_RETURN(const std::string name, NameOf(info.outputs()[i]));
-    if (std::find(hosts.begin(), hosts.end(), index) != hosts.end()) {
-      const bool is_tensor = info.output_kind(index) == ops::ValueKind::kTensor;
-      const std::optional<Shape> shape = is_tensor ? ShapeOf(name, info.output_dims(index)) : std::nullopt;
-      if (shape) use->demand.in_host_memory += BytesOf(info.output_type(index), *shape);
-      continue;
+    const bool is_tensor = info.output_kind(index) == ops::ValueKind::kTensor;
+    const std::optional<Shape> shape = is_tensor ? ShapeOf(name, info.output_dims(index)) : std::nullopt;
+    if (shape) {
+      uint64_t& bytes = on_host ? use->demand.in_host_memory : use->demand.outputs;
+      bytes += BytesOf(info.output_type(index), *shape);
     }
+    if (on_host) continue;
     use->device_outputs.push_back(name);
-    if (info.output_kind(index) != ops::ValueKind::kTensor) {
-      AddUnknown(&use->demand, StrCat("output ", i, ", which is no tensor"));
-    } else if (const std::optional<Shape> shape = ShapeOf(name, info.output_dims(index))) {
-      use->demand.outputs += BytesOf(info.output_type(index), *shape);
-    } else {
-      AddUnknown(&use->demand, StrCat("output ", i, ", whose shape the model leaves open"));
+    if (!shape) {
+      AddUnknown(&use->demand,
+                 StrCat("output ", i, is_tensor ? ", whose shape the model leaves open" : ", which is no tensor"));
     }
   }
   return Status::Ok();

@@ -100,22 +100,22 @@ def _rows(g: Graph, dtype: Any = np.float32) -> str:
     return g.feed("x", g.normal(BATCH, STEPS, HIDDEN, dtype=dtype))
 
 
-def _gelu_of(g: Graph, x: str, dtype: Any = np.float32) -> str:
+def gelu_of(g: Graph, x: str, dtype: Any = np.float32) -> str:
     erf = g.add("Erf", g.add("Div", x, g.constant(2**0.5, dtype)))
     return g.add("Mul", g.add("Mul", x, g.add("Add", erf, g.constant(1, dtype))), g.constant(0.5, dtype))
 
 
 def gelu(g: Graph) -> None:
-    g.outputs.append(_gelu_of(g, _rows(g)))
+    g.outputs.append(gelu_of(g, _rows(g)))
 
 
 def bias_gelu(g: Graph) -> None:
-    g.outputs.append(_gelu_of(g, g.add("Add", _rows(g), g.weight(HIDDEN))))
+    g.outputs.append(gelu_of(g, g.add("Add", _rows(g), g.weight(HIDDEN))))
 
 
 def bias_gelu_half(g: Graph) -> None:
     biased = g.add("Add", _rows(g, np.float16), g.weight(HIDDEN, dtype=np.float16))
-    g.outputs.append(_gelu_of(g, biased, np.float16))
+    g.outputs.append(gelu_of(g, biased, np.float16))
 
 
 def quick_gelu(g: Graph) -> None:
@@ -175,11 +175,17 @@ def _split_heads(g: Graph, x: str, perm: list[int], dtype: Any = np.float32) -> 
     return g.add("Transpose", g.add("Reshape", g.linear(x, dtype=dtype), shape), perm=perm)
 
 
-def _attention_of(g: Graph, x: str, mask: str, dtype: Any = np.float32) -> str:
+def mixed_heads(g: Graph, x: str, mask: str = "", dtype: Any = np.float32) -> str:
+    """Attention of `x`, rows of all heads side by side; an absent mask hides nothing."""
     q, k, v = (_split_heads(g, x, perm, dtype) for perm in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]))
-    scores = g.add("Add", g.add("Div", g.add("MatMul", q, k), g.constant(HEAD**0.5, dtype)), mask)
-    mixed = g.add("Transpose", g.add("MatMul", g.add("Softmax", scores, axis=-1), v), perm=[0, 2, 1, 3])
-    return g.linear(g.add("Reshape", mixed, g.constant([0, 0, HIDDEN], np.int64)), dtype=dtype)
+    scores = g.add("Div", g.add("MatMul", q, k), g.constant(HEAD**0.5, dtype))
+    weights = g.add("Softmax", g.add("Add", scores, mask) if mask else scores, axis=-1)
+    mixed = g.add("Transpose", g.add("MatMul", weights, v), perm=[0, 2, 1, 3])
+    return g.add("Reshape", mixed, g.constant([0, 0, HIDDEN], np.int64))
+
+
+def _attention_of(g: Graph, x: str, mask: str, dtype: Any = np.float32) -> str:
+    return g.linear(mixed_heads(g, x, mask, dtype), dtype=dtype)
 
 
 def _mask(g: Graph, dtype: Any = np.float32) -> str:

@@ -17,7 +17,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from tests.session.fusion_models import BATCH, HEAD, HEADS, HIDDEN, STEPS, Graph
+from tests.session.fusion_models import BATCH, HIDDEN, STEPS, Graph, gelu_of, mixed_heads
 from tests.session.region_fusion_suite import rewritten
 from tests.session.region_support import joined
 from tests.session.suite import on_one_host, run_checks
@@ -61,13 +61,9 @@ class Typed(Graph):
             weights[1::2] = weights[::2]
         return self.add("MatMul", x, self.number(weights))
 
-    def dense(self, x: str, rows: int = HIDDEN, columns: int = HIDDEN) -> str:
+    def linear(self, x: str, columns: int = HIDDEN, rows: int = HIDDEN, dtype: Any = None) -> str:
+        """Of the model's own type."""
         return self.add("Add", self.product(x, rows, columns), self.numbers(columns))
-
-
-def gelu(g: Typed, x: str) -> str:
-    erf = g.add("Erf", g.add("Div", x, g.number(2**0.5)))
-    return g.add("Mul", g.add("Mul", x, g.add("Add", erf, g.number(1))), g.number(0.5))
 
 
 def gelu_by_tanh(g: Typed, x: str) -> str:
@@ -86,8 +82,8 @@ def layer_norm(g: Typed, x: str) -> str:
 
 def product_epilogue(g: Typed) -> str:
     x = g.rows()
-    h = gelu(g, g.dense(x, columns=2 * HIDDEN))
-    return g.add("Add", g.dense(h, rows=2 * HIDDEN), x)
+    h = gelu_of(g, g.linear(x, columns=2 * HIDDEN), g.dtype)
+    return g.add("Add", g.linear(h, rows=2 * HIDDEN), x)
 
 
 def activation(g: Typed) -> str:
@@ -110,29 +106,20 @@ def gated(g: Typed) -> str:
     return g.add("Mul", silu(g, g.product(x)), g.product(x))
 
 
-def attention(g: Typed, masked: bool = False, hidden: float = 0.0) -> str:
-    x = g.rows()
-    split, merged = (g.constant(dims, np.int64) for dims in ([0, 0, HEADS, HEAD], [0, 0, HIDDEN]))
-    q, k, v = (
-        g.add("Transpose", g.add("Reshape", g.dense(x), split), perm=perm)
-        for perm in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3])
-    )
-    scores = g.add("Mul", g.add("MatMul", q, k), g.number(HEAD**-0.5))
-    if masked:
-        mask = np.zeros((BATCH, 1, 1, STEPS))
-        mask[:, ..., STEPS // 2 :] = hidden
-        scores = g.add("Add", scores, g.feed("mask", mask.astype(g.dtype)))
-    weights = g.add("Softmax", scores, axis=-1)
-    rows = g.add("Transpose", g.add("MatMul", weights, v), perm=[0, 2, 1, 3])
-    return g.add("Reshape", rows, merged)
+def attention(g: Typed, hidden: float | None = None) -> str:
+    if hidden is None:
+        return mixed_heads(g, g.rows(), dtype=g.dtype)
+    mask = np.zeros((BATCH, 1, 1, STEPS))
+    mask[..., STEPS // 2 :] = hidden
+    return mixed_heads(g, g.rows(), g.feed("mask", mask.astype(g.dtype)), g.dtype)
 
 
 def hidden_keys(g: Typed) -> str:
-    return attention(g, True, -np.inf)
+    return attention(g, -np.inf)
 
 
 def lowest_mask(g: Typed) -> str:
-    return attention(g, True, float(np.finfo(g.dtype).min))
+    return attention(g, float(np.finfo(g.dtype).min))
 
 
 def image(g: Typed) -> str:

@@ -98,7 +98,7 @@ MaybeDims DimRules::OfMicrosoft(const Node& node, size_t output) {
                                                     "SkipSimplifiedLayerNormalization"};
   if (output != 0 && !(output == kSum && node.op_type.starts_with("Skip"))) return std::nullopt;
   if (std::ranges::find(kLikeFirst, node.op_type) != std::end(kLikeFirst)) return Stated(node, 0);
-  if (node.op_type == "FusedMatMul" || node.op_type == "TransposeMatMul") return FusedProduct(node);
+  if (node.op_type == "FusedMatMul" || node.op_type == "TransposeMatMul") return Product(node);
   if (node.op_type == "FusedGemm") return Gemm(node);
   if (node.op_type == "FusedConv") return Windowed(node);
   return std::nullopt;
@@ -182,23 +182,14 @@ MaybeDims DimRules::Expanded(const Node& node) {
 }
 
 MaybeDims DimRules::Product(const Node& node) {
-  const MaybeDims &a = Stated(node, 0), &b = Stated(node, 1);
-  if (!a || !b || a->size() < 2 || b->size() < 2) return std::nullopt;
-  const Dim& inner = (*b)[b->size() - 2];
-  if (!a->back().known() && inner.known()) graph_.value(node.inputs[0]).dims->back() = inner;
-  DimList dims = BroadcastDims({a->begin(), a->end() - 2}, {b->begin(), b->end() - 2});
-  dims.push_back((*a)[a->size() - 2]);
-  dims.push_back(b->back());
-  return dims;
-}
-
-MaybeDims DimRules::FusedProduct(const Node& node) const {
   const auto is = [&](const char* name) { return IntAttribute(node, name, 0) != 0; };
   if (is("transBatchA") || is("transBatchB") || !Stated(node, 0) || !Stated(node, 1)) return std::nullopt;
   DimList a = *Stated(node, 0), b = *Stated(node, 1);
   if (a.size() < 2 || b.size() < 2) return std::nullopt;
   if (is("transA")) std::swap(a[a.size() - 2], a[a.size() - 1]);
   if (is("transB")) std::swap(b[b.size() - 2], b[b.size() - 1]);
+  const Dim& inner = b[b.size() - 2];
+  if (!is("transA") && !a.back().known() && inner.known()) graph_.value(node.inputs[0]).dims->back() = inner;
   DimList dims = BroadcastDims({a.begin(), a.end() - 2}, {b.begin(), b.end() - 2});
   dims.push_back(a[a.size() - 2]);
   dims.push_back(b.back());

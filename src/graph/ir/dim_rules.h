@@ -38,9 +38,9 @@ class DimRules {
   MaybeDims Reshaped(const Node& node);
   MaybeDims Transposed(const Node& node) const;
   MaybeDims Expanded(const Node& node);
-  // The inner size is the same in both: one that could not be told of the left operand is now.
+  // Of MatMul, and of com.microsoft's with transposed operands. The inner size is the same in both: one that could not
+  // be told of the left operand is now.
   MaybeDims Product(const Node& node);
-  MaybeDims FusedProduct(const Node& node) const;
   MaybeDims Gemm(const Node& node) const;
 
   // Of operators with axes.

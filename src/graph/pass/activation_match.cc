@@ -91,14 +91,20 @@ Found MatchActivation(const ir::Graph& graph, const ir::Uses& uses, int value, c
   return std::nullopt;
 }
 
-std::optional<MissedActivation> MissActivation(const ir::Graph& graph, const ir::Uses& uses, int value,
-                                               const Settings& settings) {
+Found MatchActivationOf(const Rewriter& rewrite, int value) {
+  const ir::Uses& uses = rewrite.match.uses();
+  Found found = MatchActivation(rewrite.graph, uses, value, rewrite.settings());
+  if (found) return found;
   for (const auto& [reader, input] : uses.readers(value)) {
-    const ir::Node& node = graph.nodes[static_cast<size_t>(reader)];
+    const ir::Node& node = rewrite.node(reader);
     if (input != 0 || node.on_host) continue;
-    const bool is_known = ActivationOf(graph, node, settings).has_value();
-    if (!is_known && node.Is("Clip")) return MissedActivation{reader, "its bounds are not constants in order"};
-    if (is_known && uses.OnlyReader(value) < 0) return MissedActivation{reader, "others read what it is applied to"};
+    const bool is_known = ActivationOf(rewrite.graph, node, rewrite.settings()).has_value();
+    const char* const why = is_known && uses.OnlyReader(value) < 0 ? "others read what it is applied to"
+                            : !is_known && node.Is("Clip")         ? "its bounds are not constants in order"
+                                                                   : nullptr;
+    if (why == nullptr) continue;
+    rewrite.Miss(reader, why);
+    break;
   }
   return std::nullopt;
 }

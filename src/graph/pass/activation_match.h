@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/epilogue.h"
-#include "graph/ir/graph.h"
+#include "graph/pass/rewrite.h"
 
 namespace cudaep::graph {
 
@@ -17,13 +17,8 @@ struct ActivationMatch {
 std::optional<ActivationMatch> MatchActivation(const ir::Graph& graph, const ir::Uses& uses, int value,
                                                const Settings& settings);
 
-// The activation that reads the value and is no match all the same, by its node, and why; nothing where there is none.
-struct MissedActivation {
-  int node;
-  const char* why;
-};
-std::optional<MissedActivation> MissActivation(const ir::Graph& graph, const ir::Uses& uses, int value,
-                                               const Settings& settings);
+// The same for what a node makes; an activation that reads it and is no match all the same is noted.
+std::optional<ActivationMatch> MatchActivationOf(const Rewriter& rewrite, int value);
 
 // As nodes of ops::kFusedDomain have it (ops/activation_attributes.h).
 void SetActivation(Activation activation, ActivationParameters parameters, ir::Node& node);

@@ -30,11 +30,9 @@ void Fuse(const Rewriter& rewrite, int index) {
     }
   }
   const int value = rewrite.node(last).outputs[0];
-  if (const auto found = MatchActivation(graph, rewrite.match.uses(), value, rewrite.settings())) {
+  if (const auto found = MatchActivationOf(rewrite, value)) {
     SetActivation(found->activation, found->parameters, fused);
     last = found->nodes.back();
-  } else if (const auto missed = MissActivation(graph, rewrite.match.uses(), value, rewrite.settings())) {
-    rewrite.Miss(missed->node, missed->why);
   }
   if (last == index) return;
   fused.outputs = rewrite.node(last).outputs;

@@ -58,11 +58,7 @@ class Fuser {
   }
 
   int JoinActivation(int last, ir::Node& fused) const {
-    const int value = rewrite_.node(last).outputs[0];
-    const auto found = MatchActivation(graph_, rewrite_.match.uses(), value, rewrite_.settings());
-    const auto missed =
-        found ? std::nullopt : MissActivation(graph_, rewrite_.match.uses(), value, rewrite_.settings());
-    if (missed) rewrite_.Miss(missed->node, missed->why);
+    const auto found = MatchActivationOf(rewrite_, rewrite_.node(last).outputs[0]);
     if (!found || ParameterCount(found->activation) != 0 || rewrite_.IsTaken(found->nodes.back())) return last;
     SetActivation(found->activation, found->parameters, fused);
     return found->nodes.back();

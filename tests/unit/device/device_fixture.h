@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "device/device_info.h"
 #include "device/sim/block_executor.h"
 #include "device/sim/sim.h"
 #include "test_kernels.h"
@@ -88,6 +89,19 @@ class DeviceTest : public ::testing::Test {
 
  private:
   std::vector<UniqueStream> streams_;
+};
+
+// With what planners ask of a device, which a test may change.
+class DeviceInfoTest : public DeviceTest {
+ protected:
+  void SetUp() override {
+    DeviceTest::SetUp();
+    const auto info = GetDeviceInfo(0);
+    ASSERT_TRUE(info.ok());
+    info_ = *info.value();
+  }
+
+  DeviceInfo info_;
 };
 
 }  // namespace cudaep::device::testing

@@ -17,15 +17,8 @@
 
 namespace cudaep::kernels {
 
-class AttentionTest : public device::testing::DeviceTest {
+class AttentionTest : public device::testing::DeviceInfoTest {
  protected:
-  void SetUp() override {
-    DeviceTest::SetUp();
-    const auto info = device::GetDeviceInfo(0);
-    ASSERT_TRUE(info.ok());
-    info_ = *info.value();
-  }
-
   // Heads first and contiguous; query i sees the keys up to i + past.
   static AttentionProblem Problem(DataType type, int64_t heads, int64_t kv_heads, int64_t queries, int64_t keys,
                                   int64_t size, int64_t v_size) {
@@ -171,7 +164,6 @@ class AttentionTest : public device::testing::DeviceTest {
   }();
   std::vector<uint8_t> mask_ = kThirdsHidden;
   std::vector<int64_t> key_end_ = {150, 71};
-  device::DeviceInfo info_;
 };
 
 }  // namespace cudaep::kernels

@@ -20,15 +20,8 @@ SoftmaxChoice Long(bool packs, unsigned threads = kLongThreads) { return {{false
 template <class T>
 constexpr double kHalfQuantum = std::is_same_v<T, Half> ? 3e-8 : 0;
 
-class SoftmaxPlanTest : public device::testing::DeviceTest {
+class SoftmaxPlanTest : public device::testing::DeviceInfoTest {
  protected:
-  void SetUp() override {
-    DeviceTest::SetUp();
-    const auto info = device::GetDeviceInfo(0);
-    ASSERT_TRUE(info.ok());
-    info_ = *info.value();
-  }
-
   // `tolerance` is relative for softmax and absolute for its logarithm.
   template <DataType type>
   void Check(int64_t rows, int64_t elems, const SoftmaxChoice& choice, double tolerance) {
@@ -89,8 +82,6 @@ class SoftmaxPlanTest : public device::testing::DeviceTest {
       }
     }
   }
-
-  device::DeviceInfo info_;
 };
 
 TEST_F(SoftmaxPlanTest, EveryVariantInFloat) { CheckAll<DataType::kFloat>(1e-5); }

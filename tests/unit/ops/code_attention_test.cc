@@ -5,12 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
-#include "../lib/device_fixture.h"
-#include "device/device_info.h"
+#include "context_fixture.h"
 #include "kernels/common/tensor_cores.h"
-#include "runtime/stream_context.h"
 
 namespace cudaep::ops {
 namespace {
@@ -23,13 +20,10 @@ struct Tensor {
   void* data = nullptr;
 };
 
-class CodeAttentionTest : public DeviceTest {
+class CodeAttentionTest : public ContextTest {
  protected:
-  void SetUp() override {
-    DeviceTest::SetUp();
-    if (IsSkipped()) return;
-    context_.emplace(0, stream());
-    if (!kernels::HasTensorCores(DataType::kFloat16, context_->device_info())) GTEST_SKIP() << "no tensor cores";
+  const char* Lacks(const device::DeviceInfo& device) const override {
+    return kernels::HasTensorCores(DataType::kFloat16, device) ? nullptr : "no tensor cores";
   }
 
   void* Upload(const void* from, size_t bytes, size_t offset = 0) {
@@ -118,8 +112,6 @@ class CodeAttentionTest : public DeviceTest {
     EXPECT_EQ(wrong, 0);
     EXPECT_LT(ties, kBatch * kHeads * kQueries / 2);
   }
-
-  std::optional<StreamContext> context_;
 };
 
 TEST_F(CodeAttentionTest, EveryNumberOfKeys) {

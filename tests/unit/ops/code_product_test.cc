@@ -7,11 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <optional>
 
-#include "../lib/device_fixture.h"
-#include "device/device_info.h"
-#include "runtime/stream_context.h"
+#include "context_fixture.h"
 
 namespace cudaep::ops {
 namespace {
@@ -28,13 +25,10 @@ std::vector<int> Codes(int64_t count, uint32_t seed) {
   return codes;
 }
 
-class CodeProductTest : public DeviceTest {
+class CodeProductTest : public ContextTest {
  protected:
-  void SetUp() override {
-    DeviceTest::SetUp();
-    if (IsSkipped()) return;
-    context_.emplace(0, stream());
-    if (!kernels::TakesCodeProduct(1, 16, 16, context_->device_info())) GTEST_SKIP() << "no device of 9.0";
+  const char* Lacks(const device::DeviceInfo& device) const override {
+    return kernels::TakesCodeProduct(1, 16, 16, device) ? nullptr : "no device of 9.0";
   }
 
   void* UploadBytes(const void* from, size_t bytes) {
@@ -103,8 +97,6 @@ class CodeProductTest : public DeviceTest {
     }
     for (size_t i = result.size() - kBeyond; i < result.size(); ++i) ASSERT_EQ(result[i], 0xa5) << i;
   }
-
-  std::optional<StreamContext> context_;
 };
 
 TEST_F(CodeProductTest, EveryTilingOnEverySize) {

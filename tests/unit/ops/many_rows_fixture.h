@@ -5,13 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
-#include "../lib/device_fixture.h"
+#include "context_fixture.h"
 #include "core/data_type_traits.h"
-#include "device/device_info.h"
 #include "kernels/gemm/many_rows.h"
-#include "runtime/stream_context.h"
 
 namespace cudaep::ops {
 
@@ -20,15 +17,10 @@ using kernels::WarpgroupTiles;
 
 inline double Gelu(double x) { return x * 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
-class ManyRowsTest : public DeviceTest {
+class ManyRowsTest : public ContextTest {
  protected:
-  // Of a device that has the kernel, or the test is skipped.
-  void SetUp() override {
-    DeviceTest::SetUp();
-    if (IsSkipped()) return;
-    context_.emplace(0, stream());
-    const bool taken = kernels::TakesManyRows({.m = 1, .n = 32, .k = 8}, context_->device_info());
-    if (!taken) GTEST_SKIP() << "no device of 9.0";
+  const char* Lacks(const device::DeviceInfo& device) const override {
+    return kernels::TakesManyRows({.m = 1, .n = 32, .k = 8}, device) ? nullptr : "no device of 9.0";
   }
 
   // c, with elements behind it that must stay NaN. The residual, if there is one, lies there first, or elsewhere.
@@ -84,8 +76,6 @@ class ManyRowsTest : public DeviceTest {
       }
     }
   }
-
-  std::optional<StreamContext> context_;
 };
 
 }  // namespace cudaep::ops

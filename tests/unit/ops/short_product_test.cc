@@ -8,8 +8,7 @@
 #include <cmath>
 #include <optional>
 
-#include "../lib/device_fixture.h"
-#include "device/device_info.h"
+#include "context_fixture.h"
 #include "kernels/movement/transpose.h"
 #include "lib/problem_check.h"
 #include "ops/gemm/matrix_product.h"
@@ -75,7 +74,7 @@ TEST(ShortProductBiasTest, ThatANodeMakesKeepsEnginesAway) {
   }
 }
 
-class ShortProductTest : public DeviceTest {
+class ShortProductTest : public ContextTest {
  protected:
   static bool Simulated() { return std::string_view(device::BackendName()) == "simulated"; }
 
@@ -125,14 +124,9 @@ class ShortProductTest : public DeviceTest {
     return wanted;
   }
 
-  void SetUp() override {
-    DeviceTest::SetUp();
-    if (IsSkipped()) return;
-    if (!dnn::Version().ok()) GTEST_SKIP() << "no cuDNN";
-    context_.emplace(0, stream());
+  const char* Lacks(const device::DeviceInfo& /*device*/) const override {
+    return dnn::Version().ok() ? nullptr : "no cuDNN";
   }
-
-  std::optional<StreamContext> context_;
 };
 
 // The engine does not wait for the kernel in front of it, here one that lets it in early, before it reads a residual.
