@@ -10,7 +10,7 @@ namespace {
 // takes.
 constexpr int kWide = 32, kNarrow = 8;
 constexpr int kPackOf = 4;                        // fp32 of 16 bytes
-constexpr int64_t kManyElems = int64_t{1} << 19;  // a warp of kWide elements for each of a large GPU's schedulers
+constexpr int64_t kManyElems = int64_t{1} << 20;  // two warps of kWide elements for each of a large GPU's schedulers
 
 constexpr size_t SharedBytes(int elems_of_thread, int slots) {
   return sizeof(float) * kChainThreads * static_cast<size_t>(elems_of_thread) *

@@ -13,6 +13,8 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kWarps = kThreads / 32;
+// Of a multiprocessor, with the registers that so many values take.
+constexpr unsigned ThreadsAtOnce(int values) { return values <= 24 ? 1024 : values <= 32 ? 768 : 512; }
 constexpr int64_t kMostBlocks = 1 << 20;
 
 struct RowPointers {
@@ -65,7 +67,7 @@ __global__ void __launch_bounds__(kThreads)
   const int left = static_cast<int>(p.elems) / kPack - lane;  // packs from the lane's first on
   const auto has = [&](int j) { return j * 32 < left; };
   const float unit = UnitOf<kOf>(p);
-  TriggerDependentsOfSmallGrid();
+  TriggerDependentsOfOneRound(ThreadsAtOnce(kPack * kPacks));
   device::GridDependencyWait();
   for (int64_t row = blockIdx.x * int64_t{kWarps} + warp; row < p.rows; row += gridDim.x * int64_t{kWarps}) {
     const int64_t start = row * p.elems + lane * kPack;
