@@ -27,6 +27,21 @@ __device__ __forceinline__ uint32_t JoinBytes(uint32_t a, uint32_t b, uint32_t c
 #endif
 }
 
+// Two whole numbers as bytes, each kept within [0, 255], and the low half of `upper` above them.
+__device__ __forceinline__ uint32_t JoinWithinBytes(int32_t a, int32_t b, uint32_t upper = 0) {
+#if defined(__CUDA_ARCH__)
+  uint32_t result;
+  asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(b), "r"(a), "r"(upper));
+  return result;
+#else
+  const auto byte = [](int32_t number) { return static_cast<uint32_t>(number < 0 ? 0 : number > 255 ? 255 : number); };
+  return byte(a) | byte(b) << 8 | upper << 16;
+#endif
+}
+__device__ __forceinline__ uint32_t JoinWithinBytes(int32_t a, int32_t b, int32_t c, int32_t d) {
+  return JoinWithinBytes(a, b, JoinWithinBytes(c, d));
+}
+
 // The lowest bytes of two words, in the low half; what is above is any.
 __device__ __forceinline__ uint32_t JoinBytes(uint32_t a, uint32_t b) {
 #if defined(__CUDA_ARCH__)

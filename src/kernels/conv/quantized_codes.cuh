@@ -8,7 +8,7 @@
 namespace cudaep::kernels::quantized {
 
 // What a block's channels have beside their sums, by pairs, in shared memory: (sum + shift) * factor + bias is the
-// number, or what Quantizer::CodeOf makes a code of. What is left of two large whole numbers is exact.
+// number, or what Quantizer::RaisedOf makes a code of. What is left of two large whole numbers is exact.
 template <int kChannels>
 struct Vectors {
   struct alignas(16) Pair {
@@ -90,20 +90,23 @@ __device__ __forceinline__ float NumberOf(const Arguments& p, int32_t sum, const
   const float x = fmaf(static_cast<float>(sum + shift.of[c]), pair.factor[c], pair.bias[c]);
   return fminf(fmaxf(x, p.conv.bounds.low), p.conv.bounds.high);
 }
-// Its code in the lowest byte; the bits above are any. With a residual, whose byte `index` counts from its lowest code,
-// that of their sum.
+// What CodesOf makes its code of. With a residual, whose byte `index` counts from its lowest code, that of their sum.
 template <Form kForm, class Pair, class Shift>
-__device__ __forceinline__ uint32_t CodeOf(const Arguments& p, int32_t sum, const Pair& pair, const Shift& shift, int c,
-                                           uint32_t residual, int index) {
+__device__ __forceinline__ int32_t RaisedOf(const Arguments& p, int32_t sum, const Pair& pair, const Shift& shift,
+                                            int c, uint32_t residual, int index) {
   static_assert(kForm != Form::kNumbers);
   const auto whole = static_cast<float>(sum + shift.of[c]);
   if constexpr (kForm == Form::kCodes) {
-    return p.y.CodeOf(whole, pair.factor[c], pair.bias[c]);
+    return p.y.RaisedOf(whole, pair.factor[c], pair.bias[c]);
   } else {
     const float code = p.y.range.Whole(whole, pair.factor[c], pair.bias[c]);
     const float other = AboveZero(p.residual, residual, index);
-    return p.sum.CodeOf(code, p.y_ratio, fmaf(other, p.residual_ratio, p.sum.range.scaled_start));
+    return p.sum.RaisedOf(code, p.y_ratio, fmaf(other, p.residual_ratio, p.sum.range.scaled_start));
   }
+}
+template <Form kForm, class... Raised>
+__device__ __forceinline__ uint32_t CodesOf(const Arguments& p, Raised... raised) {
+  return (kForm == Form::kSums ? p.sum : p.y).bytes.Join(raised...);
 }
 
 // What becomes of a lane's fragments. Codes go to shared memory, where those of a residual are before.
@@ -132,8 +135,8 @@ class Finisher {
       } else {
         auto* const place = reinterpret_cast<uint16_t*>(codes_ + (row + half * 8) * S::kCodeStride + column);
         const uint32_t residual = kForm == Form::kSums ? *place : 0;
-        *place = static_cast<uint16_t>(device::JoinBytes(CodeOf<kForm>(p_, sum[0], pair, shift, 0, residual, 0),
-                                                         CodeOf<kForm>(p_, sum[1], pair, shift, 1, residual, 1)));
+        *place = static_cast<uint16_t>(CodesOf<kForm>(p_, RaisedOf<kForm>(p_, sum[0], pair, shift, 0, residual, 0),
+                                                      RaisedOf<kForm>(p_, sum[1], pair, shift, 1, residual, 1)));
       }
     }
   }

@@ -29,7 +29,7 @@ struct PointsFinish {
   template <int kColumns>
   __device__ __forceinline__ void Bring(OfColumns<kColumns>& of, int column) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
+#pragma unroll 2
     for (int i = lane; i < kColumns; i += 32) of.Load(p, i, column + i);
   }
   template <int kColumns>
@@ -70,12 +70,12 @@ struct PointsFinish {
       const auto pair = of.pair[at / 2];
       const auto shift = of.shift[at / 2];
       const uint32_t residual = word[i] ^ p.residual.flip * 0x01010101u;
-      uint32_t code[4];
+      int32_t raised[4];
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        code[k] = CodeOf<kForm>(p, sum[i * 4 + k], pair, shift, k % 2, residual, k);
+        raised[k] = RaisedOf<kForm>(p, sum[i * 4 + k], pair, shift, k % 2, residual, k);
       }
-      word[i] = device::JoinBytes(code[0], code[1], code[2], code[3]);
+      word[i] = CodesOf<kForm>(p, raised[0], raised[1], raised[2], raised[3]);
     }
     device::TransposeQuad(word, quad);
     column += quad * 8;

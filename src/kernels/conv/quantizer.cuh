@@ -12,7 +12,7 @@ namespace cudaep::kernels::quantized {
 // Codes are whole numbers of a range and the zero point. Where y has no codes, its numbers stay as they are.
 struct Quantizer {
   WholeRange range = {.scaled_factor = 1};
-  float zero = 0;
+  WholeBytes bytes = {};
 
   // The numbers' bounds are kept when they are rounded: what is rounded grows with the number.
   static Quantizer Of(const Coding& coding, const Bounds& bounds) {
@@ -20,17 +20,18 @@ struct Quantizer {
     // What is no number bounds nothing.
     const float least = std::fmin(std::fmax(std::nearbyint(bounds.low / coding.scale), lowest), highest);
     const float most = std::fmax(std::fmin(std::nearbyint(bounds.high / coding.scale), highest), lowest);
-    return {.range = WholeRange::Of(least, most, 1 / coding.scale), .zero = static_cast<float>(coding.zero)};
+    const auto range = WholeRange::Of(least, most, 1 / coding.scale);
+    return {.range = range, .bytes = WholeBytes::Of(range, coding.zero)};
   }
 
-  // What CodeOf takes instead of a factor and a term of numbers.
+  // What RaisedOf takes instead of a factor and a term of numbers.
   __device__ __forceinline__ float FactorOf(float factor) const { return factor * range.scaled_factor; }
   __device__ __forceinline__ float StartOf(float term) const {
     return fmaf(term, range.scaled_factor, range.scaled_start);
   }
-  // The code of x * factor + term in the lowest byte, behind other bits.
-  __device__ __forceinline__ uint32_t CodeOf(float x, float factor, float start) const {
-    return std::bit_cast<uint32_t>(range.Bits(x, factor, start) + zero);
+  // Of x * factor + term, for bytes.Join().
+  __device__ __forceinline__ int32_t RaisedOf(float x, float factor, float start) const {
+    return bytes.Raised(range.Unbounded(x, factor, start));
   }
 };
 

@@ -70,13 +70,13 @@ struct Numbers {
   }
 };
 
-// The code of sum * scale + bias, in words as two whole numbers of 16 bits.
+// What becomes the code of sum * scale + bias, in words as two whole numbers of 16 bits.
 struct Codes {
   using Image = int8_t;
   using Element = uint8_t;
   static constexpr bool kFinite = true;
 
-  float factor[kStemPack], bias[kStemPack];  // as Quantizer::CodeOf says
+  float factor[kStemPack], bias[kStemPack];  // as Quantizer::RaisedOf says
 
   __device__ __forceinline__ void Load(const Arguments& p, int channel, bool exists) {
     LoadChannels<float>(factor, p.at.scale, channel, exists);
@@ -92,24 +92,24 @@ struct Codes {
     Result result;
 #pragma unroll
     for (int n = 0; n < Result::kWords; ++n) {
-      uint32_t code[2];
-#pragma unroll
-      for (int i = 0; i < 2; ++i) code[i] = p.y.CodeOf(sum[2 * n + i], factor[2 * n + i], bias[2 * n + i]);
-      result.word[n] = device::JoinHalves<false>(code[0], code[1]);
+      const auto raised = [&](int i) { return static_cast<uint32_t>(p.y.RaisedOf(sum[i], factor[i], bias[i])); };
+      result.word[n] = device::JoinHalves<false>(raised(2 * n), raised(2 * n + 1));
     }
     return result;
   }
   static __device__ __forceinline__ uint32_t Largest(uint32_t a, uint32_t b) { return device::MaxOfHalves(a, b); }
   static __device__ __forceinline__ uint32_t Nothing(const Arguments& p) {
-    return static_cast<uint32_t>(p.conv.y.lowest & 0xffff) * 0x10001u;
+    return static_cast<uint32_t>(p.y.bytes.Raised(p.y.range.lowest)) * 0x10001u;
   }
 
   static __device__ __forceinline__ void StoreResult(const Arguments& p, uint8_t* to, const Result& result) {
     Pack<uint32_t, 2> codes;
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
-      const uint32_t low = result.word[2 * n], high = result.word[2 * n + 1];
-      codes.value[n] = device::JoinBytes(low, low >> 16, high, high >> 16);
+      const auto half = [&](int i) {
+        return static_cast<int32_t>(result.word[2 * n + i / 2] >> (16 * (i % 2)) & 0xffffu);
+      };
+      codes.value[n] = p.y.bytes.Join(half(0), half(1), half(2), half(3));
     }
     if (p.y_in_packs) return StorePack(reinterpret_cast<uint32_t*>(to), codes);
 #pragma unroll

@@ -9,9 +9,9 @@
 //                               cache holds only a part of it; else those of the same columns do
 //   kResidual                   whether it adds a matrix of C's dimensions and 16 bits. That comes in boxes too, behind
 //                               those of a tile's last step: `residual` is its map, with boxes of the tile's rows
-//   OfColumns<N>                what lies in shared memory for each warp and its tile's columns
+//   OfColumns<N>                what lies in shared memory for a tile's columns
 //   OfThread<N>                 what a thread asks for before its products
-//   Bring(OfColumns&, column)   by a warp; the tile's first column
+//   Bring(OfColumns&, column)   by a warp with kFetchRegisters; the tile's first column
 //   BringThread(OfThread&, row, column)
 //                               the thread's first row, and the tile's first column
 //   operator()(OfColumns, OfThread, sum, first, row, column)
@@ -20,8 +20,9 @@
 //                               column is `first` in the tile, `column` in C. With kResidual a last argument: the
 //                               segment's box, from the first of the group's rows on
 //
-// The block's first warpgroup brings boxes, the others multiply and finish: all of that after GridDependencyWait, but
-// that boxes of a constant B are asked for before. Sums are added in one order: results never differ from run to run.
+// The block's first warpgroup brings boxes (a thread) and what columns have (a warp for all groups, in turns for each),
+// both ahead; the others multiply and finish: all of that after GridDependencyWait, but that boxes of a constant B are
+// asked for before. Sums are added in one order: results never differ from run to run.
 #pragma once
 
 #include <algorithm>
@@ -54,7 +55,8 @@ struct Tile {
   static constexpr int kTogether = WarpgroupBlocksTogether(columns);
   // What the block was launched with is divided anew: so many for each thread, as the compiler has it with kThreads.
   static constexpr int kLaunchRegisters = groups == 2 ? 168 : 96;
-  static constexpr int kFetchRegisters = 24, kMultiplyRegisters = groups == 2 ? 240 : 112;
+  static constexpr int kFetchRegisters = turns ? 24 : groups == 2 ? 40 : 32;
+  static constexpr int kMultiplyRegisters = turns ? 240 : groups == 2 ? 232 : 112;
   static constexpr bool kDividesRegisters = kTogether == 1 && groups > 1;
   static_assert(!kDividesRegisters || kFetchRegisters + groups * kMultiplyRegisters <= (1 + groups) * kLaunchRegisters);
   static_assert(groups == 2 || (groups == 4 && columns == 128 && !turns) || (groups == 1 && columns <= 128 && !turns));
@@ -104,11 +106,13 @@ struct Share {
 template <class Finish, class Tile>
 constexpr bool kHoldsAll = Tile::kGroups == 1 && sizeof(typename Finish::Element) == 2;
 
+inline constexpr int kColumnsAhead = 2;  // of which there are columns at once
+
 // As many as shared memory holds, up to enough.
 template <class Finish, class Tile>
 constexpr int kStagesOf = [] {
   constexpr size_t kOthers = device::kBoxSlack + sizeof(typename Tile::Split) + 256 +
-                             Tile::kGroups * kWarps * sizeof(typename Finish::template OfColumns<Tile::kColumns>);
+                             Tile::kParts * kColumnsAhead * sizeof(typename Finish::template OfColumns<Tile::kColumns>);
   constexpr size_t kEnough = kHoldsAll<Finish, Tile> ? 12 : 6;
   constexpr size_t kBytes = kWarpgroupSharedBytes / (kHoldsAll<Finish, Tile> ? 1 : Tile::kTogether);
   constexpr size_t kMost = (kBytes - kOthers) / Tile::kStageBytes;
@@ -120,8 +124,12 @@ template <class Finish, class Tile>
 struct Shared {
   static constexpr int kStages = kStagesOf<Finish, Tile>;
   device::CopyBarrier full[kStages], empty[kStages], turn[Tile::kGroups];
+  struct Columns {
+    device::CopyBarrier full, empty;
+    typename Finish::template OfColumns<Tile::kColumns> of;
+  };
+  Columns columns[Tile::kParts][kColumnsAhead];  // in turns of each group
   typename Tile::Split split;
-  typename Finish::template OfColumns<Tile::kColumns> of_columns[Tile::kGroups * kWarps];
 
   static __device__ __forceinline__ int Stages(const Tiles& p) { return kHoldsAll<Finish, Tile> ? p.stages : kStages; }
 };
@@ -177,6 +185,38 @@ __device__ __forceinline__ void FetchBoxes(const Tiles& p, const device::TensorM
   }
 }
 
+// The columns of tiles that follow each other, where they change.
+struct ColumnsTurn {
+  int column = -1, changes = -1;
+
+  __device__ __forceinline__ bool MovesTo(int next) {
+    if (next == column) return false;
+    column = next, ++changes;
+    return true;
+  }
+  __device__ __forceinline__ int place() const { return changes % kColumnsAhead; }
+  __device__ __forceinline__ unsigned parity() const { return static_cast<unsigned>(changes / kColumnsAhead) & 1; }
+};
+
+// `part`: of the columns, a group's in turns.
+template <class Finish, class Tile>
+__device__ __forceinline__ void BringColumns(const Tiles& p, const Finish& finish, Shared<Finish, Tile>& shared,
+                                             int part) {
+  const Share<Tile> share(p);
+  device::GridDependencyWait();
+  ColumnsTurn turn;
+  for (int tile = share.first_tile + part * share.next_tile; tile < p.tiles; tile += Tile::kParts * share.next_tile) {
+    int row, column;
+    p.template Place<Finish, Tile>(tile, row, column);
+    if (!turn.MovesTo(column)) continue;
+    auto& columns = shared.columns[part][turn.place()];
+    columns.empty.Wait(turn.parity() ^ 1);
+    finish.Bring(columns.of, column);
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) columns.full.Arrive();
+  }
+}
+
 template <class Finish, class Tile>
 __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& finish, Shared<Finish, Tile>& shared,
                                               const unsigned char* boxes) {
@@ -187,13 +227,13 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
   const int group = __shfl_sync(device::kFullWarp, static_cast<int>(threadIdx.x) / device::kWarpgroupThreads - 1, 0);
   const int warp = static_cast<int>(threadIdx.x) / 32 % kWarps, lane = static_cast<int>(threadIdx.x) % 32;
   const int first_row = kTurns ? 0 : group * device::kWarpgroupRows;
-  auto& of_columns = shared.of_columns[group * kWarps + warp];
   const Share<Tile> share(p);
   const int stages = shared.Stages(p);
   const device::CopyBarriers full(shared.full), empty(shared.empty);
   const auto first_a = device::BoxPart::Of(boxes, first_row), first_b = device::BoxPart::Of(boxes + Tile::kBytesOfA);
+  auto& columns = shared.columns[kTurns ? group : 0];
+  ColumnsTurn columns_turn;
   int stage = 0, last_stage = 0, turn = 0;
-  int brought = -1;                                    // columns
   unsigned parity = 0, own_turn = group == 0 ? 1 : 0;  // the first group's turn is over from the start
   for (int tile = share.first_tile; tile < p.tiles; tile += share.next_tile, turn ^= 1) {
     if (kTurns && turn != group) {
@@ -204,11 +244,11 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
     p.template Place<Finish, Tile>(tile, row, column);
     row += first_row;
     const auto row_of = [&](int part) { return row + part * device::kWarpgroupRows + warp * 16 + lane / 4; };
-    if (brought != column) {
+    const int before = columns_turn.changes;
+    const bool brings = columns_turn.MovesTo(column);
+    if (brings && before >= 0) {
       __syncwarp();
-      finish.Bring(of_columns, column);
-      __syncwarp();
-      brought = column;
+      if (lane == 0) columns[before % kColumnsAhead].empty.Arrive();
     }
     typename Finish::template OfThread<kColumns> of_thread[kParts];
 #pragma unroll
@@ -254,6 +294,8 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
       full.Wait(stage, parity);
       residual = boxes + stage * Tile::kStageBytes + first_row * device::kBoxRowBytes;
     }
+    const auto& of_columns = columns[columns_turn.place()].of;
+    if (brings) columns[columns_turn.place()].full.Wait(columns_turn.parity());
     if (share.splits > 1) shared.split.Exchange(sum[0], share.rank, share.splits, group, warp);
 #pragma unroll
     for (int first = 0; first < kColumns; first += kSegmentColumns) {
@@ -285,11 +327,15 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether)
   __shared__ Shared<Finish, Tile> shared;
   unsigned char* const boxes = device::AlignBoxes(device::DynamicShared<unsigned char>());
   if (threadIdx.x == 0) {
+    constexpr int kFinishers = (Tile::kTurns ? 1 : Tile::kGroups) * kWarps;  // of a tile
     for (int i = 0; i < shared.Stages(p); ++i) {
       shared.full[i].Init(1);
-      shared.empty[i].Init(Tile::kTurns ? kWarps : Tile::kGroups * kWarps);
+      shared.empty[i].Init(kFinishers);
     }
     for (device::CopyBarrier& turn : shared.turn) turn.Init(kWarps);
+    for (auto& part : shared.columns) {
+      for (auto& columns : part) columns.full.Init(1), columns.empty.Init(kFinishers);
+    }
     if (p.AreSplit<Tile>()) shared.split.Init(p.splits);
     device::FenceCopyBarriers();
   }
@@ -301,6 +347,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether)
   if (threadIdx.x < device::kWarpgroupThreads) {
     if constexpr (Tile::kDividesRegisters) device::KeepRegisters<Tile::kFetchRegisters>();
     if (threadIdx.x == 0) FetchBoxes<Finish, Tile>(p, a, b, finish, shared, boxes);
+    const int part = static_cast<int>(threadIdx.x) / 32 - 1;
+    if (part >= 0 && part < Tile::kParts) BringColumns<Finish, Tile>(p, finish, shared, part);
   } else {
     if constexpr (Tile::kDividesRegisters) device::TakeRegisters<Tile::kMultiplyRegisters>();
     device::GridDependencyWait();

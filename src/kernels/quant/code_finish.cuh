@@ -1,8 +1,6 @@
 // Sums of products as codes, as code_product.h says.
 #pragma once
 
-#include <bit>
-
 #include "device/launch.h"
 #include "kernels/quant/code_product.h"
 #include "kernels/quant/whole_range.cuh"
@@ -26,11 +24,11 @@ __device__ __forceinline__ CodeNumbers CodeNumbersOf(const CodeFinish& p, int64_
 // What all columns of a part have.
 struct CodeRanges {
   WholeRange first, last;  // the last one's factor is that of whole numbers of the first
-  float added;             // to whole numbers of the last
+  WholeBytes bytes;        // of the last
 
   static __device__ __forceinline__ CodeRanges Of(const CodePart& part) {
-    return {WholeRange::Of(part.first.least, part.first.most),
-            WholeRange::Of(part.last.least, part.last.most, part.ratio), static_cast<float>(part.added)};
+    const auto last = WholeRange::Of(part.last.least, part.last.most, part.ratio);
+    return {WholeRange::Of(part.first.least, part.first.most), last, WholeBytes::Of(last, part.added)};
   }
 };
 
@@ -41,16 +39,31 @@ __device__ __forceinline__ CodeColumn CodeColumnOf(const CodePart& p, const Code
           (of.bias * p.last.inverse - p.last.least) * kInverseWholeRange};
 }
 
-// The code in the lowest byte, other bits behind it. A table lies in shared memory.
-template <bool kFirst, bool kTable>
-__device__ __forceinline__ uint32_t CodeOf(const CodeRanges& of, int32_t sum, const CodeColumn& column,
-                                           const uint8_t* table) {
+// A table in shared memory: an index that would be 256 has the last entry too.
+inline constexpr int kCodeTable = 257;
+__device__ __forceinline__ void BringCodeTable(uint8_t (&to)[kCodeTable], const uint8_t* table, int thread,
+                                               int threads) {
+#pragma unroll 2
+  for (int i = thread; i < kCodeTable; i += threads) to[i] = table[i < 256 ? i : 255];
+}
+
+// How far an index lies above the lowest one, as WholeBytes::Raised has it.
+template <bool kFirst>
+__device__ __forceinline__ int32_t IndexOf(const CodeRanges& of, int32_t sum, const CodeColumn& column) {
   // What is left of two large numbers is exact, and nothing where the operand stands for zeros.
   float x = static_cast<float>(sum) + column.shift;
   if constexpr (kFirst) x = of.first.Whole(x, column.factor, of.first.scaled_start);
   const float factor = kFirst ? of.last.scaled_factor : column.factor;
-  const auto code = std::bit_cast<uint32_t>(of.last.Bits(x, factor, column.start) + of.added);
-  return kTable ? table[code & 0xff] : code;
+  return of.bytes.Raised(of.last.Unbounded(x, factor, column.start));
+}
+// The codes, the first one lowest, of some indices.
+template <bool kTable, class... Index>
+__device__ __forceinline__ uint32_t CodesOf(const CodeRanges& of, const uint8_t* table, Index... index) {
+  if constexpr (kTable) {
+    return device::JoinBytes(uint32_t{table[index]}...);
+  } else {
+    return of.bytes.Join(index...);
+  }
 }
 
 }  // namespace cudaep::kernels

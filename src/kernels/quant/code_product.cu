@@ -24,7 +24,7 @@ struct CodesFinish {
     };
     Pair pair[kColumns / 2];
     float start[kColumns];
-    uint8_t table[kTable ? 256 : 1];  // for each warp, so that none waits for others
+    uint8_t table[kTable ? kCodeTable : 1];
     CodeRanges ranges;
   };
   template <int kColumns>
@@ -48,20 +48,11 @@ struct CodesFinish {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const CodePart part = p.part[column / p.part_n];
     if (lane == 0) of.ranges = CodeRanges::Of(part);
-    if constexpr (kTable) {
-#pragma unroll
-      for (int i = 0; i < 256; i += 32) of.table[i + lane] = p.table[i + lane];
-    }
-    CodeNumbers numbers[kColumns / 32];
-#pragma unroll
-    for (int i = 0; i < kColumns / 32; ++i) {
-      const int at = column + i * 32 + lane;
-      numbers[i] = at < p.n ? CodeNumbersOf(p, at) : CodeNumbers{};
-    }
-#pragma unroll
-    for (int i = 0; i < kColumns / 32; ++i) {
-      const int place = i * 32 + lane;
-      const CodeColumn of_place = CodeColumnOf<kFirst>(part, numbers[i]);
+    if constexpr (kTable) BringCodeTable(of.table, p.table, lane, 32);
+#pragma unroll 2
+    for (int place = lane; place < kColumns; place += 32) {
+      const int at = column + place;
+      const CodeColumn of_place = CodeColumnOf<kFirst>(part, at < p.n ? CodeNumbersOf(p, at) : CodeNumbers{});
       of.pair[place / 2].factor[place % 2] = of_place.factor;
       of.pair[place / 2].shift[place % 2] = of_place.shift;
       of.start[place] = of_place.start;
@@ -79,13 +70,12 @@ struct CodesFinish {
       const int at = first + i * 8 + quad * 2;
       const auto pair = of.pair[at / 2];
       const float start[2] = {of.start[at], of.start[at + 1]};
-      uint32_t code[4];
+      int32_t index[4];
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        code[k] = CodeOf<kFirst, kTable>(ranges, sum[i * 4 + k], {pair.factor[k % 2], pair.shift[k % 2], start[k % 2]},
-                                         of.table);
+        index[k] = IndexOf<kFirst>(ranges, sum[i * 4 + k], {pair.factor[k % 2], pair.shift[k % 2], start[k % 2]});
       }
-      word[i] = device::JoinBytes(code[0], code[1], code[2], code[3]);
+      word[i] = CodesOf<kTable>(ranges, of.table, index[0], index[1], index[2], index[3]);
     }
     device::TransposeQuad(word, quad);
     if (column + quad * 8 >= p.n) return;

@@ -32,7 +32,9 @@ struct CodeStep {
 struct CodePart {
   CodeStep first, last;
   float ratio = 1;    // the scale of `first` by that of `last`
-  int32_t added = 0;  // to whole numbers of `last`: its zero point, less the lowest code where there is a table
+  // To whole numbers of `last`: its zero point, less the lowest code where there is a table, whose 256 entries are the
+  // codes within the bounds.
+  int32_t added = 0;
 };
 
 // Several products of the same A are one, whose parts have as many columns each and results of their own.

@@ -15,9 +15,9 @@ constexpr int64_t kMostRows = 1024;  // of the grid
 template <bool kFirst>
 __global__ void __launch_bounds__(kThreads)
     FinishCodesKernel(__grid_constant__ const CodeFinish p, const int32_t* sums) {
-  __shared__ uint8_t table[256];
+  __shared__ uint8_t table[kCodeTable];
   device::GridDependencyWait();
-  if (p.table != nullptr) table[threadIdx.x] = p.table[threadIdx.x];
+  if (p.table != nullptr) BringCodeTable(table, p.table, static_cast<int>(threadIdx.x), kThreads);
   __syncthreads();
   const int n = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
   if (n >= p.n) return;
@@ -28,9 +28,8 @@ __global__ void __launch_bounds__(kThreads)
   const CodeColumn column = CodeColumnOf<kFirst>(part, CodeNumbersOf(p, n));
   const auto of = CodeRanges::Of(part);
   for (int64_t row = blockIdx.y; row < p.m; row += gridDim.y) {
-    const int32_t sum = sums[row * p.n + n];
-    c[row * p.part_n] = static_cast<uint8_t>(p.table != nullptr ? CodeOf<kFirst, true>(of, sum, column, table)
-                                                                : CodeOf<kFirst, false>(of, sum, column, table));
+    const int32_t index = IndexOf<kFirst>(of, sums[row * p.n + n], column);
+    c[row * p.part_n] = p.table != nullptr ? table[index] : static_cast<uint8_t>(of.bytes.Join(index, 0));
   }
 }
 
