@@ -2,14 +2,12 @@
 #include <limits>
 
 #include "core/checked_math.h"
-#include "device/device_info.h"
 #include "device/pairs.h"
 #include "device/words.h"
 #include "kernels/attention/flash_products.cuh"
 #include "kernels/attention/flash_work.cuh"
 #include "kernels/common/trigger.cuh"
-#include "kernels/quant/code_attention.h"
-#include "kernels/quant/code_pairs.cuh"
+#include "kernels/quant/code_attention.cuh"
 #include "kernels/quant/whole_range.cuh"
 
 namespace cudaep::kernels {
@@ -23,59 +21,7 @@ constexpr int kHead = kCodeAttentionHead, kStride = kHead + PackElems(2);
 constexpr int kTiles = 2, kKeys = kTiles * Products::kKeys;  // of a block at a time
 constexpr int kMostKeyWarps = 2;
 constexpr int RowsOfBlock(int key_warps) { return kWarps / key_warps * kWarpRows; }
-constexpr int kPackCodes = kCodeAttentionPack, kRowPacks = kHead / kPackCodes;
 constexpr float kHidden = -std::numeric_limits<float>::infinity(), kLeast = std::numeric_limits<float>::lowest();
-
-// A thread's part of rows of codes on their way to shared memory.
-template <int kTileRows, bool kAligned>
-struct CodeRows {
-  static constexpr int kPacks = kTileRows * kRowPacks / kThreads;
-  uint32_t word[kPacks][4];
-
-  static __device__ __forceinline__ int RowOf(int pack) {
-    return (pack * kThreads + static_cast<int>(threadIdx.x)) / kRowPacks;
-  }
-  static __device__ __forceinline__ int ColumnOf() { return static_cast<int>(threadIdx.x) % kRowPacks * kPackCodes; }
-
-  // Rows from `there` on, and columns from `columns` on, are codes that stand for 0.
-  __device__ __forceinline__ void Load(const int8_t* from, int64_t step, int64_t there, int columns, int32_t zero) {
-    const uint32_t zeros = static_cast<uint32_t>(zero & 0xff) * 0x01010101u;
-#pragma unroll
-    for (int i = 0; i < kPacks; ++i) {
-      const bool any = RowOf(i) < there && ColumnOf() < columns;
-      const int8_t* const row = from + RowOf(i) * step + ColumnOf();
-      if (kAligned && any) {
-        const Pack<uint32_t, 4> pack =
-            LoadPack<4>(reinterpret_cast<const uint32_t*>(__builtin_assume_aligned(row, 16)));
-#pragma unroll
-        for (int w = 0; w < 4; ++w) word[i][w] = pack.value[w];
-        continue;
-      }
-#pragma unroll
-      for (int w = 0; w < 4; ++w) {
-        word[i][w] = zeros;
-        if (!any) continue;
-        word[i][w] = 0;
-        for (int b = 0; b < 4; ++b)
-          word[i][w] |= static_cast<uint32_t>(static_cast<uint8_t>(row[4 * w + b])) << (8 * b);
-      }
-    }
-  }
-
-  __device__ __forceinline__ void Store(Half* tile, int32_t zero) const {
-#pragma unroll
-    for (int i = 0; i < kPacks; ++i) {
-      Half* const to = tile + RowOf(i) * kStride + ColumnOf();
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const uint32_t low = word[i][2 * half], high = word[i][2 * half + 1];
-        StorePack(reinterpret_cast<uint32_t*>(__builtin_assume_aligned(to + half * 8, 16)),
-                  Pack<uint32_t, 4>{{PairOfCodes(low, 0, zero), PairOfCodes(low, 2, zero), PairOfCodes(high, 0, zero),
-                                     PairOfCodes(high, 2, zero)}});
-      }
-    }
-  }
-};
 
 __device__ __forceinline__ WholeRange RangeOf(const CodeAttentionStep& step) {
   return WholeRange::Of(step.least, step.most, step.factor);
@@ -84,7 +30,7 @@ __device__ __forceinline__ WholeRange RangeOf(const CodeAttentionStep& step) {
 // kKeyWarps: warps that share 16 rows, an equal part of each tile of keys for each.
 template <bool kMask, bool kAligned, int kKeyWarps>
 __global__ void __launch_bounds__(kThreads, kBlocksTogether)
-    CodeAttentionKernel(__grid_constant__ const CodeAttention p, __grid_constant__ const CodeAttentionPointers at) {
+    CodeWarpsKernel(__grid_constant__ const CodeAttention p, __grid_constant__ const CodeAttentionPointers at) {
   constexpr int kRows = RowsOfBlock(kKeyWarps), kWarpTiles = kTiles / kKeyWarps;
   Half* const q_tile = device::DynamicShared<Half>();
   Half* const k_tile = q_tile + kRows * kStride;
@@ -114,14 +60,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     if constexpr (!kMask) return;
     const int of = key + static_cast<int>(threadIdx.x);
     static_assert(kKeys == kThreads);
-    const int64_t from = batch * p.mask_stride + of;
-    float number = 0;
-    if (of < keys) {
-      number = p.mask == DataType::kFloat ? static_cast<const float*>(at.mask)[from]
-               : p.mask == DataType::kInt8
-                   ? static_cast<float>(static_cast<const int8_t*>(at.mask)[from] - p.mask_zero)
-                   : static_cast<float>(static_cast<const uint8_t*>(at.mask)[from] - p.mask_zero);
-    }
+    const float number = of < keys ? MaskNumber(p, at.mask, batch * p.mask_stride + of) : 0.0f;
     mask_tile[threadIdx.x] = fmaf(number, p.mask_factor * kInverseWholeRange, masked.scaled_start);
   };
   Scores s[kWarpTiles];
@@ -157,22 +96,30 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
     }
   };
 
+  const auto at_tile = [](Half* tile) {
+    return [tile](int row, int piece) { return tile + row * kStride + piece * PackElems(2); };
+  };
   const auto bring_keys = [&](int key) {
-    CodeRows<kKeys, kAligned> rows;
+    CodeRows<kKeys, kThreads, kAligned> rows;
     rows.Load(k + key * p.k.row, p.k.row, keys - key, depth, p.k_zero);
-    rows.Store(k_tile, p.k_zero);
+    rows.Store(p.k_zero, at_tile(k_tile));
   };
   const bool one_tile = keys <= kKeys;
   {
-    CodeRows<kRows, kAligned> q_rows;
-    CodeRows<kKeys, kAligned> k_rows, v_rows;
-    q_rows.Load(q, p.q.row, p.queries - first_row, depth, p.q_zero);
-    k_rows.Load(k, p.k.row, keys, depth, p.k_zero);
-    if (one_tile) v_rows.Load(v, p.v.row, keys, depth, p.v_zero);
+    CodeRows<kRows, kThreads, kAligned> q_rows;
+    CodeRows<kKeys, kThreads, kAligned> k_rows, v_rows;
+    const auto rows = static_cast<int>(device::Min(p.queries - first_row, int64_t{kRows}));
+    q_rows.Load(q, p.q.row, rows, depth, p.q_zero);
+    if (keys > 0) {
+      k_rows.Load(k, p.k.row, keys, depth, p.k_zero);
+      if (one_tile) v_rows.Load(v, p.v.row, keys, depth, p.v_zero);
+    }
     bring_mask(0);
-    q_rows.Store(q_tile, p.q_zero);
-    k_rows.Store(k_tile, p.k_zero);
-    if (one_tile) v_rows.Store(v_tile, p.v_zero);
+    q_rows.Store(p.q_zero, at_tile(q_tile));
+    if (keys > 0) {
+      k_rows.Store(p.k_zero, at_tile(k_tile));
+      if (one_tile) v_rows.Store(p.v_zero, at_tile(v_tile));
+    }
   }
   __syncthreads();
   float max[2] = {kLeast, kLeast}, sum[2] = {};  // of the warp's keys, of which there may be none
@@ -232,11 +179,11 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   for (int key = 0; key < keys; key += kKeys) {
     if (!one_tile) {
       __syncthreads();
-      CodeRows<kKeys, kAligned> v_rows;
+      CodeRows<kKeys, kThreads, kAligned> v_rows;
       v_rows.Load(v + key * p.v.row, p.v.row, keys - key, depth, p.v_zero);
       bring_keys(key);
       bring_mask(key);
-      v_rows.Store(v_tile, p.v_zero);
+      v_rows.Store(p.v_zero, at_tile(v_tile));
       __syncthreads();
     }
     if (!active) continue;
@@ -306,47 +253,26 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   }
 }
 
-int64_t BlocksOf(const CodeAttention& p, int key_warps) {
-  return CeilDiv(p.queries, int64_t{RowsOfBlock(key_warps)}) * p.heads * p.batch;
-}
-
 template <int kKeyWarps>
-auto KernelOf(bool masked, bool aligned) {
-  if (masked) return aligned ? CodeAttentionKernel<true, true, kKeyWarps> : CodeAttentionKernel<true, false, kKeyWarps>;
-  return aligned ? CodeAttentionKernel<false, true, kKeyWarps> : CodeAttentionKernel<false, false, kKeyWarps>;
+Status Launch(const CodeAttention& p, const CodeAttentionPointers& at, bool aligned, device::Stream stream) {
+  constexpr int kRows = RowsOfBlock(kKeyWarps);
+  device::LaunchConfig config;
+  config.grid.x = static_cast<unsigned>(CeilDiv(p.queries, int64_t{kRows}) * p.heads * p.batch);
+  config.block.x = kThreads;
+  config.shared_bytes = static_cast<size_t>(kRows + 2 * kKeys) * kStride * sizeof(Half);
+  config.programmatic = true;
+  const auto launch = [&](auto kernel) { return device::Launch(kernel, config, stream, p, at); };
+  if (p.mask == DataType::kUndefined) {
+    return launch(aligned ? CodeWarpsKernel<false, true, kKeyWarps> : CodeWarpsKernel<false, false, kKeyWarps>);
+  }
+  return launch(aligned ? CodeWarpsKernel<true, true, kKeyWarps> : CodeWarpsKernel<true, false, kKeyWarps>);
 }
 
 }  // namespace
 
-bool TakesCodeAttention(const CodeAttention& p) {
-  return p.head_size <= kCodeAttentionHead && p.head_size % kCodeAttentionPack == 0 && FitsInt32(p.keys + kKeys) &&
-         FitsInt32(BlocksOf(p, kMostKeyWarps));
-}
-
-int KeyWarpsOf(const CodeAttention& p, const device::DeviceInfo& device) {
-  constexpr int64_t kFewBlocks = 2;  // of a multiprocessor, which takes three
-  return p.keys > Products::kKeys && BlocksOf(p, 1) <= kFewBlocks * device.multiprocessors ? kMostKeyWarps : 1;
-}
-
-Status LaunchCodeAttention(const CodeAttention& attention, const CodeAttentionPointers& at, device::Stream stream) {
-  const CodeAttention& p = attention;
-  if (p.key_warps != 1 && p.key_warps != kMostKeyWarps) return InvalidArgument(p.key_warps, " warps that share rows");
-  if (p.batch == 0 || p.heads == 0 || p.queries == 0 || p.head_size == 0) return Status::Ok();
-  uintptr_t bits = 0;
-  for (const void* tensor : {at.q, at.k, at.v, static_cast<const void*>(at.y)}) {
-    bits |= reinterpret_cast<uintptr_t>(tensor);
-  }
-  for (const AttentionStrides& strides : {p.q, p.k, p.v, p.y}) {
-    bits |= static_cast<uintptr_t>(strides.batch | strides.head | strides.row);
-  }
-  device::LaunchConfig config;
-  config.grid.x = static_cast<unsigned>(BlocksOf(p, p.key_warps));
-  config.block.x = kThreads;
-  config.shared_bytes = static_cast<size_t>(RowsOfBlock(p.key_warps) + 2 * kKeys) * kStride * sizeof(Half);
-  config.programmatic = true;
-  const bool masked = p.mask != DataType::kUndefined, aligned = bits % 16 == 0;
-  const auto kernel = p.key_warps == 1 ? KernelOf<1>(masked, aligned) : KernelOf<kMostKeyWarps>(masked, aligned);
-  return device::Launch(kernel, config, stream, attention, at);
+Status LaunchCodeWarps(const CodeAttention& p, const CodeAttentionPointers& at, bool aligned, device::Stream stream) {
+  return p.kernel == CodeAttentionKernel::kKeyWarps ? Launch<kMostKeyWarps>(p, at, aligned, stream)
+                                                    : Launch<1>(p, at, aligned, stream);
 }
 
 }  // namespace cudaep::kernels

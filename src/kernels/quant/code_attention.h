@@ -25,8 +25,19 @@ namespace cudaep::kernels {
 inline constexpr int64_t kCodeAttentionHead = 64;  // elements at most
 inline constexpr int64_t kCodeAttentionPack = 16;  // heads are whole packs
 
+// Of the kernel of warpgroups: keys at most, which it has all at once, and rows of one.
+inline constexpr int64_t kCodeHeadsKeys = 128, kCodeHeadsRows = 64;
+
 struct CodeAttentionStep {
   float factor = 1, least = -128, most = 127;
+};
+
+// A whole word, as `unused` below says.
+enum class CodeAttentionKernel : int32_t {
+  kWarps,       // a warp has all keys of its 16 rows
+  kKeyWarps,    // two warps share them, each with a part of the keys
+  kWarpgroup,   // blocks of one warpgroup, 64 rows
+  kWarpgroups,  // blocks of two, which share the keys
 };
 
 struct CodeAttention {
@@ -36,7 +47,7 @@ struct CodeAttention {
   int32_t y_zero = 0;  // its lowest byte is what counts
   CodeAttentionStep scores, scaled, masked, shares, result;
   int32_t has_scaled = 0;
-  int32_t key_warps = 1;  // that share rows, each with a part of the keys: 1 or 2
+  CodeAttentionKernel kernel = CodeAttentionKernel::kWarps;
   float exponent = 1;
   // Of the mask: what a number, or a code less its zero point, is multiplied by.
   DataType mask = DataType::kUndefined;  // kFloat, kInt8, kUint8; none
@@ -59,10 +70,20 @@ struct CodeAttentionPointers {
 
 // Of devices with tensor cores for float16.
 bool TakesCodeAttention(const CodeAttention& attention);
-// 2 where there are few rows, and keys for both.
-int KeyWarpsOf(const CodeAttention& attention, const device::DeviceInfo& device);
+// Whether the kernel of warpgroups takes it, on devices that have them.
+bool TakesCodeHeads(const CodeAttention& attention);
+// The fastest for it.
+CodeAttentionKernel CodeAttentionKernelOf(const CodeAttention& attention, const device::DeviceInfo& device);
+// Whether `scaled` leaves each whole number that `scores` makes as it is, so that it is left out.
+bool IsScaledIdle(const CodeAttention& attention);
 
-// An empty result launches nothing; without keys all sums are 0.
+// An empty result launches nothing; without keys all sums are 0. Tensors that are not aligned to 16 bytes, rows
+// included, are kWarps' instead of a warpgroup's.
 Status LaunchCodeAttention(const CodeAttention& attention, const CodeAttentionPointers& at, device::Stream stream);
+
+// Its kernels, for results that are not empty: kWarps and kKeyWarps, and those of warpgroups for aligned tensors.
+Status LaunchCodeWarps(const CodeAttention& attention, const CodeAttentionPointers& at, bool aligned,
+                       device::Stream stream);
+Status LaunchCodeHeads(const CodeAttention& attention, const CodeAttentionPointers& at, device::Stream stream);
 
 }  // namespace cudaep::kernels

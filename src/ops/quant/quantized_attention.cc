@@ -75,6 +75,7 @@ class QuantizedAttention final : public Operator {
         return InvalidArgument(name, ": a positive factor, and codes around 0, are needed");
       }
     }
+    if (p.has_scaled != 0 && kernels::IsScaledIdle(p)) p.has_scaled = 0;
     p.exponent = info.FloatOr("exponent", 1);
     p.mask_factor = info.FloatOr("mask_factor", 1);
     if (!(p.exponent > 0) || !std::isfinite(p.exponent) || !(p.mask_factor > 0) || !std::isfinite(p.mask_factor)) {
@@ -128,7 +129,7 @@ class QuantizedAttention final : public Operator {
       return NotSupported("attention of codes in heads of ", p.head_size, " elements, ", p.batch, " x ", p.heads,
                           " of them");
     }
-    p.key_warps = kernels::KeyWarpsOf(p, context.device);
+    p.kernel = kernels::CodeAttentionKernelOf(p, context.device);
     return PlanPtr(std::move(plan));
   }
 

@@ -1,142 +1,279 @@
-// Attention of codes by the kernel itself, however many warps share rows.
+// Attention of codes by each kernel itself.
 #include "kernels/quant/code_attention.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <set>
 
 #include "context_fixture.h"
 #include "kernels/common/tensor_cores.h"
+#include "kernels/gemm/warpgroup_tiles.h"
 
 namespace cudaep::ops {
 namespace {
 
 using kernels::CodeAttention;
 using kernels::CodeAttentionStep;
+using Kernel = kernels::CodeAttentionKernel;
 
-struct Tensor {
-  std::vector<int8_t> codes;
-  void* data = nullptr;
+constexpr int64_t kBatch = 2, kHeads = 2, kMatrices = kBatch * kHeads;
+constexpr int64_t kBeside = 16;  // elements behind each row of the result, which nobody may touch
+constexpr int8_t kUntouched = 77;
+
+struct Case {
+  Kernel kernel = Kernel::kWarps;
+  int64_t queries = 37, keys = 64, head = 32;
+  DataType mask = DataType::kUndefined;
+  bool scaled = false;
+  bool one_mask = false;   // of all of the batch
+  size_t offset = 0;       // bytes beside an aligned address
+  float most_share = 255;  // what a share of 1 is, which a code may not reach
 };
+
+std::ostream& operator<<(std::ostream& to, const Case& c) {
+  return to << "kernel " << static_cast<int>(c.kernel) << ", " << c.queries << " x " << c.keys << " x " << c.head
+            << ", mask " << static_cast<int>(c.mask) << (c.one_mask ? " of all" : "") << ", scaled " << c.scaled
+            << ", offset " << c.offset << ", shares of " << c.most_share;
+}
+
+CodeAttention Problem(const Case& c) {
+  CodeAttention p{.batch = kBatch, .heads = kHeads, .queries = c.queries, .keys = c.keys, .head_size = c.head};
+  const auto place = [](int64_t rows, int64_t row) {
+    return kernels::AttentionStrides{.batch = kHeads * rows * row, .head = rows * row, .row = row};
+  };
+  p.q = place(c.queries, c.head), p.y = place(c.queries, c.head + kBeside);
+  p.k = p.v = place(c.keys, c.head);
+  p.q_zero = 4, p.k_zero = -7, p.v_zero = 9, p.y_zero = 3, p.mask_zero = 5;
+  p.scores = {.factor = 0x1p-9f, .least = -123, .most = 132};
+  p.scaled = {.factor = 0.875f, .least = -101, .most = 154};
+  p.has_scaled = c.scaled ? 1 : 0;
+  p.masked = {.factor = 0.875f, .least = -200, .most = 55};
+  p.shares = {.factor = c.most_share, .least = 0, .most = 255};
+  p.result = {.factor = 0x1p-8f, .least = -131, .most = 124};
+  p.exponent = 0.0625f;
+  p.kernel = c.kernel;
+  p.mask = c.mask, p.mask_factor = 0.5f, p.mask_stride = c.one_mask ? 0 : c.keys;
+  return p;
+}
+
+double Whole(const CodeAttentionStep& step, double x) {
+  return std::isnan(x) ? step.least : std::clamp(std::nearbyint(x), double{step.least}, double{step.most});
+}
+
+struct Inputs {
+  std::vector<int8_t> q, k, v;
+  std::vector<float> numbers;     // of the mask
+  std::vector<uint8_t> of_codes;  // the same as codes
+};
+
+// What a row of the result is; nothing where a share lies so near to a tie that both codes are right.
+std::vector<double> ExpectedRow(const CodeAttention& p, const Inputs& in, int64_t matrix, int64_t row) {
+  const auto at = [&](const std::vector<int8_t>& codes, int64_t rows, int64_t r, int64_t d) {
+    return int{codes[static_cast<size_t>((matrix * rows + r) * p.head_size + d)]};
+  };
+  std::vector<double> score;
+  for (int64_t key = 0; key < p.keys; ++key) {
+    int sum = 0;
+    for (int64_t d = 0; d < p.head_size; ++d) {
+      sum += (at(in.q, p.queries, row, d) - p.q_zero) * (at(in.k, p.keys, key, d) - p.k_zero);
+    }
+    double x = Whole(p.scores, sum * double{p.scores.factor});
+    if (p.has_scaled != 0) x = Whole(p.scaled, x * p.scaled.factor);
+    if (p.mask != DataType::kUndefined) {
+      const auto of = static_cast<size_t>(matrix / kHeads * p.mask_stride + key);
+      const double number = p.mask == DataType::kFloat  ? in.numbers[of]
+                            : p.mask == DataType::kInt8 ? static_cast<int8_t>(in.of_codes[of]) - p.mask_zero
+                                                        : in.of_codes[of] - p.mask_zero;
+      x = Whole(p.masked, x * p.masked.factor + number * p.mask_factor);
+    }
+    score.push_back(x);
+  }
+  const double most = *std::ranges::max_element(score);
+  double total = 0;
+  for (const double x : score) total += std::exp2((x - most) * p.exponent);
+  std::vector<double> result(static_cast<size_t>(p.head_size));
+  for (int64_t key = 0; key < p.keys; ++key) {
+    const double number = std::exp2((score[static_cast<size_t>(key)] - most) * p.exponent) / total * p.shares.factor;
+    if (std::abs(number - std::floor(number) - 0.5) < 1e-4) return {};
+    const double share = Whole(p.shares, number);
+    for (int64_t d = 0; d < p.head_size; ++d) {
+      result[static_cast<size_t>(d)] += share * (at(in.v, p.keys, key, d) - p.v_zero);
+    }
+  }
+  for (double& x : result) x = Whole(p.result, x * double{p.result.factor}) + p.y_zero;
+  return result;
+}
 
 class CodeAttentionTest : public ContextTest {
  protected:
   const char* Lacks(const device::DeviceInfo& device) const override {
     return kernels::HasTensorCores(DataType::kFloat16, device) ? nullptr : "no tensor cores";
   }
+  bool has_warpgroups() const { return kernels::HasWarpgroups(context_->device_info()); }
 
-  void* Upload(const void* from, size_t bytes, size_t offset = 0) {
+  template <class T>
+  void* Upload(const std::vector<T>& from, size_t offset = 0) {
+    const size_t bytes = from.size() * sizeof(T);
     auto* const to = static_cast<std::byte*>(Allocate(bytes + offset)) + offset;
-    Check(device::MemcpyAsync(to, from, bytes, stream()));
+    Check(device::MemcpyAsync(to, from.data(), bytes, stream()));
     return to;
   }
-  Tensor Codes(int64_t count, uint32_t seed, size_t offset) {
-    std::mt19937 generator(seed);
-    Tensor tensor;
-    for (int64_t i = 0; i < count; ++i) tensor.codes.push_back(static_cast<int8_t>(generator() % 256 - 128));
-    tensor.data = Upload(tensor.codes.data(), tensor.codes.size(), offset);
-    return tensor;
-  }
 
-  // `offset`: bytes beside an aligned address. Rows of queries follow each other, and so do heads.
-  void CheckKeys(int64_t keys, bool masked, size_t offset, int key_warps) {
-    SCOPED_TRACE(::testing::Message() << keys << " keys, mask " << masked << ", offset " << offset << ", " << key_warps
-                                      << " key warps");
-    constexpr int64_t kBatch = 2, kHeads = 2, kQueries = 37, kHead = 32;
-    CodeAttention p{.batch = kBatch, .heads = kHeads, .queries = kQueries, .keys = keys, .head_size = kHead};
-    p.q = p.y = {.batch = kHeads * kQueries * kHead, .head = kQueries * kHead, .row = kHead};
-    p.k = p.v = {.batch = kHeads * keys * kHead, .head = keys * kHead, .row = kHead};
-    p.q_zero = 4, p.k_zero = -7, p.v_zero = 9, p.y_zero = 3;
-    p.scores = {.factor = 0x1p-9f, .least = -123, .most = 132};
-    p.masked = {.factor = 0.875f, .least = -200, .most = 55};
-    p.shares = {.factor = 255, .least = 0, .most = 255};
-    p.result = {.factor = 0x1p-8f, .least = -131, .most = 124};
-    p.exponent = 0.0625f;
-    p.key_warps = key_warps;
-    if (masked) p.mask = DataType::kFloat, p.mask_factor = 0.5f, p.mask_stride = keys;
-    const Tensor q = Codes(kBatch * kHeads * kQueries * kHead, 1, offset);
-    const Tensor k = Codes(kBatch * kHeads * keys * kHead, 2, offset),
-                 v = Codes(kBatch * kHeads * keys * kHead, 3, offset);
-    std::vector<float> mask;
-    for (int64_t i = 0; i < kBatch * keys; ++i) mask.push_back(i % 3 == 1 ? -1e30f : static_cast<float>(i % 7));
-    std::vector<int8_t> result(q.codes.size(), 77);
-    void* const y = Upload(result.data(), result.size(), offset);
-    Check(kernels::LaunchCodeAttention(
-        p, {.q = q.data, .k = k.data, .v = v.data, .mask = Upload(mask.data(), mask.size() * sizeof(float)), .y = y},
-        context_->stream()));
+  void CheckCase(const Case& c) {
+    SCOPED_TRACE(::testing::Message() << c);
+    const CodeAttention p = Problem(c);
+    std::mt19937 generator(1);
+    const auto codes = [&](int64_t rows) {
+      std::vector<int8_t> all;
+      for (int64_t i = 0; i < kMatrices * rows * c.head; ++i) {
+        all.push_back(static_cast<int8_t>(generator() % 256 - 128));
+      }
+      return all;
+    };
+    Inputs in{.q = codes(c.queries), .k = codes(c.keys), .v = codes(c.keys), .numbers = {}, .of_codes = {}};
+    for (int64_t i = 0; i < kBatch * c.keys; ++i) {
+      in.numbers.push_back(i % 3 == 1 ? -1e30f : static_cast<float>(i % 7));
+      in.of_codes.push_back(static_cast<uint8_t>(generator()));
+    }
+    if (c.keys > 3) in.numbers[3] = std::numeric_limits<float>::quiet_NaN();
+    const int64_t row_elems = c.head + kBeside;
+    std::vector<int8_t> result(static_cast<size_t>(kMatrices * c.queries * row_elems), kUntouched);
+    void* const y = Upload(result, c.offset);
+    Check(kernels::LaunchCodeAttention(p,
+                                       {.q = Upload(in.q, c.offset),
+                                        .k = Upload(in.k, c.offset),
+                                        .v = Upload(in.v, c.offset),
+                                        .mask = c.mask == DataType::kFloat ? Upload(in.numbers) : Upload(in.of_codes),
+                                        .y = y},
+                                       context_->stream()));
     Check(device::MemcpyAsync(result.data(), y, result.size(), stream()));
     Check(device::StreamSynchronize(stream()));
 
-    const auto whole = [](const CodeAttentionStep& step, double x) {
-      return std::clamp(std::nearbyint(x), double{step.least}, double{step.most});
-    };
-    int64_t wrong = 0, ties = 0;
-    for (int64_t matrix = 0; matrix < kBatch * kHeads; ++matrix) {
-      const auto at = [&](const Tensor& tensor, int64_t rows, int64_t row, int64_t d) {
-        return tensor.codes[static_cast<size_t>((matrix * rows + row) * kHead + d)];
-      };
-      for (int64_t row = 0; row < kQueries; ++row) {
-        std::vector<double> score;
-        for (int64_t key = 0; key < keys; ++key) {
-          int sum = 0;
-          for (int64_t d = 0; d < kHead; ++d) {
-            sum += (at(q, kQueries, row, d) - p.q_zero) * (at(k, keys, key, d) - p.k_zero);
-          }
-          double x = whole(p.scores, sum * double{p.scores.factor});
-          const double added = double{mask[static_cast<size_t>(matrix / kHeads * keys + key)]} * p.mask_factor;
-          if (masked) x = whole(p.masked, x * p.masked.factor + added);
-          score.push_back(x);
-        }
-        const double most = *std::ranges::max_element(score);
-        double total = 0;
-        for (const double x : score) total += std::exp2((x - most) * p.exponent);
-        bool is_tie = false;
-        std::vector<double> share;
-        for (const double x : score) {
-          const double number = std::exp2((x - most) * p.exponent) / total * p.shares.factor;
-          is_tie |= std::abs(number - std::floor(number) - 0.5) < 1e-4;
-          share.push_back(whole(p.shares, number));
-        }
-        ties += is_tie;
-        for (int64_t d = 0; d < kHead && !is_tie; ++d) {
-          double sum = 0;
-          for (int64_t key = 0; key < keys; ++key) {
-            sum += share[static_cast<size_t>(key)] * (at(v, keys, key, d) - p.v_zero);
-          }
-          const double wanted = whole(p.result, sum * double{p.result.factor}) + p.y_zero;
-          wrong += result[static_cast<size_t>((matrix * kQueries + row) * kHead + d)] != wanted;
-        }
-      }
+    int64_t wrong = 0, touched = 0, ties = 0;
+    std::set<double> seen;
+    for (int64_t row = 0; row < kMatrices * c.queries; ++row) {
+      const int8_t* const got = result.data() + row * row_elems;
+      touched += std::count_if(got + c.head, got + row_elems, [](int8_t code) { return code != kUntouched; });
+      const std::vector<double> wanted = ExpectedRow(p, in, row / c.queries, row % c.queries);
+      ties += wanted.empty();
+      for (size_t d = 0; d < wanted.size(); ++d) wrong += got[d] != wanted[d];
+      seen.insert(wanted.begin(), wanted.end());
     }
     EXPECT_EQ(wrong, 0);
-    EXPECT_LT(ties, kBatch * kHeads * kQueries / 2);
+    EXPECT_EQ(touched, 0);
+    EXPECT_LT(ties, kMatrices * c.queries / 2);
+    EXPECT_GT(seen.size(), 16u);
   }
 };
 
-TEST_F(CodeAttentionTest, EveryNumberOfKeys) {
+TEST_F(CodeAttentionTest, WarpsTakeEveryNumberOfKeys) {
   for (const int64_t keys : {5, 64, 65, 128, 129, 300}) {
-    for (const bool masked : {false, true}) {
-      for (const int key_warps : {1, 2}) CheckKeys(keys, masked, keys % 2 == 0 ? 0 : 1, key_warps);
+    for (const DataType mask : {DataType::kUndefined, DataType::kFloat}) {
+      for (const Kernel kernel : {Kernel::kWarps, Kernel::kKeyWarps}) {
+        CheckCase({.kernel = kernel, .keys = keys, .mask = mask, .offset = keys % 2 == 0 ? 0u : 1u});
+      }
     }
   }
 }
 
-TEST_F(CodeAttentionTest, NumbersOfWarpsThatShareRows) {
-  for (const int key_warps : {0, 3, 4}) {
-    CodeAttention p{.batch = 1, .heads = 1, .queries = 1, .keys = 1, .head_size = 16};
-    p.key_warps = key_warps;
-    EXPECT_EQ(kernels::LaunchCodeAttention(p, {}, context_->stream()).code(), StatusCode::kInvalidArgument);
+TEST_F(CodeAttentionTest, WarpgroupsTakeEveryNumberOfKeys) {
+  if (!has_warpgroups()) GTEST_SKIP() << "no warpgroups";
+  for (const Kernel kernel : {Kernel::kWarpgroup, Kernel::kWarpgroups}) {
+    for (const int64_t keys : {1, 5, 63, 64, 65, 127, 128}) {
+      CheckCase({.kernel = kernel, .queries = 66, .keys = keys, .scaled = keys % 2 == 0});
+      CheckCase({.kernel = kernel, .queries = 66, .keys = keys, .mask = DataType::kFloat, .scaled = keys % 2 != 0});
+    }
   }
+}
+
+TEST_F(CodeAttentionTest, WarpgroupsTakeEveryNumberOfQueries) {
+  if (!has_warpgroups()) GTEST_SKIP() << "no warpgroups";
+  for (const Kernel kernel : {Kernel::kWarpgroup, Kernel::kWarpgroups}) {
+    for (const int64_t queries : {1, 15, 64, 65, 128, 129}) CheckCase({.kernel = kernel, .queries = queries});
+  }
+}
+
+TEST_F(CodeAttentionTest, HeadsOfEachSize) {
+  for (const Kernel kernel : {Kernel::kWarps, Kernel::kWarpgroup, Kernel::kWarpgroups}) {
+    if (kernel != Kernel::kWarps && !has_warpgroups()) continue;
+    for (const int64_t head : {16, 32, 48, 64}) CheckCase({.kernel = kernel, .keys = 100, .head = head});
+  }
+}
+
+TEST_F(CodeAttentionTest, MasksOfEachType) {
+  for (const Kernel kernel : {Kernel::kWarps, Kernel::kWarpgroup, Kernel::kWarpgroups}) {
+    if (kernel != Kernel::kWarps && !has_warpgroups()) continue;
+    for (const DataType mask : {DataType::kFloat, DataType::kInt8, DataType::kUint8}) {
+      for (const bool one : {false, true}) {
+        CheckCase({.kernel = kernel, .keys = 128, .mask = mask, .scaled = one, .one_mask = one});
+      }
+    }
+  }
+}
+
+// A share of 1 is one more than the codes have.
+TEST_F(CodeAttentionTest, SharesBeyondTheirCodes) {
+  for (const Kernel kernel : {Kernel::kWarps, Kernel::kWarpgroup, Kernel::kWarpgroups}) {
+    if (kernel != Kernel::kWarps && !has_warpgroups()) continue;
+    for (const int64_t keys : {1, 128}) CheckCase({.kernel = kernel, .keys = keys, .most_share = 256});
+  }
+}
+
+TEST_F(CodeAttentionTest, WhatIsNotAlignedIsWarps) {
+  if (!has_warpgroups()) GTEST_SKIP() << "no warpgroups";
+  for (const size_t offset : {1u, 8u}) CheckCase({.kernel = Kernel::kWarpgroups, .keys = 128, .offset = offset});
+}
+
+TEST_F(CodeAttentionTest, MoreKeysThanWarpgroupsHaveRoomForAreAnError) {
+  for (const int64_t keys : {0, 129}) {
+    const CodeAttention p = Problem({.kernel = Kernel::kWarpgroup, .keys = keys});
+    const Status status = kernels::LaunchCodeAttention(p, {}, context_->stream());
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(status.message().find("warpgroups"), std::string::npos) << status.message();
+  }
+}
+
+TEST(CodeAttentionPlanTest, TheFastestKernel) {
   device::DeviceInfo device;
   device.multiprocessors = 132;
-  const auto warps = [&](int64_t batch, int64_t keys) {
-    return kernels::KeyWarpsOf({.batch = batch, .heads = 12, .queries = 128, .keys = keys, .head_size = 64}, device);
+  const auto kernel = [&](int64_t batch, int64_t keys, int64_t queries = 128) {
+    return kernels::CodeAttentionKernelOf(
+        {.batch = batch, .heads = 12, .queries = queries, .keys = keys, .head_size = 64}, device);
   };
-  EXPECT_EQ(warps(1, 128), 2);
-  EXPECT_EQ(warps(11, 128), 2);
-  EXPECT_EQ(warps(12, 128), 1);
-  EXPECT_EQ(warps(1, 64), 1);  // the second warp would have none
+  for (const int major : {8, 10}) {
+    device.major = major;
+    EXPECT_EQ(kernel(1, 128), Kernel::kKeyWarps);
+    EXPECT_EQ(kernel(11, 128), Kernel::kKeyWarps);
+    EXPECT_EQ(kernel(12, 128), Kernel::kWarps);
+    EXPECT_EQ(kernel(1, 64), Kernel::kWarps);  // the second warp would have none
+  }
+  device.major = 9;
+  EXPECT_EQ(kernel(1, 128), Kernel::kWarpgroups);
+  EXPECT_EQ(kernel(1, 128, 64), Kernel::kWarpgroup);
+  EXPECT_EQ(kernel(1, 64), Kernel::kWarpgroup);
+  EXPECT_EQ(kernel(1, 0), Kernel::kWarps);
+  EXPECT_EQ(kernel(1, 129), Kernel::kKeyWarps);
+  EXPECT_EQ(kernel(32, 129), Kernel::kWarps);
+  EXPECT_EQ(kernel(70'000, 128), Kernel::kWarps);  // more than a grid's z
+}
+
+TEST(CodeAttentionPlanTest, StepsThatChangeNothing) {
+  CodeAttention p;
+  p.scores = p.scaled = {.factor = 0.3f, .least = -123, .most = 132};
+  const auto idle = [&](float factor, float least) {
+    p.scaled = {.factor = factor, .least = least, .most = least + 255};
+    return kernels::IsScaledIdle(p);
+  };
+  EXPECT_TRUE(idle(1, -123));
+  EXPECT_TRUE(idle(1 + 0x1p-20f, -123));
+  EXPECT_TRUE(idle(1 - 0x1p-9f, -123));  // 132 becomes 131.74
+  EXPECT_FALSE(idle(1 - 0x1p-7f, -123));
+  EXPECT_FALSE(idle(1 + 0x1p-7f, -123));
+  EXPECT_FALSE(idle(1, -122));
+  EXPECT_FALSE(idle(1, -124));
 }
 
 }  // namespace
