@@ -23,7 +23,7 @@ std::optional<WarpgroupPlan> PlanCodeProduct(int64_t m, int64_t part_n, int64_t 
 }
 
 bool TakesCodeProduct(int64_t m, int64_t n, int64_t k, const device::DeviceInfo& device) {
-  return n % kCodeProductPack == 0 && k % kCodeProductPack == 0 && TakesWarpgroups(m, n, k, device);
+  return n % kCodeProductColumns == 0 && k % kCodeProductPack == 0 && TakesWarpgroups(m, n, k, device);
 }
 
 }  // namespace cudaep::kernels

@@ -20,7 +20,8 @@
 namespace cudaep::kernels {
 
 inline constexpr int kMostCodeParts = 3;
-inline constexpr int kCodeProductPack = 16;  // elements of rows of A and B that are moved at once
+inline constexpr int kCodeProductPack = 16;    // elements of rows of A and B that are moved at once
+inline constexpr int kCodeProductColumns = 8;  // of C that are stored at once
 
 // One step of quantization.
 struct CodeStep {
@@ -60,8 +61,8 @@ std::optional<WarpgroupPlan> PlanCodeProduct(int64_t m, int64_t part_n, int64_t 
 // Whether the kernel that multiplies and finishes takes [m, k] by [n, k].
 bool TakesCodeProduct(int64_t m, int64_t n, int64_t k, const device::DeviceInfo& device);
 
-// All tensors are contiguous and aligned to 16 bytes; B is constant: it is read before earlier work is done. An empty
-// result launches nothing.
+// All tensors are contiguous and aligned to 16 bytes, rows of C to 8; B is constant: it is read before earlier work is
+// done. An empty result launches nothing.
 Status LaunchCodeProduct(const CodeFinish& finish, const WarpgroupPlan& plan, const void* a, const void* b, int64_t k,
                          device::Stream stream);
 // The same of sums [m, n] that are there already.

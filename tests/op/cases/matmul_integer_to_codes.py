@@ -112,11 +112,14 @@ CASES = [
                                                ("uint8", False, True, True, False), ("int8", False, False, True, True),
                                                ("int8", True, False, False, False),
                                                ("uint8", False, True, False, True))),
+    # columns of whole 8, not 16
+    _case((3, 64), 8), _case((33, 2, 144), 200, "uint8", table=True), _case((5, 2048), 1000, first=False),
     # rows and columns that the kernel of warpgroups does not take: sums go through memory
     _case((5, 16), 10), _case((7, 24), 9, "uint8", table=True), _case((9, 3), 16), _case((2, 3, 33), 40, bias=False),
     _ties(first=False), _ties(first=True), _zeros(),
     # three in one launch, each in its own, by way of sums
-    _three((37, 64), 192), _three((130, 48), 64, first=False), _three((5, 32), 48), _three((4, 24), 10),
+    _three((37, 64), 192), _three((130, 48), 64, first=False), _three((5, 32), 48), _three((70, 32), 56),
+    _three((4, 24), 10),
     # nothing to compute
     _case((0, 16), 16), _case((3, 16), 0),
     _refused("the product of", Rand((4, 15), "int8"), _B, _SCALE),

@@ -105,6 +105,8 @@ TEST_F(CodeProductTest, EveryTilingOnEverySize) {
     CheckSizes(tiles, 1, 16, 16, false, false, 1);
     CheckSizes(tiles, 129, 208, 144, true, false, 2);  // parts of tiles, and blocks with several
     CheckSizes(tiles, 300, 144, 400, false, true, 3);
+    CheckSizes(tiles, 1, 8, 16, true, false, 1);  // rows of C that are aligned to no more than 8 bytes
+    CheckSizes(tiles, 131, 200, 144, false, true, 2);
   }
   CheckSizes(WarpgroupTiles::kWide, 260, 16, 912, true, true, 2);  // more steps than a ring has
 }
@@ -117,6 +119,7 @@ TEST_F(CodeProductTest, TilesSharedByBlocks) {
     CheckSizes(WarpgroupTiles::kFinest, 130, 208, 1152, true, has_table, 24, 2);  // 5 and 4 steps
     CheckSizes(WarpgroupTiles::kFinest, 128, 96, 3072, false, has_table, 16, 4);
     CheckSizes(WarpgroupTiles::kFinest, 65, 144, 1648, false, has_table, 24, 4);  // 4, 4, 4 and a part of one
+    CheckSizes(WarpgroupTiles::kFinest, 33, 1000, 2048, true, has_table, 32, 2);  // a last tile of 40 columns
   }
 }
 
@@ -139,6 +142,15 @@ TEST_F(CodeProductTest, BlocksWithoutWorkAreRefused) {
        }) {
     EXPECT_EQ(code(plan), StatusCode::kInvalidArgument) << plan.blocks << ' ' << plan.splits;
   }
+}
+
+TEST(CodeProductPlanTest, WholePacks) {
+  const device::DeviceInfo device{.major = 9, .shared_bytes_per_block = kernels::kWarpgroupSharedBytes};
+  const auto takes = [&](int64_t n, int64_t k) { return kernels::TakesCodeProduct(32, n, k, device); };
+  EXPECT_TRUE(takes(1000, 2048));
+  EXPECT_TRUE(takes(8, 16));
+  for (const int64_t n : {1001, 1002, 1004, 4}) EXPECT_FALSE(takes(n, 2048)) << n;
+  for (const int64_t k : {2040, 2044, 8}) EXPECT_FALSE(takes(1000, k)) << k;  // rows of A and B
 }
 
 TEST(CodeProductPlanTest, FinerTilesWhereOthersLeaveMultiprocessorsIdle) {
