@@ -264,6 +264,27 @@ def check_convolutions() -> None:
         assert len(convolutions) == 8, lines
 
 
+def check_pooled_classifiers() -> None:
+    """The end of an image network, with codes in front of Flatten and not, of whole packs of channels and others."""
+    for seed, (kind, zero, side) in enumerate(((np.uint8, None, 7), (np.uint8, 0, 1), (np.int8, 0, 12)), 110):
+        for flat_codes in (False, True):
+            network = Network(seed, ("n", 16, side, side))
+            x = network.through("x", network.scale(0.03, 0.05), network.zero(kind, zero))
+            for channels in (16, 48):
+                x = network.convolve(x, channels, 16, 3, 3, kind=kind, zero=zero)
+            scale, between = network.scale(0.01, 0.02), network.zero()
+            x = network.add("GlobalAveragePool", [x])
+            x = network.through(x, scale, between) if flat_codes else x
+            x = network.through(network.add("Flatten", [x]), scale, between)
+            y = network.add("Gemm", [x, network.weights(48, 24, transposed=True), network.bias(24)], transB=1)
+            y = network.add("QuantizeLinear", [y, network.scale(0.01, 0.02), network.zero()])
+            feeds = [network.feed(n, 16, side, side) for n in (2, 1, 20)]
+            # Another code of a mean, where a convolution's is another, is another code of some classes.
+            lines = agree(network, y, feeds, TensorProto.UINT8, 0.2)
+            assert sum("GlobalAveragePool" in line for line in lines) == 1, lines
+            assert sum("Gemm" in line for line in lines) == 1, lines
+
+
 def check_networks() -> None:
     """Random ones, of layers that are quantized in and out, with what onnxruntime.quantization puts between."""
     for seed in range(40, 60):

@@ -49,6 +49,13 @@ class Turning {
     return made_.gains = true;
   }
 
+  // The mean of codes.
+  bool CodesPool() {
+    if (IntOr("channels_last", 0) != 0 || !Image(0)) return false;
+    made_.node.attributes["channels_last"] = int64_t{1};
+    return true;
+  }
+
   // By one scale, wherever a code lies. One of a block is of that block's dimension.
   bool Linear() {
     const ir::Value& scale = graph_.value(made_.node.inputs[1]);
@@ -270,6 +277,7 @@ constexpr Entry kEntries[] = {
     {"Conv", Convolution, ops::kFusedDomain},
     {"QuantizedConv", [](Turning& t) { return t.QuantizedConvolution(); }, ops::kFusedDomain},
     {"GroupNorm", [](Turning& t) { return t.GroupNorm(); }, ops::kFusedDomain},
+    {"QLinearGlobalAveragePool", [](Turning& t) { return t.CodesPool(); }, ops::kMicrosoftDomain},
     {"QuantizeLinear", Linear},
     {"QuantizeLinear", Linear, ops::kMicrosoftDomain},
     {"DequantizeLinear", Linear},

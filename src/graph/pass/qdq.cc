@@ -5,6 +5,7 @@
 #include "graph/pass/qdq_convolutions.h"
 #include "graph/pass/qdq_moves.h"
 #include "graph/pass/qdq_norms.h"
+#include "graph/pass/qdq_pools.h"
 #include "graph/pass/qdq_products.h"
 #include "graph/pass/qdq_softmax.h"
 #include "graph/pass/qdq_transposes.h"
@@ -18,6 +19,7 @@ void FuseQuantized(ir::Graph& graph, const PassContext& context) {
   RemoveDeadNodes(graph);
   MultiplyCodes(graph, context);
   ConvolveCodes(graph, context);
+  PoolCodes(graph, context);
   RemoveDeadNodes(graph);
   MultiplyTransposed(graph, context);
   SoftmaxCodes(graph, context);

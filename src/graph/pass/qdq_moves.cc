@@ -6,10 +6,8 @@
 #include "graph/pass/rewrite.h"
 
 namespace cudaep::graph {
-namespace {
 
-// Whether the node's first output is made of its first input's elements alone, which it does not compute with.
-bool Moves(const ir::Node& node) {
+bool MovesElements(const ir::Node& node) {
   static constexpr std::string_view kMovers[] = {"DepthToSpace", "Expand",  "Flatten",   "Gather",
                                                  "Identity",     "Reshape", "Slice",     "SpaceToDepth",
                                                  "Squeeze",      "Tile",    "Transpose", "Unsqueeze"};
@@ -17,6 +15,8 @@ bool Moves(const ir::Node& node) {
   if (node.op_type == "MaxPool") return node.since_version >= 12;  // of bytes from then on
   return std::ranges::find(kMovers, node.op_type) != std::end(kMovers);
 }
+
+namespace {
 
 class Mover {
  public:
@@ -47,7 +47,7 @@ class Mover {
       const ir::Node& node = rewrite_.node(n);
       if (node.on_host || node.inputs.empty() || node.inputs[0] < 0) continue;
       const bool multiplies = node.Is("MatMul") || node.Is("Gemm") || node.Is("Conv");
-      const bool moves = Moves(node) && wanted_[Index(node.outputs[0])] != 0;
+      const bool moves = MovesElements(node) && wanted_[Index(node.outputs[0])] != 0;
       if (multiplies || moves || QuantizationOf(graph_, node, "QuantizeLinear")) wanted_[Index(node.inputs[0])] = 1;
       if (multiplies && node.inputs[1] >= 0) wanted_[Index(node.inputs[1])] = 1;
     }
@@ -63,7 +63,7 @@ class Mover {
       }
       return;
     }
-    if (!Moves(node) || wanted_[Index(node.outputs[0])] == 0) return;
+    if (!MovesElements(node) || wanted_[Index(node.outputs[0])] == 0) return;
     if (const auto before = DequantizedBy(node.inputs[0])) Move(n, *before->node, before->linear);
   }
 

@@ -6,7 +6,7 @@ namespace cudaep::kernels {
 
 ReduceKernel FindReduceKernel(ReduceOp op, DataType type) {
   for (auto find : {FindSumKernel, FindNormKernel, FindExtremaKernel, FindPositionKernel, FindProductKernel,
-                    FindLogSumExpKernel, FindNormScaleKernel}) {
+                    FindLogSumExpKernel, FindNormScaleKernel, FindCodeKernel}) {
     if (ReduceKernel kernel = find(op, type)) return kernel;
   }
   return nullptr;

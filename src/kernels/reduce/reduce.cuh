@@ -44,13 +44,28 @@ __device__ __forceinline__ int64_t OffsetOf(const ReduceDims& dims, int64_t inde
   return offset + index * dims.stride[device::Max(outermost, 0)];
 }
 
+// An access of kPack elements, as words where the functor adds these: packs of bytes are taken apart in registers.
+template <int kPack, class F, class T>
+__device__ __forceinline__ auto LoadAccess(const T* from) {
+  if constexpr (kPack > 1 && requires { typename F::Word; }) {
+    using Word = typename F::Word;
+    return LoadPack<static_cast<int>(kPack * sizeof(T) / sizeof(Word))>(reinterpret_cast<const Word*>(from));
+  } else {
+    return LoadPack<kPack>(from);
+  }
+}
+
 // Adds access number `at`.
 template <int kColumnPack, int kPack, class F, class T>
 __device__ __forceinline__ void AddPack(const F& f, const Pack<T, kPack>& pack, int64_t at, typename F::Acc* acc) {
+  if constexpr (requires { f.template AddWords<kColumnPack>(pack, acc); }) {
+    f.template AddWords<kColumnPack>(pack, acc);
+  } else {
 #pragma unroll
-  for (int k = 0; k < kPack; ++k) {
-    const int column = kColumnPack == 1 ? 0 : k;
-    acc[column] = f.Add(acc[column], Load(pack.value[k]), kColumnPack == 1 ? at * kPack + k : at);
+    for (int k = 0; k < kPack; ++k) {
+      const int column = kColumnPack == 1 ? 0 : k;
+      acc[column] = f.Add(acc[column], Load(pack.value[k]), kColumnPack == 1 ? at * kPack + k : at);
+    }
   }
 }
 
@@ -90,11 +105,12 @@ template <int kRowPack, int kColumnPack, class F, class T>
 __device__ __forceinline__ void Accumulate(const F& f, const T* base, const ReduceDims& reduced, int64_t begin,
                                            int64_t end, unsigned lane, unsigned lanes, typename F::Acc* acc) {
   constexpr int kInFlight = 4, kPack = kRowPack * kColumnPack;
+  using Access = decltype(LoadAccess<kPack, F>(base));
   const bool one_run = reduced.rank <= 1;
   if (!one_run && reduced.size[0] < kInFlight * lanes) {
 #pragma unroll 1
     for (int64_t at = begin + lane; at < end; at += lanes) {
-      AddOne<kColumnPack>(f, LoadPack<kPack>(base + OffsetOf(reduced, at)), at, acc);
+      AddOne<kColumnPack>(f, LoadAccess<kPack, F>(base + OffsetOf(reduced, at)), at, acc);
     }
     return;
   }
@@ -106,9 +122,9 @@ __device__ __forceinline__ void Accumulate(const F& f, const T* base, const Redu
     int64_t at = begin + lane;
 #pragma unroll 1
     for (; at + (kInFlight - 1) * lanes < run_end; at += kInFlight * lanes, from += kInFlight * step) {
-      Pack<T, kPack> pack[kInFlight];
+      Access pack[kInFlight];
 #pragma unroll
-      for (int j = 0; j < kInFlight; ++j) pack[j] = LoadPack<kPack>(from + j * step);
+      for (int j = 0; j < kInFlight; ++j) pack[j] = LoadAccess<kPack, F>(from + j * step);
       if constexpr (AddsBatches<F>) {
         AddPacks<kColumnPack>(f, pack, acc);
       } else {
@@ -116,10 +132,10 @@ __device__ __forceinline__ void Accumulate(const F& f, const T* base, const Redu
         for (int j = 0; j < kInFlight; ++j) AddPack<kColumnPack>(f, pack[j], at + j * lanes, acc);
       }
     }
-    Pack<T, kPack> rest[kInFlight - 1] = {};
+    Access rest[kInFlight - 1] = {};
 #pragma unroll
     for (int j = 0; j < kInFlight - 1; ++j) {
-      if (at + j * lanes < run_end) rest[j] = LoadPack<kPack>(from + j * step);
+      if (at + j * lanes < run_end) rest[j] = LoadAccess<kPack, F>(from + j * step);
     }
 #pragma unroll
     for (int j = 0; j < kInFlight - 1; ++j) {

@@ -11,6 +11,8 @@
 // kVarianceScale, kL1Scale and kL2Scale write by what a normalisation shifts and scales each element (NormScale):
 // shift = mean and factor = 1 / deviation, or 0 and one over the norm, which is 0 where the norm is.
 //
+// kCodeMean writes the codes of means of codes (quant/qlinear_mean.h).
+//
 // kArgMax and kArgMin write int64 positions of the extremum among the reduced elements, counted as they lie in memory
 // (the index along a single axis). NaN is the extremum, as for numpy; equal elements, NaNs among themselves too, are
 // told apart by `last`. At most 2^31 - 1 elements are reduced into each; of none the result is 0.
@@ -25,6 +27,7 @@
 #include "core/status.h"
 #include "device/device.h"
 #include "kernels/fast_divide.h"
+#include "kernels/quant/qlinear_mean.h"
 
 namespace cudaep::kernels {
 
@@ -43,7 +46,8 @@ enum class ReduceOp : uint8_t {
   kArgMin,
   kVarianceScale,
   kL1Scale,
-  kL2Scale
+  kL2Scale,
+  kCodeMean
 };
 
 // y = (x - shift) * factor. fp64 for reductions of doubles, else fp32.
@@ -56,6 +60,7 @@ struct NormScale {
 constexpr DataTypeSet ReduceTypes(ReduceOp op) {
   constexpr DataTypeSet kCommon = kFloatTypes | kIndexTypes | DataTypeSet{DataType::kUint32, DataType::kUint64};
   if (op == ReduceOp::kArgMax || op == ReduceOp::kArgMin) return kNumericTypes;
+  if (op == ReduceOp::kCodeMean) return kInt8Types;
   if (op >= ReduceOp::kVarianceScale) return kFloatTypes;
   if (op != ReduceOp::kMax && op != ReduceOp::kMin) return kCommon;
   return kCommon | DataTypeSet{DataType::kInt8, DataType::kUint8, DataType::kBool};
@@ -107,6 +112,7 @@ struct ReduceArgs {
   bool last = false;            // of equal extrema the last one's position counts, not the first one's
   double epsilon = 0;           // of kVarianceScale: added to the variance, or to the deviation
   bool deviation_epsilon = false;
+  QLinearMean mean;  // of kCodeMean: with the division by the plan's count in its ratio
   const ReducePlan* plan = nullptr;
 };
 

@@ -12,5 +12,6 @@ ReduceKernel FindPositionKernel(ReduceOp op, DataType type);
 ReduceKernel FindProductKernel(ReduceOp op, DataType type);
 ReduceKernel FindLogSumExpKernel(ReduceOp op, DataType type);
 ReduceKernel FindNormScaleKernel(ReduceOp op, DataType type);
+ReduceKernel FindCodeKernel(ReduceOp op, DataType type);
 
 }  // namespace cudaep::kernels

@@ -9,6 +9,8 @@
 //                               matter;
 //   Add(Acc, element, index)    `index` counts the elements reduced into one output, in the order of memory; a thread
 //                               adds them in ascending order;
+//   Word, AddWords<columns>(Pack of words, Acc*)
+//                               of an access's elements as words, all to one Acc or each to its own; likewise;
 //   Merge(Acc, Acc)             of any two disjoint sets, in any order: the result depends on the sets alone where
 //                               positions matter;
 //   Value(Acc)                  the result before the post operation.
@@ -239,6 +241,8 @@ template <class T, class W>
 __device__ __forceinline__ T Finish(W value, ReducePost post, int64_t count) {
   if constexpr (std::is_class_v<W>) {
     return value;
+  } else if constexpr (sizeof(T) == 1) {
+    return static_cast<T>(value);  // nothing follows extrema and means of codes
   } else if constexpr (std::is_integral_v<T>) {
     switch (post) {
       case ReducePost::kMean:

@@ -11,6 +11,7 @@ inline constexpr int64_t kMaxAccumulatorBytes = 24;
 
 // Elements of one access where alignment and dimensions allow it; 1 where only the element-wise kernels exist.
 constexpr int ReducePack(ReduceOp op, DataType type) {
+  if (op == ReduceOp::kCodeMean) return PackElems(1);
   if (op == ReduceOp::kProd || !kFloatTypesNoDouble.Contains(type)) return 1;
   return PackElems(type == DataType::kFloat ? 4 : 2);
 }

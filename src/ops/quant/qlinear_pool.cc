@@ -3,6 +3,7 @@
 
 #include "ops/pool/pool_shape.h"
 #include "ops/quant/qlinear_value.h"
+#include "ops/reduce/reduction.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -11,11 +12,11 @@ namespace {
 enum Input : size_t { kX, kXScale, kXZero, kYScale, kYZero };
 
 // Of `elems` each time, or of as many as a window meets.
-Result<kernels::QLinearMean> MeanOf(DataType type, TensorViews inputs, int64_t elems = 1) {
+Result<kernels::QLinearMean> MeanOf(TensorViews inputs, int64_t elems = 1) {
   CUDAEP_ASSIGN_OR_RETURN(const QLinearValue x, ReadQLinear(inputs, kXScale, kXZero));
   CUDAEP_ASSIGN_OR_RETURN(const QLinearValue y, ReadQLinear(inputs, kYScale, kYZero));
   const float ratio = x.scale / (y.scale * static_cast<float>(elems));
-  return kernels::QLinearMean{.type = type, .ratio = ratio, .x_zero = x.zero, .y_zero = y.zero};
+  return kernels::QLinearMean{.ratio = ratio, .x_zero = x.zero, .y_zero = y.zero};
 }
 
 // The dimensions of an image in X.
@@ -51,7 +52,7 @@ class QLinearAveragePool final : public Operator {
 
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     auto plan = std::make_unique<PoolPlan>();
-    CUDAEP_ASSIGN_OR_RETURN(plan->mean, MeanOf(type_, context.inputs));
+    CUDAEP_ASSIGN_OR_RETURN(plan->mean, MeanOf(context.inputs));
     if (context.outputs[0].elems() == 0) return PlanPtr(std::move(plan));
     const Dims x = context.inputs[kX].dims();
     CUDAEP_ASSIGN_OR_RETURN(const Window window, Place(x));
@@ -78,12 +79,13 @@ class QLinearAveragePool final : public Operator {
 
 struct GlobalPlan : Plan {
   kernels::QLinearMean mean;
-  int64_t outer = 0, elems = 0, inner = 0;
+  std::unique_ptr<ReductionPlan> reduction;
 };
 
 class QLinearGlobalAveragePool final : public Operator {
  public:
-  QLinearGlobalAveragePool(DataType type, bool channels_last) : type_(type), channels_last_(channels_last) {}
+  QLinearGlobalAveragePool(DataType type, bool channels_last)
+      : kernel_(kernels::FindReduceKernel(kMean, type)), type_(type), channels_last_(channels_last) {}
 
   static Result<std::unique_ptr<QLinearGlobalAveragePool>> Create(const OpInfo& info) {
     return std::make_unique<QLinearGlobalAveragePool>(info.input_type(kX), info.BoolOr("channels_last", false));
@@ -101,20 +103,26 @@ class QLinearGlobalAveragePool final : public Operator {
     const Dims x = context.inputs[kX].dims();
     auto plan = std::make_unique<GlobalPlan>();
     CUDAEP_ASSIGN_OR_RETURN(const Dims spatial, SpatialDims(x, channels_last_));
-    plan->elems = ElementCount(spatial);
-    CUDAEP_ASSIGN_OR_RETURN(plan->mean, MeanOf(type_, context.inputs, plan->elems));
-    plan->outer = channels_last_ ? x[0] : x[0] * x[1];
-    plan->inner = channels_last_ ? x.back() : 1;
+    const int64_t elems = ElementCount(spatial);
+    CUDAEP_ASSIGN_OR_RETURN(plan->mean, MeanOf(context.inputs, elems));
+    const int64_t seen[] = {channels_last_ ? x[0] : x[0] * x[1], elems, channels_last_ ? x.back() : 1};
+    const bool reduced[] = {false, true, false};
+    CUDAEP_ASSIGN_OR_RETURN(plan->reduction, PlanReductionOf(kMean, seen, reduced, type_, context));
+    plan->workspace_bytes = plan->reduction->workspace_bytes;
     return PlanPtr(std::move(plan));
   }
 
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
     const auto& p = PlanAs<GlobalPlan>(plan);
-    return kernels::LaunchQLinearGlobalMean(p.mean, p.outer, p.elems, p.inner, context.input(kX), context.output(0),
-                                            context.stream());
+    return EnqueueReductionOf(
+        kernel_, *p.reduction, context,
+        {.op = kMean, .x = context.input(kX), .y = context.output(0), .workspace = context.workspace, .mean = p.mean});
   }
 
  private:
+  static constexpr auto kMean = kernels::ReduceOp::kCodeMean;
+
+  kernels::ReduceKernel kernel_;
   DataType type_;
   bool channels_last_;
 };

@@ -154,7 +154,9 @@ CASES = [
     *(_one("QLinearLeakyRelu", (3, 77), _unary(_leaky), 0.05, zeros, attrs) for zeros in (False, True)
       for attrs in ({}, {"alpha": 0.3})),
     *(_one("QLinearGlobalAveragePool", shape, _mean, 0.01, attrs={"channels_last": last}) for last in (0, 1)
-      for shape in ((2, 3, 7, 5), (2, 40, 41, 70), (1, 3, 9), (1, 2, 3, 4, 5), (0, 3, 2, 2))),
+      for shape in ((2, 3, 7, 5), (2, 40, 41, 70), (1, 3, 9), (1, 2, 3, 4, 5), (0, 3, 2, 2),
+                    # packs of codes: of a row, and of a pixel's channels; few of either over many pixels
+                    (3, 7, 7, 48), (2, 5, 4, 8), (1, 1, 120, 64), (1, 120, 60, 16), (1, 9, 1, 16))),
     *(_one("QLinearAveragePool", shape, _window_mean, 0.02313,
            attrs={"kernel_shape": kernel, "channels_last": last, **more})
       for last in (0, 1) for shape, kernel, more in (

@@ -24,7 +24,7 @@ class ReduceKernelTest : public device::testing::DeviceTest {
   // Reduces axis `axis` of x, whose last dimension is contiguous.
   template <class Result, DataType type, class T>
   std::vector<Result> Reduce(ReduceOp op, const std::vector<T>& x, Dims dims, int axis, bool last, int splits,
-                             bool packed = true) {
+                             bool packed = true, QLinearMean mean = {}) {
     bool reduced[3] = {};
     reduced[axis] = true;
     const auto plan = PlanReduce(dims, std::span(reduced, dims.size()), op, type, kProcessors, packed, splits);
@@ -38,6 +38,7 @@ class ReduceKernelTest : public device::testing::DeviceTest {
                                           .workspace = workspace,
                                           .tickets = tickets_,
                                           .last = last,
+                                          .mean = mean,
                                           .plan = &plan.value()},
                                          stream()));
     return Download(y, static_cast<size_t>(plan.value().outputs));
@@ -182,6 +183,50 @@ TEST_F(ReduceKernelTest, ScalesOfNormalisationsInEveryLayout) {
   }
 }
 
+template <DataType type>
+void CheckMeansOfCodes(auto reduce, const Layout& layout) {
+  using T = CppType<type>;
+  const auto [outer, elems, inner] = layout;
+  const auto columns = static_cast<size_t>(inner), rows = static_cast<size_t>(elems);
+  std::vector<T> x(static_cast<size_t>(outer) * rows * columns);
+  uint32_t state = 77;
+  for (T& code : x) code = static_cast<T>((state = state * 1664525u + 1013904223u) >> 24);
+  for (size_t i = 0; i < rows; ++i) x[i * columns] = std::numeric_limits<T>::max();
+  const int x_zero = std::is_signed_v<T> ? -128 : 0, lowest = x_zero;
+  const QLinearMean mean{.ratio = 1.7f / static_cast<float>(elems), .x_zero = x_zero, .y_zero = lowest + 3};
+  const std::vector<T> y = reduce(x, mean);
+  for (size_t at = 0; at < y.size(); ++at) {
+    int sum = 0;
+    for (size_t i = 0; i < rows; ++i) sum += x[(at / columns * rows + i) * columns + at % columns] - x_zero;
+    const int code = static_cast<int>(std::nearbyint(static_cast<float>(sum) * mean.ratio)) + mean.y_zero;
+    EXPECT_EQ(int{y[at]}, std::min(code, lowest + 255)) << outer << 'x' << elems << 'x' << inner << " at " << at;
+  }
+}
+
+// Of the first column all are the largest, whose mean is beyond the codes.
+TEST_F(ReduceKernelTest, MeansOfCodesInEveryLayout) {
+  for (const Layout& layout : {Layout{3, 49, 1}, {2, 256, 1}, {1, 4096, 1}, {2, 49, 48}, {1, 130, 16}, {3, 40, 7}}) {
+    const Shape dims{layout.outer, layout.elems, layout.inner};
+    for (const int splits : {1, 4}) {
+      if (layout.elems / splits < 16) continue;  // packs are what is split
+      for (const bool packed : {true, false}) {
+        const auto check = [&]<DataType type>() {
+          using T = CppType<type>;
+          CheckMeansOfCodes<type>(
+              [&](const std::vector<T>& x, const QLinearMean& mean) {
+                return Reduce<T, type>(ReduceOp::kCodeMean, x, dims, 1, false, splits, packed, mean);
+              },
+              layout);
+        };
+        check.template operator()<DataType::kInt8>();
+        check.template operator()<DataType::kUint8>();
+      }
+    }
+  }
+  EXPECT_EQ(FindReduceKernel(ReduceOp::kCodeMean, DataType::kFloat), nullptr);
+  EXPECT_EQ(FindReduceKernel(ReduceOp::kMean, DataType::kInt8), nullptr);
+}
+
 TEST_F(ReduceKernelTest, SplitsThatCannotBeAreRefused) {
   const bool reduced[] = {false, true};
   const auto plan = [&](Dims dims, int splits) {
@@ -205,6 +250,21 @@ TEST(ReducePlanTest, FewColumnsAreCutToSectors) {
     ASSERT_TRUE(plan.ok());
     EXPECT_EQ(plan.value().width, width) << batch << ' ' << columns;
     EXPECT_EQ(plan.value().width * plan.value().height, 256u);
+  }
+}
+
+// The channels of the last image of a classifier, at a batch of one and of many.
+TEST(ReducePlanTest, CodesAreReadSixteenAtATime) {
+  constexpr std::array<bool, 3> kRows = {false, true, false};
+  for (const auto& [batch, width, height, blocks] :
+       {std::tuple<int64_t, unsigned, unsigned, int64_t>{1, 2, 32, 64}, {32, 16, 16, 256}, {128, 32, 8, 512}}) {
+    const auto plan = PlanReduce(Shape{batch, 49, 2048}, kRows, ReduceOp::kCodeMean, DataType::kInt8, 132);
+    ASSERT_TRUE(plan.ok());
+    EXPECT_EQ(plan.value().column_pack, 16);
+    EXPECT_EQ(plan.value().width, width) << batch;
+    EXPECT_EQ(plan.value().height, height) << batch;
+    EXPECT_EQ(plan.value().kept.elems / width, blocks) << batch;
+    EXPECT_EQ(plan.value().splits, 1) << batch;
   }
 }
 
