@@ -20,7 +20,7 @@ template <class T, RowsActivation kActivation, bool kPointwise, bool kHasResidua
 struct RowsFinish {
   static constexpr int kPack = kManyRowsPack;  // columns of a segment that a thread has
   using Element = T;
-  static constexpr bool kAlongRows = kPointwise, kResidual = kHasResidual;
+  static constexpr bool kAlongRows = kPointwise, kResidual = kHasResidual, kBringsAhead = false;
   static constexpr bool Takes(WarpgroupTiles tiles) { return ((tiles == kTiles) || ...); }
   static constexpr int kSideBySide = kPack;
   static_assert(kManyRowsColumns == 4 * kSideBySide);

@@ -9,9 +9,11 @@
 //                               cache holds only a part of it; else those of the same columns do
 //   kResidual                   whether it adds a matrix of C's dimensions and 16 bits. That comes in boxes too, behind
 //                               those of a tile's last step: `residual` is its map, with boxes of the tile's rows
+//   kBringsAhead                whether a warp beside the one that fetches brings what columns have, a tile ahead, for
+//                               all others; else each does for itself, which holds up its products
 //   OfColumns<N>                what lies in shared memory for a tile's columns
 //   OfThread<N>                 what a thread asks for before its products
-//   Bring(OfColumns&, column)   by a warp with kFetchRegisters; the tile's first column
+//   Bring(OfColumns&, column)   by a warp; the tile's first column
 //   BringThread(OfThread&, row, column)
 //                               the thread's first row, and the tile's first column
 //   operator()(OfColumns, OfThread, sum, first, row, column)
@@ -20,9 +22,8 @@
 //                               column is `first` in the tile, `column` in C. With kResidual a last argument: the
 //                               segment's box, from the first of the group's rows on
 //
-// The block's first warpgroup brings boxes (a thread) and what columns have (a warp for all groups, in turns for each),
-// both ahead; the others multiply and finish: all of that after GridDependencyWait, but that boxes of a constant B are
-// asked for before. Sums are added in one order: results never differ from run to run.
+// The block's first warpgroup brings boxes, the others multiply and finish: all of that after GridDependencyWait, but
+// that boxes of a constant B are asked for before. Sums are added in one order: results never differ from run to run.
 #pragma once
 
 #include <algorithm>
@@ -55,10 +56,13 @@ struct Tile {
   static constexpr int kTogether = WarpgroupBlocksTogether(columns);
   // What the block was launched with is divided anew: so many for each thread, as the compiler has it with kThreads.
   static constexpr int kLaunchRegisters = groups == 2 ? 168 : 96;
-  static constexpr int kFetchRegisters = turns ? 24 : groups == 2 ? 40 : 32;
-  static constexpr int kMultiplyRegisters = turns ? 240 : groups == 2 ? 232 : 112;
   static constexpr bool kDividesRegisters = kTogether == 1 && groups > 1;
-  static_assert(!kDividesRegisters || kFetchRegisters + groups * kMultiplyRegisters <= (1 + groups) * kLaunchRegisters);
+  static constexpr int FetchRegisters(bool brings) { return !brings ? 24 : groups == 2 ? 40 : 32; }
+  static constexpr int MultiplyRegisters(bool brings) { return groups == 4 ? 112 : brings ? 232 : 240; }
+  static constexpr bool Divides(bool brings) {
+    return FetchRegisters(brings) + groups * MultiplyRegisters(brings) <= (1 + groups) * kLaunchRegisters;
+  }
+  static_assert(!kDividesRegisters || (Divides(false) && Divides(true)));
   static_assert(groups == 2 || (groups == 4 && columns == 128 && !turns) || (groups == 1 && columns <= 128 && !turns));
 
   using Split = std::conditional_t<(most_splits > 1), SplitSums<columns, groups, most_splits>, NoSplitSums>;
@@ -106,13 +110,15 @@ struct Share {
 template <class Finish, class Tile>
 constexpr bool kHoldsAll = Tile::kGroups == 1 && sizeof(typename Finish::Element) == 2;
 
-inline constexpr int kColumnsAhead = 2;  // of which there are columns at once
+inline constexpr int kColumnsAhead = 2;  // that are there at once
+template <class Finish, class Tile>
+constexpr int kColumnCopies = Finish::kBringsAhead ? kColumnsAhead : Tile::kGroups* kWarps;
 
 // As many as shared memory holds, up to enough.
 template <class Finish, class Tile>
 constexpr int kStagesOf = [] {
   constexpr size_t kOthers = device::kBoxSlack + sizeof(typename Tile::Split) + 256 +
-                             Tile::kParts * kColumnsAhead * sizeof(typename Finish::template OfColumns<Tile::kColumns>);
+                             kColumnCopies<Finish, Tile> * sizeof(typename Finish::template OfColumns<Tile::kColumns>);
   constexpr size_t kEnough = kHoldsAll<Finish, Tile> ? 12 : 6;
   constexpr size_t kBytes = kWarpgroupSharedBytes / (kHoldsAll<Finish, Tile> ? 1 : Tile::kTogether);
   constexpr size_t kMost = (kBytes - kOthers) / Tile::kStageBytes;
@@ -124,12 +130,9 @@ template <class Finish, class Tile>
 struct Shared {
   static constexpr int kStages = kStagesOf<Finish, Tile>;
   device::CopyBarrier full[kStages], empty[kStages], turn[Tile::kGroups];
-  struct Columns {
-    device::CopyBarrier full, empty;
-    typename Finish::template OfColumns<Tile::kColumns> of;
-  };
-  Columns columns[Tile::kParts][kColumnsAhead];  // in turns of each group
+  device::CopyBarrier columns_full[kColumnsAhead], columns_empty[kColumnsAhead];
   typename Tile::Split split;
+  typename Finish::template OfColumns<Tile::kColumns> of_columns[kColumnCopies<Finish, Tile>];
 
   static __device__ __forceinline__ int Stages(const Tiles& p) { return kHoldsAll<Finish, Tile> ? p.stages : kStages; }
 };
@@ -194,26 +197,24 @@ struct ColumnsTurn {
     column = next, ++changes;
     return true;
   }
-  __device__ __forceinline__ int place() const { return changes % kColumnsAhead; }
+  __device__ __forceinline__ int place() const { return changes % kColumnsAhead; }  // below 0 before the first
   __device__ __forceinline__ unsigned parity() const { return static_cast<unsigned>(changes / kColumnsAhead) & 1; }
 };
 
-// `part`: of the columns, a group's in turns.
 template <class Finish, class Tile>
-__device__ __forceinline__ void BringColumns(const Tiles& p, const Finish& finish, Shared<Finish, Tile>& shared,
-                                             int part) {
+__device__ __forceinline__ void BringColumns(const Tiles& p, const Finish& finish, Shared<Finish, Tile>& shared) {
+  static_assert(!Tile::kTurns);  // groups would have columns of their own
   const Share<Tile> share(p);
   device::GridDependencyWait();
   ColumnsTurn turn;
-  for (int tile = share.first_tile + part * share.next_tile; tile < p.tiles; tile += Tile::kParts * share.next_tile) {
+  for (int tile = share.first_tile; tile < p.tiles; tile += share.next_tile) {
     int row, column;
     p.template Place<Finish, Tile>(tile, row, column);
     if (!turn.MovesTo(column)) continue;
-    auto& columns = shared.columns[part][turn.place()];
-    columns.empty.Wait(turn.parity() ^ 1);
-    finish.Bring(columns.of, column);
+    shared.columns_empty[turn.place()].Wait(turn.parity() ^ 1);
+    finish.Bring(shared.of_columns[turn.place()], column);
     __syncwarp();
-    if (threadIdx.x % 32 == 0) columns.full.Arrive();
+    if (threadIdx.x % 32 == 0) shared.columns_full[turn.place()].Arrive();
   }
 }
 
@@ -231,7 +232,6 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
   const int stages = shared.Stages(p);
   const device::CopyBarriers full(shared.full), empty(shared.empty);
   const auto first_a = device::BoxPart::Of(boxes, first_row), first_b = device::BoxPart::Of(boxes + Tile::kBytesOfA);
-  auto& columns = shared.columns[kTurns ? group : 0];
   ColumnsTurn columns_turn;
   int stage = 0, last_stage = 0, turn = 0;
   unsigned parity = 0, own_turn = group == 0 ? 1 : 0;  // the first group's turn is over from the start
@@ -244,11 +244,17 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
     p.template Place<Finish, Tile>(tile, row, column);
     row += first_row;
     const auto row_of = [&](int part) { return row + part * device::kWarpgroupRows + warp * 16 + lane / 4; };
-    const int before = columns_turn.changes;
-    const bool brings = columns_turn.MovesTo(column);
-    if (brings && before >= 0) {
+    const int last_columns = columns_turn.place();
+    const bool new_columns = columns_turn.MovesTo(column);
+    auto& of_columns = shared.of_columns[Finish::kBringsAhead ? columns_turn.place() : group * kWarps + warp];
+    if (new_columns) {
       __syncwarp();
-      if (lane == 0) columns[before % kColumnsAhead].empty.Arrive();
+      if constexpr (!Finish::kBringsAhead) {
+        finish.Bring(of_columns, column);
+        __syncwarp();
+      } else if (last_columns >= 0 && lane == 0) {
+        shared.columns_empty[last_columns].Arrive();
+      }
     }
     typename Finish::template OfThread<kColumns> of_thread[kParts];
 #pragma unroll
@@ -294,8 +300,7 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
       full.Wait(stage, parity);
       residual = boxes + stage * Tile::kStageBytes + first_row * device::kBoxRowBytes;
     }
-    const auto& of_columns = columns[columns_turn.place()].of;
-    if (brings) columns[columns_turn.place()].full.Wait(columns_turn.parity());
+    if (Finish::kBringsAhead && new_columns) shared.columns_full[columns_turn.place()].Wait(columns_turn.parity());
     if (share.splits > 1) shared.split.Exchange(sum[0], share.rank, share.splits, group, warp);
 #pragma unroll
     for (int first = 0; first < kColumns; first += kSegmentColumns) {
@@ -333,9 +338,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether)
       shared.empty[i].Init(kFinishers);
     }
     for (device::CopyBarrier& turn : shared.turn) turn.Init(kWarps);
-    for (auto& part : shared.columns) {
-      for (auto& columns : part) columns.full.Init(1), columns.empty.Init(kFinishers);
-    }
+    for (device::CopyBarrier& full : shared.columns_full) full.Init(1);
+    for (device::CopyBarrier& empty : shared.columns_empty) empty.Init(kFinishers);
     if (p.AreSplit<Tile>()) shared.split.Init(p.splits);
     device::FenceCopyBarriers();
   }
@@ -345,12 +349,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether)
     __syncthreads();
   }
   if (threadIdx.x < device::kWarpgroupThreads) {
-    if constexpr (Tile::kDividesRegisters) device::KeepRegisters<Tile::kFetchRegisters>();
+    if constexpr (Tile::kDividesRegisters) device::KeepRegisters<Tile::FetchRegisters(Finish::kBringsAhead)>();
     if (threadIdx.x == 0) FetchBoxes<Finish, Tile>(p, a, b, finish, shared, boxes);
-    const int part = static_cast<int>(threadIdx.x) / 32 - 1;
-    if (part >= 0 && part < Tile::kParts) BringColumns<Finish, Tile>(p, finish, shared, part);
+    if constexpr (Finish::kBringsAhead) {
+      if (threadIdx.x / 32 == 1) BringColumns<Finish, Tile>(p, finish, shared);
+    }
   } else {
-    if constexpr (Tile::kDividesRegisters) device::TakeRegisters<Tile::kMultiplyRegisters>();
+    if constexpr (Tile::kDividesRegisters) device::TakeRegisters<Tile::MultiplyRegisters(Finish::kBringsAhead)>();
     device::GridDependencyWait();
     // Beside larger tiles the next kernel's blocks would gather where room is, two by two (measured: slower).
     if constexpr (Tile::kGroups == 1) TriggerDependentsOfSmallGrid();

@@ -10,7 +10,7 @@ namespace {
 template <bool kFirst, bool kTable>
 struct CodesFinish {
   using Element = int8_t;
-  static constexpr bool kAlongRows = false, kResidual = false;
+  static constexpr bool kAlongRows = false, kResidual = false, kBringsAhead = true;
   static constexpr bool Takes(WarpgroupTiles tiles) {
     return tiles == WarpgroupTiles::kFinest || tiles == WarpgroupTiles::kFine || tiles == WarpgroupTiles::kSmall ||
            tiles == WarpgroupTiles::kWide;
