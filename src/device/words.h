@@ -64,20 +64,20 @@ __device__ __forceinline__ uint32_t MaxOfHalves(uint32_t a, uint32_t b) {
 #endif
 }
 
-// `sum` and the bytes of a word, with signs or without, at which `ones` has a 1 and not 0; modulo 2^32.
+// The sum of a word's bytes, with signs or without, at which `ones` has a 1 and not 0.
 template <bool kSigned>
-__device__ __forceinline__ uint32_t AddBytes(uint32_t word, uint32_t ones, uint32_t sum) {
+__device__ __forceinline__ int32_t SumOfBytes(uint32_t word, uint32_t ones) {
 #if defined(__CUDA_ARCH__)
   if constexpr (kSigned) {
-    return static_cast<uint32_t>(__dp4a(static_cast<int>(word), static_cast<int>(ones), static_cast<int>(sum)));
+    return __dp4a(static_cast<int>(word), static_cast<int>(ones), 0);
   } else {
-    return __dp4a(word, ones, sum);
+    return static_cast<int32_t>(__dp4a(word, ones, 0u));
   }
 #else
+  int32_t sum = 0;
   for (int byte = 0; byte < 4; ++byte) {
     const auto code = static_cast<uint8_t>(word >> (8 * byte));
-    const auto value = static_cast<uint32_t>(kSigned ? int32_t{static_cast<int8_t>(code)} : int32_t{code});
-    sum += (ones >> (8 * byte) & 1) * value;
+    if ((ones >> (8 * byte) & 1) != 0) sum += kSigned ? int32_t{static_cast<int8_t>(code)} : int32_t{code};
   }
   return sum;
 #endif

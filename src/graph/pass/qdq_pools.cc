@@ -1,7 +1,6 @@
 #include "graph/pass/qdq_pools.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <ranges>
 #include <utility>
 #include <vector>
@@ -13,9 +12,6 @@
 
 namespace cudaep::graph {
 namespace {
-
-// Sums of as many codes, each less its zero point, always fit 32 bits.
-constexpr int64_t kMostPixels = INT32_MAX / 255;
 
 class Pooler {
  public:
@@ -70,17 +66,7 @@ class Pooler {
       return "GlobalAveragePool is not between codes of fp32";
     }
     if (x.linear.type != y.type) return "codes before and behind GlobalAveragePool are of two types";
-    return IsSummed(x.linear.codes) ? nullptr : "the image's pixels are not stated, or too many for sums of 32 bits";
-  }
-
-  bool IsSummed(int image) const {
-    const auto& dims = graph_.value(image).dims;
-    int64_t pixels = dims && dims->size() > 2 ? 1 : 0;
-    for (size_t d = 2; pixels > 0 && d < dims->size(); ++d) {
-      const ir::Dim& dim = (*dims)[d];
-      pixels = dim.known() && dim.size <= kMostPixels / pixels ? pixels * dim.size : 0;
-    }
-    return pixels > 0;
+    return nullptr;
   }
 
   const Rewriter& rewrite_;

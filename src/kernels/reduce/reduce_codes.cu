@@ -10,34 +10,29 @@ namespace {
 // Codes are summed as they are; what their zero point adds comes off the whole.
 template <class T>
 struct CodeMean {
-  using Acc = uint32_t;
+  using Acc = int64_t;
   using Word = uint32_t;
   using Result = T;
   float ratio;
   int32_t y_zero;
-  uint32_t of_zeros;
+  int64_t of_zeros;
 
   explicit CodeMean(const ReduceArgs& args)
-      : ratio(args.mean.ratio),
-        y_zero(args.mean.y_zero),
-        of_zeros(static_cast<uint32_t>(args.mean.x_zero * args.plan->count)) {}
+      : ratio(args.mean.ratio), y_zero(args.mean.y_zero), of_zeros(args.mean.x_zero * args.plan->count) {}
   __device__ __forceinline__ Acc Identity() const { return 0; }
-  __device__ __forceinline__ Acc Add(Acc acc, T v, int64_t) const {
-    return acc + static_cast<uint32_t>(static_cast<int32_t>(v));
-  }
+  __device__ __forceinline__ Acc Add(Acc acc, T v, int64_t) const { return acc + static_cast<int32_t>(v); }
   template <int kColumns>
   __device__ __forceinline__ void AddWords(const Pack<Word, 4>& pack, Acc* acc) const {
     constexpr int kStep = kColumns == 1 ? 4 : 1;
 #pragma unroll
     for (int i = 0; i < 16; i += kStep) {
       const uint32_t ones = kColumns == 1 ? 0x01010101u : 1u << i % 4 * 8;
-      Acc& sum = acc[kColumns == 1 ? 0 : i];
-      sum = device::AddBytes<std::is_signed_v<T>>(pack.value[i / 4], ones, sum);
+      acc[kColumns == 1 ? 0 : i] += device::SumOfBytes<std::is_signed_v<T>>(pack.value[i / 4], ones);
     }
   }
   __device__ __forceinline__ Acc Merge(Acc a, Acc b) const { return a + b; }
   __device__ __forceinline__ T Value(Acc acc) const {
-    return Saturated<T>(rintf(static_cast<float>(static_cast<int32_t>(acc - of_zeros)) * ratio), y_zero);
+    return Saturated<T>(rintf(static_cast<float>(acc - of_zeros) * ratio), y_zero);
   }
 };
 

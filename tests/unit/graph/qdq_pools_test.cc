@@ -37,7 +37,6 @@ struct PoolNet : QdqNet {
 };
 
 const Ops kDone = {"QuantizeLinear", "QLinearGlobalAveragePool", "DequantizeLinear"};
-constexpr const char* kPixels = "the image's pixels are not stated, or too many for sums of 32 bits";
 
 TEST(QdqPoolsTest, BetweenCodes) {
   PoolNet net;
@@ -125,15 +124,8 @@ TEST(QdqPoolsTest, ChannelsThatAreLastAlready) {
   EXPECT_EQ(net.graph.value(net.InputOf(5, 0)).dims->back().size, 7);
 }
 
-TEST(QdqPoolsTest, AsManyPixelsAs32BitsSum) {
-  PoolNet most({kBatch, {kChannels}, {8421504}});
-  most.Output(most.Codes(most.Pool(most.Through(most.image))));
-  EXPECT_EQ(most.Done(), kDone);
-  for (const std::vector<Dim>& dims : {std::vector<Dim>{kBatch, {kChannels}, {8421505}},
-                                       {kBatch, {kChannels}, {4096}, {4096}},
-                                       {kBatch, {kChannels}, {7}, {kUnknownDim, "w"}},
-                                       {kBatch, {kChannels}, {7}, {0}},
-                                       {}}) {
+TEST(QdqPoolsTest, ImagesThatTheModelDoesNotState) {
+  for (const std::vector<Dim>& dims : {std::vector<Dim>{kBatch, {kChannels}, {7}, {kUnknownDim, "w"}}, {}}) {
     PoolNet net(dims);
     net.Output(net.Codes(net.Pool(net.Through(net.image))));
     if (dims.empty()) {
@@ -141,7 +133,7 @@ TEST(QdqPoolsTest, AsManyPixelsAs32BitsSum) {
         if (!value.is_constant()) value.dims.reset();
       }
     }
-    EXPECT_EQ(net.MissedPool(), kPixels) << dims.size();
+    EXPECT_EQ(net.Done(), kDone) << dims.size();
   }
 }
 

@@ -227,6 +227,18 @@ TEST_F(ReduceKernelTest, MeansOfCodesInEveryLayout) {
   EXPECT_EQ(FindReduceKernel(ReduceOp::kMean, DataType::kInt8), nullptr);
 }
 
+// Sums that 32 bits do not hold.
+TEST_F(ReduceKernelTest, MeansOfManyCodes) {
+  constexpr int64_t kElems = int64_t{9} << 20;
+  const std::vector<uint8_t> x(kElems, 255);
+  const QLinearMean mean{.ratio = 1.0f / kElems, .x_zero = 5};
+  for (const int splits : {1, 64}) {
+    EXPECT_EQ(
+        (Reduce<uint8_t, DataType::kUint8>(ReduceOp::kCodeMean, x, Shape{1, kElems}, 1, false, splits, true, mean)),
+        std::vector<uint8_t>{250});
+  }
+}
+
 TEST_F(ReduceKernelTest, SplitsThatCannotBeAreRefused) {
   const bool reduced[] = {false, true};
   const auto plan = [&](Dims dims, int splits) {
