@@ -15,7 +15,8 @@ struct PointsFinish {
   static constexpr bool Takes(WarpgroupTiles tiles) {
     return tiles == WarpgroupTiles::kFine || tiles == WarpgroupTiles::kSmall || tiles == WarpgroupTiles::kTall;
   }
-  static constexpr int kSideBySide = 2;
+  template <int /*kColumns*/>
+  static constexpr int kSideBySide = 8;
   template <int kColumns>
   using OfColumns = Vectors<kColumns>;
   // Of the residual: eight columns of each 32, of the thread's row and the one eight below.
@@ -29,8 +30,8 @@ struct PointsFinish {
   template <int kColumns>
   __device__ __forceinline__ void Bring(OfColumns<kColumns>& of, int column) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll 2
-    for (int i = lane; i < kColumns; i += 32) of.Load(p, i, column + i);
+#pragma unroll 1
+    for (int i = lane; i < kColumns; i += 32) of.Load(p, i, column + device::BoxRow<kSideBySide<kColumns>>(i));
   }
   template <int kColumns>
   __device__ __forceinline__ void BringThread(OfThread<kColumns>& of, int row, int column) const {
@@ -54,40 +55,35 @@ struct PointsFinish {
   __device__ __forceinline__ void operator()(const OfColumns<kColumns>& of, const OfThread<kColumns>& of_thread,
                                              const int32_t* sum, int first, int row, int column) const {
     const int quad = static_cast<int>(threadIdx.x) % 4;
-    uint32_t word[4] = {};  // two columns of the row, and of the one eight below
-    if constexpr (kForm == Form::kSums) {
-      const Pack<uint32_t, 2>&upper = of_thread.upper[first / 32], &lower = of_thread.lower[first / 32];
+    Pack<uint32_t, 2> upper = {}, lower = {};  // of the residual, then of the result
+    if constexpr (kForm == Form::kSums) upper = of_thread.upper[first / 32], lower = of_thread.lower[first / 32];
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        word[2 * i] = device::JoinHalves<false>(upper.value[i], lower.value[i]);
-        word[2 * i + 1] = device::JoinHalves<true>(upper.value[i], lower.value[i]);
-      }
-      device::TransposeQuad(word, quad);
+    for (int j = 0; j < 2; ++j) {
+      // Four columns: two pairs, as boxes have them.
+      const int place = (first + j * 16) / 2 + quad;
+      const typename OfColumns<kColumns>::Pair pair[2] = {of.pair[place], of.pair[place + 4]};
+      const typename OfColumns<kColumns>::Shift shift[2] = {of.shift[place], of.shift[place + 4]};
+      const auto code = [&](uint32_t& word, int of_row) {
+        const uint32_t residual = word ^ p.residual.flip * 0x01010101u;
+        int32_t raised[4];
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          raised[k] = RaisedOf<kForm>(p, sum[j * 8 + k / 2 * 4 + of_row + k % 2], pair[k / 2], shift[k / 2], k % 2,
+                                      residual, k);
+        }
+        word = CodesOf<kForm>(p, raised[0], raised[1], raised[2], raised[3]);
+      };
+      code(upper.value[j], 0);
+      code(lower.value[j], 2);
     }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int at = first + i * 8 + quad * 2;
-      const auto pair = of.pair[at / 2];
-      const auto shift = of.shift[at / 2];
-      const uint32_t residual = word[i] ^ p.residual.flip * 0x01010101u;
-      int32_t raised[4];
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        raised[k] = RaisedOf<kForm>(p, sum[i * 4 + k], pair, shift, k % 2, residual, k);
-      }
-      word[i] = CodesOf<kForm>(p, raised[0], raised[1], raised[2], raised[3]);
-    }
-    device::TransposeQuad(word, quad);
     column += quad * 8;
-    const auto store = [&]<bool kLower>(int to) {
+    const auto store = [&](int to, const Pack<uint32_t, 2>& codes) {
       if (column >= p.conv.out_channels || to >= p.pixels) return;
       auto* const y = static_cast<uint8_t*>(p.at.y) + int64_t{to} * p.conv.out_channels + column;
-      StorePack(reinterpret_cast<uint32_t*>(__builtin_assume_aligned(y, 8)),
-                Pack<uint32_t, 2>{
-                    {device::JoinHalves<kLower>(word[0], word[1]), device::JoinHalves<kLower>(word[2], word[3])}});
+      StorePack(reinterpret_cast<uint32_t*>(__builtin_assume_aligned(y, 8)), codes);
     };
-    store.template operator()<false>(row);
-    store.template operator()<true>(row + 8);
+    store(row, upper);
+    store(row + 8, lower);
   }
 };
 

@@ -22,8 +22,9 @@ struct RowsFinish {
   using Element = T;
   static constexpr bool kAlongRows = kPointwise, kResidual = kHasResidual, kBringsAhead = false;
   static constexpr bool Takes(WarpgroupTiles tiles) { return ((tiles == kTiles) || ...); }
+  template <int /*kColumns*/>
   static constexpr int kSideBySide = kPack;
-  static_assert(kManyRowsColumns == 4 * kSideBySide);
+  static_assert(kManyRowsColumns == 4 * kPack);
   template <int kColumns>
   struct OfColumns {
     Pack<T, kPack> bias[kColumns / kPack];

@@ -2,7 +2,7 @@
 // Included by one file for each way to finish, which says in a type
 //   Element                     of A and B
 //   Takes(tiles)                which tiles there are
-//   kSideBySide                 columns of a segment that a thread has side by side, from kSideBySide * (lane % 4) on:
+//   kSideBySide<N>              columns of a segment that a thread has side by side, from kSideBySide * (lane % 4) on:
 //                               2, or 8 where n is whole segments. B's rows lie so in its boxes (device::BoxRow), which
 //                               takes time where tiles are few
 //   kAlongRows                  whether tiles of the same rows follow each other, so that A is read once where the L2
@@ -145,8 +145,8 @@ __device__ __forceinline__ void FetchBoxes(const Tiles& p, const device::TensorM
   const auto bring_b = [&](int column, int step, int stage) {
     device::CopyBarrier* const full = &shared.full[stage];
     full->ArriveExpecting(Tile::kStageBytes);
-    device::CopyBox<Finish::kSideBySide>(boxes + stage * Tile::kStageBytes + Tile::kBytesOfA, b,
-                                         step * device::kBoxColumns, column, full);
+    device::CopyBox<Finish::template kSideBySide<Tile::kColumns>>(boxes + stage * Tile::kStageBytes + Tile::kBytesOfA,
+                                                                  b, step * device::kBoxColumns, column, full);
   };
   int ahead = 0;  // boxes of B that have been asked for ahead of the loop
   if (p.constant_b) {
@@ -369,7 +369,8 @@ Status LaunchTiles(const WarpgroupPlan& plan, const void* a, const void* b, bool
   const int64_t words = k * static_cast<int64_t>(sizeof(typename Finish::Element)) / 2;  // boxes are of 16 bits
   device::TensorMap a_map, b_map;
   CUDAEP_RETURN_IF_ERROR(device::MakeTensorMap(a, m, words, Tile::kRows, &a_map));
-  CUDAEP_RETURN_IF_ERROR(device::MakeTensorMap(b, n, words, Tile::kColumns, &b_map, Finish::kSideBySide));
+  CUDAEP_RETURN_IF_ERROR(
+      device::MakeTensorMap(b, n, words, Tile::kColumns, &b_map, Finish::template kSideBySide<Tile::kColumns>));
   const auto row_tiles = CeilDiv<int64_t>(m, Tile::kRows), tiles = row_tiles * CeilDiv<int64_t>(n, Tile::kColumns);
   const auto steps = CeilDiv<int64_t>(words, device::kBoxColumns);
   const auto splits = int64_t{plan.splits}, split_steps = CeilDiv(steps, std::max<int64_t>(splits, 1));

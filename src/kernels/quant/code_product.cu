@@ -7,6 +7,9 @@
 namespace cudaep::kernels {
 namespace {
 
+// Columns of tiles that are many, of which a thread has whole packs: so n is whole segments.
+constexpr int kCodeProductWide = static_cast<int>(WarpgroupColumns(WarpgroupTiles::kWide));
+
 template <bool kFirst, bool kTable>
 struct CodesFinish {
   using Element = int8_t;
@@ -15,7 +18,8 @@ struct CodesFinish {
     return tiles == WarpgroupTiles::kFinest || tiles == WarpgroupTiles::kFine || tiles == WarpgroupTiles::kSmall ||
            tiles == WarpgroupTiles::kWide;
   }
-  static constexpr int kSideBySide = 2;
+  template <int kColumns>
+  static constexpr int kSideBySide = kColumns == kCodeProductWide ? 8 : 2;
   template <int kColumns>
   struct OfColumns {
     // A thread reads what two columns have.
@@ -51,7 +55,7 @@ struct CodesFinish {
     if constexpr (kTable) BringCodeTable(of.table, p.table, lane, 32);
 #pragma unroll 2
     for (int place = lane; place < kColumns; place += 32) {
-      const int at = column + place;
+      const int at = column + device::BoxRow<kSideBySide<kColumns>>(place);
       const CodeColumn of_place = CodeColumnOf<kFirst>(part, at < p.n ? CodeNumbersOf(p, at) : CodeNumbers{});
       of.pair[place / 2].factor[place % 2] = of_place.factor;
       of.pair[place / 2].shift[place % 2] = of_place.shift;
@@ -64,28 +68,38 @@ struct CodesFinish {
                                              const int32_t* sum, int first, int /*row*/, int column) const {
     const int quad = static_cast<int>(threadIdx.x) % 4;
     const CodeRanges ranges = of.ranges;
-    uint32_t word[4];  // two columns of the row, and of the one eight below
+    int32_t index[warpgroup::kSegmentSums];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int at = first + i * 8 + quad * 2;
-      const auto pair = of.pair[at / 2];
-      const float start[2] = {of.start[at], of.start[at + 1]};
-      int32_t index[4];
+      const int place = first + i * 8 + quad * 2;
+      const auto pair = of.pair[place / 2];
+      const float start[2] = {of.start[place], of.start[place + 1]};
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        index[k] = IndexOf<kFirst>(ranges, sum[i * 4 + k], {pair.factor[k % 2], pair.shift[k % 2], start[k % 2]});
+        index[i * 4 + k] =
+            IndexOf<kFirst>(ranges, sum[i * 4 + k], {pair.factor[k % 2], pair.shift[k % 2], start[k % 2]});
       }
-      word[i] = CodesOf<kTable>(ranges, of.table, index[0], index[1], index[2], index[3]);
     }
-    device::TransposeQuad(word, quad);
-    if (column + quad * 8 >= p.n) return;
-    const auto store = [&]<bool kLower>(uint8_t* c) {
-      StorePack(reinterpret_cast<uint32_t*>(__builtin_assume_aligned(c, 8)),
-                Pack<uint32_t, 2>{
-                    {device::JoinHalves<kLower>(word[0], word[1]), device::JoinHalves<kLower>(word[2], word[3])}});
+    const auto codes = [&](int a, int b, int c, int d) {
+      return CodesOf<kTable>(ranges, of.table, index[a], index[b], index[c], index[d]);
     };
-    if (to.stores_upper) store.template operator()<false>(to.upper + first);
-    if (to.stores_lower) store.template operator()<true>(to.upper + int64_t{8} * p.part_n + first);
+    Pack<uint32_t, 2> upper, lower;
+    if constexpr (kSideBySide<kColumns> == 8) {
+      upper = {{codes(0, 1, 4, 5), codes(8, 9, 12, 13)}}, lower = {{codes(2, 3, 6, 7), codes(10, 11, 14, 15)}};
+    } else {
+      uint32_t word[4];  // two columns of the row, and of the one eight below
+#pragma unroll
+      for (int i = 0; i < 4; ++i) word[i] = codes(i * 4, i * 4 + 1, i * 4 + 2, i * 4 + 3);
+      device::TransposeQuad(word, quad);
+      upper = {{device::JoinHalves<false>(word[0], word[1]), device::JoinHalves<false>(word[2], word[3])}};
+      lower = {{device::JoinHalves<true>(word[0], word[1]), device::JoinHalves<true>(word[2], word[3])}};
+    }
+    if (column + quad * 8 >= p.n) return;
+    const auto store = [](uint8_t* c, const Pack<uint32_t, 2>& pack) {
+      StorePack(reinterpret_cast<uint32_t*>(__builtin_assume_aligned(c, 8)), pack);
+    };
+    if (to.stores_upper) store(to.upper + first, upper);
+    if (to.stores_lower) store(to.upper + int64_t{8} * p.part_n + first, lower);
   }
 };
 

@@ -125,8 +125,8 @@ TEST_F(QuantizedConvTest, ProductsGoRoundPartsOfPixelsAndChannels) {
     for (const unsigned blocks : {1u, 2u}) {
       const kernels::QuantizedConvChoice choice{.tile = tile, .points = {.tiles = points, .blocks = blocks}};
       const int32_t pixels = points == WarpgroupTiles::kTall ? 600 : 300;  // three parts, and one more of channels
-      CheckPixels(choice, Pixels(pixels, 48, 144), blocks == 1, blocks == 1 ? -128 : 0);
-      CheckPixels(choice, Pixels(pixels, 144, 16), blocks == 2, blocks == 1 ? 0 : -128);
+      CheckPixels(choice, Pixels(pixels, 48, 160), blocks == 1, blocks == 1 ? -128 : 0);
+      CheckPixels(choice, Pixels(pixels, 144, 32), blocks == 2, blocks == 1 ? 0 : -128);
     }
   }
 }
