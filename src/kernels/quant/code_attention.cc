@@ -11,10 +11,6 @@
 namespace cudaep::kernels {
 namespace {
 
-bool IsOfWarpgroups(CodeAttentionKernel kernel) {
-  return kernel == CodeAttentionKernel::kWarpgroup || kernel == CodeAttentionKernel::kWarpgroups;
-}
-
 int64_t Blocks(const CodeAttention& p, int64_t rows) { return CeilDiv(p.queries, rows) * p.heads * p.batch; }
 
 bool IsAligned(const CodeAttention& p, const CodeAttentionPointers& at) {
@@ -36,16 +32,14 @@ bool TakesCodeAttention(const CodeAttention& p) {
 }
 
 bool TakesCodeHeads(const CodeAttention& p) {
+  constexpr int64_t kRows = 64;           // of a block
   constexpr int64_t kMostOfGrid = 65535;  // of its y and z
-  return p.keys > 0 && p.keys <= kCodeHeadsKeys && p.shares.least <= 0 && FitsInt32(p.queries + 2 * kCodeHeadsRows) &&
+  return p.keys > 0 && p.keys <= kCodeHeadsKeys && p.shares.least <= 0 && FitsInt32(p.queries + kRows) &&
          p.heads <= kMostOfGrid && p.batch <= kMostOfGrid;
 }
 
 CodeAttentionKernel CodeAttentionKernelOf(const CodeAttention& p, const device::DeviceInfo& device) {
-  if (HasWarpgroups(device) && TakesCodeHeads(p)) {
-    const bool pair = p.queries > kCodeHeadsRows && p.keys > kCodeHeadsKeys / 2;
-    return pair ? CodeAttentionKernel::kWarpgroups : CodeAttentionKernel::kWarpgroup;
-  }
+  if (HasWarpgroups(device) && TakesCodeHeads(p)) return CodeAttentionKernel::kWarpgroup;
   constexpr int64_t kFewBlocks = 2;  // of a multiprocessor, which takes three
   const bool few = Blocks(p, kMostWarps * kWarpRows) <= kFewBlocks * device.multiprocessors;
   const bool keys_for_both = p.keys > TileKeys(AttentionKernel::kTensorCores);
@@ -61,15 +55,16 @@ bool IsScaledIdle(const CodeAttention& p) {
 }
 
 Status LaunchCodeAttention(const CodeAttention& attention, const CodeAttentionPointers& at, device::Stream stream) {
-  if (IsOfWarpgroups(attention.kernel) && !TakesCodeHeads(attention)) {
+  const bool of_warpgroup = attention.kernel == CodeAttentionKernel::kWarpgroup;
+  if (of_warpgroup && !TakesCodeHeads(attention)) {
     return InvalidArgument("no kernel of warpgroups has all ", attention.keys, " keys of a head of codes");
   }
   if (attention.batch == 0 || attention.heads == 0 || attention.queries == 0 || attention.head_size == 0) {
     return Status::Ok();
   }
   const bool aligned = IsAligned(attention, at);
-  return IsOfWarpgroups(attention.kernel) && aligned ? LaunchCodeHeads(attention, at, stream)
-                                                     : LaunchCodeWarps(attention, at, aligned, stream);
+  return of_warpgroup && aligned ? LaunchCodeHeads(attention, at, stream)
+                                 : LaunchCodeWarps(attention, at, aligned, stream);
 }
 
 }  // namespace cudaep::kernels

@@ -25,8 +25,8 @@ namespace cudaep::kernels {
 inline constexpr int64_t kCodeAttentionHead = 64;  // elements at most
 inline constexpr int64_t kCodeAttentionPack = 16;  // heads are whole packs
 
-// Of the kernel of warpgroups: keys at most, which it has all at once, and rows of one.
-inline constexpr int64_t kCodeHeadsKeys = 128, kCodeHeadsRows = 64;
+// Of the kernel of warpgroups: keys at most, which it has all at once.
+inline constexpr int64_t kCodeHeadsKeys = 128;
 
 struct CodeAttentionStep {
   float factor = 1, least = -128, most = 127;
@@ -34,10 +34,9 @@ struct CodeAttentionStep {
 
 // A whole word, as `unused` below says.
 enum class CodeAttentionKernel : int32_t {
-  kWarps,       // a warp has all keys of its 16 rows
-  kKeyWarps,    // two warps share them, each with a part of the keys
-  kWarpgroup,   // blocks of one warpgroup, 64 rows
-  kWarpgroups,  // blocks of two, which share the keys
+  kWarps,      // a warp has all keys of its 16 rows
+  kKeyWarps,   // two warps share them, each with a part of the keys
+  kWarpgroup,  // a warpgroup has all keys of its 64 rows
 };
 
 struct CodeAttention {

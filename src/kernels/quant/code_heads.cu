@@ -1,10 +1,9 @@
-// Attention of codes whose keys and values of a head lie in shared memory at once, by products of warpgroups that have
-// 64 rows of queries each. For devices of 9.0.
+// Attention of codes whose keys and values of a head lie in shared memory at once, by products of warpgroups: a block
+// is one, with 64 rows of queries. For devices of 9.0.
 //
 // What a score costs is what the kernel takes, so there is no step that another makes needless:
 //   - whole numbers are cut off once for the steps in front of the mask: they are monotonic, and so rounding alone
-//   first
-//     and the tighter of the bounds last leave the same number
+//     first and the tighter of the bounds last leave the same number
 //   - the bounds of shares, of which none is below 0, matter only where a share of 1 is beyond them
 //   - a share is the low half of a word as it was rounded, which 16-bit floats read as so many times 2^-24
 #include <bit>
@@ -21,9 +20,9 @@
 namespace cudaep::kernels {
 namespace {
 
-constexpr int kRows = device::kWarpgroupRows, kColumns = device::kBoxColumns;
+constexpr int kThreads = device::kWarpgroupThreads, kRows = device::kWarpgroupRows, kColumns = device::kBoxColumns;
 constexpr int kStep = device::kMmaDepth<Half>;  // keys of a product with values, columns of one with keys
-constexpr int kWarpgroupsTogether = 4;          // of a multiprocessor
+constexpr int kTogether = 4;                    // blocks of a multiprocessor
 constexpr int kMostTile = kCodeHeadsKeys;
 // Of a row of results in shared memory: what 8 rows of a warp store at once lies in different banks.
 constexpr int kResultStride = kColumns + 16;
@@ -31,7 +30,7 @@ constexpr float kHidden = -std::numeric_limits<float>::infinity();
 // Added to a share it leaves the nearest whole number in the sum's low half, which as a 16-bit float is that number
 // times kShareUnit: below 2^10 these are subnormal, which tensor cores multiply exactly.
 constexpr float kShares = kFloatOfBytes, kShareUnit = 0x1p-24f;
-static_assert(kRows == kCodeHeadsRows && kColumns == kCodeAttentionHead);
+static_assert(kColumns == kCodeAttentionHead);
 
 // The nearest whole number, ties to even, of a product.
 __device__ __forceinline__ float Rounded(float x, float factor) {
@@ -61,14 +60,13 @@ struct CutOff {
 };
 
 // All keys are in a tile of kTile.
-template <int kTile, int kGroups>
-__global__ void __launch_bounds__(kGroups* device::kWarpgroupThreads, kWarpgroupsTogether / kGroups)
+template <int kTile>
+__global__ void __launch_bounds__(kThreads, kTogether)
     CodeHeadsKernel(__grid_constant__ const CodeAttention p, __grid_constant__ const CodeAttentionPointers at) {
-  constexpr int kThreads = kGroups * device::kWarpgroupThreads, kBlockRows = kGroups * kRows;
   static_assert(kTile <= kThreads);  // of which each has a number of the mask
   const int thread = static_cast<int>(threadIdx.x), lane = static_cast<int>(threadIdx.x % 32),
             warp = static_cast<int>(threadIdx.x / 32);
-  const int first_row = static_cast<int>(blockIdx.x) * kBlockRows, queries = static_cast<int>(p.queries);
+  const int first_row = static_cast<int>(blockIdx.x) * kRows, queries = static_cast<int>(p.queries);
   const int64_t head = blockIdx.y, batch = blockIdx.z;
   const int columns = static_cast<int>(p.head_size), keys = static_cast<int>(p.keys);
   const auto head_of = [&](auto* tensor, const AttentionStrides& strides) {
@@ -76,7 +74,7 @@ __global__ void __launch_bounds__(kGroups* device::kWarpgroupThreads, kWarpgroup
   };
   const auto codes_of = [](const void* tensor) { return static_cast<const int8_t*>(tensor); };
   unsigned char* const q_box = device::AlignBoxes(device::DynamicShared<unsigned char>());
-  unsigned char* const k_box = q_box + kBlockRows * device::kBoxRowBytes;
+  unsigned char* const k_box = q_box + kRows * device::kBoxRowBytes;
   unsigned char* const v_box = k_box + kTile * device::kBoxRowBytes;
   float* const mask_tile = reinterpret_cast<float*>(v_box + kTile * device::kBoxRowBytes);
   const auto at_box = [](unsigned char* box) {
@@ -85,9 +83,9 @@ __global__ void __launch_bounds__(kGroups* device::kWarpgroupThreads, kWarpgroup
   const CutOff cut_off = CutOff::Of(p);
   const bool has_mask = p.mask != DataType::kUndefined;
   device::GridDependencyWait();
-  TriggerDependentsOfOneRound(kWarpgroupsTogether * device::kWarpgroupThreads, gridDim.x * gridDim.y * gridDim.z);
+  TriggerDependentsOfOneRound(kTogether * kThreads, gridDim.x * gridDim.y * gridDim.z);
 
-  CodeRows<kBlockRows, kThreads, true> q_rows;
+  CodeRows<kRows, kThreads, true> q_rows;
   CodeRows<kTile, kThreads, true> k_rows, v_rows;
   q_rows.Load(head_of(codes_of(at.q), p.q) + first_row * p.q.row, p.q.row, queries - first_row, columns, p.q_zero);
   k_rows.Load(head_of(codes_of(at.k), p.k), p.k.row, keys, columns, p.k_zero);
@@ -105,9 +103,7 @@ __global__ void __launch_bounds__(kGroups* device::kWarpgroupThreads, kWarpgroup
   __syncthreads();
 
   float s[kTile / 2];
-  const device::BoxPart of_queries =
-      device::BoxPart::Of(q_box, static_cast<int>(threadIdx.x / device::kWarpgroupThreads) * kRows);
-  const device::BoxPart of_keys = device::BoxPart::Of(k_box);
+  const device::BoxPart of_queries = device::BoxPart::Of(q_box), of_keys = device::BoxPart::Of(k_box);
   device::WarpgroupBegin();
 #pragma unroll
   for (int depth = 0; depth < kColumns / kStep; ++depth) {
@@ -192,33 +188,31 @@ __global__ void __launch_bounds__(kGroups* device::kWarpgroupThreads, kWarpgroup
   __syncwarp();
   int8_t* y = head_of(static_cast<int8_t*>(at.y), p.y);
   const int column = lane % kRowPacks * kPackCodes;
-  constexpr int kTogether = 32 / kRowPacks;  // rows
+  constexpr int kRowsTogether = 32 / kRowPacks;
   const int row = lane / kRowPacks, there = queries - first_row - warp * kWarpRows - row;
   y += int64_t{first_row + warp * kWarpRows + row} * p.y.row + column;
 #pragma unroll
-  for (int r = 0; r < kWarpRows; r += kTogether, y += kTogether * p.y.row) {
+  for (int r = 0; r < kWarpRows; r += kRowsTogether, y += kRowsTogether * p.y.row) {
     if (r >= there || column >= columns) continue;
     StorePack(y, LoadPack<kPackCodes>(reinterpret_cast<const int8_t*>(own + (r + row) * kResultStride + column)));
   }
 }
 
-template <int kTile, int kGroups>
+template <int kTile>
 Status Launch(const CodeAttention& p, const CodeAttentionPointers& at, device::Stream stream) {
-  constexpr int kBlockRows = kGroups * kRows;
   device::LaunchConfig config;
-  config.grid = {static_cast<unsigned>(CeilDiv(p.queries, int64_t{kBlockRows})), static_cast<unsigned>(p.heads),
+  config.grid = {static_cast<unsigned>(CeilDiv(p.queries, int64_t{kRows})), static_cast<unsigned>(p.heads),
                  static_cast<unsigned>(p.batch)};
-  config.block.x = kGroups * device::kWarpgroupThreads;
-  config.shared_bytes = (kBlockRows + 2 * kTile) * device::kBoxRowBytes + kTile * sizeof(float) + device::kBoxSlack;
+  config.block.x = kThreads;
+  config.shared_bytes = (kRows + 2 * kTile) * device::kBoxRowBytes + kTile * sizeof(float) + device::kBoxSlack;
   config.programmatic = true;
-  return device::Launch(CodeHeadsKernel<kTile, kGroups>, config, stream, p, at);
+  return device::Launch(CodeHeadsKernel<kTile>, config, stream, p, at);
 }
 
 }  // namespace
 
 Status LaunchCodeHeads(const CodeAttention& p, const CodeAttentionPointers& at, device::Stream stream) {
-  if (p.kernel == CodeAttentionKernel::kWarpgroups) return Launch<kMostTile, 2>(p, at, stream);
-  return p.keys <= kMostTile / 2 ? Launch<kMostTile / 2, 1>(p, at, stream) : Launch<kMostTile, 1>(p, at, stream);
+  return p.keys <= kMostTile / 2 ? Launch<kMostTile / 2>(p, at, stream) : Launch<kMostTile>(p, at, stream);
 }
 
 }  // namespace cudaep::kernels

@@ -181,30 +181,29 @@ TEST_F(CodeAttentionTest, WarpsTakeEveryNumberOfKeys) {
 
 TEST_F(CodeAttentionTest, WarpgroupsTakeEveryNumberOfKeys) {
   if (!has_warpgroups()) GTEST_SKIP() << "no warpgroups";
-  for (const Kernel kernel : {Kernel::kWarpgroup, Kernel::kWarpgroups}) {
-    for (const int64_t keys : {1, 5, 63, 64, 65, 127, 128}) {
-      CheckCase({.kernel = kernel, .queries = 66, .keys = keys, .scaled = keys % 2 == 0});
-      CheckCase({.kernel = kernel, .queries = 66, .keys = keys, .mask = DataType::kFloat, .scaled = keys % 2 != 0});
-    }
+  constexpr auto kKernel = Kernel::kWarpgroup;
+  for (const int64_t keys : {1, 5, 63, 64, 65, 127, 128}) {
+    CheckCase({.kernel = kKernel, .queries = 66, .keys = keys, .scaled = keys % 2 == 0});
+    CheckCase({.kernel = kKernel, .queries = 66, .keys = keys, .mask = DataType::kFloat, .scaled = keys % 2 != 0});
   }
 }
 
 TEST_F(CodeAttentionTest, WarpgroupsTakeEveryNumberOfQueries) {
   if (!has_warpgroups()) GTEST_SKIP() << "no warpgroups";
-  for (const Kernel kernel : {Kernel::kWarpgroup, Kernel::kWarpgroups}) {
-    for (const int64_t queries : {1, 15, 64, 65, 128, 129}) CheckCase({.kernel = kernel, .queries = queries});
+  for (const int64_t queries : {1, 15, 64, 65, 128, 129}) {
+    CheckCase({.kernel = Kernel::kWarpgroup, .queries = queries});
   }
 }
 
 TEST_F(CodeAttentionTest, HeadsOfEachSize) {
-  for (const Kernel kernel : {Kernel::kWarps, Kernel::kWarpgroup, Kernel::kWarpgroups}) {
+  for (const Kernel kernel : {Kernel::kWarps, Kernel::kWarpgroup}) {
     if (kernel != Kernel::kWarps && !has_warpgroups()) continue;
     for (const int64_t head : {16, 32, 48, 64}) CheckCase({.kernel = kernel, .keys = 100, .head = head});
   }
 }
 
 TEST_F(CodeAttentionTest, MasksOfEachType) {
-  for (const Kernel kernel : {Kernel::kWarps, Kernel::kWarpgroup, Kernel::kWarpgroups}) {
+  for (const Kernel kernel : {Kernel::kWarps, Kernel::kWarpgroup}) {
     if (kernel != Kernel::kWarps && !has_warpgroups()) continue;
     for (const DataType mask : {DataType::kFloat, DataType::kInt8, DataType::kUint8}) {
       for (const bool one : {false, true}) {
@@ -216,7 +215,7 @@ TEST_F(CodeAttentionTest, MasksOfEachType) {
 
 // A share of 1 is one more than the codes have.
 TEST_F(CodeAttentionTest, SharesBeyondTheirCodes) {
-  for (const Kernel kernel : {Kernel::kWarps, Kernel::kWarpgroup, Kernel::kWarpgroups}) {
+  for (const Kernel kernel : {Kernel::kWarps, Kernel::kWarpgroup}) {
     if (kernel != Kernel::kWarps && !has_warpgroups()) continue;
     for (const int64_t keys : {1, 128}) CheckCase({.kernel = kernel, .keys = keys, .most_share = 256});
   }
@@ -224,7 +223,7 @@ TEST_F(CodeAttentionTest, SharesBeyondTheirCodes) {
 
 TEST_F(CodeAttentionTest, WhatIsNotAlignedIsWarps) {
   if (!has_warpgroups()) GTEST_SKIP() << "no warpgroups";
-  for (const size_t offset : {1u, 8u}) CheckCase({.kernel = Kernel::kWarpgroups, .keys = 128, .offset = offset});
+  for (const size_t offset : {1u, 8u}) CheckCase({.kernel = Kernel::kWarpgroup, .keys = 128, .offset = offset});
 }
 
 TEST_F(CodeAttentionTest, MoreKeysThanWarpgroupsHaveRoomForAreAnError) {
@@ -239,9 +238,9 @@ TEST_F(CodeAttentionTest, MoreKeysThanWarpgroupsHaveRoomForAreAnError) {
 TEST(CodeAttentionPlanTest, TheFastestKernel) {
   device::DeviceInfo device;
   device.multiprocessors = 132;
-  const auto kernel = [&](int64_t batch, int64_t keys, int64_t queries = 128) {
-    return kernels::CodeAttentionKernelOf(
-        {.batch = batch, .heads = 12, .queries = queries, .keys = keys, .head_size = 64}, device);
+  const auto kernel = [&](int64_t batch, int64_t keys) {
+    return kernels::CodeAttentionKernelOf({.batch = batch, .heads = 12, .queries = 128, .keys = keys, .head_size = 64},
+                                          device);
   };
   for (const int major : {8, 10}) {
     device.major = major;
@@ -251,8 +250,7 @@ TEST(CodeAttentionPlanTest, TheFastestKernel) {
     EXPECT_EQ(kernel(1, 64), Kernel::kWarps);  // the second warp would have none
   }
   device.major = 9;
-  EXPECT_EQ(kernel(1, 128), Kernel::kWarpgroups);
-  EXPECT_EQ(kernel(1, 128, 64), Kernel::kWarpgroup);
+  EXPECT_EQ(kernel(1, 128), Kernel::kWarpgroup);
   EXPECT_EQ(kernel(1, 64), Kernel::kWarpgroup);
   EXPECT_EQ(kernel(1, 0), Kernel::kWarps);
   EXPECT_EQ(kernel(1, 129), Kernel::kKeyWarps);

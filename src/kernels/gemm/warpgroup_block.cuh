@@ -1,0 +1,131 @@
+// What a block of a product by warpgroups (warpgroup_product.cuh) works on, and what its warps share.
+#pragma once
+
+#include <type_traits>
+
+#include "device/warpgroup.h"
+#include "kernels/gemm/split_sums.cuh"
+#include "kernels/gemm/warpgroup_tiles.h"
+
+namespace cudaep::kernels::warpgroup {
+
+inline constexpr int kWarps = device::kWarpgroupThreads / 32;  // of a group
+
+// What a block works on at a time. kGroups: that multiply; in turns each has every second tile of the block, else 64
+// rows of each. kMostSplits: blocks that share a tile, at most.
+template <int columns, bool turns, int groups, int most_splits = 1>
+struct Tile {
+  static constexpr int kColumns = columns, kGroups = groups, kMostSplits = most_splits;
+  static constexpr bool kTurns = turns;
+  static constexpr int kRows = device::kWarpgroupRows * groups;
+  static constexpr int kParts = turns ? groups : 1;  // of 64 rows, that a group has of a tile
+  static constexpr int kBytesOfA = kRows * device::kBoxRowBytes;
+  static constexpr int kStageBytes = kBytesOfA + columns * device::kBoxRowBytes;  // boxes of A, then of B
+  static constexpr int kResidualBytes = kRows * columns * 2;                      // boxes of 64 columns
+  static constexpr unsigned kThreads = (1 + groups) * device::kWarpgroupThreads;
+  // Blocks that share a multiprocessor. Where those are two, or a single group multiplies, registers stay as the
+  // compiler has them.
+  static constexpr int kTogether = WarpgroupBlocksTogether(columns);
+  // What the block was launched with is divided anew: so many for each thread, as the compiler has it with kThreads.
+  static constexpr int kLaunchRegisters = groups == 2 ? 168 : 96;
+  static constexpr bool kDividesRegisters = kTogether == 1 && groups > 1;
+  static constexpr int FetchRegisters(bool brings) { return !brings ? 24 : groups == 2 ? 40 : 32; }
+  static constexpr int MultiplyRegisters(bool brings) { return groups == 4 ? 112 : brings ? 232 : 240; }
+  static constexpr bool Divides(bool brings) {
+    return FetchRegisters(brings) + groups * MultiplyRegisters(brings) <= (1 + groups) * kLaunchRegisters;
+  }
+  static_assert(!kDividesRegisters || (Divides(false) && Divides(true)));
+  static_assert(groups == 2 || (groups == 4 && columns == 128 && !turns) || (groups == 1 && columns <= 128 && !turns));
+
+  using Split = std::conditional_t<(most_splits > 1), SplitSums<columns, groups, most_splits>, NoSplitSums>;
+};
+
+template <WarpgroupTiles kTiles>
+struct TileOf;
+template <>
+struct TileOf<WarpgroupTiles::kFinest> : std::type_identity<Tile<64, false, 1, kMostWarpgroupSplits>> {};
+template <>
+struct TileOf<WarpgroupTiles::kFlat> : std::type_identity<Tile<128, false, 1>> {};
+template <>
+struct TileOf<WarpgroupTiles::kFine> : std::type_identity<Tile<64, false, 2>> {};
+template <>
+struct TileOf<WarpgroupTiles::kSmall> : std::type_identity<Tile<128, false, 2>> {};
+template <>
+struct TileOf<WarpgroupTiles::kBroad> : std::type_identity<Tile<160, false, 2>> {};
+template <>
+struct TileOf<WarpgroupTiles::kWide> : std::type_identity<Tile<192, false, 2>> {};
+template <>
+struct TileOf<WarpgroupTiles::kTall> : std::type_identity<Tile<128, false, 4>> {};
+template <>
+struct TileOf<WarpgroupTiles::kTurns> : std::type_identity<Tile<192, true, 2>> {};
+
+// The product, and how blocks go round its tiles.
+struct Tiles {
+  int32_t line, tiles, steps;   // tiles of a column, or of a row (kAlongRows); boxes along the inner dimension
+  int32_t splits, split_steps;  // blocks that share a tile, and the steps of each of them but the last
+  int32_t stages;               // of the ring, two at least; with kHoldsAll
+  bool constant_b;              // its boxes may be read before earlier work is done
+  uint8_t unused[7] = {};       // without padding, where the simulated device might find an old pointer
+
+  template <class Tile>
+  __device__ __forceinline__ bool AreSplit() const {
+    return Tile::kMostSplits > 1 && splits > 1;
+  }
+  // The first row and column of a tile.
+  template <class Finish, class Tile>
+  __device__ __forceinline__ void Place(int tile, int& row, int& column) const {
+    const int in_line = tile % line, other = tile / line;
+    row = (Finish::kAlongRows ? other : in_line) * Tile::kRows;
+    column = (Finish::kAlongRows ? in_line : other) * Tile::kColumns;
+  }
+};
+
+// What a block has of them.
+template <class Tile>
+struct Share {
+  int splits = 1, rank = 0;  // the blocks that share a tile, and the number of this one among them
+  int first_tile, next_tile, first_step = 0, steps;
+
+  __device__ __forceinline__ explicit Share(const Tiles& p)
+      : first_tile(static_cast<int>(blockIdx.x)), next_tile(static_cast<int>(gridDim.x)), steps(p.steps) {
+    if (!p.AreSplit<Tile>()) return;
+    splits = p.splits, rank = static_cast<int>(device::ClusterRank());
+    first_tile /= splits, next_tile /= splits;
+    first_step = rank * p.split_steps, steps = device::Min(p.split_steps, p.steps - first_step);
+  }
+};
+
+// Whether the ring holds all that is to come, or as much of it as shared memory can: a single group's tile is small,
+// and what it waits for is memory. Fewer boxes leave room to other blocks. Codes take half of the room, and gain
+// nothing.
+template <class Finish, class Tile>
+constexpr bool kHoldsAll = Tile::kGroups == 1 && sizeof(typename Finish::Element) == 2;
+
+inline constexpr int kColumnsAhead = 2;  // that are there at once
+template <class Finish, class Tile>
+constexpr int kColumnCopies = Finish::kBringsAhead ? kColumnsAhead : Tile::kGroups* kWarps;
+
+// As many as shared memory holds, up to enough.
+template <class Finish, class Tile>
+constexpr int kStagesOf = [] {
+  constexpr size_t kOthers = device::kBoxSlack + sizeof(typename Tile::Split) + 256 +
+                             kColumnCopies<Finish, Tile> * sizeof(typename Finish::template OfColumns<Tile::kColumns>);
+  constexpr size_t kEnough = kHoldsAll<Finish, Tile> ? 12 : 6;
+  constexpr size_t kBytes = kWarpgroupSharedBytes / (kHoldsAll<Finish, Tile> ? 1 : Tile::kTogether);
+  constexpr size_t kMost = (kBytes - kOthers) / Tile::kStageBytes;
+  return static_cast<int>(kMost < kEnough ? kMost : kEnough);
+}();
+
+// What the warps of a block share beside the boxes.
+template <class Finish, class Tile>
+struct Shared {
+  static constexpr int kStages = kStagesOf<Finish, Tile>;
+  device::CopyBarrier full[kStages], empty[kStages], turn[Tile::kGroups];
+  device::CopyBarrier columns_full[kColumnsAhead], columns_empty[kColumnsAhead];
+  typename Tile::Split split;
+  typename Finish::template OfColumns<Tile::kColumns> of_columns[kColumnCopies<Finish, Tile>];
+
+  static __device__ __forceinline__ int Stages(const Tiles& p) { return kHoldsAll<Finish, Tile> ? p.stages : kStages; }
+};
+
+}  // namespace cudaep::kernels::warpgroup
