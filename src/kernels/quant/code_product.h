@@ -32,7 +32,7 @@ struct CodeStep {
 // What follows the sums of some columns.
 struct CodePart {
   CodeStep first, last;
-  float ratio = 1;    // the scale of `first` by that of `last`
+  float ratio = 1;  // the scale of `first` by that of `last`
   // To whole numbers of `last`: its zero point, less the lowest code where there is a table, whose 256 entries are the
   // codes within the bounds.
   int32_t added = 0;

@@ -1,4 +1,5 @@
-// Means of 8-bit integers that stand for reals. Sums are exact: of windows int32, which may wrap, of whole images int64.
+// Means of 8-bit integers that stand for reals. Sums are exact: of windows int32, which may wrap, of whole images
+// int64.
 //
 // y = saturate(round(ratio * sum of (x - x_zero) / count) + y_zero)
 #pragma once

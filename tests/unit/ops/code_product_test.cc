@@ -101,7 +101,7 @@ class CodeProductTest : public ContextTest {
 
 TEST_F(CodeProductTest, EveryTilingOnEverySize) {
   for (const WarpgroupTiles tiles : kAllTiles) {
-    CheckSizes(tiles, 128, 192, 128, true, true, 1);  // whole tiles
+    CheckSizes(tiles, 128, 192, 128, true, true, 1);   // whole tiles
     const bool wide = tiles == WarpgroupTiles::kWide;  // whole segments of 32 columns
     CheckSizes(tiles, 1, wide ? 32 : 16, 16, false, false, 1);
     CheckSizes(tiles, 129, wide ? 224 : 208, 144, true, false, 2);  // parts of tiles, and blocks with several
