@@ -42,15 +42,6 @@ __device__ __forceinline__ uint32_t JoinWithinBytes(int32_t a, int32_t b, int32_
   return JoinWithinBytes(a, b, JoinWithinBytes(c, d));
 }
 
-// The lowest bytes of two words, in the low half; what is above is any.
-__device__ __forceinline__ uint32_t JoinBytes(uint32_t a, uint32_t b) {
-#if defined(__CUDA_ARCH__)
-  return __byte_perm(a, b, 0x0040);
-#else
-  return (a & 0xff) | b << 8;
-#endif
-}
-
 // The larger of both halves of two words, with signs.
 __device__ __forceinline__ uint32_t MaxOfHalves(uint32_t a, uint32_t b) {
 #if defined(__CUDA_ARCH__)

@@ -2,13 +2,12 @@
 #pragma once
 
 #include "device/tensor_core.h"
-#include "device/words.h"
 #include "kernels/conv/quantized_tile.cuh"
 
 namespace cudaep::kernels::quantized {
 
 // What a block's channels have beside their sums, by pairs, in shared memory: (sum + shift) * factor + bias is the
-// number, or what Quantizer::RaisedOf makes a code of. What is left of two large whole numbers is exact.
+// number, or, for codes, what RaisedOf takes. What is left of two large whole numbers is exact.
 template <int kChannels>
 struct Vectors {
   struct alignas(16) Pair {

@@ -127,12 +127,10 @@ std::optional<WarpgroupTiles> PointsOf(QuantizedConvTile tile) {
   }
 }
 
-constexpr int kPointsColumns = 32;  // channels of y are whole segments of a product by warpgroups
-
 bool Takes(QuantizedConvTile tile, const QuantizedConv& conv, const device::DeviceInfo& device) {
   if (PointsOf(tile)) {
     return IsOfPoints(conv) && conv.stride_h == 1 && conv.stride_w == 1 && conv.to_codes &&
-           conv.out_channels % kPointsColumns == 0 &&
+           conv.out_channels % kWarpgroupSegment == 0 &&
            TakesWarpgroups(conv.pixels(), conv.out_channels, conv.channels, device);
   }
   const bool by_groups = tile == QuantizedConvTile::k128x64Groups || tile == QuantizedConvTile::k128x128Groups;

@@ -20,7 +20,7 @@
 
 namespace cudaep::kernels {
 
-inline constexpr int kQuantizedConvPack = 16;  // the input channels are whole packs, of products the output's too
+inline constexpr int kQuantizedConvPack = 16;  // the input channels are whole packs
 
 struct QuantizedConv {
   int64_t batch = 0;

@@ -1,5 +1,4 @@
 // QuantizedConv whose windows are the pixels one by one: a product of all pixels and the weights, by warpgroups.
-#include "device/words.h"
 #include "kernels/conv/quantized_codes.cuh"
 #include "kernels/conv/quantized_conv.cuh"
 #include "kernels/gemm/warpgroup_product.cuh"

@@ -1,7 +1,6 @@
 // How numbers of convolutions become codes.
 #pragma once
 
-#include <bit>
 #include <cmath>
 
 #include "kernels/conv/coding.h"

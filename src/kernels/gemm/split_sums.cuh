@@ -9,10 +9,11 @@
 #include <cstring>
 
 #include "device/cluster.h"
+#include "kernels/gemm/warpgroup_tiles.h"
 
 namespace cudaep::kernels::warpgroup {
 
-inline constexpr int kSegmentColumns = 32, kSegmentSums = 16;
+inline constexpr int kSegmentColumns = kWarpgroupSegment, kSegmentSums = 16;
 
 // Of one tile a launch. kMost: the blocks at most; there are 2, 4, ... of them.
 template <int kColumns, int kGroups, int kMost>

@@ -22,8 +22,9 @@
 //                               column is `first` in the tile, `column` in C. With kResidual a last argument: the
 //                               segment's box, from the first of the group's rows on
 //
-// The block's first warpgroup brings boxes, the others multiply and finish: all of that after GridDependencyWait, but
-// that boxes of a constant B are asked for before. Sums are added in one order: results never differ from run to run.
+// The block's first warpgroup brings boxes, and with kBringsAhead a warp of it columns, up to kColumnsAhead of those
+// that follow each other (not in turns); the others multiply and finish: all of that after GridDependencyWait, but that
+// boxes of a constant B are asked for before. Sums are added in one order: results never differ from run to run.
 #pragma once
 
 #include <algorithm>
@@ -139,9 +140,9 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
     p.template Place<Finish, Tile>(tile, row, column);
     row += first_row;
     const auto row_of = [&](int part) { return row + part * device::kWarpgroupRows + warp * 16 + lane / 4; };
-    // Where another variable of this loop says whether columns are new, the compiler no longer sees that all lanes take
-    // the same way (fp16 BERT at a batch of 32: 1.5%).
-    [[maybe_unused]] bool awaits_columns = false;
+    // Without kBringsAhead a constant: where another variable than `brought` says whether columns are new, the compiler
+    // no longer sees that all lanes take the same way (fp16 BERT at a batch of 32: 1.5%).
+    bool awaits_columns = false;
     if (brought != column) {
       __syncwarp();
       if constexpr (Finish::kBringsAhead) {

@@ -28,13 +28,12 @@ bool IsAligned(const CodeAttention& p, const CodeAttentionPointers& at) {
 
 bool TakesCodeAttention(const CodeAttention& p) {
   return p.head_size <= kCodeAttentionHead && p.head_size % kCodeAttentionPack == 0 &&
-         FitsInt32(p.keys + kCodeHeadsKeys) && FitsInt32(Blocks(p, kWarpRows));
+         FitsInt32(p.keys + kCodeWarpsKeys) && FitsInt32(Blocks(p, kMostWarps / 2 * kWarpRows));
 }
 
 bool TakesCodeHeads(const CodeAttention& p) {
-  constexpr int64_t kRows = 64;           // of a block
   constexpr int64_t kMostOfGrid = 65535;  // of its y and z
-  return p.keys > 0 && p.keys <= kCodeHeadsKeys && p.shares.least <= 0 && FitsInt32(p.queries + kRows) &&
+  return p.keys > 0 && p.keys <= kCodeHeadsKeys && p.shares.least <= 0 && FitsInt32(p.queries + kCodeHeadsRows) &&
          p.heads <= kMostOfGrid && p.batch <= kMostOfGrid;
 }
 
@@ -57,7 +56,9 @@ bool IsScaledIdle(const CodeAttention& p) {
 Status LaunchCodeAttention(const CodeAttention& attention, const CodeAttentionPointers& at, device::Stream stream) {
   const bool of_warpgroup = attention.kernel == CodeAttentionKernel::kWarpgroup;
   if (of_warpgroup && !TakesCodeHeads(attention)) {
-    return InvalidArgument("no kernel of warpgroups has all ", attention.keys, " keys of a head of codes");
+    return InvalidArgument("no kernel of warpgroups takes ", attention.batch, " x ", attention.heads, " heads, ",
+                           attention.queries, " queries, ", attention.keys, " keys, shares from ",
+                           attention.shares.least, " on");
   }
   if (attention.batch == 0 || attention.heads == 0 || attention.queries == 0 || attention.head_size == 0) {
     return Status::Ok();

@@ -2,7 +2,6 @@
 #include <limits>
 
 #include "core/checked_math.h"
-#include "device/pairs.h"
 #include "device/words.h"
 #include "kernels/attention/flash_products.cuh"
 #include "kernels/attention/flash_work.cuh"
@@ -19,6 +18,7 @@ using Scores = device::FragmentD<float>[Products::kKeys / 8];
 constexpr int kWarps = kMostWarps, kThreads = kWarps * 32, kBlocksTogether = 3;
 constexpr int kHead = kCodeAttentionHead, kStride = kHead + PackElems(2);
 constexpr int kTiles = 2, kKeys = kTiles * Products::kKeys;  // of a block at a time
+static_assert(kKeys == kCodeWarpsKeys);
 constexpr int kMostKeyWarps = 2;
 constexpr int RowsOfBlock(int key_warps) { return kWarps / key_warps * kWarpRows; }
 constexpr float kHidden = -std::numeric_limits<float>::infinity(), kLeast = std::numeric_limits<float>::lowest();
@@ -221,16 +221,15 @@ __global__ void __launch_bounds__(kThreads, kBlocksTogether)
   if (!active) return;
 
   const int quad = lane % 4;
+  const WholeBytes bytes = WholeBytes::Of(result, p.y_zero);
   int8_t* const y = static_cast<int8_t*>(at.y) + batch * p.y.batch + head * p.y.head;
 #pragma unroll
   for (int first = 0; first < kFinished; first += 32) {
     uint32_t word[4];  // two columns of the row, and of the one eight below
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const auto code = [&](int of) {
-        return std::bit_cast<uint32_t>(result.Bits(o[first / 8 + i].value[of])) + static_cast<uint32_t>(p.y_zero);
-      };
-      word[i] = device::JoinBytes(code(0), code(1), code(2), code(3));
+      const auto raised = [&](int of) { return bytes.Raised(result.Unbounded(o[first / 8 + i].value[of])); };
+      word[i] = bytes.Join(raised(0), raised(1), raised(2), raised(3));
     }
     device::TransposeQuad(word, quad);
     const int column = key_warp * kFinished + first + quad * 8;

@@ -25,8 +25,10 @@ namespace cudaep::kernels {
 inline constexpr int64_t kCodeAttentionHead = 64;  // elements at most
 inline constexpr int64_t kCodeAttentionPack = 16;  // heads are whole packs
 
-// Of the kernel of warpgroups: keys at most, which it has all at once.
-inline constexpr int64_t kCodeHeadsKeys = 128;
+// Of the kernels of warps: keys that lie in shared memory at a time.
+inline constexpr int64_t kCodeWarpsKeys = 128;
+// Of the kernel of warpgroups: keys at most, which lie there all at once, and rows of a block.
+inline constexpr int64_t kCodeHeadsKeys = 128, kCodeHeadsRows = 64;
 
 struct CodeAttentionStep {
   float factor = 1, least = -128, most = 127;
@@ -43,7 +45,7 @@ struct CodeAttention {
   int64_t batch = 0, heads = 0, queries = 0, keys = 0, head_size = 0;
   AttentionStrides q, k, v, y;
   int32_t q_zero = 0, k_zero = 0, v_zero = 0;
-  int32_t y_zero = 0;  // its lowest byte is what counts
+  int32_t y_zero = 0;  // with the result's lowest number the lowest code, -128 or 0
   CodeAttentionStep scores, scaled, masked, shares, result;
   int32_t has_scaled = 0;
   CodeAttentionKernel kernel = CodeAttentionKernel::kWarps;

@@ -13,14 +13,6 @@ struct CodeColumn {
   float factor, shift, start;
 };
 
-// What a column has in memory; of all columns of a thread it is asked for before any is looked at.
-struct CodeNumbers {
-  float scale, shift, bias;
-};
-__device__ __forceinline__ CodeNumbers CodeNumbersOf(const CodeFinish& p, int64_t n) {
-  return {p.scale[n], p.shift == nullptr ? 0.0f : p.shift[n], p.bias == nullptr ? 0.0f : p.bias[n]};
-}
-
 // What all columns of a part have.
 struct CodeRanges {
   WholeRange first, last;  // the last one's factor is that of whole numbers of the first
@@ -28,15 +20,17 @@ struct CodeRanges {
 
   static __device__ __forceinline__ CodeRanges Of(const CodePart& part) {
     const auto last = WholeRange::Of(part.last.least, part.last.most, part.ratio);
-    return {WholeRange::Of(part.first.least, part.first.most), last, WholeBytes::Of(last, part.added)};
+    return {WholeRange::Of(part.first.least, part.first.most), last, WholeBytes::Of(last, part.zero)};
   }
 };
 
+// Of column n, which may be beyond the last one.
 template <bool kFirst>
-__device__ __forceinline__ CodeColumn CodeColumnOf(const CodePart& p, const CodeNumbers& of) {
-  const float inverse = kFirst ? p.first.inverse : p.last.inverse;
-  return {of.scale * inverse * kInverseWholeRange, of.shift,
-          (of.bias * p.last.inverse - p.last.least) * kInverseWholeRange};
+__device__ __forceinline__ CodeColumn CodeColumnOf(const CodeFinish& p, const CodePart& part, int n) {
+  const auto of = [&](const float* numbers) { return numbers == nullptr || n >= p.n ? 0.0f : numbers[n]; };
+  const float inverse = kFirst ? part.first.inverse : part.last.inverse;
+  return {of(p.scale) * inverse * kInverseWholeRange, of(p.shift),
+          (of(p.bias) * part.last.inverse - part.last.least) * kInverseWholeRange};
 }
 
 // A table in shared memory: an index that would be 256 has the last entry too.

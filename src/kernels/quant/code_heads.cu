@@ -30,7 +30,7 @@ constexpr float kHidden = -std::numeric_limits<float>::infinity();
 // Added to a share it leaves the nearest whole number in the sum's low half, which as a 16-bit float is that number
 // times kShareUnit: below 2^10 these are subnormal, which tensor cores multiply exactly.
 constexpr float kShares = kFloatOfBytes, kShareUnit = 0x1p-24f;
-static_assert(kColumns == kCodeAttentionHead);
+static_assert(kRows == kCodeHeadsRows && kColumns == kCodeAttentionHead);
 
 // The nearest whole number, ties to even, of a product.
 __device__ __forceinline__ float Rounded(float x, float factor) {
@@ -175,13 +175,12 @@ __global__ void __launch_bounds__(kThreads, kTogether)
 
   // Rows of the result take the place of the queries, which all products have read, so that whole packs are stored.
   const WholeRange result = WholeRange::Of(p.result.least, p.result.most, p.result.factor / kShareUnit);
+  const WholeBytes bytes = WholeBytes::Of(result, p.y_zero);
   unsigned char* const own = q_box + warp * kWarpRows * device::kBoxRowBytes;
 #pragma unroll
   for (int i = 0; i < kColumns / 2; i += 2) {
-    const auto code = [&](float sum_of_shares) {
-      return std::bit_cast<uint32_t>(result.Bits(sum_of_shares)) + static_cast<uint32_t>(p.y_zero);
-    };
-    const auto pair = static_cast<uint16_t>(device::JoinBytes(code(o[i]), code(o[i + 1])));
+    const auto raised = [&](float sum_of_shares) { return bytes.Raised(result.Unbounded(sum_of_shares)); };
+    const auto pair = static_cast<uint16_t>(bytes.Join(raised(o[i]), raised(o[i + 1])));
     unsigned char* const to = own + device::MmaRow(lane, i % 4) * kResultStride + i / 4 * 8 + first_key;
     *reinterpret_cast<uint16_t*>(__builtin_assume_aligned(to, 2)) = pair;
   }

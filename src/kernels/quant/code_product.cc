@@ -13,10 +13,9 @@ std::optional<WarpgroupPlan> PlanCodeProduct(int64_t m, int64_t part_n, int64_t 
     return times * WarpgroupTileCount(m, n, tiles) <= device.multiprocessors;
   };
   if (fits(WarpgroupTiles::kFinest, 1) && within(WarpgroupTiles::kFinest)) return PlanFinest(m, n, k, device);
-  constexpr int64_t kSegment = 32;  // columns
-  const WarpgroupTiles best = fits(WarpgroupTiles::kSmall, 2)                        ? WarpgroupTiles::kFine
-                              : fits(WarpgroupTiles::kSmall, 1) || n % kSegment != 0 ? WarpgroupTiles::kSmall
-                                                                                     : WarpgroupTiles::kWide;
+  const WarpgroupTiles best = fits(WarpgroupTiles::kSmall, 2)                                 ? WarpgroupTiles::kFine
+                              : fits(WarpgroupTiles::kSmall, 1) || n % kWarpgroupSegment != 0 ? WarpgroupTiles::kSmall
+                                                                                              : WarpgroupTiles::kWide;
   for (const WarpgroupTiles tiles : {best, WarpgroupTiles::kSmall, WarpgroupTiles::kFine}) {
     if (within(tiles)) return PlanWarpgroups(m, n, tiles, device);
   }

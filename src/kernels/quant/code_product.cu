@@ -7,7 +7,7 @@
 namespace cudaep::kernels {
 namespace {
 
-// Columns of tiles that are many, of which a thread has whole packs: so n is whole segments.
+// Columns of the tiles of large products, of which a thread has eight side by side: n is whole segments.
 constexpr int kCodeProductWide = static_cast<int>(WarpgroupColumns(WarpgroupTiles::kWide));
 
 template <bool kFirst, bool kTable>
@@ -55,8 +55,7 @@ struct CodesFinish {
     if constexpr (kTable) BringCodeTable(of.table, p.table, lane, 32);
 #pragma unroll 2
     for (int place = lane; place < kColumns; place += 32) {
-      const int at = column + device::BoxRow<kSideBySide<kColumns>>(place);
-      const CodeColumn of_place = CodeColumnOf<kFirst>(part, at < p.n ? CodeNumbersOf(p, at) : CodeNumbers{});
+      const CodeColumn of_place = CodeColumnOf<kFirst>(p, part, column + device::BoxRow<kSideBySide<kColumns>>(place));
       of.pair[place / 2].factor[place % 2] = of_place.factor;
       of.pair[place / 2].shift[place % 2] = of_place.shift;
       of.start[place] = of_place.start;

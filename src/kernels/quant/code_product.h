@@ -32,10 +32,8 @@ struct CodeStep {
 // What follows the sums of some columns.
 struct CodePart {
   CodeStep first, last;
-  float ratio = 1;  // the scale of `first` by that of `last`
-  // To whole numbers of `last`: its zero point, less the lowest code where there is a table, whose 256 entries are the
-  // codes within the bounds.
-  int32_t added = 0;
+  float ratio = 1;   // the scale of `first` by that of `last`
+  int32_t zero = 0;  // the zero point of `last`
 };
 
 // Several products of the same A are one, whose parts have as many columns each and results of their own.
@@ -43,7 +41,7 @@ struct CodeFinish {
   const float* scale = nullptr;    // [n]
   const float* shift = nullptr;    // [n], or null
   const float* bias = nullptr;     // [n], or null
-  const uint8_t* table = nullptr;  // [256], or null; of a single part
+  const uint8_t* table = nullptr;  // [256], or null; of a single part, whose `last` has 256 codes
   void* c[kMostCodeParts] = {};    // [m, columns of a part], of each part; null: nobody reads it
   CodePart part[kMostCodeParts];
   int32_t has_first = 0;
@@ -61,8 +59,8 @@ std::optional<WarpgroupPlan> PlanCodeProduct(int64_t m, int64_t part_n, int64_t 
 // Whether the kernel that multiplies and finishes takes [m, k] by [n, k].
 bool TakesCodeProduct(int64_t m, int64_t n, int64_t k, const device::DeviceInfo& device);
 
-// All tensors are contiguous and aligned to 16 bytes, rows of C to 8; B is constant: it is read before earlier work is
-// done. An empty result launches nothing.
+// kWide takes columns that are whole segments. All tensors are contiguous and aligned to 16 bytes, rows of C to 8; B is
+// constant: it is read before earlier work is done. An empty result launches nothing.
 Status LaunchCodeProduct(const CodeFinish& finish, const WarpgroupPlan& plan, const void* a, const void* b, int64_t k,
                          device::Stream stream);
 // The same of sums [m, n] that are there already.

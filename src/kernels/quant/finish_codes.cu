@@ -21,11 +21,11 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   const int n = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
   if (n >= p.n) return;
-  const int index = n / p.part_n;
-  const CodePart part = p.part[index];
-  if (p.c[index] == nullptr) return;
-  auto* const c = static_cast<uint8_t*>(p.c[index]) + n - index * p.part_n;
-  const CodeColumn column = CodeColumnOf<kFirst>(part, CodeNumbersOf(p, n));
+  const int part_index = n / p.part_n;
+  const CodePart part = p.part[part_index];
+  if (p.c[part_index] == nullptr) return;
+  auto* const c = static_cast<uint8_t*>(p.c[part_index]) + n - part_index * p.part_n;
+  const CodeColumn column = CodeColumnOf<kFirst>(p, part, n);
   const auto of = CodeRanges::Of(part);
   for (int64_t row = blockIdx.y; row < p.m; row += gridDim.y) {
     const int32_t index = IndexOf<kFirst>(of, sums[row * p.n + n], column);

@@ -35,7 +35,7 @@ struct WholeRange {
   __device__ __forceinline__ float Bits(float x, float factor, float start) const {
     return fminf(Unbounded(x, factor, start), highest);
   }
-  __device__ __forceinline__ float Bits(float x) const { return Bits(x, scaled_factor, scaled_start); }
+  __device__ __forceinline__ float Unbounded(float x) const { return Unbounded(x, scaled_factor, scaled_start); }
   // The whole number.
   __device__ __forceinline__ float Whole(float x, float factor, float start) const {
     return Bits(x, factor, start) - kWholeNumbers;
@@ -47,7 +47,7 @@ struct WholeRange {
 struct WholeBytes {
   int32_t raise;   // to the bits of unbounded numbers: so the upper bound becomes 255, where bytes are cut off
   uint32_t lower;  // from each byte: how far all have been raised above their codes
-  uint32_t flip;   // of signed codes, which become unsigned ones before
+  uint32_t flip;   // where the lowest code is negative: codes are unsigned ones before
 
   // No code lies below -128 or more than 255 above the lowest one of its type.
   static __host__ __device__ constexpr WholeBytes Of(const WholeRange& range, int32_t zero) {
@@ -60,8 +60,8 @@ struct WholeBytes {
 
   __device__ __forceinline__ int32_t Raised(float unbounded) const { return std::bit_cast<int32_t>(unbounded) + raise; }
   // The codes, the first one lowest, of what Raised() made.
-  template <class... Raised>
-  __device__ __forceinline__ uint32_t Join(Raised... raised) const {
+  template <class... Numbers>
+  __device__ __forceinline__ uint32_t Join(Numbers... raised) const {
     return (device::JoinWithinBytes(raised...) - lower) ^ flip;
   }
 };

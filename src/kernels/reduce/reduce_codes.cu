@@ -1,4 +1,6 @@
 // Means of codes of 8 bits.
+#include <type_traits>
+
 #include "device/words.h"
 #include "kernels/quant/saturated.cuh"
 #include "kernels/reduce/reduce.cuh"

@@ -66,7 +66,7 @@ class MatMulIntegerToCodes final : public Operator {
       }
       part.last = last.Step();
       part.ratio = first_scale / last.scale;
-      part.added = static_cast<int32_t>(info.has_input(kTable) ? last.zero - last.lowest : last.zero);
+      part.zero = static_cast<int32_t>(last.zero);
     }
     return std::make_unique<MatMulIntegerToCodes>(finish, parts, info.settings());
   }

@@ -76,6 +76,10 @@ class QuantizedAttention final : public Operator {
       }
     }
     if (p.has_scaled != 0 && kernels::IsScaledIdle(p)) p.has_scaled = 0;
+    const float lowest = info.output_type(0) == DataType::kUint8 ? 0.0f : -128.0f;
+    if (p.result.least + static_cast<float>(p.y_zero) != lowest) {
+      return InvalidArgument("result from ", p.result.least, " on: with y_zero ", p.y_zero, " not the codes of y");
+    }
     p.exponent = info.FloatOr("exponent", 1);
     p.mask_factor = info.FloatOr("mask_factor", 1);
     if (!(p.exponent > 0) || !std::isfinite(p.exponent) || !(p.mask_factor > 0) || !std::isfinite(p.mask_factor)) {

@@ -201,10 +201,10 @@ CASES = [
     *(
         _case(inputs, *terms, tolerance=_SEVERAL, magnitude=_sizes, dtypes=("float32", "float16"), name=name)
         for name, shapes in [
-            ("wide", ((1 << 19,), (1,), (1 << 19,))),
-            ("wide-rows", ((4128, 128), (128,), (4128, 1))),
-            ("wide-tail", (((1 << 19) + 21,), ((1 << 19) + 21,), (1,))),
-            ("wide-odd-rows", ((4097, 129), (129,), (4097, 129))),
+            ("wide", ((1 << 20,), (1,), (1 << 20,))),
+            ("wide-rows", ((8256, 128), (128,), (8256, 1))),
+            ("wide-tail", (((1 << 20) + 21,), ((1 << 20) + 21,), (1,))),
+            ("wide-odd-rows", ((8193, 129), (129,), (8193, 129))),
         ]
         for inputs, terms in [_mixed(*shapes)]
     ),
@@ -229,7 +229,7 @@ CASES = [
             name=f"to_{codes}_{len(shape)}_{shape[-1]}",
         )
         for codes, lowest in (("int8", -128.0), ("uint8", 0.0))
-        for shape in ((3, 40), (5, 7), (1 << 19,), (1003,))
+        for shape in ((3, 40), (5, 7), (1 << 20,), (1003,))
     ),
     *(
         _case(
@@ -258,7 +258,7 @@ CASES = [
         )
         for codes, lowest in (("int8", -128.0), ("uint8", 0.0))
         for table in ("int8", "uint8")
-        for shape in ((3, 40), (5, 7), (0, 8), (1 << 19,), (1003,))
+        for shape in ((3, 40), (5, 7), (0, 8), (1 << 20,), (1003,))
     ),
     *(
         _case(

@@ -68,7 +68,7 @@ def _case(batch: int, heads: int, queries: int, keys: int, size: int, mask: Inpu
 def _refused(text: str, code: str = "INVALID_ARGUMENT", shapes: tuple[tuple[int, ...], ...] = ((1, 2, 3, 16),) * 3,
              mask: Input = None, **attrs: Any) -> Case:  # fmt: skip
     inputs: list[Input] = [Rand(shape, "int8") for shape in shapes]
-    given = {**_STEPS, "masked": _MASKED, "exponent": 0.0625} | attrs
+    given = {**_STEPS, "masked": _MASKED, "exponent": 0.0625, "y_zero": 3} | attrs
     return Case(op="QuantizedAttention", domain=FUSED_DOMAIN, inputs=inputs + ([] if mask is None else [mask]),
                 attrs=given, outputs=["int8"], error=(code, text), name=text[:24])  # fmt: skip
 
@@ -96,6 +96,7 @@ CASES = [
     _refused("a positive factor", shares=[0.0, 0.0, 255.0]),
     _refused("and codes around 0", shares=[1.0, -0.5, 254.5]),
     _refused("codes around 0, are", shares=[1.0, -300.0, -45.0]),
+    _refused("not the codes of y", y_zero=4),
     _refused("attention of", shapes=((1, 2, 3, 16), (1, 2, 3, 16), (1, 2, 4, 16))),
     _refused("must have 4 dimensions", shapes=((2, 3, 16), (1, 2, 3, 16), (1, 2, 3, 16))),
     _refused("has no number for each", mask=Rand((1, 1, 3, 3), "float32")),

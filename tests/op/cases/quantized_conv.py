@@ -121,7 +121,7 @@ _DEEP = (  # more steps of the inner dimension than stages
     ((1, 5, 4, 272), (40, 272, 3, 3), _SAME),
     ((1, 6, 7, 1616), (33, 1616, 1, 1), {}),
 )
-_POINTS = (7, 8, 9)  # products
+_POINTS = (7, 8, 9)  # products, whose channels are whole segments of 32
 _MANY = ((7, 56, 56, 16), (64, 16, 3, 1), {"pads": [1, 0, 1, 0]})  # for the tiles of many pixels
 _MANY_CHANNELS = ((3, 56, 56, 16), (192, 16, 3, 3), _SAME)
 
@@ -148,12 +148,12 @@ CASES = [
     *(
         _case(x, w, {**_LAST, "x_zero": 11, "tile": tile})
         for tile in _POINTS
-        for x, w in (((1, 13, 11, 64), (144, 64, 1, 1)), ((1, 2, 3, 1616), (48, 1616, 1, 1)))
+        for x, w in (((1, 13, 11, 64), (160, 64, 1, 1)), ((1, 2, 3, 1616), (96, 1616, 1, 1)))
     ),
     *(
         _case(
             (2, 9, 17, 32),
-            (400, 32, 1, 1),
+            (416, 32, 1, 1),
             {
                 **_LAST,
                 "x_zero": 2,
@@ -165,7 +165,7 @@ CASES = [
                 "tile": tile,
             },
             dtype,
-            residual=(2, 9, 17, 400),
+            residual=(2, 9, 17, 416),
         )
         for tile in _POINTS
         for dtype in ("int8", "uint8")

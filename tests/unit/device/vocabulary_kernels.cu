@@ -2,6 +2,7 @@
 #include "device/cluster.h"
 #include "device/launch.h"
 #include "device/tensor_core.h"
+#include "device/words.h"
 #include "vocabulary_kernels.h"
 
 namespace cudaep::device::testing {
@@ -69,6 +70,17 @@ __global__ void LoadMatrixKernel(const uint16_t* in, uint32_t* out) {
   uint32_t word[kCount];
   LoadMatrix<kCount, kTransposed>(word, tile + lane % (8 * kCount) * 8);
   for (int m = 0; m < kCount; ++m) out[lane * kCount + m] = word[m];
+}
+
+__global__ void Words(const int32_t* in, uint32_t* out, int count) {
+  for (int i = static_cast<int>(threadIdx.x); i + 1 < count; i += 32) {
+    const int32_t a = in[i], b = in[i + 1];
+    const auto word = static_cast<uint32_t>(a), ones = static_cast<uint32_t>(b) & 0x01010101u;
+    out[4 * i] = JoinWithinBytes(a, b);
+    out[4 * i + 1] = JoinWithinBytes(b, a, a, b);
+    out[4 * i + 2] = static_cast<uint32_t>(SumOfBytes<true>(word, ones));
+    out[4 * i + 3] = static_cast<uint32_t>(SumOfBytes<false>(word, ones));
+  }
 }
 
 __global__ void GroupCopies(const float* in, float* out, int tiles, CopyMistake mistake) {
@@ -273,6 +285,9 @@ Status LaunchPartialCopy(Stream stream, const float* in, float* out, int valid_b
 Status LaunchMath(Stream stream, const float* in, float* exponentials, const uint32_t* pairs, uint32_t* halves,
                   uint32_t* bfloats, int count) {
   return Launch(Math, {.block = {32}}, stream, in, exponentials, pairs, halves, bfloats, count);
+}
+Status LaunchWords(Stream stream, const int32_t* in, uint32_t* out, int count) {
+  return Launch(Words, {.block = {32}}, stream, in, out, count);
 }
 Status LaunchMmaOfHalfAWarp(Stream stream, float* d) {
   return Launch(MmaKernel<Half, Half, float>, {.block = {16}}, stream, reinterpret_cast<const Half*>(d),

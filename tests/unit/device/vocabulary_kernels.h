@@ -44,6 +44,9 @@ Status LaunchPartialCopy(Stream stream, const float* in, float* out, int valid_b
 // out = {FastExp2(in[i])}, then the larger of neighbours as fp16 and as bf16 in one word each.
 Status LaunchMath(Stream stream, const float* in, float* exponentials, const uint32_t* pairs, uint32_t* halves,
                   uint32_t* bfloats, int count);
+// Of each number and the next one, a and b, out has JoinWithinBytes(a, b) and (b, a, a, b), and what SumOfBytes makes
+// of a, with signs and without, at the bytes in which b is odd.
+Status LaunchWords(Stream stream, const int32_t* in, uint32_t* out, int count);
 
 // Mistakes.
 Status LaunchMmaOfHalfAWarp(Stream stream, float* d);

@@ -189,6 +189,29 @@ TEST_F(VocabularyTest, WhatIsNotValidBecomesZero) {
   }
 }
 
+TEST_F(VocabularyTest, BytesOfWords) {
+  constexpr int32_t kLeast = std::numeric_limits<int32_t>::min(), kMost = std::numeric_limits<int32_t>::max();
+  const std::vector<int32_t> in{0, 255, 256, -1, kLeast, kMost, 1, 254, 0x7f80ff01, 0x01000100, -128, 0x00010001, 511};
+  uint32_t* const out = Allocate<uint32_t>(in.size() * 4);
+  Check(LaunchWords(stream(), Upload(in), out, static_cast<int>(in.size())));
+  const auto words = Download(out, in.size() * 4);
+  for (size_t i = 0; i + 1 < in.size(); ++i) {
+    const auto byte = [](int32_t x) { return static_cast<uint32_t>(std::clamp(x, 0, 255)); };
+    const uint32_t a = byte(in[i]), b = byte(in[i + 1]);
+    EXPECT_EQ(words[4 * i], a | b << 8) << in[i] << ' ' << in[i + 1];
+    EXPECT_EQ(words[4 * i + 1], b | a << 8 | a << 16 | b << 24) << in[i] << ' ' << in[i + 1];
+    int with_signs = 0, without = 0;
+    for (int at = 0; at < 32; at += 8) {
+      const auto of_word = static_cast<uint8_t>(static_cast<uint32_t>(in[i]) >> at);
+      if ((static_cast<uint32_t>(in[i + 1]) >> at & 1) == 0) continue;
+      with_signs += static_cast<int8_t>(of_word);
+      without += of_word;
+    }
+    EXPECT_EQ(static_cast<int32_t>(words[4 * i + 2]), with_signs) << in[i] << ' ' << in[i + 1];
+    EXPECT_EQ(static_cast<int32_t>(words[4 * i + 3]), without) << in[i] << ' ' << in[i + 1];
+  }
+}
+
 TEST_F(VocabularyTest, ExponentialsAndPairs) {
   const float infinity = std::numeric_limits<float>::infinity();
   const std::vector<float> in{0, 1, -1, 0.3f, 20.7f, -125.5f, -127, -200, -infinity, infinity, std::nanf("")};

@@ -229,7 +229,7 @@ TEST_F(ReduceKernelTest, MeansOfCodesInEveryLayout) {
 
 // Sums that 32 bits do not hold.
 TEST_F(ReduceKernelTest, MeansOfManyCodes) {
-  constexpr int64_t kElems = int64_t{9} << 20;
+  constexpr int64_t kElems = int64_t{17} << 20;
   const std::vector<uint8_t> x(kElems, 255);
   const QLinearMean mean{.ratio = 1.0f / kElems, .x_zero = 5};
   for (const int splits : {1, 64}) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <utility>
 
 namespace cudaep::kernels {
 namespace {
@@ -42,6 +43,32 @@ TEST(WholeRangeTest, TiesBoundsAndWhatIsNoNumber) {
            {-128, 127, kNoNumber, -128},
        }) {
     EXPECT_EQ(WholeRange::Of(c.least, c.most).Whole(c.x), c.wanted) << c.least << ' ' << c.most << ' ' << c.x;
+  }
+}
+
+// Codes of both types, of ranges as ReLU and the like leave them, with zero points at the ends and beside them.
+TEST(WholeBytesTest, CodesOfEveryRange) {
+  for (const int lowest : {-128, 0}) {
+    for (const int zero : {0, 1, 3, 127, 128, 254, 255}) {
+      for (const auto& [low, high] : {std::pair{0, 255}, {zero, 255}, {0, zero}, {zero, zero}, {5, 90}, {200, 201}}) {
+        const int shift = zero + lowest;  // from whole numbers to codes
+        const auto range = WholeRange::Of(static_cast<float>(low - zero), static_cast<float>(high - zero));
+        const auto bytes = WholeBytes::Of(range, shift);
+        const auto raised = [&](float x) { return bytes.Raised(range.Unbounded(x)); };
+        const auto code = [&](float x) {
+          const float whole = std::isnan(x) ? -kInfinite : std::nearbyint(x);
+          const auto number = std::clamp(whole, static_cast<float>(low - zero), static_cast<float>(high - zero));
+          return static_cast<uint32_t>(static_cast<int>(number) + shift) & 0xffu;
+        };
+        for (const float x : {-300.0f, -2.5f, -0.5f, 0.0f, 0.5f, 1.5f, 77.25f, 126.5f, 300.0f, kInfinite, kNoNumber}) {
+          const uint32_t pair = bytes.Join(raised(x), raised(-x));
+          EXPECT_EQ(pair & 0xffffu, code(x) | code(-x) << 8) << lowest << ' ' << zero << ' ' << low << ' ' << x;
+          EXPECT_EQ(bytes.Join(raised(3), raised(x), raised(-x), raised(x + 1)),
+                    code(3) | code(x) << 8 | code(-x) << 16 | code(x + 1) << 24)
+              << lowest << ' ' << zero << ' ' << low << ' ' << x;
+        }
+      }
+    }
   }
 }
 

@@ -121,7 +121,7 @@ TEST(ChainProgramTest, ThreadsHaveManyElementsWhereTheirSlotsFit) {
   constexpr int64_t kMany = int64_t{1} << 20;
   constexpr size_t kTuring = size_t{64} << 10, kHopper = size_t{227} << 10;
   EXPECT_TRUE(kernels::IsWideChain(kMany, 4, kHopper));
-  EXPECT_FALSE(kernels::IsWideChain(1000, 0, kHopper));
+  EXPECT_FALSE(kernels::IsWideChain(kMany - 1, 0, kHopper));
   EXPECT_TRUE(kernels::IsWideChain(kMany, 2, kTuring));
   EXPECT_FALSE(kernels::IsWideChain(kMany, 3, kTuring));
 }

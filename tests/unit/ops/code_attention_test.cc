@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <ostream>
+#include <random>
 #include <set>
+#include <vector>
 
 #include "context_fixture.h"
 #include "kernels/common/tensor_cores.h"
@@ -195,30 +198,30 @@ TEST_F(CodeAttentionTest, WarpgroupsTakeEveryNumberOfQueries) {
   }
 }
 
-TEST_F(CodeAttentionTest, HeadsOfEachSize) {
-  for (const Kernel kernel : {Kernel::kWarps, Kernel::kWarpgroup}) {
-    if (kernel != Kernel::kWarps && !has_warpgroups()) continue;
-    for (const int64_t head : {16, 32, 48, 64}) CheckCase({.kernel = kernel, .keys = 100, .head = head});
+class CodeAttentionKernelTest : public CodeAttentionTest, public ::testing::WithParamInterface<Kernel> {
+ protected:
+  const char* Lacks(const device::DeviceInfo& device) const override {
+    if (GetParam() == Kernel::kWarpgroup && !kernels::HasWarpgroups(device)) return "no warpgroups";
+    return CodeAttentionTest::Lacks(device);
   }
+};
+INSTANTIATE_TEST_SUITE_P(EachKernel, CodeAttentionKernelTest, ::testing::Values(Kernel::kWarps, Kernel::kWarpgroup));
+
+TEST_P(CodeAttentionKernelTest, HeadsOfEachSize) {
+  for (const int64_t head : {16, 32, 48, 64}) CheckCase({.kernel = GetParam(), .keys = 100, .head = head});
 }
 
-TEST_F(CodeAttentionTest, MasksOfEachType) {
-  for (const Kernel kernel : {Kernel::kWarps, Kernel::kWarpgroup}) {
-    if (kernel != Kernel::kWarps && !has_warpgroups()) continue;
-    for (const DataType mask : {DataType::kFloat, DataType::kInt8, DataType::kUint8}) {
-      for (const bool one : {false, true}) {
-        CheckCase({.kernel = kernel, .keys = 128, .mask = mask, .scaled = one, .one_mask = one});
-      }
+TEST_P(CodeAttentionKernelTest, MasksOfEachType) {
+  for (const DataType mask : {DataType::kFloat, DataType::kInt8, DataType::kUint8}) {
+    for (const bool one : {false, true}) {
+      CheckCase({.kernel = GetParam(), .keys = 128, .mask = mask, .scaled = one, .one_mask = one});
     }
   }
 }
 
 // A share of 1 is one more than the codes have.
-TEST_F(CodeAttentionTest, SharesBeyondTheirCodes) {
-  for (const Kernel kernel : {Kernel::kWarps, Kernel::kWarpgroup}) {
-    if (kernel != Kernel::kWarps && !has_warpgroups()) continue;
-    for (const int64_t keys : {1, 128}) CheckCase({.kernel = kernel, .keys = keys, .most_share = 256});
-  }
+TEST_P(CodeAttentionKernelTest, SharesBeyondTheirCodes) {
+  for (const int64_t keys : {1, 128}) CheckCase({.kernel = GetParam(), .keys = keys, .most_share = 256});
 }
 
 TEST_F(CodeAttentionTest, WhatIsNotAlignedIsWarps) {

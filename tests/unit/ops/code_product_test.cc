@@ -58,14 +58,17 @@ class CodeProductTest : public ContextTest {
       bias.push_back(static_cast<float>(i % 50) * 0.5f - 12);
     }
     const float first_scale = 0.5f, y_scale = 2;
-    const int first_zero = 9, y_zero = 20;  // uint8
+    const int first_zero = 9, y_zero = 20;  // uint8, y int8 where it is twice rounded and no index
+    const int y_lowest = first && !has_table ? -128 : 0;
     kernels::CodeFinish finish;
     finish.scale = Floats(scale), finish.shift = Floats(shift), finish.bias = Floats(bias);
     finish.table = has_table ? static_cast<const uint8_t*>(Bytes(table)) : nullptr;
     finish.part[0] = {.first = {.inverse = 1 / first_scale, .least = -first_zero, .most = 255 - first_zero},
-                      .last = {.inverse = 1 / y_scale, .least = -y_zero, .most = 255 - y_zero},
+                      .last = {.inverse = 1 / y_scale,
+                               .least = static_cast<float>(y_lowest - y_zero),
+                               .most = static_cast<float>(y_lowest + 255 - y_zero)},
                       .ratio = first_scale / y_scale,
-                      .added = y_zero};
+                      .zero = y_zero};
     finish.has_first = first ? 1 : 0;
     finish.m = static_cast<int32_t>(m), finish.n = finish.part_n = static_cast<int32_t>(n);
     constexpr size_t kBeyond = 4096;  // bytes behind the result that must stay
@@ -74,8 +77,8 @@ class CodeProductTest : public ContextTest {
     Check(kernels::LaunchCodeProduct(finish, {tiles, blocks, splits}, Bytes(a), Bytes(b), k, context_->stream()));
     Check(device::MemcpyAsync(result.data(), c, result.size(), stream()));
     Check(device::StreamSynchronize(stream()));
-    const auto code = [](float x, float by, int zero) {
-      return std::clamp(static_cast<int>(std::nearbyint(x / by)) + zero, 0, 255);
+    const auto code = [](float x, float by, int zero, int lowest = 0) {
+      return std::clamp(static_cast<int>(std::nearbyint(x / by)) + zero, lowest, lowest + 255);
     };
     int wrong = 0;
     for (int64_t row = 0; row < m && wrong < 5; ++row) {
@@ -86,7 +89,7 @@ class CodeProductTest : public ContextTest {
         const auto at = static_cast<size_t>(column);
         float x = (static_cast<float>(sum) + shift[at]) * scale[at];
         if (first) x = static_cast<float>(code(x, first_scale, first_zero) - first_zero) * first_scale;
-        const int index = code(x + bias[at], y_scale, y_zero);
+        const int index = code(x + bias[at], y_scale, y_zero, y_lowest);
         const auto wanted = static_cast<uint8_t>(has_table ? table[static_cast<size_t>(index)] : index);
         const uint8_t got = result[static_cast<size_t>(row * n + column)];
         if (got != wanted) {
@@ -111,6 +114,13 @@ TEST_F(CodeProductTest, EveryTilingOnEverySize) {
     CheckSizes(tiles, 131, 200, 144, false, true, 2);
   }
   CheckSizes(WarpgroupTiles::kWide, 260, 32, 912, true, true, 2);  // more steps than a ring has
+  // Columns of eight tiles after each other, of which two are there at once.
+  for (const auto& [tiles, columns] : {std::pair{WarpgroupTiles::kFinest, 64},
+                                       {WarpgroupTiles::kFine, 64},
+                                       {WarpgroupTiles::kSmall, 128},
+                                       {WarpgroupTiles::kWide, 192}}) {
+    CheckSizes(tiles, 60, columns * 8, 48, true, true, 1);
+  }
 }
 
 // Blocks of a cluster with equal parts of the inner dimension, and with a last one that is smaller.
@@ -168,6 +178,7 @@ TEST(CodeProductPlanTest, FinerTilesWhereOthersLeaveMultiprocessorsIdle) {
   EXPECT_EQ(tiles(2048, 768), WarpgroupTiles::kSmall);
   EXPECT_EQ(tiles(4096, 768), WarpgroupTiles::kWide);
   EXPECT_EQ(tiles(4096, 3072), WarpgroupTiles::kWide);
+  EXPECT_EQ(tiles(4096, 3064), WarpgroupTiles::kSmall);  // no whole segments
   const auto few = [&](int64_t k) { return *kernels::PlanCodeProduct(128, 768, 1, k, device); };
   EXPECT_EQ(few(768).blocks, 24u);
   EXPECT_EQ(few(768).splits, 1);

@@ -165,7 +165,11 @@ TEST(QuantizedConvTilesTest, WarpgroupsOnlyWhereThereAreSuch) {
   EXPECT_EQ(tile(Pixels(100352, 64, 256)), QuantizedConvTile::kTallPoints);
   EXPECT_EQ(tile(Pixels(49, 2048, 512)), QuantizedConvTile::k32x32);
   EXPECT_EQ(tile(windows), QuantizedConvTile::k128x128Groups);
-  EXPECT_LE(tile(Pixels(100352, 64, 250)), QuantizedConvTile::k128x128Groups);  // no whole packs
+  for (const int channels : {48, 240, 250}) {  // no whole segments
+    EXPECT_LE(tile(Pixels(100352, 64, channels)), QuantizedConvTile::k128x128Groups) << channels;
+    EXPECT_FALSE(
+        kernels::ChooseQuantizedConv(Pixels(100352, 64, channels), device, QuantizedConvTile::kTallPoints).ok());
+  }
   device.shared_bytes_per_block = size_t{100} << 10;
   EXPECT_LE(tile(Pixels(100352, 64, 256)), QuantizedConvTile::k128x128Groups);
 }
