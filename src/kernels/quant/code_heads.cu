@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "core/checked_math.h"
+#include "device/rounded.h"
 #include "device/warpgroup.h"
 #include "device/words.h"
 #include "kernels/attention/flash_work.cuh"
@@ -32,10 +33,12 @@ constexpr float kHidden = -std::numeric_limits<float>::infinity();
 constexpr float kShares = kFloatOfBytes, kShareUnit = 0x1p-24f;
 static_assert(kRows == kCodeHeadsRows && kColumns == kCodeAttentionHead);
 
-// The nearest whole number, ties to even, of a product.
-__device__ __forceinline__ float Rounded(float x, float factor) {
-  return fmaf(x, factor, kWholeNumbers) - kWholeNumbers;
+// kWholeNumbers and the nearest whole number, ties to even, of a product. That is rounded before, as the quotient is
+// which it stands for: one that comes to a tie is a tie.
+__device__ __forceinline__ float WholeBits(float x, float factor) {
+  return device::RoundedProduct(x, factor) + kWholeNumbers;
 }
+__device__ __forceinline__ float Rounded(float x, float factor) { return WholeBits(x, factor) - kWholeNumbers; }
 
 // What the steps in front of the mask leave: whole numbers within [least, most], as (number - least) / 256.
 struct CutOff {
@@ -55,7 +58,7 @@ struct CutOff {
   // Differences of whole numbers below 2^24, which are exact.
   __device__ __forceinline__ float operator()(float x) const {
     const float start = -(kWholeNumbers + least) * kInverseWholeRange;
-    return fminf(device::FmaWithinOne(fmaf(x, factor, kWholeNumbers), kInverseWholeRange, start), highest);
+    return fminf(device::FmaWithinOne(WholeBits(x, factor), kInverseWholeRange, start), highest);
   }
 };
 

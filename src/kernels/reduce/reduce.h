@@ -112,7 +112,7 @@ struct ReduceArgs {
   bool last = false;            // of equal extrema the last one's position counts, not the first one's
   double epsilon = 0;           // of kVarianceScale: added to the variance, or to the deviation
   bool deviation_epsilon = false;
-  QLinearMean mean;  // of kCodeMean: with the division by the plan's count in its ratio
+  QLinearMean mean;  // of kCodeMean
   const ReducePlan* plan = nullptr;
 };
 

@@ -15,12 +15,15 @@ struct CodeMean {
   using Acc = int64_t;
   using Word = uint32_t;
   using Result = T;
-  float ratio;
+  float ratio, count;
   int32_t y_zero;
   int64_t of_zeros;
 
   explicit CodeMean(const ReduceArgs& args)
-      : ratio(args.mean.ratio), y_zero(args.mean.y_zero), of_zeros(args.mean.x_zero * args.plan->count) {}
+      : ratio(args.mean.ratio),
+        count(static_cast<float>(args.plan->count)),
+        y_zero(args.mean.y_zero),
+        of_zeros(args.mean.x_zero * args.plan->count) {}
   __device__ __forceinline__ Acc Identity() const { return 0; }
   __device__ __forceinline__ Acc Add(Acc acc, T v, int64_t) const { return acc + static_cast<int32_t>(v); }
   template <int kColumns>
@@ -33,8 +36,9 @@ struct CodeMean {
     }
   }
   __device__ __forceinline__ Acc Merge(Acc a, Acc b) const { return a + b; }
+  // Divided, not multiplied by 1 / count, which is rounded: means that are ties stay ties.
   __device__ __forceinline__ T Value(Acc acc) const {
-    return Saturated<T>(rintf(static_cast<float>(acc - of_zeros) * ratio), y_zero);
+    return Saturated<T>(rintf(static_cast<float>(acc - of_zeros) * ratio / count), y_zero);
   }
 };
 

@@ -11,12 +11,10 @@ namespace {
 
 enum Input : size_t { kX, kXScale, kXZero, kYScale, kYZero };
 
-// Of `elems` each time, or of as many as a window meets.
-Result<kernels::QLinearMean> MeanOf(TensorViews inputs, int64_t elems = 1) {
+Result<kernels::QLinearMean> MeanOf(TensorViews inputs) {
   CUDAEP_ASSIGN_OR_RETURN(const QLinearValue x, ReadQLinear(inputs, kXScale, kXZero));
   CUDAEP_ASSIGN_OR_RETURN(const QLinearValue y, ReadQLinear(inputs, kYScale, kYZero));
-  const float ratio = x.scale / (y.scale * static_cast<float>(elems));
-  return kernels::QLinearMean{.ratio = ratio, .x_zero = x.zero, .y_zero = y.zero};
+  return kernels::QLinearMean{.ratio = x.scale / y.scale, .x_zero = x.zero, .y_zero = y.zero};
 }
 
 // The dimensions of an image in X.
@@ -104,7 +102,7 @@ class QLinearGlobalAveragePool final : public Operator {
     auto plan = std::make_unique<GlobalPlan>();
     CUDAEP_ASSIGN_OR_RETURN(const Dims spatial, SpatialDims(x, channels_last_));
     const int64_t elems = ElementCount(spatial);
-    CUDAEP_ASSIGN_OR_RETURN(plan->mean, MeanOf(context.inputs, elems));
+    CUDAEP_ASSIGN_OR_RETURN(plan->mean, MeanOf(context.inputs));
     const int64_t seen[] = {channels_last_ ? x[0] : x[0] * x[1], elems, channels_last_ ? x.back() : 1};
     const bool reduced[] = {false, true, false};
     CUDAEP_ASSIGN_OR_RETURN(plan->reduction, PlanReductionOf(kMean, seen, reduced, type_, context));

@@ -62,7 +62,7 @@ def _mean(x: np.ndarray, x_scale: np.ndarray, x_zero: np.ndarray, y_scale: np.nd
     axes = tuple(range(1, x.ndim - 1)) if channels_last else tuple(range(2, x.ndim))
     elems = _single(np.prod([x.shape[axis] for axis in axes]))
     sums = _less(x, x_zero).sum(axis=axes, keepdims=True)
-    return _code(np.rint(_single(sums) * (_single(x_scale) / (_single(y_scale) * elems))), y_zero, x.dtype)
+    return _code(np.rint(_single(sums) * (_single(x_scale) / _single(y_scale)) / elems), y_zero, x.dtype)
 
 
 def _window_mean(x: np.ndarray, x_scale: np.ndarray, x_zero: np.ndarray | None, y_scale: np.ndarray,

@@ -193,12 +193,14 @@ void CheckMeansOfCodes(auto reduce, const Layout& layout) {
   for (T& code : x) code = static_cast<T>((state = state * 1664525u + 1013904223u) >> 24);
   for (size_t i = 0; i < rows; ++i) x[i * columns] = std::numeric_limits<T>::max();
   const int x_zero = std::is_signed_v<T> ? -128 : 0, lowest = x_zero;
-  const QLinearMean mean{.ratio = 1.7f / static_cast<float>(elems), .x_zero = x_zero, .y_zero = lowest + 3};
+  const QLinearMean mean{.ratio = 1.7f, .x_zero = x_zero, .y_zero = lowest + 3};
   const std::vector<T> y = reduce(x, mean);
   for (size_t at = 0; at < y.size(); ++at) {
     int sum = 0;
     for (size_t i = 0; i < rows; ++i) sum += x[(at / columns * rows + i) * columns + at % columns] - x_zero;
-    const int code = static_cast<int>(std::nearbyint(static_cast<float>(sum) * mean.ratio)) + mean.y_zero;
+    const int code =
+        static_cast<int>(std::nearbyint(static_cast<float>(sum) * mean.ratio / static_cast<float>(elems))) +
+        mean.y_zero;
     EXPECT_EQ(int{y[at]}, std::min(code, lowest + 255)) << outer << 'x' << elems << 'x' << inner << " at " << at;
   }
 }
@@ -227,11 +229,18 @@ TEST_F(ReduceKernelTest, MeansOfCodesInEveryLayout) {
   EXPECT_EQ(FindReduceKernel(ReduceOp::kMean, DataType::kInt8), nullptr);
 }
 
+TEST_F(ReduceKernelTest, MeansOfCodesThatAreTies) {
+  std::vector<uint8_t> x(14, 6);
+  for (size_t i = 0; i < 7; ++i) x[i] = 7;  // 6.5
+  EXPECT_EQ((Reduce<uint8_t, DataType::kUint8>(ReduceOp::kCodeMean, x, Shape{1, 14}, 1, false, 1)),
+            std::vector<uint8_t>{6});
+}
+
 // Sums that 32 bits do not hold.
 TEST_F(ReduceKernelTest, MeansOfManyCodes) {
   constexpr int64_t kElems = int64_t{17} << 20;
   const std::vector<uint8_t> x(kElems, 255);
-  const QLinearMean mean{.ratio = 1.0f / kElems, .x_zero = 5};
+  const QLinearMean mean{.x_zero = 5};
   for (const int splits : {1, 64}) {
     EXPECT_EQ(
         (Reduce<uint8_t, DataType::kUint8>(ReduceOp::kCodeMean, x, Shape{1, kElems}, 1, false, splits, true, mean)),
