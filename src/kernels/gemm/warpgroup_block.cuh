@@ -116,12 +116,25 @@ constexpr int kStagesOf = [] {
   return static_cast<int>(kMost < kEnough ? kMost : kEnough);
 }();
 
+struct ColumnBarriers {
+  device::CopyBarrier full[kColumnsAhead], empty[kColumnsAhead];
+
+  __device__ __forceinline__ void Init(unsigned finishers) {
+    for (device::CopyBarrier& barrier : full) barrier.Init(1);
+    for (device::CopyBarrier& barrier : empty) barrier.Init(finishers);
+  }
+};
+// Of kernels that do not bring columns ahead.
+struct NoColumnBarriers {
+  __device__ __forceinline__ void Init(unsigned /*finishers*/) {}
+};
+
 // What the warps of a block share beside the boxes.
 template <class Finish, class Tile>
 struct Shared {
   static constexpr int kStages = kStagesOf<Finish, Tile>;
   device::CopyBarrier full[kStages], empty[kStages], turn[Tile::kGroups];
-  device::CopyBarrier columns_full[kColumnsAhead], columns_empty[kColumnsAhead];
+  [[no_unique_address]] std::conditional_t<Finish::kBringsAhead, ColumnBarriers, NoColumnBarriers> columns;
   typename Tile::Split split;
   typename Finish::template OfColumns<Tile::kColumns> of_columns[kColumnCopies<Finish, Tile>];
 

@@ -106,10 +106,10 @@ __device__ __forceinline__ void BringColumns(const Tiles& p, const Finish& finis
     if (brought == column) continue;
     brought = column, ++change;
     const int place = ColumnsPlace(change);
-    shared.columns_empty[place].Wait(ColumnsParity(change) ^ 1);
+    shared.columns.empty[place].Wait(ColumnsParity(change) ^ 1);
     finish.Bring(shared.of_columns[place], column);
     __syncwarp();
-    if (threadIdx.x % 32 == 0) shared.columns_full[place].Arrive();
+    if (threadIdx.x % 32 == 0) shared.columns.full[place].Arrive();
   }
 }
 
@@ -142,11 +142,11 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
     const auto row_of = [&](int part) { return row + part * device::kWarpgroupRows + warp * 16 + lane / 4; };
     // Without kBringsAhead a constant: where another variable than `brought` says whether columns are new, the compiler
     // no longer sees that all lanes take the same way (fp16 BERT at a batch of 32: 1.5%).
-    bool awaits_columns = false;
+    [[maybe_unused]] bool awaits_columns = false;
     if (brought != column) {
       __syncwarp();
       if constexpr (Finish::kBringsAhead) {
-        if (change >= 0 && lane == 0) shared.columns_empty[ColumnsPlace(change)].Arrive();
+        if (change >= 0 && lane == 0) shared.columns.empty[ColumnsPlace(change)].Arrive();
         ++change, awaits_columns = true;
       } else {
         finish.Bring(*columns, column);
@@ -198,7 +198,9 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
       full.Wait(stage, parity);
       residual = boxes + stage * Tile::kStageBytes + first_row * device::kBoxRowBytes;
     }
-    if (awaits_columns) shared.columns_full[ColumnsPlace(change)].Wait(ColumnsParity(change));
+    if constexpr (Finish::kBringsAhead) {
+      if (awaits_columns) shared.columns.full[ColumnsPlace(change)].Wait(ColumnsParity(change));
+    }
     const auto& of_columns = columns[Finish::kBringsAhead ? ColumnsPlace(change) : 0];
     if (share.splits > 1) shared.split.Exchange(sum[0], share.rank, share.splits, group, warp);
 #pragma unroll
@@ -237,8 +239,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether)
       shared.empty[i].Init(kFinishers);
     }
     for (device::CopyBarrier& turn : shared.turn) turn.Init(kWarps);
-    for (device::CopyBarrier& full : shared.columns_full) full.Init(1);
-    for (device::CopyBarrier& empty : shared.columns_empty) empty.Init(kFinishers);
+    shared.columns.Init(kFinishers);
     if (p.AreSplit<Tile>()) shared.split.Init(p.splits);
     device::FenceCopyBarriers();
   }
