@@ -7,7 +7,7 @@
 
 namespace cudaep::kernels {
 
-inline constexpr int kWarpgroupSegment = 32;  // columns that a warp finishes at once
+inline constexpr int kWarpgroupSegment = 32;                        // columns that a warp finishes at once
 inline constexpr size_t kWarpgroupSharedBytes = size_t{208} << 10;  // of a block, at most
 
 // What a block's warpgroups work on at a time, rows by columns of C: two of them, one (kFinest, kFlat) or four (kTall).
