@@ -81,7 +81,10 @@ class PhaseMatch {
     auto axes = match_.IntsOf(slice, "axes", 3), steps = match_.IntsOf(slice, "steps", 4);
     const auto given = [&](size_t input) { return slice.inputs.size() > input && slice.inputs[input] >= 0; };
     if (!starts || !ends || (!axes && given(3)) || (!steps && given(4))) return false;
-    if (!axes) std::iota((axes = std::vector<int64_t>(starts->size()))->begin(), axes->end(), 0);
+    if (!axes) {
+      axes.emplace(starts->size());
+      std::iota(axes->begin(), axes->end(), 0);
+    }
     if (!steps) steps = std::vector<int64_t>(starts->size(), 1);
     const auto rank = static_cast<int64_t>(phase.starts.size());
     if (ends->size() != starts->size() || axes->size() != starts->size() || steps->size() != starts->size()) {

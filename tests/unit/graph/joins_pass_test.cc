@@ -156,6 +156,22 @@ TEST(JoinsPassTest, EveryPositionInStepsIsATranspose) {
   }
 }
 
+// As a host writes what it takes apart.
+TEST(JoinsPassTest, PartsWithoutAxesStay) {
+  for (const bool in_steps : {false, true}) {
+    Joins net;
+    const int x = net.Input("x", {{6}, {8}, {4}});
+    const auto part = [&](int64_t begin) {
+      std::vector<int> inputs = {x, net.Ints("b", {0, begin}), net.Ints("e", {INT64_MAX, INT64_MAX})};
+      if (in_steps) inputs.insert(inputs.end(), {-1, net.Ints("s", {1, 2})});
+      return net.Open("Slice", 13, std::move(inputs), 3);
+    };
+    const int first = part(0), second = part(1);
+    net.Read(net.Join({first, second}, 2));
+    EXPECT_EQ(net.Rewritten(), (Ops{"Slice", "Slice", "Concat", "Relu"}));
+  }
+}
+
 TEST(JoinsPassTest, OtherStepsStay) {
   const auto stays = [](auto&& build) {
     Joins net;
