@@ -47,8 +47,7 @@ CodeAttentionKernel CodeAttentionKernelOf(const CodeAttention& p, const device::
 
 bool IsScaledIdle(const CodeAttention& p) {
   for (float code = p.scores.least; code <= p.scores.most; ++code) {
-    const double scaled = std::nearbyint(double{code} * p.scaled.factor);
-    if (std::clamp(scaled, double{p.scaled.least}, double{p.scaled.most}) != code) return false;
+    if (std::clamp(std::nearbyint(code * p.scaled.factor), p.scaled.least, p.scaled.most) != code) return false;
   }
   return true;
 }

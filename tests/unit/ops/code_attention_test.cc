@@ -275,6 +275,10 @@ TEST(CodeAttentionPlanTest, StepsThatChangeNothing) {
   EXPECT_FALSE(idle(1 + 0x1p-7f, -123));
   EXPECT_FALSE(idle(1, -122));
   EXPECT_FALSE(idle(1, -124));
+  // 127 becomes 126.5 in fp32, a tie, and a little more in fp64.
+  p.scores.most = 127;
+  EXPECT_FALSE(idle(0x1.fdfbf8p-1f, -123));
+  EXPECT_TRUE(idle(0x1.fdfbfap-1f, -123));
 }
 
 }  // namespace
