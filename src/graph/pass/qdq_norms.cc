@@ -50,13 +50,11 @@ class Normalizer {
  private:
   void Miss(const char* why) const { rewrite_.Miss(index_, why); }
 
-  bool IsFloat(int value) const { return graph_.value(value).type == DataType::kFloat; }
-
   // The codes of one scale in fp32 that a DequantizeLinear makes fp32 of.
   std::optional<CodedValue> CodesIn(int value) const {
     auto coded = CodedValueOf(graph_, rewrite_.match, value);
-    const bool fits = coded && coded->linear.is_uniform() && coded->linear.is_moderate() && IsFloat(value) &&
-                      IsFloat(coded->node->inputs[1]) && !graph_.value(coded->linear.codes).is_constant();
+    const bool fits = coded && coded->linear.is_uniform() && coded->linear.is_moderate() && IsFloat(graph_, value) &&
+                      IsFloat(graph_, coded->node->inputs[1]) && !graph_.value(coded->linear.codes).is_constant();
     return fits ? coded : std::nullopt;
   }
 
@@ -72,9 +70,9 @@ class Normalizer {
     }
     const ir::Node* const quantize = rewrite_.match.Maker(x->linear.codes);
     const auto codes = quantize == nullptr ? std::nullopt : QuantizationOf(graph_, *quantize, "QuantizeLinear");
-    const bool alone = codes && codes->IsSame(x->linear) && IsFloat(codes->real) && IsFloat(quantize->inputs[1]) &&
-                       rewrite_.match.IsPrivate(codes->real) && rewrite_.match.IsPrivate(codes->codes) &&
-                       rewrite_.match.IsPrivate(value);
+    const bool alone = codes && codes->IsSame(x->linear) && IsFloat(graph_, codes->real) &&
+                       IsFloat(graph_, quantize->inputs[1]) && rewrite_.match.IsPrivate(codes->real) &&
+                       rewrite_.match.IsPrivate(codes->codes) && rewrite_.match.IsPrivate(value);
     auto sum = alone ? SumIn(codes->real) : std::nullopt;
     if (!sum) return Summands{.x = *std::move(x), .residual = {}, .sum = {}};
     sum->sum = *std::move(x);
@@ -104,12 +102,13 @@ class Normalizer {
     for (size_t i = 1; i < norm.outputs.size(); ++i) {
       if (norm.outputs[i] >= 0) return "LayerNormalization also gives its statistics";
     }
-    if (!IsFloat(norm.outputs[0]) || !IsFloat(quantize.inputs[1]))
+    if (!IsFloat(graph_, norm.outputs[0]) || !IsFloat(graph_, quantize.inputs[1]))
       return "LayerNormalization is not between codes of fp32";
     for (size_t i = 1; i < norm.inputs.size(); ++i) {
       const int value = norm.inputs[i];
       if (value < 0) continue;
-      if (!IsVectorOfLast(graph_, value, real) || !IsFloat(value)) return "scale and bias are not vectors of fp32";
+      if (!IsVectorOfLast(graph_, value, real) || !IsFloat(graph_, value))
+        return "scale and bias are not vectors of fp32";
     }
     return nullptr;
   }

@@ -55,14 +55,13 @@ class Pooler {
   }
 
  private:
-  bool IsFloat(int value) const { return graph_.value(value).type == DataType::kFloat; }
-
   // Null: nothing speaks against it.
   const char* Refusal(const CodedValue& x, const Quantization& y, const ir::Node& quantize) const {
     if (!x.linear.is_uniform() || !y.is_uniform()) return "codes around GlobalAveragePool have several scales";
     if (!x.linear.is_moderate() || !y.is_moderate())
       return "scales around GlobalAveragePool are too large or too small";
-    if (!IsFloat(x.node->inputs[1]) || !IsFloat(quantize.inputs[1]) || !IsFloat(x.linear.real)) {
+    if (!IsFloat(graph_, x.node->inputs[1]) || !IsFloat(graph_, quantize.inputs[1]) ||
+        !IsFloat(graph_, x.linear.real)) {
       return "GlobalAveragePool is not between codes of fp32";
     }
     if (x.linear.type != y.type) return "codes before and behind GlobalAveragePool are of two types";

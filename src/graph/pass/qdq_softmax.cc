@@ -45,12 +45,10 @@ class Masker {
     return false;
   }
 
-  bool IsFloat(int value) const { return graph_.value(value).type == DataType::kFloat; }
-
   // The codes that a DequantizeLinear makes fp32 of.
   std::optional<CodedValue> ScoresOf(int value) const {
     auto coded = CodedValueOf(graph_, rewrite_.match, value);
-    if (!coded || !coded->linear.is_uniform() || !IsFloat(value) || !IsFloat(coded->node->inputs[1])) {
+    if (!coded || !coded->linear.is_uniform() || !IsFloat(graph_, value) || !IsFloat(graph_, coded->node->inputs[1])) {
       return std::nullopt;
     }
     return coded;
@@ -77,7 +75,7 @@ class Masker {
       return Miss("scales of masked scores are too large or too small");
     }
     for (const int value : {quantize.inputs[1], sum.real, mask}) {
-      if (!IsFloat(value)) return Miss("masked scores are not of fp32");
+      if (!IsFloat(graph_, value)) return Miss("masked scores are not of fp32");
     }
     for (const int value : {sum.real, sum.codes, of_.x.linear.real}) {
       if (!rewrite_.match.IsPrivate(value)) return Miss("somebody else reads the masked scores");
@@ -112,7 +110,7 @@ void Visit(const Rewriter& rewrite, int index) {
   const auto x = CodedValueOf(graph, rewrite.match, softmax->inputs[0]);
   if (!x || !x->linear.is_uniform() || graph.value(x->linear.codes).is_constant()) return;
   for (const int scale : {x->node->inputs[1], quantize.inputs[1]}) {
-    if (graph.value(scale).type != DataType::kFloat) return rewrite.Miss(index, "Softmax is not between codes of fp32");
+    if (!IsFloat(graph, scale)) return rewrite.Miss(index, "Softmax is not between codes of fp32");
   }
   // Softmax also takes a scalar, and before version 13 an axis behind the last.
   const int64_t opset = softmax->since_version, axis = IntAttribute(*softmax, "axis", opset < 13 ? 1 : -1);

@@ -30,6 +30,8 @@ struct Quantization {
   }
 };
 
+inline bool IsFloat(const ir::Graph& graph, int value) { return graph.value(value).type == DataType::kFloat; }
+
 // The lowest code of an 8-bit type.
 inline int32_t LowestCode(DataType type) { return type == DataType::kInt8 ? -128 : 0; }
 

@@ -1,4 +1,3 @@
-#include <bit>
 #include <limits>
 
 #include "core/checked_math.h"
