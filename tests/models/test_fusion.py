@@ -21,7 +21,11 @@ _DECODER = {
 }  # fmt: skip
 _ROTATED = {"rotary": 6, "attention": 3, "decoder_attention": 3, "projections": 6}
 _GPT2 = {"activation": 2, "attention": 2, "decoder_attention": 2, "product_epilogue": 6, "projections": 2}
+_T5 = {"product_epilogue": 6, "activation": 2, "attention": 2, "projections": 4, "norm": 5}
 FUSED = {
+    "bart_decoder.torchscript": {
+        "activation": 2, "attention": 4, "decoder_attention": 2, "product_epilogue": 20, "projections": 2,
+    },  # fmt: skip
     "bart_encoder.dynamo": _DENSE | {"attention": 2, "projections": 2},
     "bert.dynamo": _DENSE | {"attention": 2, "projections": 2},
     "bert.torchscript": _DENSE | {"activation": 2, "attention": 2, "projections": 2},
@@ -44,7 +48,11 @@ FUSED = {
     "resnet.torchscript": {"conv_epilogue": 9},
     "resnext.dynamo": {"conv_epilogue": 13},
     "swin.dynamo": {"joins": 5, "attention": 4, "product_epilogue": 16, "projections": 4, "skip_norm": 4},
-    "t5_encoder.dynamo": {"product_epilogue": 6, "activation": 2, "attention": 2, "projections": 4, "norm": 5},
+    "t5_decoder.torchscript": {
+        "activation": 2, "attention": 4, "decoder_attention": 1, "norm": 7, "product_epilogue": 8, "projections": 3,
+    },  # fmt: skip
+    "t5_encoder.dynamo": _T5,
+    "t5_encoder.torchscript": _T5,
     "unet_group_norm.dynamo": {"group_norm": 10, "attention": 1, "product_epilogue": 1},
     "vit.dynamo": {"product_epilogue": 8, "attention": 2, "projections": 2},
     "vit.torchscript": {"activation": 2, "attention": 2, "product_epilogue": 8, "projections": 2},
@@ -100,6 +108,7 @@ EMBEDDED = {name for name in FUSED if name.startswith(_TOKENS)}
 CHAINED = {"bert.dynamo", "modernbert.dynamo"}
 # In the 16-bit forms: products by themselves that may run as convolutions.
 SHORT = {
+    "bart_decoder.torchscript": 1,
     "efficientnet.torchscript": 19,
     "gpt2.dynamo": 1,
     "gpt2.torchscript": 1,
@@ -112,6 +121,7 @@ SHORT = {
     "qwen3.dynamo": 1,
     "qwen3.torchscript": 1,
     "swin.dynamo": 1,
+    "t5_decoder.torchscript": 10,
     "whisper_decoder.torchscript": 5,
 }
 # Data that is moved about; other layouts of images bring more of it.
@@ -129,7 +139,9 @@ MOVED = {
     "modernbert.dynamo": 12,
     "modernbert.torchscript": 9,
     "swin.dynamo": 16,
+    "t5_decoder.torchscript": 5,
     "t5_encoder.dynamo": 2,
+    "t5_encoder.torchscript": 2,
     "unet_group_norm.dynamo": 4,
     "vit.dynamo": 14,
     "vit.torchscript": 14,

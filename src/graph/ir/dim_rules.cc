@@ -1,6 +1,9 @@
 #include "graph/ir/dim_rules.h"
 
 #include <algorithm>
+#include <iterator>
+#include <span>
+#include <utility>
 
 #include "graph/ir/attributes.h"
 #include "ops/registry.h"
@@ -12,95 +15,201 @@ const MaybeDims& DimRules::Stated(const Node& node, size_t input) const {
   return input < node.inputs.size() && node.inputs[input] >= 0 ? graph_.value(node.inputs[input]).dims : kNone;
 }
 
-MaybeDims DimRules::Of(const Node& node, size_t output) {
-  if (node.Is("Split")) return Split(node, output);
-  if (node.domain == ops::kMicrosoftDomain) return OfMicrosoft(node, output);
-  if (output != 0) return std::nullopt;
-  static constexpr std::string_view kLikeFirst[] = {"Abs",
-                                                    "BatchNormalization",
-                                                    "Cast",
-                                                    "Ceil",
-                                                    "Clip",
-                                                    "Cos",
-                                                    "DequantizeLinear",
-                                                    "Dropout",
-                                                    "Elu",
-                                                    "Erf",
-                                                    "Exp",
-                                                    "Floor",
-                                                    "Gelu",
-                                                    "HardSigmoid",
-                                                    "GroupNormalization",
-                                                    "HardSwish",
-                                                    "Identity",
-                                                    "InstanceNormalization",
-                                                    "IsNaN",
-                                                    "LeakyRelu",
-                                                    "LayerNormalization",
-                                                    "Log",
-                                                    "LogSoftmax",
-                                                    "Neg",
-                                                    "Not",
-                                                    "QuantizeLinear",
-                                                    "RMSNormalization",
-                                                    "Reciprocal",
-                                                    "Relu",
-                                                    "Round",
-                                                    "Sigmoid",
-                                                    "SimplifiedLayerNormalization",
-                                                    "Sin",
-                                                    "Softmax",
-                                                    "Sqrt",
-                                                    "Swish",
-                                                    "Tanh",
-                                                    "Trilu"};
-  static constexpr std::string_view kBroadcast[] = {"Add",  "And",         "Div", "Equal", "Greater", "GreaterOrEqual",
-                                                    "Less", "LessOrEqual", "Max", "Min",   "Mod",     "Mul",
-                                                    "Or",   "Pow",         "Sub", "Where"};
-  if (!node.domain.empty()) return std::nullopt;
-  if (std::ranges::find(kLikeFirst, node.op_type) != std::end(kLikeFirst)) return Stated(node, 0);
-  if (std::ranges::find(kBroadcast, node.op_type) != std::end(kBroadcast)) return Broadcast(node);
-  if (node.Is("Reshape")) return Reshaped(node);
-  if (node.Is("Transpose")) return Transposed(node);
-  if (node.Is("Expand")) return Expanded(node);
-  if (node.Is("MatMul")) return Product(node);
-  if (node.Is("Gemm")) return Gemm(node);
-  if (node.Is("Gather")) return Gathered(node);
-  if (node.Is("GatherElements")) return Stated(node, 1);
-  if (node.Is("GatherND")) return GatheredAt(node);
-  if (node.Is("Range")) return Counted(node);
-  if (node.Is("Unsqueeze")) return Unsqueezed(node);
-  if (node.Is("Squeeze")) return Squeezed(node);
-  if (node.Is("Concat")) return Joined(node);
-  if (node.Is("Slice")) return Sliced(node);
-  if (node.Is("Tile")) return Tiled(node);
-  if (node.Is("Pad")) return Padded(node);
-  if (node.Is("Flatten")) return Flattened(node);
-  if (node.Is("Conv") || node.Is("MaxPool") || node.Is("AveragePool") || node.Is("LpPool")) return Windowed(node);
-  if (node.Is("Resize")) return Resized(node);
-  if (node.Is("GlobalAveragePool") || node.Is("GlobalMaxPool")) return Pooled(node);
-  if (node.Is("ReduceMean") || node.Is("ReduceSum") || node.Is("ReduceMax")) return Reduced(node);
-  return std::nullopt;
-}
+namespace {
 
-MaybeDims DimRules::OfMicrosoft(const Node& node, size_t output) {
-  constexpr size_t kSum = 3;  // of skip normalisations
-  static constexpr std::string_view kLikeFirst[] = {"BiasDropout",
+// Operators whose first output has the dimensions of the first input.
+constexpr std::string_view kLikeFirst[] = {"Abs",
+                                           "Acos",
+                                           "Acosh",
+                                           "Asin",
+                                           "Asinh",
+                                           "Atan",
+                                           "Atanh",
+                                           "BatchNormalization",
+                                           "Bernoulli",
+                                           "BitwiseNot",
+                                           "Cast",
+                                           "CastLike",
+                                           "Ceil",
+                                           "Celu",
+                                           "Clip",
+                                           "Cos",
+                                           "Cosh",
+                                           "CumProd",
+                                           "CumSum",
+                                           "DequantizeLinear",
+                                           "Dropout",
+                                           "DynamicQuantizeLinear",
+                                           "Elu",
+                                           "Erf",
+                                           "Exp",
+                                           "EyeLike",
+                                           "Floor",
+                                           "Gelu",
+                                           "GroupNormalization",
+                                           "HardSigmoid",
+                                           "HardSwish",
+                                           "Hardmax",
+                                           "Identity",
+                                           "InstanceNormalization",
+                                           "IsInf",
+                                           "IsNaN",
+                                           "LRN",
+                                           "LayerNormalization",
+                                           "LeakyRelu",
+                                           "Log",
+                                           "LogSoftmax",
+                                           "LpNormalization",
+                                           "MeanVarianceNormalization",
+                                           "Mish",
+                                           "Neg",
+                                           "Not",
+                                           "PRelu",
+                                           "QuantizeLinear",
+                                           "RMSNormalization",
+                                           "RandomNormalLike",
+                                           "RandomUniformLike",
+                                           "Reciprocal",
+                                           "Relu",
+                                           "ReverseSequence",
+                                           "RotaryEmbedding",
+                                           "Round",
+                                           "Scatter",
+                                           "ScatterElements",
+                                           "ScatterND",
+                                           "Selu",
+                                           "Shrink",
+                                           "Sigmoid",
+                                           "Sign",
+                                           "SimplifiedLayerNormalization",
+                                           "Sin",
+                                           "Sinh",
+                                           "Softmax",
+                                           "Softplus",
+                                           "Softsign",
+                                           "Sqrt",
+                                           "Swish",
+                                           "Tan",
+                                           "Tanh",
+                                           "TensorScatter",
+                                           "ThresholdedRelu",
+                                           "Trilu"};
+constexpr std::string_view kMicrosoftLikeFirst[] = {"BiasAdd",
+                                                    "BiasDropout",
                                                     "BiasGelu",
                                                     "BiasSoftmax",
                                                     "DequantizeLinear",
                                                     "FastGelu",
                                                     "Gelu",
+                                                    "GroupNorm",
+                                                    "QLinearLeakyRelu",
+                                                    "QLinearSigmoid",
+                                                    "QLinearSoftmax",
                                                     "QuantizeLinear",
                                                     "QuickGelu",
                                                     "RotaryEmbedding",
                                                     "SkipLayerNormalization",
                                                     "SkipSimplifiedLayerNormalization"};
+constexpr std::string_view kBroadcast[] = {"Add",        "And",         "BitShift", "BitwiseAnd", "BitwiseOr",
+                                           "BitwiseXor", "Div",         "Equal",    "Greater",    "GreaterOrEqual",
+                                           "Less",       "LessOrEqual", "Max",      "Mean",       "Min",
+                                           "Mod",        "Mul",         "Or",       "Pow",        "Sub",
+                                           "Sum",        "Where",       "Xor"};
+constexpr std::string_view kReduced[] = {"ArgMax",       "ArgMin",          "ReduceL1",  "ReduceL2",
+                                         "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
+                                         "ReduceMin",    "ReduceProd",      "ReduceSum", "ReduceSumSquare"};
+constexpr std::string_view kPooled[] = {"GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"};
+
+bool Has(std::span<const std::string_view> operators, const Node& node) {
+  return std::ranges::find(operators, node.op_type) != operators.end();
+}
+
+}  // namespace
+
+MaybeDims DimRules::Of(const Node& node, size_t output) {
+  if (node.domain == ops::kMicrosoftDomain) return OfMicrosoft(node, output);
+  if (!node.domain.empty()) return std::nullopt;
+  if (node.Is("Split")) return Split(node, output);
+  if (node.Is("TopK")) return Selected(node);
+  if (node.Is("Attention")) return Attended(node, output);
+  if (node.Is("LSTM") || node.Is("GRU") || node.Is("RNN")) return Recurrent(node, output);
+  if (output != 0) return std::nullopt;
+  if (Has(kLikeFirst, node)) return Stated(node, 0);
+  if (Has(kBroadcast, node)) return Broadcast(node);
+  if (Has(kReduced, node)) return Reduced(node);
+  if (Has(kPooled, node)) return Pooled(node);
+  using Rule = MaybeDims (*)(DimRules&, const Node&);
+  static constexpr std::pair<std::string_view, Rule> kRules[] = {
+      {"AveragePool", [](DimRules& rules, const Node& n) { return rules.Windowed(n); }},
+      {"Concat", [](DimRules& rules, const Node& n) { return rules.Joined(n); }},
+      {"ConstantOfShape", [](DimRules& rules, const Node& n) { return rules.Filled(n); }},
+      {"Conv", [](DimRules& rules, const Node& n) { return rules.Windowed(n, 1); }},
+      {"ConvInteger", [](DimRules& rules, const Node& n) { return rules.Windowed(n, 1); }},
+      {"ConvTranspose", [](DimRules& rules, const Node& n) { return rules.Spread(n); }},
+      {"DepthToSpace", [](DimRules& rules, const Node& n) { return rules.Folded(n); }},
+      {"Expand", [](DimRules& rules, const Node& n) { return rules.Expanded(n); }},
+      {"Flatten", [](DimRules& rules, const Node& n) { return rules.Flattened(n); }},
+      {"Gather", [](DimRules& rules, const Node& n) { return rules.Gathered(n); }},
+      {"GatherElements", [](DimRules& rules, const Node& n) { return rules.Stated(n, 1); }},
+      {"GatherND", [](DimRules& rules, const Node& n) { return rules.GatheredAt(n); }},
+      {"Gemm", [](DimRules& rules, const Node& n) { return rules.Gemm(n, 1); }},
+      {"LpPool", [](DimRules& rules, const Node& n) { return rules.Windowed(n); }},
+      {"MatMul", [](DimRules& rules, const Node& n) { return rules.Product(n, 1); }},
+      {"MatMulInteger", [](DimRules& rules, const Node& n) { return rules.Product(n, 1); }},
+      {"MaxPool", [](DimRules& rules, const Node& n) { return rules.Windowed(n); }},
+      {"OneHot", [](DimRules& rules, const Node& n) { return rules.Encoded(n); }},
+      {"Pad", [](DimRules& rules, const Node& n) { return rules.Padded(n); }},
+      {"QLinearConv", [](DimRules& rules, const Node& n) { return rules.Windowed(n, 3); }},
+      {"QLinearMatMul", [](DimRules& rules, const Node& n) { return rules.Product(n, 3); }},
+      {"Range", [](DimRules& rules, const Node& n) { return rules.Counted(n); }},
+      {"Reshape", [](DimRules& rules, const Node& n) { return rules.Reshaped(n); }},
+      {"Resize", [](DimRules& rules, const Node& n) { return rules.Resized(n); }},
+      {"RoiAlign", [](DimRules& rules, const Node& n) { return rules.Aligned(n); }},
+      {"Slice", [](DimRules& rules, const Node& n) { return rules.Sliced(n); }},
+      {"SpaceToDepth", [](DimRules& rules, const Node& n) { return rules.Folded(n); }},
+      {"Squeeze", [](DimRules& rules, const Node& n) { return rules.Squeezed(n); }},
+      {"Tile", [](DimRules& rules, const Node& n) { return rules.Tiled(n); }},
+      {"Transpose", [](DimRules& rules, const Node& n) { return rules.Transposed(n); }},
+      {"Unsqueeze", [](DimRules& rules, const Node& n) { return rules.Unsqueezed(n); }},
+  };
+  const auto* const found = std::ranges::find(kRules, node.op_type, &std::pair<std::string_view, Rule>::first);
+  return found == std::end(kRules) ? std::nullopt : found->second(*this, node);
+}
+
+bool DimRules::Overrules(const Node& node) {
+  // Axes that are no constants or not in order, empty slices, an output without a rule of its own, heads of values.
+  constexpr std::string_view kOnnx[] = {"Attention", "Slice"},
+                             kMicrosoft[] = {"Attention", "GatherND", "MultiHeadAttention"};
+  if (node.domain == ops::kMicrosoftDomain) return Has(kMicrosoft, node);
+  if (!node.domain.empty()) return false;
+  const bool has_axes = node.attributes.contains("axes") || node.inputs.size() > 1;
+  return Has(kOnnx, node) || (node.Is("Squeeze") && has_axes) ||
+         (node.op_type.ends_with("Pool") && IntAttribute(node, "ceil_mode", 0) != 0);
+}
+
+MaybeDims DimRules::OfMicrosoft(const Node& node, size_t output) {
+  if (node.op_type == "Attention") return AttendedPacked(node, output);
+  if (node.op_type == "MultiHeadAttention") return AttendedByHeads(node, output);
+  constexpr size_t kSum = 3;  // of skip normalisations
   if (output != 0 && !(output == kSum && node.op_type.starts_with("Skip"))) return std::nullopt;
-  if (std::ranges::find(kLikeFirst, node.op_type) != std::end(kLikeFirst)) return Stated(node, 0);
-  if (node.op_type == "FusedMatMul" || node.op_type == "TransposeMatMul") return Product(node);
-  if (node.op_type == "FusedGemm") return Gemm(node);
-  if (node.op_type == "FusedConv") return Windowed(node);
+  if (Has(kMicrosoftLikeFirst, node)) return Stated(node, 0);
+  const auto is = [&](std::string_view op) { return node.op_type == op; };
+  if (is("FusedMatMul") || is("TransposeMatMul") || is("DynamicQuantizeMatMul") || is("MatMulIntegerToFloat")) {
+    return Product(node, 1);
+  }
+  if (is("FusedGemm")) return Gemm(node, 1);
+  if (is("FusedConv")) return Windowed(node, 1);
+  if (is("QGemm")) return Gemm(node, 3);
+  if (is("QLinearAdd") || is("QLinearMul")) {
+    if (!Stated(node, 0) || !Stated(node, 3)) return std::nullopt;
+    return BroadcastDims(*Stated(node, 0), *Stated(node, 3));
+  }
+  if (is("GatherND")) return GatheredAt(node);
+  if (is("MatMulNBits")) {
+    MaybeDims dims = Stated(node, 0);
+    if (dims && !dims->empty()) dims->back() = {.size = IntAttribute(node, "N", kUnknownDim)};
+    return dims;
+  }
   return std::nullopt;
 }
 
@@ -181,10 +290,18 @@ MaybeDims DimRules::Expanded(const Node& node) {
   return BroadcastDims(*from, dims);
 }
 
-MaybeDims DimRules::Product(const Node& node) {
+MaybeDims DimRules::Filled(const Node& node) const {
+  const Elements* const shape = ElementsOf(node.inputs[0]);
+  if (shape == nullptr) return std::nullopt;
+  DimList dims;
+  for (const Element& element : *shape) dims.push_back(Symbols::DimOf(element));
+  return dims;
+}
+
+MaybeDims DimRules::Product(const Node& node, size_t right) {
   const auto is = [&](const char* name) { return IntAttribute(node, name, 0) != 0; };
-  if (is("transBatchA") || is("transBatchB") || !Stated(node, 0) || !Stated(node, 1)) return std::nullopt;
-  DimList a = *Stated(node, 0), b = *Stated(node, 1);
+  if (is("transBatchA") || is("transBatchB") || !Stated(node, 0) || !Stated(node, right)) return std::nullopt;
+  DimList a = *Stated(node, 0), b = *Stated(node, right);
   if (a.size() < 2 || b.size() < 2) return std::nullopt;
   if (is("transA")) std::swap(a[a.size() - 2], a[a.size() - 1]);
   if (is("transB")) std::swap(b[b.size() - 2], b[b.size() - 1]);
@@ -196,8 +313,8 @@ MaybeDims DimRules::Product(const Node& node) {
   return dims;
 }
 
-MaybeDims DimRules::Gemm(const Node& node) const {
-  const MaybeDims &a = Stated(node, 0), &b = Stated(node, 1);
+MaybeDims DimRules::Gemm(const Node& node, size_t right) const {
+  const MaybeDims &a = Stated(node, 0), &b = Stated(node, right);
   if (!a || !b || a->size() != 2 || b->size() != 2) return std::nullopt;
   return DimList{(*a)[IntAttribute(node, "transA", 0) != 0 ? 1 : 0],
                  (*b)[IntAttribute(node, "transB", 0) != 0 ? 0 : 1]};

@@ -14,6 +14,12 @@ class DimRules {
 
   // Absent where nothing is said.
   MaybeDims Of(const Node& node, size_t output);
+  // Whether hosts state wrong numbers for some of the operator's nodes (seen with ONNX Runtime 1.32): nothing of what
+  // they state is kept.
+  static bool Overrules(const Node& node);
+
+  // Of an input; absent for one that is left out, too.
+  const MaybeDims& Stated(const Node& node, size_t input) const;
 
   Symbols& symbols() { return symbols_; }
   // Of a value; null where they are not followed.
@@ -28,8 +34,6 @@ class DimRules {
   // Of com.microsoft's operators, which the host's optimisers make.
   MaybeDims OfMicrosoft(const Node& node, size_t output);
 
-  const MaybeDims& Stated(const Node& node, size_t input) const;
-
   // Whether `part` is the first `whole` elements of a tensor: less of them broadcast to `whole` only if they are one.
   bool IsFirst(const Dim& part, const Dim& whole) const;
   Dim BroadcastDim(const Dim& a, const Dim& b) const;
@@ -38,16 +42,18 @@ class DimRules {
   MaybeDims Reshaped(const Node& node);
   MaybeDims Transposed(const Node& node) const;
   MaybeDims Expanded(const Node& node);
-  // Of MatMul, and of com.microsoft's with transposed operands. The inner size is the same in both: one that could not
-  // be told of the left operand is now.
-  MaybeDims Product(const Node& node);
-  MaybeDims Gemm(const Node& node) const;
+  MaybeDims Filled(const Node& node) const;
+  // Of the first input and input `right`, also of com.microsoft's with transposed operands. The inner size is the same
+  // in both: one that could not be told of the left operand is now.
+  MaybeDims Product(const Node& node, size_t right);
+  MaybeDims Gemm(const Node& node, size_t right) const;
 
   // Of operators with axes.
   // The axis of an attribute, counted from the front; -1: none that fits.
   static int64_t AxisOf(const Node& node, size_t rank, int64_t fallback);
   MaybeDims Gathered(const Node& node) const;
   MaybeDims GatheredAt(const Node& node) const;
+  Dim SumOf(const Dim& a, const Dim& b);
   // From 0 in steps of 1.
   MaybeDims Counted(const Node& node);
   // Of an input since version 13, of an attribute before; absent where they are not known.
@@ -56,10 +62,14 @@ class DimRules {
   MaybeDims Squeezed(const Node& node) const;
   MaybeDims Joined(const Node& node);
   MaybeDims Sliced(const Node& node);
+  // Starts or the like, of an input since version 10, of an attribute before; none where they are not known.
+  Elements SliceNumbers(const Node& node, const char* attribute, size_t input) const;
   // Of the first elements, up to a symbol: that symbol, or all that there are.
   Dim SlicedDim(const Node& node, size_t i, const Dim& whole);
-  // With dimensions of 1 in place of those that are reduced.
+  // Also of ArgMax and ArgMin.
   MaybeDims Reduced(const Node& node) const;
+  MaybeDims Selected(const Node& node) const;
+  MaybeDims Encoded(const Node& node) const;  // by OneHot
 
   // Of parts and repetitions.
   MaybeDims Split(const Node& node, size_t output) const;
@@ -67,12 +77,22 @@ class DimRules {
   // By numbers: on both sides of each axis, or of those that the node names.
   MaybeDims Padded(const Node& node);
   MaybeDims Flattened(const Node& node) const;
+  MaybeDims Folded(const Node& node) const;  // pixels into channels, or these into pixels
+  // Of attention with heads: ONNX's, and com.microsoft's of three products or of one.
+  MaybeDims Attended(const Node& node, size_t output);
+  MaybeDims AttendedByHeads(const Node& node, size_t output);
+  MaybeDims AttendedPacked(const Node& node, size_t output) const;
+  // Of networks with a state.
+  MaybeDims Recurrent(const Node& node, size_t output) const;
 
   // Of convolutions and pools.
   // How many windows of `kernel` taps fit along a spatial axis; absent where that is not known.
   Dim WindowsOver(const Node& node, const Dim& size, size_t axis, size_t rank, int64_t kernel);
-  MaybeDims Windowed(const Node& node);
-  MaybeDims Resized(const Node& node) const;  // by whole numbers
+  // Of a pool, or of a convolution with the filters of input `filters`.
+  MaybeDims Windowed(const Node& node, size_t filters = 0);
+  MaybeDims Spread(const Node& node) const;   // by ConvTranspose: all but the pixels
+  MaybeDims Resized(const Node& node) const;  // by whole numbers, or to sizes
+  MaybeDims Aligned(const Node& node) const;  // by RoiAlign
   MaybeDims Pooled(const Node& node) const;   // to one element a channel
 
   Graph& graph_;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 #include "graph/ir/attributes.h"
 #include "graph/ir/dim_rules.h"
@@ -72,7 +73,14 @@ MaybeDims DimRules::Unsqueezed(const Node& node) const {
 
 MaybeDims DimRules::Squeezed(const Node& node) const {
   const MaybeDims& from = Stated(node, 0);
-  const auto axes = AxesOf(node, 1);
+  auto axes = AxesOf(node, 1);
+  if (from && !axes && (node.inputs.size() < 2 || node.inputs[1] < 0)) {
+    if (!std::ranges::all_of(*from, &Dim::known)) return std::nullopt;
+    axes.emplace();
+    for (size_t i = 0; i < from->size(); ++i) {
+      if ((*from)[i].size == 1) axes->push_back(static_cast<int64_t>(i));
+    }
+  }
   if (!from || !axes) return std::nullopt;
   const auto rank = static_cast<int64_t>(from->size());
   DimList dims;
@@ -81,6 +89,11 @@ MaybeDims DimRules::Squeezed(const Node& node) const {
     if (!gone) dims.push_back((*from)[static_cast<size_t>(i)]);
   }
   return dims;
+}
+
+Dim DimRules::SumOf(const Dim& a, const Dim& b) {
+  if (a.known() && b.known()) return {.size = a.size + b.size};
+  return Symbols::DimOf(symbols_.Sum(ElementOf(a), ElementOf(b)));
 }
 
 MaybeDims DimRules::Joined(const Node& node) {
@@ -95,23 +108,38 @@ MaybeDims DimRules::Joined(const Node& node) {
       Dim& dim = (*dims)[d];
       if (static_cast<int64_t>(d) != axis) {
         if (!dim.known()) dim = (*part)[d].known() || dim.symbol.empty() ? (*part)[d] : dim;
-      } else if (dim.known() && (*part)[d].known()) {
-        dim.size += (*part)[d].size;
       } else {
-        dim = Symbols::DimOf(symbols_.Sum(ElementOf(dim), ElementOf((*part)[d])));
+        dim = SumOf(dim, (*part)[d]);
       }
     }
   }
   return dims;
 }
 
+Elements DimRules::SliceNumbers(const Node& node, const char* attribute, size_t input) const {
+  if (const auto* const listed = FindAttribute<std::vector<int64_t>>(node, attribute)) {
+    Elements elements;
+    for (const int64_t number : *listed) elements.push_back(Number(number));
+    return elements;
+  }
+  const Elements* const given = input < node.inputs.size() ? ElementsOf(node.inputs[input]) : nullptr;
+  return given != nullptr ? *given : Elements{};
+}
+
 MaybeDims DimRules::Sliced(const Node& node) {
   MaybeDims dims = Stated(node, 0);
-  const auto axes = AxesOf(node, 3);
-  if (!dims || !axes) return std::nullopt;
+  if (!dims) return std::nullopt;
+  const auto rank = static_cast<int64_t>(dims->size());
+  auto axes = AxesOf(node, 3);
+  if (!axes && (node.inputs.size() < 4 || node.inputs[3] < 0)) {  // the first ones
+    axes.emplace(SliceNumbers(node, "starts", 1).size());
+    std::iota(axes->begin(), axes->end(), 0);
+    if (axes->empty()) axes.reset();
+  }
+  if (!axes) return DimList(dims->size());
   for (size_t i = 0; i < axes->size(); ++i) {
-    const int64_t at = (*axes)[i] < 0 ? (*axes)[i] + static_cast<int64_t>(dims->size()) : (*axes)[i];
-    if (at < 0 || at >= static_cast<int64_t>(dims->size())) return std::nullopt;
+    const int64_t at = (*axes)[i] < 0 ? (*axes)[i] + rank : (*axes)[i];
+    if (at < 0 || at >= rank) return std::nullopt;
     Dim& dim = (*dims)[static_cast<size_t>(at)];
     dim = SlicedDim(node, i, dim);
   }
@@ -119,11 +147,12 @@ MaybeDims DimRules::Sliced(const Node& node) {
 }
 
 Dim DimRules::SlicedDim(const Node& node, size_t i, const Dim& whole) {
-  const auto element = [&](size_t input) -> Element {
-    const Elements* const all = input < node.inputs.size() ? ElementsOf(node.inputs[input]) : nullptr;
-    return all != nullptr && i < all->size() ? (*all)[i] : Element{};
+  const auto element = [&](const char* attribute, size_t input) {
+    const Elements all = SliceNumbers(node, attribute, input);
+    return i < all.size() ? all[i] : Element{};
   };
-  const Element start = element(1), end = element(2), step = node.inputs.size() > 4 ? element(4) : Number(1);
+  const Element start = element("starts", 1), end = element("ends", 2);
+  const Element step = node.inputs.size() > 4 && node.inputs[4] >= 0 ? element("steps", 4) : Number(1);
   const bool has_steps = !(step == Number(1));
   if (start.is_number() && end.is_number()) {
     if (whole.known() && step.is_number() && step.number != 0) {
@@ -139,15 +168,51 @@ Dim DimRules::SlicedDim(const Node& node, size_t i, const Dim& whole) {
 }
 
 MaybeDims DimRules::Reduced(const Node& node) const {
-  MaybeDims dims = Stated(node, 0);
-  const auto axes = AxesOf(node, 1);
-  if (IntAttribute(node, "keepdims", 1) == 0) return std::nullopt;
-  if (!dims || !axes || axes->empty()) return std::nullopt;
-  for (const int64_t axis : *axes) {
-    const int64_t at = axis < 0 ? axis + static_cast<int64_t>(dims->size()) : axis;
-    if (at < 0 || at >= static_cast<int64_t>(dims->size())) return std::nullopt;
-    (*dims)[static_cast<size_t>(at)] = {.size = 1};
+  const MaybeDims& from = Stated(node, 0);
+  if (!from) return std::nullopt;
+  const auto rank = static_cast<int64_t>(from->size());
+  const bool keeps = IntAttribute(node, "keepdims", 1) != 0;
+  std::optional<std::vector<int64_t>> axes;
+  if (node.op_type.starts_with("Arg")) {
+    axes = {IntAttribute(node, "axis", 0)};
+  } else if (node.inputs.size() < 2 || node.inputs[1] < 0) {
+    axes = AttributeOr(node, "axes", std::vector<int64_t>{});
+  } else {
+    axes = AxesOf(node, 1);
   }
+  if (!axes) return std::nullopt;
+  if (axes->empty() && IntAttribute(node, "noop_with_empty_axes", 0) != 0) return from;
+  std::vector<bool> goes(from->size(), axes->empty());
+  for (const int64_t axis : *axes) {
+    const int64_t at = axis < 0 ? axis + rank : axis;
+    if (at < 0 || at >= rank) return std::nullopt;
+    goes[static_cast<size_t>(at)] = true;
+  }
+  DimList dims;
+  for (size_t i = 0; i < from->size(); ++i) {
+    if (!goes[i] || keeps) dims.push_back(goes[i] ? Dim{.size = 1} : (*from)[i]);
+  }
+  return dims;
+}
+
+MaybeDims DimRules::Selected(const Node& node) const {
+  MaybeDims dims = Stated(node, 0);
+  const int64_t axis = dims ? AxisOf(node, dims->size(), -1) : -1;
+  if (axis < 0) return std::nullopt;
+  const Elements* const given = node.inputs.size() > 1 ? ElementsOf(node.inputs[1]) : nullptr;
+  Dim& dim = (*dims)[static_cast<size_t>(axis)];
+  dim = given != nullptr && given->size() == 1 ? Symbols::DimOf(given->front())
+                                               : Dim{.size = IntAttribute(node, "k", kUnknownDim)};
+  return dims;
+}
+
+MaybeDims DimRules::Encoded(const Node& node) const {
+  MaybeDims dims = Stated(node, 0);
+  if (!dims) return std::nullopt;
+  const int64_t axis = AxisOf(node, dims->size() + 1, -1);
+  if (axis < 0) return std::nullopt;
+  const Elements* const depth = ElementsOf(node.inputs[1]);
+  dims->insert(dims->begin() + axis, depth != nullptr && depth->size() == 1 ? Symbols::DimOf(depth->front()) : Dim{});
   return dims;
 }
 

@@ -80,4 +80,19 @@ MaybeDims DimRules::Flattened(const Node& node) const {
   return DimList{Symbols::DimOf(sides[0]), Symbols::DimOf(sides[1])};
 }
 
+MaybeDims DimRules::Folded(const Node& node) const {
+  MaybeDims dims = Stated(node, 0);
+  const int64_t block = IntAttribute(node, "blocksize", 0);
+  if (!dims || dims->size() != 4 || block < 1 || block > (1 << 15)) return std::nullopt;
+  const bool to_depth = node.Is("SpaceToDepth");
+  const auto scale = [&](size_t i, int64_t by, bool up) {
+    const Element size = ElementOf((*dims)[i]);
+    (*dims)[i] = Symbols::DimOf(up ? Times(size, Number(by)) : Quotient(size, Number(by)));
+  };
+  scale(1, block * block, to_depth);
+  scale(2, block, !to_depth);
+  scale(3, block, !to_depth);
+  return dims;
+}
+
 }  // namespace cudaep::graph::ir

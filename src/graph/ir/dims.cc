@@ -1,5 +1,8 @@
 #include "graph/ir/dims.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "graph/ir/constants.h"
 #include "graph/ir/dim_rules.h"
 
@@ -36,7 +39,13 @@ class Inference {
     for (const int input : node.inputs) inputs.push_back(rules_.ElementsOf(input));
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] < 0) continue;
-      if (const MaybeDims inferred = rules_.Of(node, i)) Take(graph_.value(node.outputs[i]), *inferred);
+      const MaybeDims inferred = rules_.Of(node, i);
+      Value& value = graph_.value(node.outputs[i]);
+      if (DimRules::Overrules(node)) {
+        Replace(value, inferred, rules_.Stated(node, 0));
+      } else if (inferred) {
+        Take(value, *inferred);
+      }
       NameUnknown(node.outputs[i]);
     }
     if (node.outputs.empty() || node.outputs[0] < 0) return;
@@ -54,12 +63,24 @@ class Inference {
   // number.
   static void Take(Value& value, const DimList& inferred) {
     if (!value.dims || value.dims->size() != inferred.size()) {
-      if (!value.dims) value.dims = inferred;
+      value.dims = inferred;
       return;
     }
     for (size_t i = 0; i < inferred.size(); ++i) {
       Dim& dim = (*value.dims)[i];
       if (inferred[i].known() || (!dim.known() && !inferred[i].symbol.empty())) dim = inferred[i];
+    }
+  }
+
+  // Of what the model states a name of its own stays, for a dimension of which nothing follows.
+  static void Replace(Value& value, const MaybeDims& inferred, const MaybeDims& input) {
+    const MaybeDims stated = std::exchange(value.dims, inferred);
+    if (!stated || !inferred || stated->size() != inferred->size()) return;
+    for (size_t i = 0; i < inferred->size(); ++i) {
+      Dim& dim = (*value.dims)[i];
+      const Dim& other = (*stated)[i];
+      const bool of_input = input && std::ranges::find(*input, other.symbol, &Dim::symbol) != input->end();
+      if (!dim.known() && dim.symbol.empty() && !other.known() && !of_input) dim = other;
     }
   }
 

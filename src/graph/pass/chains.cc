@@ -116,14 +116,32 @@ void CopyForReaders(ir::Graph& graph) {
   graph.nodes = std::move(nodes);
 }
 
+// Of each node whether nodes that may join a chain make a whole number of its result, a place in a table say. Those of
+// 16 bits stay single then: a chain rounds less often, and a little below a whole number is cut off to the one before.
+std::vector<bool> LeadToWholeNumbers(const ir::Graph& graph, const ir::Uses& uses) {
+  std::vector<bool> lead(graph.nodes.size(), false);
+  for (int n = static_cast<int>(lead.size()); n-- > 0;) {
+    if (!MayJoin(graph, n)) continue;
+    lead[static_cast<size_t>(n)] =
+        std::ranges::any_of(uses.readers(NodeAt(graph, n).outputs[0]), [&](const ir::Uses::Use& use) {
+          const ir::Node& reader = NodeAt(graph, use.node);
+          return lead[static_cast<size_t>(use.node)] ||
+                 (reader.Is("Cast") && kIntTypes.Contains(graph.value(reader.outputs[0]).type));
+        });
+  }
+  return lead;
+}
+
 class Fuser {
  public:
   Fuser(const Rewriter& rewrite, NodeRemoval& gone)
       : rewrite_(rewrite), graph_(rewrite.graph), gone_(gone), group_of_(rewrite.graph.nodes.size(), -1) {}
 
   void Run() {
+    const std::vector<bool> lead = LeadToWholeNumbers(graph_, rewrite_.match.uses());
     for (int n = 0; n < rewrite_.node_count(); ++n) {
-      if (MayJoin(graph_, n)) Place(n);
+      const bool rounds = lead[Index(n)] && kFloat16Types.Contains(graph_.value(ResultOf(n)).type);
+      if (!rounds && MayJoin(graph_, n)) Place(n);
     }
     for (const Group& group : groups_) {
       if (group.members.size() > 1) Fuse(group);

@@ -1,8 +1,11 @@
 #include "graph/pass/fold.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 
 #include "core/data_type_traits.h"
+#include "graph/ir/constants.h"
 #include "graph/shape/host_operator.h"
 
 namespace cudaep::graph {
@@ -44,16 +47,97 @@ class Folder {
       for (int& input : node.inputs) {
         if (input >= 0 && folded_[static_cast<size_t>(input)] >= 0) input = folded_[static_cast<size_t>(input)];
       }
-      if (node.outputs.size() != 1 || node.outputs[0] < 0 || graph_.value(node.outputs[0]).output >= 0) continue;
+      if (node.outputs.size() != 1 || node.outputs[0] < 0) continue;
       const int output = node.outputs[0];
+      int& folded = folded_[static_cast<size_t>(output)];
+      folded = Unchanged(node);
+      if (folded >= 0 || graph_.value(output).output >= 0) continue;
       std::optional<ops::HostTensor> tensor = Numbers(output);
       if (!tensor) tensor = Evaluated(node);
-      if (!tensor || tensor->dims.elems() > kMostElements) continue;
-      folded_[static_cast<size_t>(output)] = graph_.AddConstant(graph_.value(output).name, *std::move(tensor));
+      if (tensor && tensor->dims.elems() <= kMostElements) {
+        folded = graph_.AddConstant(graph_.value(output).name, *std::move(tensor));
+      } else {
+        folded = SizeOfInput(node);
+      }
     }
+    graph_.nodes.insert(graph_.nodes.begin(), sizes_.begin(), sizes_.end());
   }
 
  private:
+  struct Size {
+    int vector = -1, scalar = -1;  // values, of one element
+  };
+
+  // The input that comes out as it is: of one tensor, or of one multiplied or divided by 1. -1: none does.
+  int Unchanged(const ir::Node& node) const {
+    constexpr std::string_view kOfOne[] = {"Cast", "Concat", "Identity", "Max", "Mean", "Min", "Sum"};
+    if (!node.domain.empty() || node.inputs.empty()) return -1;
+    int from = -1;
+    if (node.inputs.size() == 1 && std::ranges::find(kOfOne, node.op_type) != std::end(kOfOne)) {
+      from = node.inputs[0];
+    } else if (node.Is("Mul") || node.Is("Div")) {
+      if (IsOneFor(node.inputs[0], node.inputs[1])) from = node.inputs[0];
+      if (node.Is("Mul") && IsOneFor(node.inputs[1], node.inputs[0])) from = node.inputs[1];
+    }
+    if (from < 0) return -1;
+    const ir::Value& value = graph_.value(from);
+    const bool same = value.kind == ops::ValueKind::kTensor && value.type == graph_.value(node.outputs[0]).type;
+    return same ? from : -1;
+  }
+
+  // Whether a factor is 1 and gives the value no dimensions.
+  bool IsOneFor(int value, int factor) const {
+    const auto& dims = graph_.value(value).dims;
+    return dims && graph_.value(factor).constant.rank <= static_cast<int>(dims->size()) &&
+           ir::ScalarOf(graph_, factor) == 1.0;
+  }
+
+  // A value of the region's inputs for one of a single element that is one of their dimensions, however the model found
+  // it: nothing has to be made for it, or kept from being fused. -1: it is none, or found that way.
+  int SizeOfInput(const ir::Node& node) {
+    const int output = node.outputs[0];
+    const auto& elements = known_[static_cast<size_t>(output)];
+    const ir::Value& value = graph_.value(output);
+    const size_t rank = value.dims ? value.dims->size() : 2;
+    if (!elements || elements->size() != 1 || rank > 1 || value.type != DataType::kInt64) return -1;
+    const ir::Element& element = elements->front();
+    if (element.number != 1 || element.symbols.size() != 1) return -1;
+    if (node.Is("Shape") && graph_.value(node.inputs[0]).input >= 0) return -1;
+    Size& size = size_of_[element.symbols[0]];
+    if (size.vector < 0) size.vector = ReadSize(node, element.symbols[0]);
+    if (size.vector < 0 || rank == 1) return size.vector;
+    if (size.scalar < 0) size.scalar = AddSize(node, "Squeeze", 13, size.vector, {}, {});
+    return size.scalar;
+  }
+
+  int ReadSize(const ir::Node& node, const std::string& symbol) {
+    for (const int input : graph_.inputs) {
+      const ir::Value& value = graph_.value(input);
+      if (value.kind != ops::ValueKind::kTensor || !value.dims) continue;
+      const auto found =
+          std::ranges::find_if(*value.dims, [&](const ir::Dim& dim) { return !dim.known() && dim.symbol == symbol; });
+      if (found == value.dims->end()) continue;
+      const int64_t axis = found - value.dims->begin();
+      return AddSize(node, "Shape", 15, input, {{"start", axis}, {"end", axis + 1}}, {{.size = 1}});
+    }
+    return -1;
+  }
+
+  // In front of all that may read it.
+  int AddSize(const ir::Node& node, const char* op, int version, int from, ops::Attributes attributes,
+              std::vector<ir::Dim> dims) {
+    ir::Node made{.name = node.name,
+                  .op_type = op,
+                  .since_version = version,
+                  .attributes = std::move(attributes),
+                  .inputs = {from},
+                  .on_host = true,
+                  .sources = node.sources};
+    made.outputs = {graph_.AddValue({.name = made.name, .type = DataType::kInt64, .dims = std::move(dims)})};
+    sizes_.push_back(std::move(made));
+    return sizes_.back().outputs[0];
+  }
+
   // Sizes, all of them stated.
   std::optional<ops::HostTensor> Numbers(int value) const {
     const auto& elements = known_[static_cast<size_t>(value)];
@@ -105,7 +189,9 @@ class Folder {
   ir::Graph& graph_;
   const ir::KnownElements& known_;
   const Settings& settings_;
-  std::vector<int> folded_;  // the constant in place of a value; -1: none
+  std::vector<int> folded_;  // the value in place of another; -1: none
+  std::map<std::string, Size> size_of_;
+  std::vector<ir::Node> sizes_;
 };
 
 }  // namespace

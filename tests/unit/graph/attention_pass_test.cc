@@ -28,7 +28,7 @@ struct AttentionNet : Net {
       projected[i] = Op("Add", {biases[i], Op("MatMul", {x, weights[i]})});
     }
     const int shape = OnHost("Shape", 13, {x}, 1);
-    const int batch = OnHost("Unsqueeze", 13, {OnHost("Gather", 13, {shape, Ints("i", {0})}, 0), Ints("i", {0})}, 1);
+    const int batch = OnHost("Unsqueeze", 13, {OnHost("Gather", 13, {shape, Index(0)}, 0), Ints("i", {0})}, 1);
     const int rows = OnHost("Slice", 13, {shape, Ints("i", {1}), Ints("i", {2}), Ints("i", {0})}, 1);
     split = s.static_target
                 ? Ints("split", {0, 0, kHeads, kSize})

@@ -60,6 +60,20 @@ TEST(ChainsPassTest, BranchesThatMeet) {
   EXPECT_EQ(net.Functions(0), (Ops{"Exp", "Abs", "Less", "Sqrt", "Where"}));
 }
 
+// A chain computes in fp32 and rounds once, which may be a little below the whole number that the model's roundings
+// meet.
+TEST(ChainsPassTest, WholeNumbersAreMadeOfWhatTheModelRounds) {
+  for (const DataType element : {DataType::kFloat16, DataType::kBFloat16, DataType::kFloat}) {
+    ChainNet net(element);
+    const int x = net.Hidden("x"), ratio = net.Op("Log", {net.Op("Abs", {x})});
+    net.Output(net.Typed(DataType::kInt64, "Cast", {net.Op("Mul", {ratio, ratio})}, {{"to", int64_t{7}}}));
+    net.Output(net.Op("Relu", {net.Op("Exp", {x})}));
+    net.Run();
+    EXPECT_EQ(net.Operators(), element == DataType::kFloat ? (Ops{"Elementwise", "Cast", "Elementwise"})
+                                                           : (Ops{"Abs", "Log", "Mul", "Cast", "Elementwise"}));
+  }
+}
+
 TEST(ChainsPassTest, WhatOthersReadLeavesToo) {
   ChainNet net;
   const int sum = net.Op("Add", {net.x, net.bias}), y = net.Op("Relu", {sum});

@@ -49,7 +49,96 @@ TEST(Fold, NarrowFloatsAreRoundedAfterEachOperator) {
 TEST(Fold, SizesThatAreNotStatedStay) {
   ScaledNet net(DataType::kFloat, 1);
   net.Run();
-  EXPECT_EQ(net.Operators(), (Ops{"Shape", "Slice", "Cast", "Sqrt", "Div", "Mul"}));
+  EXPECT_EQ(net.Operators(), (Ops{"Shape", "Cast", "Sqrt", "Div", "Mul"}));
+}
+
+// Rows that a model asks of what it has made are those of the region's input, and nothing has to be made for them.
+TEST(Fold, SizesOfWhatIsMadeAreTheInputs) {
+  for (const bool as_scalar : {false, true}) {
+    Net net;
+    const int x = net.Hidden("x");
+    const int y = net.Op("Relu", {x});
+    const int shape = net.OnHost("Shape", 15, {y}, 1);
+    const int rows = as_scalar ? net.OnHost("Gather", 13, {shape, net.Index(1)}, 0)
+                               : net.OnHost("Slice", 13, {shape, net.Ints("i", {1}), net.Ints("i", {2})}, 1);
+    net.Output(net.Open("Cast", 13, {rows}, as_scalar ? 0 : 1, {{"to", int64_t{1}}}));
+    net.Output(net.Op("Neg", {y}));
+    net.Run();
+    ASSERT_EQ(net.Operators(),
+              as_scalar ? (Ops{"Shape", "Squeeze", "Relu", "Cast", "Neg"}) : (Ops{"Shape", "Relu", "Cast", "Neg"}));
+    const ir::Node& size = net.node(0);
+    EXPECT_EQ(size.inputs, std::vector<int>{x});
+    EXPECT_TRUE(size.on_host);
+    EXPECT_EQ(std::get<int64_t>(size.attributes.at("start")), 1);
+    EXPECT_EQ(std::get<int64_t>(size.attributes.at("end")), 2);
+    EXPECT_FALSE(size.sources.empty());
+  }
+}
+
+// A sum of two sizes, and one of which nothing is known.
+TEST(Fold, OtherSizesAreReadWhereTheModelDoes) {
+  Net net;
+  const int x = net.Hidden("x");
+  const int y = net.Op("Concat", {x, x});
+  net.graph.nodes.back().attributes.insert({"axis", int64_t{1}});
+  net.Output(net.OnHost("Slice", 13, {net.OnHost("Shape", 15, {y}, 1), net.Ints("i", {1}), net.Ints("i", {2})}, 1));
+  net.Run();
+  EXPECT_EQ(net.Operators(), (Ops{"Concat", "Shape", "Slice"}));
+}
+
+TEST(Fold, WhatGivesItsInputGoes) {
+  struct Case {
+    const char* op;
+    ops::Attributes attributes = {};
+  };
+  const Case cases[] = {{"Concat", {{"axis", int64_t{-2}}}}, {"Sum"}, {"Mean"}, {"Max"}, {"Min"}, {"Identity"},
+                        {"Cast", {{"to", int64_t{1}}}}};
+  for (const auto& [op, attributes] : cases) {
+    Net net;
+    const int x = net.Hidden("x");
+    const int y = net.Open(op, 13, {x}, 3, attributes);
+    net.Output(net.Op("Relu", {y}));
+    net.Run();
+    ASSERT_EQ(net.Operators(), Ops{"Relu"}) << op;
+    EXPECT_EQ(net.node(0).inputs, std::vector<int>{x}) << op;
+  }
+  for (const bool divides : {false, true}) {
+    Net net(DataType::kBFloat16);
+    const int x = net.Hidden("x");
+    net.Output(net.Op(
+        "Relu", {net.Op(divides ? "Div" : "Mul",
+                        {x, net.Vector("one", DataType::kBFloat16, std::vector<BFloat16>{Store<BFloat16>(1.0f)})})}));
+    net.Output(net.Op("Neg", {net.Op("Mul", {net.Scalar(1), x})}));
+    net.Run();
+    ASSERT_EQ(net.Operators(), (Ops{"Relu", "Neg"}));
+    for (const size_t n : {0, 1}) EXPECT_EQ(net.node(n).inputs, std::vector<int>{x});
+  }
+  // A result of the region is made, and others read what it is made of.
+  Net result;
+  const int x = result.Hidden("x");
+  const int y = result.Open("Concat", 13, {x}, 3, {{"axis", int64_t{1}}});
+  result.Output(y);
+  result.Output(result.Op("Relu", {y}));
+  result.Run();
+  ASSERT_EQ(result.Operators(), (Ops{"Concat", "Relu"}));
+  EXPECT_EQ(result.node(1).inputs, std::vector<int>{x});
+  // Another type, and two tensors.
+  Net other;
+  const int z = other.Hidden("z");
+  const int cast = other.Open("Cast", 13, {z}, 3, {{"to", int64_t{11}}});
+  other.graph.value(cast).type = DataType::kDouble;
+  other.Output(other.Op("Relu", {cast}));
+  other.Output(other.Op("Sum", {z, z}));
+  const int one = other.Scalar(1);
+  other.Output(other.Op("Div", {one, z}));
+  other.Output(other.Op("Mul", {z, other.Scalar(2)}));
+  other.Output(other.Open("Mul", 13, {z, other.Vector("ones", DataType::kFloat, std::vector<float>(8, 1.0f))}, 3));
+  other.Output(other.Open("Mul", 13,
+                          {other.Open("ReduceMax", 13, {z}, 0, {{"keepdims", int64_t{0}}}),
+                           other.Vector("one", DataType::kFloat, std::vector<float>{1})},
+                          1));
+  other.Run();
+  EXPECT_EQ(other.Operators(), (Ops{"Cast", "Relu", "Sum", "Div", "Mul", "Mul", "ReduceMax", "Mul"}));
 }
 
 TEST(Fold, ResultsOfTheRegionStay) {

@@ -21,6 +21,12 @@ struct Net : Builder {
     std::memcpy(tensor.data.data(), &number, sizeof number);
     return graph.AddConstant("scalar", std::move(tensor));
   }
+  // A position; rank 0.
+  int Index(int64_t number) {
+    ops::HostTensor tensor{.type = DataType::kInt64, .dims = {}, .data = std::vector<std::byte>(sizeof number)};
+    std::memcpy(tensor.data.data(), &number, sizeof number);
+    return graph.AddConstant("index", std::move(tensor));
+  }
   // A node whose result's dimensions the model does not state, only how many there are.
   int Open(const char* op, int version, std::vector<int> inputs, size_t rank, ops::Attributes attributes = {}) {
     return Add(op, version, std::move(inputs), std::vector<Dim>(rank), std::move(attributes));
