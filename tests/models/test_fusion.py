@@ -22,6 +22,7 @@ _DECODER = {
 _ROTATED = {"rotary": 6, "attention": 3, "decoder_attention": 3, "projections": 6}
 _GPT2 = {"activation": 2, "attention": 2, "decoder_attention": 2, "product_epilogue": 6, "projections": 2}
 _T5 = {"product_epilogue": 6, "activation": 2, "attention": 2, "projections": 4, "norm": 5}
+_WAV2VEC2 = {"attention": 2, "group_norm": 1, "product_epilogue": 14, "projections": 2, "skip_norm": 1}
 FUSED = {
     "bart_decoder.torchscript": {
         "activation": 2, "attention": 4, "decoder_attention": 2, "product_epilogue": 20, "projections": 2,
@@ -56,13 +57,8 @@ FUSED = {
     "unet_group_norm.dynamo": {"group_norm": 10, "attention": 1, "product_epilogue": 1},
     "vit.dynamo": {"product_epilogue": 8, "attention": 2, "projections": 2},
     "vit.torchscript": {"activation": 2, "attention": 2, "product_epilogue": 8, "projections": 2},
-    "wav2vec2.torchscript": {
-        "group_norm": 1,
-        "product_epilogue": 14,
-        "activation": 6,
-        "attention": 2,
-        "projections": 2,
-    },
+    "wav2vec2.dynamo": _WAV2VEC2 | {"conv_epilogue": 2},
+    "wav2vec2.torchscript": _WAV2VEC2 | {"activation": 6},
     "whisper_decoder.torchscript": {
         "activation": 2,
         "attention": 4,
@@ -82,6 +78,7 @@ CHANNELS_LAST = {
     "unet_group_norm.dynamo": 1,
     "vit.dynamo": 1,
     "vit.torchscript": 1,
+    "wav2vec2.dynamo": 1,
     "wav2vec2.torchscript": 1,
     "whisper_encoder.torchscript": 1,
 }
@@ -145,6 +142,7 @@ MOVED = {
     "unet_group_norm.dynamo": 4,
     "vit.dynamo": 14,
     "vit.torchscript": 14,
+    "wav2vec2.dynamo": 4,
 }
 # What the host's optimisers make of them.
 OPTIMISED = {

@@ -159,7 +159,11 @@ Dim DimRules::SlicedDim(const Node& node, size_t i, const Dim& whole) {
       return {.size = ops::SliceRangeOf(whole.size, start.number, end.number, step.number).count};
     }
     constexpr int64_t kBehindAll = int64_t{1} << 40;  // exporters write the largest number for the end
-    if (!has_steps && start.number == 0 && end.number >= kBehindAll) return whole;
+    const bool to_end = end.number >= kBehindAll;
+    if (!has_steps && start.number >= 0 && start.number < kBehindAll && (to_end || end.number < 0)) {
+      const int64_t behind = to_end ? 0 : std::max(end.number, -kBehindAll);
+      return Symbols::DimOf(symbols_.Floor(ElementOf(whole), behind - start.number, 1));  // where that is there
+    }
   }
   if (has_steps || !(start == Number(0)) || !end.not_negative() || end.is_number() || whole.size < 1) return {};
   const Dim dim = Symbols::DimOf(symbols_.Named("at most", whole.size, end));

@@ -24,7 +24,7 @@ Dim DimRules::WindowsOver(const Node& node, const Dim& size, size_t axis, size_t
   if (stride < 1 || kernel < 1 || (size.known() && size.size < 1)) return {};
   const bool is_explicit = auto_pad == nullptr || auto_pad->empty() || *auto_pad == "NOTSET";
   if (!is_explicit && *auto_pad != "VALID") {  // one window for each stride that has begun
-    return stride == 1 ? size : Symbols::DimOf(symbols_.Named("strides", ElementOf(size), stride));
+    return Symbols::DimOf(symbols_.Floor(ElementOf(size), stride - 1, stride));
   }
   // The last window begins so many elements behind the first one, and `size` in front of it.
   const int64_t ahead = is_explicit ? At(pads, axis, 0) : 0;
@@ -40,7 +40,7 @@ Dim DimRules::WindowsOver(const Node& node, const Dim& size, size_t axis, size_t
   }
   const Element element = ElementOf(size);
   return Symbols::DimOf(rounds_up ? symbols_.Named("windows, rounded up", element, offset, stride, ahead)
-                                  : symbols_.Named("windows", element, offset, stride));
+                                  : symbols_.Floor(element, offset + stride, stride, true));
 }
 
 MaybeDims DimRules::Windowed(const Node& node, size_t filters) {

@@ -19,6 +19,10 @@ class Inference {
       if (graph_.values[v].input >= 0) NameUnknown(static_cast<int>(v));
     }
     for (const Node& node : graph_.nodes) Visit(node);
+    // Sizes that a model computes ahead of the images that have them.
+    if (rules_.symbols().TakeNews()) {
+      for (const Node& node : graph_.nodes) Visit(node);
+    }
     return rules_.TakeElements();
   }
 

@@ -45,11 +45,13 @@ Element Combined(const Node& node, const Element& a, const Element& b, Symbols& 
     return CheckedAdd(a.number, node.Is("Sub") ? -b.number : b.number, &sum) ? Number(sum) : kUnknown;
   }
   if (b.is_number() && b.number == 0 && !node.Is("Div") && !node.Is("Mod")) return a;
-  if (node.Is("Sub") || !a.not_negative() || !b.not_negative()) return kUnknown;
-  if (node.Is("Div")) {
-    if (!b.is_number() || b.number == 0) return kUnknown;
-    if (Element exact = Quotient(a, b); exact.known) return exact;
+  if (node.Is("Div") && b.is_number() && b.number > 0) {
+    const Element exact = Quotient(a, b);
+    return exact.known ? exact : symbols.Floor(a, 0, b.number);
   }
+  if (node.Is("Sub") && b.is_number()) return symbols.Floor(a, -b.number, 1);
+  if (node.Is("Add") && (a.is_number() || b.is_number())) return symbols.Sum(a, b);
+  if (node.Is("Sub") || node.Is("Div") || !a.not_negative() || !b.not_negative()) return kUnknown;
   if (node.Is("Mod")) {
     if (!b.is_number() || b.number == 0) return kUnknown;
     if (Quotient(a, b).known) return Number(0);
@@ -131,7 +133,7 @@ std::optional<Elements> Follow(const Graph& graph, const Node& node, std::span<c
 }  // namespace
 
 std::string SymbolOf(std::string_view name) {
-  constexpr std::string_view kNotFirst = "#'0123456789";
+  constexpr std::string_view kNotFirst = "#~'0123456789";
   const bool is_plain = name.find('*') == name.npos && (name.empty() || kNotFirst.find(name.front()) == name.npos);
   if (is_plain) return std::string(name);
   std::string symbol = "'";
@@ -181,6 +183,34 @@ Element Quotient(Element a, const Element& b) {
 Element Symbols::Named(const std::string& expression) {
   const auto [entry, fresh] = names_.try_emplace(expression, StrCat("#", names_.size()));
   return {true, 1, {entry->second}};
+}
+
+Element Symbols::Floor(const Element& x, int64_t offset, int64_t divisor, bool exists) {
+  if (!x.known) return kUnknown;
+  if (x.is_number()) {
+    int64_t sum = 0;
+    if (!CheckedAdd(x.number, offset, &sum) || sum < 0) return kUnknown;
+    return Number(sum / divisor);
+  }
+  const bool is_certain = exists || (x.not_negative() && offset >= 0);
+  if (offset >= 0 && offset < divisor) {
+    if (Element exact = Quotient(x, Number(divisor)); exact.known) return exact;
+  }
+  const auto inner = x.number == 1 && x.symbols.size() == 1
+                         ? floors_.find(x.symbols[0].substr(x.symbols[0].starts_with(kSigned) ? 1 : 0))
+                         : floors_.end();
+  if (inner != floors_.end()) {
+    const FloorOf of = inner->second;
+    if (!CheckedMultiply(offset, of.divisor, &offset) || !CheckedAdd(offset, of.offset, &offset) ||
+        !CheckedMultiply(divisor, of.divisor, &divisor)) {
+      return kUnknown;
+    }
+    return Floor(of.x, offset, divisor, is_certain);
+  }
+  const Element named = Named("floor", x, offset, divisor);
+  const auto [entry, fresh] = floors_.try_emplace(named.symbols[0], FloorOf{x, offset, divisor, is_certain});
+  if (is_certain && !std::exchange(entry->second.not_negative, true)) has_news_ = true;
+  return entry->second.not_negative ? named : Element{true, 1, {kSigned + named.symbols[0]}};
 }
 
 std::string Symbols::Text(const Element& element) {

@@ -2,24 +2,30 @@
 // of dimensions.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "core/strings.h"
 #include "graph/ir/graph.h"
 
 namespace cudaep::graph::ir {
 
-// number * symbols. A symbol stands for a number that is not negative. It has no '*' and begins with no digit, so that
-// a product is written as one text: 2*batch*rows.
+// number * symbols. A symbol stands for a number that is not negative, unless it begins with '~'. It has no '*' and
+// begins with no digit, so that a product is written as one text: 2*batch*rows.
+inline constexpr char kSigned = '~';
 struct Element {
   bool known = false;
   int64_t number = 0;
   std::vector<std::string> symbols = {};  // sorted
 
   bool is_number() const { return known && symbols.empty(); }
-  bool not_negative() const { return known && number >= 0; }
+  bool not_negative() const {
+    const auto is_signed = [](const std::string& symbol) { return symbol.starts_with(kSigned); };
+    return known && number >= 0 && std::ranges::none_of(symbols, is_signed);
+  }
   bool operator==(const Element&) const = default;
 };
 using Elements = std::vector<Element>;
@@ -45,8 +51,16 @@ class Symbols {
   }
   // a + b where that is no product, in either order.
   Element Sum(const Element& a, const Element& b) {
+    if (a.is_number()) return Floor(b, a.number, 1);
+    if (b.is_number()) return Floor(a, b.number, 1);
     return Text(b) < Text(a) ? Named("Add", b, a) : Named("Add", a, b);
   }
+  // The largest whole number up to (x + offset) / divisor, a divisor above 0: the same for all ways there, through
+  // several such steps. Where that is not certain to be no negative number, `exists` says that it is one in every Run
+  // that gets as far, as the count of something is.
+  Element Floor(const Element& x, int64_t offset, int64_t divisor, bool exists = false);
+  // Whether since the last call something turned out to exist that was asked for before.
+  bool TakeNews() { return std::exchange(has_news_, false); }
   static std::string Text(const Element& element);
   static Dim DimOf(const Element& element);
 
@@ -55,7 +69,15 @@ class Symbols {
   static std::string TextOf(int64_t number) { return StrCat(number); }
   Element Named(const std::string& expression);
 
+  struct FloorOf {
+    Element x;
+    int64_t offset, divisor;
+    bool not_negative;
+  };
+
   std::map<std::string, std::string> names_;
+  std::map<std::string, FloorOf> floors_;  // by symbol, without kSigned
+  bool has_news_ = false;
 };
 
 // The most elements of a tensor that is followed: dimensions of any tensor.

@@ -152,5 +152,68 @@ TEST(ElementsTest, RemaindersAreNumbersWhereTheyAreKnown) {
   EXPECT_FALSE(of(by_zero).known);
 }
 
+TEST(ElementsTest, FloorsOfFloorsAreOne) {
+  ir::Symbols symbols;
+  const ir::Element x{true, 1, {"x"}};
+  // Convolutions of 10, 3 and 3 taps, 5, 2 and 2 apart, and what comes of them in one step: x / 20 - 1.
+  ir::Element windows = x;
+  for (const auto& [taps, stride] : {std::pair{10, 5}, {3, 2}, {3, 2}}) {
+    windows = symbols.Floor(windows, stride - taps, stride, true);
+    EXPECT_TRUE(windows.not_negative());
+  }
+  EXPECT_EQ(symbols.Floor(symbols.Floor(x, 0, 20), -1, 1), windows);
+  EXPECT_EQ(symbols.Sum(ir::Number(1), windows), symbols.Floor(x, 0, 20));
+  EXPECT_NE(symbols.Floor(x, 0, 20), windows);
+  EXPECT_EQ(symbols.Floor(symbols.Floor(x, 3, 1), -3, 1), x);
+  EXPECT_EQ(symbols.Floor(ir::Times(ir::Number(6), x), 1, 3), ir::Times(ir::Number(2), x));
+  EXPECT_EQ(symbols.Floor(ir::Number(11), -1, 3), ir::Number(3));
+  EXPECT_FALSE(symbols.Floor(ir::Number(2), -3, 1).known);
+  EXPECT_FALSE(symbols.Floor({}, 0, 2).known);
+  const int64_t large = int64_t{1} << 62;
+  EXPECT_FALSE(symbols.Floor(symbols.Floor(x, 0, large), 0, 4).known);
+}
+
+// x - 3 may be negative, unless something has that size.
+TEST(ElementsTest, WhatMayBeNegativeIsNoSize) {
+  ir::Symbols symbols;
+  const ir::Element x{true, 1, {"x"}}, less = symbols.Floor(x, -3, 1);
+  EXPECT_TRUE(less.known);
+  EXPECT_FALSE(less.not_negative());
+  EXPECT_FALSE(ir::Times(less, x).not_negative());
+  EXPECT_TRUE(ir::Symbols::DimOf(less).symbol.empty());
+  EXPECT_EQ(symbols.Sum(less, ir::Number(3)), x);
+  EXPECT_FALSE(symbols.TakeNews());
+  EXPECT_TRUE(symbols.Floor(x, -3, 1, true).not_negative());
+  EXPECT_TRUE(symbols.TakeNews());
+  EXPECT_FALSE(symbols.TakeNews());
+  EXPECT_TRUE(symbols.Floor(x, -3, 1).not_negative());
+}
+
+TEST(ElementsTest, SizesAheadOfWhatHasThem) {
+  for (const bool is_there : {false, true}) {
+    Net net;
+    const int signal = net.Input("signal", {{1}, {3}, {kUnknownDim, "samples"}});
+    const int samples = net.OnHost("Gather", 13, {net.OnHost("Shape", 15, {signal}, 1), net.Index(2)}, 0);
+    const int frames = net.OnHost("Div", 14, {net.OnHost("Sub", 14, {samples, net.Index(7)}, 0), net.Index(4)}, 0);
+    const int target =
+        net.OnHost("Concat", 13, {net.OnHost("Unsqueeze", 13, {frames, net.Ints("i", {0})}, 1), net.Ints("i", {-1})}, 1,
+                   {{"axis", int64_t{0}}});
+    const int y = net.Open("Reshape", 14, {net.Hidden("x"), target}, 2);
+    const std::vector<int64_t> stride = {is_there ? 4 : 2};
+    const int windows = net.Open("Conv", 11, {signal, net.Constant("w", {8, 3, 11})}, 3, {{"strides", stride}});
+    const int cut =
+        net.Open("Slice", 13, {windows, net.Ints("b", {1}), net.Ints("e", {INT64_MAX}), net.Ints("a", {2})}, 3);
+    ir::StateDims(net.graph);
+    const Dim rows = net.graph.value(y).dims->front();
+    EXPECT_EQ(rows.Equals(net.graph.value(cut).dims->back()), false);
+    const int other = net.Open("Conv", 11, {signal, net.Constant("w", {8, 3, 7})}, 3, {{"strides", stride}});
+    const int shorter = net.Open("Slice", 13, {other, net.Ints("b", {0}), net.Ints("e", {-1}), net.Ints("a", {2})}, 3);
+    ir::StateDims(net.graph);
+    // (samples - 7) / 4 is one less than the windows of 7, and as many as those of 11 by 4.
+    EXPECT_EQ(net.graph.value(y).dims->front().Equals(net.graph.value(windows).dims->back()), is_there);
+    EXPECT_EQ(net.graph.value(shorter).dims->back().Equals(net.graph.value(windows).dims->back()), is_there);
+  }
+}
+
 }  // namespace
 }  // namespace cudaep::graph
