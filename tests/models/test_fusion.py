@@ -50,7 +50,7 @@ FUSED = {
     "resnext.dynamo": {"conv_epilogue": 13},
     "swin.dynamo": {"joins": 5, "attention": 4, "product_epilogue": 16, "projections": 4, "skip_norm": 4},
     "t5_decoder.torchscript": {
-        "activation": 2, "attention": 4, "decoder_attention": 1, "norm": 7, "product_epilogue": 8, "projections": 3,
+        "activation": 2, "attention": 4, "decoder_attention": 2, "norm": 7, "product_epilogue": 8, "projections": 4,
     },  # fmt: skip
     "t5_encoder.dynamo": _T5,
     "t5_encoder.torchscript": _T5,
@@ -118,7 +118,7 @@ SHORT = {
     "qwen3.dynamo": 1,
     "qwen3.torchscript": 1,
     "swin.dynamo": 1,
-    "t5_decoder.torchscript": 10,
+    "t5_decoder.torchscript": 7,
     "whisper_decoder.torchscript": 5,
 }
 # Data that is moved about; other layouts of images bring more of it.

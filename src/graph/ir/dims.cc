@@ -13,7 +13,7 @@ class Inference {
  public:
   explicit Inference(Graph& graph) : graph_(graph), rules_(graph) {}
 
-  KnownElements Run() {
+  KnownSizes Run() {
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       if (graph_.values[v].is_constant()) ReadConstant(v);
       if (graph_.values[v].input >= 0) NameUnknown(static_cast<int>(v));
@@ -23,7 +23,7 @@ class Inference {
     if (rules_.symbols().TakeNews()) {
       for (const Node& node : graph_.nodes) Visit(node);
     }
-    return rules_.TakeElements();
+    return {rules_.TakeElements(), std::move(rules_.symbols())};
   }
 
  private:
@@ -104,6 +104,6 @@ class Inference {
 
 }  // namespace
 
-KnownElements StateDims(Graph& graph) { return Inference(graph).Run(); }
+KnownSizes StateDims(Graph& graph) { return Inference(graph).Run(); }
 
 }  // namespace cudaep::graph::ir

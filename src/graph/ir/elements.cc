@@ -196,19 +196,18 @@ Element Symbols::Floor(const Element& x, int64_t offset, int64_t divisor, bool e
   if (offset >= 0 && offset < divisor) {
     if (Element exact = Quotient(x, Number(divisor)); exact.known) return exact;
   }
-  const auto inner = x.number == 1 && x.symbols.size() == 1
-                         ? floors_.find(x.symbols[0].substr(x.symbols[0].starts_with(kSigned) ? 1 : 0))
-                         : floors_.end();
-  if (inner != floors_.end()) {
-    const FloorOf of = inner->second;
-    if (!CheckedMultiply(offset, of.divisor, &offset) || !CheckedAdd(offset, of.offset, &offset) ||
-        !CheckedMultiply(divisor, of.divisor, &divisor)) {
-      return kUnknown;
+  if (x.number == 1 && x.symbols.size() == 1) {
+    const std::string& symbol = x.symbols[0];
+    if (const Floored* const of = FloorOf(symbol.starts_with(kSigned) ? symbol.substr(1) : symbol)) {
+      if (!CheckedMultiply(offset, of->divisor, &offset) || !CheckedAdd(offset, of->offset, &offset) ||
+          !CheckedMultiply(divisor, of->divisor, &divisor)) {
+        return kUnknown;
+      }
+      return Floor(of->x, offset, divisor, is_certain);
     }
-    return Floor(of.x, offset, divisor, is_certain);
   }
   const Element named = Named("floor", x, offset, divisor);
-  const auto [entry, fresh] = floors_.try_emplace(named.symbols[0], FloorOf{x, offset, divisor, is_certain});
+  const auto [entry, fresh] = floors_.try_emplace(named.symbols[0], Floored{x, offset, divisor, is_certain});
   if (is_certain && !std::exchange(entry->second.not_negative, true)) has_news_ = true;
   return entry->second.not_negative ? named : Element{true, 1, {kSigned + named.symbols[0]}};
 }

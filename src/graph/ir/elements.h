@@ -53,8 +53,18 @@ class Symbols {
   Element Sum(const Element& a, const Element& b) {
     if (a.is_number()) return Floor(b, a.number, 1);
     if (b.is_number()) return Floor(a, b.number, 1);
-    return Text(b) < Text(a) ? Named("Add", b, a) : Named("Add", a, b);
+    const Element sum = Text(b) < Text(a) ? Named("Add", b, a) : Named("Add", a, b);
+    sums_.insert({sum.symbols[0], {a, b}});
+    return sum;
   }
+  struct Floored {
+    Element x;
+    int64_t offset, divisor;
+    bool not_negative;
+  };
+  // What a symbol is the sum or the floor of; null: of nothing that is known.
+  const std::pair<Element, Element>* SumOf(const std::string& symbol) const { return Find(sums_, symbol); }
+  const Floored* FloorOf(const std::string& symbol) const { return Find(floors_, symbol); }
   // The largest whole number up to (x + offset) / divisor, a divisor above 0: the same for all ways there, through
   // several such steps. Where that is not certain to be no negative number, `exists` says that it is one in every Run
   // that gets as far, as the count of something is.
@@ -69,14 +79,15 @@ class Symbols {
   static std::string TextOf(int64_t number) { return StrCat(number); }
   Element Named(const std::string& expression);
 
-  struct FloorOf {
-    Element x;
-    int64_t offset, divisor;
-    bool not_negative;
-  };
+  template <class Of>
+  static const Of* Find(const std::map<std::string, Of>& map, const std::string& symbol) {
+    const auto found = map.find(symbol);
+    return found == map.end() ? nullptr : &found->second;
+  }
 
   std::map<std::string, std::string> names_;
-  std::map<std::string, FloorOf> floors_;  // by symbol, without kSigned
+  std::map<std::string, Floored> floors_;                    // by symbol, without kSigned
+  std::map<std::string, std::pair<Element, Element>> sums_;  // by symbol
   bool has_news_ = false;
 };
 

@@ -6,6 +6,7 @@
 
 #include "core/data_type_traits.h"
 #include "graph/ir/constants.h"
+#include "graph/pass/layout.h"
 #include "graph/shape/host_operator.h"
 
 namespace cudaep::graph {
@@ -39,7 +40,7 @@ ops::HostTensor Rounded(const ops::HostTensor& tensor, DataType type) {
 
 class Folder {
  public:
-  Folder(ir::Graph& graph, const ir::KnownElements& known, const Settings& settings)
+  Folder(ir::Graph& graph, const ir::KnownSizes& known, const Settings& settings)
       : graph_(graph), known_(known), settings_(settings), folded_(graph.values.size(), -1) {}
 
   void Run() {
@@ -92,23 +93,53 @@ class Folder {
            ir::ScalarOf(graph_, factor) == 1.0;
   }
 
-  // A value of the region's inputs for one of a single element that is one of their dimensions, however the model found
-  // it: nothing has to be made for it, or kept from being fused. -1: it is none, or found that way.
+  // A value that follows from the region's inputs for one of a single element, a size that the model asks of what it
+  // has made: nothing has to be made for it, or kept from being fused. -1: it is none, or found so by the model.
   int SizeOfInput(const ir::Node& node) {
     const int output = node.outputs[0];
-    const auto& elements = known_[static_cast<size_t>(output)];
+    const auto& elements = known_.elements[static_cast<size_t>(output)];
     const ir::Value& value = graph_.value(output);
     const size_t rank = value.dims ? value.dims->size() : 2;
     if (!elements || elements->size() != 1 || rank > 1 || value.type != DataType::kInt64) return -1;
-    const ir::Element& element = elements->front();
-    if (element.number != 1 || element.symbols.size() != 1) return -1;
+    if (!node.Is("Shape") && !node.Is("Gather") && !node.Is("Slice")) return -1;
     if (node.Is("Shape") && graph_.value(node.inputs[0]).input >= 0) return -1;
-    Size& size = size_of_[element.symbols[0]];
-    if (size.vector < 0) size.vector = ReadSize(node, element.symbols[0]);
+    Size& size = SizeOf(node, elements->front());
     if (size.vector < 0 || rank == 1) return size.vector;
-    if (size.scalar < 0) size.scalar = AddSize(node, "Squeeze", 13, size.vector, {}, {});
+    if (size.scalar < 0) size.scalar = AddSize(node, "Squeeze", 13, {size.vector}, {}, {});
     return size.scalar;
   }
+
+  Size& SizeOf(const ir::Node& node, const ir::Element& element) {
+    Size& size = size_of_[ir::Symbols::Text(element)];
+    if (size.vector >= 0 || !element.not_negative() || element.symbols.empty()) return size;
+    const std::string& symbol = element.symbols[0];
+    if (element.number == 1 && element.symbols.size() == 1) {
+      if (const auto* const sum = known_.symbols.SumOf(symbol)) {
+        size.vector = Combined(node, "Add", sum->first, sum->second);
+      } else if (const auto* const floor = known_.symbols.FloorOf(symbol)) {
+        size.vector = Combined(node, "Add", floor->x, ir::Number(floor->offset));
+        if (size.vector >= 0 && floor->divisor != 1) {
+          size.vector = AddSize(node, "Div", 14, {size.vector, Int(node, floor->divisor)});
+        }
+      } else {
+        size.vector = ReadSize(node, symbol);
+      }
+    } else {
+      ir::Element rest = element;
+      rest.symbols.erase(rest.symbols.begin());
+      size.vector = Combined(node, "Mul", rest, {true, 1, {symbol}});
+    }
+    return size;
+  }
+
+  int Combined(const ir::Node& node, const char* op, const ir::Element& a, const ir::Element& b) {
+    const auto operand = [&](const ir::Element& element) {
+      return element.is_number() ? Int(node, element.number) : SizeOf(node, element).vector;
+    };
+    const int left = operand(a), right = operand(b);
+    return left < 0 || right < 0 ? -1 : AddSize(node, op, 14, {left, right});
+  }
+  int Int(const ir::Node& node, int64_t number) { return AddInts(graph_, node.name, {number}); }
 
   int ReadSize(const ir::Node& node, const std::string& symbol) {
     for (const int input : graph_.inputs) {
@@ -118,19 +149,19 @@ class Folder {
           std::ranges::find_if(*value.dims, [&](const ir::Dim& dim) { return !dim.known() && dim.symbol == symbol; });
       if (found == value.dims->end()) continue;
       const int64_t axis = found - value.dims->begin();
-      return AddSize(node, "Shape", 15, input, {{"start", axis}, {"end", axis + 1}}, {{.size = 1}});
+      return AddSize(node, "Shape", 15, {input}, {{"start", axis}, {"end", axis + 1}});
     }
     return -1;
   }
 
   // In front of all that may read it.
-  int AddSize(const ir::Node& node, const char* op, int version, int from, ops::Attributes attributes,
-              std::vector<ir::Dim> dims) {
+  int AddSize(const ir::Node& node, const char* op, int version, std::vector<int> from, ops::Attributes attributes = {},
+              std::vector<ir::Dim> dims = {{.size = 1}}) {
     ir::Node made{.name = node.name,
                   .op_type = op,
                   .since_version = version,
                   .attributes = std::move(attributes),
-                  .inputs = {from},
+                  .inputs = std::move(from),
                   .on_host = true,
                   .sources = node.sources};
     made.outputs = {graph_.AddValue({.name = made.name, .type = DataType::kInt64, .dims = std::move(dims)})};
@@ -140,7 +171,7 @@ class Folder {
 
   // Sizes, all of them stated.
   std::optional<ops::HostTensor> Numbers(int value) const {
-    const auto& elements = known_[static_cast<size_t>(value)];
+    const auto& elements = known_.elements[static_cast<size_t>(value)];
     const auto& dims = graph_.value(value).dims;
     if (!elements || !dims || graph_.value(value).type != DataType::kInt64) return std::nullopt;
     if (!std::ranges::all_of(*elements, &ir::Element::is_number)) return std::nullopt;
@@ -187,16 +218,16 @@ class Folder {
   static constexpr int kOnnxFloat = 1;  // TensorProto.FLOAT
 
   ir::Graph& graph_;
-  const ir::KnownElements& known_;
+  const ir::KnownSizes& known_;
   const Settings& settings_;
-  std::vector<int> folded_;  // the value in place of another; -1: none
-  std::map<std::string, Size> size_of_;
+  std::vector<int> folded_;              // the value in place of another; -1: none
+  std::map<std::string, Size> size_of_;  // by the text of an element
   std::vector<ir::Node> sizes_;
 };
 
 }  // namespace
 
-void FoldKnown(ir::Graph& graph, const ir::KnownElements& known, const Settings& settings) {
+void FoldKnown(ir::Graph& graph, const ir::KnownSizes& known, const Settings& settings) {
   Folder(graph, known, settings).Run();
   RemoveDeadNodes(graph);
 }

@@ -9,6 +9,6 @@ namespace cudaep::graph {
 // Makes constants of small tensors whose elements are known: sizes that the model states, as `known` has them, and what
 // operators of shape arithmetic make of constants alone, as in 1 / sqrt(head size). 16-bit floats are computed in fp32
 // and rounded after each operator, as kernels do.
-void FoldKnown(ir::Graph& graph, const ir::KnownElements& known, const Settings& settings);
+void FoldKnown(ir::Graph& graph, const ir::KnownSizes& known, const Settings& settings);
 
 }  // namespace cudaep::graph

@@ -75,15 +75,38 @@ TEST(Fold, SizesOfWhatIsMadeAreTheInputs) {
   }
 }
 
-// A sum of two sizes, and one of which nothing is known.
-TEST(Fold, OtherSizesAreReadWhereTheModelDoes) {
+// Rows that are appended to others, twice; those of which nothing is known are asked of what has them.
+TEST(Fold, SumsAndProductsOfSizes) {
+  for (const bool is_known : {true, false}) {
+    Net net;
+    const int past = net.Input("past", {{kUnknownDim, "batch"}, {kUnknownDim, "past"}, {8}}), x = net.Hidden("x");
+    const int more = net.Open(is_known ? "Relu" : "Compress", 11, {x}, 3, {{"axis", int64_t{1}}});
+    const int all = net.Open("Concat", 13, {past, more}, 3, {{"axis", int64_t{1}}});
+    const int flat = net.Open("Flatten", 13, {all}, 2, {{"axis", int64_t{2}}});
+    const int shape = net.OnHost("Shape", 15, {flat}, 1);
+    const int rows = net.OnHost("Slice", 13, {shape, net.Ints("i", {0}), net.Ints("i", {1})}, 1);
+    net.Output(net.Open("Cast", 13, {rows}, 1, {{"to", int64_t{1}}}));
+    net.Output(all);
+    net.Run();
+    const Ops ops = net.Operators();
+    EXPECT_EQ(std::ranges::count(ops, "Mul"), is_known ? 1 : 0);
+    EXPECT_EQ(std::ranges::count(ops, "Add"), is_known ? 1 : 0);
+    EXPECT_EQ(std::ranges::count(ops, "Shape"), is_known ? 3 : 1);
+  }
+}
+
+TEST(Fold, WindowsOfAnInput) {
   Net net;
-  const int x = net.Hidden("x");
-  const int y = net.Op("Concat", {x, x});
-  net.graph.nodes.back().attributes.insert({"axis", int64_t{1}});
-  net.Output(net.OnHost("Slice", 13, {net.OnHost("Shape", 15, {y}, 1), net.Ints("i", {1}), net.Ints("i", {2})}, 1));
+  const int signal = net.Input("signal", {{1}, {3}, {kUnknownDim, "samples"}});
+  const int windows =
+      net.Open("Conv", 11, {signal, net.Constant("w", {8, 3, 10})}, 3, {{"strides", std::vector<int64_t>{4}}});
+  const int count = net.OnHost("Gather", 13, {net.OnHost("Shape", 15, {windows}, 1), net.Index(2)}, 0);
+  net.Output(net.Open("Cast", 13, {count}, 0, {{"to", int64_t{1}}}));
+  net.Output(windows);
   net.Run();
-  EXPECT_EQ(net.Operators(), (Ops{"Concat", "Shape", "Slice"}));
+  ASSERT_EQ(net.Operators(), (Ops{"Shape", "Add", "Div", "Squeeze", "Conv", "Cast"}));
+  EXPECT_EQ(net.graph.value(net.node(1).inputs[1]).constant.host<int64_t>()[0], 4 - 10);
+  EXPECT_EQ(net.graph.value(net.node(2).inputs[1]).constant.host<int64_t>()[0], 4);
 }
 
 TEST(Fold, WhatGivesItsInputGoes) {
