@@ -25,8 +25,12 @@ _T5 = {"product_epilogue": 6, "activation": 2, "attention": 2, "projections": 4,
 _WAV2VEC2 = {"attention": 2, "group_norm": 1, "product_epilogue": 14, "projections": 2, "skip_norm": 1}
 FUSED = {
     "bart_decoder.torchscript": {
-        "activation": 2, "attention": 4, "decoder_attention": 2, "product_epilogue": 20, "projections": 2,
-    },  # fmt: skip
+        "activation": 2,
+        "attention": 4,
+        "decoder_attention": 2,
+        "product_epilogue": 20,
+        "projections": 2,
+    },
     "bart_encoder.dynamo": _DENSE | {"attention": 2, "projections": 2},
     "bert.dynamo": _DENSE | {"attention": 2, "projections": 2},
     "bert.torchscript": _DENSE | {"activation": 2, "attention": 2, "projections": 2},
@@ -50,8 +54,13 @@ FUSED = {
     "resnext.dynamo": {"conv_epilogue": 13},
     "swin.dynamo": {"joins": 5, "attention": 4, "product_epilogue": 16, "projections": 4, "skip_norm": 4},
     "t5_decoder.torchscript": {
-        "activation": 2, "attention": 4, "decoder_attention": 2, "norm": 7, "product_epilogue": 8, "projections": 4,
-    },  # fmt: skip
+        "activation": 2,
+        "attention": 4,
+        "decoder_attention": 2,
+        "norm": 7,
+        "product_epilogue": 8,
+        "projections": 4,
+    },
     "t5_encoder.dynamo": _T5,
     "t5_encoder.torchscript": _T5,
     "unet_group_norm.dynamo": {"group_norm": 10, "attention": 1, "product_epilogue": 1},
