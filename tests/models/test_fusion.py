@@ -28,7 +28,7 @@ FUSED = {
         "activation": 2,
         "attention": 4,
         "decoder_attention": 2,
-        "product_epilogue": 20,
+        "product_epilogue": 21,
         "projections": 2,
     },
     "bart_encoder.dynamo": _DENSE | {"attention": 2, "projections": 2},
@@ -114,7 +114,6 @@ EMBEDDED = {name for name in FUSED if name.startswith(_TOKENS)}
 CHAINED = {"bert.dynamo", "modernbert.dynamo"}
 # In the 16-bit forms: products by themselves that may run as convolutions.
 SHORT = {
-    "bart_decoder.torchscript": 1,
     "efficientnet.torchscript": 19,
     "gpt2.dynamo": 1,
     "gpt2.torchscript": 1,

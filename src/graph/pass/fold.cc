@@ -49,6 +49,7 @@ class Folder {
         if (input >= 0 && folded_[static_cast<size_t>(input)] >= 0) input = folded_[static_cast<size_t>(input)];
       }
       if (node.outputs.size() != 1 || node.outputs[0] < 0) continue;
+      ReadVectors(node);
       const int output = node.outputs[0];
       int& folded = folded_[static_cast<size_t>(output)];
       folded = Unchanged(node);
@@ -68,6 +69,29 @@ class Folder {
   struct Size {
     int vector = -1, scalar = -1;  // values, of one element
   };
+
+  // A constant of [1, ..., 1, size] is added, or multiplied with, as the vector that it is, which passes know.
+  void ReadVectors(ir::Node& node) {
+    if (!node.Is("Add") && !node.Is("Mul")) return;
+    for (const size_t i : {0, 1}) {
+      const int input = node.inputs[i];
+      const ops::TensorView constant = graph_.value(input).constant;
+      const auto& others = graph_.value(node.inputs[1 - i]).dims;
+      if (!constant.present() || constant.rank < 2 || constant.elems() != constant.dims().back()) continue;
+      if (!others || others->size() < static_cast<size_t>(constant.rank)) continue;
+      int& vector = vector_of_.try_emplace(input, -1).first->second;
+      if (vector < 0) {
+        ir::Value made{.name = graph_.value(input).name,
+                       .type = constant.type,
+                       .dims = std::vector<ir::Dim>{ir::Dim{.size = constant.elems()}},
+                       .constant = constant};
+        made.constant.dim += constant.rank - 1;
+        made.constant.rank = 1;
+        vector = graph_.AddValue(std::move(made));
+      }
+      node.inputs[i] = vector;
+    }
+  }
 
   // The input that comes out as it is: of one tensor, or of one multiplied or divided by 1. -1: none does.
   int Unchanged(const ir::Node& node) const {
@@ -223,6 +247,7 @@ class Folder {
   std::vector<int> folded_;              // the value in place of another; -1: none
   std::map<std::string, Size> size_of_;  // by the text of an element
   std::vector<ir::Node> sizes_;
+  std::map<int, int> vector_of_;  // of constants
 };
 
 }  // namespace

@@ -183,5 +183,26 @@ TEST(Fold, WhatCannotBeComputedStays) {
   EXPECT_EQ(net.Operators(), (Ops{"Div", "Reshape"}));
 }
 
+// A bias as BART's exports have it.
+TEST(Fold, RowsOfOneAreVectors) {
+  Net net;
+  const int x = net.Hidden("x"), bias = net.Constant("bias", {1, 1, 8});
+  net.Output(net.Op("Add", {bias, net.Open("MatMul", 13, {x, net.Constant("w", {8, 8})}, 3)}));
+  net.Output(net.Op("Mul", {net.Op("Relu", {x}), bias}));
+  net.Run();
+  ASSERT_EQ(net.Operators(), (Ops{"MatMul", "Relu", "Mul"}));
+  const int vector = net.node(0).inputs[2];
+  EXPECT_EQ(net.graph.value(vector).constant.dims().size(), 1u);
+  EXPECT_EQ(net.graph.value(vector).constant.data, net.graph.value(bias).constant.data);
+  EXPECT_EQ(net.node(2).inputs[1], vector);
+  // What gives its result dimensions, and a column.
+  Net other;
+  const int z = other.Input("z", {{kUnknownDim, "rows"}, {8}});
+  other.Output(other.Open("Add", 13, {z, other.Constant("rows", {1, 1, 8})}, 3));
+  other.Output(other.Open("Add", 13, {z, other.Constant("column", {8, 1})}, 2));
+  other.Run();
+  for (const size_t n : {0, 1}) EXPECT_GT(other.graph.value(other.node(n).inputs[1]).constant.rank, 1);
+}
+
 }  // namespace
 }  // namespace cudaep::graph

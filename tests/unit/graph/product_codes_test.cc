@@ -261,9 +261,15 @@ TEST(ProductCodesTest, ScalesThatAreNoVectorOfColumns) {
   };
   EXPECT_EQ(left([](ProductNet& net) { return net.Scalar(0.5f); }), stays);
   EXPECT_EQ(left([](ProductNet& net) { return net.Constant("one", {1}); }), stays);
-  EXPECT_EQ(left([](ProductNet& net) { return net.Constant("rows", {1, kHidden}); }), stays);
   EXPECT_EQ(left([](ProductNet& net) { return net.Input("computed", {{kHidden}}); }), stays);
   EXPECT_EQ(left([](ProductNet& net) { return net.Hidden("whole"); }), stays);
+}
+
+TEST(ProductCodesTest, ARowOfScalesIsAVector) {
+  ProductNet net;
+  const int a = net.CodesOfX(DataType::kInt8), b = net.Bytes(kHidden, kHidden);
+  EXPECT_EQ(net.Left(net.OfIntegers(a, b, net.Constant("row", {1, kHidden}))),
+            (Ops{"QuantizeLinear", "MatMulIntegerToCodes"}));
 }
 
 // Codes of uint8 that the model gives away stay such; weights that it computes are no constant.
