@@ -133,6 +133,7 @@ MaybeDims DimRules::Of(const Node& node, size_t output) {
   if (node.Is("TopK")) return Selected(node);
   if (node.Is("Attention")) return Attended(node, output);
   if (node.Is("LSTM") || node.Is("GRU") || node.Is("RNN")) return Recurrent(node, output);
+  if (node.Is("MaxPool")) return Windowed(node);  // and places
   if (output != 0) return std::nullopt;
   if (Has(kLikeFirst, node)) return Stated(node, 0);
   if (Has(kBroadcast, node)) return Broadcast(node);
@@ -156,7 +157,6 @@ MaybeDims DimRules::Of(const Node& node, size_t output) {
       {"LpPool", [](DimRules& rules, const Node& n) { return rules.Windowed(n); }},
       {"MatMul", [](DimRules& rules, const Node& n) { return rules.Product(n, 1); }},
       {"MatMulInteger", [](DimRules& rules, const Node& n) { return rules.Product(n, 1); }},
-      {"MaxPool", [](DimRules& rules, const Node& n) { return rules.Windowed(n); }},
       {"OneHot", [](DimRules& rules, const Node& n) { return rules.Encoded(n); }},
       {"Pad", [](DimRules& rules, const Node& n) { return rules.Padded(n); }},
       {"QLinearConv", [](DimRules& rules, const Node& n) { return rules.Windowed(n, 3); }},
@@ -177,14 +177,17 @@ MaybeDims DimRules::Of(const Node& node, size_t output) {
 }
 
 bool DimRules::Overrules(const Node& node) {
-  // Axes that are no constants or not in order, empty slices, an output without a rule of its own, heads of values.
-  constexpr std::string_view kOnnx[] = {"Attention", "Slice"},
-                             kMicrosoft[] = {"Attention", "GatherND", "MultiHeadAttention"};
-  if (node.domain == ops::kMicrosoftDomain) return Has(kMicrosoft, node);
+  const auto is = [&](const char* op) { return node.op_type == op; };
+  if (node.domain == ops::kMicrosoftDomain) {
+    // Values of another size than queries; an operator that the host takes for ONNX's of the same name.
+    return is("Attention") || is("MultiHeadAttention") || is("GatherND");
+  }
   if (!node.domain.empty()) return false;
-  const bool has_axes = node.attributes.contains("axes") || node.inputs.size() > 1;
-  return Has(kOnnx, node) || (node.Is("Squeeze") && has_axes) ||
-         (node.op_type.ends_with("Pool") && IntAttribute(node, "ceil_mode", 0) != 0);
+  if (is("Attention")) return true;                                                      // values of another size
+  if (is("Slice")) return true;                                                          // axes that are computed
+  if (is("Squeeze")) return node.attributes.contains("axes") || node.inputs.size() > 1;  // axes in any order
+  // A window that would begin behind the image.
+  return node.op_type.ends_with("Pool") && IntAttribute(node, "ceil_mode", 0) != 0;
 }
 
 MaybeDims DimRules::OfMicrosoft(const Node& node, size_t output) {
@@ -207,10 +210,15 @@ MaybeDims DimRules::OfMicrosoft(const Node& node, size_t output) {
   if (is("GatherND")) return GatheredAt(node);
   if (is("MatMulNBits")) {
     MaybeDims dims = Stated(node, 0);
-    if (dims && !dims->empty()) dims->back() = {.size = IntAttribute(node, "N", kUnknownDim)};
+    if (dims && !dims->empty()) dims->back() = SizeAttribute(node, "N");
     return dims;
   }
   return std::nullopt;
+}
+
+Dim DimRules::SizeAttribute(const Node& node, const char* name, int64_t fallback) {
+  const int64_t size = IntAttribute(node, name, fallback);
+  return size < 0 ? Dim{} : Dim{.size = size};
 }
 
 bool DimRules::IsFirst(const Dim& part, const Dim& whole) const {

@@ -14,8 +14,8 @@ class DimRules {
 
   // Absent where nothing is said.
   MaybeDims Of(const Node& node, size_t output);
-  // Whether hosts state wrong numbers for some of the operator's nodes (seen with ONNX Runtime 1.32): nothing of what
-  // they state is kept.
+  // Whether hosts state wrong sizes for some of the operator's nodes (seen with ONNX Runtime 1.32): of what they state
+  // only how many there are is kept.
   static bool Overrules(const Node& node);
 
   // Of an input; absent for one that is left out, too.
@@ -48,12 +48,15 @@ class DimRules {
   MaybeDims Product(const Node& node, size_t right);
   MaybeDims Gemm(const Node& node, size_t right) const;
 
+  // Open where the node has none, or a negative one.
+  static Dim SizeAttribute(const Node& node, const char* name, int64_t fallback = kUnknownDim);
+
   // Of operators with axes.
   // The axis of an attribute, counted from the front; -1: none that fits.
   static int64_t AxisOf(const Node& node, size_t rank, int64_t fallback);
   MaybeDims Gathered(const Node& node) const;
   MaybeDims GatheredAt(const Node& node) const;
-  Dim SumOf(const Dim& a, const Dim& b);
+  Dim AddDims(const Dim& a, const Dim& b);
   // From 0 in steps of 1.
   MaybeDims Counted(const Node& node);
   // Of an input since version 13, of an attribute before; absent where they are not known.

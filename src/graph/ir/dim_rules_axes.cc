@@ -91,10 +91,7 @@ MaybeDims DimRules::Squeezed(const Node& node) const {
   return dims;
 }
 
-Dim DimRules::SumOf(const Dim& a, const Dim& b) {
-  if (a.known() && b.known()) return {.size = a.size + b.size};
-  return Symbols::DimOf(symbols_.Sum(ElementOf(a), ElementOf(b)));
-}
+Dim DimRules::AddDims(const Dim& a, const Dim& b) { return Symbols::DimOf(symbols_.Sum(ElementOf(a), ElementOf(b))); }
 
 MaybeDims DimRules::Joined(const Node& node) {
   MaybeDims dims = Stated(node, 0);
@@ -109,7 +106,7 @@ MaybeDims DimRules::Joined(const Node& node) {
       if (static_cast<int64_t>(d) != axis) {
         if (!dim.known()) dim = (*part)[d].known() || dim.symbol.empty() ? (*part)[d] : dim;
       } else {
-        dim = SumOf(dim, (*part)[d]);
+        dim = AddDims(dim, (*part)[d]);
       }
     }
   }
@@ -205,8 +202,7 @@ MaybeDims DimRules::Selected(const Node& node) const {
   if (axis < 0) return std::nullopt;
   const Elements* const given = node.inputs.size() > 1 ? ElementsOf(node.inputs[1]) : nullptr;
   Dim& dim = (*dims)[static_cast<size_t>(axis)];
-  dim = given != nullptr && given->size() == 1 ? Symbols::DimOf(given->front())
-                                               : Dim{.size = IntAttribute(node, "k", kUnknownDim)};
+  dim = given != nullptr && given->size() == 1 ? Symbols::DimOf(given->front()) : SizeAttribute(node, "k");
   return dims;
 }
 

@@ -95,10 +95,8 @@ MaybeDims DimRules::Resized(const Node& node) const {
 MaybeDims DimRules::Aligned(const Node& node) const {
   const MaybeDims &x = Stated(node, 0), &regions = Stated(node, 1);
   if (!x || !regions || x->size() != 4 || regions->size() != 2) return std::nullopt;
-  return DimList{(*regions)[0],
-                 (*x)[1],
-                 {.size = IntAttribute(node, "output_height", 1)},
-                 {.size = IntAttribute(node, "output_width", 1)}};
+  return DimList{(*regions)[0], (*x)[1], SizeAttribute(node, "output_height", 1),
+                 SizeAttribute(node, "output_width", 1)};
 }
 
 MaybeDims DimRules::Pooled(const Node& node) const {

@@ -5,6 +5,7 @@
 
 #include "graph/ir/constants.h"
 #include "graph/ir/dim_rules.h"
+#include "ops/registry.h"
 
 namespace cudaep::graph::ir {
 namespace {
@@ -19,8 +20,8 @@ class Inference {
       if (graph_.values[v].input >= 0) NameUnknown(static_cast<int>(v));
     }
     for (const Node& node : graph_.nodes) Visit(node);
-    // Sizes that a model computes ahead of the images that have them.
-    if (rules_.symbols().TakeNews()) {
+    // Sizes that a model computes ahead of the images that have them; of such that follow from these, as often.
+    for (int again = 0; again < 3 && rules_.symbols().TakeNews(); ++again) {
       for (const Node& node : graph_.nodes) Visit(node);
     }
     return {rules_.TakeElements(), std::move(rules_.symbols())};
@@ -46,7 +47,8 @@ class Inference {
       const MaybeDims inferred = rules_.Of(node, i);
       Value& value = graph_.value(node.outputs[i]);
       if (DimRules::Overrules(node)) {
-        Replace(value, inferred, rules_.Stated(node, 0));
+        const bool has_rank = value.dims && !node.Is("GatherND", ops::kMicrosoftDomain);
+        value.dims = inferred || !has_rank ? inferred : MaybeDims(DimList(value.dims->size()));
       } else if (inferred) {
         Take(value, *inferred);
       }
@@ -73,18 +75,6 @@ class Inference {
     for (size_t i = 0; i < inferred.size(); ++i) {
       Dim& dim = (*value.dims)[i];
       if (inferred[i].known() || (!dim.known() && !inferred[i].symbol.empty())) dim = inferred[i];
-    }
-  }
-
-  // Of what the model states a name of its own stays, for a dimension of which nothing follows.
-  static void Replace(Value& value, const MaybeDims& inferred, const MaybeDims& input) {
-    const MaybeDims stated = std::exchange(value.dims, inferred);
-    if (!stated || !inferred || stated->size() != inferred->size()) return;
-    for (size_t i = 0; i < inferred->size(); ++i) {
-      Dim& dim = (*value.dims)[i];
-      const Dim& other = (*stated)[i];
-      const bool of_input = input && std::ranges::find(*input, other.symbol, &Dim::symbol) != input->end();
-      if (!dim.known() && dim.symbol.empty() && !other.known() && !of_input) dim = other;
     }
   }
 

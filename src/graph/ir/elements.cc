@@ -36,18 +36,19 @@ Element Combined(const Node& node, const Element& a, const Element& b, Symbols& 
     return told ? Number(0) : kUnknown;
   }
   if (node.Is("Mul")) return Times(a, b);
+  if (b.number == std::numeric_limits<int64_t>::min()) return kUnknown;
   if (a.is_number() && b.is_number()) {
     int64_t sum = 0;
     const bool is_natural = b.number > 0 && a.number >= 0;
     if (node.Is("Div")) return is_natural ? Number(a.number / b.number) : kUnknown;
     if (node.Is("Mod")) return is_natural ? Number(a.number % b.number) : kUnknown;
-    if (node.Is("Sub") && b.number == std::numeric_limits<int64_t>::min()) return kUnknown;
     return CheckedAdd(a.number, node.Is("Sub") ? -b.number : b.number, &sum) ? Number(sum) : kUnknown;
   }
-  if (b.is_number() && b.number == 0 && !node.Is("Div") && !node.Is("Mod")) return a;
   if (node.Is("Div") && b.is_number() && b.number > 0) {
-    const Element exact = Quotient(a, b);
-    return exact.known ? exact : symbols.Floor(a, 0, b.number);
+    if (Element exact = Quotient(a, b); exact.known) return exact;
+    // Of what may be negative the quotient is cut off towards 0.
+    const Element floor = symbols.Floor(a, 0, b.number);
+    return a.not_negative() || floor.not_negative() ? floor : kUnknown;
   }
   if (node.Is("Sub") && b.is_number()) return symbols.Floor(a, -b.number, 1);
   if (node.Is("Add") && (a.is_number() || b.is_number())) return symbols.Sum(a, b);
@@ -162,7 +163,9 @@ Element ElementOf(const Dim& dim) {
 }
 
 Element Times(Element a, const Element& b) {
-  if (!a.known || !b.known || !CheckedMultiply(a.number, b.number, &a.number)) return kUnknown;
+  constexpr size_t kMostSymbols = 16;
+  if (!a.known || !b.known || a.symbols.size() + b.symbols.size() > kMostSymbols) return kUnknown;
+  if (!CheckedMultiply(a.number, b.number, &a.number)) return kUnknown;
   a.symbols.insert(a.symbols.end(), b.symbols.begin(), b.symbols.end());
   std::sort(a.symbols.begin(), a.symbols.end());
   if (a.number == 0) a.symbols.clear();
@@ -183,6 +186,15 @@ Element Quotient(Element a, const Element& b) {
 Element Symbols::Named(const std::string& expression) {
   const auto [entry, fresh] = names_.try_emplace(expression, StrCat("#", names_.size()));
   return {true, 1, {entry->second}};
+}
+
+Element Symbols::Sum(const Element& a, const Element& b) {
+  if (!a.known || !b.known) return kUnknown;
+  if (a.is_number()) return Floor(b, a.number, 1);
+  if (b.is_number()) return Floor(a, b.number, 1);
+  const Element sum = Text(b) < Text(a) ? Named("Add", b, a) : Named("Add", a, b);
+  sums_.insert({sum.symbols[0], {a, b}});
+  return sum;
 }
 
 Element Symbols::Floor(const Element& x, int64_t offset, int64_t divisor, bool exists) {

@@ -49,25 +49,19 @@ class Symbols {
     (expression.append("**").append(TextOf(operands)), ...);  // which no text of an element has
     return Named(expression);
   }
-  // a + b where that is no product, in either order.
-  Element Sum(const Element& a, const Element& b) {
-    if (a.is_number()) return Floor(b, a.number, 1);
-    if (b.is_number()) return Floor(a, b.number, 1);
-    const Element sum = Text(b) < Text(a) ? Named("Add", b, a) : Named("Add", a, b);
-    sums_.insert({sum.symbols[0], {a, b}});
-    return sum;
-  }
+  // a + b, in either order.
+  Element Sum(const Element& a, const Element& b);
   struct Floored {
     Element x;
     int64_t offset, divisor;
     bool not_negative;
   };
   // What a symbol is the sum or the floor of; null: of nothing that is known.
-  const std::pair<Element, Element>* SumOf(const std::string& symbol) const { return Find(sums_, symbol); }
+  const std::pair<Element, Element>* OperandsOfSum(const std::string& symbol) const { return Find(sums_, symbol); }
   const Floored* FloorOf(const std::string& symbol) const { return Find(floors_, symbol); }
   // The largest whole number up to (x + offset) / divisor, a divisor above 0: the same for all ways there, through
-  // several such steps. Where that is not certain to be no negative number, `exists` says that it is one in every Run
-  // that gets as far, as the count of something is.
+  // several such steps. Where that is not certain to be no negative number, `exists` says that it is none in a Run that
+  // gets as far, as the count of windows is (of an axis without any element, which has none, it may be off).
   Element Floor(const Element& x, int64_t offset, int64_t divisor, bool exists = false);
   // Whether since the last call something turned out to exist that was asked for before.
   bool TakeNews() { return std::exchange(has_news_, false); }

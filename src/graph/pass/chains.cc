@@ -116,17 +116,19 @@ void CopyForReaders(ir::Graph& graph) {
   graph.nodes = std::move(nodes);
 }
 
-// Of each node whether nodes that may join a chain make a whole number of its result, a place in a table say. Those of
-// 16 bits stay single then: a chain rounds less often, and a little below a whole number is cut off to the one before.
+// Of each node whether a whole number is cut off its result, or what nodes that may join a chain make of that: a place
+// in a table, say. Those of 16 bits stay single then: a chain rounds less often, and a little below a whole number is
+// cut off to the one before. (Passes before this one round as rarely as ever.)
 std::vector<bool> LeadToWholeNumbers(const ir::Graph& graph, const ir::Uses& uses) {
   std::vector<bool> lead(graph.nodes.size(), false);
   for (int n = static_cast<int>(lead.size()); n-- > 0;) {
     if (!MayJoin(graph, n)) continue;
+    const bool is_float = kFloatTypes.Contains(graph.value(NodeAt(graph, n).outputs[0]).type);
     lead[static_cast<size_t>(n)] =
         std::ranges::any_of(uses.readers(NodeAt(graph, n).outputs[0]), [&](const ir::Uses::Use& use) {
           const ir::Node& reader = NodeAt(graph, use.node);
           return lead[static_cast<size_t>(use.node)] ||
-                 (reader.Is("Cast") && kIntTypes.Contains(graph.value(reader.outputs[0]).type));
+                 (is_float && reader.Is("Cast") && kIntTypes.Contains(graph.value(reader.outputs[0]).type));
         });
   }
   return lead;

@@ -94,7 +94,7 @@ class Folder {
   }
 
   // The input that comes out as it is: of one tensor, or of one multiplied or divided by 1. -1: none does.
-  int Unchanged(const ir::Node& node) const {
+  int Unchanged(const ir::Node& node) {
     constexpr std::string_view kOfOne[] = {"Cast", "Concat", "Identity", "Max", "Mean", "Min", "Sum"};
     if (!node.domain.empty() || node.inputs.empty()) return -1;
     int from = -1;
@@ -105,9 +105,15 @@ class Folder {
       if (node.Is("Mul") && IsOneFor(node.inputs[1], node.inputs[0])) from = node.inputs[1];
     }
     if (from < 0) return -1;
-    const ir::Value& value = graph_.value(from);
-    const bool same = value.kind == ops::ValueKind::kTensor && value.type == graph_.value(node.outputs[0]).type;
-    return same ? from : -1;
+    ir::Value& value = graph_.value(from);
+    const ir::Value& same = graph_.value(node.outputs[0]);
+    if (value.kind != ops::ValueKind::kTensor || value.type != same.type) return -1;
+    // What is stated of the one holds for the other.
+    if (!value.dims) value.dims = same.dims;
+    for (size_t i = 0; same.dims && i < same.dims->size() && i < value.dims->size(); ++i) {
+      if ((*same.dims)[i].known()) (*value.dims)[i] = (*same.dims)[i];
+    }
+    return from;
   }
 
   // Whether a factor is 1 and gives the value no dimensions.
@@ -122,9 +128,9 @@ class Folder {
   int SizeOfInput(const ir::Node& node) {
     const int output = node.outputs[0];
     const auto& elements = known_.elements[static_cast<size_t>(output)];
-    const ir::Value& value = graph_.value(output);
-    const size_t rank = value.dims ? value.dims->size() : 2;
-    if (!elements || elements->size() != 1 || rank > 1 || value.type != DataType::kInt64) return -1;
+    const auto& dims = graph_.value(output).dims;
+    const size_t rank = dims ? dims->size() : 2;
+    if (!elements || elements->size() != 1 || rank > 1 || graph_.value(output).type != DataType::kInt64) return -1;
     if (!node.Is("Shape") && !node.Is("Gather") && !node.Is("Slice")) return -1;
     if (node.Is("Shape") && graph_.value(node.inputs[0]).input >= 0) return -1;
     Size& size = SizeOf(node, elements->front());
@@ -134,24 +140,22 @@ class Folder {
   }
 
   Size& SizeOf(const ir::Node& node, const ir::Element& element) {
-    Size& size = size_of_[ir::Symbols::Text(element)];
-    if (size.vector >= 0 || !element.not_negative() || element.symbols.empty()) return size;
+    const auto [entry, fresh] = size_of_.try_emplace(ir::Symbols::Text(element));
+    Size& size = entry->second;
+    if (!fresh || !element.not_negative() || element.symbols.empty()) return size;
     const std::string& symbol = element.symbols[0];
-    if (element.number == 1 && element.symbols.size() == 1) {
-      if (const auto* const sum = known_.symbols.SumOf(symbol)) {
-        size.vector = Combined(node, "Add", sum->first, sum->second);
-      } else if (const auto* const floor = known_.symbols.FloorOf(symbol)) {
-        size.vector = Combined(node, "Add", floor->x, ir::Number(floor->offset));
-        if (size.vector >= 0 && floor->divisor != 1) {
-          size.vector = AddSize(node, "Div", 14, {size.vector, Int(node, floor->divisor)});
-        }
-      } else {
-        size.vector = ReadSize(node, symbol);
-      }
-    } else {
+    if (element.number != 1 || element.symbols.size() != 1) {
       ir::Element rest = element;
       rest.symbols.erase(rest.symbols.begin());
       size.vector = Combined(node, "Mul", rest, {true, 1, {symbol}});
+    } else if (const auto* const sum = known_.symbols.OperandsOfSum(symbol)) {
+      size.vector = Combined(node, "Add", sum->first, sum->second);
+    } else if (const auto* const floor = known_.symbols.FloorOf(symbol); floor != nullptr) {
+      // What a window counts is asked where it is: an axis without elements has none.
+      const bool is_sum = floor->divisor == 1 && floor->offset > 0;
+      if (is_sum) size.vector = Combined(node, "Add", floor->x, ir::Number(floor->offset));
+    } else {
+      size.vector = ReadSize(node, symbol);
     }
     return size;
   }
@@ -160,8 +164,8 @@ class Folder {
     const auto operand = [&](const ir::Element& element) {
       return element.is_number() ? Int(node, element.number) : SizeOf(node, element).vector;
     };
-    const int left = operand(a), right = operand(b);
-    return left < 0 || right < 0 ? -1 : AddSize(node, op, 14, {left, right});
+    const int left = operand(a), right = left < 0 ? -1 : operand(b);
+    return right < 0 ? -1 : AddSize(node, op, 14, {left, right});
   }
   int Int(const ir::Node& node, int64_t number) { return AddInts(graph_, node.name, {number}); }
 

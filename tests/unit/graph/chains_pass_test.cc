@@ -74,6 +74,16 @@ TEST(ChainsPassTest, WholeNumbersAreMadeOfWhatTheModelRounds) {
   }
 }
 
+// Truth is whole without being cut off.
+TEST(ChainsPassTest, NumbersMadeOfTruthAreNoWholeNumbers) {
+  ChainNet net(DataType::kFloat16);
+  const int x = net.Hidden("x");
+  const int large = net.Typed(DataType::kBool, "Greater", {net.Op("Exp", {net.Op("Abs", {x})}), x});
+  net.Output(net.Typed(DataType::kInt64, "Cast", {large}, {{"to", int64_t{7}}}));
+  net.Run();
+  EXPECT_EQ(net.Operators(), (Ops{"Elementwise", "Cast"}));
+}
+
 TEST(ChainsPassTest, WhatOthersReadLeavesToo) {
   ChainNet net;
   const int sum = net.Op("Add", {net.x, net.bias}), y = net.Op("Relu", {sum});

@@ -323,6 +323,40 @@ TEST(Dims, AttentionSaysAll) {
       (Texts{"batch,length,16", "batch,2,past,8"}));
 }
 
+// As hosts state them.
+TEST(Dims, WrongNumbersOfAttentionAreNotKept) {
+  const auto last = [](const char* op, const char* domain, std::vector<std::vector<ir::Dim>> inputs,
+                       ops::Attributes attributes) {
+    Operands net(std::move(inputs));
+    net.Add(op, 1, net.inputs, {kBatch, kLength, {0}}, std::move(attributes));
+    net.graph.nodes.back().domain = domain;
+    ir::StateDims(net.graph);
+    return net.graph.value(net.graph.nodes.back().outputs[0]).dims->back().size;
+  };
+  const std::vector<ir::Dim> x = {kBatch, kLength, {6}}, keys = {kBatch, kPast, {6}}, values = {kBatch, kPast, {10}};
+  const ops::Attributes two = {{"num_heads", int64_t{2}}};
+  EXPECT_EQ(last("Attention", "", {x, keys, values}, {{"q_num_heads", int64_t{2}}, {"kv_num_heads", int64_t{2}}}), 10);
+  EXPECT_EQ(last("Attention", "", {x, keys, values}, {}), kUnknownDim);
+  EXPECT_EQ(last("Attention", ops::kMicrosoftDomain, {x, {{6}, {24}}}, two), 8);
+  EXPECT_EQ(last("MultiHeadAttention", ops::kMicrosoftDomain, {x, keys, values}, two), 10);
+  EXPECT_EQ(last("MultiHeadAttention", ops::kMicrosoftDomain, {x, keys, values}, {}), kUnknownDim);
+}
+
+// Present keys are written into the buffer of past ones.
+TEST(Dims, PastThatIsABuffer) {
+  const std::vector<ir::Dim> x = {kBatch, {1}, {16}}, past = {kBatch, {2}, kPast, {8}};
+  Operands net({x, x, x, {}, {}, {}, past, past, {{1}}});
+  EXPECT_EQ(net.Made("MultiHeadAttention", 1, 3, {{"num_heads", int64_t{2}}}, 4, ops::kMicrosoftDomain),
+            (Texts{"batch,1,16", "batch,2,past,8", "batch,2,past,8", "batch,2,1,?"}));
+}
+
+TEST(Dims, SizesThatNodesDoNotHave) {
+  Operands state({{kLength, kBatch, {6}}, {{2}, {15}, {6}}, {{2}, {15}, {5}}});
+  EXPECT_EQ(state.Made("LSTM", 14, 3, {}, 3)[1], "2,batch,5");
+  DimsNet few;
+  EXPECT_EQ(few.Of("TopK", 1, {few.x}, 1, {{"k", int64_t{-4}}}), Texts{"batch,length,?"});
+}
+
 TEST(Dims, WrongNumbersOfHostsAreNotKept) {
   const auto stated = [](const char* op, std::vector<int> inputs, DimsNet& net, std::vector<ir::Dim> dims,
                          ops::Attributes attributes = {}) {
@@ -343,12 +377,6 @@ TEST(Dims, WrongNumbersOfHostsAreNotKept) {
         net.Add("Slice", 13, {net.x, net.Ints("starts", {1}), net.Ints("ends", {3}), axes}, {kBatch, kLength, {2}});
     ir::StateDims(net.graph);
     for (const ir::Dim& dim : *net.graph.value(y).dims) EXPECT_TRUE(dim.symbol.starts_with('#')) << dim.size;
-  }
-  {
-    DimsNet net;  // a name of the model's own stays
-    EXPECT_EQ(stated("Slice", {net.x, net.Ints("starts", {1}), net.Ints("ends", {INT64_MAX}), net.Ints("axes", {1})},
-                     net, {kBatch, {kUnknownDim, "length - 1"}, {12}}),
-              "batch,length - 1,12");
   }
   {
     DimsNet net;  // axes out of order

@@ -169,6 +169,11 @@ TEST(ElementsTest, FloorsOfFloorsAreOne) {
   EXPECT_EQ(symbols.Floor(ir::Number(11), -1, 3), ir::Number(3));
   EXPECT_FALSE(symbols.Floor(ir::Number(2), -3, 1).known);
   EXPECT_FALSE(symbols.Floor({}, 0, 2).known);
+  EXPECT_FALSE(symbols.Sum({}, x).known);
+  EXPECT_FALSE(symbols.Sum(ir::Number(3), {}).known);
+  ir::Element many = x;
+  for (int i = 0; i < 8; ++i) many = ir::Times(many, many);
+  EXPECT_FALSE(many.known);
   const int64_t large = int64_t{1} << 62;
   EXPECT_FALSE(symbols.Floor(symbols.Floor(x, 0, large), 0, 4).known);
 }
@@ -189,30 +194,66 @@ TEST(ElementsTest, WhatMayBeNegativeIsNoSize) {
   EXPECT_TRUE(symbols.Floor(x, -3, 1).not_negative());
 }
 
-TEST(ElementsTest, SizesAheadOfWhatHasThem) {
-  for (const bool is_there : {false, true}) {
-    Net net;
-    const int signal = net.Input("signal", {{1}, {3}, {kUnknownDim, "samples"}});
-    const int samples = net.OnHost("Gather", 13, {net.OnHost("Shape", 15, {signal}, 1), net.Index(2)}, 0);
-    const int frames = net.OnHost("Div", 14, {net.OnHost("Sub", 14, {samples, net.Index(7)}, 0), net.Index(4)}, 0);
-    const int target =
-        net.OnHost("Concat", 13, {net.OnHost("Unsqueeze", 13, {frames, net.Ints("i", {0})}, 1), net.Ints("i", {-1})}, 1,
-                   {{"axis", int64_t{0}}});
-    const int y = net.Open("Reshape", 14, {net.Hidden("x"), target}, 2);
-    const std::vector<int64_t> stride = {is_there ? 4 : 2};
-    const int windows = net.Open("Conv", 11, {signal, net.Constant("w", {8, 3, 11})}, 3, {{"strides", stride}});
-    const int cut =
-        net.Open("Slice", 13, {windows, net.Ints("b", {1}), net.Ints("e", {INT64_MAX}), net.Ints("a", {2})}, 3);
-    ir::StateDims(net.graph);
-    const Dim rows = net.graph.value(y).dims->front();
-    EXPECT_EQ(rows.Equals(net.graph.value(cut).dims->back()), false);
-    const int other = net.Open("Conv", 11, {signal, net.Constant("w", {8, 3, 7})}, 3, {{"strides", stride}});
-    const int shorter = net.Open("Slice", 13, {other, net.Ints("b", {0}), net.Ints("e", {-1}), net.Ints("a", {2})}, 3);
-    ir::StateDims(net.graph);
-    // (samples - 7) / 4 is one less than the windows of 7, and as many as those of 11 by 4.
-    EXPECT_EQ(net.graph.value(y).dims->front().Equals(net.graph.value(windows).dims->back()), is_there);
-    EXPECT_EQ(net.graph.value(shorter).dims->back().Equals(net.graph.value(windows).dims->back()), is_there);
+struct AheadNet : Net {
+  AheadNet() {
+    signal = Input("signal", {{1}, {3}, {kUnknownDim, "samples"}});
+    samples = OnHost("Gather", 13, {OnHost("Shape", 15, {signal}, 1), Index(2)}, 0);
   }
+  // x as [size, -1].
+  int Rows(int size) {
+    const int vector = OnHost("Unsqueeze", 13, {size, Ints("i", {0})}, 1);
+    return Open("Reshape", 14,
+                {Hidden("x"), OnHost("Concat", 13, {vector, Ints("i", {-1})}, 1, {{"axis", int64_t{0}}})}, 2);
+  }
+  int Windows(int64_t taps, int64_t stride) {
+    return Open("Conv", 11, {signal, Constant("w", {8, 3, taps})}, 3, {{"strides", std::vector<int64_t>{stride}}});
+  }
+  int Cut(int of, int64_t begin, int64_t end) {
+    return Open("Slice", 13, {of, Ints("b", {begin}), Ints("e", {end}), Ints("a", {2})}, 3);
+  }
+  Dim RowsOf(int value) const { return graph.value(value).dims->front(); }
+  Dim CountOf(int value) const { return graph.value(value).dims->back(); }
+
+  int signal, samples;
+};
+
+// (samples - 7) / 4, which may be negative, is as many as windows of 11 four apart, and one less than those of 7.
+TEST(ElementsTest, SizesAheadOfWhatHasThem) {
+  for (const int64_t stride : {4, 2}) {
+    AheadNet net;
+    const int frames = net.OnHost("Div", 14, {net.OnHost("Sub", 14, {net.samples, net.Index(7)}, 0), net.Index(4)}, 0);
+    const int y = net.Rows(frames), windows = net.Windows(11, stride), others = net.Windows(7, stride);
+    const int first = net.Cut(others, 0, -1), last = net.Cut(others, 1, INT64_MAX),
+              fewer = net.Cut(windows, 1, INT64_MAX);
+    ir::StateDims(net.graph);
+    EXPECT_EQ(net.RowsOf(y).Equals(net.CountOf(windows)), stride == 4);
+    EXPECT_EQ(net.CountOf(first).Equals(net.CountOf(windows)), stride == 4);
+    EXPECT_EQ(net.CountOf(last).Equals(net.CountOf(windows)), stride == 4);
+    EXPECT_FALSE(net.CountOf(windows).Equals(net.CountOf(others)));
+    EXPECT_FALSE(net.CountOf(windows).Equals(net.CountOf(fewer)));
+  }
+}
+
+// (samples - 3) / 2 + 2 of two samples is 2, and 1 rounded down.
+TEST(ElementsTest, WhatMayBeNegativeIsCutOffTowardsZero) {
+  for (const bool is_there : {false, true}) {
+    AheadNet net;
+    const int half = net.OnHost("Div", 14, {net.OnHost("Sub", 14, {net.samples, net.Index(3)}, 0), net.Index(2)}, 0);
+    const int y = net.Rows(net.OnHost("Add", 14, {half, net.Index(2)}, 0));
+    const int other =
+        net.Rows(net.OnHost("Div", 14, {net.OnHost("Add", 14, {net.samples, net.Index(1)}, 0), net.Index(2)}, 0));
+    if (is_there) net.Windows(5, 2);  // (samples - 5) / 2 + 1 of them, for which there are enough samples
+    ir::StateDims(net.graph);
+    EXPECT_EQ(net.RowsOf(y).Equals(net.RowsOf(other)), is_there);
+  }
+}
+
+TEST(ElementsTest, TheLeastNumberIsNotTakenAway) {
+  AheadNet net;
+  const int y = net.Rows(net.OnHost("Sub", 14, {net.samples, net.Index(INT64_MIN)}, 0));
+  ir::StateDims(net.graph);
+  EXPECT_FALSE(net.RowsOf(y).known());
+  EXPECT_TRUE(net.RowsOf(y).symbol.starts_with('#'));
 }
 
 }  // namespace
