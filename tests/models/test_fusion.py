@@ -56,13 +56,13 @@ FUSED = {
     "t5_decoder.torchscript": {
         "activation": 2,
         "attention": 4,
-        "decoder_attention": 2,
+        "decoder_attention": 1,
         "norm": 7,
         "product_epilogue": 8,
-        "projections": 4,
+        "projections": 3,
     },
     "t5_encoder.dynamo": _T5,
-    "t5_encoder.torchscript": _T5,
+    "t5_encoder.torchscript": _T5 | {"projections": 3},
     "unet_group_norm.dynamo": {"group_norm": 10, "attention": 1, "product_epilogue": 1},
     "vit.dynamo": {"product_epilogue": 8, "attention": 2, "projections": 2},
     "vit.torchscript": {"activation": 2, "attention": 2, "product_epilogue": 8, "projections": 2},
@@ -126,7 +126,8 @@ SHORT = {
     "qwen3.dynamo": 1,
     "qwen3.torchscript": 1,
     "swin.dynamo": 1,
-    "t5_decoder.torchscript": 7,
+    "t5_decoder.torchscript": 10,
+    "t5_encoder.torchscript": 3,
     "whisper_decoder.torchscript": 5,
 }
 # Data that is moved about; other layouts of images bring more of it.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <span>
 #include <utility>
 
@@ -147,6 +148,7 @@ MaybeDims DimRules::Of(const Node& node, size_t output) {
       {"Conv", [](DimRules& rules, const Node& n) { return rules.Windowed(n, 1); }},
       {"ConvInteger", [](DimRules& rules, const Node& n) { return rules.Windowed(n, 1); }},
       {"ConvTranspose", [](DimRules& rules, const Node& n) { return rules.Spread(n); }},
+      {"Einsum", [](DimRules& rules, const Node& n) { return rules.Contracted(n); }},
       {"DepthToSpace", [](DimRules& rules, const Node& n) { return rules.Folded(n); }},
       {"Expand", [](DimRules& rules, const Node& n) { return rules.Expanded(n); }},
       {"Flatten", [](DimRules& rules, const Node& n) { return rules.Flattened(n); }},
@@ -183,8 +185,9 @@ bool DimRules::Overrules(const Node& node) {
     return is("Attention") || is("MultiHeadAttention") || is("GatherND");
   }
   if (!node.domain.empty()) return false;
-  if (is("Attention")) return true;                                                      // values of another size
-  if (is("Slice")) return true;                                                          // axes that are computed
+  if (is("Attention")) return true;  // values of another size
+  if (is("Einsum")) return true;     // a dimension of 1 beside a larger one
+  if (is("Slice")) return true;      // axes that are computed
   if (is("Squeeze")) return node.attributes.contains("axes") || node.inputs.size() > 1;  // axes in any order
   // A window that would begin behind the image.
   return node.op_type.ends_with("Pool") && IntAttribute(node, "ceil_mode", 0) != 0;
@@ -219,6 +222,32 @@ MaybeDims DimRules::OfMicrosoft(const Node& node, size_t output) {
 Dim DimRules::SizeAttribute(const Node& node, const char* name, int64_t fallback) {
   const int64_t size = IntAttribute(node, name, fallback);
   return size < 0 ? Dim{} : Dim{.size = size};
+}
+
+MaybeDims DimRules::Contracted(const Node& node) const {
+  std::string equation = AttributeOr(node, "equation", std::string());
+  std::erase(equation, ' ');
+  const size_t arrow = equation.find("->");
+  if (arrow == equation.npos || equation.find('.') != equation.npos) return std::nullopt;
+  std::map<char, Dim> dims;
+  size_t input = 0, axis = 0;
+  for (const char label : equation.substr(0, arrow) + ',') {
+    const MaybeDims& of = Stated(node, input);
+    if (!of || (label == ',' ? axis != of->size() : axis >= of->size())) return std::nullopt;
+    if (label == ',') {
+      ++input, axis = 0;
+      continue;
+    }
+    const auto [entry, fresh] = dims.try_emplace(label, (*of)[axis]);
+    if (!fresh) entry->second = BroadcastDim(entry->second, (*of)[axis]);
+    ++axis;
+  }
+  DimList made;
+  for (const char label : equation.substr(arrow + 2)) {
+    if (!dims.contains(label)) return std::nullopt;
+    made.push_back(dims[label]);
+  }
+  return made;
 }
 
 bool DimRules::IsFirst(const Dim& part, const Dim& whole) const {

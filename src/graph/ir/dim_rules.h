@@ -47,6 +47,7 @@ class DimRules {
   // in both: one that could not be told of the left operand is now.
   MaybeDims Product(const Node& node, size_t right);
   MaybeDims Gemm(const Node& node, size_t right) const;
+  MaybeDims Contracted(const Node& node) const;  // by Einsum
 
   // Open where the node has none, or a negative one.
   static Dim SizeAttribute(const Node& node, const char* name, int64_t fallback = kUnknownDim);

@@ -12,9 +12,9 @@ namespace {
 
 class Inference {
  public:
-  explicit Inference(Graph& graph) : graph_(graph), rules_(graph) {}
+  explicit Inference(Graph& graph) : graph_(graph), rules_(graph), overruled_(graph.values.size()) {}
 
-  KnownSizes Run() {
+  KnownElements Run() {
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       if (graph_.values[v].is_constant()) ReadConstant(v);
       if (graph_.values[v].input >= 0) NameUnknown(static_cast<int>(v));
@@ -24,7 +24,7 @@ class Inference {
     for (int again = 0; again < 3 && rules_.symbols().TakeNews(); ++again) {
       for (const Node& node : graph_.nodes) Visit(node);
     }
-    return {rules_.TakeElements(), std::move(rules_.symbols())};
+    return rules_.TakeElements();
   }
 
  private:
@@ -46,9 +46,10 @@ class Inference {
       if (node.outputs[i] < 0) continue;
       const MaybeDims inferred = rules_.Of(node, i);
       Value& value = graph_.value(node.outputs[i]);
-      if (DimRules::Overrules(node)) {
-        const bool has_rank = value.dims && !node.Is("GatherND", ops::kMicrosoftDomain);
-        value.dims = inferred || !has_rank ? inferred : MaybeDims(DimList(value.dims->size()));
+      // What hosts state of a result may follow from what they state of its inputs.
+      if (DimRules::Overrules(node) ||
+          std::ranges::any_of(node.inputs, [&](int v) { return v >= 0 && IsOverruled(v); })) {
+        Overrule(node.outputs[i], inferred, !node.Is("GatherND", ops::kMicrosoftDomain));
       } else if (inferred) {
         Take(value, *inferred);
       }
@@ -78,6 +79,21 @@ class Inference {
     }
   }
 
+  bool IsOverruled(int value) const { return overruled_[static_cast<size_t>(value)]; }
+
+  // Numbers that were stated, and are not what follows, are gone.
+  void Overrule(int index, const MaybeDims& inferred, bool has_rank) {
+    Value& value = graph_.value(index);
+    const MaybeDims stated = std::exchange(value.dims, inferred);
+    if (!inferred && stated && has_rank) value.dims = DimList(stated->size());
+    const auto is_stated = [&](size_t i) {
+      return value.dims && i < value.dims->size() && (*value.dims)[i].size == (*stated)[i].size;
+    };
+    bool holds = stated && value.dims && value.dims->size() == stated->size();
+    for (size_t i = 0; holds && i < stated->size(); ++i) holds = !(*stated)[i].known() || is_stated(i);
+    if (!holds) overruled_[static_cast<size_t>(index)] = true;
+  }
+
   void NameUnknown(int index) {
     Value& value = graph_.value(index);
     if (!value.dims) return;
@@ -90,10 +106,11 @@ class Inference {
 
   Graph& graph_;
   DimRules rules_;
+  std::vector<bool> overruled_;  // values of which something else was stated
 };
 
 }  // namespace
 
-KnownSizes StateDims(Graph& graph) { return Inference(graph).Run(); }
+KnownElements StateDims(Graph& graph) { return Inference(graph).Run(); }
 
 }  // namespace cudaep::graph::ir

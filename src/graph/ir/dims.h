@@ -5,15 +5,11 @@
 
 namespace cudaep::graph::ir {
 
-struct KnownSizes {
-  std::vector<std::optional<Elements>> elements;  // that were followed, of each value
-  Symbols symbols;                                // in which they, and dimensions, are told
-};
-
 // Fills in what nodes say of their outputs' dimensions: hosts lose them at the first Reshape whose target is computed.
 // Small tensors of integers are followed too, element by element, so that such a target is read as the dimensions it
 // was made of. What cannot be told gets a symbol of its own where the rank is known: it is the same as itself. Once for
-// a graph: symbols of another time are not these.
-KnownSizes StateDims(Graph& graph);
+// a graph: symbols of another time are not these. Returned are the elements that were followed, of each value.
+using KnownElements = std::vector<std::optional<Elements>>;
+KnownElements StateDims(Graph& graph);
 
 }  // namespace cudaep::graph::ir

@@ -72,11 +72,15 @@ std::optional<Elements> Elementwise(const Node& node, const Elements& a, const E
 }
 
 std::optional<Elements> Chosen(const Elements& which, const Elements& a, const Elements& b) {
+  const size_t size = std::max({which.size(), a.size(), b.size()});
   Elements elements;
-  for (size_t i = 0; i < which.size(); ++i) {
-    const Elements& from = which[i] == Number(0) ? b : a;
-    if (!which[i].is_number() || (from.size() != which.size() && from.size() != 1)) return std::nullopt;
-    elements.push_back(from[from.size() == 1 ? 0 : i]);
+  for (size_t i = 0; i < size; ++i) {
+    const auto at = [&](const Elements& of) -> const Element* {
+      return of.size() == size ? &of[i] : of.size() == 1 ? &of[0] : nullptr;
+    };
+    const Element *const condition = at(which), *const yes = at(a), *const no = at(b);
+    if (condition == nullptr || yes == nullptr || no == nullptr || !condition->is_number()) return std::nullopt;
+    elements.push_back(*condition == Number(0) ? *no : *yes);
   }
   return elements;
 }
@@ -192,9 +196,7 @@ Element Symbols::Sum(const Element& a, const Element& b) {
   if (!a.known || !b.known) return kUnknown;
   if (a.is_number()) return Floor(b, a.number, 1);
   if (b.is_number()) return Floor(a, b.number, 1);
-  const Element sum = Text(b) < Text(a) ? Named("Add", b, a) : Named("Add", a, b);
-  sums_.insert({sum.symbols[0], {a, b}});
-  return sum;
+  return Text(b) < Text(a) ? Named("Add", b, a) : Named("Add", a, b);
 }
 
 Element Symbols::Floor(const Element& x, int64_t offset, int64_t divisor, bool exists) {
@@ -210,12 +212,14 @@ Element Symbols::Floor(const Element& x, int64_t offset, int64_t divisor, bool e
   }
   if (x.number == 1 && x.symbols.size() == 1) {
     const std::string& symbol = x.symbols[0];
-    if (const Floored* const of = FloorOf(symbol.starts_with(kSigned) ? symbol.substr(1) : symbol)) {
-      if (!CheckedMultiply(offset, of->divisor, &offset) || !CheckedAdd(offset, of->offset, &offset) ||
-          !CheckedMultiply(divisor, of->divisor, &divisor)) {
+    const auto found = floors_.find(symbol.starts_with(kSigned) ? symbol.substr(1) : symbol);
+    if (found != floors_.end()) {
+      const Floored& of = found->second;
+      if (!CheckedMultiply(offset, of.divisor, &offset) || !CheckedAdd(offset, of.offset, &offset) ||
+          !CheckedMultiply(divisor, of.divisor, &divisor)) {
         return kUnknown;
       }
-      return Floor(of->x, offset, divisor, is_certain);
+      return Floor(of.x, offset, divisor, is_certain);
     }
   }
   const Element named = Named("floor", x, offset, divisor);

@@ -51,14 +51,6 @@ class Symbols {
   }
   // a + b, in either order.
   Element Sum(const Element& a, const Element& b);
-  struct Floored {
-    Element x;
-    int64_t offset, divisor;
-    bool not_negative;
-  };
-  // What a symbol is the sum or the floor of; null: of nothing that is known.
-  const std::pair<Element, Element>* OperandsOfSum(const std::string& symbol) const { return Find(sums_, symbol); }
-  const Floored* FloorOf(const std::string& symbol) const { return Find(floors_, symbol); }
   // The largest whole number up to (x + offset) / divisor, a divisor above 0: the same for all ways there, through
   // several such steps. Where that is not certain to be no negative number, `exists` says that it is none in a Run that
   // gets as far, as the count of windows is (of an axis without any element, which has none, it may be off).
@@ -73,15 +65,14 @@ class Symbols {
   static std::string TextOf(int64_t number) { return StrCat(number); }
   Element Named(const std::string& expression);
 
-  template <class Of>
-  static const Of* Find(const std::map<std::string, Of>& map, const std::string& symbol) {
-    const auto found = map.find(symbol);
-    return found == map.end() ? nullptr : &found->second;
-  }
+  struct Floored {
+    Element x;
+    int64_t offset, divisor;
+    bool not_negative;
+  };
 
   std::map<std::string, std::string> names_;
-  std::map<std::string, Floored> floors_;                    // by symbol, without kSigned
-  std::map<std::string, std::pair<Element, Element>> sums_;  // by symbol
+  std::map<std::string, Floored> floors_;  // by symbol, without kSigned
   bool has_news_ = false;
 };
 

@@ -1,6 +1,8 @@
 #include "graph/pass/chains.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 
 #include "graph/pass/chain_nodes.h"
 #include "graph/pass/code_tables.h"
@@ -116,20 +118,23 @@ void CopyForReaders(ir::Graph& graph) {
   graph.nodes = std::move(nodes);
 }
 
-// Of each node whether a whole number is cut off its result, or what nodes that may join a chain make of that: a place
-// in a table, say. Those of 16 bits stay single then: a chain rounds less often, and a little below a whole number is
-// cut off to the one before. (Passes before this one round as rarely as ever.)
+// Of each node whether a whole number is cut off its result, or what nodes that move it or may join a chain make of
+// that: a place in a table, say. Those of 16 bits stay single then: a chain rounds less often, and a little below a
+// whole number is cut off to the one before. (Passes before this one round as rarely as ever.)
 std::vector<bool> LeadToWholeNumbers(const ir::Graph& graph, const ir::Uses& uses) {
+  constexpr std::string_view kMoves[] = {"Concat", "Expand",  "Flatten",   "Gather",   "Reshape",
+                                         "Slice",  "Squeeze", "Transpose", "Unsqueeze"};
   std::vector<bool> lead(graph.nodes.size(), false);
   for (int n = static_cast<int>(lead.size()); n-- > 0;) {
-    if (!MayJoin(graph, n)) continue;
-    const bool is_float = kFloatTypes.Contains(graph.value(NodeAt(graph, n).outputs[0]).type);
-    lead[static_cast<size_t>(n)] =
-        std::ranges::any_of(uses.readers(NodeAt(graph, n).outputs[0]), [&](const ir::Uses::Use& use) {
-          const ir::Node& reader = NodeAt(graph, use.node);
-          return lead[static_cast<size_t>(use.node)] ||
-                 (is_float && reader.Is("Cast") && kIntTypes.Contains(graph.value(reader.outputs[0]).type));
-        });
+    const ir::Node& node = NodeAt(graph, n);
+    const bool moves = std::ranges::find(kMoves, node.op_type) != std::end(kMoves);
+    if ((!moves && !MayJoin(graph, n)) || node.outputs[0] < 0) continue;
+    const bool is_float = kFloatTypes.Contains(graph.value(node.outputs[0]).type);
+    lead[static_cast<size_t>(n)] = std::ranges::any_of(uses.readers(node.outputs[0]), [&](const ir::Uses::Use& use) {
+      const ir::Node& reader = NodeAt(graph, use.node);
+      return lead[static_cast<size_t>(use.node)] || (is_float && (reader.Is("Cast") || reader.Is("CastLike")) &&
+                                                     kIntTypes.Contains(graph.value(reader.outputs[0]).type));
+    });
   }
   return lead;
 }

@@ -6,7 +6,6 @@
 
 #include "core/data_type_traits.h"
 #include "graph/ir/constants.h"
-#include "graph/pass/layout.h"
 #include "graph/shape/host_operator.h"
 
 namespace cudaep::graph {
@@ -40,7 +39,7 @@ ops::HostTensor Rounded(const ops::HostTensor& tensor, DataType type) {
 
 class Folder {
  public:
-  Folder(ir::Graph& graph, const ir::KnownSizes& known, const Settings& settings)
+  Folder(ir::Graph& graph, const ir::KnownElements& known, const Settings& settings)
       : graph_(graph), known_(known), settings_(settings), folded_(graph.values.size(), -1) {}
 
   void Run() {
@@ -56,20 +55,12 @@ class Folder {
       if (folded >= 0 || graph_.value(output).output >= 0) continue;
       std::optional<ops::HostTensor> tensor = Numbers(output);
       if (!tensor) tensor = Evaluated(node);
-      if (tensor && tensor->dims.elems() <= kMostElements) {
-        folded = graph_.AddConstant(graph_.value(output).name, *std::move(tensor));
-      } else {
-        folded = SizeOfInput(node);
-      }
+      if (!tensor || tensor->dims.elems() > kMostElements) continue;
+      folded = graph_.AddConstant(graph_.value(output).name, *std::move(tensor));
     }
-    graph_.nodes.insert(graph_.nodes.begin(), sizes_.begin(), sizes_.end());
   }
 
  private:
-  struct Size {
-    int vector = -1, scalar = -1;  // values, of one element
-  };
-
   // A constant of [1, ..., 1, size] is added, or multiplied with, as the vector that it is, which passes know.
   void ReadVectors(ir::Node& node) {
     if (!node.Is("Add") && !node.Is("Mul")) return;
@@ -123,83 +114,9 @@ class Folder {
            ir::ScalarOf(graph_, factor) == 1.0;
   }
 
-  // A value that follows from the region's inputs for one of a single element, a size that the model asks of what it
-  // has made: nothing has to be made for it, or kept from being fused. -1: it is none, or found so by the model.
-  int SizeOfInput(const ir::Node& node) {
-    const int output = node.outputs[0];
-    const auto& elements = known_.elements[static_cast<size_t>(output)];
-    const auto& dims = graph_.value(output).dims;
-    const size_t rank = dims ? dims->size() : 2;
-    if (!elements || elements->size() != 1 || rank > 1 || graph_.value(output).type != DataType::kInt64) return -1;
-    if (!node.Is("Shape") && !node.Is("Gather") && !node.Is("Slice")) return -1;
-    if (node.Is("Shape") && graph_.value(node.inputs[0]).input >= 0) return -1;
-    Size& size = SizeOf(node, elements->front());
-    if (size.vector < 0 || rank == 1) return size.vector;
-    if (size.scalar < 0) size.scalar = AddSize(node, "Squeeze", 13, {size.vector}, {}, {});
-    return size.scalar;
-  }
-
-  Size& SizeOf(const ir::Node& node, const ir::Element& element) {
-    const auto [entry, fresh] = size_of_.try_emplace(ir::Symbols::Text(element));
-    Size& size = entry->second;
-    if (!fresh || !element.not_negative() || element.symbols.empty()) return size;
-    const std::string& symbol = element.symbols[0];
-    if (element.number != 1 || element.symbols.size() != 1) {
-      ir::Element rest = element;
-      rest.symbols.erase(rest.symbols.begin());
-      size.vector = Combined(node, "Mul", rest, {true, 1, {symbol}});
-    } else if (const auto* const sum = known_.symbols.OperandsOfSum(symbol)) {
-      size.vector = Combined(node, "Add", sum->first, sum->second);
-    } else if (const auto* const floor = known_.symbols.FloorOf(symbol); floor != nullptr) {
-      // What a window counts is asked where it is: an axis without elements has none.
-      const bool is_sum = floor->divisor == 1 && floor->offset > 0;
-      if (is_sum) size.vector = Combined(node, "Add", floor->x, ir::Number(floor->offset));
-    } else {
-      size.vector = ReadSize(node, symbol);
-    }
-    return size;
-  }
-
-  int Combined(const ir::Node& node, const char* op, const ir::Element& a, const ir::Element& b) {
-    const auto operand = [&](const ir::Element& element) {
-      return element.is_number() ? Int(node, element.number) : SizeOf(node, element).vector;
-    };
-    const int left = operand(a), right = left < 0 ? -1 : operand(b);
-    return right < 0 ? -1 : AddSize(node, op, 14, {left, right});
-  }
-  int Int(const ir::Node& node, int64_t number) { return AddInts(graph_, node.name, {number}); }
-
-  int ReadSize(const ir::Node& node, const std::string& symbol) {
-    for (const int input : graph_.inputs) {
-      const ir::Value& value = graph_.value(input);
-      if (value.kind != ops::ValueKind::kTensor || !value.dims) continue;
-      const auto found =
-          std::ranges::find_if(*value.dims, [&](const ir::Dim& dim) { return !dim.known() && dim.symbol == symbol; });
-      if (found == value.dims->end()) continue;
-      const int64_t axis = found - value.dims->begin();
-      return AddSize(node, "Shape", 15, {input}, {{"start", axis}, {"end", axis + 1}});
-    }
-    return -1;
-  }
-
-  // In front of all that may read it.
-  int AddSize(const ir::Node& node, const char* op, int version, std::vector<int> from, ops::Attributes attributes = {},
-              std::vector<ir::Dim> dims = {{.size = 1}}) {
-    ir::Node made{.name = node.name,
-                  .op_type = op,
-                  .since_version = version,
-                  .attributes = std::move(attributes),
-                  .inputs = std::move(from),
-                  .on_host = true,
-                  .sources = node.sources};
-    made.outputs = {graph_.AddValue({.name = made.name, .type = DataType::kInt64, .dims = std::move(dims)})};
-    sizes_.push_back(std::move(made));
-    return sizes_.back().outputs[0];
-  }
-
   // Sizes, all of them stated.
   std::optional<ops::HostTensor> Numbers(int value) const {
-    const auto& elements = known_.elements[static_cast<size_t>(value)];
+    const auto& elements = known_[static_cast<size_t>(value)];
     const auto& dims = graph_.value(value).dims;
     if (!elements || !dims || graph_.value(value).type != DataType::kInt64) return std::nullopt;
     if (!std::ranges::all_of(*elements, &ir::Element::is_number)) return std::nullopt;
@@ -246,17 +163,15 @@ class Folder {
   static constexpr int kOnnxFloat = 1;  // TensorProto.FLOAT
 
   ir::Graph& graph_;
-  const ir::KnownSizes& known_;
+  const ir::KnownElements& known_;
   const Settings& settings_;
-  std::vector<int> folded_;              // the value in place of another; -1: none
-  std::map<std::string, Size> size_of_;  // by the text of an element
-  std::vector<ir::Node> sizes_;
+  std::vector<int> folded_;       // the value in place of another; -1: none
   std::map<int, int> vector_of_;  // of constants
 };
 
 }  // namespace
 
-void FoldKnown(ir::Graph& graph, const ir::KnownSizes& known, const Settings& settings) {
+void FoldKnown(ir::Graph& graph, const ir::KnownElements& known, const Settings& settings) {
   Folder(graph, known, settings).Run();
   RemoveDeadNodes(graph);
 }

@@ -10,8 +10,7 @@ namespace cudaep::graph {
 // graph, and what operators of shape arithmetic make of constants alone, as in 1 / sqrt(head size). 16-bit floats are
 // computed in fp32 and rounded after each operator, as kernels do.
 //
-// Nodes that give their input go. A size that is asked of a value is read from the region's inputs, by new nodes in
-// front of all others, where it follows from theirs.
-void FoldKnown(ir::Graph& graph, const ir::KnownSizes& known, const Settings& settings);
+// Nodes that give their input go, and rows of one that are added or multiplied with become vectors.
+void FoldKnown(ir::Graph& graph, const ir::KnownElements& known, const Settings& settings);
 
 }  // namespace cudaep::graph

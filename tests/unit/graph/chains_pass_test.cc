@@ -74,6 +74,16 @@ TEST(ChainsPassTest, WholeNumbersAreMadeOfWhatTheModelRounds) {
   }
 }
 
+TEST(ChainsPassTest, WholeNumbersOfWhatIsMoved) {
+  ChainNet net(DataType::kFloat16);
+  const int x = net.Hidden("x");
+  const int y =
+      net.Open("Transpose", 13, {net.Op("Exp", {net.Op("Abs", {x})})}, 3, {{"perm", std::vector<int64_t>{0, 2, 1}}});
+  net.Output(net.Typed(DataType::kInt64, "Cast", {y}, {{"to", int64_t{7}}}));
+  net.Run();
+  EXPECT_EQ(net.Operators(), (Ops{"Abs", "Exp", "Transpose", "Cast"}));
+}
+
 // Truth is whole without being cut off.
 TEST(ChainsPassTest, NumbersMadeOfTruthAreNoWholeNumbers) {
   ChainNet net(DataType::kFloat16);

@@ -350,6 +350,35 @@ TEST(Dims, PastThatIsABuffer) {
             (Texts{"batch,1,16", "batch,2,past,8", "batch,2,past,8", "batch,2,1,?"}));
 }
 
+TEST(Dims, EinsumBroadcastsOnes) {
+  const auto made = [](const char* equation, std::vector<ir::Dim> a, std::vector<ir::Dim> b) {
+    return Operands({std::move(a), std::move(b)}).Made("Einsum", 12, 3, {{"equation", std::string(equation)}});
+  };
+  EXPECT_EQ(made("bid, bjd -> bij", {{1}, kLength, {3}}, {kBatch, {4}, {3}}), Texts{"batch,length,4"});
+  EXPECT_EQ(made("bid,bjd->bji", {kBatch, kLength, {3}}, {kPast, {4}, {3}}), Texts{"?,4,length"});
+  EXPECT_EQ(made("...id,...jd->...ij", {kBatch, kLength, {3}}, {kBatch, {4}, {3}}), Texts{"?,?,?"});
+  EXPECT_EQ(made("bid,bjd", {kBatch, kLength, {3}}, {kBatch, {4}, {3}}), Texts{"?,?,?"});
+}
+
+// What a host makes of its own wrong number.
+TEST(Dims, WhatFollowsFromWrongNumbersIsNotKept) {
+  DimsNet net;
+  const int x = net.Input("x", {{2}, {2}, {5}});
+  const int pool = net.Add(
+      "MaxPool", 12, {x}, {{2}, {2}, {3}},
+      {{"kernel_shape", std::vector<int64_t>{1}}, {"strides", std::vector<int64_t>{3}}, {"ceil_mode", int64_t{1}}});
+  const int larger =
+      net.Add("Resize", 19, {pool, -1, net.Vector("scales", DataType::kFloat, std::vector<float>{1, 1, 1.5f})},
+              {{2}, {2}, {4}});
+  const int other = net.Add("Custom", 1, {larger}, {{2}, {2}, {4}});
+  const int right = net.Add("Custom", 1, {x}, {{2}, {2}, {4}});
+  ir::StateDims(net.graph);
+  EXPECT_EQ((*net.graph.value(pool).dims)[2].size, 2);
+  EXPECT_EQ((*net.graph.value(larger).dims)[0].size, 2);
+  for (const int value : {larger, other}) EXPECT_FALSE((*net.graph.value(value).dims)[2].known());
+  EXPECT_EQ((*net.graph.value(right).dims)[2].size, 4);
+}
+
 TEST(Dims, SizesThatNodesDoNotHave) {
   Operands state({{kLength, kBatch, {6}}, {{2}, {15}, {6}}, {{2}, {15}, {5}}});
   EXPECT_EQ(state.Made("LSTM", 14, 3, {}, 3)[1], "2,batch,5");

@@ -95,7 +95,7 @@ TEST(ElementsTest, PadsThatAreTurnedRoundAreFollowed) {
   const int turned = net.OnHost("Transpose", 13, {back}, 2, {{"perm", std::vector<int64_t>{1, 0}}});
   const int pads = net.OnHost("Reshape", 13, {turned, net.Ints("target", {-1})}, 1);
   const int y = net.Open("Pad", 13, {x, pads}, 3);
-  const auto known = ir::StateDims(net.graph).elements;
+  const auto known = ir::StateDims(net.graph);
   const auto& elements = known[static_cast<size_t>(pads)];
   ASSERT_TRUE(elements);
   const int64_t wanted[] = {0, 0, 0, 0, 2, 1};
@@ -111,7 +111,7 @@ TEST(ElementsTest, TablesAreCutAlongEitherAxis) {
     const int part = net.OnHost(
         "Slice", 13,
         {table, net.Ints("b", {begin}), net.Ints("e", {end}), net.Ints("a", {axis}), net.Ints("s", {step})}, 2);
-    const auto known = ir::StateDims(net.graph).elements;
+    const auto known = ir::StateDims(net.graph);
     std::vector<int64_t> numbers;
     for (const ir::Element& element : *known[static_cast<size_t>(part)]) numbers.push_back(element.number);
     return numbers;
@@ -131,7 +131,7 @@ TEST(ElementsTest, WhatElsePutsTablesTogetherIsNotFollowed) {
       net.OnHost("Gather", 13, {table, net.Ints("i", {0})}, 2, {{"axis", int64_t{1}}}),
       net.OnHost("Add", 13, {table, net.Ints("i", {1, 2})}, 2),
   };
-  const auto known = ir::StateDims(net.graph).elements;
+  const auto known = ir::StateDims(net.graph);
   for (const int value : nodes) EXPECT_FALSE(known[static_cast<size_t>(value)]) << value;
 }
 
@@ -142,7 +142,7 @@ TEST(ElementsTest, RemaindersAreNumbersWhereTheyAreKnown) {
   const int known_rest = mod(net.Ints("a", {17}), 7),
             exact = mod(net.OnHost("Mul", 13, {rows, net.Ints("i", {14})}, 1), 7);
   const int open = mod(rows, 7), negative = mod(net.Ints("a", {-3}), 7), by_zero = mod(net.Ints("a", {3}), 0);
-  const auto known = ir::StateDims(net.graph).elements;
+  const auto known = ir::StateDims(net.graph);
   const auto of = [&](int value) { return known[static_cast<size_t>(value)]->front(); };
   EXPECT_EQ(of(known_rest), ir::Number(3));
   EXPECT_EQ(of(exact), ir::Number(0));
@@ -246,6 +246,19 @@ TEST(ElementsTest, WhatMayBeNegativeIsCutOffTowardsZero) {
     ir::StateDims(net.graph);
     EXPECT_EQ(net.RowsOf(y).Equals(net.RowsOf(other)), is_there);
   }
+}
+
+// One condition for three numbers.
+TEST(ElementsTest, ChoicesAreAsLongAsTheLongest) {
+  Net net;
+  const int x = net.Input("x", {{8}, {3}});
+  const int one = net.OnHost("Slice", 13, {net.OnHost("Shape", 15, {x}, 1), net.Ints("i", {1}), net.Ints("i", {2})}, 1);
+  const int other = net.Open("Equal", 13, {one, net.Ints("n", {-1})}, 1);
+  net.graph.value(other).type = DataType::kBool;
+  const int y = net.Open("Reshape", 14,
+                         {x, net.OnHost("Where", 9, {other, net.Ints("a", {4, 6, 1}), net.Ints("b", {24})}, 1)}, 3);
+  ir::StateDims(net.graph);
+  for (const Dim& dim : *net.graph.value(y).dims) EXPECT_EQ(dim.size, 24);
 }
 
 TEST(ElementsTest, TheLeastNumberIsNotTakenAway) {
