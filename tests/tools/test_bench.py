@@ -74,7 +74,7 @@ def test_both_builds_and_bare_launches_in_one_run_by_the_command_line(test_libra
             if subject != "bare":
                 assert 0 <= result["error_norm"] < 5e-3, (name, subject)
     assert command_line.main(["compare", str(path), "--limit", "900"]) == 0
-    slow = command_line.main(["compare", str(path), "--limit", "100", "--old", "cpu"])  # the CPU does not simulate
+    slow = command_line.main(["compare", str(path), "--limit", "10", "--old", "cpu"])  # the CPU does not simulate
     assert slow == command_line.BEYOND_THE_LIMIT
 
 
