@@ -102,7 +102,7 @@ class Folder {
     // What is stated of the one holds for the other.
     if (!value.dims) value.dims = same.dims;
     for (size_t i = 0; same.dims && i < same.dims->size() && i < value.dims->size(); ++i) {
-      if ((*same.dims)[i].known()) (*value.dims)[i] = (*same.dims)[i];
+      if (!(*value.dims)[i].known() && (*same.dims)[i].known()) (*value.dims)[i] = (*same.dims)[i];
     }
     return from;
   }
