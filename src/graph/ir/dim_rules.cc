@@ -219,6 +219,12 @@ MaybeDims DimRules::OfMicrosoft(const Node& node, size_t output) {
   return std::nullopt;
 }
 
+DimList DimRules::DimsOf(const Elements& sizes) {
+  DimList dims;
+  std::ranges::transform(sizes, std::back_inserter(dims), Symbols::DimOf);
+  return dims;
+}
+
 Dim DimRules::SizeAttribute(const Node& node, const char* name, int64_t fallback) {
   const int64_t size = IntAttribute(node, name, fallback);
   return size < 0 ? Dim{} : Dim{.size = size};
@@ -322,17 +328,12 @@ MaybeDims DimRules::Expanded(const Node& node) {
   const Elements* const target = ElementsOf(node.inputs[1]);
   const MaybeDims& from = Stated(node, 0);
   if (target == nullptr || !from) return std::nullopt;
-  DimList dims;
-  for (const Element& element : *target) dims.push_back(Symbols::DimOf(element));
-  return BroadcastDims(*from, dims);
+  return BroadcastDims(*from, DimsOf(*target));
 }
 
 MaybeDims DimRules::Filled(const Node& node) const {
   const Elements* const shape = ElementsOf(node.inputs[0]);
-  if (shape == nullptr) return std::nullopt;
-  DimList dims;
-  for (const Element& element : *shape) dims.push_back(Symbols::DimOf(element));
-  return dims;
+  return shape == nullptr ? std::nullopt : MaybeDims(DimsOf(*shape));
 }
 
 MaybeDims DimRules::Product(const Node& node, size_t right) {

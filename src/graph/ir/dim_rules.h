@@ -49,6 +49,9 @@ class DimRules {
   MaybeDims Gemm(const Node& node, size_t right) const;
   MaybeDims Contracted(const Node& node) const;  // by Einsum
 
+  // Of an attribute, where the node has it, or of an input; none where they are not known.
+  Elements GivenNumbers(const Node& node, const char* attribute, size_t input) const;
+  static DimList DimsOf(const Elements& sizes);
   // Open where the node has none, or a negative one.
   static Dim SizeAttribute(const Node& node, const char* name, int64_t fallback = kUnknownDim);
 
@@ -66,8 +69,6 @@ class DimRules {
   MaybeDims Squeezed(const Node& node) const;
   MaybeDims Joined(const Node& node);
   MaybeDims Sliced(const Node& node);
-  // Starts or the like, of an input since version 10, of an attribute before; none where they are not known.
-  Elements SliceNumbers(const Node& node, const char* attribute, size_t input) const;
   // Of the first elements, up to a symbol: that symbol, or all that there are.
   Dim SlicedDim(const Node& node, size_t i, const Dim& whole);
   // Also of ArgMax and ArgMin.

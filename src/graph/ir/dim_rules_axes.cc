@@ -113,7 +113,7 @@ MaybeDims DimRules::Joined(const Node& node) {
   return dims;
 }
 
-Elements DimRules::SliceNumbers(const Node& node, const char* attribute, size_t input) const {
+Elements DimRules::GivenNumbers(const Node& node, const char* attribute, size_t input) const {
   if (const auto* const listed = FindAttribute<std::vector<int64_t>>(node, attribute)) {
     Elements elements;
     for (const int64_t number : *listed) elements.push_back(Number(number));
@@ -129,7 +129,7 @@ MaybeDims DimRules::Sliced(const Node& node) {
   const auto rank = static_cast<int64_t>(dims->size());
   auto axes = AxesOf(node, 3);
   if (!axes && (node.inputs.size() < 4 || node.inputs[3] < 0)) {  // the first ones
-    axes.emplace(SliceNumbers(node, "starts", 1).size());
+    axes.emplace(GivenNumbers(node, "starts", 1).size());
     std::iota(axes->begin(), axes->end(), 0);
     if (axes->empty()) axes.reset();
   }
@@ -145,7 +145,7 @@ MaybeDims DimRules::Sliced(const Node& node) {
 
 Dim DimRules::SlicedDim(const Node& node, size_t i, const Dim& whole) {
   const auto element = [&](const char* attribute, size_t input) {
-    const Elements all = SliceNumbers(node, attribute, input);
+    const Elements all = GivenNumbers(node, attribute, input);
     return i < all.size() ? all[i] : Element{};
   };
   const Element start = element("starts", 1), end = element("ends", 2);

@@ -39,11 +39,8 @@ MaybeDims DimRules::Tiled(const Node& node) const {
 
 MaybeDims DimRules::Padded(const Node& node) {
   MaybeDims dims = Stated(node, 0);
-  const auto* const listed = FindAttribute<std::vector<int64_t>>(node, "pads");
-  const Elements* const given = node.inputs.size() > 1 ? ElementsOf(node.inputs[1]) : nullptr;
-  if (!dims || (listed == nullptr && given == nullptr)) return std::nullopt;
-  Elements pads = listed == nullptr ? *given : Elements{};
-  for (size_t i = 0; listed != nullptr && i < listed->size(); ++i) pads.push_back(Number((*listed)[i]));
+  if (!dims) return std::nullopt;
+  const Elements pads = GivenNumbers(node, "pads", 1);
   std::vector<int64_t> axes(dims->size());
   std::iota(axes.begin(), axes.end(), 0);
   if (node.inputs.size() > 3 && node.inputs[3] >= 0) {

@@ -79,8 +79,7 @@ MaybeDims DimRules::Resized(const Node& node) const {
   DimList dims;
   if (sizes != nullptr && !sizes->empty()) {
     if (!stretches || sizes->size() != x->size()) return std::nullopt;
-    for (const Element& size : *sizes) dims.push_back(Symbols::DimOf(size));
-    return dims;
+    return DimsOf(*sizes);
   }
   const auto scales = NumbersOf(graph_, node.inputs[2]);
   if (!scales || scales->size() != x->size()) return std::nullopt;
