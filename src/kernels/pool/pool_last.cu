@@ -107,6 +107,7 @@ Status LaunchLast(const PoolShape& s, const Join& join, bool count_padding, cons
   auto* kernel = PoolLastKernel<T, kPack, 0, Join>;
   if (flat && square && s.kernel[1] == 2) kernel = PoolLastKernel<T, kPack, 2, Join>;
   if (flat && square && s.kernel[1] == 3) kernel = PoolLastKernel<T, kPack, 3, Join>;
+  if (flat && square && s.kernel[1] == 5 && sizeof(T) == 2) kernel = PoolLastKernel<T, kPack, 5, Join>;
   return LaunchPlanes(
       s,
       [&](const device::LaunchConfig& config, const PoolArgs& args) {

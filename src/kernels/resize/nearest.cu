@@ -98,6 +98,59 @@ __global__ void __launch_bounds__(kResizeThreads)
   }
 }
 
+// Channels that lie last, in whole packs: a thread has kPacks of them at one position of the output, as many apart as
+// there are threads at a position.
+struct PixelGrid {
+  ResizeDim row, column;
+  FastDivider lanes, columns, rows;  // of the output; lanes: threads at a position
+  uint32_t threads;
+};
+
+template <int kPacks>
+__global__ void __launch_bounds__(kResizeThreads)
+    NearestPixelsKernel(const Unit16* x, Unit16* y, __grid_constant__ const PixelGrid grid) {
+  device::GridDependencyWait();
+  const uint32_t thread = blockIdx.x * kResizeThreads + threadIdx.x;
+  if (thread >= grid.threads) return;
+  uint32_t lane, column, row;
+  const uint32_t pixel = grid.lanes.DivideWithRemainder(thread, &lane);
+  const int64_t plane = grid.rows.DivideWithRemainder(grid.columns.DivideWithRemainder(pixel, &column), &row);
+  bool outside = false;
+  const int64_t from_row = SourceOf(grid.row, row, &outside), from = SourceOf(grid.column, column, &outside);
+  const int64_t lanes = grid.lanes.divisor;
+  x += ((plane * grid.row.in + from_row) * grid.column.in + from) * (lanes * kPacks) + lane;
+  y += pixel * (lanes * kPacks) + lane;
+  Unit16 value[kPacks];
+#pragma unroll
+  for (int k = 0; k < kPacks; ++k) value[k] = x[k * lanes];
+#pragma unroll
+  for (int k = 0; k < kPacks; ++k) y[k * lanes] = value[k];
+}
+
+// `*launched` stays false for other forms.
+Status LaunchPixels(const ResizeShape& shape, size_t elem_bytes, const void* x, void* y, device::Stream stream,
+                    bool* launched) {
+  const std::optional<ResizePlanes> planes = AsPlanes(shape);
+  const bool aligned = IsAligned(x, sizeof(Unit16)) && IsAligned(y, sizeof(Unit16));
+  if (shape.extrapolate || !planes || !aligned || shape.dim[0].scaled) return Status::Ok();
+  constexpr int kMany = 4;
+  const int64_t row_bytes = planes->inner * static_cast<int64_t>(elem_bytes);
+  const int64_t packs = row_bytes / int64_t{sizeof(Unit16)};
+  if (row_bytes % int64_t{sizeof(Unit16)} != 0 || packs == 0) return Status::Ok();
+  const bool many = packs % kMany == 0;
+  const int64_t lanes = many ? packs / kMany : packs, threads = OutputElems(shape) / planes->inner * lanes;
+  if (threads == 0 || threads > INT32_MAX - int64_t{kResizeThreads}) return Status::Ok();
+  *launched = true;
+  const PixelGrid grid{.row = planes->row,
+                       .column = planes->column,
+                       .lanes = FastDivider(static_cast<uint32_t>(lanes)),
+                       .columns = FastDivider(static_cast<uint32_t>(planes->column.out)),
+                       .rows = FastDivider(static_cast<uint32_t>(planes->row.out)),
+                       .threads = static_cast<uint32_t>(threads)};
+  return device::Launch(many ? NearestPixelsKernel<kMany> : NearestPixelsKernel<1>, ResizeConfig(threads), stream,
+                        static_cast<const Unit16*>(x), static_cast<Unit16*>(y), grid);
+}
+
 template <class T, int kPack, class Index>
 Status LaunchVariant(const ResizeShape& shape, T extrapolation, const void* x, void* y, device::Stream stream) {
   const ResizeArgs<Index> args = MakeResizeArgs<Index>(shape, kPack);
@@ -164,6 +217,9 @@ Status LaunchResizeNearest(const ResizeShape& shape, DataType type, const void* 
     return NotSupported("resize of element type ", DataTypeName(type));
   }
   const int alignment = std::min(WidestUnit(x), WidestUnit(y));
+  bool launched = false;
+  CUDAEP_RETURN_IF_ERROR(LaunchPixels(shape, SizeOf(type), x, y, stream, &launched));
+  if (launched) return Status::Ok();
   return VisitUnit(static_cast<int>(SizeOf(type)), alignment,
                    [&]<class Unit>() { return LaunchWidth<Unit>(shape, extrapolation, x, y, stream); });
 }

@@ -3,6 +3,8 @@
 
 #include "core/checked_math.h"
 #include "core/data_type_traits.h"
+#include "kernels/common/raw_pack.cuh"
+#include "kernels/fast_divide.h"
 #include "kernels/softmax/softmax.h"
 #include "kernels/softmax/softmax_math.cuh"
 
@@ -111,8 +113,80 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// Many short columns: a thread has kPack neighbouring ones, of at most kLength elements. `packs_of_inner`: of the inner
+// dimension.
+template <class T, int kPack, int kLength>
+__global__ void __launch_bounds__(kThreads)
+    SoftmaxColumnsKernel(const T* x, T* y, uint32_t packs, int elems, FastDivider packs_of_inner, bool log) {
+  using C = ComputeType<T>;
+  device::GridDependencyWait();
+  const uint32_t pack = blockIdx.x * kThreads + threadIdx.x;
+  if (pack >= packs) return;
+  uint32_t place;
+  const int64_t outer = packs_of_inner.DivideWithRemainder(pack, &place);
+  const int64_t inner = int64_t{packs_of_inner.divisor} * kPack;
+  const int64_t base = outer * elems * inner + int64_t{place} * kPack;
+  C value[kLength][kPack];
+  C max[kPack], sum[kPack];
+#pragma unroll
+  for (int j = 0; j < kLength; ++j) {
+    if (j < elems) UnpackCompute<T, kPack>(LoadRaw<kPack>(x + base + j * inner), value[j]);
+  }
+#pragma unroll
+  for (int k = 0; k < kPack; ++k) {
+    max[k] = NegativeInfinity<C>(), sum[k] = 0;
+#pragma unroll
+    for (int j = 0; j < kLength; ++j) {
+      if (j < elems) max[k] = device::Max(max[k], value[j][k]);
+    }
+    const ExpBelow<T> exp_below{max[k] == NegativeInfinity<C>() ? C(0) : max[k]};
+#pragma unroll
+    for (int j = 0; j < kLength; ++j) {
+      if (j >= elems) continue;
+      const C exponential = exp_below(value[j][k]);
+      sum[k] += exponential;
+      if (!log) value[j][k] = exponential;
+    }
+    if (max[k] == NegativeInfinity<C>()) sum[k] = max[k] - max[k];
+    const C factor = C(1) / sum[k], log_sum = std::log(sum[k]);
+#pragma unroll
+    for (int j = 0; j < kLength; ++j) {
+      if (j < elems) value[j][k] = log ? value[j][k] - max[k] - log_sum : value[j][k] * factor;
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < kLength; ++j) {
+    if (j < elems) StoreWords<kPack>(y + base + j * inner, PackCompute<T, kPack>(value[j]));
+  }
+}
+
+// `*launched` stays false where columns are long, few or no whole packs.
+template <class T>
+Status LaunchColumns(const SoftmaxStridedArgs& args, device::Stream stream, bool* launched) {
+  constexpr int kPack = sizeof(T) == 2 ? 2 : 1, kShort = 16, kMost = 32;
+  constexpr int64_t kFewest = 1 << 16;  // with fewer, threads that share a column fill the device
+  const int64_t packs = args.outer * args.inner / kPack;
+  const bool whole =
+      args.inner % kPack == 0 && IsAligned(args.x, kPack * sizeof(T)) && IsAligned(args.y, kPack * sizeof(T));
+  if (!whole || args.elems > kMost || packs < kFewest || packs > INT32_MAX - int64_t{kThreads}) return Status::Ok();
+  *launched = true;
+  device::LaunchConfig config;
+  config.block.x = kThreads;
+  config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(packs, kThreads));
+  config.programmatic = true;
+  return device::Launch(
+      args.elems <= kShort ? SoftmaxColumnsKernel<T, kPack, kShort> : SoftmaxColumnsKernel<T, kPack, kMost>, config,
+      stream, static_cast<const T*>(args.x), static_cast<T*>(args.y), static_cast<uint32_t>(packs),
+      static_cast<int>(args.elems), FastDivider(static_cast<uint32_t>(args.inner / kPack)), args.log);
+}
+
 template <class T>
 Status Launch(const SoftmaxStridedArgs& args, device::Stream stream) {
+  if constexpr (sizeof(T) <= 4) {
+    bool launched = false;
+    CUDAEP_RETURN_IF_ERROR(LaunchColumns<T>(args, stream, &launched));
+    if (launched) return Status::Ok();
+  }
   const int64_t columns = args.outer * args.inner;
   device::LaunchConfig config;
   config.block.x = columns <= 32 ? std::bit_ceil(static_cast<unsigned>(columns)) : 32;

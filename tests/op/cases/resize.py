@@ -290,6 +290,11 @@ CASES = [
         )
         for dtype in ("float64", "float16", "float32")
     ),
+    *(  # innermost dimensions that stay: bytes of all alignments, moved in the widest units there are
+        _case((2, 4, 5, inner), {"mode": "nearest"}, scales, dtypes=("float32", "float16", "uint8", "int64"))
+        for inner in (1, 2, 8, 12, 16, 33)
+        for scales in (_scales(1, 2, 2, 1), _scales(1, 0.5, 1.3, 1))
+    ),
     # Empty.
     _case((0, 2, 4, 5), {"mode": "nearest"}, _UP, expected=lambda *_, **__: np.zeros((0, 2, 8, 15))),
     _case(_SHAPE, {"mode": "linear"}, sizes=_sizes(1, 2, 0, 5), expected=lambda *_, **__: np.zeros((1, 2, 0, 5))),

@@ -86,6 +86,9 @@ _BIAS_SHAPES: list[tuple[tuple[int, ...], tuple[int, ...], int, int]] = [
     ((0, 4), (1, 4), 1, 0),
 ]
 
+_SPECIALS = np.array([[0, 1, 2, 3], [np.nan, 1, 2, 3], [np.inf, 1, 2, 3], [-np.inf, 1, 2, 3],
+                      [-np.inf, -np.inf, -np.inf, -np.inf], [np.inf, -np.inf, 1, 2]])  # fmt: skip
+
 CASES = [
     *(
         Case(op=op, inputs=[Rand((3, 4, 6))], **_values(op, _single), dtypes=FLOATS, opset="13+", attrs={"axis": axis})
@@ -100,6 +103,16 @@ CASES = [
     ),
     Case(op="Softmax", inputs=[Rand((2, 3, 4))], **_values("Softmax", _flattened), dtypes=("float32",), opset=11,
          attrs={"axis": -2}),
+    *(  # many short columns
+        Case(op=op, inputs=[Rand((2, n, columns))], **_values(op, _single), dtypes=("float32", "float16", "bfloat16"),
+             attrs={"axis": 1})
+        for op, n, columns in (("Softmax", 5, 65538), ("Softmax", 17, 65538), ("LogSoftmax", 16, 65538))
+    ),
+    *(
+        Case(op=op, inputs=[Of(np.tile(_SPECIALS.T[None], (2, 1, 11000)))], **_values(op, _single),
+             dtypes=("float32", "float16", "bfloat16"), attrs={"axis": 1}, name="short_columns_specials")
+        for op in _REFERENCES
+    ),
     Case(op="Softmax", inputs=[Rand((5, 7))], **_values("Softmax", _single), dtypes=("float32",), name="default_axis"),
     Case(op="LogSoftmax", inputs=[Rand((5, 7))], **_values("LogSoftmax", _flattened), dtypes=("float32",), opset=11,
          name="default_axis"),
@@ -138,8 +151,7 @@ CASES = [
     Case(op="Softmax", inputs=[Of(3.0)], expected=lambda x: np.ones_like(x), dtypes=("float32",), name="scalar",
          skip={"session": "the host's shape inference refuses it"}),
     *(
-        Case(op=op, inputs=[Of([[0, 1, 2, 3], [np.nan, 1, 2, 3], [np.inf, 1, 2, 3], [-np.inf, 1, 2, 3],
-                                [-np.inf, -np.inf, -np.inf, -np.inf], [np.inf, -np.inf, 1, 2]])],
+        Case(op=op, inputs=[Of(_SPECIALS)],
              **_values(op, _single), dtypes=FLOATS, attrs={"axis": axis}, name=f"specials_axis{axis}")
         for op in _REFERENCES
         for axis in (0, 1)
