@@ -21,6 +21,11 @@ def statistics() -> dict[str, Any]:
     path = _provider.registered_library()
     if path is None:
         raise RuntimeError("no library is registered in this process, so it has no statistics: call register() first")
+    return read_statistics(path)
+
+
+def read_statistics(path: str) -> dict[str, Any]:
+    """The same of a library that the host has loaded, whoever registered it."""
     read = _entry_point(path)
     size = _FIRST_BYTES
     while True:
