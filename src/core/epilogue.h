@@ -1,7 +1,8 @@
 // What is done to the sums of a matrix product or convolution before they are stored.
 //
-// D = activation(alpha * sum + bias + beta * residual), computed in the accumulator's type and rounded once where one
-// kernel does all of it. Kernels, vendor libraries and operators share this one description.
+// D = activation(alpha * sum + bias + beta * residual), or with `adds_last` activation(alpha * sum + bias) + beta *
+// residual, computed in the accumulator's type and rounded once where one kernel does all of it. Kernels, vendor
+// libraries and operators share this one description.
 #pragma once
 
 #include <cstdint>
@@ -56,6 +57,7 @@ struct Epilogue {
   bool bias = false;  // one value a column of a product, or an output channel of a convolution
   Activation activation = Activation::kNone;
   ActivationParameters parameters = {};
+  bool adds_last = false;  // the residual comes behind the activation: of convolutions alone
 
   bool residual() const { return beta != 0.0f; }
   // Whether D is the sum itself.

@@ -35,9 +35,10 @@ int64_t PadEnd(const ConvProblem& p, size_t d) {
   return std::max<int64_t>(0, (narrow - 1) * p.stride[d] + span - wide - p.pad_begin[d]);
 }
 
-Shape StridesOf(const Shape& dims, Layout layout) {
+// `pitch`: channels of what the tensor is a part of, or 0.
+Shape StridesOf(const Shape& dims, Layout layout, int64_t pitch = 0) {
   Shape strides(dims.rank(), 1);
-  int64_t next = layout == Layout::kChannelsLast ? dims[1] : 1;
+  int64_t next = layout == Layout::kChannelsFirst ? 1 : pitch == 0 ? dims[1] : pitch;
   for (int d = dims.rank() - 1; d >= 2; --d) {
     strides[d] = next;
     next *= dims[d];
@@ -106,6 +107,8 @@ std::vector<Step> StepsOf(Activation activation, ActivationParameters parameters
   return {};
 }
 
+bool AddsLast(const ConvProblem& p) { return p.epilogue.residual() && p.epilogue.adds_last; }
+
 // Whether the library has the activation: constants are of fp32.
 bool IsOffered(const ConvProblem& p) {
   const Activation activation = p.epilogue.activation;
@@ -132,12 +135,13 @@ std::span<const ConvForm> FormsOf(const ConvProblem& p) {
   if (!more && !p.epilogue.bias) return kSumAlone;
   if (!more) return kBiasAlone;
   if (!p.epilogue.bias) return kNoBias;
-  return p.epilogue.residual() ? std::span<const ConvForm>(kAll) : std::span<const ConvForm>(kOneOrder);
+  return p.epilogue.residual() && !AddsLast(p) ? std::span<const ConvForm>(kAll) : std::span<const ConvForm>(kOneOrder);
 }
 
 std::optional<ConvForm> UncompiledForm(const ConvProblem& p) {
   const Activation activation = p.epilogue.activation;
-  if (activation == Activation::kNone || activation == Activation::kRelu || !IsOffered(p)) return std::nullopt;
+  const bool is_plain = activation == Activation::kNone || (activation == Activation::kRelu && !AddsLast(p));
+  if (is_plain || !IsOffered(p)) return std::nullopt;
   return p.epilogue.bias ? ConvForm::kBiasOnly : ConvForm::kSumOnly;
 }
 
@@ -149,6 +153,7 @@ Epilogue RemainingOf(const ConvProblem& p, ConvForm form) {
     remaining.beta = p.epilogue.beta;
     remaining.activation = p.epilogue.activation;
     remaining.parameters = p.epilogue.parameters;
+    remaining.adds_last = p.epilogue.adds_last;
     remaining.bias = p.epilogue.bias && form == ConvForm::kSumOnly;
   }
   return remaining;
@@ -161,34 +166,37 @@ OpGraph ConvolutionGraph(const ConvProblem& p, ConvForm form) {
   const bool forward = p.direction == Direction::kForward;
   const bool fuses_bias = p.epilogue.bias && form != ConvForm::kSumOnly;
   const bool fuses_rest = form <= ConvForm::kRedundant;
-  const auto tensor = [&](int64_t dim0, int64_t dim1, const Shape& spatial) {
+  const auto tensor = [&](int64_t dim0, int64_t dim1, const Shape& spatial, int64_t pitch = 0) {
     const Shape dims = DimsOf(dim0, dim1, spatial);
-    return graph.Tensor(p.types.a, dims, StridesOf(dims, p.layout));
+    return graph.Tensor(p.types.a, dims, StridesOf(dims, p.layout, pitch));
   };
-  const TensorIndex x = tensor(p.batch, p.in_channels, SpatialOf(p, p.in, 1));
+  const TensorIndex x = tensor(p.batch, p.in_channels, SpatialOf(p, p.in, 1), p.x_pitch);
   const TensorIndex w = tensor(forward ? p.out_channels : p.in_channels,
                                (forward ? p.in_channels : p.out_channels) / p.groups, SpatialOf(p, p.kernel, 1));
   const Shape out = SpatialOf(p, p.out, 1);
   const TensorIndex bias = fuses_bias ? tensor(1, p.out_channels, Shape(RankOf(p), 1)) : kNoTensor;
-  const TensorIndex residual = fuses_rest && p.epilogue.residual() ? tensor(p.batch, p.out_channels, out) : kNoTensor;
-  const TensorIndex y = tensor(p.batch, p.out_channels, out);
+  const bool adds = fuses_rest && p.epilogue.residual();
+  const TensorIndex residual = adds ? tensor(p.batch, p.out_channels, out, p.residual_pitch) : kNoTensor;
+  const TensorIndex y = tensor(p.batch, p.out_channels, out, p.y_pitch);
 
   std::vector<Step> steps;  // behind the sum
   if (residual != kNoTensor && form == ConvForm::kResidualBias) steps.push_back({PointwiseMode::kAdd, residual});
   if (bias != kNoTensor) steps.push_back({PointwiseMode::kAdd, bias});
-  if (residual != kNoTensor && form != ConvForm::kResidualBias) steps.push_back({PointwiseMode::kAdd, residual});
+  const bool adds_later = residual != kNoTensor && form != ConvForm::kResidualBias;
+  if (adds_later && !p.epilogue.adds_last) steps.push_back({PointwiseMode::kAdd, residual});
   const size_t first_of_activation = steps.size();
   if (fuses_rest) {
     std::ranges::copy(StepsOf(p.epilogue.activation, p.epilogue.parameters, graph, RankOf(p) + 2),
                       std::back_inserter(steps));
   }
+  if (adds_later && p.epilogue.adds_last) steps.push_back({PointwiseMode::kAdd, residual});
   if (form == ConvForm::kRedundant) {  // ReLU twice is ReLU once
-    const bool relu = p.epilogue.activation == Activation::kRelu;
+    const bool relu = p.epilogue.activation == Activation::kRelu && !AddsLast(p);
     steps.push_back({relu ? PointwiseMode::kRelu : PointwiseMode::kIdentity});
   }
 
-  const Shape y_dims = graph.at(y).dims, y_strides = graph.at(y).strides;
-  const auto next_virtual = [&] {  // lies as y does, so that nothing is transposed in between
+  const Shape y_dims = graph.at(y).dims, y_strides = StridesOf(y_dims, p.layout);
+  const auto next_virtual = [&] {  // its layout is y's, so that nothing is transposed in between
     const TensorIndex index = graph.Tensor(p.types.compute, y_dims, y_strides);
     graph.tensors.back().is_virtual = true;
     return index;

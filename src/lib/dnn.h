@@ -43,10 +43,14 @@ struct ConvProblem {
   int64_t batch = 0, in_channels = 0, out_channels = 0, groups = 1;
   Spatial in{}, out{}, kernel{};
   Spatial pad_begin{}, pad_end{}, stride{}, dilation{};
+  // Elements from one pixel to the next of a tensor that is a part of one with more channels, channels last; 0: of
+  // none.
+  int64_t x_pitch = 0, y_pitch = 0, residual_pitch = 0;
   Epilogue epilogue;       // neither sum nor residual is scaled
   bool allow_tf32 = true;  // fp32 only
   bool deterministic = false;
 
+  bool has_parts() const { return (x_pitch | y_pitch | residual_pitch) != 0; }
   bool operator==(const ConvProblem&) const = default;
 };
 
@@ -74,9 +78,11 @@ class ConvPlan : public lib::Plan {
   // it reads bias and residual: cuDNN's runtime engine 4, found with 9.19 on an H200 behind a kernel that lets
   // dependents in early. Who enqueues it sees to it that what writes those two is done.
   bool begins_early() const { return begins_early_; }
+  // Whether it was made for tensors that are parts.
+  bool takes_parts() const { return takes_parts_; }
 
  protected:
-  bool begins_early_ = false;
+  bool begins_early_ = false, takes_parts_ = false;
 };
 class GraphPlan : public lib::Plan {};
 

@@ -18,7 +18,7 @@ std::string MixedTypes::Text() const {
 std::string EpilogueText(const Epilogue& e) {
   std::string text;
   if (e.alpha != 1.0f) text += StrCat(" alpha ", std::bit_cast<uint32_t>(e.alpha));
-  if (e.residual()) text += StrCat(" residual ", std::bit_cast<uint32_t>(e.beta));
+  if (e.residual()) text += StrCat(e.adds_last ? " last" : "", " residual ", std::bit_cast<uint32_t>(e.beta));
   if (e.bias) text += " bias";
   if (e.activation != Activation::kNone) text += StrCat(' ', ActivationName(e.activation));
   if (e.parameters != ActivationParameters{}) {
@@ -72,6 +72,7 @@ Status CheckProblem(const GemmProblem& p) {
     if (!CheckedMultiply(batches, dim.size, &batches)) return InvalidArgument("GEMM: more batches than can be counted");
   }
   if (!ResultsAreApart(p)) return InvalidArgument("GEMM: the results of a batch would overlap (stride_c 0)");
+  if (p.epilogue.adds_last) return InvalidArgument("GEMM: no residual behind an activation is offered");
   if (!floats && p.epilogue.activation != Activation::kNone) {
     return InvalidArgument("GEMM: no activation of integers is offered");
   }
@@ -152,6 +153,10 @@ Status CheckCount(std::string_view name, int64_t a, int64_t b, const Spatial& sp
   return InvalidArgument("convolution: ", name, " has more elements than 64 bits can count");
 }
 
+std::string PartsText(const ConvProblem& p) {
+  return p.has_parts() ? StrCat(" parts of ", p.x_pitch, ',', p.y_pitch, ',', p.residual_pitch) : std::string();
+}
+
 std::span<const int64_t> Used(const Spatial& values, const ConvProblem& p) {
   return {values.data(), static_cast<size_t>(p.spatial_rank)};
 }
@@ -176,6 +181,13 @@ Status CheckProblem(const ConvProblem& p) {
                            " output channels do not divide into ", p.groups, " groups");
   }
   for (int d = 0; d < p.spatial_rank; ++d) CUDAEP_RETURN_IF_ERROR(CheckDimension(p, d));
+  const auto is_part = [&](int64_t pitch, int64_t channels) {
+    return pitch == 0 || (p.layout == Layout::kChannelsLast && pitch >= channels);
+  };
+  if (!is_part(p.x_pitch, p.in_channels) || !is_part(p.y_pitch, p.out_channels) ||
+      !is_part(p.residual_pitch, p.out_channels)) {
+    return InvalidArgument("convolution: only channels-last tensors are parts, and of no fewer channels");
+  }
   CUDAEP_RETURN_IF_ERROR(CheckCount("x", p.batch, p.in_channels, p.in, p.spatial_rank));
   CUDAEP_RETURN_IF_ERROR(CheckCount("y", p.batch, p.out_channels, p.out, p.spatial_rank));
   return CheckCount("w", p.in_channels, p.out_channels, p.kernel, p.spatial_rank);
@@ -186,7 +198,7 @@ std::string ProblemText(const ConvProblem& p) {
                 p.layout == Layout::kChannelsFirst ? " NC" : " N..C", " batch ", p.batch, " channels ", p.in_channels,
                 "->", p.out_channels, " groups ", p.groups, " in ", Used(p.in, p), " out ", Used(p.out, p), " kernel ",
                 Used(p.kernel, p), " pads ", Used(p.pad_begin, p), Used(p.pad_end, p), " stride ", Used(p.stride, p),
-                " dilation ", Used(p.dilation, p), lib::EpilogueText(p.epilogue),
+                " dilation ", Used(p.dilation, p), PartsText(p), lib::EpilogueText(p.epilogue),
                 lib::NumericsText(p.types.a, p.allow_tf32, p.deterministic));
 }
 

@@ -63,6 +63,7 @@ struct KernelRow {
   int host_inputs_from = kNone;           // and all from this one on (variadic inputs)
   std::vector<int> host_outputs = {};     // outputs it writes in host memory
   std::vector<BufferPair> aliases = {};   // the output is the input's buffer (Reshape)
+  std::vector<BufferPair> extends = {};   // the output is the input with more written to it, or a copy (fused Conv)
   std::vector<BufferPair> in_place = {};  // the output may overwrite the input (element-wise, TensorScatter)
   // Shapes of outputs depend on data: InferShapes leaves dimensions open, and Enqueue asks for the output (select/).
   bool open_shapes = false;

@@ -15,6 +15,7 @@ enum class Fusion : uint8_t {
   kGroupNorm,
   kChannelsLast,
   kStemPool,
+  kImageParts,
   kActivation,
   kNorm,
   kJoins,
@@ -30,10 +31,11 @@ enum class Fusion : uint8_t {
   kShortProducts,
   kOnce,
 };
-inline constexpr int kFusionCount = 21;
+inline constexpr int kFusionCount = 22;
 inline constexpr const char* kFusionNames =
-    "embedding_bag,qdq,conv_affine,conv_epilogue,group_norm,channels_last,stem_pool,activation,norm,joins,views,"
-    "rotary,attention,decoder_attention,product_epilogue,projections,embedding,skip_norm,chains,short_products,once";
+    "embedding_bag,qdq,conv_affine,conv_epilogue,group_norm,channels_last,stem_pool,image_parts,activation,norm,joins,"
+    "views,rotary,attention,decoder_attention,product_epilogue,projections,embedding,skip_norm,chains,short_products,"
+    "once";
 
 constexpr std::string_view FusionName(Fusion fusion) {
   std::string_view rest = kFusionNames;

@@ -42,6 +42,12 @@ class Images:
         shape = (to, (size - 1) // stride + 1)
         return self.add("Conv", [x, w, self.random(to)], shape, pads=pads, strides=strides, group=group)
 
+    def split(self, x: str, parts: list[str]) -> None:
+        """Equal parts of the channels, by their names."""
+        channels, size = self.shapes[x]
+        self.nodes.append(helper.make_node("Split", [x], parts, parts[0], axis=1, num_outputs=len(parts)))
+        self.shapes.update((part, (channels // len(parts), size)) for part in parts)
+
     def model(self, outputs: list[str], kind: int) -> bytes:
         """In float16, bfloat16 or float32; constants are numbers that float16 has."""
         dtype = helper.tensor_dtype_to_np_dtype(kind)

@@ -153,6 +153,10 @@ class Buffers {
       const int buffer = pair.output == output ? Candidate(step, pair) : -1;
       if (buffer >= 0) return buffer;
     }
+    for (const ops::BufferPair& pair : step.row->extends) {
+      const int buffer = pair.output == output ? Candidate(step, pair) : -1;
+      if (buffer >= 0 && MayExtend(buffer)) return buffer;
+    }
     for (const ops::BufferPair& pair : step.row->in_place) {
       const int buffer = pair.output == output ? Candidate(step, pair) : -1;
       if (buffer >= 0 && MayOverwrite(step, pair, buffer, s)) return buffer;
@@ -172,6 +176,12 @@ class Buffers {
     const bool rewritten =
         buffer >= 0 && buffers_[Index(buffer)].place.kind == Place::Kind::kBlock && !buffers_[Index(buffer)].once;
     return rewritten && once_.IsKept(output) ? -1 : buffer;
+  }
+
+  // The region's own memory, which is written in each call.
+  bool MayExtend(int buffer) const {
+    const Buffer& shared = buffers_[Index(buffer)];
+    return shared.place.kind == Place::Kind::kBlock && !shared.kept && !shared.once;
   }
 
   // Nobody reads the input afterwards, nor this step by another of its inputs or outputs.

@@ -14,6 +14,7 @@
 #include "graph/pass/embedding_bag.h"
 #include "graph/pass/fold.h"
 #include "graph/pass/group_norm.h"
+#include "graph/pass/image_parts.h"
 #include "graph/pass/joins.h"
 #include "graph/pass/norm.h"
 #include "graph/pass/once.h"
@@ -44,6 +45,7 @@ constexpr PassEntry kPasses[] = {
     {Fusion::kGroupNorm, FuseGroupNorms},
     {Fusion::kChannelsLast, TurnChannelsLast},
     {Fusion::kStemPool, FuseStemPools},
+    {Fusion::kImageParts, PlaceImageParts},
     {Fusion::kActivation, FuseActivations},
     {Fusion::kNorm, FuseNorms},
     {Fusion::kJoins, JoinParts},

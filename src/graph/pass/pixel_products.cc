@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "graph/pass/activation_match.h"
 #include "graph/pass/one_tap.h"
@@ -21,11 +22,20 @@ bool HasOnePixel(const ir::Value& image) {
          std::all_of(image.dims->begin() + 1, image.dims->end() - 1, [](const ir::Dim& dim) { return dim.size == 1; });
 }
 
+// Whether a product does all that the convolution says, which may have parts of images and a sum behind its activation.
+bool IsProduct(const ir::Node& conv) {
+  constexpr std::string_view kKnown[] = {"kernel_shape", "strides",       "pads",       "dilations",        "auto_pad",
+                                         "group",        "channels_last", "activation", "activation_params"};
+  return std::ranges::all_of(conv.attributes, [&](const auto& attribute) {
+    return std::ranges::find(kKnown, attribute.first) != std::end(kKnown);
+  });
+}
+
 // The weights where it is one; null otherwise.
 const ops::TensorView* WeightsOfProduct(const Rewriter& rewrite, const ir::Node& node) {
   const ir::Graph& graph = rewrite.graph;
   const ops::TensorView* const w = OneTapWeights(graph, node, rewrite.settings());
-  if (w == nullptr || IntAttribute(node, "channels_last", 0) == 0) return nullptr;
+  if (w == nullptr || IntAttribute(node, "channels_last", 0) == 0 || !IsProduct(node)) return nullptr;
   const ir::Value& image = graph.value(node.inputs[kImage]);
   if (!HasOnePixel(image) || !HasOnePixel(graph.value(node.outputs[0]))) return nullptr;
   const bool is_short = ops::FitShort(w->type, Shape{w->dim[0], w->dim[1]}) &&

@@ -8,16 +8,16 @@ namespace {
 
 struct Finisher {
   float alpha, beta;
-  bool bias;
+  bool bias, adds_last;
   Activation activation;
   ActivationParameters parameters;
 
   template <class S, class C>
   __device__ __forceinline__ C operator()(S sum, C bias_value, C residual) const {
-    return Activate(activation, parameters, Argument(sum, bias_value, residual));
+    return Last(Activate(activation, parameters, Argument(sum, bias_value, residual)), residual);
   }
   __device__ __forceinline__ float Approximate(float sum, float bias_value, float residual) const {
-    return ActivateApproximately(activation, parameters, Argument(sum, bias_value, residual));
+    return Last(ActivateApproximately(activation, parameters, Argument(sum, bias_value, residual)), residual);
   }
 
   // What the epilogue has not is some element of the sums, and must not count, not even as NaN.
@@ -25,8 +25,12 @@ struct Finisher {
   __device__ __forceinline__ C Argument(S sum, C bias_value, C residual) const {
     C value = static_cast<C>(alpha) * static_cast<C>(sum);
     if (bias) value += bias_value;
-    if (beta != 0.0f) value += static_cast<C>(beta) * residual;
+    if (beta != 0.0f && !adds_last) value += static_cast<C>(beta) * residual;
     return value;
+  }
+  template <class C>
+  __device__ __forceinline__ C Last(C value, C residual) const {
+    return beta != 0.0f && adds_last ? value + static_cast<C>(beta) * residual : value;
   }
 };
 
@@ -34,9 +38,14 @@ template <class From, class To>
 Status LaunchAs(const Finish& finish, const void* sums, const void* bias, const void* residual, void* result,
                 device::Stream stream) {
   const Epilogue& e = finish.epilogue;
-  return LaunchElementwise<Finisher, To, From, To, To>(
-      {.alpha = e.alpha, .beta = e.beta, .bias = e.bias, .activation = e.activation, .parameters = e.parameters},
-      {sums, e.bias ? bias : sums, e.residual() ? residual : sums}, result, finish.broadcast, stream);
+  return LaunchElementwise<Finisher, To, From, To, To>({.alpha = e.alpha,
+                                                        .beta = e.beta,
+                                                        .bias = e.bias,
+                                                        .adds_last = e.adds_last,
+                                                        .activation = e.activation,
+                                                        .parameters = e.parameters},
+                                                       {sums, e.bias ? bias : sums, e.residual() ? residual : sums},
+                                                       result, finish.broadcast, stream);
 }
 
 using Launcher = Status (*)(const Finish&, const void*, const void*, const void*, void*, device::Stream);

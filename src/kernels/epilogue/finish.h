@@ -1,7 +1,7 @@
 // The one element-wise finisher: what of an epilogue a vendor library left out, in one pass over the result.
 //
-// result = activation(alpha * sum + bias + beta * residual). Sums and result may be one tensor, and so may residual and
-// result. Memory bound.
+// result = activation(alpha * sum + bias + beta * residual), or the residual last. Sums and result may be one tensor,
+// and so may residual and result. Memory bound.
 #pragma once
 
 #include "core/data_type.h"

@@ -62,6 +62,7 @@ class CudnnConvPlan final : public ConvPlan {
     has_bias = problem.epilogue.bias && !remaining_.bias;
     has_residual = problem.epilogue.residual() && !remaining_.residual();
     begins_early_ = BeginsEarly(this->executable.engine.name);
+    takes_parts_ = problem.has_parts();
     scalars = ScalarsOf(this->executable.graph);
   }
   Result<std::string> Save() const override { return SaveAs(choice_, api, executable); }

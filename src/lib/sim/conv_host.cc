@@ -154,8 +154,10 @@ class Convolution {
       for (int64_t i = 0; i < width; ++i) {
         C value = from[row * from_ld + i];
         if (bias != nullptr) value += Load(bias[last_ ? i : row]);
-        if (residual != nullptr) value += Load(residual[row * to_ld + i]);
-        to[row * to_ld + i] = Store<T>(Activate(p_.epilogue.activation, value, p_.epilogue.parameters));
+        const C added = residual == nullptr ? C{0} : C(Load(residual[row * to_ld + i]));
+        if (residual != nullptr && !p_.epilogue.adds_last) value += added;
+        value = Activate(p_.epilogue.activation, value, p_.epilogue.parameters);
+        to[row * to_ld + i] = Store<T>(residual != nullptr && p_.epilogue.adds_last ? value + added : value);
       }
     }
   }

@@ -1,6 +1,7 @@
 // dnn.h on the simulated device: conv_host.h and graph_host.h in the queue of a stream. The runtime engine is the first
 // under another name, for rows of pixels without a neighbourhood.
 #include <algorithm>
+#include <cstring>
 #include <memory>
 
 #include "core/strings.h"
@@ -35,6 +36,7 @@ class SimPlan final : public ConvPlan {
     choice_ = std::move(name);
     remaining_ = remaining;
     begins_early_ = choice_ == kRuntimeEngine;
+    takes_parts_ = part.has_parts();
   }
   // What the library compiled, for those who keep plans: nothing, but a text of its own.
   Result<std::string> Save() const override { return StrCat(choice_, ";saved"); }
@@ -62,6 +64,52 @@ Status CheckAlignment(std::span<const void* const> pointers) {
     }
   }
   return Status::Ok();
+}
+
+// Channels of a part's pixels, `pitch` elements apart, in a tensor of their own (the part's where it is none), and
+// back.
+class PartCopy {
+ public:
+  PartCopy(const ConvProblem& p, const Spatial& size, int64_t channels, int64_t pitch)
+      : row_bytes_(static_cast<size_t>(channels) * SizeOf(p.types.a)),
+        pitch_bytes_(static_cast<size_t>(pitch) * SizeOf(p.types.a)),
+        rows_(static_cast<size_t>(p.batch)) {
+    for (int d = 0; d < p.spatial_rank; ++d) rows_ *= static_cast<size_t>(size[static_cast<size_t>(d)]);
+    if (pitch != 0) copy_.resize(rows_ * row_bytes_);
+  }
+  const void* Take(const void* part) {
+    if (part == nullptr || copy_.empty()) return part;
+    for (size_t row = 0; row < rows_; ++row) {
+      std::memcpy(copy_.data() + row * row_bytes_, static_cast<const std::byte*>(part) + row * pitch_bytes_,
+                  row_bytes_);
+    }
+    return copy_.data();
+  }
+  void* To(void* part) { return copy_.empty() ? part : copy_.data(); }
+  void PutBack(void* part) const {
+    for (size_t row = 0; row < rows_ && !copy_.empty(); ++row) {
+      std::memcpy(static_cast<std::byte*>(part) + row * pitch_bytes_, copy_.data() + row * row_bytes_, row_bytes_);
+    }
+  }
+
+ private:
+  size_t row_bytes_, pitch_bytes_, rows_;
+  std::vector<std::byte> copy_;
+};
+
+// Of tensors without gaps, which `at` has, but for parts.
+void RunOnParts(const ConvProblem& p, const sim::ConvTiling& tiling, ConvPointers at) {
+  if (!p.has_parts()) return cudaep::sim::RunConvolution(p, tiling, at);
+  PartCopy x(p, p.in, p.in_channels, p.x_pitch), residual(p, p.out, p.out_channels, p.residual_pitch),
+      y(p, p.out, p.out_channels, p.y_pitch);
+  void* const result = at.y;
+  at.x = x.Take(at.x);
+  at.residual = residual.Take(at.residual);
+  at.y = y.To(result);
+  ConvProblem whole = p;
+  whole.x_pitch = whole.y_pitch = whole.residual_pitch = 0;
+  cudaep::sim::RunConvolution(whole, tiling, at);
+  y.PutBack(result);
 }
 
 // Of the problem, or what of it a form fuses. The direct engine fuses a bias at most.
@@ -181,8 +229,10 @@ Status Enqueue(Handle& handle, const ConvPlan& base_plan, const ConvPointers& po
   if (plan.begins_early()) {
     const ConvProblem& p = plan.problem;
     const size_t bias_bytes = static_cast<size_t>(p.out_channels) * SizeOf(p.types.c);
-    size_t bytes = bias_bytes * static_cast<size_t>(p.batch);
+    const int64_t between = p.residual_pitch == 0 ? p.out_channels : p.residual_pitch;
+    size_t bytes = static_cast<size_t>(between * p.batch) * SizeOf(p.types.c);
     for (int d = 0; d < p.spatial_rank; ++d) bytes *= static_cast<size_t>(p.out[static_cast<size_t>(d)]);
+    bytes -= static_cast<size_t>(between - p.out_channels) * SizeOf(p.types.c);  // which is not behind the last pixel
     ahead = [early, pointers, epilogue = p.epilogue, bias_bytes, bytes] {
       const auto copy = [](const void* from, size_t count) {
         const auto* const first = static_cast<const std::byte*>(from);
@@ -198,7 +248,7 @@ Status Enqueue(Handle& handle, const ConvPlan& base_plan, const ConvPointers& po
         ConvPointers at = pointers;
         if (!early->bias.empty()) at.bias = early->bias.data();
         if (!early->residual.empty()) at.residual = early->residual.data();
-        cudaep::sim::RunConvolution(problem, tiling, at);
+        RunOnParts(problem, tiling, at);
         *early = {};
       },
       reads, std::span<void* const>(writes, plan.workspace_bytes() != 0 ? 2 : 1), std::move(ahead));

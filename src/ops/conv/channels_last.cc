@@ -17,14 +17,14 @@ bool Pays(DataType type, int64_t groups, int64_t in_channels, int64_t out_channe
 }
 
 // With tensors that are aligned as far as the library reads them where they lie.
-Status EnqueueAligned(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at) {
+Status EnqueueAligned(const ConvRunPlan& plan, const dnn::ConvPlan& library, StreamContext& stream,
+                      const dnn::ConvPointers& at) {
   const ChannelsLast& turned = plan.channels_last;
   auto* const workspace = static_cast<std::byte*>(at.workspace);
   dnn::ConvPointers last{.bias = at.bias, .residual = at.residual, .workspace = workspace + turned.library_offset};
   CUDAEP_ASSIGN_OR_RETURN(last.x, PlaceTurned(turned.x, at.x, workspace, stream));
   CUDAEP_ASSIGN_OR_RETURN(last.w, PlaceTurned(turned.w, at.w, workspace, stream));
   last.y = turned.y.moves ? workspace + turned.y.offset : at.y;
-  const auto& library = plan.library->As<dnn::ConvPlan>();
   CUDAEP_RETURN_IF_ERROR(EnqueueConvPlan(stream, library, last));
   if (!library.remaining().empty()) {
     CUDAEP_RETURN_IF_ERROR(
@@ -136,16 +136,22 @@ Status PlanChannelsLast(const ConvOptions& options, StreamContext& stream, ConvR
   return Status::Ok();
 }
 
-Status EnqueueChannelsLast(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at) {
+Status EnqueueChannelsLast(const ConvRunPlan& plan, const dnn::ConvPlan& library, StreamContext& stream,
+                           const dnn::ConvPointers& at) {
   const ChannelsLast& turned = plan.channels_last;
-  const DirectTensors direct{
-      .x = !turned.x.moves, .w = !turned.w.moves, .residual = plan.problem.epilogue.residual(), .y = !turned.y.moves};
-  return CallAligned(plan.problem, stream, at, direct,
-                     [&](const dnn::ConvPointers& aligned) { return EnqueueAligned(plan, stream, aligned); });
+  const dnn::ConvProblem& p = plan.problem;
+  const bool parts = library.takes_parts();  // those lie as they must
+  const DirectTensors direct{.x = !turned.x.moves && !(parts && p.x_pitch != 0),
+                             .w = !turned.w.moves,
+                             .residual = p.epilogue.residual() && !(parts && p.residual_pitch != 0),
+                             .y = !turned.y.moves && !(parts && p.y_pitch != 0)};
+  return CallAligned(p, stream, at, direct,
+                     [&](const dnn::ConvPointers& aligned) { return EnqueueAligned(plan, library, stream, aligned); });
 }
 
-Result<PlanPtr> PlanTurned(const ConvOptions& options, StreamContext& stream, std::unique_ptr<ConvRunPlan> plan) {
-  dnn::ConvProblem p = plan->problem;
+Result<std::unique_ptr<ConvRunPlan>> PlanTurned(const ConvOptions& options, StreamContext& stream,
+                                                std::unique_ptr<ConvRunPlan> plan) {
+  dnn::ConvProblem p = WithoutParts(plan->problem);
   p.layout = dnn::Layout::kChannelsFirst;
   const size_t size = SizeOf(p.types.a);
   const int64_t pixels = ProductOfUsed(p.out, p.spatial_rank);
@@ -166,7 +172,7 @@ Result<PlanPtr> PlanTurned(const ConvOptions& options, StreamContext& stream, st
   plan->route = ConvRoute::kTurned;
   turned.library_offset = next;
   plan->workspace_bytes = next + plan->turned->workspace_bytes;
-  return PlanPtr(std::move(plan));
+  return plan;
 }
 
 Status EnqueueTurned(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at) {

@@ -36,10 +36,13 @@ Status PlanChannelsLast(const ConvOptions& options, StreamContext& stream, ConvR
 // Makes a channels-last problem's plan of a channels-first one between transposes; a sum with a residual and what
 // follows it are done after them. The copies of x and y come on top of what limits leave to workspaces: there is no
 // other way to run it.
-Result<PlanPtr> PlanTurned(const ConvOptions& options, StreamContext& stream, std::unique_ptr<ConvRunPlan> plan);
+Result<std::unique_ptr<ConvRunPlan>> PlanTurned(const ConvOptions& options, StreamContext& stream,
+                                                std::unique_ptr<ConvRunPlan> plan);
 Status EnqueueTurned(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at);
 
-// Tensors may have any alignment: those that do not move are copied where they must be.
-Status EnqueueChannelsLast(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at);
+// By a plan of the plan's library. Tensors may have any alignment: those that do not move are copied where they must
+// be. Parts, where the library takes those, are aligned to dnn::kTensorAlignment.
+Status EnqueueChannelsLast(const ConvRunPlan& plan, const dnn::ConvPlan& library, StreamContext& stream,
+                           const dnn::ConvPointers& at);
 
 }  // namespace cudaep::ops

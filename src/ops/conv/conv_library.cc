@@ -59,7 +59,8 @@ size_t WorkspaceLimit(const ConvOptions& options) {
   return options.max_workspace ? kMostWorkspaceBytes : kSmallWorkspaceBytes;
 }
 
-Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProblem& problem, StreamContext& stream) {
+Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProblem& wanted, StreamContext& stream) {
+  const dnn::ConvProblem problem = WithoutParts(wanted);
   CUDAEP_ASSIGN_OR_RETURN(dnn::Handle* const handle, stream.dnn());
   CUDAEP_ASSIGN_OR_RETURN(const std::string library, dnn::Version());
   const size_t limit = LimitClass(std::min(WorkspaceLimit(options), AvailableWorkspace(stream, problem.deterministic)));
@@ -68,9 +69,20 @@ Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProb
   const bool frugal = options.search == ConvSearch::kDefault;
   const bool compiles = options.product.compiles;
   // Sessions that compile nothing have plans of their own, in whose place no other session's engine comes.
-  const std::string text = StrCat(dnn::ProblemText(problem), compiles ? "" : " uncompiled");
+  const std::string text = StrCat(dnn::ProblemText(wanted), compiles ? "" : " uncompiled");
   PlanStore::Request request{
       .ordinal = stream.ordinal(), .library = library, .problem = text, .file = options.product.search.plan_file};
+  // `whole`: plans that leave nothing are wanted, too.
+  const auto compile = [&](const PlanSlotPtr& slot, bool whole) {
+    std::vector<std::string> choices;
+    if (IsShort(problem)) choices.emplace_back(dnn::kRuntimeEngine);
+    if (wanted.has_parts() && slot->plan().remaining().empty()) choices.push_back(slot->plan().choice());
+    for (const dnn::ConvForm form : dnn::FormsOf(wanted)) {
+      const bool leaves_nothing = dnn::RemainingOf(wanted, form).empty();
+      if ((whole || wanted.has_parts()) && leaves_nothing) choices.push_back(dnn::FormChoice(form));
+    }
+    CompileInBackground(wanted, stream, slot, std::move(choices));
+  };
   if (measured) {
     const auto make = [&](const std::string& saved) -> Result<LibraryPlanPtr> {
       CUDAEP_ASSIGN_OR_RETURN(auto plan, saved.empty() ? MeasurePlans(*handle, problem, stream, limit)
@@ -80,7 +92,7 @@ Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProb
     CUDAEP_ASSIGN_OR_RETURN(PlanSlotPtr slot, FindMeasuredPlan(request, limit, make));
     if (slot != nullptr) {
       // One by one with a cold cache, the runtime engine's early start is not seen.
-      if (compiles && IsShort(problem)) CompileInBackground(problem, stream, slot, {dnn::kRuntimeEngine});
+      if (compiles) compile(slot, false);
       return slot;
     }
   }
@@ -105,14 +117,8 @@ Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProb
   };
   CUDAEP_ASSIGN_OR_RETURN(PlanSlotPtr slot, PlanStore::Process().Get(request, make));
   if (!compiles || frugal) return slot;
-  std::vector<std::string> compiled;
-  if (IsShort(problem)) compiled.emplace_back(dnn::kRuntimeEngine);
-  if (uncompiled && !slot->plan().remaining().empty()) {
-    for (const dnn::ConvForm form : dnn::FormsOf(problem)) {  // others leave as much as the plan that is there
-      if (dnn::RemainingOf(problem, form).empty()) compiled.push_back(dnn::FormChoice(form));
-    }
-  }
-  CompileInBackground(problem, stream, slot, std::move(compiled));
+  // Others leave as much as the plan that is there.
+  compile(slot, uncompiled && !slot->plan().remaining().empty());
   return slot;
 }
 

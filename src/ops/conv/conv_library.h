@@ -8,7 +8,8 @@ namespace cudaep::ops {
 // The most that a library plan may have by the options, whatever is free.
 size_t WorkspaceLimit(const ConvOptions& options);
 
-// From the plan store, where a faster plan may take its place later (PlanSlot::progress).
+// From the plan store, where a faster plan may take its place later (PlanSlot::progress). Of a problem whose tensors
+// are parts the first plan is for tensors without gaps (dnn::ConvPlan::takes_parts): what takes parts is compiled.
 Result<PlanSlotPtr> FindConvPlan(const ConvOptions& options, const dnn::ConvProblem& problem, StreamContext& stream);
 void TakeLibrary(ConvRunPlan* plan, PlanSlotPtr library);
 

@@ -169,11 +169,16 @@ bool IsDepthwise(const ConvProblem& p) {
   return FitsInt32(p.batch * p.out_channels);
 }
 
+ConvProblem WithoutParts(ConvProblem problem) {
+  problem.x_pitch = problem.y_pitch = problem.residual_pitch = 0;
+  return problem;
+}
+
 std::optional<kernels::ManyRowsProduct> PointwiseOf(const ConvProblem& p) {
   const bool is_plain = p.direction == Direction::kForward && p.layout == dnn::Layout::kChannelsLast && p.groups == 1 &&
                         p.types.b == p.types.a && p.types.c == p.types.a;
   const bool is_scaled = p.epilogue.alpha != 1.0f || (p.epilogue.residual() && p.epilogue.beta != 1.0f);
-  if (!is_plain || is_scaled) return std::nullopt;
+  if (!is_plain || is_scaled || p.has_parts() || (p.epilogue.residual() && p.epilogue.adds_last)) return std::nullopt;
   for (size_t d = 0; d < static_cast<size_t>(p.spatial_rank); ++d) {
     if (p.kernel[d] != 1 || p.stride[d] != 1 || p.pad_begin[d] != 0 || p.pad_end[d] != 0) return std::nullopt;
   }

@@ -9,6 +9,7 @@
 #include "ops/conv/aligned_call.h"
 #include "ops/conv/channels_last.h"
 #include "ops/conv/conv_library.h"
+#include "ops/conv/conv_parts.h"
 #include "ops/library_limits.h"
 
 namespace cudaep::ops {
@@ -129,16 +130,14 @@ bool MayRunElsewhere(const Status& status) {
   return status.code() == StatusCode::kNotSupported || status.code() == StatusCode::kLibraryMissing;
 }
 
-}  // namespace
-
-Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem, StreamContext& stream,
-                            bool packed_weights) {
+Result<std::unique_ptr<ConvRunPlan>> PlanRoute(const ConvOptions& options, dnn::ConvProblem problem,
+                                               StreamContext& stream, bool packed_weights) {
   auto plan = std::make_unique<ConvRunPlan>();
   problem.allow_tf32 = options.product.allow_tf32;
   problem.deterministic = options.product.deterministic;
   plan->problem = problem;
   plan->packed_weights = packed_weights;
-  if (OutputOf(problem).elems() == 0) return PlanPtr(std::move(plan));
+  if (OutputOf(problem).elems() == 0) return plan;
   plan->cost_flops = ConvFlops(problem);
   const bool last = problem.layout == dnn::Layout::kChannelsLast;
   const bool is_depthwise = IsDepthwise(problem);
@@ -157,7 +156,7 @@ Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem
       rest = {};
     }
     CUDAEP_RETURN_IF_ERROR(PlanRest(rest, plan.get()));
-    return PlanPtr(std::move(plan));
+    return plan;
   }
   if (auto product = options.path == ConvPath::kAuto ? PointwiseOf(problem) : std::nullopt) {
     product->constant_b = options.product.constant_a;
@@ -165,7 +164,7 @@ Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem
       plan->route = ConvRoute::kPointwise;
       plan->pointwise = *product;
       plan->pointwise_tiles = *tiles;
-      return PlanPtr(std::move(plan));
+      return plan;
     }
   }
   const bool has_input = problem.in_channels > 0 && PlaceColumns(problem).x_stride > 0;
@@ -174,7 +173,7 @@ Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem
     Status refusal;
     if (last || turn || (options.path == ConvPath::kAuto && PaysChannelsLast(problem))) {
       refusal = PlanChannelsLast(options, stream, plan.get());
-      if (refusal.ok()) return PlanPtr(std::move(plan));
+      if (refusal.ok()) return plan;
       if (!MayRunElsewhere(refusal)) return refusal;
       if (turn) return Impossible("channels_last", problem, refusal.message());
       if (last) return PlanTurned(options, stream, std::move(plan));
@@ -187,7 +186,7 @@ Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem
       TakeLibrary(plan.get(), std::move(library).value());
       plan->workspace_bytes = plan->library->plan().workspace_bytes();
       CUDAEP_RETURN_IF_ERROR(PlanRest(plan->library->plan().remaining(), plan.get()));
-      return PlanPtr(std::move(plan));
+      return plan;
     }
     if (!MayRunElsewhere(library.status())) return std::move(library).status();
     if (options.path == ConvPath::kLibrary) return Impossible("library", problem, library.status().message());
@@ -198,27 +197,12 @@ Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem
   }
   if (last) return PlanTurned(options, stream, std::move(plan));
   CUDAEP_RETURN_IF_ERROR(PlanColumns(stream, options.product, true, plan.get()).WithContext(dnn::ProblemText(problem)));
-  return PlanPtr(std::move(plan));
+  return plan;
 }
 
-Result<PlanPtr> PlanConvColumns(const ProductOptions& options, dnn::ConvProblem problem, StreamContext& stream) {
-  auto plan = std::make_unique<ConvRunPlan>();
-  problem.allow_tf32 = options.allow_tf32;
-  problem.deterministic = options.deterministic;
-  plan->problem = problem;
-  if (OutputOf(problem).elems() == 0) return PlanPtr(std::move(plan));
-  CUDAEP_RETURN_IF_ERROR(PlanColumns(stream, options, false, plan.get()).WithContext(dnn::ProblemText(problem)));
-  return PlanPtr(std::move(plan));
-}
-
-Status EnqueueConvColumns(const ConvRunPlan& plan, StreamContext& stream, const ColumnSource& source,
-                          const dnn::ConvPointers& at) {
-  CUDAEP_RETURN_IF_ERROR(EnqueueColumns(plan, stream, source, at));
-  if (!plan.finish) return Status::Ok();
-  return kernels::LaunchFinish(*plan.finish, at.y, at.bias, at.residual, at.y, stream.stream());
-}
-
-Status EnqueueConvRun(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at) {
+// `library`: of the plan's routes through one.
+Status EnqueueRoute(const ConvRunPlan& plan, const dnn::ConvPlan* library, StreamContext& stream,
+                    const dnn::ConvPointers& at) {
   switch (plan.route) {
     case ConvRoute::kNothing:
       return Status::Ok();
@@ -241,19 +225,53 @@ Status EnqueueConvRun(const ConvRunPlan& plan, StreamContext& stream, const dnn:
     case ConvRoute::kTurned:
       return EnqueueTurned(plan, stream, at);
     case ConvRoute::kChannelsLast:
-      return EnqueueChannelsLast(plan, stream, at);
-    case ConvRoute::kLibrary: {
-      const auto& library = plan.library->As<dnn::ConvPlan>();
-      CUDAEP_RETURN_IF_ERROR(EnqueueConvLibrary(plan.problem, library, stream, at));
-      if (library.remaining().empty()) return Status::Ok();
+      return EnqueueChannelsLast(plan, *library, stream, at);
+    case ConvRoute::kLibrary:
+      CUDAEP_RETURN_IF_ERROR(EnqueueConvLibrary(plan.problem, *library, stream, at));
+      if (library->remaining().empty()) return Status::Ok();
       break;
-    }
     case ConvRoute::kColumns:
       CUDAEP_RETURN_IF_ERROR(EnqueueColumns(plan, stream, ImageColumns(plan, at.x, stream.stream()), at));
       break;
   }
   if (!plan.finish) return Status::Ok();
   return kernels::LaunchFinish(*plan.finish, at.y, at.bias, at.residual, at.y, stream.stream());
+}
+
+}  // namespace
+
+Result<PlanPtr> PlanConvRun(const ConvOptions& options, dnn::ConvProblem problem, StreamContext& stream,
+                            bool packed_weights) {
+  CUDAEP_ASSIGN_OR_RETURN(auto plan, PlanRoute(options, problem, stream, packed_weights));
+  // Nothing else takes the place of a plan that takes parts.
+  const bool copies = plan->library == nullptr || !plan->library->As<dnn::ConvPlan>().takes_parts();
+  if (problem.has_parts() && copies) PlaceParts(plan.get());
+  return PlanPtr(std::move(plan));
+}
+
+Result<PlanPtr> PlanConvColumns(const ProductOptions& options, dnn::ConvProblem problem, StreamContext& stream) {
+  auto plan = std::make_unique<ConvRunPlan>();
+  problem.allow_tf32 = options.allow_tf32;
+  problem.deterministic = options.deterministic;
+  plan->problem = problem;
+  if (OutputOf(problem).elems() == 0) return PlanPtr(std::move(plan));
+  CUDAEP_RETURN_IF_ERROR(PlanColumns(stream, options, false, plan.get()).WithContext(dnn::ProblemText(problem)));
+  return PlanPtr(std::move(plan));
+}
+
+Status EnqueueConvColumns(const ConvRunPlan& plan, StreamContext& stream, const ColumnSource& source,
+                          const dnn::ConvPointers& at) {
+  CUDAEP_RETURN_IF_ERROR(EnqueueColumns(plan, stream, source, at));
+  if (!plan.finish) return Status::Ok();
+  return kernels::LaunchFinish(*plan.finish, at.y, at.bias, at.residual, at.y, stream.stream());
+}
+
+Status EnqueueConvRun(const ConvRunPlan& plan, StreamContext& stream, const dnn::ConvPointers& at) {
+  // Read once: another plan may take its place meanwhile.
+  const auto* const library = plan.library == nullptr ? nullptr : &plan.library->As<dnn::ConvPlan>();
+  const auto enqueue = [&](const dnn::ConvPointers& tensors) { return EnqueueRoute(plan, library, stream, tensors); };
+  if (!plan.problem.has_parts() || (library != nullptr && library->takes_parts())) return enqueue(at);
+  return CallOnCopies(plan, stream, at, enqueue);
 }
 
 }  // namespace cudaep::ops

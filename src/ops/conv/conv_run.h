@@ -31,6 +31,11 @@ struct ChannelsLast {
   size_t library_offset = 0;  // of the workspace of what runs between them
 };
 
+// Where copies of tensors that are parts lie in the workspace.
+struct PartCopies {
+  size_t x = 0, residual = 0, y = 0;
+};
+
 struct ConvRunPlan : Plan {
   ConvRoute route = ConvRoute::kNothing;
   dnn::ConvProblem problem;
@@ -40,6 +45,7 @@ struct ConvRunPlan : Plan {
   kernels::WarpgroupPlan pointwise_tiles;
   PlanSlotPtr library;
   ChannelsLast channels_last;
+  PartCopies part_copies;
   PlanPtr turned;  // kTurned: what runs between transposes to channels first and back, `channels_last` says where
 
   ColumnConv columns;

@@ -24,13 +24,56 @@ _ACTIVATIONS = {
 }
 
 
-def _fused(x, w, b=None, z=None, activation="", activation_params=(), channels_last=0, **attrs):
+def _fused(x, w, b=None, z=None, activation="", activation_params=(), channels_last=0, adds_last=0, **attrs):
     if channels_last:
         x = np.moveaxis(x, -1, 1)
         z = None if z is None else np.moveaxis(z, -1, 1)
-    y = _conv(x, w, b, **attrs) + (0 if z is None else z)
+    z = 0 if z is None else z
+    y = _conv(x, w, b, **attrs) + (0 if adds_last else z)
     y = _ACTIVATIONS[activation.lower().replace("_", "")](y, *np.float32(activation_params).tolist())
+    y = y + z if adds_last else y
     return np.moveaxis(y, 1, -1) if channels_last else y
+
+
+def _of_parts(x, w, b, z, extended, x_first=-1, residual_first=-1, y_first=-1, y_channels=0, **attrs):
+    """Channels of images that have more."""
+    x = x if x_first < 0 else x[..., x_first : x_first + w.shape[1]]
+    z = z if residual_first < 0 else z[..., residual_first : residual_first + w.shape[0]]
+    y = _fused(x, w, b, z, **attrs)
+    if y_first < 0:
+        return y
+    assert extended.shape[-1] == y_channels
+    extended = np.array(extended, y.dtype)
+    extended[..., y_first : y_first + w.shape[0]] = y
+    return extended
+
+
+def _parts_magnitude(*inputs, activation="", activation_params=(), **attrs):
+    return _of_parts(*(np.abs(value) for value in inputs), **attrs)
+
+
+def _part_case(x, z, extended, attrs, dtypes=("float16", "bfloat16"), **more):
+    more = more or {
+        "expected": _of_parts,
+        "magnitude": _parts_magnitude,
+        "tolerance": _ROUNDED,
+        "skip": {"shifted": "parts are a region's own memory, which is aligned"},
+    }
+    return Case(
+        op="Conv",
+        domain=FUSED_DOMAIN,
+        inputs=[
+            Rand((2, 6, 5, x)),
+            Rand((16, 8, 3, 3), low=-0.25, high=0.25),
+            Rand((16,), low=0.5, high=1.5),
+            Rand((2, 6, 5, z)),
+            Rand((2, 6, 5, extended)),
+        ],
+        attrs={"pads": [1, 1, 1, 1], "activation": "silu", "channels_last": 1} | attrs,
+        dtypes=dtypes,
+        constants={1, 2},
+        **more,
+    )
 
 
 def _magnitude(*inputs, activation="", activation_params=(), **attrs):
@@ -241,6 +284,48 @@ CASES = [
             (False, True, "none", False),
         )
     ),
+    *(
+        Case(
+            op="Conv",
+            domain=FUSED_DOMAIN,
+            inputs=_inputs(geometry, bias, True, channels_last),
+            attrs=geometry[2] | {"activation": activation, "adds_last": 1, "channels_last": int(channels_last)},
+            expected=_fused,
+            magnitude=_magnitude,
+            dtypes=FLOATS,
+            tolerance=_ROUNDED,
+            constants={1} if constant else set(),
+        )
+        for geometry in (*_GEOMETRIES, _DEPTHWISE_PACKS, _LAYERS[0])
+        for bias, activation, channels_last, constant in [
+            (True, "silu", True, True),
+            (False, "relu", True, False),
+            (True, "sigmoid", False, True),
+            (False, "none", False, False),
+        ]
+    ),
+    *(
+        _part_case(x, z, extended, attrs | {"adds_last": adds_last})
+        for x, z, extended, attrs in [
+            (24, 16, 16, {"x_first": 16}),
+            (8, 40, 16, {"residual_first": 8}),
+            (8, 16, 32, {"y_first": 8, "y_channels": 32}),
+            (8, 32, 24, {"x_first": 0, "residual_first": 16, "y_first": 0, "y_channels": 24}),
+        ]
+        for adds_last in (0, 1)
+    ),
+    *(
+        _part_case(x, z, extended, attrs, ("float16",), error=error)
+        for x, z, extended, attrs, error in [
+            (24, 16, 16, {"x_first": 24}, ("INVALID_ARGUMENT", "has no 8 channels from 24 on")),
+            (8, 40, 16, {"residual_first": 32}, ("INVALID_ARGUMENT", "has no 16 channels from 32 on")),
+            (8, 16, 32, {"y_first": 24, "y_channels": 32}, ("INVALID_ARGUMENT", "32 channels has no 16 from 24 on")),
+            (8, 16, 40, {"y_first": 0, "y_channels": 32}, ("INVALID_ARGUMENT", "what is extended, [2,6,5,40]")),
+            (24, 16, 16, {"x_first": 4}, ("NOT_SUPPORTED", "parts that begin at channel 4")),
+            (8, 16, 16, {"x_first": 0, "activation": "relu"}, ("NOT_SUPPORTED", "the library compiles nothing")),
+        ]
+    ),
+    _part_case(24, 16, 16, {"x_first": 16}, ("float32",), error=("NOT_SUPPORTED", "channels-last ones of 16 bits")),
     Case(
         op="FusedConv",
         domain="com.microsoft",

@@ -96,8 +96,8 @@ def _from_onnx(s: onnx.defs.OpSchema) -> Schema:
 
 def _fused_schemas() -> list[Schema]:
     """Of what compiled regions make: no model has it, so neither onnx nor the host knows it."""
-    names = ("Conv", "MatMul", "QLinearMatMul", "SpaceToDepth", "Transpose")
-    conv, matmul, quantized, image, same = (_from_onnx(onnx.defs.get_schema(op)) for op in names)
+    names = ("Conv", "MatMul", "QLinearMatMul", "SpaceToDepth", "Transpose", "Concat")
+    conv, matmul, quantized, image, same, parts = (_from_onnx(onnx.defs.get_schema(op)) for op in names)
     floats = {"T": frozenset({"float32", "float16", "bfloat16"})}
     x, y = Formal("X", "T", variadic=False), Formal("Y", "T", variadic=False)
     caches = (Formal("cos", "T", variadic=False), Formal("sin", "T", variadic=False))
@@ -193,6 +193,7 @@ def _fused_schemas() -> list[Schema]:
             since=1,
             attributes={"channels": "INT", "kernel_shape": "INTS"},
         ),
+        replace(parts, domain=FUSED_DOMAIN, op="PlaceParts", since=1, attributes={"firsts": "INTS"}),
         replace(
             same,
             domain=FUSED_DOMAIN,
@@ -299,9 +300,10 @@ def _fused_schemas() -> list[Schema]:
             conv,
             domain=FUSED_DOMAIN,
             since=1,
-            inputs=(*conv.inputs, Formal("Z", "T", variadic=False)),
+            inputs=(*conv.inputs, *(Formal(name, "T", variadic=False) for name in ("Z", "extended"))),
             attributes=conv.attributes
-            | {"activation": "STRING", "activation_params": "FLOATS", "channels_last": "INT"},
+            | {"activation": "STRING", "activation_params": "FLOATS", "channels_last": "INT", "adds_last": "INT"}
+            | dict.fromkeys(("x_first", "residual_first", "y_first", "y_channels"), "INT"),
         ),
         replace(
             matmul,

@@ -29,6 +29,7 @@ class ImageTest : public ::testing::Test {
   void Run() {
     Settings settings = WithoutChains();
     settings.fusion_skip.Add(Fusion::kConvEpilogue);
+    settings.fusion_skip.Add(Fusion::kImageParts);
     notes = RunPasses(net.graph, settings);
     for (const ir::Node& node : net.graph.nodes) {
       if (node.on_host) continue;

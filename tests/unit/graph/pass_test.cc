@@ -39,7 +39,36 @@ TEST(ConvEpilogueTest, SumAndActivationJoinTheConvolution) {
 
 TEST(ConvEpilogueTest, ActivationBeforeTheSumStaysBeforeIt) {
   ConvNet net;
+  const int sum = net.Add("Add", 14, {net.Add("Sigmoid", 13, {net.y}, kImage), net.z}, kImage);
+  net.Output(net.Add("Relu", 14, {sum}, kImage));
+  RunPasses(net.graph, WithoutChains());
+  ASSERT_EQ(net.Operators(), (Ops{"Conv", "Relu"}));
+  const Node& fused = net.graph.nodes[0];
+  EXPECT_EQ(fused.inputs[3], net.z);
+  EXPECT_EQ(std::get<std::string>(fused.attributes.at("activation")), "sigmoid");
+  EXPECT_EQ(std::get<int64_t>(fused.attributes.at("adds_last")), 1);
+}
+
+TEST(ConvEpilogueTest, ASumBehindReluStays) {
+  ConvNet net;
   net.Output(net.Add("Add", 14, {net.Add("Relu", 14, {net.y}, kImage), net.z}, kImage));
+  RunPasses(net.graph, WithoutChains());
+  EXPECT_EQ(net.Operators(), (Ops{"Conv", "Add"}));
+}
+
+TEST(ConvEpilogueTest, OfTwoSumsTheFirstJoins) {
+  ConvNet net;
+  const int first = net.Add("Relu", 14, {net.Add("Add", 14, {net.y, net.z}, kImage)}, kImage);
+  net.Output(net.Add("Add", 14, {first, net.x}, kImage));
+  RunPasses(net.graph, WithoutChains());
+  ASSERT_EQ(net.Operators(), (Ops{"Conv", "Add"}));
+  EXPECT_EQ(net.graph.nodes[0].inputs[3], net.z);
+  EXPECT_FALSE(net.graph.nodes[0].attributes.contains("adds_last"));
+}
+
+TEST(ConvEpilogueTest, ASumOfOtherDimensionsBehindTheActivationStays) {
+  ConvNet net;
+  net.Output(net.Add("Add", 14, {net.Add("Sigmoid", 13, {net.y}, kImage), net.Input("b", {{8}, {1}, {1}})}, kImage));
   RunPasses(net.graph, WithoutChains());
   EXPECT_EQ(net.Operators(), (Ops{"Conv", "Add"}));
 }

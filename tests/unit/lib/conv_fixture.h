@@ -156,13 +156,14 @@ inline std::vector<double> Reference(const ConvProblem& p, const Epilogue& epilo
   }
   ForEachProduct(p, [&](int64_t at_x, int64_t at_w, int64_t at_y) { y[at_y] += x[at_x] * w[at_w]; });
   for (size_t i = 0; i < y.size(); ++i) {
-    if (epilogue.residual()) y[i] += residual[i];
+    if (epilogue.residual() && !epilogue.adds_last) y[i] += residual[i];
     if (epilogue.activation == Activation::kRelu) y[i] = std::max(y[i], 0.0);
     if (epilogue.activation == Activation::kSilu) y[i] /= 1 + std::exp(-y[i]);
     if (epilogue.activation == Activation::kClip) y[i] = std::clamp<double>(y[i], kParameters.a, kParameters.b);
     if (epilogue.activation == Activation::kLeakyRelu && y[i] < 0) y[i] *= kParameters.a;
     if (epilogue.activation == Activation::kHardSigmoid) y[i] = Unit(kParameters.a * y[i] + kParameters.b);
     if (epilogue.activation == Activation::kHardSwish) y[i] *= Unit(y[i] / 6 + 0.5);
+    if (epilogue.residual() && epilogue.adds_last) y[i] += residual[i];
   }
   return y;
 }

@@ -3,6 +3,7 @@
 
 #include "conv_fixture.h"
 #include "core/strings.h"
+#include "lib/conv_graph.h"
 
 namespace cudaep::dnn {
 namespace {
@@ -106,6 +107,58 @@ TEST_F(ConvTest, ASavedPlanLoads) {
     if (saved_plans++ < 4) CheckOnce(p, 16 << 20, saved.value());
   }
   EXPECT_GT(saved_plans, 0);
+}
+
+// The forms that leave nothing of the problem's epilogue to others.
+std::vector<std::string> WholeForms(const ConvProblem& p) {
+  std::vector<std::string> choices;
+  for (const ConvForm form : FormsOf(p)) {
+    if (RemainingOf(p, form).empty()) choices.push_back(FormChoice(form));
+  }
+  return choices;
+}
+
+TEST_F(ConvTest, AResidualMayComeBehindTheActivation) {
+  for (const Activation activation : {Activation::kSilu, Activation::kRelu, Activation::kLeakyRelu}) {
+    ConvProblem p = Fused(activation, Layout::kChannelsLast);
+    p.epilogue.adds_last = true;
+    CheckOnce(p, 16 << 20, FormChoice(*UncompiledForm(p)));
+    for (const std::string& choice : WholeForms(p)) CheckOnce(p, 16 << 20, choice);
+  }
+}
+
+// Tensors are channels of ones with more, each of which is a part of its own.
+TEST_F(ConvTest, TensorsMayBeParts) {
+  ConvProblem whole = Fused(Activation::kSilu, Layout::kChannelsLast), p = whole;
+  p.epilogue.adds_last = whole.epilogue.adds_last = true;
+  p.x_pitch = 40, p.y_pitch = 72, p.residual_pitch = 48;
+  const ConvSizes sizes = SizesOf(whole);
+  auto handle = CreateHandle();
+  CUDAEP_ASSERT_OK(handle.status());
+  CUDAEP_ASSERT_OK(BindStream(**handle, stream()));
+  int taken = 0;
+  for (const std::string& choice : WholeForms(p)) {
+    SCOPED_TRACE(choice);
+    auto plan = MakePlan(**handle, p, 16 << 20, choice);
+    if (plan.status().code() == StatusCode::kNotSupported) continue;
+    CUDAEP_ASSERT_OK(plan.status());
+    EXPECT_TRUE((*plan)->takes_parts());
+    ++taken;
+    Tensors t = Upload(whole, (*plan)->workspace_bytes());
+    const auto part = [&](const std::vector<double>& values, int64_t channels, int64_t pitch) {
+      return static_cast<std::byte*>(DeviceTest::Upload(p.types.a, WidenPixels(values, channels, pitch))) + 16;
+    };
+    t.at.x = part(t.x, p.in_channels, p.x_pitch);
+    t.at.residual = part(t.residual, p.out_channels, p.residual_pitch);
+    const std::vector<double> before(static_cast<size_t>(sizes.y), 7.0);
+    std::byte* const y = part(before, p.out_channels, p.y_pitch);
+    t.at.y = y;
+    CUDAEP_ASSERT_OK(Enqueue(**handle, **plan, t.at));
+    const auto right =
+        WidenPixels(Reference(whole, p.epilogue, t.x, t.w, t.bias, t.residual), p.out_channels, p.y_pitch);
+    ExpectNear(p.types.a, Download(p.types.a, y - 16, static_cast<int64_t>(right.size())), right);
+  }
+  EXPECT_GT(taken, 0);
 }
 
 // FACTS: heuristics never offer cuDNN's runtime engine for this pattern; a redundant node and a pin do.

@@ -30,6 +30,17 @@ inline std::vector<double> TestValues(int64_t count, uint32_t seed) {
   return values;
 }
 
+// `values` as the channels from 8 on of pixels that have `pitch`, beside others; all of them where that is 0.
+inline std::vector<double> WidenPixels(const std::vector<double>& values, int64_t channels, int64_t pitch) {
+  if (pitch == 0) return values;
+  std::vector<double> wide(values.size() / static_cast<size_t>(channels) * static_cast<size_t>(pitch), 3.0);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto pixel = static_cast<int64_t>(i) / channels, channel = static_cast<int64_t>(i) % channels;
+    wide[static_cast<size_t>(pixel * pitch + 8 + channel)] = values[i];
+  }
+  return wide;
+}
+
 inline double RelativeTolerance(DataType type) {
   switch (type) {
     case DataType::kFloat16:
