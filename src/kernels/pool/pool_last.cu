@@ -107,7 +107,9 @@ Status LaunchLast(const PoolShape& s, const Join& join, bool count_padding, cons
   auto* kernel = PoolLastKernel<T, kPack, 0, Join>;
   if (flat && square && s.kernel[1] == 2) kernel = PoolLastKernel<T, kPack, 2, Join>;
   if (flat && square && s.kernel[1] == 3) kernel = PoolLastKernel<T, kPack, 3, Join>;
-  if (flat && square && s.kernel[1] == 5 && sizeof(T) == 2) kernel = PoolLastKernel<T, kPack, 5, Join>;
+  if constexpr (std::is_same_v<Join, LargerOf> && sizeof(T) == 2) {  // maxima of detectors
+    if (flat && square && s.kernel[1] == 5) kernel = PoolLastKernel<T, kPack, 5, Join>;
+  }
   return LaunchPlanes(
       s,
       [&](const device::LaunchConfig& config, const PoolArgs& args) {
