@@ -296,7 +296,7 @@ CASES = [
             tolerance=_ROUNDED,
             constants={1} if constant else set(),
         )
-        for geometry in (*_GEOMETRIES, _DEPTHWISE_PACKS, _LAYERS[0])
+        for geometry in (*_GEOMETRIES, _DEPTHWISE_PACKS)
         for bias, activation, channels_last, constant in [
             (True, "silu", True, True),
             (False, "relu", True, False),
