@@ -135,7 +135,8 @@ std::span<const ConvForm> FormsOf(const ConvProblem& p) {
   if (!more && !p.epilogue.bias) return kSumAlone;
   if (!more) return kBiasAlone;
   if (!p.epilogue.bias) return kNoBias;
-  return p.epilogue.residual() && !AddsLast(p) ? std::span<const ConvForm>(kAll) : std::span<const ConvForm>(kOneOrder);
+  return p.epilogue.residual() && !p.epilogue.adds_last ? std::span<const ConvForm>(kAll)
+                                                        : std::span<const ConvForm>(kOneOrder);
 }
 
 std::optional<ConvForm> UncompiledForm(const ConvProblem& p) {

@@ -202,6 +202,11 @@ std::string ProblemText(const ConvProblem& p) {
                 lib::NumericsText(p.types.a, p.allow_tf32, p.deterministic));
 }
 
+ConvProblem WithoutParts(ConvProblem problem) {
+  problem.x_pitch = problem.y_pitch = problem.residual_pitch = 0;
+  return problem;
+}
+
 ConvSizes SizesOf(const ConvProblem& p) {
   ConvSizes sizes{p.batch * p.in_channels, p.in_channels * p.out_channels / p.groups, p.batch * p.out_channels};
   for (int d = 0; d < p.spatial_rank; ++d) {

@@ -45,6 +45,9 @@ namespace cudaep::dnn {
 Status CheckProblem(const ConvProblem& problem);
 std::string ProblemText(const ConvProblem& problem);
 
+// The same of tensors without gaps.
+ConvProblem WithoutParts(ConvProblem problem);
+
 // Elements of x, w and y of a checked problem.
 struct ConvSizes {
   int64_t x = 0, w = 0, y = 0;

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 from onnx import TensorProto
 
 from tests.session.image_models import CHANNELS, Images
@@ -61,6 +62,17 @@ def check_cross_stage_blocks() -> None:
         compiled()
         assert statistics()["plans"]["replacements"] > before
         agree(images, [value], ("channels_last", "image_parts"))
+
+
+def _wrong_runs(session: ort.InferenceSession, feeds: list[np.ndarray], right: list[np.ndarray], count: int) -> int:
+    """Of `count` Runs of each of the feeds, by a thread each."""
+
+    def runs(index: int) -> int:
+        found = (session.run(None, {"x": feeds[index]})[0].astype(np.float32) for _ in range(count))
+        return sum(not np.allclose(mine, right[index], rtol=2e-2, atol=2e-2) for mine in found)
+
+    with ThreadPoolExecutor(len(feeds)) as pool:
+        return sum(pool.map(runs, range(len(feeds))))
 
 
 def _pixels(images: Images, value: str) -> list[str]:
@@ -146,13 +158,7 @@ def check_parts_that_follow_from_constants() -> None:
     fused = rewritten(single, ("image_parts",))
     for _ in range(3):
         fused.run(None, {"x": feeds[0]})
-
-    def runs(index: int) -> int:
-        found = (fused.run(None, {"x": feeds[index]})[0].astype(np.float32) for _ in range(300))
-        return sum(not np.allclose(mine, right[index], rtol=2e-2, atol=2e-2) for mine in found)
-
-    with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(runs, range(2))) == [0, 0]
+    assert _wrong_runs(fused, feeds, right, 300) == 0
 
 
 def check_threads_while_plans_are_made() -> None:
@@ -163,13 +169,7 @@ def check_threads_while_plans_are_made() -> None:
     fused, plain = rewritten(model, ("image_parts",)), joined(model)
     feeds = [images.rng.standard_normal((batch, CHANNELS, 8, 8)).astype(np.float16) for batch in (1, 2, 3, 4)]
     right = [plain.run(None, {"x": x})[0].astype(np.float32) for x in feeds]
-
-    def runs(index: int) -> int:
-        found = (fused.run(None, {"x": feeds[index]})[0].astype(np.float32) for _ in range(40))
-        return sum(not np.allclose(mine, right[index], rtol=2e-2, atol=2e-2) for mine in found)
-
-    with ThreadPoolExecutor(len(feeds)) as pool:
-        assert sum(pool.map(runs, range(len(feeds)))) == 0
+    assert _wrong_runs(fused, feeds, right, 40) == 0
 
 
 def check_near_misses_and_switches() -> None:

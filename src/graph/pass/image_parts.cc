@@ -12,7 +12,6 @@
 namespace cudaep::graph {
 namespace {
 
-constexpr int64_t kWholeChannels = 8;  // 16 bytes of 16-bit floats
 constexpr size_t kImage = 0, kBias = 2, kResidual = 3, kExtended = 4;
 
 // A convolution that may read and write parts; what else that takes its operator says (IsSupported).
@@ -113,7 +112,7 @@ class Placer {
       part.first = first;
       for (const int value : part.values) {
         const int64_t channels = ChannelsOf(value);
-        if (channels <= 0 || channels % kWholeChannels != 0) return {};
+        if (channels <= 0 || channels % ops::kWholeChannels != 0) return {};
         first += channels;
       }
       i += part.values.size();

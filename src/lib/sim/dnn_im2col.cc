@@ -106,9 +106,7 @@ void RunOnParts(const ConvProblem& p, const sim::ConvTiling& tiling, ConvPointer
   at.x = x.Take(at.x);
   at.residual = residual.Take(at.residual);
   at.y = y.To(result);
-  ConvProblem whole = p;
-  whole.x_pitch = whole.y_pitch = whole.residual_pitch = 0;
-  cudaep::sim::RunConvolution(whole, tiling, at);
+  cudaep::sim::RunConvolution(WithoutParts(p), tiling, at);
   y.PutBack(result);
 }
 

@@ -2,7 +2,6 @@
 
 #include "core/checked_math.h"
 #include "kernels/movement/segments.h"
-#include "ops/conv/runtime_engine.h"
 
 namespace cudaep::ops {
 namespace {
@@ -37,9 +36,8 @@ Result<ConvParts> ParseConvParts(const OpInfo& info, const ConvOptions& options,
     return NotSupported("parts of images but of channels-last ones of 16 bits, in one group");
   }
   if (!CompilesFor(activation, options)) return NotSupported("parts of images where the library compiles nothing");
-  constexpr int64_t kWhole = dnn::kTensorAlignment / 2;
   for (const int64_t channel : {parts.x_first, parts.residual_first, parts.y_first, parts.y_channels}) {
-    if (channel > 0 && channel % kWhole != 0) return NotSupported("parts that begin at channel ", channel);
+    if (channel > 0 && channel % kWholeChannels != 0) return NotSupported("parts that begin at channel ", channel);
   }
   return parts;
 }

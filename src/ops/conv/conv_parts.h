@@ -9,6 +9,9 @@
 
 namespace cudaep::ops {
 
+// Parts begin at multiples of so many channels of 16 bits, and have as many in all: what the library's alignment asks.
+inline constexpr int64_t kWholeChannels = dnn::kTensorAlignment / 2;
+
 // Of a Conv of the fused domain: "x_first", "residual_first" and "y_first" are the first channels of parts, -1 where a
 // tensor is none; "y_channels" are all of the result.
 struct ConvParts {

@@ -169,11 +169,6 @@ bool IsDepthwise(const ConvProblem& p) {
   return FitsInt32(p.batch * p.out_channels);
 }
 
-ConvProblem WithoutParts(ConvProblem problem) {
-  problem.x_pitch = problem.y_pitch = problem.residual_pitch = 0;
-  return problem;
-}
-
 std::optional<kernels::ManyRowsProduct> PointwiseOf(const ConvProblem& p) {
   const bool is_plain = p.direction == Direction::kForward && p.layout == dnn::Layout::kChannelsLast && p.groups == 1 &&
                         p.types.b == p.types.a && p.types.c == p.types.a;

@@ -38,9 +38,6 @@ Shape OutputOf(const dnn::ConvProblem& problem);
 // Each weight is used once for each pixel of the output, or of the input where the convolution is transposed.
 double ConvFlops(const dnn::ConvProblem& problem);
 
-// The same of tensors without gaps.
-dnn::ConvProblem WithoutParts(dnn::ConvProblem problem);
-
 // A 1-D convolution as 2-D one with an outer dimension of 1 (option cudnn_conv1d_pad_to_nc1d).
 dnn::ConvProblem WithOuterDimension(const dnn::ConvProblem& problem);
 
