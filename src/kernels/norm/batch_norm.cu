@@ -20,6 +20,7 @@ struct BatchNormParameters {
   const void* mean;
   const void* variance;
   DataType scale_type, statistics_type;
+  uint8_t unused[6] = {};  // without padding, where the simulated device might find an old pointer
   double epsilon;
 };
 
@@ -62,8 +63,13 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class T, int kPack, class Index>
 Status LaunchVariant(const BatchNormArgs& args, device::Stream stream) {
-  const BatchNormParameters parameters{args.scale,           args.bias,   args.mean, args.variance, args.scale_type,
-                                       args.statistics_type, args.epsilon};
+  const BatchNormParameters parameters{.scale = args.scale,
+                                       .bias = args.bias,
+                                       .mean = args.mean,
+                                       .variance = args.variance,
+                                       .scale_type = args.scale_type,
+                                       .statistics_type = args.statistics_type,
+                                       .epsilon = args.epsilon};
   using Divider = typename ChannelMap<Index>::Divider;
   const ChannelMap<Index> map{Divider(static_cast<Index>(args.inner / kPack)),
                               Divider(static_cast<Index>(args.channels))};
