@@ -63,6 +63,13 @@ SUITES = (
     Suite("tests.session.region_runs_suite"),
     Suite("tests.session.region_fusion_suite", hooks=False),
     Suite("tests.session.region_parts_suite", hooks=False, rewrites=True),
+    Suite(
+        "tests.session.region_norm_products_suite",
+        library="libsession_probe.so",
+        simulated=True,
+        hooks=False,
+        rewrites=True,
+    ),
     Suite("tests.session.region_precision_suite", hooks=False, rewrites=True),
     Suite("tests.session.region_segments_suite", hooks=False),
     Suite("tests.session.region_attention_suite", hooks=False, rewrites=True),

@@ -29,13 +29,14 @@ enum class Fusion : uint8_t {
   kSkipNorm,
   kChains,
   kShortProducts,
+  kNormProducts,
   kOnce,
 };
-inline constexpr int kFusionCount = 22;
+inline constexpr int kFusionCount = 23;
 inline constexpr const char* kFusionNames =
     "embedding_bag,qdq,conv_affine,conv_epilogue,group_norm,channels_last,stem_pool,image_parts,activation,norm,joins,"
     "views,rotary,attention,decoder_attention,product_epilogue,projections,embedding,skip_norm,chains,short_products,"
-    "once";
+    "norm_products,once";
 
 constexpr std::string_view FusionName(Fusion fusion) {
   std::string_view rest = kFusionNames;

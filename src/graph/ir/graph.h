@@ -86,7 +86,10 @@ class Uses {
 
   explicit Uses(const Graph& graph);
 
-  int producer(int value) const { return producers_[static_cast<size_t>(value)]; }  // node; -1: none
+  // A node; -1: none, as of values that are newer than this.
+  int producer(int value) const {
+    return static_cast<size_t>(value) < producers_.size() ? producers_[static_cast<size_t>(value)] : -1;
+  }
   const std::vector<Use>& readers(int value) const { return readers_[static_cast<size_t>(value)]; }
   // The node that alone reads the value, once, while nobody outside the region does; -1: there is no such node.
   int OnlyReader(int value) const;

@@ -17,6 +17,7 @@
 #include "graph/pass/image_parts.h"
 #include "graph/pass/joins.h"
 #include "graph/pass/norm.h"
+#include "graph/pass/norm_products.h"
 #include "graph/pass/once.h"
 #include "graph/pass/pass.h"
 #include "graph/pass/product_epilogue.h"
@@ -59,6 +60,7 @@ constexpr PassEntry kPasses[] = {
     {Fusion::kSkipNorm, FuseSkipNorms},
     {Fusion::kChains, FuseChains},
     {Fusion::kShortProducts, MarkShortProducts},
+    {Fusion::kNormProducts, MoveNormsIntoProducts},
     {Fusion::kOnce, MarkOnce},
 };
 static_assert(std::size(kPasses) == kFusionCount);

@@ -15,12 +15,29 @@ namespace cudaep::kernels {
 // us, so these are few.
 enum class RowsActivation : uint8_t { kNone, kNoneOrRelu, kGeluErf };
 
+// What a thread has of a segment: eight columns side by side, from this one on.
+__device__ __forceinline__ int ColumnOfThread() { return static_cast<int>(threadIdx.x) % 4 * kManyRowsPack; }
+// Of the residual's box, what the thread adds in its upper row or the one `below` it.
+template <class T>
+__device__ __forceinline__ Pack<T, kManyRowsPack> ResidualOfThread(const unsigned char* box, int first, int below) {
+  constexpr int kWarpRows = device::kWarpgroupRows / warpgroup::kWarps;
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % warpgroup::kWarps;
+  const int row = warp * kWarpRows + lane / 4 + below,
+            piece = (first % device::kBoxColumns + ColumnOfThread()) / kManyRowsPack;
+  return LoadPack<kManyRowsPack>(reinterpret_cast<const T*>(box + device::BoxPieceOffset(row, piece)));
+}
+
+struct NoMap {
+  uint64_t unused = 0;  // without padding, where the simulated device might find an old pointer
+};
+
 // kPointwise: of so many rows that the L2 cache holds a part of them. kTiles: those that it is compiled for.
 template <class T, RowsActivation kActivation, bool kPointwise, bool kHasResidual, WarpgroupTiles... kTiles>
 struct RowsFinish {
   static constexpr int kPack = kManyRowsPack;  // columns of a segment that a thread has
   using Element = T;
-  static constexpr bool kAlongRows = kPointwise, kResidual = kHasResidual, kBringsAhead = false;
+  static constexpr bool kAlongRows = kPointwise, kResidual = kHasResidual;
+  static constexpr auto kBrings = warpgroup::Bringing::kItself;
   static constexpr bool Takes(WarpgroupTiles tiles) { return ((tiles == kTiles) || ...); }
   template <int /*kColumns*/>
   static constexpr int kSideBySide = kPack;
@@ -35,9 +52,6 @@ struct RowsFinish {
     bool has[2];  // whether C has this row, and the one eight below
   };
 
-  struct NoMap {
-    uint64_t unused = 0;  // without padding, where the simulated device might find an old pointer
-  };
   std::conditional_t<kHasResidual, device::TensorMap, NoMap> residual;
   void* c;
   const void* bias;  // or null
@@ -80,21 +94,10 @@ struct RowsFinish {
   }
 
  private:
-  // Of a segment.
-  static __device__ __forceinline__ int ColumnOfThread() { return static_cast<int>(threadIdx.x) % 4 * kPack; }
-  // Of the residual's box, what the thread adds in its upper row or the one `below` it.
   static __device__ __forceinline__ Pack<T, kPack> Added([[maybe_unused]] const unsigned char* box,
                                                          [[maybe_unused]] int first, [[maybe_unused]] int below) {
-    if constexpr (!kHasResidual) {
-      return {};
-    } else {
-      constexpr int kWarpRows = device::kWarpgroupRows / warpgroup::kWarps;
-      const int lane = static_cast<int>(threadIdx.x) % 32,
-                warp = static_cast<int>(threadIdx.x) / 32 % warpgroup::kWarps;
-      const int row = warp * kWarpRows + lane / 4 + below,
-                piece = (first % device::kBoxColumns + ColumnOfThread()) / kPack;
-      return LoadPack<kPack>(reinterpret_cast<const T*>(box + device::BoxPieceOffset(row, piece)));
-    }
+    if constexpr (kHasResidual) return ResidualOfThread<T>(box, first, below);
+    return {};
   }
   __device__ __forceinline__ uint32_t Finished(float low, float high, [[maybe_unused]] const T* added) const {
     if constexpr (kHasResidual) low += ToFloat(added[0]), high += ToFloat(added[1]);

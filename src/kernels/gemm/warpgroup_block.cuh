@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "device/warpgroup.h"
+#include "kernels/fast_divide.h"
 #include "kernels/gemm/split_sums.cuh"
 #include "kernels/gemm/warpgroup_tiles.h"
 
@@ -61,7 +62,8 @@ struct TileOf<WarpgroupTiles::kTurns> : std::type_identity<Tile<192, true, 2>> {
 
 // The product, and how blocks go round its tiles.
 struct Tiles {
-  int32_t line, tiles, steps;   // tiles of a column, or of a row (kAlongRows); boxes along the inner dimension
+  FastDivider line;             // tiles of a column, or of a row (kAlongRows)
+  int32_t tiles, steps;         // boxes along the inner dimension
   int32_t splits, split_steps;  // blocks that share a tile, and the steps of each of them but the last
   int32_t stages;               // of the ring, two at least; with kHoldsAll
   bool constant_b;              // its boxes may be read before earlier work is done
@@ -74,9 +76,10 @@ struct Tiles {
   // The first row and column of a tile.
   template <class Finish, class Tile>
   __device__ __forceinline__ void Place(int tile, int& row, int& column) const {
-    const int in_line = tile % line, other = tile / line;
-    row = (Finish::kAlongRows ? other : in_line) * Tile::kRows;
-    column = (Finish::kAlongRows ? in_line : other) * Tile::kColumns;
+    uint32_t in_line;
+    const uint32_t other = line.DivideWithRemainder(static_cast<uint32_t>(tile), &in_line);
+    row = static_cast<int>(Finish::kAlongRows ? other : in_line) * Tile::kRows;
+    column = static_cast<int>(Finish::kAlongRows ? in_line : other) * Tile::kColumns;
   }
 };
 
@@ -90,7 +93,8 @@ struct Share {
       : first_tile(static_cast<int>(blockIdx.x)), next_tile(static_cast<int>(gridDim.x)), steps(p.steps) {
     if (!p.AreSplit<Tile>()) return;
     splits = p.splits, rank = static_cast<int>(device::ClusterRank());
-    first_tile /= splits, next_tile /= splits;
+    const int log_splits = splits / 2;  // of 2 and 4
+    first_tile >>= log_splits, next_tile >>= log_splits;
     first_step = rank * p.split_steps, steps = device::Min(p.split_steps, p.steps - first_step);
   }
 };
@@ -101,9 +105,18 @@ struct Share {
 template <class Finish, class Tile>
 constexpr bool kHoldsAll = Tile::kGroups == 1 && sizeof(typename Finish::Element) == 2;
 
+// Who brings what a tile's columns have.
+enum class Bringing : uint8_t {
+  kItself,   // each warp that finishes, which holds up its products
+  kColumns,  // a warp beside the one that fetches, a tile ahead, for all others
+  kTiles,    // three warps beside it, for each tile
+};
+constexpr unsigned BringingWarps(Bringing who) {
+  return who == Bringing::kItself ? 0 : who == Bringing::kColumns ? 1 : kWarps - 1;
+}
 inline constexpr int kColumnsAhead = 2;  // that are there at once
 template <class Finish, class Tile>
-constexpr int kColumnCopies = Finish::kBringsAhead ? kColumnsAhead : Tile::kGroups* kWarps;
+constexpr int kColumnCopies = Finish::kBrings == Bringing::kItself ? Tile::kGroups* kWarps : kColumnsAhead;
 
 // As many as shared memory holds, up to enough.
 template <class Finish, class Tile>
@@ -119,14 +132,14 @@ constexpr int kStagesOf = [] {
 struct ColumnBarriers {
   device::CopyBarrier full[kColumnsAhead], empty[kColumnsAhead];
 
-  __device__ __forceinline__ void Init(unsigned finishers) {
-    for (device::CopyBarrier& barrier : full) barrier.Init(1);
+  __device__ __forceinline__ void Init(unsigned bringers, unsigned finishers) {
+    for (device::CopyBarrier& barrier : full) barrier.Init(bringers);
     for (device::CopyBarrier& barrier : empty) barrier.Init(finishers);
   }
 };
 // Of kernels that do not bring columns ahead.
 struct NoColumnBarriers {
-  __device__ __forceinline__ void Init(unsigned /*finishers*/) {}
+  __device__ __forceinline__ void Init(unsigned /*bringers*/, unsigned /*finishers*/) {}
 };
 
 // What the warps of a block share beside the boxes.
@@ -134,7 +147,8 @@ template <class Finish, class Tile>
 struct Shared {
   static constexpr int kStages = kStagesOf<Finish, Tile>;
   device::CopyBarrier full[kStages], empty[kStages], turn[Tile::kGroups];
-  [[no_unique_address]] std::conditional_t<Finish::kBringsAhead, ColumnBarriers, NoColumnBarriers> columns;
+  [[no_unique_address]] std::conditional_t<Finish::kBrings == Bringing::kItself, NoColumnBarriers, ColumnBarriers>
+      columns;
   typename Tile::Split split;
   typename Finish::template OfColumns<Tile::kColumns> of_columns[kColumnCopies<Finish, Tile>];
 

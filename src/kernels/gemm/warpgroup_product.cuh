@@ -9,11 +9,12 @@
 //                               cache holds only a part of it; else those of the same columns do
 //   kResidual                   whether it adds a matrix of C's dimensions and 16 bits. That comes in boxes too, behind
 //                               those of a tile's last step: `residual` is its map, with boxes of the tile's rows
-//   kBringsAhead                whether a warp beside the one that fetches brings what columns have, a tile ahead, for
-//                               all others; else each does for itself, which holds up its products
-//   OfColumns<N>                what lies in shared memory for a tile's columns
+//   kBrings                     who brings what columns have (Bringing)
+//   OfColumns<N>                what lies in shared memory for a tile's columns, with kTiles for its rows too
 //   OfThread<N>                 what a thread asks for before its products
-//   Bring(OfColumns&, column)   by a warp; the tile's first column
+//   Bring(OfColumns&, column)   by who brings; the tile's first column. With kTiles it reads what earlier work did not
+//                               write, as it begins before that is done, and BringRows(OfColumns&, row, rehearses) the
+//                               rest, but to rehearse
 //   BringThread(OfThread&, row, column)
 //                               the thread's first row, and the tile's first column
 //   operator()(OfColumns, OfThread, sum, first, row, column)
@@ -22,8 +23,8 @@
 //                               column is `first` in the tile, `column` in C. With kResidual a last argument: the
 //                               segment's box, from the first of the group's rows on
 //
-// The block's first warpgroup brings boxes, and with kBringsAhead a warp of it columns, up to kColumnsAhead of those
-// that follow each other (not in turns); the others multiply and finish: all of that after GridDependencyWait, but that
+// The block's first warpgroup brings boxes, and some of its warps what columns have, up to kColumnsAhead of those that
+// follow each other (not in turns); the others multiply and finish: all of that after GridDependencyWait, but that
 // boxes of a constant B are asked for before. Sums are added in one order: results never differ from run to run.
 #pragma once
 
@@ -97,17 +98,28 @@ __device__ __forceinline__ unsigned ColumnsParity(int change) {
 template <class Finish, class Tile>
 __device__ __forceinline__ void BringColumns(const Tiles& p, const Finish& finish, Shared<Finish, Tile>& shared) {
   static_assert(!Tile::kTurns);  // groups would have columns of their own
+  constexpr bool kTiles = Finish::kBrings == Bringing::kTiles;
   const Share<Tile> share(p);
-  device::GridDependencyWait();
+  if constexpr (!kTiles) device::GridDependencyWait();
   int brought = -1, change = -1;
   for (int tile = share.first_tile; tile < p.tiles; tile += share.next_tile) {
     int row, column;
     p.template Place<Finish, Tile>(tile, row, column);
-    if (brought == column) continue;
+    if (!kTiles && brought == column) continue;
     brought = column, ++change;
     const int place = ColumnsPlace(change);
     shared.columns.empty[place].Wait(ColumnsParity(change) ^ 1);
     finish.Bring(shared.of_columns[place], column);
+    if constexpr (kTiles) {
+      // Twice at first: a kernel of a few us waits for its instructions as long as for memory, unless it has them
+      // before earlier work is done.
+#pragma unroll 1
+      for (bool rehearses = change == 0;; rehearses = false) {
+        finish.BringRows(shared.of_columns[place], row, rehearses);
+        if (!rehearses) break;
+        device::GridDependencyWait();
+      }
+    }
     __syncwarp();
     if (threadIdx.x % 32 == 0) shared.columns.full[place].Arrive();
   }
@@ -127,7 +139,8 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
   const int stages = shared.Stages(p);
   const device::CopyBarriers full(shared.full), empty(shared.empty);
   const auto first_a = device::BoxPart::Of(boxes, first_row), first_b = device::BoxPart::Of(boxes + Tile::kBytesOfA);
-  auto* const columns = &shared.of_columns[Finish::kBringsAhead ? 0 : group * kWarps + warp];
+  constexpr bool kAhead = Finish::kBrings != Bringing::kItself;
+  auto* const columns = &shared.of_columns[kAhead ? 0 : group * kWarps + warp];
   int stage = 0, last_stage = 0, turn = 0;
   int brought = -1, change = -1;                       // of columns
   unsigned parity = 0, own_turn = group == 0 ? 1 : 0;  // the first group's turn is over from the start
@@ -140,12 +153,12 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
     p.template Place<Finish, Tile>(tile, row, column);
     row += first_row;
     const auto row_of = [&](int part) { return row + part * device::kWarpgroupRows + warp * 16 + lane / 4; };
-    // Without kBringsAhead a constant: where another variable than `brought` says whether columns are new, the compiler
-    // no longer sees that all lanes take the same way (fp16 BERT at a batch of 32: 1.5%).
+    // Where each brings for itself a constant: where another variable than `brought` says whether columns are new, the
+    // compiler no longer sees that all lanes take the same way (fp16 BERT at a batch of 32: 1.5%).
     [[maybe_unused]] bool awaits_columns = false;
-    if (brought != column) {
+    if (Finish::kBrings == Bringing::kTiles || brought != column) {
       __syncwarp();
-      if constexpr (Finish::kBringsAhead) {
+      if constexpr (kAhead) {
         if (change >= 0 && lane == 0) shared.columns.empty[ColumnsPlace(change)].Arrive();
         ++change, awaits_columns = true;
       } else {
@@ -198,24 +211,42 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
       full.Wait(stage, parity);
       residual = boxes + stage * Tile::kStageBytes + first_row * device::kBoxRowBytes;
     }
-    if constexpr (Finish::kBringsAhead) {
+    if constexpr (kAhead) {
       if (awaits_columns) shared.columns.full[ColumnsPlace(change)].Wait(ColumnsParity(change));
     }
-    const auto& of_columns = columns[Finish::kBringsAhead ? ColumnsPlace(change) : 0];
+    const auto& of_columns = columns[kAhead ? ColumnsPlace(change) : 0];
     if (share.splits > 1) shared.split.Exchange(sum[0], share.rank, share.splits, group, warp);
+    const auto finish_segment = [&](int part, const device::WarpgroupSum<T>* of_segment, int first) {
+      if constexpr (Finish::kResidual) {
+        finish(of_columns, of_thread[part], of_segment, first, row_of(part), column + first,
+               residual + first / device::kBoxColumns * (Tile::kRows * device::kBoxRowBytes));
+      } else {
+        finish(of_columns, of_thread[part], of_segment, first, row_of(part), column + first);
+      }
+    };
+    if constexpr (Tile::kGroups == 1) {
+      // Once in code, which a kernel of a few us has to fetch, whatever it takes to choose the sums.
+#pragma unroll 1
+      for (int first = 0; first < kColumns; first += kSegmentColumns) {
+        const bool finishes =
+            share.splits == 1 || Tile::Split::Finishes(share.rank, share.splits, first / kSegmentColumns, warp);
+        if (!finishes) continue;
+        device::WarpgroupSum<T> chosen[kSegmentColumns / 2];
 #pragma unroll
-    for (int first = 0; first < kColumns; first += kSegmentColumns) {
-      const bool finishes =
-          share.splits == 1 || Tile::Split::Finishes(share.rank, share.splits, first / kSegmentColumns, warp);
-      if (!finishes) continue;
+        for (int i = 0; i < kSegmentColumns / 2; ++i) {
+          chosen[i] = sum[0][i];
 #pragma unroll
-      for (int part = 0; part < kParts; ++part) {
-        if constexpr (Finish::kResidual) {
-          finish(of_columns, of_thread[part], &sum[part][first / 2], first, row_of(part), column + first,
-                 residual + first / device::kBoxColumns * (Tile::kRows * device::kBoxRowBytes));
-        } else {
-          finish(of_columns, of_thread[part], &sum[part][first / 2], first, row_of(part), column + first);
+          for (int other = kSegmentColumns; other < kColumns; other += kSegmentColumns) {
+            if (first == other) chosen[i] = sum[0][other / 2 + i];
+          }
         }
+        finish_segment(0, chosen, first);
+      }
+    } else {
+#pragma unroll
+      for (int first = 0; first < kColumns; first += kSegmentColumns) {
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) finish_segment(part, &sum[part][first / 2], first);
       }
     }
     if constexpr (Finish::kResidual) {
@@ -239,7 +270,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether)
       shared.empty[i].Init(kFinishers);
     }
     for (device::CopyBarrier& turn : shared.turn) turn.Init(kWarps);
-    shared.columns.Init(kFinishers);
+    shared.columns.Init(BringingWarps(Finish::kBrings), kFinishers);
     if (p.AreSplit<Tile>()) shared.split.Init(p.splits);
     device::FenceCopyBarriers();
   }
@@ -249,13 +280,16 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether)
     __syncthreads();
   }
   if (threadIdx.x < device::kWarpgroupThreads) {
-    if constexpr (Tile::kDividesRegisters) device::KeepRegisters<Tile::FetchRegisters(Finish::kBringsAhead)>();
+    constexpr unsigned kBringers = BringingWarps(Finish::kBrings);
+    if constexpr (Tile::kDividesRegisters) device::KeepRegisters<Tile::FetchRegisters(kBringers > 0)>();
     if (threadIdx.x == 0) FetchBoxes<Finish, Tile>(p, a, b, finish, shared, boxes);
-    if constexpr (Finish::kBringsAhead) {
-      if (threadIdx.x / 32 == 1) BringColumns<Finish, Tile>(p, finish, shared);
+    if constexpr (kBringers > 0) {
+      const unsigned warp = threadIdx.x / 32;
+      if (warp > 0 && warp <= kBringers) BringColumns<Finish, Tile>(p, finish, shared);
     }
   } else {
-    if constexpr (Tile::kDividesRegisters) device::TakeRegisters<Tile::MultiplyRegisters(Finish::kBringsAhead)>();
+    if constexpr (Tile::kDividesRegisters)
+      device::TakeRegisters<Tile::MultiplyRegisters(Finish::kBrings != Bringing::kItself)>();
     device::GridDependencyWait();
     // Beside larger tiles the next kernel's blocks would gather where room is, two by two (measured: slower).
     if constexpr (Tile::kGroups == 1) TriggerDependentsOfSmallGrid();
@@ -285,7 +319,7 @@ Status LaunchTiles(const WarpgroupPlan& plan, const void* a, const void* b, bool
   constexpr int kMostStages = kStagesOf<Finish, Tile>;
   const int64_t boxes = split_steps + Finish::kResidual;
   const auto stages = kHoldsAll<Finish, Tile> ? std::clamp<int64_t>(boxes, 2, kMostStages) : kMostStages;
-  const Tiles arguments{.line = static_cast<int32_t>(Finish::kAlongRows ? tiles / row_tiles : row_tiles),
+  const Tiles arguments{.line = FastDivider(static_cast<uint32_t>(Finish::kAlongRows ? tiles / row_tiles : row_tiles)),
                         .tiles = static_cast<int32_t>(tiles),
                         .steps = static_cast<int32_t>(steps),
                         .splits = plan.splits,

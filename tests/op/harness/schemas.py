@@ -314,6 +314,40 @@ def _fused_schemas() -> list[Schema]:
             | dict.fromkeys(("transA", "transB", "transBatchA", "transBatchB", "own_weights"), "INT"),
         ),
         Schema(
+            FUSED_DOMAIN,
+            "MatMulNorm",
+            1,
+            tuple(
+                Formal(name, kind, variadic=False)
+                for name, kind in (
+                    *((name, "T") for name in ("A", "B", "bias", "residual", "gamma", "beta")),
+                    *(("columns", "tensor(float)"), ("residual_moments", "tensor(float)")),
+                )
+            ),
+            (Formal("rows", "T", variadic=False), Formal("moments", "tensor(float)", variadic=False), y),
+            {"T": frozenset({"float16", "bfloat16"})},
+            dict.fromkeys(("transB", "own_weights"), "INT")
+            | dict.fromkeys(("norm_products", "residual_products"), "INTS")
+            | dict.fromkeys(("epsilon", "norm_scale", "residual_epsilon", "residual_scale"), "FLOAT"),
+        ),
+        Schema(
+            FUSED_DOMAIN,
+            "NormedMatMul",
+            1,
+            tuple(
+                Formal(name, kind, variadic=False)
+                for name, kind in (
+                    *((name, "T") for name in ("A", "B", "bias", "residual")),
+                    *(("moments", "tensor(float)"), ("columns", "tensor(float)")),
+                )
+            ),
+            (y,),
+            {"T": frozenset({"float16", "bfloat16"})},
+            {"activation": "STRING", "norm_products": "INTS"}
+            | dict.fromkeys(("transB", "own_weights"), "INT")
+            | dict.fromkeys(("epsilon", "norm_scale"), "FLOAT"),
+        ),
+        Schema(
             domain=FUSED_DOMAIN,
             op="Embedding",
             since=1,

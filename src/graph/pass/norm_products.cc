@@ -1,0 +1,310 @@
+#include "graph/pass/norm_products.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "core/data_type_traits.h"
+#include "core/float16.h"
+#include "graph/ir/constants.h"
+#include "graph/pass/rewrite.h"
+#include "ops/activation_attributes.h"
+#include "ops/gemm/norm_products.h"
+#include "ops/registry.h"
+
+namespace cudaep::graph {
+namespace {
+
+using kernels::ManyRowsProduct;
+using Numbers = std::vector<double>;
+
+enum ProductInput : size_t { kA, kB, kBias, kResidual };
+
+// A product that may stand beside a normalisation, and its constants.
+struct Product {
+  ManyRowsProduct sizes;
+  int bias = -1, residual = -1;
+};
+
+// A normalisation of a product's rows.
+struct Norm {
+  int product = -1, norm = -1;  // nodes
+  Product sizes;
+  Numbers gamma, beta;
+  float epsilon = 0, scale = 1;
+  std::vector<ir::Uses::Use> readers;
+  bool moves = false;
+  std::vector<int64_t> products = {};  // as an attribute
+  int moments = -1;                    // value
+};
+
+class Mover {
+ public:
+  explicit Mover(const Rewriter& rewrite) : rewrite_(rewrite), graph_(rewrite.graph) {}
+
+  void Move() {
+    for (int n = 0; n < rewrite_.node_count(); ++n) FindNorm(n);
+    for (auto& [rows, norm] : norms_) FindReaders(norm);
+    for (auto& [rows, norm] : norms_) {
+      if (norm.moves) DescribeProducts(norm);
+    }
+    for (auto& [rows, norm] : norms_) {
+      if (norm.moves || KeptResidualOf(norm) != nullptr) ReplaceProduct(norm);
+    }
+    for (auto& [rows, norm] : norms_) {
+      if (!norm.moves) continue;
+      for (const auto& [reader, input] : norm.readers) {
+        if (input == kA) ReplaceReader(norm, reader);
+      }
+    }
+    rewrite_.PlaceNodesInFront();
+    std::erase_if(graph_.nodes, [](const ir::Node& node) { return node.outputs.empty(); });
+  }
+
+ private:
+  static int Input(const ir::Node& node, size_t i) { return i < node.inputs.size() ? node.inputs[i] : -1; }
+
+  // A product of rows with a matrix of its own.
+  std::optional<Product> ProductOf(int index) const {
+    const ir::Node& node = rewrite_.node(index);
+    const bool is_attention = node.Is("Attention", ops::kMicrosoftDomain);
+    if (node.on_host || IntAttribute(node, "own_weights", 0) == 0 ||
+        !(is_attention || node.Is("MatMul", ops::kFusedDomain))) {
+      return std::nullopt;
+    }
+    auto activation = ops::ParseActivation(ir::NodeInfo(graph_, node, rewrite_.settings()));
+    const ops::TensorView& w = graph_.value(node.inputs[kB]).constant;
+    if (!activation.ok() || !w.present() || w.rank != 2 || !kFloat16Types.Contains(w.type)) return std::nullopt;
+    const bool turned = IntAttribute(node, "transB", 0) != 0;
+    Product product;
+    product.sizes = {.type = w.type,
+                     .n = w.dim[turned ? 0 : 1],
+                     .k = w.dim[turned ? 1 : 0],
+                     .bias = true,
+                     .activation = activation->activation};
+    product.bias = Input(node, kBias);
+    if (!is_attention) product.residual = Input(node, kResidual);
+    product.sizes.residual = product.residual >= 0;
+    const bool is_constant =
+        product.bias < 0 || (graph_.value(product.bias).is_constant() &&
+                             IsVectorOfLast(graph_, product.bias, is_attention ? product.bias : node.outputs[0]));
+    return is_constant && product.sizes.n % kernels::kManyRowsColumns == 0 ? std::optional(product) : std::nullopt;
+  }
+
+  void FindNorm(int index) {
+    const ir::Node& node = rewrite_.node(index);
+    if (node.on_host || !node.Is("LayerNormalization") || node.outputs.size() != 1) return;
+    const ir::Value& rows = graph_.value(node.inputs[0]);
+    const int64_t axis = IntAttribute(node, "axis", -1);
+    if (!rows.dims || (axis != -1 && axis != static_cast<int64_t>(rows.dims->size()) - 1)) return;
+    const int maker = rewrite_.match.Maker(node.inputs[0]) == nullptr ? -1 : rewrite_.match.MakerIndex(node.inputs[0]);
+    const std::optional<Product> product = maker < 0 ? std::nullopt : ProductOf(maker);
+    if (!product || !rewrite_.node(maker).Is("MatMul", ops::kFusedDomain)) return;
+    if (product->residual < 0 || product->sizes.activation != Activation::kNone) return;
+    if (product->sizes.n % kernels::kNormedPack != 0) return;
+    Norm norm{.product = maker, .norm = index, .sizes = *product, .epsilon = FloatAttribute(node, "epsilon", 1e-5f)};
+    const auto vector = [&](int value, double otherwise) -> std::optional<Numbers> {
+      const auto columns = static_cast<size_t>(product->sizes.n);
+      if (value < 0) return Numbers(columns, otherwise);
+      auto numbers = ir::NumbersOf(graph_, value);
+      const bool fits = numbers && numbers->size() == columns && graph_.value(value).type == rows.type &&
+                        graph_.value(value).constant.rank == 1 &&
+                        std::ranges::all_of(*numbers, [](double x) { return std::isfinite(x); });
+      return fits ? numbers : std::nullopt;
+    };
+    auto gamma = vector(Input(node, 1), 1), beta = vector(Input(node, 2), 0);
+    if (!gamma || !beta || Input(node, 2) < 0) {
+      return rewrite_.Miss(index, "scale and bias are not constant vectors of the rows' type");
+    }
+    double largest = 1;
+    for (const double each : *gamma) largest = std::max(largest, std::abs(each));
+    norm.scale = static_cast<float>(std::exp2(std::ceil(std::log2(largest))));
+    norm.gamma = *std::move(gamma), norm.beta = *std::move(beta);
+    norms_.emplace(node.outputs[0], std::move(norm));
+  }
+
+  // The normalisation of what a node makes; null: there is none.
+  const Norm* NormBehind(int node) const {
+    const auto found = std::ranges::find_if(norms_, [&](const auto& each) { return each.second.product == node; });
+    return found == norms_.end() ? nullptr : &found->second;
+  }
+
+  const char* WhyNotRead(int rows, const ir::Uses::Use& use) const {
+    const ir::Node& node = rewrite_.node(use.node);
+    const std::optional<Product> product = ProductOf(use.node);
+    if (!product) return "others than products with weights of their own read it";
+    if (std::ranges::count(node.inputs, rows) != 1) return "a product reads it twice";
+    if (use.input == kResidual) {
+      return NormBehind(use.node) != nullptr ? nullptr : "a product adds it whose result is not normalised";
+    }
+    if (use.input != kA) return "a product reads it as its weights or bias";
+    if (product->residual >= 0) return "a product that has a residual reads it";
+    if (node.Is("Attention", ops::kMicrosoftDomain)) return WhyNotApart(node);
+    const Activation activation = product->sizes.activation;
+    const bool ends = kernels::IsNoneOrRelu(activation) || activation == Activation::kGeluErf;
+    return ends ? nullptr : "a product has another activation than ReLU and GELU by erf";
+  }
+
+  // Of an Attention that is to become a product and the regions' own.
+  const char* WhyNotApart(const ir::Node& attention) const {
+    constexpr const char* kWhyNot = "an Attention has more than queries, keys, values and a mask of floats";
+    constexpr size_t kMask = 3, kPast = 4, kPastLength = 6;
+    for (const auto& [name, value] : attention.attributes) {
+      constexpr std::string_view kKnown[] = {"num_heads", "qkv_hidden_sizes", "scale", "empty_is_nan", "own_weights"};
+      if (std::ranges::find(kKnown, name) == std::end(kKnown)) return kWhyNot;
+    }
+    const bool plain = Input(attention, kMask) < 0 && Input(attention, kPast) < 0 &&
+                       Input(attention, kPastLength) < 0 && attention.outputs.size() == 1 &&
+                       graph_.value(attention.inputs[0]).dims;
+    return plain ? nullptr : kWhyNot;
+  }
+
+  void FindReaders(Norm& norm) {
+    const int rows = rewrite_.node(norm.norm).outputs[0];
+    norm.readers = rewrite_.match.uses().readers(rows);
+    const char* why = norm.readers.empty() || graph_.value(rows).output >= 0 ? "it leaves the region" : nullptr;
+    for (const auto& use : norm.readers) {
+      if (why == nullptr && !rewrite_.node(use.node).on_host) why = WhyNotRead(rows, use);
+    }
+    std::erase_if(norm.readers, [&](const auto& use) { return rewrite_.node(use.node).on_host; });
+    const bool normalises = std::ranges::any_of(norm.readers, [](const auto& use) { return use.input == kA; });
+    if (why == nullptr && !normalises) why = "no product reads it";
+    if (why != nullptr) return rewrite_.Miss(norm.norm, why);
+    norm.moves = true;
+  }
+
+  void DescribeProducts(Norm& norm) {
+    std::vector<ManyRowsProduct> products{norm.sizes.sizes};
+    for (const auto& use : norm.readers) products.push_back(ProductOf(use.node)->sizes);
+    norm.products = ops::NormProducts(std::move(products)).AsAttribute();
+    ir::Value moments = graph_.value(rewrite_.node(norm.norm).outputs[0]);
+    moments.type = DataType::kFloat;
+    moments.output = -1;
+    moments.dims->back() = {.size = norm.sizes.sizes.n / kernels::kMomentElems};
+    moments.dims->push_back({.size = 2});
+    norm.moments = graph_.AddValue(std::move(moments));
+  }
+
+  // Of a product's residual, if that is kept.
+  const Norm* KeptResidualOf(const Norm& norm) const {
+    const auto found = norms_.find(norm.sizes.residual);
+    return found != norms_.end() && found->second.moves ? &found->second : nullptr;
+  }
+
+  int AddVectors(const std::string& name, const std::vector<Numbers>& vectors) const {
+    Numbers all;
+    for (const Numbers& vector : vectors) all.insert(all.end(), vector.begin(), vector.end());
+    const Shape dims{static_cast<int64_t>(vectors.size()), static_cast<int64_t>(vectors.front().size())};
+    return graph_.AddConstant(name, ir::MakeNumbers(DataType::kFloat, dims, all));
+  }
+
+  Numbers BiasOf(const Product& product) const {
+    return product.bias >= 0 ? *ir::NumbersOf(graph_, product.bias)
+                             : Numbers(static_cast<size_t>(product.sizes.n), 0.0);
+  }
+
+  void ReplaceProduct(Norm& norm) {
+    const ir::Node& product = rewrite_.node(norm.product);
+    const ir::Node& rows = rewrite_.node(norm.norm);
+    const Norm* const kept = KeptResidualOf(norm);
+    ir::Node fused = product;
+    fused.sources.clear();
+    fused.op_type = "MatMulNorm";
+    fused.attributes.insert({{"norm_products", norm.products}, {"epsilon", norm.epsilon}, {"norm_scale", norm.scale}});
+    Numbers factor = norm.gamma;
+    for (double& each : factor) each = norm.moves ? each / static_cast<double>(norm.scale) : 1;
+    std::vector<Numbers> vectors{BiasOf(norm.sizes), std::move(factor)};
+    if (kept != nullptr) {
+      vectors.push_back(kept->gamma), vectors.push_back(kept->beta);
+      fused.attributes.insert({{"residual_products", kept->products},
+                               {"residual_epsilon", kept->epsilon},
+                               {"residual_scale", kept->scale}});
+    }
+    fused.inputs.resize(kResidual + 1, -1);
+    fused.inputs.insert(fused.inputs.end(), {rows.inputs[1], rows.inputs[2], AddVectors(product.name, vectors),
+                                             kept != nullptr ? kept->moments : -1});
+    const int sum = product.outputs[0];
+    const bool is_read = graph_.value(sum).output >= 0 || rewrite_.match.uses().readers(sum).size() > 1;
+    fused.outputs = {rows.outputs[0], norm.moments, is_read ? sum : -1};
+    if (rewrite_.Replace(norm.product, std::move(fused))) rewrite_.node(norm.norm).outputs.clear();
+  }
+
+  // What the scale and the shift of a normalisation make of each column of a product.
+  std::vector<Numbers> ColumnsOf(const Norm& norm, const Product& product, const ir::Node& node) const {
+    const auto n = static_cast<size_t>(product.sizes.n), k = static_cast<size_t>(product.sizes.k);
+    const bool turned = IntAttribute(node, "transB", 0) != 0;
+    std::vector<float> scaled(n, 0.0f), shifted(n, 0.0f);
+    VisitType<kFloat16Types>(product.sizes.type, false, [&]<class T>() {
+      const auto weights = graph_.value(node.inputs[kB]).constant.host<T>();
+      for (size_t i = 0; i < k; ++i) {
+        const auto gamma = static_cast<float>(norm.gamma[i]), beta = static_cast<float>(norm.beta[i]);
+        for (size_t j = 0; j < n; ++j) {
+          const float w = ToFloat(weights[turned ? j * k + i : i * n + j]);
+          scaled[j] += gamma * w, shifted[j] += beta * w;
+        }
+      }
+      return true;
+    });
+    Numbers bias = BiasOf(product);
+    for (size_t j = 0; j < n; ++j) bias[j] += static_cast<double>(shifted[j]);
+    return {Numbers(scaled.begin(), scaled.end()), std::move(bias)};
+  }
+
+  void ReplaceReader(const Norm& norm, int index) {
+    const ir::Node& reader = rewrite_.node(index);
+    const Product product = *ProductOf(index);
+    ir::Node fused = rewrite_.Instead(index, ops::kFusedDomain, "NormedMatMul", 1);
+    fused.inputs = {reader.inputs[kA], reader.inputs[kB],
+                    product.bias,      -1,
+                    norm.moments,      AddVectors(reader.name, ColumnsOf(norm, product, reader))};
+    fused.attributes = {{"own_weights", int64_t{1}},
+                        {"norm_products", norm.products},
+                        {"epsilon", norm.epsilon},
+                        {"norm_scale", norm.scale}};
+    for (const char* name : {"activation", "transB"}) {
+      const auto found = reader.attributes.find(std::string_view(name));
+      if (found != reader.attributes.end()) fused.attributes.insert(*found);
+    }
+    if (!reader.Is("Attention", ops::kMicrosoftDomain)) {
+      rewrite_.Replace(index, std::move(fused));
+      return;
+    }
+    ir::Value projected = graph_.value(reader.inputs[kA]);
+    projected.output = -1;
+    projected.dims->back() = {.size = product.sizes.n};
+    fused.outputs = {graph_.AddValue(std::move(projected))};
+    ir::Node attention = Attention(index, product.sizes.n, fused.outputs[0]);
+    rewrite_.Replace(index, std::move(attention), {std::move(fused)});
+  }
+
+  // The regions' own, of queries, keys and values side by side.
+  ir::Node Attention(int index, int64_t columns, int projected) const {
+    constexpr size_t kScoreBias = 5;
+    const ir::Node& reader = rewrite_.node(index);
+    const int64_t heads = IntAttribute(reader, "num_heads", 1);
+    const auto* const sizes = ir::FindAttribute<std::vector<int64_t>>(reader, "qkv_hidden_sizes");
+    ir::Node attention = rewrite_.Instead(index, ops::kFusedDomain, "Attention", 1);
+    attention.inputs = {projected, -1, -1, Input(reader, kScoreBias)};
+    attention.attributes = {{"q_num_heads", heads},
+                            {"kv_num_heads", heads},
+                            {"head_size", (sizes == nullptr || sizes->empty() ? columns / 3 : sizes->front()) / heads}};
+    const auto empty = reader.attributes.find("empty_is_nan");
+    if (empty != reader.attributes.end()) attention.attributes.insert(*empty);
+    if (const float scale = FloatAttribute(reader, "scale", 0); scale != 0) attention.attributes["scale"] = scale;
+    return attention;
+  }
+
+  const Rewriter& rewrite_;
+  ir::Graph& graph_;
+  std::map<int, Norm> norms_;  // by what they make
+};
+
+}  // namespace
+
+void MoveNormsIntoProducts(ir::Graph& graph, const PassContext& context) {
+  const Rewriter rewrite(graph, context, Fusion::kNormProducts);
+  Mover(rewrite).Move();
+}
+
+}  // namespace cudaep::graph
