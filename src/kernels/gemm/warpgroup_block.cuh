@@ -114,9 +114,11 @@ enum class Bringing : uint8_t {
 constexpr unsigned BringingWarps(Bringing who) {
   return who == Bringing::kItself ? 0 : who == Bringing::kColumns ? 1 : kWarps - 1;
 }
-inline constexpr int kColumnsAhead = 2;  // that are there at once
+// Of those that are brought ahead, how many are there at once. Where tiles have their own, most blocks have one tile.
+template <class Finish>
+constexpr int kColumnsAhead = Finish::kBrings == Bringing::kTiles ? 1 : 2;
 template <class Finish, class Tile>
-constexpr int kColumnCopies = Finish::kBrings == Bringing::kItself ? Tile::kGroups* kWarps : kColumnsAhead;
+constexpr int kColumnCopies = Finish::kBrings == Bringing::kItself ? Tile::kGroups* kWarps : kColumnsAhead<Finish>;
 
 // As many as shared memory holds, up to enough.
 template <class Finish, class Tile>
@@ -129,8 +131,9 @@ constexpr int kStagesOf = [] {
   return static_cast<int>(kMost < kEnough ? kMost : kEnough);
 }();
 
+template <int kAhead>
 struct ColumnBarriers {
-  device::CopyBarrier full[kColumnsAhead], empty[kColumnsAhead];
+  device::CopyBarrier full[kAhead], empty[kAhead];
 
   __device__ __forceinline__ void Init(unsigned bringers, unsigned finishers) {
     for (device::CopyBarrier& barrier : full) barrier.Init(bringers);
@@ -147,7 +150,8 @@ template <class Finish, class Tile>
 struct Shared {
   static constexpr int kStages = kStagesOf<Finish, Tile>;
   device::CopyBarrier full[kStages], empty[kStages], turn[Tile::kGroups];
-  [[no_unique_address]] std::conditional_t<Finish::kBrings == Bringing::kItself, NoColumnBarriers, ColumnBarriers>
+  [[no_unique_address]] std::conditional_t<Finish::kBrings == Bringing::kItself, NoColumnBarriers,
+                                           ColumnBarriers<kColumnsAhead<Finish>>>
       columns;
   typename Tile::Split split;
   typename Finish::template OfColumns<Tile::kColumns> of_columns[kColumnCopies<Finish, Tile>];

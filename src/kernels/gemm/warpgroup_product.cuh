@@ -90,9 +90,13 @@ __device__ __forceinline__ void FetchBoxes(const Tiles& p, const device::TensorM
 }
 
 // Of columns that follow others for the given time: where they lie, and the phase of the barriers there.
-__device__ __forceinline__ int ColumnsPlace(int change) { return change % kColumnsAhead; }
+template <class Finish>
+__device__ __forceinline__ int ColumnsPlace(int change) {
+  return change % kColumnsAhead<Finish>;
+}
+template <class Finish>
 __device__ __forceinline__ unsigned ColumnsParity(int change) {
-  return static_cast<unsigned>(change / kColumnsAhead) & 1;
+  return static_cast<unsigned>(change / kColumnsAhead<Finish>) & 1;
 }
 
 template <class Finish, class Tile>
@@ -107,8 +111,8 @@ __device__ __forceinline__ void BringColumns(const Tiles& p, const Finish& finis
     p.template Place<Finish, Tile>(tile, row, column);
     if (!kTiles && brought == column) continue;
     brought = column, ++change;
-    const int place = ColumnsPlace(change);
-    shared.columns.empty[place].Wait(ColumnsParity(change) ^ 1);
+    const int place = ColumnsPlace<Finish>(change);
+    shared.columns.empty[place].Wait(ColumnsParity<Finish>(change) ^ 1);
     finish.Bring(shared.of_columns[place], column);
     if constexpr (kTiles) {
       // Twice at first: a kernel of a few us waits for its instructions as long as for memory, unless it has them
@@ -159,7 +163,7 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
     if (Finish::kBrings == Bringing::kTiles || brought != column) {
       __syncwarp();
       if constexpr (kAhead) {
-        if (change >= 0 && lane == 0) shared.columns.empty[ColumnsPlace(change)].Arrive();
+        if (change >= 0 && lane == 0) shared.columns.empty[ColumnsPlace<Finish>(change)].Arrive();
         ++change, awaits_columns = true;
       } else {
         finish.Bring(*columns, column);
@@ -212,9 +216,9 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
       residual = boxes + stage * Tile::kStageBytes + first_row * device::kBoxRowBytes;
     }
     if constexpr (kAhead) {
-      if (awaits_columns) shared.columns.full[ColumnsPlace(change)].Wait(ColumnsParity(change));
+      if (awaits_columns) shared.columns.full[ColumnsPlace<Finish>(change)].Wait(ColumnsParity<Finish>(change));
     }
-    const auto& of_columns = columns[kAhead ? ColumnsPlace(change) : 0];
+    const auto& of_columns = columns[kAhead ? ColumnsPlace<Finish>(change) : 0];
     if (share.splits > 1) shared.split.Exchange(sum[0], share.rank, share.splits, group, warp);
     const auto finish_segment = [&](int part, const device::WarpgroupSum<T>* of_segment, int first) {
       if constexpr (Finish::kResidual) {
