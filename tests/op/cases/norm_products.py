@@ -20,7 +20,7 @@ _WIDE = [*_TILES, 1 << 16, 64, 0, 0]  # with one that is not
 _TOLERANCE = {
     "float16": Tolerance(1, terms=2.0**11),
     "bfloat16": Tolerance(1, terms=2.0**14),
-    "float32": Tolerance(4, terms=64),
+    "float32": Tolerance(4, terms=2.0**10),
 }
 
 
