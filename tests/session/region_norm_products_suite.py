@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnxruntime as ort
+from onnx import TensorProto
 
 from tests.session.fusion_models import Graph, gelu_of
 from tests.session.region_fusion_suite import logged_fusions, rewritten
@@ -21,38 +23,55 @@ from tests.session.region_support import joined
 from tests.session.stream_support import probe
 from tests.session.suite import run_checks
 
-WIDTH, WIDE = 64, 128
+WIDTH, WIDE, HEADS = 64, 128, 2
 PASSES = ("product_epilogue", "norm_products")
 ROWS = (17, 40, 64, 65, 1, 16, 700, 40)
-TYPE = np.float16
 
 
 class Blocks(Graph):
     """A model of rows of WIDTH."""
 
-    def rows(self, name: str = "x", rows: int = 40) -> str:
-        return self.feed(name, self.normal(1, rows, WIDTH, dtype=TYPE))
+    type: Any = np.float16
+
+    def rows(self, name: str = "x", *, large: float = 1.0) -> str:
+        if self.type == np.float16:
+            return self.feed(name, self.normal(1, 40, WIDTH, dtype=self.type, scale=large))
+        return self.add("Cast", self.feed(name, self.normal(1, 40, WIDTH)), to=TensorProto.BFLOAT16)
 
     def open_dims(self, array: np.ndarray) -> list[int | str]:
-        return ["batch", "rows", WIDTH]
+        return ["batch", "rows", WIDTH][-array.ndim :]
 
     def product(self, x: str, rows: int = WIDTH, columns: int = WIDTH) -> str:
-        return self.linear(x, columns, rows, TYPE)
+        return self.linear(x, columns, rows, self.type)
 
-    def normalised(self, x: str, scale: float = 1.0, **more: Any) -> str:
-        gamma = self.constant(1 + self.normal(WIDTH, scale=0.25) * scale, TYPE)
-        return self.add("LayerNormalization", x, gamma, self.constant(self.normal(WIDTH), TYPE), axis=-1, **more)
+    def normalised(self, x: str, scale: float = 0.25) -> str:
+        gamma = self.constant(1 + self.normal(WIDTH, scale=scale), self.type)
+        return self.add("LayerNormalization", x, gamma, self.constant(self.normal(WIDTH), self.type), axis=-1)
 
     def summed(self, x: str, y: str, rows: int = WIDTH) -> str:
         return self.add("Add", self.product(y, rows), x)
 
     def fed_forward(self, x: str) -> str:
-        return gelu_of(self, self.product(x, columns=WIDE), TYPE)
+        return gelu_of(self, self.product(x, columns=WIDE), self.type)
+
+    def attended(self, x: str) -> str:
+        """Heads are split by what Shape says of the rows, as exporters write it."""
+        dims = self.add("Slice", self.add("Shape", x), *(self.constant([i], np.int64) for i in (0, 2)))
+        split, merged = (
+            self.add("Concat", dims, self.constant(rest, np.int64), axis=0) for rest in ([HEADS, -1], [WIDTH])
+        )
+        q, k, v = (
+            self.add("Transpose", self.add("Reshape", self.product(x), split), perm=perm)
+            for perm in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3])
+        )
+        scores = self.add("Mul", self.add("MatMul", q, k), self.constant((WIDTH // HEADS) ** -0.5, self.type))
+        mixed = self.add("MatMul", self.add("Softmax", scores, axis=-1), v)
+        return self.add("Reshape", self.add("Transpose", mixed, perm=[0, 2, 1, 3]), merged)
 
 
-def post_norm(g: Blocks, scale: float = 1.0) -> str:
+def post_norm(g: Blocks, scale: float = 0.25, large: float = 1.0) -> str:
     """As in BERT: what is normalised is what is added, too."""
-    x = g.rows()
+    x = g.rows(large=large)
     for _ in range(2):
         x = g.normalised(g.summed(x, g.product(x)), scale)
         x = g.normalised(g.summed(x, g.fed_forward(x), WIDE), scale)
@@ -60,27 +79,50 @@ def post_norm(g: Blocks, scale: float = 1.0) -> str:
 
 
 def pre_norm(g: Blocks) -> str:
-    """As in GPT and ViT: sums go on as they are."""
+    """As in GPT and ViT: sums go on as they are, and one leaves."""
     x = g.rows()
     x = g.summed(x, g.product(x))
     for _ in range(2):
         x = g.summed(x, g.fed_forward(g.normalised(x)), WIDE)
         x = g.summed(x, g.add("Relu", g.product(g.normalised(x))))
+    g.outputs.append(x)
     return g.product(g.normalised(x))
 
 
+def encoder(g: Blocks) -> str:
+    """With attention; the last normalisation leaves, and what its product adds is kept."""
+    x = g.rows()
+    for _ in range(2):
+        x = g.normalised(g.summed(x, g.attended(x)))
+        x = g.normalised(g.summed(x, g.fed_forward(x), WIDE))
+    return x
+
+
+def turned(g: Blocks) -> str:
+    """Rows of two dimensions, and weights the other way round."""
+
+    def gemm(x: str) -> str:
+        weights, bias = g.normal(WIDTH, WIDTH, scale=WIDTH**-0.5), g.normal(WIDTH)
+        return g.add("Gemm", x, g.constant(weights, g.type), g.constant(bias, g.type), transB=1)
+
+    x = g.feed("x", g.normal(40, WIDTH, dtype=g.type))
+    return gemm(g.normalised(g.add("Add", gemm(x), x)))
+
+
 def large_scale(g: Blocks) -> str:
-    return post_norm(g, 30.0)
+    """Of sums that scales up to 11 make infinities of."""
+    return post_norm(g, 4.0, 8e3)
 
 
-def _model(build: Callable[[Blocks], str]) -> tuple[bytes, dict[str, np.ndarray]]:
+def _model(build: Callable[[Blocks], str], dtype: Any = np.float16) -> tuple[bytes, dict[str, np.ndarray]]:
     g = Blocks()
+    g.type = dtype
     g.outputs.append(build(g))
     return g.model(), g.feeds
 
 
-def _some(rows: int, seed: int = 5) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal((1, rows, WIDTH)).astype(TYPE)
+def _some(rows: int, seed: int = 5, batch: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((batch, rows, WIDTH)).astype(np.float16)
 
 
 def _near(mine: np.ndarray, right: np.ndarray) -> bool:
@@ -97,13 +139,53 @@ def _launches(session: ort.InferenceSession, x: np.ndarray) -> int:
 
 
 def check_blocks_at_every_number_of_rows() -> None:
-    """Also where a scale above 1 would overflow what is kept."""
-    for build in (post_norm, pre_norm, large_scale):
-        model, _ = _model(build)
+    """In one batch entry and in two."""
+    for build in (post_norm, pre_norm, encoder, turned):
+        model, feeds = _model(build)
         mine, twin = rewritten(model, PASSES), joined(model)
         for rows in ROWS:
-            x = _some(rows)
-            assert _near(mine.run(None, {"x": x})[0], twin.run(None, {"x": x})[0]), (build.__name__, rows)
+            for batch in (1, 2):
+                x = _some(rows, batch=batch)
+                x = x if feeds["x"].ndim == x.ndim else x[0]
+                for y, right in zip(mine.run(None, {"x": x}), twin.run(None, {"x": x}), strict=True):
+                    assert _near(y, right), (build.__name__, rows, batch)
+
+
+def check_what_is_kept_does_not_overflow() -> None:
+    """A scale that would make infinities of the sums that it is to multiply."""
+    model, feeds = _model(large_scale)
+    mine, twin = rewritten(model, PASSES), joined(model)
+    y, right = (session.run(None, feeds)[0] for session in (mine, twin))
+    assert np.isfinite(right).all() and _near(y, right)
+
+
+def check_rows_of_one_number() -> None:
+    """Their deviation is nothing, but for what rounding makes of it: they are the shift."""
+    for epsilon in (1e-5, 1e-12):
+
+        def same(g: Blocks, epsilon: float = epsilon) -> str:
+            x = g.feed("x", np.full((1, 40, WIDTH), 7.1, np.float16))
+            zeros, one = g.constant(np.zeros((WIDTH, WIDTH)), g.type), g.constant(np.full(WIDTH, 0.3), g.type)
+            y = g.add("Add", g.add("Add", g.add("MatMul", x, zeros), one), x)
+            gamma = g.constant(1 + g.normal(WIDTH, scale=0.25), g.type)
+            beta = g.constant(g.normal(WIDTH), g.type)
+            return g.product(g.add("LayerNormalization", y, gamma, beta, axis=-1, epsilon=epsilon))
+
+        model, feeds = _model(same)
+        y, right = (s.run(None, feeds)[0] for s in (rewritten(model, PASSES), joined(model)))
+        assert np.abs(y - right).max() <= 0.01, (epsilon, np.abs(y - right).max())
+
+
+def check_bfloat16() -> None:
+    """Between casts, as numpy has no such type."""
+
+    def in_bfloat16(g: Blocks) -> str:
+        return g.add("Cast", encoder(g), to=TensorProto.FLOAT)
+
+    model, feeds = _model(in_bfloat16, ml_dtypes.bfloat16)
+    mine, twin = rewritten(model, PASSES), joined(model)
+    y, right = (session.run(None, feeds)[0] for session in (mine, twin))
+    assert np.abs(y - right).max() <= 2.0**-4 * np.abs(right).max()
 
 
 def check_their_kernels_are_gone() -> None:
@@ -163,6 +245,23 @@ def _misses() -> Iterator[tuple[str, Callable[[Blocks], str]]]:
         x = g.normalised(first(g))
         return g.add("Add", g.product(x), g.summed(x, g.rows("y")))
 
+    def added_to(g: Blocks) -> str:
+        x = g.normalised(first(g))
+        return g.normalised(g.summed(g.rows("y"), x))
+
+    def none(g: Blocks) -> str:
+        x = g.rows()
+        return g.normalised(g.summed(g.normalised(g.summed(x, g.product(x))), g.product(x)))
+
+    def two(g: Blocks) -> str:
+        x = first(g)
+        return g.add("Add", g.product(g.normalised(x)), g.product(g.normalised(x)))
+
+    def too_large(g: Blocks) -> str:
+        gamma = g.constant(np.where(np.arange(WIDTH) == 3, 100.0, 1.0), g.type)
+        x = g.add("LayerNormalization", first(g), gamma, g.constant(g.normal(WIDTH), g.type), axis=-1)
+        return g.product(x)
+
     def twice(g: Blocks) -> str:
         x = g.normalised(first(g))
         return g.normalised(g.summed(x, x))
@@ -173,11 +272,15 @@ def _misses() -> Iterator[tuple[str, Callable[[Blocks], str]]]:
 
     def scale_of_a_run(g: Blocks) -> str:
         gamma = g.add("ReduceMax", g.rows("y"), axes=[0, 1], keepdims=0)
-        return g.product(g.add("LayerNormalization", first(g), gamma, g.weight(WIDTH, dtype=TYPE), axis=-1))
+        return g.product(g.add("LayerNormalization", first(g), gamma, g.weight(WIDTH, dtype=g.type), axis=-1))
 
     yield "it leaves the region", leaves
     yield "others than products with weights of their own read it", others
     yield "a product adds it whose result is not normalised", adds_alone
+    yield "a product that has a residual reads it", added_to
+    yield "no product reads it", none
+    yield "another normalisation reads the same sum", two
+    yield "one of its scales is too large beside the others", too_large
     yield "a product reads it twice", twice
     yield "a product has another activation than ReLU and GELU by erf", activated
     yield "scale and bias are not constant vectors of the rows' type", scale_of_a_run
@@ -197,7 +300,12 @@ def check_what_is_left_alone() -> None:
 def check_settings_that_want_it_otherwise() -> None:
     """One order of sums whatever the device does, and no rewriting of this kind."""
     model, _ = _model(post_norm)
-    for options in ({"deterministic_compute": "1"}, {"fusion_skip": "norm_products"}, {"gemm_path": "library"}):
+    for options in (
+        {"deterministic_compute": "1"},
+        {"fusion_skip": "norm_products"},
+        {"gemm_path": "library"},
+        {"norm_path": "direct"},
+    ):
         lines = logged_fusions(model, options)
         assert lines and not any("fusion norm_products:" in line for line in lines), options
 

@@ -76,7 +76,7 @@ class Graph {
   std::deque<ops::HostTensor> constants_;
 };
 
-// Producers and readers of values, as they are when it is made.
+// Producers and readers of values, as they are when it is made: newer values have none.
 class Uses {
  public:
   struct Use {
@@ -86,11 +86,14 @@ class Uses {
 
   explicit Uses(const Graph& graph);
 
-  // A node; -1: none, as of values that are newer than this.
+  // A node; -1: none.
   int producer(int value) const {
     return static_cast<size_t>(value) < producers_.size() ? producers_[static_cast<size_t>(value)] : -1;
   }
-  const std::vector<Use>& readers(int value) const { return readers_[static_cast<size_t>(value)]; }
+  const std::vector<Use>& readers(int value) const {
+    static const std::vector<Use> kNone;
+    return static_cast<size_t>(value) < readers_.size() ? readers_[static_cast<size_t>(value)] : kNone;
+  }
   // The node that alone reads the value, once, while nobody outside the region does; -1: there is no such node.
   int OnlyReader(int value) const;
 

@@ -260,6 +260,39 @@ void AskBefore(ir::Graph& graph) {
   }
 }
 
+// Chains of inputs alone that several nodes read, as masks are, come first: between two kernels that hand over to each
+// other each would hold up the second's weights.
+void BeginWithMasks(ir::Graph& graph) {
+  constexpr std::string_view kMoves[] = {"Reshape", "Squeeze", "Unsqueeze"};
+  const ir::Uses uses(graph);
+  std::vector<bool> is_early(graph.nodes.size(), false), goes(graph.nodes.size(), false);
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const ir::Node& node = graph.nodes[n];
+    const bool moves = std::ranges::find(kMoves, node.op_type) != std::end(kMoves);
+    const bool is_chain = node.Is("Elementwise", ops::kFusedDomain);
+    is_early[n] = !node.on_host && (moves || is_chain) && std::ranges::all_of(node.inputs, [&](int input) {
+      const int maker = input < 0 || graph.value(input).is_constant() ? -1 : uses.producer(input);
+      return maker < 0 || is_early[static_cast<size_t>(maker)];
+    });
+    if (!is_early[n] || !is_chain || uses.readers(node.outputs[0]).size() < 2) continue;
+    std::vector<int> open{static_cast<int>(n)};
+    while (!open.empty()) {
+      const int at = open.back();
+      open.pop_back();
+      goes[static_cast<size_t>(at)] = true;
+      for (const int input : NodeAt(graph, at).inputs) {
+        if (input >= 0 && !graph.value(input).is_constant() && uses.producer(input) >= 0) {
+          open.push_back(uses.producer(input));
+        }
+      }
+    }
+  }
+  std::vector<ir::Node> nodes, rest;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) (goes[n] ? nodes : rest).push_back(std::move(graph.nodes[n]));
+  std::ranges::move(rest, std::back_inserter(nodes));
+  graph.nodes = std::move(nodes);
+}
+
 }  // namespace
 
 void FuseChains(ir::Graph& graph, const PassContext& context) {
@@ -272,6 +305,7 @@ void FuseChains(ir::Graph& graph, const PassContext& context) {
   Fuser(rewrite, gone).Run();
   gone.Apply(graph);
   ShareNumbers(graph);
+  BeginWithMasks(graph);
 }
 
 }  // namespace cudaep::graph

@@ -9,7 +9,7 @@ struct NormedFinish {
   using Element = T;
   static constexpr int kPack = kManyRowsPack;
   static constexpr bool kAlongRows = false, kResidual = false;
-  static constexpr auto kBrings = warpgroup::Bringing::kTiles;
+  static constexpr auto kBrings = warpgroup::Bringing::kEachTile;
   static constexpr bool Takes(WarpgroupTiles tiles) { return IsFlat(tiles); }
   template <int /*kColumns*/>
   static constexpr int kSideBySide = kPack;
@@ -76,13 +76,13 @@ template <class T>
 Status Launch(const NormedRowsProduct& p, const WarpgroupPlan& plan, const NormedRowsPointers& at,
               device::Stream stream) {
   const auto launch = [&]<RowsActivation kActivation>() {
-    const NormedFinish<T, kActivation> finish{.rows = RowsOf(at.moments, p.k, p.norm),
+    const NormedFinish<T, kActivation> finish{.rows = RowsOf<T>(at.moments, p.k, p.norm),
                                               .c = at.c,
                                               .columns = at.columns,
                                               .m = static_cast<int32_t>(p.m),
                                               .n = static_cast<int32_t>(p.n),
                                               .relu = p.activation == Activation::kRelu};
-    return warpgroup::Launch(plan, at.u, at.b, true, p.m, p.n, p.k, finish, stream);
+    return warpgroup::Launch(plan, at.u, at.b, p.constant_b, p.m, p.n, p.k, finish, stream);
   };
   return p.activation == Activation::kGeluErf ? launch.template operator()<RowsActivation::kGeluErf>()
                                               : launch.template operator()<RowsActivation::kNoneOrRelu>();

@@ -6,10 +6,10 @@
 
 namespace cudaep::kernels {
 
-// Three warps bring what a tile has (warpgroup::Bringing::kTiles): a thread for each row, and behind these a warp for
-// the columns.
+// Three warps bring what a tile has (warpgroup::Bringing::kEachTile): a thread for each row, and behind these a warp
+// for the columns.
 __device__ __forceinline__ int BringerNumber() { return static_cast<int>(threadIdx.x) - 32; }
-static_assert(warpgroup::BringingWarps(warpgroup::Bringing::kTiles) * 32 == device::kWarpgroupRows + 32);
+static_assert(warpgroup::BringingWarps(warpgroup::Bringing::kEachTile) * 32 == device::kWarpgroupRows + 32);
 
 // Rows as they are kept, by their moments.
 struct KeptRows {
@@ -22,7 +22,7 @@ struct KeptRows {
   const Pack<float, 4>* moments;  // [m, pairs], of two parts each
   int32_t pairs;
   float epsilon, scale;
-  uint32_t unused = 0;  // without padding, where the simulated device might find an old pointer
+  float noise;  // share of the squared mean below which a variance is what rounding u makes
 
   // Of a tile's rows, up to `m`; to rehearse, of what lies at `columns`, as if that were a row.
   __device__ __forceinline__ void Bring(Row (&to)[kRows], int first, int m, const float* columns,
@@ -51,16 +51,20 @@ struct KeptRows {
     const float each = 0.5f / static_cast<float>(pairs);
     const float mean = means * each, variance = (squares + variances) * each - mean * mean;
     // A maximum would lose NaN.
-    const float deviation = rsqrtf((variance < 0 ? 0.0f : variance) + epsilon);
-    to[own] = {scale * deviation, -(pivot + mean) * deviation};
+    const float of_row = pivot + mean, inverse = rsqrtf((variance < 0 ? 0.0f : variance) + epsilon);
+    const float deviation = variance < of_row * of_row * noise ? 0.0f : inverse;
+    to[own] = {scale * deviation, -of_row * deviation};
   }
 };
 
-inline KeptRows RowsOf(const float* moments, int64_t width, const KeptNorm& norm) {
+template <class T>
+KeptRows RowsOf(const float* moments, int64_t width, const KeptNorm& norm) {
+  constexpr float kHalfUnit = std::is_same_v<T, Half> ? 0x1p-12f : 0x1p-9f;
   return {.moments = reinterpret_cast<const Pack<float, 4>*>(moments),
           .pairs = static_cast<int32_t>(width / kNormedPack),
           .epsilon = norm.epsilon,
-          .scale = norm.scale};
+          .scale = norm.scale,
+          .noise = kHalfUnit * kHalfUnit};
 }
 
 // Vectors of a tile's columns, of a matrix [vectors, n]; 0 beyond it.

@@ -15,7 +15,7 @@ struct ToNormFinish {
   using Element = T;
   static constexpr int kPack = kManyRowsPack;
   static constexpr bool kAlongRows = false, kResidual = true;
-  static constexpr auto kBrings = warpgroup::Bringing::kTiles;
+  static constexpr auto kBrings = warpgroup::Bringing::kEachTile;
   static constexpr bool Takes(WarpgroupTiles tiles) { return IsFlat(tiles); }
   template <int /*kColumns*/>
   static constexpr int kSideBySide = kPack;
@@ -119,7 +119,7 @@ Status Launch(const RowsToNormProduct& p, const WarpgroupPlan& plan, const RowsT
   const auto launch = [&]<bool kKeptResidual>() -> Status {
     ToNormFinish<T, kKeptResidual> finish{
         .residual = {},
-        .residual_rows = RowsOf(at.residual_moments, p.n, p.residual.value_or(KeptNorm{})),
+        .residual_rows = RowsOf<T>(at.residual_moments, p.n, p.residual.value_or(KeptNorm{})),
         .u = static_cast<T*>(at.u),
         .moments = reinterpret_cast<Pack<float, 2>*>(at.moments),
         .y = static_cast<T*>(at.y),
@@ -128,7 +128,7 @@ Status Launch(const RowsToNormProduct& p, const WarpgroupPlan& plan, const RowsT
         .n = static_cast<int32_t>(p.n)};
     CUDAEP_RETURN_IF_ERROR(device::MakeTensorMap(at.residual, p.m, p.n,
                                                  static_cast<unsigned>(WarpgroupRows(plan.tiles)), &finish.residual));
-    return warpgroup::Launch(plan, at.a, at.b, true, p.m, p.n, p.k, finish, stream);
+    return warpgroup::Launch(plan, at.a, at.b, p.constant_b, p.m, p.n, p.k, finish, stream);
   };
   return p.residual ? launch.template operator()<true>() : launch.template operator()<false>();
 }

@@ -93,6 +93,7 @@ struct Share {
       : first_tile(static_cast<int>(blockIdx.x)), next_tile(static_cast<int>(gridDim.x)), steps(p.steps) {
     if (!p.AreSplit<Tile>()) return;
     splits = p.splits, rank = static_cast<int>(device::ClusterRank());
+    static_assert(kMostWarpgroupSplits == 4);
     const int log_splits = splits / 2;  // of 2 and 4
     first_tile >>= log_splits, next_tile >>= log_splits;
     first_step = rank * p.split_steps, steps = device::Min(p.split_steps, p.steps - first_step);
@@ -107,16 +108,16 @@ constexpr bool kHoldsAll = Tile::kGroups == 1 && sizeof(typename Finish::Element
 
 // Who brings what a tile's columns have.
 enum class Bringing : uint8_t {
-  kItself,   // each warp that finishes, which holds up its products
-  kColumns,  // a warp beside the one that fetches, a tile ahead, for all others
-  kTiles,    // three warps beside it, for each tile
+  kItself,    // each warp that finishes, which holds up its products
+  kColumns,   // a warp beside the one that fetches, a tile ahead, for all others
+  kEachTile,  // three warps beside it, for each tile
 };
 constexpr unsigned BringingWarps(Bringing who) {
   return who == Bringing::kItself ? 0 : who == Bringing::kColumns ? 1 : kWarps - 1;
 }
 // Of those that are brought ahead, how many are there at once. Where tiles have their own, most blocks have one tile.
 template <class Finish>
-constexpr int kColumnsAhead = Finish::kBrings == Bringing::kTiles ? 1 : 2;
+constexpr int kColumnsAhead = Finish::kBrings == Bringing::kEachTile ? 1 : 2;
 template <class Finish, class Tile>
 constexpr int kColumnCopies = Finish::kBrings == Bringing::kItself ? Tile::kGroups* kWarps : kColumnsAhead<Finish>;
 

@@ -10,11 +10,11 @@
 //   kResidual                   whether it adds a matrix of C's dimensions and 16 bits. That comes in boxes too, behind
 //                               those of a tile's last step: `residual` is its map, with boxes of the tile's rows
 //   kBrings                     who brings what columns have (Bringing)
-//   OfColumns<N>                what lies in shared memory for a tile's columns, with kTiles for its rows too
+//   OfColumns<N>                what lies in shared memory for a tile's columns, with kEachTile for its rows too
 //   OfThread<N>                 what a thread asks for before its products
-//   Bring(OfColumns&, column)   by who brings; the tile's first column. With kTiles it reads what earlier work did not
-//                               write, as it begins before that is done, and BringRows(OfColumns&, row, rehearses) the
-//                               rest, but to rehearse
+//   Bring(OfColumns&, column)   by who brings; the tile's first column. With kEachTile it reads nothing that earlier
+//                               work writes, as it begins before that is done, nor does BringRows(OfColumns&, row,
+//                               rehearses) as it rehearses; else that reads the rest
 //   BringThread(OfThread&, row, column)
 //                               the thread's first row, and the tile's first column
 //   operator()(OfColumns, OfThread, sum, first, row, column)
@@ -24,8 +24,8 @@
 //                               segment's box, from the first of the group's rows on
 //
 // The block's first warpgroup brings boxes, and some of its warps what columns have, up to kColumnsAhead of those that
-// follow each other (not in turns); the others multiply and finish: all of that after GridDependencyWait, but that
-// boxes of a constant B are asked for before. Sums are added in one order: results never differ from run to run.
+// follow each other (not in turns); the others multiply and finish: all of that after GridDependencyWait, but for boxes
+// of a constant B and with kEachTile for columns. Sums are added in one order: results never differ from run to run.
 #pragma once
 
 #include <algorithm>
@@ -102,19 +102,19 @@ __device__ __forceinline__ unsigned ColumnsParity(int change) {
 template <class Finish, class Tile>
 __device__ __forceinline__ void BringColumns(const Tiles& p, const Finish& finish, Shared<Finish, Tile>& shared) {
   static_assert(!Tile::kTurns);  // groups would have columns of their own
-  constexpr bool kTiles = Finish::kBrings == Bringing::kTiles;
+  constexpr bool kEachTile = Finish::kBrings == Bringing::kEachTile;
   const Share<Tile> share(p);
-  if constexpr (!kTiles) device::GridDependencyWait();
+  if constexpr (!kEachTile) device::GridDependencyWait();
   int brought = -1, change = -1;
   for (int tile = share.first_tile; tile < p.tiles; tile += share.next_tile) {
     int row, column;
     p.template Place<Finish, Tile>(tile, row, column);
-    if (!kTiles && brought == column) continue;
+    if (!kEachTile && brought == column) continue;
     brought = column, ++change;
     const int place = ColumnsPlace<Finish>(change);
     shared.columns.empty[place].Wait(ColumnsParity<Finish>(change) ^ 1);
     finish.Bring(shared.of_columns[place], column);
-    if constexpr (kTiles) {
+    if constexpr (kEachTile) {
       // Twice at first: a kernel of a few us waits for its instructions as long as for memory, unless it has them
       // before earlier work is done.
 #pragma unroll 1
@@ -160,7 +160,7 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
     // Where each brings for itself a constant: where another variable than `brought` says whether columns are new, the
     // compiler no longer sees that all lanes take the same way (fp16 BERT at a batch of 32: 1.5%).
     [[maybe_unused]] bool awaits_columns = false;
-    if (Finish::kBrings == Bringing::kTiles || brought != column) {
+    if (Finish::kBrings == Bringing::kEachTile || brought != column) {
       __syncwarp();
       if constexpr (kAhead) {
         if (change >= 0 && lane == 0) shared.columns.empty[ColumnsPlace<Finish>(change)].Arrive();
@@ -247,6 +247,7 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
         finish_segment(0, chosen, first);
       }
     } else {
+      static_assert(Tile::kMostSplits == 1);
 #pragma unroll
       for (int first = 0; first < kColumns; first += kSegmentColumns) {
 #pragma unroll

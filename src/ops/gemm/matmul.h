@@ -1,4 +1,4 @@
-// The matrix product of MatMul and its like, and the base of operators that do more with one (matmul_norm.cc).
+// The matrix product of MatMul and its like, and the base of operators that do more with one (normed_matmul.cc).
 #pragma once
 
 #include "ops/gemm/gemm_plan.h"

@@ -14,8 +14,9 @@ Result<NormProducts> NormProducts::Read(const OpInfo& info, const char* attribut
   if (numbers.size() % kNumbers != 0) return InvalidArgument(attribute, " has ", numbers.size(), " numbers");
   std::vector<kernels::ManyRowsProduct> products;
   for (size_t i = 0; i < numbers.size(); i += kNumbers) {
-    const auto activation = static_cast<Activation>(numbers[i + 2]);
-    const bool ends = numbers[i + 2] >= 0 && (kernels::IsNoneOrRelu(activation) || activation == Activation::kGeluErf);
+    const bool is_known = numbers[i + 2] >= 0 && numbers[i + 2] < kActivationCount;
+    const auto activation = static_cast<Activation>(is_known ? numbers[i + 2] : 0);
+    const bool ends = is_known && (kernels::IsNoneOrRelu(activation) || activation == Activation::kGeluErf);
     if (numbers[i] <= 0 || numbers[i + 1] <= 0 || !ends) {
       return InvalidArgument(attribute, " has a product of ", numbers[i], " columns, ", numbers[i + 1],
                              " inner elements and activation ", numbers[i + 2]);

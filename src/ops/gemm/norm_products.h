@@ -19,6 +19,7 @@ class NormProducts {
   // As an attribute, n, k, activation and residual of each; kInvalidArgument for what is none. Absent: no products.
   static Result<NormProducts> Read(const OpInfo& info, const char* attribute);
   std::vector<int64_t> AsAttribute() const;
+  bool empty() const { return products_.empty(); }
 
   // Whether all their kernels take so many rows.
   bool DoTheNorm(DataType type, int64_t rows, const device::DeviceInfo& device) const;

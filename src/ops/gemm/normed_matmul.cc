@@ -9,7 +9,9 @@
 // "norm_products" are the products around a normalisation, of which MatMulNorm may have two: "residual_products" are
 // those around the one that made its residual. "epsilon" and "norm_scale", and "residual_epsilon" and "residual_scale",
 // are KeptNorm's.
+#include <algorithm>
 #include <functional>
+#include <span>
 #include <utility>
 
 #include "core/float16.h"
@@ -41,68 +43,53 @@ struct KeptBetween {
   }
 };
 
-// What a call reads and writes: tensors that lie where they cannot be moved in packs go by way of copies, and so do
-// weights that nobody packed.
-class CallTensors {
- public:
-  explicit CallTensors(StreamContext& stream) : stream_(stream), memory_(stream) {}
+// A tensor of a call that has to lie where it can be moved in packs: where it lies, or in a copy.
+struct CallTensor {
+  const void* at;
+  int64_t bytes;
+  bool written = false;
+  const TensorView* turned = nullptr;  // weights [k, n] that nobody packed: the copy is [n, k]
 
-  template <class T>
-  void Read(const T*& tensor, int64_t bytes) {
-    Add(tensor, bytes, [this, &tensor, bytes](void* at) {
-      const void* const from = std::exchange(tensor, static_cast<const T*>(at));
-      return device::MemcpyAsync(at, from, static_cast<size_t>(bytes), stream_.stream());
-    });
-  }
-  template <class T>
-  void Write(T*& tensor, int64_t bytes) {
-    Add(tensor, bytes, [this, &tensor, bytes](void* at) {
-      written_.push_back({std::exchange(tensor, static_cast<T*>(at)), at, static_cast<size_t>(bytes)});
-      return Status::Ok();
-    });
-  }
-  // [n, k] of [k, n].
-  void Turn(const void*& tensor, const TensorView& weight) {
-    parts_.push_back({memory_.Add(weight.bytes()), [this, &tensor, &weight](void* at) {
-                        tensor = at;
-                        return TurnWeight(weight, at, stream_);
-                      }});
-  }
-  // Before and after the call.
-  Status Begin() {
-    if (parts_.empty()) [[likely]]
-      return Status::Ok();
-    CUDAEP_RETURN_IF_ERROR(memory_.Take());
-    for (const auto& [offset, bring] : parts_) CUDAEP_RETURN_IF_ERROR(bring(memory_.at(offset)));
-    return Status::Ok();
-  }
-  Status End() const {
-    for (const auto& [to, from, bytes] : written_) {
-      CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(to, from, bytes, stream_.stream()));
-    }
-    return Status::Ok();
-  }
-
- private:
-  struct Part {
-    size_t offset;
-    std::function<Status(void* at)> bring;
-  };
-  struct Written {
-    void* to;
-    const void* from;
-    size_t bytes;
-  };
-  void Add(const void* tensor, int64_t bytes, std::function<Status(void* at)> bring) {
-    if (kernels::IsAligned(tensor, kernels::kPackBytes)) return;
-    parts_.push_back({memory_.Add(static_cast<size_t>(bytes)), std::move(bring)});
-  }
-
-  StreamContext& stream_;
-  CallMemory memory_;
-  std::vector<Part> parts_;
-  std::vector<Written> written_;
+  bool IsCopied() const { return turned != nullptr || !kernels::IsAligned(at, kernels::kPackBytes); }
 };
+
+// With copies in memory of this call alone.
+Status CallWithCopies(StreamContext& stream, std::span<CallTensor> tensors, const std::function<Status()>& call) {
+  struct Copy {
+    CallTensor* tensor;
+    size_t offset;
+    void* from;
+  };
+  CallMemory memory(stream);
+  std::vector<Copy> copies;
+  for (CallTensor& tensor : tensors) {
+    if (tensor.IsCopied()) copies.push_back({&tensor, memory.Add(static_cast<size_t>(tensor.bytes)), nullptr});
+  }
+  CUDAEP_RETURN_IF_ERROR(memory.Take());
+  for (auto& [tensor, offset, from] : copies) {
+    void* const to = memory.at(offset);
+    from = const_cast<void*>(std::exchange(tensor->at, to));
+    if (tensor->turned != nullptr) {
+      CUDAEP_RETURN_IF_ERROR(TurnWeight(*tensor->turned, to, stream));
+    } else if (!tensor->written) {
+      CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(to, from, static_cast<size_t>(tensor->bytes), stream.stream()));
+    }
+  }
+  CUDAEP_RETURN_IF_ERROR(call());
+  for (const auto& [tensor, offset, to] : copies) {
+    if (!tensor->written) continue;
+    CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(to, tensor->at, static_cast<size_t>(tensor->bytes), stream.stream()));
+  }
+  return Status::Ok();
+}
+
+// `call` finds in `tensors` where they lie.
+template <class Call>
+Status CallInPacks(StreamContext& stream, std::span<CallTensor> tensors, const Call& call) {
+  if (std::ranges::none_of(tensors, &CallTensor::IsCopied)) [[likely]]
+    return call();
+  return CallWithCopies(stream, tensors, call);
+}
 
 struct NormMatMulPlan : Plan {
   PlanPtr matmul;                               // null where `tiles` are
@@ -134,10 +121,37 @@ class NormMatMulBase : public MatMul {
     plan->cost_flops = ProductFlops(context.outputs[0], plan->k);
     return plan;
   }
-  void ReadWeights(const void*& b, const OpContext& context, CallTensors& tensors) const {
+  Status CheckPlain() const {
+    const bool plain = epilogue_.alpha == 1.0f && !a_.transpose && !a_.transpose_batch && !b_.transpose_batch;
+    return plain ? Status::Ok() : InvalidArgument("products around a normalisation are not scaled, nor A turned");
+  }
+  CallTensor WeightsOf(const OpContext& context) const {
     const TensorView& weight = context.inputs[kB];
-    if (!weight.packed && !b_.transpose) return tensors.Turn(b, weight);
-    tensors.Read(b, static_cast<int64_t>(weight.bytes()));
+    const bool is_turned = weight.packed || b_.transpose;
+    return {.at = context.input(kB),
+            .bytes = static_cast<int64_t>(weight.bytes()),
+            .turned = is_turned ? nullptr : &weight};
+  }
+  // What kernels read before earlier work is done, or multiply as one matrix.
+  static Status CheckConstants(const OpInfo& info, int columns) {
+    const std::optional<ConstantInfo> weights = info.constant(kB);
+    if (weights && weights->dims.rank() == 2 && info.is_constant(columns)) return Status::Ok();
+    return InvalidArgument("products that do a normalisation want a matrix of weights and input ", columns,
+                           " to be constants");
+  }
+  Status CheckSizes(TensorViews inputs, const Shape& y, int columns, int64_t vectors, int moments,
+                    int64_t width) const {
+    if (y.rank() < 1) return InvalidArgument("products that do a normalisation want rows");
+    const int64_t n = y[y.rank() - 1], rows = ElementCount(Dims(y).subspan(0, static_cast<size_t>(y.rank() - 1)));
+    if (!SameDims(inputs[static_cast<size_t>(columns)].dims(), Shape{vectors, n})) {
+      return InvalidArgument("input ", columns, ' ', inputs[static_cast<size_t>(columns)].dims(), " must be [", vectors,
+                             ',', n, ']');
+    }
+    const Dims of_rows = inputs[static_cast<size_t>(moments)].dims();
+    if (width % kernels::kNormedPack != 0 || ElementCount(of_rows) != rows * (width / kernels::kMomentElems) * 2) {
+      return InvalidArgument("moments ", of_rows, " of ", rows, " rows of ", width, " elements");
+    }
+    return Status::Ok();
   }
   static int64_t RowsOf(const PlanContext& context) {
     const Dims y = context.outputs[0];
@@ -157,6 +171,15 @@ class MatMulNorm final : public NormMatMulBase {
     CUDAEP_ASSIGN_OR_RETURN(op->of_residual_,
                             KeptBetween::Read(info, "residual_products", "residual_epsilon", "residual_scale"));
     op->constant_affine_ = info.is_constant(kGamma) && info.is_constant(kBeta);
+    op->outputs_ = info.output_count();
+    const bool keeps = !op->own_.products.empty(), kept = !op->of_residual_.products.empty();
+    if (op->epilogue_.activation != Activation::kNone) return InvalidArgument("MatMulNorm has no activation");
+    CUDAEP_RETURN_IF_ERROR(op->CheckPlain());
+    if (!info.has_input(kResidual) || !info.has_input(kGamma) || !info.has_input(kBeta) ||
+        (kept && !info.has_input(kResidualMoments)) || (keeps && !info.has_output(kMoments))) {
+      return InvalidArgument("MatMulNorm misses an input or output");
+    }
+    if (keeps || kept) CUDAEP_RETURN_IF_ERROR(CheckConstants(info, kColumns));
     return op;
   }
 
@@ -164,7 +187,16 @@ class MatMulNorm final : public NormMatMulBase {
     CUDAEP_RETURN_IF_ERROR(MatMul::InferShapes(inputs, outputs));
     const Shape y = outputs[0];
     const int64_t n = y.rank() == 0 ? 0 : y[y.rank() - 1];
-    if (n % kernels::kNormedPack != 0) return InvalidArgument("moments of rows of ", n, " elements");
+    if (n % kernels::kNormedPack != 0 || y.rank() == 0) {
+      return InvalidArgument("moments of rows of ", n, " elements");
+    }
+    if (!of_residual_.products.empty()) {
+      CUDAEP_RETURN_IF_ERROR(CheckSizes(inputs, y, kColumns, 4, kResidualMoments, n));
+    }
+    for (const int vector : {kGamma, kBeta}) {
+      if (SameDims(inputs[static_cast<size_t>(vector)].dims(), Shape{n})) continue;
+      return InvalidArgument("scale and bias of a normalisation must have ", n, " elements");
+    }
     if (outputs.size() > kMoments) {
       outputs[kMoments] = y;
       outputs[kMoments][y.rank() - 1] = n / kernels::kMomentElems;
@@ -191,7 +223,7 @@ class MatMulNorm final : public NormMatMulBase {
 
   Status Enqueue(const Plan& base, const OpContext& context) const override {
     const auto& plan = PlanAs<NormMatMulPlan>(base);
-    void* const y = context.outputs[kSum];
+    void* const y = outputs_ > kSum ? context.outputs[kSum] : nullptr;
     void* const sum = y != nullptr ? y : context.output(kRows);  // where a normalisation of its own reads it
     if (plan.tiles) {
       CUDAEP_RETURN_IF_ERROR(EnqueueTiles(plan, context, plan.keeps ? y : sum));
@@ -220,35 +252,38 @@ class MatMulNorm final : public NormMatMulBase {
 
  private:
   Status EnqueueTiles(const NormMatMulPlan& plan, const OpContext& context, void* y) const {
-    kernels::RowsToNormProduct product{.type = type_, .m = plan.m, .n = plan.n, .k = plan.k, .residual = {}};
-    kernels::RowsToNormPointers at{.a = context.input(kA),
-                                   .b = context.input(kB),
-                                   .columns = context.input<float>(kColumns),
-                                   .residual = context.input(kResidual),
-                                   .y = y};
-    CallTensors tensors(context.runtime);
-    tensors.Read(at.a, plan.m * plan.k * kElementBytes);
-    ReadWeights(at.b, context, tensors);
-    tensors.Read(at.residual, plan.m * plan.n * kElementBytes);
-    tensors.Write(at.y, plan.m * plan.n * kElementBytes);
-    if (plan.kept_residual) {
-      product.residual = of_residual_.norm;
-      at.residual_moments = context.input<float>(kResidualMoments);
-      tensors.Read(at.residual_moments, kernels::MomentBytes(plan.m, plan.n));
-    }
-    tensors.Read(at.columns, plan.n * (plan.kept_residual ? 4 : 2) * kFloatBytes);
-    if (plan.keeps) {
-      at.u = context.output(kRows), at.moments = context.output<float>(kMoments);
-      tensors.Write(at.u, plan.m * plan.n * kElementBytes);
-      tensors.Write(at.moments, kernels::MomentBytes(plan.m, plan.n));
-    }
-    CUDAEP_RETURN_IF_ERROR(tensors.Begin());
-    CUDAEP_RETURN_IF_ERROR(kernels::LaunchRowsToNorm(product, *plan.tiles, at, context.stream()));
-    return tensors.End();
+    const int64_t bytes = plan.m * plan.n * kElementBytes, moments = kernels::MomentBytes(plan.m, plan.n);
+    enum Tensor : size_t { kRead, kWeights, kVectors, kAdded, kAddedMoments, kKept, kKeptMoments, kPlain };
+    CallTensor tensors[] = {{context.input(kA), plan.m * plan.k * kElementBytes},
+                            WeightsOf(context),
+                            {context.input(kColumns), plan.n * (plan.kept_residual ? 4 : 2) * kFloatBytes},
+                            {context.input(kResidual), bytes},
+                            {plan.kept_residual ? context.input(kResidualMoments) : nullptr, moments},
+                            {.at = plan.keeps ? context.output(kRows) : nullptr, .bytes = bytes, .written = true},
+                            {.at = plan.keeps ? context.output(kMoments) : nullptr, .bytes = moments, .written = true},
+                            {.at = y, .bytes = bytes, .written = true}};
+    const bool constant_b = !tensors[kWeights].IsCopied();
+    return CallInPacks(context.runtime, tensors, [&] {
+      kernels::RowsToNormProduct product{
+          .type = type_, .m = plan.m, .n = plan.n, .k = plan.k, .residual = {}, .constant_b = constant_b};
+      if (plan.kept_residual) product.residual = of_residual_.norm;
+      const auto written = [&](Tensor which) { return const_cast<void*>(tensors[which].at); };
+      return kernels::LaunchRowsToNorm(product, *plan.tiles,
+                                       {.a = tensors[kRead].at,
+                                        .b = tensors[kWeights].at,
+                                        .columns = static_cast<const float*>(tensors[kVectors].at),
+                                        .residual = tensors[kAdded].at,
+                                        .residual_moments = static_cast<const float*>(tensors[kAddedMoments].at),
+                                        .u = written(kKept),
+                                        .moments = static_cast<float*>(written(kKeptMoments)),
+                                        .y = written(kPlain)},
+                                       context.stream());
+    });
   }
 
   KeptBetween own_, of_residual_;
   bool constant_affine_ = false;
+  int outputs_ = 1;
 };
 
 class NormedMatMul final : public NormMatMulBase {
@@ -259,7 +294,19 @@ class NormedMatMul final : public NormMatMulBase {
     auto op = std::make_unique<NormedMatMul>();
     CUDAEP_RETURN_IF_ERROR(op->Read(info));
     CUDAEP_ASSIGN_OR_RETURN(op->kept_, KeptBetween::Read(info, "norm_products", "epsilon", "norm_scale"));
+    if (op->epilogue_.residual()) return InvalidArgument("NormedMatMul has no residual");
+    CUDAEP_RETURN_IF_ERROR(op->CheckPlain());
+    if (op->kept_.products.empty()) return op;
+    if (!info.has_input(kMoments)) return InvalidArgument("NormedMatMul misses its moments");
+    CUDAEP_RETURN_IF_ERROR(CheckConstants(info, kColumns));
     return op;
+  }
+
+  Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
+    CUDAEP_RETURN_IF_ERROR(MatMul::InferShapes(inputs, outputs));
+    if (kept_.products.empty()) return Status::Ok();
+    const Dims a = inputs[kA].dims();
+    return CheckSizes(inputs, outputs[0], kColumns, 2, kMoments, a.empty() ? 0 : a[a.size() - 1]);
   }
 
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
@@ -271,22 +318,29 @@ class NormedMatMul final : public NormMatMulBase {
   Status Enqueue(const Plan& base, const OpContext& context) const override {
     const auto& plan = PlanAs<NormMatMulPlan>(base);
     if (!plan.tiles) return MatMul::Enqueue(*plan.matmul, context);
-    kernels::NormedRowsPointers at{.u = context.input(kA),
-                                   .moments = context.input<float>(kMoments),
-                                   .b = context.input(kB),
-                                   .columns = context.input<float>(kColumns),
-                                   .c = context.output(0)};
-    CallTensors tensors(context.runtime);
-    tensors.Read(at.u, plan.m * plan.k * kElementBytes);
-    tensors.Read(at.moments, kernels::MomentBytes(plan.m, plan.k));
-    ReadWeights(at.b, context, tensors);
-    tensors.Read(at.columns, plan.n * 2 * kFloatBytes);
-    tensors.Write(at.c, plan.m * plan.n * kElementBytes);
-    CUDAEP_RETURN_IF_ERROR(tensors.Begin());
-    CUDAEP_RETURN_IF_ERROR(kernels::LaunchNormedRows(
-        {.type = type_, .m = plan.m, .n = plan.n, .k = plan.k, .activation = epilogue_.activation, .norm = kept_.norm},
-        *plan.tiles, at, context.stream()));
-    return tensors.End();
+    enum Tensor : size_t { kKept, kKeptMoments, kWeights, kVectors, kMade };
+    CallTensor tensors[] = {{context.input(kA), plan.m * plan.k * kElementBytes},
+                            {context.input(kMoments), kernels::MomentBytes(plan.m, plan.k)},
+                            WeightsOf(context),
+                            {context.input(kColumns), plan.n * 2 * kFloatBytes},
+                            {.at = context.output(0), .bytes = plan.m * plan.n * kElementBytes, .written = true}};
+    const bool constant_b = !tensors[kWeights].IsCopied();
+    return CallInPacks(context.runtime, tensors, [&] {
+      return kernels::LaunchNormedRows({.type = type_,
+                                        .m = plan.m,
+                                        .n = plan.n,
+                                        .k = plan.k,
+                                        .activation = epilogue_.activation,
+                                        .norm = kept_.norm,
+                                        .constant_b = constant_b},
+                                       *plan.tiles,
+                                       {.u = tensors[kKept].at,
+                                        .moments = static_cast<const float*>(tensors[kKeptMoments].at),
+                                        .b = tensors[kWeights].at,
+                                        .columns = static_cast<const float*>(tensors[kVectors].at),
+                                        .c = const_cast<void*>(tensors[kMade].at)},
+                                       context.stream());
+    });
   }
 
  private:

@@ -46,11 +46,13 @@ def _moments(y: np.ndarray) -> np.ndarray:
     return np.stack([parts.mean(-1), parts.var(-1)], -1)
 
 
-def _statistics(moments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation of rows, from those of their parts."""
+def _statistics(moments: np.ndarray, dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation of rows, from those of their parts; rows of one number have none."""
+    noise = 2.0**-24 if dtype == "float16" else 2.0**-18
     mean = moments[..., 0].mean(-1, keepdims=True)
     variance = (moments[..., 1] + (moments[..., 0] - mean) ** 2).mean(-1, keepdims=True)
-    return mean, np.sqrt(np.maximum(variance, 0) + _EPSILON)
+    deviation = np.sqrt(np.maximum(variance, 0) + _EPSILON)
+    return mean, np.where(variance < mean**2 * noise, np.inf, deviation)
 
 
 def _layer_norm(y: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -> np.ndarray:
@@ -72,7 +74,7 @@ def _read(
         product = a @ (b.T if turned else b)
         if not kept:
             return product, 0, bias
-        mean, deviation = _statistics(moments)
+        mean, deviation = _statistics(moments, dtype)
         return _SCALE * product / deviation, -mean / deviation * columns[0], columns[1]
 
     def expected(a, b, bias, _, moments, columns, **attrs):
@@ -115,7 +117,7 @@ def _make(dtype: str, shape: tuple[int, ...], *, keeps: bool, kept: bool, also_s
     def added(residual, columns, moments):
         if not kept:
             return residual
-        mean, deviation = _statistics(moments)
+        mean, deviation = _statistics(moments, dtype)
         return (_SCALE * residual - mean * columns[2]) / deviation + columns[3]
 
     def expected(a, b, bias, residual, gamma, beta, columns, moments=None, **attrs):

@@ -50,6 +50,21 @@ TEST(ChainsPassTest, NodesInARow) {
   EXPECT_EQ(notes[0].fusion, Fusion::kChains);
 }
 
+TEST(ChainsPassTest, OfInputsAloneTheyComeFirst) {
+  ChainNet net;
+  const int first = net.Op("Softmax", {net.x});
+  const int wide = net.Op("Reshape", {net.Hidden("mask"), net.Constant("shape", {2})});
+  const int mask = net.Op("Exp", {net.Op("Neg", {wide})});
+  const int once = net.Op("Exp", {net.Op("Neg", {net.Hidden("other")})});
+  const int later = net.Op("Exp", {net.Op("Neg", {first})});
+  net.Output(net.Op("MatMul", {net.Op("MatMul", {first, mask}), mask}));
+  net.Output(net.Op("MatMul", {later, net.Op("MatMul", {later, once})}));
+  net.Run();
+  EXPECT_EQ(net.Operators(), (Ops{"Reshape", "Elementwise", "Softmax", "Elementwise", "Elementwise", "MatMul", "MatMul",
+                                  "MatMul", "MatMul"}));
+  EXPECT_EQ(net.node(1).outputs, std::vector<int>{mask});
+}
+
 TEST(ChainsPassTest, BranchesThatMeet) {
   ChainNet net;
   const int a = net.Op("Exp", {net.x}), b = net.Op("Abs", {net.Hidden("other")});

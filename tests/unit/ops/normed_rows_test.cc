@@ -3,6 +3,8 @@
 
 #include <optional>
 
+#include "core/shape.h"
+#include "kernels/movement/transpose.h"
 #include "many_rows_fixture.h"
 
 namespace cudaep::ops {
@@ -101,14 +103,15 @@ class NormedRowsTest : public ManyRowsTest {
     for (int64_t j = 0; j < n; ++j) columns.push_back(Product(rows.gamma, b, k, 0, j).value);
     for (int64_t j = 0; j < n; ++j) columns.push_back(At(bias, j) + Product(rows.beta, b, k, 0, j).value);
     void* const c = Upload(type, std::vector<double>(static_cast<size_t>(m * n), NAN));
-    Check(kernels::LaunchNormedRows({.type = type, .m = m, .n = n, .k = k, .activation = activation, .norm = rows.norm},
-                                    plan,
-                                    {.u = Upload(type, rows.u),
-                                     .moments = static_cast<const float*>(UploadFloats(rows.moments)),
-                                     .b = Upload(type, b),
-                                     .columns = static_cast<const float*>(Upload(DataType::kFloat, columns)),
-                                     .c = c},
-                                    context_->stream()));
+    Check(kernels::LaunchNormedRows(
+        {.type = type, .m = m, .n = n, .k = k, .activation = activation, .norm = rows.norm, .constant_b = m % 2 == 0},
+        plan,
+        {.u = Upload(type, rows.u),
+         .moments = static_cast<const float*>(UploadFloats(rows.moments)),
+         .b = Upload(type, b),
+         .columns = static_cast<const float*>(Upload(DataType::kFloat, columns)),
+         .c = c},
+        context_->stream()));
     std::vector<double> wanted, allowed;
     for (int64_t i = 0; i < m * n; ++i) {
       const Sum sum = Product(rows.normalised, b, k, i / n, i % n);
@@ -136,7 +139,7 @@ class NormedRowsTest : public ManyRowsTest {
     for (const bool both : {true, false}) {
       void *const u = Upload(type, none), *const y = Upload(type, none),
                   *const moments = Upload(DataType::kFloat, std::vector<double>(residual.moments.size(), NAN));
-      kernels::RowsToNormProduct product{.type = type, .m = m, .n = n, .k = k, .residual = {}};
+      kernels::RowsToNormProduct product{.type = type, .m = m, .n = n, .k = k, .residual = {}, .constant_b = both};
       if (kept) product.residual = residual.norm;
       Check(kernels::LaunchRowsToNorm(product, plan,
                                       {.a = Upload(type, a),
@@ -230,6 +233,62 @@ TEST_F(NormedRowsTest, NumbersThatAreNone) {
       context_->stream()));
   const std::vector<double> got = Download(DataType::kFloat16, c, kRows * kSize);
   for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(std::isnan(got[i]), i / kSize < 3) << i;
+}
+
+// An infinite sum makes no moments, in its part of its row alone.
+TEST_F(NormedRowsTest, MomentsOfWhatIsNotFinite) {
+  constexpr int64_t kRows = 3, kSize = 128;
+  std::vector<double> residual = TestValues(kRows * kSize, 1);
+  residual[kSize + 40] = INFINITY;
+  void* const moments = Upload(DataType::kFloat, std::vector<double>(kRows * kSize / 16, -1));
+  Check(kernels::LaunchRowsToNorm(
+      {.m = kRows, .n = kSize, .k = 64, .residual = {}}, kFinest,
+      {.a = Upload(DataType::kFloat16, TestValues(kRows * 64, 2)),
+       .b = Upload(DataType::kFloat16, TestValues(kSize * 64, 3)),
+       .columns = static_cast<const float*>(Upload(DataType::kFloat, std::vector<double>(kSize * 2, 1))),
+       .residual = Upload(DataType::kFloat16, residual),
+       .u = Upload(DataType::kFloat16, std::vector<double>(residual.size())),
+       .moments = static_cast<float*>(moments)},
+      context_->stream()));
+  const std::vector<double> got = Download(DataType::kFloat, moments, kRows * kSize / 16);
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(std::isfinite(got[i]), i / 2 != (kSize + 40) / 32) << i;
+}
+
+// Of boxes that are asked for ahead none is of weights that the kernel in front writes.
+TEST_F(NormedRowsTest, WeightsThatTheKernelInFrontWrites) {
+  constexpr int64_t kSize = 64;
+  const Rows rows = MakeRows(kSize, kSize, 0, 1, 1);
+  const std::vector<double> b = TestValues(kSize * kSize, 2), none(b.size()), residual = TestValues(b.size(), 3);
+  auto transpose = kernels::PlanTranspose(Shape{kSize, kSize}, Shape{1, 0}, 2);
+  CUDAEP_ASSERT_OK(transpose.status());
+  const auto* const columns = static_cast<const float*>(Upload(DataType::kFloat, std::vector<double>(kSize * 2, 0.5)));
+  for (const kernels::WarpgroupPlan& plan : {kFinest, kFlat}) {
+    for (const bool normed : {true, false}) {
+      std::vector<double> results[2];
+      for (const bool ahead : {true, false}) {  // the weights are there, or are turned in front
+        void *const c = Upload(DataType::kFloat16, none), *const to = Upload(DataType::kFloat16, none);
+        const void* const from = Upload(DataType::kFloat16, b);
+        const void* const a = Upload(DataType::kFloat16, rows.u);
+        const void* const moments = UploadFloats(rows.moments);
+        const void* const added = Upload(DataType::kFloat16, residual);
+        Check(kernels::LaunchTranspose(*transpose, from, to, context_->stream()));
+        if (ahead) Check(device::StreamSynchronize(context_->stream()));
+        if (normed) {
+          Check(kernels::LaunchNormedRows(
+              {.m = kSize, .n = kSize, .k = kSize, .norm = rows.norm, .constant_b = ahead}, plan,
+              {.u = a, .moments = static_cast<const float*>(moments), .b = to, .columns = columns, .c = c},
+              context_->stream()));
+        } else {
+          Check(kernels::LaunchRowsToNorm({.m = kSize, .n = kSize, .k = kSize, .residual = {}, .constant_b = ahead},
+                                          plan, {.a = a, .b = to, .columns = columns, .residual = added, .y = c},
+                                          context_->stream()));
+        }
+        results[ahead ? 0 : 1] = Download(DataType::kFloat16, c, kSize * kSize);
+      }
+      EXPECT_EQ(results[0], results[1]) << static_cast<int>(plan.tiles) << ' ' << normed;
+      EXPECT_NE(results[0], none);
+    }
+  }
 }
 
 TEST_F(NormedRowsTest, WhatTheyDoNotTakeIsRefused) {
