@@ -27,6 +27,19 @@ __device__ __forceinline__ Pack<T, kManyRowsPack> ResidualOfThread(const unsigne
   return LoadPack<kManyRowsPack>(reinterpret_cast<const T*>(box + device::BoxPieceOffset(row, piece)));
 }
 
+// Where a thread has its part of C.
+template <class T>
+struct RowsOfThread {
+  T* upper;     // in its first row and the tile's first segment
+  bool has[2];  // whether C has this row, and the one eight below
+
+  __device__ __forceinline__ void Place(void* c, int row, int column, int m, int n) {
+    upper = static_cast<T*>(c) + int64_t{row} * n + column + ColumnOfThread();
+    has[0] = row < m;
+    has[1] = row + 8 < m;
+  }
+};
+
 struct NoMap {
   uint64_t unused = 0;  // without padding, where the simulated device might find an old pointer
 };
@@ -46,11 +59,8 @@ struct RowsFinish {
   struct OfColumns {
     Pack<T, kPack> bias[kColumns / kPack];
   };
-  template <int kColumns>
-  struct OfThread {
-    T* upper;     // what it has of C in its first row and the tile's first segment
-    bool has[2];  // whether C has this row, and the one eight below
-  };
+  template <int /*kColumns*/>
+  using OfThread = RowsOfThread<T>;
 
   std::conditional_t<kHasResidual, device::TensorMap, NoMap> residual;
   void* c;
@@ -68,16 +78,13 @@ struct RowsFinish {
     of.bias[i] = any ? LoadPack<kPack>(static_cast<const T*>(bias) + column + i * kPack) : Pack<T, kPack>{};
   }
 
-  template <int kColumns>
-  __device__ __forceinline__ void BringThread(OfThread<kColumns>& of, int row, int column) const {
-    of.upper = static_cast<T*>(c) + int64_t{row} * n + column + ColumnOfThread();
-    of.has[0] = row < m;
-    of.has[1] = row + 8 < m;
+  __device__ __forceinline__ void BringThread(RowsOfThread<T>& of, int row, int column) const {
+    of.Place(c, row, column, m, n);
   }
 
   template <int kColumns>
-  __device__ __forceinline__ void operator()(const OfColumns<kColumns>& of, const OfThread<kColumns>& to,
-                                             const float* sum, int first, int /*row*/, int column,
+  __device__ __forceinline__ void operator()(const OfColumns<kColumns>& of, const RowsOfThread<T>& to, const float* sum,
+                                             int first, int /*row*/, int column,
                                              [[maybe_unused]] const unsigned char* box = nullptr) const {
     const Pack<T, kPack> term = of.bias[(first + ColumnOfThread()) / kPack];
     const Pack<T, kPack> above = Added(box, first, 0), below = Added(box, first, 8);

@@ -18,11 +18,8 @@ struct NormedFinish {
     alignas(16) float of[2][kColumns];  // as NormedRowsPointers has them
     KeptRows::Row row[KeptRows::kRows];
   };
-  template <int kColumns>
-  struct OfThread {
-    T* upper;
-    bool has[2];
-  };
+  template <int /*kColumns*/>
+  using OfThread = RowsOfThread<T>;
 
   KeptRows rows;
   void* c;
@@ -40,16 +37,13 @@ struct NormedFinish {
     rows.Bring(of.row, row, m, columns, rehearses);
   }
 
-  template <int kColumns>
-  __device__ __forceinline__ void BringThread(OfThread<kColumns>& of, int row, int column) const {
-    of.upper = static_cast<T*>(c) + int64_t{row} * n + column + ColumnOfThread();
-    of.has[0] = row < m;
-    of.has[1] = row + 8 < m;
+  __device__ __forceinline__ void BringThread(RowsOfThread<T>& of, int row, int column) const {
+    of.Place(c, row, column, m, n);
   }
 
   template <int kColumns>
-  __device__ __forceinline__ void operator()(const OfColumns<kColumns>& of, const OfThread<kColumns>& to,
-                                             const float* sum, int first, int row, int column) const {
+  __device__ __forceinline__ void operator()(const OfColumns<kColumns>& of, const RowsOfThread<T>& to, const float* sum,
+                                             int first, int row, int column) const {
     const auto weights = LoadPack<kPack>(&of.of[0][first + ColumnOfThread()]),
                shifts = LoadPack<kPack>(&of.of[1][first + ColumnOfThread()]);
     if (column >= n) return;
