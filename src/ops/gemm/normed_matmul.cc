@@ -192,6 +192,8 @@ class MatMulNorm final : public NormMatMulBase {
     }
     if (!of_residual_.products.empty()) {
       CUDAEP_RETURN_IF_ERROR(CheckSizes(inputs, y, kColumns, 4, kResidualMoments, n));
+    } else if (!own_.products.empty() && !SameDims(inputs[kColumns].dims(), Shape{2, n})) {
+      return InvalidArgument("input ", int{kColumns}, ' ', inputs[kColumns].dims(), " must be [2,", n, ']');
     }
     for (const int vector : {kGamma, kBeta}) {
       if (SameDims(inputs[static_cast<size_t>(vector)].dims(), Shape{n})) continue;

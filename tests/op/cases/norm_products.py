@@ -16,6 +16,7 @@ from .fused_matmul import _ACTIVATIONS
 _EPSILON, _SCALE, _PART = 0.25, 2.0, 32
 # Products by tiles of 64 rows, on a device of few multiprocessors too: columns, inner elements, activation, residual.
 _TILES = [64, 64, 0, 1, 128, 64, 2, 0]
+_OF_64 = [(20, 64), (64, 64), (64,), (20, 64), (64,), (64,)]  # A, B, bias, residual, scale and shift
 _WIDE = [*_TILES, 1 << 16, 64, 0, 0]  # with one that is not
 _TOLERANCE = {
     "float16": Tolerance(1, terms=2.0**11),
@@ -181,7 +182,28 @@ CASES = [
             ("NormedMatMul", [(20, 64), (64, 64)], [64, 64, 0], "norm_products has 3 numbers"),
             ("NormedMatMul", [(20, 64), (64, 64)], [0, 64, 0, 0], "a product of 0 columns, 64 inner elements"),
             ("NormedMatMul", [(20, 64), (64, 64)], [64, 64, 7, 0], "activation 7"),
+            ("NormedMatMul", [(20, 64), (64, 64)], [64, 64, 256, 0], "activation 256"),
+            ("NormedMatMul", [(20, 64), (64, 64)], _TILES, "NormedMatMul misses its moments"),
+            ("NormedMatMul", [(20, 64), (64, 64), (64,), (20, 64)], _TILES, "NormedMatMul has no residual"),
             ("MatMulNorm", [(20, 64), (64, 40), (40,), (20, 40), (40,), (40,)], [], "moments of rows of 40 elements"),
+            ("MatMulNorm", [(20, 64), (64, 64), (64,)], [], "MatMulNorm misses an input or output"),
+            ("MatMulNorm", [(20, 64), (64, 64), (64,), (20, 64), (64,), (32,)], [], "must have 64 elements"),
+        ]
+    ),
+    *(
+        Case(
+            op="MatMulNorm",
+            domain=FUSED_DOMAIN,
+            inputs=_typed([np.zeros(s) for s in (*_OF_64, columns)], "float16", floats=(6,)),
+            attrs={"norm_products": _TILES, "own_weights": 1},
+            constants=constants,
+            outputs=("float16", "float32", "float16"),
+            error=("INVALID_ARGUMENT", text),
+        )
+        for columns, constants, text in [
+            ((2, 32), (1, 6), "input 6 [2,32] must be [2,64]"),
+            ((2, 64), (6,), "want a matrix of weights and input 6 to be constants"),
+            ((2, 64), (1,), "want a matrix of weights and input 6 to be constants"),
         ]
     ),
 ]
