@@ -9,17 +9,10 @@
 // "norm_products" are the products around a normalisation, of which MatMulNorm may have two: "residual_products" are
 // those around the one that made its residual. "epsilon" and "norm_scale", and "residual_epsilon" and "residual_scale",
 // are KeptNorm's.
-#include <algorithm>
-#include <functional>
-#include <span>
-#include <utility>
-
 #include "core/float16.h"
-#include "kernels/pack.h"
-#include "ops/call_memory.h"
+#include "ops/call_tensors.h"
 #include "ops/gemm/matmul.h"
 #include "ops/gemm/norm_products.h"
-#include "ops/gemm/turned_weight.h"
 #include "ops/norm/layer_norm.h"
 #include "ops/registry.h"
 
@@ -42,54 +35,6 @@ struct KeptBetween {
     return kept;
   }
 };
-
-// A tensor of a call that has to lie where it can be moved in packs: where it lies, or in a copy.
-struct CallTensor {
-  const void* at;
-  int64_t bytes;
-  bool written = false;
-  const TensorView* turned = nullptr;  // weights [k, n] that nobody packed: the copy is [n, k]
-
-  bool IsCopied() const { return turned != nullptr || !kernels::IsAligned(at, kernels::kPackBytes); }
-};
-
-// With copies in memory of this call alone.
-Status CallWithCopies(StreamContext& stream, std::span<CallTensor> tensors, const std::function<Status()>& call) {
-  struct Copy {
-    CallTensor* tensor;
-    size_t offset;
-    void* from;
-  };
-  CallMemory memory(stream);
-  std::vector<Copy> copies;
-  for (CallTensor& tensor : tensors) {
-    if (tensor.IsCopied()) copies.push_back({&tensor, memory.Add(static_cast<size_t>(tensor.bytes)), nullptr});
-  }
-  CUDAEP_RETURN_IF_ERROR(memory.Take());
-  for (auto& [tensor, offset, from] : copies) {
-    void* const to = memory.at(offset);
-    from = const_cast<void*>(std::exchange(tensor->at, to));
-    if (tensor->turned != nullptr) {
-      CUDAEP_RETURN_IF_ERROR(TurnWeight(*tensor->turned, to, stream));
-    } else if (!tensor->written) {
-      CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(to, from, static_cast<size_t>(tensor->bytes), stream.stream()));
-    }
-  }
-  CUDAEP_RETURN_IF_ERROR(call());
-  for (const auto& [tensor, offset, to] : copies) {
-    if (!tensor->written) continue;
-    CUDAEP_RETURN_IF_ERROR(device::MemcpyAsync(to, tensor->at, static_cast<size_t>(tensor->bytes), stream.stream()));
-  }
-  return Status::Ok();
-}
-
-// `call` finds in `tensors` where they lie.
-template <class Call>
-Status CallInPacks(StreamContext& stream, std::span<CallTensor> tensors, const Call& call) {
-  if (std::ranges::none_of(tensors, &CallTensor::IsCopied)) [[likely]]
-    return call();
-  return CallWithCopies(stream, tensors, call);
-}
 
 struct NormMatMulPlan : Plan {
   PlanPtr matmul;                               // null where `tiles` are
