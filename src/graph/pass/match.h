@@ -65,6 +65,9 @@ class Matcher {
 using ir::FloatAttribute;
 using ir::IntAttribute;
 
+// -1: the node leaves it out.
+inline int InputOf(const ir::Node& node, size_t index) { return index < node.inputs.size() ? node.inputs[index] : -1; }
+
 // Whether the constant or value has one dimension, of the size of the last of `of`.
 bool IsVectorOfLast(const ir::Graph& graph, int value, int of);
 

@@ -54,8 +54,6 @@ class Mover {
   }
 
  private:
-  static int Input(const ir::Node& node, size_t i) { return i < node.inputs.size() ? node.inputs[i] : -1; }
-
   void DescribeProducts(MovableNorm& norm) {
     std::vector<ManyRowsProduct> products{norm.sizes.sizes};
     for (const NormReader& reader : norm.readers) products.push_back(reader.product.sizes);
@@ -171,7 +169,7 @@ class Mover {
     const ir::Node& reader = rewrite_.node(index);
     const PackedHeads of = PackedHeadsOf(reader, columns);
     ir::Node attention = rewrite_.Instead(index, ops::kFusedDomain, "Attention", 1);
-    attention.inputs = {projected, -1, -1, Input(reader, kScoreBias)};
+    attention.inputs = {projected, -1, -1, InputOf(reader, kScoreBias)};
     attention.attributes = {{"q_num_heads", of.heads}, {"kv_num_heads", of.heads}, {"head_size", of.hidden / of.heads}};
     const auto empty = reader.attributes.find("empty_is_nan");
     if (empty != reader.attributes.end()) attention.attributes.insert(*empty);

@@ -28,8 +28,6 @@ class Finder {
   }
 
  private:
-  static int Input(const ir::Node& node, size_t i) { return i < node.inputs.size() ? node.inputs[i] : -1; }
-
   // A product of rows with a matrix of its own.
   std::optional<ProductBesideNorm> ProductOf(int index) const {
     const ir::Node& node = rewrite_.node(index);
@@ -48,8 +46,8 @@ class Finder {
                      .k = w.dim[turned ? 1 : 0],
                      .bias = true,
                      .activation = activation->activation};
-    product.bias = Input(node, kProductBias);
-    if (!is_attention) product.residual = Input(node, kProductResidual);
+    product.bias = InputOf(node, kProductBias);
+    if (!is_attention) product.residual = InputOf(node, kProductResidual);
     product.sizes.residual = product.residual >= 0;
     const ir::Value* const bias = product.bias < 0 ? nullptr : &graph_.value(product.bias);
     const bool has_vector = bias == nullptr || (bias->is_constant() && bias->constant.rank == 1 &&
@@ -78,7 +76,7 @@ class Finder {
                         std::ranges::all_of(*numbers, [](double x) { return std::isfinite(x); });
       return fits ? numbers : std::nullopt;
     };
-    auto gamma = vector(Input(node, 1)), beta = vector(Input(node, 2));
+    auto gamma = vector(InputOf(node, 1)), beta = vector(InputOf(node, 2));
     if (!gamma || !beta) return rewrite_.Miss(index, "scale and bias are not constant vectors of the rows' type");
     double largest = 0, sum = 0;
     for (const double each : *gamma) largest = std::max(largest, std::abs(each)), sum += std::abs(each);
@@ -125,8 +123,8 @@ class Finder {
     const auto [heads, hidden, v_hidden] = PackedHeadsOf(attention, columns);
     const bool divides = heads > 0 && hidden > 0 && hidden % heads == 0 && v_hidden > 0 && v_hidden % heads == 0 &&
                          2 * hidden + v_hidden == columns;
-    const bool plain = divides && Input(attention, kMask) < 0 && Input(attention, kPast) < 0 &&
-                       Input(attention, kPastLength) < 0 && attention.outputs.size() == 1 &&
+    const bool plain = divides && InputOf(attention, kMask) < 0 && InputOf(attention, kPast) < 0 &&
+                       InputOf(attention, kPastLength) < 0 && attention.outputs.size() == 1 &&
                        graph_.value(attention.inputs[0]).dims.has_value();
     return plain ? nullptr : kWhyNot;
   }

@@ -31,7 +31,7 @@ class RowProducts {
     const auto target = ReshapeTarget(*from, rows);
     if (!target) return;
     ir::Node product = rewrite_.Instead(last, ops::kFusedDomain, "MatMul", 1);
-    product.inputs = {Added(gemm.inputs[0], std::move(rows)), gemm.inputs[1], Input(gemm, 2), -1};
+    product.inputs = {Added(gemm.inputs[0], std::move(rows)), gemm.inputs[1], InputOf(gemm, 2), -1};
     for (const char* name : {"transB", "alpha"}) {
       const auto found = gemm.attributes.find(std::string_view(name));
       if (found != gemm.attributes.end()) product.attributes.insert(*found);
@@ -88,10 +88,8 @@ class RowProducts {
   }
 
  private:
-  static int Input(const ir::Node& node, size_t i) { return i < node.inputs.size() ? node.inputs[i] : -1; }
-
   bool HasPlainBias(const ir::Node& gemm) const {
-    return Input(gemm, 2) < 0 ||
+    return InputOf(gemm, 2) < 0 ||
            (FloatAttribute(gemm, "beta", 1) == 1 && IsVectorOfLast(graph_, gemm.inputs[2], gemm.outputs[0]));
   }
 
