@@ -26,6 +26,12 @@
 
 namespace cudaep::ops {
 
+// An output whose elements lie together in an input's buffer, so many bytes from its start on.
+struct PartOfInput {
+  int input = 0, output = 0;
+  size_t offset_bytes = 0;
+};
+
 // Base of every plan. An operator without choices uses it as it is.
 class Plan {
  public:
@@ -52,6 +58,9 @@ class Plan {
   double cost_bytes = 0, cost_flops = 0;
   // Filled by the caller from InferShapes; empty for a plan that serves several shapes (PlanKey).
   std::vector<Shape> outputs;
+  // The caller may give such an output its place in the input, as with KernelRow::aliases: Enqueue leaves it alone then
+  // (OpContext::LiesIn), and copies where the caller does not.
+  std::vector<PartOfInput> parts;
 
  private:
   static constexpr size_t kScratchAlignment = 256;
@@ -100,6 +109,10 @@ struct OpContext {
   // Whether an output lies in the buffer of an input (KernelRow::in_place, or the caller's own binding).
   bool Shares(int input_index, int output_index) const {
     return outputs[output_index] != nullptr && outputs[output_index] == input(input_index);
+  }
+  // Whether an output is where it lies in an input.
+  bool LiesIn(const PartOfInput& part) const {
+    return outputs[part.output] != nullptr && outputs[part.output] == input<std::byte>(part.input) + part.offset_bytes;
   }
 
   // An output whose shape InferShapes left open (kUnknownDim), once it is known. At most once for each.

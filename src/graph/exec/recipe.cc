@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "graph/exec/memory_plan.h"
+#include "graph/exec/buffers.h"
 #include "graph/exec/once.h"
 #include "graph/exec/stated_dims.h"
 #include "runtime/operator_graphs.h"
@@ -73,141 +73,6 @@ Status InferSteps(const Program& program, ops::TensorViews inputs, std::vector<R
   }
   return Status::Ok();
 }
-
-// Which values share memory, and how long it lives.
-class Buffers {
- public:
-  Buffers(const Program& program, const std::vector<Recipe::Value>& values, const OnceSteps& once)
-      : program_(program), values_(values), once_(once), buffer_of_(values.size(), -1), last_use_(values.size(), -1) {
-    for (size_t s = 0; s < program.steps.size(); ++s) {
-      const ProgramStep& step = program.steps[s];
-      if (!RunsOnDevice(step)) continue;
-      for (size_t i = 0; i < step.inputs.size(); ++i) {
-        if (ReadsOnDevice(step, i)) last_use_[Index(step.inputs[i])] = static_cast<int>(s);
-      }
-    }
-    for (size_t v = 0; v < values.size(); ++v) {
-      const ProgramValue& value = program.values[v];
-      if (value.is_constant) {
-        buffer_of_[v] = Add({.place = {Place::Kind::kConstant, v}});
-      } else if (value.input >= 0) {
-        buffer_of_[v] = Add({.place = {Place::Kind::kInput, static_cast<size_t>(value.input)}});
-      }
-    }
-    for (size_t s = 0; s < program.steps.size(); ++s) {
-      if (RunsOnDevice(program.steps[s])) PlaceOutputs(static_cast<int>(s));
-    }
-  }
-
-  struct Buffer {
-    Place place;
-    BufferLife life;
-    bool once = false;  // written by steps that run once, in no other call
-    bool kept = false;  // has a kept value
-  };
-  std::vector<Buffer>& all() { return buffers_; }
-  Place PlaceOf(size_t value) const {
-    return buffer_of_[value] < 0 ? Place{} : buffers_[Index(buffer_of_[value])].place;
-  }
-
- private:
-  static size_t Index(int index) { return static_cast<size_t>(index); }
-  static bool RunsOnDevice(const ProgramStep& step) { return step.op != nullptr && step.runs; }
-  static bool ReadsOnDevice(const ProgramStep& step, size_t input) {
-    return step.inputs[input] >= 0 && !step.ReadsOnHost(input);
-  }
-
-  int Add(Buffer buffer) {
-    buffers_.push_back(buffer);
-    return static_cast<int>(buffers_.size()) - 1;
-  }
-
-  size_t BytesOf(int value) const {
-    return StorageBytes(program_.values[Index(value)].type, values_[Index(value)].dims.elems());
-  }
-
-  void PlaceOutputs(int s) {
-    const ProgramStep& step = program_.steps[Index(s)];
-    for (size_t j = 0; j < step.outputs.size(); ++j) {
-      const int value = step.outputs[j];
-      if (value < 0) continue;
-      int buffer = SharedBuffer(step, s, static_cast<int>(j));
-      if (buffer < 0) {
-        const bool once = once_.steps[Index(s)] == Recipe::Runs::kOnce;
-        buffer = Add({.place = {Place::Kind::kBlock, 0}, .life = {BytesOf(value), s, s}, .once = once});
-      }
-      buffer_of_[Index(value)] = buffer;
-      Buffer& own = buffers_[Index(buffer)];
-      own.kept = own.kept || once_.IsKept(value);
-      own.life.last = std::max(own.life.last, last_use_[Index(value)]);
-      const int output = program_.values[Index(value)].output;
-      if (output >= 0) own.place = {Place::Kind::kOutput, Index(output)};
-    }
-  }
-
-  // The buffer of an input that the output takes over; -1: none. What leaves the region is written by its own step and
-  // no earlier: the caller may have it in an input's memory, which steps before still read.
-  int SharedBuffer(const ProgramStep& step, int s, int output) const {
-    if (program_.values[Index(step.outputs[Index(output)])].output >= 0) return -1;
-    for (const ops::BufferPair& pair : step.row->aliases) {
-      const int buffer = pair.output == output ? Candidate(step, pair) : -1;
-      if (buffer >= 0) return buffer;
-    }
-    for (const ops::BufferPair& pair : step.row->extends) {
-      const int buffer = pair.output == output ? Candidate(step, pair) : -1;
-      if (buffer >= 0 && MayExtend(buffer)) return buffer;
-    }
-    for (const ops::BufferPair& pair : step.row->in_place) {
-      const int buffer = pair.output == output ? Candidate(step, pair) : -1;
-      if (buffer >= 0 && MayOverwrite(step, pair, buffer, s)) return buffer;
-    }
-    return -1;
-  }
-
-  // Of an input on the device with as many bytes as the output.
-  int Candidate(const ProgramStep& step, const ops::BufferPair& pair) const {
-    const size_t input = Index(pair.input);
-    if (input >= step.inputs.size() || !ReadsOnDevice(step, input)) return -1;
-    if (step.packed[input] != nullptr) return -1;
-    const int value = step.inputs[input];
-    const int output = step.outputs[Index(pair.output)], buffer = buffer_of_[Index(value)];
-    if (BytesOf(value) != BytesOf(output)) return -1;
-    // What is kept is written once.
-    const bool rewritten =
-        buffer >= 0 && buffers_[Index(buffer)].place.kind == Place::Kind::kBlock && !buffers_[Index(buffer)].once;
-    return rewritten && once_.IsKept(output) ? -1 : buffer;
-  }
-
-  // The region's own memory, which is written in each call.
-  bool MayExtend(int buffer) const {
-    const Buffer& shared = buffers_[Index(buffer)];
-    return shared.place.kind == Place::Kind::kBlock && !shared.kept && !shared.once;
-  }
-
-  // Nobody reads the input afterwards, nor this step by another of its inputs or outputs.
-  bool MayOverwrite(const ProgramStep& step, const ops::BufferPair& pair, int buffer, int s) const {
-    const Buffer& shared = buffers_[Index(buffer)];
-    if (shared.place.kind != Place::Kind::kBlock || shared.kept || shared.life.last > s) return false;
-    const size_t input = Index(step.inputs[Index(pair.input)]), output = Index(step.outputs[Index(pair.output)]);
-    if (program_.values[input].type != program_.values[output].type) return false;
-    if (!SameDims(values_[input].dims, values_[output].dims)) return false;
-    int readers = 0;
-    for (size_t i = 0; i < step.inputs.size(); ++i) {
-      if (ReadsOnDevice(step, i) && buffer_of_[Index(step.inputs[i])] == buffer) ++readers;
-    }
-    for (const int other : step.outputs) {
-      if (other >= 0 && buffer_of_[Index(other)] == buffer) return false;
-    }
-    return readers == 1;
-  }
-
-  const Program& program_;
-  const std::vector<Recipe::Value>& values_;
-  const OnceSteps& once_;
-  std::vector<Buffer> buffers_;
-  std::vector<int> buffer_of_;  // of each value
-  std::vector<int> last_use_;   // step that reads a value last on the device
-};
 
 // How much that is together.
 size_t PlaceKept(std::vector<Buffers::Buffer>& buffers) {
@@ -288,12 +153,20 @@ void AddUp(const std::vector<Recipe::Step>& steps, Recipe& recipe) {
   }
 }
 
-bool IsView(const ProgramStep& step, const std::vector<Recipe::Value>& values) {
-  return std::any_of(step.row->aliases.begin(), step.row->aliases.end(), [&](const ops::BufferPair& pair) {
-    const auto input = static_cast<size_t>(pair.input), output = static_cast<size_t>(pair.output);
-    if (input >= step.inputs.size() || step.inputs[input] < 0 || step.outputs[output] < 0) return false;
-    return values[static_cast<size_t>(step.inputs[input])].place ==
-           values[static_cast<size_t>(step.outputs[output])].place;
+// Whether the output is the input's memory, or `offset` bytes into that.
+bool LiesIn(const ProgramStep& step, const std::vector<Recipe::Value>& values, const ops::PartOfInput& part) {
+  const auto input = static_cast<size_t>(part.input), output = static_cast<size_t>(part.output);
+  if (input >= step.inputs.size() || step.inputs[input] < 0 || step.outputs[output] < 0) return false;
+  Place place = values[static_cast<size_t>(step.inputs[input])].place;
+  place.offset += part.offset_bytes;
+  return place == values[static_cast<size_t>(step.outputs[output])].place;
+}
+
+bool IsView(const ProgramStep& step, const ops::Plan& plan, const std::vector<Recipe::Value>& values) {
+  const auto is_view = [&](const ops::BufferPair& pair) { return LiesIn(step, values, {pair.input, pair.output}); };
+  if (std::ranges::any_of(step.row->aliases, is_view)) return true;
+  return !plan.parts.empty() && std::ranges::all_of(plan.parts, [&](const ops::PartOfInput& part) {
+    return step.outputs[static_cast<size_t>(part.output)] < 0 || LiesIn(step, values, part);
   });
 }
 
@@ -301,8 +174,9 @@ bool IsView(const ProgramStep& step, const std::vector<Recipe::Value>& values) {
 int Launches(const Program& program, const Recipe& recipe) {
   int count = 0;
   for (size_t s = 0; s < program.steps.size(); ++s) {
-    if (recipe.steps()[s].plan == nullptr || recipe.runs[s] == Recipe::Runs::kOnce) continue;
-    if (!IsView(program.steps[s], recipe.values)) ++count;
+    const ops::Plan* const plan = recipe.steps()[s].plan.get();
+    if (plan == nullptr || recipe.runs[s] == Recipe::Runs::kOnce) continue;
+    if (!IsView(program.steps[s], *plan, recipe.values)) ++count;
   }
   return count;
 }
@@ -329,7 +203,7 @@ Result<std::unique_ptr<Recipe>> MakeRecipe(const Program& program, std::span<Ste
   CUDAEP_RETURN_IF_ERROR(InferSteps(program, context.inputs, recipe->values, plan));
 
   OnceSteps once = FindOnce(program, recipe->values, steps);
-  Buffers buffers(program, recipe->values, once);
+  Buffers buffers(program, recipe->values, steps, once);
   const size_t kept_bytes = PlaceKept(buffers.all());
   const auto is_in_block = [](const Place& place) {
     return place.kind == Place::Kind::kBlock || place.kind == Place::Kind::kKept;

@@ -19,6 +19,7 @@ struct Place {
   };
   Kind kind = Kind::kNowhere;
   size_t at = 0, in_block = 0;
+  size_t offset = 0;  // bytes behind that: of a part of another value
 
   bool operator==(const Place&) const = default;
 };

@@ -115,8 +115,7 @@ Status RegionOperator::Enqueue(const ops::Plan& plan, const ops::OpContext& cont
 
 Status RegionOperator::EnqueueSteps(const Recipe& recipe, const ops::OpContext& context, std::byte* kept,
                                     std::initializer_list<Recipe::Runs> kinds) const {
-  const auto address = [&](int index) -> void* {
-    const Place& place = recipe.values[static_cast<size_t>(index)].place;
+  const auto base = [&](const Place& place) -> void* {
     switch (place.kind) {
       case Place::Kind::kNowhere:
         return nullptr;
@@ -133,6 +132,10 @@ Status RegionOperator::EnqueueSteps(const Recipe& recipe, const ops::OpContext& 
         return static_cast<std::byte*>(context.workspace) + place.in_block;
     }
     return nullptr;
+  };
+  const auto address = [&](int index) -> void* {
+    const Place& place = recipe.values[static_cast<size_t>(index)].place;
+    return place.offset == 0 ? base(place) : static_cast<std::byte*>(base(place)) + place.offset;
   };
   auto* views = static_cast<ops::TensorView*>(alloca(sizeof(ops::TensorView) * most_inputs_));
   auto** outputs = static_cast<void**>(alloca(sizeof(void*) * most_outputs_));

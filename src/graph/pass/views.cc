@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "graph/pass/layout.h"
 #include "graph/pass/row_products.h"
 #include "graph/pass/strided_view.h"
 
@@ -89,6 +90,36 @@ class Composer {
   const Matcher& match_;
 };
 
+// One position of an axis by its number is a part, which may lie together in what it is taken of (ops::Plan::parts).
+void TakePosition(const Rewriter& rewrite, int index) {
+  ir::Graph& graph = rewrite.graph;
+  const ir::Node& node = rewrite.node(index);
+  if (!node.Is("Gather") || node.on_host) return;
+  const ir::Value data = graph.value(node.inputs[0]);  // copied: values are added
+  const auto at = rewrite.match.IntsOf(node, "", 1);
+  const auto& taken = graph.value(node.outputs[0]).dims;
+  if (data.is_constant() || !data.dims || !taken || !at || at->size() != 1) return;
+  const auto rank = static_cast<int64_t>(data.dims->size());
+  const int64_t stated = IntAttribute(node, "axis", 0), axis = stated < 0 ? stated + rank : stated;
+  const int64_t size = (*data.dims)[static_cast<size_t>(axis)].size, first = at->front();
+  // Beyond the end Gather is an error, and Slice takes nothing.
+  if (first != 0 && (size < 0 || first < -size || first >= size)) return;
+  const bool keeps_axis = taken->size() == data.dims->size();
+  const auto ints = [&](int64_t value) { return AddInts(graph, data.name, {value}); };
+  ir::Node part = rewrite.Instead(index, "", "Slice", 13);
+  part.inputs = {node.inputs[0], ints(first), ints(first == -1 ? INT64_MAX : first + 1), ints(axis)};
+  if (keeps_axis) {
+    rewrite.Replace(index, std::move(part));
+    return;
+  }
+  std::vector<ir::Dim> dims = *data.dims;
+  dims[static_cast<size_t>(axis)] = {.size = 1};
+  part.outputs = {graph.AddValue({.name = data.name, .type = data.type, .dims = std::move(dims)})};
+  ir::Node apart = rewrite.Instead(index, "", "Squeeze", 13);
+  apart.inputs = {part.outputs[0], ints(axis)};
+  rewrite.Replace(index, std::move(apart), {std::move(part)});
+}
+
 }  // namespace
 
 void ComposeViews(ir::Graph& graph, const PassContext& context) {
@@ -97,6 +128,10 @@ void ComposeViews(ir::Graph& graph, const PassContext& context) {
   const Composer composer(rewrite);
   for (int n = 0; n < rewrite.node_count(); ++n) composer.Compose(n);
   rewrite.PlaceNodesInFront();
+  RemoveDeadNodes(graph);
+  const Rewriter positions(graph, context, Fusion::kViews);
+  for (int n = 0; n < positions.node_count(); ++n) TakePosition(positions, n);
+  positions.PlaceNodesInFront();
 }
 
 }  // namespace cudaep::graph

@@ -30,10 +30,14 @@ class Slice final : public Operator {
     auto plan = std::make_unique<SlicePlan>();
     CUDAEP_ASSIGN_OR_RETURN(plan->copy,
                             kernels::MakeStridedCopy(context.outputs[0], strides, offset, SizeOf(input.type)));
+    if (const kernels::StridedCopy& copy = plan->copy; copy.contiguous()) {
+      plan->parts.push_back({.offset_bytes = static_cast<size_t>(copy.offset * copy.unit_bytes)});
+    }
     return PlanPtr(std::move(plan));
   }
 
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
+    if (!plan.parts.empty() && context.LiesIn(plan.parts[0])) return Status::Ok();
     return kernels::LaunchStridedCopy(PlanAs<SlicePlan>(plan).copy, context.input(0), context.output(0),
                                       context.stream());
   }

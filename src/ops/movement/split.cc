@@ -42,14 +42,23 @@ class Split final : public Operator {
   Result<PlanPtr> MakePlan(const PlanContext& context) const override {
     const TensorView& input = context.inputs[0];
     CUDAEP_ASSIGN_OR_RETURN(const int axis, NormalizeAxis(attributes_.axis, input.rank));
-    return PlanPtr(MakeSegmentedPlan(input.dims(), axis, input.type, context.outputs.size(),
-                                     [&](size_t i) { return context.outputs[i][axis]; }));
+    auto plan = MakeSegmentedPlan(input.dims(), axis, input.type, context.outputs.size(),
+                                  [&](size_t i) { return context.outputs[i][axis]; });
+    for (size_t i = 0; plan->rows.rows == 1 && i < plan->segments.size(); ++i) {
+      plan->parts.push_back(
+          {.output = static_cast<int>(i), .offset_bytes = static_cast<size_t>(plan->segments[i].offset_bytes)});
+    }
+    return PlanPtr(std::move(plan));
   }
 
   Status Enqueue(const Plan& plan, const OpContext& context) const override {
     const auto& segmented = PlanAs<SegmentedPlan>(plan);
     return LaunchSegmented(
-        segmented, [&](size_t i) { return context.outputs[i]; },
+        segmented,
+        [&](size_t i) {
+          const bool is_there = !plan.parts.empty() && context.LiesIn(plan.parts[i]);
+          return is_there ? nullptr : context.outputs[i];
+        },
         [&](std::span<const kernels::Segment> parts) {
           return kernels::LaunchSplit(segmented.rows, parts, context.input(0), context.stream());
         });

@@ -255,5 +255,27 @@ TEST(ViewsPassTest, AGemmOfRowsThatAreOneDimensionTakesThemAsTheyAre) {
   EXPECT_EQ(gemm({}, true), stays);
 }
 
+// One position by its number is a part: of an axis whose size nobody knows the first alone, as what is beyond the end
+// is Gather's error and nothing to Slice.
+TEST(ViewsPassTest, OnePositionIsAPart) {
+  for (const bool is_known : {false, true}) {
+    for (const int64_t at : {0, -1, 3, 4, -5}) {
+      Moves net;
+      const int x = net.Input("x", {kBatch, is_known ? Dim{4} : kRows, {6}});
+      net.Read(net.Pick(x, at, 1, 3));
+      net.Run(ViewsAlone());
+      if (at != 0 && (!is_known || at == 4 || at == -5)) {
+        EXPECT_EQ(net.Operators(), (Ops{"Gather", "Relu"})) << at;
+        continue;
+      }
+      ASSERT_EQ(net.Operators(), (Ops{"Slice", "Squeeze", "Relu"})) << at;
+      EXPECT_EQ(net.IntsOf(net.node(0).inputs[1]), std::vector<int64_t>{at});
+      EXPECT_EQ(net.IntsOf(net.node(0).inputs[2]), std::vector<int64_t>{at == -1 ? INT64_MAX : at + 1});
+      EXPECT_EQ(net.IntsOf(net.node(0).inputs[3]), std::vector<int64_t>{1});
+      EXPECT_EQ(net.IntsOf(net.node(1).inputs[1]), std::vector<int64_t>{1});
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cudaep::graph
