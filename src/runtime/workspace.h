@@ -62,6 +62,7 @@ class Workspace final : private memory::KeptMemory {  // NOLINT(cppcoreguideline
   void ExpectCaptures() { may_capture_ = true; }
   // The stream is a graph's own; to be said before the first Reserve.
   void BelongToGraph() { may_capture_ = is_graphs_ = true; }
+  bool BelongsToGraph() const { return is_graphs_; }
   // Whether the stream is no graph's own, nor captured just now.
   bool IsPlain() const { return !may_capture_ || IsPlainNow(); }
   // Keeps the block of the last Reserve.

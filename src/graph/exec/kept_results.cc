@@ -5,6 +5,15 @@
 #include "memory/relaxed_capture.h"
 
 namespace cudaep::graph {
+namespace {
+
+// An answer that fails counts as yes: then nothing is queued beside.
+bool IsCaptured(const StreamContext& stream) {
+  device::CaptureState capture = device::CaptureState::kNone;
+  return !device::StreamCaptureState(stream.stream(), &capture).ok() || capture != device::CaptureState::kNone;
+}
+
+}  // namespace
 
 KeptResults::~KeptResults() {
   if (memory_ == nullptr) return;
@@ -14,11 +23,15 @@ KeptResults::~KeptResults() {
 }
 
 std::byte* KeptResults::For(StreamContext& stream, const Compute& compute) {
+  const bool is_graphs = stream.workspace().BelongsToGraph();
+  if (!is_graphs && !stream.workspace().IsPlain()) return nullptr;
+  if (is_graphs && IsCaptured(stream)) return InCapture();
   State state = state_.load(std::memory_order_acquire);
-  if (state == State::kNever || state == State::kBusy || !stream.workspace().IsPlain()) return nullptr;
+  if (state == State::kNever || state == State::kBusy) return nullptr;
   if (state == State::kNew) {
-    state_.compare_exchange_strong(state, State::kMet);
-    return nullptr;
+    const bool is_first = state_.compare_exchange_strong(state, State::kMet);
+    if (!is_graphs || !is_first) return nullptr;
+    state = State::kMet;
   }
   if (state == State::kMet) {
     if (wait_.load(std::memory_order_relaxed) > 0) {
@@ -42,6 +55,15 @@ std::byte* KeptResults::For(StreamContext& stream, const Compute& compute) {
   } else if (state == State::kQueued && !Await(stream).ok()) {
     return nullptr;
   }
+  return static_cast<std::byte*>(memory_.get());
+}
+
+// What the graph does not compute is done before it is launched.
+std::byte* KeptResults::InCapture() {
+  const State state = state_.load(std::memory_order_acquire);
+  const bool is_there = state == State::kQueued || state == State::kDone;
+  const memory::RelaxedCapture relaxed;  // waiting ends no capture of the thread's
+  if (!is_there || !device::EventSynchronize(computed_.get()).ok()) return nullptr;
   return static_cast<std::byte*>(memory_.get());
 }
 

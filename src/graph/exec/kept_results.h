@@ -2,9 +2,10 @@
 //
 // The first call computes it beside everything else, in the block; so dimensions that come once cost nothing more. The
 // second has it computed into memory of its own, which the calls after it read, on any stream: until that work is known
-// to be done, their streams wait for it. Memory is charged as weights are. A region's results take kMostOfRegion at the
-// most, and under a memory limit a quarter of what is left of it; meanwhile every call computes them as the first.
-// Ownership: the recipe's, and of the graphs that read it. Threads: any number of calls at once.
+// to be done, their streams wait for it. A call that warms a graph up comes again, and has it computed at once. Memory
+// is charged as weights are. A region's results take kMostOfRegion at the most, and under a memory limit a quarter of
+// what is left of it; meanwhile every call computes them as the first. Ownership: the recipe's, and of the graphs that
+// read it. Threads: any number of calls at once.
 #pragma once
 
 #include <atomic>
@@ -30,7 +31,8 @@ class KeptResults {
   KeptResults& operator=(const KeptResults&) = delete;
 
   // Where work that is queued on the stream now finds the results; null: it computes them itself. So it does while the
-  // stream is captured by its owner or belongs to a graph, which may outlive this.
+  // stream is captured by its owner, whose graph may outlive this. A graph of ours holds the plans that it is captured
+  // with (runtime/device_graph.h), and so this.
   std::byte* For(StreamContext& stream, const Compute& compute);
 
  private:
@@ -42,6 +44,7 @@ class KeptResults {
   bool TakeShare(StreamContext& stream);
   Status Make(StreamContext& stream, const Compute& compute);
   Status Await(StreamContext& stream);
+  std::byte* InCapture();
 
   const size_t bytes_;
   const std::shared_ptr<Total> total_;

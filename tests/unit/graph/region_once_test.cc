@@ -229,22 +229,46 @@ TEST_F(RegionOnceTest, AFailureAnywhereIsNoFailedRun) {
   }
 }
 
-TEST_F(RegionOnceTest, TheOwnersCaptureHoldsAllSteps) {
+// What a call that is captured adds to the graph, by its launches; with the result of x.
+class RegionOnceCaptureTest : public RegionOnceTest {
+ protected:
+  uint64_t CapturedLaunches() {
+    const std::vector<float> expected = Run(*without_, 5, 77);
+    float *const x = Upload(Values(5, 77)), *const y = Allocate<float>(expected.size());
+    device::UniqueGraph graph;
+    EXPECT_OK(device::StreamBeginCapture(stream(), device::CaptureMode::kThreadLocal));
+    EXPECT_OK(Call(*with_, *context_, x, y, 5));
+    EXPECT_OK(device::StreamEndCapture(stream(), graph.Receive()));
+    device::UniqueGraphExec exec;
+    EXPECT_OK(device::GraphInstantiate(exec.Receive(), graph.get()));
+    const uint64_t before = device::sim::Snapshot().launches;
+    EXPECT_OK(device::GraphLaunch(exec.get(), stream()));
+    EXPECT_EQ(Download(y, expected.size()), expected);
+    return device::sim::Snapshot().launches - before;
+  }
+};
+
+TEST_F(RegionOnceCaptureTest, TheOwnersHoldsAllSteps) {
   context_->workspace().ExpectCaptures();
   for (int i = 0; i < 3; ++i) Run(*with_, 5);
   EXPECT_EQ(LaunchesOf(*with_, 5), kAlways);
-  const std::vector<float> expected = Run(*without_, 5, 77);
-  float *const x = Upload(Values(5, 77)), *const y = Allocate<float>(expected.size());
-  device::UniqueGraph graph;
-  ASSERT_OK(device::StreamBeginCapture(stream(), device::CaptureMode::kThreadLocal));
-  ASSERT_OK(Call(*with_, *context_, x, y, 5));
-  ASSERT_OK(device::StreamEndCapture(stream(), graph.Receive()));
-  device::UniqueGraphExec exec;
-  ASSERT_OK(device::GraphInstantiate(exec.Receive(), graph.get()));
-  const uint64_t before = device::sim::Snapshot().launches;
-  ASSERT_OK(device::GraphLaunch(exec.get(), stream()));
-  EXPECT_EQ(Download(y, expected.size()), expected);
-  EXPECT_EQ(device::sim::Snapshot().launches - before, static_cast<uint64_t>(kOnce + kAlways));
+  EXPECT_EQ(CapturedLaunches(), static_cast<uint64_t>(kOnce + kAlways));
+}
+
+// A graph of ours is warmed up by one call, which it comes behind.
+TEST_F(RegionOnceCaptureTest, OursHoldsWhatIsNotKept) {
+  context_->workspace().BelongToGraph();
+  EXPECT_EQ(LaunchesOf(*with_, 5), kOnce + kAlways);
+  EXPECT_EQ(CapturedLaunches(), static_cast<uint64_t>(kAlways));
+  EXPECT_EQ(LaunchesOf(*with_, 5), kAlways);
+}
+
+TEST_F(RegionOnceCaptureTest, OursHoldsAllStepsWhereNothingIsKept) {
+  context_->workspace().BelongToGraph();
+  Run(*without_, 5);  // the workspace
+  device::sim::FailCall(CallKind::kEventCreate, 1, Internal("no event"));
+  EXPECT_EQ(LaunchesOf(*with_, 5), kOnce + kAlways);
+  EXPECT_EQ(CapturedLaunches(), static_cast<uint64_t>(kOnce + kAlways));
 }
 
 TEST_F(RegionOnceTest, AnotherStreamWaitsForTheResults) {
