@@ -91,8 +91,8 @@ struct PointsFinish {
 
 Status LaunchPoints(const Arguments& p, const WarpgroupPlan& plan, device::Stream stream) {
   const auto launch = [&](const auto& finish) {
-    return warpgroup::Launch(plan, p.at.x, p.at.w, p.constant_weights, p.pixels, p.conv.out_channels, p.conv.channels,
-                             finish, stream);
+    return warpgroup::Launch(plan, p.at.x, p.at.w, {.b = p.constant_weights != 0}, p.pixels, p.conv.out_channels,
+                             p.conv.channels, finish, stream);
   };
   return p.conv.has_residual ? launch(PointsFinish<Form::kSums>{p}) : launch(PointsFinish<Form::kCodes>{p});
 }

@@ -1,18 +1,20 @@
+#include <algorithm>
+
 #include "core/checked_math.h"
 #include "device/async_copy.h"
 #include "device/cluster.h"
 #include "device/device_info.h"
 #include "device/tensor_core.h"
 #include "kernels/common/tensor_cores.h"
-#include "kernels/epilogue/activate.cuh"
-#include "kernels/gemm/few_rows.h"
-#include "kernels/pack.h"
+#include "kernels/gemm/few_rows.cuh"
 
 namespace cudaep::kernels {
 namespace {
 
-constexpr int kRows = static_cast<int>(kFewRows), kColumns = 64;  // of C that a block has
-constexpr int kDepth = 64;                                        // of the inner dimension in one stage: 128 bytes
+using few_rows::Arguments;
+
+constexpr int kRows = static_cast<int>(kFewRows), kColumns = kStagedFewRows;  // of C that a block has
+constexpr int kDepth = 64;  // of the inner dimension in one stage: 128 bytes
 constexpr int kStageElems = (kRows + kColumns) * kDepth, kStages = 9;
 constexpr size_t kSharedBytes = size_t{kStages} * kStageElems * 2;  // two blocks of a multiprocessor have room
 constexpr int kFewestSteps = 2;                                     // of a split
@@ -28,16 +30,6 @@ constexpr int kLines = kThreads / kPieces;  // rows of which all threads bring a
 constexpr int kSums = kRows * kColumns / kThreads;                         // neighbours of a row that a thread finishes
 constexpr int kSumStride = kColumns + 4, kGroupSums = kRows * kSumStride;  // of rows in shared memory
 static_assert(kSums == 4 && kGroups * kGroupSums * sizeof(float) <= kSharedBytes);
-
-struct Arguments {
-  FewRowsPointers at;
-  int32_t m, n, k, splits, steps;  // steps: of a split
-  // The words are whole: padding might hold what looks like an old pointer to the simulated device.
-  Activation activation;
-  uint8_t bias, residual, unused;
-  ActivationParameters parameters;
-};
-static_assert(sizeof(Arguments) == sizeof(FewRowsPointers) + 6 * sizeof(int32_t) + sizeof(ActivationParameters));
 
 // Where a piece of a row of a stage lies: eight rows at the same place in the row are in different banks.
 __device__ __forceinline__ int PlaceOf(int row, int piece) {
@@ -97,21 +89,6 @@ __device__ __forceinline__ void AddParts(const float* part, float (&sum)[kSums])
 }
 
 template <class T>
-__device__ __forceinline__ void Finish(const Arguments& p, float (&sum)[kSums], const Pack<T, kSums>& bias,
-                                       const Pack<T, kSums>& residual, void* to) {
-  Pack<T, kSums> result;
-#pragma unroll
-  for (int i = 0; i < kSums; ++i) sum[i] += ToFloat(bias.value[i]) + ToFloat(residual.value[i]);
-  if (p.activation != Activation::kNone) {
-#pragma unroll
-    for (float& x : sum) x = ActivateApproximately(p.activation, p.parameters, x);
-  }
-#pragma unroll
-  for (int i = 0; i < kSums; ++i) result.value[i] = Store<T>(sum[i]);
-  StorePack(static_cast<T*>(to), result);
-}
-
-template <class T>
 __global__ void __launch_bounds__(kThreads, 2) FewRowsKernel(__grid_constant__ const Arguments p) {
   T* const shared = device::DynamicShared<T>();
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
@@ -140,10 +117,7 @@ __global__ void __launch_bounds__(kThreads, 2) FewRowsKernel(__grid_constant__ c
   const int share = kRows / p.splits, share_row = thread / kThreadsOfRow, place = thread % kThreadsOfRow * kSums;
   const int row = split * share + share_row, column = first_column + place;
   const bool finishes = share_row < share && row < p.m && column < p.n;
-  const int64_t at = int64_t{row} * p.n + column;
-  Pack<T, kSums> bias{}, residual{};
-  if (p.bias && finishes) bias = LoadPack<kSums>(static_cast<const T*>(p.at.bias) + column);
-  if (p.residual && finishes) residual = LoadPack<kSums>(static_cast<const T*>(p.at.residual) + at);
+  const few_rows::Addends<T, kSums> addends(p, finishes, row, column);
 
   const int matrix = lane / 8, matrix_row = lane % 8;
   device::FragmentD<float> sums[kColumnTiles] = {};
@@ -200,7 +174,7 @@ __global__ void __launch_bounds__(kThreads, 2) FewRowsKernel(__grid_constant__ c
       default:
         AddParts<8>(part, sum);
     }
-    Finish(p, sum, bias, residual, static_cast<T*>(p.at.c) + at);
+    few_rows::Finish(p, sum, addends, true, row, column);
   }
   if (p.splits > 1) device::ClusterBarrier();  // the others have read this block's sums
 }
@@ -217,18 +191,24 @@ bool TakesFewRows(const FewRowsProduct& product, const device::DeviceInfo& devic
          device.shared_bytes_per_block >= kSharedBytes;
 }
 
-int FewRowsSplits(const FewRowsProduct& product, const device::DeviceInfo& device) {
-  if (device.major < 9 || device.simulated) return 1;  // no clusters
-  const int64_t blocks = CeilDiv<int64_t>(product.n, kColumns), steps = CeilDiv<int64_t>(product.k, kDepth);
-  int splits = 1;
-  while (splits < kMostFewRowsSplits && blocks * splits * 2 <= device.multiprocessors &&
-         steps >= splits * 2 * kFewestSteps) {
-    splits *= 2;
+FewRowsPlan PlanFewRows(const FewRowsProduct& product, const device::DeviceInfo& device) {
+  const int64_t processors = std::max(device.multiprocessors, 1);
+  if (product.m <= kNarrowFewRows && product.k <= kMostNarrowInner) {
+    const int64_t columns = AlignUp(CeilDiv<int64_t>(product.n, processors), int64_t{8});
+    if (columns <= kMostNarrowColumns) return {.columns = static_cast<int>(columns)};
   }
-  return splits;
+  FewRowsPlan plan;
+  if (device.major < 9 || device.simulated) return plan;  // no clusters
+  const int64_t blocks = CeilDiv<int64_t>(product.n, kColumns), steps = CeilDiv<int64_t>(product.k, kDepth);
+  while (plan.splits < kMostFewRowsSplits && blocks * plan.splits * 2 <= processors &&
+         steps >= plan.splits * 2 * kFewestSteps) {
+    plan.splits *= 2;
+  }
+  return plan;
 }
 
-Status LaunchFewRows(const FewRowsProduct& product, int splits, const FewRowsPointers& at, device::Stream stream) {
+Status LaunchFewRows(const FewRowsProduct& product, const FewRowsPlan& plan, const FewRowsPointers& at,
+                     device::Stream stream) {
   if (product.m == 0) return Status::Ok();
   const Epilogue& e = product.epilogue;
   const Arguments arguments{
@@ -236,16 +216,17 @@ Status LaunchFewRows(const FewRowsProduct& product, int splits, const FewRowsPoi
       .m = static_cast<int32_t>(product.m),
       .n = static_cast<int32_t>(product.n),
       .k = static_cast<int32_t>(product.k),
-      .splits = splits,
-      .steps = static_cast<int32_t>(CeilDiv<int64_t>(CeilDiv<int64_t>(product.k, kDepth), splits)),
+      .splits = plan.splits,
+      .steps = static_cast<int32_t>(CeilDiv<int64_t>(CeilDiv<int64_t>(product.k, kDepth), plan.splits)),
       .activation = e.activation,
       .bias = e.bias,
       .residual = e.residual(),
       .unused = 0,
       .parameters = e.parameters};
+  if (plan.columns != kColumns) return few_rows::LaunchNarrow(product.type, plan.columns, arguments, stream);
   device::LaunchConfig config;
-  config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(product.n, kColumns) * splits);
-  config.cluster.x = static_cast<unsigned>(splits);
+  config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(product.n, kColumns) * plan.splits);
+  config.cluster.x = static_cast<unsigned>(plan.splits);
   config.block.x = kThreads;
   config.shared_bytes = kSharedBytes;
   config.programmatic = true;

@@ -18,6 +18,15 @@ namespace cudaep::kernels {
 inline constexpr int64_t kFewRows = 16;
 inline constexpr int kFewRowsPack = 8;  // elements that are moved at once: n and k are multiples of it
 inline constexpr int kMostFewRowsSplits = 8;
+inline constexpr int kStagedFewRows = 64;  // columns of a block that shares them with others of a cluster, or not
+// Of narrow blocks, which share nothing.
+inline constexpr int64_t kNarrowFewRows = 8;
+inline constexpr int kMostNarrowInner = 2048, kMostNarrowColumns = 32;
+
+struct FewRowsPlan {
+  int columns = kStagedFewRows;  // of a block; of a narrow one 8, 16, 24 or 32
+  int splits = 1;                // blocks among which the inner dimension is cut: 1, 2, 4 or 8
+};
 
 struct FewRowsProduct {
   DataType type = DataType::kFloat16;  // float16 or bfloat16
@@ -34,10 +43,11 @@ struct FewRowsPointers {
 };
 
 bool TakesFewRows(const FewRowsProduct& product, const device::DeviceInfo& device);
-// Blocks among which the inner dimension of such a product is cut: 1, 2, 4 or 8.
-int FewRowsSplits(const FewRowsProduct& product, const device::DeviceInfo& device);
+// Narrow blocks where those are one for each multiprocessor at most.
+FewRowsPlan PlanFewRows(const FewRowsProduct& product, const device::DeviceInfo& device);
 
 // All tensors are aligned to 16 bytes. An empty result launches nothing.
-Status LaunchFewRows(const FewRowsProduct& product, int splits, const FewRowsPointers& at, device::Stream stream);
+Status LaunchFewRows(const FewRowsProduct& product, const FewRowsPlan& plan, const FewRowsPointers& at,
+                     device::Stream stream);
 
 }  // namespace cudaep::kernels

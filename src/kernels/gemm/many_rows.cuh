@@ -128,7 +128,8 @@ Status LaunchRows(const ManyRowsProduct& product, const WarpgroupPlan& plan, con
                                                  static_cast<unsigned>(WarpgroupRows(plan.tiles)), &finish.residual));
   }
   // Larger tiles gain nothing by boxes of B ahead of earlier work (docs/benchmarks.md).
-  const bool ahead = product.constant_b && IsFlat(plan.tiles);
+  const warpgroup::Constants ahead{.b = product.constant_b && IsFlat(plan.tiles),
+                                   .columns = product.constant_bias || !product.bias};
   return warpgroup::Launch(plan, at.a, at.b, ahead, product.m, product.n, product.k, finish, stream);
 }
 

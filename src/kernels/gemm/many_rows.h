@@ -32,7 +32,7 @@ struct ManyRowsProduct {
   // GELU by erf: without a residual, by all tiles but kFine, kBroad and kTall. None and ReLU: with and without one, by
   // kFinest, kFlat and kSmall; none also without one by kBroad and kTurns.
   Activation activation = Activation::kNone;
-  bool constant_b = false;  // B may be read before earlier work of the stream is done
+  bool constant_b = false, constant_bias = false;  // may be read before earlier work of the stream is done
 };
 
 struct ManyRowsPointers {

@@ -76,7 +76,7 @@ Status Launch(const NormedRowsProduct& p, const WarpgroupPlan& plan, const Norme
                                               .m = static_cast<int32_t>(p.m),
                                               .n = static_cast<int32_t>(p.n),
                                               .relu = p.activation == Activation::kRelu};
-    return warpgroup::Launch(plan, at.u, at.b, p.constant_b, p.m, p.n, p.k, finish, stream);
+    return warpgroup::Launch(plan, at.u, at.b, {.b = p.constant_b}, p.m, p.n, p.k, finish, stream);
   };
   return p.activation == Activation::kGeluErf ? launch.template operator()<RowsActivation::kGeluErf>()
                                               : launch.template operator()<RowsActivation::kNoneOrRelu>();

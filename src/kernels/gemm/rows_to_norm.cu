@@ -128,7 +128,7 @@ Status Launch(const RowsToNormProduct& p, const WarpgroupPlan& plan, const RowsT
         .n = static_cast<int32_t>(p.n)};
     CUDAEP_RETURN_IF_ERROR(device::MakeTensorMap(at.residual, p.m, p.n,
                                                  static_cast<unsigned>(WarpgroupRows(plan.tiles)), &finish.residual));
-    return warpgroup::Launch(plan, at.a, at.b, p.constant_b, p.m, p.n, p.k, finish, stream);
+    return warpgroup::Launch(plan, at.a, at.b, {.b = p.constant_b}, p.m, p.n, p.k, finish, stream);
   };
   return p.residual ? launch.template operator()<true>() : launch.template operator()<false>();
 }

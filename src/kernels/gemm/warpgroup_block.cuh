@@ -60,14 +60,19 @@ struct TileOf<WarpgroupTiles::kTall> : std::type_identity<Tile<128, false, 4>> {
 template <>
 struct TileOf<WarpgroupTiles::kTurns> : std::type_identity<Tile<192, true, 2>> {};
 
+// What may be read before earlier work of the stream is done: B, and what columns have.
+struct Constants {
+  bool b = false, columns = false;
+};
+
 // The product, and how blocks go round its tiles.
 struct Tiles {
   FastDivider line;             // tiles of a column, or of a row (kAlongRows)
   int32_t tiles, steps;         // boxes along the inner dimension
   int32_t splits, split_steps;  // blocks that share a tile, and the steps of each of them but the last
   int32_t stages;               // of the ring, two at least; with kHoldsAll
-  bool constant_b;              // its boxes may be read before earlier work is done
-  uint8_t unused[7] = {};       // without padding, where the simulated device might find an old pointer
+  Constants constants;
+  uint8_t unused[6] = {};  // without padding, where the simulated device might find an old pointer
 
   template <class Tile>
   __device__ __forceinline__ bool AreSplit() const {

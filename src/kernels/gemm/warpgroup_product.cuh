@@ -25,7 +25,8 @@
 //
 // The block's first warpgroup brings boxes, and some of its warps what columns have, up to kColumnsAhead of those that
 // follow each other (not in turns); the others multiply and finish: all of that after GridDependencyWait, but for boxes
-// of a constant B and with kEachTile for columns. Sums are added in one order: results never differ from run to run.
+// of a constant B and for columns, where they are constant or with kEachTile. Sums are added in one order: results
+// never differ from run to run.
 #pragma once
 
 #include <algorithm>
@@ -50,7 +51,7 @@ __device__ __forceinline__ void FetchBoxes(const Tiles& p, const device::TensorM
                                                                   b, step * device::kBoxColumns, column, full);
   };
   int ahead = 0;  // boxes of B that have been asked for ahead of the loop
-  if (p.constant_b) {
+  if (p.constants.b) {
     int row, column;
     p.template Place<Finish, Tile>(share.first_tile, row, column);
     for (; ahead < share.steps && ahead < stages; ++ahead) bring_b(column, share.first_step + ahead, ahead);
@@ -104,7 +105,7 @@ __device__ __forceinline__ void BringColumns(const Tiles& p, const Finish& finis
   static_assert(!Tile::kTurns);  // groups would have columns of their own
   constexpr bool kEachTile = Finish::kBrings == Bringing::kEachTile;
   const Share<Tile> share(p);
-  if constexpr (!kEachTile) device::GridDependencyWait();
+  if (!kEachTile && !p.constants.columns) device::GridDependencyWait();
   int brought = -1, change = -1;
   for (int tile = share.first_tile; tile < p.tiles; tile += share.next_tile) {
     int row, column;
@@ -148,6 +149,17 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
   int stage = 0, last_stage = 0, turn = 0;
   int brought = -1, change = -1;                       // of columns
   unsigned parity = 0, own_turn = group == 0 ? 1 : 0;  // the first group's turn is over from the start
+  if constexpr (Tile::kGroups == 1 && !kAhead) {
+    if (p.constants.columns) {
+      int row;
+      p.template Place<Finish, Tile>(share.first_tile, row, brought);
+      finish.Bring(*columns, brought);
+      __syncwarp();
+    }
+  }
+  device::GridDependencyWait();
+  // Beside larger tiles the next kernel's blocks would gather where room is, two by two (measured: slower).
+  if constexpr (Tile::kGroups == 1) TriggerDependentsOfSmallGrid();
   for (int tile = share.first_tile; tile < p.tiles; tile += share.next_tile, turn ^= 1) {
     if (kTurns && turn != group) {
       for (stage += share.steps; stage >= stages; stage -= stages) parity ^= 1;
@@ -295,15 +307,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether)
   } else {
     if constexpr (Tile::kDividesRegisters)
       device::TakeRegisters<Tile::MultiplyRegisters(Finish::kBrings != Bringing::kItself)>();
-    device::GridDependencyWait();
-    // Beside larger tiles the next kernel's blocks would gather where room is, two by two (measured: slower).
-    if constexpr (Tile::kGroups == 1) TriggerDependentsOfSmallGrid();
     MultiplyTiles<Finish, Tile>(p, finish, shared, boxes);
   }
 }
 
 template <class Finish, class Tile>
-Status LaunchTiles(const WarpgroupPlan& plan, const void* a, const void* b, bool constant_b, int64_t m, int64_t n,
+Status LaunchTiles(const WarpgroupPlan& plan, const void* a, const void* b, Constants constants, int64_t m, int64_t n,
                    int64_t k, const Finish& finish, device::Stream stream) {
   const int64_t words = k * static_cast<int64_t>(sizeof(typename Finish::Element)) / 2;  // boxes are of 16 bits
   device::TensorMap a_map, b_map;
@@ -330,7 +339,7 @@ Status LaunchTiles(const WarpgroupPlan& plan, const void* a, const void* b, bool
                         .splits = plan.splits,
                         .split_steps = static_cast<int32_t>(split_steps),
                         .stages = static_cast<int32_t>(stages),
-                        .constant_b = constant_b};
+                        .constants = constants};
   device::LaunchConfig config;
   constexpr size_t kMostBoxes = size_t{kMostStages} * Tile::kStageBytes + device::kBoxSlack;
   static_assert(kMostStages > 1 && kMostBoxes + sizeof(Shared<Finish, Tile>) <= kWarpgroupSharedBytes);
@@ -342,16 +351,15 @@ Status LaunchTiles(const WarpgroupPlan& plan, const void* a, const void* b, bool
   return device::Launch(WarpgroupProductKernel<Finish, Tile>, config, stream, a_map, b_map, arguments, finish);
 }
 
-// [m, k] by [n, k], contiguous, aligned to 16 bytes, rows of whole 16 bytes. `constant_b`: B may be read before earlier
-// work of the stream is done.
+// [m, k] by [n, k], contiguous, aligned to 16 bytes, rows of whole 16 bytes.
 template <class Finish>
-Status Launch(const WarpgroupPlan& plan, const void* a, const void* b, bool constant_b, int64_t m, int64_t n, int64_t k,
-              const Finish& finish, device::Stream stream) {
+Status Launch(const WarpgroupPlan& plan, const void* a, const void* b, Constants constants, int64_t m, int64_t n,
+              int64_t k, const Finish& finish, device::Stream stream) {
   const auto launch = [&]<WarpgroupTiles kTiles>() -> Status {
     using Of = typename TileOf<kTiles>::type;
     static_assert(Of::kRows == WarpgroupRows(kTiles) && Of::kColumns == WarpgroupColumns(kTiles));
     if constexpr (Finish::Takes(kTiles)) {
-      return LaunchTiles<Finish, Of>(plan, a, b, constant_b, m, n, k, finish, stream);
+      return LaunchTiles<Finish, Of>(plan, a, b, constants, m, n, k, finish, stream);
     } else {
       return InvalidArgument("a product by warpgroups, [", m, ',', k, "] by [", n, ',', k,
                              "], that ends so has no tiles of ", WarpgroupRows(kTiles), " x ",

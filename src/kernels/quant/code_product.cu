@@ -104,21 +104,21 @@ struct CodesFinish {
 };
 
 template <bool kFirst, bool kTable>
-Status LaunchOf(const CodeFinish& finish, const WarpgroupPlan& plan, const void* a, const void* b, int64_t k,
-                device::Stream stream) {
-  return warpgroup::Launch(plan, a, b, /*constant_b=*/true, finish.m, finish.n, k, CodesFinish<kFirst, kTable>{finish},
-                           stream);
+Status LaunchOf(const CodeFinish& finish, const WarpgroupPlan& plan, const void* a, const void* b,
+                bool constant_columns, int64_t k, device::Stream stream) {
+  return warpgroup::Launch(plan, a, b, {.b = true, .columns = constant_columns}, finish.m, finish.n, k,
+                           CodesFinish<kFirst, kTable>{finish}, stream);
 }
 
 }  // namespace
 
-Status LaunchCodeProduct(const CodeFinish& finish, const WarpgroupPlan& plan, const void* a, const void* b, int64_t k,
-                         device::Stream stream) {
+Status LaunchCodeProduct(const CodeFinish& finish, const WarpgroupPlan& plan, const void* a, const void* b,
+                         bool constant_columns, int64_t k, device::Stream stream) {
   if (finish.m == 0 || finish.n == 0) return Status::Ok();
   const auto launch = finish.has_first != 0
                           ? (finish.table != nullptr ? LaunchOf<true, true> : LaunchOf<true, false>)
                           : (finish.table != nullptr ? LaunchOf<false, true> : LaunchOf<false, false>);
-  return launch(finish, plan, a, b, k, stream);
+  return launch(finish, plan, a, b, constant_columns, k, stream);
 }
 
 }  // namespace cudaep::kernels

@@ -60,9 +60,10 @@ std::optional<WarpgroupPlan> PlanCodeProduct(int64_t m, int64_t part_n, int64_t 
 bool TakesCodeProduct(int64_t m, int64_t n, int64_t k, const device::DeviceInfo& device);
 
 // kWide takes columns that are whole segments. All tensors are contiguous and aligned to 16 bytes, rows of C to 8; B is
-// constant: it is read before earlier work is done. An empty result launches nothing.
-Status LaunchCodeProduct(const CodeFinish& finish, const WarpgroupPlan& plan, const void* a, const void* b, int64_t k,
-                         device::Stream stream);
+// constant: it is read before earlier work is done, and so are scale, shift, bias and table with `constant_columns`. An
+// empty result launches nothing.
+Status LaunchCodeProduct(const CodeFinish& finish, const WarpgroupPlan& plan, const void* a, const void* b,
+                         bool constant_columns, int64_t k, device::Stream stream);
 // The same of sums [m, n] that are there already.
 Status LaunchFinishCodes(const CodeFinish& finish, const int32_t* sums, device::Stream stream);
 

@@ -24,10 +24,11 @@ struct QuantizedLayerNorm {
 
 struct QuantizedLayerNormArgs {
   const void* x;
-  const void* residual;  // null without one
-  const float* gamma;    // [elems]
-  const float* beta;     // [elems], or null
-  void* y;               // may be x or residual
+  const void* residual;          // null without one
+  const float* gamma;            // [elems]
+  const float* beta;             // [elems], or null
+  void* y;                       // may be x or residual
+  bool constant_affine = false;  // gamma and beta may be read before earlier work of the stream is done
 };
 
 Status LaunchQuantizedLayerNorm(const QuantizedLayerNorm& norm, const QuantizedLayerNormArgs& args,

@@ -56,7 +56,8 @@ class PackedAttention final : public Operator {
     op->has_present_ = info.has_output(kPresent);
     op->options_ = ProductOptions(info.settings());
     op->options_.constant_b = info.is_constant(kWeights);
-    op->options_.compiles &= !info.has_input(kBias) || info.is_constant(kBias);
+    op->options_.constant_bias = info.is_constant(kBias);
+    op->options_.compiles &= !info.has_input(kBias) || op->options_.constant_bias;
     op->options_.may_be_short = MayBeShort(info, kWeights, true);
     CUDAEP_RETURN_IF_ERROR(op->ReadSizes(info.IntsOr("qkv_hidden_sizes", {})));
     return op;

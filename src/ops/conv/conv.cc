@@ -34,7 +34,8 @@ class Convolution : public Operator {
         type_(info.input_type(0)),
         channels_last_(IsChannelsLast(info)) {
     options_.product.constant_a = info.is_constant(1);
-    options_.product.compiles &= !info.has_input(2) || info.is_constant(2);
+    options_.product.constant_bias = info.is_constant(2);
+    options_.product.compiles &= !info.has_input(2) || options_.product.constant_bias;
   }
 
   static Result<std::unique_ptr<Convolution>> Create(const OpInfo& info) {

@@ -160,6 +160,7 @@ Result<std::unique_ptr<ConvRunPlan>> PlanRoute(const ConvOptions& options, dnn::
   }
   if (auto product = options.path == ConvPath::kAuto ? PointwiseOf(problem) : std::nullopt) {
     product->constant_b = options.product.constant_a;
+    product->constant_bias = options.product.constant_bias;
     if (const auto tiles = kernels::PlanPointwise(*product, stream.device_info())) {
       plan->route = ConvRoute::kPointwise;
       plan->pointwise = *product;
@@ -217,6 +218,7 @@ Status EnqueueRoute(const ConvRunPlan& plan, const dnn::ConvPlan* library, Strea
       return CallAligned(plan.problem, stream, at, {}, [&](const dnn::ConvPointers& aligned) {
         kernels::ManyRowsProduct product = plan.pointwise;
         product.constant_b &= aligned.w == at.w;  // a copy is made by earlier work
+        product.constant_bias &= aligned.bias == at.bias;
         return kernels::LaunchManyRows(
             product, plan.pointwise_tiles,
             {.a = aligned.x, .b = aligned.w, .c = aligned.y, .bias = aligned.bias, .residual = aligned.residual},

@@ -27,7 +27,8 @@ class Gemm : public Operator {
     op->options_ = ProductOptions(info.settings());
     op->options_.constant_a = info.is_constant(0);
     op->options_.constant_b = info.is_constant(1);
-    op->options_.compiles &= !info.has_input(2) || info.is_constant(2);
+    op->options_.constant_bias = info.is_constant(2);
+    op->options_.compiles &= !info.has_input(2) || op->options_.constant_bias;
     const bool plain =
         !op->transpose_a_ && op->alpha_ == 1.0f && (!info.has_input(2) || op->beta_ == 0.0f || op->beta_ == 1.0f);
     op->options_.may_be_short = plain && MayBeShort(info, 1, !op->transpose_b_);

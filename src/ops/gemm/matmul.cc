@@ -22,7 +22,8 @@ Status MatMul::Read(const OpInfo& info) {
   options_ = ProductOptions(info.settings());
   options_.constant_a = info.is_constant(0);
   options_.constant_b = info.is_constant(1);
-  options_.compiles &= !info.has_input(kBias) || info.is_constant(kBias);
+  options_.constant_bias = info.is_constant(kBias);
+  options_.compiles &= !info.has_input(kBias) || options_.constant_bias;
   CUDAEP_ASSIGN_OR_RETURN(epilogue_, ParseActivation(info));
   epilogue_.alpha = info.FloatOr("alpha", 1.0f);
   epilogue_.bias = info.has_input(kBias);

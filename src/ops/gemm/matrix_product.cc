@@ -55,6 +55,7 @@ Result<MatrixProduct> MatrixProduct::Make(StreamContext& stream, const blas::Gem
   const size_t limit = LimitClass(
       std::min({kWorkspaceLimitBytes, workspace_limit_bytes, AvailableWorkspace(stream, options.deterministic)}));
   product.may_be_short_ = options.may_be_short;
+  product.constant_bias_ = options.constant_bias;
   product.PlanOwnWays(stream.device_info());
   if (options.may_be_short && options.compiles && !product.few_rows_ && !product.many_rows_) {
     CUDAEP_ASSIGN_OR_RETURN(product.convolution_, FindShortProduct(stream, product.problem_, limit));
@@ -217,8 +218,9 @@ Status MatrixProduct::EnqueueCopies(StreamContext& stream, blas::Handle& handle,
 Status MatrixProduct::Enqueue(StreamContext& stream, const blas::GemmPointers& at) const {
   if (few_rows_ && IsAlignedForPacks(problem_, at)) return EnqueueFewRows(stream, problem_, *few_rows_, at);
   if (many_rows_ && IsAlignedForPacks(problem_, at)) {
-    return kernels::LaunchManyRows(ManyRowsOf(problem_), *many_rows_, {at.a, at.b, at.c, at.bias, at.residual},
-                                   stream.stream());
+    kernels::ManyRowsProduct product = ManyRowsOf(problem_);
+    product.constant_bias = constant_bias_;
+    return kernels::LaunchManyRows(product, *many_rows_, {at.a, at.b, at.c, at.bias, at.residual}, stream.stream());
   }
   if (convolution_ != nullptr && TakesShort(*convolution_, problem_, at)) {
     return EnqueueShortProduct(stream, *convolution_, at);

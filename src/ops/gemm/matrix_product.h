@@ -16,6 +16,7 @@
 #include <optional>
 
 #include "kernels/epilogue/finish.h"
+#include "kernels/gemm/few_rows.h"
 #include "kernels/gemm/many_rows.h"
 #include "lib/blas.h"
 #include "ops/gemm/product_plans.h"
@@ -38,7 +39,8 @@ struct ProductOptions {
   // The operand lies at one address as long as the operator lives, so that how it is aligned may decide: it is never
   // copied, and the own kernel takes what the library would not.
   bool constant_a = false, constant_b = false;
-  bool may_be_short = false;  // MayBeShort: B is constant, and transposed
+  bool constant_bias = false;  // kernels may read it before earlier work of the stream is done
+  bool may_be_short = false;   // MayBeShort: B is constant, and transposed
 };
 
 // Of a product with this output and inner size, whatever batches it has: two for each inner element.
@@ -85,12 +87,12 @@ class MatrixProduct {
                        blas::GemmPointers at) const;
 
   blas::GemmProblem problem_;
-  std::optional<int> few_rows_;  // splits
+  std::optional<kernels::FewRowsPlan> few_rows_;
   std::optional<kernels::WarpgroupPlan> many_rows_;
   PlanSlotPtr library_, convolution_;
   std::shared_ptr<const ProductSearch> search_;  // with `library_`; products are copied for each call by some
   size_t workspace_bytes_ = 0;
-  bool constant_a_ = false, constant_b_ = false, may_be_short_ = false;
+  bool constant_a_ = false, constant_b_ = false, constant_bias_ = false, may_be_short_ = false;
   bool may_fall_back_ = false;             // to the own kernel, in a call that the library refuses
   std::optional<kernels::Finish> finish_;  // of what the library leaves out
 };

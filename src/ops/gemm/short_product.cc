@@ -84,10 +84,10 @@ size_t PackedShortWeights(const TensorView& weights) {
   return FitShort(weights.type, weights.dims()) ? weights.bytes() : size_t{0};
 }
 
-std::optional<int> PlanFewRows(const blas::GemmProblem& problem, const device::DeviceInfo& device) {
+std::optional<kernels::FewRowsPlan> PlanFewRows(const blas::GemmProblem& problem, const device::DeviceInfo& device) {
   const kernels::FewRowsProduct product = FewRowsOf(problem);
   if (!IsDense(problem) || !kernels::TakesFewRows(product, device)) return std::nullopt;
-  return kernels::FewRowsSplits(product, device);
+  return kernels::PlanFewRows(product, device);
 }
 
 kernels::ManyRowsProduct ManyRowsOf(const blas::GemmProblem& p) {
@@ -115,9 +115,9 @@ bool IsAlignedForPacks(const blas::GemmProblem& problem, const blas::GemmPointer
   return blas::AddressBits(at, problem.epilogue.bias, problem.epilogue.residual()) % kAlignment == 0;
 }
 
-Status EnqueueFewRows(StreamContext& stream, const blas::GemmProblem& problem, int splits,
+Status EnqueueFewRows(StreamContext& stream, const blas::GemmProblem& problem, const kernels::FewRowsPlan& plan,
                       const blas::GemmPointers& at) {
-  return kernels::LaunchFewRows(FewRowsOf(problem), splits,
+  return kernels::LaunchFewRows(FewRowsOf(problem), plan,
                                 {.a = at.a, .b = at.b, .c = at.c, .bias = at.bias, .residual = at.residual},
                                 stream.stream());
 }

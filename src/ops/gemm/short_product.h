@@ -42,13 +42,13 @@ bool FitShort(DataType type, Dims weights);
 // Bytes of weights [inner, columns] in the form that they are packed in, by TurnWeight; 0: they are taken as they are.
 size_t PackedShortWeights(const TensorView& weights);
 
-// Among how many blocks the own kernel's inner dimension is cut, or nothing where it does not take the problem.
-std::optional<int> PlanFewRows(const blas::GemmProblem& problem, const device::DeviceInfo& device);
+// Nothing where the own kernels do not take the problem.
+std::optional<kernels::FewRowsPlan> PlanFewRows(const blas::GemmProblem& problem, const device::DeviceInfo& device);
 std::optional<kernels::WarpgroupPlan> PlanManyRows(const blas::GemmProblem& problem, const device::DeviceInfo& device);
 kernels::ManyRowsProduct ManyRowsOf(const blas::GemmProblem& problem);
 // The own kernels are for tensors that are.
 bool IsAlignedForPacks(const blas::GemmProblem& problem, const blas::GemmPointers& at);
-Status EnqueueFewRows(StreamContext& stream, const blas::GemmProblem& problem, int splits,
+Status EnqueueFewRows(StreamContext& stream, const blas::GemmProblem& problem, const kernels::FewRowsPlan& plan,
                       const blas::GemmPointers& at);
 
 // From the plan store, to be filled in the background: until then, and where that fails, TakesShort is false. Null

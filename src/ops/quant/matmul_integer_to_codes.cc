@@ -38,12 +38,15 @@ struct CodesPlan : Plan {
 
 class MatMulIntegerToCodes final : public Operator {
  public:
-  MatMulIntegerToCodes(const kernels::CodeFinish& finish, size_t parts, const Settings& settings)
+  MatMulIntegerToCodes(const kernels::CodeFinish& finish, size_t parts, const OpInfo& info)
       : finish_(finish),
         parts_(parts),
-        options_(ProductOptions(settings)),
-        own_alone_(settings.gemm_path == GemmPath::kOwnKernel),
-        library_alone_(settings.gemm_path == GemmPath::kLibrary) {
+        options_(ProductOptions(info.settings())),
+        own_alone_(info.settings().gemm_path == GemmPath::kOwnKernel),
+        library_alone_(info.settings().gemm_path == GemmPath::kLibrary) {
+    for (const Input input : {kScale, kShift, kBias, kTable}) {
+      constant_columns_ = constant_columns_ && (!info.has_input(input) || info.is_constant(input));
+    }
     options_.path = GemmPath::kLibrary;
     options_.constant_b = true;
   }
@@ -68,7 +71,7 @@ class MatMulIntegerToCodes final : public Operator {
       part.ratio = first_scale / last.scale;
       part.zero = static_cast<int32_t>(last.zero);
     }
-    return std::make_unique<MatMulIntegerToCodes>(finish, parts, info.settings());
+    return std::make_unique<MatMulIntegerToCodes>(finish, parts, info);
   }
 
   Status InferShapes(TensorViews inputs, std::vector<Shape>& outputs) const override {
@@ -139,7 +142,7 @@ class MatMulIntegerToCodes final : public Operator {
     }
     if (!p.own || bits % 16 != 0) return FinishSums(p, finish, context);
     finish.m = static_cast<int32_t>(p.m);
-    if (p.one_launch) return kernels::LaunchCodeProduct(finish, *p.own, a, b, p.k, context.stream());
+    if (p.one_launch) return kernels::LaunchCodeProduct(finish, *p.own, a, b, constant_columns_, p.k, context.stream());
     for (size_t i = 0; i < parts_; ++i) {
       const int64_t column = static_cast<int64_t>(i) * finish.part_n;
       const auto from = [&](const float* of) { return of == nullptr ? nullptr : of + column; };
@@ -147,7 +150,8 @@ class MatMulIntegerToCodes final : public Operator {
       part.scale = from(finish.scale), part.shift = from(finish.shift), part.bias = from(finish.bias);
       part.c[0] = finish.c[i], part.part[0] = finish.part[i], part.n = finish.part_n;
       const auto* const weights = static_cast<const std::byte*>(b) + column * p.k;
-      CUDAEP_RETURN_IF_ERROR(kernels::LaunchCodeProduct(part, *p.own, a, weights, p.k, context.stream()));
+      CUDAEP_RETURN_IF_ERROR(
+          kernels::LaunchCodeProduct(part, *p.own, a, weights, constant_columns_, p.k, context.stream()));
     }
     return Status::Ok();
   }
@@ -240,7 +244,7 @@ class MatMulIntegerToCodes final : public Operator {
   kernels::CodeFinish finish_;  // without tensors
   size_t parts_;
   ProductOptions options_;
-  bool own_alone_, library_alone_;
+  bool own_alone_, library_alone_, constant_columns_ = true;
 };
 
 const RegisterRows kRows({{.domain = kFusedDomain,

@@ -46,6 +46,7 @@ class QuantizedLayerNorm final : public Operator {
         y_type_(info.output_type(0)),
         of_(of),
         has_beta_(info.has_input(kBeta)),
+        constant_affine_(info.is_constant(kGamma) && (!has_beta_ || info.is_constant(kBeta))),
         epsilon_(info.FloatOr("epsilon", 1e-5f)) {}
 
   static Result<std::unique_ptr<QuantizedLayerNorm>> Create(const OpInfo& info) {
@@ -104,7 +105,8 @@ class QuantizedLayerNorm final : public Operator {
          .residual = has_residual() ? context.input(kResidual) : nullptr,
          .gamma = static_cast<const float*>(context.input(kGamma)),
          .beta = has_beta_ ? static_cast<const float*>(context.input(kBeta)) : nullptr,
-         .y = context.output(0)},
+         .y = context.output(0),
+         .constant_affine = constant_affine_},
         context.stream());
   }
 
@@ -113,7 +115,7 @@ class QuantizedLayerNorm final : public Operator {
 
   DataType x_type_, y_type_;
   kernels::NormSum of_;
-  bool has_beta_;
+  bool has_beta_, constant_affine_;
   float epsilon_;
 };
 

@@ -74,7 +74,8 @@ class CodeProductTest : public ContextTest {
     constexpr size_t kBeyond = 4096;  // bytes behind the result that must stay
     std::vector<uint8_t> result(static_cast<size_t>(m * n) + kBeyond, 0xa5);
     void* const c = finish.c[0] = UploadBytes(result.data(), result.size());
-    Check(kernels::LaunchCodeProduct(finish, {tiles, blocks, splits}, Bytes(a), Bytes(b), k, context_->stream()));
+    Check(
+        kernels::LaunchCodeProduct(finish, {tiles, blocks, splits}, Bytes(a), Bytes(b), first, k, context_->stream()));
     Check(device::MemcpyAsync(result.data(), c, result.size(), stream()));
     Check(device::StreamSynchronize(stream()));
     const auto code = [](float x, float by, int zero, int lowest = 0) {
@@ -140,7 +141,7 @@ TEST_F(CodeProductTest, BlocksWithoutWorkAreRefused) {
   finish.m = 64, finish.n = finish.part_n = 128;
   const void* const codes = Allocate(size_t{128} * 256);
   const auto code = [&](const kernels::WarpgroupPlan& plan) {
-    return kernels::LaunchCodeProduct(finish, plan, codes, codes, 256, context_->stream()).code();
+    return kernels::LaunchCodeProduct(finish, plan, codes, codes, false, 256, context_->stream()).code();
   };
   for (const kernels::WarpgroupPlan& plan : std::vector<kernels::WarpgroupPlan>{
            {WarpgroupTiles::kFinest, 0, 1},  // none
