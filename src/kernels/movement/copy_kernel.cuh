@@ -30,6 +30,7 @@ namespace cudaep::kernels {
 
 inline constexpr int kCopyThreads = 256;
 inline constexpr unsigned kCopyPacks = 2;
+inline constexpr int64_t kFewFoundUnits = 1 << 18;
 inline constexpr int64_t kManyCopyPacks = 1 << 17;  // with fewer each has a thread of its own
 
 // Division of an index by a divisor known before the launch.
@@ -197,23 +198,28 @@ Status LaunchCopy(const Source& source, void* out, int64_t units, device::Stream
 }
 
 template <class Unit, class F>
-Status VisitCopyIndex(int64_t units, F&& launch) {
+Status VisitCopyIndex(int64_t units, bool alone, F&& launch) {
   if constexpr (!kIsSplit<Unit>) {
-    if (FitsIndex(units)) return launch(CopyVariant<Unit, uint32_t, PackElems(sizeof(Unit))>{});
+    if (FitsIndex(units) && !alone) return launch(CopyVariant<Unit, uint32_t, PackElems(sizeof(Unit))>{});
   }
   return launch(CopyVariant<Unit, uint64_t, 1>{});
 }
 
-// Calls `launch` with the variant for `units` units of `unit_bytes` (1, 2, 4, 8 or 16).
-template <class F>
-Status VisitCopyVariant(int unit_bytes, int64_t units, F&& launch) {
-  return VisitUnit(unit_bytes, [&]<class Unit>() { return VisitCopyIndex<Unit>(units, launch); });
-}
-
-// The same where units are elements that cannot be taken apart; addresses are multiples of `alignment`.
+// Calls `launch` with the variant for `units` units of `unit_bytes` (1, 2, 4, 8 or 16) of elements that cannot be taken
+// apart; addresses are multiples of `alignment`.
 template <class F>
 Status VisitCopyVariant(int unit_bytes, int alignment, int64_t units, F&& launch) {
-  return VisitUnit(unit_bytes, alignment, [&]<class Unit>() { return VisitCopyIndex<Unit>(units, launch); });
+  return VisitUnit(unit_bytes, alignment, [&]<class Unit>() { return VisitCopyIndex<Unit>(units, false, launch); });
+}
+
+// The same of rows of `row_units` that are found one by one: a pack of shorter ones waits for memory as often as it has
+// rows, so of few units each has a thread of its own.
+template <class F>
+Status VisitRowsVariant(int unit_bytes, int64_t units, int64_t row_units, F&& launch) {
+  return VisitUnit(unit_bytes, [&]<class Unit>() {
+    const bool alone = row_units < PackElems(sizeof(Unit)) && units <= kFewFoundUnits;
+    return VisitCopyIndex<Unit>(units, alone, launch);
+  });
 }
 
 }  // namespace cudaep::kernels

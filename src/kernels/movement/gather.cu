@@ -87,10 +87,10 @@ Status LaunchGather(const GatherShape& shape, const void* data, GatherIndices in
   const int64_t bytes = shape.outer * shape.count * shape.row_bytes;
   if (bytes == 0) return Status::Ok();
   const int unit_bytes = std::min({WidestUnit(shape.row_bytes), WidestUnit(data), WidestUnit(out)});
-  return VisitCopyVariant(unit_bytes, bytes / unit_bytes, [&]<class Variant>(Variant) {
+  const int64_t row_units = shape.row_bytes / unit_bytes;
+  return VisitRowsVariant(unit_bytes, bytes / unit_bytes, row_units, [&]<class Variant>(Variant) {
     using Index = typename Variant::Index;
     using Unit = typename Variant::Unit;
-    const int64_t row_units = shape.row_bytes / unit_bytes;
     const RowSource<Unit, Index> source{
         static_cast<const Unit*>(data),  indices, shape.axis, row_units, IndexDivider<Index>(row_units),
         IndexDivider<Index>(shape.count)};

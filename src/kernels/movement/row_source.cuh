@@ -47,7 +47,7 @@ Status LaunchMappedRows(int64_t rows, int64_t row_bytes, const void* data, void*
   const int64_t bytes = rows * row_bytes;
   if (bytes == 0) return Status::Ok();
   const int unit_bytes = std::min({WidestUnit(row_bytes), WidestUnit(data), WidestUnit(out)});
-  return VisitCopyVariant(unit_bytes, bytes / unit_bytes, [&]<class Variant>(Variant) {
+  return VisitRowsVariant(unit_bytes, bytes / unit_bytes, row_bytes / unit_bytes, [&]<class Variant>(Variant) {
     using Unit = typename Variant::Unit;
     using Index = typename Variant::Index;
     const auto found = make.template operator()<Index>();
