@@ -73,6 +73,16 @@ struct AttentionProblem {
   bool empty_is_nan = false;        // a query without any key gets NaN, as softmax alone gives, not zeros
 };
 
+// Keys and values in front of others, which lie elsewhere and are to be copied to k and v: they are read once for both.
+struct AttentionPast {
+  const void* k = nullptr;  // null: k and v have theirs
+  const void* v = nullptr;
+  void* to_k = nullptr;  // AttentionPointers::k and v
+  void* to_v = nullptr;
+  AttentionStrides k_strides, v_strides;
+  int64_t rows = 0;  // of each head
+};
+
 struct AttentionPointers {
   const void* q = nullptr;
   const void* k = nullptr;
@@ -86,6 +96,7 @@ struct AttentionPointers {
   bool zero_sink = false;              // such a key with score 0 for all heads
   void* scores = nullptr;              // [batch, heads, queries, keys]
   void* scratch = nullptr;             // of the plan's bytes
+  AttentionPast past = {};             // where CopiesPast
 };
 
 enum class AttentionKernel : uint8_t {
@@ -130,6 +141,10 @@ Result<AttentionPlan> PlanAttention(const AttentionProblem& problem, const devic
 
 // The same problem in at most `bytes` of scratch memory: its keys in fewer parts.
 void FitScratch(AttentionPlan& plan, size_t bytes);
+
+// Whether the plan's kernel copies what `at.past` says, which others do not look at: one of few queries that walks over
+// all those keys once.
+bool CopiesPast(const AttentionPlan& plan, const AttentionPointers& at);
 
 // One launch, two with splits. Nothing to compute launches nothing.
 Status LaunchAttention(const AttentionPlan& plan, const AttentionPointers& at, device::Stream stream);

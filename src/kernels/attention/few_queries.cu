@@ -8,6 +8,7 @@
 #include "device/words.h"
 #include "kernels/attention/flash_products.cuh"
 #include "kernels/attention/flash_work.cuh"
+#include "kernels/common/trigger.cuh"
 
 namespace cudaep::kernels {
 namespace {
@@ -17,41 +18,76 @@ constexpr int kWarps = kFewQueriesWarps;
 template <int kDepth>
 constexpr int kStepKeys = 2048 / kDepth;  // of a warp: 256 bytes of keys and values a lane under way
 
+template <int kDepth>
+constexpr int kTogether = 2;  // blocks of a multiprocessor
+
 // The operands of 16 keys that a lane has.
 template <class T, int kDepth>
 struct Keys {
   RawPack<T, 8> k[2][kDepth / 32];  // keys g and g + 8, columns 32 c + 8 t on
   RawPack<T, 8> v[4][kDepth / 64];  // keys 2 t, 2 t + 1, 2 t + 8 and 2 t + 9, columns 64 h + 8 g on
 
-  // Zeros from the key `there` on.
-  __device__ __forceinline__ void Load(const T* keys, int64_t k_step, const T* values, int64_t v_step, int there) {
-    const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+  static __device__ __forceinline__ int KeyOfK(int n) { return static_cast<int>(threadIdx.x) % 32 / 4 + 8 * n; }
+  static __device__ __forceinline__ int KeyOfV(int i) {
+    return static_cast<int>(threadIdx.x) % 4 * 2 + i % 2 + i / 2 * 8;
+  }
+  static __device__ __forceinline__ int ColumnOfK(int c) { return 32 * c + 8 * (static_cast<int>(threadIdx.x) % 4); }
+  static __device__ __forceinline__ int ColumnOfV(int h) {
+    return 64 * h + 8 * (static_cast<int>(threadIdx.x) % 32 / 4);
+  }
+
+  // Rows of `keys` and `values` are functions of the key. Zeros from the key `there` on.
+  template <class RowOfKeys, class RowOfValues>
+  __device__ __forceinline__ void Load(RowOfKeys&& keys, RowOfValues&& values, int there) {
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
 #pragma unroll
       for (int c = 0; c < kDepth / 32; ++c) {
-        k[n][c] = g + 8 * n < there ? LoadRaw<8>(keys + (g + 8 * n) * k_step + 32 * c + 8 * t) : RawPack<T, 8>{};
+        k[n][c] = KeyOfK(n) < there ? LoadRaw<8>(keys(KeyOfK(n)) + ColumnOfK(c)) : RawPack<T, 8>{};
       }
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int key = 2 * t + i % 2 + i / 2 * 8;
 #pragma unroll
       for (int h = 0; h < kDepth / 64; ++h) {
-        v[i][h] = key < there ? LoadRaw<8>(values + key * v_step + 64 * h + 8 * g) : RawPack<T, 8>{};
+        v[i][h] = KeyOfV(i) < there ? LoadRaw<8>(values(KeyOfV(i)) + ColumnOfV(h)) : RawPack<T, 8>{};
+      }
+    }
+  }
+
+  // The keys before `there`, or their values. Each element of a row is one lane's.
+  template <class RowOfKeys>
+  __device__ __forceinline__ void StoreKeys(RowOfKeys&& keys, int there) const {
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+#pragma unroll
+      for (int c = 0; c < kDepth / 32; ++c) {
+        if (KeyOfK(n) < there) StoreWords<8>(keys(KeyOfK(n)) + ColumnOfK(c), k[n][c]);
+      }
+    }
+  }
+  template <class RowOfValues>
+  __device__ __forceinline__ void StoreValues(RowOfValues&& values, int there) const {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+#pragma unroll
+      for (int h = 0; h < kDepth / 64; ++h) {
+        if (KeyOfV(i) < there) StoreWords<8>(values(KeyOfV(i)) + ColumnOfV(h), v[i][h]);
       }
     }
   }
 };
 
-template <class T, int kDepth>
-__global__ void __launch_bounds__(kWarps * 32, kDepth == 64 ? 3 : 2)
+// kCopies: as AttentionPast says.
+template <class T, int kDepth, bool kCopies>
+__global__ void __launch_bounds__(kWarps * 32, kTogether<kDepth>)
     FewQueriesKernel(__grid_constant__ const FlashArguments p) {
   using Exp = flash::Exponential<T, float>;
   constexpr float kHidden = -std::numeric_limits<float>::infinity();
   constexpr int kStep = kStepKeys<kDepth>, kGroups = kStep / 16, kHalves = kDepth / 64;
   __shared__ float of_warp[kWarps][2][kWarpRows];  // maximum and sum of each row
   __shared__ float values[kWarps][kWarpRows][kDepth];
+  TriggerDependentsOfOneRound(kTogether<kDepth> * kWarps * 32);
   device::GridDependencyWait();
 
   const AttentionProblem& problem = p.problem;
@@ -62,6 +98,14 @@ __global__ void __launch_bounds__(kWarps * 32, kDepth == 64 ? 3 : 2)
   const T* const q = static_cast<const T*>(p.at.q) + work.batch * problem.q.batch;
   const T* const k = static_cast<const T*>(p.at.k) + work.batch * problem.k.batch + kv_head * problem.k.head;
   const T* const v = static_cast<const T*>(p.at.v) + work.batch * problem.v.batch + kv_head * problem.v.head;
+  const AttentionPast& past = p.at.past;
+  const auto past_of = [&](const void* tensor, const AttentionStrides& strides) {
+    return static_cast<const T*>(tensor) + work.batch * strides.batch + kv_head * strides.head;
+  };
+  const T* const past_k = kCopies ? past_of(past.k, past.k_strides) : nullptr;
+  const T* const past_v = kCopies ? past_of(past.v, past.v_strides) : nullptr;
+  T* const to_k = kCopies ? static_cast<T*>(past.to_k) + (k - static_cast<const T*>(p.at.k)) : nullptr;
+  T* const to_v = kCopies ? static_cast<T*>(past.to_v) + (v - static_cast<const T*>(p.at.v)) : nullptr;
   const flash::Row rows[2] = {flash::RowOf(p, work, g), flash::RowOf(p, work, g + 8)};
   RawPack<T, 8> q_rows[2][kDepth / 32];
 #pragma unroll
@@ -75,14 +119,28 @@ __global__ void __launch_bounds__(kWarps * 32, kDepth == 64 ? 3 : 2)
 
   device::FragmentD<float> o[kHalves][8] = {};
   float max[2] = {kHidden, kHidden}, sum[2] = {};
-  for (int64_t key = work.first + warp * kStep; key < work.last; key += kWarps * kStep) {
-    const int there = static_cast<int>(device::Min(work.last - key, int64_t{kStep}));
-    Keys<T, kDepth> keys[kGroups];
+  const auto there_from = [&](int64_t key) { return static_cast<int>(device::Min(work.last - key, int64_t{kStep})); };
+  const auto row_of = [&](const T* rows, int64_t step, const T* past_rows, int64_t past_step, int64_t at) {
+    return kCopies && at < past.rows ? past_rows + at * past_step : rows + at * step;
+  };
+  Keys<T, kDepth> keys[kGroups], next[kGroups];
+  const auto load = [&](Keys<T, kDepth>(&to)[kGroups], int64_t key) {
 #pragma unroll
     for (int i = 0; i < kGroups; ++i) {
       const int64_t first = key + 16 * i;
-      keys[i].Load(k + first * problem.k.row, problem.k.row, v + first * problem.v.row, problem.v.row, there - 16 * i);
+      to[i].Load([&](int at) { return row_of(k, problem.k.row, past_k, past.k_strides.row, first + at); },
+                 [&](int at) { return row_of(v, problem.v.row, past_v, past.v_strides.row, first + at); },
+                 there_from(first));
     }
+  };
+  load(next, work.first + warp * kStep);
+  for (int64_t key = work.first + warp * kStep; key < work.last; key += kWarps * kStep) {
+    const int there = there_from(key);
+#pragma unroll
+    for (int i = 0; i < kGroups; ++i) keys[i] = next[i];
+    load(next, key + kWarps * kStep);
+    // Of the step's group i, the keys that are copied.
+    const auto copied = [&](int i) { return static_cast<int>(device::Min<int64_t>(there, past.rows - key)) - 16 * i; };
     device::FragmentD<float> s[2 * kGroups] = {};
     const auto each_score = [&](auto&& body) {
 #pragma unroll
@@ -104,6 +162,12 @@ __global__ void __launch_bounds__(kWarps * 32, kDepth == 64 ? 3 : 2)
               {q_rows[0][c].word[j], q_rows[1][c].word[j], q_rows[0][c].word[j + 1], q_rows[1][c].word[j + 1]}};
           device::Mma(s[n], a, device::FragmentB<T>{{b.word[j], b.word[j + 1]}});
         }
+      }
+    }
+    if constexpr (kCopies) {
+#pragma unroll
+      for (int i = 0; i < kGroups; ++i) {
+        keys[i].StoreKeys([&](int at) { return to_k + (key + 16 * i + at) * problem.k.row; }, copied(i));
       }
     }
     each_score([&](float& score, int, int) { score *= static_cast<float>(problem.scale); });
@@ -163,6 +227,9 @@ __global__ void __launch_bounds__(kWarps * 32, kDepth == 64 ? 3 : 2)
           device::Mma(o[h][n], a, b.template operator()<false>());
           device::Mma(o[h][n + 1], a, b.template operator()<true>());
         }
+      }
+      if constexpr (kCopies) {
+        keys[i].StoreValues([&](int at) { return to_v + (key + 16 * i + at) * problem.v.row; }, copied(i));
       }
     }
   }
@@ -226,8 +293,11 @@ Status Launch(const AttentionPlan& plan, const FlashArguments& arguments, device
   config.grid.x = static_cast<unsigned>(FlashBlocks(plan) * plan.splits);
   config.block.x = kWarps * 32;
   config.programmatic = true;
-  return device::Launch(plan.problem.head_size == 64 ? FewQueriesKernel<T, 64> : FewQueriesKernel<T, 128>, config,
-                        stream, arguments);
+  const auto launch = [&](auto kernel, auto copying) {
+    return device::Launch(arguments.at.past.k == nullptr ? kernel : copying, config, stream, arguments);
+  };
+  return plan.problem.head_size == 64 ? launch(FewQueriesKernel<T, 64, false>, FewQueriesKernel<T, 64, true>)
+                                      : launch(FewQueriesKernel<T, 128, false>, FewQueriesKernel<T, 128, true>);
 }
 
 }  // namespace

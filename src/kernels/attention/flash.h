@@ -53,6 +53,8 @@ struct FlashArguments {
   FlashAdded added;
 };
 FlashArguments MakeFlashArguments(const AttentionPlan& plan, const AttentionPointers& at);
+// Whether rows begin and are spaced at whole packs of `pack` elements.
+bool IsWhole(const AttentionProblem& p, const void* pointer, const AttentionStrides& strides, int64_t pack);
 
 // Kernels by what they can do. What a kernel has but does not run costs time all the same where launches are short: it
 // lies between the instructions that each launch fetches anew, and takes registers.

@@ -7,13 +7,6 @@
 namespace cudaep::kernels {
 namespace {
 
-// Whether rows begin and are spaced at whole packs of `pack` elements.
-int IsWhole(const AttentionProblem& p, const void* pointer, const AttentionStrides& strides, int64_t pack) {
-  const bool whole = IsAligned(pointer, static_cast<size_t>(pack) * SizeOf(p.type)) && strides.batch % pack == 0 &&
-                     strides.head % pack == 0 && strides.row % pack == 0;
-  return whole ? 1 : 0;
-}
-
 FlashAdded AddedTo(const AttentionPlan& plan, const AttentionPointers& at) {
   const AttentionProblem& p = plan.problem;
   const bool mask = p.mask != AttentionMask::kNone;
@@ -29,6 +22,11 @@ FlashAdded AddedTo(const AttentionPlan& plan, const AttentionPointers& at) {
 }
 
 }  // namespace
+
+bool IsWhole(const AttentionProblem& p, const void* pointer, const AttentionStrides& strides, int64_t pack) {
+  return IsAligned(pointer, static_cast<size_t>(pack) * SizeOf(p.type)) && strides.batch % pack == 0 &&
+         strides.head % pack == 0 && strides.row % pack == 0;
+}
 
 FlashArguments MakeFlashArguments(const AttentionPlan& plan, const AttentionPointers& at) {
   const AttentionProblem& p = plan.problem;

@@ -6,12 +6,13 @@
 #include "kernels/attention/head_rows.h"
 #include "kernels/attention/head_runs.cuh"
 #include "kernels/common/raw_pack.cuh"
+#include "kernels/common/trigger.cuh"
 #include "kernels/fast_divide.h"
 
 namespace cudaep::kernels {
 namespace {
 
-constexpr unsigned kThreads = kRunThreads;
+constexpr unsigned kThreads = kRunThreads, kThreadsAtOnce = 1024;  // of a multiprocessor
 constexpr int64_t kMostBatches = 65535;
 
 struct Arguments {
@@ -181,6 +182,7 @@ __device__ __forceinline__ void RotatePair(const Arguments& p, const Source<T, N
 // the runs.
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads) HeadRowsKernel(__grid_constant__ const AllArguments all) {
+  TriggerDependentsOfOneRound(kThreadsAtOnce, gridDim.x * gridDim.y * gridDim.z);
   device::GridDependencyWait();
   if (blockIdx.z >= all.parts) {
     const HeadRuns& runs = all.runs[blockIdx.z - all.parts];

@@ -71,6 +71,12 @@ struct HeadRowsPart {
   HeadRowsPointers at;
 };
 inline constexpr size_t kMostHeadRowsParts = 3;
+// Whether rows before the new ones are those of `past`, all of them, and there are some.
+inline bool HasWholePast(const HeadRowsPart& part) {
+  const HeadRows& p = part.problem;
+  return p.target == RowTarget::kWhole && part.at.lengths == nullptr && p.past_rows > 0 &&
+         p.past_rows <= p.past_capacity && p.rows == p.past_rows + p.new_rows;
+}
 
 // All of one type. One launch, two where only some suit packs. `out` may be `in` where both have the same strides and
 // nothing is appended; no part may read what another one writes. kNotSupported beyond 2^31 rows of one batch entry.

@@ -25,9 +25,7 @@ struct HeadRuns {
 // Whether all that `part` writes before its new rows are such runs.
 inline bool HasRuns(const HeadRowsPart& part) {
   const HeadRows& p = part.problem;
-  return p.target == RowTarget::kWhole && part.at.lengths == nullptr && p.past_rows > 0 &&
-         p.past_rows <= p.past_capacity && p.rows == p.past_rows + p.new_rows && p.past.row == p.size &&
-         p.out.row == p.size && FitsInt32(p.past_rows * p.size);
+  return HasWholePast(part) && p.past.row == p.size && p.out.row == p.size && FitsInt32(p.past_rows * p.size);
 }
 
 template <class T, int N>

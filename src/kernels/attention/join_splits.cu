@@ -2,12 +2,13 @@
 #include "core/checked_math.h"
 #include "core/data_type_traits.h"
 #include "kernels/attention/flash.h"
+#include "kernels/common/trigger.cuh"
 #include "kernels/softmax/softmax_math.cuh"
 
 namespace cudaep::kernels {
 namespace {
 
-constexpr unsigned kThreads = 128;
+constexpr unsigned kThreads = 128, kThreadsAtOnce = 1024;  // of a multiprocessor
 
 struct Arguments {
   const void* parts;
@@ -25,6 +26,7 @@ __global__ void __launch_bounds__(kThreads) JoinSplitsKernel(__grid_constant__ c
   constexpr Sum kHidden = -std::numeric_limits<Sum>::infinity();
   constexpr int kParts = kMostSplits / 32;  // of a lane
   __shared__ Sum weights[kMostSplits], total;
+  TriggerDependentsOfOneRound(kThreadsAtOnce);
   device::GridDependencyWait();
   const auto* const values = static_cast<const Sum*>(p.parts);
   const Sum* const bases = values + p.splits * p.rows * p.columns;

@@ -24,9 +24,22 @@ Status AttentionStep::Enqueue(const OpContext& context, const kernels::Attention
     CUDAEP_ASSIGN_OR_RETURN(const bool queued, library_->Enqueue(context, problem, at));
     if (queued) return Status::Ok();
   }
+  CUDAEP_ASSIGN_OR_RETURN(const kernels::AttentionPlan own, OwnPlan(context, problem));
+  return kernels::LaunchAttention(own, at, context.stream());
+}
+
+Result<kernels::AttentionPlan> AttentionStep::OwnPlan(const OpContext& context,
+                                                      const kernels::AttentionProblem& problem) const {
   CUDAEP_ASSIGN_OR_RETURN(kernels::AttentionPlan own, kernels::PlanAttention(problem, context.runtime.device_info()));
   kernels::FitScratch(own, own_bytes_);
-  return kernels::LaunchAttention(own, at, context.stream());
+  return own;
+}
+
+bool AttentionStep::CopiesPast(const OpContext& context, const kernels::AttentionProblem& problem,
+                               const kernels::AttentionPointers& at) const {
+  if (library_ != nullptr) return false;
+  const Result<kernels::AttentionPlan> own = OwnPlan(context, problem);
+  return own.ok() && kernels::CopiesPast(own.value(), at);
 }
 
 kernels::AttentionStrides HeadsFirst(int64_t heads, int64_t rows, int64_t size) {

@@ -26,11 +26,16 @@ class AttentionStep {
 
   Status Enqueue(const OpContext& context, const kernels::AttentionProblem& problem,
                  kernels::AttentionPointers at) const;
+  // Whether that copies past keys and values for which `at` has a place (kernels::AttentionPast).
+  bool CopiesPast(const OpContext& context, const kernels::AttentionProblem& problem,
+                  const kernels::AttentionPointers& at) const;
 
   // Calls that a vendor library took.
   uint64_t library_calls() const { return library_ == nullptr ? 0 : library_->queued(); }
 
  private:
+  Result<kernels::AttentionPlan> OwnPlan(const OpContext& context, const kernels::AttentionProblem& problem) const;
+
   size_t scratch_ = 0, own_bytes_ = 0;
   std::unique_ptr<AttentionLibrary> library_;  // null: never; synchronized in itself
 };

@@ -122,10 +122,11 @@ Status MultiHeadStep::Enqueue(const OpContext& context, const MultiHead& problem
                    {at.k_bias, at.k_norm, at.past_key, at.present_key, &attention.k},
                    {at.v_bias, nullptr, at.past_value, at.present_value, &attention.v}};
   kernels::HeadRowsPart parts[3];
-  size_t count = 0;
+  size_t count = 0, part_of[3] = {};
   for (size_t i = 0; i < 3; ++i) {
     const Rows& rows = launches.part[i];
     if (!rows.used) continue;
+    part_of[i] = count;
     auto& [problem_of_part, to] = parts[count++];
     problem_of_part = rows.rows;
     to = {.in = *of[i].read,
@@ -139,6 +140,23 @@ Status MultiHeadStep::Enqueue(const OpContext& context, const MultiHead& problem
           .lengths = at.lengths};
     if (to.past != nullptr && to.past == to.out) problem_of_part.target = kernels::RowTarget::kInPlace;
     *of[i].read = to.out;
+  }
+  if (problem.appends) {
+    kernels::HeadRowsPart &k = parts[part_of[1]], &v = parts[part_of[2]];
+    if (kernels::HasWholePast(k) && kernels::HasWholePast(v)) {
+      attention.past = {.k = k.at.past,
+                        .v = v.at.past,
+                        .to_k = k.at.out,
+                        .to_v = v.at.out,
+                        .k_strides = k.problem.past,
+                        .v_strides = v.problem.past,
+                        .rows = k.problem.past_rows};
+      if (attention_.CopiesPast(context, launches.attention, attention)) {
+        k.problem.target = v.problem.target = kernels::RowTarget::kInPlace;
+      } else {
+        attention.past = {};
+      }
+    }
   }
   CUDAEP_RETURN_IF_ERROR(kernels::LaunchHeadRows({parts, count}, context.stream()));
   return attention_.Enqueue(context, launches.attention, attention);

@@ -266,5 +266,85 @@ TEST_F(AttentionKernelsTest, AQueryWithoutKeysIsZeroOrNan) {
   }
 }
 
+// Past keys and values that lie elsewhere: the result's bits are those of a call that has them in front, and they are
+// there afterwards.
+class AttentionPastTest : public AttentionTest {
+ protected:
+  template <DataType type>
+  void CheckCopies(int64_t heads, int64_t kv_heads, int64_t queries, int64_t past, int64_t capacity, int64_t size) {
+    using T = CppType<type>;
+    SCOPED_TRACE(StrCat(DataTypeName(type), ' ', heads, " heads of ", kv_heads, ", ", queries, " behind ", past));
+    const int64_t keys = past + queries;
+    const AttentionProblem p = Problem(type, heads, kv_heads, queries, keys, size, size);
+    auto plan = PlanAttention(p, info_, {.splits = 1, .few_queries = true});
+    ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+    const std::vector<T> k = Values<T>(p.batch * p.k.batch, 2), v = Values<T>(p.batch * p.v.batch, 3);
+    // Past rows, in tensors with room for more, and what is left of k and v without them.
+    const auto parted = [&](const std::vector<T>& whole, std::vector<T>& rest) {
+      std::vector<T> of_past(static_cast<size_t>(p.batch * kv_heads * capacity * size), Store<T>(9.0f));
+      rest = whole;
+      for (int64_t head = 0; head < p.batch * kv_heads; ++head) {
+        const auto from = rest.begin() + head * keys * size;
+        std::copy_n(from, past * size, of_past.begin() + head * capacity * size);
+        std::fill_n(from, past * size, Store<T>(7.0f));
+      }
+      return of_past;
+    };
+    std::vector<T> k_rest, v_rest;
+    const std::vector<T> k_past = parted(k, k_rest), v_past = parted(v, v_rest);
+    const auto count = static_cast<size_t>(p.batch * p.y.batch);
+    T *const y = Allocate<T>(count), *const expected = Allocate<T>(count);
+    T *const to_k = Upload(k_rest), *const to_v = Upload(v_rest);
+    AttentionPointers at{.q = Upload(Values<T>(p.batch * p.q.batch, 1)), .k = Upload(k), .v = Upload(v), .y = expected};
+    EXPECT_FALSE(CopiesPast(*plan, at));
+    ASSERT_OK(LaunchAttention(*plan, at, stream()));
+    const AttentionStrides strides{kv_heads * capacity * size, capacity * size, size};
+    at.k = to_k, at.v = to_v, at.y = y;
+    at.past = {.k = Upload(k_past),
+               .v = Upload(v_past),
+               .to_k = to_k,
+               .to_v = to_v,
+               .k_strides = strides,
+               .v_strides = strides,
+               .rows = past};
+    ASSERT_TRUE(CopiesPast(*plan, at));
+    ASSERT_OK(LaunchAttention(*plan, at, stream()));
+    EXPECT_EQ(Wide(Download(y, count)), Wide(Download(expected, count)));
+    EXPECT_EQ(Wide(Download(to_k, k.size())), Wide(k));
+    EXPECT_EQ(Wide(Download(to_v, v.size())), Wide(v));
+
+    // Calls that do not walk over all of it once, by this kernel.
+    const auto copies = [&](auto&& change) {
+      AttentionPlan other = *plan;
+      AttentionPointers other_at = at;
+      change(other, other_at);
+      return CopiesPast(other, other_at);
+    };
+    EXPECT_TRUE(copies([](auto&, auto&) {}));
+    EXPECT_FALSE(copies([](auto& of, auto&) { of.splits = 2; }));
+    EXPECT_FALSE(copies([](auto& of, auto&) { of.few_queries = false; }));
+    EXPECT_FALSE(copies([&](auto& of, auto&) { of.problem.left = past - 1; }));
+    EXPECT_FALSE(copies([](auto&, auto& other) { other.key_end = other.q; }));
+    EXPECT_FALSE(copies([](auto&, auto& other) { other.key_begin = static_cast<const int32_t*>(other.q); }));
+    EXPECT_FALSE(copies([&](auto& of, auto&) {
+      of.problem.mask = AttentionMask::kBool, of.problem.mask_strides = {.key = 1, .keys = past - 1};
+    }));
+    EXPECT_FALSE(copies([](auto&, auto& other) { other.past.k = static_cast<const T*>(other.past.k) + 1; }));
+    EXPECT_FALSE(copies([](auto&, auto& other) { other.past.v_strides.row += 1; }));
+    EXPECT_FALSE(copies([](auto&, auto& other) { other.sink = other.q; }));
+    if (heads > kv_heads) {
+      EXPECT_FALSE(copies([](auto& of, auto&) { of.packed = 1; }));
+    }
+  }
+};
+
+TEST_F(AttentionPastTest, IsReadOnceForResultAndCopy) {
+  CheckCopies<DataType::kFloat16>(4, 4, 1, 150, 150, 64);
+  CheckCopies<DataType::kFloat16>(8, 2, 1, 300, 320, 64);
+  CheckCopies<DataType::kFloat16>(4, 1, 3, 129, 130, 128);
+  CheckCopies<DataType::kBFloat16>(4, 2, 2, 31, 31, 64);
+  CheckCopies<DataType::kBFloat16>(2, 2, 16, 260, 264, 128);
+}
+
 }  // namespace
 }  // namespace cudaep::kernels
