@@ -58,8 +58,8 @@ class Plan {
   double cost_bytes = 0, cost_flops = 0;
   // Filled by the caller from InferShapes; empty for a plan that serves several shapes (PlanKey).
   std::vector<Shape> outputs;
-  // The caller may give such an output its place in the input, as with KernelRow::aliases: Enqueue leaves it alone then
-  // (OpContext::LiesIn), and copies where the caller does not.
+  // The caller may give such an output its place in the input, as with KernelRow::aliases, if nobody writes there
+  // before it is read: Enqueue leaves it alone then (OpContext::LiesIn), and copies where the caller does not.
   std::vector<PartOfInput> parts;
 
  private:

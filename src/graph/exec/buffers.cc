@@ -80,8 +80,8 @@ void Buffers::PlaceOutputs(int s) {
   }
 }
 
-// Where an input lies, or a part of it, that the output takes over; nowhere: none. What leaves the region is written
-// by its own step and no earlier: the caller may have it in an input's memory, which steps before still read.
+// What leaves the region is written by its own step and no earlier: the caller may have it in an input's memory, which
+// steps before still read.
 Buffers::Spot Buffers::SharedSpot(const ProgramStep& step, int s, int output) const {
   if (program_.values[Index(step.outputs[Index(output)])].output >= 0) return {};
   for (const ops::BufferPair& pair : step.row->aliases) {
@@ -119,6 +119,8 @@ Buffers::Spot Buffers::SpotOfPart(const ProgramStep& step, const ops::PartOfInpu
   const int value = step.outputs[Index(part.output)];
   if (spot.buffer < 0 || part.offset_bytes % kBufferAlignment != 0 || BytesOf(value) == 0) return {};
   const Buffer& whole = buffers_[Index(spot.buffer)];
+  // The caller may have an output in an input's memory, and what is kept is no larger than what is read of it.
+  if (whole.place.kind == Place::Kind::kInput || once_.IsKept(value)) return {};
   const bool is_in_block = whole.place.kind == Place::Kind::kBlock;
   if (is_in_block && last_use_[Index(value)] > std::max(whole.life.last, s) + kStepsBeyond) return {};
   spot.offset += part.offset_bytes;

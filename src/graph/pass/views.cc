@@ -91,20 +91,22 @@ class Composer {
 };
 
 // One position of an axis by its number is a part, which may lie together in what it is taken of (ops::Plan::parts).
+// Not where the axis goes and the result leaves: that would be copied twice.
 void TakePosition(const Rewriter& rewrite, int index) {
   ir::Graph& graph = rewrite.graph;
   const ir::Node& node = rewrite.node(index);
   if (!node.Is("Gather") || node.on_host) return;
   const ir::Value data = graph.value(node.inputs[0]);  // copied: values are added
   const auto at = rewrite.match.IntsOf(node, "", 1);
-  const auto& taken = graph.value(node.outputs[0]).dims;
-  if (data.is_constant() || !data.dims || !taken || !at || at->size() != 1) return;
+  const int index_rank = graph.value(node.inputs[1]).constant.rank;
+  if (data.is_constant() || !data.dims || !at || at->size() != 1 || index_rank > 1) return;
+  const bool keeps_axis = index_rank == 1;
+  if (!keeps_axis && graph.value(node.outputs[0]).output >= 0) return;
   const auto rank = static_cast<int64_t>(data.dims->size());
   const int64_t stated = IntAttribute(node, "axis", 0), axis = stated < 0 ? stated + rank : stated;
   const int64_t size = (*data.dims)[static_cast<size_t>(axis)].size, first = at->front();
   // Beyond the end Gather is an error, and Slice takes nothing.
   if (first != 0 && (size < 0 || first < -size || first >= size)) return;
-  const bool keeps_axis = taken->size() == data.dims->size();
   const auto ints = [&](int64_t value) { return AddInts(graph, data.name, {value}); };
   ir::Node part = rewrite.Instead(index, "", "Slice", 13);
   part.inputs = {node.inputs[0], ints(first), ints(first == -1 ? INT64_MAX : first + 1), ints(axis)};

@@ -6,6 +6,11 @@
 namespace cudaep::kernels {
 namespace {
 
+bool IsNothing(const AttentionProblem& p, const AttentionPointers& at) {
+  if (p.batch == 0 || p.heads == 0 || p.queries == 0) return true;
+  return p.v_head_size == 0 && (at.scores == nullptr || p.keys == 0);
+}
+
 // Which of the kernels a call goes to.
 enum class Way : uint8_t { kWarpgroupHeads, kWholeRows, kWindows, kFewQueries, kTiles };
 
@@ -40,21 +45,21 @@ bool CopiesPast(const AttentionPlan& plan, const AttentionPointers& at) {
   const AttentionProblem& p = plan.problem;
   const AttentionPast& past = at.past;
   const auto has_all = [&](bool any, const ScoreStrides& strides) { return !any || strides.keys >= past.rows; };
-  const bool walks_over_all = at.key_begin == nullptr && at.key_end == nullptr && p.left >= p.past &&
-                              p.past + p.queries + p.right >= past.rows &&
+  if (past.k == nullptr || past.v == nullptr || IsNothing(p, at)) return false;
+  const bool walks_over_all = p.keys >= past.rows && at.key_begin == nullptr && at.key_end == nullptr &&
+                              p.left >= p.past && p.past + p.queries + p.right >= past.rows &&
                               has_all(p.mask != AttentionMask::kNone, p.mask_strides) &&
                               has_all(p.bias, p.bias_strides);
-  // By as many blocks as the device has room for: fewer take longer than a copy of its own beside them.
+  // Blocks that share a head's keys are few, and take longer with the copy than it takes apart.
   const bool once = plan.packed == p.heads / p.kv_heads && plan.splits == 1;
   const int64_t pack = PackElems(SizeOf(p.type));
-  return past.k != nullptr && past.v != nullptr && walks_over_all && once && IsWhole(p, past.k, past.k_strides, pack) &&
+  return walks_over_all && once && IsWhole(p, past.k, past.k_strides, pack) &&
          IsWhole(p, past.v, past.v_strides, pack) && WayOf(plan, MakeFlashArguments(plan, at)) == Way::kFewQueries;
 }
 
 Status LaunchAttention(const AttentionPlan& plan, const AttentionPointers& at, device::Stream stream) {
   const AttentionProblem& p = plan.problem;
-  if (p.batch == 0 || p.heads == 0 || p.queries == 0) return Status::Ok();
-  if (p.v_head_size == 0 && (at.scores == nullptr || p.keys == 0)) return Status::Ok();
+  if (IsNothing(p, at)) return Status::Ok();
   const FlashArguments arguments = MakeFlashArguments(plan, at);
   switch (WayOf(plan, arguments)) {
     case Way::kWarpgroupHeads:

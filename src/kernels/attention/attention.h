@@ -77,7 +77,7 @@ struct AttentionProblem {
 struct AttentionPast {
   const void* k = nullptr;  // null: k and v have theirs
   const void* v = nullptr;
-  void* to_k = nullptr;  // AttentionPointers::k and v
+  void* to_k = nullptr;  // must be AttentionPointers::k and v
   void* to_v = nullptr;
   AttentionStrides k_strides, v_strides;
   int64_t rows = 0;  // of each head

@@ -16,9 +16,8 @@ namespace {
 constexpr int kWarps = kFewQueriesWarps;
 
 template <int kDepth>
-constexpr int kStepKeys = 2048 / kDepth;  // of a warp: 256 bytes of keys and values a lane under way
+constexpr int kStepKeys = 2048 / kDepth;  // of a warp: 256 bytes of keys and values a lane; the next step is under way
 
-template <int kDepth>
 constexpr int kTogether = 2;  // blocks of a multiprocessor
 
 // The operands of 16 keys that a lane has.
@@ -80,14 +79,13 @@ struct Keys {
 
 // kCopies: as AttentionPast says.
 template <class T, int kDepth, bool kCopies>
-__global__ void __launch_bounds__(kWarps * 32, kTogether<kDepth>)
-    FewQueriesKernel(__grid_constant__ const FlashArguments p) {
+__global__ void __launch_bounds__(kWarps * 32, kTogether) FewQueriesKernel(__grid_constant__ const FlashArguments p) {
   using Exp = flash::Exponential<T, float>;
   constexpr float kHidden = -std::numeric_limits<float>::infinity();
   constexpr int kStep = kStepKeys<kDepth>, kGroups = kStep / 16, kHalves = kDepth / 64;
   __shared__ float of_warp[kWarps][2][kWarpRows];  // maximum and sum of each row
   __shared__ float values[kWarps][kWarpRows][kDepth];
-  TriggerDependentsOfOneRound(kTogether<kDepth> * kWarps * 32);
+  TriggerDependentsOfOneRound(kTogether * kWarps * 32);
   device::GridDependencyWait();
 
   const AttentionProblem& problem = p.problem;

@@ -13,7 +13,7 @@ namespace {
 
 using few_rows::Arguments;
 
-constexpr int kRows = static_cast<int>(kFewRows), kColumns = kStagedFewRows;  // of C that a block has
+constexpr int kRows = static_cast<int>(kFewRows), kColumns = kStagedColumns;  // of C that a block has
 constexpr int kDepth = 64;  // of the inner dimension in one stage: 128 bytes
 constexpr int kStageElems = (kRows + kColumns) * kDepth, kStages = 9;
 constexpr size_t kSharedBytes = size_t{kStages} * kStageElems * 2;  // two blocks of a multiprocessor have room
@@ -193,7 +193,7 @@ bool TakesFewRows(const FewRowsProduct& product, const device::DeviceInfo& devic
 
 FewRowsPlan PlanFewRows(const FewRowsProduct& product, const device::DeviceInfo& device) {
   const int64_t processors = std::max(device.multiprocessors, 1);
-  if (product.m <= kNarrowFewRows && product.k <= kMostNarrowInner) {
+  if (product.m <= kMostNarrowRows && product.k <= kMostNarrowInner) {
     const int64_t columns = AlignUp(CeilDiv<int64_t>(product.n, processors), int64_t{8});
     if (columns <= kMostNarrowColumns) return {.columns = static_cast<int>(columns)};
   }
@@ -223,7 +223,7 @@ Status LaunchFewRows(const FewRowsProduct& product, const FewRowsPlan& plan, con
       .residual = e.residual(),
       .unused = 0,
       .parameters = e.parameters};
-  if (plan.columns != kColumns) return few_rows::LaunchNarrow(product.type, plan.columns, arguments, stream);
+  if (plan.is_narrow()) return few_rows::LaunchNarrow(product.type, plan.columns, arguments, stream);
   device::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(product.n, kColumns) * plan.splits);
   config.cluster.x = static_cast<unsigned>(plan.splits);

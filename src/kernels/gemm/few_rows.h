@@ -1,9 +1,10 @@
 // Products of up to 16 rows: C = activation(A * B^T + bias + residual), fp16 and bf16 with fp32 sums, by tensor cores.
 //
-// Such a product reads its weights once, and is as long as that and its launch take. So the kernel begins before its
-// predecessor has ended and asks for the first weights meanwhile, since they never change; the inner dimension is cut
-// among the blocks of a cluster until the grid fills the device. Sums are added in one order: results never differ
-// from run to run.
+// Such a product reads its weights once, and is as long as that and its launch take. So its kernels begin before their
+// predecessor has ended and ask for the first weights meanwhile, since they never change. There are two: blocks of few
+// columns and all of the inner dimension, up to 8 rows and as many inner elements as a block has registers for
+// (narrow); and blocks of 64 columns, by stages in shared memory, whose inner dimension is cut among the blocks of a
+// cluster until the grid fills the device. Sums are added in one order: results never differ from run to run.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +19,16 @@ namespace cudaep::kernels {
 inline constexpr int64_t kFewRows = 16;
 inline constexpr int kFewRowsPack = 8;  // elements that are moved at once: n and k are multiples of it
 inline constexpr int kMostFewRowsSplits = 8;
-inline constexpr int kStagedFewRows = 64;  // columns of a block that shares them with others of a cluster, or not
-// Of narrow blocks, which share nothing.
-inline constexpr int64_t kNarrowFewRows = 8;
+inline constexpr int kStagedColumns = 64;
+// Of narrow blocks.
+inline constexpr int64_t kMostNarrowRows = 8;
 inline constexpr int kMostNarrowInner = 2048, kMostNarrowColumns = 32;
 
 struct FewRowsPlan {
-  int columns = kStagedFewRows;  // of a block; of a narrow one 8, 16, 24 or 32
-  int splits = 1;                // blocks among which the inner dimension is cut: 1, 2, 4 or 8
+  int columns = kStagedColumns;  // of a block; of a narrow one 8, 16, 24 or 32
+  int splits = 1;                // staged blocks among which the inner dimension is cut: 1, 2, 4 or 8
+
+  bool is_narrow() const { return columns != kStagedColumns; }
 };
 
 struct FewRowsProduct {

@@ -19,7 +19,7 @@ constexpr int kPackElems = kFewRowsPack, kLoadElems = 4 * kPackElems;  // of the
 constexpr int kLoads = 4, kChunk = kLoads * kLoadElems;
 constexpr int kChunks = kMostNarrowInner / (kChunk * kWarps);  // of a warp
 constexpr int kPair = 2;                                       // columns that a thread finishes
-static_assert(kNarrowFewRows == kTile && kChunks * kWarps * kChunk == kMostNarrowInner);
+static_assert(kMostNarrowRows == kTile && kChunks * kWarps * kChunk == kMostNarrowInner);
 
 // All of it once of zeros before earlier work is done, as a kernel of a few us waits for its instructions as long as
 // for memory.
@@ -112,7 +112,7 @@ Status Launch(int columns, const Arguments& arguments, device::Stream stream) {
 
 Status LaunchNarrow(DataType type, int columns, const Arguments& arguments, device::Stream stream) {
   const bool fits = columns % kTile == 0 && columns >= kTile && columns <= kMostNarrowColumns;
-  if (arguments.m > kNarrowFewRows || arguments.k > kMostNarrowInner || !fits) {
+  if (arguments.m > kMostNarrowRows || arguments.k > kMostNarrowInner || !fits) {
     return InvalidArgument("a product of ", arguments.m, " rows and ", arguments.k, " inner elements by blocks of ",
                            columns, " columns");
   }

@@ -30,6 +30,8 @@ namespace cudaep::kernels {
 
 inline constexpr int kCopyThreads = 256;
 inline constexpr unsigned kCopyPacks = 2;
+// Of an output whose rows are found one by one: with fewer each has a thread (a mask of 1,025 bytes on an H200: 1.7 us,
+// where 16 of a thread waited for each other for 17; of 32,800 bytes 14 us so).
 inline constexpr int64_t kFewFoundUnits = 1 << 18;
 inline constexpr int64_t kManyCopyPacks = 1 << 17;  // with fewer each has a thread of its own
 

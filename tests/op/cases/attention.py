@@ -187,6 +187,13 @@ CASES = [
     _case((2, 3, 32), (2, 3, 16), past=4, attrs={"is_causal": 1, "q_num_heads": 4, "kv_num_heads": 2},
           mask=Rand((3, 7)), outputs=ALL[:3], name="past_flat"),
     _case((2, 4, 1, 64), (2, 2, 1, 64), past=600, outputs=ALL[:3], dtypes=TYPES, name="past_long"),
+    # copied by the kernel that reads it
+    _case((2, 4, 1, 64), (2, 2, 1, 64), past=200, attrs={"is_causal": 1}, outputs=ALL[:3], dtypes=TYPES[:3],
+          name="past_read_once"),
+    _case((2, 3, 2, 128), (2, 3, 2, 128), past=41, mask=Rand((2, 43)), outputs=ALL[:3], dtypes=TYPES[:3],
+          name="past_read_once_masked"),
+    _case((2, 4, 1, 64), (2, 2, 1, 64), past=200, outputs=1, dtypes=TYPES[:3], name="past_read_once_alone"),
+    _case((2, 4, 0, 64), (2, 2, 0, 64), past=200, outputs=ALL[:3], dtypes=TYPES[:3], name="past_without_queries"),
     _case((2, 2, 3, 8), (2, 2, 3, 8), past=4, outputs=1, name="past_alone"),
     _case((2, 2, 3, 8), (2, 2, 3, 8), past=0, outputs=ALL[:3], name="past_empty"),
     _case((2, 3, 16), (2, 5, 16), attrs={"q_num_heads": 2, "kv_num_heads": 2}, outputs=("T", "T"), name="present_key"),

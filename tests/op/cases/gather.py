@@ -64,6 +64,9 @@ CASES = [
     Case(op="Gather", inputs=[Rand((3, 4)), Of([0, 3, -4, -1, 2**62, -(2**63)], "int64")], dtypes=_WIDTHS,
          expected=lambda x, i: np.stack([x[k] if -3 <= k < 3 else np.zeros_like(x[0]) for k in i]), tolerance=EXACT,
          name="outside", skip={"session": "the host's shape inference may refuse the values"}),
+    # more elements that are found one by one than have a thread each
+    Case(op="Gather", inputs=[Rand((50,)), Of(np.arange(2**18 + 5) % 50, "int32")], dtypes=("float32", "float16"),
+         expected=lambda x, i: x[i], tolerance=EXACT, name="many-single"),
     Case(op="Gather", inputs=[Rand((0, 4)), Of([0, 1], "int64")], dtypes=("float32",),
          expected=lambda x, i: np.zeros((2, 4)), tolerance=EXACT, name="of_nothing"),
     Case(op="Gather", inputs=[Rand((3, 4)), Of([0], "int64")], attrs={"axis": 2}, dtypes=("float32",),

@@ -229,6 +229,29 @@ TEST_F(RegionOnceTest, AFailureAnywhereIsNoFailedRun) {
   }
 }
 
+// A part of what runs once is kept, not all of that.
+TEST_F(RegionOnceTest, PartsAreKeptAlone) {
+  Net net;
+  const auto part = [&](int value) {
+    return net.Open("Slice", 13, {value, net.Ints("b", {32}), net.Ints("e", {33}), net.Ints("a", {0})}, 2);
+  };
+  const int x = net.Input("x", {kRows, {kWidth}});
+  const int dims = net.OnHost("Shape", 13, {x}, 1);
+  const int zeros = net.Open("ConstantOfShape", 9, {dims}, 2);
+  const int row = part(net.Open("Cos", 7, {zeros}, 2));
+  net.Output(net.Open("Add", 14, {x, row}, 2));
+  Settings settings;
+  settings.region_graphs = false;
+  std::vector<FusionNote> notes;
+  MarkOnce(net.graph, {settings, notes});
+  const auto region = RegionFixture::Make(std::move(net.graph), settings);
+  const size_t before = WeightBytes();
+  const std::vector<float> first = Run(*region, 1000);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Run(*region, 1000), first);
+  EXPECT_GT(WeightBytes(), before);
+  EXPECT_LE(WeightBytes() - before, size_t{512});
+}
+
 // What a call that is captured adds to the graph, by its launches; with the result of x.
 class RegionOnceCaptureTest : public RegionOnceTest {
  protected:

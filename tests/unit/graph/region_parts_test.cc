@@ -62,7 +62,10 @@ class RegionPartsTest : public RegionFixture {
               uint64_t kernels) {
     Settings settings;
     settings.fusion = settings.region_graphs = false;
-    const auto region = Make(net.Ending(y), settings);
+    const ir::Graph graph = net.Ending(y);
+    const auto region = Make(graph, settings);
+    settings.region_graphs = true;
+    const auto replayed = Make(graph, settings);
     constexpr int64_t kRows = 2 * kTaken;
     auto* const x = Allocate<float>(kRows * kWidth);
     auto* const result = Allocate<float>(kTaken * kWidth);
@@ -74,6 +77,11 @@ class RegionPartsTest : public RegionFixture {
       const std::vector<float> found = Download(result, kTaken * kWidth);
       EXPECT_EQ(device::sim::Snapshot().launches - before, kernels);
       for (size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], value(values, i)) << i;
+      for (int turn = 0; turn < 3; ++turn) {
+        ASSERT_OK(device::MemsetAsync(result, 0, found.size() * sizeof(float), stream()));
+        ASSERT_OK(Call(*replayed, *context_, x, result, kRows));
+        EXPECT_EQ(Download(result, kTaken * kWidth), found);
+      }
     }
     EXPECT_OK(device::Free(x));
     EXPECT_OK(device::Free(result));
@@ -91,12 +99,40 @@ TEST_F(RegionPartsTest, ASliceOfRowsIsReadWhereItLies) {
       net, y, [](const auto& x, size_t i) { return Relu(x[i]) - Relu(x[kPart + i]); }, 2);
 }
 
-TEST_F(RegionPartsTest, PartsOfAnInputAndPartsOfParts) {
+// Of an input they are copied: an output may be in its memory.
+TEST_F(RegionPartsTest, PartsOfPartsAndOfAnInput) {
+  for (const bool of_input : {false, true}) {
+    PartNet net;
+    const int whole = of_input ? net.x : net.One("Neg", 13, {net.x});
+    const int later = net.One("Slice", 13, {whole, net.Ints({kTaken}), net.Ints({INT64_MAX}), net.Ints({0})});
+    const int y = net.One("Sub", 14, {net.Rows(later, 0), net.Rows(whole, 0)});
+    const float sign = of_input ? 1.0f : -1.0f;
+    Expect(
+        net, y, [&](const auto& x, size_t i) { return sign * (x[kPart + i] - x[i]); }, of_input ? 3 : 2);
+  }
+}
+
+// The last of them begins 32 bytes further.
+TEST_F(RegionPartsTest, SomePartsOfASplit) {
   PartNet net;
-  const int later = net.One("Slice", 13, {net.x, net.Ints({kTaken}), net.Ints({INT64_MAX}), net.Ints({0})});
-  const int y = net.One("Sub", 14, {net.Rows(later, 0), net.Rows(net.x, 0)});
+  const int whole = net.One("Relu", 14, {net.x});
+  const std::vector<int> part = net.Add("Split", 13, {whole, net.Ints({kTaken, 1, kTaken - 1})}, 3);
+  const int others = net.One("Concat", 13, {part[2], part[1]});
+  net.graph.nodes.back().attributes = {{"axis", int64_t{0}}};
+  const int y = net.One("Sub", 14, {part[0], others});
+  const auto value = [](const auto& x, size_t i) {
+    const bool is_last = i / kWidth == kTaken - 1;
+    return Relu(x[i]) - Relu(x[is_last ? kPart + i % kWidth : kPart + kWidth + i]);
+  };
+  Expect(net, y, value, 4);
+}
+
+TEST_F(RegionPartsTest, APartIsOverwrittenWhereNobodyReadsItLater) {
+  PartNet net;
+  const int first = net.Rows(net.One("Relu", 14, {net.x}), kTaken);
+  const int y = net.One("Sub", 14, {net.One("Neg", 13, {first}), net.Rows(net.x, 0)});
   Expect(
-      net, y, [](const auto& x, size_t i) { return x[kPart + i] - x[i]; }, 1);
+      net, y, [](const auto& x, size_t i) { return -Relu(x[kPart + i]) - x[i]; }, 4);
 }
 
 TEST_F(RegionPartsTest, ASplitOfTheFirstAxis) {
@@ -139,10 +175,10 @@ TEST_F(RegionPartsTest, APartThatLivesLongIsCopied) {
   for (const int between : {2, 12}) {
     PartNet net;
     const int part = net.Rows(net.One("Relu", 14, {net.x}), kTaken);
-    int other = net.Rows(net.x, 0);
+    int other = net.Rows(net.x, 0);  // copied
     for (int i = 0; i < between; ++i) other = net.One("Neg", 13, {other});
     const int y = net.One("Sub", 14, {other, part});
-    const auto kernels = static_cast<uint64_t>(2 + between + (between > 4 ? 1 : 0));
+    const auto kernels = static_cast<uint64_t>(3 + between + (between > 4 ? 1 : 0));
     Expect(
         net, y, [](const auto& x, size_t i) { return x[i] - Relu(x[kPart + i]); }, kernels);
   }

@@ -255,6 +255,18 @@ TEST(ViewsPassTest, AGemmOfRowsThatAreOneDimensionTakesThemAsTheyAre) {
   EXPECT_EQ(gemm({}, true), stays);
 }
 
+// Of an index of two dimensions the result has one more, and what leaves would be copied twice.
+TEST(ViewsPassTest, PositionsThatAreNoParts) {
+  Moves net;
+  const int x = net.Input("x", {kBatch, {4}, {6}});
+  ops::HostTensor index{.type = DataType::kInt64, .dims = {1, 1}, .data = std::vector<std::byte>(sizeof(int64_t))};
+  net.Read(net.Open("Gather", 13, {x, net.graph.AddConstant("at", std::move(index))}, 4, {{"axis", int64_t{1}}}));
+  net.Output(net.Pick(x, 0, 1, 3));
+  net.Output(net.Open("Gather", 13, {x, net.Ints("at", {0})}, 3, {{"axis", int64_t{1}}}));
+  net.Run(ViewsAlone());
+  EXPECT_EQ(net.Operators(), (Ops{"Gather", "Relu", "Gather", "Slice"}));
+}
+
 // One position by its number is a part: of an axis whose size nobody knows the first alone, as what is beyond the end
 // is Gather's error and nothing to Slice.
 TEST(ViewsPassTest, OnePositionIsAPart) {

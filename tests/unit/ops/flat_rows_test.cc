@@ -28,7 +28,8 @@ TEST_F(FlatRowsTest, TilesOf64RowsWithEveryEnd) {
                         .bias = bias,
                         .residual = residual,
                         .activation = activation,
-                        .constant_b = in_place},
+                        .constant_b = in_place,
+                        .constant_bias = k > 100},
                        {tiles, blocks}, in_place);
         }
       };

@@ -303,7 +303,7 @@ TEST(FewRowsTest, BlocksAreAsManyAsFillTheDevice) {
   };
   const auto splits = [&](int64_t n, int64_t k) {
     const kernels::FewRowsPlan found = plan(n, k, 16);
-    EXPECT_EQ(found.columns, kernels::kStagedFewRows);
+    EXPECT_EQ(found.columns, kernels::kStagedColumns);
     return found.splits;
   };
   EXPECT_EQ(splits(4096, 4096), 2);
@@ -317,9 +317,9 @@ TEST(FewRowsTest, BlocksAreAsManyAsFillTheDevice) {
   EXPECT_EQ(columns(1064, 2048), 16);
   EXPECT_EQ(columns(3072, 2048), 24);
   EXPECT_EQ(columns(4224, 8), 32);
-  EXPECT_EQ(columns(4232, 8), kernels::kStagedFewRows);
-  EXPECT_EQ(columns(1056, 2056), kernels::kStagedFewRows);
-  EXPECT_EQ(columns(1056, 2048, 9), kernels::kStagedFewRows);
+  EXPECT_EQ(columns(4232, 8), kernels::kStagedColumns);
+  EXPECT_EQ(columns(1056, 2056), kernels::kStagedColumns);
+  EXPECT_EQ(columns(1056, 2048, 9), kernels::kStagedColumns);
   device.simulated = true;
   EXPECT_EQ(splits(512, 2048), 1);
   device.simulated = false, device.major = 8;
