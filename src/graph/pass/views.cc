@@ -105,8 +105,10 @@ void TakePosition(const Rewriter& rewrite, int index) {
   const auto rank = static_cast<int64_t>(data.dims->size());
   const int64_t stated = IntAttribute(node, "axis", 0), axis = stated < 0 ? stated + rank : stated;
   const int64_t size = (*data.dims)[static_cast<size_t>(axis)].size, first = at->front();
-  // Beyond the end Gather is an error, and Slice takes nothing.
-  if (first != 0 && (size < 0 || first < -size || first >= size)) return;
+  // Beyond the end Gather gives zeros, and Slice takes nothing: of an axis of unknown size that is an error where it
+  // goes.
+  const bool is_there = size >= 0 && first >= -size && first < size;
+  if (!is_there && (size >= 0 || first != 0 || keeps_axis)) return;
   const auto ints = [&](int64_t value) { return AddInts(graph, data.name, {value}); };
   ir::Node part = rewrite.Instead(index, "", "Slice", 13);
   part.inputs = {node.inputs[0], ints(first), ints(first == -1 ? INT64_MAX : first + 1), ints(axis)};

@@ -24,7 +24,8 @@ static_assert(kMostNarrowRows == kTile && kChunks * kWarps * kChunk == kMostNarr
 // All of it once of zeros before earlier work is done, as a kernel of a few us waits for its instructions as long as
 // for memory.
 template <class T, int kTiles>
-__global__ void __launch_bounds__(kThreads, kTiles <= 2 ? 2 : 1) NarrowRowsKernel(__grid_constant__ const Arguments p) {
+__global__ void __launch_bounds__(kThreads, kTiles <= 2 ? 2 : 1)
+    NarrowFewRowsKernel(__grid_constant__ const Arguments p) {
   constexpr int kColumns = kTiles * kTile, kPairs = kColumns / kPair;
   __shared__ float parts[kWarps][kTile][kColumns];
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
@@ -105,7 +106,7 @@ Status Launch(int columns, const Arguments& arguments, device::Stream stream) {
   config.grid.x = static_cast<unsigned>(CeilDiv(arguments.n, columns));
   config.block.x = kThreads;
   config.programmatic = true;
-  return device::Launch(NarrowRowsKernel<T, kTiles>, config, stream, arguments);
+  return device::Launch(NarrowFewRowsKernel<T, kTiles>, config, stream, arguments);
 }
 
 }  // namespace

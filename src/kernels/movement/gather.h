@@ -11,7 +11,8 @@ namespace cudaep::kernels {
 
 struct GatherIndices {
   const void* pointer = nullptr;
-  bool wide = true;  // int64, otherwise int32
+  bool wide = true;        // int64, otherwise int32
+  uint8_t unused[7] = {};  // whole words: padding might hold what looks like an old pointer to the simulated device
 };
 
 // data is [outer, axis, row], the output [outer, count, row].

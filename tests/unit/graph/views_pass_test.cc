@@ -263,8 +263,10 @@ TEST(ViewsPassTest, PositionsThatAreNoParts) {
   net.Read(net.Open("Gather", 13, {x, net.graph.AddConstant("at", std::move(index))}, 4, {{"axis", int64_t{1}}}));
   net.Output(net.Pick(x, 0, 1, 3));
   net.Output(net.Open("Gather", 13, {x, net.Ints("at", {0})}, 3, {{"axis", int64_t{1}}}));
+  const int open = net.Input("z", {kBatch, kRows, {6}});
+  net.Read(net.Open("Gather", 13, {open, net.Ints("at", {0})}, 3, {{"axis", int64_t{1}}}));  // there may be none
   net.Run(ViewsAlone());
-  EXPECT_EQ(net.Operators(), (Ops{"Gather", "Relu", "Gather", "Slice"}));
+  EXPECT_EQ(net.Operators(), (Ops{"Gather", "Relu", "Gather", "Slice", "Gather", "Relu"}));
 }
 
 // One position by its number is a part: of an axis whose size nobody knows the first alone, as what is beyond the end
