@@ -16,7 +16,10 @@ namespace {
 constexpr int kWarps = kFewQueriesWarps;
 
 template <int kDepth>
-constexpr int kStepKeys = 2048 / kDepth;  // of a warp: 256 bytes of keys and values a lane; the next step is under way
+constexpr int kStepKeys = 2048 / kDepth;  // of a warp: 256 bytes of keys and values a lane
+// Whether those of the next step are under way beside them: there are registers for that.
+template <int kDepth>
+constexpr bool kLoadsAhead = kDepth == 64;
 
 constexpr int kTogether = 2;  // blocks of a multiprocessor
 
@@ -121,7 +124,8 @@ __global__ void __launch_bounds__(kWarps * 32, kTogether) FewQueriesKernel(__gri
   const auto row_of = [&](const T* rows, int64_t step, const T* past_rows, int64_t past_step, int64_t at) {
     return kCopies && at < past.rows ? past_rows + at * past_step : rows + at * step;
   };
-  Keys<T, kDepth> keys[kGroups], next[kGroups];
+  Keys<T, kDepth> keys[kGroups];
+  [[maybe_unused]] Keys<T, kDepth> next[kGroups];
   const auto load = [&](Keys<T, kDepth>(&to)[kGroups], int64_t key) {
 #pragma unroll
     for (int i = 0; i < kGroups; ++i) {
@@ -131,12 +135,17 @@ __global__ void __launch_bounds__(kWarps * 32, kTogether) FewQueriesKernel(__gri
                  there_from(first));
     }
   };
-  load(next, work.first + warp * kStep);
-  for (int64_t key = work.first + warp * kStep; key < work.last; key += kWarps * kStep) {
+  const int64_t begin = work.first + warp * kStep;
+  if constexpr (kLoadsAhead<kDepth>) load(next, begin);
+  for (int64_t key = begin; key < work.last; key += kWarps * kStep) {
     const int there = there_from(key);
+    if constexpr (kLoadsAhead<kDepth>) {
 #pragma unroll
-    for (int i = 0; i < kGroups; ++i) keys[i] = next[i];
-    load(next, key + kWarps * kStep);
+      for (int i = 0; i < kGroups; ++i) keys[i] = next[i];
+      load(next, key + kWarps * kStep);
+    } else {
+      load(keys, key);
+    }
     // Of the step's group i, the keys that are copied.
     const auto copied = [&](int i) { return static_cast<int>(device::Min<int64_t>(there, past.rows - key)) - 16 * i; };
     device::FragmentD<float> s[2 * kGroups] = {};
