@@ -153,7 +153,7 @@ void AddUp(const std::vector<Recipe::Step>& steps, Recipe& recipe) {
   }
 }
 
-// Whether the output is the input's memory, or `offset` bytes into that.
+// Whether the output lies there.
 bool LiesIn(const ProgramStep& step, const std::vector<Recipe::Value>& values, const ops::PartOfInput& part) {
   const auto input = static_cast<size_t>(part.input), output = static_cast<size_t>(part.output);
   if (input >= step.inputs.size() || step.inputs[input] < 0 || step.outputs[output] < 0) return false;

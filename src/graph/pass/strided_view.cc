@@ -19,16 +19,10 @@ struct Cutting {
 int64_t FromFront(int64_t axis, size_t rank) { return axis < 0 ? axis + static_cast<int64_t>(rank) : axis; }
 
 std::optional<Cutting> GatheredBy(const ir::Graph& graph, const Matcher& match, const ir::Node& node) {
-  const auto& dims = graph.value(node.inputs[0]).dims;
-  const auto index = match.IntsOf(node, "", 1);
-  const auto& index_dims = graph.value(node.inputs[1]).dims;
-  if (!index || index->size() != 1 || (index_dims && index_dims->size() > 1)) return std::nullopt;
-  const int64_t axis = FromFront(IntAttribute(node, "axis", 0), dims->size());
-  const int64_t size = (*dims)[static_cast<size_t>(axis)].size;
-  const int64_t at = index->front() < 0 ? index->front() + size : index->front();
-  if (size <= 0 || at < 0 || at >= size) return std::nullopt;
-  const bool is_scalar = graph.value(node.outputs[0]).dims && graph.value(node.outputs[0]).dims->size() < dims->size();
-  return Cutting{.axis = axis, .begin = at, .end = at + 1, .drops_axis = is_scalar};
+  const auto position = PositionTakenBy(graph, match, node);
+  if (!position || !position->is_there()) return std::nullopt;
+  const int64_t at = FromFront(position->number, static_cast<size_t>(position->size));
+  return Cutting{.axis = position->axis, .begin = at, .end = at + 1, .drops_axis = position->drops_axis};
 }
 
 std::optional<std::vector<Cutting>> SlicedBy(const ir::Graph& graph, const Matcher& match, const ir::Node& node) {
@@ -98,6 +92,18 @@ bool KeepsOrder(const ir::Node& node) {
 }
 
 }  // namespace
+
+std::optional<TakenPosition> PositionTakenBy(const ir::Graph& graph, const Matcher& match, const ir::Node& node) {
+  const auto& dims = graph.value(node.inputs[0]).dims;
+  const auto number = match.IntsOf(node, "", 1);
+  const int index_rank = graph.value(node.inputs[1]).constant.rank;
+  if (!dims || !number || number->size() != 1 || index_rank > 1) return std::nullopt;
+  const int64_t axis = FromFront(IntAttribute(node, "axis", 0), dims->size());
+  return TakenPosition{.axis = axis,
+                       .size = (*dims)[static_cast<size_t>(axis)].size,
+                       .number = number->front(),
+                       .drops_axis = index_rank == 0};
+}
 
 bool IsViewNode(const ir::Graph& graph, const Matcher& match, const ir::Node& node) {
   if (node.on_host || node.inputs.empty() || node.inputs[0] < 0 || graph.value(node.inputs[0]).is_constant()) {

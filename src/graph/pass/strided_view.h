@@ -12,6 +12,17 @@
 
 namespace cudaep::graph {
 
+// The one position of an axis that a Gather takes by its number.
+struct TakenPosition {
+  int64_t axis = 0, size = 0;  // of the input; a size may be unknown
+  int64_t number = 0;          // as the node has it: one below 0 counts from the end
+  bool drops_axis = false;
+
+  bool is_there() const { return size > 0 && number >= -size && number < size; }
+};
+// Nothing where it takes several, or nobody knows which.
+std::optional<TakenPosition> PositionTakenBy(const ir::Graph& graph, const Matcher& match, const ir::Node& node);
+
 // Whether the node's outputs are its first input's elements in another order, or a part of them that is known.
 bool IsViewNode(const ir::Graph& graph, const Matcher& match, const ir::Node& node);
 // Whether such a node copies them.

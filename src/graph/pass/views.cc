@@ -97,22 +97,17 @@ void TakePosition(const Rewriter& rewrite, int index) {
   const ir::Node& node = rewrite.node(index);
   if (!node.Is("Gather") || node.on_host) return;
   const ir::Value data = graph.value(node.inputs[0]);  // copied: values are added
-  const auto at = rewrite.match.IntsOf(node, "", 1);
-  const int index_rank = graph.value(node.inputs[1]).constant.rank;
-  if (data.is_constant() || !data.dims || !at || at->size() != 1 || index_rank > 1) return;
-  const bool keeps_axis = index_rank == 1;
-  if (!keeps_axis && graph.value(node.outputs[0]).output >= 0) return;
-  const auto rank = static_cast<int64_t>(data.dims->size());
-  const int64_t stated = IntAttribute(node, "axis", 0), axis = stated < 0 ? stated + rank : stated;
-  const int64_t size = (*data.dims)[static_cast<size_t>(axis)].size, first = at->front();
+  const auto position = PositionTakenBy(graph, rewrite.match, node);
+  if (data.is_constant() || !position) return;
+  const auto [axis, size, first, drops_axis] = *position;
+  if (drops_axis && graph.value(node.outputs[0]).output >= 0) return;
   // Beyond the end Gather gives zeros, and Slice takes nothing: of an axis of unknown size that is an error where it
   // goes.
-  const bool is_there = size >= 0 && first >= -size && first < size;
-  if (!is_there && (size >= 0 || first != 0 || keeps_axis)) return;
+  if (!position->is_there() && (size >= 0 || first != 0 || !drops_axis)) return;
   const auto ints = [&](int64_t value) { return AddInts(graph, data.name, {value}); };
   ir::Node part = rewrite.Instead(index, "", "Slice", 13);
   part.inputs = {node.inputs[0], ints(first), ints(first == -1 ? INT64_MAX : first + 1), ints(axis)};
-  if (keeps_axis) {
+  if (!drops_axis) {
     rewrite.Replace(index, std::move(part));
     return;
   }

@@ -122,11 +122,10 @@ Status MultiHeadStep::Enqueue(const OpContext& context, const MultiHead& problem
                    {at.k_bias, at.k_norm, at.past_key, at.present_key, &attention.k},
                    {at.v_bias, nullptr, at.past_value, at.present_value, &attention.v}};
   kernels::HeadRowsPart parts[3];
-  size_t count = 0, part_of[3] = {};
+  size_t count = 0;
   for (size_t i = 0; i < 3; ++i) {
     const Rows& rows = launches.part[i];
     if (!rows.used) continue;
-    part_of[i] = count;
     auto& [problem_of_part, to] = parts[count++];
     problem_of_part = rows.rows;
     to = {.in = *of[i].read,
@@ -142,7 +141,7 @@ Status MultiHeadStep::Enqueue(const OpContext& context, const MultiHead& problem
     *of[i].read = to.out;
   }
   if (problem.appends) {
-    kernels::HeadRowsPart &k = parts[part_of[1]], &v = parts[part_of[2]];
+    kernels::HeadRowsPart &k = parts[count - 2], &v = parts[count - 1];  // both are written then
     if (kernels::HasWholePast(k) && kernels::HasWholePast(v)) {
       attention.past = {.k = k.at.past,
                         .v = v.at.past,
