@@ -20,6 +20,7 @@ Way WayOf(const AttentionPlan& plan, const FlashArguments& arguments) {
     if (plan.whole_rows_warps != 0) return Way::kWholeRows;
   }
   if (plan.window_warps != 0 && TakesWindows(arguments)) return Way::kWindows;
+  if (plan.warpgroup_heads && TakesWarpgroupBias(arguments)) return Way::kWarpgroupHeads;
   return plan.few_queries && FlashModeOf(arguments) == FlashMode::kPlain ? Way::kFewQueries : Way::kTiles;
 }
 

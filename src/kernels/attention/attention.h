@@ -116,7 +116,9 @@ struct AttentionPlan {
   // Warps of a block of the kernel that has all keys of a head at once, which takes calls without a range of keys, with
   // aligned rows and nothing added but by key; the rest of the plan is for the others. 0: for all.
   int whole_rows_warps = 0;
-  bool warpgroup_heads = false;  // such calls go to the kernel of warpgroups first, where y has aligned rows too
+  // Such calls go to the kernel of warpgroups first, where y has aligned rows too, and those whose bias for each score
+  // has them.
+  bool warpgroup_heads = false;
   // Warps that share a window of the kernel of short windows, which takes calls with a bias for each score and aligned
   // rows. 0: there is none for this problem.
   int window_warps = 0;

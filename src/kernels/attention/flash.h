@@ -30,7 +30,7 @@ int64_t WindowEntries(const AttentionProblem& problem);
 // fp64 of what is narrower.
 bool IsRareKernel(const AttentionPlan& plan);
 // Whether the kernel of warpgroups takes the problem, whose heads are whole packs, in calls that TakesWholeHead
-// takes and whose y has aligned rows.
+// takes and whose y has aligned rows, or that TakesWarpgroupBias takes.
 bool TakesWarpgroupHeads(const AttentionProblem& problem, const device::DeviceInfo& device);
 // Whether there is a kernel for 128 columns of v.
 bool HasWideTile(const AttentionPlan& plan);
@@ -70,6 +70,11 @@ FlashMode FlashModeOf(const FlashArguments& arguments);
 bool TakesWholeHead(const FlashArguments& arguments);
 // Whether a plan's kernel of short windows takes the call: a bias for each score and nothing else, aligned rows.
 bool TakesWindows(const FlashArguments& arguments);
+// Whether the bias is given key after key, in rows that are spaced at whole packs.
+bool HasAlignedBiasRows(const AttentionProblem& problem);
+// Whether a plan's kernel of warpgroups takes the call beside those of TakesWholeHead: such a bias for each score,
+// whose rows are aligned like all others, and nothing else but a window.
+bool TakesWarpgroupBias(const FlashArguments& arguments);
 
 // The files that hold kernels; LaunchAttention chooses among them.
 Status LaunchFlashHalf(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
@@ -79,7 +84,7 @@ Status LaunchFlashDouble(const AttentionPlan& plan, const FlashArguments& argume
 Status LaunchFlashMixed(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
 // Of a plan that says so, where TakesWholeHead.
 Status LaunchWholeRows(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
-// The same, with y_aligned.
+// The same with y_aligned, or TakesWarpgroupBias.
 Status LaunchWarpgroupHeads(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);
 // Of a plan that says so, where TakesWindows.
 Status LaunchWindows(const AttentionPlan& plan, const FlashArguments& arguments, device::Stream stream);

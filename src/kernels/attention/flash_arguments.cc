@@ -21,6 +21,15 @@ FlashAdded AddedTo(const AttentionPlan& plan, const AttentionPointers& at) {
   return same ? FlashAdded::kByKey : FlashAdded::kByScore;
 }
 
+// A bias for each score, and nothing else that hides keys but a window. Scores that are wanted and, of windows, softcap
+// are the planner's to look at.
+bool TakesBias(const FlashArguments& arguments) {
+  const AttentionPointers& at = arguments.at;
+  return arguments.added == FlashAdded::kByScore && arguments.problem.mask == AttentionMask::kNone &&
+         at.key_end == nullptr && at.key_begin == nullptr && at.sink == nullptr && !at.zero_sink &&
+         arguments.q_aligned != 0 && arguments.k_aligned != 0 && arguments.v_aligned != 0 && arguments.y_aligned != 0;
+}
+
 }  // namespace
 
 bool IsWhole(const AttentionProblem& p, const void* pointer, const AttentionStrides& strides, int64_t pack) {
@@ -65,12 +74,17 @@ bool TakesWholeHead(const FlashArguments& arguments) {
          FlashModeOf(arguments) == FlashMode::kPlain;
 }
 
-bool TakesWindows(const FlashArguments& arguments) {
-  const AttentionPointers& at = arguments.at;
-  return arguments.added == FlashAdded::kByScore && arguments.problem.mask == AttentionMask::kNone &&
-         at.key_end == nullptr && at.key_begin == nullptr && at.sink == nullptr && !at.zero_sink &&
-         arguments.windowed == 0 && arguments.q_aligned != 0 && arguments.k_aligned != 0 && arguments.v_aligned != 0 &&
-         arguments.y_aligned != 0;
+bool TakesWindows(const FlashArguments& arguments) { return TakesBias(arguments) && arguments.windowed == 0; }
+
+bool HasAlignedBiasRows(const AttentionProblem& p) {
+  const ScoreStrides& s = p.bias_strides;
+  const auto pack = static_cast<int64_t>(kPackBytes / SizeOf(p.type));
+  return p.bias && s.key == 1 && (s.batch | s.head | s.query) % pack == 0;
+}
+
+bool TakesWarpgroupBias(const FlashArguments& arguments) {
+  return TakesBias(arguments) && arguments.problem.softcap == 0 && HasAlignedBiasRows(arguments.problem) &&
+         IsAligned(arguments.at.bias, kPackBytes);
 }
 
 }  // namespace cudaep::kernels

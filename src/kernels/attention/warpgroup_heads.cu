@@ -3,7 +3,7 @@
 // the largest score so far taken off the exponents (online softmax). For devices of 9.0.
 //
 // Where nothing is added to any of a block's scores they stay as they come, and the exponent's multiplication takes the
-// scale in.
+// scale in. A bias for each score lies beside the keys, in boxes like theirs.
 #include "core/checked_math.h"
 #include "device/warpgroup.h"
 #include "kernels/attention/flash_products.cuh"
@@ -15,6 +15,7 @@ namespace {
 
 constexpr int kThreads = device::kWarpgroupThreads, kRows = device::kWarpgroupRows;
 constexpr int kColumns = kWarpgroupHeadsHead, kPiece = PackElems(2), kPieces = kColumns / kPiece;
+constexpr int kBoxKeys = device::kBoxColumns;   // of a bias for each score
 constexpr int kStep = device::kMmaDepth<Half>;  // keys of a product with values, columns of one with keys
 constexpr float kLog2E = 1.4426950408889634f;
 // Up to here a maximum times the scale may be rounded before it is taken off: that makes less of a difference between
@@ -25,12 +26,12 @@ static_assert(kColumns == device::kBoxColumns);
 // Blocks that rehearse at most. On an H200 12 of 64 keys took 0.9 us less, 24 of 128 keys 0.3, 48 of 256 keys 0.5 more.
 constexpr int64_t kMostRehearsing = 32;
 // Blocks of a multiprocessor, with so many tiles of keys.
-constexpr int Together(int tiles) { return tiles == 1 ? 4 : 3; }
+constexpr int Together(int tiles, bool by_score) { return (tiles == 1 ? 4 : 3) - (by_score ? 1 : 0); }
 
-// The kTiles tiles of kTile keys. `rehearses`: once of nothing before earlier work is done, as a kernel of a few us
-// waits for its instructions as long as for memory.
-template <class T, int kTile, int kTiles>
-__global__ void __launch_bounds__(kThreads, Together(kTiles))
+// The kTiles tiles of kTile keys, to whose scores something is added by key or, kByScore, a bias. `rehearses`: once of
+// nothing before earlier work is done, as a kernel of a few us waits for its instructions as long as for memory.
+template <class T, int kTile, int kTiles, bool kByScore>
+__global__ void __launch_bounds__(kThreads, Together(kTiles, kByScore))
     WarpgroupHeadsKernel(__grid_constant__ const FlashArguments p, bool rehearses) {
   constexpr float kHidden = -std::numeric_limits<float>::infinity();
   constexpr int kKeys = kTile * kTiles, kShare = (kKeys + kThreads - 1) / kThreads;
@@ -41,42 +42,58 @@ __global__ void __launch_bounds__(kThreads, Together(kTiles))
   unsigned char* const q_box = device::AlignBoxes(device::DynamicShared<unsigned char>());
   unsigned char* const k_box = q_box + kRows * device::kBoxRowBytes;
   unsigned char* const v_box = k_box + kKeys * device::kBoxRowBytes;
-  float* const added_tile = reinterpret_cast<float*>(v_box + kKeys * device::kBoxRowBytes);
+  unsigned char* const added = v_box + kKeys * device::kBoxRowBytes;  // fp32 by key, or boxes of 64 keys
+  float* const added_tile = reinterpret_cast<float*>(added);
   const int row = thread / kPieces, piece = thread % kPieces;
-  const auto load = [&](unsigned char* box, int rows, int there, int64_t columns, const void* from,
+  // `elems`: of the thread's piece of each row.
+  const auto load = [&](unsigned char* box, int rows, int there, int elems, const void* from,
                         const AttentionStrides& strides, int64_t of_head, int first) {
     constexpr int kTogether = kThreads / kPieces;
     const T* next = static_cast<const T*>(from) + batch * strides.batch + of_head * strides.head +
                     (first + row) * strides.row + piece * kPiece;
     unsigned char* const to = box + device::BoxPieceOffset(row, piece);
-    const bool has_piece = piece * kPiece < columns;
 #pragma unroll
     for (int r = 0; r < rows; r += kTogether, next += kTogether * strides.row) {
-      device::CopyAsync<kPackBytes>(to + r * device::kBoxRowBytes, next, has_piece && r + row < there ? kPackBytes : 0);
+      const int bytes = r + row < there ? elems * static_cast<int>(sizeof(T)) : 0;
+      device::CopyAsync<kPackBytes>(to + r * device::kBoxRowBytes, next, bytes);
     }
   };
+  const auto whole = [&](int64_t columns) { return piece * kPiece < columns ? kPiece : 0; };
 #pragma unroll 1
   for (bool is_real = !rehearses;; is_real = true) {
     if (is_real) {
       device::GridDependencyWait();
-      TriggerDependentsOfOneRound(Together(kTiles) * kThreads, gridDim.x * gridDim.y * gridDim.z);
+      TriggerDependentsOfOneRound(Together(kTiles, kByScore) * kThreads, gridDim.x * gridDim.y * gridDim.z);
     }
     const int queries = is_real ? static_cast<int>(problem.queries) : 0;
     const int keys = is_real ? static_cast<int>(problem.keys) : 0;
-    load(q_box, kRows, queries - first_row, problem.head_size, p.at.q, problem.q, head, first_row);
-    load(k_box, kKeys, keys, problem.head_size, p.at.k, problem.k, kv_head, 0);
+    const int biased = kByScore ? device::Min(keys, static_cast<int>(problem.bias_strides.keys)) : keys;
+    load(q_box, kRows, queries - first_row, whole(problem.head_size), p.at.q, problem.q, head, first_row);
+    load(k_box, kKeys, keys, whole(problem.head_size), p.at.k, problem.k, kv_head, 0);
+    if constexpr (kByScore) {
+      const ScoreStrides& strides = problem.bias_strides;
+      const int64_t entry =
+          strides.batches == 0 ? batch : batch - flash::Quotient(batch, strides.batches) * strides.batches;
+      const T* const bias = static_cast<const T*>(p.at.bias) + (entry - batch) * strides.batch;
+#pragma unroll
+      for (int key = 0; key < kKeys; key += kBoxKeys) {
+        const int left = device::Min(device::Max(biased - key - piece * kPiece, 0), kPiece);
+        load(added + key / kBoxKeys * kRows * device::kBoxRowBytes, kRows, queries - first_row, left, bias + key,
+             {strides.batch, strides.head, strides.query}, head, first_row);
+      }
+    }
     device::CommitCopies();
-    load(v_box, kKeys, keys, problem.v_head_size, p.at.v, problem.v, kv_head, 0);
+    load(v_box, kKeys, keys, whole(problem.v_head_size), p.at.v, problem.v, kv_head, 0);
     device::CommitCopies();
     const auto scale = static_cast<float>(problem.scale);
-    bool adds = !(scale > 0);
-    if (is_real && (adds || p.added != FlashAdded::kNothing || keys < kKeys)) {
-      const flash::Added<T, float> added(p, {.batch = batch, .begin = 0, .end = keys}, {true, head, 0});
+    bool adds = kByScore || !(scale > 0);
+    if (!kByScore && is_real && (adds || p.added != FlashAdded::kNothing || keys < kKeys)) {
+      const flash::Added<T, float> added_to(p, {.batch = batch, .begin = 0, .end = keys}, {true, head, 0});
 #pragma unroll
       for (int share = 0; share < kShare; ++share) {
         const int key = share * kThreads + thread;
         if (key >= kKeys) break;
-        const float to_score = key < keys ? added(key) : kHidden;
+        const float to_score = key < keys ? added_to(key) : kHidden;
         added_tile[key] = to_score;
         adds |= to_score != 0;
       }
@@ -102,7 +119,23 @@ __global__ void __launch_bounds__(kThreads, Together(kTiles))
 
       // Value i is of row i / 2 % 2 and key i / 4 * 8 + i % 2 from the lane's first on.
       const int first_key = tile * kTile + lane % 4 * 2;
-      if (adds) {
+      if constexpr (kByScore) {
+#pragma unroll
+        for (int i = 0; i < kTile / 2; i += 2) {
+          const int key = tile * kTile + i / 4 * 8, from = warp * kWarpRows + lane / 4 + i / 2 % 2 * 8;
+          const unsigned char* const box = added + key / kBoxKeys * kRows * device::kBoxRowBytes;
+          const T* const pair = reinterpret_cast<const T*>(box + device::BoxPieceOffset(from, key % kBoxKeys / 8));
+          const Pack<T, 2> add = LoadPack<2>(pair + lane % 4 * 2);
+          s[i] = fmaf(s[i], scale, Load(add.value[0]));
+          s[i + 1] = fmaf(s[i + 1], scale, Load(add.value[1]));
+        }
+        if (biased < kKeys) {
+#pragma unroll
+          for (int i = 0; i < kTile / 2; ++i) {
+            if (first_key + i / 4 * 8 + i % 2 >= biased) s[i] = kHidden;
+          }
+        }
+      } else if (adds) {
 #pragma unroll
         for (int n = 0; n < kTile / 8; ++n) {
           const Pack<float, 2> add = LoadPack<2>(added_tile + first_key + n * 8);
@@ -205,7 +238,7 @@ __global__ void __launch_bounds__(kThreads, Together(kTiles))
   }
 }
 
-template <class T, int kTile, int kTiles>
+template <class T, int kTile, int kTiles, bool kByScore>
 Status LaunchTiles(const FlashArguments& arguments, device::Stream stream) {
   const AttentionProblem& p = arguments.problem;
   constexpr int kKeys = kTile * kTiles;
@@ -213,18 +246,26 @@ Status LaunchTiles(const FlashArguments& arguments, device::Stream stream) {
   config.grid = {static_cast<unsigned>(CeilDiv(p.queries, int64_t{kRows})), static_cast<unsigned>(p.heads),
                  static_cast<unsigned>(p.batch)};
   config.block.x = kThreads;
-  config.shared_bytes = (kRows + 2 * kKeys) * device::kBoxRowBytes + kKeys * sizeof(float) + device::kBoxSlack;
+  constexpr int kAddedBytes = kByScore ? kKeys / kBoxKeys * kRows * device::kBoxRowBytes : kKeys * int{sizeof(float)};
+  config.shared_bytes = (kRows + 2 * kKeys) * device::kBoxRowBytes + kAddedBytes + device::kBoxSlack;
   config.programmatic = true;
   // Few blocks find room beside those of the kernel in front.
   const bool rehearses = kTiles == 1 && int64_t{config.grid.x} * config.grid.y * config.grid.z <= kMostRehearsing;
-  return device::Launch(WarpgroupHeadsKernel<T, kTile, kTiles>, config, stream, arguments, rehearses);
+  return device::Launch(WarpgroupHeadsKernel<T, kTile, kTiles, kByScore>, config, stream, arguments, rehearses);
+}
+
+template <class T, bool kByScore>
+Status LaunchAdded(const FlashArguments& arguments, device::Stream stream) {
+  const int64_t keys = arguments.problem.keys;
+  if (keys <= 64) return LaunchTiles<T, 64, 1, kByScore>(arguments, stream);
+  return keys <= 128 ? LaunchTiles<T, 128, 1, kByScore>(arguments, stream)
+                     : LaunchTiles<T, 128, 2, kByScore>(arguments, stream);
 }
 
 template <class T>
 Status Launch(const FlashArguments& arguments, device::Stream stream) {
-  const int64_t keys = arguments.problem.keys;
-  if (keys <= 64) return LaunchTiles<T, 64, 1>(arguments, stream);
-  return keys <= 128 ? LaunchTiles<T, 128, 1>(arguments, stream) : LaunchTiles<T, 128, 2>(arguments, stream);
+  return arguments.added == FlashAdded::kByScore ? LaunchAdded<T, true>(arguments, stream)
+                                                 : LaunchAdded<T, false>(arguments, stream);
 }
 
 }  // namespace

@@ -37,12 +37,13 @@ bool IsCausal(const AttentionProblem& p) { return p.right == 0; }
 // From how many multiplications on for each multiprocessor the library is expected to be ahead (docs/benchmarks.md,
 // "Attention"): few, but for what the own kernels for all keys of a head at once do, which take no range of keys.
 double LeastMultiplications(const AttentionProblem& p, const device::DeviceInfo& device, bool may_have_range) {
+  if (may_have_range) return AttentionLibrary::kLeastMultiplications;
   const bool by_key = !p.bias || (p.bias_strides.head == 0 && p.bias_strides.query == 0);
-  if (!by_key || may_have_range) return AttentionLibrary::kLeastMultiplications;
-  if (kernels::TakesWarpgroupHeads(p, device)) {
+  if (kernels::TakesWarpgroupHeads(p, device) && (by_key || kernels::HasAlignedBiasRows(p))) {
     const bool one_tile = p.keys <= kernels::kWholeRowsKeys;
     return one_tile ? std::numeric_limits<double>::infinity() : AttentionLibrary::kLeastOfWarpgroupHeads;
   }
+  if (!by_key) return AttentionLibrary::kLeastMultiplications;
   const bool whole_rows = p.keys <= kernels::kWholeRowsKeys && p.head_size <= kernels::kWholeRowsHead;
   return whole_rows ? AttentionLibrary::kLeastOfWholeRows : AttentionLibrary::kLeastMultiplications;
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -68,7 +69,10 @@ class AttentionTest : public device::testing::DeviceInfoTest {
       k[i] = narrow((later ? k_later_ : k_first_)[i % q_row_.size()]);
     }
     const auto count = static_cast<size_t>(p.batch * p.y.batch);
-    const std::vector<T> bias = Values<T>(kAddedElems, 4);
+    std::vector<T> bias = Values<T>(kAddedElems, 4);
+    for (size_t i = 0; hidden_bias_ && i < bias.size(); ++i) {
+      if (hidden_bias_(static_cast<int64_t>(i))) bias[i] = narrow(-std::numeric_limits<double>::infinity());
+    }
     T* const y = Allocate<T>(count);
     const AttentionPointers at = {.q = Upload(q),
                                   .k = Upload(k),
@@ -83,6 +87,7 @@ class AttentionTest : public device::testing::DeviceInfoTest {
     EXPECT_TRUE(choice.whole_rows_warps == 0 || TakesWholeHead(arguments) == takes_whole_head_);
     EXPECT_TRUE(!choice.warpgroup_heads ||
                 (TakesWholeHead(arguments) && arguments.y_aligned != 0) == takes_whole_head_);
+    EXPECT_TRUE(!choice.warpgroup_heads || TakesWarpgroupBias(arguments) == takes_warpgroup_bias_);
     ASSERT_OK(LaunchAttention(plan.value(), at, stream()));
     const std::vector<T> result = Download(y, count);
     const std::vector<double> wide_q = Wide(q), wide_k = Wide(k), wide_v = Wide(v), wide_bias = Wide(bias);
@@ -152,8 +157,9 @@ class AttentionTest : public device::testing::DeviceInfoTest {
   }
 
   // What calls are whose plan has the kernel of windows, or one that has all keys of a head at once.
-  bool takes_windows_ = true, takes_whole_head_ = true;
-  std::optional<double> special_;  // an element of the first key
+  bool takes_windows_ = true, takes_whole_head_ = true, takes_warpgroup_bias_ = false;
+  std::optional<double> special_;             // an element of the first key
+  std::function<bool(int64_t)> hidden_bias_;  // which elements of the bias are minus infinity; empty: none
   // If any: each row of the queries, of the first 128 keys and of the rest.
   std::vector<double> q_row_, k_first_, k_later_;
   static constexpr int64_t kAddedElems = 4 * 64 * 64;

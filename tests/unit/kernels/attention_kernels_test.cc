@@ -135,6 +135,58 @@ class AttentionKernelsTest : public AttentionTest {
     }
   }
 
+  // A bias for each score: of all entries, of a few that come again, of each entry and head, of a part of the keys;
+  // windows; and what that kernel leaves to the others.
+  template <DataType type>
+  void CheckWarpgroupBias(double tolerance) {
+    takes_whole_head_ = false;
+    struct Sizes {
+      int64_t queries, keys, head;
+    };
+    for (const Sizes& s : {Sizes{37, 128, 64}, {65, 64, 64}, {70, 104, 40}, {3, 8, 8}, {33, 256, 16}, {17, 200, 64}}) {
+      AttentionProblem p = Problem(type, 4, 2, s.queries, s.keys, s.head, s.head);
+      p.batch = 3;
+      p.right = AttentionProblem::kUnbounded;
+      p.bias = true;
+      const ScoreStrides kinds[] = {
+          {.query = s.keys, .key = 1, .keys = s.keys},
+          {.batch = 16, .head = 8, .query = 24, .key = 1, .keys = s.keys, .batches = 2},
+          {.batch = 8, .head = 64, .query = 8, .key = 1, .keys = s.keys - 3},
+          {.query = 8, .key = 1, .keys = 0},
+      };
+      for (const ScoreStrides& strides : kinds) {
+        SCOPED_TRACE(StrCat(s.queries, " queries, ", s.keys, " keys, stride ", strides.query));
+        p.bias_strides = strides;
+        takes_warpgroup_bias_ = true;
+        const AttentionChoice choice{.packed = 1, .warpgroup_heads = true};
+        Check<type>(p, choice, tolerance);
+        // Keys of a query in part, all of the first tile, all.
+        hidden_bias_ = [&](int64_t i) { return i % 3 != 0; };
+        Check<type>(p, choice, tolerance);
+        hidden_bias_ = [&](int64_t i) { return strides.query != 0 && i % strides.query < 128; };
+        for (const bool nan : {false, true}) {
+          AttentionProblem hidden = p;
+          hidden.empty_is_nan = nan;
+          Check<type>(hidden, choice, tolerance);
+        }
+        hidden_bias_ = nullptr;
+        AttentionProblem other = p;
+        other.right = 0, other.left = 5;
+        Check<type>(other, choice, tolerance);
+        other = p;
+        other.scale = -p.scale;
+        Check<type>(other, choice, tolerance);
+        takes_warpgroup_bias_ = false;
+        other = p;
+        other.bias_strides.query += 1;
+        Check<type>(other, choice, tolerance);
+        other = p;
+        other.mask = AttentionMask::kBool, other.mask_strides = {.head = 1, .key = 2, .keys = s.keys};
+        Check<type>(other, choice, tolerance);
+      }
+    }
+  }
+
   // Windows with a bias for each score: whole and parts of tiles, of one entry, of a few that come again, of each entry
   // and head; and what that kernel leaves to the others.
   template <DataType type>
@@ -218,6 +270,9 @@ TEST_F(AttentionKernelsTest, WholeRowsInBFloat16) { CheckWholeRows<DataType::kBF
 
 TEST_F(AttentionKernelsTest, WarpgroupHeadsInFloat16) { CheckWarpgroupHeads<DataType::kFloat16>(6e-4); }
 TEST_F(AttentionKernelsTest, WarpgroupHeadsInBFloat16) { CheckWarpgroupHeads<DataType::kBFloat16>(5e-3); }
+
+TEST_F(AttentionKernelsTest, WarpgroupBiasInFloat16) { CheckWarpgroupBias<DataType::kFloat16>(6e-4); }
+TEST_F(AttentionKernelsTest, WarpgroupBiasInBFloat16) { CheckWarpgroupBias<DataType::kBFloat16>(5e-3); }
 
 // Exact scores beyond a half of a million, by one larger in the second tile: what rounds them shows.
 TEST_F(AttentionKernelsTest, TilesOfLargeScoresAgree) {

@@ -80,7 +80,8 @@ TEST_F(AttentionLibraryTest, RowsWithoutKeysAreWhatTheOwnKernelMakesOfThem) {
 }
 
 // The own kernels with all keys of a head at once are ahead of it up to more multiplications, where they can do the
-// call: by warpgroups of more keys too, none with a range of keys.
+// call: by warpgroups of more keys and with a bias for each score too, whose rows are whole packs; none with a range of
+// keys.
 TEST_F(AttentionLibraryTest, LeavesFewKeysToOwnKernels) {
   const auto problem = [&](int64_t rows) {
     AttentionProblem p = Causal(rows);
@@ -89,8 +90,8 @@ TEST_F(AttentionLibraryTest, LeavesFewKeysToOwnKernels) {
     p.bias_strides = {.key = 1, .keys = rows};
     return p;
   };
-  constexpr int64_t kTwoTiles = 192;
-  bias_ = TestValues(kTwoTiles * kTwoTiles, 4);
+  constexpr int64_t kTwoTiles = 192, kNoPacks = kTwoTiles + 4;
+  bias_ = TestValues(kTwoTiles * kNoPacks, 4);
   at_.bias = Upload(DataType::kFloat16, bias_);
   AttentionProblem p = problem(128);
   EXPECT_FALSE(IsTaken(p));
@@ -99,9 +100,12 @@ TEST_F(AttentionLibraryTest, LeavesFewKeysToOwnKernels) {
   SKIP_WHERE_REFUSED(IsTaken(p, ranged));
   p = problem(kTwoTiles);
   if (kernels::TakesWarpgroupHeads(p, stream_->device_info())) {
-    EXPECT_FALSE(IsTaken(p));
+    for (const int64_t query : {int64_t{0}, kTwoTiles}) {
+      p.bias_strides.query = query;
+      EXPECT_FALSE(IsTaken(p)) << query;
+    }
   }
-  p.bias_strides.query = kTwoTiles;
+  p.bias_strides.query = kNoPacks;
   SKIP_WHERE_REFUSED(IsTaken(p));
   p.bias_strides.query = 0;
   p.head_size = p.v_head_size = kSize;
