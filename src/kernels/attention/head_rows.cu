@@ -4,7 +4,7 @@
 #include "core/checked_math.h"
 #include "core/data_type_traits.h"
 #include "kernels/attention/head_rows.h"
-#include "kernels/attention/head_runs.cuh"
+#include "kernels/attention/plain_rows.cuh"
 #include "kernels/common/raw_pack.cuh"
 #include "kernels/common/trigger.cuh"
 #include "kernels/fast_divide.h"
@@ -24,12 +24,6 @@ struct Arguments {
   int pairs;            // of packs that are rotated
   int units;            // pairs, and packs behind them
   int unused = 0;       // whole words, as HeadRows has
-};
-
-struct AllArguments {
-  Arguments part[kMostHeadRowsParts];
-  HeadRuns runs[kMostHeadRowsParts];
-  unsigned parts = 0, unused = 0;  // the runs are the grid's layers behind those
 };
 
 // Where a row comes from and where it goes.
@@ -181,7 +175,7 @@ __device__ __forceinline__ void RotatePair(const Arguments& p, const Source<T, N
 // Threads share rows in powers of two; a thread has a pair of packs, or a pack, at a time. blockIdx.z is the part, or
 // the runs.
 template <class T, int N>
-__global__ void __launch_bounds__(kThreads) HeadRowsKernel(__grid_constant__ const AllArguments all) {
+__global__ void __launch_bounds__(kThreads) HeadRowsKernel(__grid_constant__ const AllRows<Arguments> all) {
   TriggerDependentsOfOneRound(kThreadsAtOnce, gridDim.x * gridDim.y * gridDim.z);
   device::GridDependencyWait();
   if (blockIdx.z >= all.parts) {
@@ -262,11 +256,11 @@ Arguments ArgumentsOf(const HeadRowsPart& part, int64_t pack) {
   return arguments;
 }
 
-// The parts that suit packs, or those that do not.
-template <class T>
-Status LaunchOf(std::span<const HeadRowsPart> parts, bool packs, device::Stream stream) {
-  constexpr int kPack = PackElems(sizeof(T));
-  AllArguments all{};
+// Parts of one form: those that suit packs or not, by `kernel`, which takes them as `make` has them.
+template <class T, int N, class Kernel, class Make>
+Status LaunchOf(std::span<const HeadRowsPart> parts, Kernel kernel, device::Stream stream, Make make) {
+  using Part = decltype(make(parts[0]));
+  AllRows<Part> all{};
   device::LaunchConfig config;
   config.grid = {0, 0, 0};
   config.block.x = kThreads;
@@ -278,22 +272,37 @@ Status LaunchOf(std::span<const HeadRowsPart> parts, bool packs, device::Stream 
   };
   for (HeadRowsPart part : parts) {
     HeadRows& problem = part.problem;
-    const bool is_empty = problem.batch == 0 || problem.heads == 0 || problem.size == 0;
-    if (is_empty || SuitsPacks<T>(part) != packs) continue;
-    if (packs && HasRuns(part)) {
-      const HeadRuns& run = all.runs[runs++] = RunsOf<T, kPack>(part);
+    if (N > 1 && HasRuns(part)) {
+      const HeadRuns& run = all.runs[runs++] = RunsOf<T, N>(part);
       cover(int64_t{run.blocks.divisor} * run.heads, run.batch);
       problem.target = RowTarget::kInPlace;
     }
     if (RowsOf(problem) == 0) continue;
-    const Arguments& arguments = all.part[all.parts++] = ArgumentsOf(part, packs ? kPack : 1);
-    const int64_t rows_of_block = kThreads >> arguments.lanes_log;
-    cover(CeilDiv(static_cast<int64_t>(arguments.batch_rows), rows_of_block), problem.batch);
+    const Part& made = all.part[all.parts++] = make(part);
+    cover(CeilDiv(static_cast<int64_t>(made.batch_rows), int64_t{kThreads >> made.lanes_log}), problem.batch);
   }
   config.grid.z = all.parts + runs;
-  if (config.grid.z == 0) return Status::Ok();
-  return packs ? device::Launch(HeadRowsKernel<T, kPack>, config, stream, all)
-               : device::Launch(HeadRowsKernel<T, 1>, config, stream, all);
+  return config.grid.z == 0 ? Status::Ok() : device::Launch(kernel, config, stream, all);
+}
+
+template <class T>
+Status Launch(std::span<const HeadRowsPart> parts, device::Stream stream) {
+  constexpr int kPack = PackElems(sizeof(T));
+  HeadRowsPart sorted[kMostHeadRowsParts];  // packs from the front, others from the back
+  size_t packs = 0, others = 0;
+  for (const HeadRowsPart& part : parts) {
+    const HeadRows& problem = part.problem;
+    if (problem.batch == 0 || problem.heads == 0 || problem.size == 0) continue;
+    (SuitsPacks<T>(part) ? sorted[packs++] : sorted[kMostHeadRowsParts - ++others]) = part;
+  }
+  const std::span<const HeadRowsPart> suit{sorted, packs};
+  const Status launched = std::ranges::all_of(suit, IsPlain<kPack>)
+                              ? LaunchOf<T, kPack>(suit, PlainRowsKernel<T, kPack>, stream, PlainRowsOf<T, kPack>)
+                              : LaunchOf<T, kPack>(suit, HeadRowsKernel<T, kPack>, stream,
+                                                   [](const auto& p) { return ArgumentsOf(p, kPack); });
+  CUDAEP_RETURN_IF_ERROR(launched);
+  return LaunchOf<T, 1>({sorted + kMostHeadRowsParts - others, others}, HeadRowsKernel<T, 1>, stream,
+                        [](const auto& p) { return ArgumentsOf(p, 1); });
 }
 
 }  // namespace
@@ -309,10 +318,8 @@ Status LaunchHeadRows(std::span<const HeadRowsPart> parts, device::Stream stream
       return NotSupported(problem.heads, " heads of ", rows, " rows, more than 2^31");
     }
   }
-  return VisitType<kFloatTypes>(type, NotSupported("rows of ", DataTypeName(type)), [&]<class T>() -> Status {
-    CUDAEP_RETURN_IF_ERROR(LaunchOf<T>(parts, true, stream));
-    return LaunchOf<T>(parts, false, stream);
-  });
+  return VisitType<kFloatTypes>(type, NotSupported("rows of ", DataTypeName(type)),
+                                [&]<class T>() { return Launch<T>(parts, stream); });
 }
 
 }  // namespace cudaep::kernels

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "../device/device_fixture.h"
 
 namespace cudaep::kernels {
@@ -69,6 +71,51 @@ TEST_F(HeadRowsTest, InPlaceOnlyTheNewRowsAreWritten) {
   const auto rows = static_cast<size_t>(kRows), size = static_cast<size_t>(kSize), past = static_cast<size_t>(kPast);
   for (size_t i = 0; i < written.size(); ++i) {
     EXPECT_EQ(written[i] == -7.0f, i / size % rows < past) << i;
+  }
+}
+
+// A bias of zeros asks for the kernel that does all.
+TEST_F(HeadRowsTest, PlainRowsAreThoseOfTheGeneralKernel) {
+  struct Sizes {
+    int64_t heads, rows, size;
+  };
+  // The last: more packs than a block of the plain kernel has threads for; the one before: several heads a thread.
+  for (const Sizes& s : {Sizes{3, 5, 16}, {2, 3, 24}, {1, 2, 2048}, {5, 1640, 64}, {1, 2, 4096}}) {
+    const std::vector<float> in = Numbers(kBatch * s.rows * s.heads * s.size, 1);
+    const std::vector<float> zeros(static_cast<size_t>(s.heads * s.size));
+    for (const int form : {0, 1, 2}) {  // moves; a number for each pair; for each element, of rows behind past ones
+      const int64_t past = form == 2 ? 2 : 0, columns = form == 1 ? s.size / 2 : s.size;
+      HeadRowsPart part{.problem = {.batch = kBatch,
+                                    .heads = s.heads,
+                                    .size = s.size,
+                                    .new_rows = s.rows,
+                                    .rows = s.rows + past,
+                                    .in = {s.rows * s.heads * s.size, s.size, s.heads * s.size},
+                                    .out = {s.heads * (s.rows + past) * s.size, (s.rows + past) * s.size, s.size},
+                                    .past_rows = past,
+                                    .target = form == 2 ? RowTarget::kInPlace : RowTarget::kAlone},
+                        .at = {.in = Upload(in)}};
+      const std::vector<float> cos = Numbers(kBatch * (s.rows + past) * columns, -3);
+      if (form != 0) {
+        part.problem.rotary = {.dim = s.size,
+                               .each = form == 2,
+                               .cache_rows = kBatch * (s.rows + past),
+                               .new_only = form == 1,
+                               .cache_batch_rows = s.rows + past};
+        part.at.cos = Upload(cos), part.at.sin = Upload(Numbers(kBatch * (s.rows + past) * columns, 5));
+      }
+      const auto run = [&](const void* bias) {
+        const auto count = static_cast<size_t>(kBatch * part.problem.out.batch);
+        float* const out = Upload(std::vector<float>(count, -7.0f));
+        part.at.out = out, part.at.bias = bias;
+        EXPECT_TRUE(LaunchHeadRows({&part, 1}, stream()).ok());
+        return Download(static_cast<const float*>(out), count);
+      };
+      const std::vector<float> plain = run(nullptr), general = run(Upload(zeros));
+      EXPECT_EQ(plain, general) << s.size << " elements, form " << form;
+      EXPECT_GT(std::count_if(plain.begin(), plain.end(), [](float x) { return x != -7.0f; }),
+                kBatch * s.heads * s.rows * s.size / 2);
+    }
   }
 }
 
