@@ -28,15 +28,16 @@ enum class Fusion : uint8_t {
   kEmbedding,
   kSkipNorm,
   kChains,
+  kGatedProducts,
   kShortProducts,
   kNormProducts,
   kOnce,
 };
-inline constexpr int kFusionCount = 23;
+inline constexpr int kFusionCount = 24;
 inline constexpr const char* kFusionNames =
     "embedding_bag,qdq,conv_affine,conv_epilogue,group_norm,channels_last,stem_pool,image_parts,activation,norm,joins,"
-    "views,rotary,attention,decoder_attention,product_epilogue,projections,embedding,skip_norm,chains,short_products,"
-    "norm_products,once";
+    "views,rotary,attention,decoder_attention,product_epilogue,projections,embedding,skip_norm,chains,gated_products,"
+    "short_products,norm_products,once";
 
 constexpr std::string_view FusionName(Fusion fusion) {
   std::string_view rest = kFusionNames;

@@ -109,6 +109,14 @@ def turned(g: Blocks) -> str:
     return gemm(g.normalised(g.add("Add", gemm(x), x)))
 
 
+def unshifted(g: Blocks) -> str:
+    """Normalisations without a bias, as ModernBERT has them."""
+    x = g.rows()
+    x = g.summed(x, g.product(x))
+    gamma = g.constant(1 + g.normal(WIDTH, scale=0.25), g.type)
+    return g.product(g.add("LayerNormalization", x, gamma, axis=-1))
+
+
 def large_scale(g: Blocks) -> str:
     """Of sums that scales up to 11 make infinities of."""
     return post_norm(g, 4.0, 8e3)
@@ -140,7 +148,7 @@ def _launches(session: ort.InferenceSession, x: np.ndarray) -> int:
 
 def check_blocks_at_every_number_of_rows() -> None:
     """In one batch entry and in two."""
-    for build in (post_norm, pre_norm, encoder, turned):
+    for build in (post_norm, pre_norm, encoder, turned, unshifted):
         model, feeds = _model(build)
         mine, twin = rewritten(model, PASSES), joined(model)
         for rows in ROWS:

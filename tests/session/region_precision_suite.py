@@ -106,6 +106,13 @@ def gated(g: Typed) -> str:
     return g.add("Mul", silu(g, g.product(x)), g.product(x))
 
 
+def gated_rows(g: Typed) -> str:
+    """Of as many rows and columns as tiles of warpgroups take, in 16 bits."""
+    x = g.rows("x", (BATCH, 4 * STEPS, HIDDEN))
+    swish = g.add("Mul", silu(g, g.product(x, columns=64)), g.product(x, columns=64))
+    return g.add("Add", swish, g.add("Mul", gelu_of(g, g.product(x, columns=64), g.dtype), g.product(x, columns=64)))
+
+
 def attention(g: Typed, hidden: float | None = None) -> str:
     if hidden is None:
         return mixed_heads(g, g.rows(), dtype=g.dtype)
@@ -178,7 +185,11 @@ PATTERNS: tuple[tuple[Callable[[Typed], str], tuple[str, ...]], ...] = (
     (conv_epilogue, ("conv_epilogue",)),
     (chains, ("chains",)),
 )
-PATTERNS_OF_16_BITS = ((norm_products, ("product_epilogue", "norm_products")),)
+PATTERNS_OF_16_BITS = (
+    (norm_products, ("product_epilogue", "norm_products")),
+    (gated, ("projections", "gated_products")),
+    (gated_rows, ("projections", "gated_products")),
+)
 
 
 def _exact(model: bytes, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:

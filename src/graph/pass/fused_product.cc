@@ -30,6 +30,13 @@ std::optional<ir::Node> AsFusedProduct(const Rewriter& rewrite, int index) {
   return fused;
 }
 
+bool IsPlainProduct(const ir::Node& node) {
+  for (const char* name : {"transA", "transBatchA", "transBatchB"}) {
+    if (IntAttribute(node, name, 0) != 0) return false;
+  }
+  return FloatAttribute(node, "alpha", 1.0f) == 1.0f;
+}
+
 bool AddToProduct(const ir::Graph& graph, int summand, int product, ir::Node& fused) {
   constexpr size_t kBias = 2, kResidual = 3;
   const size_t place = IsVectorOfLast(graph, summand, product) ? kBias

@@ -8,6 +8,10 @@ namespace cudaep::graph {
 // The node alone; nothing for other operators, operands that are no matrices, and a Gemm whose C has no place.
 std::optional<ir::Node> AsFusedProduct(const Rewriter& rewrite, int index);
 
+// Whether a product (MatMul, Gemm, or one with their attributes) is A times B: nothing of A is turned, no batches of B,
+// nothing scaled.
+bool IsPlainProduct(const ir::Node& node);
+
 // Puts a summand where a bias or a residual goes, if that is free. `product` is the value whose dimensions count.
 bool AddToProduct(const ir::Graph& graph, int summand, int product, ir::Node& fused);
 

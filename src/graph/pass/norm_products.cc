@@ -102,7 +102,12 @@ class Mover {
                                {"residual_scale", kept->scale}});
     }
     fused.inputs.resize(kProductResidual + 1, -1);
-    fused.inputs.insert(fused.inputs.end(), {rows.inputs[1], rows.inputs[2], AddVectors(product.name, vectors),
+    int beta = InputOf(rows, 2);
+    if (beta < 0) {
+      const DataType type = graph_.value(rows.inputs[1]).type;
+      beta = graph_.AddConstant(rows.name, ir::MakeNumbers(type, Shape{norm.sizes.sizes.n}, norm.beta));
+    }
+    fused.inputs.insert(fused.inputs.end(), {rows.inputs[1], beta, AddVectors(product.name, vectors),
                                              kept != nullptr ? kept->moments : -1});
     const int sum = product.outputs[0];
     const bool is_read = graph_.value(sum).output >= 0 || rewrite_.match.uses().readers(sum).size() > 1;

@@ -76,7 +76,9 @@ class Finder {
                         std::ranges::all_of(*numbers, [](double x) { return std::isfinite(x); });
       return fits ? numbers : std::nullopt;
     };
-    auto gamma = vector(InputOf(node, 1)), beta = vector(InputOf(node, 2));
+    const int shift = InputOf(node, 2);
+    auto gamma = vector(InputOf(node, 1)),
+         beta = shift < 0 ? Numbers(static_cast<size_t>(product->sizes.n), 0.0) : vector(shift);
     if (!gamma || !beta) return rewrite_.Miss(index, "scale and bias are not constant vectors of the rows' type");
     double largest = 0, sum = 0;
     for (const double each : *gamma) largest = std::max(largest, std::abs(each)), sum += std::abs(each);

@@ -13,6 +13,7 @@
 #include "graph/pass/embedding.h"
 #include "graph/pass/embedding_bag.h"
 #include "graph/pass/fold.h"
+#include "graph/pass/gated_products.h"
 #include "graph/pass/group_norm.h"
 #include "graph/pass/image_parts.h"
 #include "graph/pass/joins.h"
@@ -59,6 +60,7 @@ constexpr PassEntry kPasses[] = {
     {Fusion::kEmbedding, FuseEmbeddings},
     {Fusion::kSkipNorm, FuseSkipNorms},
     {Fusion::kChains, FuseChains},
+    {Fusion::kGatedProducts, FuseGatedProducts},
     {Fusion::kShortProducts, MarkShortProducts},
     {Fusion::kNormProducts, MoveNormsIntoProducts},
     {Fusion::kOnce, MarkOnce},

@@ -9,11 +9,13 @@ namespace cudaep::graph {
 namespace {
 
 bool TakesOwnWeights(const ir::Node& node) {
-  return node.Is("MatMul", ops::kFusedDomain) || node.Is("Attention", ops::kMicrosoftDomain);
+  return node.Is("MatMul", ops::kFusedDomain) || node.Is("GatedMatMul", ops::kFusedDomain) ||
+         node.Is("Attention", ops::kMicrosoftDomain);
 }
 
 bool PacksManyRows(const ir::Node& node) {
   constexpr size_t kResidual = 3;
+  if (node.Is("GatedMatMul", ops::kFusedDomain)) return true;
   if (!node.Is("MatMul", ops::kFusedDomain)) return false;
   const auto* const name = ir::FindAttribute<std::string>(node, "activation");
   const auto activation = ActivationFromName(name == nullptr ? "none" : *name);
@@ -25,12 +27,9 @@ bool IsCandidate(const Rewriter& rewrite, const ir::Node& node) {
   if (node.on_host || !(node.Is("MatMul") || node.Is("Gemm") || TakesOwnWeights(node))) return false;
   const ir::Value& b = rewrite.graph.value(node.inputs[1]);
   if (!b.is_constant() || rewrite.match.uses().readers(node.inputs[1]).size() != 1) return false;
-  for (const char* name : {"transA", "transBatchA", "transBatchB"}) {
-    if (IntAttribute(node, name, 0) != 0) return false;
-  }
   const auto rows = ir::NodeInfo(rewrite.graph, node, rewrite.settings()).input_dims(0);
-  return ops::FitShort(b.type, b.constant.dims()) && rows && (PacksManyRows(node) || !ops::HasManyRows(*rows)) &&
-         FloatAttribute(node, "alpha", 1.0f) == 1.0f;
+  return IsPlainProduct(node) && ops::FitShort(b.type, b.constant.dims()) && rows &&
+         (PacksManyRows(node) || !ops::HasManyRows(*rows));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 template <Form kForm>
 struct PointsFinish {
   using Element = int8_t;
-  static constexpr bool kAlongRows = false, kResidual = false;
+  static constexpr bool kAlongRows = false, kResidual = false, kGated = false;
   static constexpr auto kBrings = warpgroup::Bringing::kColumns;
   static constexpr bool Takes(WarpgroupTiles tiles) {
     return tiles == WarpgroupTiles::kFine || tiles == WarpgroupTiles::kSmall || tiles == WarpgroupTiles::kTall;

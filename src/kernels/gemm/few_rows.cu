@@ -7,6 +7,7 @@
 #include "device/tensor_core.h"
 #include "kernels/common/tensor_cores.h"
 #include "kernels/gemm/few_rows.cuh"
+#include "kernels/gemm/gated_product.h"
 
 namespace cudaep::kernels {
 namespace {
@@ -36,24 +37,28 @@ __device__ __forceinline__ int PlaceOf(int row, int piece) {
   return row * kDepth + (piece ^ (row % kPieces)) * kFewRowsPack;
 }
 
-// Brings kCount rows of a matrix, stage after stage; what is not in it is zero.
-template <class T, int kCount>
+// Brings kCount rows of a matrix, stage after stage; what is not in it is zero. kGated: kLines of them at a time are
+// from another half of the matrix, that is `between` elements behind; `rows` are those of one half.
+template <class T, int kCount, bool kGated = false>
 class RowLoader {
  public:
-  __device__ __forceinline__ RowLoader(const void* matrix, int first, int rows, int first_k, int inner)
+  __device__ __forceinline__ RowLoader(const void* matrix, int first, int rows, int first_k, int inner,
+                                       int64_t between = 0)
       : line_(static_cast<int>(threadIdx.x) / kPieces),
         piece_(static_cast<int>(threadIdx.x) % kPieces),
         left_(rows - first - line_),
         k_(first_k + piece_ * kFewRowsPack),
         inner_(inner),
+        next_(kGated ? between : int64_t{kLines} * inner),
         from_(static_cast<const T*>(matrix) + int64_t{first + line_} * inner + k_) {}
 
   __device__ __forceinline__ void Load(T* tile) {
+    static_assert(!kGated || kCount == 2 * kLines);
 #pragma unroll
     for (int row = 0; row < kCount; row += kLines) {
       if (kCount < kLines && line_ >= kCount) break;
-      const bool exists = row < left_ && k_ < inner_;
-      device::CopyAsync<16>(tile + PlaceOf(line_ + row, piece_), exists ? from_ + int64_t{row} * inner_ : from_,
+      const bool exists = (kGated ? 0 : row) < left_ && k_ < inner_;
+      device::CopyAsync<16>(tile + PlaceOf(line_ + row, piece_), exists ? from_ + row / kLines * next_ : from_,
                             exists ? 16 : 0);
     }
     k_ += kDepth, from_ += kDepth;
@@ -61,6 +66,7 @@ class RowLoader {
 
  private:
   int line_, piece_, left_, k_, inner_;
+  int64_t next_;
   const T* from_;
 };
 
@@ -88,18 +94,38 @@ __device__ __forceinline__ void AddParts(const float* part, float (&sum)[kSums])
   }
 }
 
-template <class T>
+// Adds up what groups and splits have at one place.
+__device__ __forceinline__ void AddParts(const float* part, int splits, float (&sum)[kSums]) {
+  switch (splits) {
+    case 1:
+      return AddParts<1>(part, sum);
+    case 2:
+      return AddParts<2>(part, sum);
+    case 4:
+      return AddParts<4>(part, sum);
+    default:
+      return AddParts<8>(part, sum);
+  }
+}
+
+// kGated: of each half of B as many columns.
+template <class T, bool kGated>
 __global__ void __launch_bounds__(kThreads, 2) FewRowsKernel(__grid_constant__ const Arguments p) {
   T* const shared = device::DynamicShared<T>();
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
   const int group = thread / 32 / kColumnWarps, warp_column = thread / 32 % kColumnWarps * kColumnTiles * kMmaColumns;
   const int split = static_cast<int>(blockIdx.x) % p.splits;
-  const int first_column = static_cast<int>(blockIdx.x) / p.splits * kColumns;
+  constexpr int kOwnColumns = kGated ? kColumns / 2 : kColumns;  // of C
+  const int columns = kGated ? p.n / 2 : p.n;
+  const int first_column = static_cast<int>(blockIdx.x) / p.splits * kOwnColumns;
   const int first_k = split * p.steps * kDepth;
   const int steps = device::Min(p.steps, (p.k - first_k + kDepth - 1) / kDepth);
   const auto rows_of = [&](int step) { return shared + step % kStages * kStageElems; };
   const auto weights_of = [&](int step) { return rows_of(step) + kRows * kDepth; };
-  RowLoader<T, kColumns> weights(p.at.b, first_column, p.n, first_k, p.k);
+  // The half that is activated comes first.
+  const int64_t half = kGated ? int64_t{columns} * p.k : 0;
+  RowLoader<T, kColumns, kGated> weights(static_cast<const T*>(p.at.b) + (p.second ? half : 0), first_column, columns,
+                                         first_k, p.k, p.second ? -half : half);
   RowLoader<T, kRows> rows(p.at.a, 0, p.m, first_k, p.k);
 
   for (int step = 0; step < kStages - 1; ++step) {
@@ -116,8 +142,12 @@ __global__ void __launch_bounds__(kThreads, 2) FewRowsKernel(__grid_constant__ c
   constexpr int kThreadsOfRow = kColumns / kSums;
   const int share = kRows / p.splits, share_row = thread / kThreadsOfRow, place = thread % kThreadsOfRow * kSums;
   const int row = split * share + share_row, column = first_column + place;
-  const bool finishes = share_row < share && row < p.m && column < p.n;
-  const few_rows::Addends<T, kSums> addends(p, finishes, row, column);
+  const bool finishes = share_row < share && row < p.m && column < columns && place < kOwnColumns;
+  const few_rows::Addends<T, kSums> addends(p, finishes, row, kGated && p.second ? columns + column : column);
+  [[maybe_unused]] Pack<T, kSums> other_bias{};
+  if (kGated && p.bias && finishes) {
+    other_bias = LoadPack<kSums>(static_cast<const T*>(p.at.bias) + (p.second ? column : columns + column));
+  }
 
   const int matrix = lane / 8, matrix_row = lane % 8;
   device::FragmentD<float> sums[kColumnTiles] = {};
@@ -161,20 +191,14 @@ __global__ void __launch_bounds__(kThreads, 2) FewRowsKernel(__grid_constant__ c
   float sum[kSums] = {};
   if (finishes) {
     const float* const part = parts + row * kSumStride + place;
-    switch (p.splits) {
-      case 1:
-        AddParts<1>(part, sum);
-        break;
-      case 2:
-        AddParts<2>(part, sum);
-        break;
-      case 4:
-        AddParts<4>(part, sum);
-        break;
-      default:
-        AddParts<8>(part, sum);
+    AddParts(part, p.splits, sum);
+    if constexpr (kGated) {
+      float other[kSums] = {};
+      AddParts(part + kOwnColumns, p.splits, other);
+      few_rows::FinishGate(p, sum, other, addends.bias, other_bias, row, column);
+    } else {
+      few_rows::Finish(p, sum, addends, true, row, column);
     }
-    few_rows::Finish(p, sum, addends, true, row, column);
   }
   if (p.splits > 1) device::ClusterBarrier();  // the others have read this block's sums
 }
@@ -207,31 +231,70 @@ FewRowsPlan PlanFewRows(const FewRowsProduct& product, const device::DeviceInfo&
   return plan;
 }
 
-Status LaunchFewRows(const FewRowsProduct& product, const FewRowsPlan& plan, const FewRowsPointers& at,
-                     device::Stream stream) {
-  if (product.m == 0) return Status::Ok();
-  const Epilogue& e = product.epilogue;
-  const Arguments arguments{
-      .at = at,
-      .m = static_cast<int32_t>(product.m),
-      .n = static_cast<int32_t>(product.n),
-      .k = static_cast<int32_t>(product.k),
-      .splits = plan.splits,
-      .steps = static_cast<int32_t>(CeilDiv<int64_t>(CeilDiv<int64_t>(product.k, kDepth), plan.splits)),
-      .activation = e.activation,
-      .bias = e.bias,
-      .residual = e.residual(),
-      .unused = 0,
-      .parameters = e.parameters};
-  if (plan.is_narrow()) return few_rows::LaunchNarrow(product.type, plan.columns, arguments, stream);
+namespace {
+
+template <bool kGated>
+Status LaunchStaged(DataType type, const FewRowsPlan& plan, Arguments arguments, device::Stream stream) {
+  const int64_t columns = kGated ? arguments.n / 2 : arguments.n;
+  arguments.splits = plan.splits;
+  arguments.steps = static_cast<int32_t>(CeilDiv<int64_t>(CeilDiv<int64_t>(arguments.k, kDepth), plan.splits));
   device::LaunchConfig config;
-  config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(product.n, kColumns) * plan.splits);
+  config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(columns, kGated ? kColumns / 2 : kColumns) * plan.splits);
   config.cluster.x = static_cast<unsigned>(plan.splits);
   config.block.x = kThreads;
   config.shared_bytes = kSharedBytes;
   config.programmatic = true;
-  return product.type == DataType::kFloat16 ? device::Launch(FewRowsKernel<Half>, config, stream, arguments)
-                                            : device::Launch(FewRowsKernel<BFloat16>, config, stream, arguments);
+  return type == DataType::kFloat16 ? device::Launch(FewRowsKernel<Half, kGated>, config, stream, arguments)
+                                    : device::Launch(FewRowsKernel<BFloat16, kGated>, config, stream, arguments);
+}
+
+}  // namespace
+
+Status LaunchFewRows(const FewRowsProduct& product, const FewRowsPlan& plan, const FewRowsPointers& at,
+                     device::Stream stream) {
+  if (product.m == 0) return Status::Ok();
+  const Epilogue& e = product.epilogue;
+  const Arguments arguments{.at = at,
+                            .m = static_cast<int32_t>(product.m),
+                            .n = static_cast<int32_t>(product.n),
+                            .k = static_cast<int32_t>(product.k),
+                            .splits = 1,
+                            .steps = 0,
+                            .activation = e.activation,
+                            .bias = e.bias,
+                            .residual = e.residual(),
+                            .second = 0,
+                            .parameters = e.parameters};
+  return plan.is_narrow() ? few_rows::LaunchNarrow(product.type, plan.columns, arguments, stream)
+                          : LaunchStaged<false>(product.type, plan, arguments, stream);
+}
+
+std::optional<FewRowsPlan> PlanGatedFewRows(const GatedProduct& product, const device::DeviceInfo& device) {
+  const FewRowsProduct whole{.type = product.type, .m = product.m, .n = 2 * product.n, .k = product.k};
+  const bool fits = product.n % kFewRowsPack == 0 && ParameterCount(product.activation) == 0;
+  if (!fits || !product.constant_b || !TakesFewRows(whole, device)) return std::nullopt;
+  const FewRowsPlan plan = PlanFewRows(whole, device);
+  if (plan.is_narrow()) return std::nullopt;
+  return plan;
+}
+
+Status LaunchGatedFewRows(const GatedProduct& product, const FewRowsPlan& plan, const GatedPointers& at,
+                          device::Stream stream) {
+  if (product.m == 0) return Status::Ok();
+  if (plan.is_narrow()) return InvalidArgument("narrow blocks have no gate");
+  return LaunchStaged<true>(product.type, plan,
+                            {.at = {.a = at.a, .b = at.b, .c = at.c, .bias = at.bias},
+                             .m = static_cast<int32_t>(product.m),
+                             .n = static_cast<int32_t>(2 * product.n),
+                             .k = static_cast<int32_t>(product.k),
+                             .splits = 1,
+                             .steps = 0,
+                             .activation = product.activation,
+                             .bias = product.bias,
+                             .residual = 0,
+                             .second = product.second,
+                             .parameters = {}},
+                            stream);
 }
 
 }  // namespace cudaep::kernels

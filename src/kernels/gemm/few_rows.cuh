@@ -12,7 +12,7 @@ struct Arguments {
   int32_t m, n, k, splits, steps;  // steps: of a split
   // The words are whole: padding might hold what looks like an old pointer to the simulated device.
   Activation activation;
-  uint8_t bias, residual, unused;
+  uint8_t bias, residual, second;  // second: of a gate (gated_product.h)
   ActivationParameters parameters;
 };
 static_assert(sizeof(Arguments) == sizeof(FewRowsPointers) + 6 * sizeof(int32_t) + sizeof(ActivationParameters));
@@ -43,6 +43,20 @@ __device__ __forceinline__ void Finish(const Arguments& p, float (&sum)[N], cons
 #pragma unroll
   for (int i = 0; i < N; ++i) result.value[i] = Store<T>(sum[i]);
   if (exists) StorePack(static_cast<T*>(p.at.c) + int64_t{row} * p.n + column, result);
+}
+
+// Of a gated product with `p.n` columns in both halves: sums of the half that is activated, and of the other one.
+template <class T, int N>
+__device__ __forceinline__ void FinishGate(const Arguments& p, const float (&gate)[N], const float (&other)[N],
+                                           const Pack<T, N>& gate_bias, const Pack<T, N>& other_bias, int row,
+                                           int column) {
+  Pack<T, N> result;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const float activated = ActivateApproximately(p.activation, p.parameters, gate[i] + ToFloat(gate_bias.value[i]));
+    result.value[i] = Store<T>(activated * (other[i] + ToFloat(other_bias.value[i])));
+  }
+  StorePack(static_cast<T*>(p.at.c) + int64_t{row} * (p.n / 2) + column, result);
 }
 
 // Of what few_rows.h says of narrow blocks; kInvalidArgument else.

@@ -49,7 +49,7 @@ template <class T, RowsActivation kActivation, bool kPointwise, bool kHasResidua
 struct RowsFinish {
   static constexpr int kPack = kManyRowsPack;  // columns of a segment that a thread has
   using Element = T;
-  static constexpr bool kAlongRows = kPointwise, kResidual = kHasResidual;
+  static constexpr bool kAlongRows = kPointwise, kResidual = kHasResidual, kGated = false;
   static constexpr auto kBrings = warpgroup::Bringing::kItself;
   static constexpr bool Takes(WarpgroupTiles tiles) { return ((tiles == kTiles) || ...); }
   template <int /*kColumns*/>

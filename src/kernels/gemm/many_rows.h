@@ -3,7 +3,8 @@
 //
 // A tile for each multiprocessor at most, of 64 rows: what such a product takes is mostly waiting, for its launch, for
 // memory and for what it reads. So its blocks are there while earlier work still runs, with all of the weights that
-// their shared memory holds, and few tiles are cut along the inner dimension.
+// their shared memory holds, and few tiles are cut along the inner dimension. Where weights
+// are large and rows 64 at most, blocks may have several tiles: what such a product takes is reading weights.
 //
 // Many rows and few inner elements: libraries have no product with GELU that is as fast as theirs without, and as a
 // kernel of its own that reads and writes the result once more. Here a block's warps finish a tile while tensor cores

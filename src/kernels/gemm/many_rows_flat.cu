@@ -1,4 +1,4 @@
-// Products of a tile of 64 rows for each multiprocessor at most.
+// Products by tiles of 64 rows.
 #include "kernels/gemm/many_rows.cuh"
 
 namespace cudaep::kernels {

@@ -3,6 +3,7 @@
 #include "core/checked_math.h"
 #include "device/tensor_map.h"
 #include "kernels/gemm/few_rows.h"
+#include "kernels/gemm/gated_product.h"
 #include "kernels/gemm/many_rows.h"
 
 namespace cudaep::kernels {
@@ -23,23 +24,37 @@ constexpr int64_t kLeastDepthOfOneRound = 512;
 // inner elements, and with ResNet-50's pointwise convolutions at batch 1 (docs/benchmarks.md).
 constexpr int64_t kMostSteps = 24, kMostFlatSteps = 16, kMostSplitSteps = 32;
 
+// Weights from so many on are what a product of one tile's rows takes: they are read once, by as many blocks as make
+// half of the multiprocessors busy at least. Each has half of a multiprocessor's memory, so that two may share one, and
+// blocks that wait for attention leave room to it. Measured on an H200 with a decoder's step of 32 to 64 entries
+// (docs/benchmarks.md).
+constexpr int64_t kLeastStreamed = 1 << 22;
+
 // Of pointwise convolutions: rounds of tiles at least, and inner elements at most, with a residual, without one, and
 // without one of few columns. Measured on an H200 with ResNet-50's convolutions at batch 32 and 128
 // (docs/benchmarks.md).
 constexpr int64_t kLeastRoundsOfPointwise = 4, kFewColumns = 128;
 constexpr int64_t kMostDepthWithResidual = 64, kMostDepthOfPointwise = 128, kMostDepthOfFewColumns = 512;
 
-// A tile for each multiprocessor at most, and few steps: what is left is waiting, of which these have least.
-std::optional<WarpgroupPlan> PlanFlat(const ManyRowsProduct& product, const device::DeviceInfo& device) {
+// A tile for each multiprocessor at most, and few steps: what is left is waiting, of which these have least. Or large
+// weights.
+std::optional<WarpgroupPlan> PlanFlat(const ManyRowsProduct& product, const device::DeviceInfo& device,
+                                      int most_splits = kMostWarpgroupSplits) {
   const bool gelu = product.activation == Activation::kGeluErf;
   const bool ends = IsNoneOrRelu(product.activation) || (gelu && !product.residual);
   if (!ends || !product.constant_b || product.m <= kFewRows) return std::nullopt;
-  const int64_t steps = CeilDiv(product.k, int64_t{device::kBoxColumns});
-  const auto fits = [&](WarpgroupTiles tiles) {
-    return WarpgroupTileCount(product.m, product.n, tiles) <= std::max(device.multiprocessors, 1);
+  const int processors = std::max(device.multiprocessors, 1);
+  const auto finest = [&](int ring_parts) {
+    return PlanFinest(product.m, product.n, product.k * 2, device, ring_parts, most_splits);
   };
+  if (product.m <= WarpgroupRows(WarpgroupTiles::kFinest) && product.n * product.k >= kLeastStreamed) {
+    const WarpgroupPlan plan = finest(2);
+    if (int64_t{plan.blocks} * 2 >= processors) return plan;
+  }
+  const int64_t steps = CeilDiv(product.k, int64_t{device::kBoxColumns});
+  const auto fits = [&](WarpgroupTiles tiles) { return WarpgroupTileCount(product.m, product.n, tiles) <= processors; };
   if (fits(WarpgroupTiles::kFinest)) {
-    const WarpgroupPlan plan = PlanFinest(product.m, product.n, product.k * 2, device);
+    const WarpgroupPlan plan = finest(1);
     if (steps <= (plan.splits == 1 ? kMostSteps : kMostSplitSteps * plan.splits)) return plan;
   } else if (fits(WarpgroupTiles::kFlat) && steps <= kMostFlatSteps) {
     return PlanWarpgroups(product.m, product.n, WarpgroupTiles::kFlat, device);
@@ -55,9 +70,12 @@ bool TakesManyRows(const ManyRowsProduct& product, const device::DeviceInfo& dev
          TakesWarpgroups(product.m, product.n, product.k, device);
 }
 
-std::optional<WarpgroupPlan> PlanManyRows(const ManyRowsProduct& product, const device::DeviceInfo& device) {
+namespace {
+
+std::optional<WarpgroupPlan> PlanTiles(const ManyRowsProduct& product, const device::DeviceInfo& device,
+                                       int most_splits) {
   if (!TakesManyRows(product, device)) return std::nullopt;
-  if (auto plan = PlanFlat(product, device)) return plan;
+  if (auto plan = PlanFlat(product, device, most_splits)) return plan;
   const bool gelu = product.activation == Activation::kGeluErf;
   const bool finishes = (gelu || product.activation == Activation::kNone) && !product.residual;
   const int64_t most_depth = gelu ? kMostDepthWithGelu : kMostDepth;
@@ -80,6 +98,25 @@ std::optional<WarpgroupPlan> PlanManyRows(const ManyRowsProduct& product, const 
                                  : (gelu ? kLeastOfRoundsWithGelu : kLeastOfRounds);
   if (done < least) return std::nullopt;
   return plan;
+}
+
+}  // namespace
+
+std::optional<WarpgroupPlan> PlanManyRows(const ManyRowsProduct& product, const device::DeviceInfo& device) {
+  return PlanTiles(product, device, kMostWarpgroupSplits);
+}
+
+std::optional<WarpgroupPlan> PlanGatedRows(const GatedProduct& product, const device::DeviceInfo& device) {
+  if (product.n % kManyRowsColumns != 0 || !EndsTiles(product.activation)) return std::nullopt;
+  // Like a product with GELU: a library's has a kernel behind it too.
+  return PlanTiles({.type = product.type,
+                    .m = product.m,
+                    .n = 2 * product.n,
+                    .k = product.k,
+                    .bias = product.bias,
+                    .activation = Activation::kGeluErf,
+                    .constant_b = product.constant_b},
+                   device, 1);
 }
 
 std::optional<WarpgroupPlan> PlanPointwise(const ManyRowsProduct& product, const device::DeviceInfo& device) {

@@ -8,7 +8,7 @@ template <class T, RowsActivation kActivation>
 struct NormedFinish {
   using Element = T;
   static constexpr int kPack = kManyRowsPack;
-  static constexpr bool kAlongRows = false, kResidual = false;
+  static constexpr bool kAlongRows = false, kResidual = false, kGated = false;
   static constexpr auto kBrings = warpgroup::Bringing::kEachTile;
   static constexpr bool Takes(WarpgroupTiles tiles) { return IsFlat(tiles); }
   template <int /*kColumns*/>

@@ -14,7 +14,7 @@ template <class T, bool kKeptResidual>
 struct ToNormFinish {
   using Element = T;
   static constexpr int kPack = kManyRowsPack;
-  static constexpr bool kAlongRows = false, kResidual = true;
+  static constexpr bool kAlongRows = false, kResidual = true, kGated = false;
   static constexpr auto kBrings = warpgroup::Bringing::kEachTile;
   static constexpr bool Takes(WarpgroupTiles tiles) { return IsFlat(tiles); }
   template <int /*kColumns*/>

@@ -65,6 +65,12 @@ struct Constants {
   bool b = false, columns = false;
 };
 
+// Where the halves of B's columns begin of which a gated product's tile has as many: what its first half of columns is
+// of, and the second.
+struct GatedColumns {
+  int32_t first = 0, second = 0;
+};
+
 // The product, and how blocks go round its tiles.
 struct Tiles {
   FastDivider line;             // tiles of a column, or of a row (kAlongRows)

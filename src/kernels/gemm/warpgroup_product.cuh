@@ -9,6 +9,8 @@
 //                               cache holds only a part of it; else those of the same columns do
 //   kResidual                   whether it adds a matrix of C's dimensions and 16 bits. That comes in boxes too, behind
 //                               those of a tile's last step: `residual` is its map, with boxes of the tile's rows
+//   kGated                      whether columns of C are made of two of B's: one of each half of a tile's, whose boxes
+//                               lie where `gated` says (GatedColumns). Tiles are not split then
 //   kBrings                     who brings what columns have (Bringing)
 //   OfColumns<N>                what lies in shared memory for a tile's columns, with kEachTile for its rows too
 //   OfThread<N>                 what a thread asks for before its products
@@ -21,7 +23,8 @@
 //                               by a warp: a segment, 32 columns of 16 rows, of which the thread has 16 sums as
 //                               warpgroup.h says, columns in a box's order, upper rows `row`; the segment's first
 //                               column is `first` in the tile, `column` in C. With kResidual a last argument: the
-//                               segment's box, from the first of the group's rows on
+//                               segment's box, from the first of the group's rows on. With kGated two `sum`, of either
+//                               half, and columns are those of one
 //
 // The block's first warpgroup brings boxes, and some of its warps what columns have, up to kColumnsAhead of those that
 // follow each other (not in turns); the others multiply and finish: all of that after GridDependencyWait, but for boxes
@@ -47,8 +50,16 @@ __device__ __forceinline__ void FetchBoxes(const Tiles& p, const device::TensorM
   const auto bring_b = [&](int column, int step, int stage) {
     device::CopyBarrier* const full = &shared.full[stage];
     full->ArriveExpecting(Tile::kStageBytes);
-    device::CopyBox<Finish::template kSideBySide<Tile::kColumns>>(boxes + stage * Tile::kStageBytes + Tile::kBytesOfA,
-                                                                  b, step * device::kBoxColumns, column, full);
+    constexpr int kSideBySide = Finish::template kSideBySide<Tile::kColumns>;
+    unsigned char* const to = boxes + stage * Tile::kStageBytes + Tile::kBytesOfA;
+    const int from = step * device::kBoxColumns;
+    if constexpr (Finish::kGated) {
+      constexpr int kHalf = Tile::kColumns / 2;
+      device::CopyBox<kSideBySide>(to, b, from, finish.gated.first + column / 2, full);
+      device::CopyBox<kSideBySide>(to + kHalf * device::kBoxRowBytes, b, from, finish.gated.second + column / 2, full);
+    } else {
+      device::CopyBox<kSideBySide>(to, b, from, column, full);
+    }
   };
   int ahead = 0;  // boxes of B that have been asked for ahead of the loop
   if (p.constants.b) {
@@ -232,38 +243,55 @@ __device__ __forceinline__ void MultiplyTiles(const Tiles& p, const Finish& fini
     }
     const auto& of_columns = columns[kAhead ? ColumnsPlace<Finish>(change) : 0];
     if (share.splits > 1) shared.split.Exchange(sum[0], share.rank, share.splits, group, warp);
-    const auto finish_segment = [&](int part, const device::WarpgroupSum<T>* of_segment, int first) {
-      if constexpr (Finish::kResidual) {
+    const auto finish_segment = [&](int part, const device::WarpgroupSum<T>* of_segment, int first,
+                                    [[maybe_unused]] const device::WarpgroupSum<T>* other) {
+      if constexpr (Finish::kGated) {
+        finish(of_columns, of_thread[part], of_segment, other, first, row_of(part), column / 2 + first);
+      } else if constexpr (Finish::kResidual) {
         finish(of_columns, of_thread[part], of_segment, first, row_of(part), column + first,
                residual + first / device::kBoxColumns * (Tile::kRows * device::kBoxRowBytes));
       } else {
         finish(of_columns, of_thread[part], of_segment, first, row_of(part), column + first);
       }
     };
+    constexpr int kFinished = Finish::kGated ? kColumns / 2 : kColumns;
     if constexpr (Tile::kGroups == 1) {
       // Once in code, which a kernel of a few us has to fetch, whatever it takes to choose the sums.
 #pragma unroll 1
-      for (int first = 0; first < kColumns; first += kSegmentColumns) {
+      for (int first = 0; first < kFinished; first += kSegmentColumns) {
         const bool finishes =
             share.splits == 1 || Tile::Split::Finishes(share.rank, share.splits, first / kSegmentColumns, warp);
         if (!finishes) continue;
-        device::WarpgroupSum<T> chosen[kSegmentColumns / 2];
+        const auto choose = [&](device::WarpgroupSum<T>(&chosen)[kSegmentColumns / 2], int from) {
 #pragma unroll
-        for (int i = 0; i < kSegmentColumns / 2; ++i) {
-          chosen[i] = sum[0][i];
+          for (int i = 0; i < kSegmentColumns / 2; ++i) {
+            chosen[i] = sum[0][from / 2 + i];
 #pragma unroll
-          for (int other = kSegmentColumns; other < kColumns; other += kSegmentColumns) {
-            if (first == other) chosen[i] = sum[0][other / 2 + i];
+            for (int other = kSegmentColumns; other < kFinished; other += kSegmentColumns) {
+              if (first == other) chosen[i] = sum[0][(from + other) / 2 + i];
+            }
           }
+        };
+        device::WarpgroupSum<T> chosen[kSegmentColumns / 2];
+        choose(chosen, 0);
+        if constexpr (Finish::kGated) {
+          device::WarpgroupSum<T> other[kSegmentColumns / 2];
+          choose(other, kFinished);
+          finish_segment(0, chosen, first, other);
+        } else {
+          finish_segment(0, chosen, first, nullptr);
         }
-        finish_segment(0, chosen, first);
       }
     } else {
       static_assert(Tile::kMostSplits == 1);
 #pragma unroll
-      for (int first = 0; first < kColumns; first += kSegmentColumns) {
+      for (int first = 0; first < kFinished; first += kSegmentColumns) {
 #pragma unroll
-        for (int part = 0; part < kParts; ++part) finish_segment(part, &sum[part][first / 2], first);
+        for (int part = 0; part < kParts; ++part) {
+          const device::WarpgroupSum<T>* other = nullptr;
+          if constexpr (Finish::kGated) other = &sum[part][(first + kFinished) / 2];
+          finish_segment(part, &sum[part][first / 2], first, other);
+        }
       }
     }
     if constexpr (Finish::kResidual) {
@@ -317,8 +345,10 @@ Status LaunchTiles(const WarpgroupPlan& plan, const void* a, const void* b, Cons
   const int64_t words = k * static_cast<int64_t>(sizeof(typename Finish::Element)) / 2;  // boxes are of 16 bits
   device::TensorMap a_map, b_map;
   CUDAEP_RETURN_IF_ERROR(device::MakeTensorMap(a, m, words, Tile::kRows, &a_map));
-  CUDAEP_RETURN_IF_ERROR(
-      device::MakeTensorMap(b, n, words, Tile::kColumns, &b_map, Finish::template kSideBySide<Tile::kColumns>));
+  CUDAEP_RETURN_IF_ERROR(device::MakeTensorMap(b, n, words, Finish::kGated ? Tile::kColumns / 2 : Tile::kColumns,
+                                               &b_map, Finish::template kSideBySide<Tile::kColumns>));
+  static_assert(!Finish::kGated || (Tile::kColumns % (2 * kSegmentColumns) == 0 && !Finish::kResidual));
+  if (Finish::kGated && plan.splits != 1) return InvalidArgument("tiles of gated products are not split");
   const auto row_tiles = CeilDiv<int64_t>(m, Tile::kRows), tiles = row_tiles * CeilDiv<int64_t>(n, Tile::kColumns);
   const auto steps = CeilDiv<int64_t>(words, device::kBoxColumns);
   const auto splits = int64_t{plan.splits}, split_steps = CeilDiv(steps, std::max<int64_t>(splits, 1));
@@ -332,7 +362,12 @@ Status LaunchTiles(const WarpgroupPlan& plan, const void* a, const void* b, Cons
   }
   constexpr int kMostStages = kStagesOf<Finish, Tile>;
   const int64_t boxes = split_steps + Finish::kResidual;
-  const auto stages = kHoldsAll<Finish, Tile> ? std::clamp<int64_t>(boxes, 2, kMostStages) : kMostStages;
+  constexpr bool kHasParts = kHoldsAll<Finish, Tile> && Tile::kTogether == 2 && kMostStages > 3;
+  if (plan.ring_parts != 1 && !(kHasParts && plan.ring_parts == 2)) {
+    return InvalidArgument("a product by warpgroups whose rings are ", plan.ring_parts, " in a multiprocessor");
+  }
+  const auto stages =
+      kHoldsAll<Finish, Tile> ? std::clamp<int64_t>(boxes, 2, kMostStages / plan.ring_parts) : kMostStages;
   const Tiles arguments{.line = FastDivider(static_cast<uint32_t>(Finish::kAlongRows ? tiles / row_tiles : row_tiles)),
                         .tiles = static_cast<int32_t>(tiles),
                         .steps = static_cast<int32_t>(steps),

@@ -30,17 +30,20 @@ WarpgroupPlan PlanWarpgroups(int64_t m, int64_t n, WarpgroupTiles tiles, const d
 // (12 tiles), of 768 in two longer.
 constexpr int64_t kFewestSplitBytes = 768;
 
-WarpgroupPlan PlanFinest(int64_t m, int64_t n, int64_t row_bytes, const device::DeviceInfo& device) {
+WarpgroupPlan PlanFinest(int64_t m, int64_t n, int64_t row_bytes, const device::DeviceInfo& device, int ring_parts,
+                         int most_splits) {
   WarpgroupPlan plan = PlanWarpgroups(m, n, WarpgroupTiles::kFinest, device);
+  plan.ring_parts = ring_parts;
   if (device.simulated) return plan;  // no clusters
+  const int64_t places = int64_t{device.multiprocessors} * ring_parts;
   // A cluster's blocks share a part of the device whose multiprocessors are no multiple of four: an H200 with 132 has
   // room for 30 clusters of four, and the others' blocks would wait for a whole tile (9.0 us instead of 6.7). Of other
   // devices this is an estimate.
   const auto fits = [&](int splits) {
-    const int64_t room = splits < kMostWarpgroupSplits ? device.multiprocessors : device.multiprocessors * 10 / 11;
+    const int64_t room = splits < kMostWarpgroupSplits ? places : places * 10 / 11;
     return int64_t{plan.blocks} * splits <= room && row_bytes >= kFewestSplitBytes * splits;
   };
-  while (plan.splits < kMostWarpgroupSplits && fits(plan.splits * 2)) plan.splits *= 2;
+  while (plan.splits < most_splits && fits(plan.splits * 2)) plan.splits *= 2;
   plan.blocks *= static_cast<unsigned>(plan.splits);
   return plan;
 }

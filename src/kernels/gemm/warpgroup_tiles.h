@@ -29,6 +29,7 @@ struct WarpgroupPlan {
   // Blocks of a cluster that share a tile (kFinest, of some), of which each has a part of the inner dimension: 1, 2 or
   // 4.
   int splits = 1;
+  int ring_parts = 1;  // of a multiprocessor's memory, of which a block's ring has one (kFinest): 1 or 2
 };
 inline constexpr int kMostWarpgroupSplits = 4;
 
@@ -53,8 +54,9 @@ bool TakesWarpgroups(int64_t m, int64_t n, int64_t k, const device::DeviceInfo& 
 
 WarpgroupPlan PlanWarpgroups(int64_t m, int64_t n, WarpgroupTiles tiles, const device::DeviceInfo& device);
 // The finest tiles of a product whose rows of A have `row_bytes`, each cut among as many blocks of a cluster as make it
-// faster.
-WarpgroupPlan PlanFinest(int64_t m, int64_t n, int64_t row_bytes, const device::DeviceInfo& device);
+// faster, up to `most_splits`.
+WarpgroupPlan PlanFinest(int64_t m, int64_t n, int64_t row_bytes, const device::DeviceInfo& device, int ring_parts = 1,
+                         int most_splits = kMostWarpgroupSplits);
 // For tiles of the same rows that follow each other: as many blocks as make whole rows, so that each keeps its columns,
 // where that leaves few multiprocessors idle.
 WarpgroupPlan WithWholeRows(WarpgroupPlan plan, int64_t n);

@@ -13,7 +13,7 @@ constexpr int kCodeProductWide = static_cast<int>(WarpgroupColumns(WarpgroupTile
 template <bool kFirst, bool kTable>
 struct CodesFinish {
   using Element = int8_t;
-  static constexpr bool kAlongRows = false, kResidual = false;
+  static constexpr bool kAlongRows = false, kResidual = false, kGated = false;
   static constexpr auto kBrings = warpgroup::Bringing::kColumns;
   static constexpr bool Takes(WarpgroupTiles tiles) {
     return tiles == WarpgroupTiles::kFinest || tiles == WarpgroupTiles::kFine || tiles == WarpgroupTiles::kSmall ||

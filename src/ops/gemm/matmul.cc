@@ -17,7 +17,7 @@ Result<std::unique_ptr<MatMul>> MatMul::Create(const OpInfo& info) {
   return op;
 }
 
-Status MatMul::Read(const OpInfo& info) {
+Status MatMul::Read(const OpInfo& info, bool many) {
   type_ = info.input_type(0);
   options_ = ProductOptions(info.settings());
   options_.constant_a = info.is_constant(0);
@@ -31,7 +31,7 @@ Status MatMul::Read(const OpInfo& info) {
   a_ = {info.BoolOr("transA", false), info.BoolOr("transBatchA", false)};
   b_ = {info.BoolOr("transB", false), info.BoolOr("transBatchB", false)};
   const bool plain = !a_.transpose && !a_.transpose_batch && epilogue_.alpha == 1.0f;
-  const bool many = PacksManyRows(epilogue_.activation, epilogue_.residual());
+  many |= PacksManyRows(epilogue_.activation, epilogue_.residual());
   options_.may_be_short = plain && MayBeShort(info, kB, !b_.transpose, many);
   return Status::Ok();
 }

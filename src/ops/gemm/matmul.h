@@ -1,4 +1,5 @@
-// The matrix product of MatMul and its like, and the base of operators that do more with one (normed_matmul.cc).
+// The matrix product of MatMul and its like, and the base of operators that do more with one (normed_matmul.cc,
+// gated_matmul.cc).
 #pragma once
 
 #include "ops/gemm/gemm_plan.h"
@@ -26,8 +27,8 @@ class MatMul : public Operator {
   Status Enqueue(const Plan& plan, const OpContext& context) const override;
 
  protected:
-  // Attributes and inputs up to the residual.
-  Status Read(const OpInfo& info);
+  // Attributes and inputs up to the residual. `many`: MayBeShort also where the model states many rows.
+  Status Read(const OpInfo& info, bool many = false);
 
   DataType type_ = DataType::kFloat;
   Epilogue epilogue_;

@@ -49,7 +49,10 @@ bool NormProducts::DoTheNorm(DataType type, int64_t rows, const device::DeviceIn
 std::optional<kernels::WarpgroupPlan> PlanNormProduct(const kernels::ManyRowsProduct& product,
                                                       const device::DeviceInfo& device) {
   auto plan = kernels::PlanManyRows(product, device);
-  return plan && kernels::IsFlat(plan->tiles) ? plan : std::nullopt;
+  if (!plan || !kernels::IsFlat(plan->tiles)) return std::nullopt;
+  const bool has_one_each =
+      kernels::WarpgroupTileCount(product.m, product.n, plan->tiles) * plan->splits == plan->blocks;
+  return has_one_each ? plan : std::nullopt;
 }
 
 }  // namespace cudaep::ops

@@ -1,4 +1,5 @@
-// Layer normalisation between products of compiled regions: where all products around one are by tiles of 64 rows, they
+// Layer normalisation between products of compiled regions: where all products around one are by tiles of 64 rows, each
+// of a block (or cluster) of its own, they
 // do its work (kernels/gemm/normed_rows.h), and in other calls a kernel of its own does.
 //
 // Each of those products is told of all, so that they agree for each number of rows without a word in a call.

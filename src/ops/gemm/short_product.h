@@ -28,7 +28,8 @@ bool MayBeShort(const Settings& settings);
 // are taken too. Weights that are to be packed must be the node's alone, or they were on the device twice: those that
 // nobody else reads, or that a compiled region gave it with the attribute "own_weights".
 bool MayBeShort(const OpInfo& info, int weights_input, bool packs, bool many = false);
-// Whether weights of a product that is known to have many rows are packed too: with GELU alone, where the kernel of our
+// Whether weights of a product that is known to have many rows are packed too: with GELU alone (and those of gated
+// products, ops/gemm/gated_matmul.cc), where the kernel of our
 // own (kernels/gemm/many_rows.h) gains most. Who packs does not know the device: others give the library the packed
 // form.
 inline bool PacksManyRows(Activation activation, bool residual) {

@@ -157,6 +157,15 @@ def _fused_schemas() -> list[Schema]:
         Schema(FUSED_DOMAIN, "Gated", 1, (x,), (y,), floats, {"activation": "STRING", "activated": "INT"}),
         Schema(
             FUSED_DOMAIN,
+            "GatedMatMul",
+            1,
+            tuple(Formal(name, "T", variadic=False) for name in ("A", "B", "bias")),
+            (y,),
+            {"T": frozenset({"float16", "bfloat16"})},
+            {"gate": "STRING", "alpha": "FLOAT"} | dict.fromkeys(("activated", "transB", "own_weights"), "INT"),
+        ),
+        Schema(
+            FUSED_DOMAIN,
             "GroupNorm",
             1,
             tuple(Formal(name, "T", variadic=False) for name in ("X", "scale", "bias")),

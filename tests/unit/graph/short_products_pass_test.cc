@@ -127,5 +127,57 @@ TEST(ShortProductsTest, AnAttentionWithItsProjections) {
   EXPECT_EQ(net.Operators(), Ops{"Attention"});
 }
 
+// activation(x W) * (x V) of 16 bits: one node with packed weights, whatever rows the model states.
+struct GatedNet : Net {
+  explicit GatedNet(DataType type = DataType::kFloat16, int64_t rows = -1) : Net(type) {
+    x = rows < 0 ? Hidden("x") : Input("x", {{rows}, {kHidden}});
+    gate = Op("MatMul", {x, Constant("w", {kHidden, kHidden})});
+    up = Op("MatMul", {x, Constant("v", {kHidden, kHidden})});
+  }
+  int Silu(int value) { return Op("Mul", {value, Op("Sigmoid", {value})}); }
+  int x, gate, up;
+};
+
+TEST(GatedProductsTest, AProductAndItsGateAreOne) {
+  for (const int64_t rows : {-1, 4096}) {
+    for (const bool biased : {false, true}) {
+      GatedNet net(DataType::kFloat16, rows);
+      const int up = biased ? net.Op("Add", {net.up, net.Constant("bias", {kHidden})}) : net.up;
+      net.Output(net.Op("Mul", {net.Silu(net.gate), up}));
+      const auto notes = net.Run();
+      ASSERT_EQ(net.Operators(), Ops{"GatedMatMul"});
+      EXPECT_TRUE(net.node(0).attributes.contains("own_weights"));
+      EXPECT_EQ(std::get<std::string>(net.node(0).attributes.at("gate")), "silu");
+      EXPECT_EQ(net.node(0).inputs.size(), 3u);
+      EXPECT_EQ(net.node(0).inputs[2] >= 0, biased);
+      EXPECT_TRUE(std::ranges::any_of(notes, [](const auto& n) { return n.fusion == Fusion::kGatedProducts; }));
+    }
+  }
+}
+
+TEST(GatedProductsTest, OthersStayApart) {
+  GatedNet wide(DataType::kFloat);  // no kernel of its own
+  wide.Output(wide.Op("Mul", {wide.Silu(wide.gate), wide.up}));
+  wide.Run();
+  EXPECT_EQ(wide.Operators(), (Ops{"MatMul", "Gated"}));
+  GatedNet skipped;
+  skipped.Output(skipped.Op("Mul", {skipped.Silu(skipped.gate), skipped.up}));
+  Settings settings = WithoutChains();
+  settings.fusion_skip.Add(Fusion::kGatedProducts);
+  skipped.Run(settings);
+  EXPECT_EQ(skipped.Operators(), (Ops{"MatMul", "Gated"}));
+  // Halves of a product that others read.
+  Net read(DataType::kFloat16);
+  const int whole = read.Op("MatMul", {read.Hidden("x"), read.Constant("w", {kHidden, 2 * kHidden})});
+  const int first = read.Open("Split", 18, {whole}, 3, {{"axis", int64_t{-1}}, {"num_outputs", int64_t{2}}});
+  const int other = read.Value("other", std::vector<Dim>(3));
+  read.graph.nodes.back().outputs.push_back(other);
+  read.Output(whole);
+  read.Output(read.Op("Mul", {read.Open("Gelu", 20, {first}, 3), other}));
+  const auto notes = read.Run();
+  EXPECT_EQ(read.Operators(), (Ops{"MatMul", "Gated"}));
+  EXPECT_TRUE(std::ranges::any_of(notes, [](const auto& n) { return n.missed.find("others read") != n.missed.npos; }));
+}
+
 }  // namespace
 }  // namespace cudaep::graph

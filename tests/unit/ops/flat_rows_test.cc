@@ -42,6 +42,22 @@ TEST_F(FlatRowsTest, TilesOf64RowsWithEveryEnd) {
   }
 }
 
+// With half of a ring, as two blocks of a multiprocessor have: more and fewer steps, several tiles a block.
+TEST_F(FlatRowsTest, HalvesOfARing) {
+  for (const auto& [activation, residual] : kFlatEnds) {
+    for (const unsigned blocks : {1u, 2u}) {
+      CheckProduct({.m = 33,
+                    .n = 160,
+                    .k = 840,
+                    .bias = true,
+                    .residual = residual,
+                    .activation = activation,
+                    .constant_b = true},
+                   {WarpgroupTiles::kFinest, blocks, 1, 2});
+    }
+  }
+}
+
 // The inner dimension among the blocks of a cluster.
 TEST_F(FlatRowsTest, FinestTilesInClusters) {
   if (context_->device_info().simulated) GTEST_SKIP() << "no clusters";
@@ -55,6 +71,8 @@ TEST_F(FlatRowsTest, FinestTilesInClusters) {
     check(DataType::kBFloat16, 128, 96, 3072, 16, 4);
     check(DataType::kFloat16, 65, 160, 840, 24, 4);  // 4, 4, 4 and 2
     check(DataType::kBFloat16, 33, 64, 2048, 2, 2);  // more than the ring has
+    CheckProduct({.m = 33, .n = 96, .k = 3072, .bias = true, .residual = residual, .activation = activation},
+                 {WarpgroupTiles::kFinest, 8, 4, 2});
   }
 }
 

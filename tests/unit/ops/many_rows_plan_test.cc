@@ -100,6 +100,31 @@ TEST(ManyRowsPlanTest, FewTilesAreFlat) {
   EXPECT_EQ(kernels::PlanManyRows({.m = 128, .n = 768, .k = 768, .constant_b = true}, simulated)->splits, 1);
 }
 
+// Large weights of few rows are streamed, by blocks with half of a ring.
+TEST(ManyRowsPlanTest, LargeWeightsOfFewRowsAreStreamed) {
+  struct Plan {
+    unsigned blocks;
+    int splits, ring_parts;
+    bool operator==(const Plan&) const = default;
+  };
+  const auto plan_of = [](int64_t m, int64_t n, int64_t k) -> std::optional<Plan> {
+    const auto plan = kernels::PlanManyRows({.m = m, .n = n, .k = k, .constant_b = true}, Hopper());
+    if (!plan || plan->tiles != WarpgroupTiles::kFinest) return std::nullopt;
+    return Plan{plan->blocks, plan->splits, plan->ring_parts};
+  };
+  EXPECT_EQ(plan_of(32, 16384, 2048), (Plan{256, 1, 2}));
+  EXPECT_EQ(plan_of(64, 32000, 2048), (Plan{264, 1, 2}));  // go round the tiles
+  EXPECT_EQ(plan_of(32, 3072, 2048), (Plan{192, 4, 2}));
+  EXPECT_EQ(plan_of(32, 4096, 1024), (Plan{128, 2, 2}));  // a part has 768 bytes at least
+  EXPECT_EQ(plan_of(32, 2048, 8192), (Plan{128, 4, 2}));
+  EXPECT_EQ(plan_of(32, 4096, 14336), (Plan{128, 2, 2}));  // 64 clusters of four would not all have room
+  EXPECT_EQ(plan_of(32, 6144, 4096), (Plan{192, 2, 2}));
+  EXPECT_EQ(plan_of(17, 2048, 2048), (Plan{128, 4, 2}));
+  EXPECT_EQ(plan_of(64, 2048, 2040), (Plan{64, 2, 1}));  // not so large
+  EXPECT_EQ(plan_of(65, 2048, 8192), std::nullopt);
+  EXPECT_EQ(plan_of(32, 64, 65536), std::nullopt);  // too few blocks to read them
+}
+
 // As measured, with 3072 columns.
 TEST(ManyRowsPlanTest, TilesAreThoseThatFillTheDevice) {
   const auto tiles = [](int64_t m, int64_t n = 3072, int64_t k = 768, bool gelu = true) {

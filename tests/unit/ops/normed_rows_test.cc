@@ -177,10 +177,11 @@ class NormedRowsTest : public ManyRowsTest {
   }
 };
 
-constexpr kernels::WarpgroupPlan kFinest{WarpgroupTiles::kFinest, 1}, kFlat{WarpgroupTiles::kFlat, 1};
+constexpr kernels::WarpgroupPlan kFinest{WarpgroupTiles::kFinest, 1}, kFlat{WarpgroupTiles::kFlat, 1},
+    kHalfRing{WarpgroupTiles::kFinest, 1, 1, 2};
 
 TEST_F(NormedRowsTest, ProductsOfRowsThatAreKept) {
-  for (const kernels::WarpgroupPlan& plan : {kFinest, kFlat}) {
+  for (const kernels::WarpgroupPlan& plan : {kFinest, kFlat, kHalfRing}) {
     for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kGeluErf}) {
       CheckNormed(DataType::kFloat16, 64, 64, 64, activation, 0, plan);
       CheckNormed(DataType::kBFloat16, 67, 160, 320, activation, 0.5, plan);
@@ -191,7 +192,7 @@ TEST_F(NormedRowsTest, ProductsOfRowsThatAreKept) {
 }
 
 TEST_F(NormedRowsTest, ProductsWhoseRowsAreKept) {
-  for (const kernels::WarpgroupPlan& plan : {kFinest, kFlat}) {
+  for (const kernels::WarpgroupPlan& plan : {kFinest, kFlat, kHalfRing}) {
     for (const bool kept : {false, true}) {
       CheckToNorm(DataType::kFloat16, 64, 64, 64, kept, 0, plan);
       CheckToNorm(DataType::kBFloat16, 67, 192, 72, kept, 0.5, plan);

@@ -1,0 +1,11 @@
+// Gated products by tiles of 64 rows.
+#include "kernels/gemm/gated_rows.cuh"
+
+namespace cudaep::kernels {
+
+Status LaunchFlatGate(const GatedProduct& product, const WarpgroupPlan& plan, const GatedPointers& at, SigmoidGate gate,
+                      device::Stream stream) {
+  return LaunchGateOf<FlatGate>(product, plan, at, gate, stream);
+}
+
+}  // namespace cudaep::kernels
