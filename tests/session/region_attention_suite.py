@@ -82,7 +82,8 @@ def check_rows_without_keys_before_and_after_compilation() -> None:
     """The same by the library's attention, which takes the place of our own: of nothing else in the model."""
     if not simulated():
         raise SkippedError("too small for the library's attention on a device of many multiprocessors")
-    for guard, steps in ((False, 136), (True, 144)):  # a plan serves all nodes of its lengths
+    # More keys than the own kernel of warpgroups has; a plan serves all nodes of its lengths.
+    for guard, steps in ((False, 264), (True, 272)):
         g = _masked_attention(guard, np.float16, steps)
         (twin,) = joined(g.model()).run(None, g.feeds)
         assert np.isnan(twin[1, 2]).all() != guard and not np.isnan(twin[0]).any(), guard

@@ -24,18 +24,24 @@ def _magnitude(a: np.ndarray, b: np.ndarray, bias: Any = None, **attrs: Any) -> 
     """What an error of either sum does, of which the other and the gate's slope are factors."""
     plain = {name: value for name, value in attrs.items() if name in ("transA", "transB", "alpha")}
     sums = _product(np.abs(a), np.abs(b), **plain) + (0 if bias is None else np.abs(bias))
-    halves = np.split(sums + 1, 2, -1)
+    halves = np.split(sums, 2, -1)
     size: np.ndarray = halves[0] * halves[1]
     return size
 
 
 def _case(a: tuple[int, ...], b: tuple[int, ...], *, bias: bool = True, gate: str = "silu", name: str = "",
           **attrs: Any) -> Case:  # fmt: skip
-    columns = b[0] if attrs.get("transB") else b[-1]
+    turned = attrs.get("transB", 0)
+    columns, inner = (b[0], b[1]) if turned else (b[1], b[0])
     return Case(
         op="GatedMatMul",
         domain=FUSED_DOMAIN,
-        inputs=[Rand(a, low=0.5, high=1.5), Rand(b, low=-0.5, high=0.5), *([Rand((columns,))] if bias else [])],
+        # Sums of about 2, of which little cancels.
+        inputs=[
+            Rand(a, low=0.5, high=1.5),
+            Rand(b, low=-2 / inner, high=6 / inner),
+            *([Rand((columns,), low=0, high=1)] if bias else []),
+        ],
         attrs={"own_weights": 1, "gate": gate} | attrs,
         constants={1, 2} if bias else {1},
         expected=_gated,
