@@ -38,11 +38,10 @@ bool IsPlainProduct(const ir::Node& node) {
 }
 
 bool AddToProduct(const ir::Graph& graph, int summand, int product, ir::Node& fused) {
-  constexpr size_t kBias = 2, kResidual = 3;
-  const size_t place = IsVectorOfLast(graph, summand, product) ? kBias
-                       : graph.SameDims(summand, product)      ? kResidual
-                                                               : 0;
-  if (place == 0 || fused.inputs[place] >= 0) return false;
+  const bool is_bias = IsVectorOfLast(graph, summand, product);
+  if (!is_bias && !graph.SameDims(summand, product)) return false;
+  const size_t place = is_bias ? kProductBias : kProductResidual;
+  if (fused.inputs[place] >= 0) return false;
   fused.inputs[place] = summand;
   return true;
 }

@@ -5,6 +5,8 @@
 
 namespace cudaep::graph {
 
+enum ProductInput : size_t { kProductA, kProductB, kProductBias, kProductResidual };
+
 // The node alone; nothing for other operators, operands that are no matrices, and a Gemm whose C has no place.
 std::optional<ir::Node> AsFusedProduct(const Rewriter& rewrite, int index);
 

@@ -7,8 +7,6 @@
 namespace cudaep::graph {
 namespace {
 
-constexpr size_t kWeights = 1, kBias = 2, kResidual = 3;
-
 void Fuse(const Rewriter& rewrite, int index) {
   const ir::Graph& graph = rewrite.graph;
   const ir::Node& gate = rewrite.node(index);
@@ -16,15 +14,15 @@ void Fuse(const Rewriter& rewrite, int index) {
   const int maker = rewrite.match.MakerIndex(gate.inputs[0]);
   if (maker < 0) return;
   const std::optional<ir::Node> product = AsFusedProduct(rewrite, maker);
-  if (!product || product->inputs[kResidual] >= 0 || !IsPlainProduct(*product)) return;
-  const ir::Value& weights = graph.value(product->inputs[kWeights]);
+  if (!product || product->inputs[kProductResidual] >= 0 || !IsPlainProduct(*product)) return;
+  const ir::Value& weights = graph.value(product->inputs[kProductB]);
   if (!weights.is_constant() || !ops::FitShort(weights.type, weights.constant.dims())) return;
   if (!rewrite.match.IsPrivate(gate.inputs[0])) {
     return rewrite.Miss(index, "others read the product that is gated");
   }
   ir::Node fused = rewrite.Instead(index, ops::kFusedDomain, "GatedMatMul", 1);
   fused.inputs = product->inputs;
-  fused.inputs.resize(kBias + 1);
+  fused.inputs.resize(kProductBias + 1);
   fused.attributes = product->attributes;
   fused.attributes.insert({{"gate", gate.attributes.at("activation")}, {"activated", gate.attributes.at("activated")}});
   rewrite.Replace(index, std::move(fused));

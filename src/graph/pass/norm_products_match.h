@@ -3,12 +3,11 @@
 
 #include <map>
 
+#include "graph/pass/fused_product.h"
 #include "graph/pass/rewrite.h"
 #include "kernels/gemm/many_rows.h"
 
 namespace cudaep::graph {
-
-enum ProductInput : size_t { kProductA, kProductB, kProductBias, kProductResidual };
 
 // A product that may stand beside a normalisation, and its constants.
 struct ProductBesideNorm {

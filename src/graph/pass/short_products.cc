@@ -14,12 +14,11 @@ bool TakesOwnWeights(const ir::Node& node) {
 }
 
 bool PacksManyRows(const ir::Node& node) {
-  constexpr size_t kResidual = 3;
   if (node.Is("GatedMatMul", ops::kFusedDomain)) return true;
   if (!node.Is("MatMul", ops::kFusedDomain)) return false;
   const auto* const name = ir::FindAttribute<std::string>(node, "activation");
   const auto activation = ActivationFromName(name == nullptr ? "none" : *name);
-  const bool residual = node.inputs.size() > kResidual && node.inputs[kResidual] >= 0;
+  const bool residual = InputOf(node, kProductResidual) >= 0;
   return activation && ops::PacksManyRows(*activation, residual);
 }
 

@@ -178,11 +178,7 @@ template <class T, int N>
 __global__ void __launch_bounds__(kThreads) HeadRowsKernel(__grid_constant__ const AllRows<Arguments> all) {
   TriggerDependentsOfOneRound(kThreadsAtOnce, gridDim.x * gridDim.y * gridDim.z);
   device::GridDependencyWait();
-  if (blockIdx.z >= all.parts) {
-    const HeadRuns& runs = all.runs[blockIdx.z - all.parts];
-    for (int64_t batch = blockIdx.y; batch < runs.batch; batch += gridDim.y) CopyRun<T, N>(runs, batch);
-    return;
-  }
+  if (CopyRuns<T, N>(all)) return;
   const Arguments& p = all.part[blockIdx.z];
   const HeadRows& problem = p.problem;
   const int lane = static_cast<int>(threadIdx.x) & ((1 << p.lanes_log) - 1);

@@ -61,4 +61,21 @@ __device__ __forceinline__ void CopyRun(const HeadRuns& runs, int64_t batch) {
   }
 }
 
+// What a kernel writes together; the runs are the grid's layers behind the parts.
+template <class Part>
+struct AllRows {
+  Part part[kMostHeadRowsParts];
+  HeadRuns runs[kMostHeadRowsParts];
+  unsigned parts = 0, unused = 0;
+};
+
+// Copies what the block has of the runs; false for a block of a part.
+template <class T, int N, class Part>
+__device__ __forceinline__ bool CopyRuns(const AllRows<Part>& all) {
+  if (blockIdx.z < all.parts) return false;
+  const HeadRuns& runs = all.runs[blockIdx.z - all.parts];
+  for (int64_t batch = blockIdx.y; batch < runs.batch; batch += gridDim.y) CopyRun<T, N>(runs, batch);
+  return true;
+}
+
 }  // namespace cudaep::kernels

@@ -74,24 +74,12 @@ PlainRows PlainRowsOf(const HeadRowsPart& part) {
   return rows;
 }
 
-// What a kernel writes together; the runs are the grid's layers behind the parts.
-template <class Part>
-struct AllRows {
-  Part part[kMostHeadRowsParts];
-  HeadRuns runs[kMostHeadRowsParts];
-  unsigned parts = 0, unused = 0;
-};
-
 // Threads share rows in powers of two; a thread has a pair of packs. blockIdx.z is the part, or the runs.
 template <class T, int N>
 __global__ void __launch_bounds__(kRunThreads, 4) PlainRowsKernel(__grid_constant__ const AllRows<PlainRows> all) {
   TriggerDependentsOfOneRound(4 * kRunThreads, gridDim.x * gridDim.y * gridDim.z);
   device::GridDependencyWait();
-  if (blockIdx.z >= all.parts) {
-    const HeadRuns& runs = all.runs[blockIdx.z - all.parts];
-    for (int64_t batch = blockIdx.y; batch < runs.batch; batch += gridDim.y) CopyRun<T, N>(runs, batch);
-    return;
-  }
+  if (CopyRuns<T, N>(all)) return;
   const PlainRows& p = all.part[blockIdx.z];
   const int pair = static_cast<int>(threadIdx.x) & ((1 << p.lanes_log) - 1);
   const uint32_t index = blockIdx.x * (kRunThreads >> p.lanes_log) + (threadIdx.x >> p.lanes_log);

@@ -203,6 +203,21 @@ __global__ void __launch_bounds__(kThreads, 2) FewRowsKernel(__grid_constant__ c
   if (p.splits > 1) device::ClusterBarrier();  // the others have read this block's sums
 }
 
+template <bool kGated>
+Status LaunchStaged(DataType type, const FewRowsPlan& plan, Arguments arguments, device::Stream stream) {
+  const int64_t columns = kGated ? arguments.n / 2 : arguments.n;
+  arguments.splits = plan.splits;
+  arguments.steps = static_cast<int32_t>(CeilDiv<int64_t>(CeilDiv<int64_t>(arguments.k, kDepth), plan.splits));
+  device::LaunchConfig config;
+  config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(columns, kGated ? kColumns / 2 : kColumns) * plan.splits);
+  config.cluster.x = static_cast<unsigned>(plan.splits);
+  config.block.x = kThreads;
+  config.shared_bytes = kSharedBytes;
+  config.programmatic = true;
+  return type == DataType::kFloat16 ? device::Launch(FewRowsKernel<Half, kGated>, config, stream, arguments)
+                                    : device::Launch(FewRowsKernel<BFloat16, kGated>, config, stream, arguments);
+}
+
 }  // namespace
 
 bool TakesFewRows(const FewRowsProduct& product, const device::DeviceInfo& device) {
@@ -230,25 +245,6 @@ FewRowsPlan PlanFewRows(const FewRowsProduct& product, const device::DeviceInfo&
   }
   return plan;
 }
-
-namespace {
-
-template <bool kGated>
-Status LaunchStaged(DataType type, const FewRowsPlan& plan, Arguments arguments, device::Stream stream) {
-  const int64_t columns = kGated ? arguments.n / 2 : arguments.n;
-  arguments.splits = plan.splits;
-  arguments.steps = static_cast<int32_t>(CeilDiv<int64_t>(CeilDiv<int64_t>(arguments.k, kDepth), plan.splits));
-  device::LaunchConfig config;
-  config.grid.x = static_cast<unsigned>(CeilDiv<int64_t>(columns, kGated ? kColumns / 2 : kColumns) * plan.splits);
-  config.cluster.x = static_cast<unsigned>(plan.splits);
-  config.block.x = kThreads;
-  config.shared_bytes = kSharedBytes;
-  config.programmatic = true;
-  return type == DataType::kFloat16 ? device::Launch(FewRowsKernel<Half, kGated>, config, stream, arguments)
-                                    : device::Launch(FewRowsKernel<BFloat16, kGated>, config, stream, arguments);
-}
-
-}  // namespace
 
 Status LaunchFewRows(const FewRowsProduct& product, const FewRowsPlan& plan, const FewRowsPointers& at,
                      device::Stream stream) {

@@ -4,8 +4,8 @@
 namespace cudaep::kernels {
 
 Status LaunchLargeGate(const GatedProduct& product, const WarpgroupPlan& plan, const GatedPointers& at,
-                       SigmoidGate gate, device::Stream stream) {
-  return LaunchGateOf<LargeGate>(product, plan, at, gate, stream);
+                       device::Stream stream) {
+  return LaunchGateOf<LargeGate>(product, plan, at, stream);
 }
 
 Status LaunchGatedRows(const GatedProduct& product, const WarpgroupPlan& plan, const GatedPointers& at,
@@ -19,10 +19,7 @@ Status LaunchGatedRows(const GatedProduct& product, const WarpgroupPlan& plan, c
     return InvalidArgument("no gated product, [", product.m, ',', product.k, "] by [", 2 * product.n, ',', product.k,
                            "], has activation ", ActivationName(product.activation));
   }
-  const bool by_tanh = product.activation == Activation::kGeluTanh;
-  const SigmoidGate gate = by_tanh ? SigmoidGate{.linear = 1.5957691216f, .cubic = 0.0713548163f} : SigmoidGate{};
-  return IsFlat(plan.tiles) ? LaunchFlatGate(product, plan, at, gate, stream)
-                            : LaunchLargeGate(product, plan, at, gate, stream);
+  return IsFlat(plan.tiles) ? LaunchFlatGate(product, plan, at, stream) : LaunchLargeGate(product, plan, at, stream);
 }
 
 }  // namespace cudaep::kernels

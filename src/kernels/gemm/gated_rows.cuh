@@ -6,11 +6,7 @@
 
 namespace cudaep::kernels {
 
-// What gates are but GELU by erf: x / (1 + exp(-x (linear + cubic x^2))); linear is 1 without a cubic term.
-struct SigmoidGate {
-  float linear = 1, cubic = 0;
-};
-
+// kByErf: GELU so; else SiLU, or GELU by tanh.
 template <class T, bool kByErf, WarpgroupTiles... kTiles>
 struct GatedFinish {
   static constexpr int kPack = kManyRowsPack;  // columns of a segment that a thread has
@@ -31,7 +27,8 @@ struct GatedFinish {
   void* c;
   const void* bias;  // or null
   int32_t m, n;      // of C
-  SigmoidGate gate;
+  bool by_tanh;
+  uint8_t unused[7] = {};  // without padding, where the simulated device might find an old pointer
 
   template <int kColumns>
   __device__ __forceinline__ void Bring(OfColumns<kColumns>& of, int column) const {
@@ -76,13 +73,12 @@ struct GatedFinish {
  private:
   __device__ __forceinline__ float Activated(float x) const {
     if constexpr (kByErf) return RoundedGelu<T>(x);
-    // Infinity times no cubic term would be no number.
-    return x * FastSigmoid(gate.cubic == 0 ? x : x * (gate.linear + gate.cubic * x * x));
+    return x * FastSigmoid(by_tanh ? GeluByTanh::TwoY(x) : x);
   }
 };
 
 template <class Finish>
-Status LaunchGate(const GatedProduct& product, const WarpgroupPlan& plan, const GatedPointers& at, SigmoidGate gate,
+Status LaunchGate(const GatedProduct& product, const WarpgroupPlan& plan, const GatedPointers& at,
                   device::Stream stream) {
   const auto half = static_cast<int32_t>(product.n);
   const Finish finish{.gated = {product.second ? half : 0, product.second ? 0 : half},
@@ -90,30 +86,30 @@ Status LaunchGate(const GatedProduct& product, const WarpgroupPlan& plan, const 
                       .bias = product.bias ? at.bias : nullptr,
                       .m = static_cast<int32_t>(product.m),
                       .n = half,
-                      .gate = gate};
+                      .by_tanh = product.activation == Activation::kGeluTanh};
   const warpgroup::Constants ahead{.b = product.constant_b && IsFlat(plan.tiles),
                                    .columns = product.constant_bias || !product.bias};
   return warpgroup::Launch(plan, at.a, at.b, ahead, product.m, 2 * product.n, product.k, finish, stream);
 }
 
-// By erf, or by the sigmoid; of tiles of 64 rows, and of more.
+// Of tiles of 64 rows, and of more.
 template <class T, bool kByErf>
 using FlatGate = GatedFinish<T, kByErf, WarpgroupTiles::kFinest, WarpgroupTiles::kFlat>;
 template <class T, bool kByErf>
 using LargeGate = GatedFinish<T, kByErf, WarpgroupTiles::kSmall, WarpgroupTiles::kWide, WarpgroupTiles::kTurns>;
 
-Status LaunchFlatGate(const GatedProduct& product, const WarpgroupPlan& plan, const GatedPointers& at, SigmoidGate gate,
+Status LaunchFlatGate(const GatedProduct& product, const WarpgroupPlan& plan, const GatedPointers& at,
                       device::Stream stream);
 Status LaunchLargeGate(const GatedProduct& product, const WarpgroupPlan& plan, const GatedPointers& at,
-                       SigmoidGate gate, device::Stream stream);
+                       device::Stream stream);
 
 // What both files do, each for its tiles.
 template <template <class, bool> class Finish>
-Status LaunchGateOf(const GatedProduct& product, const WarpgroupPlan& plan, const GatedPointers& at, SigmoidGate gate,
+Status LaunchGateOf(const GatedProduct& product, const WarpgroupPlan& plan, const GatedPointers& at,
                     device::Stream stream) {
   const auto launch = [&]<class T>() {
-    return product.activation == Activation::kGeluErf ? LaunchGate<Finish<T, true>>(product, plan, at, gate, stream)
-                                                      : LaunchGate<Finish<T, false>>(product, plan, at, gate, stream);
+    return product.activation == Activation::kGeluErf ? LaunchGate<Finish<T, true>>(product, plan, at, stream)
+                                                      : LaunchGate<Finish<T, false>>(product, plan, at, stream);
   };
   return product.type == DataType::kFloat16 ? launch.template operator()<Half>()
                                             : launch.template operator()<BFloat16>();

@@ -3,9 +3,9 @@
 
 namespace cudaep::kernels {
 
-Status LaunchFlatGate(const GatedProduct& product, const WarpgroupPlan& plan, const GatedPointers& at, SigmoidGate gate,
+Status LaunchFlatGate(const GatedProduct& product, const WarpgroupPlan& plan, const GatedPointers& at,
                       device::Stream stream) {
-  return LaunchGateOf<FlatGate>(product, plan, at, gate, stream);
+  return LaunchGateOf<FlatGate>(product, plan, at, stream);
 }
 
 }  // namespace cudaep::kernels

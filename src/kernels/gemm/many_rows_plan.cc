@@ -62,16 +62,6 @@ std::optional<WarpgroupPlan> PlanFlat(const ManyRowsProduct& product, const devi
   return std::nullopt;
 }
 
-}  // namespace
-
-bool TakesManyRows(const ManyRowsProduct& product, const device::DeviceInfo& device) {
-  const bool is_16_bits = product.type == DataType::kFloat16 || product.type == DataType::kBFloat16;
-  return is_16_bits && product.n % kManyRowsColumns == 0 && product.k % kManyRowsPack == 0 &&
-         TakesWarpgroups(product.m, product.n, product.k, device);
-}
-
-namespace {
-
 std::optional<WarpgroupPlan> PlanTiles(const ManyRowsProduct& product, const device::DeviceInfo& device,
                                        int most_splits) {
   if (!TakesManyRows(product, device)) return std::nullopt;
@@ -101,6 +91,12 @@ std::optional<WarpgroupPlan> PlanTiles(const ManyRowsProduct& product, const dev
 }
 
 }  // namespace
+
+bool TakesManyRows(const ManyRowsProduct& product, const device::DeviceInfo& device) {
+  const bool is_16_bits = product.type == DataType::kFloat16 || product.type == DataType::kBFloat16;
+  return is_16_bits && product.n % kManyRowsColumns == 0 && product.k % kManyRowsPack == 0 &&
+         TakesWarpgroups(product.m, product.n, product.k, device);
+}
 
 std::optional<WarpgroupPlan> PlanManyRows(const ManyRowsProduct& product, const device::DeviceInfo& device) {
   return PlanTiles(product, device, kMostWarpgroupSplits);

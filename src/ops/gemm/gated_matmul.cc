@@ -31,9 +31,7 @@ class GatedMatMul final : public MatMul {
     op->gate_ = *gate;
     op->second_ = info.BoolOr("activated", false);
     const std::optional<ConstantInfo> weights = info.constant(kB);
-    const Epilogue& e = op->epilogue_;
-    const bool plain = e.alpha == 1.0f && !e.residual() && e.activation == Activation::kNone && !op->a_.transpose &&
-                       !op->a_.transpose_batch && !op->b_.transpose_batch;
+    const bool plain = op->IsPlain() && !op->epilogue_.residual() && op->epilogue_.activation == Activation::kNone;
     if (!plain || !weights || weights->dims.rank() != 2) {
       return InvalidArgument(
           "a gated product wants a constant matrix of weights, and neither a residual, nor a scale, "

@@ -30,6 +30,11 @@ class MatMul : public Operator {
   // Attributes and inputs up to the residual. `many`: MayBeShort also where the model states many rows.
   Status Read(const OpInfo& info, bool many = false);
 
+  // Whether it is A times B, of which B alone may be turned.
+  bool IsPlain() const {
+    return epilogue_.alpha == 1.0f && !a_.transpose && !a_.transpose_batch && !b_.transpose_batch;
+  }
+
   DataType type_ = DataType::kFloat;
   Epilogue epilogue_;
   OperandForm a_, b_;

@@ -67,8 +67,7 @@ class NormMatMulBase : public MatMul {
     return plan;
   }
   Status CheckPlain() const {
-    const bool plain = epilogue_.alpha == 1.0f && !a_.transpose && !a_.transpose_batch && !b_.transpose_batch;
-    return plain ? Status::Ok() : InvalidArgument("products around a normalisation are not scaled, nor A turned");
+    return IsPlain() ? Status::Ok() : InvalidArgument("products around a normalisation are not scaled, nor A turned");
   }
   CallTensor WeightsOf(const OpContext& context) const {
     const TensorView& weight = context.inputs[kB];
