@@ -13,11 +13,14 @@ namespace cuda {
 namespace {
 
 // Dynamic shared memory that is granted without asking. A kernel gets 48 KB that way, its static arrays included; those
-// are kept below 32 KB.
-constexpr size_t kPlainSharedBytes = size_t{16} << 10;
+// are kept below 34 KB.
+constexpr size_t kPlainSharedBytes = size_t{14} << 10;
 
-// The (kernel, device) pairs whose dynamic shared memory limit is raised: an open-addressed set that only grows.
-// A pair that finds no place is raised again at each launch, which is slower and just as right.
+// Blocks of a cluster that every device with clusters has room for.
+constexpr unsigned kPortableCluster = 8;
+
+// The (kernel, device) pairs whose limits are raised: an open-addressed set that only grows. A pair that finds no place
+// is raised again at each launch, which is slower and just as right.
 class RaisedLimits {
  public:
   bool Contains(uint64_t key) const {
@@ -42,11 +45,18 @@ class RaisedLimits {
 };
 constinit RaisedLimits raised_limits;
 
-Status RaiseSharedLimit(const void* kernel) {
+unsigned ClusterBlocks(const LaunchConfig& config) { return config.cluster.x * config.cluster.y * config.cluster.z; }
+
+// Lets the kernel have what a launch needs an attribute for: as much dynamic shared memory as the device has, clusters
+// of more blocks than are portable.
+Status RaiseLimits(const void* kernel, const LaunchConfig& config) {
+  const bool large_cluster = ClusterBlocks(config) > kPortableCluster;
+  if (config.shared_bytes <= kPlainSharedBytes && !large_cluster) return Status::Ok();
   int ordinal = 0;
   CUDAEP_CUDA_RETURN_IF_ERROR(cudaGetDevice(&ordinal));
-  // Addresses have 47 bits, ordinals fit 6.
-  const uint64_t key = reinterpret_cast<uintptr_t>(kernel) << 6 | static_cast<uint64_t>(ordinal);
+  // Addresses have 47 bits, ordinals fit 6; the lowest bit is for clusters.
+  const uint64_t key =
+      reinterpret_cast<uintptr_t>(kernel) << 7 | static_cast<uint64_t>(ordinal) << 1 | (large_cluster ? 1 : 0);
   if (raised_limits.Contains(key)) return Status::Ok();
   int limit = 0;
   cudaFuncAttributes attributes{};
@@ -54,6 +64,9 @@ Status RaiseSharedLimit(const void* kernel) {
   CUDAEP_CUDA_RETURN_IF_ERROR(cudaFuncGetAttributes(&attributes, kernel));
   const int dynamic_limit = limit - static_cast<int>(attributes.sharedSizeBytes);
   CUDAEP_CUDA_RETURN_IF_ERROR(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, dynamic_limit));
+  if (large_cluster) {
+    CUDAEP_CUDA_RETURN_IF_ERROR(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+  }
   raised_limits.Insert(key);
   return Status::Ok();
 }
@@ -65,12 +78,11 @@ constexpr unsigned kMostAttributes = 3;
 // Of the null stream; it points to `attributes`.
 cudaLaunchConfig_t Describe(const LaunchConfig& config, cudaLaunchAttribute (&attributes)[kMostAttributes]) {
   unsigned count = 0;
-  const Extent& cluster = config.cluster;
-  if (cluster.x != 1 || cluster.y != 1 || cluster.z != 1) {
+  if (ClusterBlocks(config) > 1) {
     attributes[count].id = cudaLaunchAttributeClusterDimension;
-    attributes[count].val.clusterDim.x = cluster.x;
-    attributes[count].val.clusterDim.y = cluster.y;
-    attributes[count++].val.clusterDim.z = cluster.z;
+    attributes[count].val.clusterDim.x = config.cluster.x;
+    attributes[count].val.clusterDim.y = config.cluster.y;
+    attributes[count++].val.clusterDim.z = config.cluster.z;
   }
   if (config.cooperative) {
     attributes[count].id = cudaLaunchAttributeCooperative;
@@ -92,7 +104,7 @@ cudaLaunchConfig_t Describe(const LaunchConfig& config, cudaLaunchAttribute (&at
 }  // namespace
 
 Status LaunchKernel(const void* kernel, const LaunchConfig& config, Stream stream, void** arguments) {
-  if (config.shared_bytes > kPlainSharedBytes) CUDAEP_RETURN_IF_ERROR(RaiseSharedLimit(kernel));
+  CUDAEP_RETURN_IF_ERROR(RaiseLimits(kernel, config));
   cudaLaunchAttribute attributes[kMostAttributes];
   cudaLaunchConfig_t launch = Describe(config, attributes);
   launch.stream = reinterpret_cast<cudaStream_t>(stream);
@@ -103,7 +115,7 @@ Status LaunchKernel(const void* kernel, const LaunchConfig& config, Stream strea
 
 Status MaxActiveClusters(const void* kernel, const LaunchConfig& config, int* count) {
   *count = 0;
-  if (config.shared_bytes > cuda::kPlainSharedBytes) CUDAEP_RETURN_IF_ERROR(cuda::RaiseSharedLimit(kernel));
+  CUDAEP_RETURN_IF_ERROR(cuda::RaiseLimits(kernel, config));
   LaunchConfig bare = config;
   bare.cooperative = bare.programmatic = false;
   cudaLaunchAttribute attributes[cuda::kMostAttributes];

@@ -25,9 +25,9 @@ Status CheckLaunch(const LaunchConfig& config) {
     return InvalidArgument(config.shared_bytes, " bytes of dynamic shared memory are more than ", kMaxSharedBytes);
   }
   const uint64_t cluster_blocks = uint64_t{cluster.x} * cluster.y * cluster.z;
-  if (cluster_blocks == 0 || cluster_blocks > 8 || grid.x % cluster.x != 0 || grid.y % cluster.y != 0 ||
+  if (cluster_blocks == 0 || cluster_blocks > 16 || grid.x % cluster.x != 0 || grid.y % cluster.y != 0 ||
       grid.z % cluster.z != 0) {
-    return InvalidArgument("a cluster of ", text(cluster), " does not divide a grid of ", text(grid), " or exceeds 8");
+    return InvalidArgument("a cluster of ", text(cluster), " does not divide a grid of ", text(grid), " or exceeds 16");
   }
   return Status::Ok();
 }

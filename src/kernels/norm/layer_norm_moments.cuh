@@ -101,6 +101,7 @@ template <class C>
 __device__ __forceinline__ void MergeClusterParts(const PartMoments<C>* part, unsigned parts, C inverse_elems,
                                                   bool centred, C& mean, C& squares) {
   constexpr int kOfLane = kNormThreads / 32 * kNormCluster / 32;
+  static_assert(kTeamWarps * kTeamCluster <= kOfLane * 32);
   C count[kOfLane], means[kOfLane], all[kOfLane];
 #pragma unroll
   for (int i = 0; i < kOfLane; ++i) {

@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(kTeamThreads, 1)
   // A block may have summed `depth` rows more than another has written, whose moments are not read yet.
   constexpr int kStages = 2 * kTeamDepth;
   __shared__ device::CopyBarrier full[kTeamWarps][kTeamDepth], summed[kStages];
-  __shared__ PartMoments<C> part_of[kStages][kTeamWarps * kNormCluster];
+  __shared__ PartMoments<C> part_of[kStages][kTeamWarps * kTeamCluster];
   const unsigned cluster = device::ClusterBlocks(), parts = kTeamWarps * cluster;
   const unsigned warp = threadIdx.x / 32 % kTeamWarps, own_part = device::ClusterRank() * kTeamWarps + warp;
   const bool sums = threadIdx.x < kTeamThreads / 2;

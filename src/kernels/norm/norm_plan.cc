@@ -26,7 +26,7 @@ constexpr int64_t kPiecePacks = 8;
 constexpr size_t kSlotBytes = size_t{32} * kNormPacks * kPackBytes;
 // At most, of what a block takes beside its ring: barriers, moments, and what the system reserves.
 constexpr size_t kOtherSharedBytes = size_t{8} << 10, kBatchOtherBytes = size_t{4} << 10;
-constexpr size_t kTeamOtherBytes = size_t{2} * kTeamDepth * kTeamWarps * kNormCluster * 16 + (size_t{2} << 10);
+constexpr size_t kTeamOtherBytes = size_t{2} * kTeamDepth * kTeamWarps * kTeamCluster * 16 + (size_t{2} << 10);
 
 const char* NameOf(Kind kind) {
   switch (kind) {
@@ -85,8 +85,8 @@ int64_t SlotsOfBlock(const device::DeviceInfo& device, size_t blocks) {
       Slots(std::min(device.shared_bytes_per_multiprocessor / blocks, device.shared_bytes_per_block)));
 }
 
-unsigned MostCluster(const device::DeviceInfo& device, const NormChoice& forced) {
-  return forced.clusters && device.major >= 9 && !device.simulated ? kNormCluster : 1;
+unsigned MostCluster(const device::DeviceInfo& device, const NormChoice& forced, unsigned most = kNormCluster) {
+  return forced.clusters && device.major >= 9 && !device.simulated ? most : 1;
 }
 
 // Clusters that come and go, each with a row. False where none holds a row, or the device all rows at once.
@@ -121,7 +121,7 @@ bool PlaceTeam(NormPlan& plan, int64_t packs, const NormProblem& problem, const 
   constexpr int64_t kWarpPacks = 32 * kTeamPacks;
   // What the blocks exchange must be stored in a launch of clusters.
   const int64_t blocks = std::max<int64_t>(CeilDiv<int64_t>(packs, kTeamWarps * kWarpPacks), device.simulated ? 1 : 2);
-  if (blocks > MostCluster(device, forced)) return false;
+  if (blocks > MostCluster(device, forced, kTeamCluster)) return false;
   plan.cluster = std::bit_ceil(static_cast<unsigned>(blocks));
   const int64_t piece = AlignUp(CeilDiv<int64_t>(packs, kTeamWarps * plan.cluster), kPiecePacks);
   const size_t room = device.shared_bytes_per_block - std::min(device.shared_bytes_per_block, kTeamOtherBytes);

@@ -25,12 +25,13 @@ namespace cudaep::kernels {
 inline constexpr unsigned kNormThreads = 512;  // of a block at most, so that two may have 64 registers a thread
 inline constexpr int kNormPacks = 4;           // that a thread of a large problem holds at once
 inline constexpr int kNormBatch = 4;           // rows of a batch, at most
-inline constexpr int kNormCluster = 8;         // blocks that share a row, at most
+inline constexpr int kNormCluster = 8;         // blocks that share a row, at most; of a team kTeamCluster
 inline constexpr unsigned kRingThreads = 256;  // of a ring's block at most, of which three share a multiprocessor
 inline constexpr unsigned kRingBlocks = 3;
 inline constexpr int kRingSlots = 4;                       // of a warp, at most
 inline constexpr unsigned kTeamThreads = 512;              // of a team's block: half of them sum rows, half write them
 inline constexpr unsigned kTeamWarps = kTeamThreads / 64;  // of each half
+inline constexpr int kTeamCluster = 16;                    // blocks, at most
 inline constexpr int kTeamPacks = 8;                       // that a thread has of a row, at most
 inline constexpr int kTeamDepth = 8;                       // rows in shared memory, at most
 

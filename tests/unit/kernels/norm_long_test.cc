@@ -192,14 +192,14 @@ TEST_F(NormLongTest, RowsTakeAsManyBlocksAsHoldThem) {
   EXPECT_EQ(single.blocks, 128);  // 8 rounds
   EXPECT_TRUE(single.read_once);
   EXPECT_EQ(plan(1024, 262144, false).cluster, 2u);
-  EXPECT_EQ(plan(1024, 262144, true).cluster, 2u);  // no team holds it
+  EXPECT_EQ(plan(1024, 262152, true).cluster, 4u);  // no team holds it
   const NormPlan most = plan(1024, 1 << 20, false), beyond = plan(1024, 1 << 21, false);
   EXPECT_EQ(most.cluster, 8u);
   EXPECT_LE(most.blocks, 15 * 8);  // all of them at once
   EXPECT_TRUE(most.read_once);
   EXPECT_EQ(beyond.cluster, 8u);
   EXPECT_FALSE(beyond.read_once);
-  const NormPlan few = plan(16, 262144, true), fewer = plan(32, 65536, true);
+  const NormPlan few = plan(16, 262144, false), fewer = plan(32, 65536, true);
   EXPECT_EQ(few.cluster, 8u);  // where fewer would leave most multiprocessors idle
   EXPECT_EQ(few.blocks, 8 * 8);
   EXPECT_EQ(fewer.cluster, 4u);
@@ -224,11 +224,16 @@ TEST_F(NormLongTest, ATeamIsAsSmallAsHoldsARow) {
   EXPECT_EQ(four.blocks, 4 * 32);
   EXPECT_EQ(two.cluster, 2u);
   EXPECT_EQ(two.blocks, 2 * 66);
+  const NormPlan largest = plan(512, 262144);
+  EXPECT_EQ(largest.cluster, 16u);
+  EXPECT_EQ(largest.piece, 256);
+  EXPECT_EQ(largest.blocks, 16 * 7);
   const NormPlan shared = plan(4096, 100'000);
   EXPECT_EQ(shared.cluster, 8u);
   EXPECT_EQ(shared.piece, 200);  // of 195.3
   EXPECT_EQ(plan(2048, 65536, DataType::kFloat).cluster, 8u);
-  EXPECT_EQ(plan(2048, 131072, DataType::kFloat).kind, Kind::kLong);  // longer than a cluster holds
+  EXPECT_EQ(plan(2048, 131072, DataType::kFloat).cluster, 16u);
+  EXPECT_EQ(plan(2048, 131076, DataType::kFloat).kind, Kind::kLong);  // longer than a cluster holds
   EXPECT_EQ(plan(29, 131072).kind, Kind::kLong);                      // less than two rows for each
   EXPECT_EQ(plan(30, 131072).kind, Kind::kTeam);
   const auto forced =
@@ -251,7 +256,7 @@ TEST_F(NormLongTest, WhatCannotBeIsRefused) {
   refused(whole, true, Kind::kTeam, Simulated());  // no clusters
   refused(whole, false, Kind::kTeam);
   refused({DataType::kFloat16, DataType::kFloat16, 8, 65536}, true, Kind::kTeam);                // scales of their own
-  refused({DataType::kFloat16, DataType::kFloat16, 8, 131'080, true, true}, true, Kind::kTeam);  // too long
+  refused({DataType::kFloat16, DataType::kFloat16, 8, 262'152, true, true}, true, Kind::kTeam);  // too long
   refused(whole, false);
   refused({DataType::kFloat16, DataType::kFloat16, 8, 65537, true, true}, true);        // no whole packs
   refused({DataType::kFloat16, DataType::kFloat, 8, 65536, true, true}, true);          // two types
