@@ -73,6 +73,7 @@ SUITES = (
     Suite("tests.session.region_precision_suite", hooks=False, rewrites=True),
     Suite("tests.session.region_segments_suite", hooks=False),
     Suite("tests.session.region_attention_suite", hooks=False, rewrites=True),
+    Suite("tests.session.region_spellings_suite", hooks=False, rewrites=True),
     Suite("tests.session.region_views_suite", hooks=False, rewrites=True),
     Suite("tests.session.region_windows_suite", hooks=False, rewrites=True),
     Suite("tests.session.decoder_fusion_suite", hooks=False, rewrites=True),

@@ -39,6 +39,7 @@ class Decoder(Graph):
     activation: str = "silu"
     one_product: bool = False  # of queries, keys and values, and of gate and other
     value_size: int = HEAD
+    softcap: float = 0  # of scores, below the mask
     turned: str = ""  # attention's result, before its heads are merged
     names: dict[str, list[int | str]] = field(default_factory=dict)
 
@@ -116,6 +117,9 @@ class Decoder(Graph):
         q, k, v = heads[0], self.repeat(heads[1]), self.repeat(heads[2])
         scores = self.add("MatMul", q, self.add("Transpose", k, perm=[0, 1, 3, 2]))
         scaled = self.add("Mul", scores, self.constant(HEAD**-0.5, self.dtype))
+        if self.softcap:
+            cap = self.constant(self.softcap, self.dtype)
+            scaled = self.add("Mul", self.add("Tanh", self.add("Div", scaled, cap)), cap)
         mixed = self.add("MatMul", self.add("Softmax", self.add("Add", scaled, mask), axis=-1), v)
         self.turned = self.add("Transpose", mixed, perm=[0, 2, 1, 3])
         width = HEADS * self.value_size
@@ -167,6 +171,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "norms and past": {"norms": True, "bias": True},
     "as many heads": {"kv_heads": HEADS, "bias": True},
     "one head": {"kv_heads": 1, "activation": "gelu"},
+    "capped scores": {"softcap": 2.0},
     "one product": {"one_product": True},
     "one product of norms": {"one_product": True, "norms": True, "bias": True, "activation": "gelu"},
 }

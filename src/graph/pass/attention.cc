@@ -1,5 +1,6 @@
 #include "graph/pass/attention.h"
 
+#include "graph/pass/attention_mask.h"
 #include "graph/pass/attention_match.h"
 #include "graph/pass/heads_match.h"
 #include "graph/pass/layout.h"
@@ -16,8 +17,9 @@ class Fuser {
   void Fuse(int index) const {
     std::optional<AttentionCore> core = MatchAttention(rewrite_, index);
     if (!core) return;
-    std::vector<ir::Node> before = JoinMasks(*core);
-    const int merge = MergeOf(index, *core);
+    std::vector<ir::Node> before = MakeMask(rewrite_, *core);
+    if (core->one_head) return FuseOneHead(index, *core, std::move(before));
+    const int merge = MergeOf(*core);
     // A merged result has as many elements as it would have without the mask, which then widens nothing.
     if (!core->mask_fits && merge < 0) {
       return rewrite_.Miss(index, "the mask is not stated to broadcast to the scores");
@@ -31,13 +33,13 @@ class Fuser {
       fused.attributes.insert({{"q_num_heads", core->heads}, {"kv_num_heads", core->kv_heads}});
       rewrite_.Replace(merge, std::move(fused), std::move(before));
     } else if (core->k >= 0) {
-      rewrite_.Replace(index, Attention(index, *core, core->q, core->k, core->v), std::move(before));
+      rewrite_.Replace(core->result, Attention(core->result, *core, core->q, core->k, core->v), std::move(before));
     } else {
       // The product had them turned, too: into columns.
       ir::Node turned = HeadsFirst(*core);
-      ir::Node fused = Attention(index, *core, core->q, turned.outputs[0], core->v);
+      ir::Node fused = Attention(core->result, *core, core->q, turned.outputs[0], core->v);
       before.push_back(std::move(turned));
-      rewrite_.Replace(index, std::move(fused), std::move(before));
+      rewrite_.Replace(core->result, std::move(fused), std::move(before));
     }
   }
 
@@ -47,36 +49,48 @@ class Fuser {
     fused.inputs = {q, k, v};
     if (core.mask >= 0) fused.inputs.push_back(core.mask);
     fused.attributes = {{"scale", static_cast<float>(core.scale)}};
+    if (core.softcap != 0) fused.attributes.insert({"softcap", static_cast<float>(core.softcap)});
     if (core.window_mask >= 0) fused.attributes.insert({"mask_repeats", int64_t{1}});
     if (!core.guarded) fused.attributes.insert({"empty_is_nan", int64_t{1}});
     return fused;
   }
 
-  // One mask, of a batch of all windows, of that of windows and the one beside it: nodes that make it. They read
-  // nothing that the scores depend on, so that masks of constants stay what is computed once.
-  std::vector<ir::Node> JoinMasks(AttentionCore& core) const {
-    std::vector<ir::Node> nodes;
-    if (core.window_mask < 0) return nodes;
-    const ir::Value whole = graph_.value(core.window_mask);
-    std::vector<ir::Dim> dims(whole.dims->begin() + 1, whole.dims->end());
-    const auto add = [&](const char* op, std::vector<int> inputs) {
-      const int output = rewrite_.graph.AddValue({.name = whole.name, .type = whole.type, .dims = dims});
-      nodes.push_back({.name = whole.name, .op_type = op, .since_version = 13, .inputs = std::move(inputs)});
-      nodes.back().outputs = {output};
-      return output;
+  // As many batch entries of one head each, between views that add that dimension and take it away.
+  void FuseOneHead(int index, const AttentionCore& core, std::vector<ir::Node> before) const {
+    const auto apart = [&](int value) {
+      std::vector<ir::Dim> dims = *graph_.value(value).dims;
+      dims.insert(dims.begin() + 1, ir::Dim{.size = 1});
+      before.push_back(OfHeads("Unsqueeze", value, std::move(dims)));
+      return before.back().outputs[0];
     };
-    std::vector<int64_t> target(dims.size());
-    for (size_t i = 0; i < dims.size(); ++i) target[i] = dims[i].size;
-    const int windows = add("Reshape", {core.window_mask, AddInts(rewrite_.graph, whole.name, target)});
-    if (core.mask >= 0) {
-      const std::vector<ir::Dim>& other = *graph_.value(core.mask).dims;
-      for (size_t i = 0; i < other.size(); ++i) {
-        ir::Dim& dim = dims[dims.size() - other.size() + i];
-        if (dim.size == 1) dim = other[i];
-      }
+    AttentionCore four = core;
+    int k = core.k;
+    if (k < 0) {
+      before.push_back(HeadsFirst(core));
+      k = before.back().outputs[0];
     }
-    core.mask = core.mask < 0 ? windows : add("Add", {windows, core.mask});
-    return nodes;
+    k = apart(k);
+    const int q = apart(core.q), v = apart(core.v);
+    if (core.mask >= 0 && graph_.value(core.mask).dims->size() == 3) four.mask = apart(core.mask);
+    ir::Node attention = Attention(index, four, q, k, v);
+    const ir::Value& result = graph_.value(rewrite_.node(index).outputs[0]);
+    std::vector<ir::Dim> dims(graph_.value(q).dims->begin(), graph_.value(q).dims->end() - 1);
+    dims.push_back(graph_.value(v).dims->back());
+    attention.outputs = {rewrite_.graph.AddValue({.name = result.name, .type = result.type, .dims = std::move(dims)})};
+    ir::Node flat = rewrite_.Instead(index, ops::kOnnxDomain, "Squeeze", 13);
+    flat.inputs = {attention.outputs[0], AddInts(rewrite_.graph, flat.name, {1})};
+    before.push_back(std::move(attention));
+    rewrite_.Replace(index, std::move(flat), std::move(before));
+  }
+
+  // A view with or without the dimension of heads.
+  ir::Node OfHeads(const char* op, int value, std::vector<ir::Dim> dims) const {
+    const ir::Value from = graph_.value(value);
+    return {.name = from.name,
+            .op_type = op,
+            .since_version = 13,
+            .inputs = {value, AddInts(rewrite_.graph, from.name, {1})},
+            .outputs = {rewrite_.graph.AddValue({.name = from.name, .type = from.type, .dims = std::move(dims)})}};
   }
 
   // Whether the keys exist as [batch, rows, heads, size].
@@ -84,11 +98,11 @@ class Fuser {
     return core.k < 0 && core.k_order == std::vector<int64_t>{0, 2, 1, 3};
   }
 
-  // The keys as [batch, heads, rows, size], of those that lie in another order.
+  // The keys as [.., rows, size], of those that lie in another order.
   ir::Node HeadsFirst(const AttentionCore& core) const {
     const ir::Value& keys = graph_.value(core.keys);
     ir::Value turned{.name = keys.name, .type = keys.type, .kind = keys.kind, .dims = keys.dims};
-    std::swap(turned.dims->at(2), turned.dims->at(3));
+    std::swap(turned.dims->rbegin()[0], turned.dims->rbegin()[1]);
     return {.name = turned.name,
             .op_type = "Transpose",
             .since_version = 13,
@@ -112,9 +126,9 @@ class Fuser {
   }
 
   // The Reshape that merges the result's heads, the result having the queries' batch and rows; -1: there is none.
-  int MergeOf(int index, const AttentionCore& core) const {
+  int MergeOf(const AttentionCore& core) const {
     const auto& q = *graph_.value(core.q).dims;
-    return heads_.MergeOf(rewrite_.node(index).outputs[0], q[0], q[2], core.heads * core.v_head_size);
+    return heads_.MergeOf(rewrite_.node(core.result).outputs[0], q[0], q[2], core.heads * core.v_head_size);
   }
 
   const Rewriter& rewrite_;

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
 
 #include "core/strings.h"
 #include "graph/ir/elements.h"
+#include "graph/pass/heads_match.h"
 #include "ops/registry.h"
 
 namespace cudaep::graph {
@@ -16,27 +16,27 @@ constexpr int64_t kMostHeadSize = 256;
 // The host's optimisers' sum and softmax, which broadcasts as the sum does.
 constexpr const char* kBiasSoftmax = "BiasSoftmax";
 
-using Dims4 = std::vector<ir::Dim>;
-
 class AttentionMatch {
  public:
-  explicit AttentionMatch(const Rewriter& rewrite) : rewrite_(rewrite), graph_(rewrite.graph), match_(rewrite.match) {}
+  explicit AttentionMatch(const Rewriter& rewrite)
+      : rewrite_(rewrite),
+        graph_(rewrite.graph),
+        match_(rewrite.match),
+        heads_(graph_, match_),
+        scores_(graph_, match_) {}
 
   std::optional<AttentionCore> Match(int index) const {
     const ir::Node& node = rewrite_.node(index);
     if (node.on_host || !node.Is("MatMul")) return std::nullopt;
-    AttentionCore core;
+    AttentionCore core{.result = index};
     const ir::Node* const softmax = SoftmaxOf(node.inputs[0], core);
     if (softmax == nullptr) return std::nullopt;
-    core.v = node.inputs[1];
     const bool is_biased = softmax->op_type == kBiasSoftmax;
-    const int scores = is_biased ? softmax->inputs[0] : WithoutWindows(WithoutCasts(softmax->inputs[0]), core);
-    const bool matches =
-        is_biased ? MatchBiased(*softmax, core) : MatchScores(scores, core) || MatchMasked(scores, core);
-    if (!matches) {
-      if (!HasFourDims(softmax->outputs[0]) || !IsOfProduct(scores)) return std::nullopt;
-      rewrite_.Miss(index, is_biased ? "the bias of the softmax is not repeated as sums broadcast"
-                                     : "the scores are no product with a constant scale and what is added to it");
+    const int top = is_biased ? softmax->inputs[0] : WithoutWindows(scores_.Bare(softmax->inputs[0]), core);
+    const auto scores = is_biased ? scores_.MatchProduct(top) : scores_.Match(top);
+    if (!scores) {
+      if (!HasHeads(softmax->outputs[0]) || !scores_.IsOfProduct(top)) return std::nullopt;
+      rewrite_.Miss(index, "the scores are no product with a constant scale and what is done to them one by one");
       return std::nullopt;
     }
     const bool softmax_is_private =
@@ -45,16 +45,23 @@ class AttentionMatch {
       rewrite_.Miss(index, "others read the weights");
       return std::nullopt;
     }
+    core.scale = scores->scale, core.softcap = scores->softcap;
+    if (!MatchOperands(node, *scores, core)) {
+      rewrite_.Miss(index, "queries, keys and values are not stated to fit");
+      return std::nullopt;
+    }
+    if (is_biased ? !TakeBias(*softmax, core) : !TakeTerms(*scores, core)) {
+      rewrite_.Miss(index, is_biased ? "the bias of the softmax is not repeated as sums broadcast"
+                                     : "what is done to the scores is not stated to broadcast to them");
+      return std::nullopt;
+    }
+    // Such a mask might be of more keys: the product with V tells that it is not, where V has as many as K.
+    if (!core.mask_fits && !core.rows_fit) {
+      rewrite_.Miss(index, "queries, keys and values are not stated to fit");
+      return std::nullopt;
+    }
     if (core.window_mask >= 0 && core.mask >= 0 && !(core.mask_fits && IsOfOneEntry(core.mask))) {
       rewrite_.Miss(index, "the mask beside that of windows is not stated to be of one batch entry");
-      return std::nullopt;
-    }
-    if (!MatchKeys(core)) {
-      rewrite_.Miss(index, "the keys are not transposed as attention has them");
-      return std::nullopt;
-    }
-    if (!MatchSizes(core)) {
-      rewrite_.Miss(index, "queries, keys and values are not stated to fit");
       return std::nullopt;
     }
     if (core.head_size > kMostHeadSize || core.v_head_size > kMostHeadSize) {
@@ -66,14 +73,14 @@ class AttentionMatch {
       rewrite_.Miss(index, "queries, keys, values and masks are of several types");
       return std::nullopt;
     }
-    ShareHeads(core);
+    if (!core.one_head) ShareHeads(core);
     return core;
   }
 
  private:
   // Through what turns rows without any key, which softmax makes NaN, into zeros.
   const ir::Node* SoftmaxOf(int weights, AttentionCore& core) const {
-    weights = WithoutCasts(weights);
+    weights = scores_.Bare(weights);
     if (const ir::Node* const guard = match_.Maker(weights, "Where")) {
       const ir::Node* const is_nan = match_.Maker(guard->inputs[0], "IsNaN");
       const bool guards = is_nan != nullptr && is_nan->inputs[0] == guard->inputs[2];
@@ -95,19 +102,9 @@ class AttentionMatch {
     return match_.uses().readers(value).size() == 2 && graph_.value(value).output < 0;
   }
 
-  bool HasFourDims(int value) const {
+  bool HasHeads(int value) const {
     const auto& dims = graph_.value(value).dims;
-    return dims && dims->size() == 4;
-  }
-
-  // Softmax in float between casts of 16-bit models: the operator computes it so anyway.
-  int WithoutCasts(int value) const {
-    const ir::Node* const cast = match_.Maker(value, "Cast");
-    if (cast == nullptr) return value;
-    const DataTypeSet floats = kFloatTypesNoDouble;
-    return floats.Contains(graph_.value(value).type) && floats.Contains(graph_.value(cast->inputs[0]).type)
-               ? cast->inputs[0]
-               : value;
+    return dims && (dims->size() == 3 || dims->size() == 4);
   }
 
   // Through the Add of another mask for each window of an image: the scores of all windows have one dimension more for
@@ -122,8 +119,8 @@ class AttentionMatch {
       if (apart == nullptr || !match_.IsPrivate(add->inputs[i]) || !IsByWindow(add->inputs[i], scores)) continue;
       const auto& dims = graph_.value(mask).dims;
       const bool fits = dims && dims->size() == 5 && dims->front().size == 1 && (*dims)[1].size > 1 &&
-                        Broadcasts(mask, add->inputs[i]) && graph_.SameDims(apart->inputs[0], scores) &&
-                        std::ranges::all_of(*dims, &ir::Dim::known);
+                        Broadcasts(mask, *graph_.value(add->inputs[i]).dims) &&
+                        graph_.SameDims(apart->inputs[0], scores) && std::ranges::all_of(*dims, &ir::Dim::known);
       if (!fits) continue;
       core.window_mask = mask;
       return apart->inputs[0];
@@ -146,72 +143,13 @@ class AttentionMatch {
     return dims && (dims->size() < 4 || dims->front().size == 1);
   }
 
-  // scale * Q K^T, the scale on either side of the product.
-  bool MatchScores(int scores, AttentionCore& core) const {
-    const ProductOf scaled = match_.Factors(scores);
-    if (scaled.values.size() != 1 || !graph_.SameDims(scaled.values[0], scores)) return false;
-    const ir::Node* const product = match_.Maker(scaled.values[0]);
-    if (product == nullptr || !IsProduct(*product)) return false;
-    const ProductOf q = Scaled(product->inputs[0]), keys = Scaled(product->inputs[1]);
-    core.scale = scaled.constant * q.constant * keys.constant * FloatAttribute(*product, "alpha", 1);
-    core.q = q.values[0];
-    core.keys = keys.values[0];
-    core.keys_are_rows = IntAttribute(*product, "transB", 0) != 0;
-    scores_ = scaled.values[0];
-    return true;
-  }
-
-  // MatMul, or what the host's optimisers make of it, with the scale and the transposed keys in it.
-  static bool IsProduct(const ir::Node& node) {
-    if (node.Is("MatMul")) return true;
-    const bool is_fused = node.Is("FusedMatMul", ops::kMicrosoftDomain);
-    return is_fused && std::ranges::none_of(std::array{"transA", "transBatchA", "transBatchB"},
-                                            [&](const char* name) { return IntAttribute(node, name, 0) != 0; });
-  }
-
-  // Whether a product is what is left of the scores without what is done to them element by element.
-  bool IsOfProduct(int scores) const {
-    constexpr int kMostSteps = 6;
-    for (int i = 0; i < kMostSteps; ++i) {
-      const ir::Node* const maker = match_.Maker(scores);
-      if (maker == nullptr) return false;
-      if (IsProduct(*maker)) return true;
-      constexpr std::string_view kSteps[] = {"Add", "Cast", "Div", "Mul", "Sub", "Tanh", "Where"};
-      if (!maker->domain.empty() || std::ranges::find(kSteps, maker->op_type) == std::end(kSteps)) return false;
-      const auto operands = std::span(maker->inputs).subspan(maker->Is("Where") ? 1 : 0);
-      const auto made =
-          std::ranges::find_if(operands, [&](int input) { return input >= 0 && match_.Maker(input) != nullptr; });
-      if (made == operands.end()) return false;
-      scores = *made;
-    }
-    return false;
-  }
-
-  // constant * value, or the value as it is.
-  ProductOf Scaled(int value) const {
-    ProductOf product = match_.Factors(value);
-    // A constant may have more dimensions than what it scales.
-    const bool scales = product.values.size() == 1 && graph_.SameDims(product.values[0], value);
-    return scales ? product : ProductOf{.values = {value}};
-  }
-
-  bool MatchMasked(int scores, AttentionCore& core) const {
-    const ir::Node* const add = match_.Maker(scores, "Add");
-    if (add == nullptr || !match_.IsPrivate(scores)) return false;
-    return MatchMasked(add->inputs[0], add->inputs[1], core) || MatchMasked(add->inputs[1], add->inputs[0], core);
-  }
-  bool MatchMasked(int scores, int mask, AttentionCore& core) const {
-    if (!MatchScores(WithoutCasts(scores), core)) return false;
-    core.mask = mask;
-    core.mask_fits = Broadcasts(mask, scores_);
-    return true;
-  }
-
-  // Rows of the bias are each for as many neighbouring rows of scores, or all of them in turn: as sums broadcast, where
-  // dimensions of 1 come last but for the rows' own, or first.
-  bool MatchBiased(const ir::Node& softmax, AttentionCore& core) const {
-    if (!MatchMasked(softmax.inputs[0], softmax.inputs[1], core) || !core.mask_fits) return false;
-    const Dims4 &bias = *graph_.value(core.mask).dims, &scores = *graph_.value(scores_).dims;
+  // The bias of BiasSoftmax: its rows are each for as many neighbouring rows of scores, or all of them in turn. As sums
+  // broadcast, where dimensions of 1 come last but for the rows' own, or first.
+  bool TakeBias(const ir::Node& softmax, AttentionCore& core) const {
+    core.mask = softmax.inputs[1];
+    const auto& dims = graph_.value(core.mask).dims;
+    if (core.one_head || !Broadcasts(core.mask, core)) return false;
+    const std::vector<ir::Dim>&bias = *dims, scores = ScoreDims(core);
     const auto is_whole = [&](size_t i) { return bias[i].Equals(scores[scores.size() - bias.size() + i]); };
     const auto is_one = [&](size_t i) { return bias[i].size == 1; };
     const bool is_inner = IntAttribute(softmax, "is_inner_broadcast", 0) != 0;
@@ -222,16 +160,90 @@ class AttentionMatch {
     return i == rows && is_whole(rows) && (!is_inner || bias.size() == scores.size());
   }
 
-  bool Broadcasts(int value, int to) const {
-    const auto &dims = graph_.value(value).dims, &whole = graph_.value(to).dims;
-    if (!dims || dims->empty() || !whole || dims->size() > whole->size()) return false;  // the operator takes no scalar
-    const size_t ahead = whole->size() - dims->size();
+  // What is done to the scores as a mask, or as what one is made of.
+  bool TakeTerms(const AttentionScores& scores, AttentionCore& core) const {
+    using Kind = ScoreTerm::Kind;
+    std::vector<ScoreTerm> terms = scores.terms;
+    // No score is below the lowest.
+    while (!terms.empty() && terms.front().kind == Kind::kRaised) terms.erase(terms.begin());
+    if (!std::ranges::all_of(terms, [&](ScoreTerm& term) { return TakeTerm(term, core); })) return false;
+    const bool fit = std::ranges::all_of(
+        terms, [&](const ScoreTerm& term) { return term.kind == Kind::kRaised || Broadcasts(term.value, core); });
+    if (terms.size() == 1 && terms[0].kind == Kind::kAdded) {
+      core.mask = terms[0].value;
+    } else {
+      core.terms = std::move(terms);
+      if (!core.terms.empty() && core.window_mask >= 0) return false;
+    }
+    core.mask_fits = fit;
+    return fit || !core.one_head;
+  }
+
+  // Makes it one of scores with their heads apart; false: nothing is known that is.
+  bool TakeTerm(ScoreTerm& term, const AttentionCore& core) const {
+    if (term.kind == ScoreTerm::Kind::kRaised) return true;
+    const auto& dims = graph_.value(term.value).dims;
+    if (!dims || dims->empty() || dims->size() > 4) return false;
+    if (core.one_head) return term.flat;
+    if (!term.flat || dims->size() < 3 || dims->front().size == 1) return true;
+    term.value = heads_.ApartSource(term.value);
+    return term.value >= 0;
+  }
+
+  // [batch, heads, queries, keys], or [batches, queries, keys].
+  std::vector<ir::Dim> ScoreDims(const AttentionCore& core) const {
+    const auto &q = *graph_.value(core.q).dims, &keys = *graph_.value(core.keys).dims;
+    std::vector<ir::Dim> dims(q.begin(), q.end() - 1);
+    dims.push_back(keys[keys.size() - (core.keys_are_rows ? 2 : 1)]);
+    return dims;
+  }
+
+  bool Broadcasts(int value, const AttentionCore& core) const { return Broadcasts(value, ScoreDims(core)); }
+  bool Broadcasts(int value, const std::vector<ir::Dim>& whole) const {
+    const auto& dims = graph_.value(value).dims;
+    if (!dims || dims->empty() || dims->size() > whole.size()) return false;  // the operator takes no scalar
+    const size_t ahead = whole.size() - dims->size();
     for (size_t i = 0; i < dims->size(); ++i) {
-      if ((*dims)[i].size != 1 && !(*dims)[i].Equals((*whole)[ahead + i])) return false;
+      if ((*dims)[i].size != 1 && !(*dims)[i].Equals(whole[ahead + i])) return false;
     }
     return true;
   }
 
+  bool MatchOperands(const ir::Node& product, const AttentionScores& scores, AttentionCore& core) const {
+    core.q = scores.q, core.keys = scores.keys, core.keys_are_rows = scores.keys_are_rows, core.v = product.inputs[1];
+    const auto& dims = graph_.value(core.q).dims;
+    if (!dims || (dims->size() != 3 && dims->size() != 4)) return false;
+    core.one_head = dims->size() == 3 && !MatchApart(core);
+    return MatchSizes(core) && (core.one_head ? MatchJoinedKeys(core) : MatchKeys(core));
+  }
+
+  // Products of [batch * heads, rows, size] of which each is a view of [batch, heads, rows, size].
+  bool MatchApart(AttentionCore& core) const {
+    const int product = rewrite_.node(core.result).outputs[0], split = match_.OnlyReader(product);
+    const bool splits = split >= 0 && rewrite_.node(split).Is("Reshape") &&
+                        HoldsHeadsApart(graph_, rewrite_.node(split).outputs[0], product);
+    const int rows = core.keys_are_rows ? core.keys : UnturnedKeys(core.keys);
+    const int q = heads_.ApartSource(core.q), v = heads_.ApartSource(core.v);
+    const int keys = heads_.ApartSource(rows >= 0 ? rows : core.keys);
+    if (!splits || q < 0 || keys < 0 || v < 0) return false;
+    core.result = split;
+    core.q = q, core.keys = keys, core.v = v, core.keys_are_rows = rows >= 0;
+    return true;
+  }
+
+  // [batches, rows, size] of which [batches, size, rows] is the transpose; -1: of none.
+  int UnturnedKeys(int keys) const {
+    const ir::Node* const turn = match_.Maker(keys, "Transpose");
+    return turn != nullptr && match_.IntsOf(*turn, "perm", 1) == std::vector<int64_t>{0, 2, 1} ? turn->inputs[0] : -1;
+  }
+
+  bool MatchJoinedKeys(AttentionCore& core) const {
+    core.k = core.keys_are_rows ? core.keys : UnturnedKeys(core.keys);
+    if (core.k < 0) core.k_elsewhere = core.keys, core.k_order = {0, 2, 1};
+    return true;
+  }
+
+  // Keys that nobody transposes for the product are transposed for attention.
   bool MatchKeys(AttentionCore& core) const {
     if (core.keys_are_rows) {
       core.k = core.keys;
@@ -246,7 +258,8 @@ class AttentionMatch {
       core.k_order = *std::move(order);
       return true;
     }
-    return MatchFlatKeys(core);
+    if (!MatchFlatKeys(core)) core.k_elsewhere = core.keys, core.k_order = {0, 1, 3, 2};
+    return true;
   }
 
   // All heads of the batch in one dimension while the last two are swapped.
@@ -266,21 +279,25 @@ class AttentionMatch {
 
   bool MatchSizes(AttentionCore& core) const {
     const auto &q = graph_.value(core.q).dims, &keys = graph_.value(core.keys).dims, &v = graph_.value(core.v).dims;
-    if (!q || !keys || !v || q->size() != 4 || keys->size() != 4 || v->size() != 4) return false;
-    for (size_t i = 0; i < 2; ++i) {
+    const size_t rank = core.one_head ? 3 : 4;
+    if (!q || !keys || !v || q->size() != rank || keys->size() != rank || v->size() != rank) return false;
+    for (size_t i = 0; i < rank - 2; ++i) {
       if (!(*q)[i].Equals((*keys)[i]) || !(*q)[i].Equals((*v)[i])) return false;
     }
-    core.heads = core.kv_heads = (*q)[1].size, core.head_size = (*q)[3].size, core.v_head_size = (*v)[3].size;
-    // The product with V has no other rows of V than the scores' keys.
-    const bool alike = (*keys)[core.keys_are_rows ? 2 : 3].Equals((*v)[2]) || core.mask < 0 || core.mask_fits;
-    return core.heads > 0 && core.head_size > 0 && core.v_head_size > 0 && alike &&
-           (*keys)[core.keys_are_rows ? 3 : 2].Equals((*q)[3]);
+    core.heads = core.kv_heads = core.one_head ? 1 : (*q)[1].size;
+    core.head_size = q->back().size, core.v_head_size = v->back().size;
+    const size_t key_rows = rank - (core.keys_are_rows ? 2 : 1), key_size = rank - (core.keys_are_rows ? 1 : 2);
+    core.rows_fit = (*keys)[key_rows].Equals((*v)[rank - 2]);
+    return core.heads > 0 && core.head_size > 0 && core.v_head_size > 0 && (*keys)[key_size].Equals(q->back());
   }
 
   bool MatchTypes(const AttentionCore& core) const {
     const DataType type = graph_.value(core.q).type;
-    return std::ranges::all_of(std::array{core.keys, core.v, core.mask, core.window_mask},
-                               [&](int value) { return value < 0 || graph_.value(value).type == type; });
+    const auto fits = [&](int value) { return value < 0 || graph_.value(value).type == type; };
+    return std::ranges::all_of(std::array{core.keys, core.v, core.mask, core.window_mask}, fits) &&
+           std::ranges::all_of(core.terms, [&](const ScoreTerm& term) {
+             return fits(term.kind == ScoreTerm::Kind::kAdded ? term.value : term.lowest);
+           });
   }
 
   // Each head of keys and values once, where both are repeated alike for those of queries.
@@ -313,7 +330,8 @@ class AttentionMatch {
   const Rewriter& rewrite_;
   const ir::Graph& graph_;
   const Matcher& match_;
-  mutable int scores_ = -1;  // of Q K^T
+  const HeadsMatch heads_;
+  const ScoresMatch scores_;
 };
 
 }  // namespace

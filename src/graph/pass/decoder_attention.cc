@@ -55,11 +55,11 @@ class Fuser {
   }
 
  private:
-  // ONNX Attention of [batch, heads, rows, size] with nothing but a scale and a mask of floats.
+  // ONNX Attention of [batch, heads, rows, size] with nothing but a scale, a softcap and a mask of floats.
   bool IsPlain(const ir::Node& node) const {
     if (node.on_host || !node.Is("Attention") || node.outputs.size() != 1 || node.inputs.size() > 4) return false;
     for (const auto& [name, value] : node.attributes) {
-      if (name != "scale" && name != "empty_is_nan") return false;
+      if (name != "scale" && name != "softcap" && name != "empty_is_nan") return false;
     }
     for (size_t i = 0; i < 3; ++i) {
       const auto& dims = graph_.value(node.inputs[i]).dims;

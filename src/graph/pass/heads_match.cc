@@ -1,6 +1,16 @@
 #include "graph/pass/heads_match.h"
 
+#include "graph/ir/elements.h"
+
 namespace cudaep::graph {
+
+bool HoldsHeadsApart(const ir::Graph& graph, int apart, int flat) {
+  const auto &four = graph.value(apart).dims, &three = graph.value(flat).dims;
+  if (!four || !three || four->size() != 4 || three->size() != 3) return false;
+  const ir::Element all = ir::ElementOf((*three)[0]);
+  return all.known && Times(ir::ElementOf((*four)[0]), ir::ElementOf((*four)[1])) == all &&
+         (*four)[2].Equals((*three)[1]) && (*four)[3].Equals((*three)[2]);
+}
 
 bool HeadsMatch::IsTurn(const ir::Node& node) const {
   return node.Is("Transpose") && match_.IntsOf(node, "perm", node.inputs.size()) == std::vector<int64_t>{0, 2, 1, 3};
@@ -14,6 +24,11 @@ int HeadsMatch::MergedSource(int value) const {
   const bool fits = (*whole)[0].Equals((*parts)[0]) && (*whole)[1].Equals((*parts)[1]) && (*parts)[2].known() &&
                     (*parts)[3].known() && (*whole)[2].size == (*parts)[2].size * (*parts)[3].size;
   return fits ? split->inputs[0] : -1;
+}
+
+int HeadsMatch::ApartSource(int flat) const {
+  const ir::Node* const join = match_.Maker(flat, "Reshape");
+  return join != nullptr && HoldsHeadsApart(graph_, join->inputs[0], flat) ? join->inputs[0] : -1;
 }
 
 int HeadsMatch::MergeOf(int value, const ir::Dim& batch, const ir::Dim& rows, int64_t columns) const {

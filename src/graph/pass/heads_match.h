@@ -5,6 +5,10 @@
 
 namespace cudaep::graph {
 
+// Whether both are the same elements, `apart` as [batch, heads, rows, columns], `flat` as [batch * heads, rows,
+// columns].
+bool HoldsHeadsApart(const ir::Graph& graph, int apart, int flat);
+
 class HeadsMatch {
  public:
   HeadsMatch(const ir::Graph& graph, const Matcher& match) : graph_(graph), match_(match) {}
@@ -13,6 +17,8 @@ class HeadsMatch {
   bool IsTurn(const ir::Node& node) const;
   // [batch, rows, heads * size] of which [batch, rows, heads, size] is a view; -1: of none.
   int MergedSource(int value) const;
+  // [batch, heads, rows, columns] of which [batch * heads, rows, columns] is a view; -1: of none.
+  int ApartSource(int flat) const;
   // The Reshape that merges the heads of [batch, heads, rows, size] to [batch, rows, columns]; -1: there is none.
   int MergeOf(int value, const ir::Dim& batch, const ir::Dim& rows, int64_t columns) const;
 

@@ -35,6 +35,7 @@ class RegionAttention final : public Operator {
     op->kv_heads_ = info.IntOr("kv_num_heads", 0);
     op->size_ = info.IntOr("head_size", 0);
     op->scale_ = info.Float("scale");
+    op->softcap_ = info.FloatOr("softcap", 0.0f);
     op->heads_apart_ = info.BoolOr("heads_apart", false);
     op->empty_is_nan_ = info.BoolOr("empty_is_nan", false);
     op->mask_repeats_ = info.BoolOr("mask_repeats", false);
@@ -164,6 +165,7 @@ class RegionAttention final : public Operator {
     p.v = RowsFirst(kv_heads_, s.rows, s.v_size, s.v_elems);
     p.y = RowsFirst(heads_, s.rows, s.v_size);
     p.scale = scale_ ? static_cast<double>(*scale_) : 1.0 / std::sqrt(static_cast<double>(s.size));
+    p.softcap = softcap_;
     p.empty_is_nan = empty_is_nan_ && p.keys != 0;  // a sum of nothing is zero
     if (HasInput(inputs, kMask)) {
       p.bias = true;
@@ -190,6 +192,7 @@ class RegionAttention final : public Operator {
   DataType type_ = DataType::kFloat;
   int64_t heads_ = 0, kv_heads_ = 0, size_ = 0;
   std::optional<float> scale_;
+  double softcap_ = 0;
   float norm_epsilon_ = 0;
   bool packed_ = false, heads_apart_ = false, empty_is_nan_ = false, mask_repeats_ = false, library_ = false;
   bool has_present_[2] = {};

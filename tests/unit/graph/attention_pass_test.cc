@@ -166,7 +166,7 @@ TEST(AttentionPassTest, WhyItIsNoneIsSaid) {
   for (ir::Node& node : scaled.graph.nodes) {
     if (node.Is("Div")) node.inputs[1] = scaled.Input("scale", {});
   }
-  EXPECT_EQ(missed(scaled), "the scores are no product with a constant scale and what is added to it");
+  EXPECT_EQ(missed(scaled), "the scores are no product with a constant scale and what is done to them one by one");
   AttentionNet mixed;
   mixed.graph.value(mixed.mask).type = DataType::kDouble;
   EXPECT_EQ(missed(mixed), "queries, keys, values and masks are of several types");
