@@ -27,10 +27,13 @@ class MaskMaker {
  public:
   MaskMaker(const Rewriter& rewrite, std::vector<ir::Node>& nodes) : graph_(rewrite.graph), nodes_(nodes) {}
 
-  int OfTerms(const std::vector<ScoreTerm>& terms) const {
+  int OfTerms(const AttentionCore& core) const {
     int mask = -1;
-    for (const ScoreTerm& term : terms) {
+    for (ScoreTerm term : core.terms) {
       using Kind = ScoreTerm::Kind;
+      if (term.flat && core.split >= 0) {
+        term.value = Make("Reshape", {term.value, core.split}, ScoreDims(graph_, core));
+      }
       switch (term.kind) {
         case Kind::kAdded:
           mask = mask < 0 ? term.value : Make("Add", {mask, term.value});
@@ -89,7 +92,7 @@ class MaskMaker {
 std::vector<ir::Node> MakeMask(const Rewriter& rewrite, AttentionCore& core) {
   std::vector<ir::Node> nodes;
   const MaskMaker maker(rewrite, nodes);
-  if (!core.terms.empty()) core.mask = maker.OfTerms(core.terms);
+  if (!core.terms.empty()) core.mask = maker.OfTerms(core);
   if (core.window_mask >= 0) core.mask = maker.OfWindows(core.window_mask, core.mask);
   return nodes;
 }

@@ -148,8 +148,9 @@ class AttentionMatch {
   bool TakeBias(const ir::Node& softmax, AttentionCore& core) const {
     core.mask = softmax.inputs[1];
     const auto& dims = graph_.value(core.mask).dims;
-    if (core.one_head || !Broadcasts(core.mask, core)) return false;
-    const std::vector<ir::Dim>&bias = *dims, scores = ScoreDims(core);
+    const std::vector<ir::Dim> scores = ScoreDims(graph_, core);
+    if (core.one_head || !Broadcasts(core.mask, scores)) return false;
+    const std::vector<ir::Dim>& bias = *dims;
     const auto is_whole = [&](size_t i) { return bias[i].Equals(scores[scores.size() - bias.size() + i]); };
     const auto is_one = [&](size_t i) { return bias[i].size == 1; };
     const bool is_inner = IntAttribute(softmax, "is_inner_broadcast", 0) != 0;
@@ -166,10 +167,12 @@ class AttentionMatch {
     std::vector<ScoreTerm> terms = scores.terms;
     // No score is below the lowest.
     while (!terms.empty() && terms.front().kind == Kind::kRaised) terms.erase(terms.begin());
-    if (!std::ranges::all_of(terms, [&](ScoreTerm& term) { return TakeTerm(term, core); })) return false;
-    const bool fit = std::ranges::all_of(
-        terms, [&](const ScoreTerm& term) { return term.kind == Kind::kRaised || Broadcasts(term.value, core); });
-    if (terms.size() == 1 && terms[0].kind == Kind::kAdded) {
+    if (!std::ranges::all_of(terms, [&](ScoreTerm& term) { return TakeTerm(term, scores, core); })) return false;
+    const std::vector<ir::Dim> whole = ScoreDims(graph_, core);
+    const bool fit = std::ranges::all_of(terms, [&](const ScoreTerm& term) {
+      return term.kind == Kind::kRaised || (term.flat && core.split >= 0) || Broadcasts(term.value, whole);
+    });
+    if (terms.size() == 1 && terms[0].kind == Kind::kAdded && core.split < 0) {
       core.mask = terms[0].value;
     } else {
       core.terms = std::move(terms);
@@ -179,26 +182,22 @@ class AttentionMatch {
     return fit || !core.one_head;
   }
 
-  // Makes it one of scores with their heads apart; false: nothing is known that is.
-  bool TakeTerm(ScoreTerm& term, const AttentionCore& core) const {
+  // Makes it one of scores with their heads apart, or says how it becomes that; false: nothing is known that is.
+  bool TakeTerm(ScoreTerm& term, const AttentionScores& scores, AttentionCore& core) const {
     if (term.kind == ScoreTerm::Kind::kRaised) return true;
     const auto& dims = graph_.value(term.value).dims;
     if (!dims || dims->empty() || dims->size() > 4) return false;
     if (core.one_head) return term.flat;
-    if (!term.flat || dims->size() < 3 || dims->front().size == 1) return true;
-    term.value = heads_.ApartSource(term.value);
-    return term.value >= 0;
+    term.flat = term.flat && dims->size() == 3 && dims->front().size != 1;
+    if (!term.flat) return true;
+    if (const int apart = heads_.ApartSource(term.value); apart >= 0) {
+      term.value = apart, term.flat = false;
+      return true;
+    }
+    core.split = scores.split;
+    return core.split >= 0 && graph_.SameDims(term.value, scores.product);
   }
 
-  // [batch, heads, queries, keys], or [batches, queries, keys].
-  std::vector<ir::Dim> ScoreDims(const AttentionCore& core) const {
-    const auto &q = *graph_.value(core.q).dims, &keys = *graph_.value(core.keys).dims;
-    std::vector<ir::Dim> dims(q.begin(), q.end() - 1);
-    dims.push_back(keys[keys.size() - (core.keys_are_rows ? 2 : 1)]);
-    return dims;
-  }
-
-  bool Broadcasts(int value, const AttentionCore& core) const { return Broadcasts(value, ScoreDims(core)); }
   bool Broadcasts(int value, const std::vector<ir::Dim>& whole) const {
     const auto& dims = graph_.value(value).dims;
     if (!dims || dims->empty() || dims->size() > whole.size()) return false;  // the operator takes no scalar
@@ -338,6 +337,13 @@ class AttentionMatch {
 
 std::optional<AttentionCore> MatchAttention(const Rewriter& rewrite, int index) {
   return AttentionMatch(rewrite).Match(index);
+}
+
+std::vector<ir::Dim> ScoreDims(const ir::Graph& graph, const AttentionCore& core) {
+  const auto &q = *graph.value(core.q).dims, &keys = *graph.value(core.keys).dims;
+  std::vector<ir::Dim> dims(q.begin(), q.end() - 1);
+  dims.push_back(keys[keys.size() - (core.keys_are_rows ? 2 : 1)]);
+  return dims;
 }
 
 bool MaskBroadcasts(const ir::Graph& graph, const ir::Node& attention) {

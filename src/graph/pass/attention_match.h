@@ -22,6 +22,7 @@ struct AttentionCore {
   int k_elsewhere = -1;               // that with its dimensions in another order
   std::vector<int64_t> k_order = {};  // which Transpose makes it of `k_elsewhere`
   std::vector<ScoreTerm> terms = {};  // of which a mask is to be made: more than the one below
+  int split = -1;                     // what Reshape makes [batch, heads, queries, keys] of those that are flat by
   int mask = -1;                      // added to the scores; -1: none
   // [1, windows, heads or 1, queries or 1, keys or 1], added to the scores as [batch / windows, windows, heads,
   // queries, keys], besides a mask of one batch entry; -1: none.
@@ -36,6 +37,9 @@ struct AttentionCore {
 
 // Of the MatMul that multiplies with V; nothing where there is none. Near misses are noted.
 std::optional<AttentionCore> MatchAttention(const Rewriter& rewrite, int index);
+
+// [batch, heads, queries, keys], or [batches, queries, keys].
+std::vector<ir::Dim> ScoreDims(const ir::Graph& graph, const AttentionCore& core);
 
 // Whether the mask of ONNX Attention, if it has one, broadcasts to the scores as elsewhere: since version 24 keys that
 // it has no column for are hidden.

@@ -28,7 +28,13 @@ std::optional<AttentionScores> ScoresMatch::Match(int scores) const {
 }
 
 bool ScoresMatch::Peel(int scores, int depth, AttentionScores& found) const {
-  scores = Bare(scores);
+  int split = -1;
+  if (!PeelBare(Bare(scores, &split), depth, found)) return false;
+  if (split >= 0) found.split = split;
+  return true;
+}
+
+bool ScoresMatch::PeelBare(int scores, int depth, AttentionScores& found) const {
   if (auto product = MatchProduct(scores)) {
     found = *std::move(product);
     return true;
@@ -110,15 +116,16 @@ bool ScoresMatch::IsOfProduct(int scores) const {
   return false;
 }
 
-int ScoresMatch::Bare(int value) const {
+int ScoresMatch::Bare(int value, int* split) const {
   const DataTypeSet floats = kFloatTypesNoDouble;
   for (const ir::Node* maker = match_.Maker(value); maker != nullptr; maker = match_.Maker(value)) {
     const bool is_cast = maker->Is("Cast") && floats.Contains(graph_.value(value).type) &&
                          floats.Contains(graph_.value(maker->inputs[0]).type);
-    const bool is_view =
-        maker->Is("Reshape") && match_.IsPrivate(value) &&
-        (HoldsHeadsApart(graph_, maker->inputs[0], value) || HoldsHeadsApart(graph_, value, maker->inputs[0]));
+    const bool is_reshape = maker->Is("Reshape") && match_.IsPrivate(value);
+    const bool splits = is_reshape && HoldsHeadsApart(graph_, value, maker->inputs[0]);
+    const bool is_view = splits || (is_reshape && HoldsHeadsApart(graph_, maker->inputs[0], value));
     if (!is_cast && !is_view) break;
+    if (splits && split != nullptr) *split = maker->inputs[1];
     value = maker->inputs[0];
   }
   return value;

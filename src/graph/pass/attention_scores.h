@@ -19,7 +19,7 @@ struct ScoreTerm {
   Kind kind = Kind::kAdded;
   int value = -1;
   int lowest = -1;    // a constant that no score matters beside
-  bool flat = false;  // done to scores of [batch * heads, queries, keys]
+  bool flat = false;  // done to scores of [batch * heads, queries, keys]; a mask takes its heads apart (split)
 };
 
 // terms(softcap * tanh(scale * product / softcap)), without a softcap terms(scale * product).
@@ -27,6 +27,7 @@ struct AttentionScores {
   int product = -1;            // [batch, heads, queries, keys], or [batch * heads, queries, keys]
   int q = -1, keys = -1;       // as the product reads them
   bool keys_are_rows = false;  // [.., keys, size], not [.., size, keys]
+  int split = -1;              // the target of a Reshape that takes the heads of flat scores apart
   double scale = 1, softcap = 0;
   std::vector<ScoreTerm> terms = {};  // in the order in which they are done
 };
@@ -41,11 +42,12 @@ class ScoresMatch {
   // Whether a product is what is left of the scores without what is done to them element by element.
   bool IsOfProduct(int scores) const;
   // Through casts between floats, which attention needs none of, and through views of heads in one dimension with the
-  // batch and apart from it.
-  int Bare(int value) const;
+  // batch and apart from it: *split is the target of a Reshape that took them apart.
+  int Bare(int value, int* split = nullptr) const;
 
  private:
   bool Peel(int scores, int depth, AttentionScores& found) const;
+  bool PeelBare(int scores, int depth, AttentionScores& found) const;
   bool PeelOne(const ir::Node& node, size_t operand, ScoreTerm term, int depth, AttentionScores& found) const;
   ProductOf Scaled(int value) const;
   int Unscaled(int value, double& scale) const;
