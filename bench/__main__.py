@@ -12,7 +12,7 @@ from ort_cuda_ep import get_library_path, gpu_driver_present
 from rich.console import Console
 from rich.table import Table
 
-from bench import cases, chart, exports, operators, report, subjects
+from bench import cases, chart, exports, int4_decoder, operators, report, subjects
 from bench.compare import compare
 from bench.driver import Driver, temporary_folder
 
@@ -21,7 +21,7 @@ BEYOND_THE_LIMIT, UNUSABLE = 1, 2
 
 def table(tiny: bool) -> tuple[cases.Case, ...]:
     """Every case."""
-    full = () if tiny else cases.full_size()
+    full = int4_decoder.table(tiny) if tiny else (*cases.full_size(), *int4_decoder.table(tiny))
     return (*cases.table(tiny), *full, *cases.sweep(tiny), *operators.table(tiny), *exports.table())
 
 

@@ -42,6 +42,7 @@ class Case:
     repeated: int = 1  # equal steps in one Run, for figures of one
     rotate: bool = False  # buffers alternate, so that the L2 cache stays cold
     optimised: bool = True
+    in_place: dict[str, str] = field(default_factory=dict)  # outputs that are bound to the buffer of an input
     twin: bool = True  # the reference is computed in fp32; a model from a file is its own reference
     model_key: str = field(default="", compare=False)  # cases with one model share its file
 

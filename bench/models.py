@@ -64,9 +64,14 @@ class Builder:
 
     def node(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
         """The output of a new node."""
+        return self.several(kind, (True,), *inputs, domain=domain, **attributes)[0]
+
+    def several(self, kind: str, used: Sequence[bool], *inputs: str, domain: str = "", **attributes: Any) -> list[str]:
+        """The outputs of a new node that are used; the others have no name."""
         name = f"{kind}_{len(self._nodes)}"
-        self._nodes.append(helper.make_node(kind, inputs, [f"{name}_out"], name, domain=domain, **attributes))
-        return f"{name}_out"
+        outputs = [f"{name}_out{i or ''}" if wanted else "" for i, wanted in enumerate(used)]
+        self._nodes.append(helper.make_node(kind, inputs, outputs, name, domain=domain, **attributes))
+        return list(filter(None, outputs))
 
     def finish(self, inputs: dict[str, tuple[int, Dims]], outputs: dict[str, str], opset: int = 17) -> onnx.ModelProto:
         """The model; `outputs` maps names of outputs to the values that they are."""

@@ -19,7 +19,8 @@ class BoundSession:
     """Runs of one session on inputs and outputs that stay in the provider's memory.
 
     `request` names files: model, inputs (.npz), expected (.npz, of the sampled rows) and has for each output its dims
-    and type, the sampled rows, the tolerance. Raises what the host raises, and RuntimeError for a wrong result.
+    and type, for those `in_place` the input whose buffer they are bound to, the sampled rows, the tolerance. Raises
+    what the host raises, and RuntimeError for a wrong result.
     """
 
     def __init__(self, subject: Subject, device: Any, request: dict[str, Any]) -> None:
@@ -36,6 +37,7 @@ class BoundSession:
         outputs = {
             name: np.full(request["outputs"][name], np.nan if dtype.startswith("float") else 1, dtype)
             for name, dtype in request["dtypes"].items()
+            if name not in request["in_place"]
         }  # what is not written shows
         bytes_of_set = sum(array.nbytes for array in (*feeds.values(), *outputs.values()))
         sets = 1 + -(-_ROTATION_BYTES // bytes_of_set) if request["rotate"] and not request["tiny"] else 1
@@ -104,9 +106,11 @@ class BoundSession:
         if number > 0 and "enable_cuda_graph" in self._subject.options:
             options = self._ort.RunOptions()
             options.add_run_config_entry("gpu_graph_id", str(number))  # a graph holds its addresses
+        inputs = {name: self._value(array) for name, array in feeds.items()}
         values = {name: self._value(array) for name, array in outputs.items()}
-        for name, array in feeds.items():
-            binding.bind_ortvalue_input(name, self._value(array))
+        values |= {name: inputs[given] for name, given in self._request["in_place"].items()}
+        for name, value in inputs.items():
+            binding.bind_ortvalue_input(name, value)
         for name, value in values.items():
             binding.bind_ortvalue_output(name, value)
         return binding, options, values

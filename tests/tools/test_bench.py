@@ -19,7 +19,7 @@ import pytest
 from onnx import numpy_helper
 
 from bench import __main__ as command_line
-from bench import activities, cases, chart, driver, full_models, models, report, subjects
+from bench import activities, cases, chart, driver, full_models, int4_decoder, models, report, subjects
 from bench.activities import Activity
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -242,6 +242,30 @@ def test_a_model_of_full_size_agrees_with_its_twin(cpu: driver.Driver) -> None:
     assert 1e-5 < cpu.measure(case)["cpu"]["error_norm"] < case.tolerance
     with pytest.raises(ValueError, match=r"no elsewhere\.onnx\.xz"):
         full_models.model("elsewhere", "float16")
+
+
+def test_outputs_in_place_of_inputs_are_checked_with_what_they_keep(cpu: driver.Driver) -> None:
+    """Caches that are past and present: the reference has them in one buffer too, a wrong pairing shows."""
+    found = {case.name: case for case in command_line.table(True) if case.name.startswith("decoder_int4")}
+    assert sorted(found) == [f"decoder_int4/{name}" for name in ("prefill/b1", "step/b1", "step/b8")]
+    for case in found.values():
+        assert 1e-5 < cpu.measure(case)["cpu"]["error_norm"] < 5e-3
+    case = found["decoder_int4/step/b1"]
+    (key, value), others = list(case.in_place.items())[:2], dict(list(case.in_place.items())[2:])
+    crossed = {key[0]: value[1], value[0]: key[1], **others}
+    request = cpu._prepare(case)
+    (child,) = cpu._children
+    assert "wrong result" in child.ask("open", **{**request, "in_place": crossed})["error"]
+
+
+def test_weights_of_4_bits_are_those_that_were_rounded() -> None:
+    for zero_points in (False, True):
+        blocks = models.normal(3, (64, int4_decoder.BLOCK))
+        codes, scales, zeros = int4_decoder.in_4_bits(blocks, zero_points)
+        pairs = np.stack([codes & 15, codes >> 4], 2).reshape(blocks.shape).astype(np.float32)
+        back = (pairs - zeros[:, None]) * scales[:, None]
+        bound = np.abs(scales[:, None]) * (0.5 if zero_points else 1)  # there is no code for 8
+        assert (np.abs(back - blocks) <= bound * 1.001).all()
 
 
 def test_large_weights_lie_beside_their_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
