@@ -77,6 +77,7 @@ SUITES = (
     Suite("tests.session.region_views_suite", hooks=False, rewrites=True),
     Suite("tests.session.region_windows_suite", hooks=False, rewrites=True),
     Suite("tests.session.decoder_fusion_suite", hooks=False, rewrites=True),
+    Suite("tests.session.int4_decoder_suite", hooks=False, rewrites=True),
     Suite("tests.session.region_quantized_suite", hooks=False, rewrites=True),
     Suite("tests.session.region_masked_softmax_suite", hooks=False, rewrites=True),
     Suite("tests.session.region_codes_suite", hooks=False, rewrites=True),
