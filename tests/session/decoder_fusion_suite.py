@@ -30,6 +30,8 @@ class Decoder(Graph):
     past: int | None = PAST  # absent: keys and values are the new ones alone
     leaves: bool = True  # whether keys and values are results
     rotated: int = HEAD  # elements of each head
+    interleaved: bool = False  # in pairs of neighbours
+    rows_first: bool = False  # heads are turned to the front behind the rotation
     own_positions: bool = False  # of each entry of the batch
     own_heads: bool = False  # angles of each head, of all positions the same
     widened: bool = False  # heads and angles, to float and back, while heads are rotated
@@ -64,12 +66,23 @@ class Decoder(Graph):
     def part(self, x: str, begin: int, end: int) -> str:
         return self.add("Slice", x, self.ints(begin), self.ints(end), self.ints(-1), self.ints(1))
 
+    def halves_turned(self, x: str) -> str:
+        half = self.rotated // 2
+        return self.add("Concat", self.add("Neg", self.part(x, half, 2**63 - 1)), self.part(x, 0, half), axis=-1)
+
+    def pairs_turned(self, x: str) -> str:
+        first, second = (
+            self.add("Slice", x, self.ints(i), self.ints(2**63 - 1), self.ints(-1), self.ints(2)) for i in (0, 1)
+        )
+        apart = [self.add("Unsqueeze", each, self.ints(-1)) for each in (self.add("Neg", second), first)]
+        ahead = self.add("Slice", self.add("Shape", x), self.ints(0), self.ints(3))
+        rows = self.add("Concat", ahead, self.ints(self.rotated), axis=0)
+        return self.add("Reshape", self.add("Concat", *apart, axis=-1), rows)
+
     def rotate(self, x: str, cos: str, sin: str) -> str:
         some = x if self.rotated == HEAD else self.part(x, 0, self.rotated)
-        half = self.rotated // 2
-        across = self.add("Neg", self.part(some, half, 2**63 - 1)), self.part(some, 0, half)
-        turned = self.add("Mul", self.add("Concat", *across, axis=-1), sin)
-        y = self.add("Add", self.add("Mul", some, cos), turned)
+        across = self.pairs_turned(some) if self.interleaved else self.halves_turned(some)
+        y = self.add("Add", self.add("Mul", some, cos), self.add("Mul", across, sin))
         return y if self.rotated == HEAD else self.add("Concat", y, self.part(x, self.rotated, HEAD), axis=-1)
 
     def rotate_in_float(self, *values: str) -> str:
@@ -103,9 +116,11 @@ class Decoder(Graph):
         for i, rows in enumerate(projected):
             y = self.add("Reshape", rows, self.ints(0, 0, -1, self.value_size if i == 2 else HEAD))
             y = self.norm(y) if self.norms and i < 2 else y
-            y = self.add("Transpose", y, perm=[0, 2, 1, 3])
             rotate = self.rotate_in_float if self.widened else self.rotate
-            heads.append(rotate(y, cos, sin) if self.rotated and i < 2 else y)
+            rotates = self.rotated != 0 and i < 2
+            y = rotate(y, cos, sin) if rotates and self.rows_first else y
+            y = self.add("Transpose", y, perm=[0, 2, 1, 3])
+            heads.append(rotate(y, cos, sin) if rotates and not self.rows_first else y)
         for i in (1, 2):
             if self.past is not None:
                 size = self.value_size if i == 2 else HEAD
@@ -142,6 +157,8 @@ class Decoder(Graph):
         angles = self.rng.uniform(0, 3, (entries, 1, STEPS, self.rotated))
         entry: int | str = "batch" if self.own_positions else 1
         cache: list[int | str] = [entry, 1, "steps", self.rotated]
+        if self.rows_first:
+            angles, cache = angles.swapaxes(1, 2), [entry, "steps", 1, self.rotated]
         if self.own_heads:
             angles, cache = angles[:, :, :HEADS].swapaxes(1, 2), [entry, HEADS, 1, self.rotated]
         x = self.shaped("x", self.normal(BATCH, STEPS, HIDDEN, dtype=self.dtype), ["batch", "steps", HIDDEN])
@@ -167,6 +184,10 @@ FORMS: dict[str, dict[str, Any]] = {
     "rotated in float": {"widened": True},
     "partly rotated in float": {"widened": True, "rotated": 4},
     "not rotated": {"rotated": 0},
+    "neighbours rotated": {"interleaved": True},
+    "neighbours partly rotated": {"interleaved": True, "rotated": 4, "own_positions": True},
+    "neighbours rotated in float": {"interleaved": True, "widened": True, "norms": True},
+    "neighbours rotated rows first": {"interleaved": True, "rotated": 4, "rows_first": True, "one_product": True},
     "norms": {"norms": True, "past": None},
     "norms and past": {"norms": True, "bias": True},
     "as many heads": {"kv_heads": HEADS, "bias": True},
@@ -182,7 +203,8 @@ def check_every_form_of_a_layer() -> None:
     for name, form in FORMS.items():
         for dtype, tolerance in ((np.float32, 2e-5), (np.float16, 2e-2)):
             g = Decoder(dtype=dtype, **form).build()
-            session = rewritten(g.model(), ("attention", "decoder_attention", "projections"))
+            passes = ("attention", "decoder_attention", "projections", *(("rotary",) if g.rotated else ()))
+            session = rewritten(g.model(), passes)
             expected = joined(g.model()).run(None, g.feeds)
             for _ in range(3):  # the third may be a graph's
                 for mine, twin in zip(session.run(None, g.feeds), expected, strict=True):

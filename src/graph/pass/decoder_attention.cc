@@ -14,8 +14,9 @@ namespace {
 struct Source {
   int rows = -1;  // [batch, rows, heads, size]
   int cos = -1, sin = -1;
-  int norm = -1;        // the scale of an RMSNormalization of each head
-  int normalised = -1;  // its result, where that lies as `rows` do
+  bool interleaved = false;  // rotates neighbours
+  int norm = -1;             // the scale of an RMSNormalization of each head
+  int normalised = -1;       // its result, where that lies as `rows` do
   float epsilon = 0;
   int past = -1;     // heads first
   int present = -1;  // heads first, where others read it too
@@ -100,6 +101,7 @@ class Fuser {
         turned = true;
       } else if (is_private && source.cos < 0 && source.norm < 0 && IsRotationOfRows(*maker, turned)) {
         source.cos = Unturned(maker->inputs[1]), source.sin = Unturned(maker->inputs[2]);
+        source.interleaved = IntAttribute(*maker, "interleaved", 0) != 0;
       } else if (is_private && source.norm < 0 && IsHeadNorm(*maker)) {
         source.norm = maker->inputs[1];
         source.normalised = turned ? value : -1;
@@ -153,6 +155,7 @@ class Fuser {
     if (q.rows < 0 || k.rows < 0) return "only one of queries and keys is normalised, with its heads first";
     if (v.norm >= 0 || v.cos >= 0) return "values are normalised or rotated";
     if (q.cos != k.cos || q.sin != k.sin) return "queries and keys are rotated by other angles";
+    if (q.interleaved != k.interleaved) return "either queries or keys have neighbours rotated";
     if ((k.past < 0) != (v.past < 0)) return "keys are appended and values are not, or the other way round";
     const auto &q_dims = *graph_.value(q.rows).dims, &k_dims = *graph_.value(k.rows).dims,
                &v_dims = *graph_.value(v.rows).dims;
@@ -187,6 +190,7 @@ class Fuser {
     fused.attributes["q_num_heads"] = graph_.value(attention.inputs[0]).dims->at(1).size;
     fused.attributes["kv_num_heads"] = graph_.value(attention.inputs[1]).dims->at(1).size;
     if (q.norm >= 0) fused.attributes["norm_epsilon"] = q.epsilon;
+    if (q.interleaved) fused.attributes["rotary_interleaved"] = int64_t{1};
     return fused;
   }
 

@@ -7,13 +7,15 @@ namespace {
 
 bool IsLastAxis(int64_t axis, size_t rank) { return axis == -1 || axis == static_cast<int64_t>(rank) - 1; }
 
-std::optional<RowPart> SlicedPart(const Matcher& match, const ir::Node& slice, size_t rank, RowPart part) {
+// What a Slice of this step takes of rows of `part.size` elements, the last included or not.
+std::optional<RowPart> SlicedPart(const Matcher& match, const ir::Node& slice, size_t rank, int64_t step,
+                                  RowPart part) {
   const auto one = [](const std::optional<std::vector<int64_t>>& ints) { return ints && ints->size() == 1; };
   const auto starts = match.IntsOf(slice, "starts", 1), ends = match.IntsOf(slice, "ends", 2);
   const auto axes = match.IntsOf(slice, "axes", 3), steps = match.IntsOf(slice, "steps", 4);
   if (!one(starts) || !one(ends) || !one(axes) || !IsLastAxis(axes->front(), rank)) return std::nullopt;
   const bool has_steps = slice.inputs.size() > 4 && slice.inputs[4] >= 0;
-  if (has_steps && steps != std::vector<int64_t>{1}) return std::nullopt;
+  if (has_steps ? steps != std::vector{step} : step != 1) return std::nullopt;
   const auto clamped = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + part.size : at, 0, part.size); };
   part.begin = clamped(starts->front());
   part.end = std::max(clamped(ends->front()), part.begin);
@@ -31,17 +33,31 @@ std::optional<RowPart> SplitPart(const ir::Graph& graph, const ir::Node& split, 
   return std::nullopt;
 }
 
+// All of the rows that a node takes parts of, where their size is known.
+std::optional<RowPart> WholeOf(const ir::Graph& graph, const ir::Node& node) {
+  const auto& dims = graph.value(node.inputs[0]).dims;
+  if (!dims || dims->empty() || !dims->back().known()) return std::nullopt;
+  return RowPart{.whole = node.inputs[0], .size = dims->back().size};
+}
+
 }  // namespace
 
 std::optional<RowPart> MatchRowPart(const ir::Graph& graph, const Matcher& match, int value) {
   const ir::Node* const maker = match.Maker(value);
   if (maker == nullptr || !(maker->Is("Slice") || maker->Is("Split"))) return std::nullopt;
-  RowPart part{.whole = maker->inputs[0]};
-  const auto& dims = graph.value(part.whole).dims;
-  if (!dims || dims->empty() || !dims->back().known()) return std::nullopt;
-  part.size = dims->back().size;
-  return maker->Is("Slice") ? SlicedPart(match, *maker, dims->size(), part)
-                            : SplitPart(graph, *maker, dims->size(), value, part);
+  const auto part = WholeOf(graph, *maker);
+  if (!part) return std::nullopt;
+  const size_t rank = graph.value(part->whole).dims->size();
+  return maker->Is("Slice") ? SlicedPart(match, *maker, rank, 1, *part) : SplitPart(graph, *maker, rank, value, *part);
+}
+
+std::optional<EveryOther> MatchEveryOther(const ir::Graph& graph, const Matcher& match, int value) {
+  const ir::Node* const slice = match.Maker(value, "Slice");
+  const auto whole = slice == nullptr ? std::nullopt : WholeOf(graph, *slice);
+  if (!whole || whole->size % 2 != 0) return std::nullopt;
+  const auto part = SlicedPart(match, *slice, graph.value(whole->whole).dims->size(), 2, *whole);
+  if (!part || part->begin > 1 || part->end != part->size) return std::nullopt;
+  return EveryOther{.whole = part->whole, .is_second = part->begin == 1};
 }
 
 }  // namespace cudaep::graph

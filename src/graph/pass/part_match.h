@@ -16,4 +16,12 @@ struct RowPart {
 // Nothing where the value is no such part of rows of a known size.
 std::optional<RowPart> MatchRowPart(const ir::Graph& graph, const Matcher& match, int value);
 
+// Every other element of each row of `whole`, which has an even number of them: from the first or the second one on.
+struct EveryOther {
+  int whole = -1;
+  bool is_second = false;
+};
+
+std::optional<EveryOther> MatchEveryOther(const ir::Graph& graph, const Matcher& match, int value);
+
 }  // namespace cudaep::graph

@@ -1,5 +1,7 @@
 #include "graph/pass/rotary.h"
 
+#include <algorithm>
+
 #include "graph/pass/part_match.h"
 #include "graph/pass/rewrite.h"
 #include "ops/registry.h"
@@ -10,6 +12,7 @@ namespace {
 // x * cos + turned(x) * sin.
 struct Rotation {
   int x = -1, cos = -1, sin = -1;
+  bool interleaved = false;  // neighbours are pairs
 };
 
 class Fuser {
@@ -17,7 +20,7 @@ class Fuser {
   explicit Fuser(const Rewriter& rewrite) : rewrite_(rewrite), graph_(rewrite.graph), match_(rewrite.match) {}
 
   void Fuse(int index) const {
-    std::optional<Rotation> rotation = Match(rewrite_.node(index));
+    std::optional<Rotation> rotation = Match(index);
     if (!rotation) return;
     const int64_t turned = graph_.value(rotation->x).dims->back().size;
     int last = index;
@@ -34,27 +37,34 @@ class Fuser {
     }
     ir::Node fused = rewrite_.Instead(last, ops::kFusedDomain, "RotaryEmbedding", 1);
     fused.inputs = {rotation->x, rotation->cos, rotation->sin};
+    if (rotation->interleaved) fused.attributes["interleaved"] = int64_t{1};
     rewrite_.Replace(last, std::move(fused));
   }
 
  private:
-  std::optional<Rotation> Match(const ir::Node& node) const {
+  std::optional<Rotation> Match(int index) const {
+    const ir::Node& node = rewrite_.node(index);
     if (node.on_host || !node.Is("Add")) return std::nullopt;
     for (size_t i = 0; i < 2; ++i) {
       const ir::Node *const straight = match_.Maker(node.inputs[i], "Mul"), *const across =
                                                                                 match_.Maker(node.inputs[1 - i], "Mul");
       if (straight == nullptr || across == nullptr) return std::nullopt;
       for (size_t j = 0; j < 2; ++j) {
-        Rotation found{.x = TurnedFrom(across->inputs[j]), .sin = across->inputs[1 - j]};
+        const bool interleaved = match_.Maker(across->inputs[j], "Reshape") != nullptr;
+        Rotation found{.sin = across->inputs[1 - j], .interleaved = interleaved};
+        found.x = interleaved ? PairsTurnedFrom(across->inputs[j]) : HalvesTurnedFrom(across->inputs[j]);
         found.cos = found.x < 0 ? -1 : Matcher::Other(*straight, found.x);
-        if (found.cos >= 0) return found;
+        if (found.cos < 0) continue;
+        if (graph_.SameDims(across->inputs[j], found.x)) return found;
+        rewrite_.Miss(index, "what is turned is not stated to lie as the rows do");
+        return std::nullopt;
       }
     }
     return std::nullopt;
   }
 
   // x of concat(-second half of x, first half of x); -1: the value is none.
-  int TurnedFrom(int value) const {
+  int HalvesTurnedFrom(int value) const {
     const ir::Node* const concat = match_.Maker(value, "Concat");
     if (concat == nullptr || concat->inputs.size() != 2 || !IsLastAxis(*concat, value)) return -1;
     const ir::Node* const negated = match_.Maker(concat->inputs[0], "Neg");
@@ -63,6 +73,31 @@ class Fuser {
                first = MatchRowPart(graph_, match_, concat->inputs[1]);
     const bool halves = first && second && first->whole == second->whole && first->IsHalf(0) && second->IsHalf(1);
     return halves ? first->whole : -1;
+  }
+
+  // x of rows of the pairs (-second of two neighbours, first one); -1: the value is none.
+  int PairsTurnedFrom(int value) const {
+    const ir::Node* const flat = match_.Maker(value, "Reshape");
+    const ir::Node* const pairs = flat == nullptr ? nullptr : match_.Maker(flat->inputs[0], "Concat");
+    if (pairs == nullptr || pairs->inputs.size() != 2 || !IsLastAxis(*pairs, flat->inputs[0])) return -1;
+    const int minus = ElementsApart(pairs->inputs[0]), plus = ElementsApart(pairs->inputs[1]);
+    const ir::Node* const negated = match_.Maker(minus, "Neg");
+    if (negated == nullptr) return -1;
+    const auto second = MatchEveryOther(graph_, match_, negated->inputs[0]),
+               first = MatchEveryOther(graph_, match_, plus);
+    const bool both = first && second && first->whole == second->whole && second->is_second && !first->is_second;
+    return both ? first->whole : -1;
+  }
+
+  // What has one dimension less than the value: a last one of 1; -1: there is no such thing.
+  int ElementsApart(int value) const {
+    const ir::Node* const apart = match_.Maker(value);
+    if (apart == nullptr || !(apart->Is("Unsqueeze") || apart->Is("Reshape"))) return -1;
+    const auto &from = graph_.value(apart->inputs[0]).dims, &to = graph_.value(value).dims;
+    const bool fits = from && to && to->size() == from->size() + 1 && to->back().size == 1 &&
+                      std::equal(from->begin(), from->end(), to->begin(),
+                                 [](const ir::Dim& a, const ir::Dim& b) { return a.Equals(b); });
+    return fits ? apart->inputs[0] : -1;
   }
 
   bool IsLastAxis(const ir::Node& concat, int value) const {
@@ -113,7 +148,10 @@ class Fuser {
       const ir::Node* const cast = match_.Maker(value, "Cast");
       return cast != nullptr && graph_.value(cast->inputs[0]).type == type ? cast->inputs[0] : -1;
     };
-    const Rotation found{.x = narrow(rotation.x), .cos = narrow(rotation.cos), .sin = narrow(rotation.sin)};
+    const Rotation found{.x = narrow(rotation.x),
+                         .cos = narrow(rotation.cos),
+                         .sin = narrow(rotation.sin),
+                         .interleaved = rotation.interleaved};
     const bool are_narrow = kFloat16Types.Contains(type) && found.x >= 0 && found.cos >= 0 && found.sin >= 0;
     return are_narrow ? std::optional(found) : std::nullopt;
   }

@@ -124,6 +124,28 @@ __device__ __forceinline__ ComputeType<T> NormFactor(const Source<T, N>& row, in
   return C(1) / std::sqrt(sum / static_cast<C>(size) + static_cast<C>(epsilon));
 }
 
+// Neighbours (a[0], a[1]), ..., (b[N - 2], b[N - 1]): the first of each go to `a`, the second ones to `b`.
+template <class T, int N>
+__device__ __forceinline__ void Deinterleave(Values<T, N>& a, Values<T, N>& b) {
+  const Values<T, N> x = a, y = b;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const int even = 2 * i % N, odd = (2 * i + 1) % N;
+    a.value[i] = 2 * i < N ? x.value[even] : y.value[even];
+    b.value[i] = 2 * i < N ? x.value[odd] : y.value[odd];
+  }
+}
+// The other way round.
+template <class T, int N>
+__device__ __forceinline__ void Interleave(Values<T, N>& a, Values<T, N>& b) {
+  const Values<T, N> x = a, y = b;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    a.value[i] = i % 2 == 0 ? x.value[i / 2] : y.value[i / 2];
+    b.value[i] = i % 2 == 0 ? x.value[(N + i) / 2] : y.value[(N + i) / 2];
+  }
+}
+
 template <class T, int N>
 __device__ __forceinline__ void RotatePair(const Arguments& p, const Source<T, N>& row, T* to, int64_t cache_row,
                                            int pair) {
@@ -131,27 +153,21 @@ __device__ __forceinline__ void RotatePair(const Arguments& p, const Source<T, N
   const Rotary& rotary = p.problem.rotary;
   const int64_t half = rotary.dim / 2, at = int64_t{pair} * N;
   const int64_t first = rotary.interleaved ? 2 * at : at, second = rotary.interleaved ? first + N : at + half;
-  auto a = row.At(first), b = row.At(second);
+  auto x = row.At(first), y = row.At(second);
   Values<T, N> cos = {}, sin = {}, y_cos = {}, y_sin = {};
   if (cache_row >= 0) {
-    const int64_t start = cache_row * (rotary.each ? rotary.dim : half) + at;
+    const int64_t start = rotary.each ? cache_row * rotary.dim + first : cache_row * half + at;
     const T *const cos_at = static_cast<const T*>(p.at.cos) + start, *const sin_at =
                                                                          static_cast<const T*>(p.at.sin) + start;
     cos = Values<T, N>::Of(cos_at);
     sin = Values<T, N>::Of(sin_at);
-    y_cos = rotary.each ? Values<T, N>::Of(cos_at + half) : cos;
-    y_sin = rotary.each ? Values<T, N>::Of(sin_at + half) : sin;
+    y_cos = rotary.each ? Values<T, N>::Of(cos_at + (second - first)) : cos;
+    y_sin = rotary.each ? Values<T, N>::Of(sin_at + (second - first)) : sin;
   }
-  // Neighbours are (a[0], a[1]), ..., (b[N - 2], b[N - 1]); a single one is (a[0], b[0]).
-  const bool neighbours = rotary.interleaved && N > 1;
-  Values<T, N> x = a, y = b;
+  const bool neighbours = rotary.interleaved && N > 1;  // of one element each, x and y are a pair already
   if (neighbours) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      const int even = 2 * i % N, odd = (2 * i + 1) % N;
-      x.value[i] = 2 * i < N ? a.value[even] : b.value[even];
-      y.value[i] = 2 * i < N ? a.value[odd] : b.value[odd];
-    }
+    Deinterleave(x, y);
+    if (rotary.each) Deinterleave(cos, y_cos), Deinterleave(sin, y_sin);
   }
 #pragma unroll
   for (int i = 0; i < N; ++i) {
@@ -159,15 +175,7 @@ __device__ __forceinline__ void RotatePair(const Arguments& p, const Source<T, N
     y.value[i] = x.value[i] * y_sin.value[i] + y.value[i] * y_cos.value[i];
     x.value[i] = real;
   }
-  if (neighbours) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      a.value[i] = i % 2 == 0 ? x.value[i / 2] : y.value[i / 2];
-      b.value[i] = i % 2 == 0 ? x.value[(N + i) / 2] : y.value[(N + i) / 2];
-    }
-    x = a;
-    y = b;
-  }
+  if (neighbours) Interleave(x, y);
   x.StoreTo(to + first);
   y.StoreTo(to + second);
 }

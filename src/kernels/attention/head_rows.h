@@ -18,7 +18,7 @@ namespace cudaep::kernels {
 struct Rotary {
   int64_t dim = 0;           // even; 0: none
   bool interleaved = false;  // pairs are neighbours; otherwise one is half of `dim` after the other
-  bool each = false;         // the caches have an element for each one of a row, not for each pair; not interleaved
+  bool each = false;         // the caches have an element for each one of a row, not for each pair
   uint8_t unused[6] = {};    // whole words, as in HeadRows
   int64_t cache_rows = 0;    // of cos and sin, each of dim / 2 elements, or of dim
   // The row of the caches: position_ids[batch, new row]; with `offset_ids` the new row after position_ids[0]; without

@@ -4,7 +4,8 @@
 // Queries, keys and values are [batch, rows, heads, size] or [batch, rows, heads * size]; without keys and values the
 // first input is all three side by side, [batch, rows, (heads + kv_heads) * size + kv_heads * v_size]. Past and present
 // are heads first. With "mask_repeats" the mask may be of fewer batch entries, which come again and again. The result
-// is [batch, rows, heads * v_size], with "heads_apart" [batch, rows, heads, v_size].
+// is [batch, rows, heads * v_size], with "heads_apart" [batch, rows, heads, v_size]. Pairs that are rotated are
+// neighbours with "rotary_interleaved".
 #include <cmath>
 
 #include "ops/attention/multi_head.h"
@@ -40,6 +41,7 @@ class RegionAttention final : public Operator {
     op->empty_is_nan_ = info.BoolOr("empty_is_nan", false);
     op->mask_repeats_ = info.BoolOr("mask_repeats", false);
     op->norm_epsilon_ = info.FloatOr("norm_epsilon", 1e-5f);
+    op->interleaved_ = info.BoolOr("rotary_interleaved", false);
     if (op->heads_ <= 0 || op->kv_heads_ <= 0 || op->heads_ % op->kv_heads_ != 0) {
       return InvalidArgument(op->heads_, " heads of queries cannot share ", op->kv_heads_, " heads of keys");
     }
@@ -181,6 +183,7 @@ class RegionAttention final : public Operator {
     if (problem.q_rotary) {
       CUDAEP_ASSIGN_OR_RETURN(problem.rotary,
                               RotaryOf(inputs[kCos].dims(), inputs[kSin].dims(), s.batch, s.rows, s.size));
+      problem.rotary.interleaved = interleaved_;
     }
     problem.appends = HasInput(inputs, kPastKey) || has_present_[0] || has_present_[1];
     problem.past = problem.past_capacity = s.past;
@@ -195,6 +198,7 @@ class RegionAttention final : public Operator {
   double softcap_ = 0;
   float norm_epsilon_ = 0;
   bool packed_ = false, heads_apart_ = false, empty_is_nan_ = false, mask_repeats_ = false, library_ = false;
+  bool interleaved_ = false;
   bool has_present_[2] = {};
 };
 

@@ -96,6 +96,7 @@ class RotaryEmbedding final : public Operator {
     rows.in = rows.out =
         heads_first ? HeadsFirst(rows.heads, rows.rows, rows.size) : RowsFirst(rows.heads, rows.rows, rows.size);
     CUDAEP_ASSIGN_OR_RETURN(rows.rotary, RotaryOf(cos, sin, rows.batch, rows.rows, rows.size));
+    rows.rotary.interleaved = interleaved_;
     return rows;
   }
 

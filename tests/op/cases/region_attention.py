@@ -32,6 +32,7 @@ def _both(
     sin: np.ndarray | None = None, q_norm: np.ndarray | None = None, k_norm: np.ndarray | None = None,
     q_num_heads: int = 1, kv_num_heads: int = 1, head_size: int = 0, scale: float | None = None,
     norm_epsilon: float = 1e-5, empty_is_nan: int = 0, heads_apart: int = 0, mask_repeats: int = 0,
+    rotary_interleaved: int = 0,
 ) -> tuple[tuple[np.ndarray, ...], tuple[Any, ...]]:  # fmt: skip
     """The outputs and their magnitudes."""
     q, k, v = _parts(q, k, v, q_num_heads, kv_num_heads, head_size)
@@ -41,7 +42,7 @@ def _both(
         )
     if cos is not None and sin is not None:
         cos, sin = (table.reshape(table.shape[0], 1, q.shape[2], table.shape[-1]) for table in (cos, sin))
-        q, k = rotate_each(q, cos, sin), rotate_each(k, cos, sin)
+        q, k = (rotate_each(x, cos, sin, rotary_interleaved) for x in (q, k))
     if past_key is not None and past_value is not None:
         k, v = np.concatenate([past_key, k], 2), np.concatenate([past_value, v], 2)
     scale = 1 / math.sqrt(q.shape[3]) if scale is None else scale
@@ -125,6 +126,9 @@ CASES = [
     _case("heads-apart", apart=True, norms=True, past=5, cache=(1, 3, 1, 16)),
     _case("heads-stay-apart", past=5, cache=(1, 3, 16), v_size=24, heads_apart=1),
     _case("partly-rotated", size=40, past=5, cache=(1, 3, 16)),
+    _case("neighbours-rotated", past=5, cache=(2, 1, 3, 16), rotary_interleaved=1, dtypes=_TYPES),
+    _case("a-step-of-neighbours", rows=1, past=9, cache=(1, 1, 1, 16), packed=True, rotary_interleaved=1),
+    _case("neighbours-partly-rotated", size=40, norms=True, past=5, cache=(1, 3, 16), rotary_interleaved=1),
     _case("odd-sizes", size=10, v_size=6, past=5, cache=(2, 1, 3, 6)),
     _case("values-of-another-size", v_size=40, past=5, packed=True),
     _case("one-product-alone", packed=True, outputs=1),

@@ -72,21 +72,27 @@ def _contrib(x: tuple[int, ...], cache: tuple[int, ...], ids: Any, name: str = "
                 name=name or "-".join(["x".join(map(str, x)), "x".join(map(str, cache)), *attrs]))  # fmt: skip
 
 
-def rotate_each(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
+def _turned(x: np.ndarray, interleaved: int) -> np.ndarray:
+    if interleaved:
+        return np.stack([-x[..., 1::2], x[..., ::2]], -1).reshape(x.shape)
+    a, b = np.split(x, 2, -1)
+    return np.concatenate([-b, a], -1)
+
+
+def rotate_each(x: np.ndarray, cos: np.ndarray, sin: np.ndarray, interleaved: int = 0) -> np.ndarray:
     """By caches that broadcast to the first elements of `x` and have their own element for each."""
     first, rest = np.split(x, [cos.shape[-1]], -1)
-    a, b = np.split(first, 2, -1)
-    return np.concatenate([first * cos + np.concatenate([-b, a], -1) * sin, rest], -1)
+    return np.concatenate([first * cos + _turned(first, interleaved) * sin, rest], -1)
 
 
-def _each_magnitude(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
+def _each_magnitude(x: np.ndarray, cos: np.ndarray, sin: np.ndarray, interleaved: int = 0) -> np.ndarray:
     first = np.abs(x[..., : cos.shape[-1]])
-    other = np.roll(first, cos.shape[-1] // 2, -1)
+    other = np.abs(_turned(first, interleaved))
     return np.concatenate([first * np.abs(cos) + other * np.abs(sin), np.abs(x[..., cos.shape[-1] :])], -1)
 
 
-def _fused(x: tuple[int, ...], cache: tuple[int, ...]) -> Case:
-    return Case(op="RotaryEmbedding", domain=FUSED_DOMAIN,
+def _fused(x: tuple[int, ...], cache: tuple[int, ...], **attrs: int) -> Case:
+    return Case(op="RotaryEmbedding", domain=FUSED_DOMAIN, attrs=attrs,
                 inputs=[Rand(x), Rand(cache, low=-1, high=1), Rand(cache, low=-1, high=1)],
                 expected=rotate_each, magnitude=_each_magnitude, dtypes=TYPES)  # fmt: skip
 
@@ -132,6 +138,12 @@ CASES = [
           ((2, 2, 3, 48), (2, 1, 3, 16)), ((2, 2, 3, 10), (1, 1, 3, 6)), ((2, 1, 4, 16), (1, 1, 1, 16)),
           ((3, 4, 1, 16), (1, 1, 1, 16)), ((2, 3, 70, 128), (2, 1, 70, 128)), ((2, 0, 3, 8), (1, 1, 3, 8)),
           ((0, 2, 3, 8), (1, 1, 3, 8)),
+      )),
+    *(_fused(x, cache, interleaved=1)
+      for x, cache in (
+          ((2, 4, 3, 8), (1, 1, 3, 8)), ((2, 4, 3, 32), (2, 1, 3, 32)), ((2, 3, 4, 32), (2, 3, 1, 32)),
+          ((2, 2, 3, 48), (2, 1, 3, 16)), ((2, 2, 3, 10), (1, 1, 3, 6)), ((2, 3, 70, 128), (2, 1, 70, 128)),
+          ((2, 3, 4, 128), (3, 1, 64)), ((2, 0, 3, 8), (1, 1, 3, 8)),
       )),
     _fused_refused("input [2,3,8] must have 4 dimensions", (2, 3, 8), (2, 3, 8), (2, 3, 8)),
     _fused_refused("cos [1,1,2,8] and sin [1,1,2,8] must both", (2, 4, 3, 8), (1, 1, 2, 8), (1, 1, 2, 8)),

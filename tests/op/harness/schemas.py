@@ -153,7 +153,7 @@ def _fused_schemas() -> list[Schema]:
             {f"T{i}": frozenset({"int8", "uint8"}) for i in range(1, 5)},
             {"epsilon": "FLOAT"},
         ),
-        Schema(FUSED_DOMAIN, "RotaryEmbedding", 1, (x, *caches), (y,), floats, {}),
+        Schema(FUSED_DOMAIN, "RotaryEmbedding", 1, (x, *caches), (y,), floats, {"interleaved": "INT"}),
         Schema(FUSED_DOMAIN, "Gated", 1, (x,), (y,), floats, {"activation": "STRING", "activated": "INT"}),
         Schema(
             FUSED_DOMAIN,
@@ -185,7 +185,7 @@ def _fused_schemas() -> list[Schema]:
             floats,
             {"scale": "FLOAT", "norm_epsilon": "FLOAT"}
             | dict.fromkeys(("q_num_heads", "kv_num_heads", "head_size", "heads_apart", "empty_is_nan"), "INT")
-            | {"mask_repeats": "INT"},
+            | {"mask_repeats": "INT", "rotary_interleaved": "INT"},
         ),
         replace(
             image,

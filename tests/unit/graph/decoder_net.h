@@ -35,12 +35,13 @@ inline constexpr int64_t kKvHeads = 1;
 inline const Dim kPast = {kUnknownDim, "past"};
 
 struct DecoderSpelling {
-  bool split = false;      // halves by Split, not by Slice
-  bool negative = false;   // axes and positions counted from the end
-  bool turned = false;     // which factor and which summand is first
-  bool norms = false;      // of each head of queries and keys
-  bool late_turn = false;  // heads go to the front behind the rotation
-  bool late_keys = false;  // those of keys alone, by angles that are turned for it
+  bool interleaved = false;  // neighbours are pairs, not halves
+  bool split = false;        // halves by Split, not by Slice; neighbours apart by Reshape, not by Unsqueeze
+  bool negative = false;     // axes and positions counted from the end
+  bool turned = false;       // which factor and which summand is first
+  bool norms = false;        // of each head of queries and keys
+  bool late_turn = false;    // heads go to the front behind the rotation
+  bool late_keys = false;    // those of keys alone, by angles that are turned for it
   bool rotated = true, past = true, leaves = true, repeated = true;
   bool one_product = false;  // the model's own, cut into parts
   int64_t dim = kSize;       // of a head that is rotated
@@ -106,6 +107,14 @@ struct DecoderNet : Net {
   int Join(int a, int b) { return Wide("Concat", {a, b}, {{"axis", int64_t{s.negative ? -1 : 3}}}); }
   int Rotated(int heads, int cosines, int sines) {
     const int some = s.dim == kSize ? heads : Part(heads, 0, s.dim);
+    const int across = s.interleaved ? PairsTurned(some) : HalvesTurned(some);
+    const auto both = [&](const char* op, int a, int b) {
+      return Wide(op, s.turned ? std::vector<int>{b, a} : std::vector<int>{a, b});
+    };
+    const int y = both("Add", both("Mul", some, cosines), both("Mul", across, sines));
+    return s.dim == kSize ? y : Join(y, Part(heads, s.dim, kSize));
+  }
+  int HalvesTurned(int some) {
     int first, second;
     if (s.split) {
       first = Open("Split", 13, {some, Ints("i", {s.dim / 2, s.dim / 2})}, 4, {{"axis", int64_t{s.negative ? -1 : 3}}});
@@ -114,12 +123,21 @@ struct DecoderNet : Net {
       first = Part(some, s.negative ? -s.dim : 0, s.dim / 2);
       second = Part(some, s.negative ? -s.dim / 2 : s.dim / 2, INT64_MAX);
     }
-    const int across = Join(Wide("Neg", {second}), first);
-    const auto both = [&](const char* op, int a, int b) {
-      return Wide(op, s.turned ? std::vector<int>{b, a} : std::vector<int>{a, b});
+    return Join(Wide("Neg", {second}), first);
+  }
+  int PairsTurned(int some) {
+    const auto every_other = [&](int64_t begin) {
+      return Wide("Slice", {some, Ints("begin", {begin}), Ints("end", {INT64_MAX}), Ints("axis", {s.negative ? -1 : 3}),
+                            Ints("step", {2})});
     };
-    const int y = both("Add", both("Mul", some, cosines), both("Mul", across, sines));
-    return s.dim == kSize ? y : Join(y, Part(heads, s.dim, kSize));
+    const auto apart = [&](int value) {
+      return s.split ? Open("Reshape", 13, {value, Ints("column", {0, 0, 0, s.dim / 2, 1})}, 5)
+                     : Open("Unsqueeze", 13, {value, Ints("axis", {s.negative ? -1 : 4})}, 5);
+    };
+    const int minus = Wide("Neg", {every_other(s.negative ? 1 - s.dim : 1)});
+    const int pairs =
+        Open("Concat", 13, {apart(minus), apart(every_other(0))}, 5, {{"axis", int64_t{s.negative ? -1 : 4}}});
+    return Wide("Reshape", {pairs, Ints("rows", {0, 0, 0, s.dim})});
   }
   // Each head for all of its group.
   int Repeated(int value) {

@@ -113,6 +113,28 @@ TEST(DecoderAttentionTest, AnglesThatTheHostTurnedAreTheSame) {
   EXPECT_EQ(Count(net, "Transpose"), 0);
 }
 
+TEST(DecoderAttentionTest, NeighboursAreRotatedAsTheyAre) {
+  DecoderNet net({.interleaved = true, .repeated = false, .dim = 2, .cache = {{1}, {1}, kRows, {2}}});
+  net.Run(WithoutProjections());
+  const ir::Node* const fused = Find(net, "Attention");
+  ASSERT_NE(fused, nullptr);
+  EXPECT_EQ(fused->inputs[6], net.cos);
+  EXPECT_EQ(std::get<int64_t>(fused->attributes.at("rotary_interleaved")), 1);
+  EXPECT_EQ(Count(net, "RotaryEmbedding") + Count(net, "Slice"), 0);
+}
+
+TEST(DecoderAttentionTest, NeighboursOfQueriesAndHalvesOfKeysStay) {
+  DecoderNet net({.interleaved = true});
+  net.Run(Without({Fusion::kDecoderAttention, Fusion::kProjections, Fusion::kProductEpilogue}));
+  std::ranges::find_if(net.graph.nodes, [](const ir::Node& node) {
+    return node.Is("RotaryEmbedding", ops::kFusedDomain);
+  })->attributes.erase("interleaved");
+  const auto notes = net.Run(WithoutProjections());
+  EXPECT_EQ(Find(net, "Attention"), nullptr);
+  EXPECT_EQ(Count(net, "RotaryEmbedding"), 2);
+  EXPECT_NE(Missed(notes).find("either queries or keys have neighbours rotated"), std::string::npos);
+}
+
 // Each with the reason that the log gives.
 TEST(DecoderAttentionTest, WhatDoesNotFitStays) {
   const auto stays = [](const char* why, const DecoderSpelling& spelling, auto&& change) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "decoder_net.h"
+#include "graph/ir/constants.h"
 
 namespace cudaep::graph {
 namespace {
@@ -13,8 +14,10 @@ Settings RotaryAlone() {
 }
 
 TEST(RotaryPassTest, EverySpelling) {
-  for (int bits = 0; bits < 32; ++bits) {
-    DecoderNet net({.split = (bits & 1) != 0,
+  for (int bits = 0; bits < 64; ++bits) {
+    const bool interleaved = (bits & 32) != 0;
+    DecoderNet net({.interleaved = interleaved,
+                    .split = (bits & 1) != 0,
                     .negative = (bits & 2) != 0,
                     .turned = (bits & 4) != 0,
                     .late_turn = (bits & 8) != 0,
@@ -26,6 +29,7 @@ TEST(RotaryPassTest, EverySpelling) {
     ASSERT_EQ(Count(net, "RotaryEmbedding"), 2) << bits;
     for (const char* gone : {"Neg", "Slice", "Split", "Add"}) EXPECT_EQ(Count(net, gone), 0) << bits << gone;
     const ir::Node* const rotary = Find(net, "RotaryEmbedding");
+    EXPECT_EQ(rotary->attributes.contains("interleaved"), interleaved);
     EXPECT_EQ(rotary->inputs[1], net.cos);
     EXPECT_EQ(rotary->inputs[2], net.sin);
     EXPECT_TRUE(net.MakerOf(rotary->inputs[0])->Is((bits & 8) != 0 ? "Reshape" : "Transpose"));
@@ -84,14 +88,76 @@ TEST(RotaryPassTest, OtherArithmeticStays) {
   });
 }
 
+TEST(RotaryPassTest, OtherPairsStay) {
+  const auto stays = [](auto&& change) {
+    DecoderNet net({.interleaved = true, .repeated = false});
+    for (ir::Node& node : net.graph.nodes) change(net, node);
+    net.Run(RotaryAlone());
+    EXPECT_EQ(Count(net, "RotaryEmbedding"), 0);
+  };
+  const auto begins_at = [](const DecoderNet& net, const ir::Node& node, int64_t begin) {
+    return node.Is("Slice") && ir::IntsOf(net.graph, node.inputs[1]) == std::vector{begin};
+  };
+  stays([](DecoderNet&, ir::Node& node) {
+    if (node.Is("Neg")) node.op_type = "Abs";
+  });
+  stays([](DecoderNet& net, ir::Node& node) {  // the first of each pair is negated
+    if (node.Is("Concat") && net.graph.value(node.outputs[0]).dims->size() == 5) {
+      std::swap(node.inputs[0], node.inputs[1]);
+    }
+  });
+  stays([&](DecoderNet& net, ir::Node& node) {  // twice the second of each pair
+    if (begins_at(net, node, 0)) node.inputs[1] = net.Ints("begin", {1});
+  });
+  stays([&](DecoderNet& net, ir::Node& node) {  // twice the first
+    if (begins_at(net, node, 1)) node.inputs[1] = net.Ints("begin", {0});
+  });
+  stays([](DecoderNet& net, ir::Node& node) {  // halves, pair by pair
+    if (!node.Is("Slice")) return;
+    const bool second = ir::IntsOf(net.graph, node.inputs[1]) == std::vector<int64_t>{1};
+    node.inputs[1] = net.Ints("begin", {second ? kSize / 2 : 0});
+    node.inputs[2] = net.Ints("end", {second ? kSize : kSize / 2});
+    node.inputs[4] = net.Ints("step", {1});
+  });
+  stays([](DecoderNet& net, ir::Node& node) {  // of heads, not of elements
+    if (node.Is("Slice")) node.inputs[3] = net.Ints("axis", {1});
+  });
+  stays([](DecoderNet& net, ir::Node& node) {  // beside each other, not pair by pair
+    if (node.Is("Unsqueeze")) node.inputs[1] = net.Ints("axis", {3});
+  });
+  stays([](DecoderNet& net, ir::Node& node) {  // one after the other
+    if (node.Is("Concat") && net.graph.value(node.outputs[0]).dims->size() == 5) {
+      node.attributes["axis"] = int64_t{3};
+    }
+  });
+  stays([&](DecoderNet& net, ir::Node& node) {  // of two tensors
+    if (begins_at(net, node, 0)) {
+      node.inputs[0] = net.Input("other", {kBatch, {kHeads}, kRows, {kSize}});
+    }
+  });
+}
+
+TEST(RotaryPassTest, PairsThatDoNotLieAsTheRowsStay) {
+  DecoderNet net({.interleaved = true, .repeated = false});
+  for (ir::Node& node : net.graph.nodes) {
+    const auto& dims = net.graph.value(node.inputs[0]).dims;
+    if (node.Is("Reshape") && dims && dims->size() == 5) node.inputs[1] = net.Ints("rows", {0, 1, -1, kSize});
+  }
+  const auto notes = net.Run(RotaryAlone());
+  EXPECT_EQ(Count(net, "RotaryEmbedding"), 0);
+  EXPECT_NE(Missed(notes).find("not stated to lie as the rows do"), std::string::npos);
+}
+
 TEST(RotaryPassTest, WhatOthersReadStays) {
-  DecoderNet net({.repeated = false});
-  const int across =
-      std::ranges::find_if(net.graph.nodes, [](const ir::Node& node) { return node.Is("Neg"); })->outputs[0];
-  net.Output(across);
-  net.Run(RotaryAlone());
-  EXPECT_EQ(Count(net, "RotaryEmbedding"), 2);
-  EXPECT_EQ(Count(net, "Neg"), 1);
+  for (const bool interleaved : {false, true}) {
+    DecoderNet net({.interleaved = interleaved, .repeated = false});
+    const int across =
+        std::ranges::find_if(net.graph.nodes, [](const ir::Node& node) { return node.Is("Neg"); })->outputs[0];
+    net.Output(across);
+    net.Run(RotaryAlone());
+    EXPECT_EQ(Count(net, "RotaryEmbedding"), 2);
+    EXPECT_EQ(Count(net, "Neg"), 1);
+  }
 }
 
 // Of 16 bits, rotated in float.
