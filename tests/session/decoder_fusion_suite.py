@@ -31,6 +31,7 @@ class Decoder(Graph):
     leaves: bool = True  # whether keys and values are results
     rotated: int = HEAD  # elements of each head
     interleaved: bool = False  # in pairs of neighbours
+    joins_rest: bool = False  # what is not rotated, though it be nothing
     rows_first: bool = False  # heads are turned to the front behind the rotation
     own_positions: bool = False  # of each entry of the batch
     own_heads: bool = False  # angles of each head, of all positions the same
@@ -80,10 +81,11 @@ class Decoder(Graph):
         return self.add("Reshape", self.add("Concat", *apart, axis=-1), rows)
 
     def rotate(self, x: str, cos: str, sin: str) -> str:
-        some = x if self.rotated == HEAD else self.part(x, 0, self.rotated)
+        whole = self.rotated == HEAD and not self.joins_rest
+        some = x if whole else self.part(x, 0, self.rotated)
         across = self.pairs_turned(some) if self.interleaved else self.halves_turned(some)
         y = self.add("Add", self.add("Mul", some, cos), self.add("Mul", across, sin))
-        return y if self.rotated == HEAD else self.add("Concat", y, self.part(x, self.rotated, HEAD), axis=-1)
+        return y if whole else self.add("Concat", y, self.part(x, self.rotated, 2**63 - 1), axis=-1)
 
     def rotate_in_float(self, *values: str) -> str:
         wide = [self.add("Cast", value, to=onnx.TensorProto.FLOAT) for value in values]
@@ -194,6 +196,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "one head": {"kv_heads": 1, "activation": "gelu"},
     "capped scores": {"softcap": 2.0},
     "one product": {"one_product": True},
+    "one product, nothing but rotated": {"one_product": True, "joins_rest": True},
     "one product of norms": {"one_product": True, "norms": True, "bias": True, "activation": "gelu"},
 }
 

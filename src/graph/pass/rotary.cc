@@ -109,20 +109,19 @@ class Fuser {
   struct Joined {
     int whole, last;
   };
-  // The rotated first elements of rows of `whole` beside the others.
+  // The rotated first elements of rows of `whole` beside the others, if there are any.
   std::optional<Joined> JoinedWithTheRest(int index, int x) const {
     const int rotated = rewrite_.node(index).outputs[0], next = match_.OnlyReader(rotated);
     const ir::Node* const concat = next < 0 ? nullptr : &rewrite_.node(next);
-    const auto first = MatchRowPart(graph_, match_, x);
-    if (!first || first->begin != 0 || concat == nullptr || !concat->Is("Concat") || concat->inputs.size() != 2 ||
-        concat->inputs[0] != rotated || !IsLastAxis(*concat, rotated)) {
+    if (concat == nullptr || !concat->Is("Concat") || concat->inputs.size() != 2 || concat->inputs[0] != rotated ||
+        !IsLastAxis(*concat, rotated)) {
       return std::nullopt;
     }
-    const auto rest = MatchRowPart(graph_, match_, concat->inputs[1]);
-    if (!rest || rest->whole != first->whole || rest->begin != first->end || rest->end != rest->size) {
-      return std::nullopt;
-    }
-    return Joined{first->whole, next};
+    const auto first = MatchRowPart(graph_, match_, x), rest = MatchRowPart(graph_, match_, concat->inputs[1]);
+    if (!rest || rest->end != rest->size) return std::nullopt;
+    const bool is_nothing = rest->whole == x && rest->begin == rest->size;
+    const bool follows = first && first->begin == 0 && rest->whole == first->whole && rest->begin == first->end;
+    return is_nothing || follows ? std::optional(Joined{rest->whole, next}) : std::nullopt;
   }
 
   // Of x as [batch, heads, rows, size] or [batch, rows, heads, size].

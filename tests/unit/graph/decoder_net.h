@@ -35,13 +35,14 @@ inline constexpr int64_t kKvHeads = 1;
 inline const Dim kPast = {kUnknownDim, "past"};
 
 struct DecoderSpelling {
-  bool interleaved = false;  // neighbours are pairs, not halves
-  bool split = false;        // halves by Split, not by Slice; neighbours apart by Reshape, not by Unsqueeze
-  bool negative = false;     // axes and positions counted from the end
-  bool turned = false;       // which factor and which summand is first
-  bool norms = false;        // of each head of queries and keys
-  bool late_turn = false;    // heads go to the front behind the rotation
-  bool late_keys = false;    // those of keys alone, by angles that are turned for it
+  bool interleaved = false;   // neighbours are pairs, not halves
+  bool nothing_left = false;  // behind whole heads that are rotated, and joined to it
+  bool split = false;         // halves by Split, not by Slice; neighbours apart by Reshape, not by Unsqueeze
+  bool negative = false;      // axes and positions counted from the end
+  bool turned = false;        // which factor and which summand is first
+  bool norms = false;         // of each head of queries and keys
+  bool late_turn = false;     // heads go to the front behind the rotation
+  bool late_keys = false;     // those of keys alone, by angles that are turned for it
   bool rotated = true, past = true, leaves = true, repeated = true;
   bool one_product = false;  // the model's own, cut into parts
   int64_t dim = kSize;       // of a head that is rotated
@@ -112,7 +113,7 @@ struct DecoderNet : Net {
       return Wide(op, s.turned ? std::vector<int>{b, a} : std::vector<int>{a, b});
     };
     const int y = both("Add", both("Mul", some, cosines), both("Mul", across, sines));
-    return s.dim == kSize ? y : Join(y, Part(heads, s.dim, kSize));
+    return s.dim == kSize && !s.nothing_left ? y : Join(y, Part(heads, s.dim, INT64_MAX));
   }
   int HalvesTurned(int some) {
     int first, second;

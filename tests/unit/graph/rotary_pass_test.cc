@@ -36,6 +36,45 @@ TEST(RotaryPassTest, EverySpelling) {
   }
 }
 
+TEST(RotaryPassTest, NothingThatIsJoinedGoes) {
+  for (const bool interleaved : {false, true}) {
+    DecoderNet net({.interleaved = interleaved, .nothing_left = true, .repeated = false});
+    net.Run(RotaryAlone());
+    EXPECT_EQ(Count(net, "RotaryEmbedding"), 2);
+    EXPECT_EQ(Count(net, "Slice"), 0);
+    EXPECT_EQ(Count(net, "Concat"), 2) << "of past and new keys and values";
+  }
+}
+
+TEST(RotaryPassTest, WhatIsJoinedOtherwiseStays) {
+  // Changes what joins the rotated elements, and what makes the others.
+  const auto stays = [](int64_t dim, auto&& change) {
+    DecoderNet net({.nothing_left = true, .repeated = false, .dim = dim, .cache = {{1}, {1}, kRows, {dim}}});
+    for (size_t n = 1; n < net.graph.nodes.size(); ++n) {
+      ir::Node &join = net.graph.nodes[n], &rest = net.graph.nodes[n - 1];
+      if (join.Is("Concat") && rest.Is("Slice") && join.inputs[1] == rest.outputs[0]) {
+        change(net, join, rest);
+      }
+    }
+    net.Run(RotaryAlone());
+    EXPECT_EQ(Count(net, "RotaryEmbedding"), 2);
+    EXPECT_EQ(Count(net, "Concat"), 4) << dim;
+  };
+  for (const int64_t dim : {kSize, int64_t{2}}) {
+    stays(dim, [](DecoderNet&, ir::Node& join, ir::Node&) { std::swap(join.inputs[0], join.inputs[1]); });
+    stays(dim, [](DecoderNet& net, ir::Node&, ir::Node& rest) {  // of other heads
+      rest.inputs[0] = net.Input("other", {kBatch, {kHeads}, kRows, {kSize}});
+    });
+    stays(dim, [](DecoderNet& net, ir::Node&, ir::Node& rest) {  // one more than is left
+      rest.inputs[1] = net.Ints("begin", {net.s.dim - 1});
+    });
+    stays(dim, [](DecoderNet& net, ir::Node& join, ir::Node&) { net.Output(join.inputs[0]); });
+  }
+  stays(2, [](DecoderNet& net, ir::Node&, ir::Node& rest) {  // not all that is left
+    rest.inputs[2] = net.Ints("end", {kSize - 1});
+  });
+}
+
 TEST(RotaryPassTest, CachesThatDoNotFitStay) {
   const Dim other = {kUnknownDim, "other"};
   for (const std::vector<Dim>& cache :
