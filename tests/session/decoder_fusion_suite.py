@@ -40,6 +40,7 @@ class Decoder(Graph):
     kv_heads: int = KV_HEADS
     bias: bool = False
     activation: str = "silu"
+    by_head: bool = False  # one product, of which each head is queries, keys and values
     one_product: bool = False  # of queries, keys and values, and of gate and other
     value_size: int = HEAD
     softcap: float = 0  # of scores, below the mask
@@ -106,7 +107,8 @@ class Decoder(Graph):
         flat = self.add("Concat", at[0], self.ints(HEADS), *at[2:], axis=0)
         return self.add("Reshape", self.add("Expand", self.add("Unsqueeze", x, self.ints(2)), wide), flat)
 
-    def attention(self, x: str, cos: str, sin: str, mask: str) -> str:
+    def split_heads(self, x: str) -> list[str]:
+        """Queries, keys and values as [batch, rows, heads, size]."""
         columns = [HIDDEN, self.kv_heads * HEAD, self.kv_heads * self.value_size]
         if self.one_product:
             whole = self.product(x, sum(columns))
@@ -114,14 +116,25 @@ class Decoder(Graph):
             projected = [self.part(whole, ends[i], ends[i + 1]) for i in range(3)]
         else:
             projected = [self.product(x, each) for each in columns]
+        sizes = (HEAD, HEAD, self.value_size)
+        return [
+            self.add("Reshape", rows, self.ints(0, 0, -1, size)) for rows, size in zip(projected, sizes, strict=True)
+        ]
+
+    def parts_of_heads(self, x: str) -> list[str]:
+        """The same with heads first."""
+        whole = self.add("Reshape", self.product(x, 3 * HIDDEN), self.ints(0, 0, HEADS, 3 * HEAD))
+        turned = self.add("Transpose", whole, perm=[0, 2, 1, 3])
+        return list(self.several("Split", turned, outputs=3, axis=-1, num_outputs=3))
+
+    def attention(self, x: str, cos: str, sin: str, mask: str) -> str:
         heads = []
-        for i, rows in enumerate(projected):
-            y = self.add("Reshape", rows, self.ints(0, 0, -1, self.value_size if i == 2 else HEAD))
+        for i, y in enumerate(self.parts_of_heads(x) if self.by_head else self.split_heads(x)):
             y = self.norm(y) if self.norms and i < 2 else y
             rotate = self.rotate_in_float if self.widened else self.rotate
             rotates = self.rotated != 0 and i < 2
             y = rotate(y, cos, sin) if rotates and self.rows_first else y
-            y = self.add("Transpose", y, perm=[0, 2, 1, 3])
+            y = y if self.by_head else self.add("Transpose", y, perm=[0, 2, 1, 3])
             heads.append(rotate(y, cos, sin) if rotates and not self.rows_first else y)
         for i in (1, 2):
             if self.past is not None:
@@ -195,6 +208,8 @@ FORMS: dict[str, dict[str, Any]] = {
     "as many heads": {"kv_heads": HEADS, "bias": True},
     "one head": {"kv_heads": 1, "activation": "gelu"},
     "capped scores": {"softcap": 2.0},
+    "parts of each head": {"by_head": True, "kv_heads": HEADS, "rotated": 4, "bias": True},
+    "parts of each head without past": {"by_head": True, "kv_heads": HEADS, "past": None, "leaves": False},
     "one product": {"one_product": True},
     "one product, nothing but rotated": {"one_product": True, "joins_rest": True},
     "one product of norms": {"one_product": True, "norms": True, "bias": True, "activation": "gelu"},

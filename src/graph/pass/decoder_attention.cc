@@ -4,6 +4,7 @@
 
 #include "graph/pass/attention_match.h"
 #include "graph/pass/heads_match.h"
+#include "graph/pass/part_match.h"
 #include "graph/pass/rewrite.h"
 #include "ops/registry.h"
 
@@ -12,7 +13,9 @@ namespace {
 
 // Where queries, keys or values come from; -1: there is no such thing.
 struct Source {
-  int rows = -1;  // [batch, rows, heads, size]
+  int rows = -1;                // [batch, rows, heads, size]
+  std::optional<RowPart> part;  // of each head of `rows`
+  int apart = -1;               // that part, where it lies as `rows` do
   int cos = -1, sin = -1;
   bool interleaved = false;  // rotates neighbours
   int norm = -1;             // the scale of an RMSNormalization of each head
@@ -35,8 +38,9 @@ class Fuser {
     const int last = merge >= 0 ? merge : TurnOf(attention);
     Source q = SourceOf(attention.inputs[0]), k = Appended(attention.inputs[1]), v = Appended(attention.inputs[2]);
     if (!match_.IsPrivate(attention.inputs[0]) || last < 0 || q.rows < 0 || k.rows < 0 || v.rows < 0) return;
-    if (q.norm < 0 || k.norm < 0 || q.epsilon != k.epsilon) WithoutNorms(q, k);
-    if (const char* const why = WhyNot(index, q, k, v)) return rewrite_.Miss(index, why);
+    const char* why = WithoutOthers(q, k, v);
+    if (why == nullptr) why = WhyNot(index, q, k, v);
+    if (why != nullptr) return rewrite_.Miss(index, why);
     const int result = attention.outputs[0], queries = attention.inputs[0];
     if (!graph_.SameDims(queries, result) && IsAskedFor(result, last)) {
       return rewrite_.Miss(index, "others ask for the dimensions of the result");
@@ -99,13 +103,16 @@ class Fuser {
       const bool is_private = value == last || match_.IsPrivate(value);
       if (!turned && heads_.IsTurn(*maker)) {
         turned = true;
-      } else if (is_private && source.cos < 0 && source.norm < 0 && IsRotationOfRows(*maker, turned)) {
+      } else if (is_private && source.cos < 0 && source.norm < 0 && !source.part && IsRotationOfRows(*maker, turned)) {
         source.cos = Unturned(maker->inputs[1]), source.sin = Unturned(maker->inputs[2]);
         source.interleaved = IntAttribute(*maker, "interleaved", 0) != 0;
-      } else if (is_private && source.norm < 0 && IsHeadNorm(*maker)) {
+      } else if (is_private && source.norm < 0 && !source.part && IsHeadNorm(*maker)) {
         source.norm = maker->inputs[1];
         source.normalised = turned ? value : -1;
         source.epsilon = FloatAttribute(*maker, "epsilon", 1e-5f);
+      } else if (const auto part = source.part ? std::nullopt : MatchRowPart(graph_, match_, value)) {
+        source.part = part;
+        source.apart = turned ? value : -1;
       } else {
         break;
       }
@@ -143,16 +150,35 @@ class Fuser {
            graph_.value(node.inputs[1]).type == graph_.value(node.inputs[0]).type;
   }
 
-  // Those of queries and keys are done together or not at all.
-  static void WithoutNorms(Source& q, Source& k) {
-    for (Source* const source : {&q, &k}) {
-      if (source->norm >= 0) source->rows = source->normalised;
-      source->norm = -1;
+  // Norms of queries and keys are done together or not at all, and so are the parts of all three: the nodes of others
+  // stay. Why there is nothing to read then; null: there is.
+  static const char* WithoutOthers(Source& q, Source& k, Source& v) {
+    if (q.norm < 0 || k.norm < 0 || q.epsilon != k.epsilon) {
+      for (Source* const source : {&q, &k}) {
+        if (source->norm < 0) continue;
+        source->rows = source->normalised;
+        source->norm = -1;
+        source->part.reset();
+      }
+      if (q.rows < 0 || k.rows < 0) return "only one of queries and keys is normalised, with its heads first";
     }
+    if (ArePacked(q, k, v)) return nullptr;
+    for (Source* const source : {&q, &k, &v}) {
+      if (source->part) source->rows = source->apart;
+      source->part.reset();
+      if (source->rows < 0) return "the parts of each head are not queries, keys and values, in that order";
+    }
+    return nullptr;
+  }
+
+  // Whether each head of one tensor is its queries, keys and values, in that order.
+  static bool ArePacked(const Source& q, const Source& k, const Source& v) {
+    if (!q.part || !k.part || !v.part || q.rows != k.rows || q.rows != v.rows) return false;
+    return q.part->begin == 0 && k.part->begin == q.part->end && k.part->end == 2 * q.part->end &&
+           v.part->begin == k.part->end && v.part->end == v.part->size;
   }
 
   const char* WhyNot(int index, const Source& q, const Source& k, const Source& v) const {
-    if (q.rows < 0 || k.rows < 0) return "only one of queries and keys is normalised, with its heads first";
     if (v.norm >= 0 || v.cos >= 0) return "values are normalised or rotated";
     if (q.cos != k.cos || q.sin != k.sin) return "queries and keys are rotated by other angles";
     if (q.interleaved != k.interleaved) return "either queries or keys have neighbours rotated";
@@ -187,6 +213,11 @@ class Fuser {
     const int mask = attention.inputs.size() > 3 ? attention.inputs[3] : -1;
     fused.inputs = {Merged(q), Merged(k), Merged(v), mask, k.past, v.past, q.cos, q.sin, q.norm, k.norm};
     fused.attributes = attention.attributes;
+    if (q.part) {
+      fused.inputs[1] = fused.inputs[2] = -1;
+      fused.attributes["packed_by_head"] = int64_t{1};
+      fused.attributes["head_size"] = q.part->end;
+    }
     fused.attributes["q_num_heads"] = graph_.value(attention.inputs[0]).dims->at(1).size;
     fused.attributes["kv_num_heads"] = graph_.value(attention.inputs[1]).dims->at(1).size;
     if (q.norm >= 0) fused.attributes["norm_epsilon"] = q.epsilon;

@@ -2,10 +2,11 @@
 // normalised and rotated, keys and values appended to past ones.
 //
 // Queries, keys and values are [batch, rows, heads, size] or [batch, rows, heads * size]; without keys and values the
-// first input is all three side by side, [batch, rows, (heads + kv_heads) * size + kv_heads * v_size]. Past and present
-// are heads first. With "mask_repeats" the mask may be of fewer batch entries, which come again and again. The result
-// is [batch, rows, heads * v_size], with "heads_apart" [batch, rows, heads, v_size]. Pairs that are rotated are
-// neighbours with "rotary_interleaved".
+// first input is all three side by side, [batch, rows, (heads + kv_heads) * size + kv_heads * v_size], or, with
+// "packed_by_head", those of each head, [batch, rows, heads, 2 * size + v_size]. Past and present are heads first. With
+// "mask_repeats" the mask may be of fewer batch entries, which come again and again. The result is [batch, rows, heads
+// * v_size], with "heads_apart" [batch, rows, heads, v_size]. Pairs that are rotated are neighbours with
+// "rotary_interleaved".
 #include <cmath>
 
 #include "ops/attention/multi_head.h"
@@ -46,6 +47,10 @@ class RegionAttention final : public Operator {
       return InvalidArgument(op->heads_, " heads of queries cannot share ", op->kv_heads_, " heads of keys");
     }
     op->packed_ = !info.has_input(kKey);
+    op->packed_by_head_ = info.BoolOr("packed_by_head", false);
+    if (op->packed_by_head_ && (!op->packed_ || op->heads_ != op->kv_heads_)) {
+      return InvalidArgument("packed_by_head is for one tensor of as many heads of keys as of queries");
+    }
     if (op->packed_ && op->size_ <= 0) return InvalidArgument("head_size ", op->size_, " must be > 0");
     constexpr int kTogether[][2] = {{kKey, kValue}, {kPastKey, kPastValue}, {kCos, kSin}, {kQueryNorm, kKeyNorm}};
     for (const auto& [a, b] : kTogether) {
@@ -85,8 +90,8 @@ class RegionAttention final : public Operator {
     };
     const auto bytes = [&](int64_t heads, int64_t size) { return static_cast<size_t>(heads * size) * SizeOf(type_); };
     const std::byte* const q = input(kQuery);
-    const std::byte* const k = packed_ ? q + bytes(heads_, p.head_size) : input(kKey);
-    const std::byte* const v = packed_ ? k + bytes(kv_heads_, p.head_size) : input(kValue);
+    const std::byte* const k = packed_ ? q + bytes(packed_by_head_ ? 1 : heads_, p.head_size) : input(kKey);
+    const std::byte* const v = packed_ ? k + bytes(packed_by_head_ ? 1 : kv_heads_, p.head_size) : input(kValue);
     const MultiHeadPointers at{
         .attention = {.q = q, .k = k, .v = v, .y = context.output(kResult), .bias = input(kMask)},
         .q_norm = input(kQueryNorm),
@@ -165,6 +170,7 @@ class RegionAttention final : public Operator {
     p.q = RowsFirst(heads_, s.rows, s.size, s.q_elems);
     p.k = RowsFirst(kv_heads_, s.rows, s.size, s.k_elems);
     p.v = RowsFirst(kv_heads_, s.rows, s.v_size, s.v_elems);
+    if (packed_by_head_) p.q.head = p.k.head = p.v.head = s.q_elems / heads_;
     p.y = RowsFirst(heads_, s.rows, s.v_size);
     p.scale = scale_ ? static_cast<double>(*scale_) : 1.0 / std::sqrt(static_cast<double>(s.size));
     p.softcap = softcap_;
@@ -198,7 +204,7 @@ class RegionAttention final : public Operator {
   double softcap_ = 0;
   float norm_epsilon_ = 0;
   bool packed_ = false, heads_apart_ = false, empty_is_nan_ = false, mask_repeats_ = false, library_ = false;
-  bool interleaved_ = false;
+  bool packed_by_head_ = false, interleaved_ = false;
   bool has_present_[2] = {};
 };
 

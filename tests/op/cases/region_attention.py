@@ -19,8 +19,10 @@ def _heads(x: np.ndarray, heads: int) -> np.ndarray:
 
 
 def _parts(
-    q: np.ndarray, k: np.ndarray | None, v: np.ndarray | None, heads: int, kv_heads: int, size: int
+    q: np.ndarray, k: np.ndarray | None, v: np.ndarray | None, heads: int, kv_heads: int, size: int, by_head: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    if by_head:
+        return tuple(np.split(_heads(q, heads), [size, 2 * size], -1))
     if k is None or v is None:
         q, k, v = np.split(q, [heads * size, (heads + kv_heads) * size], -1)
     return _heads(q, heads), _heads(k, kv_heads), _heads(v, kv_heads)
@@ -32,10 +34,10 @@ def _both(
     sin: np.ndarray | None = None, q_norm: np.ndarray | None = None, k_norm: np.ndarray | None = None,
     q_num_heads: int = 1, kv_num_heads: int = 1, head_size: int = 0, scale: float | None = None,
     norm_epsilon: float = 1e-5, empty_is_nan: int = 0, heads_apart: int = 0, mask_repeats: int = 0,
-    rotary_interleaved: int = 0,
+    rotary_interleaved: int = 0, packed_by_head: int = 0,
 ) -> tuple[tuple[np.ndarray, ...], tuple[Any, ...]]:  # fmt: skip
     """The outputs and their magnitudes."""
-    q, k, v = _parts(q, k, v, q_num_heads, kv_num_heads, head_size)
+    q, k, v = _parts(q, k, v, q_num_heads, kv_num_heads, head_size, packed_by_head)
     if q_norm is not None and k_norm is not None:
         q, k = (
             x / np.sqrt(np.mean(x * x, -1, keepdims=True) + norm_epsilon) * w for x, w in ((q, q_norm), (k, k_norm))
@@ -89,6 +91,8 @@ def _case(
         row = (heads + kv_heads) * size + kv_heads * v_size
         inputs[:3] = Rand((batch, rows, row), low=-2, high=2), None, None
         attrs["head_size"] = size
+        if apart:
+            inputs[0] = Rand((batch, rows, heads, row // heads), low=-2, high=2)
     sizes = (size, v_size)
     inputs += [None if past is None else Rand((batch, kv_heads, past, each), low=-2, high=2) for each in sizes]
     inputs += [None if cache is None else Rand(cache, low=-1, high=1)] * 2
@@ -129,6 +133,13 @@ CASES = [
     _case("neighbours-rotated", past=5, cache=(2, 1, 3, 16), rotary_interleaved=1, dtypes=_TYPES),
     _case("a-step-of-neighbours", rows=1, past=9, cache=(1, 1, 1, 16), packed=True, rotary_interleaved=1),
     _case("neighbours-partly-rotated", size=40, norms=True, past=5, cache=(1, 3, 16), rotary_interleaved=1),
+    _case("packed-by-head", kv_heads=4, packed=True, packed_by_head=1, outputs=1, dtypes=_TYPES),
+    _case("packed-by-head-with-past", kv_heads=4, packed=True, apart=True, packed_by_head=1, past=5, size=32,
+          cache=(1, 3, 8), dtypes=_TYPES),
+    _case("packed-by-head-with-norms", kv_heads=4, packed=True, packed_by_head=1, norms=True, past=5, size=10,
+          v_size=6, cache=(2, 1, 3, 6), rotary_interleaved=1),
+    _case("a-step-packed-by-head", rows=1, kv_heads=4, packed=True, packed_by_head=1, past=70, cache=(1, 1, 1, 16)),
+    _case("long-packed-by-head", batch=1, rows=130, kv_heads=4, size=64, packed=True, packed_by_head=1, outputs=1),
     _case("odd-sizes", size=10, v_size=6, past=5, cache=(2, 1, 3, 6)),
     _case("values-of-another-size", v_size=40, past=5, packed=True),
     _case("one-product-alone", packed=True, outputs=1),
@@ -165,6 +176,8 @@ CASES = [
     _refused("past keys [2,2,5,16] and values [2,2,4,16] do not fit", _Q, _KV, _KV, None, Rand((2, 2, 5, 16)),
              Rand((2, 2, 4, 16))),
     _refused("the mask [2,1,3,4] does not broadcast", _Q, _KV, _KV, Rand((2, 1, 3, 4))),
+    _refused("packed_by_head is for one tensor", _Q, _KV, _KV, packed_by_head=1),
+    _refused("of as many heads of keys as of queries", Rand((2, 3, 128)), head_size=16, packed_by_head=1),
     _refused("the mask [3,1,3,3] does not broadcast", _Q, _KV, _KV, Rand((3, 1, 3, 3)), mask_repeats=1),
     _refused("cos [1,2,16] and sin [1,2,16] must both", _Q, _KV, _KV, None, None, None, Rand((1, 2, 16)),
              Rand((1, 2, 16))),

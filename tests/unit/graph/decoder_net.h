@@ -45,6 +45,7 @@ struct DecoderSpelling {
   bool late_keys = false;     // those of keys alone, by angles that are turned for it
   bool rotated = true, past = true, leaves = true, repeated = true;
   bool one_product = false;  // the model's own, cut into parts
+  int64_t head_parts = 0;    // of each head of one product: queries, keys, values, others
   int64_t dim = kSize;       // of a head that is rotated
   std::vector<Dim> cache = {{1}, {1}, kRows, {kSize}};
 };
@@ -60,19 +61,27 @@ struct DecoderNet : Net {
       int64_t at = 0;
       for (int i = 0; i < 3; at += columns[i++]) projected[i] = Part(whole, at, at + columns[i], 3);
     }
-    for (int i = 0; i < 3 && !s.one_product; ++i) {
+    int packed = -1;
+    if (s.head_parts != 0) {
+      const int64_t row = s.head_parts * kSize;
+      projected[0] = Op("MatMul", {x, Constant("w", {kHidden, kHeads * row})});
+      packed = Wide("Reshape", {projected[0], Ints("split", {0, 0, kHeads, row})});
+      if (!s.late_turn) packed = Turned(packed, {0, 2, 1, 3});
+    }
+    for (int i = 0; i < 3 && !s.one_product && packed < 0; ++i) {
       weights[i] = Constant("w", {kHidden, columns[i]});
       projected[i] = Op("MatMul", {x, weights[i]});
     }
     int heads[3];
     for (int i = 0; i < 3; ++i) {
-      heads[i] = Wide("Reshape", {projected[i], Ints("split", {0, 0, i == 0 ? kHeads : kv, kSize})});
+      heads[i] = packed >= 0 ? Part(packed, i * kSize, (i + 1) * kSize)
+                             : Wide("Reshape", {projected[i], Ints("split", {0, 0, i == 0 ? kHeads : kv, kSize})});
       if (s.norms && i < 2) heads[i] = Normalised(heads[i]);
       const bool rotates = s.rotated && i < 2;
       const bool late = s.late_turn || (s.late_keys && i == 1);
       const auto angles = [&](int value) { return late && s.late_keys ? Turned(value, {0, 2, 1, 3}) : value; };
       if (rotates && late) heads[i] = Rotated(heads[i], angles(cos), angles(sin));
-      heads[i] = Turned(heads[i], {0, 2, 1, 3});
+      if (packed < 0 || s.late_turn) heads[i] = Turned(heads[i], {0, 2, 1, 3});
       if (rotates && !late) heads[i] = Rotated(heads[i], cos, sin);
     }
     for (int i = 1; i < 3; ++i) {
