@@ -1,5 +1,6 @@
-// Rows of heads that only move, or whose elements are all rotated by halves by the numbers of their positions: what
-// models mostly want of head_rows.h, in half of the registers and a fraction of the instructions.
+// Rows of heads that only move, or whose elements are all rotated by the numbers of their positions, as halves or as
+// neighbours with a number each: what models mostly want of head_rows.h, in half of the registers and a fraction of the
+// instructions.
 #pragma once
 
 #include <algorithm>
@@ -22,10 +23,10 @@ struct PlainRows {
   FastDivider rows;
   uint32_t batch_rows = 0;  // of all groups of heads
   int32_t batch = 0, heads = 0;
-  int32_t together = 1;   // heads of a group: a thread has them one after the other
-  int32_t pairs = 0;      // of packs in a row, a half apart
-  int32_t lanes_log = 0;  // threads that share a row
-  int32_t unused = 0;     // whole words, as HeadRows has
+  int32_t together = 1;     // heads of a group: a thread has them one after the other
+  int32_t pairs = 0;        // of packs in a row, a half apart
+  int32_t lanes_log = 0;    // threads that share a row
+  int32_t interleaved = 0;  // neighbours are rotated; whole words, as HeadRows has
 };
 
 // Heads of a position that a thread has where there are enough of them for all threads (docs/benchmarks.md).
@@ -43,7 +44,7 @@ bool IsPlain(const HeadRowsPart& part) {
   if (r.dim == 0 || !moves) return moves;
   const int64_t before = r.new_only ? 0 : p.past_rows;
   const bool has_caches = before >= 0 && (p.batch - 1) * r.cache_batch_rows + before + p.new_rows <= r.cache_rows;
-  return !r.ids && !r.interleaved && r.dim == p.size && has_caches;
+  return !r.ids && (!r.interleaved || r.each) && r.dim == p.size && has_caches;
 }
 
 template <class T, int N>
@@ -65,6 +66,7 @@ PlainRows PlainRowsOf(const HeadRowsPart& part) {
   rows.out = static_cast<T*>(at.out) + (p.target == RowTarget::kAlone ? 0 : p.past_rows * p.out.row);
   rows.lanes_log = std::bit_width(static_cast<unsigned>(rows.pairs - 1));
   if (r.dim == 0) return rows;
+  rows.interleaved = r.interleaved ? 1 : 0;
   rows.cache_row = static_cast<int32_t>(r.each ? r.dim : r.dim / 2);
   rows.cache_second = static_cast<int32_t>(r.each ? r.dim / 2 : 0);
   rows.cache_batch = r.cache_batch_rows * rows.cache_row;
@@ -72,6 +74,22 @@ PlainRows PlainRowsOf(const HeadRowsPart& part) {
   rows.cos = static_cast<const T*>(at.cos) + before;
   rows.sin = static_cast<const T*>(at.sin) + before;
   return rows;
+}
+
+// Neighbours (x, y) of a pack as (x cos - y sin, x sin + y cos), with a cosine and a sine for each element.
+template <class T, int N>
+__device__ __forceinline__ RawPack<T, N> RotateNeighbours(const RawPack<T, N>& pack, const RawPack<T, N>& cos,
+                                                          const RawPack<T, N>& sin) {
+  ComputeType<T> x[N], c[N], s[N], turned[N];
+  UnpackCompute<T, N>(pack, x);
+  UnpackCompute<T, N>(cos, c);
+  UnpackCompute<T, N>(sin, s);
+#pragma unroll
+  for (int k = 0; k < N; k += 2) {
+    turned[k] = x[k] * c[k] - x[k + 1] * s[k];
+    turned[k + 1] = x[k] * s[k + 1] + x[k + 1] * c[k + 1];
+  }
+  return PackCompute<T, N>(turned);
 }
 
 // Threads share rows in powers of two; a thread has a pair of packs. blockIdx.z is the part, or the runs.
@@ -104,7 +122,10 @@ __global__ void __launch_bounds__(kRunThreads, 4) PlainRowsKernel(__grid_constan
     }
     for (int i = 0; i < count; ++i, from += p.in_strides.head, to += p.out_strides.head) {
       RawPack<T, N> a = LoadRaw<N>(from), b = LoadRaw<N>(from + half);
-      if (p.cos != nullptr) {
+      if (p.interleaved != 0) {
+        a = RotateNeighbours<T, N>(a, cos[0], sin[0]);
+        b = RotateNeighbours<T, N>(b, cos[1], sin[1]);
+      } else if (p.cos != nullptr) {
         ComputeType<T> x[N], y[N], c[N], d[N], turned[N];
         UnpackCompute<T, N>(a, x);
         UnpackCompute<T, N>(b, y);

@@ -83,8 +83,9 @@ TEST_F(HeadRowsTest, PlainRowsAreThoseOfTheGeneralKernel) {
   for (const Sizes& s : {Sizes{3, 5, 16}, {2, 3, 24}, {1, 2, 2048}, {5, 1640, 64}, {1, 2, 4096}}) {
     const std::vector<float> in = Numbers(kBatch * s.rows * s.heads * s.size, 1);
     const std::vector<float> zeros(static_cast<size_t>(s.heads * s.size));
-    for (const int form : {0, 1, 2}) {  // moves; a number for each pair; for each element, of rows behind past ones
-      const int64_t past = form == 2 ? 2 : 0, columns = form == 1 ? s.size / 2 : s.size;
+    // Moves; a number for each pair; for each element, of rows behind past ones; the same of neighbours.
+    for (const int form : {0, 1, 2, 3}) {
+      const int64_t past = form >= 2 ? 2 : 0, columns = form == 1 ? s.size / 2 : s.size;
       HeadRowsPart part{.problem = {.batch = kBatch,
                                     .heads = s.heads,
                                     .size = s.size,
@@ -93,12 +94,13 @@ TEST_F(HeadRowsTest, PlainRowsAreThoseOfTheGeneralKernel) {
                                     .in = {s.rows * s.heads * s.size, s.size, s.heads * s.size},
                                     .out = {s.heads * (s.rows + past) * s.size, (s.rows + past) * s.size, s.size},
                                     .past_rows = past,
-                                    .target = form == 2 ? RowTarget::kInPlace : RowTarget::kAlone},
+                                    .target = form >= 2 ? RowTarget::kInPlace : RowTarget::kAlone},
                         .at = {.in = Upload(in)}};
       const std::vector<float> cos = Numbers(kBatch * (s.rows + past) * columns, -3);
       if (form != 0) {
         part.problem.rotary = {.dim = s.size,
-                               .each = form == 2,
+                               .interleaved = form == 3,
+                               .each = form >= 2,
                                .cache_rows = kBatch * (s.rows + past),
                                .new_only = form == 1,
                                .cache_batch_rows = s.rows + past};
