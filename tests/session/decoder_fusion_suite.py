@@ -37,6 +37,7 @@ class Decoder(Graph):
     own_heads: bool = False  # angles of each head, of all positions the same
     widened: bool = False  # heads and angles, to float and back, while heads are rotated
     norms: bool = False
+    norm_last: bool = False  # behind the rotation
     kv_heads: int = KV_HEADS
     bias: bool = False
     activation: str = "silu"
@@ -130,12 +131,14 @@ class Decoder(Graph):
     def attention(self, x: str, cos: str, sin: str, mask: str) -> str:
         heads = []
         for i, y in enumerate(self.parts_of_heads(x) if self.by_head else self.split_heads(x)):
-            y = self.norm(y) if self.norms and i < 2 else y
+            normalises = self.norms and i < 2
+            y = self.norm(y) if normalises and not self.norm_last else y
             rotate = self.rotate_in_float if self.widened else self.rotate
             rotates = self.rotated != 0 and i < 2
             y = rotate(y, cos, sin) if rotates and self.rows_first else y
             y = y if self.by_head else self.add("Transpose", y, perm=[0, 2, 1, 3])
-            heads.append(rotate(y, cos, sin) if rotates and not self.rows_first else y)
+            y = rotate(y, cos, sin) if rotates and not self.rows_first else y
+            heads.append(self.norm(y) if normalises and self.norm_last else y)
         for i in (1, 2):
             if self.past is not None:
                 size = self.value_size if i == 2 else HEAD
@@ -205,6 +208,8 @@ FORMS: dict[str, dict[str, Any]] = {
     "neighbours rotated rows first": {"interleaved": True, "rotated": 4, "rows_first": True, "one_product": True},
     "norms": {"norms": True, "past": None},
     "norms and past": {"norms": True, "bias": True},
+    "norms behind the rotation": {"norms": True, "norm_last": True},
+    "norms behind the rotation of some": {"norms": True, "norm_last": True, "rotated": 4, "interleaved": True},
     "as many heads": {"kv_heads": HEADS, "bias": True},
     "one head": {"kv_heads": 1, "activation": "gelu"},
     "capped scores": {"softcap": 2.0},

@@ -21,8 +21,9 @@ struct Source {
   int norm = -1;             // the scale of an RMSNormalization of each head
   int normalised = -1;       // its result, where that lies as `rows` do
   float epsilon = 0;
-  int past = -1;     // heads first
-  int present = -1;  // heads first, where others read it too
+  bool norm_last = false;  // of rows as they are rotated, not before
+  int past = -1;           // heads first
+  int present = -1;        // heads first, where others read it too
 };
 
 class Fuser {
@@ -94,7 +95,7 @@ class Fuser {
     return source;
   }
 
-  // Of a value with heads first: rotated or not, normalised or not, before or after they were turned.
+  // Of a value with heads first: rotated or not, normalised or not, in either order, before or after they were turned.
   Source SourceOf(int value) const {
     Source source;
     bool turned = false;
@@ -103,7 +104,8 @@ class Fuser {
       const bool is_private = value == last || match_.IsPrivate(value);
       if (!turned && heads_.IsTurn(*maker)) {
         turned = true;
-      } else if (is_private && source.cos < 0 && source.norm < 0 && !source.part && IsRotationOfRows(*maker, turned)) {
+      } else if (is_private && source.cos < 0 && !source.part && IsRotationOfRows(*maker, turned)) {
+        source.norm_last = source.norm >= 0;
         source.cos = Unturned(maker->inputs[1]), source.sin = Unturned(maker->inputs[2]);
         source.interleaved = IntAttribute(*maker, "interleaved", 0) != 0;
       } else if (is_private && source.norm < 0 && !source.part && IsHeadNorm(*maker)) {
@@ -153,14 +155,15 @@ class Fuser {
   // Norms of queries and keys are done together or not at all, and so are the parts of all three: the nodes of others
   // stay. Why there is nothing to read then; null: there is.
   static const char* WithoutOthers(Source& q, Source& k, Source& v) {
-    if (q.norm < 0 || k.norm < 0 || q.epsilon != k.epsilon) {
+    if (q.norm < 0 || k.norm < 0 || q.epsilon != k.epsilon || q.norm_last != k.norm_last) {
       for (Source* const source : {&q, &k}) {
         if (source->norm < 0) continue;
+        if (source->norm_last) source->cos = source->sin = -1, source->interleaved = source->norm_last = false;
         source->rows = source->normalised;
         source->norm = -1;
         source->part.reset();
       }
-      if (q.rows < 0 || k.rows < 0) return "only one of queries and keys is normalised, with its heads first";
+      if (q.rows < 0 || k.rows < 0) return "queries and keys are not normalised alike, with their heads first";
     }
     if (ArePacked(q, k, v)) return nullptr;
     for (Source* const source : {&q, &k, &v}) {
@@ -221,6 +224,7 @@ class Fuser {
     fused.attributes["q_num_heads"] = graph_.value(attention.inputs[0]).dims->at(1).size;
     fused.attributes["kv_num_heads"] = graph_.value(attention.inputs[1]).dims->at(1).size;
     if (q.norm >= 0) fused.attributes["norm_epsilon"] = q.epsilon;
+    if (q.norm_last) fused.attributes["norm_last"] = int64_t{1};
     if (q.interleaved) fused.attributes["rotary_interleaved"] = int64_t{1};
     return fused;
   }

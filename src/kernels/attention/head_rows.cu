@@ -89,6 +89,12 @@ struct Values {
 #pragma unroll
     for (int i = 0; i < N; ++i) value[i] *= factor * other.value[i];
   }
+  __device__ __forceinline__ C SumOfSquares() const {
+    C sum = 0;
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum += value[i] * value[i];
+    return sum;
+  }
   __device__ __forceinline__ void StoreTo(T* pointer) const { StoreWords<N>(pointer, PackCompute<T, N>(value)); }
 };
 
@@ -108,21 +114,6 @@ struct Source {
     return values;
   }
 };
-
-// One over the root mean square of a row. The lanes of `group` share the row and call this together.
-template <class T, int N>
-__device__ __forceinline__ ComputeType<T> NormFactor(const Source<T, N>& row, int64_t size, float epsilon, int lane,
-                                                     int lanes, unsigned group) {
-  using C = ComputeType<T>;
-  C sum = 0;
-  for (int64_t column = int64_t{lane} * N; column < size; column += int64_t{lanes} * N) {
-    const Values<T, N> values = row.At(column);
-#pragma unroll
-    for (int i = 0; i < N; ++i) sum += values.value[i] * values.value[i];
-  }
-  for (int offset = lanes / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(group, sum, offset);
-  return C(1) / std::sqrt(sum / static_cast<C>(size) + static_cast<C>(epsilon));
-}
 
 // Neighbours (a[0], a[1]), ..., (b[N - 2], b[N - 1]): the first of each go to `a`, the second ones to `b`.
 template <class T, int N>
@@ -146,9 +137,21 @@ __device__ __forceinline__ void Interleave(Values<T, N>& a, Values<T, N>& b) {
   }
 }
 
+// Two packs of a row that are rotated together, and their columns.
 template <class T, int N>
-__device__ __forceinline__ void RotatePair(const Arguments& p, const Source<T, N>& row, T* to, int64_t cache_row,
-                                           int pair) {
+struct PackPair {
+  Values<T, N> x, y;
+  int64_t first, second;
+
+  __device__ __forceinline__ void StoreTo(T* row) const {
+    x.StoreTo(row + first);
+    y.StoreTo(row + second);
+  }
+};
+
+template <class T, int N>
+__device__ __forceinline__ PackPair<T, N> Rotated(const Arguments& p, const Source<T, N>& row, int64_t cache_row,
+                                                  int pair) {
   using C = ComputeType<T>;
   const Rotary& rotary = p.problem.rotary;
   const int64_t half = rotary.dim / 2, at = int64_t{pair} * N;
@@ -176,8 +179,28 @@ __device__ __forceinline__ void RotatePair(const Arguments& p, const Source<T, N
     x.value[i] = real;
   }
   if (neighbours) Interleave(x, y);
-  x.StoreTo(to + first);
-  y.StoreTo(to + second);
+  return {x, y, first, second};
+}
+
+// One over the root mean square of a row whose first `pairs` of packs are rotated. The lanes of `group` share the row
+// and call this together.
+template <class T, int N>
+__device__ __forceinline__ ComputeType<T> NormFactor(const Arguments& p, const Source<T, N>& row, int64_t cache_row,
+                                                     int pairs, int lane, unsigned group) {
+  using C = ComputeType<T>;
+  const int lanes = 1 << p.lanes_log;
+  const auto size = static_cast<int>(p.problem.size / N);
+  C sum = 0;
+  for (int unit = lane; unit < size - pairs; unit += lanes) {
+    if (unit < pairs) {
+      const PackPair<T, N> pair = Rotated<T, N>(p, row, cache_row, unit);
+      sum += pair.x.SumOfSquares() + pair.y.SumOfSquares();
+    } else {
+      sum += row.At(int64_t{unit + pairs} * N).SumOfSquares();
+    }
+  }
+  for (int offset = lanes / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(group, sum, offset);
+  return C(1) / std::sqrt(sum / static_cast<C>(p.problem.size) + static_cast<C>(p.problem.norm_epsilon));
 }
 
 // Threads share rows in powers of two; a thread has a pair of packs, or a pack, at a time. blockIdx.z is the part, or
@@ -205,21 +228,34 @@ __global__ void __launch_bounds__(kThreads) HeadRowsKernel(__grid_constant__ con
       if (place.to == nullptr) continue;
       Source<T, N> source{place.from, nullptr, nullptr, 1};
       if (place.is_new && p.at.bias != nullptr) source.bias = static_cast<const T*>(p.at.bias) + head * problem.size;
-      if (place.is_new && p.at.norm != nullptr) {
-        source.factor = NormFactor(source, problem.size, problem.norm_epsilon, lane, 1 << p.lanes_log, group);
-        source.norm = static_cast<const T*>(p.at.norm);
-      }
       const int pairs = place.is_new ? p.pairs : 0;
       const int units = place.is_new ? p.units : p.units + p.pairs;
       const int64_t cache_row = pairs != 0 ? CacheRow(p, batch, place) : 0;
+      const T* norm_last = nullptr;
+      ComputeType<T> factor = 1;
+      if (place.is_new && p.at.norm != nullptr) {
+        factor = NormFactor(p, source, cache_row, problem.norm_last ? pairs : 0, lane, group);
+        if (problem.norm_last) {
+          norm_last = static_cast<const T*>(p.at.norm);
+        } else {
+          source.norm = static_cast<const T*>(p.at.norm);
+          source.factor = factor;
+        }
+      }
       for (int unit = lane; unit < units; unit += 1 << p.lanes_log) {
         if (unit < pairs) {
-          RotatePair<T, N>(p, source, place.to, cache_row, unit);
+          PackPair<T, N> pair = Rotated<T, N>(p, source, cache_row, unit);
+          if (norm_last != nullptr) {
+            pair.x.Scale(norm_last + pair.first, factor);
+            pair.y.Scale(norm_last + pair.second, factor);
+          }
+          pair.StoreTo(place.to);
           continue;
         }
         const int64_t column = int64_t{unit + pairs} * N;
         Values<T, N> values = {};
         if (place.from != nullptr) values = source.At(column);
+        if (norm_last != nullptr) values.Scale(norm_last + column, factor);
         values.StoreTo(place.to + column);
       }
     }

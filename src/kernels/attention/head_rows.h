@@ -49,7 +49,8 @@ struct HeadRows {
   int64_t past_rows = 0, lengths_add = 0, past_capacity = 0;
   float norm_epsilon = 0;  // of x / sqrt(mean(x^2) + epsilon) * norm, where HeadRowsPointers has norm
   RowTarget target = RowTarget::kWhole;
-  uint8_t unused_too[4 - sizeof(RowTarget)] = {};
+  bool norm_last = false;  // of rows as they are rotated, not before
+  uint8_t unused_too[3 - sizeof(RowTarget)] = {};
   Rotary rotary = {};
 };
 

@@ -42,6 +42,7 @@ Launches Split(const MultiHead& problem) {
   k.used = problem.kv_bias || problem.norms || problem.k_rotary || problem.appends;
   v.used = problem.kv_bias || problem.appends;
   q.rows.norm_epsilon = k.rows.norm_epsilon = problem.norm_epsilon;
+  q.rows.norm_last = k.rows.norm_last = problem.norm_last;
   if (problem.q_rotary) q.rows.rotary = problem.rotary;
   if (problem.k_rotary) k.rows.rotary = problem.rotary;
 

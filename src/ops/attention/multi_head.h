@@ -11,7 +11,8 @@ struct MultiHead {
   bool library = false;                 // MayUseLibrary
   int64_t new_keys = 0;                 // rows that come in; attention.keys counts those of the cache too
   bool q_bias = false, kv_bias = false;
-  bool norms = false;      // queries and keys, before they are rotated
+  bool norms = false;  // queries and keys, before they are rotated, or behind that
+  bool norm_last = false;
   float norm_epsilon = 0;  // kernels::HeadRows
   bool q_rotary = false, k_rotary = false;
   kernels::Rotary rotary = {};

@@ -1,5 +1,5 @@
 // Attention of compiled regions with what decoders have around it, in at most two launches: queries and keys are
-// normalised and rotated, keys and values appended to past ones.
+// normalised and rotated, with "norm_last" in that order turned round, keys and values appended to past ones.
 //
 // Queries, keys and values are [batch, rows, heads, size] or [batch, rows, heads * size]; without keys and values the
 // first input is all three side by side, [batch, rows, (heads + kv_heads) * size + kv_heads * v_size], or, with
@@ -42,6 +42,7 @@ class RegionAttention final : public Operator {
     op->empty_is_nan_ = info.BoolOr("empty_is_nan", false);
     op->mask_repeats_ = info.BoolOr("mask_repeats", false);
     op->norm_epsilon_ = info.FloatOr("norm_epsilon", 1e-5f);
+    op->norm_last_ = info.BoolOr("norm_last", false);
     op->interleaved_ = info.BoolOr("rotary_interleaved", false);
     if (op->heads_ <= 0 || op->kv_heads_ <= 0 || op->heads_ % op->kv_heads_ != 0) {
       return InvalidArgument(op->heads_, " heads of queries cannot share ", op->kv_heads_, " heads of keys");
@@ -185,6 +186,7 @@ class RegionAttention final : public Operator {
     MultiHead problem{.attention = p, .library = library_, .new_keys = s.rows};
     problem.norms = HasInput(inputs, kQueryNorm);
     problem.norm_epsilon = norm_epsilon_;
+    problem.norm_last = norm_last_;
     problem.q_rotary = problem.k_rotary = HasInput(inputs, kCos);
     if (problem.q_rotary) {
       CUDAEP_ASSIGN_OR_RETURN(problem.rotary,
@@ -204,7 +206,7 @@ class RegionAttention final : public Operator {
   double softcap_ = 0;
   float norm_epsilon_ = 0;
   bool packed_ = false, heads_apart_ = false, empty_is_nan_ = false, mask_repeats_ = false, library_ = false;
-  bool packed_by_head_ = false, interleaved_ = false;
+  bool packed_by_head_ = false, interleaved_ = false, norm_last_ = false;
   bool has_present_[2] = {};
 };
 

@@ -34,17 +34,26 @@ def _both(
     sin: np.ndarray | None = None, q_norm: np.ndarray | None = None, k_norm: np.ndarray | None = None,
     q_num_heads: int = 1, kv_num_heads: int = 1, head_size: int = 0, scale: float | None = None,
     norm_epsilon: float = 1e-5, empty_is_nan: int = 0, heads_apart: int = 0, mask_repeats: int = 0,
-    rotary_interleaved: int = 0, packed_by_head: int = 0,
+    rotary_interleaved: int = 0, packed_by_head: int = 0, norm_last: int = 0,
 ) -> tuple[tuple[np.ndarray, ...], tuple[Any, ...]]:  # fmt: skip
     """The outputs and their magnitudes."""
     q, k, v = _parts(q, k, v, q_num_heads, kv_num_heads, head_size, packed_by_head)
-    if q_norm is not None and k_norm is not None:
-        q, k = (
-            x / np.sqrt(np.mean(x * x, -1, keepdims=True) + norm_epsilon) * w for x, w in ((q, q_norm), (k, k_norm))
-        )
-    if cos is not None and sin is not None:
-        cos, sin = (table.reshape(table.shape[0], 1, q.shape[2], table.shape[-1]) for table in (cos, sin))
-        q, k = (rotate_each(x, cos, sin, rotary_interleaved) for x in (q, k))
+
+    def normalised(x: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+        if weights is None:
+            return x
+        return x / np.sqrt(np.mean(x * x, -1, keepdims=True) + norm_epsilon) * weights
+
+    def rotated(x: np.ndarray) -> np.ndarray:
+        if cos is None or sin is None:
+            return x
+        tables = (table.reshape(table.shape[0], 1, x.shape[2], table.shape[-1]) for table in (cos, sin))
+        return rotate_each(x, *tables, rotary_interleaved)
+
+    q, k = (
+        normalised(rotated(x), weights) if norm_last else rotated(normalised(x, weights))
+        for x, weights in ((q, q_norm), (k, k_norm))
+    )
     if past_key is not None and past_value is not None:
         k, v = np.concatenate([past_key, k], 2), np.concatenate([past_value, v], 2)
     scale = 1 / math.sqrt(q.shape[3]) if scale is None else scale
@@ -127,6 +136,11 @@ CASES = [
     _case("norms", norms=True, past=5, cache=(1, 3, 16), dtypes=_TYPES),
     _case("norms-alone", norms=True, outputs=1, norm_epsilon=0.25),
     _case("norms-of-one-product", norms=True, packed=True, past=2, cache=(1, 3, 16)),
+    _case("norms-last", norms=True, norm_last=1, past=5, cache=(1, 3, 16), norm_epsilon=0.25, dtypes=_TYPES),
+    _case("norms-last-of-some-rotated", norms=True, norm_last=1, size=40, past=5, cache=(2, 1, 3, 16),
+          rotary_interleaved=1),
+    _case("norms-last-of-odd-sizes", norms=True, norm_last=1, rows=1, size=10, past=70, cache=(1, 1, 6)),
+    _case("norms-last-without-rotation", norms=True, norm_last=1, past=5),
     _case("heads-apart", apart=True, norms=True, past=5, cache=(1, 3, 1, 16)),
     _case("heads-stay-apart", past=5, cache=(1, 3, 16), v_size=24, heads_apart=1),
     _case("partly-rotated", size=40, past=5, cache=(1, 3, 16)),

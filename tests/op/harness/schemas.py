@@ -185,7 +185,7 @@ def _fused_schemas() -> list[Schema]:
             floats,
             {"scale": "FLOAT", "norm_epsilon": "FLOAT"}
             | dict.fromkeys(("q_num_heads", "kv_num_heads", "head_size", "heads_apart", "empty_is_nan"), "INT")
-            | dict.fromkeys(("mask_repeats", "rotary_interleaved", "packed_by_head"), "INT"),
+            | dict.fromkeys(("mask_repeats", "rotary_interleaved", "packed_by_head", "norm_last"), "INT"),
         ),
         replace(
             image,

@@ -16,6 +16,8 @@ inline Settings Without(std::initializer_list<Fusion> fusions) {
   return settings;
 }
 
+inline Settings WithoutProjections() { return Without({Fusion::kProjections, Fusion::kProductEpilogue}); }
+
 inline int64_t Count(const Net& net, const char* op) { return std::ranges::count(net.Operators(), op); }
 
 inline const ir::Node* Find(const Net& net, const char* op, const char* domain = ops::kFusedDomain) {
@@ -34,6 +36,11 @@ inline std::string Missed(const std::vector<FusionNote>& notes) {
 inline constexpr int64_t kKvHeads = 1;
 inline const Dim kPast = {kUnknownDim, "past"};
 
+// Angles of heads that are turned to the front behind the rotation, or before.
+inline std::vector<Dim> CacheOf(bool late_turn) {
+  return late_turn ? std::vector<Dim>{{1}, kRows, {1}, {kSize}} : std::vector<Dim>{{1}, {1}, kRows, {kSize}};
+}
+
 struct DecoderSpelling {
   bool interleaved = false;   // neighbours are pairs, not halves
   bool nothing_left = false;  // behind whole heads that are rotated, and joined to it
@@ -41,6 +48,7 @@ struct DecoderSpelling {
   bool negative = false;      // axes and positions counted from the end
   bool turned = false;        // which factor and which summand is first
   bool norms = false;         // of each head of queries and keys
+  bool norm_last = false;     // behind the rotation
   bool late_turn = false;     // heads go to the front behind the rotation
   bool late_keys = false;     // those of keys alone, by angles that are turned for it
   bool rotated = true, past = true, leaves = true, repeated = true;
@@ -76,13 +84,16 @@ struct DecoderNet : Net {
     for (int i = 0; i < 3; ++i) {
       heads[i] = packed >= 0 ? Part(packed, i * kSize, (i + 1) * kSize)
                              : Wide("Reshape", {projected[i], Ints("split", {0, 0, i == 0 ? kHeads : kv, kSize})});
-      if (s.norms && i < 2) heads[i] = Normalised(heads[i]);
+      const bool normalises = s.norms && i < 2;
+      if (normalises && !s.norm_last) heads[i] = Normalised(heads[i]);
       const bool rotates = s.rotated && i < 2;
       const bool late = s.late_turn || (s.late_keys && i == 1);
       const auto angles = [&](int value) { return late && s.late_keys ? Turned(value, {0, 2, 1, 3}) : value; };
       if (rotates && late) heads[i] = Rotated(heads[i], angles(cos), angles(sin));
+      if (normalises && s.norm_last && late) heads[i] = Normalised(heads[i]);
       if (packed < 0 || s.late_turn) heads[i] = Turned(heads[i], {0, 2, 1, 3});
       if (rotates && !late) heads[i] = Rotated(heads[i], cos, sin);
+      if (normalises && s.norm_last && !late) heads[i] = Normalised(heads[i]);
     }
     for (int i = 1; i < 3; ++i) {
       if (s.past) {

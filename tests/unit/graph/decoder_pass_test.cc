@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "decoder_net.h"
-#include "graph/ir/constants.h"
 
 namespace cudaep::graph {
 namespace {
@@ -12,7 +11,6 @@ namespace {
 Settings GroupsAlone() {
   return Without({Fusion::kRotary, Fusion::kDecoderAttention, Fusion::kProjections, Fusion::kProductEpilogue});
 }
-Settings WithoutProjections() { return Without({Fusion::kProjections, Fusion::kProductEpilogue}); }
 
 TEST(GroupedHeadsTest, AttentionReadsEachHeadOnce) {
   DecoderNet net;
@@ -70,14 +68,13 @@ TEST(DecoderAttentionTest, OneOperatorDoesWhatIsAround) {
   for (int bits = 0; bits < 64; ++bits) {
     const bool past = (bits & 1) != 0, leaves = (bits & 2) != 0, rotated = (bits & 4) != 0, norms = (bits & 8) != 0;
     const bool late_turn = (bits & 16) != 0, repeated = (bits & 32) != 0;
-    DecoderNet net(
-        {.norms = norms,
-         .late_turn = late_turn,
-         .rotated = rotated,
-         .past = past,
-         .leaves = leaves,
-         .repeated = repeated,
-         .cache = late_turn ? std::vector<Dim>{{1}, kRows, {1}, {kSize}} : std::vector<Dim>{{1}, {1}, kRows, {kSize}}});
+    DecoderNet net({.norms = norms,
+                    .late_turn = late_turn,
+                    .rotated = rotated,
+                    .past = past,
+                    .leaves = leaves,
+                    .repeated = repeated,
+                    .cache = CacheOf(late_turn)});
     net.Run(WithoutProjections());
     const ir::Node* const fused = Find(net, "Attention");
     if (!past && !rotated && !norms) {
@@ -136,84 +133,54 @@ TEST(DecoderAttentionTest, NeighboursOfQueriesAndHalvesOfKeysStay) {
   EXPECT_NE(Missed(notes).find("either queries or keys have neighbours rotated"), std::string::npos);
 }
 
-TEST(DecoderAttentionTest, PartsOfEachHeadAreReadThere) {
-  for (int bits = 0; bits < 16; ++bits) {
-    const bool norms = (bits & 2) != 0, late_turn = (bits & 4) != 0, past = (bits & 8) != 0;
-    DecoderNet net({.negative = (bits & 1) != 0,
-                    .norms = norms,
-                    .late_turn = late_turn,
-                    .past = past,
-                    .repeated = false,
-                    .head_parts = 3,
-                    .cache = {late_turn ? std::vector<Dim>{kRows, {1}, {kSize}} : std::vector<Dim>{kRows, {kSize}}}});
+TEST(DecoderAttentionTest, NormsBehindTheRotationAreDoneThere) {
+  for (const bool late_turn : {false, true}) {
+    DecoderNet net({.norms = true, .norm_last = true, .late_turn = late_turn, .cache = CacheOf(late_turn)});
     net.Run(WithoutProjections());
     const ir::Node* const fused = Find(net, "Attention");
-    ASSERT_NE(fused, nullptr) << bits;
-    EXPECT_EQ(std::vector<int>(fused->inputs.begin(), fused->inputs.begin() + 3),
-              (std::vector<int>{net.projected[0], -1, -1}))
-        << bits;
-    EXPECT_EQ(fused->inputs.back(), norms ? net.norm : -1) << bits;
-    EXPECT_EQ(fused->inputs[4], net.past[0]) << bits;
-    EXPECT_EQ(std::get<int64_t>(fused->attributes.at("packed_by_head")), 1);
-    EXPECT_EQ(std::get<int64_t>(fused->attributes.at("head_size")), kSize);
-    EXPECT_EQ(Count(net, "Slice") + Count(net, "Transpose"), 0) << bits;
+    ASSERT_NE(fused, nullptr);
+    EXPECT_EQ(std::get<int64_t>(fused->attributes.at("norm_last")), 1);
+    EXPECT_EQ(fused->inputs[0], net.projected[0]);
+    EXPECT_EQ(fused->inputs[6], net.cos);
+    EXPECT_EQ(fused->inputs.back(), net.norm);
+    EXPECT_EQ(Count(net, "RMSNormalization") + Count(net, "RotaryEmbedding"), 0);
+  }
+  DecoderNet before({.norms = true});
+  before.Run(WithoutProjections());
+  EXPECT_FALSE(Find(before, "Attention")->attributes.contains("norm_last"));
+}
+
+TEST(DecoderAttentionTest, NormsOfOneBehindTheRotationStay) {
+  for (const bool late_turn : {false, true}) {
+    DecoderNet net({.norms = true, .norm_last = true, .late_turn = late_turn, .cache = CacheOf(late_turn)});
+    net.Run(Without({Fusion::kDecoderAttention, Fusion::kProjections, Fusion::kProductEpilogue}));
+    const auto rotation = std::ranges::find_if(
+        net.graph.nodes, [](const ir::Node& node) { return node.Is("RotaryEmbedding", ops::kFusedDomain); });
+    const auto norm = std::next(rotation);  // of the queries, which come first
+    ASSERT_TRUE(norm->Is("RMSNormalization"));
+    std::swap(rotation->inputs[0], norm->inputs[0]);
+    std::swap(rotation->outputs, norm->outputs);
+    std::iter_swap(rotation, norm);
+    const auto notes = net.Run(WithoutProjections());
+    EXPECT_EQ(Find(net, "Attention"), nullptr);
+    EXPECT_EQ(Count(net, "RMSNormalization"), 2);
+    const char* const why = late_turn ? "rotated by other angles" : "not normalised alike, with their heads first";
+    EXPECT_NE(Missed(notes).find(why), std::string::npos) << Missed(notes);
   }
 }
 
-// Heads that were turned before stay as they are; others are taken apart by nodes.
-TEST(DecoderAttentionTest, OtherPartsOfHeadsStay) {
-  const auto stays = [](int64_t head_parts, auto&& change) {
-    for (const bool late_turn : {false, true}) {
-      DecoderNet net({.late_turn = late_turn, .rotated = false, .repeated = false, .head_parts = head_parts});
-      for (ir::Node& node : net.graph.nodes) {
-        if (node.Is("Slice")) change(net, node, ir::IntsOf(net.graph, node.inputs[1])->front() / kSize);
-      }
-      const auto notes = net.Run(WithoutProjections());
-      const ir::Node* const fused = Find(net, "Attention");
-      ASSERT_EQ(fused != nullptr, late_turn);
-      if (late_turn) {
-        EXPECT_FALSE(fused->attributes.contains("packed_by_head"));
-        EXPECT_TRUE(net.MakerOf(fused->inputs[0])->Is("Slice"));
-      } else {
-        EXPECT_NE(Missed(notes).find("the parts of each head are not queries, keys and values"), std::string::npos);
-      }
-    }
-  };
-  const auto take = [](DecoderNet& net, ir::Node& node, int64_t part) {
-    node.inputs[1] = net.Ints("begin", {part * kSize});
-    node.inputs[2] = net.Ints("end", {(part + 1) * kSize});
-  };
-  stays(4, [](DecoderNet&, ir::Node&, int64_t) {});  // values are not the last
-  stays(3, [&](DecoderNet& net, ir::Node& node, int64_t part) { take(net, node, (3 - part) % 3); });  // keys are last
-  stays(3, [&](DecoderNet& net, ir::Node& node, int64_t part) { take(net, node, std::max<int64_t>(part, 1)); });
-  stays(3, [&](DecoderNet& net, ir::Node& node, int64_t part) { take(net, node, part == 1 ? 0 : part); });
-}
-
-TEST(DecoderAttentionTest, PartsOfHeadsOfTwoTensorsStay) {
-  DecoderNet net({.late_turn = true, .rotated = false, .repeated = false, .head_parts = 3});
-  for (ir::Node& node : net.graph.nodes) {
-    const bool is_keys = node.Is("Slice") && ir::IntsOf(net.graph, node.inputs[1]) == std::vector{kSize};
-    if (is_keys) node.inputs[0] = net.Input("other", {kBatch, kRows, {kHeads}, {3 * kSize}});
+TEST(DecoderAttentionTest, RotationsThatOthersReadAreNoPart) {
+  DecoderNet net({.norms = true, .norm_last = true, .late_turn = true, .cache = CacheOf(true)});
+  for (const ir::Node& node : net.graph.nodes) {
+    if (node.Is("Add")) net.Output(node.outputs[0]);
   }
   net.Run(WithoutProjections());
   const ir::Node* const fused = Find(net, "Attention");
   ASSERT_NE(fused, nullptr);
-  EXPECT_FALSE(fused->attributes.contains("packed_by_head"));
-}
-
-TEST(DecoderAttentionTest, PartsOfNormsOfOtherEpsilonsStay) {
-  DecoderNet net({.norms = true, .late_turn = true, .rotated = false, .repeated = false, .head_parts = 3});
-  for (ir::Node& node : net.graph.nodes) {
-    if (!node.Is("RMSNormalization")) continue;
-    node.attributes["epsilon"] = 0.5f;
-    break;
-  }
-  net.Run(WithoutProjections());
-  const ir::Node* const fused = Find(net, "Attention");
-  ASSERT_NE(fused, nullptr);
-  EXPECT_FALSE(fused->attributes.contains("packed_by_head"));
-  EXPECT_TRUE(net.MakerOf(fused->inputs[0])->Is("RMSNormalization"));
-  EXPECT_TRUE(net.MakerOf(fused->inputs[2])->Is("Slice"));
+  EXPECT_EQ(fused->inputs[6], -1);
+  EXPECT_EQ(fused->inputs.back(), net.norm);
+  EXPECT_FALSE(fused->attributes.contains("norm_last"));
+  EXPECT_EQ(Count(net, "RotaryEmbedding"), 2);
 }
 
 // Each with the reason that the log gives.
