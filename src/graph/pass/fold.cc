@@ -40,18 +40,26 @@ ops::HostTensor Rounded(const ops::HostTensor& tensor, DataType type) {
 class Folder {
  public:
   Folder(ir::Graph& graph, const ir::KnownElements& known, const Settings& settings)
-      : graph_(graph), known_(known), settings_(settings), folded_(graph.values.size(), -1) {}
+      : graph_(graph),
+        known_(known),
+        settings_(settings),
+        folded_(graph.values.size(), -1),
+        is_made_(graph.values.size(), 0) {}
 
   void Run() {
     for (ir::Node& node : graph_.nodes) {
       for (int& input : node.inputs) {
         if (input >= 0 && folded_[static_cast<size_t>(input)] >= 0) input = folded_[static_cast<size_t>(input)];
       }
+      for (const int output : node.outputs) {
+        if (output >= 0 && !node.on_host) is_made_[static_cast<size_t>(output)] = 1;
+      }
       if (node.outputs.size() != 1 || node.outputs[0] < 0) continue;
       ReadVectors(node);
       const int output = node.outputs[0];
       int& folded = folded_[static_cast<size_t>(output)];
       folded = Unchanged(node);
+      if (folded >= 0 && !node.on_host) LetLeave(folded, output);
       if (folded >= 0 || graph_.value(output).output >= 0) continue;
       std::optional<ops::HostTensor> tensor = Numbers(output);
       if (!tensor) tensor = Evaluated(node);
@@ -105,6 +113,14 @@ class Folder {
       if (!(*value.dims)[i].known() && (*same.dims)[i].known()) (*value.dims)[i] = (*same.dims)[i];
     }
     return from;
+  }
+
+  // What a node makes here leaves in the place of its copy, unless it leaves anyway: one value is one result.
+  void LetLeave(int value, int copy) {
+    int &place = graph_.value(copy).output, &own = graph_.value(value).output;
+    if (place < 0 || own >= 0 || graph_.value(value).is_constant() || is_made_[static_cast<size_t>(value)] == 0) return;
+    graph_.outputs[static_cast<size_t>(place)] = value;
+    std::swap(place, own);
   }
 
   // Whether a factor is 1 and gives the value no dimensions.
@@ -166,6 +182,7 @@ class Folder {
   const ir::KnownElements& known_;
   const Settings& settings_;
   std::vector<int> folded_;       // the value in place of another; -1: none
+  std::vector<uint8_t> is_made_;  // by a node so far, on the device
   std::map<int, int> vector_of_;  // of constants
 };
 

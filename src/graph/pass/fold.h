@@ -10,7 +10,8 @@ namespace cudaep::graph {
 // graph, and what operators of shape arithmetic make of constants alone, as in 1 / sqrt(head size). 16-bit floats are
 // computed in fp32 and rounded after each operator, as kernels do.
 //
-// Nodes that give their input go, and rows of one that are added or multiplied with become vectors.
+// Nodes that give their input go, what that is leaving in their place where it may, and rows of one that are added or
+// multiplied with become vectors.
 void FoldKnown(ir::Graph& graph, const ir::KnownElements& known, const Settings& settings);
 
 }  // namespace cudaep::graph

@@ -114,6 +114,36 @@ TEST(Fold, WhatGivesItsInputGoes) {
   EXPECT_EQ(other.Operators(), (Ops{"Cast", "Relu", "Sum", "Div", "Mul", "Mul", "ReduceMax", "Mul"}));
 }
 
+TEST(Fold, WhatIsCopiedLeavesItself) {
+  Net net;
+  const int y = net.Open("Relu", 14, {net.Hidden("x")}, 3);
+  const int copy = net.Open("Cast", 13, {y}, 3, {{"to", int64_t{1}}});
+  net.Output(copy);
+  net.Output(net.Op("Neg", {copy}));
+  net.Run();
+  EXPECT_EQ(net.Operators(), (Ops{"Relu", "Neg"}));
+  EXPECT_EQ(net.graph.outputs[0], y);
+  EXPECT_EQ(net.graph.value(y).output, 0);
+  EXPECT_EQ(net.graph.value(copy).output, -1);
+  // Two results are two values.
+  Net both;
+  const int z = both.Open("Relu", 14, {both.Hidden("x")}, 3);
+  for (int i = 0; i < 2; ++i) both.Output(both.Open("Identity", 14, {z}, 3));
+  both.Run();
+  EXPECT_EQ(both.Operators(), (Ops{"Relu", "Identity"}));
+  EXPECT_EQ(both.graph.outputs[0], z);
+  // Neither a constant nor what the host makes is a result.
+  Net other;
+  const int shape = other.OnHost("Shape", 15, {other.Hidden("x")}, 1);
+  for (const int value : {shape, other.Vector("one", DataType::kFloat, std::vector<float>{1})}) {
+    const int copy_of = other.Open("Identity", 14, {value}, 1);
+    other.graph.value(copy_of).type = other.graph.value(value).type;
+    other.Output(copy_of);
+  }
+  other.Run();
+  EXPECT_EQ(other.Operators(), (Ops{"Shape", "Identity", "Identity"}));
+}
+
 TEST(Fold, ResultsOfTheRegionStay) {
   ScaledNet net(DataType::kFloat, 2);
   net.Output(net.root);
