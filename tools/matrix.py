@@ -62,6 +62,7 @@ SUITES = (
     Suite("tests.session.region_memory_suite"),
     Suite("tests.session.region_runs_suite"),
     Suite("tests.session.region_fusion_suite", hooks=False),
+    Suite("tests.session.region_batch_norm_suite", hooks=False, rewrites=True),
     Suite("tests.session.region_parts_suite", hooks=False, rewrites=True),
     Suite(
         "tests.session.region_norm_products_suite",

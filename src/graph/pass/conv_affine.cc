@@ -6,6 +6,7 @@
 #include "core/data_type_traits.h"
 #include "core/float16.h"
 #include "graph/ir/constants.h"
+#include "graph/pass/batch_norm.h"
 #include "graph/pass/rewrite.h"
 #include "ops/registry.h"
 
@@ -18,6 +19,8 @@ using Numbers = std::vector<double>;
 struct Affine {
   Numbers scale, shift;
 };
+
+bool IsNorm(const ir::Node& node) { return node.Is("BatchNormalization"); }
 
 // Of a constant that has one value a channel of an image, or one for all.
 std::optional<Numbers> PerChannel(const ir::Graph& graph, int value, size_t channels, int rank) {
@@ -35,22 +38,11 @@ std::optional<Numbers> PerChannel(const ir::Graph& graph, int value, size_t chan
 
 std::optional<Affine> AffineOf(const ir::Graph& graph, const ir::Node& node, int value, size_t channels, int rank,
                                const Settings& settings) {
-  const ir::NodeInfo info(graph, node, settings);
-  if (node.Is("BatchNormalization")) {
-    const bool trains = info.has_output(1) || info.BoolOr("training_mode", false) || !info.BoolOr("spatial", true);
-    Numbers values[4];
-    for (size_t i = 0; i < 4; ++i) {
-      auto read = ir::NumbersOf(graph, node.inputs[i + 1]);
-      if (!read || read->size() != channels) return std::nullopt;
-      values[i] = std::move(*read);
-    }
-    if (trains || node.inputs[0] != value) return std::nullopt;
-    Affine affine{Numbers(channels), Numbers(channels)};
-    for (size_t c = 0; c < channels; ++c) {
-      affine.scale[c] = values[0][c] / std::sqrt(values[3][c] + static_cast<double>(info.FloatOr("epsilon", 1e-5f)));
-      affine.shift[c] = values[1][c] - values[2][c] * affine.scale[c];
-    }
-    return affine;
+  if (IsNorm(node)) {
+    auto norm = node.inputs[0] == value ? BatchNormOf(graph, node, settings) : std::nullopt;
+    if (!norm || norm->mean.size() != channels) return std::nullopt;
+    for (size_t c = 0; c < channels; ++c) norm->bias[c] -= norm->mean[c] * norm->factor[c];
+    return Affine{std::move(norm->factor), std::move(norm->bias)};
   }
   const bool multiplies = node.Is("Mul"), subtracts = node.Is("Sub");
   if (!multiplies && !subtracts && !node.Is("Add")) return std::nullopt;
@@ -106,8 +98,6 @@ bool Apply(const Affine& affine, DataType type, Weights& weights) {
   }
   return true;
 }
-
-bool IsNorm(const ir::Node& node) { return node.Is("BatchNormalization"); }
 
 // Of a convolution that a normalisation follows, and others too.
 void MissNormOf(const Rewriter& rewrite, int index) {

@@ -1,0 +1,23 @@
+// BatchNormalization of constants: y = (x - mean) * factor + bias, for each channel.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "graph/pass/pass.h"
+
+namespace cudaep::graph {
+
+struct BatchNorm {
+  std::vector<double> mean, factor, bias;  // of equal size
+};
+
+// Nothing where the node is none, has other outputs as in training, a parameter for each position, or parameters that
+// are no constants of one size.
+std::optional<BatchNorm> BatchNormOf(const ir::Graph& graph, const ir::Node& node, const Settings& settings);
+
+// Those with a chain's node beside them (chain_nodes.h) become an Elementwise that TermsOf knows, of either layout. Its
+// constants are float32, so that 16 bits are rounded where the operator rounds them.
+void SpellBatchNorms(ir::Graph& graph, const PassContext& context);
+
+}  // namespace cudaep::graph
