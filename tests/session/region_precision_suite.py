@@ -17,7 +17,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from tests.session.fusion_models import BATCH, HIDDEN, STEPS, Graph, gelu_of, mixed_heads
+from tests.session.fusion_models import BATCH, HEADS, HIDDEN, STEPS, Graph, gelu_of, mixed_heads
 from tests.session.region_fusion_suite import rewritten
 from tests.session.region_support import joined
 from tests.session.suite import on_one_host, run_checks
@@ -99,6 +99,17 @@ def norm(g: Typed) -> str:
     mean = g.add("ReduceMean", g.add("Mul", x, x), axes=[-1])
     root = g.add("Reciprocal", g.add("Sqrt", g.add("Add", mean, g.number(1e-3))))
     return g.add("Mul", g.add("Mul", x, root), g.numbers(HIDDEN))
+
+
+def norms_of_heads(g: Typed) -> str:
+    """With a scale for each place of each head; without an epsilon, and without a scale."""
+    x = g.rows(shape=(BATCH, STEPS, HEADS, HIDDEN))
+    centred = g.add("Sub", x, g.add("ReduceMean", x, axes=[-1]))
+    variance = g.add("ReduceMean", g.add("Pow", centred, g.number(2)), axes=[-1])
+    root = g.add("Reciprocal", g.add("Sqrt", g.add("Add", variance, g.number(1e-3))))
+    scaled = g.add("Mul", g.add("Mul", centred, root), g.numbers(HEADS, HIDDEN))
+    square = g.add("ReduceMean", g.add("Mul", scaled, scaled), axes=[-1])
+    return g.add("Div", scaled, g.add("Sqrt", square))
 
 
 def gated(g: Typed) -> str:
@@ -190,6 +201,7 @@ PATTERNS: tuple[tuple[Callable[[Typed], str], tuple[str, ...]], ...] = (
     (activation, ("activation",)),
     (skip_norm, ("skip_norm",)),
     (norm, ("norm",)),
+    (norms_of_heads, ("norm",)),
     (gated, ("projections",)),
     (attention, ("attention", "projections")),
     (hidden_keys, ("attention", "projections")),
@@ -243,7 +255,7 @@ def _check(dtype: Any, patterns: Any = PATTERNS) -> None:
 
 @on_one_host
 def check_float32() -> None:
-    """Twelve patterns."""
+    """Thirteen patterns."""
     _check(np.float32)
 
 

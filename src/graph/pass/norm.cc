@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 
+#include "graph/ir/constants.h"
 #include "graph/pass/rewrite.h"
 
 namespace cudaep::graph {
 namespace {
 
-// centred / sqrt(mean + epsilon), where `mean` is that of the squares of `centred`.
+// centred / sqrt(mean + epsilon), where `mean` is that of the squares of `centred`. Exporters leave an epsilon of 1e-8
+// out.
 struct Core {
   int centred = -1;
   double epsilon = 0;
@@ -39,7 +41,9 @@ class NormMatch {
       if (spread < 0) continue;
       Core core{.centred = centred};
       const int mean = match_.PlusScalar(spread, &core.epsilon);
-      if (mean >= 0 && core.epsilon > 0 && IsSquareOf(MeanOf(mean), centred)) return core;
+      if (!IsSquareOf(MeanOf(mean < 0 ? spread : mean), centred)) continue;
+      // What is left of equal elements without their mean, and divided by itself, is rounding.
+      if (core.epsilon > 0 || (mean < 0 && CentredOf(centred) < 0)) return core;
     }
     return std::nullopt;
   }
@@ -81,7 +85,7 @@ class NormMatch {
     return sub != nullptr && MeanOf(sub->inputs[1]) == sub->inputs[0] ? sub->inputs[0] : -1;
   }
 
-  // From the core on, the scale, the bias, and a cast back where the input was cast.
+  // From the core on, the scale (or ones), the bias, and a cast back where the input was cast.
   void Extend(int index, ir::Node norm) const {
     const ir::Node* const cast = match_.Maker(norm.inputs[0], "Cast");
     const bool was_cast = cast != nullptr && kFloat16Types.Contains(TypeOf(cast->inputs[0]));
@@ -102,7 +106,11 @@ class NormMatch {
     };
     step("Mul");
     if (norm.inputs.size() < 2) {
-      return rewrite_.Miss(index, "no scale of the size of the last dimension follows");
+      const ir::Dim& columns = graph_.value(norm.inputs[0]).dims->back();
+      if (!columns.known()) return rewrite_.Miss(index, "no scale of the size of the last dimension follows");
+      const DataType type = TypeOf(is_back(match_.OnlyReader(Result(index))) ? cast->inputs[0] : Result(index));
+      const std::vector<double> ones(static_cast<size_t>(columns.size), 1);
+      norm.inputs.push_back(rewrite_.graph.AddConstant("ones", ir::MakeNumbers(type, Shape{columns.size}, ones)));
     }
     if (norm.op_type == "LayerNormalization") step("Add");
     if (is_back(match_.OnlyReader(Result(last))) && TypeOf(norm.inputs[1]) == TypeOf(cast->inputs[0])) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "graph/ir/constants.h"
 #include "ops/registry.h"
 #include "transformer_net.h"
 
@@ -12,11 +13,12 @@ namespace {
 struct NormNet : Net {
   using Net::Net;
   enum class Root { kDiv, kReciprocal, kOneOver, kPow };
+  static constexpr float kNoEpsilon = -1;
 
   int Mean(int x, std::vector<int64_t> axes = {-1}) { return Open("ReduceMean", 13, {x}, 3, {{"axes", axes}}); }
   int Square(int d, bool power) { return power ? Op("Pow", {d, Scalar(2)}) : Op("Mul", {d, d}); }
   int Over(int d, int variance, Root root, float epsilon = 1e-5f) {
-    const int sum = Op("Add", {variance, Scalar(epsilon)});
+    const int sum = epsilon == kNoEpsilon ? variance : Op("Add", {variance, Scalar(epsilon)});
     if (root == Root::kPow) return Op("Mul", {Op("Pow", {sum, Scalar(-0.5f)}), d});
     const int sqrt = Op("Sqrt", {sum});
     if (root == Root::kDiv) return Op("Div", {d, sqrt});
@@ -107,6 +109,59 @@ TEST(NormPassTest, CastsOfSixteenBitModelsGo) {
   }
 }
 
+// Scales of another shape, as one for each head, and gates are left to the nodes behind it.
+TEST(NormPassTest, WithoutScaleItIsOne) {
+  for (const bool centres : {false, true}) {
+    NormNet net(DataType::kFloat16);
+    const int x = net.Hidden("x");
+    const int core = centres ? net.Layer(x) : net.Over(x, net.Mean(net.Square(x, true)), Root::kReciprocal);
+    const int y = net.Op("Mul", {core, net.Constant("scale", {2, kHidden})});
+    net.Output(y);
+    net.Output(net.Op("Softmax", {core}));
+    net.Run();
+    ASSERT_EQ(net.Operators(), (Ops{centres ? "LayerNormalization" : "RMSNormalization", "Mul", "Softmax"}));
+    EXPECT_EQ(net.node(0).outputs, std::vector<int>{core});
+    EXPECT_EQ(*ir::NumbersOf(net.graph, net.node(0).inputs[1]), std::vector<double>(kHidden, 1.0));
+    EXPECT_EQ(net.graph.value(net.node(0).inputs[1]).type, DataType::kFloat16);
+  }
+}
+
+TEST(NormPassTest, OnesHaveTheTypeOfTheResult) {
+  for (const bool back : {false, true}) {
+    NormNet net(DataType::kFloat16);
+    const int x = net.Hidden("x");
+    net.type = DataType::kFloat;
+    const int wide = net.Cast(x, DataType::kFloat);
+    const int core = net.Over(wide, net.Mean(net.Square(wide, true)), Root::kReciprocal);
+    net.Output(back ? net.Cast(core, DataType::kFloat16) : core);
+    net.Run();
+    EXPECT_EQ(net.Operators(), back ? Ops{"RMSNormalization"} : (Ops{"Cast", "RMSNormalization"}));
+  }
+}
+
+TEST(NormPassTest, AnOpenSizeHasNoOnes) {
+  NormNet net;
+  const int x = net.Input("x", {kBatch, kRows, {kUnknownDim, "hidden"}});
+  net.Output(net.Layer(x));
+  const auto notes = net.Run();
+  EXPECT_EQ(std::ranges::count(net.Operators(), "LayerNormalization"), 0);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0].missed, "no scale of the size of the last dimension follows");
+}
+
+TEST(NormPassTest, WithoutEpsilonOfRootMeanSquareAlone) {
+  NormNet net;
+  const int x = net.Hidden("x"), scale = net.Constant("scale", {kHidden});
+  const auto over = [&](int d) { return net.Over(d, net.Mean(net.Square(d, true)), Root::kDiv, NormNet::kNoEpsilon); };
+  net.Output(net.Op("Mul", {over(x), scale}));
+  net.Output(net.Op("Mul", {over(net.Op("Sub", {x, net.Mean(x)})), scale}));
+  net.Run();
+  const Ops ops = net.Operators();
+  EXPECT_EQ(std::ranges::count(ops, "RMSNormalization"), 1);
+  EXPECT_EQ(std::ranges::count(ops, "LayerNormalization"), 0);
+  EXPECT_EQ(net.FloatOf(0, "epsilon"), 0);
+}
+
 TEST(NormPassTest, WhatIsNearlyANormStays) {
   for (int wrong = 0; wrong < 6; ++wrong) {
     NormNet net;
@@ -120,7 +175,8 @@ TEST(NormPassTest, WhatIsNearlyANormStays) {
     net.Output(net.Op("Mul", {y, wrong == 5 ? net.Constant("scale", {1}) : net.Constant("scale", {kHidden})}));
     net.Run();
     const Ops ops = net.Operators();
-    EXPECT_EQ(std::count(ops.begin(), ops.end(), "LayerNormalization"), 0) << wrong;
+    EXPECT_EQ(std::count(ops.begin(), ops.end(), "LayerNormalization"), wrong == 5 ? 1 : 0) << wrong;
+    EXPECT_TRUE(wrong != 5 || ops.back() == "Mul") << "by one number";
     // The root mean square of what is no deviation from the mean is one nonetheless.
     EXPECT_EQ(std::count(ops.begin(), ops.end(), "RMSNormalization"), wrong == 1 ? 1 : 0) << wrong;
   }
