@@ -35,7 +35,7 @@ FUSED = {
     "bert.dynamo": _DENSE | {"attention": 2, "projections": 2},
     "bert.torchscript": _DENSE | {"activation": 2, "attention": 2, "projections": 2},
     "clip_text.dynamo": _DENSE | {"activation": 2, "attention": 2, "projections": 2},
-    "convnext.dynamo": {"product_epilogue": 8, "skip_norm": 2},
+    "convnext.dynamo": {"conv_affine": 4, "product_epilogue": 8},
     "dlrm.dynamo": {"embedding_bag": 3, "product_epilogue": 4},
     "dlrm.torchscript": {"embedding_bag": 3, "product_epilogue": 4},
     "distilbert.dynamo": {"product_epilogue": 13, "attention": 2, "projections": 2},

@@ -157,6 +157,16 @@ def conv_affine(g: Typed) -> str:
     return g.add("Mul", shifted, g.number(np.abs(g.normal(8, 1, 1)) + 0.5))
 
 
+def product_affine(g: Typed) -> str:
+    """A scale for each column of a branch, and a normalisation of the rows of all samples."""
+    x = g.rows()
+    scaled = g.add("Mul", g.linear(x), g.number(np.abs(g.normal(HIDDEN)) + 0.5))
+    statistics = (g.number(g.normal(HIDDEN, scale=0.25)), g.number(np.abs(g.normal(HIDDEN)) + 0.25))
+    rows = g.add("Flatten", g.product(x), axis=2)
+    rows = g.add("BatchNormalization", rows, g.numbers(HIDDEN), g.numbers(HIDDEN), *statistics)
+    return g.add("Add", g.add("Reshape", rows, g.constant([BATCH, -1, HIDDEN], np.int64)), scaled)
+
+
 def conv_epilogue(g: Typed) -> str:
     x = image(g)
     return g.add("Relu", g.add("Add", conv(g, x), x))
@@ -207,6 +217,7 @@ PATTERNS: tuple[tuple[Callable[[Typed], str], tuple[str, ...]], ...] = (
     (hidden_keys, ("attention", "projections")),
     (lowest_mask, ("attention", "projections")),
     (conv_affine, ("conv_affine",)),
+    (product_affine, ("conv_affine",)),
     (conv_epilogue, ("conv_epilogue",)),
     (chains, ("chains",)),
     (batch_norms, ("chains",)),
@@ -255,7 +266,7 @@ def _check(dtype: Any, patterns: Any = PATTERNS) -> None:
 
 @on_one_host
 def check_float32() -> None:
-    """Thirteen patterns."""
+    """Fourteen patterns."""
     _check(np.float32)
 
 

@@ -37,10 +37,14 @@ bool Rewriter::Replace(int index, ir::Node fused, std::vector<ir::Node> before) 
 }
 
 void Rewriter::Bypass(int index, int value) const {
+  Redirect(index, value);
+  context_.notes.push_back({fusion_, node(index).sources});
+}
+
+void Rewriter::Redirect(int index, int value) const {
   const int made = node(index).outputs[0];
   for (ir::Node& reader : graph.nodes) std::ranges::replace(reader.inputs, made, value);
   taken_[static_cast<size_t>(index)] = 1;
-  context_.notes.push_back({fusion_, node(index).sources});
 }
 
 void Rewriter::PlaceNodesInFront() const {

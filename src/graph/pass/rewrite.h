@@ -31,6 +31,8 @@ class Rewriter {
   // A node that makes what `value` is already: its readers read that, which `match` does not know of. Not for what
   // leaves the region.
   void Bypass(int index, int value) const;
+  // The same of a node whose part another one has taken over, which notes it.
+  void Redirect(int index, int value) const;
   // Puts the nodes in front into the graph. To be called once, last: indices change.
   void PlaceNodesInFront() const;
   // Whether a node was replaced, or is part of what one was replaced by.
