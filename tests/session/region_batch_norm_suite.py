@@ -66,6 +66,18 @@ def check_branches() -> None:
     agree(images, [value], ("channels_last", "chains"))
 
 
+def check_what_a_convolution_reads() -> None:
+    """Norms in front of convolutions, which take them over unless these see a border."""
+    images = Images(61)
+    value = images.conv("x")
+    for kernel in (1, 3):
+        inner = images.add("HardSwish", [images.conv(_norm(images, value), 24, kernel=kernel)])
+        value = images.add("Add", [images.conv(inner, kernel=1), value])
+    agree(images, [value], ("conv_affine", "channels_last"))
+    lines = logged_fusions(images.model([value], TensorProto.FLOAT16), {})
+    assert len([line for line in lines if "fusion conv_affine: " in line]) == 1, lines
+
+
 def check_without_convolutions() -> None:
     """With the channels in front of the pixels."""
     images = Images(51, size=7)

@@ -157,6 +157,14 @@ def conv_affine(g: Typed) -> str:
     return g.add("Mul", shifted, g.number(np.abs(g.normal(8, 1, 1)) + 0.5))
 
 
+def conv_reads_norm(g: Typed) -> str:
+    """A normalisation of what a convolution without padding alone reads."""
+    statistics = (g.number(g.normal(8, scale=0.5)), g.number(np.abs(g.normal(8)) + 0.25))
+    x = g.add("BatchNormalization", image(g), g.numbers(8), g.numbers(8), *statistics)
+    weights = g.normal(12, 8, 1, 1, scale=8**-0.5)
+    return g.add("Relu", g.add("Conv", x, g.number(weights), g.numbers(12)))
+
+
 def product_affine(g: Typed) -> str:
     """A scale for each column of a branch, and a normalisation of the rows of all samples."""
     x = g.rows()
@@ -217,6 +225,7 @@ PATTERNS: tuple[tuple[Callable[[Typed], str], tuple[str, ...]], ...] = (
     (hidden_keys, ("attention", "projections")),
     (lowest_mask, ("attention", "projections")),
     (conv_affine, ("conv_affine",)),
+    (conv_reads_norm, ("conv_affine",)),
     (product_affine, ("conv_affine",)),
     (conv_epilogue, ("conv_epilogue",)),
     (chains, ("chains",)),
@@ -266,7 +275,7 @@ def _check(dtype: Any, patterns: Any = PATTERNS) -> None:
 
 @on_one_host
 def check_float32() -> None:
-    """Fourteen patterns."""
+    """Fifteen patterns."""
     _check(np.float32)
 
 

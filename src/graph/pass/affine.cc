@@ -38,6 +38,20 @@ bool Keeps(DataType type, double largest) {
   return largest >= least && VisitType<kFloatTypes>(type, false, in_range);
 }
 
+size_t ChannelOf(const ChannelWeights& weights, size_t i) {
+  const size_t channels = weights.bias.size();
+  return weights.channels_last ? i % channels : i / (weights.numbers.size() / channels);
+}
+
+Numbers LargestOf(const ChannelWeights& weights) {
+  Numbers largest(weights.bias.size(), 0);
+  for (size_t i = 0; i < weights.numbers.size(); ++i) {
+    double& of_channel = largest[ChannelOf(weights, i)];
+    of_channel = std::max(of_channel, std::abs(weights.numbers[i]));
+  }
+  return largest;
+}
+
 }  // namespace
 
 std::optional<Affine> AffineOf(const ir::Graph& graph, const ir::Node& node, int value, size_t channels, int rank,
@@ -60,23 +74,22 @@ std::optional<Affine> AffineOf(const ir::Graph& graph, const ir::Node& node, int
   return Affine{Numbers(channels, 1), std::move(*numbers)};
 }
 
+bool AreInRange(DataType type, const ChannelWeights& weights) {
+  const Numbers largest = LargestOf(weights);
+  return std::ranges::all_of(largest, [&](double weight) { return Keeps(type, weight); }) &&
+         std::ranges::all_of(weights.bias, [&](double bias) { return Keeps(type, std::max(std::abs(bias), 1.0)); });
+}
+
 bool Apply(const Affine& affine, DataType type, ChannelWeights& weights) {
-  auto& [numbers, bias, channels_last] = weights;
-  const size_t channels = bias.size(), each = numbers.size() / channels;
-  const auto channel_of = [&](size_t i) { return weights.channels_last ? i % channels : i / each; };
-  Numbers largest(channels, 0);
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    largest[channel_of(i)] = std::max(largest[channel_of(i)], std::abs(numbers[i]));
+  // To 0, whatever Inf would have made of it.
+  if (std::ranges::find(affine.scale, 0.0) != affine.scale.end()) return false;
+  ChannelWeights scaled = weights;
+  for (size_t i = 0; i < scaled.numbers.size(); ++i) scaled.numbers[i] *= affine.scale[ChannelOf(weights, i)];
+  for (size_t c = 0; c < scaled.bias.size(); ++c) {
+    scaled.bias[c] = scaled.bias[c] * affine.scale[c] + affine.shift[c];
   }
-  for (size_t c = 0; c < channels; ++c) {
-    const double shifted = std::abs(bias[c] * affine.scale[c] + affine.shift[c]);
-    const bool vanishes = affine.scale[c] == 0;  // to 0, whatever Inf would have made of it
-    if (vanishes || !Keeps(type, largest[c] * std::abs(affine.scale[c])) || !Keeps(type, std::max(shifted, 1.0))) {
-      return false;
-    }
-  }
-  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] *= affine.scale[channel_of(i)];
-  for (size_t c = 0; c < channels; ++c) bias[c] = bias[c] * affine.scale[c] + affine.shift[c];
+  if (!AreInRange(type, scaled)) return false;
+  weights = std::move(scaled);
   return true;
 }
 

@@ -24,6 +24,9 @@ struct ChannelWeights {
   bool channels_last = false;
 };
 
+// Whether every channel has a weight that is a normal number of `type`, and none has one beyond its range.
+bool AreInRange(DataType type, const ChannelWeights& weights);
+
 // False, with everything as it was, where a channel would vanish or leave the range of `type`.
 bool Apply(const Affine& affine, DataType type, ChannelWeights& weights);
 

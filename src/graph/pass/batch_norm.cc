@@ -49,7 +49,7 @@ std::optional<BatchNorm> BatchNormOf(const ir::Graph& graph, const ir::Node& nod
   for (size_t c = 0; c < scale.size(); ++c) {
     scale[c] /= std::sqrt(variance[c] + static_cast<double>(info.FloatOr("epsilon", 1e-5f)));
   }
-  return BatchNorm{.mean = std::move(mean), .factor = std::move(scale), .bias = std::move(bias)};
+  return BatchNorm{std::move(mean), std::move(scale), std::move(bias), std::move(variance)};
 }
 
 void SpellBatchNorms(ir::Graph& graph, const PassContext& context) {

@@ -9,7 +9,7 @@
 namespace cudaep::graph {
 
 struct BatchNorm {
-  std::vector<double> mean, factor, bias;  // of equal size
+  std::vector<double> mean, factor, bias, variance;  // of equal size
 };
 
 // Nothing where the node is none, has other outputs as in training, a parameter for each position, or parameters that

@@ -3,6 +3,7 @@
 #include "graph/ir/constants.h"
 #include "graph/pass/affine.h"
 #include "graph/pass/product_affine.h"
+#include "graph/pass/reader_affine.h"
 #include "graph/pass/rewrite.h"
 #include "ops/registry.h"
 
@@ -74,6 +75,8 @@ void Fold(const Rewriter& rewrite, int index) {
 void FoldIntoConvolutions(ir::Graph& graph, const PassContext& context) {
   const Rewriter rewrite(graph, context, Fusion::kConvAffine);
   for (int n = 0; n < rewrite.node_count(); ++n) Fold(rewrite, n);
+  RemoveDeadNodes(graph);
+  FoldIntoReaders(graph, context);
   RemoveDeadNodes(graph);
   FoldIntoProducts(graph, context);
 }
