@@ -39,4 +39,11 @@ Result<Epilogue> ParseActivation(const OpInfo& info) {
   return epilogue;
 }
 
+Result<Activation> ParseGate(const OpInfo& info, const char* attribute) {
+  const std::string name = info.StringOr(attribute, "none");
+  const auto found = ActivationFromName(name);
+  if (!found || ParameterCount(*found) != 0) return NotSupported("activation '", name, "' of a gate");
+  return *found;
+}
+
 }  // namespace cudaep::ops

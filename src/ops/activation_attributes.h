@@ -10,4 +10,7 @@ namespace cudaep::ops {
 // ActivationName does.
 Result<Epilogue> ParseActivation(const OpInfo& info);
 
+// That of a gate, which the attribute names as ActivationName does; it has no parameters.
+Result<Activation> ParseGate(const OpInfo& info, const char* attribute);
+
 }  // namespace cudaep::ops

@@ -16,7 +16,8 @@ inline constexpr DataTypeSet kGatedAddTypes{DataType::kFloat, DataType::kFloat16
 Status LaunchBiasSplitGelu(DataType type, const void* x, const void* bias, int64_t rows, int64_t half, void* y,
                            device::Stream stream);
 
-// y[r, i] = activation(x[r, gate + i]) * x[r, other + i] of rows of 2 * half elements. fp32 arithmetic.
+// y[r, i] = activation(x[r, gate + i]) * x[r, other + i] of rows of 2 * half elements; one row may have its parts
+// anywhere. fp32 arithmetic.
 Status LaunchGated(DataType type, Activation activation, const void* x, int64_t rows, int64_t half, int64_t gate,
                    int64_t other, void* y, device::Stream stream);
 

@@ -4,6 +4,7 @@
 #include "kernels/elementwise/gated.h"
 
 #include "kernels/elementwise/swiglu.h"
+#include "ops/activation_attributes.h"
 #include "ops/registry.h"
 
 namespace cudaep::ops {
@@ -48,10 +49,7 @@ class Gated final : public Operator {
     auto op = std::make_unique<Gated>();
     op->type_ = info.input_type(0);
     op->second_ = info.BoolOr("activated", false);
-    const std::string name = info.StringOr("activation", "none");
-    const auto activation = ActivationFromName(name);
-    if (!activation || ParameterCount(*activation) != 0) return NotSupported("activation '", name, "' of a gate");
-    op->activation_ = *activation;
+    CUDAEP_ASSIGN_OR_RETURN(op->activation_, ParseGate(info, "activation"));
     return op;
   }
 

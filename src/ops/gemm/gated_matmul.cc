@@ -4,6 +4,7 @@
 // is its activation. By one kernel (kernels/gemm/gated_product.h), or as the product and its gate.
 #include "kernels/elementwise/gated.h"
 #include "kernels/gemm/gated_product.h"
+#include "ops/activation_attributes.h"
 #include "ops/call_tensors.h"
 #include "ops/gemm/matmul.h"
 #include "ops/gemm/short_product.h"
@@ -25,10 +26,7 @@ class GatedMatMul final : public MatMul {
   static Result<std::unique_ptr<GatedMatMul>> Create(const OpInfo& info) {
     auto op = std::make_unique<GatedMatMul>();
     CUDAEP_RETURN_IF_ERROR(op->Read(info, true));
-    const std::string name = info.StringOr("gate", "none");
-    const auto gate = ActivationFromName(name);
-    if (!gate || ParameterCount(*gate) != 0) return NotSupported("activation '", name, "' of a gate");
-    op->gate_ = *gate;
+    CUDAEP_ASSIGN_OR_RETURN(op->gate_, ParseGate(info, "gate"));
     op->second_ = info.BoolOr("activated", false);
     const std::optional<ConstantInfo> weights = info.constant(kB);
     const bool plain = op->IsPlain() && !op->epilogue_.residual() && op->epilogue_.activation == Activation::kNone;

@@ -94,6 +94,9 @@ def _from_onnx(s: onnx.defs.OpSchema) -> Schema:
     )
 
 
+_NBITS_CONSTANTS = (("B", "T2"), ("scales", "T1"), ("zero_points", "T2"))
+
+
 def _fused_schemas() -> list[Schema]:
     """Of what compiled regions make: no model has it, so neither onnx nor the host knows it."""
     names = ("Conv", "MatMul", "QLinearMatMul", "SpaceToDepth", "Transpose", "Concat")
@@ -163,6 +166,21 @@ def _fused_schemas() -> list[Schema]:
             (y,),
             {"T": frozenset({"float16", "bfloat16"})},
             {"gate": "STRING", "alpha": "FLOAT"} | dict.fromkeys(("activated", "transB", "own_weights"), "INT"),
+        ),
+        Schema(
+            FUSED_DOMAIN,
+            "GatedMatMulNBits",
+            1,
+            tuple(
+                Formal(name, kind, variadic=False)
+                for name, kind in (
+                    ("A", "T1"),
+                    *((f"{name}{factor}", kind) for factor in (1, 2) for name, kind in _NBITS_CONSTANTS),
+                )
+            ),
+            (Formal("Y", "T1", variadic=False),),
+            {"T1": floats["T"], "T2": frozenset({"uint8"})},
+            {"activation": "STRING"} | dict.fromkeys(("K", "N", "bits", "block_size"), "INT"),
         ),
         Schema(
             FUSED_DOMAIN,
