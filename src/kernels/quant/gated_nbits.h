@@ -24,7 +24,10 @@ struct GatedNBitsPointers {
   const void* zero_points = nullptr;
 };
 
-// Neither groups nor a bias.
+// Most rows of one launch: more are not bound by reading weights.
+inline constexpr int64_t kNBitsGatedRows = 16;
+
+// Up to kNBitsGatedRows rows of 4 bits where FitsNBitsTensorCores; neither groups nor a bias.
 bool FitsGatedNBits(const GatedNBits& product, const device::DeviceInfo& device);
 // kInvalidArgument for what does not fit. An empty result launches nothing.
 Status LaunchGatedNBits(const GatedNBits& product, const GatedNBitsPointers& at, const device::DeviceInfo& device,

@@ -29,12 +29,20 @@ struct Block {
                                                   size_t{kDeep} * kRows * kSumStride * sizeof(float));
 };
 
+// Of a product, or of a factor of a gated one.
+struct Weights {
+  const void *b, *scales, *zero_points;
+};
+
 struct Arguments {
-  const void *a, *b, *scales, *zero_points, *bias;
+  const void* a;
+  Weights weights[2];  // the second one's of a gated product alone
+  const void* bias;
   void* y;
   int32_t m, n, k, steps, own_steps;  // own: of one of `splits` blocks of a cluster, whole chunks
   int32_t splits, log_block;
   int32_t whole_packs;  // rows of A and y are moved in packs
+  int32_t activation;   // of the first factor: Activation
 };
 
 // Where a piece of 16 bytes of a row of a chunk begins: what a quarter of a warp reads at once is in different banks.
