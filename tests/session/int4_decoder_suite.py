@@ -12,6 +12,7 @@ import numpy as np
 import onnxruntime as ort
 
 from bench.int4_decoder import TINY, Decoder
+from tests.session.region_fusion_suite import logged_fusions
 from tests.session.region_support import APART, BASIC, joined, regions_of
 from tests.session.suite import run_checks, session
 
@@ -46,6 +47,12 @@ def _logits(run: ort.InferenceSession, decoder: Decoder, dtype: str, on_device: 
     yield from (value.numpy().copy() for value in caches.values())  # a view where the host has it itself
 
 
+def _error(mine: np.ndarray, other: np.ndarray) -> float:
+    """As a share of the other's norm."""
+    wide = other.astype(np.float32)
+    return float(np.linalg.norm(mine.astype(np.float32) - wide) / np.linalg.norm(wide))
+
+
 def check_every_form_is_one_region() -> None:
     for name, decoder in FORMS.items():
         for tokens, past in ((PROMPT, 0), (1, PROMPT)):
@@ -65,8 +72,19 @@ def check_a_prompt_and_tokens_share_their_caches() -> None:
             apart = session(model, APART, cpu_allowed=True, level=BASIC)
             for run in (apart, joined(model), joined(model, {"fusion": "1"})):
                 for mine, other in zip(_logits(run, decoder, dtype, True), wanted, strict=True):
-                    error = np.linalg.norm(mine.astype(np.float32) - other) / np.linalg.norm(other)
-                    assert error < tolerance, (name, dtype, error)
+                    assert _error(mine, other) < tolerance, (name, dtype, _error(mine, other))
+
+
+def check_each_gate_is_one_step() -> None:
+    """Both products of a feed-forward layer and what lies between; results are those of the nodes one by one."""
+    for name, decoder in FORMS.items():
+        for dtype, tolerance in TOLERANCE.items():
+            model = decoder.model(dtype).SerializeToString()
+            gates = [line for line in logged_fusions(model, {}) if "fusion gated_products: " in line]
+            assert [line.count("MatMulNBits node") for line in gates] == [2] * decoder.layers, (name, gates)
+            runs = (joined(model, {"fusion": "1"}), joined(model))
+            for mine, twin in zip(*(_logits(run, decoder, dtype, True) for run in runs), strict=True):
+                assert _error(mine, twin) < tolerance, (name, dtype, _error(mine, twin))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #include "graph/pass/gated_products.h"
 
 #include "graph/pass/fused_product.h"
+#include "graph/pass/gated_nbits.h"
 #include "ops/gemm/short_product.h"
 #include "ops/registry.h"
 
@@ -31,9 +32,12 @@ void Fuse(const Rewriter& rewrite, int index) {
 }  // namespace
 
 void FuseGatedProducts(ir::Graph& graph, const PassContext& context) {
-  if (!ops::MayBeShort(context.settings)) return;  // no kernel would do both
+  const bool has_kernel = ops::MayBeShort(context.settings);  // for 16-bit weights and their gate
   const Rewriter rewrite(graph, context, Fusion::kGatedProducts);
-  for (int n = 0; n < rewrite.node_count(); ++n) Fuse(rewrite, n);
+  for (int n = 0; n < rewrite.node_count(); ++n) {
+    if (has_kernel) Fuse(rewrite, n);
+    FuseGatedNBits(rewrite, n);
+  }
 }
 
 }  // namespace cudaep::graph
