@@ -6,7 +6,7 @@
 
 namespace cudaep {
 
-// In the order in which they run; kFusionNames has them in the same order.
+// In the order in which they run, but for gated_products, which follow projections. kFusionNames has the same order.
 enum class Fusion : uint8_t {
   kEmbeddingBag,
   kQdq,

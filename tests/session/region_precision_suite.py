@@ -186,19 +186,6 @@ def chains(g: Typed) -> str:
     return g.add("Mul", g.add("Tanh", scaled), g.add("Sigmoid", g.add("Sub", x, g.numbers(1))))
 
 
-def batch_norms(g: Typed) -> str:
-    """Means far from 0, which a factor alone would not take off exactly."""
-
-    def normalised(x: str) -> str:
-        statistics = (g.number(g.normal(8, scale=4.0)), g.number(np.abs(g.normal(8)) + 0.25))
-        return g.add("BatchNormalization", x, g.numbers(8), g.numbers(8), *statistics)
-
-    return g.add(
-        "Relu",
-        g.add("Add", normalised(gelu_of(g, image(g), g.dtype)), normalised(g.rows("y", (BATCH, 8, 9, 9), axis=1))),
-    )
-
-
 def norm_products(g: Typed) -> str:
     """Rows of two normalisations that are kept for the products around them, one of which is added too."""
     width = 2 * HIDDEN
@@ -229,7 +216,6 @@ PATTERNS: tuple[tuple[Callable[[Typed], str], tuple[str, ...]], ...] = (
     (product_affine, ("conv_affine",)),
     (conv_epilogue, ("conv_epilogue",)),
     (chains, ("chains",)),
-    (batch_norms, ("chains",)),
 )
 PATTERNS_OF_16_BITS = (
     (norm_products, ("product_epilogue", "norm_products")),
@@ -275,7 +261,7 @@ def _check(dtype: Any, patterns: Any = PATTERNS) -> None:
 
 @on_one_host
 def check_float32() -> None:
-    """Fifteen patterns."""
+    """Fourteen patterns."""
     _check(np.float32)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tests.session.fusion_models import BATCH, HEAD, HEADS, HIDDEN, STEPS, Graph
-from tests.session.region_fusion_suite import _logged, rewritten
+from tests.session.region_fusion_suite import logged_fusions, rewritten
 from tests.session.region_support import joined
 from tests.session.suite import run_checks
 
@@ -183,7 +183,7 @@ def check_every_spelling() -> None:
 
 
 def _stays(g: Attention) -> None:
-    _, lines = _logged(g.model(), {})
+    lines = logged_fusions(g.model(), {})
     assert not any("fusion attention: " in line for line in lines), lines
 
 
@@ -209,21 +209,71 @@ def check_one_head() -> None:
         np.testing.assert_allclose(*(np.asarray(y, np.float32) for y in (mine, twin)), rtol=0, atol=TOLERANCE[dtype])
 
 
+def _flat(g: Attention, term: Callable[[str], str], split: tuple[str | int, ...] = ()) -> None:
+    """Products of all heads of the batch, `term` done to their scores, and the heads of the result apart."""
+    q, k, v = g.flat(), g.flat(), g.flat()
+    scores = term(g.scaled(g.add("MatMul", q, g.add("Transpose", k, perm=[0, 2, 1]))))
+    mixed = g.add("MatMul", g.softmax(scores), v)
+    g.outputs.append(g.add("Reshape", mixed, g.dims(*(split or (g.batch, HEADS, g.steps, HEAD)))))
+
+
 def check_biases_of_heads_that_lie_with_the_batch() -> None:
-    """Such a bias is no view of one with heads apart: it stays, or the heads do not come apart."""
+    """Of heads apart before they were joined; others keep the products as they are."""
     for from_apart in (True, False):
         g = Attention(np.float32)
-        q, k, v = g.flat(), g.flat(), g.flat()
-        scores = g.scaled(g.add("MatMul", q, g.add("Transpose", k, perm=[0, 2, 1])))
         bias = g.feed("bias", g.normal(BATCH, HEADS, STEPS, STEPS))
-        bias = bias if from_apart else g.add("Relu", bias)
         bias = g.add("Reshape", bias, g.dims(g.all_heads, g.steps, g.steps))
         bias = bias if from_apart else g.add("Neg", bias)
-        mixed = g.add("MatMul", g.softmax(g.add("Add", scores, bias)), v)
-        g.outputs.append(g.merged(g.add("Reshape", mixed, g.dims(g.batch, HEADS, g.steps, HEAD))))
+        _flat(g, lambda scores, g=g, bias=bias: g.add("Add", scores, bias))
+        if not from_apart:
+            _stays(g)
+            continue
         (twin,) = joined(g.model()).run(None, g.feeds)
-        session, _ = _logged(g.model(), {})
-        np.testing.assert_allclose(session.run(None, g.feeds)[0], twin, rtol=0, atol=2e-5)
+        (mine,) = rewritten(g.model(), ("attention",)).run(None, g.feeds)
+        np.testing.assert_allclose(mine, twin, rtol=0, atol=2e-5)
+
+
+def check_views_of_other_heads() -> None:
+    """As many elements, but neither the queries' batch nor their heads: of the result, of scores, of a bias."""
+
+    def other(g: Attention) -> tuple[str | int, ...]:
+        return (g.add("Mul", g.batch, g.ints(2)), HEADS // 2)
+
+    def nothing(_: Attention, scores: str) -> str:
+        return scores
+
+    def masked(g: Attention, scores: str) -> str:
+        apart_scores = g.add("Reshape", scores, g.dims(*other(g), g.steps, g.steps))
+        bias = g.feed("bias", g.normal(1, HEADS // 2, 1, STEPS))
+        return g.add("Reshape", g.add("Add", apart_scores, bias), g.dims(g.all_heads, g.steps, g.steps))
+
+    def joined_bias(g: Attention, scores: str) -> str:
+        bias = g.feed("bias", g.normal(2 * BATCH, HEADS // 2, STEPS, STEPS))
+        return g.add("Add", scores, g.add("Reshape", bias, g.dims(g.all_heads, g.steps, g.steps)))
+
+    for term in (nothing, masked, joined_bias):
+        g = Attention(np.float32)
+        split = (*other(g), g.steps, HEAD) if term is nothing else ()
+        _flat(g, lambda scores, g=g, term=term: term(g, scores), split)
+        (twin,) = joined(g.model()).run(None, g.feeds)
+        (mine,) = joined(g.model(), {"fusion": "1"}).run(None, g.feeds)
+        assert mine.shape == twin.shape, (term, mine.shape, twin.shape)
+        np.testing.assert_allclose(mine, twin, rtol=0, atol=2e-5, err_msg=term.__name__)
+
+
+def check_bounds_that_widen_scores() -> None:
+    """A constant of more dimensions than the scores gives the result as many."""
+    for op in ("Max", "Where"):
+        g = Attention(np.float32)
+        q, k, v = (g.feed(name, g.normal(6, STEPS, HEAD)) for name in "qkv")
+        scores = g.scaled(g.add("MatMul", q, g.add("Transpose", k, perm=[0, 2, 1])))
+        bound = g.constant(np.full((1, 1, 1, 1), g.lowest), np.float32)
+        hidden = g.feed("hidden", np.arange(STEPS) >= STEPS - 2)
+        scores = g.add("Max", scores, bound) if op == "Max" else g.add("Where", hidden, bound, scores)
+        if op == "Max":
+            del g.feeds["hidden"]
+        g.outputs.append(g.add("MatMul", g.softmax(scores), v))
+        _stays(g)
 
 
 if __name__ == "__main__":

@@ -83,13 +83,16 @@ bool AreInRange(DataType type, const ChannelWeights& weights) {
 bool Apply(const Affine& affine, DataType type, ChannelWeights& weights) {
   // To 0, whatever Inf would have made of it.
   if (std::ranges::find(affine.scale, 0.0) != affine.scale.end()) return false;
-  ChannelWeights scaled = weights;
-  for (size_t i = 0; i < scaled.numbers.size(); ++i) scaled.numbers[i] *= affine.scale[ChannelOf(weights, i)];
-  for (size_t c = 0; c < scaled.bias.size(); ++c) {
-    scaled.bias[c] = scaled.bias[c] * affine.scale[c] + affine.shift[c];
+  const Numbers largest = LargestOf(weights);
+  Numbers bias(weights.bias.size());
+  for (size_t c = 0; c < bias.size(); ++c) {
+    bias[c] = weights.bias[c] * affine.scale[c] + affine.shift[c];
+    if (!Keeps(type, largest[c] * std::abs(affine.scale[c])) || !Keeps(type, std::max(std::abs(bias[c]), 1.0))) {
+      return false;
+    }
   }
-  if (!AreInRange(type, scaled)) return false;
-  weights = std::move(scaled);
+  for (size_t i = 0; i < weights.numbers.size(); ++i) weights.numbers[i] *= affine.scale[ChannelOf(weights, i)];
+  weights.bias = std::move(bias);
   return true;
 }
 

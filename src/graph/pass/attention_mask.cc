@@ -32,7 +32,10 @@ class MaskMaker {
     for (ScoreTerm term : core.terms) {
       using Kind = ScoreTerm::Kind;
       if (term.flat && core.split >= 0) {
-        term.value = Make("Reshape", {term.value, core.split}, ScoreDims(graph_, core));
+        const ir::Node& split = graph_.nodes[static_cast<size_t>(core.split)];
+        term.value = Make("Reshape", {term.value, split.inputs[1]}, ScoreDims(graph_, core));
+        nodes_.back().since_version = split.since_version;
+        nodes_.back().attributes = split.attributes;
       }
       switch (term.kind) {
         case Kind::kAdded:

@@ -32,7 +32,8 @@ class AttentionMatch {
     const ir::Node* const softmax = SoftmaxOf(node.inputs[0], core);
     if (softmax == nullptr) return std::nullopt;
     const bool is_biased = softmax->op_type == kBiasSoftmax;
-    const int top = is_biased ? softmax->inputs[0] : WithoutWindows(scores_.Bare(softmax->inputs[0]), core);
+    const int bare = is_biased ? softmax->inputs[0] : scores_.Bare(softmax->inputs[0]);
+    const int top = is_biased ? bare : WithoutWindows(bare, core);
     const auto scores = is_biased ? scores_.MatchProduct(top) : scores_.Match(top);
     if (!scores) {
       if (!HasHeads(softmax->outputs[0]) || !scores_.IsOfProduct(top)) return std::nullopt;
@@ -48,6 +49,10 @@ class AttentionMatch {
     core.scale = scores->scale, core.softcap = scores->softcap;
     if (!MatchOperands(node, *scores, core)) {
       rewrite_.Miss(index, "queries, keys and values are not stated to fit");
+      return std::nullopt;
+    }
+    if (core.window_mask >= 0 && (core.one_head || !HasHeadsOf(bare, core))) {
+      rewrite_.Miss(index, "the scores of windows are not stated to have the queries' heads");
       return std::nullopt;
     }
     if (is_biased ? !TakeBias(*softmax, core) : !TakeTerms(*scores, core)) {
@@ -104,7 +109,7 @@ class AttentionMatch {
 
   bool HasHeads(int value) const {
     const auto& dims = graph_.value(value).dims;
-    return dims && (dims->size() == 3 || dims->size() == 4);
+    return dims && dims->size() >= 3;
   }
 
   // Through the Add of another mask for each window of an image: the scores of all windows have one dimension more for
@@ -165,8 +170,8 @@ class AttentionMatch {
   bool TakeTerms(const AttentionScores& scores, AttentionCore& core) const {
     using Kind = ScoreTerm::Kind;
     std::vector<ScoreTerm> terms = scores.terms;
-    // No score is below the lowest.
-    while (!terms.empty() && terms.front().kind == Kind::kRaised) terms.erase(terms.begin());
+    // Scores themselves are not raised, of which all may be infinite.
+    if (!terms.empty() && terms.front().kind == Kind::kRaised) return false;
     if (!std::ranges::all_of(terms, [&](ScoreTerm& term) { return TakeTerm(term, scores, core); })) return false;
     const std::vector<ir::Dim> whole = ScoreDims(graph_, core);
     const bool fit = std::ranges::all_of(terms, [&](const ScoreTerm& term) {
@@ -188,14 +193,22 @@ class AttentionMatch {
     const auto& dims = graph_.value(term.value).dims;
     if (!dims || dims->empty() || dims->size() > 4) return false;
     if (core.one_head) return term.flat;
-    term.flat = term.flat && dims->size() == 3 && dims->front().size != 1;
+    if (!term.flat) return HasHeadsOf(term.scores, core);
+    term.flat = dims->size() == 3 && dims->front().size != 1;
     if (!term.flat) return true;
-    if (const int apart = heads_.ApartSource(term.value); apart >= 0) {
+    if (const int apart = heads_.ApartSource(term.value); apart >= 0 && HasHeadsOf(apart, core)) {
       term.value = apart, term.flat = false;
       return true;
     }
     core.split = scores.split;
-    return core.split >= 0 && graph_.SameDims(term.value, scores.product);
+    return core.split >= 0 && graph_.SameDims(term.value, scores.product) &&
+           HasHeadsOf(rewrite_.node(core.split).outputs[0], core);
+  }
+
+  // Whether it is [batch, heads, ..] as the queries are, not any other dimensions that give as many.
+  bool HasHeadsOf(int value, const AttentionCore& core) const {
+    const auto &dims = graph_.value(value).dims, &q = graph_.value(core.q).dims;
+    return dims && dims->size() == 4 && q->size() == 4 && (*dims)[0].Equals((*q)[0]) && (*dims)[1].Equals((*q)[1]);
   }
 
   bool Broadcasts(int value, const std::vector<ir::Dim>& whole) const {
@@ -225,8 +238,11 @@ class AttentionMatch {
     const int q = heads_.ApartSource(core.q), v = heads_.ApartSource(core.v);
     const int keys = heads_.ApartSource(rows >= 0 ? rows : core.keys);
     if (!splits || q < 0 || keys < 0 || v < 0) return false;
-    core.result = split;
-    core.q = q, core.keys = keys, core.v = v, core.keys_are_rows = rows >= 0;
+    AttentionCore apart = core;
+    apart.result = split;
+    apart.q = q, apart.keys = keys, apart.v = v, apart.keys_are_rows = rows >= 0;
+    if (!HasHeadsOf(rewrite_.node(split).outputs[0], apart)) return false;
+    core = std::move(apart);
     return true;
   }
 

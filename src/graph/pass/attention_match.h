@@ -1,4 +1,4 @@
-// Attention as exporters spell it out: softmax(scale * Q K^T + mask) V, queries, keys and values as [batch, heads,
+// Attention as exporters spell it out: softmax(terms(scale * Q K^T)) V (attention_scores.h), queries, keys and values as [batch, heads,
 // rows, size], or with the heads in one dimension with the batch.
 #pragma once
 
@@ -22,7 +22,7 @@ struct AttentionCore {
   int k_elsewhere = -1;               // that with its dimensions in another order
   std::vector<int64_t> k_order = {};  // which Transpose makes it of `k_elsewhere`
   std::vector<ScoreTerm> terms = {};  // of which a mask is to be made: more than the one below
-  int split = -1;                     // what Reshape makes [batch, heads, queries, keys] of those that are flat by
+  int split = -1;                     // a node like which those that are flat become [batch, heads, queries, keys]
   int mask = -1;                      // added to the scores; -1: none
   // [1, windows, heads or 1, queries or 1, keys or 1], added to the scores as [batch / windows, windows, heads,
   // queries, keys], besides a mask of one batch entry; -1: none.

@@ -63,14 +63,15 @@ bool ScoresMatch::PeelBare(int scores, int depth, AttentionScores& found) const 
 
 bool ScoresMatch::PeelOne(const ir::Node& node, size_t operand, ScoreTerm term, int depth,
                           AttentionScores& found) const {
-  const auto& dims = graph_.value(node.outputs[0]).dims;
-  if (!dims || !Peel(node.inputs[operand], depth - 1, found)) return false;
-  term.flat = dims->size() == 3;
+  term.scores = node.inputs[operand];
+  const auto &result = graph_.value(node.outputs[0]).dims, &scores = graph_.value(term.scores).dims;
+  if (!result || !scores || result->size() != scores->size() || !Peel(term.scores, depth - 1, found)) return false;
+  term.flat = scores->size() == 3;
   found.terms.push_back(term);
   return true;
 }
 
-// Through factors, casts and views, as far as all of it is private.
+// Through factors, casts and views.
 int ScoresMatch::Unscaled(int value, double& scale) const {
   for (;;) {
     const ProductOf product = Scaled(value);
@@ -105,7 +106,7 @@ bool ScoresMatch::IsOfProduct(int scores) const {
     const ir::Node* const maker = match_.Maker(scores);
     if (maker == nullptr) return false;
     if (IsProduct(*maker)) return true;
-    constexpr std::string_view kSteps[] = {"Add", "Cast", "Div", "Max", "Mul", "Sub", "Tanh", "Where"};
+    constexpr std::string_view kSteps[] = {"Add", "Cast", "Div", "Max", "Mul", "Reshape", "Sub", "Tanh", "Where"};
     if (!maker->domain.empty() || std::ranges::find(kSteps, maker->op_type) == std::end(kSteps)) return false;
     const auto operands = std::span(maker->inputs).subspan(maker->Is("Where") ? 1 : 0);
     const auto made =
@@ -125,7 +126,7 @@ int ScoresMatch::Bare(int value, int* split) const {
     const bool splits = is_reshape && HoldsHeadsApart(graph_, value, maker->inputs[0]);
     const bool is_view = splits || (is_reshape && HoldsHeadsApart(graph_, maker->inputs[0], value));
     if (!is_cast && !is_view) break;
-    if (splits && split != nullptr) *split = maker->inputs[1];
+    if (splits && split != nullptr) *split = match_.MakerIndex(value);
     value = maker->inputs[0];
   }
   return value;

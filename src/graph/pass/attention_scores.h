@@ -19,6 +19,7 @@ struct ScoreTerm {
   Kind kind = Kind::kAdded;
   int value = -1;
   int lowest = -1;    // a constant that no score matters beside
+  int scores = -1;    // what it is done to
   bool flat = false;  // done to scores of [batch * heads, queries, keys]; a mask takes its heads apart (split)
 };
 
@@ -27,7 +28,7 @@ struct AttentionScores {
   int product = -1;            // [batch, heads, queries, keys], or [batch * heads, queries, keys]
   int q = -1, keys = -1;       // as the product reads them
   bool keys_are_rows = false;  // [.., keys, size], not [.., size, keys]
-  int split = -1;              // the target of a Reshape that takes the heads of flat scores apart
+  int split = -1;              // a node that takes the heads of flat scores apart
   double scale = 1, softcap = 0;
   std::vector<ScoreTerm> terms = {};  // in the order in which they are done
 };
@@ -42,7 +43,7 @@ class ScoresMatch {
   // Whether a product is what is left of the scores without what is done to them element by element.
   bool IsOfProduct(int scores) const;
   // Through casts between floats, which attention needs none of, and through views of heads in one dimension with the
-  // batch and apart from it: *split is the target of a Reshape that took them apart.
+  // batch and apart from it: *split is a node that took them apart.
   int Bare(int value, int* split = nullptr) const;
 
  private:

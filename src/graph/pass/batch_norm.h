@@ -16,8 +16,4 @@ struct BatchNorm {
 // are no constants of one size.
 std::optional<BatchNorm> BatchNormOf(const ir::Graph& graph, const ir::Node& node, const Settings& settings);
 
-// Those with a chain's node beside them (chain_nodes.h) become an Elementwise that TermsOf knows, of either layout. Its
-// constants are float32, so that 16 bits are rounded where the operator rounds them.
-void SpellBatchNorms(ir::Graph& graph, const PassContext& context);
-
 }  // namespace cudaep::graph

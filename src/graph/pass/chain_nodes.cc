@@ -70,6 +70,8 @@ constexpr Binary kBinary[] = {{"Add"},        {"And", kTruth},    {"Div"},  {"Eq
                               {"Mul"},        {"Or", kTruth},     {"Pow"},  {"Sub"},
                               {"Xor", kTruth}};
 
+const std::vector<std::string> kLookUp = {"LookUp"};
+
 class Reader {
  public:
   Reader(const ir::Graph& graph, const ir::Node& node) : graph_(graph), node_(node) {}
@@ -88,7 +90,7 @@ class Reader {
     if (node_.Is("Clip")) return ReadClip();
     if (node_.Is("Cast")) return ReadCast();
     if (node_.Is("Where")) return ReadWhere();
-    if (node_.Is("Elementwise", ops::kFusedDomain)) return ReadElementwise();
+    if (node_.Is("Elementwise", ops::kFusedDomain)) return ReadLookUp();
     if (node_.Is("Max") || node_.Is("Min")) return ReadVariadic(node_.op_type == "Max" ? "Max" : "Min");
     if (node_.Is("Sum")) return ReadVariadic("Add");
     if (const auto linear = QuantizationOf(graph_, node_, "DequantizeLinear")) return ReadDequantize(*linear);
@@ -222,27 +224,10 @@ class Reader {
     return terms;
   }
 
-  // Each term reads inputs and the term before it.
-  Terms ReadElementwise() const {
-    const auto functions = ir::AttributeOr<std::vector<std::string>>(node_, "functions", {});
-    const auto operands = ir::AttributeOr<std::vector<int64_t>>(node_, "operands", {});
-    const auto numbers = ir::AttributeOr<std::vector<float>>(node_, "numbers", {});
-    std::vector<NodeTerm> terms;
-    for (size_t t = 0; t < functions.size(); ++t) {
-      NodeTerm& term = terms.emplace_back();
-      term.function = ops::FindChainFunction(functions[t])->name.data();
-      std::copy_n(numbers.begin() + static_cast<std::ptrdiff_t>(t * ops::kChainNumbers), ops::kChainNumbers,
-                  term.numbers.begin());
-      for (size_t i = 0; i < ops::kMaxChainOperands; ++i) {
-        const int64_t operand = operands[t * ops::kMaxChainOperands + i];
-        const int64_t behind_inputs = operand - static_cast<int64_t>(node_.inputs.size());
-        if (behind_inputs >= 0 && behind_inputs + 1 != static_cast<int64_t>(t)) return std::nullopt;
-        term.operands[i] = operand < 0          ? kNone
-                           : behind_inputs >= 0 ? NodeTerm::kBefore
-                                                : node_.inputs[static_cast<size_t>(operand)];
-      }
-    }
-    return terms;
+  Terms ReadLookUp() const {
+    if (ir::AttributeOr<std::vector<std::string>>(node_, "functions", {}) != kLookUp) return std::nullopt;
+    const auto numbers = ir::AttributeOr<std::vector<float>>(node_, "numbers", {0});
+    return std::vector<NodeTerm>{{"LookUp", {node_.inputs[0], node_.inputs[1], kNone}, {numbers[0]}}};
   }
 
   Terms ReadWhere() const {
@@ -266,18 +251,11 @@ class Reader {
 
 }  // namespace
 
-void SetTerms(std::vector<std::string> functions, ir::Node& node, float lowest) {
-  const auto inputs = static_cast<int64_t>(node.inputs.size()), terms = static_cast<int64_t>(functions.size());
-  std::vector<int64_t> operands;
-  for (int64_t t = 0; t < terms; ++t) {
-    operands.insert(operands.end(), {t == 0 ? 0 : inputs + t - 1, t + 1, ops::ChainTerm::kNumber});
-  }
-  std::vector<float> numbers(functions.size() * ops::kChainNumbers);
-  numbers.front() = lowest;
-  node.attributes = {{"functions", std::move(functions)},
-                     {"operands", std::move(operands)},
-                     {"numbers", std::move(numbers)},
-                     {"results", std::vector<int64_t>{inputs + terms - 1}}};
+void SetLookUp(ir::Node& node, float lowest) {
+  node.attributes = {{"functions", kLookUp},
+                     {"operands", std::vector<int64_t>{0, 1, ops::ChainTerm::kNumber}},
+                     {"numbers", std::vector<float>{lowest, 0}},
+                     {"results", std::vector<int64_t>{2}}};
 }
 
 std::optional<std::vector<NodeTerm>> TermsOf(const ir::Graph& graph, const ir::Node& node) {

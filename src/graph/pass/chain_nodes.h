@@ -3,7 +3,6 @@
 
 #include <array>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "graph/ir/graph.h"
@@ -24,8 +23,8 @@ struct NodeTerm {
 // Integers are read by Cast and DequantizeLinear alone; those of 16 bits, wide unsigned ones and float64 by nobody.
 std::optional<std::vector<NodeTerm>> TermsOf(const ir::Graph& graph, const ir::Node& node);
 
-// Makes a node the Elementwise of as many functions of two as it has inputs behind the first: each of the one before it
-// and the next input. `lowest`: the code of a table's first element. TermsOf knows these.
-void SetTerms(std::vector<std::string> functions, ir::Node& node, float lowest = 0);
+// Makes a node of codes and a table the Elementwise that looks codes up, which TermsOf knows. `lowest`: that of the
+// first element.
+void SetLookUp(ir::Node& node, float lowest);
 
 }  // namespace cudaep::graph

@@ -4,7 +4,6 @@
 #include <iterator>
 #include <string_view>
 
-#include "graph/pass/batch_norm.h"
 #include "graph/pass/chain_nodes.h"
 #include "graph/pass/code_tables.h"
 #include "graph/pass/product_codes.h"
@@ -299,7 +298,6 @@ void BeginWithMasks(ir::Graph& graph) {
 void FuseChains(ir::Graph& graph, const PassContext& context) {
   LookUpCodes(graph, context);
   FinishProducts(graph, context);
-  SpellBatchNorms(graph, context);
   AskBefore(graph);
   CopyForReaders(graph);
   const Rewriter rewrite(graph, context, Fusion::kChains);

@@ -110,7 +110,7 @@ class Tabulator {
       tensor.data.push_back(static_cast<std::byte>(static_cast<int32_t>(value)));
     }
     made.inputs = {table.codes, graph_.AddConstant(codes.name, std::move(tensor))};
-    SetTerms({"LookUp"}, made, static_cast<float>(LowestCode(graph_.value(table.codes).type)));
+    SetLookUp(made, static_cast<float>(LowestCode(graph_.value(table.codes).type)));
     return rewrite_.Replace(n, std::move(made));
   }
 

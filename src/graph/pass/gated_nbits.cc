@@ -35,7 +35,8 @@ class Fuser {
   void FuseSwiGlu(const ir::Node& last) const {
     const ir::Node *const first = Product(last.inputs[0]), *const second = Product(InputOf(last, 1));
     const bool is_plain = FloatAttribute(last, "activation_alpha", 1) == 1 &&
-                          FloatAttribute(last, "activation_beta", 0) == 0 && FloatAttribute(last, "limit", 0) <= 0;
+                          FloatAttribute(last, "activation_beta", 0) == 0 && FloatAttribute(last, "limit", 0) <= 0 &&
+                          IntAttribute(last, "round_activation", 0) == 0;
     if (is_plain && first != nullptr && second != nullptr && first != second) Join(*first, *second, Activation::kSilu);
   }
 

@@ -5,8 +5,8 @@
 
 namespace cudaep::graph {
 
-// Whether both are the same elements, `apart` as [batch, heads, rows, columns], `flat` as [batch * heads, rows,
-// columns].
+// Whether both may be the same elements, `apart` as [a, b, rows, columns], `flat` as [a * b, rows, columns]: whether a
+// and b are a batch and its heads is for others to ask.
 bool HoldsHeadsApart(const ir::Graph& graph, int apart, int flat);
 
 class HeadsMatch {

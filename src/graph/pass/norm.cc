@@ -9,8 +9,7 @@
 namespace cudaep::graph {
 namespace {
 
-// centred / sqrt(mean + epsilon), where `mean` is that of the squares of `centred`. Exporters leave an epsilon of 1e-8
-// out.
+// centred / sqrt(mean [+ epsilon]), where `mean` is that of the squares of `centred`.
 struct Core {
   int centred = -1;
   double epsilon = 0;

@@ -27,7 +27,7 @@ class Folder {
     const bool is_gemm = product.Is("Gemm");
     if (product.on_host || !(is_gemm || product.Is("MatMul")) || rewrite_.IsTaken(index)) return;
     const int w = product.inputs[1];
-    const ops::TensorView& matrix = graph_.value(w).constant;
+    const ops::TensorView matrix = graph_.value(w).constant;  // a copy: values move when constants are added
     if (!matrix.present() || matrix.rank != 2 || rewrite_.match.uses().readers(w).size() != 1) return;
     if (FloatAttribute(product, "alpha", 1) != 1 || FloatAttribute(product, "beta", 1) != 1) return;
     const bool transposed = is_gemm && IntAttribute(product, "transB", 0) != 0;

@@ -53,7 +53,7 @@ void Fold(const Rewriter& rewrite, int index) {
   const bool reads = conv.Is("Conv") && !conv.on_host && !rewrite.IsTaken(reader) && conv.inputs[0] == node.outputs[0];
   if (!reads || Pads(graph, conv, rewrite.settings())) return;
   const int w = conv.inputs[1], b = InputOf(conv, 2);
-  const ops::TensorView& constant = graph.value(w).constant;
+  const ops::TensorView constant = graph.value(w).constant;  // a copy: values move when constants are added
   const auto norm = BatchNormOf(graph, node, rewrite.settings());
   auto weights = ir::NumbersOf(graph, w);
   if (!norm || !weights || weights->empty() || constant.rank < 3) return;

@@ -24,7 +24,12 @@ Result<LayerNormPlans> PlanLayerNorm(const NormProblem& problem, const device::D
     const Result<int> active = plans.packed.kind == Kind::kTeam   ? ActiveTeams(problem.x_type, plans.packed)
                                : plans.packed.kind == Kind::kRing ? ActiveRingClusters(problem.x_type, plans.packed)
                                                                   : ActiveLongClusters(problem.x_type, plans.packed);
-    if (!active.ok() || active.value() == 0) {
+    const bool none = !active.ok() || active.value() == 0;
+    if (none && plans.packed.cluster > kNormCluster && !forced.kind) {
+      // Clusters of that many blocks are not for every device.
+      return PlanLayerNorm(problem, device, {Kind::kLong, forced.clusters});
+    }
+    if (none) {
       NormChoice single_blocks = forced;
       single_blocks.clusters = false;
       CUDAEP_ASSIGN_OR_RETURN(plans.packed, PlanNorm(problem, device, true, single_blocks));

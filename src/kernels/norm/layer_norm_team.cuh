@@ -21,6 +21,7 @@ __global__ void __launch_bounds__(kTeamThreads, 1)
   constexpr int kStages = 2 * kTeamDepth;
   __shared__ device::CopyBarrier full[kTeamWarps][kTeamDepth], summed[kStages];
   __shared__ PartMoments<C> part_of[kStages][kTeamWarps * kTeamCluster];
+  static_assert(sizeof(full) + sizeof(summed) + sizeof(part_of) <= (size_t{34} << 10), "what a launch grants unasked");
   const unsigned cluster = device::ClusterBlocks(), parts = kTeamWarps * cluster;
   const unsigned warp = threadIdx.x / 32 % kTeamWarps, own_part = device::ClusterRank() * kTeamWarps + warp;
   const bool sums = threadIdx.x < kTeamThreads / 2;

@@ -219,11 +219,10 @@ auto WithGatedBlock(int64_t rows, Function&& function) {
 }
 
 // Blocks of a cluster among which the inner dimension is cut, where the device has clusters and room for more blocks.
-int SplitsOf(const device::DeviceInfo& device, int64_t blocks, int resident, int steps, int chunk_steps) {
+int SplitsOf(const device::DeviceInfo& device, int64_t blocks, int steps, int chunk_steps) {
   int splits = 1;
   if (device.major < 9 || device.simulated) return splits;
-  const int64_t room = int64_t{device.multiprocessors} * resident;
-  while (splits < kMostSplits && blocks * splits * 2 <= room && steps >= splits * 2 * chunk_steps) {
+  while (splits < kMostSplits && blocks * splits * 2 <= device.multiprocessors && steps >= splits * 2 * chunk_steps) {
     splits *= 2;
   }
   return splits;
@@ -233,7 +232,7 @@ template <class T, int kBits, bool kGated, class B>
 Status LaunchBlocks(Launching& l, B) {
   const int64_t blocks = CeilDiv<int64_t>(l.p.n, kGated ? kWarpColumns : B::kColumns);
   const int steps = B::kChunkSteps;
-  l.p.splits = SplitsOf(l.device, blocks, B::kResident, l.p.steps, steps);
+  l.p.splits = SplitsOf(l.device, blocks, l.p.steps, steps);
   l.p.own_steps = CeilDiv<int>(CeilDiv<int>(l.p.steps, l.p.splits), steps) * steps;
   device::LaunchConfig config;
   config.grid.x = static_cast<unsigned>(blocks * l.p.splits);
@@ -310,6 +309,8 @@ Status LaunchMatMulNBitsTensorCores(const MatMulNBits& problem, const MatMulNBit
 
 bool FitsGatedNBits(const GatedNBits& product, const device::DeviceInfo& device) {
   const MatMulNBits& problem = product.product;
+  static_assert(Block<1, 2, 8, 4, 2>::kSharedBytes<4> <= Block<1, 1, 8, 8, 2>::kSharedBytes<4>,
+                "a device that has room for the product has it for the gate");
   return problem.m <= kNBitsGatedRows && problem.bits == 4 && ParameterCount(product.activation) == 0 &&
          FitsNBitsTensorCores(problem, device);
 }

@@ -100,12 +100,9 @@ Status CheckTensors(const OpInfo& info, const Chain& chain) {
 }
 
 // Whether all floats that come and go are rounded to 16 bits, and an error that is small beside that stays small.
-// Constants of more digits, as scales of channels have them, change nothing about that.
 bool MayBeFast(const OpInfo& info, const Chain& chain) {
   DataTypeSet types;
-  for (int i = 0; i < info.input_count(); ++i) {
-    if (!info.constant(i)) types = types | DataTypeSet(info.input_type(i));
-  }
+  for (int i = 0; i < info.input_count(); ++i) types = types | DataTypeSet(info.input_type(i));
   for (int i = 0; i < info.output_count(); ++i) types = types | DataTypeSet(info.output_type(i));
   if (types.Contains(DataType::kFloat)) return false;
   if ((types - kFloat16Types) == types) return false;

@@ -94,7 +94,7 @@ TEST(AttentionScoresTest, WhatHidesKeysBecomesAMask) {
   }
 }
 
-// A number that scores still matter beside, a row of scores that others read, and one behind the softmax's own.
+// A number that scores still matter beside, and hidden scores that others read.
 TEST(AttentionScoresTest, WhatHidesNothingForSureStays) {
   const auto hide = [](ScoresNet& n, int scores, float number) {
     return n.Wide("Where", {n.Bool("condition", {kBatch, {1}, {1}, kRows}), n.Scalar(number), scores});

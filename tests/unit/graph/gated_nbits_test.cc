@@ -138,6 +138,7 @@ TEST(GatedNBitsTest, TheHostsSwiGluIsOneToo) {
   EXPECT_FALSE(fused({{"activation_alpha", 1.702f}}));
   EXPECT_FALSE(fused({{"activation_beta", 1.0f}}));
   EXPECT_FALSE(fused({{"limit", 7.0f}}));
+  EXPECT_FALSE(fused({{"round_activation", int64_t{1}}}));
 }
 
 TEST(GatedNBitsTest, BitsAreFourWhereTheModelSaysNone) {

@@ -3,7 +3,7 @@
 
 #include "../device/device_fixture.h"
 #include "device/device_info.h"
-#include "kernels/quant/matmul_nbits.h"
+#include "kernels/quant/gated_nbits.h"
 
 namespace cudaep::kernels {
 namespace {
@@ -56,6 +56,27 @@ TEST_F(NBitsTest, WhatTensorCoresDoNotTakeIsRefused) {
   device::DeviceInfo small = *info.value();
   small.shared_bytes_per_block = size_t{48} << 10;
   EXPECT_FALSE(FitsNBitsTensorCores(fits, small));  // more rows take more of it
+}
+
+TEST_F(NBitsTest, WhatHasNoGateInOneLaunchIsRefused) {
+  const auto info = device::GetDeviceInfo(0);
+  ASSERT_TRUE(info.ok());
+  const MatMulNBits product{
+      .type = DataType::kFloat16, .packed = true, .packed_scales = true, .m = kNBitsGatedRows, .n = 8, .k = 32};
+  EXPECT_TRUE(FitsGatedNBits({.product = product}, *info.value()));
+  const auto with = [&](auto&& change) {
+    GatedNBits gated{.product = product};
+    change(gated);
+    EXPECT_FALSE(FitsGatedNBits(gated, *info.value()));
+    EXPECT_EQ(LaunchGatedNBits(gated, {}, *info.value(), stream()).code(), StatusCode::kInvalidArgument);
+  };
+  with([](GatedNBits& g) { g.product.m = kNBitsGatedRows + 1; });
+  with([](GatedNBits& g) { g.product.bits = 8; });
+  with([](GatedNBits& g) { g.product.bits = 2; });
+  with([](GatedNBits& g) { g.product.packed = false; });
+  with([](GatedNBits& g) { g.product.type = DataType::kFloat; });
+  with([](GatedNBits& g) { g.product.zero_point = NBitsZeroPoint::kFloating; });
+  with([](GatedNBits& g) { g.activation = Activation::kClip; });  // has parameters
 }
 
 }  // namespace
