@@ -1,6 +1,8 @@
 #include "graph/pass/decoder_attention.h"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 #include "graph/pass/attention_match.h"
 #include "graph/pass/heads_match.h"
@@ -106,7 +108,7 @@ class Fuser {
         turned = true;
       } else if (is_private && source.cos < 0 && !source.part && IsRotationOfRows(*maker, turned)) {
         source.norm_last = source.norm >= 0;
-        source.cos = Unturned(maker->inputs[1]), source.sin = Unturned(maker->inputs[2]);
+        std::tie(source.cos, source.sin) = Unturned(maker->inputs[1], maker->inputs[2]);
         source.interleaved = IntAttribute(*maker, "interleaved", 0) != 0;
       } else if (is_private && source.norm < 0 && !source.part && IsHeadNorm(*maker)) {
         source.norm = maker->inputs[1];
@@ -137,10 +139,11 @@ class Fuser {
     return of_angles(heads).size == 1 && of_angles(rows).Equals(x[rows]);
   }
 
-  // Angles that the host turned together with the heads, of which they have one: the same in the same order.
-  int Unturned(int angles) const {
-    const ir::Node* const turn = match_.Maker(angles);
-    return turn != nullptr && heads_.IsTurn(*turn) ? turn->inputs[0] : angles;
+  // Cosines and sines that the host turned together with the heads, of which they have one: the same in the same order.
+  std::pair<int, int> Unturned(int cos, int sin) const {
+    const ir::Node *const of_cos = match_.Maker(cos), *const of_sin = match_.Maker(sin);
+    const bool turned = of_cos != nullptr && of_sin != nullptr && heads_.IsTurn(*of_cos) && heads_.IsTurn(*of_sin);
+    return turned ? std::pair(of_cos->inputs[0], of_sin->inputs[0]) : std::pair(cos, sin);
   }
 
   bool IsHeadNorm(const ir::Node& node) const {

@@ -51,6 +51,7 @@ struct DecoderSpelling {
   bool norm_last = false;     // behind the rotation
   bool late_turn = false;     // heads go to the front behind the rotation
   bool late_keys = false;     // those of keys alone, by angles that are turned for it
+  bool one_turned = false;    // cosines as others have them, turned for it, sines as they are (with late_turn)
   bool rotated = true, past = true, leaves = true, repeated = true;
   bool one_product = false;  // the model's own, cut into parts
   int64_t head_parts = 0;    // of each head of one product: queries, keys, values, others
@@ -61,7 +62,8 @@ struct DecoderSpelling {
 struct DecoderNet : Net {
   explicit DecoderNet(const DecoderSpelling& spelling = {}) : s(spelling) {
     x = Hidden("x");
-    if (s.rotated) cos = Input("cos", s.cache), sin = Input("sin", s.cache);
+    if (s.rotated) cos = Input("cos", s.cache), sin = Input("sin", s.one_turned ? CacheOf(true) : s.cache);
+    if (s.one_turned) cos = Turned(cos, {0, 2, 1, 3});
     const int64_t kv = s.repeated ? kKvHeads : kHeads;
     const int64_t columns[3] = {kHeads * kSize, kv * kSize, kv * kSize};
     if (s.one_product) {

@@ -111,6 +111,16 @@ TEST(DecoderAttentionTest, AnglesThatTheHostTurnedAreTheSame) {
   EXPECT_EQ(Count(net, "Transpose"), 0);
 }
 
+TEST(DecoderAttentionTest, CosinesAloneAreNotTurnedBack) {
+  DecoderNet net({.late_turn = true, .one_turned = true});
+  net.Run(WithoutProjections());
+  const ir::Node* const fused = Find(net, "Attention");
+  ASSERT_NE(fused, nullptr);
+  EXPECT_EQ(fused->inputs[6], net.cos);
+  EXPECT_EQ(fused->inputs[7], net.sin);
+  EXPECT_EQ(Count(net, "Transpose"), 1);
+}
+
 TEST(DecoderAttentionTest, NeighboursAreRotatedAsTheyAre) {
   DecoderNet net({.interleaved = true, .repeated = false, .dim = 2, .cache = {{1}, {1}, kRows, {2}}});
   net.Run(WithoutProjections());
