@@ -1,5 +1,5 @@
-// Attention as exporters spell it out: softmax(terms(scale * Q K^T)) V (attention_scores.h), queries, keys and values as [batch, heads,
-// rows, size], or with the heads in one dimension with the batch.
+// Attention as exporters spell it out: softmax(terms(scale * Q K^T)) V (attention_scores.h), queries, keys and values
+// as [batch, heads, rows, size], or with the heads in one dimension with the batch.
 #pragma once
 
 #include <optional>
