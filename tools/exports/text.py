@@ -146,6 +146,52 @@ def _mixtral(exporter: str) -> Export:
     return _decoder(tf.MixtralForCausalLM(config), 2, 16)
 
 
+def _gemma2(_: str) -> Export:
+    config = tf.Gemma2Config(
+        **_SMALL, num_key_value_heads=2, head_dim=32, intermediate_size=96, max_position_embeddings=64,
+        sliding_window=8, query_pre_attn_scalar=32,
+    )  # fmt: skip
+    config._attn_implementation = "eager"  # its scores are capped
+    return _decoder(tf.Gemma2ForCausalLM(config), 2, 32)
+
+
+def _glm4(exporter: str) -> Export:
+    config = tf.Glm4Config(
+        **_SMALL, num_key_value_heads=2, head_dim=16, intermediate_size=96, max_position_embeddings=64, pad_token_id=0
+    )
+    config._attn_implementation = _attention(exporter)
+    return _decoder(tf.Glm4ForCausalLM(config), 2, 16)
+
+
+def _gpt_neox(exporter: str) -> Export:
+    config = tf.GPTNeoXConfig(**_SMALL, intermediate_size=96, max_position_embeddings=64)
+    config._attn_implementation = _attention(exporter)
+    return _decoder(tf.GPTNeoXForCausalLM(config), 4, 16)
+
+
+class _Reader(nn.Module):
+    """Tokens that attend to states of another size to scores."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, input_ids: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        """The scores."""
+        return self.inner(input_ids=input_ids, encoder_hidden_states=hidden, use_cache=False).logits
+
+
+def _trocr(exporter: str) -> Export:
+    config = tf.TrOCRConfig(
+        vocab_size=64, d_model=64, decoder_layers=2, decoder_attention_heads=4, decoder_ffn_dim=96,
+        max_position_embeddings=64, cross_attention_hidden_size=48,
+    )  # fmt: skip
+    config._attn_implementation = _attention(exporter)
+    axes = {"input_ids": {0: "batch", 1: "length"}, "hidden": {0: "batch"}}
+    runs = [(_ids(batch, length), torch.randn(batch, 7, 48)) for batch, length in ((2, 5), (3, 8))]
+    return Export(_Reader(tf.TrOCRForCausalLM(config)), list(axes), runs, ["logits"], axes)
+
+
 def _t5_config(exporter: str) -> Any:
     del exporter
     return tf.T5Config(
@@ -230,6 +276,10 @@ MODELS = entries(
         "llama": _llama,
         "qwen3": _qwen3,
         "mixtral": _mixtral,
+        "gemma2": _gemma2,
+        "glm4": (_glm4, ("dynamo",)),
+        "gpt_neox": _gpt_neox,
+        "trocr": (_trocr, ("torchscript",)),
         "t5_encoder": lambda exporter: _encoder(tf.T5ForConditionalGeneration(_t5_config(exporter)).encoder),
         "t5_decoder": lambda exporter: _cross_decoder(tf.T5ForConditionalGeneration(_t5_config(exporter)), (7, 11)),
         "bart_encoder": lambda exporter: _encoder(tf.BartModel(_bart_config(exporter)).encoder),
