@@ -15,13 +15,16 @@ using Numbers = std::vector<double>;
 
 // Of a constant that has one value a channel, or one for all.
 std::optional<Numbers> PerChannel(const ir::Graph& graph, int value, size_t channels, int rank, int behind) {
+  if (value < 0 || !graph.value(value).is_constant()) return std::nullopt;
+  const ops::TensorView& constant = graph.value(value).constant;
+  const Dims dims = constant.dims();
+  const auto elements = static_cast<size_t>(constant.elems());
+  if (static_cast<int>(dims.size()) > rank || (elements != 1 && elements != channels)) return std::nullopt;
   auto numbers = ir::NumbersOf(graph, value);
   if (!numbers) return std::nullopt;
-  const Dims dims = graph.value(value).constant.dims();
-  if (static_cast<int>(dims.size()) > rank) return std::nullopt;
   if (numbers->size() == 1) return Numbers(channels, numbers->front());
   const auto at = static_cast<int>(dims.size()) - 1 - behind;  // of the channels
-  if (numbers->size() != channels || at < 0 || dims[static_cast<size_t>(at)] != static_cast<int64_t>(channels)) {
+  if (at < 0 || dims[static_cast<size_t>(at)] != static_cast<int64_t>(channels)) {
     return std::nullopt;
   }
   return numbers;

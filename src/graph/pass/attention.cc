@@ -60,7 +60,7 @@ class Fuser {
     const auto apart = [&](int value) {
       std::vector<ir::Dim> dims = *graph_.value(value).dims;
       dims.insert(dims.begin() + 1, ir::Dim{.size = 1});
-      before.push_back(OfHeads("Unsqueeze", value, std::move(dims)));
+      before.push_back(OfOneHead(value, std::move(dims)));
       return before.back().outputs[0];
     };
     AttentionCore four = core;
@@ -83,11 +83,11 @@ class Fuser {
     rewrite_.Replace(index, std::move(flat), std::move(before));
   }
 
-  // A view with or without the dimension of heads.
-  ir::Node OfHeads(const char* op, int value, std::vector<ir::Dim> dims) const {
+  // A view with a dimension of one head.
+  ir::Node OfOneHead(int value, std::vector<ir::Dim> dims) const {
     const ir::Value from = graph_.value(value);
     return {.name = from.name,
-            .op_type = op,
+            .op_type = "Unsqueeze",
             .since_version = 13,
             .inputs = {value, AddInts(rewrite_.graph, from.name, {1})},
             .outputs = {rewrite_.graph.AddValue({.name = from.name, .type = from.type, .dims = std::move(dims)})}};
@@ -113,8 +113,7 @@ class Fuser {
 
   // The value, or that of which it is a multiple.
   int Unscaled(int value, double& scale) const {
-    const ProductOf product = match_.Factors(value);
-    if (product.values.size() != 1 || !graph_.SameDims(product.values[0], value)) return value;
+    const ProductOf product = match_.Scaled(value);
     scale *= product.constant;
     return product.values[0];
   }

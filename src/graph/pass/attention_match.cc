@@ -99,7 +99,7 @@ class AttentionMatch {
     if (softmax == nullptr || !dims) return nullptr;
     if (!softmax->Is("Softmax") && !softmax->Is(kBiasSoftmax, ops::kMicrosoftDomain)) return nullptr;
     const int64_t axis = IntAttribute(*softmax, "axis", softmax->since_version < 13 ? 1 : -1);
-    return axis == -1 || axis == static_cast<int64_t>(dims->size()) - 1 ? softmax : nullptr;
+    return IsLastAxis(axis, dims->size()) ? softmax : nullptr;
   }
 
   // By IsNaN and Where.

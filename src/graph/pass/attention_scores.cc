@@ -74,7 +74,7 @@ bool ScoresMatch::PeelOne(const ir::Node& node, size_t operand, ScoreTerm term, 
 // Through factors, casts and views.
 int ScoresMatch::Unscaled(int value, double& scale) const {
   for (;;) {
-    const ProductOf product = Scaled(value);
+    const ProductOf product = match_.Scaled(value);
     scale *= product.constant;
     const int bare = Bare(product.values[0]);
     if (bare == value) return value;
@@ -92,7 +92,7 @@ std::optional<AttentionScores> ScoresMatch::MatchProduct(int scores) const {
   }
   const ir::Node* const product = match_.Maker(found.product);
   if (product == nullptr || !IsProduct(*product)) return std::nullopt;
-  const ProductOf q = Scaled(product->inputs[0]), keys = Scaled(product->inputs[1]);
+  const ProductOf q = match_.Scaled(product->inputs[0]), keys = match_.Scaled(product->inputs[1]);
   found.scale *= q.constant * keys.constant * FloatAttribute(*product, "alpha", 1);
   found.q = q.values[0];
   found.keys = keys.values[0];
@@ -130,14 +130,6 @@ int ScoresMatch::Bare(int value, int* split) const {
     value = maker->inputs[0];
   }
   return value;
-}
-
-// constant * value, or the value as it is.
-ProductOf ScoresMatch::Scaled(int value) const {
-  ProductOf product = match_.Factors(value);
-  // A constant may have more dimensions than what it scales.
-  const bool scales = product.values.size() == 1 && graph_.SameDims(product.values[0], value);
-  return scales ? product : ProductOf{.values = {value}};
 }
 
 // Scores that are added to it are rounded away, so that a row of nothing else has equal weights. float16 has no such

@@ -50,7 +50,6 @@ class ScoresMatch {
   bool Peel(int scores, int depth, AttentionScores& found) const;
   bool PeelBare(int scores, int depth, AttentionScores& found) const;
   bool PeelOne(const ir::Node& node, size_t operand, ScoreTerm term, int depth, AttentionScores& found) const;
-  ProductOf Scaled(int value) const;
   int Unscaled(int value, double& scale) const;
   bool IsLowest(int value) const;
 

@@ -72,8 +72,7 @@ class EmbeddingMatch {
     if (!is_norm || node.on_host || node.outputs.size() != 1 || node.inputs.size() < 2) return false;
     const auto& dims = graph_.value(node.inputs[0]).dims;
     if (!dims) return false;
-    const int64_t axis = IntAttribute(node, "axis", -1);
-    return axis == -1 || axis == static_cast<int64_t>(dims->size()) - 1;
+    return IsLastAxis(IntAttribute(node, "axis", -1), dims->size());
   }
 
   Sum SumOf(int total) const {

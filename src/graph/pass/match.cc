@@ -78,6 +78,12 @@ ProductOf Matcher::Factors(int value) const {
   return product;
 }
 
+ProductOf Matcher::Scaled(int value) const {
+  ProductOf product = Factors(value);
+  const bool scales = product.values.size() == 1 && graph_.SameDims(product.values[0], value);
+  return scales ? product : ProductOf{.values = {value}};
+}
+
 void Matcher::Multiply(int value, bool is_root, ProductOf& product) const {
   if (const std::optional<double> scalar = Scalar(value)) {
     product.constant *= *scalar;

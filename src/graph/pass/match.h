@@ -51,6 +51,8 @@ class Matcher {
 
   // Through Mul, Div by a scalar and Pow with 2 or 3, as far as what lies between is private.
   ProductOf Factors(int value) const;
+  // The same of one value that has the product's dimensions (a constant may have more); or 1 * the value.
+  ProductOf Scaled(int value) const;
 
   // How far constants of a value's type may be from the number they stand for, as a share of it.
   double Tolerance(int value) const;
@@ -67,6 +69,8 @@ using ir::IntAttribute;
 
 // -1: the node leaves it out.
 inline int InputOf(const ir::Node& node, size_t index) { return index < node.inputs.size() ? node.inputs[index] : -1; }
+
+inline bool IsLastAxis(int64_t axis, size_t rank) { return axis == -1 || axis == static_cast<int64_t>(rank) - 1; }
 
 // Whether the constant or value has one dimension, of the size of the last of `of`.
 bool IsVectorOfLast(const ir::Graph& graph, int value, int of);

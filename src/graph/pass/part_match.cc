@@ -5,8 +5,6 @@
 namespace cudaep::graph {
 namespace {
 
-bool IsLastAxis(int64_t axis, size_t rank) { return axis == -1 || axis == static_cast<int64_t>(rank) - 1; }
-
 // What a Slice of this step takes of rows of `part.size` elements, the last included or not.
 std::optional<RowPart> SlicedPart(const Matcher& match, const ir::Node& slice, size_t rank, int64_t step,
                                   RowPart part) {

@@ -101,9 +101,8 @@ class Multiplier {
     const auto made = quantize == nullptr ? std::nullopt : QuantizationOf(graph_, *quantize, "QuantizeLinear");
     const ir::Node* const softmax = made ? rewrite_.match.Maker(made->real, "Softmax") : nullptr;
     if (softmax == nullptr || a.linear.scale() < 1e-6f) return false;
-    const int64_t rank = static_cast<int64_t>(graph_.value(a.linear.codes).dims->size());
-    const int64_t axis = ir::IntAttribute(*softmax, "axis", softmax->since_version < 13 ? 1 : -1);
-    return axis == -1 || axis == rank - 1;
+    return IsLastAxis(ir::IntAttribute(*softmax, "axis", softmax->since_version < 13 ? 1 : -1),
+                      graph_.value(a.linear.codes).dims->size());
   }
 
   // Its sums are of the codes as they are, which of shares of 1 may be -128 with few that count.

@@ -66,7 +66,7 @@ class Fuser {
   // x of concat(-second half of x, first half of x); -1: the value is none.
   int HalvesTurnedFrom(int value) const {
     const ir::Node* const concat = match_.Maker(value, "Concat");
-    if (concat == nullptr || concat->inputs.size() != 2 || !IsLastAxis(*concat, value)) return -1;
+    if (concat == nullptr || concat->inputs.size() != 2 || !JoinsRows(*concat, value)) return -1;
     const ir::Node* const negated = match_.Maker(concat->inputs[0], "Neg");
     if (negated == nullptr) return -1;
     const auto second = MatchRowPart(graph_, match_, negated->inputs[0]),
@@ -79,7 +79,7 @@ class Fuser {
   int PairsTurnedFrom(int value) const {
     const ir::Node* const flat = match_.Maker(value, "Reshape");
     const ir::Node* const pairs = flat == nullptr ? nullptr : match_.Maker(flat->inputs[0], "Concat");
-    if (pairs == nullptr || pairs->inputs.size() != 2 || !IsLastAxis(*pairs, flat->inputs[0])) return -1;
+    if (pairs == nullptr || pairs->inputs.size() != 2 || !JoinsRows(*pairs, flat->inputs[0])) return -1;
     const int minus = ElementsApart(pairs->inputs[0]), plus = ElementsApart(pairs->inputs[1]);
     const ir::Node* const negated = match_.Maker(minus, "Neg");
     if (negated == nullptr) return -1;
@@ -100,10 +100,9 @@ class Fuser {
     return fits ? apart->inputs[0] : -1;
   }
 
-  bool IsLastAxis(const ir::Node& concat, int value) const {
+  bool JoinsRows(const ir::Node& concat, int value) const {
     const auto& dims = graph_.value(value).dims;
-    const int64_t axis = IntAttribute(concat, "axis", 0);
-    return dims && (axis == -1 || axis == static_cast<int64_t>(dims->size()) - 1);
+    return dims && IsLastAxis(IntAttribute(concat, "axis", 0), dims->size());
   }
 
   struct Joined {
@@ -114,7 +113,7 @@ class Fuser {
     const int rotated = rewrite_.node(index).outputs[0], next = match_.OnlyReader(rotated);
     const ir::Node* const concat = next < 0 ? nullptr : &rewrite_.node(next);
     if (concat == nullptr || !concat->Is("Concat") || concat->inputs.size() != 2 || concat->inputs[0] != rotated ||
-        !IsLastAxis(*concat, rotated)) {
+        !JoinsRows(*concat, rotated)) {
       return std::nullopt;
     }
     const auto first = MatchRowPart(graph_, match_, x), rest = MatchRowPart(graph_, match_, concat->inputs[1]);
