@@ -213,20 +213,7 @@ auto WithBlock(int64_t rows, Function&& function) {
 }
 
 // By measurement on an H200 too, of 2,048 elements and 8,192 columns.
-template <class Function>
-auto WithGatedBlock(int64_t rows, Function&& function) {
-  return rows <= 8 ? function(Block<1, 2, 8, 4, 2>()) : function(Block<2, 2, 8, 4, 1>());
-}
-
-// Blocks of a cluster among which the inner dimension is cut, where the device has clusters and room for more blocks.
-int SplitsOf(const device::DeviceInfo& device, int64_t blocks, int steps, int chunk_steps) {
-  int splits = 1;
-  if (device.major < 9 || device.simulated) return splits;
-  while (splits < kMostSplits && blocks * splits * 2 <= device.multiprocessors && steps >= splits * 2 * chunk_steps) {
-    splits *= 2;
-  }
-  return splits;
-}
+using GatedBlock = Block<2, 2, 8, 4, 1>;
 
 template <class T, int kBits, bool kGated, class B>
 Status LaunchBlocks(Launching& l, B) {
@@ -251,7 +238,7 @@ Status LaunchBits(Launching& l) {
 }
 template <class T>
 Status LaunchGated(Launching& l) {
-  return WithGatedBlock(l.p.m, [&](auto block) { return LaunchBlocks<T, 4, true>(l, block); });
+  return LaunchBlocks<T, 4, true>(l, GatedBlock());
 }
 
 template <class T>
@@ -304,12 +291,13 @@ Status LaunchMatMulNBitsTensorCores(const MatMulNBits& problem, const MatMulNBit
   if (IsEmpty(problem)) return Status::Ok();
   if (!FitsNBitsTensorCores(problem, device)) return InvalidArgument("no product of tensor cores: other kernels do it");
   Launching l = MakeLaunching(problem, {.first = at}, Activation::kNone, device, stream);
+  if (TakesFewRows(problem, false, device)) return LaunchFewRows(problem, false, l.p, device, stream);
   return problem.type == DataType::kFloat16 ? LaunchType<Half>(l) : LaunchType<BFloat16>(l);
 }
 
 bool FitsGatedNBits(const GatedNBits& product, const device::DeviceInfo& device) {
   const MatMulNBits& problem = product.product;
-  static_assert(Block<1, 2, 8, 4, 2>::kSharedBytes<4> <= Block<1, 1, 8, 8, 2>::kSharedBytes<4>,
+  static_assert(GatedBlock::kSharedBytes<4> <= Block<1, 1, 8, 8, 2>::kSharedBytes<4>,
                 "a device that has room for the product has it for the gate");
   return problem.m <= kNBitsGatedRows && problem.bits == 4 && ParameterCount(product.activation) == 0 &&
          FitsNBitsTensorCores(problem, device);
@@ -320,6 +308,7 @@ Status LaunchGatedNBits(const GatedNBits& product, const GatedNBitsPointers& at,
   if (IsEmpty(product.product)) return Status::Ok();
   if (!FitsGatedNBits(product, device)) return InvalidArgument("no product with a gate: other kernels do it");
   Launching l = MakeLaunching(product.product, at, product.activation, device, stream);
+  if (TakesFewRows(product.product, true, device)) return LaunchFewRows(product.product, true, l.p, device, stream);
   return product.product.type == DataType::kFloat16 ? LaunchGated<Half>(l) : LaunchGated<BFloat16>(l);
 }
 

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 
+#include "device/device_info.h"
 #include "device/words.h"
 #include "kernels/pack.h"
+#include "kernels/quant/matmul_nbits.h"
 #include "kernels/quant/nbits_pairs.cuh"
 
 namespace cudaep::kernels::nbits {
@@ -44,6 +46,22 @@ struct Arguments {
   int32_t whole_packs;  // rows of A and y are moved in packs
   int32_t activation;   // of the first factor: Activation
 };
+
+// Blocks of a cluster among which the inner dimension is cut, where the device has clusters and room for more blocks.
+inline int SplitsOf(const device::DeviceInfo& device, int64_t blocks, int64_t steps, int chunk_steps) {
+  int splits = 1;
+  if (device.major < 9 || device.simulated) return splits;
+  while (splits < kMostSplits && blocks * splits * 2 <= device.multiprocessors && steps >= splits * 2 * chunk_steps) {
+    splits *= 2;
+  }
+  return splits;
+}
+
+// Few rows of 4 bits have a kernel of their own (few_rows_nbits.cu): arguments but those of splits.
+inline constexpr int64_t kNBitsFewRows = 8;
+bool TakesFewRows(const MatMulNBits& product, bool gated, const device::DeviceInfo& device);
+Status LaunchFewRows(const MatMulNBits& product, bool gated, const Arguments& arguments,
+                     const device::DeviceInfo& device, device::Stream stream);
 
 // Where a piece of 16 bytes of a row of a chunk begins: what a quarter of a warp reads at once is in different banks.
 template <int kBits, int kChunk>

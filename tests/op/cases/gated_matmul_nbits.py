@@ -96,6 +96,8 @@ CASES = [
     _case((3, 1184), 100, 8, 128),
     _case((64, 256), 72, 4, 64, zeros=True, dtypes=("float16",)),
     _case((5, 128), 40, 2, dtypes=("float16",)),
+    *(_case((m, 1140), 76, block=64, zeros=True, dtypes=("float16", "bfloat16")) for m in (1, 4, 8)),
+    *(_case(a, n, dtypes=("float16",)) for a, n in (((2, 64), 9000), ((8, 16416), 36))),
     _case((64,), 24),
     _case((0, 64), 24),
     # nothing packed, or not all of it

@@ -135,6 +135,11 @@ CASES = [
     # as a matrix, written from packed constants
     *(_case((66, k), 36, bits, block, zero, dtypes=("float16", "bfloat16"))
       for k, block in ((70, 16), (200, 128)) for bits in (2, 4, 8) for zero in ("", "packed")),
+    # few rows in shared memory: not in packs, of several chunks, of many columns, and more than has room there
+    *(_case((m, 140), 44, 4, 64, zero, dtypes=("float16", "bfloat16"), bias=m == 4)
+      for m in (1, 2, 4, 5, 7) for zero in ("", "packed")),
+    *(_case((m, k), n, 4, 32, "packed", dtypes=("float16",), bias=m == 3)
+      for m, k, n in ((3, 2080, 1100), (2, 64, 9000), (8, 4128, 68), (8, 16416, 36))),
     _case((40, 128), 34, 4, 32, "packed", dtypes=("float16",)),  # columns not by fours
     _case((40, 96), 33, 4, 32, "packed", bias=True, dtypes=("float16", "bfloat16")),
     _case((19, 70), 36, 4, 16, "floating", dtypes=("bfloat16",)),
