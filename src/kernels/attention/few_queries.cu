@@ -89,13 +89,11 @@ __global__ void __launch_bounds__(kWarps * 32, kTogether) FewQueriesKernel(__gri
   __shared__ float of_warp[kWarps][2][kWarpRows];  // maximum and sum of each row
   __shared__ float values[kWarps][kWarpRows][kDepth];
   TriggerDependentsOfOneRound(kTogether * kWarps * 32);
-  device::GridDependencyWait();
-
   const AttentionProblem& problem = p.problem;
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int g = lane / 4, t = lane % 4;
-  const flash::Work work = flash::WorkOf<false>(p, kWarpRows, kDepth, kFewQueriesKeys);
-  const int64_t kv_head = work.head / p.group;
+  flash::Work work = flash::PlaceOf(p, kWarpRows, kDepth);
+  const int64_t kv_head = flash::Quotient(work.head, p.group);
   const T* const q = static_cast<const T*>(p.at.q) + work.batch * problem.q.batch;
   const T* const k = static_cast<const T*>(p.at.k) + work.batch * problem.k.batch + kv_head * problem.k.head;
   const T* const v = static_cast<const T*>(p.at.v) + work.batch * problem.v.batch + kv_head * problem.v.head;
@@ -108,6 +106,10 @@ __global__ void __launch_bounds__(kWarps * 32, kTogether) FewQueriesKernel(__gri
   T* const to_k = kCopies ? static_cast<T*>(past.to_k) + (k - static_cast<const T*>(p.at.k)) : nullptr;
   T* const to_v = kCopies ? static_cast<T*>(past.to_v) + (v - static_cast<const T*>(p.at.v)) : nullptr;
   const flash::Row rows[2] = {flash::RowOf(p, work, g), flash::RowOf(p, work, g + 8)};
+  flash::Added<T, float> added(p, work, flash::RowOf(p, work, 0));
+  const bool adds = p.added != FlashAdded::kNothing;
+  device::GridDependencyWait();
+
   RawPack<T, 8> q_rows[2][kDepth / 32];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -115,8 +117,8 @@ __global__ void __launch_bounds__(kWarps * 32, kTogether) FewQueriesKernel(__gri
 #pragma unroll
     for (int c = 0; c < kDepth / 32; ++c) q_rows[r][c] = rows[r].valid ? LoadRaw<8>(from + 32 * c) : RawPack<T, 8>{};
   }
-  const flash::Added<T, float> added(p, work, flash::RowOf(p, work, 0));
-  const bool adds = p.added != FlashAdded::kNothing;
+  flash::FindKeys<false>(p, kFewQueriesKeys, work);  // lengths come while queries are under way
+  added.SetKeys(work);
 
   device::FragmentD<float> o[kHalves][8] = {};
   float max[2] = {kHidden, kHidden}, sum[2] = {};

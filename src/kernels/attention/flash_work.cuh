@@ -19,11 +19,11 @@ struct Work {
   int64_t first_row, rows;  // of the matrix of packed * queries rows
   int split;
   int64_t value_column;
-  int64_t position;      // of query 0 among the keys
-  int64_t begin, end;    // of the keys that take part
-  int64_t first, last;   // keys to walk over
-  int64_t valid_values;  // keys whose values may be read
-  int64_t low, high;     // first and last query
+  int64_t position;            // of query 0 among the keys
+  int64_t begin = 0, end = 0;  // of the keys that take part
+  int64_t first, last;         // keys to walk over
+  int64_t valid_values;        // keys whose values may be read
+  int64_t low, high;           // first and last query
 };
 
 // One row of the matrix, as a lane needs it.
@@ -44,9 +44,8 @@ __device__ __forceinline__ Row RowOf(const FlashArguments& p, const Work& work, 
   return {valid, work.head + head, within - head * p.problem.queries};
 }
 
-template <bool kScores>
-__device__ __forceinline__ Work WorkOf(const FlashArguments& p, int rows_of_block, int values_of_block,
-                                       int keys_of_tile) {
+// Which rows, columns and part of the keys; what takes no memory to find.
+__device__ __forceinline__ Work PlaceOf(const FlashArguments& p, int rows_of_block, int values_of_block) {
   const AttentionProblem& problem = p.problem;
   Work work;
   int64_t index = blockIdx.x;
@@ -62,7 +61,17 @@ __device__ __forceinline__ Work WorkOf(const FlashArguments& p, int rows_of_bloc
   work.head = take(p.head_groups) * p.packed;
   work.batch = index;
   work.rows = p.packed * problem.queries;
+  const int64_t last_row = device::Min(work.first_row + rows_of_block, work.rows) - 1;
+  const int64_t head = Quotient(work.first_row, problem.queries), last_head = Quotient(last_row, problem.queries);
+  work.low = head == last_head ? work.first_row - head * problem.queries : 0;
+  work.high = head == last_head ? last_row - head * problem.queries : problem.queries - 1;
+  return work;
+}
 
+// Which keys, of a place.
+template <bool kScores>
+__device__ __forceinline__ void FindKeys(const FlashArguments& p, int keys_of_tile, Work& work) {
+  const AttentionProblem& problem = p.problem;
   work.begin = p.at.key_begin == nullptr ? 0 : p.at.key_begin[work.batch];
   work.end = problem.keys;
   work.position = problem.past;
@@ -74,10 +83,6 @@ __device__ __forceinline__ Work WorkOf(const FlashArguments& p, int rows_of_bloc
     if (problem.from_end) work.position = end - problem.queries;
     work.end = device::Min(device::Max(end, int64_t{0}), problem.keys);
   }
-  const int64_t last_row = device::Min(work.first_row + rows_of_block, work.rows) - 1;
-  const int64_t head = Quotient(work.first_row, problem.queries), last_head = Quotient(last_row, problem.queries);
-  work.low = head == last_head ? work.first_row - head * problem.queries : 0;
-  work.high = head == last_head ? last_row - head * problem.queries : problem.queries - 1;
 
   const bool hidden = std::isinf(problem.masked);  // keys outside of the range are not read
   work.valid_values = hidden ? work.end : problem.keys;
@@ -99,6 +104,13 @@ __device__ __forceinline__ Work WorkOf(const FlashArguments& p, int rows_of_bloc
       work.last = device::Min(work.last, work.first + part);
     }
   }
+}
+
+template <bool kScores>
+__device__ __forceinline__ Work WorkOf(const FlashArguments& p, int rows_of_block, int values_of_block,
+                                       int keys_of_tile) {
+  Work work = PlaceOf(p, rows_of_block, values_of_block);
+  FindKeys<kScores>(p, keys_of_tile, work);
   return work;
 }
 
@@ -191,6 +203,9 @@ class Added {
     }
     if (problem_.bias) bias_ = static_cast<const T*>(p.at.bias) + at(problem_.bias_strides);
   }
+
+  // Once they are found, where it was made of a place alone.
+  __device__ __forceinline__ void SetKeys(const Work& work) { begin_ = work.begin, end_ = work.end; }
 
   __device__ __forceinline__ Sum operator()(int64_t key) const {
     constexpr Sum kHidden = -std::numeric_limits<Sum>::infinity();
