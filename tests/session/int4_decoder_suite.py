@@ -75,6 +75,20 @@ def check_a_prompt_and_tokens_share_their_caches() -> None:
                     assert _error(mine, other) < tolerance, (name, dtype, _error(mine, other))
 
 
+def check_projections_are_one_product() -> None:
+    """Queries, keys and values; where the model has them apart, too."""
+    for name, decoder in FORMS.items():
+        lines = [
+            line
+            for line in logged_fusions(decoder.model("float16").SerializeToString(), {})
+            if "fusion projections: " in line
+        ]
+        assert [line.count("MatMulNBits node") for line in lines] == [3] * (0 if decoder.packed else decoder.layers), (
+            name,
+            lines,
+        )
+
+
 def check_each_gate_is_one_step() -> None:
     """Both products of a feed-forward layer and what lies between; results are those of the nodes one by one."""
     for name, decoder in FORMS.items():

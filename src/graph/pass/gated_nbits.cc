@@ -1,13 +1,13 @@
 #include "graph/pass/gated_nbits.h"
 
 #include "graph/pass/activation_match.h"
+#include "graph/pass/nbits_inputs.h"
 #include "ops/registry.h"
 
 namespace cudaep::graph {
 namespace {
 
-// Of MatMulNBits.
-enum Input : size_t { kA, kB, kScales, kZeroPoints, kGroups, kBias };
+using namespace nbits;
 
 struct Size {
   const char* name;

@@ -6,6 +6,7 @@
 
 #include "graph/pass/attention_match.h"
 #include "graph/pass/gated.h"
+#include "graph/pass/nbits_projections.h"
 #include "graph/pass/part_match.h"
 #include "graph/pass/product_parts.h"
 #include "ops/registry.h"
@@ -24,6 +25,7 @@ class Merger {
     if (IsPlain(node)) return MergeIntoAttention(index);
     if (node.Is("Attention", ops::kFusedDomain)) return MergeBefore(index);
     MergeGated(rewrite_, index);
+    JoinNBitsProjections(rewrite_, index);
   }
 
  private:
